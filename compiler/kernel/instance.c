@@ -5,15 +5,15 @@
 #include "compiler/kernel/frame.h"
 
 /* Instances that have nothing of their own in a value would store the same, where the tensor lacks the axis: the first does. */
-static ir stores_here(host *h, const plan *p, const tile_result *r) {
-  return host_is_first(h, ~(p->values[r->value].own | host_axes_of_place(&r->place)));
+static ir stores_here(kernel_frame *h, const plan *p, const tile_result *r) {
+  return frame_is_first(h, ~(p->values[r->value].own | frame_axes_of_place(&r->place)));
 }
 
 /* GPU: sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
  * threads have entries of the lane axis, they are summed over the block. */
-static void gpu_result(host *h, const part *p, const tile_result *r, result_target *target, ir wanted) {
+static void gpu_result(kernel_frame *h, const part *p, const tile_result *r, result_target *target, ir wanted) {
   emitter *e = h->e;
-  axis_set place = host_axes_of_place(&r->place);
+  axis_set place = frame_axes_of_place(&r->place);
   ir first = stores_here(h, p->p, r);
   bool lane = h->m.kind == MAP_THREADS && !axis_in(place, h->k->lane_axis);
   target->over_threads = target->add && lane;
@@ -24,43 +24,43 @@ static void gpu_result(host *h, const part *p, const tile_result *r, result_targ
   } else {
     target->active = LLVMBuildAnd(e->b, wanted, first, "");
   }
-  if (!target->over_threads) target->active = host_by_this_thread(h, target->active);
-  if (h->in_passes && p == &h->main) {
+  if (!target->over_threads) target->active = frame_by_this_thread(h, target->active);
+  if (h->tiles.used && p == &h->main) {
     gpu_pass_target(h, p, (int)(r - p->p->program->results.items), target);
     if (target->in_passes) target->own = first, target->active = wanted;
   }
 }
 
 /* One copy is the tensor itself, in the numbers' own type. In f32 that is the type of copies, and where they lie. */
-static void single_target(host *h, const tile_result *r, result_target *target) {
+static void single_target(kernel_frame *h, const tile_result *r, result_target *target) {
   emitter *e = h->e;
-  if (!host_stores_narrow(h, &r->place)) return;
-  int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+  if (!frame_stores_narrow(h, &r->place)) return;
+  int slot = frame_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
   if (!h->described->slots.items[slot].single) return;
-  ir stride = host_slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  ir stride = frame_slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
   target->single = int_compare(e, LLVMIntEQ, stride, integer(e, 0));
-  view v = host_view_stored_as(h, r->place.role, &r->place, NULL, h->m.dtype);
+  view v = frame_view_stored_as(h, r->place.role, &r->place, NULL, h->m.dtype);
   target->tensor = v;
 }
 
 /* Per-instance memory and the tensors of this instance: once the instance is known. */
-void host_open_instance(host *h, part *p) {
+void frame_open_instance(kernel_frame *h, part *p) {
   emitter *e = h->e;
   lower *l = &p->l;
   l->outside = h->at;
   l->part_first = h->part_first;
-  for (int i = 0; h->in_passes && i < p->p->buffers.count; i++) {
+  for (int i = 0; h->tiles.used && i < p->p->buffers.count; i++) {
     if (p->p->buffers.items[i].persistent)
-      l->buffers[i] = host_scratch_at(h, h->local, p->persistent_at[i].offset);
+      l->buffers[i] = frame_scratch_at(h, h->local, p->persistent_at[i].offset);
   }
   if (h->m.chunks_outside) {
     for (int c = 0; c < p->carried.count; c++) {
       l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
-                                  host_scratch_at(h, h->local, p->carried_at[c].offset));
+                                  frame_scratch_at(h, h->local, p->carried_at[c].offset));
     }
     for (int i = 0; i < p->p->buffers.count; i++) {
       if (p->p->buffers.items[i].persistent)
-        l->buffers[i] = host_scratch_at(h, h->local, p->persistent_at[i].offset);
+        l->buffers[i] = frame_scratch_at(h, h->local, p->persistent_at[i].offset);
     }
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -68,13 +68,13 @@ void host_open_instance(host *h, part *p) {
     tile_role role = place->role;
     if (role == TILE_STATE || role == TILE_STASH || role == TILE_D_NEXT_STATE) continue;
     ir data;
-    view v = host_memory_view(h, role, place, &data);
+    view v = frame_memory_view(h, role, place, &data);
     if (role == TILE_D_OUTPUT) v.present = LLVMBuildIsNotNull(e->b, data, "");
-    if (h->of_matrix && axis_in(host_axes_of_place(place), h->k->column_axis)) {
-      ir tokens = LLVMBuildNot(e->b, h->of_matrix, "");
+    if (h->slice.of_matrix && axis_in(frame_axes_of_place(place), h->k->column_axis)) {
+      ir tokens = LLVMBuildNot(e->b, h->slice.of_matrix, "");
       v.present = v.present ? LLVMBuildAnd(e->b, v.present, tokens, "") : tokens;
     }
-    p->time_stride[i] = host_slot_field(h, role, place, offsetof(rec_slot, time_stride), e->i64);
+    p->time_stride[i] = frame_slot_field(h, role, place, offsetof(rec_slot, time_stride), e->i64);
     p->memory[i] = l->arguments[i] = v;
   }
   for (int c = 0; c < p->carried.count; c++) {
@@ -83,18 +83,18 @@ void host_open_instance(host *h, part *p) {
   }
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_result *r = &p->p->program->results.items[i];
-    if (!host_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE ||
+    if (!frame_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE ||
         r->place.role == TILE_D_STATE)
       continue;
     ir data;
-    p->result_memory[i] = host_memory_view(h, r->place.role, &r->place, &data);
+    p->result_memory[i] = frame_memory_view(h, r->place.role, &r->place, &data);
     p->result_time_stride[i] =
-        host_slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
+        frame_slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
     result_target *target = &l->results[i];
     target->at = p->result_memory[i];
     target->active = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""),
                                   stores_here(h, p->p, r), "");
-    int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+    int slot = frame_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
     target->add = h->described->slots.items[slot].accumulated;
     if (!e->gpu) continue;
     gpu_result(h, p, r, target, LLVMBuildIsNotNull(e->b, data, ""));
@@ -102,7 +102,7 @@ void host_open_instance(host *h, part *p) {
   }
 }
 
-ir host_lane_blocks(host *h) {
+ir frame_lane_blocks(kernel_frame *h) {
   emitter *e = h->e;
   ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
   ir blocks = int_div(e, up, integer(e, h->k->lane_block));
@@ -111,11 +111,11 @@ ir host_lane_blocks(host *h) {
   return int_add(e, blocks, int_choose(e, gpu_keeps_parts(h), integer(e, behind), integer(e, 0)));
 }
 
-ir host_split_instance(host *h, ir instance) {
+ir frame_split_instance(kernel_frame *h, ir instance) {
   emitter *e = h->e;
   ir block = integer(e, 0);
   if (h->k->lane_axis >= 0) {
-    block = int_split(e, &instance, host_lane_blocks(h));
+    block = int_split(e, &instance, frame_lane_blocks(h));
   }
   for (int i = h->k->grid_count - 1; i >= 0; i--) {
     int axis = h->k->grid_axes[i];

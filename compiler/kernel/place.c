@@ -13,7 +13,7 @@ static int64_t take(int64_t *total, int64_t numbers) {
 }
 
 /* GPU: shared memory while there is some. Where threads share nothing each has its own numbers. */
-location gpu_take(host *h, int64_t numbers) {
+location gpu_take(kernel_frame *h, int64_t numbers) {
   if (h->m.kind == MAP_THREADS) numbers *= h->team.threads;
   numbers = (numbers + 31) / 32 * 32; /* lines of banks */
   int64_t at = gpu_chip_place(h, h->on_chip, numbers);
@@ -23,7 +23,7 @@ location gpu_take(host *h, int64_t numbers) {
 }
 
 /* Scratch of the call for so many of an extent. */
-static location take_extent(host *h, extent numbers, int64_t times) {
+static location take_extent(kernel_frame *h, extent numbers, int64_t times) {
   numbers.factor *= times;
   if (h->m.kind != MAP_LANES && !numbers.sizes) return gpu_take(h, numbers.factor);
   if (!numbers.sizes) return (location){take(&h->shared_numbers, numbers.factor), -1, false};
@@ -35,11 +35,11 @@ static location take_extent(host *h, extent numbers, int64_t times) {
 static const location on_stack = {-1, -1, false};
 
 /* What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
-static location place_persistent(host *h, const plan_buffer *b) {
+static location place_persistent(kernel_frame *h, const plan_buffer *b) {
   bool seldom = h->m.kind == MAP_BLOCK && b->gathered && !b->numbers.sizes;
   if (seldom) return (location){take(&h->shared_numbers, b->numbers.factor), -1, false};
   if (h->crowded && !b->numbers.sizes) return gpu_take(h, b->numbers.factor);
-  if (h->in_passes) return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};
+  if (h->tiles.used) return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};
   if (h->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;
   bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)PLAN_STACK_VECTORS * h->m.width;
   if (!h->m.chunks_outside && b->lane && small) return on_stack;
@@ -48,7 +48,7 @@ static location place_persistent(host *h, const plan_buffer *b) {
   return take_extent(h, b->numbers, 1);
 }
 
-void host_place_carried(host *h, part *p) {
+void frame_place_carried(kernel_frame *h, part *p) {
   p->carried_at = ARENA_ARRAY(h->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++) {
     plan_buffer words = p->carried.items[c].memory, *memory = &words;
@@ -58,7 +58,7 @@ void host_place_carried(host *h, part *p) {
     if (h->m.looped) registers = false;
     p->carried_at[c] =
         registers      ? on_stack
-        : h->in_passes ? gpu_take(h, memory->numbers.factor) : place_persistent(h, memory);
+        : h->tiles.used ? gpu_take(h, memory->numbers.factor) : place_persistent(h, memory);
   }
   p->persistent_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -67,14 +67,14 @@ void host_place_carried(host *h, part *p) {
   }
 }
 
-void host_place_scratch(host *h, part *p) {
+void frame_place_scratch(kernel_frame *h, part *p) {
   p->scratch = ARENA_ARRAY(h->a, location, p->p->scratch.count);
   for (int i = 0; i < p->p->scratch.count; i++)
     p->scratch[i] = take_extent(h, p->p->scratch.items[i], 1);
 }
 
 /* Buffers with a row for every step of a chunk. */
-void host_place_kept(host *h, part *p) {
+void frame_place_kept(kernel_frame *h, part *p) {
   p->kept_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
@@ -85,15 +85,15 @@ void host_place_kept(host *h, part *p) {
 /* Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
  * they are in memory where they are known. What is stored in 16 bits, or lies in lanes, is always read from a copy, which is
  * dense. */
-void host_place_pads(host *h, part *p) {
+void frame_place_pads(kernel_frame *h, part *p) {
   p->pads = ARENA_ARRAY(h->a, pad, p->program->arguments.count);
   if (p->program->form != TILE_CHUNK) return;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (!place->time || place->role == TILE_STASH) continue;
-    int64_t stride = host_is_complex(h, place) ? 2 : 1, dense = 1, last = 0;
-    bool lanes = plan_has_lane(&h->m, host_axes_of_place(place));
-    bool narrow = host_stores_narrow(h, place);
+    int64_t stride = frame_is_complex(h, place) ? 2 : 1, dense = 1, last = 0;
+    bool lanes = plan_has_lane(&h->m, frame_axes_of_place(place));
+    bool narrow = frame_stores_narrow(h, place);
     if (narrow || h->m.kind == MAP_BLOCK || lanes) stride = -1;
     if (lanes) dense = h->m.lanes, last = dense - 1;
     for (int x = place->axis_count - 1; x >= 0; x--) {
@@ -119,10 +119,10 @@ void host_place_pads(host *h, part *p) {
 }
 
 /* Rows of what is kept between the states that forward saves: steps, or chunks. */
-static int64_t kept_rows(const host *h) { return h->k->chunk / h->k->program->chunk; }
+static int64_t kept_rows(const kernel_frame *h) { return h->k->chunk / h->k->program->chunk; }
 
 /* In chunk form with 16 bits where products read the state, and round it; states go on from what is not rounded. */
-static void place_state(host *h, part *p, int argument, const plan_buffer *memory) {
+static void place_state(kernel_frame *h, part *p, int argument, const plan_buffer *memory) {
   plan_buffer *row = &p->history[argument];
   *row = *memory;
   if (h->k->program->form != TILE_CHUNK) {
@@ -136,15 +136,15 @@ static void place_state(host *h, part *p, int argument, const plan_buffer *memor
   p->history_at[argument] = (location){take(&h->shared_numbers, words), -1, false};
 }
 
-void host_place_history(host *h, part *p) {
+void frame_place_history(kernel_frame *h, part *p) {
   p->history = ARENA_ARRAY(h->a, plan_buffer, p->program->arguments.count);
   p->history_at = ARENA_ARRAY(h->a, location, p->program->arguments.count);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     p->history_at[i] = on_stack;
-    if (!h->has_again || p != &h->main || place->role != TILE_STATE) continue;
-    for (int c = 0; c < h->again.carried.count; c++) {
-      const carried_value *state = &h->again.carried.items[c];
+    if (!h->recomputes || p != &h->main || place->role != TILE_STATE) continue;
+    for (int c = 0; c < h->recompute.carried.count; c++) {
+      const carried_value *state = &h->recompute.carried.items[c];
       if (plan_same_state(&state->place, place)) place_state(h, p, i, &state->memory);
     }
     if (p->history_at[i].offset < 0)
@@ -152,8 +152,8 @@ void host_place_history(host *h, part *p) {
   }
 }
 
-void host_place_stashes(host *h) {
-  if (!h->has_again) return;
+void frame_place_stashes(kernel_frame *h) {
+  if (!h->recomputes) return;
   const tile_program *program = h->k->recompute;
   for (int i = 0; i < program->results.count; i++) {
     const tile_place *place = &program->results.items[i].place;
@@ -173,7 +173,7 @@ void host_place_stashes(host *h) {
   }
 }
 
-void host_plan_program(host *h, part *p, const tile_program *program, bool backward) {
+void frame_plan_program(kernel_frame *h, part *p, const tile_program *program, bool backward) {
   p->program = program;
   p->backward = backward;
   p->carried = plan_carried(h->a, &h->m, program, backward);
@@ -186,7 +186,7 @@ void host_plan_program(host *h, part *p, const tile_program *program, bool backw
 }
 
 /* Products of warpgroups want what they read to begin at multiples of 1024 bytes; whatever has fewer is none of it. */
-int64_t gpu_chip_place(const host *h, int64_t at, int64_t words) {
+int64_t gpu_chip_place(const kernel_frame *h, int64_t at, int64_t words) {
   enum { WORDS = 256 };
   return h->m.groups && words >= WORDS ? (at + WORDS - 1) / WORDS * WORDS : at;
 }

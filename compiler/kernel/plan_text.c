@@ -12,17 +12,17 @@
 
 typedef struct plan_text {
   arena *a;
-  const host *h;
+  const kernel_frame *h;
   const char *chars;
 } plan_text;
 
 #define PUT(t, ...) ((t)->chars = arena_printf((t)->a, "%s%s", (t)->chars, arena_printf((t)->a, __VA_ARGS__)))
 
-static int64_t bytes_of_number(const host *h) { return h->m.f64 ? 8 : 4; }
+static int64_t bytes_of_number(const kernel_frame *h) { return h->m.f64 ? 8 : 4; }
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static plan_place place_at(const host *h, location at, int64_t words) {
+static plan_place place_at(const kernel_frame *h, location at, int64_t words) {
   bool placed = at.offset >= 0 && at.sized < 0;
   plan_place place = {.offset = placed ? at.offset * bytes_of_number(h) : -1, .bytes = words * bytes_of_number(h)};
   place.space = at.on_chip ? plan_shared : at.offset >= 0 ? plan_scratch : h->m.kind == MAP_LANES ? plan_stack : plan_registers;
@@ -42,7 +42,7 @@ static location in_scratch(const part *p, const plan_buffer *b) {
   return (location){-1, -1, false};
 }
 
-static plan_place place_of_buffer(const host *h, const part *p, int i) {
+static plan_place place_of_buffer(const kernel_frame *h, const part *p, int i) {
   const plan_buffer *b = &p->p->buffers.items[i];
   int64_t words = plan_words(b).factor;
   if (b->last < 0 || b->carried >= 0) return nowhere;
@@ -52,7 +52,7 @@ static plan_place place_of_buffer(const host *h, const part *p, int i) {
   return b->stack ? place_at(h, (location){-1, -1, false}, words) : place_at(h, in_scratch(p, b), words);
 }
 
-static plan_places places_of(arena *a, const host *h, const part *p) {
+static plan_places places_of(arena *a, const kernel_frame *h, const part *p) {
   plan_places at = {.buffers = ARENA_ARRAY(a, plan_place, p->p->buffers.count + 1),
                     .states = ARENA_ARRAY(a, plan_place, p->carried.count + 1)};
   for (int i = 0; i < p->p->buffers.count; i++) at.buffers[i] = place_of_buffer(h, p, i);
@@ -61,14 +61,14 @@ static plan_places places_of(arena *a, const host *h, const part *p) {
   return at;
 }
 
-static void verify_part(const host *h, const part *p) {
+static void verify_part(const kernel_frame *h, const part *p) {
   plan_places at = places_of(h->a, h, p);
   const char *wrong = plan_verify_places(h->a, p->p, at.buffers);
   if (wrong) ICE("plan", "%s: memory: %s", p->program->name, wrong);
 }
 
-void host_verify_places(const host *h) {
-  if (h->has_again) verify_part(h, &h->again);
+void frame_verify_places(const kernel_frame *h) {
+  if (h->recomputes) verify_part(h, &h->recompute);
   verify_part(h, &h->main);
 }
 
@@ -84,8 +84,8 @@ static void put_axes(plan_text *t, axis_set axes, const tile_program *program) {
 }
 
 static void put_bytes(plan_text *t) {
-  const host *h = t->h;
-  codegen_bytes scratch = h->shared_numbers || h->sized.count || h->instance_numbers ? host_bytes_of(h) : (codegen_bytes){0};
+  const kernel_frame *h = t->h;
+  codegen_bytes scratch = h->shared_numbers || h->sized.count || h->instance_numbers ? frame_bytes_of(h) : (codegen_bytes){0};
   PUT(t, ", %lld", (long long)scratch.constant);
   if (scratch.per_instance) PUT(t, " + %lld an instance", (long long)scratch.per_instance);
   for (int i = 0; i < scratch.terms.count; i++) {
@@ -96,7 +96,7 @@ static void put_bytes(plan_text *t) {
 }
 
 static void put_mapping(plan_text *t) {
-  const host *h = t->h;
+  const kernel_frame *h = t->h;
   const mapping *m = &h->m;
   PUT(t, m->instance ? " instances along " : " one instance");
   put_axes(t, m->instance, h->k->program);
@@ -114,7 +114,7 @@ static void put_mapping(plan_text *t) {
 static void put_rows(plan_text *t, const part *p, int argument) {
   const tile_place *place = &p->program->arguments.items[argument];
   const pad *d = &p->pads[argument];
-  int64_t bytes = host_stores_narrow(t->h, place) ? 2 : bytes_of_number(t->h);
+  int64_t bytes = frame_stores_narrow(t->h, place) ? 2 : bytes_of_number(t->h);
   if (!d->row) return;
   PUT(t, " rows %s %s", tile_role_text(place->role), place->name ? place->name : "-");
   PUT(t, " of %lld bytes, %d of them", (long long)(d->row * (t->h->m.kind == MAP_LANES ? bytes_of_number(t->h) : bytes)), p->program->chunk);
@@ -132,19 +132,19 @@ static void put_part(plan_text *t, const part *p) {
   PUT(t, "%s", plan_print(t->a, &t->h->m, p->p, &p->carried, &at));
 }
 
-char *host_plan_text(arena *a, const host *h) {
+char *frame_plan_text(arena *a, const kernel_frame *h) {
   plan_text t = {.a = a, .h = h, .chars = ""};
   put_mapping(&t);
-  if (h->has_again) put_part(&t, &h->again);
+  if (h->recomputes) put_part(&t, &h->recompute);
   put_part(&t, &h->main);
   return arena_strdup(a, t.chars);
 }
 
 static char *plan_of_one(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
   codegen_kernel described = host_describe(a, k);
-  host h = host_for(a, &described, k->symbol, clone, dtype);
-  host_plan(&h);
-  return host_plan_text(a, &h);
+  kernel_frame h = frame_for(a, &described, k->symbol, clone, dtype);
+  frame_plan(&h);
+  return frame_plan_text(a, &h);
 }
 
 /* Behind the kernel the one that takes several sequences together, if there is one. */

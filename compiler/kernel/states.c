@@ -15,19 +15,19 @@ static void add_point(lower *l, const place_in_loops *at, void *data) {
   view_store(l, c->to, at, c->axes, LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, ""));
 }
 
-static void add_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
-  add_data c = {.from = from, .to = to, .axes = host_axes_of_place(place)};
+static void add_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
+  add_data c = {.from = from, .to = to, .axes = frame_axes_of_place(place)};
   bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
   p->l.outside = h->at;
   lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
 }
 
 /* Whether every row of every saved state begins on a cache line, as each chunk's states do (rec_frame). */
-static bool rows_are_aligned(const host *h) {
+static bool rows_are_aligned(const kernel_frame *h) {
   const typed_body *body = &h->k->recurrence->body;
   int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
   if (h->e->gpu || h->m.lane_axis >= 0 || body->lags.count) return false;
-  if (host_kept_value(h->k, 0) && h->k->chunk % line != 0) return false;
+  if (frame_kept_value(h->k, 0) && h->k->chunk % line != 0) return false;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
@@ -41,66 +41,66 @@ static bool rows_are_aligned(const host *h) {
 }
 
 /* Whether the caller wants anything saved. */
-ir host_saves(host *h) {
-  return LLVMBuildIsNotNull(h->e->b, host_saved_data(h), "");
+ir frame_saves(kernel_frame *h) {
+  return LLVMBuildIsNotNull(h->e->b, frame_saved_data(h), "");
 }
 
 /* What is kept of a part comes of no states; but the first one knows the steps before it. */
-static ir begins_with(host *h, const tile_place *place) {
+static ir begins_with(kernel_frame *h, const tile_place *place) {
   emitter *e = h->e;
   ir whole = LLVMBuildNot(e->b, gpu_keeps_parts(h), "");
   if (place->lag < 0) return whole;
-  return LLVMBuildOr(e->b, whole, int_compare(e, LLVMIntEQ, h->part, integer(e, 0)), "");
+  return LLVMBuildOr(e->b, whole, int_compare(e, LLVMIntEQ, h->slice.number, integer(e, 0)), "");
 }
 
 /* Blocks of threads copy by a function, which asks whether there is something: one call. */
-static void load_or_clear(host *h, part *p, int c, view *memory, ir there) {
+static void load_or_clear(kernel_frame *h, part *p, int c, view *memory, ir there) {
   emitter *e = h->e;
   const tile_place *place = &p->carried.items[c].place;
-  if (h->team.shares && !host_kept_of(p, &p->l.carried[c])) {
+  if (h->team.shares && !frame_kept_of(p, &p->l.carried[c])) {
     memory->present = there;
-    host_copy_state(h, p, place, memory, &p->l.carried[c]);
+    frame_copy_state(h, p, place, memory, &p->l.carried[c]);
     return;
   }
   emit_branch branch = branch_begin(e, there);
-  host_copy_state(h, p, place, memory, &p->l.carried[c]);
+  frame_copy_state(h, p, place, memory, &p->l.carried[c]);
   branch_else(e, &branch);
-  host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+  frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
   branch_end(e, &branch);
 }
 
 /* Of a part alone; the states before chunks are made of those before the first step. */
-static void begin_maxima(host *h, part *p) {
+static void begin_maxima(kernel_frame *h, part *p) {
   emit_branch alone = branch_begin(h->e, gpu_keeps_parts(h));
   gpu_begin_maxima(h, p);
   branch_end(h->e, &alone);
 }
 
-void host_load_states(host *h, part *p) {
+void frame_load_states(kernel_frame *h, part *p) {
   emitter *e = h->e;
   if (gpu_makes_parts(h->k)) gpu_begin_factors(h, p);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->transfer) continue;
     if (h->k->kind == KERNEL_PART_BACK) {
-      host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+      frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
       gpu_begin_column(h, p, place, &p->l.carried[c]);
       continue;
     }
     ir data;
-    view memory = host_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
+    view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
     ir there =
-        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), host_is_first(h, place->partial), "");
+        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
     if (gpu_makes_parts(h->k)) there = LLVMBuildAnd(e->b, there, begins_with(h, place), "");
     load_or_clear(h, p, c, &memory, there);
     if (gpu_makes_parts(h->k)) gpu_begin_column(h, p, place, &p->l.carried[c]);
   }
   if (gpu_makes_parts(h->k)) begin_maxima(h, p);
   if (h->described->joins) gpu_join_parts(h, p);
-  host_show_states(h, p);
+  frame_show_states(h, p);
 }
 
-void host_store_states(host *h, part *p) {
+void frame_store_states(kernel_frame *h, part *p) {
   emitter *e = h->e;
   if (gpu_makes_parts(h->k)) {
     gpu_end_part(h, p);
@@ -109,40 +109,40 @@ void host_store_states(host *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     tile_role role = p->backward ? TILE_D_STATE : TILE_NEXT_STATE;
-    if (host_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
+    if (frame_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
     ir data;
-    view memory = host_memory_view(h, role, place, &data);
-    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), host_writes_state(h, place), "");
+    view memory = frame_memory_view(h, role, place, &data);
+    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
     if (h->described->joins) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_part(h, p), "");
-    emit_branch branch = branch_begin(e, host_by_this_thread(h, wanted));
-    if (!e->gpu && (host_grid_of(h->k) & place->partial)) {
+    emit_branch branch = branch_begin(e, frame_by_this_thread(h, wanted));
+    if (!e->gpu && (frame_grid_of(h->k) & place->partial)) {
       add_state(h, p, place, &p->l.carried[c], &memory);
     } else {
-      host_copy_state(h, p, place, &p->l.carried[c], &memory);
+      frame_copy_state(h, p, place, &p->l.carried[c], &memory);
     }
     branch_end(e, &branch);
   }
 }
 
 /* Backward reads saved states much later: they pass the caches by. */
-void host_save_states(host *h, part *p, ir chunk) {
+void frame_save_states(kernel_frame *h, part *p, ir chunk) {
   emitter *e = h->e;
   e->streaming = rows_are_aligned(h);
-  emit_branch branch = branch_begin(e, host_saves(h));
+  emit_branch branch = branch_begin(e, frame_saves(h));
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->transfer) continue;
-    view memory = host_saved_view(h, place, chunk);
-    if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, host_axes_of_place(place));
-    emit_branch first = branch_begin(e, host_by_this_thread(h, host_writes_state(h, place)));
-    host_copy_state(h, p, place, &p->l.carried[c], &memory);
+    view memory = frame_saved_view(h, place, chunk);
+    if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, frame_axes_of_place(place));
+    emit_branch first = branch_begin(e, frame_by_this_thread(h, frame_writes_state(h, place)));
+    frame_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &first);
   }
   branch_end(e, &branch);
   e->streaming = false;
 }
 
-void host_clear_sums(host *h, part *p) {
+void frame_clear_sums(kernel_frame *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (!b->persistent) continue;

@@ -10,21 +10,21 @@
 
 /* ---- reading the frame ---- */
 
-ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type) {
+ir frame_field(kernel_frame *h, ir base, int64_t offset, LLVMTypeRef type) {
   emitter *e = h->e;
   ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
   return LLVMBuildLoad2(e->b, type, at, "");
 }
 
-ir host_slot_field(host *h, tile_role role, const tile_place *place, size_t offset,
+ir frame_slot_field(kernel_frame *h, tile_role role, const tile_place *place, size_t offset,
                      LLVMTypeRef type) {
-  int slot = host_find_slot(h->described, role, place->tensor, place->lag);
+  int slot = frame_find_slot(h->described, role, place->tensor, place->lag);
   if (slot < 0) ICE("kernel", "%s has no slot for %s", h->symbol, place->name ? place->name : "?");
   size_t bytes = h->e->gpu ? sizeof(rec_gpu_slot) : sizeof(rec_slot);
-  return host_field(h, h->slots, slot * (int64_t)bytes + (int64_t)offset, type);
+  return frame_field(h, h->slots, slot * (int64_t)bytes + (int64_t)offset, type);
 }
 
-void host_read_sizes(host *h) {
+void frame_read_sizes(kernel_frame *h) {
   emitter *e = h->e;
   const tile_program *program = h->k->program;
   if (e->gpu) {
@@ -33,32 +33,32 @@ void host_read_sizes(host *h) {
     h->sizes = element(e, bytes, h->frame, integer(e, first));
     h->slots = element(e, bytes, h->frame, integer(e, first + 8 * axes));
   } else {
-    h->time = host_field(h, h->frame, offsetof(rec_frame, time), e->i64);
-    h->sizes = host_field(h, h->frame, offsetof(rec_frame, axis_size), e->pointer);
-    h->slots = host_field(h, h->frame, offsetof(rec_frame, slots), e->pointer);
+    h->time = frame_field(h, h->frame, offsetof(rec_frame, time), e->i64);
+    h->sizes = frame_field(h, h->frame, offsetof(rec_frame, axis_size), e->pointer);
+    h->slots = frame_field(h, h->frame, offsetof(rec_frame, slots), e->pointer);
   }
   for (int axis = 0; axis < program->axes.count; axis++) {
     const tile_axis *t = &program->axes.items[axis];
     h->axis_size[axis] = t->size != TILE_RUNTIME_SIZE ? integer(e, t->size)
-                                                      : host_field(h, h->sizes, 8 * t->body_axis, e->i64);
+                                                      : frame_field(h, h->sizes, 8 * t->body_axis, e->i64);
     if (axis_in(h->m.parts, axis))
       h->axis_size[axis] = integer(e, h->k->recurrence->body.axes.items[axis].size);
   }
 }
 
 /* GPU: where this instance's tokens and its copy of a sum begin. */
-static ir gpu_offset(host *h, tile_role role, const tile_place *place) {
+static ir gpu_offset(kernel_frame *h, tile_role role, const tile_place *place) {
   emitter *e = h->e;
   const codegen_slot *slot =
-      &h->described->slots.items[host_find_slot(h->described, role, place->tensor, place->lag)];
+      &h->described->slots.items[frame_find_slot(h->described, role, place->tensor, place->lag)];
   ir offset = integer(e, 0);
   if (slot->time) {
-    ir stride = host_slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
+    ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
     offset = int_mul(e, h->entry_step, stride);
   }
   if (!slot->accumulated) return offset;
   ir copy = slot->per_batch ? integer(e, 0) : h->batch;
-  if (!slot->time) copy = int_add(e, int_mul(e, copy, h->parts), h->part);
+  if (!slot->time) copy = int_add(e, int_mul(e, copy, h->tiles.count), h->slice.number);
   for (int i = 0; i < h->k->grid_count; i++) {
     int axis = h->k->grid_axes[i];
     if (!axis_in(slot->summed, axis)) continue;
@@ -67,14 +67,14 @@ static ir gpu_offset(host *h, tile_role role, const tile_place *place) {
   if (h->k->lane_axis >= 0 && axis_in(slot->summed, h->k->lane_axis)) {
     ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
     ir blocks = int_div(e, up, integer(e, h->k->lane_block));
-    copy = int_add(e, int_mul(e, copy, blocks), h->lane_part);
+    copy = int_add(e, int_mul(e, copy, blocks), h->lane_block);
   }
-  ir stride = host_slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);
   return int_add(e, offset, int_mul(e, copy, stride));
 }
 
 /* GPU: from the whole axis to the part of it at hand. */
-void host_move_to_part(host *h, view *v, axis_set axes) {
+void frame_move_to_part(kernel_frame *h, view *v, axis_set axes) {
   emitter *e = h->e;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
     if (axis_in(h->m.parts & axes, axis))
@@ -83,17 +83,17 @@ void host_move_to_part(host *h, view *v, axis_set axes) {
 }
 
 /* The tensor of a place for this batch entry; every axis has its stride. */
-view host_view_stored_as(host *h, tile_role role, const tile_place *place, ir *data,
+view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *place, ir *data,
                            number_type stored) {
   emitter *e = h->e;
   view v = {.stored = stored};
-  ir base = host_slot_field(h, role, place, offsetof(rec_slot, data), e->data);
-  ir batch_stride = host_slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
+  ir base = frame_slot_field(h, role, place, offsetof(rec_slot, data), e->data);
+  ir batch_stride = frame_slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
   if (data) *data = base;
-  ir stride = integer(e, host_is_complex(h, place) ? 2 : 1);
+  ir stride = integer(e, frame_is_complex(h, place) ? 2 : 1);
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int axis = place->axes[x];
-    bool sequences = host_is_of_sequences(h->k, axis);
+    bool sequences = frame_is_of_sequences(h->k, axis);
     v.stride[axis] = sequences ? batch_stride : stride;
     if (!sequences) stride = int_mul(e, stride, h->axis_size[axis]);
   }
@@ -101,21 +101,21 @@ view host_view_stored_as(host *h, tile_role role, const tile_place *place, ir *d
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
   if (e->gpu) offset = int_add(e, offset, gpu_offset(h, role, place));
   v.base = element(e, view_type(e, &v), base, offset);
-  host_move_to_part(h, &v, host_axes_of_place(place));
+  frame_move_to_part(h, &v, frame_axes_of_place(place));
   return v;
 }
 
-view host_memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
-  int slot = host_find_slot(h->described, role, place->tensor, place->lag);
+view frame_memory_view(kernel_frame *h, tile_role role, const tile_place *place, ir *data) {
+  int slot = frame_find_slot(h->described, role, place->tensor, place->lag);
   bool narrow = h->described->slots.items[slot].narrow;
-  return host_view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
+  return frame_view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
 }
 
 static bool is_kept(const tile_place *place) {
   return place->role == TILE_STASH || place->role == TILE_KEEP;
 }
 
-static ir elements_ir(host *h, axis_set axes) {
+static ir elements_ir(kernel_frame *h, axis_set axes) {
   ir n = integer(h->e, 1);
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
     if (axis_in(axes, axis)) n = int_mul(h->e, n, h->axis_size[axis]);
@@ -124,14 +124,14 @@ static ir elements_ir(host *h, axis_set axes) {
 }
 
 /* Where a kept value or the part of a state begins in what is saved of a chunk. */
-static ir saved_offset(host *h, const tile_place *place) {
+static ir saved_offset(kernel_frame *h, const tile_place *place) {
   emitter *e = h->e;
   const typed_body *body = &h->k->recurrence->body;
   ir offset = integer(e, 0);
   const tile_place *kept;
-  for (int i = 0; (kept = host_kept_value(h->k, i)); i++) {
+  for (int i = 0; (kept = frame_kept_value(h->k, i)); i++) {
     if (is_kept(place) && place->stash == i) return offset;
-    ir n = elements_ir(h, host_axes_of_place(kept));
+    ir n = elements_ir(h, frame_axes_of_place(kept));
     offset = int_add(e, offset, int_mul(e, n, integer(e, h->k->chunk)));
   }
   for (int i = 0; i < body->tensors.count; i++) {
@@ -147,36 +147,36 @@ static ir saved_offset(host *h, const tile_place *place) {
     int64_t parts = lag->complex ? 2 : 1;
     if (i == place->lag)
       return int_add(e, offset, int_mul(e, n, integer(e, place->slot * parts + place->component)));
-    offset = int_add(e, offset, int_mul(e, n, integer(e, host_parts_of_lag(lag))));
+    offset = int_add(e, offset, int_mul(e, n, integer(e, frame_parts_of_lag(lag))));
   }
   ICE("kernel", "%s is no state", place->name ? place->name : "?");
 }
 
-ir host_saved_data(host *h) {
+ir frame_saved_data(kernel_frame *h) {
   size_t offset = h->e->gpu ? offsetof(rec_gpu_frame, saved) : offsetof(rec_frame, saved);
-  return host_field(h, h->frame, (int64_t)offset, h->e->data);
+  return frame_field(h, h->frame, (int64_t)offset, h->e->data);
 }
 
-static ir saved_batch_stride(host *h) {
-  return host_field(h, h->frame, offsetof(rec_frame, saved_batch_stride), h->e->i64);
+static ir saved_batch_stride(kernel_frame *h) {
+  return frame_field(h, h->frame, offsetof(rec_frame, saved_batch_stride), h->e->i64);
 }
 
 /* Where the states of a chunk begin. */
-static ir saved_chunk(host *h, ir chunk) {
+static ir saved_chunk(kernel_frame *h, ir chunk) {
   emitter *e = h->e;
   if (e->gpu) {
-    ir stride = host_field(h, h->frame, offsetof(rec_gpu_frame, saved_chunk_stride), e->i64);
+    ir stride = frame_field(h, h->frame, offsetof(rec_gpu_frame, saved_chunk_stride), e->i64);
     return int_add(e, h->saved_first, int_mul(e, chunk, stride));
   }
-  ir chunk_stride = host_field(h, h->frame, offsetof(rec_frame, saved_chunk_stride), e->i64);
+  ir chunk_stride = frame_field(h, h->frame, offsetof(rec_frame, saved_chunk_stride), e->i64);
   return int_add(e, int_mul(e, h->batch, saved_batch_stride(h)), int_mul(e, chunk, chunk_stride));
 }
 
-view host_saved_view(host *h, const tile_place *place, ir chunk) {
+view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
   emitter *e = h->e;
   ir offset = int_add(e, saved_chunk(h, chunk), saved_offset(h, place));
-  view v = {.base = element(e, e->real, host_saved_data(h), offset)};
-  axis_set axes = host_axes_of_place(place);
+  view v = {.base = element(e, e->real, frame_saved_data(h), offset)};
+  axis_set axes = frame_axes_of_place(place);
   if (is_kept(place)) axes |= axis_bit(h->k->program->time_axis);
   axis_set tile = plan_tile_axes(&h->m, axes);
   ir stride = integer(e, 1);
@@ -188,7 +188,7 @@ view host_saved_view(host *h, const tile_place *place, ir chunk) {
   plan_buffer order = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
   for (int i = order.axis_count - 1; i >= 0; i--) {
     int axis = order.axes[i];
-    bool sequences = host_is_of_sequences(h->k, axis);
+    bool sequences = frame_is_of_sequences(h->k, axis);
     v.stride[axis] = sequences ? saved_batch_stride(h) : stride;
     if (!sequences) stride = int_mul(e, stride, h->axis_size[axis]);
   }
@@ -197,42 +197,42 @@ view host_saved_view(host *h, const tile_place *place, ir chunk) {
     v.stride[axis] = stride;
     stride = int_mul(e, stride, h->axis_size[axis]);
   }
-  host_move_to_part(h, &v, axes);
+  frame_move_to_part(h, &v, axes);
   return v;
 }
 
 /* ---- a part inside a function ---- */
 
-ir host_scratch_at(host *h, ir base, int64_t offset) {
+ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset) {
   return element(h->e, h->e->real, base, integer(h->e, offset));
 }
 
 /* In the call's scratch: constant sizes first, then blocks of run-time size. */
-ir host_located(host *h, location at) {
-  if (at.on_chip) return host_scratch_at(h, h->chip, at.offset);
-  if (at.sized < 0) return host_scratch_at(h, h->scratch, at.offset);
+ir frame_located(kernel_frame *h, location at) {
+  if (at.on_chip) return frame_scratch_at(h, h->chip, at.offset);
+  if (at.sized < 0) return frame_scratch_at(h, h->scratch, at.offset);
   ir offset = integer(h->e, h->shared_numbers);
   for (int i = 0; i < at.sized; i++)
     offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->sized.items[i]));
   return element(h->e, h->e->real, h->scratch, offset);
 }
 
-static ir memory_for(host *h, const plan_buffer *b, location at, const char *name) {
-  if (at.offset >= 0) return host_located(h, at);
+static ir memory_for(kernel_frame *h, const plan_buffer *b, location at, const char *name) {
+  if (at.offset >= 0) return frame_located(h, at);
   return stack_slot(h->e, LLVMArrayType2(h->e->real, (uint64_t)b->numbers.factor), name);
 }
 
-static ir buffer_memory(host *h, const part *p, const plan_buffer *b) {
+static ir buffer_memory(kernel_frame *h, const part *p, const plan_buffer *b) {
   if (b->stack) return memory_for(h, b, (location){-1, -1, false}, "buffer");
   int block = 0;
   while (p->p->scratch.items[block].sizes != b->numbers.sizes) block++;
   extent offset = {b->offset, b->numbers.sizes};
-  return element(h->e, h->e->real, host_located(h, p->scratch[block]),
+  return element(h->e, h->e->real, frame_located(h, p->scratch[block]),
                  lower_extent(h->e, h->axis_size, offset));
 }
 
 /* Buffers and variables: once in a function. */
-void host_open_part(host *h, part *p) {
+void frame_open_part(kernel_frame *h, part *p) {
   emitter *e = h->e;
   lower *l = &p->l;
   *l = (lower){.e = e, .m = &h->m, .p = p->p, .team = e->gpu ? &h->team : NULL};
@@ -278,15 +278,15 @@ void host_open_part(host *h, part *p) {
     if (p->p->carried[c].sums >= 0) gpu_kept_open(l, c);
   for (int i = 0; i < p->p->buffers.count && !h->m.chunks_outside; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (b->persistent && !h->in_passes) l->buffers[i] = memory_for(h, b, p->persistent_at[i], "sum");
+    if (b->persistent && !h->tiles.used) l->buffers[i] = memory_for(h, b, p->persistent_at[i], "sum");
   }
 }
 
 /* Is this the first instance along all of these axes that are cut? */
-ir host_is_first(host *h, axis_set axes) {
+ir frame_is_first(kernel_frame *h, axis_set axes) {
   emitter *e = h->e;
   ir here = LLVMConstInt(e->i1, 1, 0);
-  axis_set cut = (host_grid_of(h->k) | h->m.parts) & axes;
+  axis_set cut = (frame_grid_of(h->k) | h->m.parts) & axes;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
     if (!axis_in(cut, axis)) continue;
     ir index = axis_in(h->m.parts, axis) ? h->part_first : h->at.index[axis];
@@ -297,36 +297,36 @@ ir host_is_first(host *h, axis_set axes) {
 }
 
 /* Only the first of the instances that hold the same state writes it; parts of one that is partial are added. */
-ir host_writes_state(host *h, const tile_place *place) {
-  return host_is_first(h, ~plan_own_axes(place));
+ir frame_writes_state(kernel_frame *h, const tile_place *place) {
+  return frame_is_first(h, ~plan_own_axes(place));
 }
 
 /* A thread without an entry of the lane axis stores nothing. */
-ir host_by_this_thread(host *h, ir condition) {
+ir frame_by_this_thread(kernel_frame *h, ir condition) {
   return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->team.inside, "") : condition;
 }
 
-view host_at_time(host *h, view v, ir t, ir stride) {
+view frame_at_time(kernel_frame *h, view v, ir t, ir stride) {
   v.base = element(h->e, view_type(h->e, &v), v.base, int_mul(h->e, t, stride));
   return v;
 }
 
 /* ---- copies of states ---- */
 
-const kept_sums *host_kept_of(const part *p, const view *v) {
+const kept_sums *frame_kept_of(const part *p, const view *v) {
   for (int c = 0; c < p->carried.count; c++)
     if (v == &p->l.carried[c] && p->p->carried[c].sums >= 0) return &p->l.kept[c];
   return NULL;
 }
 
-void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
+void frame_copy_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
   p->l.outside = h->at;
-  if (host_kept_of(p, to)) {
-    gpu_kept_load(&p->l, host_kept_of(p, to), from, host_axes_of_place(place));
-  } else if (host_kept_of(p, from)) {
-    gpu_kept_store(&p->l, host_kept_of(p, from), to, host_axes_of_place(place));
+  if (frame_kept_of(p, to)) {
+    gpu_kept_load(&p->l, frame_kept_of(p, to), from, frame_axes_of_place(place));
+  } else if (frame_kept_of(p, from)) {
+    gpu_kept_store(&p->l, frame_kept_of(p, from), to, frame_axes_of_place(place));
   } else {
-    lower_copy_view(&p->l, from, to, host_axes_of_place(place));
+    lower_copy_view(&p->l, from, to, frame_axes_of_place(place));
   }
 }
 
@@ -341,25 +341,25 @@ static void fill_point(lower *l, const place_in_loops *at, void *data) {
   view_store(l, f->to, at, f->axes, real_number(l->e, f->number, 0));
 }
 
-void host_fill_state(host *h, part *p, const tile_place *place, double number, const view *to) {
-  fill_data f = {.to = to, .axes = host_axes_of_place(place), .number = number};
+void frame_fill_state(kernel_frame *h, part *p, const tile_place *place, double number, const view *to) {
+  fill_data f = {.to = to, .axes = frame_axes_of_place(place), .number = number};
   p->l.outside = h->at;
   lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
 }
 
-void host_show_states(host *h, part *p) {
+void frame_show_states(kernel_frame *h, part *p) {
   p->l.outside = h->at;
   for (int c = 0; c < p->carried.count; c++) {
     const view *state = &p->l.carried[c];
-    const kept_sums *kept = host_kept_of(p, state);
+    const kept_sums *kept = frame_kept_of(p, state);
     if (kept && p->p->carried[c].shown)
-      gpu_kept_show(&p->l, kept, state, host_axes_of_place(&p->carried.items[c].place));
+      gpu_kept_show(&p->l, kept, state, frame_axes_of_place(&p->carried.items[c].place));
   }
 }
 
-view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before) {
+view gpu_view(kernel_frame *h, lower *l, const plan_buffer *b, location at, ir rows_before) {
   emitter *e = h->e;
-  ir base = host_located(h, at);
+  ir base = frame_located(h, at);
   int64_t threads = h->m.kind == MAP_THREADS ? h->team.threads : 1;
   base = element(e, e->real, base, int_mul(e, rows_before, integer(e, threads)));
   if (threads > 1) base = element(e, e->real, base, h->team.thread);

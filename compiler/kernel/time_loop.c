@@ -6,18 +6,18 @@
 
 /* ---- step form ---- */
 
-static void set_step(host *h, part *p, ir t) {
+static void set_step(kernel_frame *h, part *p, ir t) {
   lower *l = &p->l;
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (p->program->arguments.items[i].time && p->memory[i].base) {
       if (gpu_row_of_step(h, p, i, t, &l->arguments[i])) continue;
-      l->arguments[i] = host_at_time(h, p->memory[i], t, p->time_stride[i]);
+      l->arguments[i] = frame_at_time(h, p->memory[i], t, p->time_stride[i]);
     }
   }
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_place *place = &p->program->results.items[i].place;
     if (place->time && p->result_memory[i].base) {
-      l->results[i].at = host_at_time(h, p->result_memory[i], t, p->result_time_stride[i]);
+      l->results[i].at = frame_at_time(h, p->result_memory[i], t, p->result_time_stride[i]);
     }
   }
 }
@@ -43,13 +43,13 @@ static void fetch_point(lower *l, const place_in_loops *at, void *data) {
 }
 
 /* Rows in lanes, or in the tile; what has both is a matrix, which would push others out. */
-static void fetch_tensor(host *h, part *p, const tile_place *place, view tensor, ir t, ir stride,
+static void fetch_tensor(kernel_frame *h, part *p, const tile_place *place, view tensor, ir t, ir stride,
                       bool write) {
-  axis_set axes = host_axes_of_place(place);
+  axis_set axes = frame_axes_of_place(place);
   if (!place->time || !tensor.base) return;
   bool lane = plan_has_lane(&h->m, axes);
   if (lane == (plan_tile_axes(&h->m, axes) != 0)) return;
-  view v = host_at_time(h, tensor, t, stride);
+  view v = frame_at_time(h, tensor, t, stride);
   fetch_data data = {&v, axes, write};
   p->l.outside = h->at;
   if (lane) {
@@ -61,7 +61,7 @@ static void fetch_tensor(host *h, part *p, const tile_place *place, view tensor,
 }
 
 /* Steps lie further apart than a page when there are many channels: nobody but us knows what is read next. */
-static void fetch_ahead(host *h, part *p, ir t) {
+static void fetch_ahead(kernel_frame *h, part *p, ir t) {
   if (h->m.kind != MAP_LANES) return;
   ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -73,21 +73,21 @@ static void fetch_ahead(host *h, part *p, ir t) {
   }
 }
 
-static void one_step(host *h, part *p, ir t) {
+static void one_step(kernel_frame *h, part *p, ir t) {
   fetch_ahead(h, p, t);
   set_step(h, p, t);
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
 }
 
-ir host_chunk_count(host *h) {
+ir frame_chunk_count(kernel_frame *h) {
   emitter *e = h->e;
   int chunk = h->k->program->form == TILE_CHUNK ? h->k->program->chunk : h->k->chunk;
   ir up = int_add(e, h->time, integer(e, chunk - 1));
   return LLVMBuildSDiv(e->b, up, integer(e, chunk), "");
 }
 
-void host_steps_forward(host *h) {
+void frame_steps_forward(kernel_frame *h) {
   emitter *e = h->e;
   part *p = &h->main;
   bool ahead = gpu_steps_ahead(h);
@@ -97,14 +97,14 @@ void host_steps_forward(host *h) {
     loop_end(e, &loop);
     return;
   }
-  ir count = host_chunk_count(h);
+  ir count = frame_chunk_count(h);
   if (ahead) gpu_open_steps(h, integer(e, 0), int_compare(e, LLVMIntSGT, count, integer(e, 0)));
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
   if (ahead) {
     ir next = int_add(e, chunks.index, integer(e, 1));
     gpu_next_steps(h, chunks.index, chunks.index, next, int_compare(e, LLVMIntSLT, next, count));
   }
-  if (h->described->writes_saved) host_save_states(h, p, chunks.index);
+  if (h->described->writes_saved) frame_save_states(h, p, chunks.index);
   ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
   ir end = int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time);
   emit_loop loop = loop_begin(e, begin, end, 1, "time");
@@ -114,24 +114,24 @@ void host_steps_forward(host *h) {
 }
 
 /* The view of row `step` of something kept for every step of a chunk. */
-static view kept_row(host *h, const plan_buffer *b, location at, ir step, lower *l) {
+static view kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step, lower *l) {
   ir row = int_mul(h->e, step, lower_extent(h->e, h->axis_size, plan_words(b)));
-  if (!h->e->gpu) return buffer_view(l, b, element(h->e, h->e->real, host_located(h, at), row));
+  if (!h->e->gpu) return buffer_view(l, b, element(h->e, h->e->real, frame_located(h, at), row));
   view v = gpu_view(h, l, b, at, row);
   if (!at.on_chip) v.swizzle = 0; /* there are no banks */
   return v;
 }
 
 /* Steps of the chunk again: states before each of them and stashes go to scratch. */
-static void recompute_step(host *h, ir t, ir step) {
-  part *again = &h->again, *p = &h->main;
+static void recompute_step(kernel_frame *h, ir t, ir step) {
+  part *again = &h->recompute, *p = &h->main;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
     view row = kept_row(h, &p->history[i], p->history_at[i], step, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place))
-        host_copy_state(h, again, place, &again->l.carried[c], &row);
+        frame_copy_state(h, again, place, &again->l.carried[c], &row);
     }
   }
   for (int i = 0; i < again->program->results.count; i++) {
@@ -146,7 +146,7 @@ static void recompute_step(host *h, ir t, ir step) {
 }
 
 /* What was kept of a step, and what it keeps for the product over all steps of the chunk. */
-static void set_kept_rows(host *h, part *p, ir step) {
+static void set_kept_rows(kernel_frame *h, part *p, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE) {
@@ -163,7 +163,7 @@ static void set_kept_rows(host *h, part *p, ir step) {
   }
 }
 
-static void backward_step(host *h, ir t, ir step) {
+static void backward_step(kernel_frame *h, ir t, ir step) {
   set_kept_rows(h, &h->main, step);
   one_step(h, &h->main, t);
 }
@@ -176,7 +176,7 @@ static bool has_steps_region(const plan *p) {
 }
 
 /* What a product over steps reads of one of them. */
-static view row_of_operand(host *h, part *p, tile_id id, int pack, ir step) {
+static view row_of_operand(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
   const tile_program *program = p->p->program;
   tile_id root = plan_root(program, id);
   const tile_value *v = &program->values.items[root];
@@ -188,7 +188,7 @@ static view row_of_operand(host *h, part *p, tile_id id, int pack, ir step) {
   return kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &p->l);
 }
 
-static void clear_row(host *h, part *p, tile_id id, int pack, ir step) {
+static void clear_row(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
   const tile_program *program = p->p->program;
   view row = row_of_operand(h, p, id, pack, step);
   tile_id of = pack >= 0 ? id : plan_root(program, id);
@@ -196,7 +196,7 @@ static void clear_row(host *h, part *p, tile_id id, int pack, ir step) {
 }
 
 /* GPU: products over steps are as long as a chunk. The steps behind the end of a sequence are 0. */
-static void clear_missing_steps(host *h, part *p, ir steps) {
+static void clear_missing_steps(kernel_frame *h, part *p, ir steps) {
   emit_loop loop = loop_begin(h->e, steps, integer(h->e, h->k->chunk), 1, "missing");
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
@@ -208,7 +208,7 @@ static void clear_missing_steps(host *h, part *p, ir steps) {
 }
 
 /* Products over all steps of the chunk. */
-static void gather_steps(host *h, part *p, ir steps) {
+static void gather_steps(kernel_frame *h, part *p, ir steps) {
   if (!has_steps_region(p->p)) return;
   if (h->e->gpu) clear_missing_steps(h, p, steps);
   set_kept_rows(h, p, integer(h->e, 0));
@@ -216,28 +216,28 @@ static void gather_steps(host *h, part *p, ir steps) {
   lower_region(&p->l, REGION_STEPS);
 }
 
-static void load_saved(host *h, part *p, ir chunk) {
+static void load_saved(kernel_frame *h, part *p, ir chunk) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    view memory = host_saved_view(h, place, chunk);
+    view memory = frame_saved_view(h, place, chunk);
     /* once a group, a thread's own pairs may as well come number by number: they are not copied by a function */
-    bool alone = host_kept_of(p, &p->l.carried[c]);
-    if (h->team.shares && !alone) memory.aligned = gpu_aligned(h, p, &memory, host_axes_of_place(place));
-    host_copy_state(h, p, place, &memory, &p->l.carried[c]);
+    bool alone = frame_kept_of(p, &p->l.carried[c]);
+    if (h->team.shares && !alone) memory.aligned = gpu_aligned(h, p, &memory, frame_axes_of_place(place));
+    frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
   }
-  host_show_states(h, p);
+  frame_show_states(h, p);
 }
 
-void host_steps_backward(host *h) {
+void frame_steps_backward(kernel_frame *h) {
   emitter *e = h->e;
-  ir count = host_chunk_count(h), turns = gpu_turns(h, count), chunk, next;
+  ir count = frame_chunk_count(h), turns = gpu_turns(h, count), chunk, next;
   bool ahead = gpu_steps_ahead(h);
   if (ahead) {
     gpu_turn_of_groups(h, count, integer(e, 0), &chunk);
     gpu_open_steps(h, chunk, int_compare(e, LLVMIntSGT, turns, integer(e, 0)));
   }
   emit_loop chunks = loop_begin(e, integer(e, 0), turns, 1, "chunk");
-  h->states_alone = gpu_turn_of_groups(h, count, chunks.index, &chunk);
+  h->slice.states_alone = gpu_turn_of_groups(h, count, chunks.index, &chunk);
   if (ahead) {
     ir after = int_add(e, chunks.index, integer(e, 1));
     gpu_turn_of_groups(h, count, after, &next);
@@ -245,8 +245,8 @@ void host_steps_backward(host *h) {
   }
   ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
   ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
-  if (h->has_again) {
-    load_saved(h, &h->again, chunk);
+  if (h->recomputes) {
+    load_saved(h, &h->recompute, chunk);
     emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
     recompute_step(h, int_add(e, begin, again.index), again.index);
     loop_end(e, &again);
@@ -300,19 +300,19 @@ static view one_of_both(emitter *e, ir first, const view *a, const view *b) {
 
 /* The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are missing. The copy of what
  * instances share is made for the first of them (`new_group`; NULL: for each). */
-static void set_rows(host *h, part *p, int i, ir begin, ir rows, ir new_group) {
+static void set_rows(kernel_frame *h, part *p, int i, ir begin, ir rows, ir new_group) {
   emitter *e = h->e;
   int t = p->program->time_axis;
   const tile_place *place = &p->program->arguments.items[i];
   const pad *d = &p->pads[i];
-  view memory = host_at_time(h, p->memory[i], begin, p->time_stride[i]);
+  view memory = frame_at_time(h, p->memory[i], begin, p->time_stride[i]);
   ir present = memory.present;
   memory.present = NULL;
   memory.stride[t] = p->time_stride[i];
   ir inside = integer(e, 0);
-  view copy = {.base = host_scratch_at(h, h->scratch, d->offset)};
+  view copy = {.base = frame_scratch_at(h, h->scratch, d->offset)};
   copy.stride[t] = integer(e, d->row);
-  bool lanes = plan_has_lane(&h->m, host_axes_of_place(place));
+  bool lanes = plan_has_lane(&h->m, frame_axes_of_place(place));
   copy.internal = lanes;
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
@@ -342,20 +342,20 @@ static void set_rows(host *h, part *p, int i, ir begin, ir rows, ir new_group) {
   p->l.arguments[i] = always ? copy : one_of_both(e, padded, &copy, &memory);
 }
 
-void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
+void frame_set_chunk(kernel_frame *h, part *p, ir chunk, ir new_group) {
   emitter *e = h->e;
   lower *l = &p->l;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
   if (e->gpu) rows = LLVMBuildTrunc(e->b, rows, e->i32, "");
   l->rows = rows;
-  ir stored = h->quiet ? int_choose(e, h->quiet, LLVMConstNull(LLVMTypeOf(rows)), rows) : rows;
+  ir stored = h->slice.in_warm_up ? int_choose(e, h->slice.in_warm_up, LLVMConstNull(LLVMTypeOf(rows)), rows) : rows;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    bool saved = host_is_saved(p, place);
+    bool saved = frame_is_saved(p, place);
     if (place->time && !saved && !e->gpu) set_rows(h, p, i, begin, rows, new_group);
     if (!saved) continue;
-    l->arguments[i] = host_saved_view(h, place, chunk);
+    l->arguments[i] = frame_saved_view(h, place, chunk);
     axis_set axes = tile_place_axes(p->program, place);
     if (h->team.shares) l->arguments[i].aligned = gpu_aligned(h, p, &l->arguments[i], axes);
   }
@@ -363,14 +363,14 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
     const tile_place *place = &p->program->results.items[i].place;
     result_target *target = &l->results[i];
     if (place->role == TILE_KEEP) {
-      target->at = host_saved_view(h, place, chunk);
-      target->active = host_saves(h);
+      target->at = frame_saved_view(h, place, chunk);
+      target->active = frame_saves(h);
     }
     if (!place->time || !p->result_memory[i].base) continue;
-    target->at = host_at_time(h, p->result_memory[i], begin, p->result_time_stride[i]);
+    target->at = frame_at_time(h, p->result_memory[i], begin, p->result_time_stride[i]);
     target->at.stride[p->program->time_axis] = p->result_time_stride[i];
     if (target->single) {
-      target->tensor = host_at_time(h, target->tensor, begin, p->result_time_stride[i]);
+      target->tensor = frame_at_time(h, target->tensor, begin, p->result_time_stride[i]);
       target->tensor.stride[p->program->time_axis] = p->result_time_stride[i];
       axis_set axes = tile_place_axes(p->program, place);
       target->tensor.aligned = gpu_aligned(h, p, &target->tensor, axes);
@@ -380,26 +380,26 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
   }
 }
 
-ir host_chunk_in_order(host *h, ir index) {
+ir frame_chunk_in_order(kernel_frame *h, ir index) {
   if (!h->main.backward) return index;
-  return int_sub(h->e, int_sub(h->e, host_chunk_count(h), integer(h->e, 1)), index);
+  return int_sub(h->e, int_sub(h->e, frame_chunk_count(h), integer(h->e, 1)), index);
 }
 
 /* GPU: forward saves the states before every few chunks. */
-static void save_some_states(host *h, ir chunk) {
+static void save_some_states(kernel_frame *h, ir chunk) {
   emitter *e = h->e;
   int64_t every = h->k->chunk / h->k->program->chunk;
   if (every == 1) {
-    host_save_states(h, &h->main, chunk);
+    frame_save_states(h, &h->main, chunk);
     return;
   }
   ir rest = int_rem(e, chunk, integer(e, every));
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, rest, integer(e, 0)));
-  host_save_states(h, &h->main, int_div(e, chunk, integer(e, every)));
+  frame_save_states(h, &h->main, int_div(e, chunk, integer(e, every)));
   branch_end(e, &branch);
 }
 
-void host_chunk_body(host *h, ir chunk) {
+void frame_chunk_body(kernel_frame *h, ir chunk) {
   if (h->described->writes_saved) save_some_states(h, chunk);
   lower_region(&h->main.l, REGION_BODY);
   lower_commit(&h->main.l);
@@ -407,41 +407,41 @@ void host_chunk_body(host *h, ir chunk) {
 
 /* GPU: where tensors lie is computed again for each chunk, from an offset that is 0: kept through a chunk, it takes registers
  * that products need. Returns what close_again puts back. */
-static ir open_again(host *h, part *p, ir chunk) {
+static ir open_again(kernel_frame *h, part *p, ir chunk) {
   emitter *e = h->e;
   ir slots = h->slots, last = LLVMConstInt(LLVMTypeOf(chunk), 63, 0);
   ir zero = LLVMBuildAShr(e->b, chunk, last, "");
   h->slots = element(e, LLVMInt8TypeInContext(e->context), slots, zero);
-  host_open_instance(h, p);
+  frame_open_instance(h, p);
   return slots;
 }
 
-static void close_again(host *h, part *p, ir slots) {
+static void close_again(kernel_frame *h, part *p, ir slots) {
   h->slots = slots;
-  host_open_instance(h, p);
+  frame_open_instance(h, p);
 }
 
 /* The states before a chunk of the group, to be read when it goes back. */
-static void keep_states(host *h, ir index) {
-  part *again = &h->again, *p = &h->main;
+static void keep_states(kernel_frame *h, ir index) {
+  part *again = &h->recompute, *p = &h->main;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
     view row = kept_row(h, &p->history[i], p->history_at[i], index, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place))
-        host_copy_state(h, again, place, &again->l.carried[c], &row);
+        frame_copy_state(h, again, place, &again->l.carried[c], &row);
     }
   }
 }
 
 /* The states before each chunk of a group, from those that were saved before the first; those behind it where states alone are
  * made. */
-static void chunks_again(host *h, ir first, ir chunks) {
+static void chunks_again(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
-  part *again = &h->again;
+  part *again = &h->recompute;
   ir runs = int_sub(e, chunks, integer(e, 1));
-  if (h->states_alone) runs = int_choose(e, h->states_alone, chunks, runs);
+  if (h->slice.states_alone) runs = int_choose(e, h->slice.states_alone, chunks, runs);
   gpu_open_chunks(h, again, first, int_compare(e, LLVMIntSGT, runs, integer(e, 0)));
   emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
   ir slots = open_again(h, again, loop.index);
@@ -451,7 +451,7 @@ static void chunks_again(host *h, ir first, ir chunks) {
   ir chunk = int_add(e, first, loop.index), next = int_add(e, first, after);
   ir more = int_compare(e, LLVMIntSLT, after, runs);
   gpu_next_chunk(h, again, loop.index, chunk, next, more);
-  host_set_chunk(h, again, chunk, NULL);
+  frame_set_chunk(h, again, chunk, NULL);
   lower_region(&again->l, REGION_BODY);
   lower_commit(&again->l);
   branch_end(e, &branch);
@@ -460,14 +460,14 @@ static void chunks_again(host *h, ir first, ir chunks) {
 }
 
 /* Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`. */
-static void chunk_back(host *h, ir first, ir number, ir turn) {
+static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
   part *p = &h->main;
   emitter *e = h->e;
   ir chunk = int_add(e, first, number), before = int_sub(e, chunk, integer(e, 1));
-  h->chunk_of_group = number;
+  h->tiles.chunk = number;
   open_again(h, p, turn);
   gpu_next_chunk(h, p, turn, chunk, before, int_compare(e, LLVMIntSGT, number, integer(e, 0)));
-  host_set_chunk(h, p, chunk, NULL);
+  frame_set_chunk(h, p, chunk, NULL);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE)
@@ -475,12 +475,12 @@ static void chunk_back(host *h, ir first, ir number, ir turn) {
   }
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
-  h->chunk_of_group = NULL;
+  h->tiles.chunk = NULL;
 }
 
-void host_group_back(host *h, ir group, ir first, ir chunks) {
+void frame_group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   emitter *e = h->e;
-  load_saved(h, &h->again, group);
+  load_saved(h, &h->recompute, group);
   chunks_again(h, first, chunks);
   gpu_save_group(h, group);
   ir back = gpu_chunks_back(h, chunks), last = int_sub(e, back, integer(e, 1)), slots = h->slots;
@@ -493,46 +493,46 @@ void host_group_back(host *h, ir group, ir first, ir chunks) {
 
 /* Groups of chunks from the last: states again, then the same chunks back. Before that, where nobody saved states, all but the
  * last in order, for their states. */
-void host_groups_back(host *h) {
+void frame_groups_back(kernel_frame *h) {
   emitter *e = h->e;
-  ir every = integer(e, h->k->chunk / h->k->program->chunk), count = host_chunk_count(h);
+  ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);
   ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
   emit_loop loop = loop_begin(e, integer(e, 0), gpu_turns(h, groups), 1, "group");
   ir group;
-  h->states_alone = gpu_turn_of_groups(h, groups, loop.index, &group);
+  h->slice.states_alone = gpu_turn_of_groups(h, groups, loop.index, &group);
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
   gpu_begin_group(h, group);
-  (h->in_passes ? gpu_group_in_passes : host_group_back)(h, group, first, chunks);
+  (h->tiles.used ? gpu_group_in_passes : frame_group_back)(h, group, first, chunks);
   gpu_end_group(h);
   loop_end(e, &loop);
-  if (!h->in_passes) host_open_instance(h, &h->main);
+  if (!h->tiles.used) frame_open_instance(h, &h->main);
 }
 
-void host_chunks_inside(host *h) {
+void frame_chunks_inside(kernel_frame *h) {
   emitter *e = h->e;
-  if (h->has_again) {
-    host_groups_back(h);
+  if (h->recomputes) {
+    frame_groups_back(h);
     return;
   }
-  ir count = host_chunk_count(h);
+  ir count = frame_chunk_count(h);
   if (e->gpu) {
     ir any = int_compare(e, LLVMIntSGT, count, integer(e, 0));
-    gpu_open_chunks(h, &h->main, host_chunk_in_order(h, integer(e, 0)), any);
+    gpu_open_chunks(h, &h->main, frame_chunk_in_order(h, integer(e, 0)), any);
   }
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
-  ir chunk = host_chunk_in_order(h, chunks.index);
+  ir chunk = frame_chunk_in_order(h, chunks.index);
   ir slots = NULL;
   if (e->gpu) {
     gpu_end_warm_up(h, &h->main, chunks.index);
     slots = open_again(h, &h->main, chunks.index);
     ir next = int_add(e, chunks.index, integer(e, 1));
     ir more = int_compare(e, LLVMIntSLT, next, count);
-    gpu_next_chunk(h, &h->main, chunks.index, chunk, host_chunk_in_order(h, next), more);
+    gpu_next_chunk(h, &h->main, chunks.index, chunk, frame_chunk_in_order(h, next), more);
   }
-  host_set_chunk(h, &h->main, chunk, NULL);
+  frame_set_chunk(h, &h->main, chunk, NULL);
   ir last = int_sub(e, count, integer(e, 1));
-  host_fetch_next(h, &h->main, host_chunk_in_order(h, int_min(e, int_add(e, chunks.index, integer(e, 1)), last)));
-  host_chunk_body(h, chunk);
+  host_fetch_next(h, &h->main, frame_chunk_in_order(h, int_min(e, int_add(e, chunks.index, integer(e, 1)), last)));
+  frame_chunk_body(h, chunk);
   loop_end(e, &chunks);
   if (e->gpu) close_again(h, &h->main, slots);
 }

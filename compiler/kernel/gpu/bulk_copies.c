@@ -21,7 +21,7 @@ typedef struct row_axes {
   int64_t columns, numbers; /* of the tensor, side by side; of a row of this kernel */
 } row_axes;
 
-static bool find_row(const host *h, const part *p, const tile_place *place, row_axes *row) {
+static bool find_row(const kernel_frame *h, const part *p, const tile_place *place, row_axes *row) {
   bool whole = true;
   *row = (row_axes){.first = place->axis_count, .columns = 1, .numbers = 1};
   while (row->first > 0 && whole && !axis_in(h->m.instance, place->axes[row->first - 1])) {
@@ -39,7 +39,7 @@ static bool find_row(const host *h, const part *p, const tile_place *place, row_
 }
 
 /* Whether boxes land where the kernel reads rows of so many numbers. */
-static bool lay_boxes(const host *h, const part *p, int64_t row, codegen_gpu_map *map) {
+static bool lay_boxes(const kernel_frame *h, const part *p, int64_t row, codegen_gpu_map *map) {
   enum { MOST_COLUMNS = 256 };
   view v = {0};
   map->steps = p->program->chunk;
@@ -51,12 +51,12 @@ static bool lay_boxes(const host *h, const part *p, int64_t row, codegen_gpu_map
   return v.width;
 }
 
-static bool map_of(const host *h, const part *p, int argument, codegen_gpu_map *map) {
+static bool map_of(const kernel_frame *h, const part *p, int argument, codegen_gpu_map *map) {
   const tile_place *place = &p->program->arguments.items[argument];
   row_axes row;
   if (!gpu_is_staged(p, argument) || !p->pads[argument].at.on_chip || place->lag >= 0) return false;
-  *map = (codegen_gpu_map){.slot = host_find_slot(h->described, place->role, place->tensor, place->lag)};
-  if (map->slot < 0 || !h->described->slots.items[map->slot].narrow || host_is_complex(h, place)) return false;
+  *map = (codegen_gpu_map){.slot = frame_find_slot(h->described, place->role, place->tensor, place->lag)};
+  if (map->slot < 0 || !h->described->slots.items[map->slot].narrow || frame_is_complex(h, place)) return false;
   if (!find_row(h, p, place, &row) || row.numbers != p->pads[argument].row) return false;
   map->columns = (int)row.columns;
   return lay_boxes(h, p, row.numbers, map);
@@ -78,23 +78,23 @@ static bool is_same_map(const codegen_gpu_map *x, const codegen_gpu_map *y) {
          x->swizzle == y->swizzle;
 }
 
-static int64_t bytes_before(const host *h) {
+static int64_t bytes_before(const kernel_frame *h) {
   return (int64_t)sizeof(rec_gpu_frame) + 8 * h->k->recurrence->body.axes.count +
          (int64_t)sizeof(rec_gpu_slot) * h->described->slots.count;
 }
 
 /* The number of the map, -1 where the parameter has no room for it. */
-static int find_map(host *h, const codegen_gpu_map *map) {
-  for (int i = 0; i < h->maps.count; i++)
-    if (is_same_map(&h->maps.items[i], map)) return i;
-  int64_t end = h->maps_at + (int64_t)sizeof(rec_gpu_map) * (h->maps.count + 1);
+static int find_map(kernel_frame *h, const codegen_gpu_map *map) {
+  for (int i = 0; i < h->bulk.maps.count; i++)
+    if (is_same_map(&h->bulk.maps.items[i], map)) return i;
+  int64_t end = h->bulk.maps_at + (int64_t)sizeof(rec_gpu_map) * (h->bulk.maps.count + 1);
   if (end > REC_GPU_PARAMETER_BYTES) return -1;
-  vec_push(h->a, &h->maps, *map);
-  return h->maps.count - 1;
+  vec_push(h->a, &h->bulk.maps, *map);
+  return h->bulk.maps.count - 1;
 }
 
 /* Returns what a chunk gains. */
-static double choose_rows(host *h, part *p) {
+static double choose_rows(kernel_frame *h, part *p) {
   double gain = -OF_A_CHUNK;
   p->maps = ARENA_ARRAY(h->a, int, p->program->arguments.count);
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -109,18 +109,18 @@ static double choose_rows(host *h, part *p) {
 
 bool gpu_is_bulk(const part *p, int argument) { return p->maps && p->maps[argument] >= 0; }
 
-void gpu_choose_bulk(host *h) {
+void gpu_choose_bulk(kernel_frame *h) {
   enum { MAP_ALIGNMENT = _Alignof(rec_gpu_map) };
-  const int group_products = h->main.p->group_products + (h->has_again ? h->again.p->group_products : 0);
+  const int group_products = h->main.p->group_products + (h->recomputes ? h->recompute.p->group_products : 0);
   if (!h->m.groups || !group_products) return;
-  const int before = h->maps.count;
-  h->maps_at = (bytes_before(h) + 8 + MAP_ALIGNMENT - 1) / MAP_ALIGNMENT * MAP_ALIGNMENT;
-  h->bulk_gain = choose_rows(h, &h->main);
-  if (h->has_again) h->bulk_gain += choose_rows(h, &h->again);
-  if (h->bulk_gain > 0) return;
-  h->bulk_gain = 0;
-  h->maps.count = before;
-  h->main.maps = h->again.maps = NULL;
+  const int before = h->bulk.maps.count;
+  h->bulk.maps_at = (bytes_before(h) + 8 + MAP_ALIGNMENT - 1) / MAP_ALIGNMENT * MAP_ALIGNMENT;
+  h->bulk.gain = choose_rows(h, &h->main);
+  if (h->recomputes) h->bulk.gain += choose_rows(h, &h->recompute);
+  if (h->bulk.gain > 0) return;
+  h->bulk.gain = 0;
+  h->bulk.maps.count = before;
+  h->main.maps = h->recompute.maps = NULL;
 }
 
 /* ---- barriers ---- */
@@ -129,14 +129,14 @@ void gpu_choose_bulk(host *h) {
 static ir of_32(emitter *e, int64_t x) { return LLVMConstInt(e->i32, (unsigned long long)x, 0); }
 
 /* i32: the barrier of this turn; NULL: of what has one place. */
-static ir number_of(host *h, ir turn) {
+static ir number_of(kernel_frame *h, ir turn) {
   emitter *e = h->e;
   if (!turn) return of_32(e, THIRD);
   return LLVMBuildAnd(e->b, LLVMBuildTrunc(e->b, turn, e->i32, ""), of_32(e, 1), "");
 }
 
 /* Behind what warps hand each other in sums. */
-static ir barrier_at(host *h, ir number) {
+static ir barrier_at(kernel_frame *h, ir number) {
   enum { MOST_BLOCK_WARPS = GPU_BLOCK_THREADS / GPU_WARP_LANES };
   _Static_assert(MOST_BLOCK_WARPS + BARRIERS * BARRIER_WORDS <= GPU_MOST_WARPS, "as many words as gpu_place_sums takes");
   emitter *e = h->e;
@@ -145,16 +145,16 @@ static ir barrier_at(host *h, ir number) {
   return element(e, e->real, h->team.sums, LLVMBuildZExt(e->b, word, e->i64, ""));
 }
 
-static emit_branch one_thread(host *h) {
+static emit_branch one_thread(kernel_frame *h) {
   ir first = int_compare(h->e, LLVMIntEQ, h->team.thread, of_32(h->e, 0));
   return branch_begin(h->e, first);
 }
 
-void gpu_open_bulk(host *h) {
+void gpu_open_bulk(kernel_frame *h) {
   emitter *e = h->e;
-  if (!h->maps.count) return;
-  h->phases = stack_slot(e, e->i32, "phases");
-  LLVMBuildStore(e->b, of_32(e, 0), h->phases);
+  if (!h->bulk.maps.count) return;
+  h->bulk.phases = stack_slot(e, e->i32, "phases");
+  LLVMBuildStore(e->b, of_32(e, 0), h->bulk.phases);
   emit_branch branch = one_thread(h);
   for (int i = 0; i < BARRIERS; i++)
     gpu_call(e, GPU_MBARRIER_INIT, (ir[]){barrier_at(h, of_32(e, i)), of_32(e, 1)}, 2);
@@ -164,19 +164,19 @@ void gpu_open_bulk(host *h) {
 }
 
 /* Bit n of `phases` is the parity of the phase that barrier n is in. */
-void gpu_wait_bulk(host *h, ir turn) {
+void gpu_wait_bulk(kernel_frame *h, ir turn) {
   emitter *e = h->e;
-  ir number = number_of(h, turn), phases = LLVMBuildLoad2(e->b, e->i32, h->phases, "");
+  ir number = number_of(h, turn), phases = LLVMBuildLoad2(e->b, e->i32, h->bulk.phases, "");
   ir parity = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, phases, number, ""), of_32(e, 1), "");
   gpu_call(e, GPU_MBARRIER_WAIT, (ir[]){barrier_at(h, number), parity}, 2);
   ir bit = LLVMBuildShl(e->b, of_32(e, 1), number, "");
-  LLVMBuildStore(e->b, LLVMBuildXor(e->b, phases, bit, ""), h->phases);
+  LLVMBuildStore(e->b, LLVMBuildXor(e->b, phases, bit, ""), h->bulk.phases);
 }
 
 /* ---- copies ---- */
 
 /* i1: the rows of an argument come in bulk, for the whole block. */
-static ir comes_in_bulk(host *h, const part *p, int argument, ir mapped, ir whole) {
+static ir comes_in_bulk(kernel_frame *h, const part *p, int argument, ir mapped, ir whole) {
   emitter *e = h->e;
   ir bit = integer(e, INT64_C(1) << p->maps[argument]);
   ir there = int_compare(e, LLVMIntNE, LLVMBuildAnd(e->b, mapped, bit, ""), integer(e, 0));
@@ -188,7 +188,7 @@ typedef struct box_place {
   ir coordinates[4]; /* i32 */
 } box_place;
 
-static box_place place_of_box(host *h, const part *p, int argument, ir chunk) {
+static box_place place_of_box(kernel_frame *h, const part *p, int argument, ir chunk) {
   emitter *e = h->e;
   const tile_place *place = &p->program->arguments.items[argument];
   row_axes row;
@@ -204,7 +204,7 @@ static box_place place_of_box(host *h, const part *p, int argument, ir chunk) {
     inner = int_mul(e, inner, h->axis_size[place->axes[x]]);
   }
   ir step = int_add(e, h->entry_step, int_mul(e, chunk, integer(e, p->program->chunk)));
-  ir sequences = host_field(h, h->frame, offsetof(rec_gpu_frame, cu_seqlens), e->data);
+  ir sequences = frame_field(h, h->frame, offsetof(rec_gpu_frame, cu_seqlens), e->data);
   ir entry = int_choose(e, LLVMBuildIsNull(e->b, sequences, ""), h->batch, integer(e, 0));
   ir all[] = {column, other, step, entry};
   box_place at;
@@ -212,12 +212,12 @@ static box_place place_of_box(host *h, const part *p, int argument, ir chunk) {
   return at;
 }
 
-static void start_boxes(host *h, const part *p, int argument, ir to, ir chunk, ir barrier) {
+static void start_boxes(kernel_frame *h, const part *p, int argument, ir to, ir chunk, ir barrier) {
   emitter *e = h->e;
   int number = p->maps[argument];
-  const codegen_gpu_map *m = &h->maps.items[number];
+  const codegen_gpu_map *m = &h->bulk.maps.items[number];
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
-  ir map = element(e, bytes, h->frame, integer(e, h->maps_at + (int64_t)sizeof(rec_gpu_map) * number));
+  ir map = element(e, bytes, h->frame, integer(e, h->bulk.maps_at + (int64_t)sizeof(rec_gpu_map) * number));
   box_place at = place_of_box(h, p, argument, chunk);
   int64_t boxes = p->pads[argument].row / m->box;
   for (int64_t i = 0; i < boxes; i++) {
@@ -229,14 +229,14 @@ static void start_boxes(host *h, const part *p, int argument, ir to, ir chunk, i
 }
 
 /* i32: bytes of an argument that come in bulk. */
-static ir bytes_of(host *h, const part *p, int argument, ir bulk) {
+static ir bytes_of(kernel_frame *h, const part *p, int argument, ir bulk) {
   int64_t bytes = p->pads[argument].row * p->program->chunk * NUMBER_BYTES;
   return LLVMBuildSelect(h->e->b, bulk, of_32(h->e, bytes), of_32(h->e, 0), "");
 }
 
-void gpu_start_bulk(host *h, part *p, ir turn, ir chunk, ir *bulk) {
+void gpu_start_bulk(kernel_frame *h, part *p, ir turn, ir chunk, ir *bulk) {
   emitter *e = h->e;
-  ir mapped = host_field(h, h->frame, bytes_before(h), e->i64), bytes = of_32(e, 0);
+  ir mapped = frame_field(h, h->frame, bytes_before(h), e->i64), bytes = of_32(e, 0);
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   ir whole = int_compare(e, LLVMIntSGE, int_sub(e, h->time, begin), integer(e, p->program->chunk));
   for (int i = 0; i < p->program->arguments.count; i++) {

@@ -20,11 +20,11 @@ const char gpu_room_attribute[] = "rec-room";
 /* ---- work items ---- */
 
 /* Packed sequences: where the entry begins and its steps; else 0 and the steps of all. */
-static void read_entry(host *h) {
+static void read_entry(kernel_frame *h) {
   emitter *e = h->e;
   ir first = stack_slot(e, e->i64, "first"), steps = stack_slot(e, e->i64, "steps");
   ir before = stack_slot(e, e->i64, "before");
-  ir sequences = host_field(h, h->frame, offsetof(rec_gpu_frame, cu_seqlens), e->data);
+  ir sequences = frame_field(h, h->frame, offsetof(rec_gpu_frame, cu_seqlens), e->data);
   emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, sequences, ""));
   ir at = element(e, e->i32, sequences, h->batch), after = element(e, e->i32, at, integer(e, 1));
   ir begin = LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, at, ""), e->i64, "");
@@ -45,20 +45,20 @@ static void read_entry(host *h) {
   h->saved_first = LLVMBuildLoad2(e->b, e->i64, before, "");
 }
 
-static ir instance_count(host *h) {
+static ir instance_count(kernel_frame *h) {
   emitter *e = h->e;
   ir count = integer(e, 1);
   for (int i = 0; i < h->k->grid_count; i++)
     count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
   if (h->k->lane_axis < 0) return count;
-  return int_mul(e, count, host_lane_blocks(h));
+  return int_mul(e, count, frame_lane_blocks(h));
 }
 
-static void one_item(host *h, ir item) {
+static void one_item(kernel_frame *h, ir item) {
   emitter *e = h->e;
   ir instance = int_split(e, &item, instance_count(h));
   h->at = (place_in_loops){.vector_axis = -1};
-  h->lane_part = host_split_instance(h, instance);
+  h->lane_block = frame_split_instance(h, instance);
   gpu_read_part(h, &item);
   h->batch = item;
   read_entry(h);
@@ -71,7 +71,7 @@ static void one_item(host *h, ir item) {
   } else if (h->k->lanes == LANES_TILE) {
     h->part_first = gpu_first_of_lanes(h);
   }
-  host_whole_instance(h);
+  frame_whole_instance(h);
 }
 
 /* ---- functions ---- */
@@ -114,9 +114,9 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
 }
 
 /* `first`: the host of the kernel that the same function has, too; NULL. */
-static host gpu_host(arena *a, const codegen_kernel *k, const host *first, codegen_gpu_options options) {
-  host h = host_for(a, k, k->kernel->symbol, CLONE_GPU, options.dtype);
-  if (first) h.maps = first->maps;
+static kernel_frame gpu_host(arena *a, const codegen_kernel *k, const kernel_frame *first, codegen_gpu_options options) {
+  kernel_frame h = frame_for(a, k, k->kernel->symbol, CLONE_GPU, options.dtype);
+  if (first) h.bulk.maps = first->bulk.maps;
   h.m.tf32 = options.tf32;
   h.m.threads = k->kernel->threads ? k->kernel->threads : GPU_BLOCK_THREADS;
   h.team.shares = h.m.kind == MAP_BLOCK;
@@ -124,8 +124,8 @@ static host gpu_host(arena *a, const codegen_kernel *k, const host *first, codeg
   h.team.threads = h.m.kind == MAP_BLOCK ? h.m.threads : k->kernel->lane_block;
   h.m.shared_kib = k->kernel->shared_kib ? k->kernel->shared_kib : GPU_SMALL_KIB;
   h.chip_limit = h.m.shared_kib * 1024 / 4;
-  host_plan(&h);
-  if (h.m.kind == MAP_BLOCK) host_verify_places(&h);
+  frame_plan(&h);
+  if (h.m.kind == MAP_BLOCK) frame_verify_places(&h);
   return h;
 }
 
@@ -133,14 +133,14 @@ static host gpu_host(arena *a, const codegen_kernel *k, const host *first, codeg
 typedef struct bodies {
   int count;
   codegen_kernel described[2]; /* with the slots of both */
-  host hosts[2];
+  kernel_frame hosts[2];
 } bodies;
 
 /* The second one has all slots, those of the first in front. */
 static void unite_slots(arena *a, codegen_kernel *first, codegen_kernel *second) {
   for (int i = 0; i < second->slots.count; i++) {
     const codegen_slot *slot = &second->slots.items[i];
-    if (host_find_slot(first, slot->role, slot->tensor, slot->lag) < 0) vec_push(a, &first->slots, *slot);
+    if (frame_find_slot(first, slot->role, slot->tensor, slot->lag) < 0) vec_push(a, &first->slots, *slot);
   }
   second->slots = first->slots;
 }
@@ -160,7 +160,7 @@ static bodies *bodies_of(arena *a, const kernel *k, codegen_gpu_options options)
 }
 
 /* Work items by the thread blocks of a kernel from number `block` on. */
-static void lower_items(host *h, ir block, ir items, ir blocks) {
+static void lower_items(kernel_frame *h, ir block, ir items, ir blocks) {
   gpu_open_bulk(h);
   emit_loop loop = loop_begin_by(h->e, block, items, blocks, "item");
   one_item(h, loop.index);
@@ -168,7 +168,7 @@ static void lower_items(host *h, ir block, ir items, ir blocks) {
 }
 
 /* The last blocks of the grid are the second kernel's. */
-static void lower_both(host *h, ir block, ir items, ir blocks) {
+static void lower_both(kernel_frame *h, ir block, ir items, ir blocks) {
   emitter *e = h->e;
   ir back = gpu_frame_number(h, offsetof(rec_gpu_frame, back_blocks));
   ir back_items = gpu_frame_number(h, offsetof(rec_gpu_frame, back_items));
@@ -180,15 +180,15 @@ static void lower_both(host *h, ir block, ir items, ir blocks) {
   branch_end(e, &branch);
 }
 
-static void open_host(host *h, emitter *e, ir function, ir block) {
+static void open_host(kernel_frame *h, emitter *e, ir function, ir block) {
   h->e = e;
   h->frame = LLVMGetParam(function, 0);
-  host_read_sizes(h);
+  frame_read_sizes(h);
   h->team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
   if (h->team.shares) h->team.warp = gpu_warp_of_block(e, h->team.thread, h->team.threads);
   h->chip = gpu_call(e, GPU_SHARED, NULL, 0);
-  h->team.sums = host_scratch_at(h, h->chip, h->sums);
-  ir scratch = host_field(h, h->frame, offsetof(rec_gpu_frame, scratch), e->data);
+  h->team.sums = frame_scratch_at(h, h->chip, h->sums);
+  ir scratch = frame_field(h, h->frame, offsetof(rec_gpu_frame, scratch), e->data);
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, scratch_stride));
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   h->scratch = element(e, bytes, scratch, int_mul(e, block, stride));
@@ -217,8 +217,8 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_optio
 /* ---- the door ---- */
 
 /* Of what all parts of the kernel multiply. */
-static void count_products(const host *h, codegen_gpu_kernel *g) {
-  const plan *plans[] = {h->main.p, h->has_again ? h->again.p : NULL};
+static void count_products(const kernel_frame *h, codegen_gpu_kernel *g) {
+  const plan *plans[] = {h->main.p, h->recomputes ? h->recompute.p : NULL};
   double group = 0, all = 0;
   for (int i = 0; i < 2; i++) {
     if (!plans[i]) continue;
@@ -233,10 +233,10 @@ static void count_products(const host *h, codegen_gpu_kernel *g) {
 }
 
 /* What is copied for a chunk, and what of it may come in bulk. */
-static void count_rows(const host *h, codegen_gpu_kernel *g) {
-  const part *parts[] = {&h->main, h->has_again ? &h->again : NULL};
-  g->bulk_gain = h->bulk_gain;
-  for (int i = 0; i < 2 && h->maps.count; i++) {
+static void count_rows(const kernel_frame *h, codegen_gpu_kernel *g) {
+  const part *parts[] = {&h->main, h->recomputes ? &h->recompute : NULL};
+  g->bulk_gain = h->bulk.gain;
+  for (int i = 0; i < 2 && h->bulk.maps.count; i++) {
     for (int n = 0; parts[i] && n < parts[i]->program->arguments.count; n++) {
       g->rows += gpu_is_staged(parts[i], n);
       g->bulk_rows += gpu_is_bulk(parts[i], n);
@@ -252,15 +252,15 @@ static int nests_of(const part *p) {
 }
 
 /* Enough for each of them. */
-static void add_resources(arena *a, const host *h, codegen_gpu_kernel *g) {
-  codegen_bytes scratch = h->shared_numbers || h->sized.count ? host_bytes_of(h) : (codegen_bytes){0};
+static void add_resources(arena *a, const kernel_frame *h, codegen_gpu_kernel *g) {
+  codegen_bytes scratch = h->shared_numbers || h->sized.count ? frame_bytes_of(h) : (codegen_bytes){0};
   if (4 * h->on_chip > g->shared_bytes) g->shared_bytes = (int)(4 * h->on_chip);
   if (scratch.constant > g->base.scratch.constant) g->base.scratch.constant = scratch.constant;
   for (int i = 0; i < scratch.terms.count; i++)
     codegen_bytes_add(a, &g->base.scratch, scratch.terms.items[i]);
-  g->maps.items = h->maps.items;
-  g->maps.count = h->maps.count;
-  if (h->maps_at) g->maps_at = (int)h->maps_at;
+  g->maps.items = h->bulk.maps.items;
+  g->maps.count = h->bulk.maps.count;
+  if (h->bulk.maps_at) g->maps_at = (int)h->bulk.maps_at;
 }
 
 static void add_last(codegen_gpu_kernel *g) {
@@ -274,14 +274,14 @@ static int number_of(const bodies *x, const kernel *k) { return x->hosts[0].k->k
 
 char *gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options) {
   bodies *x = bodies_of(a, k, options);
-  return host_plan_text(a, &x->hosts[number_of(x, k)]);
+  return frame_plan_text(a, &x->hosts[number_of(x, k)]);
 }
 
 /* The schedule describes hundreds of kernels: what `g` says is kept, their plans are not. */
 static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_options options) {
   bodies *x = bodies_of(a, k, options);
   int own = number_of(x, k);
-  const host *h = &x->hosts[own];
+  const kernel_frame *h = &x->hosts[own];
   codegen_gpu_kernel g = {.base = x->described[own]};
   g.base.scratch = (codegen_bytes){0};
   for (int i = 0; i < x->count; i++) add_resources(a, &x->hosts[i], &g);
@@ -290,12 +290,12 @@ static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_op
   count_rows(h, &g);
   g.threads = h->team.threads;
   g.history_bytes = 4 * h->history;
-  g.home_bytes = 4 * h->homes;
-  g.sum_bytes = 4 * h->group_sums;
+  g.home_bytes = 4 * h->tiles.homes;
+  g.sum_bytes = 4 * h->tiles.group_sums;
   g.ends = gpu_ends_numbers(a, k);
   g.column_blocks = gpu_column_blocks(k);
   g.is_second = own;
-  g.nests = nests_of(&h->main) + nests_of(&h->again);
+  g.nests = nests_of(&h->main) + nests_of(&h->recompute);
   count_products(h, &g);
   if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
     g.why_not = "its tensors and axes take more than 4000 bytes of parameters";

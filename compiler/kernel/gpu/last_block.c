@@ -24,12 +24,12 @@ int gpu_sums_of(const codegen_gpu_kernel *k) {
   return sums;
 }
 
-static ir is_first_thread(host *h) {
+static ir is_first_thread(kernel_frame *h) {
   return int_compare(h->e, LLVMIntEQ, h->team.thread, LLVMConstInt(h->e->i32, 0, 0));
 }
 
 /* Whether all other blocks have ended; for all threads. */
-static ir is_last_block(host *h, ir ended) {
+static ir is_last_block(kernel_frame *h, ir ended) {
   emitter *e = h->e;
   ir blocks = gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), last = stack_slot(e, e->i32, "last");
   ir most = LLVMBuildSub(e->b, blocks, LLVMConstInt(e->i32, 1, 0), "");
@@ -45,7 +45,7 @@ static ir is_last_block(host *h, ir ended) {
   return LLVMBuildICmp(e->b, LLVMIntNE, any, LLVMConstInt(e->i32, 0, 0), "");
 }
 
-static void clear(host *h, ir ended) {
+static void clear(kernel_frame *h, ir ended) {
   emitter *e = h->e;
   ir block = gpu_call(e, GPU_BLOCK_X, NULL, 0);
   ir first = LLVMBuildICmp(e->b, LLVMIntEQ, block, LLVMConstInt(e->i32, 0, 0), "");
@@ -54,7 +54,7 @@ static void clear(host *h, ir ended) {
   branch_end(e, &branch);
 }
 
-static void sum_up(host *h, ir ended, int64_t last_at) {
+static void sum_up(kernel_frame *h, ir ended, int64_t last_at) {
   emitter *e = h->e;
   emit_branch branch = branch_begin(e, is_last_block(h, ended));
   ir list = element(e, LLVMInt8TypeInContext(e->context), h->frame,
@@ -64,9 +64,9 @@ static void sum_up(host *h, ir ended, int64_t last_at) {
   branch_end(e, &branch);
 }
 
-void gpu_end_block(host *h, int64_t last_at) {
+void gpu_end_block(kernel_frame *h, int64_t last_at) {
   emitter *e = h->e;
-  ir ended = host_field(h, h->frame, last_at + (int64_t)offsetof(rec_gpu_last, ended), e->data);
+  ir ended = frame_field(h, h->frame, last_at + (int64_t)offsetof(rec_gpu_last, ended), e->data);
   emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, ended, ""));
   if (h->k->kind == KERNEL_BACKWARD) {
     sum_up(h, ended, last_at);

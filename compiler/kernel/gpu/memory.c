@@ -19,7 +19,7 @@ static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 static int64_t words_of(const plan_buffer *b) { return up(plan_words(b).factor); }
 
 /* Buffers that are placed already, on the chip or in scratch. */
-static placed_list placed_buffers(const host *h, const part *p, bool on_chip) {
+static placed_list placed_buffers(const kernel_frame *h, const part *p, bool on_chip) {
   placed_list list = {0};
   for (int k = 0; k < p->p->buffers.count; k++) {
     const plan_buffer *b = &p->p->buffers.items[k];
@@ -31,7 +31,7 @@ static placed_list placed_buffers(const host *h, const part *p, bool on_chip) {
 }
 
 /* Behind the placed buffers that live at the same time, from `base` on. */
-static int64_t first_fit(const host *h, const placed_list *list, const plan_buffer *b, int64_t base) {
+static int64_t first_fit(const kernel_frame *h, const placed_list *list, const plan_buffer *b, int64_t base) {
   int64_t words = words_of(b), offset = gpu_chip_place(h, base, words), end;
   int next = 0;
   while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0)
@@ -58,7 +58,7 @@ static int compare_sizes(const void *left, const void *right) {
 
 /* Buffers by size, the largest first: small ones fit into what is left between them. Those of fewer words than `first`
  * come before all others. */
-static int *by_size(host *h, const part *p, int64_t first) {
+static int *by_size(kernel_frame *h, const part *p, int64_t first) {
   int count = p->p->buffers.count;
   sized_buffer *sorted = ARENA_ARRAY(h->a, sized_buffer, count);
   int *order = ARENA_ARRAY(h->a, int, count);
@@ -72,7 +72,7 @@ static int *by_size(host *h, const part *p, int64_t first) {
 }
 
 /* Whether all fit on the chip. */
-static bool place_in_order(host *h, part *p, const int *order) {
+static bool place_in_order(kernel_frame *h, part *p, const int *order) {
   int64_t chip = h->on_chip, scratch = h->shared_numbers;
   placed_list lists[] = {placed_buffers(h, p, false), placed_buffers(h, p, true)};
   bool all = true;
@@ -93,7 +93,7 @@ static bool place_in_order(host *h, part *p, const int *order) {
 }
 
 /* If something must go to scratch, it is not what is small: that is read most often for each byte. */
-static void place_by_lives(host *h, part *p) {
+static void place_by_lives(kernel_frame *h, part *p) {
   enum { SMALL = 1024 };
   int64_t chip = h->on_chip, scratch = h->shared_numbers;
   size_t bytes = (size_t)p->p->buffers.count * sizeof *p->buffer_at;
@@ -106,7 +106,7 @@ static void place_by_lives(host *h, part *p) {
   place_in_order(h, p, by_size(h, p, SMALL));
 }
 
-static void open_places(host *h, part *p) {
+static void open_places(kernel_frame *h, part *p) {
   p->buffer_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) p->buffer_at[i] = (location){-1, -1, false};
 }
@@ -128,7 +128,7 @@ static int64_t numbers_of_thread(const part *p) {
   return numbers;
 }
 
-static int64_t numbers_over(const host *h, const tile_program *program, axis_set axes) {
+static int64_t numbers_over(const kernel_frame *h, const tile_program *program, axis_set axes) {
   int64_t numbers = 1;
   for (int axis = 0; axis < program->axes.count; axis++) {
     int64_t size = axis_in(axes, axis) ? plan_axis_size(&h->m, program, axis) : 1;
@@ -148,7 +148,7 @@ static bool lives_into(int nest, int first, int last) { return first < nest && n
 
 /* Numbers that a thread has when it comes to a nest, beside its states: buffers, and what it has read and will read again,
  * which LLVM reads once. */
-static int64_t numbers_before(const host *h, const part *p, int nest) {
+static int64_t numbers_before(const kernel_frame *h, const part *p, int nest) {
   const tile_program *program = p->p->program;
   int64_t numbers = 0;
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -166,7 +166,7 @@ static int64_t numbers_before(const host *h, const part *p, int nest) {
   return numbers;
 }
 
-static int64_t most_between_nests(const host *h, const part *p) {
+static int64_t most_between_nests(const kernel_frame *h, const part *p) {
   int64_t most = 0;
   for (int n = 1; n < p->p->nests.count; n++) {
     int64_t numbers = numbers_before(h, p, n);
@@ -175,7 +175,7 @@ static int64_t most_between_nests(const host *h, const part *p) {
   return most;
 }
 
-static int64_t numbers_of_states(const host *h) {
+static int64_t numbers_of_states(const kernel_frame *h) {
   int64_t numbers = 0;
   for (int c = 0; c < h->main.carried.count; c++)
     numbers += h->main.carried.items[c].memory.numbers.factor;
@@ -184,31 +184,31 @@ static int64_t numbers_of_states(const host *h) {
 
 /* Is a step alone too much for registers? Backward also holds the gradients that it adds up; ptxas reads again part of what
  * backward reads again, so that more is allowed there. */
-static bool is_long_step(const host *h) {
+static bool is_long_step(const kernel_frame *h) {
   enum { MOST_ALIVE = 136, MOST_ALIVE_BACK = 184 };
   int64_t between = most_between_nests(h, &h->main);
-  if (!h->has_again) return numbers_of_states(h) + between > MOST_ALIVE;
+  if (!h->recomputes) return numbers_of_states(h) + between > MOST_ALIVE;
   return numbers_of_thread(&h->main) + between > MOST_ALIVE_BACK;
 }
 
 /* More than registers hold beside what is computed with; backward computes with the states and their cotangents at once. */
-bool gpu_is_crowded(const host *h) {
+bool gpu_is_crowded(const kernel_frame *h) {
   enum { MOST_NUMBERS = 128, MOST_BACK = 90 };
   if (h->m.kind != MAP_THREADS) return false;
   if (is_long_step(h)) return true;
-  if (!h->has_again) return numbers_of_thread(&h->main) > MOST_NUMBERS;
-  return numbers_of_thread(&h->main) + numbers_of_thread(&h->again) > MOST_BACK;
+  if (!h->recomputes) return numbers_of_thread(&h->main) > MOST_NUMBERS;
+  return numbers_of_thread(&h->main) + numbers_of_thread(&h->recompute) > MOST_BACK;
 }
 
 /* Are the states alone too many, or what a step computes? */
-bool gpu_carries_many(const host *h) {
+bool gpu_carries_many(const kernel_frame *h) {
   enum { MOST_CARRIED = 96 };
   return numbers_of_states(h) > MOST_CARRIED || is_long_step(h);
 }
 
 /* What is alive all the time lies in shared memory then, neighbours from thread to thread. States and their cotangents
  * backward, or states and factors of a part of time, are too many as well: all arrays do. */
-static void place_crowded(host *h, part *p) {
+static void place_crowded(kernel_frame *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
     bool mine = is_of_prologue(p, b) || (h->m.looped && is_placed_here(b));
@@ -218,7 +218,7 @@ static void place_crowded(host *h, part *p) {
   }
 }
 
-static void place_part(host *h, part *p) {
+static void place_part(kernel_frame *h, part *p) {
   if (!p->buffer_at) open_places(h, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
@@ -255,7 +255,7 @@ static int copied_parameter(const part *p, int buffer) {
 }
 
 /* Where the main program has the same copy; its number, or -1. */
-static int same_copy(const host *h, const part *p, int buffer) {
+static int same_copy(const kernel_frame *h, const part *p, int buffer) {
   const plan_buffer *b = &p->p->buffers.items[buffer];
   int tensor = copied_parameter(p, buffer);
   for (int i = 0; p != &h->main && tensor >= 0 && i < h->main.p->buffers.count; i++) {
@@ -266,7 +266,7 @@ static int same_copy(const host *h, const part *p, int buffer) {
   return -1;
 }
 
-static void place_matrices(host *h, part *p) {
+static void place_matrices(kernel_frame *h, part *p) {
   open_places(h, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
@@ -276,23 +276,23 @@ static void place_matrices(host *h, part *p) {
   }
 }
 
-bool gpu_place_matrices(host *h) {
+bool gpu_place_matrices(kernel_frame *h) {
   if (h->m.kind != MAP_BLOCK || h->k->program->form != TILE_STEP) return false;
-  if (!has_matrices(&h->main) && !(h->has_again && has_matrices(&h->again))) return false;
+  if (!has_matrices(&h->main) && !(h->recomputes && has_matrices(&h->recompute))) return false;
   place_matrices(h, &h->main);
-  if (h->has_again) place_matrices(h, &h->again);
+  if (h->recomputes) place_matrices(h, &h->recompute);
   return true;
 }
 
-void gpu_place(host *h) {
+void gpu_place(kernel_frame *h) {
   place_part(h, &h->main);
-  if (h->has_again) place_part(h, &h->again);
+  if (h->recomputes) place_part(h, &h->recompute);
   gpu_place_ahead(h);
   gpu_place_steps(h);
 }
 
 /* What the prologue makes is read in every run. */
-static void place_prologue(host *h, part *p) {
+static void place_prologue(kernel_frame *h, part *p) {
   open_places(h, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
@@ -302,28 +302,28 @@ static void place_prologue(host *h, part *p) {
 
 /* Shared memory: cotangents of states and what prologues make; behind them either the rows and buffers of the chunks back,
  * or states, rows and buffers of the chunks again. */
-void gpu_plan_chunks(host *h) {
-  host_plan_program(h, &h->main, h->k->program, true);
-  host_plan_program(h, &h->again, h->k->recompute, false);
+void gpu_plan_chunks(kernel_frame *h) {
+  frame_plan_program(h, &h->main, h->k->program, true);
+  frame_plan_program(h, &h->recompute, h->k->recompute, false);
   gpu_place_sums(h);
-  host_place_carried(h, &h->main);
+  frame_place_carried(h, &h->main);
   place_prologue(h, &h->main);
-  place_prologue(h, &h->again);
+  place_prologue(h, &h->recompute);
   int64_t shared = h->on_chip;
-  host_place_pads(h, &h->main);
-  host_place_history(h, &h->main);
-  if (h->in_passes) gpu_place_passes(h);
+  frame_place_pads(h, &h->main);
+  frame_place_history(h, &h->main);
+  if (h->tiles.used) gpu_place_passes(h);
   place_part(h, &h->main);
   int64_t back = h->on_chip;
   h->on_chip = shared;
-  host_place_carried(h, &h->again);
-  host_place_pads(h, &h->again);
-  place_part(h, &h->again);
+  frame_place_carried(h, &h->recompute);
+  frame_place_pads(h, &h->recompute);
+  place_part(h, &h->recompute);
   if (back > h->on_chip) h->on_chip = back;
   gpu_place_ahead(h);
 }
 
-static int64_t most_sums(const host *h, const part *p) {
+static int64_t most_sums(const kernel_frame *h, const part *p) {
   int64_t most = 0;
   for (int n = 0; n < p->p->nests.count; n++) {
     int64_t numbers = team_numbers(&h->m, p->p, &p->p->nests.items[n], h->team.threads);
@@ -332,7 +332,7 @@ static int64_t most_sums(const host *h, const part *p) {
   return most;
 }
 
-void gpu_place_sums(host *h) {
+void gpu_place_sums(kernel_frame *h) {
   if (h->m.kind == MAP_BLOCK) {
     h->sums = h->on_chip;
     h->on_chip += GPU_MOST_WARPS;
@@ -340,7 +340,7 @@ void gpu_place_sums(host *h) {
   }
   int64_t numbers = most_sums(h, &h->main);
   if (gpu_guard_sums(h) > numbers) numbers = gpu_guard_sums(h);
-  if (h->has_again && most_sums(h, &h->again) > numbers) numbers = most_sums(h, &h->again);
+  if (h->recomputes && most_sums(h, &h->recompute) > numbers) numbers = most_sums(h, &h->recompute);
   h->sums = h->on_chip;
   h->on_chip += up(numbers);
 }

@@ -28,7 +28,7 @@ static const tile_place *place_of(const part *p, int argument) {
 
 bool gpu_is_staged(const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
-  return place->time && !host_is_saved(p, place);
+  return place->time && !frame_is_saved(p, place);
 }
 
 bool gpu_is_ahead(const part *p, int argument) {
@@ -37,14 +37,14 @@ bool gpu_is_ahead(const part *p, int argument) {
 
 /* ---- places ---- */
 
-static int64_t words_of(const host *h, const part *p, int argument) {
+static int64_t words_of(const kernel_frame *h, const part *p, int argument) {
   int64_t numbers = p->pads[argument].row * p->program->chunk;
-  if (host_stores_narrow(h, place_of(p, argument))) numbers = (numbers + 1) / 2;
+  if (frame_stores_narrow(h, place_of(p, argument))) numbers = (numbers + 1) / 2;
   return (numbers + 31) / 32 * 32; /* lines of banks */
 }
 
 /* Neither part reads ahead while the other runs: their second halves may lie in the same place. */
-static void place_part_ahead(host *h, part *p) {
+static void place_part_ahead(kernel_frame *h, part *p) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     pad *d = &p->pads[i];
     d->ahead = (location){-1, -1, false};
@@ -54,15 +54,15 @@ static void place_part_ahead(host *h, part *p) {
   }
 }
 
-void gpu_place_ahead(host *h) {
+void gpu_place_ahead(kernel_frame *h) {
   if (h->m.kind != MAP_BLOCK || h->k->program->form != TILE_CHUNK) return;
   gpu_choose_bulk(h);
   int64_t begin = h->on_chip;
   place_part_ahead(h, &h->main);
   int64_t end = h->on_chip;
-  if (!h->has_again) return;
+  if (!h->recomputes) return;
   h->on_chip = begin;
-  place_part_ahead(h, &h->again);
+  place_part_ahead(h, &h->recompute);
   if (end > h->on_chip) h->on_chip = end;
 }
 
@@ -103,7 +103,7 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
 /* ---- one argument ---- */
 
 /* Time, then the axes of a row as they lie in memory. */
-static loop_axes axes_of(const host *h, const part *p, int argument) {
+static loop_axes axes_of(const kernel_frame *h, const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
   loop_axes all = {.count = 1, .axes = {p->program->time_axis}};
   for (int x = 0; x < place->axis_count; x++) {
@@ -113,10 +113,10 @@ static loop_axes axes_of(const host *h, const part *p, int argument) {
 }
 
 /* Numbers that 16 bytes hold, if rows are made of such pieces, side by side in memory; else 0. */
-static int numbers_of_piece(const host *h, const part *p, int argument) {
+static int numbers_of_piece(const kernel_frame *h, const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
   int numbers = number_is_narrow(p->memory[argument].stored) ? 8 : 4;
-  if (!p->pads[argument].at.on_chip || !place->axis_count || host_is_complex(h, place)) return 0;
+  if (!p->pads[argument].at.on_chip || !place->axis_count || frame_is_complex(h, place)) return 0;
   int last = place->axes[place->axis_count - 1];
   if (axis_in(h->m.instance, last)) return 0;
   int64_t size = plan_axis_size(&h->m, p->program, last);
@@ -139,12 +139,12 @@ static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
 }
 
 /* Does every row begin at a multiple of 16 bytes? */
-ir gpu_aligned(host *h, part *p, const view *v, axis_set axes) {
+ir gpu_aligned(kernel_frame *h, part *p, const view *v, axis_set axes) {
   ir first = view_address(&p->l, v, &h->at, h->m.instance & axes);
   return rows_aligned(h->e, v, first, axes & ~h->m.instance);
 }
 
-static view copy_of(host *h, const part *p, int argument, ir base) {
+static view copy_of(kernel_frame *h, const part *p, int argument, ir base) {
   const pad *d = &p->pads[argument];
   const tile_place *place = place_of(p, argument);
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
@@ -160,12 +160,12 @@ static view copy_of(host *h, const part *p, int argument, ir base) {
   return copy;
 }
 
-static staged staged_of(host *h, part *p, int argument, ir base, ir chunk) {
+static staged staged_of(kernel_frame *h, part *p, int argument, ir base, ir chunk) {
   emitter *e = h->e;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   staged s = {.t = p->program->time_axis,
               .axes = tile_place_axes(p->program, place_of(p, argument))};
-  s.from = host_at_time(h, p->memory[argument], begin, p->time_stride[argument]);
+  s.from = frame_at_time(h, p->memory[argument], begin, p->time_stride[argument]);
   ir present = s.from.present;
   s.from.present = NULL;
   s.from.stride[s.t] = p->time_stride[argument];
@@ -264,7 +264,7 @@ static void start_rows(lower *l, row_copy *c) {
   LLVMBuildCall2(e->b, type, function, args, (unsigned)count, "");
 }
 
-static void start_argument(host *h, part *p, int argument, ir base, ir chunk) {
+static void start_argument(kernel_frame *h, part *p, int argument, ir base, ir chunk) {
   row_copy c = {.s = staged_of(h, p, argument, base, chunk),
                 .all = axes_of(h, p, argument),
                 .numbers = numbers_of_piece(h, p, argument)};
@@ -274,13 +274,13 @@ static void start_argument(host *h, part *p, int argument, ir base, ir chunk) {
 
 /* ---- chunks ---- */
 
-ir gpu_rows_place(host *h, const pad *d, ir turn) {
+ir gpu_rows_place(kernel_frame *h, const pad *d, ir turn) {
   emitter *e = h->e;
-  ir base = host_located(h, d->at);
+  ir base = frame_located(h, d->at);
   if (d->ahead.offset < 0) return base;
   ir odd = int_rem(e, turn, integer(e, 2));
   ir second = int_compare(e, LLVMIntNE, odd, integer(e, 0));
-  return LLVMBuildSelect(e->b, second, host_located(h, d->ahead), base, "");
+  return LLVMBuildSelect(e->b, second, frame_located(h, d->ahead), base, "");
 }
 
 /* Are there rows, ahead or not, that may come in bulk? */
@@ -290,7 +290,7 @@ static bool any_bulk(const part *p, bool ahead) {
   return false;
 }
 
-static int start_arguments(host *h, part *p, ir turn, ir chunk, bool ahead) {
+static int start_arguments(kernel_frame *h, part *p, ir turn, ir chunk, bool ahead) {
   int count = 0;
   ir *bulk = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
   p->l.outside = h->at;
@@ -314,10 +314,10 @@ static bool any_ahead(const part *p) {
 }
 
 /* What ran before may still read or write these places. */
-void gpu_open_chunks(host *h, part *p, ir first, ir any) {
+void gpu_open_chunks(kernel_frame *h, part *p, ir first, ir any) {
   emitter *e = h->e;
   if (!any_ahead(p)) return;
-  if (h->maps.count) gpu_fence_groups(&p->l);
+  if (h->bulk.maps.count) gpu_fence_groups(&p->l);
   lower_barrier(&p->l);
   emit_branch branch = branch_begin(e, any);
   start_arguments(h, p, integer(e, 0), first, true);
@@ -327,9 +327,9 @@ void gpu_open_chunks(host *h, part *p, ir first, ir any) {
 
 /* What copies have written, products of warpgroups see as little as what threads have; nor do copies in bulk that come to the
  * same place. */
-static void fence_rows(const host *h, part *p) {
-  if (h->maps.count) gpu_fence_groups(&p->l);
-  for (int i = 0; i < p->program->arguments.count && !h->maps.count; i++) {
+static void fence_rows(const kernel_frame *h, part *p) {
+  if (h->bulk.maps.count) gpu_fence_groups(&p->l);
+  for (int i = 0; i < p->program->arguments.count && !h->bulk.maps.count; i++) {
     if (!gpu_is_staged(p, i) || !p->p->groups[i] || !p->l.m->groups) continue;
     gpu_fence_groups(&p->l);
     return;
@@ -338,11 +338,11 @@ static void fence_rows(const host *h, part *p) {
 
 /* The copies of this chunk were started a turn ago: the wait comes before the barrier, which shows them to all threads and
  * tells that nobody reads the other half any more. */
-void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more) {
+void gpu_next_chunk(kernel_frame *h, part *p, ir turn, ir chunk, ir next, ir more) {
   emitter *e = h->e;
   bool ahead = any_ahead(p);
   if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
-  if (ahead || h->maps.count) fence_rows(h, p);
+  if (ahead || h->bulk.maps.count) fence_rows(h, p);
   if (any_bulk(p, true)) gpu_wait_bulk(h, turn);
   lower_barrier(&p->l);
   gpu_forget_accesses(&p->l, true);

@@ -25,11 +25,11 @@ static const tile_place *place_of(const part *p, int argument) {
   return &p->program->arguments.items[argument];
 }
 
-static row_shape shape_of(const host *h, const part *p, int argument) {
+static row_shape shape_of(const kernel_frame *h, const part *p, int argument) {
   enum { MOST_NUMBERS = 64 };
   const tile_place *place = place_of(p, argument);
-  row_shape s = {.axes = host_axes_of_place(place), .numbers = 1};
-  int slot = host_find_slot(h->described, place->role, place->tensor, place->lag);
+  row_shape s = {.axes = frame_axes_of_place(place), .numbers = 1};
+  int slot = frame_find_slot(h->described, place->role, place->tensor, place->lag);
   s.narrow = number_is_narrow(h->m.dtype) && h->described->slots.items[slot].narrow;
   s.lane = axis_in(s.axes, h->team.axis);
   axis_set tile = plan_tile_axes(&h->m, s.axes);
@@ -41,7 +41,7 @@ static row_shape shape_of(const host *h, const part *p, int argument) {
   return s;
 }
 
-static int64_t row_of(const host *h, row_shape s) {
+static int64_t row_of(const kernel_frame *h, row_shape s) {
   return s.lane ? s.numbers * h->team.threads : s.numbers;
 }
 
@@ -56,7 +56,7 @@ static bool is_ahead(const part *p, int argument) {
 }
 
 /* Backward, the steps that are computed again read tokens that the steps back read as well. */
-static int same_of_main(const host *h, const part *p, int argument) {
+static int same_of_main(const kernel_frame *h, const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
   for (int i = 0; p != &h->main && i < h->main.program->arguments.count; i++) {
     const tile_place *other = place_of(&h->main, i);
@@ -67,14 +67,14 @@ static int same_of_main(const host *h, const part *p, int argument) {
   return -1;
 }
 
-static location take_words(host *h, int64_t words) {
+static location take_words(kernel_frame *h, int64_t words) {
   location at = {h->on_chip, -1, true};
   h->on_chip += words;
   return at;
 }
 
 /* Numbers of shared memory that a block may take for rows. */
-static int64_t limit_of(const host *h) {
+static int64_t limit_of(const kernel_frame *h) {
   enum { BLOCKS = 4, OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
   bool large = h->chip_limit > GPU_SMALL_KIB * OF_A_KIB;
   int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB, blocks = all / (h->on_chip + OF_A_BLOCK);
@@ -83,7 +83,7 @@ static int64_t limit_of(const host *h) {
   return limit < h->chip_limit ? limit : h->chip_limit;
 }
 
-static void place_rows(host *h, part *p, int argument, int64_t limit) {
+static void place_rows(kernel_frame *h, part *p, int argument, int64_t limit) {
   enum { LINE = 32 };
   row_shape s = shape_of(h, p, argument);
   int same = same_of_main(h, p, argument);
@@ -98,13 +98,13 @@ static void place_rows(host *h, part *p, int argument, int64_t limit) {
 }
 
 /* Of both programs, where there are two. */
-static int parts_of(host *h, part *parts[2]) {
+static int parts_of(kernel_frame *h, part *parts[2]) {
   parts[0] = &h->main;
-  parts[1] = &h->again;
-  return h->has_again ? 2 : 1;
+  parts[1] = &h->recompute;
+  return h->recomputes ? 2 : 1;
 }
 
-void gpu_place_steps(host *h) {
+void gpu_place_steps(kernel_frame *h) {
   part *parts[2];
   if (h->m.kind != MAP_THREADS) return;
   int64_t limit = limit_of(h);
@@ -117,7 +117,7 @@ void gpu_place_steps(host *h) {
   }
 }
 
-bool gpu_steps_ahead(host *h) {
+bool gpu_steps_ahead(kernel_frame *h) {
   part *parts[2];
   if (h->m.kind != MAP_THREADS) return false;
   for (int n = 0, count = parts_of(h, parts); n < count; n++) {
@@ -130,7 +130,7 @@ bool gpu_steps_ahead(host *h) {
 /* ---- copies ---- */
 
 /* The row of a step of the chunk whose rows begin at `base`: along the lane axis the thread's own entry. */
-static view row_at(host *h, const part *p, int argument, ir base, ir step) {
+static view row_at(kernel_frame *h, const part *p, int argument, ir base, ir step) {
   emitter *e = h->e;
   const tile_place *place = place_of(p, argument);
   row_shape s = shape_of(h, p, argument);
@@ -148,9 +148,9 @@ static view row_at(host *h, const part *p, int argument, ir base, ir step) {
   return v;
 }
 
-static ir half_of(host *h, const pad *d, ir turn) {
+static ir half_of(kernel_frame *h, const pad *d, ir turn) {
   ir odd = int_compare(h->e, LLVMIntNE, int_rem(h->e, turn, integer(h->e, 2)), integer(h->e, 0));
-  return LLVMBuildSelect(h->e->b, odd, host_located(h, d->ahead), host_located(h, d->at), "");
+  return LLVMBuildSelect(h->e->b, odd, frame_located(h, d->ahead), frame_located(h, d->at), "");
 }
 
 typedef struct row_copy {
@@ -176,11 +176,11 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
   branch_end(e, &branch);
 }
 
-static row_copy copy_of_step(host *h, part *p, int argument, ir base, ir begin, ir step) {
+static row_copy copy_of_step(kernel_frame *h, part *p, int argument, ir base, ir begin, ir step) {
   emitter *e = h->e;
   ir t = int_add(e, begin, step);
-  row_copy c = {.axes = host_axes_of_place(place_of(p, argument)),
-                .from = host_at_time(h, p->memory[argument], t, p->time_stride[argument]),
+  row_copy c = {.axes = frame_axes_of_place(place_of(p, argument)),
+                .from = frame_at_time(h, p->memory[argument], t, p->time_stride[argument]),
                 .to = row_at(h, p, argument, base, step),
                 .there = int_compare(e, LLVMIntSLT, t, h->time)};
   if (c.from.present) c.there = LLVMBuildAnd(e->b, c.there, c.from.present, "");
@@ -188,7 +188,7 @@ static row_copy copy_of_step(host *h, part *p, int argument, ir base, ir begin, 
 }
 
 /* Each thread its own entry, of all steps. */
-static void start_own(host *h, part *p, int argument, ir base, ir begin) {
+static void start_own(kernel_frame *h, part *p, int argument, ir base, ir begin) {
   emit_loop loop = loop_begin(h->e, integer(h->e, 0), integer(h->e, h->k->chunk), 1, "ahead");
   row_copy c = copy_of_step(h, p, argument, base, begin, loop.index);
   p->l.outside = h->at;
@@ -197,7 +197,7 @@ static void start_own(host *h, part *p, int argument, ir base, ir begin) {
 }
 
 /* All threads together the numbers of all steps. */
-static void start_common(host *h, part *p, int argument, ir base, ir begin) {
+static void start_common(kernel_frame *h, part *p, int argument, ir base, ir begin) {
   emitter *e = h->e;
   const tile_place *place = place_of(p, argument);
   place_in_loops at = h->at;
@@ -216,7 +216,7 @@ static void start_common(host *h, part *p, int argument, ir base, ir begin) {
   loop_end(e, &loop);
 }
 
-static void start_chunk(host *h, ir turn, ir chunk) {
+static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
   part *parts[2];
   ir begin = int_mul(h->e, chunk, integer(h->e, h->k->chunk));
   for (int n = 0, count = parts_of(h, parts); n < count; n++) {
@@ -236,14 +236,14 @@ static void start_chunk(host *h, ir turn, ir chunk) {
 
 /* ---- chunks ---- */
 
-void gpu_open_steps(host *h, ir first, ir any) {
+void gpu_open_steps(kernel_frame *h, ir first, ir any) {
   gpu_call(h->e, GPU_BARRIER, NULL, 0); /* what ran before may still read these places */
   emit_branch branch = branch_begin(h->e, any);
   start_chunk(h, integer(h->e, 0), first);
   branch_end(h->e, &branch);
 }
 
-void gpu_next_steps(host *h, ir turn, ir chunk, ir next, ir more) {
+void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
   emitter *e = h->e;
   part *parts[2];
   gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
@@ -260,7 +260,7 @@ void gpu_next_steps(host *h, ir turn, ir chunk, ir next, ir more) {
   }
 }
 
-bool gpu_row_of_step(host *h, const part *p, int argument, ir t, view *row) {
+bool gpu_row_of_step(kernel_frame *h, const part *p, int argument, ir t, view *row) {
   if (!p->rows || !p->rows[argument]) return false;
   *row = row_at(h, p, argument, p->rows[argument], int_sub(h->e, t, p->first_step));
   return true;

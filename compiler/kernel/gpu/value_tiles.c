@@ -30,12 +30,12 @@ int64_t gpu_most_passes(const kernel *k) {
 
 /* ---- places ---- */
 
-static int64_t whole_size(const host *h, int axis) {
+static int64_t whole_size(const kernel_frame *h, int axis) {
   return axis_in(h->m.parts, axis) ? h->k->recurrence->body.axes.items[axis].size
                                    : plan_axis_size(&h->m, h->main.program, axis);
 }
 
-static int64_t numbers_of_result(const host *h, const tile_place *place) {
+static int64_t numbers_of_result(const kernel_frame *h, const tile_place *place) {
   int64_t numbers = place->time ? h->k->chunk : 1;
   for (int x = 0; x < place->axis_count; x++) {
     if (!axis_in(h->m.instance, place->axes[x])) numbers *= whole_size(h, place->axes[x]);
@@ -50,41 +50,41 @@ static int64_t take(int64_t *total, int64_t numbers) {
 }
 
 /* A result that lacks an axis of the passes, of a value that has it or is partial over it, is a sum of theirs. */
-static bool is_sum_of_passes(const host *h, const tile_result *r) {
-  axis_set lacking = pass_axes(h->k) & ~host_axes_of_place(&r->place);
+static bool is_sum_of_passes(const kernel_frame *h, const tile_result *r) {
+  axis_set lacking = pass_axes(h->k) & ~frame_axes_of_place(&r->place);
   if (r->place.role != TILE_D_INPUT && r->place.role != TILE_D_PARAM) return false;
   return lacking & h->main.p->values[r->value].own;
 }
 
-void gpu_place_passes(host *h) {
+void gpu_place_passes(kernel_frame *h) {
   const tile_program *program = h->main.p->program;
-  h->home_at = ARENA_ARRAY(h->a, location, h->main.carried.count);
+  h->tiles.home_at = ARENA_ARRAY(h->a, location, h->main.carried.count);
   for (int c = 0; c < h->main.carried.count; c++) {
     int64_t numbers = h->main.carried.items[c].memory.numbers.factor;
-    h->home_at[c] = (location){take(&h->instance_numbers, numbers), -1, false};
+    h->tiles.home_at[c] = (location){take(&h->instance_numbers, numbers), -1, false};
   }
-  h->homes = h->instance_numbers * gpu_most_passes(h->k);
-  h->pass_sums = ARENA_ARRAY(h->a, location, program->results.count);
+  h->tiles.homes = h->instance_numbers * gpu_most_passes(h->k);
+  h->tiles.sums_at = ARENA_ARRAY(h->a, location, program->results.count);
   for (int i = 0; i < program->results.count; i++) {
     const tile_result *r = &program->results.items[i];
-    h->pass_sums[i] = (location){-1, -1, false};
+    h->tiles.sums_at[i] = (location){-1, -1, false};
     if (!is_sum_of_passes(h, r)) continue;
     int64_t numbers = numbers_of_result(h, &r->place);
-    h->pass_sums[i].offset = take(&h->shared_numbers, numbers);
-    h->group_sums += (numbers + 31) / 32 * 32;
+    h->tiles.sums_at[i].offset = take(&h->shared_numbers, numbers);
+    h->tiles.group_sums += (numbers + 31) / 32 * 32;
   }
 }
 
 /* ---- sums over passes ---- */
 
 /* The pass is the first, or the last, along all of these axes. */
-static ir at_end_of(host *h, axis_set axes, bool last) {
+static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
   emitter *e = h->e;
   const kernel *k = h->k;
   ir here = LLVMConstInt(e->i1, 1, 0), one = integer(e, 1);
   if (k->lanes == LANES_PASSES && axis_in(axes, k->lane_axis)) {
-    ir end = last ? int_sub(e, h->pass_entries, one) : integer(e, 0);
-    here = int_compare(e, LLVMIntEQ, h->pass_entry, end);
+    ir end = last ? int_sub(e, h->tiles.entries, one) : integer(e, 0);
+    here = int_compare(e, LLVMIntEQ, h->tiles.entry, end);
   }
   if (k->part_entries && axis_in(axes, k->part_axis)) {
     ir end = integer(e, last ? (parts_of(k) - 1) * k->part_entries : 0);
@@ -93,11 +93,11 @@ static ir at_end_of(host *h, axis_set axes, bool last) {
   return here;
 }
 
-void gpu_pass_target(host *h, const part *p, int result, result_target *target) {
+void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *target) {
   emitter *e = h->e;
   const tile_place *place = &p->program->results.items[result].place;
-  location at = h->pass_sums[result];
-  axis_set lacking = pass_axes(h->k) & ~host_axes_of_place(place);
+  location at = h->tiles.sums_at[result];
+  axis_set lacking = pass_axes(h->k) & ~frame_axes_of_place(place);
   target->first_pass = at_end_of(h, lacking, false);
   target->in_passes = at.offset >= 0;
   if (!target->in_passes) { /* all passes make the same: the others would store 0 over what the first has added */
@@ -105,7 +105,7 @@ void gpu_pass_target(host *h, const part *p, int result, result_target *target) 
     return;
   }
   target->last_pass = at_end_of(h, lacking, true);
-  view v = {.base = host_located(h, at), .alignment = 4};
+  view v = {.base = frame_located(h, at), .alignment = 4};
   int64_t stride = 1;
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int axis = place->axes[x];
@@ -116,30 +116,30 @@ void gpu_pass_target(host *h, const part *p, int result, result_target *target) 
     stride *= whole_size(h, axis);
   }
   if (place->time) v.stride[p->program->time_axis] = integer(e, stride);
-  if (place->time && h->chunk_of_group)
-    v.base = element(e, e->real, v.base, int_mul(e, h->chunk_of_group, integer(e, stride * p->program->chunk)));
+  if (place->time && h->tiles.chunk)
+    v.base = element(e, e->real, v.base, int_mul(e, h->tiles.chunk, integer(e, stride * p->program->chunk)));
   target->sums = v;
 }
 
 /* ---- one pass ---- */
 
-static void open_pass(host *h, ir pass) {
+static void open_pass(kernel_frame *h, ir pass) {
   emitter *e = h->e;
   const kernel *k = h->k;
   ir parts = integer(e, parts_of(k));
-  h->pass_entry = int_div(e, pass, parts);
+  h->tiles.entry = int_div(e, pass, parts);
   h->part_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->part_entries));
   if (k->lanes == LANES_PASSES) {
-    ir before = int_mul(e, h->lane_part, integer(e, k->lane_block));
-    h->at.index[k->lane_axis] = int_add(e, before, h->pass_entry);
+    ir before = int_mul(e, h->lane_block, integer(e, k->lane_block));
+    h->at.index[k->lane_axis] = int_add(e, before, h->tiles.entry);
   }
   ir offset = int_mul(e, pass, integer(e, h->instance_numbers));
-  h->local = element(e, e->real, host_scratch_at(h, h->scratch, h->shared_numbers), offset);
-  host_open_instance(h, &h->again);
-  host_open_instance(h, &h->main);
+  h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->shared_numbers), offset);
+  frame_open_instance(h, &h->recompute);
+  frame_open_instance(h, &h->main);
 }
 
-static bool varies(const host *h, const part *p) {
+static bool varies(const kernel_frame *h, const part *p) {
   for (int id = 0; id < p->p->program->values.count; id++) {
     const plan_value *v = &p->p->values[id];
     if (!v->needed || v->region != REGION_PROLOGUE) continue;
@@ -149,90 +149,90 @@ static bool varies(const host *h, const part *p) {
 }
 
 /* What depends on parameters alone: once, unless passes have parameters of their own. */
-static void prologue_of_pass(host *h, part *p) {
+static void prologue_of_pass(kernel_frame *h, part *p) {
   if (varies(h, p)) lower_region(&p->l, REGION_PROLOGUE);
 }
 
-static void move_states(host *h, bool in) {
+static void move_states(kernel_frame *h, bool in) {
   part *p = &h->main;
   for (int c = 0; c < p->carried.count; c++) {
     view home = p->l.carried[c];
-    home.base = host_scratch_at(h, h->local, h->home_at[c].offset);
+    home.base = frame_scratch_at(h, h->local, h->tiles.home_at[c].offset);
     const view *near = &p->l.carried[c];
-    host_copy_state(h, p, &p->carried.items[c].place, in ? &home : near, in ? near : &home);
+    frame_copy_state(h, p, &p->carried.items[c].place, in ? &home : near, in ? near : &home);
   }
 }
 
-static emit_loop begin_passes(host *h) {
+static emit_loop begin_passes(kernel_frame *h) {
   emitter *e = h->e;
-  ir passes = int_mul(e, h->pass_entries, integer(e, parts_of(h->k)));
+  ir passes = int_mul(e, h->tiles.entries, integer(e, parts_of(h->k)));
   emit_loop loop = loop_begin(e, integer(e, 0), passes, 1, "pass");
   open_pass(h, loop.index);
   return loop;
 }
 
 /* Where a group is gone through for its states, cotangents stay where they are. */
-static void move_in_group(host *h, bool in) {
+static void move_in_group(kernel_frame *h, bool in) {
   emit_branch branch;
-  if (h->states_alone) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, h->states_alone, ""));
+  if (h->slice.states_alone) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, h->slice.states_alone, ""));
   move_states(h, in);
-  if (h->states_alone) branch_end(h->e, &branch);
+  if (h->slice.states_alone) branch_end(h->e, &branch);
 }
 
-void gpu_group_in_passes(host *h, ir group, ir first, ir chunks) {
+void gpu_group_in_passes(kernel_frame *h, ir group, ir first, ir chunks) {
   emit_loop loop = begin_passes(h);
   move_in_group(h, true);
-  prologue_of_pass(h, &h->again);
+  prologue_of_pass(h, &h->recompute);
   prologue_of_pass(h, &h->main);
-  host_group_back(h, group, first, chunks);
+  frame_group_back(h, group, first, chunks);
   move_in_group(h, false);
   loop_end(h->e, &loop);
 }
 
-void gpu_clear_passes(host *h) {
+void gpu_clear_passes(kernel_frame *h) {
   emit_loop loop = begin_passes(h);
-  host_clear_sums(h, &h->main);
+  frame_clear_sums(h, &h->main);
   loop_end(h->e, &loop);
 }
 
 /* ---- the instance ---- */
 
-static void count_entries(host *h) {
+static void count_entries(kernel_frame *h) {
   emitter *e = h->e;
   const kernel *k = h->k;
-  h->pass_entries = integer(e, 1);
+  h->tiles.entries = integer(e, 1);
   if (k->lanes != LANES_PASSES) return;
-  ir before = int_mul(e, h->lane_part, integer(e, k->lane_block));
+  ir before = int_mul(e, h->lane_block, integer(e, k->lane_block));
   ir rest = int_sub(e, h->axis_size[k->lane_axis], before);
-  h->pass_entries = int_min(e, rest, integer(e, k->lane_block));
+  h->tiles.entries = int_min(e, rest, integer(e, k->lane_block));
 }
 
-static void states_in(host *h) {
+static void states_in(kernel_frame *h) {
   emit_loop loop = begin_passes(h);
   gpu_begin_states(h);
-  host_load_states(h, &h->main);
+  frame_load_states(h, &h->main);
   move_states(h, false);
-  host_clear_sums(h, &h->main);
+  frame_clear_sums(h, &h->main);
   loop_end(h->e, &loop);
 }
 
-static void states_out(host *h) {
+static void states_out(kernel_frame *h) {
   emit_loop loop = begin_passes(h);
   move_states(h, true);
   prologue_of_pass(h, &h->main);
-  host_store_states(h, &h->main);
+  frame_store_states(h, &h->main);
   lower_region(&h->main.l, REGION_EPILOGUE);
   loop_end(h->e, &loop);
 }
 
-void gpu_instance_in_passes(host *h) {
-  host_open_part(h, &h->again);
-  host_open_part(h, &h->main);
+void gpu_instance_in_passes(kernel_frame *h) {
+  frame_open_part(h, &h->recompute);
+  frame_open_part(h, &h->main);
   count_entries(h);
   states_in(h);
   open_pass(h, integer(h->e, 0));
-  if (!varies(h, &h->again)) lower_region(&h->again.l, REGION_PROLOGUE);
+  if (!varies(h, &h->recompute)) lower_region(&h->recompute.l, REGION_PROLOGUE);
   if (!varies(h, &h->main)) lower_region(&h->main.l, REGION_PROLOGUE);
-  host_groups_back(h);
+  frame_groups_back(h);
   states_out(h);
 }

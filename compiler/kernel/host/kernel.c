@@ -14,40 +14,40 @@
 
 /* ---- instances ---- */
 
-static void begin_instance(host *h) {
-  if (h->has_again) host_open_instance(h, &h->again);
-  host_open_instance(h, &h->main);
+static void begin_instance(kernel_frame *h) {
+  if (h->recomputes) frame_open_instance(h, &h->recompute);
+  frame_open_instance(h, &h->main);
   gpu_begin_states(h);
-  host_load_states(h, &h->main);
-  host_clear_sums(h, &h->main);
+  frame_load_states(h, &h->main);
+  frame_clear_sums(h, &h->main);
 }
 
-static void end_instance(host *h) {
-  host_store_states(h, &h->main);
+static void end_instance(kernel_frame *h) {
+  frame_store_states(h, &h->main);
   lower_region(&h->main.l, REGION_EPILOGUE);
 }
 
-void host_whole_instance(host *h) {
-  if (h->in_passes) {
+void frame_whole_instance(kernel_frame *h) {
+  if (h->tiles.used) {
     gpu_instance_in_passes(h);
     return;
   }
-  if (h->has_again) host_open_part(h, &h->again);
-  host_open_part(h, &h->main);
+  if (h->recomputes) frame_open_part(h, &h->recompute);
+  frame_open_part(h, &h->main);
   begin_instance(h);
-  if (h->has_again) lower_region(&h->again.l, REGION_PROLOGUE);
+  if (h->recomputes) lower_region(&h->recompute.l, REGION_PROLOGUE);
   lower_region(&h->main.l, REGION_PROLOGUE);
   if (h->k->program->form == TILE_CHUNK) {
-    host_chunks_inside(h);
+    frame_chunks_inside(h);
   } else if (h->main.backward) {
-    host_steps_backward(h);
+    frame_steps_backward(h);
   } else {
-    host_steps_forward(h);
+    frame_steps_forward(h);
   }
   end_instance(h);
 }
 
-static void start_place(host *h) {
+static void start_place(kernel_frame *h) {
   h->at = (place_in_loops){.vector_axis = -1};
   if (h->m.lane_axis >= 0) {
     h->at.vector_axis = h->m.lane_axis;
@@ -56,7 +56,7 @@ static void start_place(host *h) {
 }
 
 /* void NAME(frame, batch, scratch, index of each grid axis.., first lane): one instance, all its lanes or some. */
-static ir instance_function(host *h, const char *name, bool masked, LLVMTypeRef *type) {
+static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVMTypeRef *type) {
   emitter *e = h->e;
   LLVMTypeRef types[3 + TYPED_MAX_AXES + 1] = {e->pointer, e->i64, e->pointer};
   int count = 3;
@@ -67,7 +67,7 @@ static ir instance_function(host *h, const char *name, bool masked, LLVMTypeRef 
   LLVMSetVisibility(f, LLVMDefaultVisibility);
   LLVMSetLinkage(f, LLVMInternalLinkage);
   llvm_flag(e->m, f, "noinline");
-  host inner = *h;
+  kernel_frame inner = *h;
   emitter own = *e;
   inner.e = &own;
   own.b = LLVMCreateBuilderInContext(e->context);
@@ -75,7 +75,7 @@ static ir instance_function(host *h, const char *name, bool masked, LLVMTypeRef 
   inner.frame = LLVMGetParam(f, 0);
   inner.batch = LLVMGetParam(f, 1);
   inner.scratch = LLVMGetParam(f, 2);
-  host_read_sizes(&inner);
+  frame_read_sizes(&inner);
   start_place(&inner);
   for (int i = 0; i < h->k->grid_count; i++) {
     inner.at.index[h->k->grid_axes[i]] = LLVMGetParam(f, (unsigned)(3 + i));
@@ -88,13 +88,13 @@ static ir instance_function(host *h, const char *name, bool masked, LLVMTypeRef 
           lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
     }
   }
-  host_whole_instance(&inner);
+  frame_whole_instance(&inner);
   LLVMBuildRetVoid(own.b);
   LLVMDisposeBuilder(own.b);
   return f;
 }
 
-static void call_instance(host *h, ir f, LLVMTypeRef type, ir lane) {
+static void call_instance(kernel_frame *h, ir f, LLVMTypeRef type, ir lane) {
   ir args[3 + TYPED_MAX_AXES + 1] = {h->frame, h->batch, h->scratch};
   int count = 3;
   for (int i = 0; i < h->k->grid_count; i++) args[count++] = h->at.index[h->k->grid_axes[i]];
@@ -102,10 +102,10 @@ static void call_instance(host *h, ir f, LLVMTypeRef type, ir lane) {
   LLVMBuildCall2(h->e->b, type, f, args, (unsigned)count, "");
 }
 
-host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
+kernel_frame frame_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
               number_type dtype) {
-  host h = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
-  h.m = host_mapping_of(k->kernel, clone, dtype);
+  kernel_frame h = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
+  h.m = frame_mapping_of(k->kernel, clone, dtype);
   return h;
 }
 
@@ -116,7 +116,7 @@ typedef struct instance_functions {
   ir together;     /* NULL: there is none */
 } instance_functions;
 
-static void call_rest(host *h, const instance_functions *f, ir begin, ir end) {
+static void call_rest(kernel_frame *h, const instance_functions *f, ir begin, ir end) {
   if (!f->one_by_one) {
     call_instance(h, f->rest, f->type, begin);
     return;
@@ -126,7 +126,7 @@ static void call_rest(host *h, const instance_functions *f, ir begin, ir end) {
   loop_end(h->e, &loop);
 }
 
-static void lanes_of_instance(host *h, ir block, const instance_functions *f) {
+static void lanes_of_instance(kernel_frame *h, ir block, const instance_functions *f) {
   emitter *e = h->e;
   ir size = h->axis_size[h->m.lane_axis];
   ir begin = int_mul(e, block, integer(e, h->k->lane_block));
@@ -147,43 +147,43 @@ static void lanes_of_instance(host *h, ir block, const instance_functions *f) {
 }
 
 /* The last lanes of an axis under a mask. The baseline has no masked memory instructions: there they go one by one. */
-static void rest_function(host *h, instance_functions *f) {
+static void rest_function(kernel_frame *h, instance_functions *f) {
   const char *name = arena_printf(h->a, "%s_rest", h->symbol);
   f->one_by_one = h->e->clone == CLONE_V2;
   if (!f->one_by_one) {
     f->rest = instance_function(h, name, true, &f->type);
     return;
   }
-  host narrow = host_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
+  kernel_frame narrow = frame_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
   narrow.m.lanes = 1;
   narrow.e = h->e;
-  host_plan(&narrow);
+  frame_plan(&narrow);
   f->rest = instance_function(&narrow, name, false, &f->type);
   if (narrow.shared_numbers > h->shared_numbers) h->shared_numbers = narrow.shared_numbers;
 }
 
-static bool has_rest(const host *h) {
+static bool has_rest(const kernel_frame *h) {
   int64_t size;
   bool known = int_known(h->axis_size[h->m.lane_axis], &size);
   return !known || size % h->m.lanes || h->k->lane_block % h->m.lanes;
 }
 
 /* Several sequences in one pass over time. */
-static ir together_function(host *h, const kernel *k, LLVMTypeRef *type) {
-  host several = host_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
+static ir together_function(kernel_frame *h, const kernel *k, LLVMTypeRef *type) {
+  kernel_frame several = frame_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
   several.k = k;
-  several.m = host_mapping_of(k, h->e->clone, h->e->dtype);
+  several.m = frame_mapping_of(k, h->e->clone, h->e->dtype);
   several.e = h->e;
-  host_plan(&several);
+  frame_plan(&several);
   return instance_function(&several, arena_printf(h->a, "%s_together", h->symbol), false, type);
 }
 
-static ir are_together(host *h, const kernel *k) {
-  ir sequences = host_field(h, h->frame, offsetof(rec_frame, sequences), h->e->i64);
+static ir are_together(kernel_frame *h, const kernel *k) {
+  ir sequences = frame_field(h, h->frame, offsetof(rec_frame, sequences), h->e->i64);
   return int_compare(h->e, LLVMIntEQ, sequences, integer(h->e, k->sequences));
 }
 
-static void call_whole(host *h, const instance_functions *f) {
+static void call_whole(kernel_frame *h, const instance_functions *f) {
   emitter *e = h->e;
   if (!f->together) {
     call_instance(h, f->whole, f->type, integer(e, 0));
@@ -196,17 +196,17 @@ static void call_whole(host *h, const instance_functions *f) {
   branch_end(e, &branch);
 }
 
-static void instances_outside(host *h, ir first, ir last) {
+static void instances_outside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
   instance_functions f = {0};
   bool rest = h->m.lane_axis >= 0 && has_rest(h),
-       always_masked = rest && host_is_long(h->k) && e->clone != CLONE_V2;
+       always_masked = rest && frame_is_long(h->k) && e->clone != CLONE_V2;
   f.whole =
       instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
   if (rest && !always_masked) rest_function(h, &f);
   if (h->described->together) f.together = together_function(h, h->described->together, &f.type);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
-  ir block = host_split_instance(h, loop.index);
+  ir block = frame_split_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {
     lanes_of_instance(h, block, &f);
   } else {
@@ -215,53 +215,53 @@ static void instances_outside(host *h, ir first, ir last) {
   loop_end(e, &loop);
 }
 
-static void place_instance(host *h, ir instance, ir first) {
+static void place_instance(kernel_frame *h, ir instance, ir first) {
   emitter *e = h->e;
-  host_split_instance(h, instance);
+  frame_split_instance(h, instance);
   ir offset = int_mul(e, int_sub(e, instance, first), integer(e, h->instance_numbers));
-  h->local = element(e, e->real, host_scratch_at(h, h->scratch, h->shared_numbers), offset);
+  h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->shared_numbers), offset);
 }
 
 /* The next instance with this chunk; behind the last one, the first with the next chunk. */
-static void fetch_beside(host *h, ir instance, ir turn, ir first, ir last) {
+static void fetch_beside(kernel_frame *h, ir instance, ir turn, ir first, ir last) {
   emitter *e = h->e;
-  ir next = int_add(e, instance, integer(e, 1)), end = int_sub(e, host_chunk_count(h), integer(e, 1));
+  ir next = int_add(e, instance, integer(e, 1)), end = int_sub(e, frame_chunk_count(h), integer(e, 1));
   ir more = int_compare(e, LLVMIntSLT, next, last);
   ir later = int_min(e, int_add(e, turn, integer(e, 1)), end);
   place_in_loops here = h->at;
-  host_split_instance(h, int_choose(e, more, next, first));
-  host_fetch_next(h, &h->main, host_chunk_in_order(h, int_choose(e, more, turn, later)));
+  frame_split_instance(h, int_choose(e, more, next, first));
+  host_fetch_next(h, &h->main, frame_chunk_in_order(h, int_choose(e, more, turn, later)));
   h->at = here;
 }
 
-static void instances_inside(host *h, ir first, ir last) {
+static void instances_inside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
   part *p = &h->main;
-  host_open_part(h, p);
+  frame_open_part(h, p);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);
   begin_instance(h);
   loop_end(e, &loop);
-  emit_loop chunks = loop_begin(e, integer(e, 0), host_chunk_count(h), 1, "chunk");
-  ir chunk = host_chunk_in_order(h, chunks.index);
+  emit_loop chunks = loop_begin(e, integer(e, 0), frame_chunk_count(h), 1, "chunk");
+  ir chunk = frame_chunk_in_order(h, chunks.index);
   loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);
-  host_open_instance(h, p);
+  frame_open_instance(h, p);
   ir new_group = int_compare(e, LLVMIntEQ, h->at.index[h->m.shared_axis], integer(e, 0));
   new_group =
       LLVMBuildOr(e->b, new_group, int_compare(e, LLVMIntEQ, loop.index, first), "");
-  host_set_chunk(h, p, chunk, new_group);
+  frame_set_chunk(h, p, chunk, new_group);
   fetch_beside(h, loop.index, chunks.index, first, last);
   lower_region(&p->l, REGION_PROLOGUE);
   emit_branch branch = branch_begin(e, new_group);
   lower_region(&p->l, REGION_SHARED);
   branch_end(e, &branch);
-  host_chunk_body(h, chunk);
+  frame_chunk_body(h, chunk);
   loop_end(e, &loop);
   loop_end(e, &chunks);
   loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);
-  host_open_instance(h, p);
+  frame_open_instance(h, p);
   lower_region(&p->l, REGION_PROLOGUE);
   end_instance(h);
   loop_end(e, &loop);
@@ -281,11 +281,11 @@ static bool compares_extremes(const typed_body *body) {
 }
 
 codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
-  host h = host_for(e->a, k, symbol, e->clone, e->dtype);
+  kernel_frame h = frame_for(e->a, k, symbol, e->clone, e->dtype);
   h.e = e;
   e->contract = !compares_extremes(&k->kernel->recurrence->body);
   e->where = lines_of_recurrence(k->kernel->recurrence);
-  host_plan(&h);
+  frame_plan(&h);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->i64, e->pointer};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);
   ir f = llvm_function(e->m, symbol, type, e->clone);
@@ -293,7 +293,7 @@ codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol
   h.frame = LLVMGetParam(f, 0);
   h.batch = LLVMGetParam(f, 1);
   h.scratch = LLVMGetParam(f, 4);
-  host_read_sizes(&h);
+  frame_read_sizes(&h);
   start_place(&h);
   if (h.m.chunks_outside) {
     instances_inside(&h, LLVMGetParam(f, 2), LLVMGetParam(f, 3));
@@ -301,15 +301,15 @@ codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol
     instances_outside(&h, LLVMGetParam(f, 2), LLVMGetParam(f, 3));
   }
   LLVMBuildRetVoid(e->b);
-  return host_bytes_of(&h);
+  return frame_bytes_of(&h);
 }
 
 codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
   arena *plans = arena_new();
   codegen_kernel described = host_describe(plans, k);
-  host h = host_for(plans, &described, k->symbol, clone, dtype);
-  host_plan(&h);
-  codegen_bytes bytes = host_bytes_of(&h); /* lanes one by one need no more than a vector of them */
+  kernel_frame h = frame_for(plans, &described, k->symbol, clone, dtype);
+  frame_plan(&h);
+  codegen_bytes bytes = frame_bytes_of(&h); /* lanes one by one need no more than a vector of them */
   vec_keep(a, &bytes.terms);
   arena_free(plans);
   return bytes;

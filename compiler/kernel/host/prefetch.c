@@ -25,13 +25,13 @@ typedef VEC(fetched) fetched_list;
 
 /* ---- what is fetched ---- */
 
-static int64_t number_bytes(const host *h, number_type stored) {
+static int64_t number_bytes(const kernel_frame *h, number_type stored) {
   return number_is_narrow(stored) ? 2 : h->m.f64 ? 8 : 4;
 }
 
 /* Numbers of a row, if all of it lies side by side; else 0. */
-static int64_t row_numbers(const host *h, const part *p, const tile_place *place) {
-  int64_t numbers = host_is_complex(h, place) ? 2 : 1;
+static int64_t row_numbers(const kernel_frame *h, const part *p, const tile_place *place) {
+  int64_t numbers = frame_is_complex(h, place) ? 2 : 1;
   bool outside = false;
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int64_t size = p->program->axes.items[place->axes[x]].size;
@@ -44,15 +44,15 @@ static int64_t row_numbers(const host *h, const part *p, const tile_place *place
 }
 
 /* Instances of a group follow each other with the same chunk: tensors that they share are near. */
-static bool is_near(const host *h, axis_set axes) { return plan_is_shared(&h->m, axes); }
+static bool is_near(const kernel_frame *h, axis_set axes) { return plan_is_shared(&h->m, axes); }
 
-static void add_rows(host *h, part *p, fetched_list *list, const tile_place *place, view v,
+static void add_rows(kernel_frame *h, part *p, fetched_list *list, const tile_place *place, view v,
                      ir stride, ir there, ir begin) {
-  axis_set axes = host_axes_of_place(place);
+  axis_set axes = frame_axes_of_place(place);
   if (!place->time || !v.base || is_near(h, axes)) return;
   int64_t bytes = number_bytes(h, v.stored);
   v.present = NULL;
-  v = host_at_time(h, v, begin, stride);
+  v = frame_at_time(h, v, begin, stride);
   vec_push(h->a, list,
            ((fetched){.address = view_address(&p->l, &v, &h->at, axes & h->m.instance),
                       .distance = int_mul(h->e, stride, integer(h->e, bytes)),
@@ -61,10 +61,10 @@ static void add_rows(host *h, part *p, fetched_list *list, const tile_place *pla
                       .bytes = row_numbers(h, p, place) * bytes}));
 }
 
-static void add_saved(host *h, part *p, fetched_list *list, const tile_place *place, ir chunk) {
-  axis_set axes = host_axes_of_place(place);
+static void add_saved(kernel_frame *h, part *p, fetched_list *list, const tile_place *place, ir chunk) {
+  axis_set axes = frame_axes_of_place(place);
   if (is_near(h, axes)) return;
-  view v = host_saved_view(h, place, chunk);
+  view v = frame_saved_view(h, place, chunk);
   int64_t rows = place->role == TILE_STASH ? p->program->chunk : 1;
   vec_push(h->a, list,
            ((fetched){.address = view_address(&p->l, &v, &h->at, axes & h->m.instance),
@@ -73,12 +73,12 @@ static void add_saved(host *h, part *p, fetched_list *list, const tile_place *pl
                       .bytes = rows * row_numbers(h, p, place) * number_bytes(h, h->m.dtype)}));
 }
 
-static fetched_list list_of(host *h, part *p, ir chunk) {
+static fetched_list list_of(kernel_frame *h, part *p, ir chunk) {
   fetched_list list = {0};
   ir begin = int_mul(h->e, chunk, integer(h->e, p->program->chunk));
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (host_is_saved(p, place)) {
+    if (frame_is_saved(p, place)) {
       add_saved(h, p, &list, place, chunk);
     } else {
       add_rows(h, p, &list, place, p->memory[i], p->time_stride[i], p->memory[i].present, begin);
@@ -111,7 +111,7 @@ static void set_entry(emitter *e, ir list, ir at, ir x) {
   LLVMBuildStore(e->b, x, element(e, e->i64, list, at));
 }
 
-static void write_entries(host *h, ir list, const fetched *f, int lines, int64_t at) {
+static void write_entries(kernel_frame *h, ir list, const fetched *f, int lines, int64_t at) {
   emitter *e = h->e;
   int64_t each = entries_of(f, lines) / f->rows;
   ir own = LLVMBuildPtrToInt(e->b, list, e->i64, "");
@@ -129,7 +129,7 @@ static void write_entries(host *h, ir list, const fetched *f, int lines, int64_t
   loop_end(e, &loop);
 }
 
-static void write_list(host *h, part *p, const fetched_list *list, int64_t entries) {
+static void write_list(kernel_frame *h, part *p, const fetched_list *list, int64_t entries) {
   emitter *e = h->e;
   ir to = p->l.fetch.list, own = LLVMBuildPtrToInt(e->b, to, e->i64, "");
   int64_t at = FETCH_ENTRIES, bytes = 8;
@@ -144,7 +144,7 @@ static void write_list(host *h, part *p, const fetched_list *list, int64_t entri
             int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
 }
 
-void host_fetch_next(host *h, part *p, ir chunk) {
+void host_fetch_next(kernel_frame *h, part *p, ir chunk) {
   emitter *e = h->e;
   int64_t blocks = 0, entries = 0;
   p->l.fetch = (fetch_list){0};

@@ -15,7 +15,7 @@
 static const double largest_operator = 1024;
 
 static axis_set instance_axes(const kernel *k) {
-  axis_set axes = host_grid_of(k) & ~host_parts_of(k);
+  axis_set axes = frame_grid_of(k) & ~frame_parts_of(k);
   return k->lanes == LANES_OWN && k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
 }
 
@@ -45,13 +45,13 @@ void gpu_guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   if (rest) codegen_bytes_add(a, numbers, (codegen_bytes_term){rest, axes});
 }
 
-static ir numbers_of_instance(host *h) {
+static ir numbers_of_instance(kernel_frame *h) {
   if (!is_alone(h->k)) return integer(h->e, most_blocks(h->k));
   return int_add(h->e, h->axis_size[h->k->lane_axis], integer(h->e, h->k->columns));
 }
 
 /* Where the instance has its numbers in what is kept of part 0. */
-static ir flags_of_instance(host *h) {
+static ir flags_of_instance(kernel_frame *h) {
   emitter *e = h->e;
   ir instance = integer(e, 0);
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
@@ -59,19 +59,19 @@ static ir flags_of_instance(host *h) {
       instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
   }
   ir offset = int_add(e, gpu_columns_offset(h, NULL), int_mul(e, instance, numbers_of_instance(h)));
-  return element(e, e->real, h->ends, offset);
+  return element(e, e->real, h->slice.summary, offset);
 }
 
-static ir flag_at(host *h, ir flags, ir of, ir number) {
-  return element(h->e, h->e->real, flags, int_add(h->e, int_mul(h->e, of, h->ends_stride), number));
+static ir flag_at(kernel_frame *h, ir flags, ir of, ir number) {
+  return element(h->e, h->e->real, flags, int_add(h->e, int_mul(h->e, of, h->slice.summary_stride), number));
 }
 
 /* ---- all threads of a block ---- */
 
-static ir own_thread(host *h) { return LLVMBuildZExt(h->e->b, h->team.thread, h->e->i64, ""); }
+static ir own_thread(kernel_frame *h) { return LLVMBuildZExt(h->e->b, h->team.thread, h->e->i64, ""); }
 
 /* sums[0] = the sum of what threads have, for all of them. */
-static void add_up(host *h, ir sums, ir x) {
+static void add_up(kernel_frame *h, ir sums, ir x) {
   emitter *e = h->e;
   for (unsigned mask = GPU_WARP_LANES / 2; mask; mask /= 2)
     x = real_add(e, x, gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, mask, 0)}, 2));
@@ -92,7 +92,7 @@ static void add_up(host *h, ir sums, ir x) {
 }
 
 /* i1: a sum is more than 0. Nobody reads it any more when this is known. */
-static ir is_any(host *h) {
+static ir is_any(kernel_frame *h) {
   emitter *e = h->e;
   ir any = real_compare(e, LLVMRealOGT, load_real(e, h->team.sums, 0), real_number(e, 0, 0));
   gpu_call(e, GPU_BARRIER, NULL, 0);
@@ -106,7 +106,7 @@ static void call_together(emitter *e, LLVMTypeRef type, ir function, ir *args, u
                            LLVMCreateEnumAttribute(e->context, convergent, 0));
 }
 
-int64_t gpu_guard_sums(const host *h) {
+int64_t gpu_guard_sums(const kernel_frame *h) {
   bool guards = h->k->ends || gpu_makes_parts(h->k);
   return guards ? h->team.threads / GPU_WARP_LANES : 0;
 }
@@ -139,20 +139,20 @@ static void guard_pair(lower *l, const place_in_loops *at, const ir *slots, void
   count_beyond(data, l->e, gpu_pair_of(l->e, slots));
 }
 
-static ir count_of_thread(host *h, part *p) {
+static ir count_of_thread(kernel_frame *h, part *p) {
   emitter *e = h->e;
   ir count = stack_slot(e, e->real, "beyond");
   store_real(e, real_number(e, 0, 0), count);
   p->l.outside = h->at;
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    guard g = {.state = &p->l.carried[c], .axes = host_axes_of_place(place), .count = count};
-    const kept_sums *kept = host_kept_of(p, g.state);
+    guard g = {.state = &p->l.carried[c], .axes = frame_axes_of_place(place), .count = count};
+    const kept_sums *kept = frame_kept_of(p, g.state);
     ir most = real_number(e, largest_operator, 0), finite = real_number(e, FLT_MAX, 0);
     if (place->lag >= 0) continue;
     g.sums = place->transfer && place->relative;
     g.limit = place->transfer ? g.sums ? finite : most
-              : h->of_matrix  ? choose(e, h->of_matrix, most, finite)
+              : h->slice.of_matrix  ? choose(e, h->slice.of_matrix, most, finite)
                               : finite;
     if (kept) {
       gpu_kept_each(&p->l, kept, guard_pair, &g);
@@ -164,35 +164,35 @@ static ir count_of_thread(host *h, part *p) {
 }
 
 /* Threads by themselves: the block's number is behind those of blocks before it, or of all entries. */
-static void set_flag_of_block(host *h, ir flags, ir flag) {
+static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
-  ir block = h->lane_part, size = h->axis_size[h->k->lane_axis];
-  ir own = int_sub(e, host_lane_blocks(h), integer(e, gpu_column_blocks(h->k)));
+  ir block = h->lane_block, size = h->axis_size[h->k->lane_axis];
+  ir own = int_sub(e, frame_lane_blocks(h), integer(e, gpu_column_blocks(h->k)));
   ir behind = int_add(e, size, int_sub(e, block, own));
   ir number = int_choose(e, int_compare(e, LLVMIntSLT, block, own), block, behind);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
-  store_real(e, flag, flag_at(h, flags, h->part, number));
+  store_real(e, flag, flag_at(h, flags, h->slice.number, number));
   branch_end(e, &branch);
 }
 
 /* Blocks of an instance share out all its numbers. */
-static void set_flags(host *h, ir flags, ir flag) {
+static void set_flags(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   bool lanes = h->k->lane_axis >= 0;
-  ir first = lanes ? h->lane_part : integer(e, 0),
-     count = lanes ? host_lane_blocks(h) : integer(e, 1);
+  ir first = lanes ? h->lane_block : integer(e, 0),
+     count = lanes ? frame_lane_blocks(h) : integer(e, 1);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
   emit_loop loop = loop_begin_by(e, first, integer(e, most_blocks(h->k)), count, "block");
-  store_real(e, flag, flag_at(h, flags, h->part, loop.index));
+  store_real(e, flag, flag_at(h, flags, h->slice.number, loop.index));
   loop_end(e, &loop);
   branch_end(e, &branch);
 }
 
-void gpu_guard_part(host *h, part *p) {
+void gpu_guard_part(kernel_frame *h, part *p) {
   emitter *e = h->e;
   add_up(h, h->team.sums, count_of_thread(h, p));
   ir grows = is_any(h);
-  if (h->k->states) grows = LLVMBuildOr(e->b, grows, h->states_grow, "");
+  if (h->k->states) grows = LLVMBuildOr(e->b, grows, h->slice.states_grow, "");
   ir flag = choose(e, grows, real_number(e, 1, 0), real_number(e, 0, 0));
   if (is_alone(h->k)) {
     set_flag_of_block(h, flags_of_instance(h), flag);
@@ -212,7 +212,7 @@ static int64_t flags_of_part(const kernel *k) {
 typedef enum looked_at { FLAGS, STRIDE, PARTS, OWN, BEHIND, SUMS, LOOKED_AT } looked_at;
 
 /* sums[0] = the sum of flag `own`, and of those from `behind` on, of all parts. */
-static void add_flags(host *h, const ir *args) {
+static void add_flags(kernel_frame *h, const ir *args) {
   emitter *e = h->e;
   ir sum = stack_slot(e, e->real, "flags"), of_part = integer(e, flags_of_part(h->k));
   store_real(e, real_number(e, 0, 0), sum);
@@ -229,14 +229,14 @@ static void add_flags(host *h, const ir *args) {
 }
 
 /* i1: there is one. By a function: kernels are long enough. */
-static ir any_flag(host *h) {
+static ir any_flag(kernel_frame *h) {
   emitter *e = h->e, inside;
   bool alone = is_alone(h->k);
   ir function, own[LOOKED_AT];
   ir args[] = {[FLAGS] = flags_of_instance(h),
-               [STRIDE] = h->ends_stride,
-               [PARTS] = h->parts_kept,
-               [OWN] = alone ? h->lane_part : integer(e, 0),
+               [STRIDE] = h->slice.summary_stride,
+               [PARTS] = h->slice.kept,
+               [OWN] = alone ? h->lane_block : integer(e, 0),
                [BEHIND] = alone ? h->axis_size[h->k->lane_axis] : integer(e, 1),
                [SUMS] = h->team.sums};
   LLVMTypeRef types[LOOKED_AT];
@@ -245,7 +245,7 @@ static ir any_flag(host *h) {
   const char *name =
       arena_printf(h->a, "rec_guard_%d_%lld", h->team.threads, (long long)flags_of_part(h->k));
   if (emit_shared(e, name, type, &function, &inside, own)) {
-    host there = *h;
+    kernel_frame there = *h;
     there.e = &inside;
     there.team.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
     there.team.warp = NULL;
@@ -258,12 +258,12 @@ static ir any_flag(host *h) {
 }
 
 /* An item that goes through several entries has an instance of the makers for each. */
-static ir any_of_entries(host *h) {
+static ir any_of_entries(kernel_frame *h) {
   emitter *e = h->e;
   const kernel *k = h->k;
   ir any = stack_slot(e, e->i1, "any");
   LLVMBuildStore(e->b, LLVMConstInt(e->i1, 0, 0), any);
-  ir begin = int_mul(e, h->lane_part, integer(e, k->lane_block));
+  ir begin = int_mul(e, h->lane_block, integer(e, k->lane_block));
   ir end = int_min(e, int_add(e, begin, integer(e, k->lane_block)), h->axis_size[k->lane_axis]);
   emit_loop loop = loop_begin(e, begin, end, 1, "entry");
   h->at.index[k->lane_axis] = loop.index;
@@ -273,7 +273,7 @@ static ir any_of_entries(host *h) {
   return LLVMBuildLoad2(e->b, e->i1, any, "");
 }
 
-ir gpu_parts_grow(host *h, ir whole) {
-  h->parts_kept = int_choose(h->e, whole, integer(h->e, 0), h->parts);
+ir gpu_parts_grow(kernel_frame *h, ir whole) {
+  h->slice.kept = int_choose(h->e, whole, integer(h->e, 0), h->tiles.count);
   return h->k->lanes == LANES_PASSES ? any_of_entries(h) : any_flag(h);
 }

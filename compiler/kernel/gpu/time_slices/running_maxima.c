@@ -14,10 +14,10 @@ static bool is_maximum(const tile_place *place) {
   return place->relative && !place->transfer && place->relative - 1 == place->tensor;
 }
 
-void gpu_begin_maxima(host *h, part *p) {
+void gpu_begin_maxima(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (is_maximum(place)) host_fill_state(h, p, place, no_maximum, &p->l.carried[c]);
+    if (is_maximum(place)) frame_fill_state(h, p, place, no_maximum, &p->l.carried[c]);
   }
 }
 
@@ -83,12 +83,12 @@ static const tile_place *place_in(const kernel *k, int tensor, bool transfer) {
   return NULL;
 }
 
-static term kept_term(host *h, part *p, int tensor, bool transfer, ir number) {
+static term kept_term(kernel_frame *h, part *p, int tensor, bool transfer, ir number) {
   const tile_place *place = place_in(h->k, tensor, transfer);
   term t = {.there = place};
   if (!place) return t;
   t.v = gpu_end_view(h, p, place, number);
-  t.axes = host_axes_of_place(place);
+  t.axes = frame_axes_of_place(place);
   return t;
 }
 
@@ -101,21 +101,21 @@ static int carried_state(const part *p, int tensor) {
 }
 
 /* All states behind part `number` that are relative, or all maxima. */
-static void join_all(host *h, part *p, ir number, bool maxima) {
+static void join_all(kernel_frame *h, part *p, ir number, bool maxima) {
   for (int i = 0; i < h->k->ends->results.count; i++) {
     const tile_place *place = &h->k->ends->results.items[i].place;
     if (!place->relative || place->transfer || is_maximum(place) != maxima) continue;
     int m = place->relative - 1, at = carried_state(p, m);
     relative r = {
         .state = &p->l.carried[carried_state(p, place->tensor)],
-        .axes = host_axes_of_place(place),
+        .axes = frame_axes_of_place(place),
         .is_maximum = maxima,
         .kept = kept_term(h, p, place->tensor, false, number),
         .sum = kept_term(h, p, place->tensor, true, number),
         .largest = kept_term(h, p, m, false, number),
         .shift = kept_term(h, p, m, true, number),
-        .maximum = {true, p->l.carried[at], host_axes_of_place(&p->carried.items[at].place)}};
-    const kept_sums *kept = host_kept_of(p, r.state);
+        .maximum = {true, p->l.carried[at], frame_axes_of_place(&p->carried.items[at].place)}};
+    const kept_sums *kept = frame_kept_of(p, r.state);
     if (kept) {
       r.kept.v.aligned = NULL;
       gpu_kept_each(&p->l, kept, join_pair, &r);
@@ -132,7 +132,7 @@ bool gpu_joins_relatives(const kernel *k) {
 }
 
 /* A maximum is as it was before the part until all states have read it. */
-void gpu_join_relatives(host *h, part *p, ir number) {
+void gpu_join_relatives(kernel_frame *h, part *p, ir number) {
   p->l.outside = h->at;
   lower_barrier(&p->l);
   join_all(h, p, number, false);

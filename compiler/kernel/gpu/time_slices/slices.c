@@ -14,8 +14,8 @@
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-ir gpu_frame_number(host *h, size_t offset) {
-  return host_field(h, h->frame, (int64_t)offset, h->e->i64);
+ir gpu_frame_number(kernel_frame *h, size_t offset) {
+  return frame_field(h, h->frame, (int64_t)offset, h->e->i64);
 }
 
 bool gpu_makes_parts(const kernel *k) {
@@ -26,44 +26,44 @@ bool gpu_makes_parts(const kernel *k) {
   return false;
 }
 
-static bool goes_back(const host *h) {
+static bool goes_back(const kernel_frame *h) {
   return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK;
 }
 
 /* Of what is kept of parts: of states, of cotangents. */
-static ir ends_field(host *h, size_t offset, LLVMTypeRef type) {
+static ir ends_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
   size_t first = offsetof(rec_gpu_frame, ends) + (goes_back(h) ? sizeof(rec_gpu_ends) : 0);
-  return host_field(h, h->frame, (int64_t)(first + offset), type);
+  return frame_field(h, h->frame, (int64_t)(first + offset), type);
 }
 
-ir gpu_keeps_parts(host *h) {
+ir gpu_keeps_parts(kernel_frame *h) {
   ir ends = ends_field(h, offsetof(rec_gpu_ends, data), h->e->data);
   return LLVMBuildIsNotNull(h->e->b, ends, "");
 }
 
-static bool cuts_time(const host *h) {
+static bool cuts_time(const kernel_frame *h) {
   return h->described->time_splits || h->described->joins || gpu_makes_parts(h->k);
 }
 
 /* ---- steps ---- */
 
-void gpu_read_part(host *h, ir *item) {
+void gpu_read_part(kernel_frame *h, ir *item) {
   emitter *e = h->e;
-  h->parts = integer(e, 1);
-  h->part = h->end_part = integer(e, 0);
+  h->tiles.count = integer(e, 1);
+  h->slice.number = h->slice.last = integer(e, 0);
   if (!cuts_time(h)) return;
-  h->parts = gpu_frame_number(h, offsetof(rec_gpu_frame, parts));
-  h->part = int_split(e, item, h->parts);
+  h->tiles.count = gpu_frame_number(h, offsetof(rec_gpu_frame, parts));
+  h->slice.number = int_split(e, item, h->tiles.count);
 }
 
 /* Nobody begins with what the last part would leave: it need not be made. The states of its steps may be. */
-static void skip_last(host *h) {
+static void skip_last(kernel_frame *h) {
   emitter *e = h->e;
-  ir last = goes_back(h) ? integer(e, 0) : h->end_part;
-  ir skip = int_compare(e, LLVMIntEQ, h->part, last);
+  ir last = goes_back(h) ? integer(e, 0) : h->slice.last;
+  ir skip = int_compare(e, LLVMIntEQ, h->slice.number, last);
   skip = LLVMBuildAnd(e->b, skip, gpu_keeps_parts(h), "");
-  if (h->makes_states) h->never_back = LLVMBuildAnd(e->b, skip, h->makes_states, "");
-  if (h->makes_states) skip = LLVMBuildAnd(e->b, skip, LLVMBuildNot(e->b, h->makes_states, ""), "");
+  if (h->slice.makes_states) h->slice.never_back = LLVMBuildAnd(e->b, skip, h->slice.makes_states, "");
+  if (h->slice.makes_states) skip = LLVMBuildAnd(e->b, skip, LLVMBuildNot(e->b, h->slice.makes_states, ""), "");
   h->time = int_choose(e, skip, integer(e, 0), h->time);
 }
 
@@ -75,81 +75,81 @@ static bool warms_up(const kernel *k) {
   return false;
 }
 
-static void begin_earlier(host *h) {
+static void begin_earlier(kernel_frame *h) {
   emitter *e = h->e;
   ir steps = integer(e, h->k->program->chunk), none = integer(e, 0);
-  ir behind = LLVMBuildAnd(e->b, gpu_keeps_parts(h), int_compare(e, LLVMIntSGT, h->part, none), "");
-  h->warms_up = LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
-  ir more = int_choose(e, h->warms_up, steps, none);
+  ir behind = LLVMBuildAnd(e->b, gpu_keeps_parts(h), int_compare(e, LLVMIntSGT, h->slice.number, none), "");
+  h->slice.begins_earlier = LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
+  ir more = int_choose(e, h->slice.begins_earlier, steps, none);
   h->entry_step = int_sub(e, h->entry_step, more);
   h->time = int_add(e, h->time, more);
 }
 
-void gpu_end_warm_up(host *h, part *p, ir turn) {
+void gpu_end_warm_up(kernel_frame *h, part *p, ir turn) {
   emitter *e = h->e;
   if (!warms_up(h->k)) return;
-  ir now = LLVMBuildAnd(e->b, h->warms_up, int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
+  ir now = LLVMBuildAnd(e->b, h->slice.begins_earlier, int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
   emit_branch branch = branch_begin(e, now);
   gpu_begin_factors(h, p);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->transfer || place->lag >= 0) continue;
-    host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+    frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
     gpu_begin_column(h, p, place, &p->l.carried[c]);
   }
   gpu_begin_maxima(h, p);
-  host_show_states(h, p);
+  frame_show_states(h, p);
   branch_end(e, &branch);
 }
 
 /* Where cotangents of earlier steps are needed: so many steps more, or parts that lie so much later. */
-static ir begin_behind(host *h, ir steps, ir *before) {
+static ir begin_behind(kernel_frame *h, ir steps, ir *before) {
   emitter *e = h->e;
   ir more = integer(e, h->k->chunk);
   if (gpu_makes_parts(h->k)) {
     *before = int_add(e, *before, more);
     return steps;
   }
-  h->own_groups = int_div(e, int_add(e, steps, integer(e, h->k->chunk - 1)), more);
+  h->slice.own_groups = int_div(e, int_add(e, steps, integer(e, h->k->chunk - 1)), more);
   return int_add(e, steps, more);
 }
 
 /* Parts of states may be such that cannot be joined; `whole`: there are none. */
-static void open_states(host *h, ir whole) {
+static void open_states(kernel_frame *h, ir whole) {
   emitter *e = h->e;
-  host of_states = gpu_host_of_states(h);
-  h->makes_states = gpu_keeps_parts(&of_states);
+  kernel_frame of_states = gpu_host_of_states(h);
+  h->slice.makes_states = gpu_keeps_parts(&of_states);
   gpu_open_ends(&of_states);
-  ir none = LLVMBuildOr(e->b, whole, LLVMBuildNot(e->b, h->makes_states, ""), "");
-  h->states_grow = gpu_parts_grow(&of_states, none);
+  ir none = LLVMBuildOr(e->b, whole, LLVMBuildNot(e->b, h->slice.makes_states, ""), "");
+  h->slice.states_grow = gpu_parts_grow(&of_states, none);
 }
 
 /* A part without steps has no memory for any. */
-static void makes_states_here(host *h) {
+static void makes_states_here(kernel_frame *h) {
   ir any = int_compare(h->e, LLVMIntSGT, h->time, integer(h->e, 0));
-  h->makes_states = LLVMBuildAnd(h->e->b, h->makes_states, any, "");
+  h->slice.makes_states = LLVMBuildAnd(h->e->b, h->slice.makes_states, any, "");
 }
 
 /* Parts that make the states behind their own steps, too, save these for themselves: so many are before this one's. */
-static ir saved_behind(host *h) {
+static ir saved_behind(kernel_frame *h) {
   emitter *e = h->e;
-  ir parts = int_add(e, int_mul(e, h->batch, h->parts), h->part);
-  return int_choose(e, h->makes_states, parts, integer(e, 0));
+  ir parts = int_add(e, int_mul(e, h->batch, h->tiles.count), h->slice.number);
+  return int_choose(e, h->slice.makes_states, parts, integer(e, 0));
 }
 
-void gpu_cut_part(host *h) {
+void gpu_cut_part(kernel_frame *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
-  ir whole = int_compare(e, LLVMIntEQ, h->parts, integer(e, 1));
+  ir whole = int_compare(e, LLVMIntEQ, h->tiles.count, integer(e, 1));
   if (h->described->joins) gpu_open_ends(h);
   if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_parts_grow(h, whole), "");
   if (h->k->states) open_states(h, whole);
-  if (h->k->states) whole = LLVMBuildOr(e->b, whole, h->states_grow, "");
+  if (h->k->states) whole = LLVMBuildOr(e->b, whole, h->slice.states_grow, "");
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
-  ir before = int_mul(e, h->part, steps);
-  h->end_part = int_sub(e, all, integer(e, 1));
-  int_split(e, &h->end_part, steps);
+  ir before = int_mul(e, h->slice.number, steps);
+  h->slice.last = int_sub(e, all, integer(e, 1));
+  int_split(e, &h->slice.last, steps);
   if (h->k->behind) steps = begin_behind(h, steps, &before);
   h->entry_step = int_add(e, h->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
@@ -159,27 +159,27 @@ void gpu_cut_part(host *h) {
   if (!h->described->joins && !h->described->reads_saved) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   ir chunks = int_div(e, before, integer(e, h->k->chunk));
-  if (h->makes_states && h->k->behind) chunks = int_add(e, chunks, saved_behind(h));
+  if (h->slice.makes_states && h->k->behind) chunks = int_add(e, chunks, saved_behind(h));
   h->saved_first = int_add(e, h->saved_first, int_mul(e, chunks, stride));
 }
 
-ir gpu_is_last_part(host *h, const part *p) {
-  return int_compare(h->e, LLVMIntEQ, h->part, p->backward ? integer(h->e, 0) : h->end_part);
+ir gpu_is_last_part(kernel_frame *h, const part *p) {
+  return int_compare(h->e, LLVMIntEQ, h->slice.number, p->backward ? integer(h->e, 0) : h->slice.last);
 }
 
-void gpu_begin_group(host *h, ir group) {
+void gpu_begin_group(kernel_frame *h, ir group) {
   bool behind = h->k->behind && h->k->kind == KERNEL_BACKWARD;
-  h->quiet = behind ? int_compare(h->e, LLVMIntSGE, group, h->own_groups) : NULL;
+  h->slice.in_warm_up = behind ? int_compare(h->e, LLVMIntSGE, group, h->slice.own_groups) : NULL;
 }
 
 /* What the steps behind would have added to gradients belongs to others. */
-void gpu_end_group(host *h) {
-  if (!h->quiet) return;
-  emit_branch branch = branch_begin(h->e, h->quiet);
-  if (h->in_passes) {
+void gpu_end_group(kernel_frame *h) {
+  if (!h->slice.in_warm_up) return;
+  emit_branch branch = branch_begin(h->e, h->slice.in_warm_up);
+  if (h->tiles.used) {
     gpu_clear_passes(h);
   } else {
-    host_clear_sums(h, &h->main);
+    frame_clear_sums(h, &h->main);
   }
   branch_end(h->e, &branch);
 }
@@ -194,7 +194,7 @@ codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
   codegen_bytes numbers = {0};
   const tile_program *ends = gpu_ends_of(k);
   for (int i = 0; ends && i < ends->results.count; i++) {
-    axis_set axes = host_axes_of_place(&ends->results.items[i].place);
+    axis_set axes = frame_axes_of_place(&ends->results.items[i].place);
     codegen_bytes_add(a, &numbers, (codegen_bytes_term){1, axes});
   }
   if (!ends) return numbers;
@@ -203,7 +203,7 @@ codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
   return numbers;
 }
 
-ir gpu_end_numbers(host *h, const tile_place *place) {
+ir gpu_end_numbers(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, 1);
   for (int x = 0; x < place->axis_count; x++)
     numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
@@ -211,7 +211,7 @@ ir gpu_end_numbers(host *h, const tile_place *place) {
 }
 
 /* The place, in the program that makes it, of what is kept of a state (`from`: with another one); NULL: nothing. */
-static const tile_place *find_place(const host *h, const tile_place *state, bool transfer,
+static const tile_place *find_place(const kernel_frame *h, const tile_place *state, bool transfer,
                                     int component, int from) {
   const tile_program *ends = gpu_ends_of(h->k);
   for (int i = 0; i < ends->results.count; i++) {
@@ -225,25 +225,25 @@ static const tile_place *find_place(const host *h, const tile_place *state, bool
   return NULL;
 }
 
-static const tile_place *place_of(const host *h, const tile_place *state, bool transfer,
+static const tile_place *place_of(const kernel_frame *h, const tile_place *state, bool transfer,
                                   int component) {
   const tile_place *place = find_place(h, state, transfer, component, state->source);
   if (!place) ICE("kernel", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
   return place;
 }
 
-void gpu_open_ends(host *h) {
+void gpu_open_ends(kernel_frame *h) {
   emitter *e = h->e;
-  ir first = int_mul(e, h->batch, h->parts), base = ends_field(h, offsetof(rec_gpu_ends, data), e->data);
-  h->ends_stride = ends_field(h, offsetof(rec_gpu_ends, stride), e->i64);
-  h->ends = element(e, e->real, base, int_mul(e, first, h->ends_stride));
+  ir first = int_mul(e, h->batch, h->tiles.count), base = ends_field(h, offsetof(rec_gpu_ends, data), e->data);
+  h->slice.summary_stride = ends_field(h, offsetof(rec_gpu_ends, stride), e->i64);
+  h->slice.summary = element(e, e->real, base, int_mul(e, first, h->slice.summary_stride));
 }
 
-ir gpu_end_at(host *h, ir number, ir offset) {
-  return element(h->e, h->e->real, h->ends, int_add(h->e, int_mul(h->e, number, h->ends_stride), offset));
+ir gpu_end_at(kernel_frame *h, ir number, ir offset) {
+  return element(h->e, h->e->real, h->slice.summary, int_add(h->e, int_mul(h->e, number, h->slice.summary_stride), offset));
 }
 
-static view ends_view(host *h, const tile_place *place, ir number) {
+static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
   emitter *e = h->e;
   const tile_program *ends = gpu_ends_of(h->k);
   ir offset = integer(e, 0);
@@ -255,34 +255,34 @@ static view ends_view(host *h, const tile_place *place, ir number) {
     v.stride[place->axes[x]] = stride;
     stride = int_mul(e, stride, h->axis_size[place->axes[x]]);
   }
-  host_move_to_part(h, &v, host_axes_of_place(place));
+  frame_move_to_part(h, &v, frame_axes_of_place(place));
   return v;
 }
 
-void gpu_begin_factors(host *h, part *p) {
+void gpu_begin_factors(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     /* of a logarithm it is 0 */
     int one = place->component || place->relative || place->source ? 0 : 1;
-    if (place->transfer) host_fill_state(h, p, place, one, &p->l.carried[c]);
+    if (place->transfer) frame_fill_state(h, p, place, one, &p->l.carried[c]);
   }
 }
 
-void gpu_end_part(host *h, part *p) {
+void gpu_end_part(kernel_frame *h, part *p) {
   emitter *e = h->e;
   emit_branch wanted = branch_begin(e, gpu_keeps_parts(h));
   gpu_open_ends(h);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
     const tile_place *place = place_of(h, state, state->transfer, state->component);
-    view to = ends_view(h, place, h->part);
-    if (h->team.shares) to.aligned = gpu_aligned(h, p, &to, host_axes_of_place(place));
-    ir here = host_by_this_thread(h, host_writes_state(h, place));
-    if (h->of_matrix) here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->of_matrix, ""), "");
+    view to = ends_view(h, place, h->slice.number);
+    if (h->team.shares) to.aligned = gpu_aligned(h, p, &to, frame_axes_of_place(place));
+    ir here = frame_by_this_thread(h, frame_writes_state(h, place));
+    if (h->slice.of_matrix) here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->slice.of_matrix, ""), "");
     emit_branch branch = branch_begin(e, here);
-    host_copy_state(h, p, state, &p->l.carried[c], &to);
+    frame_copy_state(h, p, state, &p->l.carried[c], &to);
     branch_end(e, &branch);
-    if (h->of_matrix) gpu_end_column(h, p, state, &p->l.carried[c]);
+    if (h->slice.of_matrix) gpu_end_column(h, p, state, &p->l.carried[c]);
   }
   gpu_guard_part(h, p);
   branch_end(e, &wanted);
@@ -295,7 +295,7 @@ enum { MOST_JOINED = 4 };
 /* A state that is joined: its components, and of each the view of what part number 0 keeps. Or states that are made of each
  * other: across[i][k] is the factor of state k in state i. */
 typedef struct joined {
-  host *h;
+  kernel_frame *h;
   int count;
   const view *state[MOST_JOINED];
   view kept[MOST_JOINED], factor[2];
@@ -353,12 +353,12 @@ static void join_coupled(lower *l, const place_in_loops *at, const joined *j, ir
 }
 
 static ir number_in_order(const joined *j, ir index) {
-  return j->back ? int_sub(j->h->e, j->h->end_part, index) : index;
+  return j->back ? int_sub(j->h->e, j->h->slice.last, index) : index;
 }
 
 static emit_loop each_part_before(const joined *j) {
-  host *h = j->h;
-  ir parts = j->back ? int_sub(h->e, h->end_part, h->part) : h->part;
+  kernel_frame *h = j->h;
+  ir parts = j->back ? int_sub(h->e, h->slice.last, h->slice.number) : h->slice.number;
   return loop_begin(h->e, integer(h->e, 0), parts, 1, "part");
 }
 
@@ -407,21 +407,21 @@ static const view *carried_view(const part *p, const tile_place *state, int comp
   ICE("kernel", "no component %d of state %s", component, state->name ? state->name : "?");
 }
 
-static view aligned_view(host *h, part *p, const tile_place *place, ir number) {
+static view aligned_view(kernel_frame *h, part *p, const tile_place *place, ir number) {
   view v = ends_view(h, place, number);
-  ir rest = LLVMBuildAnd(h->e->b, h->ends_stride, integer(h->e, 3), "");
+  ir rest = LLVMBuildAnd(h->e->b, h->slice.summary_stride, integer(h->e, 3), "");
   if (!h->team.shares) return v;
-  v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, host_axes_of_place(place)),
+  v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, frame_axes_of_place(place)),
                            int_compare(h->e, LLVMIntEQ, rest, integer(h->e, 0)), "");
   return v;
 }
 
-view gpu_end_view(host *h, part *p, const tile_place *state, ir number) {
+view gpu_end_view(kernel_frame *h, part *p, const tile_place *state, ir number) {
   return aligned_view(h, p, place_of(h, state, state->transfer, state->component), number);
 }
 
 /* The states that this one is made of, or that are made of it, and so on, in order, itself among them. */
-static int find_coupled(const host *h, const part *p, const tile_place *state,
+static int find_coupled(const kernel_frame *h, const part *p, const tile_place *state,
                         const tile_place *all[MOST_JOINED]) {
   const tile_place *group[MOST_JOINED] = {state};
   int count = 1, ordered = 0;
@@ -443,10 +443,10 @@ static int find_coupled(const host *h, const part *p, const tile_place *state,
 }
 
 /* All of them at once, with the first one. */
-static void join_group(host *h, part *p, const tile_place *const *states, int count) {
+static void join_group(kernel_frame *h, part *p, const tile_place *const *states, int count) {
   joined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
-  j.stride = h->ends_stride;
-  j.axes = host_axes_of_place(states[0]);
+  j.stride = h->slice.summary_stride;
+  j.axes = frame_axes_of_place(states[0]);
   for (int i = 0; i < count; i++) {
     j.state[i] = carried_view(p, states[i], 0);
     j.kept[i] = aligned_view(h, p, place_of(h, states[i], false, 0), integer(h->e, 0));
@@ -456,32 +456,32 @@ static void join_group(host *h, part *p, const tile_place *const *states, int co
       j.leads[i][k] = factor;
       if (!factor) continue;
       j.across[i][k] = aligned_view(h, p, factor, integer(h->e, 0));
-      j.factor_axes = host_axes_of_place(factor);
+      j.factor_axes = frame_axes_of_place(factor);
     }
   }
   p->l.outside = h->at;
   lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
 }
 
-static void join_state(host *h, part *p, const tile_place *state) {
+static void join_state(kernel_frame *h, part *p, const tile_place *state) {
   const tile_place *all[MOST_JOINED];
   int coupled = find_coupled(h, p, state, all);
   if (coupled > 1) {
     if (all[0]->tensor == state->tensor) join_group(h, p, all, coupled);
     return;
   }
-  joined j = {.h = h, .count = host_is_complex(h, state) ? 2 : 1, .back = p->backward};
-  j.stride = h->ends_stride;
-  j.axes = host_axes_of_place(state);
+  joined j = {.h = h, .count = frame_is_complex(h, state) ? 2 : 1, .back = p->backward};
+  j.stride = h->slice.summary_stride;
+  j.axes = frame_axes_of_place(state);
   for (int k = 0; k < j.count; k++) {
     const tile_place *factor = place_of(h, state, true, k);
     j.state[k] = carried_view(p, state, k);
     j.kept[k] = aligned_view(h, p, place_of(h, state, false, k), integer(h->e, 0));
     j.factor[k] = aligned_view(h, p, factor, integer(h->e, 0));
-    j.factor_axes = host_axes_of_place(factor);
+    j.factor_axes = frame_axes_of_place(factor);
   }
   p->l.outside = h->at;
-  const kept_sums *kept = host_kept_of(p, j.state[0]);
+  const kept_sums *kept = frame_kept_of(p, j.state[0]);
   if (kept) {
     join_kept(&p->l, &j, kept);
   } else if (j.count == 2) {
@@ -492,7 +492,7 @@ static void join_state(host *h, part *p, const tile_place *state) {
 }
 
 /* What all states take from a part together. */
-static void join_together(host *h, part *p, void join(host *, part *, ir)) {
+static void join_together(kernel_frame *h, part *p, void join(kernel_frame *, part *, ir)) {
   joined j = {.h = h, .back = p->backward};
   p->l.outside = h->at;
   emit_loop loop = each_part_before(&j);
@@ -501,18 +501,18 @@ static void join_together(host *h, part *p, void join(host *, part *, ir)) {
 }
 
 /* Parts behind the last one that has steps have nothing to begin. */
-void gpu_join_parts(host *h, part *p) {
+void gpu_join_parts(kernel_frame *h, part *p) {
   emitter *e = h->e;
-  ir other = p->backward ? int_compare(e, LLVMIntSLT, h->part, h->end_part)
-                         : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->part, integer(e, 0)),
-                                        int_compare(e, LLVMIntSLE, h->part, h->end_part), "");
+  ir other = p->backward ? int_compare(e, LLVMIntSLT, h->slice.number, h->slice.last)
+                         : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->slice.number, integer(e, 0)),
+                                        int_compare(e, LLVMIntSLE, h->slice.number, h->slice.last), "");
   emit_branch branch = branch_begin(e, other);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->lag >= 0 && p->backward) continue;
     if (place->lag >= 0) {
-      view before = gpu_end_view(h, p, place, int_sub(e, h->part, integer(e, 1)));
-      host_copy_state(h, p, place, &before, &p->l.carried[c]);
+      view before = gpu_end_view(h, p, place, int_sub(e, h->slice.number, integer(e, 1)));
+      frame_copy_state(h, p, place, &before, &p->l.carried[c]);
     } else if (place->component == 0 && kernel_has_factor(h->k->ends, place->tensor)) {
       join_state(h, p, place);
     }
@@ -533,57 +533,57 @@ kernel gpu_kernel_of_states(const kernel *back) {
   return k;
 }
 
-host gpu_host_of_states(const host *h) {
+kernel_frame gpu_host_of_states(const kernel_frame *h) {
   kernel *k = ARENA_NEW(h->a, kernel);
   codegen_kernel *described = ARENA_NEW(h->a, codegen_kernel);
   *k = gpu_kernel_of_states(h->k);
   *described = *h->described;
   described->joins = true;
-  host of_states = *h;
+  kernel_frame of_states = *h;
   of_states.k = k;
   of_states.described = described;
   return of_states;
 }
 
-void gpu_begin_states(host *h) {
-  if (!h->makes_states) return;
-  emit_branch branch = branch_begin(h->e, h->makes_states);
-  host of_states = gpu_host_of_states(h);
+void gpu_begin_states(kernel_frame *h) {
+  if (!h->slice.makes_states) return;
+  emit_branch branch = branch_begin(h->e, h->slice.makes_states);
+  kernel_frame of_states = gpu_host_of_states(h);
   gpu_open_ends(&of_states);
-  host_load_states(&of_states, &h->again);
-  host_save_states(&of_states, &h->again, integer(h->e, 0));
+  frame_load_states(&of_states, &h->recompute);
+  frame_save_states(&of_states, &h->recompute, integer(h->e, 0));
   branch_end(h->e, &branch);
 }
 
-ir gpu_turn_of_groups(host *h, ir groups, ir turn, ir *group) {
+ir gpu_turn_of_groups(kernel_frame *h, ir groups, ir turn, ir *group) {
   emitter *e = h->e;
   ir one = integer(e, 1), last = int_sub(e, groups, one);
-  if (!h->makes_states) {
+  if (!h->slice.makes_states) {
     *group = int_sub(e, last, turn);
     return NULL;
   }
-  ir before = int_choose(e, h->makes_states, last, integer(e, 0));
+  ir before = int_choose(e, h->slice.makes_states, last, integer(e, 0));
   ir back = int_sub(e, int_add(e, before, last), turn);
   ir states = int_compare(e, LLVMIntSLT, turn, before);
   *group = int_choose(e, states, turn, back);
   return states;
 }
 
-ir gpu_turns(host *h, ir groups) {
+ir gpu_turns(kernel_frame *h, ir groups) {
   emitter *e = h->e;
-  if (!h->makes_states) return groups;
+  if (!h->slice.makes_states) return groups;
   ir before = int_sub(e, groups, integer(e, 1));
-  ir turns = int_add(e, groups, int_choose(e, h->makes_states, before, integer(e, 0)));
-  return h->never_back ? int_choose(e, h->never_back, before, turns) : turns;
+  ir turns = int_add(e, groups, int_choose(e, h->slice.makes_states, before, integer(e, 0)));
+  return h->slice.never_back ? int_choose(e, h->slice.never_back, before, turns) : turns;
 }
 
-void gpu_save_group(host *h, ir group) {
-  if (!h->states_alone) return;
-  emit_branch branch = branch_begin(h->e, h->states_alone);
-  host_save_states(h, &h->again, int_add(h->e, group, integer(h->e, 1)));
+void gpu_save_group(kernel_frame *h, ir group) {
+  if (!h->slice.states_alone) return;
+  emit_branch branch = branch_begin(h->e, h->slice.states_alone);
+  frame_save_states(h, &h->recompute, int_add(h->e, group, integer(h->e, 1)));
   branch_end(h->e, &branch);
 }
 
-ir gpu_chunks_back(host *h, ir chunks) {
-  return h->states_alone ? int_choose(h->e, h->states_alone, integer(h->e, 0), chunks) : chunks;
+ir gpu_chunks_back(kernel_frame *h, ir chunks) {
+  return h->slice.states_alone ? int_choose(h->e, h->slice.states_alone, integer(h->e, 0), chunks) : chunks;
 }

@@ -42,12 +42,12 @@ void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   for (int i = 0; ends && i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (!is_column(k, place)) continue;
-    axis_set axes = host_axes_of_place(place) & ~axis_bit(k->column_axis);
+    axis_set axes = frame_axes_of_place(place) & ~axis_bit(k->column_axis);
     codegen_bytes_add(a, numbers, (codegen_bytes_term){row_numbers(k), axes});
   }
 }
 
-static ir numbers_of(host *h, const tile_place *place) {
+static ir numbers_of(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, row_numbers(h->k));
   for (int x = 0; x < place->axis_count; x++) {
     if (place->axes[x] != h->k->column_axis)
@@ -56,7 +56,7 @@ static ir numbers_of(host *h, const tile_place *place) {
   return numbers;
 }
 
-ir gpu_columns_offset(host *h, const tile_place *state) {
+ir gpu_columns_offset(kernel_frame *h, const tile_place *state) {
   emitter *e = h->e;
   const tile_program *ends = gpu_ends_of(h->k);
   ir offset = integer(e, 0);
@@ -71,7 +71,7 @@ ir gpu_columns_offset(host *h, const tile_place *state) {
 }
 
 /* The rows of a state in the matrix of a part, from the column `first` on. */
-static view matrix_view(host *h, const tile_place *state, ir number, ir first) {
+static view matrix_view(kernel_frame *h, const tile_place *state, ir number, ir first) {
   emitter *e = h->e;
   ir offset = int_add(e, gpu_columns_offset(h, state), first);
   view v = {.base = gpu_end_at(h, number, offset)};
@@ -87,20 +87,20 @@ static view matrix_view(host *h, const tile_place *state, ir number, ir first) {
 /* ---- the blocks behind ---- */
 
 /* The first entry of the axis that the block has; of a block behind, the first column. */
-ir gpu_first_of_lanes(host *h) {
+ir gpu_first_of_lanes(kernel_frame *h) {
   emitter *e = h->e;
-  ir block = integer(e, h->k->lane_block), first = int_mul(e, h->lane_part, block);
+  ir block = integer(e, h->k->lane_block), first = int_mul(e, h->lane_block, block);
   h->lane_end = h->axis_size[h->k->lane_axis];
   if (!gpu_column_blocks(h->k)) return first;
   ir own = int_div(e, int_add(e, h->lane_end, integer(e, h->k->lane_block - 1)), block);
-  h->of_matrix = int_compare(e, LLVMIntSGE, h->lane_part, own);
-  h->lane_end = int_choose(e, h->of_matrix, integer(e, h->k->columns), h->lane_end);
-  h->first_column = int_mul(e, int_sub(e, h->lane_part, own), block);
-  return is_alone(h->k) ? int_choose(e, h->of_matrix, h->first_column, first) : first;
+  h->slice.of_matrix = int_compare(e, LLVMIntSGE, h->lane_block, own);
+  h->lane_end = int_choose(e, h->slice.of_matrix, integer(e, h->k->columns), h->lane_end);
+  h->slice.first_column = int_mul(e, int_sub(e, h->lane_block, own), block);
+  return is_alone(h->k) ? int_choose(e, h->slice.of_matrix, h->slice.first_column, first) : first;
 }
 
 /* The first row of a state in a column of all, and how many it has. */
-static int64_t first_row(host *h, const tile_place *state, int64_t *rows) {
+static int64_t first_row(kernel_frame *h, const tile_place *state, int64_t *rows) {
   const tile_program *ends = gpu_ends_of(h->k);
   int64_t first = 0;
   for (int i = 0; i < ends->results.count; i++) {
@@ -119,14 +119,14 @@ static int64_t first_row(host *h, const tile_place *state, int64_t *rows) {
 }
 
 typedef struct identity {
-  host *h;
+  kernel_frame *h;
   const tile_place *state;
   const view *to;
 } identity;
 
 /* 1 where the row of the point is its column. */
 static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
-  host *h = x->h;
+  kernel_frame *h = x->h;
   emitter *e = l->e;
   int64_t rows, first = first_row(h, x->state, &rows);
   ir row = integer(e, 0), stride = integer(e, 1);
@@ -137,7 +137,7 @@ static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
     stride = int_mul(e, stride, l->axis_size[axis]);
   }
   ir column = at->index[h->k->column_axis];
-  if (!is_alone(h->k)) column = int_add(e, h->first_column, column);
+  if (!is_alone(h->k)) column = int_add(e, h->slice.first_column, column);
   ir same = int_compare(e, LLVMIntEQ, int_add(e, row, integer(e, first)), column);
   return LLVMBuildSelect(e->b, same, real_number(e, 1, 0), real_number(e, 0, 0), "");
 }
@@ -156,36 +156,36 @@ static ir identity_at(const identity *x, lower *l, const place_in_loops *at) {
 
 static void identity_point(lower *l, const place_in_loops *at, void *data) {
   const identity *x = data;
-  view_store(l, x->to, at, host_axes_of_place(x->state), identity_at(x, l, at));
+  view_store(l, x->to, at, frame_axes_of_place(x->state), identity_at(x, l, at));
 }
 
 static void identity_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
   gpu_set_pair(l->e, slots, identity_at(data, l, at));
 }
 
-void gpu_begin_column(host *h, part *p, const tile_place *state, const view *to) {
+void gpu_begin_column(kernel_frame *h, part *p, const tile_place *state, const view *to) {
   emitter *e = h->e;
   identity x = {h, state, to};
-  const kept_sums *kept = host_kept_of(p, to);
+  const kept_sums *kept = frame_kept_of(p, to);
   if (!gpu_column_blocks(h->k) || !is_column(h->k, state)) return;
-  emit_branch branch = branch_begin(e, h->of_matrix);
+  emit_branch branch = branch_begin(e, h->slice.of_matrix);
   p->l.outside = h->at;
   if (kept) {
     gpu_kept_each(&p->l, kept, identity_pair, &x);
   } else {
-    lower_copies(&p->l, plan_tile_axes(&h->m, host_axes_of_place(state)), false, identity_point, &x);
+    lower_copies(&p->l, plan_tile_axes(&h->m, frame_axes_of_place(state)), false, identity_point, &x);
   }
   branch_end(e, &branch);
 }
 
-void gpu_end_column(host *h, part *p, const tile_place *state, const view *from) {
+void gpu_end_column(kernel_frame *h, part *p, const tile_place *state, const view *from) {
   emitter *e = h->e;
   if (!is_column(h->k, state)) return;
-  view to = matrix_view(h, state, h->part, is_alone(h->k) ? integer(e, 0) : h->first_column);
-  ir here = LLVMBuildAnd(e->b, h->of_matrix, host_writes_state(h, state), "");
-  emit_branch branch = branch_begin(e, host_by_this_thread(h, here));
-  if (!is_alone(h->k)) to.aligned = gpu_aligned(h, p, &to, host_axes_of_place(state));
-  host_copy_state(h, p, state, from, &to);
+  view to = matrix_view(h, state, h->slice.number, is_alone(h->k) ? integer(e, 0) : h->slice.first_column);
+  ir here = LLVMBuildAnd(e->b, h->slice.of_matrix, frame_writes_state(h, state), "");
+  emit_branch branch = branch_begin(e, frame_by_this_thread(h, here));
+  if (!is_alone(h->k)) to.aligned = gpu_aligned(h, p, &to, frame_axes_of_place(state));
+  frame_copy_state(h, p, state, from, &to);
   branch_end(e, &branch);
 }
 
@@ -203,27 +203,27 @@ static int64_t numbers_joined(const kernel *k, const part *p, int64_t *begin) {
   return numbers;
 }
 
-void gpu_place_columns(host *h) {
+void gpu_place_columns(kernel_frame *h) {
   kernel of_states = gpu_kernel_of_states(h->k);
   if (!of_states.columns && !(h->k->ends && h->k->columns)) return;
   if (is_alone(h->k)) {
-    h->columns_at = gpu_take(h, of_states.columns > h->k->columns ? of_states.columns : h->k->columns);
+    h->slice.states_at = gpu_take(h, of_states.columns > h->k->columns ? of_states.columns : h->k->columns);
     return;
   }
   int64_t begin = h->sums + GPU_MOST_WARPS, numbers = numbers_joined(h->k, &h->main, &begin);
-  int64_t of_again = h->k->states ? numbers_joined(&of_states, &h->again, &begin) : 0;
+  int64_t of_again = h->k->states ? numbers_joined(&of_states, &h->recompute, &begin) : 0;
   if (of_again > numbers) numbers = of_again;
   begin = (begin + 31) / 32 * 32;
   bool fits = begin + numbers <= h->chip_limit; /* nothing else is alive yet */
-  h->columns_at = (location){fits ? begin : h->shared_numbers, -1, fits};
+  h->slice.states_at = (location){fits ? begin : h->shared_numbers, -1, fits};
   int64_t *used = fits ? &h->on_chip : &h->shared_numbers;
-  int64_t end = h->columns_at.offset + (numbers + 31) / 32 * 32;
+  int64_t end = h->slice.states_at.offset + (numbers + 31) / 32 * 32;
   if (end > *used) *used = end;
 }
 
 /* States before a part, all of them: [row][entry of the axis]. */
 typedef struct product {
-  host *h;
+  kernel_frame *h;
   part *p;
   const tile_place *state;
   const view *to;
@@ -232,20 +232,20 @@ typedef struct product {
 } product;
 
 /* The numbers of all states before the part: a row behind the other. Threads alone have columns of their own. */
-static ir row_width(const host *h, const part *p) {
+static ir row_width(const kernel_frame *h, const part *p) {
   return is_alone(h->k) ? integer(h->e, h->team.threads) : p->l.axis_size[h->k->column_axis];
 }
 
-static view before_view(host *h, part *p, ir row) {
+static view before_view(kernel_frame *h, part *p, ir row) {
   emitter *e = h->e;
-  view v = {.base = host_located(h, h->columns_at), .alignment = 1};
+  view v = {.base = frame_located(h, h->slice.states_at), .alignment = 1};
   if (is_alone(h->k)) v.base = element(e, e->real, v.base, h->team.thread);
   v.base = element(e, e->real, v.base, int_mul(e, row, row_width(h, p)));
   if (!is_alone(h->k)) v.stride[h->k->column_axis] = integer(e, 1);
   return v;
 }
 
-static view before_of_state(host *h, part *p, const tile_place *state) {
+static view before_of_state(kernel_frame *h, part *p, const tile_place *state) {
   int64_t rows, first = first_row(h, state, &rows);
   view v = before_view(h, p, integer(h->e, first));
   ir stride = row_width(h, p);
@@ -260,7 +260,7 @@ static view before_of_state(host *h, part *p, const tile_place *state) {
 
 /* x + an entry of the matrix times the number in that row before. */
 static ir add_row(const product *d, lower *l, const place_in_loops *at, ir row, ir x) {
-  host *h = d->h;
+  kernel_frame *h = d->h;
   emitter *e = l->e;
   int axis = h->k->column_axis, lanes = at->vector_axis >= 0 ? at->lanes : 0;
   view matrix = d->matrix, before = before_view(h, d->p, row);
@@ -304,8 +304,8 @@ static void add_point(lower *l, const place_in_loops *at, void *data) {
 }
 
 static void multiply_alone(product *d) {
-  host *h = d->h;
-  host_copy_state(h, d->p, d->state, &d->kept, d->to);
+  kernel_frame *h = d->h;
+  frame_copy_state(h, d->p, d->state, &d->kept, d->to);
   emit_loop loop = each_row(d);
   row_of_product row = {d, loop.index};
   lower_copies(&d->p->l, plan_tile_axes(&h->m, d->axes), false, add_point, &row);
@@ -313,9 +313,9 @@ static void multiply_alone(product *d) {
 }
 
 static void multiply(product *d) {
-  host *h = d->h;
+  kernel_frame *h = d->h;
   lower *l = &d->p->l;
-  const kept_sums *kept = host_kept_of(d->p, d->to);
+  const kept_sums *kept = frame_kept_of(d->p, d->to);
   if (is_alone(h->k)) {
     multiply_alone(d);
     return;
@@ -331,7 +331,7 @@ static void multiply(product *d) {
   loop_end(h->e, &loop);
 }
 
-void gpu_join_columns(host *h, part *p, ir number) {
+void gpu_join_columns(kernel_frame *h, part *p, ir number) {
   lower *l = &p->l;
   bool any = false;
   lower_barrier(l);
@@ -339,14 +339,14 @@ void gpu_join_columns(host *h, part *p, ir number) {
     const tile_place *state = &p->carried.items[c].place;
     if (!is_column(h->k, state)) continue;
     view before = before_of_state(h, p, state);
-    host_copy_state(h, p, state, &l->carried[c], &before);
+    frame_copy_state(h, p, state, &l->carried[c], &before);
     any = true;
   }
   if (any) lower_barrier(l);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
     if (!is_column(h->k, state)) continue;
-    product d = {.h = h, .p = p, .state = state, .to = &l->carried[c], .axes = host_axes_of_place(state)};
+    product d = {.h = h, .p = p, .state = state, .to = &l->carried[c], .axes = frame_axes_of_place(state)};
     d.kept = gpu_end_view(h, p, state, number);
     d.matrix = matrix_view(h, state, number, integer(h->e, 0));
     d.matrix.stride[h->k->column_axis] = NULL;
