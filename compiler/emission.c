@@ -1,4 +1,4 @@
-/* What --emit prints, a row for each. */
+// What --emit prints, a row for each.
 #include "compiler/emission.h"
 
 #include <stdlib.h>
@@ -11,15 +11,12 @@
 #include "compiler/schedule/tile_kernel.h"
 #include "compiler/syntax/syntax.h"
 
-static void dump_tokens(compilation *c, FILE *out) {
-  print_tokens(out, c->memory, c->messages, c->source);
-}
+static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory, c->messages, c->source); }
 static void dump_syntax(compilation *c, FILE *out) { print_ast(out, c->syntax); }
 
 static void dump_types(compilation *c, FILE *out) {
   for (int i = 0; i < c->typed->recurrences.count; i++)
-    fprintf(out, "%s%s", i ? "\n" : "",
-            typed_print_body(c->memory, c->typed->recurrences.items[i]));
+    fprintf(out, "%s%s", i ? "\n" : "", typed_print_body(c->memory, c->typed->recurrences.items[i]));
 }
 
 static void dump_graph(compilation *c, FILE *out) {
@@ -31,7 +28,7 @@ static void dump_recurrences(compilation *c, FILE *out) {
     fprintf(out, "%s%s", i ? "\n" : "", recurrence_print(c->memory, c->recurrences.items[i]));
 }
 
-/* --from=tile: a kernel for the program alone. */
+// --from=tile: a kernel for the program alone.
 static const kernel_list *kernels_of_tile(compilation *c, bool groups) {
   kernel_list *all = ARENA_NEW(c->memory, kernel_list);
   kernel *k = schedule_tile(c->memory, c->tile);
@@ -49,7 +46,7 @@ static const kernel_list *kernels_of_host(compilation *c) {
   return all;
 }
 
-/* Those that a target has. */
+// Those that a target has.
 static const kernel_list *kernels_of_gpus(compilation *c) {
   if (c->tile) return kernels_of_tile(c, codegen_gpu_has_target(compilation_gpu_options(c), ROOM_GROUPS));
   const kernel_list *all = compilation_gpu_kernels(c);
@@ -59,7 +56,7 @@ static const kernel_list *kernels_of_gpus(compilation *c) {
   return some;
 }
 
-/* Programs of the kernels, backward ones or the others, each text once: kernels share programs. */
+// Programs of the kernels, backward ones or the others, each text once: kernels share programs.
 static void dump_kernels(compilation *c, FILE *out, const kernel_list *kernels, bool backward) {
   VEC(const char *) printed = {0};
   for (int i = 0; i < kernels->count; i++) {
@@ -84,7 +81,7 @@ static void dump_tile(compilation *c, FILE *out) {
     dump_kernels(c, out, kernels_of_host(c), false);
 }
 
-/* A program that was read is for no machine. */
+// A program that was read is for no machine.
 static void dump_gpu_tile(compilation *c, FILE *out) {
   c->tile ? dump_tile(c, out) : dump_kernels(c, out, kernels_of_gpus(c), false);
 }
@@ -103,7 +100,7 @@ static void dump_gpu_backward(compilation *c, FILE *out) {
   c->tile ? dump_backward(c, out) : dump_kernels(c, out, kernels_of_gpus(c), true);
 }
 
-/* The host has a plan for each kind of processor; where none is named, that of most is printed. */
+// The host has a plan for each kind of processor; where none is named, that of most is printed.
 static void dump_plan(compilation *c, FILE *out) {
   unsigned clones = c->options->clones ? c->options->clones : 1u << CLONE_V3;
   bool gpus = compilation_gpu_targets(c), host = !gpus || c->options->host, first = true;
@@ -116,22 +113,18 @@ static void dump_plan(compilation *c, FILE *out) {
   }
   if (!gpus) return;
   kernels = kernels_of_gpus(c);
-  fprintf(out, "%s%s", first ? "" : "\n", codegen_gpu_plans(c->memory, kernels->items, kernels->count, compilation_gpu_options(c)));
+  fprintf(out, "%s%s", first ? "" : "\n",
+          codegen_gpu_plans(c->memory, kernels->items, kernels->count, compilation_gpu_options(c)));
 }
 
-static void dump_header(compilation *c, FILE *out) {
-  fputs(artifact_header(c->memory, &c->library), out);
-}
-static void dump_manifest(compilation *c, FILE *out) {
-  fputs(artifact_manifest(c->memory, &c->library, true), out);
-}
+static void dump_header(compilation *c, FILE *out) { fputs(artifact_header(c->memory, &c->library), out); }
+static void dump_manifest(compilation *c, FILE *out) { fputs(artifact_manifest(c->memory, &c->library, true), out); }
 
 static void dump_report(compilation *c, FILE *out) {
-  for (int i = 0; i < c->recurrences.count; i++)
-    fprintf(out, "%s%s", i ? "\n" : "", compilation_report(c, i));
+  for (int i = 0; i < c->recurrences.count; i++) fprintf(out, "%s%s", i ? "\n" : "", compilation_report(c, i));
 }
 
-/* The body of a recurrence as the source wrote it; NULL where IR was read. */
+// The body of a recurrence as the source wrote it; NULL where IR was read.
 static const typed_body *source_body(const compilation *c, const char *name) {
   for (int i = 0; c->typed && i < c->typed->recurrences.count; i++)
     if (c->typed->recurrences.items[i]->name == name) return c->typed->recurrences.items[i];
@@ -154,13 +147,12 @@ static void dump_latex(compilation *c, FILE *out) { print_equations(c, out, EQUA
 static void dump_llvm(compilation *c, FILE *out) { fputs(c->object->llvm, out); }
 static void dump_assembly(compilation *c, FILE *out) { fputs(c->object->assembly, out); }
 
-/* Every image that was asked for, one after another. PTX says what it was made from and by what. */
+// Every image that was asked for, one after another. PTX says what it was made from and by what.
 static void dump_images(compilation *c, FILE *out) {
   for (int i = 0; c->gpu_object && i < c->gpu_object->images.count; i++) {
     const codegen_gpu_image *image = &c->gpu_object->images.items[i];
     if (image->target != GPU_SIMT)
-      fprintf(out, "// recc %s, module %s, LLVM %s\n", REC_VERSION, c->gpu_object->hash,
-              codegen_llvm_version(c->memory));
+      fprintf(out, "// recc %s, module %s, LLVM %s\n", REC_VERSION, c->gpu_object->hash, codegen_llvm_version(c->memory));
     if (image->text) fputs(image->text, out);
   }
 }
@@ -169,9 +161,7 @@ static void dump_gpu_hash(compilation *c, FILE *out) {
   if (c->gpu_object) fprintf(out, "%s\n", c->gpu_object->hash);
 }
 
-static void dump_gpu_header(compilation *c, FILE *out) {
-  fputs(artifact_gpu_header(c->memory, &c->library), out);
-}
+static void dump_gpu_header(compilation *c, FILE *out) { fputs(artifact_gpu_header(c->memory, &c->library), out); }
 
 static void dump_resources(compilation *c, FILE *out) {
   if (c->gpu_object) fputs(artifact_resources(c->memory, &c->library, c->gpu_object), out);
@@ -179,18 +169,16 @@ static void dump_resources(compilation *c, FILE *out) {
 
 static void dump_gpu_functions(compilation *c, FILE *out) {
   for (int i = 0; c->gpu_object && i < c->gpu_object->functions.count; i++)
-    fprintf(out, "%6d %s\n", c->gpu_object->functions.items[i].instructions,
-            c->gpu_object->functions.items[i].symbol);
+    fprintf(out, "%6d %s\n", c->gpu_object->functions.items[i].instructions, c->gpu_object->functions.items[i].symbol);
 }
 
 static void dump_functions(compilation *c, FILE *out) {
   dump_gpu_functions(c, out);
   for (int i = 0; i < c->object->functions.count; i++)
-    fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions,
-            c->object->functions.items[i].symbol);
+    fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions, c->object->functions.items[i].symbol);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+// ---- the table -------------------------------------------------------------------------------
 
 static const emission emissions[] = {
     {"tokens", LAYER_SOURCE, dump_tokens, 0},
@@ -227,8 +215,7 @@ const emission *emission_find(const char *name) {
 
 const char *emission_names(arena *a) {
   const char *names = emissions[0].name;
-  for (size_t i = 1; i < sizeof emissions / sizeof *emissions; i++)
-    names = arena_printf(a, "%s, %s", names, emissions[i].name);
+  for (size_t i = 1; i < sizeof emissions / sizeof *emissions; i++) names = arena_printf(a, "%s, %s", names, emissions[i].name);
   return names;
 }
 

@@ -1,4 +1,4 @@
-/* What --emit prints. */
+// What --emit prints.
 #ifndef REC_EMISSION_H
 #define REC_EMISSION_H
 
@@ -6,26 +6,26 @@
 
 typedef struct compilation compilation;
 
-/* What the passes make for an emission, or leave out. */
+// What the passes make for an emission, or leave out.
 enum {
-  EMISSION_GPU = 1,      /* nothing of the host's code; GPU code as text, for sm_80 where no target is named */
-  EMISSION_EXECUTOR = 2, /* the executor's code, whatever --target says */
-  EMISSION_MODULE = 4,   /* of GPU code the module alone, from which that of each target is made */
-  EMISSION_TEXT = 8      /* the host's code as text */
+  EMISSION_GPU = 1,       // nothing of the host's code; GPU code as text, for sm_80 where no target is named
+  EMISSION_EXECUTOR = 2,  // the executor's code, whatever --target says
+  EMISSION_MODULE = 4,    // of GPU code the module alone, from which that of each target is made
+  EMISSION_TEXT = 8       // the host's code as text
 };
 
 typedef struct emission {
   const char *name;
-  pipeline_layer layer; /* it is printed behind the last pass that writes this one */
+  pipeline_layer layer;  // it is printed behind the last pass that writes this one
   void (*dump)(compilation *, FILE *);
-  unsigned needs; /* EMISSION_.. */
+  unsigned needs;  // EMISSION_..
 } emission;
 
 const emission *emission_find(const char *name);
-/* All of them, for messages. */
+// All of them, for messages.
 const char *emission_names(arena *a);
 
-/* Prints to the output file if there is one, else to `out`. False: compilation.failure says why not. */
+// Prints to the output file if there is one, else to `out`. False: compilation.failure says why not.
 bool emission_print(compilation *c, const emission *what, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* The recc command: reads the command line and calls the pipeline. */
+// The recc command: reads the command line and calls the pipeline.
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -55,12 +55,11 @@ static const char usage_text[] =
     "  --version, --help\n";
 
 static int usage_error(const char *expected, const char *found) {
-  fprintf(stderr, "error: expected %s, found '%s'; recc --help shows all options\n", expected,
-          found);
+  fprintf(stderr, "error: expected %s, found '%s'; recc --help shows all options\n", expected, found);
   return 2;
 }
 
-/* A whole number of at least 1 that fills the text; 0 if it is not one. */
+// A whole number of at least 1 that fills the text; 0 if it is not one.
 static int64_t whole(const char *text) {
   char *end;
   if (!isdigit((unsigned char)*text)) return 0;
@@ -74,14 +73,13 @@ static bool is_name(const char *text, size_t length) {
   return length > 0 && !isdigit((unsigned char)*text);
 }
 
-/* AXIS=SIZE or ITEM.AXIS=SIZE */
+// AXIS=SIZE or ITEM.AXIS=SIZE
 static bool add_define(arena *a, interner *names, compile_options *options, const char *text) {
   const char *equals = strchr(text, '=');
   if (!equals) return false;
   const char *dot = memchr(text, '.', (size_t)(equals - text));
   const char *axis = dot ? dot + 1 : text;
-  size_override define = {.axis = intern_n(names, axis, (size_t)(equals - axis)),
-                          .size = whole(equals + 1)};
+  size_override define = {.axis = intern_n(names, axis, (size_t)(equals - axis)), .size = whole(equals + 1)};
   if (dot) define.item = intern_n(names, text, (size_t)(dot - text));
   if (define.size < 1 || !is_name(axis, (size_t)(equals - axis))) return false;
   if (dot && !is_name(text, (size_t)(dot - text))) return false;
@@ -90,7 +88,7 @@ static bool add_define(arena *a, interner *names, compile_options *options, cons
   return true;
 }
 
-/* The value of `--name value` or `--name=value`, NULL if args[*i] is another option. */
+// The value of `--name value` or `--name=value`, NULL if args[*i] is another option.
 static const char *value_of(char **args, int count, int *i, const char *name) {
   size_t length = strlen(name);
   if (strncmp(args[*i], name, length) != 0) return NULL;
@@ -103,7 +101,7 @@ static bool is_word(const char *word, const char *text, size_t length) {
   return strlen(word) == length && strncmp(text, word, length) == 0;
 }
 
-/* sm_80,sm_90a: the bits of GPU targets; none of them is `all`, which means every GPU. */
+// sm_80,sm_90a: the bits of GPU targets; none of them is `all`, which means every GPU.
 static unsigned gpu_targets_of(const char *text, size_t length) {
   unsigned targets = 0;
   bool all = is_word("all", text, length);
@@ -120,7 +118,7 @@ static unsigned clones_of(const char *text, size_t length) {
   return 0;
 }
 
-/* False: a word is no target. The host's code is always made: for every kind of processor, where none is named. */
+// False: a word is no target. The host's code is always made: for every kind of processor, where none is named.
 static bool read_targets(const char *text, compile_options *options) {
   bool every = false;
   options->gpu_targets = options->clones = 0;
@@ -140,15 +138,13 @@ static bool read_targets(const char *text, compile_options *options) {
   return true;
 }
 
-/* 0, or the exit status of a mistake. */
-static int read_option(arena *a, interner *names, compile_options *options, char **args, int count,
-                       int *i) {
+// 0, or the exit status of a mistake.
+static int read_option(arena *a, interner *names, compile_options *options, char **args, int count, int *i) {
   const char *arg = args[*i], *value;
   if (strncmp(arg, "-D", 2) == 0) {
     value = arg[2] ? arg + 2 : *i + 1 < count ? args[++*i] : "";
-    return add_define(a, names, options, value)
-               ? 0
-               : usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1", value);
+    return add_define(a, names, options, value) ? 0
+                                                : usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1", value);
   }
   if (strcmp(arg, "-o") == 0) {
     if (*i + 1 >= count) return usage_error("a file after -o", "nothing");
@@ -157,12 +153,10 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     if (arg[2] < '0' || arg[2] > '3' || arg[3]) return usage_error("-O0, -O1, -O2 or -O3", arg);
     options->level = arg[2] - '0';
   } else if ((value = value_of(args, count, i, "--dtype"))) {
-    if (!number_type_find(value, &options->dtype))
-      return usage_error("--dtype f32, f64, bf16 or f16", value);
+    if (!number_type_find(value, &options->dtype)) return usage_error("--dtype f32, f64, bf16 or f16", value);
   } else if ((value = value_of(args, count, i, "--chunk"))) {
     int64_t chunk = whole(value);
-    if (chunk < 1 || chunk > CHUNK_MOST_STEPS)
-      return usage_error("--chunk with a number of steps from 1 to 4096", value);
+    if (chunk < 1 || chunk > CHUNK_MOST_STEPS) return usage_error("--chunk with a number of steps from 1 to 4096", value);
     options->chunk = (int)chunk;
   } else if ((value = value_of(args, count, i, "--form"))) {
     options->form = schedule_form_find(value);
@@ -170,8 +164,10 @@ static int read_option(arena *a, interner *names, compile_options *options, char
   } else if ((value = value_of(args, count, i, "--target"))) {
     options->targets_given = true;
     if (!read_targets(value, options))
-      return usage_error("--target with a list of host, x86-64-v2, x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, sm_120, simt, "
-                         "all, none", value);
+      return usage_error(
+          "--target with a list of host, x86-64-v2, x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, sm_120, simt, "
+          "all, none",
+          value);
   } else if ((value = value_of(args, count, i, "--emit"))) {
     options->emit = value;
     if (!compile_can_emit(value)) {
@@ -180,8 +176,7 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     }
   } else if ((value = value_of(args, count, i, "--from"))) {
     options->from = value;
-    if (!compile_can_read(value))
-      return usage_error("--from=recurrence, --from=tile or --from=manifest", value);
+    if (!compile_can_read(value)) return usage_error("--from=recurrence, --from=tile or --from=manifest", value);
   } else if ((value = value_of(args, count, i, "--export"))) {
     vec_push(a, &options->exported, value);
   } else if ((value = value_of(args, count, i, "--ptxas"))) {
@@ -216,13 +211,12 @@ static int read_option(arena *a, interner *names, compile_options *options, char
 
 static int print_version(void) {
   printf("recc %s\nABI %s\ntargets:", REC_VERSION, ABI_TEXT);
-  for (int clone = 0; clone < CLONE_COUNT; clone++)
-    printf(" %s", codegen_clone_name((codegen_clone)clone));
+  for (int clone = 0; clone < CLONE_COUNT; clone++) printf(" %s", codegen_clone_name((codegen_clone)clone));
   printf("\n");
   return 0;
 }
 
-/* recc fmt FILE */
+// recc fmt FILE
 static int format_file(char **args, int count) {
   if (count != 1) return usage_error("one file after fmt", count ? args[1] : "nothing");
   arena *a = arena_new();
@@ -238,8 +232,7 @@ static int format_file(char **args, int count) {
   return text ? 0 : 1;
 }
 
-static int read_options(arena *a, interner *names, compile_options *options, char **args,
-                        int count) {
+static int read_options(arena *a, interner *names, compile_options *options, char **args, int count) {
   for (int i = 0; i < count; i++) {
     int status = read_option(a, names, options, args, count, &i);
     if (status) return status;
@@ -247,9 +240,8 @@ static int read_options(arena *a, interner *names, compile_options *options, cha
   return 0;
 }
 
-/* Words read before those of the command line, which therefore win. */
-static int read_carried(arena *a, interner *names, compile_options *options, char **args,
-                        int count) {
+// Words read before those of the command line, which therefore win.
+static int read_carried(arena *a, interner *names, compile_options *options, char **args, int count) {
   compile_options own = {.level = 3};
   const char *wrong = artifact_read_carried(a, options->path, &own.carried);
   if (wrong) {
@@ -257,8 +249,7 @@ static int read_carried(arena *a, interner *names, compile_options *options, cha
     return 1;
   }
   *options = own;
-  int status = read_options(a, names, options, (char **)own.carried.words.items,
-                            own.carried.words.count);
+  int status = read_options(a, names, options, (char **)own.carried.words.items, own.carried.words.count);
   return status ? status : read_options(a, names, options, args, count);
 }
 
@@ -276,8 +267,7 @@ static int run(int argc, char **argv) {
     fputs(usage_text, stderr);
     status = 2;
   }
-  if (status == 0 && strcmp(options.path, "-") == 0 && !options.output && !options.emit &&
-      !options.check_only)
+  if (status == 0 && strcmp(options.path, "-") == 0 && !options.output && !options.emit && !options.check_only)
     status = usage_error("-o FILE.so for a program from standard input", "nothing");
   if (status == 0 && options.from && strcmp(options.from, "manifest") == 0)
     status = read_carried(a, names, &options, argv + 1, argc - 1);
@@ -286,7 +276,7 @@ static int run(int argc, char **argv) {
   return status;
 }
 
-/* What was printed must have arrived, on a disk that may be full. A run that has failed has said why. */
+// What was printed must have arrived, on a disk that may be full. A run that has failed has said why.
 static int end_output(int status) {
   bool failed = ferror(stdout);
   errno = 0;
@@ -296,7 +286,7 @@ static int end_output(int status) {
   return 1;
 }
 
-void watch_memory(void); /* compiler/emit/link.cpp */
+void watch_memory(void);  // compiler/emit/link.cpp
 
 int main(int argc, char **argv) {
   watch_memory();

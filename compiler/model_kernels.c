@@ -1,4 +1,4 @@
-/* model-kernels OUT.ptx OUT.o: writes the GPU kernels of models, for librec. Run by the build. */
+// model-kernels OUT.ptx OUT.o: writes the GPU kernels of models, for librec. Run by the build.
 #include <stdio.h>
 #include <string.h>
 

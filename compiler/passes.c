@@ -1,4 +1,4 @@
-/* What the passes do: each calls the layer that it is named after, for all recurrences of the file. */
+// What the passes do: each calls the layer that it is named after, for all recurrences of the file.
 #include "compiler/passes.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
 
-/* What a library carries: imports are found among them. */
+// What a library carries: imports are found among them.
 static bool load_carried(compilation *c) {
   for (int i = 0; i < c->options->carried.sources.count && !c->failure; i++) {
     const artifact_text *t = &c->options->carried.sources.items[i];
@@ -32,8 +32,7 @@ bool pass_parse(compilation *c) {
 }
 
 bool pass_check(compilation *c) {
-  sema_options options = {c->options->overrides.items, c->options->overrides.count,
-                          embedded_stdlib};
+  sema_options options = {c->options->overrides.items, c->options->overrides.count, embedded_stdlib};
   c->typed = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
   return true;
 }
@@ -43,12 +42,9 @@ bool pass_graph(compilation *c) {
   return true;
 }
 
-static bool is_own(const compilation *c, const typed_body *body) {
-  return body->span.source == c->source->id;
-}
+static bool is_own(const compilation *c, const typed_body *body) { return body->span.source == c->source->id; }
 
-/* Whether the file declares a recurrence, layer or model; then its imports are not exported again.
- * */
+// Whether the file declares a recurrence, layer or model; then its imports are not exported again.
 static bool declares_something(const compilation *c) {
   for (int i = 0; i < c->syntax->items.count; i++) {
     ast_item_kind kind = c->syntax->items.items[i]->kind;
@@ -72,8 +68,7 @@ bool pass_analyse(compilation *c) {
   for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
     vec_push(c->memory, &c->bodies, c->graph->kernels.items[i].body);
   for (int i = 0; i < c->bodies.count; i++)
-    vec_push(c->memory, &c->recurrences,
-             recurrence_analyse(c->memory, c->messages, c->bodies.items[i]));
+    vec_push(c->memory, &c->recurrences, recurrence_analyse(c->memory, c->messages, c->bodies.items[i]));
   return true;
 }
 
@@ -81,7 +76,7 @@ bool pass_read_recurrence(compilation *c) {
   recurrence *r = recurrence_from_text(c->memory, c->names, c->messages, c->source);
   if (!r) return true;
   typed_body *body = ARENA_NEW(c->memory, typed_body);
-  *body = r->body; /* later passes append to the recurrence's own */
+  *body = r->body;  // later passes append to the recurrence's own
   vec_push(c->memory, &c->bodies, body);
   vec_push(c->memory, &c->recurrences, r);
   return true;
@@ -103,21 +98,21 @@ bool pass_delay(compilation *c) {
   return true;
 }
 
-/* What kernels are made of: the recurrence without its long lags. */
+// What kernels are made of: the recurrence without its long lags.
 static const recurrence *made_of(const compilation *c, int index) {
   const recurrence_delays *delays = c->delays.items[index];
   return delays ? delays->made : c->recurrences.items[index];
 }
 
-/* What --target and --emit ask for. A library of recurrences has PTX without being asked; models are trained on the host.
- * GPU kernels compute in f32. */
+// What --target and --emit ask for. A library of recurrences has PTX without being asked; models are trained on the host.
+// GPU kernels compute in f32.
 unsigned compilation_gpu_targets(const compilation *c) {
   bool emits = c->options->emit;
   unsigned targets = c->options->gpu_targets;
   bool models = c->graph && c->graph->models.count;
   if (!c->options->targets_given && !emits && !models) targets = 1u << GPU_SM_80;
   if (c->needs & EMISSION_GPU && !targets) targets = 1u << GPU_SM_80;
-  /* for devices that are none of the targets, and where a driver grants less memory than they have */
+  // for devices that are none of the targets, and where a driver grants less memory than they have
   if (!emits && targets & ~(1u << GPU_SIMT)) targets |= 1u << GPU_SM_80;
   if (c->needs & EMISSION_EXECUTOR) targets = 1u << GPU_SIMT;
   return c->options->dtype == NUMBER_F64 ? 0 : targets;
@@ -130,7 +125,7 @@ codegen_gpu_options compilation_gpu_options(const compilation *c) {
                                .targets = compilation_gpu_targets(c)};
 }
 
-/* chunk_build_linear_scan halves a chunk until its triangular systems are short enough. */
+// chunk_build_linear_scan halves a chunk until its triangular systems are short enough.
 static void warn_of_shorter_chunks(compilation *c, const recurrence_kernels *kernels) {
   const typed_body *body = &kernels->recurrence->body;
   int asked = c->options->chunk, taken = kernels->chunk;
@@ -141,24 +136,20 @@ static void warn_of_shorter_chunks(compilation *c, const recurrence_kernels *ker
                taken, body->name, asked, taken);
 }
 
-/* Steps that another way of writing would spare; not where --form asks for them. */
+// Steps that another way of writing would spare; not where --form asks for them.
 static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
   if (c->options->form == FORM_STEP || strcmp(kernels->form, "step") != 0) return;
   recurrence_advices advices = recurrence_advise(c->memory, kernels->recurrence);
-  for (int i = 0; i < advices.count; i++)
-    diag_warning(c->messages, advices.items[i].where, "%s", advices.items[i].text);
+  for (int i = 0; i < advices.count; i++) diag_warning(c->messages, advices.items[i].where, "%s", advices.items[i].text);
 }
 
 static schedule_options schedule_options_of(const compilation *c) {
-  return (schedule_options){.chunk = c->options->chunk,
-                            .form = c->options->form,
-                            .f64 = c->options->dtype == NUMBER_F64};
+  return (schedule_options){.chunk = c->options->chunk, .form = c->options->form, .f64 = c->options->dtype == NUMBER_F64};
 }
 
 bool pass_schedule(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++)
-    vec_push(c->memory, &c->kernels,
-             schedule_recurrence(c->memory, made_of(c, i), schedule_options_of(c)));
+    vec_push(c->memory, &c->kernels, schedule_recurrence(c->memory, made_of(c, i), schedule_options_of(c)));
   for (int i = 0; i < c->kernels.count; i++) {
     warn_of_shorter_chunks(c, c->kernels.items[i]);
     warn_of_steps(c, c->kernels.items[i]);
@@ -199,14 +190,13 @@ static codegen_options code_options(const compilation *c) {
 const char *compilation_report(compilation *c, int index) {
   const recurrence_kernels *kernels = c->kernels.items[index];
   const recurrence_delays *delays = c->delays.items[index];
-  return arena_printf(c->memory, "%s%s%s%s",
-                      recurrence_report(c->memory, c->files, c->recurrences.items[index]),
+  return arena_printf(c->memory, "%s%s%s%s", recurrence_report(c->memory, c->files, c->recurrences.items[index]),
                       delays ? recurrence_delay_report(c->memory, delays) : "",
                       schedule_report(c->memory, kernels, c->options->dtype),
                       artifact_gpu_report(c->memory, &c->gpu.items[index], compilation_gpu_options(c)));
 }
 
-/* mamba2 for any/path/mamba2.rec */
+// mamba2 for any/path/mamba2.rec
 static const char *base_name(arena *a, const char *path) {
   const char *slash = strrchr(path, '/');
   char *name = arena_strdup(a, slash ? slash + 1 : path);
@@ -235,8 +225,7 @@ bool pass_lay_out(compilation *c) {
   library->shared_kib = c->options->shared_kib;
   library->check = c->options->check;
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
-  for (int i = 0; i < c->options->defines.count; i++)
-    vec_push(c->memory, &library->defines, c->options->defines.items[i]);
+  for (int i = 0; i < c->options->defines.count; i++) vec_push(c->memory, &library->defines, c->options->defines.items[i]);
   if (c->typed) {
     for (int i = 0; i < c->typed->files.count; i++)
       vec_push(c->memory, &library->sources, c->typed->files.items[i]->file->source);
@@ -247,14 +236,14 @@ bool pass_lay_out(compilation *c) {
     const abi_recurrence *abi = abi_layout(c->memory, &c->recurrences.items[i]->body, library);
     const recurrence_delays *delays = c->delays.items[i];
     vec_push(c->memory, &library->recurrences,
-             (artifact_recurrence){
-                 .abi = abi,
-                 .formulas = c->bodies.items[i],
-                 .delays = delays,
-                 .inner = delays ? abi_layout_as(c->memory, &delays->made->body, abi->symbol) : NULL,
-                 .kernels = c->kernels.items[i], .report = compilation_report(c, i),
-                 .gpu = c->gpu.items[i],
-                 .check = c->options->check});
+             (artifact_recurrence){.abi = abi,
+                                   .formulas = c->bodies.items[i],
+                                   .delays = delays,
+                                   .inner = delays ? abi_layout_as(c->memory, &delays->made->body, abi->symbol) : NULL,
+                                   .kernels = c->kernels.items[i],
+                                   .report = compilation_report(c, i),
+                                   .gpu = c->gpu.items[i],
+                                   .check = c->options->check});
   }
   if (c->graph) library->program = graph_to_json(c->memory, c->graph);
   c->contents = artifact_contents(c->memory, library, code_options(c));
@@ -273,7 +262,7 @@ static bool in_path(const char *program) {
   return false;
 }
 
-/* Runs of the ptxas that was asked for, or with --target of the one in the path; NULL: none. */
+// Runs of the ptxas that was asked for, or with --target of the one in the path; NULL: none.
 static artifact_assembly *begin_assembly(const compilation *c) {
   const char *asked = c->options->ptxas;
   if (c->options->emit || (asked && strcmp(asked, "none") == 0)) return NULL;
@@ -288,10 +277,8 @@ const kernel_list *compilation_gpu_kernels(compilation *c) {
   return all;
 }
 
-/* Whether the host's code is made, and while that for GPUs is. */
-static bool has_host_job(const compilation *c) {
-  return !(c->needs & EMISSION_GPU) && compilation_gpu_targets(c);
-}
+// Whether the host's code is made, and while that for GPUs is.
+static bool has_host_job(const compilation *c) { return !(c->needs & EMISSION_GPU) && compilation_gpu_targets(c); }
 
 bool pass_begin_host(compilation *c) {
   if (has_host_job(c)) c->host_job = codegen_begin(c->memory, c->contents, code_options(c));
@@ -320,7 +307,7 @@ bool pass_host_code(compilation *c) {
 
 bool pass_assemble(compilation *c) {
   if (!c->object || !c->gpu_object) return true;
-  /* a ptxas that nobody asked for costs no more than the cubins when it fails */
+  // a ptxas that nobody asked for costs no more than the cubins when it fails
   bool no_files = false;
   const char *wrong = c->assembly ? artifact_assemble_end(c->assembly, c->gpu_object, &no_files) : NULL;
   if (c->options->ptxas) c->failure = wrong;
@@ -335,25 +322,24 @@ bool pass_link(compilation *c) {
   return c->failure == NULL;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+// ---- files -----------------------------------------------------------------------------------
 
 bool pass_write(compilation *c) {
   const char *path = library_path(c);
   const char *dot = strrchr(path, '.');
   bool shared = dot && strcmp(dot, ".so") == 0;
-  const char *header =
-      arena_printf(c->memory, "%.*s.h", (int)(shared ? (size_t)(dot - path) : strlen(path)), path);
+  const char *header = arena_printf(c->memory, "%.*s.h", (int)(shared ? (size_t)(dot - path) : strlen(path)), path);
   c->failure = artifact_write(c->memory, &c->library, c->linked, path, header);
   return c->failure == NULL;
 }
 
-/* An import from the standard library inside recc: no file. */
+// An import from the standard library inside recc: no file.
 static bool is_embedded(arena *a, const source *file) {
   const embedded_file *found = embedded_find(embedded_stdlib, base_name(a, file->path));
   return found && file->size == found->size && memcmp(file->text, found->data, found->size) == 0;
 }
 
-/* A path as make reads it. */
+// A path as make reads it.
 static const char *make_path(arena *a, const char *path) {
   const char *escaped = "";
   for (const char *p = path; *p; p++) {
@@ -363,7 +349,7 @@ static const char *make_path(arena *a, const char *path) {
   return escaped;
 }
 
-/* OUT.d: what the library was made from, as a rule for make. */
+// OUT.d: what the library was made from, as a rule for make.
 bool pass_write_dependencies(compilation *c) {
   if (!c->options->write_dependencies) return true;
   const char *rule = arena_printf(c->memory, "%s:", make_path(c->memory, library_path(c)));
@@ -378,7 +364,7 @@ bool pass_write_dependencies(compilation *c) {
   return c->failure == NULL;
 }
 
-/* ---- verifiers: NULL, or what is wrong ------------------------------------------------------- */
+// ---- verifiers: NULL, or what is wrong -------------------------------------------------------
 
 const char *verify_recurrences(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++) {

@@ -1,39 +1,39 @@
-/* The passes that pipeline.c has in its tables, and what they hand on. */
+// The passes that pipeline.c has in its tables, and what they hand on.
 #ifndef REC_PASSES_H
 #define REC_PASSES_H
 
 #include "compiler/emission.h"
 #include "compiler/graph/graph.h"
 
-/* Everything that one compilation has made so far. */
+// Everything that one compilation has made so far.
 struct compilation {
   arena *memory;
   interner *names;
   const compile_options *options;
-  unsigned needs; /* of what --emit prints: EMISSION_.. */
+  unsigned needs;  // of what --emit prints: EMISSION_..
   sources *files;
   diag *messages;
-  const char *failure; /* a pass's own one line, for what has no place in a source */
+  const char *failure;  // a pass's own one line, for what has no place in a source
   const source *source;
   ast_file *syntax;
   typed_program *typed;
-  graph_program *graph; /* NULL: no layers and models */
-  VEC(const typed_body *) bodies; /* of the recurrences, as the source has them */
+  graph_program *graph;            // NULL: no layers and models
+  VEC(const typed_body *) bodies;  // of the recurrences, as the source has them
   VEC(recurrence *) recurrences;
-  VEC(recurrence_delays *) delays; /* by recurrence; NULL: it has no long lags */
+  VEC(recurrence_delays *) delays;  // by recurrence; NULL: it has no long lags
   VEC(recurrence_kernels *) kernels;
-  VEC(gpu_forms) gpu; /* by recurrence */
-  tile_program *tile; /* --from=tile */
+  VEC(gpu_forms) gpu;  // by recurrence
+  tile_program *tile;  // --from=tile
   artifact library;
   codegen_input contents;
-  codegen_job *host_job; /* which makes `object` meanwhile; NULL: there is none */
-  artifact_assembly *assembly; /* of gpu_object, which goes on meanwhile; NULL: there is none */
+  codegen_job *host_job;        // which makes `object` meanwhile; NULL: there is none
+  artifact_assembly *assembly;  // of gpu_object, which goes on meanwhile; NULL: there is none
   codegen_object *object;
   codegen_gpu_object *gpu_object;
   artifact_linked linked;
 };
 
-/* A pass. False: it cannot go on; messages or `failure` say why. */
+// A pass. False: it cannot go on; messages or `failure` say why.
 bool pass_load(compilation *c);
 bool pass_parse(compilation *c);
 bool pass_check(compilation *c);
@@ -56,19 +56,19 @@ bool pass_link(compilation *c);
 bool pass_write(compilation *c);
 bool pass_write_dependencies(compilation *c);
 
-/* Verifiers: NULL, or what is wrong. */
+// Verifiers: NULL, or what is wrong.
 const char *verify_recurrences(compilation *c);
 const char *verify_delays(compilation *c);
 const char *verify_kernels(compilation *c);
 const char *verify_gpu_kernels(compilation *c);
 const char *verify_tile(compilation *c);
 
-/* The GPUs that --target and --emit ask for (bits 1 << GPU_..), and how kernels are made for them. */
+// The GPUs that --target and --emit ask for (bits 1 << GPU_..), and how kernels are made for them.
 unsigned compilation_gpu_targets(const compilation *c);
 codegen_gpu_options compilation_gpu_options(const compilation *c);
-/* All kernels for GPUs, each once. */
+// All kernels for GPUs, each once.
 const kernel_list *compilation_gpu_kernels(compilation *c);
-/* Text of --emit=report for a recurrence. */
+// Text of --emit=report for a recurrence.
 const char *compilation_report(compilation *c, int index);
 
 #endif

@@ -1,5 +1,5 @@
-/* The order of the passes. Verifying, printing and timing hang on the loop over the table, not in
- * the passes (passes.c). */
+// The order of the passes. Verifying, printing and timing hang on the loop over the table, not in
+// the passes (passes.c).
 #include "compiler/pipeline.h"
 
 #include <string.h>
@@ -9,14 +9,14 @@
 #include "compiler/emission.h"
 #include "compiler/passes.h"
 
-/* ---- the table ------------------------------------------------------------------------------- */
+// ---- the table -------------------------------------------------------------------------------
 
-/* What a file is (--from): the passes that it goes through. */
+// What a file is (--from): the passes that it goes through.
 enum { PROGRAM = 1, RECURRENCE = 2, TILE = 4, COMPILED = PROGRAM | RECURRENCE };
 
 typedef struct pass {
   const char *name;
-  unsigned of; /* PROGRAM, .. */
+  unsigned of;  // PROGRAM, ..
   bool (*run)(compilation *);
   pipeline_layer from, to;
   const char *(*verify)(compilation *);
@@ -25,36 +25,36 @@ typedef struct pass {
 static const pass passes[] = {
     {"load", PROGRAM | RECURRENCE | TILE, pass_load, LAYER_FILE, LAYER_SOURCE, NULL},
     {"parse", PROGRAM, pass_parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
-    /* Names and axes are checked only in a file without syntax errors: a partial tree would give
-     * false messages. */
+    // Names and axes are checked only in a file without syntax errors: a partial tree would give
+    // false messages.
     {"check", PROGRAM, pass_check, LAYER_SYNTAX, LAYER_TYPED, NULL},
-    /* After check: layers call recurrences with sizes. Before analyse: what layers compute between
-     * their calls becomes recurrences like those of the user. */
+    // After check: layers call recurrences with sizes. Before analyse: what layers compute between
+    // their calls becomes recurrences like those of the user.
     {"graph", PROGRAM, pass_graph, LAYER_TYPED, LAYER_TYPED, NULL},
-    /* Normalises before it looks for structure, so that a decay is found as a logarithm however it
-     * was written. */
+    // Normalises before it looks for structure, so that a decay is found as a logarithm however it
+    // was written.
     {"analyse", PROGRAM, pass_analyse, LAYER_TYPED, LAYER_RECURRENCE, verify_recurrences},
     {"read", RECURRENCE, pass_read_recurrence, LAYER_SOURCE, LAYER_RECURRENCE, verify_recurrences},
     {"read", TILE, pass_read_tile, LAYER_SOURCE, LAYER_KERNEL, verify_tile},
     {"simplify", TILE, pass_simplify, LAYER_KERNEL, LAYER_KERNEL, verify_tile},
-    /* After analyse: the interpreter and --emit=recurrence have the lags as they were written. */
+    // After analyse: the interpreter and --emit=recurrence have the lags as they were written.
     {"delay", COMPILED, pass_delay, LAYER_RECURRENCE, LAYER_RECURRENCE, verify_delays},
-    /* Builds step and chunk programs and derives the backward from them: a new structure needs no
-     * backward of its own. */
+    // Builds step and chunk programs and derives the backward from them: a new structure needs no
+    // backward of its own.
     {"schedule", COMPILED, pass_schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
-    /* The same for GPUs, if one is a target, by the shared memory that every device has. */
+    // The same for GPUs, if one is a target, by the shared memory that every device has.
     {"gpu schedule", COMPILED, pass_schedule_gpu, LAYER_RECURRENCE, LAYER_KERNEL, verify_gpu_kernels},
-    /* After gpu schedule: kernels for more shared memory are taken where they are cheaper than those. */
+    // After gpu schedule: kernels for more shared memory are taken where they are cheaper than those.
     {"gpu large", COMPILED, pass_schedule_large, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
-    /* After gpu large: kernels whose products warpgroups make are compared with both. */
+    // After gpu large: kernels whose products warpgroups make are compared with both.
     {"gpu groups", COMPILED, pass_schedule_groups, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
-    /* Before the code: tables name the kernels' symbols, and all become one object. */
+    // Before the code: tables name the kernels' symbols, and all become one object.
     {"lay out", COMPILED, pass_lay_out, LAYER_KERNEL, LAYER_CONTENTS, NULL},
-    /* Threads of their own make the host's code while gpu code runs; host code waits for them. */
+    // Threads of their own make the host's code while gpu code runs; host code waits for them.
     {"begin host", COMPILED, pass_begin_host, LAYER_CONTENTS, LAYER_OBJECT, NULL},
     {"gpu code", COMPILED, pass_gpu_code, LAYER_CONTENTS, LAYER_OBJECT, NULL},
     {"host code", COMPILED, pass_host_code, LAYER_CONTENTS, LAYER_OBJECT, NULL},
-    /* gpu code starts a ptxas for each image; this waits for them. */
+    // gpu code starts a ptxas for each image; this waits for them.
     {"assemble", COMPILED, pass_assemble, LAYER_OBJECT, LAYER_OBJECT, NULL},
     {"link", COMPILED, pass_link, LAYER_OBJECT, LAYER_LINKED, NULL},
     {"write", COMPILED, pass_write, LAYER_LINKED, LAYER_LIBRARY, NULL},
@@ -68,7 +68,7 @@ static const struct {
   unsigned of;
 } inputs[] = {{"manifest", PROGRAM}, {"recurrence", RECURRENCE}, {"tile", TILE}};
 
-/* The bit of a word behind --from, NULL: none; 0: it is none of them. */
+// The bit of a word behind --from, NULL: none; 0: it is none of them.
 static unsigned input_of(const char *from) {
   if (!from) return PROGRAM;
   for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
@@ -80,14 +80,14 @@ bool compile_can_read(const char *what) { return input_of(what) != 0; }
 bool compile_can_emit(const char *what) { return emission_find(what) != NULL; }
 const char *compile_emit_list(arena *a) { return emission_names(a); }
 
-/* Position of the last pass of an input that writes a layer, -1 if there is none. */
+// Position of the last pass of an input that writes a layer, -1 if there is none.
 static int last_pass(unsigned input, pipeline_layer layer) {
   for (int i = PASSES - 1; i >= 0; i--)
     if (passes[i].of & input && passes[i].to == layer) return i;
   return -1;
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+// ---- the loop --------------------------------------------------------------------------------
 
 static double seconds(clockid_t clock) {
   struct timespec now;
@@ -100,9 +100,7 @@ typedef struct timing {
   double wall, processor;
 } timing;
 
-static timing now(void) {
-  return (timing){true, seconds(CLOCK_MONOTONIC), seconds(CLOCK_PROCESS_CPUTIME_ID)};
-}
+static timing now(void) { return (timing){true, seconds(CLOCK_MONOTONIC), seconds(CLOCK_PROCESS_CPUTIME_ID)}; }
 
 static void add_time(timing *sum, timing start, timing end) {
   sum->ran = true;
@@ -122,24 +120,23 @@ static void report_times(const compilation *c, const timing times[PASSES], FILE 
     report_time(passes[i].name, times[i], out);
     add_time(&all, (timing){0}, times[i]);
     if (passes[i].run != pass_host_code || !c->object) continue;
-    fprintf(out, "  build      %7.1f ms\n  optimise   %7.1f ms\n  emit       %7.1f ms\n",
-            1e3 * c->object->build_seconds, 1e3 * c->object->passes_seconds,
-            1e3 * c->object->emit_seconds);
+    fprintf(out, "  build      %7.1f ms\n  optimise   %7.1f ms\n  emit       %7.1f ms\n", 1e3 * c->object->build_seconds,
+            1e3 * c->object->passes_seconds, 1e3 * c->object->emit_seconds);
   }
   report_time("total", all, out);
 }
 
-/* False: messages or a failure say why it is not good. */
+// False: messages or a failure say why it is not good.
 static bool verify(compilation *c, const pass *p) {
   const char *wrong = p->verify ? p->verify(c) : NULL;
-  /* Text that was read is the user's: then it is not the compiler that is wrong. */
+  // Text that was read is the user's: then it is not the compiler that is wrong.
   bool theirs = p->from == LAYER_SOURCE;
   if (wrong && !theirs) ICE(p->name, "%s", wrong);
   if (wrong) c->failure = arena_printf(c->memory, "%s: %s", c->options->path, wrong);
   return !wrong;
 }
 
-/* Runs the passes of an input up to and with `last`. False: messages or a failure say why not. */
+// Runs the passes of an input up to and with `last`. False: messages or a failure say why not.
 static bool run_passes(compilation *c, unsigned input, int last, timing times[PASSES]) {
   for (int i = 0; i <= last; i++) {
     if (!(passes[i].of & input)) continue;
@@ -157,13 +154,10 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
   c.needs = what ? what->needs : 0;
   c.messages = diag_new(a, c.files);
   unsigned input = input_of(options->carried.from ? options->carried.from : options->from);
-  pipeline_layer target = what                  ? what->layer
-                          : options->check_only ? LAYER_RECURRENCE
-                                                : LAYER_LIBRARY;
+  pipeline_layer target = what ? what->layer : options->check_only ? LAYER_RECURRENCE : LAYER_LIBRARY;
   int last = last_pass(input, target);
   if (last < 0) {
-    fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n",
-            options->from ? options->from : "program",
+    fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n", options->from ? options->from : "program",
             options->emit         ? options->emit
             : options->check_only ? "nothing"
                                   : "a library");

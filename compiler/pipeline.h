@@ -1,5 +1,5 @@
-/* From a file to a library: the passes in order, what each reads and writes, and what is printed
- * between them. */
+// From a file to a library: the passes in order, what each reads and writes, and what is printed
+// between them.
 #ifndef REC_PIPELINE_H
 #define REC_PIPELINE_H
 
@@ -8,50 +8,50 @@
 #include "compiler/artifact/abi.h"
 #include "compiler/sema/sema.h"
 
-/* What a pass reads or writes: one per data structure of the compiler. */
+// What a pass reads or writes: one per data structure of the compiler.
 typedef enum pipeline_layer {
-  LAYER_FILE,        /* a path */
-  LAYER_SOURCE,      /* source.h */
-  LAYER_SYNTAX,      /* ast.h */
-  LAYER_TYPED,       /* typed.h, graph.h */
-  LAYER_RECURRENCE,  /* recurrence.h */
-  LAYER_KERNEL,      /* tile.h, kernel.h */
-  LAYER_CONTENTS,    /* abi.h: what the library is to hold */
-  LAYER_OBJECT,      /* target.h */
-  LAYER_LINKED,      /* abi.h: the library in memory */
-  LAYER_LIBRARY      /* its files */
+  LAYER_FILE,        // a path
+  LAYER_SOURCE,      // source.h
+  LAYER_SYNTAX,      // ast.h
+  LAYER_TYPED,       // typed.h, graph.h
+  LAYER_RECURRENCE,  // recurrence.h
+  LAYER_KERNEL,      // tile.h, kernel.h
+  LAYER_CONTENTS,    // abi.h: what the library is to hold
+  LAYER_OBJECT,      // target.h
+  LAYER_LINKED,      // abi.h: the library in memory
+  LAYER_LIBRARY      // its files
 } pipeline_layer;
 
 typedef struct compile_options {
-  const char *path;              /* the file; "-": standard input */
-  const char *output;            /* -o, or NULL */
-  const char *emit;              /* --emit=.., or NULL: write the library */
-  const char *from;              /* --from=recurrence|tile|manifest, or NULL: a .rec file */
-  artifact_carried carried;      /* --from=manifest: the sources in place of the file's */
-  VEC(const char *) exported;    /* --export: imported recurrences that the library gets, too */
-  VEC(size_override) overrides;  /* -D */
-  VEC(const char *) defines;     /* the same as written */
-  int level;                     /* -O */
+  const char *path;              // the file; "-": standard input
+  const char *output;            // -o, or NULL
+  const char *emit;              // --emit=.., or NULL: write the library
+  const char *from;              // --from=recurrence|tile|manifest, or NULL: a .rec file
+  artifact_carried carried;      // --from=manifest: the sources in place of the file's
+  VEC(const char *) exported;    // --export: imported recurrences that the library gets, too
+  VEC(size_override) overrides;  // -D
+  VEC(const char *) defines;     // the same as written
+  int level;                     // -O
   number_type dtype;
-  int chunk;                     /* 0: chosen */
-  schedule_form form;            /* --form */
-  bool tf32;                     /* --tf32 */
-  int shared_kib;                /* --shared-memory, 0: as every device has it */
-  bool targets_given;            /* --target */
-  unsigned gpu_targets;          /* its GPUs: bits 1 << GPU_SM_80, .. */
-  unsigned clones;               /* its kinds of processor: bits 1 << CLONE_V2, ..; 0: every one */
-  bool host;                     /* it names the host, or a kind of processor */
-  bool check;                    /* --check */
-  bool lines;                    /* -g */
-  const char *ptxas;             /* --ptxas, or NULL: the one in the path, with --target */
+  int chunk;             // 0: chosen
+  schedule_form form;    // --form
+  bool tf32;             // --tf32
+  int shared_kib;        // --shared-memory, 0: as every device has it
+  bool targets_given;    // --target
+  unsigned gpu_targets;  // its GPUs: bits 1 << GPU_SM_80, ..
+  unsigned clones;       // its kinds of processor: bits 1 << CLONE_V2, ..; 0: every one
+  bool host;             // it names the host, or a kind of processor
+  bool check;            // --check
+  bool lines;            // -g
+  const char *ptxas;     // --ptxas, or NULL: the one in the path, with --target
   bool check_only, write_dependencies, time_report;
 } compile_options;
 
-/* Compiles; messages go to `errors`, what is emitted to the output file or to `out`. Returns the
- * exit status: 0, or 1 if the program or a file is in the way. */
+// Compiles; messages go to `errors`, what is emitted to the output file or to `out`. Returns the
+// exit status: 0, or 1 if the program or a file is in the way.
 int compile(arena *a, interner *names, const compile_options *options, FILE *out, FILE *errors);
 
-/* Whether --emit=`what`, --from=`what` exist; the list of all that can be emitted, for messages. */
+// Whether --emit=`what`, --from=`what` exist; the list of all that can be emitted, for messages.
 bool compile_can_emit(const char *what);
 bool compile_can_read(const char *what);
 const char *compile_emit_list(arena *a);

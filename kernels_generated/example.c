@@ -54,13 +54,11 @@ static CUdeviceptr random_tensor(uint16_t *numbers, size_t count) {
 
 /* A tensor [ENTRIES, TIME, H, numbers] in the kernel's parameter. */
 static rec_gpu_slot slot(CUdeviceptr memory, int numbers) {
-  return (rec_gpu_slot){.data = (void *)(uintptr_t)memory,
-                        .batch_stride = (int64_t)TIME * H * numbers,
-                        .time_stride = H * numbers};
+  return (rec_gpu_slot){
+      .data = (void *)(uintptr_t)memory, .batch_stride = (int64_t)TIME * H * numbers, .time_stride = H * numbers};
 }
 
-static uint16_t q[ENTRIES][TIME][H][K], k[ENTRIES][TIME][H][K], v[ENTRIES][TIME][H][V],
-    y[ENTRIES][TIME][H][V];
+static uint16_t q[ENTRIES][TIME][H][K], k[ENTRIES][TIME][H][K], v[ENTRIES][TIME][H][V], y[ENTRIES][TIME][H][V];
 
 /* Rows of whole chunks of such a tensor come in bulk then, as the header says of its maps. */
 static int fill_map(rec_gpu_map *map, rec_gpu_slot slot, int numbers) {
@@ -74,20 +72,18 @@ static int fill_map(rec_gpu_map *map, rec_gpu_slot slot, int numbers) {
 
 /* `groups`: the form of sm_90a. The parameter of the other ends before the maps. */
 static void launch(CUfunction function, CUdeviceptr at_y, int groups) {
-  retnet_forward_groups_parameter parameter = {
-      .frame = {.entries = ENTRIES, .time = TIME, .parts = 1, .part_steps = TIME},
-      .H = H,
-      .K = K,
-      .V = V,
-      .q = slot(random_tensor(q[0][0][0], sizeof q / 2), K),
-      .k = slot(random_tensor(k[0][0][0], sizeof k / 2), K),
-      .v = slot(random_tensor(v[0][0][0], sizeof v / 2), V),
-      .y = slot(at_y, V)}; /* h0_S absent: from zero; hT_S absent: not wanted */
+  retnet_forward_groups_parameter parameter = {.frame = {.entries = ENTRIES, .time = TIME, .parts = 1, .part_steps = TIME},
+                                               .H = H,
+                                               .K = K,
+                                               .V = V,
+                                               .q = slot(random_tensor(q[0][0][0], sizeof q / 2), K),
+                                               .k = slot(random_tensor(k[0][0][0], sizeof k / 2), K),
+                                               .v = slot(random_tensor(v[0][0][0], sizeof v / 2), V),
+                                               .y = slot(at_y, V)}; /* h0_S absent: from zero; hT_S absent: not wanted */
   rec_gpu_slot tokens[] = {parameter.q, parameter.k, parameter.v};
   for (int i = 0; groups && i < 3; i++)
     parameter.mapped |= (int64_t)fill_map(&parameter.maps[i], tokens[i], i < 2 ? K : V) << i;
-  int64_t blocks = retnet_forward_groups_items(&parameter),
-          scratch = retnet_forward_scratch_bytes((const void *)&parameter);
+  int64_t blocks = retnet_forward_groups_items(&parameter), scratch = retnet_forward_scratch_bytes((const void *)&parameter);
   unsigned shared = groups ? RETNET_FORWARD_GROUPS_SHARED_BYTES : RETNET_FORWARD_SHARED_BYTES;
   unsigned threads = groups ? RETNET_FORWARD_GROUPS_THREADS : RETNET_FORWARD_THREADS;
   if (groups) scratch = retnet_forward_groups_scratch_bytes(&parameter);
@@ -100,8 +96,7 @@ static void launch(CUfunction function, CUdeviceptr at_y, int groups) {
     parameter.frame.scratch_stride = scratch;
   }
   CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared));
-  CHECK(cuLaunchKernel(function, (unsigned)blocks, 1, 1, threads, 1, 1, shared, NULL,
-                       (void *[]){&parameter}, NULL));
+  CHECK(cuLaunchKernel(function, (unsigned)blocks, 1, 1, threads, 1, 1, shared, NULL, (void *[]){&parameter}, NULL));
   CHECK(cuCtxSynchronize());
 }
 
@@ -114,8 +109,7 @@ static double error_of_head(int entry, int head) {
     double expected[V] = {0};
     for (int i = 0; i < K; i++) {
       for (int j = 0; j < V; j++) {
-        state[i][j] = gamma * state[i][j] +
-                      (double)from_bf16(k[entry][t][head][i]) * from_bf16(v[entry][t][head][j]);
+        state[i][j] = gamma * state[i][j] + (double)from_bf16(k[entry][t][head][i]) * from_bf16(v[entry][t][head][j]);
         expected[j] += from_bf16(q[entry][t][head][i]) * state[i][j] / sqrt(K);
       }
     }

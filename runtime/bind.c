@@ -14,14 +14,7 @@
 
 enum { UNKNOWN = -1, RANK_MAX = 64, NAME_MAX_SIZE = 1024 };
 
-typedef enum tensor_role {
-  ROLE_VALUE,
-  ROLE_INITIAL,
-  ROLE_FINAL,
-  ROLE_GRADIENT,
-  ROLE_D_INITIAL,
-  ROLE_D_FINAL
-} tensor_role;
+typedef enum tensor_role { ROLE_VALUE, ROLE_INITIAL, ROLE_FINAL, ROLE_GRADIENT, ROLE_D_INITIAL, ROLE_D_FINAL } tensor_role;
 
 static const char *const prefixes[] = {"", "h0.", "hT.", "d.", "d.h0.", "d.hT."};
 
@@ -39,9 +32,7 @@ typedef struct binder {
   int64_t batch, time, sequences;
 } binder;
 
-static bool is_token(const rec_variable *v) {
-  return v->kind == REC_INPUT || v->kind == REC_OUTPUT;
-}
+static bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
 static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
 
 static rec_dtype compiled_type(const rec_signature *s, const rec_variable *v) {
@@ -63,8 +54,7 @@ static int expected_shape(binder *b, const rec_variable *v, dimension *shape) {
     shape[rank++] = (dimension){"B", 0, &b->batch};
     shape[rank++] = (dimension){"T", 0, &b->time};
   } else if (is_carried(v)) {
-    shape[rank++] =
-        packed ? (dimension){"sequences", 0, &b->sequences} : (dimension){"B", 0, &b->batch};
+    shape[rank++] = packed ? (dimension){"sequences", 0, &b->sequences} : (dimension){"B", 0, &b->batch};
     if (v->kind == REC_LAG) shape[rank++] = (dimension){"lag", v->depth, NULL};
   }
   for (int i = 0; i < v->axis_count; i++) {
@@ -77,29 +67,25 @@ static int expected_shape(binder *b, const rec_variable *v, dimension *shape) {
 
 static int64_t size_of(const dimension *d) { return d->size ? *d->size : d->fixed; }
 
-static char *expected_text(char *text, size_t size, rec_dtype type, const dimension *shape,
-                           int rank) {
+static char *expected_text(char *text, size_t size, rec_dtype type, const dimension *shape, int rank) {
   size_t at = (size_t)snprintf(text, size, "%s [", rec_dtype_name(type));
   for (int i = 0; i < rank && at < size; i++) {
     const char *comma = i ? "," : "", *name = shape[i].name ? shape[i].name : "";
     if (size_of(&shape[i]) == UNKNOWN) {
       at += (size_t)snprintf(text + at, size - at, "%s%s", comma, name);
     } else {
-      at += (size_t)snprintf(text + at, size - at, "%s%s%s%lld", comma, name, *name ? "=" : "",
-                             (long long)size_of(&shape[i]));
+      at += (size_t)snprintf(text + at, size - at, "%s%s%s%lld", comma, name, *name ? "=" : "", (long long)size_of(&shape[i]));
     }
   }
   if (at < size) snprintf(text + at, size - at, "]");
   return text;
 }
 
-static rec_status misfit(const binder *b, const rec_tensor *t, rec_dtype type,
-                         const dimension *shape, int rank) {
+static rec_status misfit(const binder *b, const rec_tensor *t, rec_dtype type, const dimension *shape, int rank) {
   char expected[512], found[512];
   expected_text(expected, sizeof expected, type, shape, rank);
   rec_shape_text(found, sizeof found, t->dtype, t->rank, t->shape);
-  return rec_fail(REC_ERROR_ARGUMENT, "%s: `%s`: expected %s, found %s", rec_file_path(b->file),
-                  t->name, expected, found);
+  return rec_fail(REC_ERROR_ARGUMENT, "%s: `%s`: expected %s, found %s", rec_file_path(b->file), t->name, expected, found);
 }
 
 static const rec_tensor *find(const binder *b, tensor_role role, const rec_variable *v) {
@@ -115,8 +101,7 @@ static rec_status check_tensor(binder *b, const rec_tensor *t, const rec_variabl
   int rank = expected_shape(b, v, shape);
   if (!widens_to(t->dtype, type) || t->rank != rank) return misfit(b, t, type, shape, rank);
   for (int i = 0; i < rank; i++) {
-    if (size_of(&shape[i]) != UNKNOWN && size_of(&shape[i]) != t->shape[i])
-      return misfit(b, t, type, shape, rank);
+    if (size_of(&shape[i]) != UNKNOWN && size_of(&shape[i]) != t->shape[i]) return misfit(b, t, type, shape, rank);
   }
   for (int i = 0; i < rank; i++) {
     if (size_of(&shape[i]) == UNKNOWN) *shape[i].size = t->shape[i];
@@ -130,8 +115,8 @@ static rec_status missing(binder *b, tensor_role role, const rec_variable *v, co
   char expected[512];
   int rank = expected_shape(b, v, shape);
   expected_text(expected, sizeof expected, compiled_type(b->signature, v), shape, rank);
-  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected the %s `%s%s`, %s, found no such tensor",
-                  rec_file_path(b->file), what, prefixes[role], v->name, expected);
+  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected the %s `%s%s`, %s, found no such tensor", rec_file_path(b->file), what,
+                  prefixes[role], v->name, expected);
 }
 
 // ---- Packed sequences ----------------------------------------------------------------------------------------
@@ -141,8 +126,7 @@ static rec_status read_cu_seqlens(binder *b) {
   if (!t) return REC_OK;
   if (t->dtype != REC_I32 || t->rank != 1 || t->shape[0] < 1) {
     char found[512];
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected I32 [sequences + 1], found %s",
-                    rec_file_path(b->file),
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected I32 [sequences + 1], found %s", rec_file_path(b->file),
                     rec_shape_text(found, sizeof found, t->dtype, t->rank, t->shape));
   }
   b->sequences = t->shape[0] - 1;
@@ -158,19 +142,17 @@ static rec_status check_cu_seqlens(const binder *b) {
   const char *path = rec_file_path(b->file);
   if (!offsets) return REC_OK;
   if (offsets[0] != 0) {
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected a start at 0, found %d", path,
-                    offsets[0]);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected a start at 0, found %d", path, offsets[0]);
   }
   for (int64_t i = 0; i < b->sequences; i++) {
     if (offsets[i + 1] < offsets[i]) {
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s: `cu_seqlens`: expected offsets that never fall, found %d after %d", path,
+      return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected offsets that never fall, found %d after %d", path,
                       offsets[i + 1], offsets[i]);
     }
   }
   if (offsets[b->sequences] != b->time) {
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected an end at T=%lld, found %d",
-                    path, (long long)b->time, offsets[b->sequences]);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected an end at T=%lld, found %d", path, (long long)b->time,
+                    offsets[b->sequences]);
   }
   return REC_OK;
 }
@@ -181,17 +163,14 @@ static bool expected_name(const binder *b, const char *name) {
   if (strcmp(name, "cu_seqlens") == 0) return true;
   for (int i = 0; i < b->signature->variable_count; i++) {
     const rec_variable *v = &b->signature->variables[i];
-    tensor_role value = is_carried(v) ? ROLE_INITIAL : ROLE_VALUE,
-                cotangent = is_carried(v) ? ROLE_D_FINAL : ROLE_GRADIENT;
+    tensor_role value = is_carried(v) ? ROLE_INITIAL : ROLE_VALUE, cotangent = is_carried(v) ? ROLE_D_FINAL : ROLE_GRADIENT;
     bool given = v->kind != REC_OUTPUT, judged = v->kind == REC_OUTPUT || is_carried(v);
     const char *prefix = prefixes[value];
     size_t length = strlen(prefix);
-    if (given && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0)
-      return true;
+    if (given && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0) return true;
     prefix = prefixes[cotangent];
     length = strlen(prefix);
-    if (judged && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0)
-      return true;
+    if (judged && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0) return true;
   }
   return false;
 }
@@ -201,9 +180,7 @@ static void list_names(const binder *b, char *text, size_t size) {
   for (int i = 0; i < b->signature->variable_count && at < size; i++) {
     const rec_variable *v = &b->signature->variables[i];
     if (v->kind == REC_OUTPUT && !b->binding->backward) continue;
-    tensor_role role = v->kind == REC_OUTPUT ? ROLE_GRADIENT
-                       : is_carried(v)       ? ROLE_INITIAL
-                                             : ROLE_VALUE;
+    tensor_role role = v->kind == REC_OUTPUT ? ROLE_GRADIENT : is_carried(v) ? ROLE_INITIAL : ROLE_VALUE;
     at += (size_t)snprintf(text + at, size - at, "%s%s%s", at ? " " : "", prefixes[role], v->name);
   }
 }
@@ -215,8 +192,7 @@ static rec_status check_names(const binder *b) {
     if (expected_name(b, name)) continue;
     char names[1024] = "";
     list_names(b, names, sizeof names);
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected tensors among %s, found `%.200s`",
-                    rec_file_path(b->file), names, name);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected tensors among %s, found `%.200s`", rec_file_path(b->file), names, name);
   }
   return REC_OK;
 }
@@ -255,8 +231,7 @@ static bool count_numbers(const rec_binding *binding, int i, int64_t *numbers) {
   const rec_variable *v = &binding->signature->variables[i];
   const rec_call *call = &binding->call;
   *numbers = rec_variable_numbers(binding->signature, i, call->axis_sizes);
-  if (is_token(v) && !(rec_multiply(*numbers, call->time, numbers) &&
-                       rec_multiply(*numbers, call->batch, numbers))) {
+  if (is_token(v) && !(rec_multiply(*numbers, call->time, numbers) && rec_multiply(*numbers, call->batch, numbers))) {
     return false;
   }
   int64_t entries = call->cu_seqlens ? call->sequences : call->batch;
@@ -265,10 +240,8 @@ static bool count_numbers(const rec_binding *binding, int i, int64_t *numbers) {
 }
 
 // A zeroed buffer in the device's type, filled from a tensor if there is one.
-static rec_status make_buffer(const rec_binding *binding, int i, const rec_tensor *t,
-                              void **buffer) {
-  rec_dtype type = rec_device_type(
-      binding->device, compiled_type(binding->signature, &binding->signature->variables[i]));
+static rec_status make_buffer(const rec_binding *binding, int i, const rec_tensor *t, void **buffer) {
+  rec_dtype type = rec_device_type(binding->device, compiled_type(binding->signature, &binding->signature->variables[i]));
   int64_t numbers;
   if (!count_numbers(binding, i, &numbers)) return rec_no_memory();
   *buffer = calloc((size_t)numbers + 1, rec_dtype_size(type));
@@ -308,8 +281,8 @@ static rec_status bind_all(binder *b) {
   return status;
 }
 
-rec_status rec_bind(const rec_signature *signature, const rec_device *device, const rec_file *file,
-                    bool backward, rec_binding *binding) {
+rec_status rec_bind(const rec_signature *signature, const rec_device *device, const rec_file *file, bool backward,
+                    rec_binding *binding) {
   size_t count = (size_t)signature->variable_count;
   *binding = (rec_binding){.signature = signature, .device = device, .backward = backward};
   binding->axis_sizes = malloc(((size_t)signature->axis_count + 1) * sizeof *binding->axis_sizes);
@@ -364,16 +337,14 @@ static void add_result(writer *w, int i, tensor_role role, void *buffer) {
   strcat(strcpy(name, prefixes[role]), v->name);
   if (is_token(v)) shape[t->rank++] = binding->call.batch;
   if (is_token(v)) shape[t->rank++] = binding->call.time;
-  if (is_carried(v))
-    shape[t->rank++] = binding->cu_seqlens ? binding->call.sequences : binding->call.batch;
+  if (is_carried(v)) shape[t->rank++] = binding->cu_seqlens ? binding->call.sequences : binding->call.batch;
   if (v->kind == REC_LAG) shape[t->rank++] = v->depth;
   for (int a = 0; a < v->axis_count; a++) shape[t->rank++] = binding->axis_sizes[v->axes[a]];
   if (v->complex) shape[t->rank++] = 2;
   t->bytes = (size_t)numbers * rec_dtype_size(t->dtype);
   t->data = malloc(t->bytes + 1);
   w->failed |= !t->data;
-  if (!w->failed)
-    rec_convert(t->data, t->dtype, buffer, rec_device_type(binding->device, t->dtype), numbers);
+  if (!w->failed) rec_convert(t->data, t->dtype, buffer, rec_device_type(binding->device, t->dtype), numbers);
 }
 
 static void collect(writer *w) {
@@ -393,8 +364,7 @@ rec_status rec_binding_write(const rec_binding *binding, const char *path) {
   writer w = {binding, calloc(most + 1, sizeof(rec_tensor)), 0, false};
   if (!w.tensors) return rec_no_memory();
   collect(&w);
-  rec_status status =
-      w.failed ? rec_no_memory() : rec_file_write(path, w.tensors, w.count, NULL, 0);
+  rec_status status = w.failed ? rec_no_memory() : rec_file_write(path, w.tensors, w.count, NULL, 0);
   for (int i = 0; i < w.count; i++) {
     free((void *)w.tensors[i].name);
     free((void *)w.tensors[i].shape);

@@ -9,8 +9,7 @@ struct rec_device {
   rec_dtype type;  // it computes in this type whatever was compiled; REC_DTYPE_COUNT: as compiled
   bool step;       // has a single-step form of its own; else steps are runs over one token
   // One run over the whole time range, batch entries side by side or packed.
-  rec_status (*run)(const rec_recurrence *recurrence, const rec_call *call,
-                    const rec_run_options *options);
+  rec_status (*run)(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options);
 };
 
 // A call made ready to run many times: arguments, workspace and what forward keeps for backward.
@@ -21,8 +20,8 @@ typedef struct rec_host_session {
   rec_launch launch;
 } rec_host_session;
 
-rec_status rec_host_open(const rec_recurrence *recurrence, const rec_call *call,
-                         const rec_run_options *options, rec_host_session *session);
+rec_status rec_host_open(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options,
+                         rec_host_session *session);
 // The memory of a kind of device. `allocate`: at a multiple of REC_ALIGNMENT; NULL for 0 bytes. `release`: the work that the
 // stream has been given may still use the memory.
 typedef struct rec_device_memory {
@@ -40,24 +39,19 @@ extern const rec_device_memory rec_host_memory, rec_cuda_memory;
 const char *rec_cuda_target(int number);
 
 // rec_host_open on any kind of device, for a call whose tensors lie in its memory.
-rec_status rec_library_open(const rec_recurrence *recurrence, const rec_call *call,
-                            const rec_run_options *options, const rec_device_memory *memory,
-                            rec_host_session *session);
+rec_status rec_library_open(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options,
+                            const rec_device_memory *memory, rec_host_session *session);
 // One run of a library's code on a kind of device. The call's tensors lie in its memory.
-rec_status rec_library_run(const rec_recurrence *recurrence, const rec_call *call,
-                           const rec_run_options *options, const rec_device_memory *memory);
+rec_status rec_library_run(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options,
+                           const rec_device_memory *memory);
 rec_status rec_host_forward(const rec_host_session *session);
 rec_status rec_host_backward(const rec_host_session *session);
 rec_status rec_host_step(const rec_host_session *session);
 void rec_host_close(rec_host_session *session);
 
-rec_status rec_host_run(const rec_recurrence *recurrence, const rec_call *call,
-                        const rec_run_options *options);
-rec_status rec_simt_run(const rec_recurrence *recurrence, const rec_call *call,
-                        const rec_run_options *options);
-rec_status rec_cuda_run(const rec_recurrence *recurrence, const rec_call *call,
-                        const rec_run_options *options);
-rec_status rec_reference_run(const rec_recurrence *recurrence, const rec_call *call,
-                             const rec_run_options *options);
+rec_status rec_host_run(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options);
+rec_status rec_simt_run(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options);
+rec_status rec_cuda_run(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options);
+rec_status rec_reference_run(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options);
 
 #endif

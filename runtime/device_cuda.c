@@ -17,17 +17,14 @@ static void release_on_cuda(void *stream, void *memory) {
   if (memory && cuda_driver_open(&driver) == REC_OK) rec_cuda_give(driver, stream, memory);
 }
 
-const rec_device_memory rec_cuda_memory = {.name = "cuda",
-                                           .kind = REC_DEVICE_CUDA,
-                                           .allocate = allocate_on_cuda,
-                                           .release = release_on_cuda};
+const rec_device_memory rec_cuda_memory = {
+    .name = "cuda", .kind = REC_DEVICE_CUDA, .allocate = allocate_on_cuda, .release = release_on_cuda};
 
 const char *rec_cuda_target(int number) {
   const cuda_driver *d;
   cuda_device device;
   int major = 0, minor = 0;
-  if (cuda_driver_open(&d) || d->device_get(&device, number) ||
-      d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device) ||
+  if (cuda_driver_open(&d) || d->device_get(&device, number) || d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device) ||
       d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device))
     return "sm_80";
   if (major == 12) return "sm_120";
@@ -58,8 +55,7 @@ static rec_status place(cuda_run *run, void **pointer, size_t bytes, bool result
   if (status) return status;
   run->count++;
   *pointer = copy->there;
-  return cuda_check(run->driver, run->driver->upload(at(copy->there), copy->host, bytes),
-                    "cuMemcpyHtoD", NULL);
+  return cuda_check(run->driver, run->driver->upload(at(copy->there), copy->host, bytes), "cuMemcpyHtoD", NULL);
 }
 
 // What a call reads and writes; states and gradients have an entry for every sequence.
@@ -86,13 +82,11 @@ static rec_status place_tensors(cuda_run *run, const rec_signature *s, rec_call 
 }
 
 static rec_status fetch_results(const cuda_run *run) {
-  rec_status status =
-      cuda_check(run->driver, run->driver->context_synchronize(), "cuCtxSynchronize", NULL);
+  rec_status status = cuda_check(run->driver, run->driver->context_synchronize(), "cuCtxSynchronize", NULL);
   for (int i = 0; i < run->count && !status; i++) {
     const cuda_copy *copy = &run->copies[i];
     if (!copy->result) continue;
-    status = cuda_check(run->driver, run->driver->download(copy->host, at(copy->there), copy->bytes),
-                        "cuMemcpyDtoH", NULL);
+    status = cuda_check(run->driver, run->driver->download(copy->host, at(copy->there), copy->bytes), "cuMemcpyDtoH", NULL);
   }
   return status;
 }
@@ -123,14 +117,12 @@ static rec_status run_entered(cuda_run *run, const rec_recurrence *r, const rec_
   return status;
 }
 
-rec_status rec_cuda_run(const rec_recurrence *r, const rec_call *call,
-                        const rec_run_options *options) {
+rec_status rec_cuda_run(const rec_recurrence *r, const rec_call *call, const rec_run_options *options) {
   cuda_run run = {0};
   cuda_context context;
   int pushed;
   if (r->signature.carried_type == REC_F64) {
-    return rec_fail(REC_ERROR_UNSUPPORTED,
-                    "%s: expected a library of f32, bf16 or f16 for the device `cuda`, found f64",
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected a library of f32, bf16 or f16 for the device `cuda`, found f64",
                     r->signature.name);
   }
   rec_status status = cuda_driver_open(&run.driver);

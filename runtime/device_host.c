@@ -50,10 +50,8 @@ static void release_on_host(void *stream, void *memory) {
   free(memory);
 }
 
-const rec_device_memory rec_host_memory = {.name = "host",
-                                           .kind = REC_DEVICE_HOST,
-                                           .allocate = allocate_on_host,
-                                           .release = release_on_host};
+const rec_device_memory rec_host_memory = {
+    .name = "host", .kind = REC_DEVICE_HOST, .allocate = allocate_on_host, .release = release_on_host};
 
 void rec_host_close(rec_host_session *s) {
   if (!s->recurrence) return;
@@ -63,8 +61,7 @@ void rec_host_close(rec_host_session *s) {
   *s = (rec_host_session){0};
 }
 
-static rec_status prepare(const rec_recurrence *r, const rec_call *call,
-                          const rec_run_options *options, rec_host_session *s) {
+static rec_status prepare(const rec_recurrence *r, const rec_call *call, const rec_run_options *options, rec_host_session *s) {
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = s->launch.device_kind,
                      .device_number = s->launch.device_number,
@@ -81,9 +78,8 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call,
   return s->memory->allocate(s->launch.stream, sizes.saved, &s->launch.saved);
 }
 
-rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
-                            const rec_run_options *options, const rec_device_memory *memory,
-                            rec_host_session *s) {
+rec_status rec_library_open(const rec_recurrence *r, const rec_call *call, const rec_run_options *options,
+                            const rec_device_memory *memory, rec_host_session *s) {
   *s = (rec_host_session){.recurrence = r,
                           .memory = memory,
                           .launch = {.size = sizeof s->launch,
@@ -95,8 +91,7 @@ rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
                                      .threads = options->threads,
                                      .time_parts = options->time_parts}};
   if (!r->forward) {
-    return rec_fail(REC_ERROR_DEVICE,
-                    "%s: expected a compiled library for the device `%s`, found source text",
+    return rec_fail(REC_ERROR_DEVICE, "%s: expected a compiled library for the device `%s`, found source text",
                     r->signature.name, memory->name);
   }
   rec_status status = prepare(r, call, options, s);
@@ -104,8 +99,7 @@ rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
   return status;
 }
 
-rec_status rec_host_open(const rec_recurrence *r, const rec_call *call,
-                         const rec_run_options *options, rec_host_session *s) {
+rec_status rec_host_open(const rec_recurrence *r, const rec_call *call, const rec_run_options *options, rec_host_session *s) {
   return rec_library_open(r, call, options, &rec_host_memory, s);
 }
 
@@ -121,8 +115,8 @@ rec_status rec_host_step(const rec_host_session *s) {
   return check(s->recurrence, s->recurrence->step(s->arguments, &s->launch));
 }
 
-rec_status rec_library_run(const rec_recurrence *r, const rec_call *call,
-                           const rec_run_options *options, const rec_device_memory *memory) {
+rec_status rec_library_run(const rec_recurrence *r, const rec_call *call, const rec_run_options *options,
+                           const rec_device_memory *memory) {
   rec_host_session s;
   rec_status status = rec_library_open(r, call, options, memory, &s);
   if (status) return status;
@@ -132,7 +126,6 @@ rec_status rec_library_run(const rec_recurrence *r, const rec_call *call,
   return status;
 }
 
-rec_status rec_host_run(const rec_recurrence *r, const rec_call *call,
-                        const rec_run_options *options) {
+rec_status rec_host_run(const rec_recurrence *r, const rec_call *call, const rec_run_options *options) {
   return rec_library_run(r, call, options, &rec_host_memory);
 }

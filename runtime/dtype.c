@@ -12,14 +12,11 @@ typedef struct dtype_row {
 } dtype_row;
 
 static const dtype_row rows[REC_DTYPE_COUNT] = {
-    [REC_BOOL] = {"BOOL", 1, false},      [REC_U8] = {"U8", 1, false},
-    [REC_I8] = {"I8", 1, false},          [REC_F8_E5M2] = {"F8_E5M2", 1, true},
-    [REC_F8_E4M3] = {"F8_E4M3", 1, true}, [REC_I16] = {"I16", 2, false},
-    [REC_U16] = {"U16", 2, false},        [REC_F16] = {"F16", 2, true},
-    [REC_BF16] = {"BF16", 2, true},       [REC_I32] = {"I32", 4, false},
-    [REC_U32] = {"U32", 4, false},        [REC_F32] = {"F32", 4, true},
-    [REC_F64] = {"F64", 8, true},         [REC_I64] = {"I64", 8, false},
-    [REC_U64] = {"U64", 8, false},
+    [REC_BOOL] = {"BOOL", 1, false},      [REC_U8] = {"U8", 1, false},          [REC_I8] = {"I8", 1, false},
+    [REC_F8_E5M2] = {"F8_E5M2", 1, true}, [REC_F8_E4M3] = {"F8_E4M3", 1, true}, [REC_I16] = {"I16", 2, false},
+    [REC_U16] = {"U16", 2, false},        [REC_F16] = {"F16", 2, true},         [REC_BF16] = {"BF16", 2, true},
+    [REC_I32] = {"I32", 4, false},        [REC_U32] = {"U32", 4, false},        [REC_F32] = {"F32", 4, true},
+    [REC_F64] = {"F64", 8, true},         [REC_I64] = {"I64", 8, false},        [REC_U64] = {"U64", 8, false},
 };
 
 const char *rec_dtype_name(rec_dtype dtype) { return rows[dtype].name; }
@@ -98,8 +95,7 @@ static uint16_t double_to_small(double value, int exponent_bits, int fraction_bi
   if (isinf(size)) return (uint16_t)(sign | infinite);
   int exponent = 1 - bias;
   if (size > 0 && ilogb(size) > exponent) exponent = ilogb(size);
-  double units = rint(
-      ldexp(size, fraction_bits - exponent));  // the fraction with its leading one, if it has one
+  double units = rint(ldexp(size, fraction_bits - exponent));  // the fraction with its leading one, if it has one
   if (exponent > bias) return (uint16_t)(sign | infinite);
   // A carry out of the fraction raises the exponent by itself, up to infinity.
   return (uint16_t)(sign | (((unsigned)(exponent + bias - 1) << fraction_bits) + (unsigned)units));
@@ -113,24 +109,16 @@ static double load(const unsigned char *from, rec_dtype type) {
   float single;
   double value;
   switch (type) {
-    case REC_F8_E5M2:
-      return small_float(*from, 5, 2, false);
-    case REC_F8_E4M3:
-      return small_float(*from, 4, 3, true);
-    case REC_F16:
-      memcpy(&two, from, 2);
-      return rec_half_to_float(two);
+    case REC_F8_E5M2: return small_float(*from, 5, 2, false);
+    case REC_F8_E4M3: return small_float(*from, 4, 3, true);
+    case REC_F16: memcpy(&two, from, 2); return rec_half_to_float(two);
     case REC_BF16:
       memcpy(&two, from, 2);
       four = (uint32_t)two << 16;
       memcpy(&single, &four, 4);
       return single;
-    case REC_F32:
-      memcpy(&single, from, 4);
-      return single;
-    default:
-      memcpy(&value, from, 8);
-      return value;
+    case REC_F32: memcpy(&single, from, 4); return single;
+    default: memcpy(&value, from, 8); return value;
   }
 }
 
@@ -150,21 +138,16 @@ static void store(unsigned char *to, rec_dtype type, double value) {
       single = (float)value;
       memcpy(to, &single, 4);
       return;
-    default:
-      memcpy(to, &value, 8);
-      return;
+    default: memcpy(to, &value, 8); return;
   }
 }
 
-static bool can_store(rec_dtype type) {
-  return type == REC_F16 || type == REC_BF16 || type == REC_F32 || type == REC_F64;
-}
+static bool can_store(rec_dtype type) { return type == REC_F16 || type == REC_BF16 || type == REC_F32 || type == REC_F64; }
 
-rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type,
-                       int64_t count) {
+rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type, int64_t count) {
   if (!rows[from_type].real || !can_store(to_type)) {
-    return rec_fail(REC_ERROR_ARGUMENT, "expected real element types, found %s to %s",
-                    rows[from_type].name, rows[to_type].name);
+    return rec_fail(REC_ERROR_ARGUMENT, "expected real element types, found %s to %s", rows[from_type].name,
+                    rows[to_type].name);
   }
   if (count == 0) return REC_OK;
   if (from_type == to_type) {

@@ -26,28 +26,17 @@ rec_status rec_no_memory(void) { return rec_fail(REC_ERROR_MEMORY, "out of memor
 
 const char *rec_status_text(rec_status status) {
   switch (status) {
-    case REC_OK:
-      return "ok";
-    case REC_ERROR_ARGUMENT:
-      return "bad argument";
-    case REC_ERROR_ABI:
-      return "another version of the binary interface";
-    case REC_ERROR_WORKSPACE:
-      return "workspace missing or too small";
-    case REC_ERROR_DEVICE:
-      return "no code for this device";
-    case REC_ERROR_UNSUPPORTED:
-      return "unsupported";
-    case REC_ERROR_MEMORY:
-      return "out of memory";
-    case REC_ERROR_FILE:
-      return "file cannot be read or written";
-    case REC_ERROR_FORMAT:
-      return "malformed file";
-    case REC_ERROR_INTERNAL:
-      return "internal error";
-    case REC_ERROR_PROMISE:
-      return "broken promise";
+    case REC_OK: return "ok";
+    case REC_ERROR_ARGUMENT: return "bad argument";
+    case REC_ERROR_ABI: return "another version of the binary interface";
+    case REC_ERROR_WORKSPACE: return "workspace missing or too small";
+    case REC_ERROR_DEVICE: return "no code for this device";
+    case REC_ERROR_UNSUPPORTED: return "unsupported";
+    case REC_ERROR_MEMORY: return "out of memory";
+    case REC_ERROR_FILE: return "file cannot be read or written";
+    case REC_ERROR_FORMAT: return "malformed file";
+    case REC_ERROR_INTERNAL: return "internal error";
+    case REC_ERROR_PROMISE: return "broken promise";
   }
   return "unknown status";
 }

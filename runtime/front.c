@@ -37,8 +37,7 @@ static rec_status program_error(diag *d, FILE *messages) {
   return rec_fail(REC_ERROR_FORMAT, "%s", first ? first : "the program has errors");
 }
 
-static rec_status load(sources *all, const char *path, const rec_source_text *texts, int count,
-                       const source **main) {
+static rec_status load(sources *all, const char *path, const rec_source_text *texts, int count, const source **main) {
   const char *error = NULL;
   *main = NULL;
   if (count == 0) *main = sources_load(all, path, &error);
@@ -49,8 +48,8 @@ static rec_status load(sources *all, const char *path, const rec_source_text *te
   return error ? rec_fail(REC_ERROR_FILE, "%s", error) : REC_OK;
 }
 
-static void add_program(rec_front *front, interner *names, diag *d, sources *all,
-                        const source *main, const sema_options *options) {
+static void add_program(rec_front *front, interner *names, diag *d, sources *all, const source *main,
+                        const sema_options *options) {
   arena *memory = front->memory;
   ast_file *file = parse_source(memory, names, d, main);
   if (diag_has_errors(d)) return;
@@ -59,18 +58,15 @@ static void add_program(rec_front *front, interner *names, diag *d, sources *all
   graph_program *graph = graph_build(memory, names, d, program);
   if (diag_has_errors(d)) return;
   for (int i = 0; i < program->recurrences.count; i++) {
-    vec_push(memory, &front->recurrences,
-             recurrence_analyse(memory, d, program->recurrences.items[i]));
+    vec_push(memory, &front->recurrences, recurrence_analyse(memory, d, program->recurrences.items[i]));
   }
   for (int i = 0; graph && i < graph->kernels.count; i++) {
-    vec_push(memory, &front->recurrences,
-             recurrence_analyse(memory, d, graph->kernels.items[i].body));
+    vec_push(memory, &front->recurrences, recurrence_analyse(memory, d, graph->kernels.items[i].body));
   }
 }
 
-static rec_status build(rec_front *front, const char *path, const rec_source_text *texts, int count,
-                        const char *from, const char *const *defines, int define_count,
-                        FILE *messages) {
+static rec_status build(rec_front *front, const char *path, const rec_source_text *texts, int count, const char *from,
+                        const char *const *defines, int define_count, FILE *messages) {
   arena *memory = front->memory;
   interner *names = interner_new(memory);
   sources *all = sources_new(memory);
@@ -78,8 +74,7 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
   size_override *overrides = ARENA_ARRAY(memory, size_override, define_count + 1);
   for (int i = 0; i < define_count; i++) {
     if (!read_define(memory, names, defines[i], &overrides[i])) {
-      return rec_fail(REC_ERROR_ARGUMENT, "-D %s: expected axis=size or item.axis=size",
-                      defines[i]);
+      return rec_fail(REC_ERROR_ARGUMENT, "-D %s: expected axis=size or item.axis=size", defines[i]);
     }
   }
   const source *main;
@@ -97,9 +92,8 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
   return REC_OK;
 }
 
-rec_status rec_front_new(const char *path, const rec_source_text *texts, int text_count,
-                         const char *from, const char *const *defines, int define_count,
-                         FILE *messages, rec_front **out) {
+rec_status rec_front_new(const char *path, const rec_source_text *texts, int text_count, const char *from,
+                         const char *const *defines, int define_count, FILE *messages, rec_front **out) {
   *out = NULL;
   rec_front *front = calloc(1, sizeof *front);
   if (!front) return rec_no_memory();
@@ -121,14 +115,11 @@ void rec_front_free(rec_front *front) {
 
 int rec_front_count(const rec_front *front) { return front->recurrences.count; }
 
-const recurrence *rec_front_recurrence(const rec_front *front, int index) {
-  return front->recurrences.items[index];
-}
+const recurrence *rec_front_recurrence(const rec_front *front, int index) { return front->recurrences.items[index]; }
 
 const recurrence *rec_front_find(const rec_front *front, const char *name) {
   for (int i = 0; i < front->recurrences.count; i++) {
-    if (strcmp(front->recurrences.items[i]->body.name, name) == 0)
-      return front->recurrences.items[i];
+    if (strcmp(front->recurrences.items[i]->body.name, name) == 0) return front->recurrences.items[i];
   }
   return NULL;
 }

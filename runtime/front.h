@@ -11,8 +11,7 @@
 // what that is, NULL (a program) or "recurrence".
 // Messages about the program go to `messages`, or nowhere if it is NULL; rec_message() has the first.
 rec_status rec_front_new(const char *path, const rec_source_text *texts, int text_count, const char *from,
-                         const char *const *defines, int define_count, FILE *messages,
-                         rec_front **front);
+                         const char *const *defines, int define_count, FILE *messages, rec_front **front);
 
 // The program of a recurrence, read from what its library carries.
 rec_status rec_program_of(const rec_recurrence *r, const recurrence **program);

@@ -5,8 +5,7 @@
 #include "runtime/rec.h"
 
 // Keeps the thread's message and returns `status`, so that a check reads `return rec_fail(...)`.
-rec_status rec_fail(rec_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+rec_status rec_fail(rec_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 rec_status rec_no_memory(void);
 
 // Memory for so many bytes, not cleared, at a multiple of REC_ALIGNMENT, for free(); NULL: there is none. What is large lies in
@@ -14,9 +13,7 @@ rec_status rec_no_memory(void);
 void *rec_numbers_new(int64_t bytes);
 
 // a * b into *product; false if it does not fit. Both operands are >= 0.
-static inline bool rec_multiply(int64_t a, int64_t b, int64_t *product) {
-  return !__builtin_mul_overflow(a, b, product);
-}
+static inline bool rec_multiply(int64_t a, int64_t b, int64_t *product) { return !__builtin_mul_overflow(a, b, product); }
 
 // A regular file in memory, to be read; an empty one has no bytes.
 typedef struct rec_mapping {
@@ -34,9 +31,7 @@ void rec_map_report_faults(void);
 bool rec_number_type(const char *text, rec_dtype *type);
 const char *rec_number_text(rec_dtype type);
 // The type of parameters, states and lag buffers beside tokens of that type.
-static inline rec_dtype rec_carried_type(rec_dtype tokens) {
-  return tokens == REC_F64 ? REC_F64 : REC_F32;
-}
+static inline rec_dtype rec_carried_type(rec_dtype tokens) { return tokens == REC_F64 ? REC_F64 : REC_F32; }
 
 float rec_half_to_float(uint16_t bits);
 uint16_t rec_float_to_half(float value);

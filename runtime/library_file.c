@@ -21,9 +21,7 @@ static rec_status refuse(const library_file *f, const char *what) {
   return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", f->path, what);
 }
 
-static bool lies_inside(const library_file *f, uint64_t at, uint64_t size) {
-  return at <= f->size && size <= f->size - at;
-}
+static bool lies_inside(const library_file *f, uint64_t at, uint64_t size) { return at <= f->size && size <= f->size - at; }
 
 static bool read_part(const library_file *f, uint64_t at, void *part, size_t size) {
   if (!lies_inside(f, at, size)) return false;
@@ -32,8 +30,7 @@ static bool read_part(const library_file *f, uint64_t at, void *part, size_t siz
 }
 
 // Entry `index` of a table that lies at `at`.
-static bool read_entry(const library_file *f, uint64_t at, uint64_t index, void *entry,
-                       size_t size) {
+static bool read_entry(const library_file *f, uint64_t at, uint64_t index, void *entry, size_t size) {
   return at <= f->size && index <= f->size / size && read_part(f, at + index * size, entry, size);
 }
 
@@ -47,12 +44,10 @@ static rec_status read_header(library_file *f) {
   if (f->size == 0) return refuse(f, "the file is empty");
   size_t mark = f->size < SELFMAG ? f->size : SELFMAG;
   if (memcmp(f->bytes, wanted, mark) != 0)
-    return refuse(f, ends_with(f->path, ".rec")
-                         ? "it is a program; recc makes a library of it, FILE.so"
-                         : "expected an ELF file, as recc writes FILE.so, found another kind");
+    return refuse(f, ends_with(f->path, ".rec") ? "it is a program; recc makes a library of it, FILE.so"
+                                                : "expected an ELF file, as recc writes FILE.so, found another kind");
   if (!read_part(f, 0, &f->header, sizeof f->header)) return refuse(f, "its header is truncated");
-  if (memcmp(f->header.e_ident, wanted, sizeof wanted) != 0 || f->header.e_type != ET_DYN ||
-      f->header.e_machine != EM_X86_64)
+  if (memcmp(f->header.e_ident, wanted, sizeof wanted) != 0 || f->header.e_type != ET_DYN || f->header.e_machine != EM_X86_64)
     return refuse(f, "expected a shared library for x86-64, found another ELF file");
   if (f->header.e_phentsize != sizeof(Elf64_Phdr) || f->header.e_shentsize != sizeof(Elf64_Shdr))
     return refuse(f, "its tables have entries of other sizes than ELF's");
@@ -63,16 +58,14 @@ static rec_status read_header(library_file *f) {
 static rec_status check_segments(const library_file *f) {
   for (unsigned i = 0; i < f->header.e_phnum; i++) {
     Elf64_Phdr segment;
-    if (!read_entry(f, f->header.e_phoff, i, &segment, sizeof segment))
-      return refuse(f, "the file is truncated");
+    if (!read_entry(f, f->header.e_phoff, i, &segment, sizeof segment)) return refuse(f, "the file is truncated");
     if (segment.p_type == PT_LOAD && !lies_inside(f, segment.p_offset, segment.p_filesz))
       return refuse(f, "the file is truncated");
   }
   return REC_OK;
 }
 
-static bool is_named(const library_file *f, const Elf64_Shdr *strings, uint64_t name,
-                     const char *wanted) {
+static bool is_named(const library_file *f, const Elf64_Shdr *strings, uint64_t name, const char *wanted) {
   size_t length = strlen(wanted) + 1;
   if (!lies_inside(f, strings->sh_offset, strings->sh_size)) return false;
   if (name > strings->sh_size || length > strings->sh_size - name) return false;
@@ -80,12 +73,10 @@ static bool is_named(const library_file *f, const Elf64_Shdr *strings, uint64_t 
 }
 
 // Looks in one table of symbols.
-static bool find_symbol(const library_file *f, const Elf64_Shdr *table, const char *name,
-                        Elf64_Sym *symbol) {
+static bool find_symbol(const library_file *f, const Elf64_Shdr *table, const char *name, Elf64_Sym *symbol) {
   Elf64_Shdr strings;
   if (!lies_inside(f, table->sh_offset, table->sh_size)) return false;
-  if (table->sh_link >= f->header.e_shnum ||
-      !read_entry(f, f->header.e_shoff, table->sh_link, &strings, sizeof strings))
+  if (table->sh_link >= f->header.e_shnum || !read_entry(f, f->header.e_shoff, table->sh_link, &strings, sizeof strings))
     return false;
   for (uint64_t i = 0; i < table->sh_size / sizeof *symbol; i++) {
     if (!read_entry(f, table->sh_offset, i, symbol, sizeof *symbol)) return false;
@@ -116,8 +107,7 @@ static const char *bytes_of(const library_file *f, const Elf64_Sym *symbol) {
   return NULL;
 }
 
-rec_status library_find_manifest(const char *path, const void *bytes, size_t size,
-                                 const char **manifest) {
+rec_status library_find_manifest(const char *path, const void *bytes, size_t size, const char **manifest) {
   library_file f = {.path = path, .bytes = bytes, .size = size};
   Elf64_Sym symbol;
   rec_status status = read_header(&f);

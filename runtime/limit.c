@@ -45,41 +45,30 @@ static double operation_cost(const typed_value *v) {
     case VALUE_IMAGINARY_PART:
     case VALUE_CONJUGATE:
     case VALUE_RENAME:
-    case VALUE_SLICE:
-      return 0;
-    case VALUE_MUL:
-      return v->complex ? 4 : 1;
+    case VALUE_SLICE: return 0;
+    case VALUE_MUL: return v->complex ? 4 : 1;
     case VALUE_DIV:
     case VALUE_SQRT:
-    case VALUE_RSQRT:
-      return v->complex ? 10 : 4;
-    case VALUE_EXP:
-      return v->complex ? 16 : 5;
+    case VALUE_RSQRT: return v->complex ? 10 : 4;
+    case VALUE_EXP: return v->complex ? 16 : 5;
     case VALUE_EXPM1:
     case VALUE_LOG:
     case VALUE_LOG1P:
     case VALUE_SIN:
-    case VALUE_COS:
-      return 6;
+    case VALUE_COS: return 6;
     case VALUE_SIGMOID:
     case VALUE_SILU:
-    case VALUE_TANH:
-      return 10;
+    case VALUE_TANH: return 10;
     case VALUE_LOG_SIGMOID:
     case VALUE_SOFTPLUS:
     case VALUE_POWER:
-    case VALUE_GELU:
-      return 12;
-    case VALUE_POLAR:
-      return 14;
-    default:
-      return v->complex ? 2 : 1;
+    case VALUE_GELU: return 12;
+    case VALUE_POLAR: return 14;
+    default: return v->complex ? 2 : 1;
   }
 }
 
-static const typed_value *value_at(const counter *c, value_id id) {
-  return &c->body->values.items[id];
-}
+static const typed_value *value_at(const counter *c, value_id id) { return &c->body->values.items[id]; }
 
 // Which values cost nothing per step, and which count at all.
 static void mark(counter *c) {
@@ -122,8 +111,7 @@ static bool is_free_product(const counter *c, const typed_value *v) {
 }
 
 static bool is_chunked(const state_structure *s) {
-  return s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
-         s->class == STATE_LOW_RANK;
+  return s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY || s->class == STATE_LOW_RANK;
 }
 
 // Is this value made once for each entry of a state, and not by the matrix products of a chunk? What is smaller than the
@@ -158,8 +146,7 @@ static double shared_keys(const counter *c, const state_structure *s, axis_set a
   double fewest = entries(c, axes);
   for (int i = 0; i < c->body->tensors.count; i++) {
     const typed_tensor *t = &c->body->tensors.items[i];
-    if (t->kind != TENSOR_INPUT || !s->key_axes || (t->axis_set & s->key_axes) != s->key_axes)
-      continue;
+    if (t->kind != TENSOR_INPUT || !s->key_axes || (t->axis_set & s->key_axes) != s->key_axes) continue;
     fewest = fmin(fewest, entries(c, t->axis_set));
   }
   return fewest;

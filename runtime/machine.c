@@ -77,8 +77,7 @@ static float fma_128(int64_t count) {
 static fma_kernel best_kernel(void) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) return (fma_kernel){fma_512, 512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return (fma_kernel){fma_256, 256};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return (fma_kernel){fma_256, 256};
 #endif
   return (fma_kernel){fma_128, 128};
 }
@@ -130,9 +129,7 @@ static double run_workers(worker *workers, int count, void *(*function)(void *))
   pthread_t *threads = malloc((size_t)count * sizeof *threads);
   if (!threads) return 0;
   int started = 0;
-  while (started + 1 < count &&
-         pthread_create(&threads[started], NULL, function, &workers[started + 1]) == 0)
-    started++;
+  while (started + 1 < count && pthread_create(&threads[started], NULL, function, &workers[started + 1]) == 0) started++;
   function(&workers[0]);
   double sum = workers[0].done;
   for (int i = 0; i < started; i++) {

@@ -30,16 +30,13 @@ static const command commands[] = {
 
 static void print_help(FILE *out) {
   fprintf(out, "rec: runs recurrences and models compiled by recc\n\n");
-  for (const command *c = commands; c->name; c++)
-    fprintf(out, "  rec %-9s %s\n", c->name, c->purpose);
-  fprintf(out,
-          "\n`rec COMMAND --help` tells the words of a command; `rec --version` the version.\n");
+  for (const command *c = commands; c->name; c++) fprintf(out, "  rec %-9s %s\n", c->name, c->purpose);
+  fprintf(out, "\n`rec COMMAND --help` tells the words of a command; `rec --version` the version.\n");
 }
 
 static int unknown_command(const char *name) {
   fprintf(stderr, "rec: unknown command `%s`; the commands are", name);
-  for (const command *c = commands; c->name; c++)
-    fprintf(stderr, "%s %s", c == commands ? "" : ",", c->name);
+  for (const command *c = commands; c->name; c++) fprintf(stderr, "%s %s", c == commands ? "" : ",", c->name);
   fprintf(stderr, "\n");
   return 2;
 }
@@ -49,8 +46,7 @@ static int run(int count, char **list) {
     print_help(stderr);
     return 2;
   }
-  if (strcmp(list[1], "--help") == 0 || strcmp(list[1], "-h") == 0 ||
-      strcmp(list[1], "help") == 0) {
+  if (strcmp(list[1], "--help") == 0 || strcmp(list[1], "-h") == 0 || strcmp(list[1], "help") == 0) {
     print_help(stdout);
     return 0;
   }
@@ -101,8 +97,7 @@ static void begin_without_blas_threads(int count, char **list, char **variables)
 }
 
 typedef void initializer(int count, char **list, char **variables);
-__attribute__((section(".preinit_array"), used)) static initializer *const before_libraries =
-    begin_without_blas_threads;
+__attribute__((section(".preinit_array"), used)) static initializer *const before_libraries = begin_without_blas_threads;
 
 int main(int count, char **list) {
   rec_map_report_faults();

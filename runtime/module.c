@@ -37,9 +37,7 @@ void rec_module_close(rec_module *module) {
   free(module);
 }
 
-const char *rec_module_manifest(const rec_module *module) {
-  return module->manifest ? module->manifest : "";
-}
+const char *rec_module_manifest(const rec_module *module) { return module->manifest ? module->manifest : ""; }
 
 bool rec_module_has_target(const rec_module *module, const char *target) {
   const cJSON *word;
@@ -61,12 +59,9 @@ const rec_recurrence *rec_module_find(const rec_module *module, const char *name
   return NULL;
 }
 
-const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence) {
-  return &recurrence->signature;
-}
+const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence) { return &recurrence->signature; }
 
-int64_t rec_variable_numbers(const rec_signature *signature, int variable,
-                             const int64_t *axis_sizes) {
+int64_t rec_variable_numbers(const rec_signature *signature, int variable, const int64_t *axis_sizes) {
   const rec_variable *v = &signature->variables[variable];
   int64_t numbers = v->complex ? 2 : 1;
   bool fits = true;
@@ -144,8 +139,7 @@ static void read_axes(reader *r, const cJSON *json, rec_signature *signature) {
   }
 }
 
-static void read_variable(reader *r, const cJSON *json, const rec_signature *signature,
-                          rec_variable *v) {
+static void read_variable(reader *r, const cJSON *json, const rec_signature *signature, rec_variable *v) {
   const cJSON *list, *item;
   v->name = get_text(r, json, "name");
   v->complex = cJSON_IsTrue(get(r, json, "complex"));
@@ -153,9 +147,7 @@ static void read_variable(reader *r, const cJSON *json, const rec_signature *sig
   int *axes = allocate(r, v->axis_count, sizeof *axes);
   if (r->what) return;
   v->axes = axes;
-  cJSON_ArrayForEach(item, list) {
-    *axes++ = axis_position(r, signature, cJSON_IsString(item) ? item->valuestring : "");
-  }
+  cJSON_ArrayForEach(item, list) { *axes++ = axis_position(r, signature, cJSON_IsString(item) ? item->valuestring : ""); }
 }
 
 static rec_kind read_kind(reader *r, const char *text) {
@@ -271,8 +263,7 @@ static void read_recurrence(reader *r, const cJSON *json, rec_recurrence *recurr
   recurrence->signature.token_type = r->module->dtype;
   recurrence->signature.carried_type = rec_carried_type(r->module->dtype);
   recurrence->symbol = get_text(r, json, "symbol");
-  recurrence->formulas =
-      cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "formulas"));
+  recurrence->formulas = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "formulas"));
   read_axes(r, json, &recurrence->signature);
   if (!r->what) read_variables(r, json, &recurrence->signature);
   if (!r->what) read_arguments(r, json, recurrence);
@@ -323,8 +314,7 @@ static rec_status check_abi(const char *path, const cJSON *json) {
   const cJSON *abi = cJSON_GetObjectItemCaseSensitive(json, "abi");
   const char *text = cJSON_IsString(abi) ? abi->valuestring : "none";
   if (strtol(text, NULL, 10) == REC_ABI_MAJOR) return REC_OK;
-  return rec_fail(REC_ERROR_ABI, "%s: expected binary interface %d, found %s; compile it again",
-                  path, REC_ABI_MAJOR, text);
+  return rec_fail(REC_ERROR_ABI, "%s: expected binary interface %d, found %s; compile it again", path, REC_ABI_MAJOR, text);
 }
 
 // Looks at the file before anything in it is run.
@@ -347,15 +337,12 @@ static rec_status load(rec_module *module) {
   rec_status status = read_file(module);
   if (status) return status;
   module->library = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
-  if (!module->library)
-    return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", path, dlerror());
+  if (!module->library) return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", path, dlerror());
   *(void **)&module->error = dlsym(module->library, "rec_error");
-  if (!module->error)
-    return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no rec_error", path);
+  if (!module->error) return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no rec_error", path);
   reader r = {module, NULL};
   read_manifest(&r, module->json);
-  if (r.what)
-    return rec_fail(REC_ERROR_FORMAT, "%s: its manifest lacks or misstates `%s`", path, r.what);
+  if (r.what) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest lacks or misstates `%s`", path, r.what);
   return REC_OK;
 }
 

@@ -41,9 +41,9 @@ typedef struct rec_source_text {
 
 struct rec_module {
   char *path;
-  void *library;  // NULL: a module of source text
+  void *library;   // NULL: a module of source text
   char *manifest;  // its own copy; NULL: a module of source text
-  void *json;  // the manifest, parsed; texts below live in it
+  void *json;      // the manifest, parsed; texts below live in it
   const char *(*error)(void);
   rec_dtype dtype;
   int count;
@@ -68,7 +68,7 @@ void *rec_module_allocate(rec_module *module, size_t size);
 
 // A module of a .rec file: its recurrences run on `reference` only. `defines` are recc's -D ("P=32").
 // Messages about the program go to `messages`, or nowhere if it is NULL.
-rec_status rec_module_open_source(const char *path, const char *const *defines, int define_count,
-                                  rec_dtype dtype, FILE *messages, rec_module **module);
+rec_status rec_module_open_source(const char *path, const char *const *defines, int define_count, rec_dtype dtype,
+                                  FILE *messages, rec_module **module);
 
 #endif

@@ -68,8 +68,7 @@ int64_t rec_tensor_elements(const rec_tensor *tensor);
 char *rec_shape_text(char *text, size_t size, rec_dtype dtype, int rank, const int64_t *shape);
 
 // Elements of a real type into float or double and back (round to nearest, ties to even).
-rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type,
-                       int64_t count);
+rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type, int64_t count);
 
 // ---- Tensor files: safetensors -----------------------------------------------------------------------------
 
@@ -84,7 +83,7 @@ void rec_file_close(rec_file *file);  // NULL is allowed
 
 const char *rec_file_path(const rec_file *file);
 int rec_file_count(const rec_file *file);
-const rec_tensor *rec_file_tensor(const rec_file *file, int index);  // in the order of their bytes
+const rec_tensor *rec_file_tensor(const rec_file *file, int index);       // in the order of their bytes
 const rec_tensor *rec_file_find(const rec_file *file, const char *name);  // NULL: not there
 const char *rec_file_metadata(const rec_file *file, const char *key);     // NULL: not there
 
@@ -93,8 +92,8 @@ typedef struct rec_metadata {
 } rec_metadata;
 
 // Writes a file whole or not at all: beside its place, flushed to the disk, then renamed. `metadata` may be NULL.
-rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count,
-                          const rec_metadata *metadata, int metadata_count);
+rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count, const rec_metadata *metadata,
+                          int metadata_count);
 
 // ---- Recurrences ---------------------------------------------------------------------------------
 
@@ -140,8 +139,7 @@ const rec_recurrence *rec_module_find(const rec_module *module, const char *name
 const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence);
 
 // Numbers of one entry (batch or sequence) and, for inputs and outputs, of one step of a variable.
-int64_t rec_variable_numbers(const rec_signature *signature, int variable,
-                             const int64_t *axis_sizes);
+int64_t rec_variable_numbers(const rec_signature *signature, int variable, const int64_t *axis_sizes);
 
 // Where a recurrence runs. Every device works with every module, but `simt` and `cuda`, which run the GPU code of libraries
 // that were compiled with --target simt, or sm_80 and others.
@@ -165,13 +163,13 @@ typedef struct rec_call {
 
 typedef struct rec_run_options {
   bool backward;
-  bool step;        // token by token through the single-step form; forward only
-  bool recompute;   // backward gets nothing from forward
-  bool single;      // reference: rounds every number to f32, as a plain f32 loop does
-  bool prepared;    // and with it: a loop that is given what depends on parameters alone, rounded once
-  int64_t threads;  // 0: as many as there are processors
-  int64_t time_parts;  // GPUs: parts of time that run side by side (rec_sizes); 0: as many as there is room for
-  void *simt;       // device simt: a rec_simt_options (runtime/support/simt_options.h), or NULL
+  bool step;              // token by token through the single-step form; forward only
+  bool recompute;         // backward gets nothing from forward
+  bool single;            // reference: rounds every number to f32, as a plain f32 loop does
+  bool prepared;          // and with it: a loop that is given what depends on parameters alone, rounded once
+  int64_t threads;        // 0: as many as there are processors
+  int64_t time_parts;     // GPUs: parts of time that run side by side (rec_sizes); 0: as many as there is room for
+  void *simt;             // device simt: a rec_simt_options (runtime/support/simt_options.h), or NULL
   int32_t device_number;  // as in rec_launch
 } rec_run_options;
 

@@ -27,9 +27,7 @@ rec_dtype rec_device_type(const rec_device *device, rec_dtype compiled) {
   return device->type == REC_DTYPE_COUNT ? compiled : device->type;
 }
 
-static bool is_token(const rec_variable *v) {
-  return v->kind == REC_INPUT || v->kind == REC_OUTPUT;
-}
+static bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
 static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
 
 // What the ways of running share.
@@ -126,8 +124,7 @@ static rec_status run_step(stepper *s, int64_t t) {
   const runner *r = s->r;
   s->call.time = 1;
   if (s->whole->cu_seqlens) {
-    for (int64_t entry = 0; entry < s->entries; entry++)
-      s->offsets[entry + 1] = s->offsets[entry] + (t < length_of(s, entry));
+    for (int64_t entry = 0; entry < s->entries; entry++) s->offsets[entry + 1] = s->offsets[entry] + (t < length_of(s, entry));
     s->call.cu_seqlens = s->offsets;
     s->call.time = s->offsets[s->entries];
   }
@@ -158,8 +155,7 @@ rec_status rec_run(const rec_recurrence *recurrence, const rec_device *device, c
                    const rec_run_options *options) {
   runner r = {recurrence, &recurrence->signature, device, options};
   if (options->step && options->backward) {
-    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: the single-step form has no backward",
-                    r.signature->name);
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: the single-step form has no backward", r.signature->name);
   }
   return options->step ? run_steps(&r, call) : device->run(recurrence, call, options);
 }

@@ -85,8 +85,7 @@ static const rec_tensor **in_order(const rec_tensor *tensors, int count) {
   return order;
 }
 
-static void put_header(text *t, const rec_tensor **order, int count, const rec_metadata *metadata,
-                       int metadata_count) {
+static void put_header(text *t, const rec_tensor **order, int count, const rec_metadata *metadata, int metadata_count) {
   put(t, "\0\0\0\0\0\0\0\0{", 9);
   if (metadata_count > 0) {
     put_text(t, "\"__metadata__\":{");
@@ -169,8 +168,7 @@ static rec_status write_failed(const char *path) {
 }
 
 // Devices and pipes (/dev/stdout) are written in place: nothing may be renamed over them.
-static rec_status write_in_place(const char *path, const text *header, const rec_tensor **order,
-                                 int count) {
+static rec_status write_in_place(const char *path, const text *header, const rec_tensor **order, int count) {
   int handle = open(path, O_WRONLY | O_CLOEXEC);
   if (handle < 0) return write_failed(path);
   rec_status status = write_content(handle, header, order, count) ? REC_OK : write_failed(path);
@@ -178,8 +176,7 @@ static rec_status write_in_place(const char *path, const text *header, const rec
   return status;
 }
 
-static rec_status write_whole(const char *path, const text *header, const rec_tensor **order,
-                              int count) {
+static rec_status write_whole(const char *path, const text *header, const rec_tensor **order, int count) {
   char *part;
   int handle = open_beside(path, &part);
   if (handle < 0) return write_failed(path);
@@ -201,8 +198,8 @@ static rec_status write_whole(const char *path, const text *header, const rec_te
   return REC_OK;
 }
 
-rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count,
-                          const rec_metadata *metadata, int metadata_count) {
+rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count, const rec_metadata *metadata,
+                          int metadata_count) {
   text header = {0};
   const rec_tensor **order = in_order(tensors, count);
   if (!order) return rec_no_memory();

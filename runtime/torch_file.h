@@ -16,8 +16,7 @@ typedef struct torch_file torch_file;
 
 rec_status torch_file_open(const char *path, torch_file **file);
 // The same for bytes in memory, which must outlive the file.
-rec_status torch_file_from_memory(const char *path, const void *bytes, size_t size,
-                                  torch_file **file);
+rec_status torch_file_from_memory(const char *path, const void *bytes, size_t size, torch_file **file);
 void torch_file_close(torch_file *file);  // NULL is allowed
 int torch_file_count(const torch_file *file);
 const rec_tensor *torch_file_tensor(const torch_file *file, int index);

@@ -1,91 +1,90 @@
-/* The artifact layer: what a compiled library `NAME.so` offers to the world, and the data structure
- * that describes it.
- *
- * One `abi_recurrence` per recurrence lays out its arguments struct; the C header, the manifest and
- * the tables that the support code reads at run time (runtime/shared/library.h) are all printed
- * from it, so they cannot disagree.
- *
- * ---- Exported symbols ----
- *
- * For a recurrence `NAME` (characters that C does not allow become `_`: `LM.pointwise1` is
- * `LM_pointwise1`):
- *   int NAME_forward (const NAME_arguments *, const rec_launch *);
- *   int NAME_backward(const NAME_arguments *, const rec_launch *);
- *   int NAME_step    (const NAME_arguments *, const rec_launch *);   time must be 1
- *   int NAME_sizes   (const NAME_arguments *, rec_sizes *);          reads sizes, no pointers
- * and, for the library:
- *   const char rec_manifest[];     JSON, UTF-8, ends with a NUL (dlsym gives the text itself)
- *   const char *rec_error(void);   this thread's last message: one line, "" before any
- *
- * ---- NAME_arguments, in this order ----
- *
- *   uint64_t size                      sizeof(NAME_arguments)
- *   int64_t  batch, time, sequences    sequences: only with cu_seqlens, else 0
- *   int64_t  AXIS                      one per axis of the header, by its name. Where the size is
- *                                      known at compile time or is an expression of others, 0
- *                                      means: as compiled, as computed
- *   const int32_t *cu_seqlens          NULL, or sequences + 1 offsets (batch is 1): they start at 0,
- *                                      never fall and end at `time`. States and lag buffers then
- *                                      have `sequences` entries in place of `batch`
- *   then, per tensor, pointers (`float *` or `double *`, `uint16_t *` for tokens in bf16 and f16;
- *   a token tensor's is followed by two strides), first all values, then all gradients, each in
- *   declared order, lag buffers last:
- *     x, x_batch_stride, x_time_stride        input or output x
- *     A_log                                   param
- *     h0_h, hT_h                              state h, before and after
- *     h0_x_lag, hT_x_lag                      lag buffer of x: [batch, lag, axes], oldest first
- *     d_x, d_x_batch_stride, d_x_time_stride  gradient of input x; cotangent of output x
- *     d_A_log, d_h0_h, d_hT_h, d_h0_x_lag, d_hT_x_lag
- * A name that C or C++ reserves, or that is taken, gets `_` behind it: read names and offsets from
- * the manifest.
- *
- * Strides count real numbers (a complex entry is two); 0 means dense: time_stride = numbers of one
- * step, batch_stride = time * time_stride. The axes of one step lie densely in declared order.
- * Params, states, lag buffers and their gradients are dense throughout.
- *
- * May be NULL: h0 (zero), hT (not wanted), cotangents (zero), gradients (not wanted), whatever has
- * no elements. Forward reads inputs, params, h0; writes outputs, hT (and `saved`). Step is the same
- * for time == 1, or for packed sequences of at most one step each. Backward reads inputs, params, h0, cotangents (and `saved`); it neither reads
- * outputs and hT nor writes them. Gradients are written, not added to. No result may overlap an
- * operand, but hT may be h0 itself in forward and step. On the host denormal numbers are taken for 0.
- *
- * ---- Manifest: a JSON object; all keys are always present but "program" ----
- *
- *   "rec": "0.1.0"               "abi": "1.0"
- *   "hash": "16 hexadecimal digits", of sources, options and rec's version
- *   "dtype": "f32", "f64", "bf16" or "f16", of tokens: inputs, outputs and their gradients; with
- *                                bf16 and f16 params, states and lag buffers are f32
- *   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"], with "simt" the executor's code
- *   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
- *   "form": "chosen", or the --form asked for
- *   "check": bool                whether promised ranges are verified (--check)
- *   "defines": ["P=32", "ssd.N=16"], in the order of the command line
- *   "from": null, or "recurrence": what the source is (--from)
- *   "sources": [{"path": as written, "text": ..}], the compiled file first, then every import
- *   "recurrences": [{
- *     "name": "ssd"              as in the source; those that layers make: "LM.pointwise1"
- *     "symbol": "ssd"            what stands before _forward, _backward, _step, _sizes
- *     "doc": text or null
- *     "form", "why"              of recurrence_kernels
- *     "chunk": steps between saved states
- *     "report": text of --emit=report
- *     "formulas": "16 hexadecimal digits", of what the source says, whatever the compiler finds in it
- *     "structure": [{"state": "h", "class": "scalar decay", "stratum": 0}], one per state
- *     "axes": [{"name": "G", "size": number, or null (told at run time),
- *               "expression": "2 * D" or null}], in header order
- *     "tensors": [{"name", "kind": "input", "param", "state" or "output", "axes": ["G", "R"],
- *                  "complex": bool, "promise": [low, high] or null,
- *                  "start": "log(uniform(1, 16))" or null, "doc": text or null}], as declared
- *     "lags": [{"name": "x.lag", "of": "x", "depth": 3, "axes": ["G"], "complex": bool}]
- *     "arguments": {"size": bytes,
- *                   "fields": [{"name": C member, "offset": bytes, "kind": .., "of": ..}]}
- *        kind "size", "batch", "time", "sequences", "cu_seqlens": of is null
- *             "axis": of the axis
- *             "data", "batch_stride", "time_stride": of the tensor, in the words of `rec apply`:
- *                "x", "A_log", "y", "h0.h", "hT.h", "d.x", "d.y", "d.h0.h", "h0.x.lag", ..
- *   }]
- *   "program": {..}              graph and schedules of models (graph.h)
- */
+// The artifact layer: what a compiled library `NAME.so` offers to the world, and the data structure
+// that describes it.
+//
+// One `abi_recurrence` per recurrence lays out its arguments struct; the C header, the manifest and
+// the tables that the support code reads at run time (runtime/shared/library.h) are all printed
+// from it, so they cannot disagree.
+//
+// ---- Exported symbols ----
+//
+// For a recurrence `NAME` (characters that C does not allow become `_`: `LM.pointwise1` is
+// `LM_pointwise1`):
+//   int NAME_forward (const NAME_arguments *, const rec_launch *);
+//   int NAME_backward(const NAME_arguments *, const rec_launch *);
+//   int NAME_step    (const NAME_arguments *, const rec_launch *);   time must be 1
+//   int NAME_sizes   (const NAME_arguments *, rec_sizes *);          reads sizes, no pointers
+// and, for the library:
+//   const char rec_manifest[];     JSON, UTF-8, ends with a NUL (dlsym gives the text itself)
+//   const char *rec_error(void);   this thread's last message: one line, "" before any
+//
+// ---- NAME_arguments, in this order ----
+//
+//   uint64_t size                      sizeof(NAME_arguments)
+//   int64_t  batch, time, sequences    sequences: only with cu_seqlens, else 0
+//   int64_t  AXIS                      one per axis of the header, by its name. Where the size is
+//                                      known at compile time or is an expression of others, 0
+//                                      means: as compiled, as computed
+//   const int32_t *cu_seqlens          NULL, or sequences + 1 offsets (batch is 1): they start at 0,
+//                                      never fall and end at `time`. States and lag buffers then
+//                                      have `sequences` entries in place of `batch`
+//   then, per tensor, pointers (`float *` or `double *`, `uint16_t *` for tokens in bf16 and f16;
+//   a token tensor's is followed by two strides), first all values, then all gradients, each in
+//   declared order, lag buffers last:
+//     x, x_batch_stride, x_time_stride        input or output x
+//     A_log                                   param
+//     h0_h, hT_h                              state h, before and after
+//     h0_x_lag, hT_x_lag                      lag buffer of x: [batch, lag, axes], oldest first
+//     d_x, d_x_batch_stride, d_x_time_stride  gradient of input x; cotangent of output x
+//     d_A_log, d_h0_h, d_hT_h, d_h0_x_lag, d_hT_x_lag
+// A name that C or C++ reserves, or that is taken, gets `_` behind it: read names and offsets from
+// the manifest.
+//
+// Strides count real numbers (a complex entry is two); 0 means dense: time_stride = numbers of one
+// step, batch_stride = time * time_stride. The axes of one step lie densely in declared order.
+// Params, states, lag buffers and their gradients are dense throughout.
+//
+// May be NULL: h0 (zero), hT (not wanted), cotangents (zero), gradients (not wanted), whatever has
+// no elements. Forward reads inputs, params, h0; writes outputs, hT (and `saved`). Step is the same
+// for time == 1, or for packed sequences of at most one step each. Backward reads inputs, params, h0, cotangents (and `saved`); it neither reads
+// outputs and hT nor writes them. Gradients are written, not added to. No result may overlap an
+// operand, but hT may be h0 itself in forward and step. On the host denormal numbers are taken for 0.
+//
+// ---- Manifest: a JSON object; all keys are always present but "program" ----
+//
+//   "rec": "0.1.0"               "abi": "1.0"
+//   "hash": "16 hexadecimal digits", of sources, options and rec's version
+//   "dtype": "f32", "f64", "bf16" or "f16", of tokens: inputs, outputs and their gradients; with
+//                                bf16 and f16 params, states and lag buffers are f32
+//   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"], with "simt" the executor's code
+//   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
+//   "form": "chosen", or the --form asked for
+//   "check": bool                whether promised ranges are verified (--check)
+//   "defines": ["P=32", "ssd.N=16"], in the order of the command line
+//   "from": null, or "recurrence": what the source is (--from)
+//   "sources": [{"path": as written, "text": ..}], the compiled file first, then every import
+//   "recurrences": [{
+//     "name": "ssd"              as in the source; those that layers make: "LM.pointwise1"
+//     "symbol": "ssd"            what stands before _forward, _backward, _step, _sizes
+//     "doc": text or null
+//     "form", "why"              of recurrence_kernels
+//     "chunk": steps between saved states
+//     "report": text of --emit=report
+//     "formulas": "16 hexadecimal digits", of what the source says, whatever the compiler finds in it
+//     "structure": [{"state": "h", "class": "scalar decay", "stratum": 0}], one per state
+//     "axes": [{"name": "G", "size": number, or null (told at run time),
+//               "expression": "2 * D" or null}], in header order
+//     "tensors": [{"name", "kind": "input", "param", "state" or "output", "axes": ["G", "R"],
+//                  "complex": bool, "promise": [low, high] or null,
+//                  "start": "log(uniform(1, 16))" or null, "doc": text or null}], as declared
+//     "lags": [{"name": "x.lag", "of": "x", "depth": 3, "axes": ["G"], "complex": bool}]
+//     "arguments": {"size": bytes,
+//                   "fields": [{"name": C member, "offset": bytes, "kind": .., "of": ..}]}
+//        kind "size", "batch", "time", "sequences", "cu_seqlens": of is null
+//             "axis": of the axis
+//             "data", "batch_stride", "time_stride": of the tensor, in the words of `rec apply`:
+//                "x", "A_log", "y", "h0.h", "hT.h", "d.x", "d.y", "d.h0.h", "h0.x.lag", ..
+//   }]
+//   "program": {..}              graph and schedules of models (graph.h)
 #ifndef REC_ARTIFACT_ABI_H
 #define REC_ARTIFACT_ABI_H
 
@@ -105,24 +104,24 @@ typedef enum abi_field_kind {
   ABI_TIME_STRIDE,
 } abi_field_kind;
 
-/* One memory that a caller hands over: a tensor, a state before or after, a gradient. */
+// One memory that a caller hands over: a tensor, a state before or after, a gradient.
 typedef enum abi_role { ABI_VALUE, ABI_H0, ABI_HT, ABI_D_VALUE, ABI_D_H0, ABI_D_HT } abi_role;
 
 typedef struct abi_memory {
   abi_role role;
-  int tensor;              /* position in body.tensors, or -1 */
-  int lag;                 /* position in body.lags, or -1 */
-  bool token;              /* has batch and time: inputs, outputs and their gradients */
-  bool wide;               /* tokens that never take 16 bits an element */
-  const char *apply_name;  /* d.h0.x.lag */
-  int data, batch_stride, time_stride;  /* positions in fields; -1 where there is none */
+  int tensor;                           // position in body.tensors, or -1
+  int lag;                              // position in body.lags, or -1
+  bool token;                           // has batch and time: inputs, outputs and their gradients
+  bool wide;                            // tokens that never take 16 bits an element
+  const char *apply_name;               // d.h0.x.lag
+  int data, batch_stride, time_stride;  // positions in fields; -1 where there is none
 } abi_memory;
 
 typedef struct abi_field {
-  const char *name;        /* C member */
+  const char *name;  // C member
   abi_field_kind kind;
   int offset;
-  int index;               /* AXIS: header position; data and strides: in memories; else -1 */
+  int index;  // AXIS: header position; data and strides: in memories; else -1
 } abi_field;
 
 typedef struct abi_recurrence {
@@ -133,114 +132,113 @@ typedef struct abi_recurrence {
   VEC(abi_memory) memories;
 } abi_recurrence;
 
-/* What goes into a library. */
+// What goes into a library.
 typedef struct artifact_recurrence {
   const abi_recurrence *abi;
-  const typed_body *formulas;             /* as the source has them */
-  const recurrence_delays *delays;        /* long lags: the kernels are those of the recurrence without them; NULL: there are none */
-  const abi_recurrence *inner;            /* what is laid out for that one */
+  const typed_body *formulas;       // as the source has them
+  const recurrence_delays *delays;  // long lags: the kernels are those of the recurrence without them; NULL: there are none
+  const abi_recurrence *inner;      // what is laid out for that one
   const recurrence_kernels *kernels;
   gpu_forms gpu;
-  const char *report;            /* text of --emit=report */
-  bool check;                    /* --check: promised ranges are verified */
+  const char *report;  // text of --emit=report
+  bool check;          // --check: promised ranges are verified
 } artifact_recurrence;
 
 typedef struct artifact {
-  const char *name;              /* file name without folder and extension: mamba2 */
-  number_type dtype;             /* --dtype */
-  int level;                     /* -O */
-  int chunk;                     /* --chunk, 0: chosen */
-  schedule_form form;            /* --form */
-  bool tf32;                     /* --tf32 */
-  int shared_kib;                /* --shared-memory, or 0 */
-  unsigned gpu_targets;          /* --target: bits 1 << GPU_SM_80, .. */
-  unsigned clones;               /* --target: bits 1 << CLONE_V2, ..; 0: every one */
-  bool check;                    /* --check */
-  const char *from;              /* --from: "recurrence", or NULL: a program */
-  VEC(const char *) defines;     /* the -D of the command line, as written */
-  VEC(const source *) sources;   /* the compiled file first, then every import */
+  const char *name;             // file name without folder and extension: mamba2
+  number_type dtype;            // --dtype
+  int level;                    // -O
+  int chunk;                    // --chunk, 0: chosen
+  schedule_form form;           // --form
+  bool tf32;                    // --tf32
+  int shared_kib;               // --shared-memory, or 0
+  unsigned gpu_targets;         // --target: bits 1 << GPU_SM_80, ..
+  unsigned clones;              // --target: bits 1 << CLONE_V2, ..; 0: every one
+  bool check;                   // --check
+  const char *from;             // --from: "recurrence", or NULL: a program
+  VEC(const char *) defines;    // the -D of the command line, as written
+  VEC(const source *) sources;  // the compiled file first, then every import
   VEC(artifact_recurrence) recurrences;
-  const char *program;           /* JSON of graph and schedules, or NULL */
+  const char *program;  // JSON of graph and schedules, or NULL
 } artifact;
 
-/* Lays out the arguments of a body. `taken` are the recurrences laid out before, whose symbols are
- * not used again. */
+// Lays out the arguments of a body. `taken` are the recurrences laid out before, whose symbols are
+// not used again.
 abi_recurrence *abi_layout(arena *a, const typed_body *body, const artifact *taken);
-/* The same under a symbol that is the caller's affair. */
+// The same under a symbol that is the caller's affair.
 abi_recurrence *abi_layout_as(arena *a, const typed_body *body, const char *symbol);
 
-/* The memory of a tensor (lag -1) or lag buffer (tensor -1) in a role; -1 if there is none. */
+// The memory of a tensor (lag -1) or lag buffer (tensor -1) in a role; -1 if there is none.
 int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag);
-/* The axes of one entry of a memory in the order of memory: header positions. Returns their number.
- * */
+// The axes of one entry of a memory in the order of memory: header positions. Returns their number.
 int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED_MAX_AXES]);
-/* Numbers per entry of those axes: 2 if complex, times the depth of a lag buffer. */
+// Numbers per entry of those axes: 2 if complex, times the depth of a lag buffer.
 int abi_factor(const abi_recurrence *abi, const abi_memory *memory);
-/* How its numbers are stored in a library with that --dtype. */
+// How its numbers are stored in a library with that --dtype.
 number_type abi_number_type(const abi_memory *memory, number_type dtype);
-/* One entry per batch entry: everything but parameters. */
+// One entry per batch entry: everything but parameters.
 bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory);
-/* "[batch,time,G,R]", "[batch,3,K]" (lag buffer), "[G,2]" (complex parameter). */
+// "[batch,time,G,R]", "[batch,3,K]" (lag buffer), "[G,2]" (complex parameter).
 const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory);
 
 char *artifact_header(arena *a, const artifact *library);
-/* For those who launch the GPU's kernels by themselves. */
+// For those who launch the GPU's kernels by themselves.
 char *artifact_gpu_header(arena *a, const artifact *library);
-/* What each GPU kernel takes (--emit=resources). */
+// What each GPU kernel takes (--emit=resources).
 char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_object *object);
-/* Lines of --emit=report for GPUs: each form, forward and backward. "" without one. */
+// Lines of --emit=report for GPUs: each form, forward and backward. "" without one.
 const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_options options);
-/* Launches of a pass at most. */
+// Launches of a pass at most.
 int artifact_gpu_launches(const codegen_gpu_kernel *k);
 char *artifact_manifest(arena *a, const artifact *library, bool indented);
 
-/* What codegen compiles for the library: every kernel, and beside them tables, manifest and entry
- * points. */
+// What codegen compiles for the library: every kernel, and beside them tables, manifest and entry
+// points.
 codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options);
 
-/* Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets` (bits 1 << GPU_..), side by side
- * and while further images are made: artifact_assemble_image, to be codegen_gpu_options.made, starts one. `lines`: with those
- * of -g. */
+// Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets` (bits 1 << GPU_..), side by side
+// and while further images are made: artifact_assemble_image, to be codegen_gpu_options.made, starts one. `lines`: with those
+// of -g.
 typedef struct artifact_assembly artifact_assembly;
 artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines);
 void artifact_assemble_image(void *assembly, int image, const codegen_gpu_image *made);
-/* Waits, and gives the images their cubins. NULL, or one line that says why some have none. `no_files`: temporary files could
- * not be written, which is not the fault of ptxas. */
+// Waits, and gives the images their cubins. NULL, or one line that says why some have none. `no_files`: temporary files could
+// not be written, which is not the fault of ptxas.
 const char *artifact_assemble_end(artifact_assembly *assembly, codegen_gpu_object *gpu, bool *no_files);
 
-/* Adds the PTX and cubins of a library to its objects. */
+// Adds the PTX and cubins of a library to its objects.
 void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_object *gpu);
 
-/* A library in memory. */
+// A library in memory.
 typedef struct artifact_linked {
   const unsigned char *bytes;
   size_t size;
 } artifact_linked;
 
-/* Links the compiled objects (`gpu`: NULL without a GPU target) with the support code. NULL, or one line that says what
- * went wrong. */
-const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu,
-                          const char *library_path, artifact_linked *linked);
-/* Writes the library and its header, each whole or not at all. NULL, or one line that says what went wrong. */
-const char *artifact_write(arena *a, const artifact *library, artifact_linked linked,
-                           const char *library_path, const char *header_path);
+// Links the compiled objects (`gpu`: NULL without a GPU target) with the support code. NULL, or one line that says what
+// went wrong.
+const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu, const char *library_path,
+                          artifact_linked *linked);
+// Writes the library and its header, each whole or not at all. NULL, or one line that says what went wrong.
+const char *artifact_write(arena *a, const artifact *library, artifact_linked linked, const char *library_path,
+                           const char *header_path);
 
-/* What a manifest says about the making of its library. */
+// What a manifest says about the making of its library.
 typedef struct artifact_text {
   const char *path, *text;
 } artifact_text;
 
 typedef struct artifact_carried {
-  VEC(artifact_text) sources;    /* the compiled file first */
-  const char *from;              /* what they are: NULL or "recurrence" */
-  VEC(const char *) words;       /* recc's options: --dtype=f32 -O3 -DP=32 */
+  VEC(artifact_text) sources;  // the compiled file first
+  const char *from;            // what they are: NULL or "recurrence"
+  VEC(const char *) words;     // recc's options: --dtype=f32 -O3 -DP=32
 } artifact_carried;
 
-/* Reads a file that holds a manifest. NULL, or one line that says what went wrong. */
+// Reads a file that holds a manifest. NULL, or one line that says what went wrong.
 const char *artifact_read_carried(arena *a, const char *path, artifact_carried *carried);
 
-/* Writes a file whole or not at all: beside its place, then renamed. NULL, or one line that says
- * what went wrong. */
+// Writes a file whole or not at all: beside its place, then renamed. NULL, or one line that says
+// what went wrong.
 const char *write_file(arena *a, const char *path, const void *bytes, size_t size, bool executable);
 
 #endif

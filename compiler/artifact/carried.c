@@ -1,7 +1,7 @@
-/* Reads back from a manifest what its library was compiled from: a library carries its own source.
- *
- *   {"dtype": "f64", "optimisation": 3, "defines": ["P=32"], "sources": [{"path": .., ..}]}
- *   ->  the sources, the first of them to be compiled; words --dtype=f64 -O3 -DP=32 */
+// Reads back from a manifest what its library was compiled from: a library carries its own source.
+//
+//   {"dtype": "f64", "optimisation": 3, "defines": ["P=32"], "sources": [{"path": .., ..}]}
+//   ->  the sources, the first of them to be compiled; words --dtype=f64 -O3 -DP=32
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "compiler/artifact/abi.h"
 
-/* The whole file with a NUL behind it, or NULL. To be freed. */
+// The whole file with a NUL behind it, or NULL. To be freed.
 static char *read_file(const char *path) {
   FILE *file = fopen(path, "rb");
   char *text = NULL;
@@ -35,14 +35,13 @@ static const char *text_of(const cJSON *object, const char *key) {
 
 static bool is_target(const char *word) {
   bool known = false;
-  for (int clone = 0; clone < CLONE_COUNT; clone++)
-    known |= strcmp(codegen_clone_name((codegen_clone)clone), word) == 0;
+  for (int clone = 0; clone < CLONE_COUNT; clone++) known |= strcmp(codegen_clone_name((codegen_clone)clone), word) == 0;
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
     known |= strcmp(codegen_gpu_target_name((codegen_gpu_target)target), word) == 0;
   return known;
 }
 
-/* x86-64-v3,sm_80: as --target takes them. */
+// x86-64-v3,sm_80: as --target takes them.
 static const char *targets_of(arena *a, const cJSON *json) {
   const char *list = "";
   const cJSON *word;
@@ -55,22 +54,19 @@ static const char *targets_of(arena *a, const cJSON *json) {
 
 static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const cJSON *level = cJSON_GetObjectItemCaseSensitive(json, "optimisation"),
-              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"),
-              *form = cJSON_GetObjectItemCaseSensitive(json, "form"), *define;
+              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"), *form = cJSON_GetObjectItemCaseSensitive(json, "form"),
+              *define;
   const char *dtype = text_of(json, "dtype");
   if (dtype) vec_push(a, &carried->words, arena_printf(a, "--dtype=%s", dtype));
   if (cJSON_IsNumber(level)) vec_push(a, &carried->words, arena_printf(a, "-O%d", level->valueint));
   if (cJSON_IsNumber(chunk) && chunk->valueint > 0)
     vec_push(a, &carried->words, arena_printf(a, "--chunk=%d", chunk->valueint));
-  if (cJSON_IsString(form))
-    vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
+  if (cJSON_IsString(form)) vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
   const char *targets = targets_of(a, json);
   vec_push(a, &carried->words, arena_printf(a, "--target=%s", *targets ? targets : "host"));
-  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check")))
-    vec_push(a, &carried->words, "--check");
+  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check"))) vec_push(a, &carried->words, "--check");
   cJSON_ArrayForEach(define, cJSON_GetObjectItemCaseSensitive(json, "defines")) {
-    if (cJSON_IsString(define))
-      vec_push(a, &carried->words, arena_printf(a, "-D%s", define->valuestring));
+    if (cJSON_IsString(define)) vec_push(a, &carried->words, arena_printf(a, "-D%s", define->valuestring));
   }
 }
 

@@ -1,8 +1,7 @@
-/* Prints the C header for those who launch the PTX of --emit=ptx by themselves, through the Driver API.
- *
- *   recurrence gla(H, K = 64, V = 128)  ->  gla_forward_parameter { rec_gpu_frame frame; int64_t H, K, V; rec_gpu_slot q, .. },
- *     GLA_FORWARD_SYMBOL, _THREADS, _SHARED_BYTES, gla_forward_items(&parameter), gla_forward_scratch_bytes(&parameter), ..
- */
+// Prints the C header for those who launch the PTX of --emit=ptx by themselves, through the Driver API.
+//
+//   recurrence gla(H, K = 64, V = 128)  ->  gla_forward_parameter { rec_gpu_frame frame; int64_t H, K, V; rec_gpu_slot q, .. },
+//     GLA_FORWARD_SYMBOL, _THREADS, _SHARED_BYTES, gla_forward_items(&parameter), gla_forward_scratch_bytes(&parameter), ..
 #include <ctype.h>
 #include <stdarg.h>
 #include <string.h>
@@ -16,15 +15,14 @@ typedef struct printer {
   VEC(char) text;
   const abi_recurrence *abi;
   const codegen_gpu_kernel *k;
-  const char *prefix; /* gla_forward */
+  const char *prefix;  // gla_forward
 } printer;
 
 static void put(printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void put(printer *p, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  for (const char *c = arena_vprintf(p->arena, format, arguments); *c; c++)
-    vec_push(p->arena, &p->text, *c);
+  for (const char *c = arena_vprintf(p->arena, format, arguments); *c; c++) vec_push(p->arena, &p->text, *c);
   va_end(arguments);
 }
 
@@ -65,15 +63,14 @@ static const char *slot_name(const printer *p, const codegen_slot *slot) {
   return p->abi->fields.items[slot_memory(p, slot)->data].name;
 }
 
-/* " * parameter->H" for each of these axes */
+// " * parameter->H" for each of these axes
 static void put_sizes(printer *p, axis_set axes) {
   for (int axis = 0; axis < p->abi->body->axes.count; axis++)
     if (axis_in(axes, axis)) put(p, " * parameter->%s", axis_name(p, axis));
 }
 
 static void put_count(printer *p, const char *what, const codegen_bytes *count) {
-  put(p, "static inline int64_t %s_%s(const %s_parameter *parameter) {\n  (void)parameter;\n",
-      p->prefix, what, p->prefix);
+  put(p, "static inline int64_t %s_%s(const %s_parameter *parameter) {\n  (void)parameter;\n", p->prefix, what, p->prefix);
   put(p, "  return %lld", (long long)count->constant);
   for (int i = 0; i < count->terms.count; i++) {
     put(p, " + %lld", (long long)count->terms.items[i].coefficient);
@@ -85,8 +82,7 @@ static void put_count(printer *p, const char *what, const codegen_bytes *count) 
 static void put_lane_blocks(printer *p) {
   const kernel *k = p->k->base.kernel;
   if (k->lane_axis < 0) return;
-  put(p, " * ((parameter->%s + %d) / %d)", axis_name(p, k->lane_axis), k->lane_block - 1,
-      k->lane_block);
+  put(p, " * ((parameter->%s + %d) / %d)", axis_name(p, k->lane_axis), k->lane_block - 1, k->lane_block);
 }
 
 static void put_items(printer *p) {
@@ -104,7 +100,7 @@ static void put_items(printer *p) {
   put(p, ";\n}\n");
 }
 
-/* As gpu_frame.h numbers them. */
+// As gpu_frame.h numbers them.
 static void put_copies(printer *p, const codegen_slot *slot) {
   const kernel *k = p->k->base.kernel;
   const abi_memory *memory = slot_memory(p, slot);
@@ -127,22 +123,22 @@ static const char *number_text(const printer *p, const codegen_slot *slot, numbe
   return number_type_text(abi_number_type(slot_memory(p, slot), dtype));
 }
 
-/* Without maps the kernel does the same. */
+// Without maps the kernel does the same.
 static void put_maps(printer *p) {
   const codegen_gpu_kernel *k = p->k;
   if (!k->maps.count) return;
   put(p, "  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */\n");
   for (int i = 0; i < k->maps.count; i++) {
     const codegen_gpu_map *m = &k->maps.items[i];
-    put(p, "  /* maps[%d]: %s, %d columns; boxes of %d columns and %d steps", i,
-        slot_name(p, &k->base.slots.items[m->slot]), m->columns, m->box, m->steps);
+    put(p, "  /* maps[%d]: %s, %d columns; boxes of %d columns and %d steps", i, slot_name(p, &k->base.slots.items[m->slot]),
+        m->columns, m->box, m->steps);
     if (m->swizzle) put(p, ", swizzled by %d bytes", m->swizzle);
     put(p, " */\n");
   }
   put(p, "  rec_gpu_map maps[%d];\n", k->maps.count);
 }
 
-/* Without a counter nothing is counted. */
+// Without a counter nothing is counted.
 static void put_last(printer *p) {
   const codegen_gpu_kernel *k = p->k;
   if (!k->last_at) return;
@@ -155,15 +151,13 @@ static void put_parameter(printer *p, number_type dtype) {
   put(p, "typedef struct %s_parameter {\n  rec_gpu_frame frame;\n", p->prefix);
   for (int axis = 0; axis < body->axes.count; axis++) {
     put(p, "  int64_t %s;", axis_name(p, axis));
-    if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE)
-      put(p, "  /* %lld */", (long long)body->axes.items[axis].size);
+    if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE) put(p, "  /* %lld */", (long long)body->axes.items[axis].size);
     put(p, "\n");
   }
   for (int i = 0; i < p->k->base.slots.count; i++) {
     const codegen_slot *slot = &p->k->base.slots.items[i];
-    put(p, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot),
-        abi_shape(p->arena, p->abi, slot_memory(p, slot)), number_text(p, slot, dtype),
-        slot->written ? ": written" : "");
+    put(p, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot), abi_shape(p->arena, p->abi, slot_memory(p, slot)),
+        number_text(p, slot, dtype), slot->written ? ": written" : "");
   }
   put_maps(p);
   put_last(p);
@@ -183,8 +177,7 @@ static void put_kernel(printer *p, number_type dtype) {
   if (k->base.reads_saved || k->base.writes_saved) put(p, ", %s_CHUNK = %d", name, k->base.chunk);
   put(p, " };\n");
   put_parameter(p, dtype);
-  put(p, "_Static_assert(sizeof(%s_parameter) == %d, \"as the kernel reads it\");\n", p->prefix,
-      k->parameter_bytes);
+  put(p, "_Static_assert(sizeof(%s_parameter) == %d, \"as the kernel reads it\");\n", p->prefix, k->parameter_bytes);
   put_items(p);
   put(p,
       "/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. "
@@ -218,12 +211,10 @@ static const char about_large[] =
     "\n * NAME_large takes the place of NAME in the PTX of targets whose devices have %d KiB of "
     "shared memory for a block.";
 
-static const char about_groups[] =
-    "\n * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups.";
+static const char about_groups[] = "\n * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups.";
 
-/* Kernels of one form for all devices come with those of ROOM_SMALL. */
-static void put_kernels(printer *p, const recurrence_kernels *kernels, kernel_room room,
-                        const artifact *library) {
+// Kernels of one form for all devices come with those of ROOM_SMALL.
+static void put_kernels(printer *p, const recurrence_kernels *kernels, kernel_room room, const artifact *library) {
   codegen_gpu_options options = {.dtype = library->dtype, .tf32 = library->tf32};
   for (int n = 0; kernels && n < kernels->kernels.count; n++) {
     const kernel *k = &kernels->kernels.items[n];
@@ -241,8 +232,7 @@ static void put_kernels(printer *p, const recurrence_kernels *kernels, kernel_ro
 char *artifact_gpu_header(arena *a, const artifact *library) {
   printer p = {.arena = a};
   const char *path = library->sources.items[0]->path, *slash = strrchr(path, '/');
-  const char *guard =
-      upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
+  const char *guard = upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
   bool large = false, groups = false;
   for (int i = 0; i < library->recurrences.count; i++) {
     large = large || library->recurrences.items[i].gpu.large;

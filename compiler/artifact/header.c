@@ -1,8 +1,8 @@
-/* Prints the C header of a library: what runtime/shared/launch.h says, then per recurrence its
- * arguments and entry points.
- *
- *   mamba2.rec  ->  mamba2.h with mamba2_arguments, mamba2_forward, mamba2_backward, mamba2_step,
- *     mamba2_sizes */
+// Prints the C header of a library: what runtime/shared/launch.h says, then per recurrence its
+// arguments and entry points.
+//
+//   mamba2.rec  ->  mamba2.h with mamba2_arguments, mamba2_forward, mamba2_backward, mamba2_step,
+//     mamba2_sizes
 #include <ctype.h>
 #include <stdarg.h>
 #include <string.h>
@@ -21,12 +21,11 @@ static void put(text_buffer *b, const char *format, ...) __attribute__((format(p
 static void put(text_buffer *b, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  for (const char *p = arena_vprintf(b->arena, format, arguments); *p; p++)
-    vec_push(b->arena, &b->text, *p);
+  for (const char *p = arena_vprintf(b->arena, format, arguments); *p; p++) vec_push(b->arena, &b->text, *p);
   va_end(arguments);
 }
 
-/* Text of the source inside a comment: it must not end the comment. */
+// Text of the source inside a comment: it must not end the comment.
 static void put_comment(text_buffer *b, const char *text, const char *indent) {
   for (const char *p = text; *p; p++) {
     if (*p == '\n')
@@ -40,8 +39,8 @@ static void put_comment(text_buffer *b, const char *text, const char *indent) {
   }
 }
 
-/* launch.h without its own first comment and include guard stays as it is: the guard keeps two
- * headers from clashing. */
+// launch.h without its own first comment and include guard stays as it is: the guard keeps two
+// headers from clashing.
 static void put_launch(text_buffer *b) {
   const embedded_file *launch = embedded_find(embedded_support, "launch");
   if (!launch) ICE("artifact", "launch.h is not embedded");
@@ -66,48 +65,35 @@ static void put_axes(text_buffer *b, const abi_recurrence *abi) {
 static const char *memory_words(const abi_recurrence *abi, const abi_memory *memory) {
   if (memory->lag >= 0) {
     switch (memory->role) {
-      case ABI_H0:
-        return "lag buffer before the first step, oldest entry first; NULL: zero";
-      case ABI_HT:
-        return "lag buffer after the last step; NULL: not wanted";
-      case ABI_D_H0:
-        return "its gradient before the first step; NULL: not wanted";
-      default:
-        return "its gradient after the last step; NULL: zero";
+      case ABI_H0: return "lag buffer before the first step, oldest entry first; NULL: zero";
+      case ABI_HT: return "lag buffer after the last step; NULL: not wanted";
+      case ABI_D_H0: return "its gradient before the first step; NULL: not wanted";
+      default: return "its gradient after the last step; NULL: zero";
     }
   }
   tensor_kind kind = abi->body->tensors.items[memory->tensor].kind;
   switch (memory->role) {
-    case ABI_VALUE:
-      return kind == TENSOR_INPUT   ? "input"
-             : kind == TENSOR_PARAM ? "parameter"
-                                    : "output: written";
-    case ABI_H0:
-      return "state before the first step; NULL: zero";
-    case ABI_HT:
-      return "state after the last step: written; NULL: not wanted";
+    case ABI_VALUE: return kind == TENSOR_INPUT ? "input" : kind == TENSOR_PARAM ? "parameter" : "output: written";
+    case ABI_H0: return "state before the first step; NULL: zero";
+    case ABI_HT: return "state after the last step: written; NULL: not wanted";
     case ABI_D_VALUE:
       return kind == TENSOR_OUTPUT ? "gradient of the loss by the output, read; NULL: zero"
                                    : "gradient: written; NULL: not wanted";
-    case ABI_D_H0:
-      return "gradient by the state before the first step: written; NULL: not wanted";
-    case ABI_D_HT:
-      return "gradient by the state after the last step, read; NULL: zero";
+    case ABI_D_H0: return "gradient by the state before the first step: written; NULL: not wanted";
+    case ABI_D_HT: return "gradient by the state after the last step, read; NULL: zero";
   }
   return "";
 }
 
 static bool is_read_only(const abi_recurrence *abi, const abi_memory *memory) {
-  bool output =
-      memory->tensor >= 0 && abi->body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT;
+  bool output = memory->tensor >= 0 && abi->body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT;
   if (memory->role == ABI_VALUE) return !output;
   if (memory->role == ABI_D_VALUE) return output;
   return memory->role == ABI_H0 || memory->role == ABI_D_HT;
 }
 
 static const char *c_type(number_type type) {
-  static const char *const types[NUMBER_TYPE_COUNT] = {
-      [NUMBER_F32] = "float", [NUMBER_F64] = "double", "uint16_t", "uint16_t"};
+  static const char *const types[NUMBER_TYPE_COUNT] = {[NUMBER_F32] = "float", [NUMBER_F64] = "double", "uint16_t", "uint16_t"};
   return types[type];
 }
 
@@ -116,24 +102,20 @@ static void put_memories(text_buffer *b, const abi_recurrence *abi, number_type 
   for (int i = 0; i < abi->memories.count; i++) {
     const abi_memory *memory = &abi->memories.items[i];
     bool gradient = memory->role >= ABI_D_VALUE;
-    if (gradient != gradients)
-      put(b, "\n  /* Only read and written by %s_backward. */\n", abi->symbol);
+    if (gradient != gradients) put(b, "\n  /* Only read and written by %s_backward. */\n", abi->symbol);
     gradients = gradient;
-    const char *doc =
-        memory->tensor >= 0 && !gradient ? abi->body->tensors.items[memory->tensor].doc : NULL;
+    const char *doc = memory->tensor >= 0 && !gradient ? abi->body->tensors.items[memory->tensor].doc : NULL;
     number_type type = abi_number_type(memory, dtype);
     put(b, "  %s%s *%s;  /* %s%s%s %s", is_read_only(abi, memory) ? "const " : "", c_type(type),
         abi->fields.items[memory->data].name, number_is_narrow(type) ? number_type_text(type) : "",
-        number_is_narrow(type) ? " " : "", abi_shape(b->arena, abi, memory),
-        memory_words(abi, memory));
+        number_is_narrow(type) ? " " : "", abi_shape(b->arena, abi, memory), memory_words(abi, memory));
     if (doc) {
       put(b, ". ");
       put_comment(b, doc, "     ");
     }
     put(b, " */\n");
     if (memory->token)
-      put(b, "  int64_t %s, %s;\n", abi->fields.items[memory->batch_stride].name,
-          abi->fields.items[memory->time_stride].name);
+      put(b, "  int64_t %s, %s;\n", abi->fields.items[memory->batch_stride].name, abi->fields.items[memory->time_stride].name);
   }
 }
 
@@ -146,8 +128,7 @@ static void put_recurrence(text_buffer *b, const artifact_recurrence *r, number_
     put_comment(b, abi->body->doc, " * ");
     put(b, "\n");
   }
-  put(b, " * Form: %s. Backward starts from states saved every %d steps. */\n", r->kernels->form,
-      r->kernels->chunk);
+  put(b, " * Form: %s. Backward starts from states saved every %d steps. */\n", r->kernels->form, r->kernels->chunk);
   put(b, "typedef struct %s_arguments {\n", symbol);
   put(b, "  uint64_t size;      /* sizeof(%s_arguments) */\n", symbol);
   put(b, "  int64_t batch;      /* sequences side by side */\n");
@@ -159,10 +140,8 @@ static void put_recurrence(text_buffer *b, const artifact_recurrence *r, number_
       "*/\n\n");
   put_memories(b, abi, dtype);
   put(b, "} %s_arguments;\n\n", symbol);
-  put(b, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol,
-      symbol);
-  put(b, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol,
-      symbol);
+  put(b, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
+  put(b, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
   put(b, "int %s_step(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
   put(b, "int %s_sizes(const %s_arguments *arguments, rec_sizes *sizes);\n", symbol, symbol);
 }
@@ -205,18 +184,17 @@ static const char introduction[] =
 static const char *const words_of[NUMBER_TYPE_COUNT] = {
     [NUMBER_F32] = "float32 (float)",
     [NUMBER_F64] = "float64 (double)",
-    [NUMBER_BF16] = "bfloat16 where the type is uint16_t (the upper half of a float's bits), else "
-                    "float32 (float)",
+    [NUMBER_BF16] =
+        "bfloat16 where the type is uint16_t (the upper half of a float's bits), else "
+        "float32 (float)",
     [NUMBER_F16] = "float16 where the type is uint16_t (IEEE half precision), else float32 (float)"};
 
 char *artifact_header(arena *a, const artifact *library) {
   text_buffer b = {.arena = a};
   char *guard = arena_printf(a, "%s_H", library->name);
-  for (char *p = guard; *p; p++)
-    *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
+  for (char *p = guard; *p; p++) *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
   const char *slash = strrchr(library->sources.items[0]->path, '/');
-  put(&b, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path,
-      words_of[library->dtype]);
+  put(&b, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path, words_of[library->dtype]);
   put(&b, "#ifndef REC_GENERATED_%s\n#define REC_GENERATED_%s\n\n", guard, guard);
   put_launch(&b);
   put(&b, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
@@ -225,8 +203,7 @@ char *artifact_header(arena *a, const artifact *library) {
       "/* What this library is: JSON with its recurrences, their tensors, its source and options. "
       "*/\n");
   put(&b, "extern const char rec_manifest[];\n");
-  for (int i = 0; i < library->recurrences.count; i++)
-    put_recurrence(&b, &library->recurrences.items[i], library->dtype);
+  for (int i = 0; i < library->recurrences.count; i++) put_recurrence(&b, &library->recurrences.items[i], library->dtype);
   put(&b, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif /* REC_GENERATED_%s */\n", guard);
   vec_push(a, &b.text, 0);
   return b.text.items;

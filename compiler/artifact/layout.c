@@ -1,20 +1,20 @@
-/* Lays out NAME_arguments: which memories a caller hands over for a recurrence, in which order,
- * under which C names.
- *
- *   recurrence f(G) { input x[G]  param a[G]  state h[G]  output y[G] .. }
- *
- *   size, batch, time, sequences, G, cu_seqlens, x, x_batch_stride, x_time_stride, a, h0_h, hT_h,
- *     y, y_batch_stride,
- *   y_time_stride, d_x, d_x_batch_stride, d_x_time_stride, d_a, d_h0_h, d_hT_h, d_y, ..
- *
- * Every field takes eight bytes, so the offsets are those of any C compiler on a 64-bit machine. */
+// Lays out NAME_arguments: which memories a caller hands over for a recurrence, in which order,
+// under which C names.
+//
+//   recurrence f(G) { input x[G]  param a[G]  state h[G]  output y[G] .. }
+//
+//   size, batch, time, sequences, G, cu_seqlens, x, x_batch_stride, x_time_stride, a, h0_h, hT_h,
+//     y, y_batch_stride,
+//   y_time_stride, d_x, d_x_batch_stride, d_x_time_stride, d_a, d_h0_h, d_hT_h, d_y, ..
+//
+// Every field takes eight bytes, so the offsets are those of any C compiler on a 64-bit machine.
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "compiler/artifact/abi.h"
 
-/* Words that C or C++ reserves, types of the header, and macros of compilers and of the C library. */
+// Words that C or C++ reserves, types of the header, and macros of compilers and of the C library.
 static const char *const reserved_words[] = {"EOF",
                                              "I",
                                              "INFINITY",
@@ -146,11 +146,9 @@ static bool has_suffix(const char *name, const char *suffix) {
   return length >= end && strcmp(name + length - end, suffix) == 0;
 }
 
-static bool has_prefix(const char *name, const char *prefix) {
-  return strncmp(name, prefix, strlen(prefix)) == 0;
-}
+static bool has_prefix(const char *name, const char *prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
 
-/* Macros of the headers that the generated one includes: INT32_MAX, SIZE_WIDTH. */
+// Macros of the headers that the generated one includes: INT32_MAX, SIZE_WIDTH.
 static bool is_macro(const char *name) {
   static const char *const types[] = {"INT", "UINT", "SIZE", "PTRDIFF", "WCHAR", "WINT", "SIG"};
   bool found = false;
@@ -159,10 +157,8 @@ static bool is_macro(const char *name) {
   return found;
 }
 
-/* Names that C and C++ leave to compilers: _Bool, __asm. */
-static bool is_of_compilers(const char *name) {
-  return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]));
-}
+// Names that C and C++ leave to compilers: _Bool, __asm.
+static bool is_of_compilers(const char *name) { return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1])); }
 
 static char *c_name(arena *a, const char *name) {
   char *safe = arena_strdup(a, name);
@@ -171,7 +167,7 @@ static char *c_name(arena *a, const char *name) {
   return safe;
 }
 
-/* In C++ no member has the name of its struct. */
+// In C++ no member has the name of its struct.
 static bool is_taken_member(arena *a, const abi_recurrence *abi, const char *name) {
   if (strcmp(name, arena_printf(a, "%s_arguments", abi->symbol)) == 0) return true;
   for (int i = 0; i < abi->fields.count; i++)
@@ -179,22 +175,19 @@ static bool is_taken_member(arena *a, const abi_recurrence *abi, const char *nam
   return false;
 }
 
-static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int index,
-                     const char *wanted) {
+static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int index, const char *wanted) {
   const char *name = arena_printf(a, "%s%s", is_of_compilers(wanted) ? "x" : "", c_name(a, wanted));
-  while (is_reserved(name) || is_macro(name) || is_taken_member(a, abi, name))
-    name = arena_printf(a, "%s_", name);
+  while (is_reserved(name) || is_macro(name) || is_taken_member(a, abi, name)) name = arena_printf(a, "%s_", name);
   int position = abi->fields.count;
   vec_push(a, &abi->fields, (abi_field){name, kind, 8 * position, index});
   abi->arguments_size = 8 * (position + 1);
   return position;
 }
 
-/* The name in `rec apply` files. */
+// The name in `rec apply` files.
 static const char *apply_name(arena *a, abi_role role, const char *name, bool lag) {
-  static const char *const prefixes[] = {
-      [ABI_VALUE] = "",     [ABI_H0] = "h0.",     [ABI_HT] = "hT.",
-      [ABI_D_VALUE] = "d.", [ABI_D_H0] = "d.h0.", [ABI_D_HT] = "d.hT."};
+  static const char *const prefixes[] = {[ABI_VALUE] = "",     [ABI_H0] = "h0.",     [ABI_HT] = "hT.",
+                                         [ABI_D_VALUE] = "d.", [ABI_D_H0] = "d.h0.", [ABI_D_HT] = "d.hT."};
   return arena_printf(a, "%s%s%s", prefixes[role], name, lag ? ".lag" : "");
 }
 
@@ -202,27 +195,23 @@ static void add_memory(arena *a, abi_recurrence *abi, abi_role role, int tensor,
   const typed_body *body = abi->body;
   const char *name = lag >= 0 ? body->lags.items[lag].name : body->tensors.items[tensor].name;
   tensor_kind kind = lag >= 0 ? TENSOR_STATE : body->tensors.items[tensor].kind;
-  abi_memory memory = {
-      .role = role, .tensor = tensor, .lag = lag, .batch_stride = -1, .time_stride = -1};
+  abi_memory memory = {.role = role, .tensor = tensor, .lag = lag, .batch_stride = -1, .time_stride = -1};
   memory.token = kind == TENSOR_INPUT || kind == TENSOR_OUTPUT;
   if (tensor >= 0)
-    memory.wide = role == ABI_D_VALUE ? body->tensors.items[tensor].wide_gradient
-                                      : body->tensors.items[tensor].wide;
+    memory.wide = role == ABI_D_VALUE ? body->tensors.items[tensor].wide_gradient : body->tensors.items[tensor].wide;
   memory.apply_name = apply_name(a, role, name, lag >= 0);
   int index = abi->memories.count;
   memory.data = add_field(a, abi, ABI_DATA, index, memory.apply_name);
   if (memory.token) {
     const char *base = abi->fields.items[memory.data].name;
-    memory.batch_stride =
-        add_field(a, abi, ABI_BATCH_STRIDE, index, arena_printf(a, "%s_batch_stride", base));
-    memory.time_stride =
-        add_field(a, abi, ABI_TIME_STRIDE, index, arena_printf(a, "%s_time_stride", base));
+    memory.batch_stride = add_field(a, abi, ABI_BATCH_STRIDE, index, arena_printf(a, "%s_batch_stride", base));
+    memory.time_stride = add_field(a, abi, ABI_TIME_STRIDE, index, arena_printf(a, "%s_time_stride", base));
   }
   vec_push(a, &abi->memories, memory);
 }
 
 static bool is_taken_symbol(const artifact *taken, const char *symbol) {
-  if (strcmp(symbol, "rec") == 0) return true; /* rec_sizes is a type of the header */
+  if (strcmp(symbol, "rec") == 0) return true;  // rec_sizes is a type of the header
   for (int i = 0; i < taken->recurrences.count; i++)
     if (strcmp(taken->recurrences.items[i].abi->symbol, symbol) == 0) return true;
   return false;
@@ -242,8 +231,7 @@ abi_recurrence *abi_layout_as(arena *a, const typed_body *body, const char *symb
   add_field(a, abi, ABI_BATCH, -1, "batch");
   add_field(a, abi, ABI_TIME, -1, "time");
   add_field(a, abi, ABI_SEQUENCES, -1, "sequences");
-  for (int i = 0; i < body->axes.count; i++)
-    add_field(a, abi, ABI_AXIS, i, body->axes.items[i].name);
+  for (int i = 0; i < body->axes.count; i++) add_field(a, abi, ABI_AXIS, i, body->axes.items[i].name);
   add_field(a, abi, ABI_CU_SEQLENS, -1, "cu_seqlens");
   for (int gradient = 0; gradient < 2; gradient++) {
     for (int i = 0; i < body->tensors.count; i++) {
@@ -275,8 +263,7 @@ int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED
   int tensor = memory->lag >= 0 ? body->lags.items[memory->lag].input : memory->tensor;
   int count = 0;
   if (tensor >= 0) {
-    for (; count < body->tensors.items[tensor].axis_count; count++)
-      axes[count] = body->tensors.items[tensor].axes[count];
+    for (; count < body->tensors.items[tensor].axis_count; count++) axes[count] = body->tensors.items[tensor].axes[count];
   } else {
     for (int axis = 0; axis < body->axes.count; axis++)
       if (axis_in(body->lags.items[memory->lag].axes, axis)) axes[count++] = axis;
@@ -286,8 +273,7 @@ int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED
 
 static bool is_complex(const abi_recurrence *abi, const abi_memory *memory) {
   const typed_body *body = abi->body;
-  return memory->lag >= 0 ? body->lags.items[memory->lag].complex
-                          : body->tensors.items[memory->tensor].complex;
+  return memory->lag >= 0 ? body->lags.items[memory->lag].complex : body->tensors.items[memory->tensor].complex;
 }
 
 bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory) {
@@ -308,10 +294,8 @@ const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *mem
   int count = abi_axes(abi, memory, axes);
   const char *text = abi_per_batch(abi, memory) ? "batch" : "";
   if (memory->token) text = arena_printf(a, "%s,time", text);
-  if (memory->lag >= 0)
-    text = arena_printf(a, "%s,%d", text, abi->body->lags.items[memory->lag].depth);
-  for (int i = 0; i < count; i++)
-    text = arena_printf(a, "%s%s%s", text, *text ? "," : "", abi->body->axes.items[axes[i]].name);
+  if (memory->lag >= 0) text = arena_printf(a, "%s,%d", text, abi->body->lags.items[memory->lag].depth);
+  for (int i = 0; i < count; i++) text = arena_printf(a, "%s%s%s", text, *text ? "," : "", abi->body->axes.items[axes[i]].name);
   if (is_complex(abi, memory)) text = arena_printf(a, "%s%s2", text, *text ? "," : "");
   return arena_printf(a, "[%s]", text);
 }

@@ -1,8 +1,7 @@
-/* Puts a library together and writes it.
- *
- *   kernels, tables, manifest, thunks --codegen--> objects --lld, with the support object-->
- *     NAME.so, and NAME.h beside it
- */
+// Puts a library together and writes it.
+//
+//   kernels, tables, manifest, thunks --codegen--> objects --lld, with the support object-->
+//     NAME.so, and NAME.h beside it
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,10 +16,10 @@
 #include "compiler/base/ice.h"
 #include "runtime/shared/library.h"
 
-/* Dots keep names apart from those of entry points. */
+// Dots keep names apart from those of entry points.
 static const char images_symbol[] = "rec.images";
 
-/* Targets that are PTX. */
+// Targets that are PTX.
 static unsigned ptx_targets(unsigned targets) { return targets & ~(1u << GPU_SIMT); }
 
 codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options) {
@@ -28,15 +27,11 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
   VEC(codegen_blob) blobs = {0};
   VEC(codegen_thunk) thunks = {0};
   const char *manifest = artifact_manifest(a, library, false);
-  vec_push(a, &blobs,
-           (codegen_blob){.symbol = "rec_manifest",
-                          .bytes = manifest,
-                          .size = (int64_t)strlen(manifest) + 1,
-                          .exported = true});
+  vec_push(
+      a, &blobs,
+      (codegen_blob){.symbol = "rec_manifest", .bytes = manifest, .size = (int64_t)strlen(manifest) + 1, .exported = true});
   static const char *const entries[] = {"forward", "backward", "step", "sizes"};
-  codegen_gpu_options gpu_options = {.dtype = options.dtype,
-                                     .tf32 = library->tf32,
-                                     .targets = library->gpu_targets};
+  codegen_gpu_options gpu_options = {.dtype = options.dtype, .tf32 = library->tf32, .targets = library->gpu_targets};
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
     artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1};
@@ -49,8 +44,7 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
     const recurrence_kernels *rooms[REC_GPU_ROOMS] = {r->gpu.small, large, r->gpu.groups ? r->gpu.groups : large};
     for (int room = 0; room < REC_GPU_ROOMS; room++)
       for (int k = 0; rooms[room] && k < rooms[room]->kernels.count; k++)
-        vec_push(a, &described.gpu[room],
-                 codegen_gpu_describe(a, &rooms[room]->kernels.items[k], gpu_options));
+        vec_push(a, &described.gpu[room], codegen_gpu_describe(a, &rooms[room]->kernels.items[k], gpu_options));
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
     if (r->delays) {
       const char *inner = arena_printf(a, "%s.inner", r->abi->symbol);
@@ -64,11 +58,10 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
                (codegen_thunk){arena_printf(a, "%s_%s", r->abi->symbol, entries[e]),
                                arena_printf(a, "rec_%s_entry", entries[e]), table});
   }
-  return (codegen_input){kernels.items, kernels.count, blobs.items,
-                         blobs.count,   thunks.items,  thunks.count};
+  return (codegen_input){kernels.items, kernels.count, blobs.items, blobs.count, thunks.items, thunks.count};
 }
 
-/* rec_gpu_images being made, and the code that it points to. */
+// rec_gpu_images being made, and the code that it points to.
 typedef struct image_list {
   arena *arena;
   VEC(codegen_blob) blobs;
@@ -76,14 +69,12 @@ typedef struct image_list {
   VEC(codegen_address) addresses;
 } image_list;
 
-static void add_image(image_list *list, const char *kind, const codegen_gpu_image *image,
-                      int32_t devices, const char *code, size_t bytes) {
+static void add_image(image_list *list, const char *kind, const codegen_gpu_image *image, int32_t devices, const char *code,
+                      size_t bytes) {
   arena *a = list->arena;
-  const char *symbol =
-      arena_printf(a, "%s.%s%s", images_symbol, codegen_gpu_target_name(image->target), kind);
+  const char *symbol = arena_printf(a, "%s.%s%s", images_symbol, codegen_gpu_target_name(image->target), kind);
   size_t at = sizeof(rec_gpu_images) + sizeof(rec_gpu_image) * (size_t)list->images.count;
-  vec_push(a, &list->addresses,
-           (codegen_address){(int64_t)(at + offsetof(rec_gpu_image, code)), symbol});
+  vec_push(a, &list->addresses, (codegen_address){(int64_t)(at + offsetof(rec_gpu_image, code)), symbol});
   vec_push(a, &list->images,
            (rec_gpu_image){.capability = codegen_gpu_capability(image->target),
                            .devices = devices,
@@ -100,11 +91,9 @@ void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_obj
     const codegen_gpu_image *image = &gpu->images.items[i];
     if (image->target == GPU_SIMT) continue;
     bool exact = codegen_gpu_exact(image->target);
-    add_image(&list, "", image, exact ? REC_GPU_EXACT : REC_GPU_LATER, image->text,
-              strlen(image->text) + 1);
+    add_image(&list, "", image, exact ? REC_GPU_EXACT : REC_GPU_LATER, image->text, strlen(image->text) + 1);
     if (image->cubin)
-      add_image(&list, ".cubin", image, exact ? REC_GPU_EXACT_CUBIN : REC_GPU_CUBIN, image->cubin,
-                image->cubin_bytes);
+      add_image(&list, ".cubin", image, exact ? REC_GPU_EXACT_CUBIN : REC_GPU_CUBIN, image->cubin, image->cubin_bytes);
   }
   int count = list.images.count;
   if (!count) return;
@@ -113,21 +102,19 @@ void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_obj
   table->count = count;
   memcpy(table->items, list.images.items, sizeof(rec_gpu_image) * (size_t)count);
   vec_push(a, &list.blobs,
-           (codegen_blob){images_symbol, table, (int64_t)bytes, list.addresses.items,
-                          list.addresses.count, false});
+           (codegen_blob){images_symbol, table, (int64_t)bytes, list.addresses.items, list.addresses.count, false});
   vec_push(a, &object->parts, codegen_data(a, list.blobs.items, list.blobs.count));
 }
 
-/* Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path
- * or to standard output, and it refuses paths that it cannot rename to: so standard output is a
- * file in memory for that moment. */
-static const char *link_in_memory(arena *a, const link_object *objects, int count,
-                                  const char *soname, artifact_linked *linked) {
+// Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path
+// or to standard output, and it refuses paths that it cannot rename to: so standard output is a
+// file in memory for that moment.
+static const char *link_in_memory(arena *a, const link_object *objects, int count, const char *soname,
+                                  artifact_linked *linked) {
   fflush(stdout);
   int file = memfd_create("library", MFD_CLOEXEC);
-  int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3); /* -1 if standard output is closed */
-  if (file < 0 || dup2(file, STDOUT_FILENO) < 0)
-    return arena_printf(a, "no memory for the library: %s", strerror(errno));
+  int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);  // -1 if standard output is closed
+  if (file < 0 || dup2(file, STDOUT_FILENO) < 0) return arena_printf(a, "no memory for the library: %s", strerror(errno));
   const char *error = link_shared_library(a, objects, count, soname, "-");
   if (before >= 0)
     dup2(before, STDOUT_FILENO);
@@ -153,8 +140,8 @@ static link_object embedded_object(const char *name) {
   return (link_object){name, file->data, file->size};
 }
 
-const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu,
-                          const char *library_path, artifact_linked *linked) {
+const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu, const char *library_path,
+                          artifact_linked *linked) {
   VEC(link_object) objects = {0};
   for (int i = 0; i < object->parts.count; i++) vec_push(a, &objects, object->parts.items[i]);
   vec_push(a, &objects, embedded_object("support"));
@@ -167,8 +154,8 @@ const char *artifact_link(arena *a, const codegen_object *object, const codegen_
   return link_in_memory(a, objects.items, objects.count, slash ? slash + 1 : library_path, linked);
 }
 
-const char *artifact_write(arena *a, const artifact *library, artifact_linked linked,
-                           const char *library_path, const char *header_path) {
+const char *artifact_write(arena *a, const artifact *library, artifact_linked linked, const char *library_path,
+                           const char *header_path) {
   const char *error = write_file(a, library_path, linked.bytes, linked.size, true);
   const char *header = error ? NULL : artifact_header(a, library);
   return error ? error : write_file(a, header_path, header, strlen(header), false);

@@ -1,4 +1,4 @@
-/* Prints the manifest of a library as JSON; abi.h describes it. */
+// Prints the manifest of a library as JSON; abi.h describes it.
 #include <cjson/cJSON.h>
 #include <string.h>
 
@@ -9,25 +9,17 @@
 #include "compiler/base/ice.h"
 #include "compiler/syntax/syntax.h"
 
-/* cJSON returns NULL when memory is short, and only then. */
+// cJSON returns NULL when memory is short, and only then.
 static cJSON *must(cJSON *json) {
   if (!json) ICE("artifact", "no memory for the manifest");
   return json;
 }
 
-static cJSON *text_or_null(const char *text) {
-  return must(text ? cJSON_CreateString(text) : cJSON_CreateNull());
-}
+static cJSON *text_or_null(const char *text) { return must(text ? cJSON_CreateString(text) : cJSON_CreateNull()); }
 
-static void add(cJSON *object, const char *key, cJSON *value) {
-  cJSON_AddItemToObject(object, key, must(value));
-}
-static void add_text(cJSON *object, const char *key, const char *text) {
-  add(object, key, text_or_null(text));
-}
-static void add_number(cJSON *object, const char *key, double number) {
-  add(object, key, cJSON_CreateNumber(number));
-}
+static void add(cJSON *object, const char *key, cJSON *value) { cJSON_AddItemToObject(object, key, must(value)); }
+static void add_text(cJSON *object, const char *key, const char *text) { add(object, key, text_or_null(text)); }
+static void add_number(cJSON *object, const char *key, double number) { add(object, key, cJSON_CreateNumber(number)); }
 
 static const char *class_text(state_class class) {
   switch (class) {
@@ -45,8 +37,7 @@ static const char *class_text(state_class class) {
 
 static cJSON *axis_names(const typed_body *body, const int *axes, int count) {
   cJSON *names = must(cJSON_CreateArray());
-  for (int i = 0; i < count; i++)
-    cJSON_AddItemToArray(names, text_or_null(body->axes.items[axes[i]].name));
+  for (int i = 0; i < count; i++) cJSON_AddItemToArray(names, text_or_null(body->axes.items[axes[i]].name));
   return names;
 }
 
@@ -71,9 +62,7 @@ static cJSON *axes_json(arena *a, const typed_body *body) {
     const typed_axis *axis = &body->axes.items[i];
     cJSON *row = must(cJSON_CreateObject());
     add_text(row, "name", axis->name);
-    add(row, "size",
-        axis->size == TYPED_RUNTIME_SIZE ? cJSON_CreateNull()
-                                         : cJSON_CreateNumber((double)axis->size));
+    add(row, "size", axis->size == TYPED_RUNTIME_SIZE ? cJSON_CreateNull() : cJSON_CreateNumber((double)axis->size));
     bool computed = axis->size == TYPED_RUNTIME_SIZE && axis->size_expr;
     add_text(row, "expression", computed ? expr_to_text(a, axis->size_expr) : NULL);
     cJSON_AddItemToArray(list, row);
@@ -82,10 +71,8 @@ static cJSON *axes_json(arena *a, const typed_body *body) {
 }
 
 static cJSON *tensors_json(arena *a, const typed_body *body) {
-  static const char *const kinds[] = {[TENSOR_INPUT] = "input",
-                                      [TENSOR_PARAM] = "param",
-                                      [TENSOR_STATE] = "state",
-                                      [TENSOR_OUTPUT] = "output"};
+  static const char *const kinds[] = {
+      [TENSOR_INPUT] = "input", [TENSOR_PARAM] = "param", [TENSOR_STATE] = "state", [TENSOR_OUTPUT] = "output"};
   cJSON *list = must(cJSON_CreateArray());
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *tensor = &body->tensors.items[i];
@@ -95,8 +82,7 @@ static cJSON *tensors_json(arena *a, const typed_body *body) {
     add(row, "axes", axis_names(body, tensor->axes, tensor->axis_count));
     add(row, "complex", cJSON_CreateBool(tensor->complex));
     double promise[2] = {tensor->low, tensor->high};
-    add(row, "promise",
-        tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
+    add(row, "promise", tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
     bool has_start = tensor->start && tensor->start->source;
     add_text(row, "start", has_start ? expr_to_text(a, tensor->start->source) : NULL);
     add_text(row, "doc", tensor->doc);
@@ -151,8 +137,8 @@ static cJSON *arguments_json(const abi_recurrence *abi) {
   return arguments;
 }
 
-/* Of the formulas without the names of lets, which stand in quotes: neither these nor comments change it, nor what the
- * compiler makes of the formulas. */
+// Of the formulas without the names of lets, which stand in quotes: neither these nor comments change it, nor what the
+// compiler makes of the formulas.
 static const char *formulas_hash(arena *a, const typed_body *body) {
   const recurrence as_written = {.body = *body};
   char *text = recurrence_print(a, &as_written), *end = text;
@@ -183,25 +169,22 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
   return json;
 }
 
-/* Of everything that decides what the library computes. */
+// Of everything that decides what the library computes.
 static const char *hash_text(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  const char *options =
-      arena_printf(a, "%s %s %s O%d chunk %d %s%s%s%s", REC_VERSION, ABI_TEXT,
-                   number_type_text(library->dtype), library->level, library->chunk,
-                   schedule_form_text(library->form), library->check ? " check" : "",
-                   library->clones ? arena_printf(a, " host %x", library->clones) : "",
-                   library->gpu_targets ? arena_printf(a, " gpu %x%s shared %d", library->gpu_targets,
-                                                       library->tf32 ? " tf32" : "",
-                                                       library->shared_kib)
-                                        : "");
+  const char *options = arena_printf(
+      a, "%s %s %s O%d chunk %d %s%s%s%s", REC_VERSION, ABI_TEXT, number_type_text(library->dtype), library->level,
+      library->chunk, schedule_form_text(library->form), library->check ? " check" : "",
+      library->clones ? arena_printf(a, " host %x", library->clones) : "",
+      library->gpu_targets
+          ? arena_printf(a, " gpu %x%s shared %d", library->gpu_targets, library->tf32 ? " tf32" : "", library->shared_kib)
+          : "");
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
   for (int i = 0; i < library->sources.count; i++)
-    XXH64_update(&state, library->sources.items[i]->text,
-                 library->sources.items[i]->size + (size_t)1);
+    XXH64_update(&state, library->sources.items[i]->text, library->sources.items[i]->size + (size_t)1);
   return arena_printf(a, "%016llx", (unsigned long long)XXH64_digest(&state));
 }
 
@@ -216,16 +199,14 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
     if (!library->clones || library->clones >> clone & 1)
       cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
-    if (library->gpu_targets >> target & 1)
-      cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(target)));
+    if (library->gpu_targets >> target & 1) cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(target)));
   add(json, "targets", targets);
   add_number(json, "optimisation", library->level);
   add_number(json, "chunk", library->chunk);
   add_text(json, "form", schedule_form_text(library->form));
   add(json, "check", cJSON_CreateBool(library->check));
   cJSON *defines = must(cJSON_CreateArray());
-  for (int i = 0; i < library->defines.count; i++)
-    cJSON_AddItemToArray(defines, text_or_null(library->defines.items[i]));
+  for (int i = 0; i < library->defines.count; i++) cJSON_AddItemToArray(defines, text_or_null(library->defines.items[i]));
   add(json, "defines", defines);
   add_text(json, "from", library->from);
   cJSON *files = must(cJSON_CreateArray());

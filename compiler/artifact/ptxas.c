@@ -1,7 +1,6 @@
-/* Cubins: NVIDIA's assembler run on the PTX of a library, where there is one, so that no driver has to.
- *
- *   sm_90a.ptx  --ptxas -arch=sm_90a-->  sm_90a.cubin, for compute capability 9.0 alone, beside the PTX
- */
+// Cubins: NVIDIA's assembler run on the PTX of a library, where there is one, so that no driver has to.
+//
+//   sm_90a.ptx  --ptxas -arch=sm_90a-->  sm_90a.cubin, for compute capability 9.0 alone, beside the PTX
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,23 +19,23 @@ extern char **environ;
 
 enum { MOST_WORDS = 8 };
 
-/* One run, and its files. */
+// One run, and its files.
 typedef struct assembly {
   const char *input, *output, *said;
-  const char *words[MOST_WORDS]; /* of its command line */
+  const char *words[MOST_WORDS];  // of its command line
   pthread_t thread;
-  const char *unwritten; /* why there is no input; NULL: there is */
+  const char *unwritten;  // why there is no input; NULL: there is
   bool started, ran;
-  int status; /* what waitpid says of it, once it ran */
+  int status;  // what waitpid says of it, once it ran
 } assembly;
 
 struct artifact_assembly {
   arena *arena;
-  const char *ptxas, *folder; /* of the files; NULL: none could be made, `no_folder` tells why */
+  const char *ptxas, *folder;  // of the files; NULL: none could be made, `no_folder` tells why
   const char *no_folder;
   unsigned targets;
   bool lines;
-  assembly runs[GPU_TARGET_COUNT]; /* by image */
+  assembly runs[GPU_TARGET_COUNT];  // by image
 };
 
 static void make_folder(artifact_assembly *all) {
@@ -44,11 +43,11 @@ static void make_folder(artifact_assembly *all) {
   if (!where || !*where) where = "/tmp";
   all->folder = mkdtemp(arena_printf(all->arena, "%s/recc.XXXXXX", where));
   if (!all->folder)
-    all->no_folder = arena_printf(all->arena, "cannot make a folder for temporary files in %s (TMPDIR): %s", where,
-                                  strerror(errno));
+    all->no_folder =
+        arena_printf(all->arena, "cannot make a folder for temporary files in %s (TMPDIR): %s", where, strerror(errno));
 }
 
-/* When a processor is free. */
+// When a processor is free.
 static void *run_assembly(void *argument) {
   assembly *run = argument;
   pid_t process;
@@ -72,13 +71,13 @@ static void start(const artifact_assembly *all, const codegen_gpu_image *image, 
   run->said = arena_printf(a, "%s/%s.said", all->folder, name);
   run->unwritten = write_file(a, run->input, image->text, strlen(image->text), false);
   if (run->unwritten) return;
-  const char *words[MOST_WORDS] = {all->ptxas, arena_printf(a, "-arch=%s", name), "-o", run->output,
+  const char *words[MOST_WORDS] = {all->ptxas, arena_printf(a, "-arch=%s", name),         "-o", run->output,
                                    run->input, all->lines ? "--generate-line-info" : NULL};
   memcpy(run->words, words, sizeof words);
   run->started = pthread_create(&run->thread, NULL, run_assembly, run) == 0;
 }
 
-/* The whole file, NULL if there is none. */
+// The whole file, NULL if there is none.
 static const char *read_all(arena *a, const char *path, size_t *size) {
   struct stat status;
   int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -93,7 +92,7 @@ static const char *read_all(arena *a, const char *path, size_t *size) {
   return bytes;
 }
 
-/* Waits for a run. NULL, or why there is no cubin. */
+// Waits for a run. NULL, or why there is no cubin.
 static const char *finish(arena *a, const char *ptxas, codegen_gpu_image *image, assembly *run) {
   const char *name = codegen_gpu_target_name(image->target);
   if (run->started) pthread_join(run->thread, NULL);
@@ -105,8 +104,7 @@ static const char *finish(arena *a, const char *ptxas, codegen_gpu_image *image,
   }
   const char *said = read_all(a, run->said, &size);
   size_t line = said ? strcspn(said, "\n") : 0;
-  return arena_printf(a, "%s for %s: %.*s", ptxas, name, line ? (int)line : 18,
-                      line ? said : "it wrote no cubin");
+  return arena_printf(a, "%s for %s: %.*s", ptxas, name, line ? (int)line : 18, line ? said : "it wrote no cubin");
 }
 
 static bool is_wanted(const artifact_assembly *all, const codegen_gpu_image *image) {
@@ -115,10 +113,7 @@ static bool is_wanted(const artifact_assembly *all, const codegen_gpu_image *ima
 
 artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines) {
   artifact_assembly *all = ARENA_NEW(a, artifact_assembly);
-  *all = (artifact_assembly){.arena = a,
-                             .ptxas = ptxas,
-                             .targets = targets,
-                             .lines = lines};
+  *all = (artifact_assembly){.arena = a, .ptxas = ptxas, .targets = targets, .lines = lines};
   make_folder(all);
   return all;
 }

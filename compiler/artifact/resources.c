@@ -1,12 +1,11 @@
-/* Prints what each GPU kernel takes, for --emit=resources, kernels_generated/README.md and tests/kernels/resources.txt.
- *
- *   gla(H, K = 64, V = 128), bf16
- *     forward     46.88 k * H operations a step, 1152 * H bytes; 1 launch
- *     backward    92 k * H operations a step, 1792 * H bytes; 2 launches
- *     kernel                               for             threads   shared  outside  products  barriers  instructions
- *     rec_kernel_gla_forward_gpu           sm_80               256    52864        0         4        21          6083
- *     rec_kernel_gla_forward_groups_gpu    sm_90a              256   185344        0         4        33          8414
- */
+// Prints what each GPU kernel takes, for --emit=resources, kernels_generated/README.md and tests/kernels/resources.txt.
+//
+//   gla(H, K = 64, V = 128), bf16
+//     forward     46.88 k * H operations a step, 1152 * H bytes; 1 launch
+//     backward    92 k * H operations a step, 1792 * H bytes; 2 launches
+//     kernel                               for             threads   shared  outside  products  barriers  instructions
+//     rec_kernel_gla_forward_gpu           sm_80               256    52864        0         4        21          6083
+//     rec_kernel_gla_forward_groups_gpu    sm_90a              256   185344        0         4        33          8414
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/schedule/report.h"
 
-/* Names of the targets whose devices run the form of a kernel. */
+// Names of the targets whose devices run the form of a kernel.
 static const char *devices_text(arena *a, const artifact *library, kernel_room room) {
   const char *text = "";
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
@@ -41,7 +40,7 @@ static const char *sizes_text(arena *a, const typed_body *body) {
   return text;
 }
 
-/* Two kernels may be one function, such as those that summarise time slices forward and backward. */
+// Two kernels may be one function, such as those that summarise time slices forward and backward.
 static bool is_printed(const codegen_gpu_object *object, int index) {
   for (int i = 0; i < index; i++) {
     const char *earlier = object->kernels.items[i].symbol;
@@ -62,7 +61,7 @@ static void put_kernel(arena *a, FILE *out, const artifact *library, const codeg
           k->threads, k->shared_bytes, (long long)k->base.scratch.constant, k->products, size->barriers, size->instructions);
 }
 
-/* The kernel, the one that makes the states it starts from, the one that adds up what blocks sum each for itself. */
+// The kernel, the one that makes the states it starts from, the one that adds up what blocks sum each for itself.
 int artifact_gpu_launches(const codegen_gpu_kernel *k) {
   bool sums = false;
   for (int i = 0; i < k->base.slots.count; i++) sums |= k->base.slots.items[i].accumulated;
@@ -110,21 +109,21 @@ char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_ob
   return copy;
 }
 
-/* Lines of the report for one form; `kib` as schedule_report_gpu. */
+// Lines of the report for one form; `kib` as schedule_report_gpu.
 static const char *report_of(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options, int kib) {
   report_resources resources[2] = {0};
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel_kind kind = kernels->kernels.items[i].kind;
     if (kind != KERNEL_FORWARD && kind != KERNEL_BACKWARD) continue;
     codegen_gpu_kernel k = codegen_gpu_describe(a, &kernels->kernels.items[i], options);
-    resources[kind == KERNEL_BACKWARD] =
-        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, artifact_gpu_launches(&k),
-                           k.products, k.group_products, k.left, k.rows, k.bulk_rows};
+    resources[kind == KERNEL_BACKWARD] = (report_resources){
+        k.threads, k.shared_bytes, k.base.scratch.constant, artifact_gpu_launches(&k), k.products, k.group_products, k.left,
+        k.rows,    k.bulk_rows};
   }
   return schedule_report_gpu(a, kernels, options.dtype, resources, kib);
 }
 
-/* Of every form, where more shared memory changes something. */
+// Of every form, where more shared memory changes something.
 const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_options options) {
   if (!forms->small) return "";
   const char *text = report_of(a, forms->small, options, 0);

@@ -1,10 +1,9 @@
-/* What a call lays out beside the kernels of a recurrence with long lags (runtime/support/delay.h): which rows of which memories.
- *
- *   x[t-512] at step t          row t - 512 of x, row 512 + t - 512 of h0.x.lag: each where there is such a row
- *   hT.x.lag, entry j           row j - 512 + T of x, row j + T of h0.x.lag
- *   d.x at step t               the kernels' d.x, row t + 512 of d.x[t-512], row t + 512 - T of d.hT.x.lag
- *   d.h0.x.lag, entry j         row j of d.x[t-512], row j - T of d.hT.x.lag
- */
+// What a call lays out beside the kernels of a recurrence with long lags (runtime/support/delay.h): which rows of which memories.
+//
+//   x[t-512] at step t          row t - 512 of x, row 512 + t - 512 of h0.x.lag: each where there is such a row
+//   hT.x.lag, entry j           row j - 512 + T of x, row j + T of h0.x.lag
+//   d.x at step t               the kernels' d.x, row t + 512 of d.x[t-512], row t + 512 - T of d.hT.x.lag
+//   d.h0.x.lag, entry j         row j of d.x[t-512], row j - T of d.hT.x.lag
 #include "compiler/artifact/tables.h"
 
 typedef struct row_list {
@@ -23,20 +22,17 @@ static artifact_row_sources *begin_rows(row_list *l, int when, bool inner, abi_r
   return &l->rows.items[l->rows.count - 1];
 }
 
-/* Steps of a tensor. */
+// Steps of a tensor.
 static void add_steps(row_list *l, artifact_row_sources *x, bool inner, abi_role role, int tensor, int offset, int ends) {
   const abi_recurrence *abi = inner ? l->r->inner : l->r->abi;
-  rec_table_row_source rows = {
-      .memory = abi_find(abi, role, tensor, -1), .inner = inner, .offset = offset, .ends = ends};
+  rec_table_row_source rows = {.memory = abi_find(abi, role, tensor, -1), .inner = inner, .offset = offset, .ends = ends};
   vec_push(l->arena, &x->sources, rows);
 }
 
-/* Entries of a lag buffer of the caller's. */
+// Entries of a lag buffer of the caller's.
 static void add_entries(row_list *l, artifact_row_sources *x, abi_role role, int lag, int offset, int ends) {
-  rec_table_row_source rows = {.memory = abi_find(l->r->abi, role, -1, lag),
-                                 .rows = lag_of(l, lag)->depth,
-                                 .offset = offset,
-                                 .ends = ends};
+  rec_table_row_source rows = {
+      .memory = abi_find(l->r->abi, role, -1, lag), .rows = lag_of(l, lag)->depth, .offset = offset, .ends = ends};
   vec_push(l->arena, &x->sources, rows);
 }
 
@@ -49,7 +45,7 @@ static void add_delay(row_list *l, const recurrence_delay *d) {
 
 static bool is_long(const row_list *l, int lag) { return l->r->delays->lags[lag] < 0; }
 
-/* The last values of a buffer that no kernel has. */
+// The last values of a buffer that no kernel has.
 static void add_last(row_list *l, int lag) {
   int input = lag_of(l, lag)->input, depth = lag_of(l, lag)->depth, kept = l->r->delays->kept[lag];
   artifact_row_sources *x = begin_rows(l, REC_ROWS_AFTER_FORWARD, false, ABI_HT, -1, lag);
@@ -90,8 +86,7 @@ static void add_gradient_of_buffer(row_list *l, int lag) {
   if (is_long(l, lag)) {
     add_entries(l, x, ABI_D_HT, lag, 0, -1);
   } else {
-    rec_table_row_source own = {
-        .memory = abi_find(l->r->inner, ABI_D_H0, -1, delays->lags[lag]), .inner = true, .rows = depth};
+    rec_table_row_source own = {.memory = abi_find(l->r->inner, ABI_D_H0, -1, delays->lags[lag]), .inner = true, .rows = depth};
     vec_push(l->arena, &x->sources, own);
   }
   for (int i = 0; i < delays->delays.count; i++) {
@@ -100,7 +95,7 @@ static void add_gradient_of_buffer(row_list *l, int lag) {
   }
 }
 
-/* Gradients of buffers come last: they may take the place of d.hT. */
+// Gradients of buffers come last: they may take the place of d.hT.
 artifact_rows artifact_delay_rows(arena *a, const artifact_recurrence *r) {
   row_list l = {.arena = a, .r = r};
   const typed_body *body = r->abi->body;

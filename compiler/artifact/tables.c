@@ -1,10 +1,9 @@
-/* Writes the table of a recurrence that the support code reads (runtime/shared/library.h).
- *
- *   abi_recurrence, host kernels by kind, GPU kernels by device class and kind  ->  rec_table, then the data that its
- *     positions point to, as one block of bytes
- *
- * Only the addresses of the kernels are relocated; all other positions count bytes from the block's start.
- */
+// Writes the table of a recurrence that the support code reads (runtime/shared/library.h).
+//
+//   abi_recurrence, host kernels by kind, GPU kernels by device class and kind  ->  rec_table, then the data that its
+//     positions point to, as one block of bytes
+//
+// Only the addresses of the kernels are relocated; all other positions count bytes from the block's start.
 #include "compiler/artifact/tables.h"
 
 #include <stdlib.h>
@@ -21,10 +20,10 @@ typedef struct table_builder {
   VEC(unsigned char) bytes;
   VEC(codegen_address) addresses;
   const abi_recurrence *abi;
-  const char *inner; /* the symbol of the table without long lags; NULL: there are none */
+  const char *inner;  // the symbol of the table without long lags; NULL: there are none
 } table_builder;
 
-/* Positions are multiples of 8, so that every struct is aligned. */
+// Positions are multiples of 8, so that every struct is aligned.
 static int32_t put(table_builder *b, const void *data, size_t size) {
   while (b->bytes.count % 8 != 0) vec_push(b->arena, &b->bytes, 0);
   int32_t position = b->bytes.count;
@@ -32,14 +31,11 @@ static int32_t put(table_builder *b, const void *data, size_t size) {
   return position;
 }
 
-static int32_t put_text(table_builder *b, const char *text) {
-  return put(b, text, strlen(text) + 1);
-}
+static int32_t put_text(table_builder *b, const char *text) { return put(b, text, strlen(text) + 1); }
 
-/* ---- axes ------------------------------------------------------------------------------------ */
+// ---- axes ------------------------------------------------------------------------------------
 
-typedef VEC(rec_table_size_step)
-size_steps;
+typedef VEC(rec_table_size_step) size_steps;
 
 static int find_axis(const typed_body *body, const char *name) {
   for (int i = 0; i < body->axes.count; i++)
@@ -53,7 +49,7 @@ static int32_t call_op(const table_builder *b, const ast_expr *e) {
   ICE("artifact", "size expression of %s calls '%s'", b->abi->body->name, e->call.callee.text);
 }
 
-/* Appends the postfix program of an expression; returns the operands that it holds at one time. */
+// Appends the postfix program of an expression; returns the operands that it holds at one time.
 static int size_program(table_builder *b, const ast_expr *e, size_steps *steps) {
   static const int32_t ops[] = {[AST_ADD] = REC_SIZE_ADD,
                                 [AST_SUBTRACT] = REC_SIZE_SUB,
@@ -68,7 +64,7 @@ static int size_program(table_builder *b, const ast_expr *e, size_steps *steps) 
       step.number = e->number.value;
       break;
     case AST_NAME:
-      if (strcmp(e->name.text, "pi") == 0) { /* reserved: never an axis */
+      if (strcmp(e->name.text, "pi") == 0) {  // reserved: never an axis
         step.op = REC_SIZE_NUMBER;
         step.number = 3.14159265358979323846;
         break;
@@ -84,14 +80,12 @@ static int size_program(table_builder *b, const ast_expr *e, size_steps *steps) 
     case AST_CALL: {
       bool binary = e->kind == AST_BINARY;
       int left = size_program(b, binary ? e->binary.left : e->call.args.items[0].value, steps);
-      int right =
-          size_program(b, binary ? e->binary.right : e->call.args.items[1].value, steps) + 1;
+      int right = size_program(b, binary ? e->binary.right : e->call.args.items[1].value, steps) + 1;
       depth = left > right ? left : right;
       step.op = binary ? ops[e->binary.op] : call_op(b, e);
       break;
     }
-    default:
-      ICE("artifact", "size expression of kind %d in %s", e->kind, b->abi->body->name);
+    default: ICE("artifact", "size expression of kind %d in %s", e->kind, b->abi->body->name);
   }
   vec_push(b->arena, steps, step);
   return depth;
@@ -99,8 +93,7 @@ static int size_program(table_builder *b, const ast_expr *e, size_steps *steps) 
 
 static int32_t field_offset(const abi_recurrence *abi, abi_field_kind kind, int index) {
   for (int i = 0; i < abi->fields.count; i++)
-    if (abi->fields.items[i].kind == kind && abi->fields.items[i].index == index)
-      return abi->fields.items[i].offset;
+    if (abi->fields.items[i].kind == kind && abi->fields.items[i].index == index) return abi->fields.items[i].offset;
   ICE("artifact", "no field of kind %d for %d in the arguments of %s", kind, index, abi->symbol);
 }
 
@@ -121,7 +114,7 @@ static rec_table_axis axis_row(table_builder *b, int index) {
   return row;
 }
 
-/* ---- memories -------------------------------------------------------------------------------- */
+// ---- memories --------------------------------------------------------------------------------
 
 static int32_t forward_use(const typed_body *body, const abi_memory *memory) {
   if (memory->role == ABI_H0) return REC_READ_OPTIONAL;
@@ -133,43 +126,35 @@ static int32_t forward_use(const typed_body *body, const abi_memory *memory) {
 static int32_t backward_use(const typed_body *body, const abi_memory *memory) {
   bool output = memory->tensor >= 0 && body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT;
   switch (memory->role) {
-    case ABI_VALUE:
-      return output ? REC_UNUSED : REC_READ;
-    case ABI_D_VALUE:
-      return output ? REC_READ_OPTIONAL : REC_WRITE_OPTIONAL;
+    case ABI_VALUE: return output ? REC_UNUSED : REC_READ;
+    case ABI_D_VALUE: return output ? REC_READ_OPTIONAL : REC_WRITE_OPTIONAL;
     case ABI_H0:
-    case ABI_D_HT:
-      return REC_READ_OPTIONAL;
-    case ABI_D_H0:
-      return REC_WRITE_OPTIONAL;
-    case ABI_HT:
-      return REC_UNUSED;
+    case ABI_D_HT: return REC_READ_OPTIONAL;
+    case ABI_D_H0: return REC_WRITE_OPTIONAL;
+    case ABI_HT: return REC_UNUSED;
   }
   return REC_UNUSED;
 }
 
 static int32_t stored_as(number_type type) {
-  return type == NUMBER_BF16  ? REC_STORED_BF16
-         : type == NUMBER_F16 ? REC_STORED_F16
-                              : REC_STORED_NUMBER;
+  return type == NUMBER_BF16 ? REC_STORED_BF16 : type == NUMBER_F16 ? REC_STORED_F16 : REC_STORED_NUMBER;
 }
 
 static rec_table_memory memory_row(table_builder *b, int index, number_type dtype, bool checked) {
   const abi_recurrence *abi = b->abi;
   const abi_memory *memory = &abi->memories.items[index];
-  rec_table_memory row = {
-      .name_at = put_text(b, abi->fields.items[memory->data].name),
-      .shape_at = put_text(b, abi_shape(b->arena, abi, memory)),
-      .data_field = abi->fields.items[memory->data].offset,
-      .batch_stride_field = memory->token ? abi->fields.items[memory->batch_stride].offset : -1,
-      .time_stride_field = memory->token ? abi->fields.items[memory->time_stride].offset : -1,
-      .factor = abi_factor(abi, memory),
-      .token = memory->token,
-      .per_batch = abi_per_batch(abi, memory),
-      .forward_use = forward_use(abi->body, memory),
-      .backward_use = backward_use(abi->body, memory),
-      .copy_from = -1,
-      .stored = stored_as(abi_number_type(memory, dtype))};
+  rec_table_memory row = {.name_at = put_text(b, abi->fields.items[memory->data].name),
+                          .shape_at = put_text(b, abi_shape(b->arena, abi, memory)),
+                          .data_field = abi->fields.items[memory->data].offset,
+                          .batch_stride_field = memory->token ? abi->fields.items[memory->batch_stride].offset : -1,
+                          .time_stride_field = memory->token ? abi->fields.items[memory->time_stride].offset : -1,
+                          .factor = abi_factor(abi, memory),
+                          .token = memory->token,
+                          .per_batch = abi_per_batch(abi, memory),
+                          .forward_use = forward_use(abi->body, memory),
+                          .backward_use = backward_use(abi->body, memory),
+                          .copy_from = -1,
+                          .stored = stored_as(abi_number_type(memory, dtype))};
   int axes[TYPED_MAX_AXES];
   int32_t narrow[TYPED_MAX_AXES];
   row.axis_count = abi_axes(abi, memory, axes);
@@ -182,53 +167,42 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
     row.high = abi->body->tensors.items[memory->tensor].high;
   }
   if (memory->role == ABI_HT) row.copy_from = abi_find(abi, ABI_H0, memory->tensor, memory->lag);
-  if (memory->role == ABI_D_H0)
-    row.copy_from = abi_find(abi, ABI_D_HT, memory->tensor, memory->lag);
+  if (memory->role == ABI_D_H0) row.copy_from = abi_find(abi, ABI_D_HT, memory->tensor, memory->lag);
   return row;
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+// ---- kernels ---------------------------------------------------------------------------------
 
 abi_role artifact_slot_role(tile_role role) {
   switch (role) {
-    case TILE_STATE:
-      return ABI_H0;
-    case TILE_NEXT_STATE:
-      return ABI_HT;
+    case TILE_STATE: return ABI_H0;
+    case TILE_NEXT_STATE: return ABI_HT;
     case TILE_D_OUTPUT:
     case TILE_D_INPUT:
-    case TILE_D_PARAM:
-      return ABI_D_VALUE;
-    case TILE_D_NEXT_STATE:
-      return ABI_D_HT;
-    case TILE_D_STATE:
-      return ABI_D_H0;
-    default:
-      return ABI_VALUE;
+    case TILE_D_PARAM: return ABI_D_VALUE;
+    case TILE_D_NEXT_STATE: return ABI_D_HT;
+    case TILE_D_STATE: return ABI_D_H0;
+    default: return ABI_VALUE;
   }
 }
 
 static rec_table_count count_row(table_builder *b, const codegen_bytes *count) {
   VEC(rec_table_term) terms = {0};
   for (int i = 0; i < count->terms.count; i++)
-    vec_push(b->arena, &terms,
-             (rec_table_term){count->terms.items[i].coefficient, count->terms.items[i].axes});
-  return (rec_table_count){
-      .constant = count->constant,
-      .per_instance = count->per_instance,
-      .term_count = terms.count,
-      .terms_at = put(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
+    vec_push(b->arena, &terms, (rec_table_term){count->terms.items[i].coefficient, count->terms.items[i].axes});
+  return (rec_table_count){.constant = count->constant,
+                           .per_instance = count->per_instance,
+                           .term_count = terms.count,
+                           .terms_at = put(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
 }
 
-static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compiled,
-                                   int32_t row_at) {
+static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compiled, int32_t row_at) {
   const kernel *k = compiled->kernel;
   VEC(rec_table_slot) slots = {0};
   for (int i = 0; i < compiled->slots.count; i++) {
     const codegen_slot *slot = &compiled->slots.items[i];
     int memory = abi_find(b->abi, artifact_slot_role(slot->role), slot->tensor, slot->lag);
-    if (memory < 0)
-      ICE("artifact", "slot %d of kernel %s is no tensor of the recurrence", i, k->symbol);
+    if (memory < 0) ICE("artifact", "slot %d of kernel %s is no tensor of the recurrence", i, k->symbol);
     vec_push(b->arena, &slots,
              (rec_table_slot){.summed = slot->summed,
                               .memory = memory,
@@ -236,49 +210,40 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
                               .accumulated = slot->accumulated,
                               .single = slot->single});
   }
-  rec_table_kernel row = {
-      .scratch = count_row(b, &compiled->scratch),
-      .slot_count = slots.count,
-      .slots_at = put(b, slots.items, sizeof *slots.items * (size_t)slots.count),
-      .grid_count = k->grid_count,
-      .lane_axis = k->lane_axis,
-      .lane_block = k->lane_block,
-      .reads_saved = compiled->reads_saved,
-      .writes_saved = compiled->writes_saved,
-      .time_splits = compiled->time_splits,
-      .sequences = compiled->together ? compiled->together->sequences : 0};
+  rec_table_kernel row = {.scratch = count_row(b, &compiled->scratch),
+                          .slot_count = slots.count,
+                          .slots_at = put(b, slots.items, sizeof *slots.items * (size_t)slots.count),
+                          .grid_count = k->grid_count,
+                          .lane_axis = k->lane_axis,
+                          .lane_block = k->lane_block,
+                          .reads_saved = compiled->reads_saved,
+                          .writes_saved = compiled->writes_saved,
+                          .time_splits = compiled->time_splits,
+                          .sequences = compiled->together ? compiled->together->sequences : 0};
   int32_t grid[TYPED_MAX_AXES];
   for (int i = 0; i < k->grid_count; i++) grid[i] = k->grid_axes[i];
   row.grid_at = put(b, grid, sizeof *grid * (size_t)k->grid_count);
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     if (compiled->symbols[clone])
       vec_push(b->arena, &b->addresses,
-               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * clone,
-                                 compiled->symbols[clone]});
+               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * clone, compiled->symbols[clone]});
   return row;
 }
 
 static int kernel_position(kernel_kind kind) {
   switch (kind) {
-    case KERNEL_FORWARD:
-      return REC_KERNEL_FORWARD;
-    case KERNEL_STEP:
-      return REC_KERNEL_STEP;
-    case KERNEL_STATES:
-      return REC_KERNEL_STATES;
-    case KERNEL_BACKWARD:
-      return REC_KERNEL_BACKWARD;
-    case KERNEL_CARRY:
-      return REC_KERNEL_CARRY;
-    case KERNEL_PART:
-      return REC_KERNEL_PART;
-    case KERNEL_PART_BACK:
-      return REC_KERNEL_PART_BACK;
+    case KERNEL_FORWARD: return REC_KERNEL_FORWARD;
+    case KERNEL_STEP: return REC_KERNEL_STEP;
+    case KERNEL_STATES: return REC_KERNEL_STATES;
+    case KERNEL_BACKWARD: return REC_KERNEL_BACKWARD;
+    case KERNEL_CARRY: return REC_KERNEL_CARRY;
+    case KERNEL_PART: return REC_KERNEL_PART;
+    case KERNEL_PART_BACK: return REC_KERNEL_PART_BACK;
   }
   ICE("artifact", "kernel of kind %d", kind);
 }
 
-/* Numbers of one saved state: every state and every lag buffer whole. */
+// Numbers of one saved state: every state and every lag buffer whole.
 static codegen_bytes saved_numbers(arena *a, const abi_recurrence *abi) {
   codegen_bytes count = {0};
   for (int i = 0; i < abi->memories.count; i++) {
@@ -302,17 +267,12 @@ static int32_t put_maps(table_builder *b, const codegen_gpu_kernel *described) {
   for (int i = 0; i < described->maps.count; i++) {
     const codegen_gpu_map *m = &described->maps.items[i];
     vec_push(b->arena, &maps,
-             (rec_table_map){.slot = m->slot,
-                             .columns = m->columns,
-                             .box = m->box,
-                             .steps = m->steps,
-                             .swizzle = m->swizzle});
+             (rec_table_map){.slot = m->slot, .columns = m->columns, .box = m->box, .steps = m->steps, .swizzle = m->swizzle});
   }
   return maps.count ? put(b, maps.items, sizeof *maps.items * (size_t)maps.count) : 0;
 }
 
-static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *described,
-                                    bool simt, size_t row_at) {
+static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *described, bool simt, size_t row_at) {
   rec_table_gpu_kernel row = {.base = kernel_row(b, &described->base, (int32_t)row_at),
                               .threads = described->threads,
                               .shared_bytes = described->shared_bytes,
@@ -343,8 +303,7 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
     for (int i = 0; i < kernels->gpu[room].count; i++) {
       const codegen_gpu_kernel *k = &kernels->gpu[room].items[i];
       int kind = kernel_position(k->base.kernel->kind);
-      size_t row_at =
-          room_at + offsetof(rec_table_gpu, kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
+      size_t row_at = room_at + offsetof(rec_table_gpu, kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
       table->gpu[room].kernels[kind] = gpu_row(b, k, kernels->simt, row_at);
       table->gpu[room].chunk = k->base.chunk;
     }
@@ -373,14 +332,12 @@ static void put_rows(table_builder *b, rec_table *table, const artifact_recurren
   }
   table->rows_count = rows.count;
   table->rows_at = put(b, rows.items, sizeof *rows.items * (size_t)rows.count);
-  table->inner_memories_at =
-      put(b, artifact_inner_memories(b->arena, r), sizeof(int32_t) * (size_t)r->inner->memories.count);
+  table->inner_memories_at = put(b, artifact_inner_memories(b->arena, r), sizeof(int32_t) * (size_t)r->inner->memories.count);
   add_address(b, offsetof(rec_table, inner), b->inner);
 }
 
-static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_recurrence *abi,
-                             const artifact_kernels *kernels, number_type dtype, const char *symbol,
-                             const char *inner) {
+static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_recurrence *abi, const artifact_kernels *kernels,
+                             number_type dtype, const char *symbol, const char *inner) {
   table_builder b = {.arena = a, .abi = abi, .inner = inner};
   rec_table table = {.number_bytes = dtype == NUMBER_F64 ? 8 : 4,
                      .arguments_size = abi->arguments_size,
@@ -397,8 +354,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   for (int i = 0; i < abi->body->axes.count; i++) vec_push(a, &axes, axis_row(&b, i));
   table.axes_at = put(&b, axes.items, sizeof *axes.items * (size_t)axes.count);
   VEC(rec_table_memory) memories = {0};
-  for (int i = 0; i < abi->memories.count; i++) 
-    vec_push(a, &memories, memory_row(&b, i, dtype, r->check));
+  for (int i = 0; i < abi->memories.count; i++) vec_push(a, &memories, memory_row(&b, i, dtype, r->check));
   table.memories_at = put(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
   codegen_bytes saved = saved_numbers(a, abi);
   table.saved = count_row(&b, &saved);
@@ -406,8 +362,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
     const codegen_kernel *compiled = &kernels->host.items[i];
     int kind = kernel_position(compiled->kernel->kind);
     if (kind == REC_KERNEL_BACKWARD) table.kept = count_row(&b, &compiled->kept);
-    int32_t row_at =
-        (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
+    int32_t row_at = (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
     table.kernels[kind] = kernel_row(&b, compiled, row_at);
   }
   add_gpu_rows(&b, &table, kernels);
@@ -426,13 +381,13 @@ codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const artifa
   return table_of(a, r, r->abi, kernels, dtype, symbol, NULL);
 }
 
-codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels,
-                                  number_type dtype, const char *symbol) {
+codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels, number_type dtype,
+                                  const char *symbol) {
   return table_of(a, r, r->inner, kernels, dtype, symbol, NULL);
 }
 
-codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels,
-                                  number_type dtype, const char *symbol, const char *inner) {
+codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels, number_type dtype,
+                                  const char *symbol, const char *inner) {
   artifact_kernels none = {.simt = kernels->simt, .images = kernels->images};
   return table_of(a, r, r->abi, &none, dtype, symbol, inner);
 }

@@ -1,4 +1,4 @@
-/* Internal to compiler/artifact: the table of one recurrence. */
+// Internal to compiler/artifact: the table of one recurrence.
 #ifndef REC_ARTIFACT_TABLES_H
 #define REC_ARTIFACT_TABLES_H
 
@@ -9,31 +9,30 @@
 typedef struct artifact_kernels {
   VEC(codegen_kernel) host;
   VEC(codegen_gpu_kernel) gpu[REC_GPU_ROOMS];
-  bool simt;                     /* the GPU kernels are there for the executor, too */
-  const char *images;            /* symbol of the library's rec_gpu_images; NULL: no PTX */
+  bool simt;           // the GPU kernels are there for the executor, too
+  const char *images;  // symbol of the library's rec_gpu_images; NULL: no PTX
 } artifact_kernels;
 
-/* The table of a recurrence without its long lags, and then that of the recurrence itself, which has no kernels of its own. */
+// The table of a recurrence without its long lags, and then that of the recurrence itself, which has no kernels of its own.
 codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels,
                                   number_type dtype, const char *symbol);
 codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels,
                                   number_type dtype, const char *symbol, const char *inner);
 
-/* rows.c: what a call lays out beside the kernels, and where the memories of the inner table are. */
+// rows.c: what a call lays out beside the kernels, and where the memories of the inner table are.
 typedef struct artifact_row_sources {
   rec_table_rows rows;
   VEC(rec_table_row_source) sources;
 } artifact_row_sources;
 typedef VEC(artifact_row_sources) artifact_rows;
 artifact_rows artifact_delay_rows(arena *a, const artifact_recurrence *recurrence);
-/* By memory of the inner table. */
+// By memory of the inner table.
 int32_t *artifact_inner_memories(arena *a, const artifact_recurrence *recurrence);
 
-codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence,
-                            const artifact_kernels *kernels, number_type dtype,
+codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels, number_type dtype,
                             const char *symbol);
 
-/* Which of the caller's memories a slot of a kernel is. */
+// Which of the caller's memories a slot of a kernel is.
 abi_role artifact_slot_role(tile_role role);
 
 #endif

@@ -1,5 +1,5 @@
-/* Writes files whole or not at all, so that a full disk or a stopped process never leaves half a
- * library behind. */
+// Writes files whole or not at all, so that a full disk or a stopped process never leaves half a
+// library behind.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "compiler/artifact/abi.h"
 
-/* Writes everything or nothing; false with errno. */
+// Writes everything or nothing; false with errno.
 static bool write_all(int file, const char *bytes, size_t size) {
   while (size > 0) {
     ssize_t written = write(file, bytes, size);
@@ -22,12 +22,10 @@ static bool write_all(int file, const char *bytes, size_t size) {
   return true;
 }
 
-const char *write_file(arena *a, const char *path, const void *bytes, size_t size,
-                       bool executable) {
+const char *write_file(arena *a, const char *path, const void *bytes, size_t size, bool executable) {
   struct stat existing;
-  /* A device such as /dev/stdout or /dev/null cannot be replaced: written in place. */
-  bool special =
-      stat(path, &existing) == 0 && !S_ISREG(existing.st_mode) && !S_ISDIR(existing.st_mode);
+  // A device such as /dev/stdout or /dev/null cannot be replaced: written in place.
+  bool special = stat(path, &existing) == 0 && !S_ISREG(existing.st_mode) && !S_ISDIR(existing.st_mode);
   char *temporary = special ? arena_strdup(a, path) : arena_printf(a, "%s.XXXXXX", path);
   int file = special ? open(path, O_WRONLY | O_CLOEXEC) : mkostemp(temporary, O_CLOEXEC);
   if (file < 0) return arena_printf(a, "cannot write %s: %s", path, strerror(errno));

@@ -23,8 +23,7 @@ struct arena {
 void out_of_memory(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    fprintf(stderr, "error: out of memory: the limit (ulimit -v) is %llu MiB\n",
-            (unsigned long long)limit.rlim_cur >> 20);
+    fprintf(stderr, "error: out of memory: the limit (ulimit -v) is %llu MiB\n", (unsigned long long)limit.rlim_cur >> 20);
   else
     fputs("error: out of memory\n", stderr);
   _exit(1);
@@ -84,7 +83,6 @@ void *arena_alloc_array(arena *a, size_t count, size_t size) {
   if (size && count > SIZE_MAX / size) out_of_memory();
   return arena_alloc(a, count * size);
 }
-
 
 char *arena_strndup(arena *a, const char *text, size_t length) {
   char *copy = arena_alloc(a, length + 1);

@@ -28,8 +28,7 @@ struct diag {
 
 enum {
   LINE_WINDOW = 120,  // of a longer line only this many bytes around the place are shown
-  PRINTED_MAX =
-      60,  // messages printed in one go; a file that is not a program at all makes thousands
+  PRINTED_MAX = 60,   // messages printed in one go; a file that is not a program at all makes thousands
 };
 
 diag *diag_new(arena *a, const sources *all) {
@@ -39,16 +38,14 @@ diag *diag_new(arena *a, const sources *all) {
   return d;
 }
 
-static message *new_message(diag *d, severity kind, span where, const char *format,
-                            va_list arguments) {
+static message *new_message(diag *d, severity kind, span where, const char *format, va_list arguments) {
   message *m = ARENA_NEW(d->memory, message);
   *m = (message){.severity = kind, .where = where, .order = d->messages.count};
   m->text = arena_vprintf(d->memory, format, arguments);
   return m;
 }
 
-static message *add_message(diag *d, severity kind, span where, const char *format,
-                            va_list arguments) {
+static message *add_message(diag *d, severity kind, span where, const char *format, va_list arguments) {
   message *m = new_message(d, kind, where, format, arguments);
   vec_push(d->memory, &d->messages, m);
   if (kind == SEVERITY_ERROR) d->errors++;
@@ -101,9 +98,7 @@ void diag_note(diag *d, span where, const char *format, ...) {
 bool diag_has_errors(const diag *d) { return d->errors > 0; }
 int diag_error_count(const diag *d) { return d->errors; }
 
-static bool is_shown(const diag *d, const message *m) {
-  return !m->unused || d->errors == d->unused_errors;
-}
+static bool is_shown(const diag *d, const message *m) { return !m->unused || d->errors == d->unused_errors; }
 
 const char *diag_error_text(const diag *d, int i) {
   for (int k = 0; k < d->messages.count; k++) {
@@ -130,8 +125,7 @@ static void put_line_byte(char c, FILE *out) {
 static bool is_continuation(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
 // The part [first, last) of the line that is shown: all of it, or a window around the place.
-static void choose_window(const char *line, uint32_t length, uint32_t at, uint32_t *first,
-                          uint32_t *last) {
+static void choose_window(const char *line, uint32_t length, uint32_t at, uint32_t *first, uint32_t *last) {
   *first = 0;
   *last = length;
   if (length <= LINE_WINDOW) return;
@@ -177,8 +171,8 @@ static void print_message(const diag *d, const message *m, FILE *out) {
 }
 
 static bool same_message(const message *a, const message *b) {
-  return a->severity == b->severity && a->where.source == b->where.source &&
-         a->where.begin == b->where.begin && strcmp(a->text, b->text) == 0;
+  return a->severity == b->severity && a->where.source == b->where.source && a->where.begin == b->where.begin &&
+         strcmp(a->text, b->text) == 0;
 }
 
 void diag_print(diag *d, FILE *out) {

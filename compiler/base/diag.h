@@ -22,15 +22,12 @@ typedef struct diag diag;
 diag *diag_new(arena *a, const sources *all);
 
 void diag_error(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void diag_warning(diag *d, span where, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void diag_warning(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // A name that nothing uses. Printed only if there is no other error: the line with the mistake may
 // be the one that was to use it.
-void diag_unused_error(diag *d, span where, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void diag_unused_warning(diag *d, span where, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void diag_unused_error(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_unused_warning(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // A second place that explains the message added last ("declared here"); it is printed below it.
 void diag_note(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -63,6 +63,4 @@ const char *intern_n(interner *names, const char *text, size_t length) {
   return copy;
 }
 
-const char *intern(interner *names, const char *text) {
-  return intern_n(names, text, strlen(text));
-}
+const char *intern(interner *names, const char *text) { return intern_n(names, text, strlen(text)); }

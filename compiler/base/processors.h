@@ -1,16 +1,15 @@
-/* Turns on the machine's processors: work that runs side by side, in threads or in programs that they wait for, takes one each.
- * As many at a time as there are processors; more would take the caches from each other (four runs of ptxas on two processors
- * took a third more processor time than two after two).
- */
+// Turns on the machine's processors: work that runs side by side, in threads or in programs that they wait for, takes one each.
+// As many at a time as there are processors; more would take the caches from each other (four runs of ptxas on two processors
+// took a third more processor time than two after two).
 #ifndef REC_BASE_PROCESSORS_H
 #define REC_BASE_PROCESSORS_H
 
-/* Who goes first when a processor is free: what takes longest. */
+// Who goes first when a processor is free: what takes longest.
 typedef enum processors_turn { TURN_SHORT, TURN_LONG } processors_turn;
 
-int processors_count(void); /* that this process may use; at least 1 */
+int processors_count(void);  // that this process may use; at least 1
 
-/* Waits for a processor. No thread takes two: it would wait for itself. */
+// Waits for a processor. No thread takes two: it would wait for itself.
 void processors_take(processors_turn turn);
 void processors_give(void);
 

@@ -16,10 +16,10 @@ typedef struct span {
 } span;
 
 typedef struct source {
-  uint32_t id;       // from 1
-  const char *path;  // as given by the user; messages print it
-  const char *text;  // valid UTF-8 without NUL bytes, followed by one NUL (the lexer's sentinel)
-  uint32_t size;     // bytes before that NUL
+  uint32_t id;                  // from 1
+  const char *path;             // as given by the user; messages print it
+  const char *text;             // valid UTF-8 without NUL bytes, followed by one NUL (the lexer's sentinel)
+  uint32_t size;                // bytes before that NUL
   const uint32_t *line_starts;  // byte offset of each line, [line_count]
   int line_count;               // at least 1
 } source;
@@ -38,8 +38,7 @@ sources *sources_new(arena *a);
 const source *sources_load(sources *all, const char *path, const char **error);
 
 // The same for text already in memory (stdlib, tests); it is copied. The same refusals apply.
-const source *sources_add(sources *all, const char *path, const char *text, size_t size,
-                          const char **error);
+const source *sources_add(sources *all, const char *path, const char *text, size_t size, const char **error);
 
 // The source that was loaded or added under this path; NULL if there is none.
 const source *sources_find(const sources *all, const char *path);

@@ -32,9 +32,7 @@ void block_make(scan *s, int index) {
   while (state->block < levels && ldexp(largest, state->block) <= largest_exponent) state->block++;
 }
 
-static tile_id minus(scan *s, tile_id x, tile_id y) {
-  return tile_binary(s->program, TILE_SUB, x, y);
-}
+static tile_id minus(scan *s, tile_id x, tile_id y) { return tile_binary(s->program, TILE_SUB, x, y); }
 
 // Sums from the middle of the segment to each step and, if `inclusive`, with it; negative before the middle.
 static tile_id from_middle(scan *s, decay_factor *factor, int level, bool inclusive) {
@@ -59,9 +57,8 @@ tile_pair block_column_decay(scan *s, decay_factor *factor, int level) {
 
 tile_pair block_masked(scan *s, tile_pair scores, int level) {
   const scan_axes *axes = level_axes(s, level);
-  tile_id later =
-      tile_binary(s->program, TILE_LESS, tile_leaf(s->program, TILE_INDEX, axes->pair_step),
-                  tile_leaf(s->program, TILE_INDEX, axes->step));
+  tile_id later = tile_binary(s->program, TILE_LESS, tile_leaf(s->program, TILE_INDEX, axes->pair_step),
+                              tile_leaf(s->program, TILE_INDEX, axes->step));
   return pair_mul(s->program, scores,
                   pair_real(later));  // finite: no choice, whose gradient is no product
 }

@@ -23,10 +23,8 @@ static bool *values_with_states(arena *a, const typed_body *body) {
 }
 
 static bool is_separate(const state_structure *s, const bool *with_states) {
-  bool decays = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
-                s->class == STATE_ELEMENTWISE;
-  return decays && (s->decay == NO_VALUE || !with_states[s->decay]) &&
-         (s->increment == NO_VALUE || !with_states[s->increment]);
+  bool decays = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY || s->class == STATE_ELEMENTWISE;
+  return decays && (s->decay == NO_VALUE || !with_states[s->decay]) && (s->increment == NO_VALUE || !with_states[s->increment]);
 }
 
 static value_id previous_of(const typed_body *body, int tensor) {
@@ -41,8 +39,7 @@ static value_id previous_of(const typed_body *body, int tensor) {
 static typed_body copy_of(arena *a, const typed_body *body) {
   typed_body copy = *body;
   copy.values.items = ARENA_ARRAY(a, typed_value, body->values.count);
-  memcpy(copy.values.items, body->values.items,
-         sizeof *copy.values.items * (size_t)body->values.count);
+  memcpy(copy.values.items, body->values.items, sizeof *copy.values.items * (size_t)body->values.count);
   copy.values.capacity = body->values.count;
   return copy;
 }
@@ -59,9 +56,7 @@ tile_program *chunk_build_carry(arena *a, const recurrence *from) {
     value_id previous = previous_of(&body, i);
     if (previous == NO_VALUE || !is_separate(s, with_states)) return NULL;
     next[i] =
-        s->decay == NO_VALUE
-            ? previous
-            : body_append(a, &body, (typed_value){.op = VALUE_MUL, .args = {s->decay, previous}});
+        s->decay == NO_VALUE ? previous : body_append(a, &body, (typed_value){.op = VALUE_MUL, .args = {s->decay, previous}});
   }
   const char *name = arena_printf(a, "%s.carry", body.name);
   tile_program *p = tile_program_new(a, name, &body, TILE_STEP, 1);

@@ -43,8 +43,7 @@ static bool is_one_number(const scan *s, int state, const scan_product *link) {
   for (int i = 0; i < link->factors.count; i++) {
     recurrence_factor factor = link->factors.items[i];
     axis_set axes = s->body->values.items[factor.value].axes;
-    if (s->unknown[factor.value] || (axes & (s->states[state].keys | s->states[state].values)))
-      return false;
+    if (s->unknown[factor.value] || (axes & (s->states[state].keys | s->states[state].values))) return false;
   }
   return true;
 }
@@ -59,9 +58,8 @@ bool coupled_by_masks(const scan *s, int index) {
   for (int i = 0; i < state->sources.count; i++) {
     const scan_product *link = &state->sources.items[i];
     const scan_state *other = &s->states[link->state];
-    if (on_a_circle(s, index, index, 0) || !has_plain_mask(state) || !has_plain_mask(other) ||
-        link->part != PART_WHOLE || !is_one_number(s, index, link) ||
-        s->body->tensors.items[other->tensor].axis_set != axes)
+    if (on_a_circle(s, index, index, 0) || !has_plain_mask(state) || !has_plain_mask(other) || link->part != PART_WHOLE ||
+        !is_one_number(s, index, link) || s->body->tensors.items[other->tensor].axis_set != axes)
       return false;
   }
   return true;
@@ -90,8 +88,7 @@ tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
     if (!coupled_reaches(s, link->state, from)) continue;
     tile_pair inner = coupled_mask(s, link->state, from, link->previous);
     inner = pair_mul(s->program, coefficient(s, link), inner);
-    tile_pair part = pair_dot(s->program, renamed(s, own, pair, middle),
-                              renamed(s, inner, t, middle), axis_bit(middle));
+    tile_pair part = pair_dot(s->program, renamed(s, own, pair, middle), renamed(s, inner, t, middle), axis_bit(middle));
     sum = pair_linear(s->program, TILE_ADD, sum, part);
   }
   return sum;
@@ -99,10 +96,8 @@ tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
 
 static tile_pair one(scan *s) { return pair_real(tile_number(s->program, 1)); }
 
-tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys,
-                             decay_side side) {
-  if (s->states[to].joint)
-    return joint_on_side(s, to, keys, side) ? joint_from_start(s, to, from, previous) : one(s);
+tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys, decay_side side) {
+  if (s->states[to].joint) return joint_on_side(s, to, keys, side) ? joint_from_start(s, to, from, previous) : one(s);
   if (to == from) return decay_from_start(s, to, previous, keys, side);
   if (side == DECAY_VALUES) return one(s);
   int t = s->program->time_axis, pair = s->program->pair_axis;
@@ -123,8 +118,7 @@ static tile_pair kept_of_link(scan *s, int to, const scan_product *link) {
 }
 
 tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side) {
-  if (s->states[to].joint)
-    return joint_on_side(s, to, keys, side) ? joint_to_end(s, to, from) : one(s);
+  if (s->states[to].joint) return joint_on_side(s, to, keys, side) ? joint_to_end(s, to, from) : one(s);
   if (to == from) return decay_to_end(s, to, keys, side);
   if (side == DECAY_VALUES) return one(s);
   tile_pair sum = nothing(s);

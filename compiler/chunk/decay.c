@@ -41,8 +41,7 @@ static decay_factor *factor_with(scan *s, scan_state *state, axis_set axes) {
 static axis_set side_axes(scan *s, scan_state *state, tile_pair x) {
   axis_set axes = pair_axes(s->program, x) & (state->keys | state->values | state->summed);
   if ((axes & state->keys) && (axes & state->values)) {
-    scan_refuse(s, arena_printf(s->arena, "the decay of %s mixes keys and values",
-                                s->body->tensors.items[state->tensor].name));
+    scan_refuse(s, arena_printf(s->arena, "the decay of %s mixes keys and values", s->body->tensors.items[state->tensor].name));
   }
   return axes;
 }
@@ -78,8 +77,7 @@ static void add_angle(scan *s, scan_state *state, tile_id angle) {
 
 // Terms of the logarithm, by the keys or values that they have. The imaginary part is an angle.
 static void add_logarithm(scan *s, scan_state *state, value_id log) {
-  recurrence_terms terms =
-      recurrence_split_terms(s->arena, s->body, log, state->keys, state->values);
+  recurrence_terms terms = recurrence_split_terms(s->arena, s->body, log, state->keys, state->values);
   for (int i = 0; i < terms.count && !s->reason; i++) {
     tile_pair g = value_of(s, &terms.items[i]);
     add_to_logarithm(s, state, g.re);
@@ -105,8 +103,7 @@ static void add_factor(scan *s, scan_state *state, recurrence_factor factor) {
 
 // A single product, each of its factors by itself; sums stay whole.
 static void add_factors(scan *s, scan_state *state, value_id decay) {
-  recurrence_terms terms =
-      recurrence_split_terms(s->arena, s->body, decay, state->keys, state->values);
+  recurrence_terms terms = recurrence_split_terms(s->arena, s->body, decay, state->keys, state->values);
   recurrence_term whole = {.scale = 1};
   vec_push(s->arena, &whole.factors, ((recurrence_factor){decay, false}));
   const recurrence_term *term = terms.count == 1 ? &terms.items[0] : &whole;
@@ -122,8 +119,8 @@ static void add_factors(scan *s, scan_state *state, value_id decay) {
 static void drop_ones(scan *s, scan_state *state) {
   for (int i = state->decay.count - 1; i >= 0; i--) {
     const decay_factor *factor = &state->decay.items[i];
-    bool is_one = factor->log == NO_TILE && !pair_is_complex(factor->factor) &&
-                  tile_is_number(s->program, factor->factor.re, 1);
+    bool is_one =
+        factor->log == NO_TILE && !pair_is_complex(factor->factor) && tile_is_number(s->program, factor->factor.re, 1);
     if (is_one) state->decay.items[i] = state->decay.items[--state->decay.count];
   }
 }
@@ -181,8 +178,8 @@ void decay_make(scan *s, int index) {
 
 bool decay_is_mask(const scan_state *state) {
   if (state->joint) return joint_is_mask(state);
-  return state->decay.count == 0 || (state->decay.count == 1 && state->decay.items[0].axes == 0 &&
-                                     state->decay.items[0].log != NO_TILE);
+  return state->decay.count == 0 ||
+         (state->decay.count == 1 && state->decay.items[0].axes == 0 && state->decay.items[0].log != NO_TILE);
 }
 
 static bool on_side(const decay_factor *factor, axis_set keys, decay_side side) {
@@ -236,15 +233,11 @@ static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
 typedef enum level_product { INCLUSIVE, EXCLUSIVE, SUFFIX, TOTAL } level_product;
 
 static tile_pair product_at(const decay_level *l, level_product which) {
-  return which == INCLUSIVE   ? l->inclusive
-         : which == EXCLUSIVE ? l->exclusive
-         : which == SUFFIX    ? l->suffix
-                              : l->total;
+  return which == INCLUSIVE ? l->inclusive : which == EXCLUSIVE ? l->exclusive : which == SUFFIX ? l->suffix : l->total;
 }
 
 // Of one half of the segments (-1: of all): by sums of logarithms where there are, else from the pyramid.
-static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int half,
-                                   level_product which) {
+static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int half, level_product which) {
   if (factor->log == NO_TILE || level == 0) {
     tile_pair x = product_at(level_of(s, factor, level), which);
     return half < 0 ? x : level_half(s, x, level, half);
@@ -258,22 +251,17 @@ static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int
   return pair_exp(s->program, pair_real(sums));
 }
 
-static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level, int half,
-                          level_product which) {
+static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level, int half, level_product which) {
   tile_pair product = one(s);
   for (int i = 0; i < s->states[state].decay.count; i++) {
     decay_factor *factor = &s->states[state].decay.items[i];
-    if (on_side(factor, keys, side))
-      product = pair_mul(s->program, product, product_of_factor(s, factor, level, half, which));
+    if (on_side(factor, keys, side)) product = pair_mul(s->program, product, product_of_factor(s, factor, level, half, which));
   }
   return product;
 }
 
-tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
-                          int level, int term) {
-  if (s->states[state].joint)
-    return joint_on_side(s, state, keys, side) ? joint_row(s, state, previous, level, term)
-                                               : one(s);
+tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side, int level, int term) {
+  if (s->states[state].joint) return joint_on_side(s, state, keys, side) ? joint_row(s, state, previous, level, term) : one(s);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
     return on_side(only, keys, side) ? block_row_decay(s, only, previous, level) : one(s);
@@ -281,11 +269,8 @@ tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, deca
   return products(s, state, keys, side, level, 1, previous ? EXCLUSIVE : INCLUSIVE);
 }
 
-tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side,
-                             int level, int term) {
-  if (s->states[state].joint)
-    return joint_on_side(s, state, keys, side) ? joint_column(s, state, writer, level, term)
-                                               : one(s);
+tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side, int level, int term) {
+  if (s->states[state].joint) return joint_on_side(s, state, keys, side) ? joint_column(s, state, writer, level, term) : one(s);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
     tile_pair x = on_side(only, keys, side) ? block_column_decay(s, only, level) : one(s);
@@ -309,17 +294,14 @@ tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side) {
   return products(s, state, keys, side, decay_levels(s), -1, SUFFIX);
 }
 
-tile_pair decay_total(scan *s, int state) {
-  return products(s, state, 0, DECAY_ALL, decay_levels(s), -1, TOTAL);
-}
+tile_pair decay_total(scan *s, int state) { return products(s, state, 0, DECAY_ALL, decay_levels(s), -1, TOTAL); }
 
 tile_id decay_mask(scan *s, int state, bool previous, bool strict) {
   const scan_state *of = &s->states[state];
   tile_id causal = tile_leaf(s->program, TILE_CAUSAL, strict ? 1 : 0);
   tile_id zero = tile_number(s->program, 0), mask = tile_number(s->program, 1);
   if (of->decay.count) {
-    tile_id sums =
-        tile_indexed(s->program, TILE_SEGMENT, of->decay.items[0].log, previous ? 1 : 0, 0);
+    tile_id sums = tile_indexed(s->program, TILE_SEGMENT, of->decay.items[0].log, previous ? 1 : 0, 0);
     mask = tile_unary(s->program, TILE_EXP, sums);
   }
   return tile_select(s->program, causal, mask, zero);

@@ -20,8 +20,7 @@ static state_set states_of_value(const scan *s, const state_set *sets, int id) {
   for (int i = 0; i < s->state_count; i++) {
     if (v->op == VALUE_PREVIOUS && v->index == s->states[i].tensor) set |= (state_set)1 << i;
   }
-  if (v->op == VALUE_LAG && s->body->lags.items[v->index].source < id)
-    set |= sets[s->body->lags.items[v->index].source];
+  if (v->op == VALUE_LAG && s->body->lags.items[v->index].source < id) set |= sets[s->body->lags.items[v->index].source];
   for (int k = 0; k < value_arity(v->op); k++) set |= sets[v->args[k]];
   return set;
 }
@@ -35,8 +34,7 @@ void group_find(scan *s) {
   state_set *sets = ARENA_ARRAY(s->arena, state_set, s->body->values.count);
   state_set reached[STATES_MAX];
   for (int i = 0; i < s->body->values.count; i++) sets[i] = states_of_value(s, sets, i);
-  for (int i = 0; i < s->state_count; i++)
-    reached[i] = sets[s->body->tensors.items[s->states[i].tensor].assigned];
+  for (int i = 0; i < s->state_count; i++) reached[i] = sets[s->body->tensors.items[s->states[i].tensor].assigned];
   for (int via = 0; via < s->state_count; via++) {
     for (int i = 0; i < s->state_count; i++) {
       if (reached[i] >> via & 1) reached[i] |= reached[via];
@@ -52,8 +50,7 @@ void group_find(scan *s) {
 
 // ---- axes of states whose structure does not tell --------------------------------------------------------------
 
-static void add_axes(const scan *s, const scan_state *state, const recurrence_term *term, axis_set *beside,
-                     axis_set *apart) {
+static void add_axes(const scan *s, const scan_state *state, const recurrence_term *term, axis_set *beside, axis_set *apart) {
   for (int i = 0; i < term->factors.count; i++) {
     axis_set axes = s->body->values.items[term->factors.items[i].value].axes;
     *(axes & state->keys ? beside : apart) |= axes;
@@ -97,8 +94,7 @@ static bool share_axes(scan *s, scan_state *state) {
 
 // Value axes that the decay has are heads, as long as another is left; else those beside its keys.
 static void leave_heads(const scan *s, scan_state *state) {
-  axis_set of_decay =
-      state->decay_value == NO_VALUE ? 0 : s->body->values.items[state->decay_value].axes;
+  axis_set of_decay = state->decay_value == NO_VALUE ? 0 : s->body->values.items[state->decay_value].axes;
   for (int i = 0; i < state->update->products.count; i++) {
     const scan_product *link = &state->update->products.items[i];
     for (int k = 0; link->state >= 0 && k < link->factors.count; k++)
@@ -106,10 +102,9 @@ static void leave_heads(const scan *s, scan_state *state) {
   }
   bool may_have = state->finds_axes || state->structure->class == STATE_LOW_RANK;
   if (!may_have) return;
-  axis_set heads = state->values & ~of_decay
-                       ? of_decay
-                       : recurrence_decay_heads(s->arena, s->body, state->decay_value,
-                                                state->log_decay, state->keys, state->values);
+  axis_set heads = state->values & ~of_decay ? of_decay
+                                             : recurrence_decay_heads(s->arena, s->body, state->decay_value, state->log_decay,
+                                                                      state->keys, state->values);
   state->values &= ~heads;
 }
 
@@ -121,8 +116,7 @@ static bool share_keys(scan *s, scan_state *state) {
     if (added < 0 || s->states[added].group != state->group) continue;
     scan_state *other = &s->states[added];
     axis_set keys = state->keys | other->keys;
-    changed |=
-        (state->finds_axes && state->keys != keys) || (other->finds_axes && other->keys != keys);
+    changed |= (state->finds_axes && state->keys != keys) || (other->finds_axes && other->keys != keys);
     if (state->finds_axes) state->keys = keys;
     if (other->finds_axes) other->keys = keys;
   }
@@ -192,8 +186,7 @@ static void make_increment(scan *s, int index) {
         vec_push(s->arena, &state->increment.products, opened->products.items[k]);
     }
   }
-  if (state->increment.products.count > PRODUCTS_MAX)
-    scan_refuse(s, "an increment has too many products");
+  if (state->increment.products.count > PRODUCTS_MAX) scan_refuse(s, "an increment has too many products");
 }
 
 // ---- a group ---------------------------------------------------------------------------------------------------
@@ -221,8 +214,7 @@ static void visit_decay(scan *s, int state) {
 // Matrices of a group have the decays themselves for entries, not their logarithms.
 static void visit_entries(scan *s, int group) {
   for (int i = 0; i < s->state_count && !s->reason; i++) {
-    if (s->states[i].group == group && s->states[i].decay_value != NO_VALUE)
-      scan_visit(s, s->states[i].decay_value);
+    if (s->states[i].group == group && s->states[i].decay_value != NO_VALUE) scan_visit(s, s->states[i].decay_value);
   }
 }
 
@@ -253,8 +245,7 @@ static void make_matrices(scan *s, int group) {
 // States that add each other and are used entry by entry.
 static void make_scans(scan *s, int group) {
   make_updates(s, group);
-  if (s->groups[group].unknown.count)
-    scan_refuse(s, "states that are used entry by entry sum each other");
+  if (s->groups[group].unknown.count) scan_refuse(s, "states that are used entry by entry sum each other");
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     if (s->states[i].group != group) continue;
     find_decay(s, i);

@@ -64,8 +64,7 @@ static void add_member(scan *s, scan_joint *j, int state) {
     return;
   }
   j->members[j->count++] = state;
-  for (int i = 0; i < s->states[state].sources.count; i++)
-    add_member(s, j, s->states[state].sources.items[i].state);
+  for (int i = 0; i < s->states[state].sources.count; i++) add_member(s, j, s->states[state].sources.items[i].state);
 }
 
 // ---- the matrices of one step ------------------------------------------------------------------------------------
@@ -73,8 +72,7 @@ static void add_member(scan *s, scan_joint *j, int state) {
 static tile_pair decay_of(scan *s, int state) {
   value_id decay = s->states[state].decay_value;
   if (decay == NO_VALUE) return number(s, 1);
-  return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), scan_pure(s, decay),
-                    number(s, 1));
+  return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), scan_pure(s, decay), number(s, 1));
 }
 
 // The factor of another state at each step, 0 on padded rows.
@@ -84,8 +82,8 @@ static tile_pair link_of(scan *s, int to, const scan_product *link) {
   bool unknown = false;
   for (int i = 0; i < link->factors.count; i++) unknown |= s->unknown[link->factors.items[i].value];
   if (link->part != PART_WHOLE || unknown || own->axis_set != other->axis_set) {
-    const char *what = link->part == PART_WHOLE ? "more of %s than a factor times all of it"
-                                                : "a part of %s, which is no factor times it";
+    const char *what =
+        link->part == PART_WHOLE ? "more of %s than a factor times all of it" : "a part of %s, which is no factor times it";
     what = arena_printf(s->arena, what, other->name);
     scan_refuse(s, arena_printf(s->arena, "%s adds %s", own->name, what));
     return number(s, 0);
@@ -128,9 +126,7 @@ static void compose(scan *s, scan_joint *j, int row) {
   }
 }
 
-static axis_set axes_of(const scan *s, tile_pair x) {
-  return is_nothing(x) ? 0 : pair_axes(s->program, x);
-}
+static axis_set axes_of(const scan *s, tile_pair x) { return is_nothing(x) ? 0 : pair_axes(s->program, x); }
 
 // Entries may differ along keys or along values, not both.
 static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
@@ -141,16 +137,14 @@ static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
   }
   j->axes &= first->keys | first->values | first->summed;
   if ((j->axes & first->keys) && (j->axes & ~first->keys)) {
-    scan_refuse(s,
-                arena_printf(s->arena, "what %s and others add to each other mixes keys and values",
-                             s->body->tensors.items[first->tensor].name));
+    scan_refuse(s, arena_printf(s->arena, "what %s and others add to each other mixes keys and values",
+                                s->body->tensors.items[first->tensor].name));
   }
 }
 
 static scan_joint *joint_of(scan *s, int group) {
   scan_joint *j = ARENA_NEW(s->arena, scan_joint);
-  decay_check_length(s,
-                     arena_printf(s->arena, "the states that %s adds", scan_state_name(s, group)));
+  decay_check_length(s, arena_printf(s->arena, "the states that %s adds", scan_state_name(s, group)));
   for (int i = 0; i < s->state_count; i++) {
     if (s->states[i].group == group) add_member(s, j, i);
   }
@@ -206,8 +200,7 @@ static const joint_vector *total_at(scan *s, scan_joint *j, int row, int level) 
     tile_pair second = half_of(s, total_at(s, j, row, level - 1)->x[m], level - 1, 1);
     if (is_nothing(second)) continue;
     const joint_vector *below = total_at(s, j, m, level - 1);
-    for (int k = 0; k < j->count; k++)
-      add_scaled(s, &total->x[k], second, half_of(s, below->x[k], level - 1, 0));
+    for (int k = 0; k < j->count; k++) add_scaled(s, &total->x[k], second, half_of(s, below->x[k], level - 1, 0));
   }
   return total;
 }
@@ -229,11 +222,9 @@ static const joint_vector *row_at(scan *s, scan_joint *j, int row, bool previous
     tile_pair x = half_of(s, below->x[m], level - 1, 1);
     if (is_nothing(x)) continue;
     const joint_vector *total = total_at(s, j, m, level - 1);
-    for (int k = 0; k < j->count; k++)
-      add_scaled(s, &second.x[k], x, half_of(s, total->x[k], level - 1, 0));
+    for (int k = 0; k < j->count; k++) add_scaled(s, &second.x[k], x, half_of(s, total->x[k], level - 1, 0));
   }
-  for (int k = 0; k < j->count; k++)
-    v->x[k] = from_halves(s, half_of(s, below->x[k], level - 1, 0), second.x[k], level - 1);
+  for (int k = 0; k < j->count; k++) v->x[k] = from_halves(s, half_of(s, below->x[k], level - 1, 0), second.x[k], level - 1);
   return v;
 }
 
@@ -255,8 +246,7 @@ static const joint_vector *column_at(scan *s, scan_joint *j, int column, int lev
       add_scaled(s, &first.x[k], x, total);
     }
   }
-  for (int k = 0; k < j->count; k++)
-    v->x[k] = from_halves(s, first.x[k], half_of(s, below->x[k], level - 1, 1), level - 1);
+  for (int k = 0; k < j->count; k++) v->x[k] = from_halves(s, first.x[k], half_of(s, below->x[k], level - 1, 1), level - 1);
   return v;
 }
 
@@ -277,8 +267,7 @@ static tile_pair or_zero(scan *s, tile_pair x) { return is_nothing(x) ? number(s
 tile_pair joint_row(scan *s, int to, bool previous, int level, int member) {
   scan_joint *j = s->states[to].joint;
   if (j->turn) return turn_row(s, j->turn, previous, position(j, to), member);
-  return or_zero(s,
-                 half_of(s, row_at(s, j, position(j, to), previous, level)->x[member], level, 1));
+  return or_zero(s, half_of(s, row_at(s, j, position(j, to), previous, level)->x[member], level, 1));
 }
 
 tile_pair joint_column(scan *s, int to, int from, int level, int member) {
@@ -315,10 +304,8 @@ static tile_pair rows_times_columns(scan *s, int to, int from, bool previous, in
 static tile_pair mask_of_pairs(scan *s, int to, int from, bool previous) {
   tile_pair scores[LEVELS_MAX];
   int last = decay_levels(s);
-  if (s->states[to].joint->turn)
-    return joint_masked(s, to, previous, rows_times_columns(s, to, from, previous, last));
-  for (int level = 0; level < last; level++)
-    scores[level] = rows_times_columns(s, to, from, previous, level);
+  if (s->states[to].joint->turn) return joint_masked(s, to, previous, rows_times_columns(s, to, from, previous, last));
+  for (int level = 0; level < last; level++) scores[level] = rows_times_columns(s, to, from, previous, level);
   return level_assemble(s, 0, scores);
 }
 
@@ -370,8 +357,7 @@ static void add_column(scan *s, scan_joint *j) {
   for (int i = 0; i < last; i++) j->keep[i].x[last] = nothing;
   for (int k = 0; k < last; k++) {
     tile_pair added = added_by(s, j->members[k]);
-    for (int i = 0; i < last && !is_nothing(added); i++)
-      add_scaled(s, &j->keep[i].x[last], added, j->write[i].x[k]);
+    for (int i = 0; i < last && !is_nothing(added); i++) add_scaled(s, &j->keep[i].x[last], added, j->write[i].x[k]);
   }
   for (int k = 0; k < last; k++) j->keep[last].x[k] = nothing;
   j->keep[last].x[last] = number(s, 1);
@@ -381,8 +367,7 @@ static tile_pair steps_of(scan *s, scan_joint *j, int row) {
   const joint_vector *up_to = row_at(s, j, row, false, decay_levels(s));
   tile_pair steps = up_to->x[j->count - 1];
   for (int k = 0; k + 1 < j->count; k++) {
-    tile_pair before =
-        scan_before(s, j->members[k]);
+    tile_pair before = scan_before(s, j->members[k]);
     add_scaled(s, &steps, up_to->x[k], before);
   }
   return steps;

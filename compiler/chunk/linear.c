@@ -19,15 +19,13 @@ static scan_product copy_of(scan *s, const scan_product *product) {
 
 linear *linear_of_state(scan *s, int state, bool previous) {
   linear *x = linear_new(s);
-  vec_push(s->arena, &x->products,
-           ((scan_product){.scale = 1, .state = state, .previous = previous}));
+  vec_push(s->arena, &x->products, ((scan_product){.scale = 1, .state = state, .previous = previous}));
   return x;
 }
 
 linear *linear_sum(scan *s, const linear *x, const linear *y, double scale_of_y) {
   linear *sum = linear_new(s);
-  for (int i = 0; i < x->products.count; i++)
-    vec_push(s->arena, &sum->products, x->products.items[i]);
+  for (int i = 0; i < x->products.count; i++) vec_push(s->arena, &sum->products, x->products.items[i]);
   for (int i = 0; i < y->products.count; i++) {
     scan_product product = y->products.items[i];
     product.scale *= scale_of_y;
@@ -98,8 +96,7 @@ linear *linear_scaled(scan *s, const linear *x, value_id factor, bool divides) {
 
 static bool is_complex(const scan *s, const scan_product *product) {
   if (product->part != PART_WHOLE) return false;
-  if (product->state >= 0 && s->body->tensors.items[s->states[product->state].tensor].complex)
-    return true;
+  if (product->state >= 0 && s->body->tensors.items[s->states[product->state].tensor].complex) return true;
   for (int i = 0; i < product->factors.count; i++) {
     if (s->body->values.items[product->factors.items[i].value].complex) return true;
   }
@@ -110,8 +107,7 @@ value_id linear_as_value(scan *s, const scan_product *product) {
   value_id value = scan_append(s, (typed_value){.op = VALUE_NUMBER, .number = product->scale});
   for (int i = 0; i < product->factors.count; i++) {
     recurrence_factor factor = product->factors.items[i];
-    if (s->unknown[factor.value])
-      scan_refuse(s, "the real part of a sum over a state enters its update");
+    if (s->unknown[factor.value]) scan_refuse(s, "the real part of a sum over a state enters its update");
     value_op op = factor.divides ? VALUE_DIV : VALUE_MUL;
     value = scan_append(s, (typed_value){.op = op, .args = {value, factor.value}});
   }
@@ -129,8 +125,7 @@ linear *linear_part(scan *s, const linear *x, scan_part part) {
       product.part = part;
     } else {
       value_op op = part == PART_REAL ? VALUE_REAL_PART : VALUE_IMAGINARY_PART;
-      value_id value =
-          scan_append(s, (typed_value){.op = op, .args = {linear_as_value(s, &product)}});
+      value_id value = scan_append(s, (typed_value){.op = op, .args = {linear_as_value(s, &product)}});
       product = (scan_product){.scale = 1, .state = -1};
       vec_push(s->arena, &product.factors, ((recurrence_factor){value, false}));
     }
@@ -144,8 +139,7 @@ static void push_chosen(scan *s, linear *to, value_id condition, const linear *x
   value_id zero = scan_append(s, (typed_value){.op = VALUE_NUMBER});
   value_id one = scan_append(s, (typed_value){.op = VALUE_NUMBER, .number = 1});
   value_id chosen =
-      scan_append(s, (typed_value){.op = VALUE_WHERE,
-                                   .args = {condition, first ? one : zero, first ? zero : one}});
+      scan_append(s, (typed_value){.op = VALUE_WHERE, .args = {condition, first ? one : zero, first ? zero : one}});
   for (int i = 0; i < x->products.count; i++) {
     scan_product product = x->products.items[i];
     product.factors = (scan_factors){0};
@@ -153,8 +147,7 @@ static void push_chosen(scan *s, linear *to, value_id condition, const linear *x
     vec_push(s->arena, &product.factors, ((recurrence_factor){chosen, false}));
     for (int k = 0; k < from->count; k++) {
       value_id f = from->items[k].value, other = from->items[k].divides ? one : zero;
-      typed_value where = {.op = VALUE_WHERE,
-                           .args = {condition, first ? f : other, first ? other : f}};
+      typed_value where = {.op = VALUE_WHERE, .args = {condition, first ? f : other, first ? other : f}};
       bool solved = !s->unknown[f];  // an unknown is finite where the step is
       value_id guarded = solved ? scan_append(s, where) : f;
       vec_push(s->arena, &product.factors, ((recurrence_factor){guarded, from->items[k].divides}));
@@ -207,8 +200,7 @@ static linear *times_terms(scan *s, const linear *x, const recurrence_terms *ter
         push_whole(s, &product, factor);
       }
       vec_push(s->arena, &result->products, product);
-      if (result->products.count > PRODUCTS_MAX)
-        scan_refuse(s, "an increment has too many products");
+      if (result->products.count > PRODUCTS_MAX) scan_refuse(s, "an increment has too many products");
       if (s->reason) return result;
     }
   }
@@ -236,8 +228,7 @@ linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_
   for (int i = 0; i < sum->products.count && !s->reason; i++) {
     const scan_factors *factors = &sum->products.items[i].factors;
     for (int k = 0; k < factors->count; k++) {
-      if (mixes(s, factors->items[k].value, left, right))
-        scan_refuse(s, "an increment is not a sum of outer products");
+      if (mixes(s, factors->items[k].value, left, right)) scan_refuse(s, "an increment is not a sum of outer products");
     }
   }
   return sum;

@@ -28,9 +28,7 @@ static bool is_linear(scan *s, value_id id) {
   return s->linears[id] != NULL;
 }
 
-static const linear *operand(scan *s, value_id id) {
-  return is_linear(s, id) ? s->linears[id] : linear_of_factor(s, id);
-}
+static const linear *operand(scan *s, value_id id) { return is_linear(s, id) ? s->linears[id] : linear_of_factor(s, id); }
 
 // Does the sum need a state whose update is being made?
 static bool reads_state_in_work(const scan *s, const linear *x) {
@@ -81,8 +79,7 @@ static const char *dense_reason(scan *s, const typed_value *rename) {
   axis_set added = rename->axes & ~s->body->values.items[rename->args[0]].axes;
   double size = 1;
   for (int i = 0; i < s->body->axes.count; i++) {
-    if (axis_in(added, i) && s->body->axes.items[i].size > 0)
-      size *= (double)s->body->axes.items[i].size;
+    if (axis_in(added, i) && s->body->axes.items[i].size > 0) size *= (double)s->body->axes.items[i].size;
   }
   return arena_printf(s->arena,
                       "a state is renamed: between steps stand matrices of %.0f x %.0f, which each "
@@ -238,8 +235,7 @@ static void add_outputs(scan *s) {
     scan_visit(s, tensor.assigned);
     if (s->reason) return;
     if (is_linear(s, tensor.assigned)) {
-      scan_refuse(
-          s, arena_printf(s->arena, "the output %s is a state that is not summed", tensor.name));
+      scan_refuse(s, arena_printf(s->arena, "the output %s is a state that is not summed", tensor.name));
       return;
     }
     lower_output(s->program, s->body, i, scan_pure(s, tensor.assigned));
@@ -355,12 +351,10 @@ static void check_state(scan *s, int index) {
   state->delayed = is_delayed_matrix(s, state);
   if (state->delayed) return;
   if (state->lag >= 0) scan_refuse(s, "a lag is used entry by entry");
-  state->sequence =
-      sequence_fits(s, index, may_be_matrix(state)) || group_has_entries(s, state->group);
+  state->sequence = sequence_fits(s, index, may_be_matrix(state)) || group_has_entries(s, state->group);
   if (state->sequence) return;
   if (!may_be_matrix(state)) {
-    scan_refuse(s,
-                arena_printf(s->arena, "%s is not linear: each step needs the one before", name));
+    scan_refuse(s, arena_printf(s->arena, "%s is not linear: each step needs the one before", name));
   } else if (!state->keys && !group_has_keys(s, state->group)) {
     scan_refuse(s, arena_printf(s->arena, "no axis of %s is summed by every read", name));
   }
@@ -376,8 +370,7 @@ static void make_body(scan *s, const recurrence *from) {
   s->body = ARENA_NEW(s->arena, typed_body);
   *s->body = from->body;
   s->body->values.items = ARENA_ARRAY(s->arena, typed_value, from->body.values.count);
-  memcpy(s->body->values.items, from->body.values.items,
-         sizeof *s->body->values.items * (size_t)from->body.values.count);
+  memcpy(s->body->values.items, from->body.values.items, sizeof *s->body->values.items * (size_t)from->body.values.count);
   s->body->values.capacity = from->body.values.count;
   s->body->tensors.capacity = from->body.tensors.count;  // what is appended leaves the original as it is
 }
@@ -442,8 +435,7 @@ enum { ROWS_MAX = 128 };
 
 static bool is_too_long(const scan *s, int length) {
   int most = 0;
-  for (int i = 0; i < s->state_count; i++)
-    most = s->groups[i].unknown.count > most ? s->groups[i].unknown.count : most;
+  for (int i = 0; i < s->state_count; i++) most = s->groups[i].unknown.count > most ? s->groups[i].unknown.count : most;
   return length > 1 && length * most > ROWS_MAX;
 }
 
@@ -457,8 +449,7 @@ static void add_next_state(scan *s, int state) {
   }
 }
 
-static tile_program *build(arena *a, const recurrence *from, int length, bool lags_as_states,
-                           const char **reason) {
+static tile_program *build(arena *a, const recurrence *from, int length, bool lags_as_states, const char **reason) {
   scan *s = scan_new(a, from, length);
   bool tries_states = lags_as_states && lag_matrix_make(s);
   scan_grow(s);
@@ -467,8 +458,7 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool la
   check_axes(s);
   lower_declare(s->program, &from->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
-  if (!s->reason && is_too_long(s, length))
-    return build(a, from, length / 2, lags_as_states, reason);
+  if (!s->reason && is_too_long(s, length)) return build(a, from, length / 2, lags_as_states, reason);
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     s->program->where = scan_update_span(s, i);
@@ -484,8 +474,7 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool la
   return tile_simplify(a, tile_drop_unused(a, s->program));
 }
 
-tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
-                                      const char **reason) {
+tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length, const char **reason) {
   return build(a, from, length, true, reason);
 }
 

@@ -21,9 +21,7 @@ typedef struct equations {
   tile_pair left[UNKNOWN_MAX][UNKNOWN_MAX];  // [t,s]; re = NO_TILE: none
 } equations;
 
-static value_id unknown_at(const equations *e, int row) {
-  return e->s->groups[e->group].unknown.items[row];
-}
+static value_id unknown_at(const equations *e, int row) { return e->s->groups[e->group].unknown.items[row]; }
 
 static int unknown_of(const equations *e, const scan_product *product) {
   for (int i = 0; i < product->factors.count; i++) {
@@ -149,8 +147,8 @@ static tile_pair outside_of(equations *e, const summand *of, const scan_product 
 }
 
 // What a row reads of what a column's unknown wrote at earlier steps.
-static void add_written_unknown(equations *e, const summand *of, const scan_product *read,
-                                int writer, const scan_product *written, int column) {
+static void add_written_unknown(equations *e, const summand *of, const scan_product *read, int writer,
+                                const scan_product *written, int column) {
   scan *s = e->s;
   value_id id = unknown_at(e, column);
   scan_product known = without(s, written, id);
@@ -192,8 +190,7 @@ static void add_own_read(equations *e, const summand *of, const scan_product *re
 }
 
 // An earlier unknown of the same step.
-static void add_same_step(equations *e, const summand *of, const scan_product *product,
-                          int column) {
+static void add_same_step(equations *e, const summand *of, const scan_product *product, int column) {
   scan *s = e->s;
   value_id id = unknown_at(e, column);
   scan_product known = without(s, product, id);
@@ -202,11 +199,9 @@ static void add_same_step(equations *e, const summand *of, const scan_product *p
   }
   if (s->reason) return;
   tile_pair factor = pair_mul(s->program, of->times, contract_product(s, &known, of->over));
-  tile_id same =
-      tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
-                  tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
-  add_left(e, of->row, column,
-           pair_where(s->program, same, factor, pair_real(tile_number(s->program, 0))));
+  tile_id same = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
+                             tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
+  add_left(e, of->row, column, pair_where(s->program, same, factor, pair_real(tile_number(s->program, 0))));
 }
 
 static void add_summand(equations *e, const summand *of, const scan_product *product);
@@ -305,9 +300,7 @@ static tile_id right_part(const equations *e, int row, int part) {
   return part ? pair_imaginary(e->s->program, e->right[row]) : e->right[row].re;
 }
 
-static tile_id placed(scan *s, tile_id x, int axis, int entry) {
-  return tile_indexed(s->program, TILE_PLACE, x, axis, entry);
-}
+static tile_id placed(scan *s, tile_id x, int axis, int entry) { return tile_indexed(s->program, TILE_PLACE, x, axis, entry); }
 
 static tile_id joined(scan *s, tile_id x, int outer, int inner, int axis) {
   return tile_regroup(s->program, TILE_JOIN, x, axis, outer, inner);
@@ -327,8 +320,7 @@ static void solve_single(equations *e) {
   scan *s = e->s;
   tile_id a = e->left[0][0].re;
   if (a == NO_TILE) return;
-  tile_id x = tile_solve(s->program, a, e->right[0].re, s->program->time_axis,
-                         s->program->pair_axis, false);
+  tile_id x = tile_solve(s->program, a, e->right[0].re, s->program->time_axis, s->program->pair_axis, false);
   e->right[0] = pair_real(x);
 }
 
@@ -355,8 +347,7 @@ static void solve_together(equations *e) {
   int row = tile_axis_new(p, "row", size), column = tile_axis_new(p, "column", size);
   tile_id a = NO_TILE, b = NO_TILE;
   axis_set axes = axis_bit(t);
-  for (int i = 0; i < rows; i++)
-    axes |= p->values.items[right_part(e, i / e->parts, i % e->parts)].axes;
+  for (int i = 0; i < rows; i++) axes |= p->values.items[right_part(e, i / e->parts, i % e->parts)].axes;
   for (int i = 0; i < rows; i++) {
     tile_id r = with_axes(s, right_part(e, i / e->parts, i % e->parts), axes);
     tile_id row_of_a = placed_row(e, i, other);
@@ -390,8 +381,7 @@ void low_rank_solve(scan *s, int group) {
     for (int k = 0; k < UNKNOWN_MAX; k++) e->left[i][k] = pair_real(NO_TILE);
   }
   for (int i = 0; i < e->unknowns && !s->reason; i++) add_equation(e, i);
-  if (!s->reason && !same_axes(e))
-    scan_refuse(s, "sums over a state in its update have different axes");
+  if (!s->reason && !same_axes(e)) scan_refuse(s, "sums over a state in its update have different axes");
   if (s->reason) return;
   e->parts = any_complex(e) ? 2 : 1;
   if (e->unknowns * e->parts == 1) {

@@ -103,21 +103,13 @@ static tile_pair lower_operation(program *p, const typed_value *v, const tile_pa
     case VALUE_POLAR: return pair_polar(p, x[0].re, x[1].re);
     case VALUE_REAL_PART: return pair_real(x[0].re);
     case VALUE_IMAGINARY_PART: return pair_real(pair_imaginary(p, x[0]));
-    case VALUE_CONJUGATE:
-      return (tile_pair){x[0].re,
-                         pair_is_complex(x[0]) ? tile_unary(p, TILE_NEG, x[0].im) : NO_TILE};
+    case VALUE_CONJUGATE: return (tile_pair){x[0].re, pair_is_complex(x[0]) ? tile_unary(p, TILE_NEG, x[0].im) : NO_TILE};
     case VALUE_COMPLEX_ABS: return pair_real(pair_abs(p, x[0]));
     case VALUE_SUM: return pair_each(p, x[0], (tile_value){.op = TILE_SUM, .over = v->over});
-    case VALUE_MAX_OVER:
-      return pair_each(p, x[0], (tile_value){.op = TILE_MAX_OVER, .over = v->over});
-    case VALUE_MIN_OVER:
-      return pair_each(p, x[0], (tile_value){.op = TILE_MIN_OVER, .over = v->over});
-    case VALUE_RENAME:
-      return pair_each(p, x[0],
-                       (tile_value){.op = TILE_RENAME, .index = v->index, .index2 = v->index2});
-    case VALUE_SLICE:
-      return pair_each(p, x[0],
-                       (tile_value){.op = TILE_SLICE, .index = v->index, .index2 = v->steps});
+    case VALUE_MAX_OVER: return pair_each(p, x[0], (tile_value){.op = TILE_MAX_OVER, .over = v->over});
+    case VALUE_MIN_OVER: return pair_each(p, x[0], (tile_value){.op = TILE_MIN_OVER, .over = v->over});
+    case VALUE_RENAME: return pair_each(p, x[0], (tile_value){.op = TILE_RENAME, .index = v->index, .index2 = v->index2});
+    case VALUE_SLICE: return pair_each(p, x[0], (tile_value){.op = TILE_SLICE, .index = v->index, .index2 = v->steps});
     default: {
       tile_value value = {.op = simple_op(v->op)};
       for (int i = 0; i < value_arity(v->op); i++) value.args[i] = x[i].re;
@@ -185,8 +177,7 @@ tile_pair lower_value(lowering *l, value_id id) {
 // ---- arguments and results --------------------------------------------------------------------------------------------
 
 static bool same_place(const tile_place *a, const tile_place *b) {
-  return a->role == b->role && a->tensor == b->tensor && a->lag == b->lag && a->slot == b->slot &&
-         a->component == b->component;
+  return a->role == b->role && a->tensor == b->tensor && a->lag == b->lag && a->slot == b->slot && a->component == b->component;
 }
 
 // The value of the argument with this place, a new one if there is none.
@@ -205,21 +196,18 @@ tile_pair lower_tensor(tile_program *p, const typed_body *body, tile_role role, 
   return pair;
 }
 
-tile_id lower_lag_argument(tile_program *p, const typed_body *body, int lag, int slot,
-                           int component) {
+tile_id lower_lag_argument(tile_program *p, const typed_body *body, int lag, int slot, int component) {
   return shared_argument(p, lower_lag_place(body, TILE_STATE, lag, slot, component, p->arena));
 }
 
-void lower_result(tile_program *p, const typed_body *body, tile_role role, int tensor,
-                  tile_pair value) {
+void lower_result(tile_program *p, const typed_body *body, tile_role role, int tensor, tile_pair value) {
   tile_add_result(p, tile_tensor_place(role, body, tensor, 0), value.re);
   if (body->tensors.items[tensor].complex) {
     tile_add_result(p, tile_tensor_place(role, body, tensor, 1), pair_imaginary(p, value));
   }
 }
 
-tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component,
-                           arena *a) {
+tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component, arena *a) {
   const typed_lag *buffer = &body->lags.items[lag];
   tile_place place = {.role = role,
                       .tensor = -1,
@@ -282,13 +270,9 @@ static bool finite_on_padding(const program *p, tile_id id) {
   return true;
 }
 
-tile_id lower_valid(tile_program *p, tile_id x) {
-  return tile_select(p, tile_leaf(p, TILE_VALID, 0), x, tile_number(p, 0));
-}
+tile_id lower_valid(tile_program *p, tile_id x) { return tile_select(p, tile_leaf(p, TILE_VALID, 0), x, tile_number(p, 0)); }
 
-tile_id lower_valid_if_unsafe(tile_program *p, tile_id x) {
-  return finite_on_padding(p, x) ? x : lower_valid(p, x);
-}
+tile_id lower_valid_if_unsafe(tile_program *p, tile_id x) { return finite_on_padding(p, x) ? x : lower_valid(p, x); }
 
 void lower_output(tile_program *p, const typed_body *body, int tensor, tile_pair value) {
   value.re = lower_valid_if_unsafe(p, value.re);

@@ -21,15 +21,12 @@ tile_pair lower_value(lowering *l, value_id id);
 // An argument for a tensor, both components of a complex one.
 tile_pair lower_tensor(tile_program *program, const typed_body *body, tile_role role, int tensor);
 // Adds the result(s) of a tensor; a real value becomes complex where the tensor is.
-void lower_result(tile_program *program, const typed_body *body, tile_role role, int tensor,
-                  tile_pair value);
+void lower_result(tile_program *program, const typed_body *body, tile_role role, int tensor, tile_pair value);
 
 // The place of one slot of a lag buffer.
-tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component,
-                           arena *a);
+tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component, arena *a);
 // The argument for one component of a slot before this step.
-tile_id lower_lag_argument(tile_program *program, const typed_body *body, int lag, int slot,
-                           int component);
+tile_id lower_lag_argument(tile_program *program, const typed_body *body, int lag, int slot, int component);
 
 // Arguments for every input, parameter and state, read or not, so that the backward has a gradient for each.
 void lower_declare(tile_program *program, const typed_body *body);

@@ -57,15 +57,13 @@ bool phase_is_read_before(const scan *s, int state) {
     before[i] = v->op == VALUE_PREVIOUS && v->index == s->states[state].tensor;
     for (int k = 0; k < value_arity(v->op); k++) before[i] |= before[v->args[k]];
     if (before[i] && v->op == VALUE_SUM) return true;
-    for (int k = 0; k < s->state_count; k++)
-      before[i] = before[i] && i != body->tensors.items[s->states[k].tensor].assigned;
+    for (int k = 0; k < s->state_count; k++) before[i] = before[i] && i != body->tensors.items[s->states[k].tensor].assigned;
   }
   return false;
 }
 
 bool phase_fits(const scan *s, const scan_state *state) {
-  return state->structure->class != STATE_LOW_RANK &&
-         !phase_is_read_before(s, (int)(state - s->states));
+  return state->structure->class != STATE_LOW_RANK && !phase_is_read_before(s, (int)(state - s->states));
 }
 
 void phase_cut(scan *s, scan_phase *phase) {
@@ -109,15 +107,12 @@ static tile_pair product(scan *s, int state, axis_set keys, int sides, phase_sum
   tile_pair all = pair_real(tile_number(s->program, 1));
   for (int i = 0; i < s->states[state].phases.count; i++) {
     const scan_phase *phase = &s->states[state].phases.items[i];
-    if (on_sides(phase, keys, sides))
-      all = pair_mul(s->program, all, phase_rotation(s, phase, which));
+    if (on_sides(phase, keys, sides)) all = pair_mul(s->program, all, phase_rotation(s, phase, which));
   }
   return all;
 }
 
-tile_pair phase_of_read(scan *s, int state, axis_set keys, int sides) {
-  return product(s, state, keys, sides, PHASE_UP_TO);
-}
+tile_pair phase_of_read(scan *s, int state, axis_set keys, int sides) { return product(s, state, keys, sides, PHASE_UP_TO); }
 
 tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides) {
   tile_pair x = product(s, state, keys, sides, PHASE_UP_TO);
@@ -125,9 +120,7 @@ tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides) {
   return x;
 }
 
-tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides) {
-  return product(s, state, keys, sides, PHASE_AFTER);
-}
+tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides) { return product(s, state, keys, sides, PHASE_AFTER); }
 
 tile_pair phase_of_chunk(scan *s, int state) {
   return product(s, state, 0, PHASE_SCALAR | PHASE_KEYS | PHASE_VALUES, PHASE_ALL);

@@ -15,9 +15,7 @@ void scan_refuse(scan *s, const char *reason) {
   if (!s->reason) s->reason = reason;
 }
 
-const char *scan_state_name(const scan *s, int state) {
-  return s->body->tensors.items[s->states[state].tensor].name;
-}
+const char *scan_state_name(const scan *s, int state) { return s->body->tensors.items[s->states[state].tensor].name; }
 
 static void grow_arrays(scan *s, int count) {
   int old = s->capacity;
@@ -80,7 +78,6 @@ tile_pair scan_before(scan *s, int state) {
 
 tile_pair lag_slot_before(scan *s, int lag, int slot) {
   tile_pair x = pair_real(lower_lag_argument(s->program, s->body, lag, slot, 0));
-  if (s->body->lags.items[lag].complex)
-    x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);
+  if (s->body->lags.items[lag].complex) x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);
   return x;
 }

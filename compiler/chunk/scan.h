@@ -34,8 +34,7 @@
 enum { JOINT_MAX = 4 };  // states that add each other
 
 enum {
-  PRODUCTS_MAX =
-      64  // sums of more products, or products of more factors, are left to the step program
+  PRODUCTS_MAX = 64  // sums of more products, or products of more factors, are left to the step program
 };
 
 typedef VEC(recurrence_factor) scan_factors;
@@ -77,24 +76,23 @@ typedef enum scan_progress { UNTOUCHED, IN_WORK, MADE } scan_progress;
 typedef struct scan_state {
   const state_structure *structure;
   int tensor, group;
-  bool
-      sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
+  bool sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
   tile_pair steps;
   recurrence_shift *shift;  // it is a shift register; NULL: it is none
-  int lag, slot;          // what a slot of a lag buffer holds (lag_matrix.c); lag -1: a state of the recurrence
-  bool delayed;           // an outer product of the step before, as a matrix whose decay is 0
-  bool finds_axes;        // the structure does not tell its keys and values (group.c)
-  bool entries;           // it is used entry by entry, not by sums and additions to states alone
-  axis_set keys, values;  // axes that reads sum, axes that outer products make
-  axis_set summed;        // axes that some read sums
-  const linear *update;   // the whole of it
-  value_id decay_value;   // what S[t-1] is multiplied by, and its logarithm; NO_VALUE: 1, none
+  int lag, slot;            // what a slot of a lag buffer holds (lag_matrix.c); lag -1: a state of the recurrence
+  bool delayed;             // an outer product of the step before, as a matrix whose decay is 0
+  bool finds_axes;          // the structure does not tell its keys and values (group.c)
+  bool entries;             // it is used entry by entry, not by sums and additions to states alone
+  axis_set keys, values;    // axes that reads sum, axes that outer products make
+  axis_set summed;          // axes that some read sums
+  const linear *update;     // the whole of it
+  value_id decay_value;     // what S[t-1] is multiplied by, and its logarithm; NO_VALUE: 1, none
   value_id log_decay;
   VEC(decay_factor) decay;  // none: the decay is 1
-  int block;  // pairs in segments of 2^block steps have one reference; 0: there are none
-  VEC(scan_phase) phases;     // factors of modulus 1, which are not in `decay` (phase.c)
-  linear increment;           // products without a state
-  bool invariant;             // decay, keys and reads are the same at all steps: toeplitz.c has it all
+  int block;                // pairs in segments of 2^block steps have one reference; 0: there are none
+  VEC(scan_phase) phases;   // factors of modulus 1, which are not in `decay` (phase.c)
+  linear increment;         // products without a state
+  bool invariant;           // decay, keys and reads are the same at all steps: toeplitz.c has it all
   toeplitz *toeplitz;
   VEC(scan_product) sources;  // other states in the update
   struct scan_joint *joint;   // what it and other states keep of each other; NULL: `decay` and `phases` say it
@@ -123,14 +121,14 @@ typedef struct scan {
   const recurrence *from;
   typed_body *body;  // a copy, to which values are added
   tile_program *program;
-  lowering values;          // of values without states
-  linear **linears;         // by value of the body; NULL for those without states
-  bool *visited, *unknown;  // by value of the body; unknown: not solved for yet
+  lowering values;            // of values without states
+  linear **linears;           // by value of the body; NULL for those without states
+  bool *visited, *unknown;    // by value of the body; unknown: not solved for yet
   const linear **definition;  // by value of the body: what an unknown that is no sum is made of
   int *uses;                  // by value of the body as it was
-  bool *lag_in_work;        // by lag buffer: its source is being visited
-  bool *lag_is_states;      // by lag buffer: its slots are states; NULL: none are
-  int capacity;             // of these arrays
+  bool *lag_in_work;          // by lag buffer: its source is being visited
+  bool *lag_is_states;        // by lag buffer: its slots are states; NULL: none are
+  int capacity;               // of these arrays
   scan_state *states;
   int state_count;
   scan_group *groups;  // by the first state of each
@@ -225,10 +223,8 @@ tile_pair level_to_pair_step(scan *s, tile_pair x, int level);
 // Decays from the start of the second half to its steps; from the steps of the first half to its end, of what `writer`
 // wrote. Of states that keep each other they are vectors of so many terms, whose products are added; 1 elsewhere.
 int level_terms(const scan *s, int state, axis_set keys, decay_side side);
-tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
-                          int level, int term);
-tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side,
-                             int level, int term);
+tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side, int level, int term);
+tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side, int level, int term);
 // Pairs of segments of a value over segments and steps, as halves; one of them; and back to segments twice as long.
 tile_pair level_halve(scan *s, tile_pair x, int level);
 tile_pair level_half(scan *s, tile_pair x, int level, int half);
@@ -282,16 +278,14 @@ bool phase_is_read_before(const scan *s, int state);
 tile_pair contract_product(scan *s, const scan_product *product, axis_set over);
 // What each step reads of what each earlier one (and itself, if it reads S) wrote by the keys of one product, [t,s]; where
 // values decay apart, a matrix for each of them.
-tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written,
-                         axis_set over);
+tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over);
 // The state after the chunk.
 tile_pair contract_next_state(scan *s, int state);
 tile_pair contract_at_pair(scan *s, tile_pair x);
 // The states before the chunk, as a read sees them.
 tile_pair contract_before(scan *s, const scan_product *read, axis_set over);
 // What one product of a state's increment adds to a read of that state, or of one that it reaches.
-tile_pair contract_written(scan *s, const scan_product *read, int writer,
-                           const scan_product *written, axis_set over);
+tile_pair contract_written(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over);
 
 // ---- low_rank.c ------------------------------------------------------------------------------------------------
 // A value made of unknown sums that nothing else uses is solved for in their place, if it has their axes.
@@ -310,8 +304,7 @@ bool coupled_by_masks(const scan *s, int state);
 // What `to` has, at t or before it, of what `from` wrote at s, [t,s]; at each step of `from` before the chunk, [t]; at the
 // end of what `from` wrote at each step, [t], and of `from` before the chunk. The factors that keys (values) have.
 tile_pair coupled_mask(scan *s, int to, int from, bool previous);
-tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys,
-                             decay_side side);
+tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys, decay_side side);
 tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side);
 tile_pair coupled_total(scan *s, int to, int from);
 // What `to` has of a write of `from` in the same step.

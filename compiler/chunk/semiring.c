@@ -27,8 +27,7 @@ static tile_pair times(elements e, tile_pair x, tile_pair y) {
 static tile_pair plus(elements e, tile_pair carried, tile_pair own) {
   if (e.ring == PLUS_TIMES) return pair_linear(e.s->program, TILE_ADD, carried, own);
   bool kept = e.ring == MAX_PLUS_KEPT;
-  return pair_real(
-      tile_binary(e.s->program, TILE_MAX, kept ? own.re : carried.re, kept ? carried.re : own.re));
+  return pair_real(tile_binary(e.s->program, TILE_MAX, kept ? own.re : carried.re, kept ? carried.re : own.re));
 }
 
 static tile_pair number(elements e, double x) { return pair_real(tile_number(e.s->program, x)); }
@@ -58,8 +57,7 @@ static segments twice_as_long(elements e, segments x, int level) {
   tile_pair products = level_halve(e.s, x.products, level);
   tile_pair values = level_halve(e.s, x.values, level);
   tile_pair carried = in_second_half(e, times(e, products, value1), zero(e));
-  segments y = {.product = times(e, product1, product2),
-                .value = plus(e, times(e, product2, value1), value2)};
+  segments y = {.product = times(e, product1, product2), .value = plus(e, times(e, product2, value1), value2)};
   y.values = level_join(e.s, plus(e, carried, values), level);
   y.products = level_join(e.s, times(e, products, in_second_half(e, product1, one(e))), level);
   return y;

@@ -23,8 +23,7 @@ static double entries(const scan *s, int state) {
 }
 
 static bool is_matrix(const state_structure *structure) {
-  return structure->class == STATE_SCALAR_DECAY || structure->class == STATE_AXIS_DECAY ||
-         structure->class == STATE_LOW_RANK;
+  return structure->class == STATE_SCALAR_DECAY || structure->class == STATE_AXIS_DECAY || structure->class == STATE_LOW_RANK;
 }
 
 // Entry by entry a chunk keeps every step of the state: that pays beside a state that is larger, or where steps cost more
@@ -100,8 +99,7 @@ void sequence_make(scan *s, int index) {
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
     case STATE_NONLINEAR: state->steps = autonomous_steps(s, index); break;
-    default:
-      state->steps = state->shift ? shift_steps(s, index) : part_of_update(s, index, state->structure->increment, 0);
+    default: state->steps = state->shift ? shift_steps(s, index) : part_of_update(s, index, state->structure->increment, 0);
   }
 }
 
@@ -111,10 +109,8 @@ tile_pair sequence_previous(scan *s, int index) {
   const scan_state *state = &s->states[index];
   tile_pair before = scan_before(s, index);
   int t = s->program->time_axis;
-  tile_pair shifted =
-      pair_each(s->program, state->steps, (tile_value){.op = TILE_SHIFT, .index = t, .index2 = 1});
-  tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t),
-                              tile_number(s->program, 0));
+  tile_pair shifted = pair_each(s->program, state->steps, (tile_value){.op = TILE_SHIFT, .index = t, .index2 = 1});
+  tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t), tile_number(s->program, 0));
   return pair_where(s->program, first, before, shifted);
 }
 

@@ -43,8 +43,7 @@ static void add_lag_results(lowering *l) {
 
 tile_program *chunk_build_step(arena *a, const recurrence *from) {
   const typed_body *body = &from->body;
-  tile_program *p =
-      tile_program_new(a, arena_printf(a, "%s.forward", body->name), body, TILE_STEP, 1);
+  tile_program *p = tile_program_new(a, arena_printf(a, "%s.forward", body->name), body, TILE_STEP, 1);
   lower_declare(p, body);
   lowering l = lowering_new(p, body);
   for (int i = 0; i < body->values.count; i++) {

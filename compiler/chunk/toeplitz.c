@@ -34,9 +34,7 @@ struct toeplitz {
 static tile_pair number(scan *s, double x) { return pair_real(tile_number(s->program, x)); }
 static tile_pair mul(scan *s, tile_pair x, tile_pair y) { return pair_mul(s->program, x, y); }
 
-static tile_pair add(scan *s, tile_pair x, tile_pair y) {
-  return pair_linear(s->program, TILE_ADD, x, y);
-}
+static tile_pair add(scan *s, tile_pair x, tile_pair y) { return pair_linear(s->program, TILE_ADD, x, y); }
 
 // ---- which states ----------------------------------------------------------------------------------------------
 
@@ -47,9 +45,7 @@ typedef struct invariance {
   bool *depends;  // by value: has the state in it, not summed
 } invariance;
 
-static bool is_apart(const invariance *v, value_id id) {
-  return !v->varies[id] || !(v->body->values.items[id].axes & v->keys);
-}
+static bool is_apart(const invariance *v, value_id id) { return !v->varies[id] || !(v->body->values.items[id].axes & v->keys); }
 
 // Is the value a product of parts that stay the same and of parts without keys? Sums of them are opened if `sums`.
 static bool is_separable(const invariance *v, value_id id, bool sums) {
@@ -58,8 +54,7 @@ static bool is_separable(const invariance *v, value_id id, bool sums) {
   switch (x->op) {
     case VALUE_NEG: return is_separable(v, x->args[0], sums);
     case VALUE_ADD:
-    case VALUE_SUB:
-      return sums && is_separable(v, x->args[0], true) && is_separable(v, x->args[1], true);
+    case VALUE_SUB: return sums && is_separable(v, x->args[0], true) && is_separable(v, x->args[1], true);
     case VALUE_MUL: return is_separable(v, x->args[0], sums) && is_separable(v, x->args[1], sums);
     default: return false;
   }
@@ -103,8 +98,8 @@ static bool reads_fit(invariance *v, int tensor) {
 bool toeplitz_fits(const scan *s, int index) {
   const scan_state *state = &s->states[index];
   const state_structure *structure = state->structure;
-  bool diagonal = structure->class == STATE_ELEMENTWISE || structure->class == STATE_AXIS_DECAY ||
-                  structure->class == STATE_SCALAR_DECAY;
+  bool diagonal =
+      structure->class == STATE_ELEMENTWISE || structure->class == STATE_AXIS_DECAY || structure->class == STATE_SCALAR_DECAY;
   if (!diagonal || !state->summed || state->entries) return false;
   int count = s->body->values.count;
   invariance v = {.body = s->body, .keys = state->summed};
@@ -112,8 +107,7 @@ bool toeplitz_fits(const scan *s, int index) {
   v.depends = ARENA_ARRAY(s->arena, bool, count);
   find_varying(&v);
   if (structure->decay != NO_VALUE && v.varies[structure->decay]) return false;
-  if (structure->increment != NO_VALUE && !is_separable(&v, structure->increment, true))
-    return false;
+  if (structure->increment != NO_VALUE && !is_separable(&v, structure->increment, true)) return false;
   return reads_fit(&v, state->tensor);
 }
 
@@ -125,8 +119,7 @@ static axis_set axes_of_writes(const invariance *v, value_id id) {
   if (x->op == VALUE_SUM && is_separable(v, x->args[0], false)) return x->over;
   if (x->op != VALUE_MUL) return 0;
   for (int k = 0; k < 2; k++) {
-    if (is_separable(v, x->args[1 - k], false) && axes_of_writes(v, x->args[k]))
-      return axes_of_writes(v, x->args[k]);
+    if (is_separable(v, x->args[1 - k], false) && axes_of_writes(v, x->args[k])) return axes_of_writes(v, x->args[k]);
   }
   return 0;
 }
@@ -137,8 +130,7 @@ static axis_set axes_of_reads(const invariance *v, int tensor) {
   bool *depends = v->depends;
   for (int i = 0; i < v->body->values.count; i++) {
     const typed_value *x = &v->body->values.items[i];
-    depends[i] = v->body->tensors.items[tensor].assigned == i ||
-                 (x->op == VALUE_PREVIOUS && x->index == tensor);
+    depends[i] = v->body->tensors.items[tensor].assigned == i || (x->op == VALUE_PREVIOUS && x->index == tensor);
     for (int k = 0; k < value_arity(x->op); k++) depends[i] |= depends[x->args[k]];
     if (!depends[i] || x->op != VALUE_SUM || !(x->over & v->keys)) continue;
     axes |= x->axes;
@@ -165,8 +157,7 @@ axis_set toeplitz_of_matrices(const scan *s, int index) {
 // ---- axes ------------------------------------------------------------------------------------------------------
 
 static tile_pair on_axes(scan *s, tile_op op, tile_pair x, int index, int index2, int index3) {
-  return pair_each(s->program, x,
-                   (tile_value){.op = op, .index = index, .index2 = index2, .index3 = index3});
+  return pair_each(s->program, x, (tile_value){.op = op, .index = index, .index2 = index2, .index3 = index3});
 }
 
 // The same value along an axis that it lacks.
@@ -204,9 +195,7 @@ static tile_id not_tiny(scan *s, tile_id x) {
   return tile_select(p, tile_binary(p, TILE_LESS, size, least), tile_number(p, 0), x);
 }
 
-static tile_pair power(scan *s, tile_pair x) {
-  return (tile_pair){not_tiny(s, x.re), not_tiny(s, x.im)};
-}
+static tile_pair power(scan *s, tile_pair x) { return (tile_pair){not_tiny(s, x.re), not_tiny(s, x.im)}; }
 
 // a^0, a^1, .. over the steps of a segment; falling: a^(L - 1), .. a^0.
 static tile_pair powers_of(scan *s, tile_pair a, int level, bool falling) {
@@ -274,8 +263,7 @@ static void add_write(scan *s, int state, const scan_product *product, tile_pair
   const axis_set keys = s->states[state].keys;
   tile_pair value = linear_factors(s, product, keys, false);
   value = valid(s, mul(s, along(s, value, s->program->time_axis), number(s, product->scale)));
-  toeplitz_write write = {.key = linear_factors(s, product, keys, true),
-                          .value = level_split(s, value, of->level)};
+  toeplitz_write write = {.key = linear_factors(s, product, keys, true), .value = level_split(s, value, of->level)};
   write.leave = mul(s, falling, write.key);
   vec_push(s->arena, &of->writes, write);
 }
@@ -377,21 +365,19 @@ static tile_pair at_other_step(scan *s, const toeplitz *of, tile_pair x) {
 }
 
 // What the steps of a segment read of its own writes.
-static tile_pair inside(scan *s, const toeplitz *of, const toeplitz_write *write, tile_pair read,
-                        bool previous, axis_set over) {
+static tile_pair inside(scan *s, const toeplitz *of, const toeplitz_write *write, tile_pair read, bool previous,
+                        axis_set over) {
   const scan_axes *axes = level_axes(s, of->level);
   tile_pair lags = pair_dot(s->program, mul(s, read, write->key), of->powers, over);
   if (previous) lags = on_axes(s, TILE_SHIFT, along(s, lags, axes->step), axes->step, 1, 0);
-  return pair_dot(s->program, block_of(s, lags, of->level), at_other_step(s, of, write->value),
-                  axis_bit(axes->pair_step));
+  return pair_dot(s->program, block_of(s, lags, of->level), at_other_step(s, of, write->value), axis_bit(axes->pair_step));
 }
 
 static tile_pair back_on_time(scan *s, tile_pair x, const toeplitz *of) {
   const scan_axes *axes = level_axes(s, of->level);
   x = along(s, x, axes->step);
   if (axes->segment < 0) return x;
-  return on_axes(s, TILE_JOIN, along(s, x, axes->segment), s->program->time_axis, axes->segment,
-                 axes->step);
+  return on_axes(s, TILE_JOIN, along(s, x, axes->segment), s->program->time_axis, axes->segment, axes->step);
 }
 
 tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over) {
@@ -430,16 +416,14 @@ static last_segment find_last(scan *s, const toeplitz *of) {
   tile_id begun = tile_binary(p, TILE_LESS, begin, length);
   tile_id ends = tile_binary(p, TILE_LESS, last, tile_binary(p, TILE_ADD, begin, size));
   tile_id here = tile_binary(p, TILE_MUL, begun, ends);
-  tile_id before =
-      tile_reduce(p, TILE_SUM, tile_binary(p, TILE_MUL, here, begin), axis_bit(segment));
+  tile_id before = tile_reduce(p, TILE_SUM, tile_binary(p, TILE_MUL, here, begin), axis_bit(segment));
   return (last_segment){here, tile_binary(p, TILE_SUB, last, before)};
 }
 
 static tile_pair at_last(scan *s, const toeplitz *of, last_segment last, tile_pair x) {
   int segment = level_axes(s, of->level)->segment;
   if (last.here == NO_TILE || !axis_in(pair_axes(s->program, x), segment)) return x;
-  return pair_sum(s->program, pair_where(s->program, last.here, x, number(s, 0)),
-                  axis_bit(segment));
+  return pair_sum(s->program, pair_where(s->program, last.here, x, number(s, 0)), axis_bit(segment));
 }
 
 // Moved to the end of the segment, so that the last step inside the sequence is its last one.
@@ -458,11 +442,9 @@ tile_pair toeplitz_next(scan *s, int state) {
   tile_id missing[LEVELS_MAX];
   tile_id most = tile_number(s->program, (1 << of->level) - 1);
   digits_of(s, tile_binary(s->program, TILE_SUB, most, last.steps), of->level, missing);
-  tile_id here = tile_binary(s->program, TILE_EQUAL, last.steps,
-                             tile_leaf(s->program, TILE_INDEX, step_axis(s, of)));
+  tile_id here = tile_binary(s->program, TILE_EQUAL, last.steps, tile_leaf(s->program, TILE_INDEX, step_axis(s, of)));
   tile_pair longer = along(s, mul(s, of->powers, of->decay), step_axis(s, of));
-  tile_pair kept = pair_sum(s->program, pair_where(s->program, here, longer, number(s, 0)),
-                            axis_bit(step_axis(s, of)));
+  tile_pair kept = pair_sum(s->program, pair_where(s->program, here, longer, number(s, 0)), axis_bit(step_axis(s, of)));
   tile_pair next = mul(s, kept, at_last(s, of, last, of->starts));
   for (int i = 0; i < of->writes.count; i++) {
     const toeplitz_write *write = &of->writes.items[i];

@@ -1,13 +1,12 @@
-/* Products that a single sum reads become part of it: one rounding less, one instruction and often one register.
- *
- *   %p = fmul float %a, %b        ->        %s = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
- *   %s = fadd float %p, %c
- *
- * For %c - %p and %p - %c a sign is changed, which costs a GPU nothing. A product with other readers stays a product.
- */
+// Products that a single sum reads become part of it: one rounding less, one instruction and often one register.
+//
+//   %p = fmul float %a, %b        ->        %s = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
+//   %s = fadd float %p, %c
+//
+// For %c - %p and %p - %c a sign is changed, which costs a GPU nothing. A product with other readers stays a product.
 #include "compiler/kernel/gpu/gpu.h"
 
-/* The only use of a product. */
+// The only use of a product.
 static bool is_part(LLVMValueRef x, LLVMValueRef sum) {
   if (!LLVMIsAInstruction(x) || LLVMGetInstructionOpcode(x) != LLVMFMul) return false;
   LLVMUseRef use = LLVMGetFirstUse(x);

@@ -1,4 +1,4 @@
-/* LLVM instructions by small words: numbers with lanes, addresses, masks, counted loops, branches. */
+// LLVM instructions by small words: numbers with lanes, addresses, masks, counted loops, branches.
 #include "compiler/emit/emit.h"
 
 #include <llvm-c/DebugInfo.h>
@@ -9,8 +9,7 @@
 
 emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, number_type dtype) {
   bool f64 = dtype == NUMBER_F64;
-  emitter e = {
-      .a = a, .m = m, .context = m->context, .clone = clone, .dtype = dtype, .f64 = f64};
+  emitter e = {.a = a, .m = m, .context = m->context, .clone = clone, .dtype = dtype, .f64 = f64};
   e.b = LLVMCreateBuilderInContext(m->context);
   e.i1 = LLVMInt1TypeInContext(m->context);
   e.i16 = LLVMInt16TypeInContext(m->context);
@@ -50,8 +49,7 @@ void emit_open(emitter *e, LLVMValueRef function) {
   LLVMPositionBuilderAtEnd(e->b, body);
 }
 
-bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function,
-                 emitter *inner, LLVMValueRef *args) {
+bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function, emitter *inner, LLVMValueRef *args) {
   *function = LLVMGetNamedFunction(e->m->module, name);
   if (*function) return false;
   *function = llvm_function(e->m, name, type, e->clone);
@@ -75,16 +73,14 @@ static LLVMBasicBlockRef new_block(emitter *e, const char *name) {
   return LLVMAppendBasicBlockInContext(e->context, e->function, name);
 }
 
-/* ---- types and constants ---- */
+// ---- types and constants ----
 
 int ir_lanes(ir x) {
   LLVMTypeRef type = LLVMTypeOf(x);
   return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? (int)LLVMGetVectorSize(type) : 0;
 }
 
-LLVMTypeRef real_type(emitter *e, int lanes) {
-  return lanes ? LLVMVectorType(e->real, (unsigned)lanes) : e->real;
-}
+LLVMTypeRef real_type(emitter *e, int lanes) { return lanes ? LLVMVectorType(e->real, (unsigned)lanes) : e->real; }
 
 static ir splat_constant(emitter *e, ir x, int lanes) {
   ir *all = ARENA_ARRAY(e->a, ir, lanes);
@@ -97,9 +93,7 @@ ir real_number(emitter *e, double number, int lanes) {
   return lanes ? splat_constant(e, x, lanes) : x;
 }
 
-ir integer(emitter *e, int64_t number) {
-  return LLVMConstInt(e->i64, (unsigned long long)number, 1);
-}
+ir integer(emitter *e, int64_t number) { return LLVMConstInt(e->i64, (unsigned long long)number, 1); }
 
 ir spread(emitter *e, ir x, int lanes) {
   if (!lanes || ir_lanes(x)) return x;
@@ -123,7 +117,7 @@ ir as_real(emitter *e, ir x) {
   return e->f64 ? LLVMBuildFPExt(e->b, x, type, "") : LLVMBuildFPTrunc(e->b, x, type, "");
 }
 
-/* ---- arithmetic ---- */
+// ---- arithmetic ----
 
 static ir contracted(const emitter *e, ir x) {
   if (e->contract && LLVMIsAInstruction(x)) LLVMSetFastMathFlags(x, LLVMFastMathAllowContract);
@@ -152,8 +146,7 @@ ir real_div(emitter *e, ir x, ir y) {
 
 ir real_neg(emitter *e, ir x) { return LLVMBuildFNeg(e->b, x, ""); }
 
-ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int overload_count,
-                  ir *args, int count) {
+ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int overload_count, ir *args, int count) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   if (!id) ICE("emit", "LLVM has no intrinsic %s", name);
   ir function = LLVMGetIntrinsicDeclaration(e->m->module, id, overloads, (size_t)overload_count);
@@ -184,7 +177,7 @@ ir choose(emitter *e, ir condition, ir x, ir y) {
   return LLVMBuildSelect(e->b, condition, x, y, "");
 }
 
-/* ---- integers: what is known stays a constant ---- */
+// ---- integers: what is known stays a constant ----
 
 bool int_known(ir x, int64_t *value) {
   if (!LLVMIsAConstantInt(x)) return false;
@@ -192,7 +185,7 @@ bool int_known(ir x, int64_t *value) {
   return true;
 }
 
-/* GPU: indices of tiles have 32 bits, steps and strides of tensors 64. Numbers take the width of what they meet. */
+// GPU: indices of tiles have 32 bits, steps and strides of tensors 64. Numbers take the width of what they meet.
 static ir as_wide(emitter *e, ir x, LLVMTypeRef type) {
   int64_t n;
   if (int_known(x, &n)) return LLVMConstInt(type, (unsigned long long)n, 1);
@@ -230,8 +223,8 @@ ir int_sub(emitter *e, ir x, ir y) {
 
 static bool is_power_of_two(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
 
-/* Of a subtraction LLVM moves the constant into the address of each access and leaves a negative base, which memory on a chip
- * need not take. Where no bit is borrowed, the bits that differ are the difference. */
+// Of a subtraction LLVM moves the constant into the address of each access and leaves a negative base, which memory on a chip
+// need not take. Where no bit is borrowed, the bits that differ are the difference.
 ir int_from_end(emitter *e, int64_t last, int64_t stride, ir i) {
   bool borrows = !is_power_of_two(stride) || !is_power_of_two(last + stride);
   if (!e->gpu || borrows) return int_sub(e, integer(e, last), i);
@@ -295,7 +288,7 @@ ir int_max(emitter *e, ir x, ir y) {
   return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, x, y, ""), x, y, "");
 }
 
-/* ---- memory ---- */
+// ---- memory ----
 
 ir element(emitter *e, LLVMTypeRef type, ir base, ir index) {
   int64_t n;
@@ -303,7 +296,7 @@ ir element(emitter *e, LLVMTypeRef type, ir base, ir index) {
   return LLVMBuildInBoundsGEP2(e->b, type, base, &index, 1, "");
 }
 
-/* f64 in an f32 program stands among numbers of 4 bytes. */
+// f64 in an f32 program stands among numbers of 4 bytes.
 static unsigned alignment(emitter *e) { return e->dtype == NUMBER_F64 ? 8 : 4; }
 
 ir load_real(emitter *e, ir address, int lanes) {
@@ -335,17 +328,15 @@ static ir lane_numbers(emitter *e, int lanes) {
 ir lane_mask(emitter *e, ir count, int lanes) {
   ir *numbers = ARENA_ARRAY(e->a, ir, lanes);
   for (int i = 0; i < lanes; i++) numbers[i] = LLVMConstInt(e->i32, (unsigned)i, 0);
-  ir narrow = LLVMBuildTrunc(e->b, int_min(e, int_max(e, count, integer(e, 0)), integer(e, lanes)),
-                             e->i32, "");
-  return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(numbers, (unsigned)lanes),
-                       spread(e, narrow, lanes), "");
+  ir narrow = LLVMBuildTrunc(e->b, int_min(e, int_max(e, count, integer(e, 0)), integer(e, lanes)), e->i32, "");
+  return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(numbers, (unsigned)lanes), spread(e, narrow, lanes), "");
 }
 
 static ir load_masked(emitter *e, ir address, ir mask, int lanes) {
   if (!mask) return load_real(e, address, lanes);
   LLVMTypeRef type = real_type(e, lanes);
-  ir x = call_intrinsic(e, "llvm.masked.load", (LLVMTypeRef[]){type, e->pointer}, 2,
-                        (ir[]){address, mask, LLVMConstNull(type)}, 3);
+  ir x = call_intrinsic(e, "llvm.masked.load", (LLVMTypeRef[]){type, e->pointer}, 2, (ir[]){address, mask, LLVMConstNull(type)},
+                        3);
   LLVMSetInstrParamAlignment(x, 1, alignment(e));
   return x;
 }
@@ -355,8 +346,7 @@ static void store_masked(emitter *e, ir x, ir address, ir mask) {
     store_real(e, x, address);
     return;
   }
-  ir call = call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2,
-                           (ir[]){x, address, mask}, 3);
+  ir call = call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2, (ir[]){x, address, mask}, 3);
   LLVMSetInstrParamAlignment(call, 2, alignment(e));
 }
 
@@ -365,18 +355,15 @@ static ir lane_addresses(emitter *e, ir base, ir stride, int lanes) {
   return LLVMBuildInBoundsGEP2(e->b, e->real, base, &offsets, 1, "");
 }
 
-static ir full_mask(emitter *e, int lanes) {
-  return splat_constant(e, LLVMConstInt(e->i1, 1, 0), lanes);
-}
+static ir full_mask(emitter *e, int lanes) { return splat_constant(e, LLVMConstInt(e->i1, 1, 0), lanes); }
 
 ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
   int64_t known;
   if (int_known(stride, &known) && known == 1) return load_masked(e, base, mask, lanes);
   LLVMTypeRef type = real_type(e, lanes);
   ir addresses = lane_addresses(e, base, stride, lanes);
-  ir x =
-      call_intrinsic(e, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(addresses)}, 2,
-                     (ir[]){addresses, mask ? mask : full_mask(e, lanes), LLVMConstNull(type)}, 3);
+  ir x = call_intrinsic(e, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(addresses)}, 2,
+                        (ir[]){addresses, mask ? mask : full_mask(e, lanes), LLVMConstNull(type)}, 3);
   LLVMSetInstrParamAlignment(x, 1, alignment(e));
   return x;
 }
@@ -389,8 +376,7 @@ void scatter(emitter *e, ir x, ir base, ir stride, ir mask) {
   }
   int lanes = ir_lanes(x);
   ir addresses = lane_addresses(e, base, stride, lanes);
-  ir call = call_intrinsic(e, "llvm.masked.scatter",
-                           (LLVMTypeRef[]){LLVMTypeOf(x), LLVMTypeOf(addresses)}, 2,
+  ir call = call_intrinsic(e, "llvm.masked.scatter", (LLVMTypeRef[]){LLVMTypeOf(x), LLVMTypeOf(addresses)}, 2,
                            (ir[]){x, addresses, mask ? mask : full_mask(e, lanes)}, 3);
   LLVMSetInstrParamAlignment(call, 2, alignment(e));
 }
@@ -406,7 +392,7 @@ ir stack_slot(emitter *e, LLVMTypeRef type, const char *name) {
   return slot;
 }
 
-/* A tree of halves: the order is fixed, so results are the same everywhere. */
+// A tree of halves: the order is fixed, so results are the same everywhere.
 ir sum_of_lanes(emitter *e, ir x) {
   int lanes = ir_lanes(x);
   if (!lanes) return x;
@@ -430,13 +416,13 @@ ir sum_of_lanes(emitter *e, ir x) {
   return sum;
 }
 
-/* ---- control ---- */
+// ---- control ----
 
 emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *name) {
   return loop_begin_by(e, begin, end, integer(e, step), name);
 }
 
-/* GPU: a loop whose end is known counts in 32 bits. */
+// GPU: a loop whose end is known counts in 32 bits.
 static void loop_width(emitter *e, ir *begin, ir *end, ir *step) {
   int64_t n;
   if (e->gpu && int_known(*end, &n) && n < INT32_MAX) *end = as_wide(e, *end, e->i32);
@@ -449,8 +435,8 @@ static void loop_width(emitter *e, ir *begin, ir *end, ir *step) {
   if (LLVMTypeOf(*step) != LLVMTypeOf(*begin)) *step = as_wide(e, *step, LLVMTypeOf(*begin));
 }
 
-/* The condition stands before the loop, unless it is known to hold, and at its end: LLVM need not rotate the loop, which takes a time that grows with
- * the square of how many loops there are. */
+// The condition stands before the loop, unless it is known to hold, and at its end: LLVM need not rotate the loop, which takes a time that grows with
+// the square of how many loops there are.
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name) {
   loop_width(e, &begin, &end, &step);
   emit_loop loop = {.step = step, .end = end};
@@ -485,7 +471,7 @@ static ir close_loop(emitter *e, emit_loop *loop) {
 static const char keep_rolled[] = "llvm.loop.unroll.disable";
 const char gpu_kept_loop[] = "rec.loop.kept";
 
-/* !0 = distinct !{!0, !{word}, ..}: a node that names itself is made through a temporary one. */
+// !0 = distinct !{!0, !{word}, ..}: a node that names itself is made through a temporary one.
 static void advise_loop(emitter *e, ir back, const char *const *words, int count) {
   LLVMMetadataRef parts[3] = {LLVMTemporaryMDNode(e->context, NULL, 0)};
   for (int i = 0; i < count; i++) {
@@ -498,7 +484,7 @@ static void advise_loop(emitter *e, ir back, const char *const *words, int count
   LLVMSetMetadata(back, kind, LLVMMetadataAsValue(e->context, node));
 }
 
-/* PTX keeps its loops: the assembler unrolls those that gain by it. */
+// PTX keeps its loops: the assembler unrolls those that gain by it.
 void loop_end(emitter *e, emit_loop *loop) {
   bool once = loop->once;
   ir back = close_loop(e, loop);

@@ -1,7 +1,6 @@
-/* The abstract GPU operations: their table, types, declarations and calls.
- *
- *   gpu_call(e, GPU_SHFL_BFLY_F32, {x, mask})   ->   call float @rec.shfl_bfly_f32(float %x, i32 %mask)
- */
+// The abstract GPU operations: their table, types, declarations and calls.
+//
+//   gpu_call(e, GPU_SHFL_BFLY_F32, {x, mask})   ->   call float @rec.shfl_bfly_f32(float %x, i32 %mask)
 #include <stdio.h>
 #include <string.h>
 
@@ -61,8 +60,7 @@ static LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row) {
   return LLVMFunctionType(result, arguments, (unsigned)count, 0);
 }
 
-static void set_flag(LLVMContextRef context, LLVMValueRef function, const char *name,
-                     uint64_t value) {
+static void set_flag(LLVMContextRef context, LLVMValueRef function, const char *name, uint64_t value) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                           LLVMCreateEnumAttribute(context, kind, value));
@@ -84,10 +82,8 @@ LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare) {
 
 ir gpu_call(emitter *e, gpu_op op, const ir *args, int count) {
   ir function = gpu_op_function(e->m->module, op, true);
-  if (count != (int)LLVMCountParams(function))
-    ICE("emit", "rec.%s takes other arguments", gpu_ops[op].name);
-  return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, (ir *)args,
-                        (unsigned)count, "");
+  if (count != (int)LLVMCountParams(function)) ICE("emit", "rec.%s takes other arguments", gpu_ops[op].name);
+  return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, (ir *)args, (unsigned)count, "");
 }
 
 bool gpu_is_kernel(LLVMValueRef function) {

@@ -1,4 +1,4 @@
-/* The abstract operations of GPUs: what kernels call, and targets give bodies to. */
+// The abstract operations of GPUs: what kernels call, and targets give bodies to.
 #ifndef REC_EMIT_GPU_OPS_H
 #define REC_EMIT_GPU_OPS_H
 
@@ -24,20 +24,20 @@ extern const gpu_op_row gpu_ops[GPU_OP_COUNT];
 enum { GPU_GLOBAL = 1, GPU_SHARED_MEMORY = 3, GPU_KERNEL_CONVENTION = 71, GPU_MOST_ARGUMENTS = 40 };
 
 LLVMTypeRef gpu_letter_type(LLVMContextRef context, char letter);
-/* Letters of the table written out, `4fi` as `ffffi`. */
+// Letters of the table written out, `4fi` as `ffffi`.
 int gpu_letters(const char *text, char letters[GPU_MOST_ARGUMENTS + 1]);
-/* How many registers a result has. */
+// How many registers a result has.
 int gpu_result_count(const gpu_op_row *row);
-/* Rows that other targets than sm_90a lack: from this one on. */
+// Rows that other targets than sm_90a lack: from this one on.
 enum { GPU_FIRST_OF_HOPPER = GPU_SHARED_ADDRESS };
-/* The declaration `rec.name` of the module; NULL if `declare` is false and nobody called it. */
+// The declaration `rec.name` of the module; NULL if `declare` is false and nobody called it.
 LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare);
 ir gpu_call(emitter *e, gpu_op op, const ir *args, int count);
 
-/* emit/contract.c: products and sums that fuse. */
+// emit/contract.c: products and sums that fuse.
 void gpu_contract(llvm_module *m);
 
-/* The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n x i8])`. */
+// The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n x i8])`.
 bool gpu_is_kernel(LLVMValueRef function);
 
 #endif

@@ -1,4 +1,4 @@
-/* Relocatable objects, and the shared library that lld makes of them. */
+// Relocatable objects, and the shared library that lld makes of them.
 #ifndef REC_EMIT_LINK_H
 #define REC_EMIT_LINK_H
 
@@ -6,16 +6,15 @@
 
 #include "compiler/base/arena.h"
 
-/* A relocatable object in memory. */
+// A relocatable object in memory.
 typedef struct link_object {
-  const char *name; /* for messages */
+  const char *name;  // for messages
   const unsigned char *bytes;
   size_t size;
 } link_object;
 
-/* Links relocatable objects in memory into a shared library at `path` with the in-process lld. Needs libc and libm only;
- * symbols that stay undefined are an error. Returns NULL, or what went wrong (in the arena). */
-const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname,
-                                const char *path);
+// Links relocatable objects in memory into a shared library at `path` with the in-process lld. Needs libc and libm only;
+// symbols that stay undefined are an error. Returns NULL, or what went wrong (in the arena).
+const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname, const char *path);
 
 #endif

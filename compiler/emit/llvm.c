@@ -1,8 +1,7 @@
-/* LLVM modules: the table of CPU clones, LLVM's passes, emission to memory.
- *
- * Every function carries the CPU of its clone as an attribute. An LLVM error about a module that we built is a compiler bug,
- * never the user's mistake, and is reported as one.
- */
+// LLVM modules: the table of CPU clones, LLVM's passes, emission to memory.
+//
+// Every function carries the CPU of its clone as an attribute. An LLVM error about a module that we built is a compiler bug,
+// never the user's mistake, and is reported as one.
 #include "compiler/emit/llvm.h"
 
 #include <llvm-c/Analysis.h>
@@ -27,9 +26,7 @@ const clone_target clone_targets[CLONE_COUNT + 1] = {
 
 const char *codegen_clone_name(codegen_clone clone) { return clone_targets[clone].name; }
 
-int codegen_lanes(codegen_clone clone, bool f64) {
-  return clone_targets[clone].vector_bytes / (f64 ? 8 : 4);
-}
+int codegen_lanes(codegen_clone clone, bool f64) { return clone_targets[clone].vector_bytes / (f64 ? 8 : 4); }
 
 const char *codegen_llvm_version(arena *a) {
   unsigned major, minor, patch;
@@ -54,9 +51,9 @@ void llvm_prepare(void) {
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
   LLVMInstallFatalErrorHandler(fatal);
-  /* Loop strength reduction makes a pointer of every address that a loop has, each in registers of its own: without it kernels
-   * of GPUs are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines; hosts want it, and have
-   * it in llvm_optimise. */
+  // Loop strength reduction makes a pointer of every address that a loop has, each in registers of its own: without it kernels
+  // of GPUs are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines; hosts want it, and have
+  // it in llvm_optimise.
   static const char *const off[] = {"recc", "-disable-lsr"};
   LLVMParseCommandLineOptions(2, off, NULL);
 }
@@ -71,11 +68,9 @@ llvm_module llvm_module_new(const char *name, int level) {
   LLVMTargetRef target;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(triple, &target, &message)) ICE("emit", "%s", message);
-  LLVMCodeGenOptLevel effort = level == 0   ? LLVMCodeGenLevelNone
-                               : level == 1 ? LLVMCodeGenLevelLess
-                                            : LLVMCodeGenLevelDefault;
-  m.machine = LLVMCreateTargetMachine(target, triple, clone_targets[CLONE_V2].cpu, "", effort,
-                                      LLVMRelocPIC, LLVMCodeModelDefault);
+  LLVMCodeGenOptLevel effort = level == 0 ? LLVMCodeGenLevelNone : level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
+  m.machine =
+      LLVMCreateTargetMachine(target, triple, clone_targets[CLONE_V2].cpu, "", effort, LLVMRelocPIC, LLVMCodeModelDefault);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.machine);
   LLVMSetModuleDataLayout(m.module, layout);
   LLVMDisposeTargetData(layout);
@@ -92,8 +87,7 @@ void llvm_module_free(llvm_module *m) {
 
 void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, const char *value) {
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateStringAttribute(m->context, name, (unsigned)strlen(name), value,
-                                                    (unsigned)strlen(value)));
+                          LLVMCreateStringAttribute(m->context, name, (unsigned)strlen(name), value, (unsigned)strlen(value)));
 }
 
 void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name) {
@@ -102,12 +96,10 @@ void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name) {
                           LLVMCreateEnumAttribute(m->context, kind, 0));
 }
 
-LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
-                           codegen_clone clone) {
+LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type, codegen_clone clone) {
   LLVMValueRef function = LLVMAddFunction(m->module, name, type);
   LLVMSetVisibility(function, LLVMHiddenVisibility);
-  if (clone != CLONE_GPU)
-    llvm_attribute(m, function, "target-cpu", clone_targets[clone].cpu);
+  if (clone != CLONE_GPU) llvm_attribute(m, function, "target-cpu", clone_targets[clone].cpu);
   if (clone == CLONE_V4) {
     llvm_attribute(m, function, "prefer-vector-width", "512");
     llvm_attribute(m, function, "min-legal-vector-width", "512");
@@ -118,8 +110,7 @@ LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
 
 int llvm_instruction_count(LLVMValueRef function) {
   int count = 0;
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
-       block = LLVMGetNextBasicBlock(block)) {
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block; block = LLVMGetNextBasicBlock(block)) {
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) count++;
   }
   return count;
@@ -127,14 +118,13 @@ int llvm_instruction_count(LLVMValueRef function) {
 
 void llvm_verify(llvm_module *m) {
   char *message = NULL;
-  if (LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message))
-    ICE("emit", "malformed module: %s", message);
+  if (LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message)) ICE("emit", "malformed module: %s", message);
   LLVMDisposeMessage(message);
 }
 
-/* Kernels come out of the lowering as explicit vectors in counted loops: what is left to do is to bring variables into
- * registers and to move what does not change out of loops. Unrolling made no kernel faster and compilation much slower.
- * Dead stores and dead instructions there are none: passes that look for them left the code of every recurrence as it was. */
+// Kernels come out of the lowering as explicit vectors in counted loops: what is left to do is to bring variables into
+// registers and to move what does not change out of loops. Unrolling made no kernel faster and compilation much slower.
+// Dead stores and dead instructions there are none: passes that look for them left the code of every recurrence as it was.
 #define REGISTERS "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg"
 #define LOOPS "loop-mssa(loop-rotate,licm)"
 #define POINTERS "loop(loop-reduce)"
@@ -147,11 +137,7 @@ void llvm_optimise(llvm_module *m, int level) {
       "function(" REGISTERS "," LOOPS ",early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg," POINTERS ")",
   };
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef error = LLVMRunPasses(m->module,
-                                     passes[level < 0   ? 0
-                                            : level > 3 ? 3
-                                                        : level],
-                                     m->machine, options);
+  LLVMErrorRef error = LLVMRunPasses(m->module, passes[level < 0 ? 0 : level > 3 ? 3 : level], m->machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (error) ICE("emit", "LLVM: %s", LLVMGetErrorMessage(error));
 }
@@ -173,7 +159,7 @@ const char *llvm_text(arena *a, llvm_module *m) {
   return copy;
 }
 
-/* Emission lowers the module in place, so assembly is made from a clone of it. */
+// Emission lowers the module in place, so assembly is made from a clone of it.
 const char *llvm_assembly(arena *a, llvm_module *m) {
   llvm_module copy = *m;
   copy.module = LLVMCloneModule(m->module);
@@ -193,11 +179,10 @@ const unsigned char *llvm_object(arena *a, llvm_module *m, size_t *size) {
   return bytes;
 }
 
-int link_elf(const unsigned char *const *objects, const size_t *sizes, int count,
-             const char *soname, const char *path, char *message, size_t message_size);
+int link_elf(const unsigned char *const *objects, const size_t *sizes, int count, const char *soname, const char *path,
+             char *message, size_t message_size);
 
-const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname,
-                                const char *path) {
+const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname, const char *path) {
   const unsigned char **bytes = ARENA_ARRAY(a, const unsigned char *, count);
   size_t *sizes = ARENA_ARRAY(a, size_t, count);
   for (int i = 0; i < count; i++) {
@@ -205,7 +190,6 @@ const char *link_shared_library(arena *a, const link_object *objects, int count,
     sizes[i] = objects[i].size;
   }
   char message[4096];
-  if (link_elf(bytes, sizes, count, soname, path, message, sizeof message))
-    return arena_strdup(a, message);
+  if (link_elf(bytes, sizes, count, soname, path, message, sizeof message)) return arena_strdup(a, message);
   return NULL;
 }

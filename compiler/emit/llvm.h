@@ -1,4 +1,4 @@
-/* LLVM for the rooms behind the plan: one module, its target, passes and emission. */
+// LLVM for the rooms behind the plan: one module, its target, passes and emission.
 #ifndef REC_EMIT_LLVM_H
 #define REC_EMIT_LLVM_H
 
@@ -7,40 +7,40 @@
 
 #include "compiler/emit/machine.h"
 
-/* A row of the target table: what the lowering asks about a clone. */
+// A row of the target table: what the lowering asks about a clone.
 typedef struct clone_target {
   const char *name, *suffix, *cpu;
   int vector_bytes;
   int vector_registers;
-  bool converts_half; /* F16C */
-  bool masks_halves;  /* masked loads and stores of 16-bit numbers */
+  bool converts_half;  // F16C
+  bool masks_halves;   // masked loads and stores of 16-bit numbers
 } clone_target;
 
-extern const clone_target clone_targets[CLONE_COUNT + 1]; /* the last row is the GPU's */
+extern const clone_target clone_targets[CLONE_COUNT + 1];  // the last row is the GPU's
 
 typedef struct llvm_module {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMTargetMachineRef machine;
-  struct lines *lines; /* lines.h; NULL: no line information */
+  struct lines *lines;  // lines.h; NULL: no line information
 } llvm_module;
 
-/* What all threads share, before the second of them begins; also for GPUs. */
+// What all threads share, before the second of them begins; also for GPUs.
 void llvm_prepare(void);
 void nvptx_prepare(void);
 
 llvm_module llvm_module_new(const char *name, int level);
 void llvm_module_free(llvm_module *m);
 
-/* A function with the attributes of every generated function; hidden unless exported. */
+// A function with the attributes of every generated function; hidden unless exported.
 LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type, codegen_clone clone);
 void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, const char *value);
-/* Same for attributes without a value, by LLVM's name: nounwind, noinline, alwaysinline. */
+// Same for attributes without a value, by LLVM's name: nounwind, noinline, alwaysinline.
 void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name);
 
 int llvm_instruction_count(LLVMValueRef function);
 
-/* Verifies (a broken module is a compiler bug), runs the passes of the level, emits. */
+// Verifies (a broken module is a compiler bug), runs the passes of the level, emits.
 void llvm_optimise(llvm_module *m, int level);
 void llvm_verify(llvm_module *m);
 const char *llvm_text(arena *a, llvm_module *m);

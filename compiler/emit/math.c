@@ -1,13 +1,12 @@
-/* Elementwise operations as vector instructions, with polynomials of our own.
- *
- *   softplus %x   ->   max(x, 0) + log1p(exp(-|x|)),   each a few multiply-adds, no call
- *
- * f32: the relative error is at most 3e-7 over the full range, denormals, infinities and NaN included
- * (tests/unit/codegen_expr_test.c sweeps it). The coefficients are minimax fits of the relative error on the reduced range.
- * Every step is exact enough without fused multiply-add, so that all clones meet the bound. Rounding to an integer is the
- * addition of 1.5 * 2^23: the baseline has no instruction for it and must not call libm. f64: libm, lane by lane. GPU with
- * 16-bit storage: exponentials by the GPU's approximations (math_gpu.c).
- */
+// Elementwise operations as vector instructions, with polynomials of our own.
+//
+//   softplus %x   ->   max(x, 0) + log1p(exp(-|x|)),   each a few multiply-adds, no call
+//
+// f32: the relative error is at most 3e-7 over the full range, denormals, infinities and NaN included
+// (tests/unit/codegen_expr_test.c sweeps it). The coefficients are minimax fits of the relative error on the reduced range.
+// Every step is exact enough without fused multiply-add, so that all clones meet the bound. Rounding to an integer is the
+// addition of 1.5 * 2^23: the baseline has no instruction for it and must not call libm. f64: libm, lane by lane. GPU with
+// 16-bit storage: exponentials by the GPU's approximations (math_gpu.c).
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 
 static ir number(emitter *e, double x, ir like) { return real_number(e, x, ir_lanes(like)); }
 
-/* c[0] + c[1] x + .. by Horner's rule */
+// c[0] + c[1] x + .. by Horner's rule
 static ir polynomial(emitter *e, ir x, const double *c, int count) {
   ir sum = number(e, c[count - 1], x);
   for (int i = count - 2; i >= 0; i--) sum = real_fma(e, sum, x, number(e, c[i], x));
@@ -53,7 +52,7 @@ static ir with_sign(emitter *e, ir size, ir sign) {
   return call_intrinsic(e, "llvm.copysign", &type, 1, (ir[]){size, sign}, 2);
 }
 
-/* NaN passes through both */
+// NaN passes through both
 static ir at_least(emitter *e, ir x, double low) {
   ir c = number(e, low, x);
   return choose(e, real_compare(e, LLVMRealOLT, x, c), c, x);
@@ -71,21 +70,21 @@ static ir square_root(emitter *e, ir x) {
 
 static ir sum_of_squares(emitter *e, ir x, ir y) { return real_add(e, real_mul(e, x, x), real_mul(e, y, y)); }
 
-/* ---- f32: powers of two ---- */
+// ---- f32: powers of two ----
 
 typedef struct rounded {
-  ir real, integer; /* the same whole number */
+  ir real, integer;  // the same whole number
 } rounded;
 
 static rounded round_to_integer(emitter *e, ir x, double scale) {
-  ir magic = number(e, 12582912.0, x); /* 1.5 * 2^23 */
+  ir magic = number(e, 12582912.0, x);  // 1.5 * 2^23
   ir shifted = real_fma(e, x, number(e, scale, x), magic);
   rounded r = {.real = real_sub(e, shifted, magic)};
   r.integer = LLVMBuildSub(e->b, to_bits(e, shifted), to_bits(e, magic), "");
   return r;
 }
 
-/* 2^n for n in -126..127 */
+// 2^n for n in -126..127
 static ir power_of_two(emitter *e, ir n) {
   LLVMTypeRef type = LLVMTypeOf(n);
   ir biased = LLVMBuildAdd(e->b, n, integer_constant(type, 127), "");
@@ -95,8 +94,7 @@ static ir power_of_two(emitter *e, ir n) {
 static ir part_of(emitter *e, ir x, int from, int count) {
   ir indices[1024];
   for (int i = 0; i < count; i++) indices[i] = LLVMConstInt(e->i32, (unsigned)(from + i), 0);
-  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
-                                LLVMConstVector(indices, (unsigned)count), "");
+  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(indices, (unsigned)count), "");
 }
 
 static ir joined(emitter *e, ir x, ir y) {
@@ -106,7 +104,7 @@ static ir joined(emitter *e, ir x, ir y) {
   return LLVMBuildShuffleVector(e->b, x, y, LLVMConstVector(indices, (unsigned)count), "");
 }
 
-/* x * 2^n with one rounding, denormal and infinite results included */
+// x * 2^n with one rounding, denormal and infinite results included
 static ir scale_v4(emitter *e, ir x, ir n) {
   int lanes = ir_lanes(x);
   if (lanes > 16) {
@@ -131,11 +129,11 @@ static ir scale(emitter *e, ir x, rounded n) {
   return real_mul(e, real_mul(e, x, power_of_two(e, half)), power_of_two(e, rest));
 }
 
-/* ---- f32: exponentials and logarithms ---- */
+// ---- f32: exponentials and logarithms ----
 
 static const double log2_e = 1.44269504088896340736;
 static const double ln2_high = 0.693359375,
-                    ln2_low = -2.12194440054690583e-4; /* n * ln2_high is exact */
+                    ln2_low = -2.12194440054690583e-4;  // n * ln2_high is exact
 
 static ir reduce_by_ln2(emitter *e, ir x, ir n) {
   ir r = real_fma(e, n, number(e, -ln2_high, x), x);
@@ -143,8 +141,8 @@ static ir reduce_by_ln2(emitter *e, ir x, ir n) {
 }
 
 static ir exp_f32(emitter *e, ir x) {
-  static const double c[] = {0.49999993333694172, 0.1666651893569038, 0.041668407909015477,
-                             0.0083689220618907249, 0.001381417832882795};
+  static const double c[] = {0.49999993333694172, 0.1666651893569038, 0.041668407909015477, 0.0083689220618907249,
+                             0.001381417832882795};
   if (gpu_approximates(e)) return gpu_exp(e, x);
   x = at_most(e, at_least(e, x, -104.0), 89.0);
   rounded n = round_to_integer(e, x, log2_e);
@@ -153,10 +151,10 @@ static ir exp_f32(emitter *e, ir x) {
   return scale(e, real_add(e, p, number(e, 1, x)), n);
 }
 
-/* The remainder is exact: what is left of the error is that of the polynomial. */
+// The remainder is exact: what is left of the error is that of the polynomial.
 static ir exp2_f32(emitter *e, ir x) {
-  static const double c[] = {0.6931469775872007, 0.24022242077581532, 0.05550733760399842,
-                             0.009671512997145814, 0.0013264722044661426};
+  static const double c[] = {0.6931469775872007, 0.24022242077581532, 0.05550733760399842, 0.009671512997145814,
+                             0.0013264722044661426};
   if (gpu_approximates(e)) return gpu_exp2(e, x);
   x = at_most(e, at_least(e, x, -151.0), 129.0);
   rounded n = round_to_integer(e, x, 1);
@@ -164,7 +162,7 @@ static ir exp2_f32(emitter *e, ir x) {
   return scale(e, real_fma(e, polynomial(e, r, c, 5), r, number(e, 1, x)), n);
 }
 
-/* e^x - 1 = 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2): exact where n is 0 */
+// e^x - 1 = 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2): exact where n is 0
 static ir expm1_f32(emitter *e, ir x) {
   static const double c[] = {0.50000000540038643,   0.16666666906308445,  0.041666322952781717,
                              0.0083332187695448453, 0.001394353079552767, 0.00019962813722449974};
@@ -177,16 +175,16 @@ static ir expm1_f32(emitter *e, ir x) {
   ir s = power_of_two(e, before);
   ir half = real_fma(e, s, q, real_sub(e, s, number(e, 0.5, x)));
   ir y = real_add(e, half, half);
-  /* halves of denormals are not exact */
+  // halves of denormals are not exact
   return choose(e, real_compare(e, LLVMRealOLT, absolute(e, tiny), number(e, 1e-30, x)), tiny, y);
 }
 
 typedef struct log_parts {
-  ir exponent; /* whole number, real */
-  ir fraction; /* m - 1 for m in [sqrt 1/2, sqrt 2) */
+  ir exponent;  // whole number, real
+  ir fraction;  // m - 1 for m in [sqrt 1/2, sqrt 2)
 } log_parts;
 
-/* x = m 2^k for positive normal x */
+// x = m 2^k for positive normal x
 static log_parts split_exponent(emitter *e, ir x) {
   ir bits = to_bits(e, x);
   LLVMTypeRef type = LLVMTypeOf(bits);
@@ -200,11 +198,10 @@ static log_parts split_exponent(emitter *e, ir x) {
   return parts;
 }
 
-/* log(1 + f) + k ln 2 */
+// log(1 + f) + k ln 2
 static ir log_of_parts(emitter *e, ir f, ir k) {
-  static const double c[] = {0.33333331708499058,  -0.25000821014964966, 0.20001226768649052,
-                             -0.16623357792673265, 0.14201760238496488,  -0.13160180879055675,
-                             0.12761564329245819,  -0.076344862459869087};
+  static const double c[] = {0.33333331708499058, -0.25000821014964966, 0.20001226768649052, -0.16623357792673265,
+                             0.14201760238496488, -0.13160180879055675, 0.12761564329245819, -0.076344862459869087};
   ir z = real_mul(e, f, f);
   ir y = real_mul(e, real_mul(e, polynomial(e, f, c, 8), f), z);
   y = real_fma(e, k, number(e, ln2_low, f), y);
@@ -212,7 +209,7 @@ static ir log_of_parts(emitter *e, ir f, ir k) {
   return real_fma(e, k, number(e, ln2_high, f), real_add(e, f, y));
 }
 
-/* log at 0, at infinity, below 0 and of NaN */
+// log at 0, at infinity, below 0 and of NaN
 static ir log_edges(emitter *e, ir x, ir y) {
   y = choose(e, real_compare(e, LLVMRealOEQ, x, number(e, 0, x)), number(e, -INFINITY, x), y);
   y = choose(e, real_compare(e, LLVMRealOEQ, x, number(e, INFINITY, x)), x, y);
@@ -227,29 +224,28 @@ static ir log_f32(emitter *e, ir x) {
   return log_edges(e, x, log_of_parts(e, parts.fraction, k));
 }
 
-/* The rounding error of 1 + x goes back into the fraction. */
+// The rounding error of 1 + x goes back into the fraction.
 static ir log1p_f32(emitter *e, ir x) {
   ir one = number(e, 1, x);
   ir u = real_add(e, one, x);
   log_parts parts = split_exponent(e, u);
   ir large = real_compare(e, LLVMRealOGT, x, one);
-  ir lost =
-      choose(e, large, real_sub(e, one, real_sub(e, u, x)), real_sub(e, x, real_sub(e, u, one)));
-  /* 2^-k: the mantissa of u over u, exactly */
+  ir lost = choose(e, large, real_sub(e, one, real_sub(e, u, x)), real_sub(e, x, real_sub(e, u, one)));
+  // 2^-k: the mantissa of u over u, exactly
   LLVMTypeRef type = integer_like(e, x);
   ir k = LLVMBuildFPToSI(e->b, at_most(e, parts.exponent, 126), type, "");
-  ir down = from_bits(e, LLVMBuildShl(e->b, LLVMBuildSub(e->b, integer_constant(type, 127), k, ""),
-                                      integer_constant(type, 23), ""));
+  ir down =
+      from_bits(e, LLVMBuildShl(e->b, LLVMBuildSub(e->b, integer_constant(type, 127), k, ""), integer_constant(type, 23), ""));
   ir f = real_fma(e, lost, down, parts.fraction);
   ir y = log_of_parts(e, f, parts.exponent);
   y = choose(e, real_compare(e, LLVMRealOLT, absolute(e, x), number(e, 1e-20, x)), x, y);
   return log_edges(e, u, y);
 }
 
-/* log1p for 0 <= x <= 1, where the exponent of 1 + x is 0 or 1 */
+// log1p for 0 <= x <= 1, where the exponent of 1 + x is 0 or 1
 static ir log1p_unit(emitter *e, ir x) {
   ir upper = real_compare(e, LLVMRealOGT, x, number(e, 0.41421356, x));
-  /* log(1 + x) = log 2 + log(1 + (x - 1) / 2) */
+  // log(1 + x) = log 2 + log(1 + (x - 1) / 2)
   ir f = choose(e, upper, real_mul(e, real_sub(e, x, number(e, 1, x)), number(e, 0.5, x)), x);
   ir k = choose(e, upper, number(e, 1, x), number(e, 0, x));
   return log_of_parts(e, f, k);
@@ -260,10 +256,8 @@ static ir softplus_f32(emitter *e, ir x) {
   return real_add(e, at_least(e, x, 0), tail);
 }
 
-/* The divisor is at least 1 and not large. */
-static ir quotient(emitter *e, ir x, ir y) {
-  return e->gpu ? gpu_quotient(e, x, y) : real_div(e, x, y);
-}
+// The divisor is at least 1 and not large.
+static ir quotient(emitter *e, ir x, ir y) { return e->gpu ? gpu_quotient(e, x, y) : real_div(e, x, y); }
 
 static ir sigmoid_f32(emitter *e, ir x) {
   ir one = number(e, 1, x);
@@ -279,21 +273,18 @@ static ir tanh_f32(emitter *e, ir x) {
 }
 
 static ir erf_f32(emitter *e, ir x) {
-  static const double near[] = {
-      1.1283791657267974,   -0.37612625824675099,    0.11283585151233505,  -0.026853811990321786,
-      0.005188327729379839, -0.00080101936585096736, 7.8538606315780047e-5};
-  /* -log(1 - erf) */
-  static const double far[] = {-0.00018803376561454916, 1.1295783953156472,
-                               0.63321994766427601,     0.10841852123137833,
-                               -0.025208222796157963,   0.0042045497936517725,
-                               -0.0004413340358704122,  2.1686659397431822e-5};
+  static const double near[] = {1.1283791657267974,   -0.37612625824675099,    0.11283585151233505,  -0.026853811990321786,
+                                0.005188327729379839, -0.00080101936585096736, 7.8538606315780047e-5};
+  // -log(1 - erf)
+  static const double far[] = {-0.00018803376561454916, 1.1295783953156472,    0.63321994766427601,    0.10841852123137833,
+                               -0.025208222796157963,   0.0042045497936517725, -0.0004413340358704122, 2.1686659397431822e-5};
   ir size = at_most(e, absolute(e, x), 4.0);
   ir low = real_mul(e, x, polynomial(e, real_mul(e, size, size), near, 7));
   ir high = real_sub(e, number(e, 1, x), exp_f32(e, real_neg(e, polynomial(e, size, far, 8))));
   return choose(e, real_compare(e, LLVMRealOGT, size, number(e, 1, x)), with_sign(e, high, x), low);
 }
 
-/* ---- functions of their own: long code, and lanes for libm ---- */
+// ---- functions of their own: long code, and lanes for libm ----
 
 static ir libm_lane(emitter *e, const char *name, LLVMTypeRef type, ir *args, int count) {
   LLVMTypeRef types[2] = {type, type};
@@ -303,14 +294,13 @@ static ir libm_lane(emitter *e, const char *name, LLVMTypeRef type, ir *args, in
   return LLVMBuildCall2(e->b, function_type, function, args, (unsigned)count, "");
 }
 
-/* Every lane through libm's double function `name`. */
+// Every lane through libm's double function `name`.
 static ir libm_lanes(emitter *e, const char *name, ir *args, int count) {
   LLVMTypeRef real8 = LLVMDoubleTypeInContext(e->context);
   int lanes = ir_lanes(args[0]);
   if (!lanes) {
     ir wide[2];
-    for (int i = 0; i < count; i++)
-      wide[i] = e->f64 ? args[i] : LLVMBuildFPExt(e->b, args[i], real8, "");
+    for (int i = 0; i < count; i++) wide[i] = e->f64 ? args[i] : LLVMBuildFPExt(e->b, args[i], real8, "");
     ir y = libm_lane(e, name, real8, wide, count);
     return e->f64 ? y : LLVMBuildFPTrunc(e->b, y, e->real, "");
   }
@@ -321,8 +311,7 @@ static ir libm_lanes(emitter *e, const char *name, ir *args, int count) {
   }
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, lanes), 1, "lane");
   ir lane[2];
-  for (int i = 0; i < count; i++)
-    lane[i] = load_real(e, element(e, e->real, memory[i], loop.index), 0);
+  for (int i = 0; i < count; i++) lane[i] = load_real(e, element(e, e->real, memory[i], loop.index), 0);
   store_real(e, libm_lanes(e, name, lane, count), element(e, e->real, memory[0], loop.index));
   loop_end(e, &loop);
   return load_real(e, memory[0], lanes);
@@ -332,26 +321,24 @@ typedef ir body_function(emitter *e, const char *name, ir *args, int count);
 
 static ir call_own(emitter *e, const char *name, ir *args, int count, body_function *body);
 
-/* GPU: what is long is one function for a number. */
+// GPU: what is long is one function for a number.
 static ir call_each_lane(emitter *e, const char *name, ir *args, int count, body_function *body) {
   ir all = LLVMGetPoison(LLVMTypeOf(args[0]));
   for (int lane = 0; lane < ir_lanes(args[0]); lane++) {
     ir one[2];
-    for (int k = 0; k < count; k++)
-      one[k] = LLVMBuildExtractElement(e->b, args[k], integer(e, lane), "");
+    for (int k = 0; k < count; k++) one[k] = LLVMBuildExtractElement(e->b, args[k], integer(e, lane), "");
     ir y = call_own(e, name, one, count, body);
     all = LLVMBuildInsertElement(e->b, all, y, integer(e, lane), "");
   }
   return all;
 }
 
-/* Calls `rec_NAME_LANES_vN`, which is made at its first use. */
+// Calls `rec_NAME_LANES_vN`, which is made at its first use.
 static ir call_own(emitter *e, const char *name, ir *args, int count, body_function *body) {
   char symbol[96];
   int lanes = ir_lanes(args[0]);
   if (e->gpu && lanes) return call_each_lane(e, name, args, count, body);
-  snprintf(symbol, sizeof symbol, "rec_%s_%s%d%s", name, e->f64 ? "f64_" : "f32_", lanes,
-           clone_targets[e->clone].suffix);
+  snprintf(symbol, sizeof symbol, "rec_%s_%s%d%s", name, e->f64 ? "f64_" : "f32_", lanes, clone_targets[e->clone].suffix);
   LLVMTypeRef type = LLVMTypeOf(args[0]), types[2] = {type, type};
   LLVMTypeRef function_type = LLVMFunctionType(type, types, (unsigned)count, 0);
   ir function = LLVMGetNamedFunction(e->m->module, symbol);
@@ -389,38 +376,31 @@ static ir any_lane(emitter *e, ir mask) {
   int lanes = ir_lanes(mask);
   if (!lanes) return mask;
   LLVMTypeRef bits = LLVMIntTypeInContext(e->context, (unsigned)lanes);
-  return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildBitCast(e->b, mask, bits, ""), LLVMConstNull(bits),
-                       "");
+  return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildBitCast(e->b, mask, bits, ""), LLVMConstNull(bits), "");
 }
 
-/* sin r or cos r for |r| <= pi / 4, by the quadrant q */
+// sin r or cos r for |r| <= pi / 4, by the quadrant q
 static ir sin_cos_of_quadrant(emitter *e, ir r, ir q, bool cosine) {
-  static const double sin_c[] = {-0.1666665487343931, 0.0083321735406993817,
-                                 -0.00019516655488527461};
-  static const double cos_c[] = {0.041666645554306379, -0.0013887309859596515,
-                                 2.4432412258976491e-5};
+  static const double sin_c[] = {-0.1666665487343931, 0.0083321735406993817, -0.00019516655488527461};
+  static const double cos_c[] = {0.041666645554306379, -0.0013887309859596515, 2.4432412258976491e-5};
   LLVMTypeRef type = LLVMTypeOf(q);
   ir z = real_mul(e, r, r);
   ir s = real_fma(e, real_mul(e, polynomial(e, z, sin_c, 3), z), r, r);
-  ir c = real_fma(e, real_mul(e, polynomial(e, z, cos_c, 3), z), z,
-                  real_fma(e, z, number(e, -0.5, r), number(e, 1, r)));
+  ir c = real_fma(e, real_mul(e, polynomial(e, z, cos_c, 3), z), z, real_fma(e, z, number(e, -0.5, r), number(e, 1, r)));
   if (cosine) q = LLVMBuildAdd(e->b, q, integer_constant(type, 1), "");
-  ir odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, integer_constant(type, 1), ""),
-                         LLVMConstNull(type), "");
-  ir flip = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, q, integer_constant(type, 2), ""),
-                         integer_constant(type, 30), "");
+  ir odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, integer_constant(type, 1), ""), LLVMConstNull(type), "");
+  ir flip = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, q, integer_constant(type, 2), ""), integer_constant(type, 30), "");
   ir y = choose(e, odd, c, s);
   return from_bits(e, LLVMBuildXor(e->b, to_bits(e, y), flip, ""));
 }
 
-/* GPU, where there is no libm: 24 bits of x times 96 bits of 2 / pi, those behind which quarters of a turn are whole. */
+// GPU, where there is no libm: 24 bits of x times 96 bits of 2 / pi, those behind which quarters of a turn are whole.
 static ir reduced_exactly(emitter *e, ir x, ir *quadrant) {
-  static const uint32_t two_over_pi[] = {0,          0x28be60db, 0x9391054a, 0x7f09d5f4,
-                                         0x7d4d3770, 0x36d8a566, 0x4f10e410, 0};
+  static const uint32_t two_over_pi[] = {0, 0x28be60db, 0x9391054a, 0x7f09d5f4, 0x7d4d3770, 0x36d8a566, 0x4f10e410, 0};
   LLVMTypeRef bits32 = e->i32, bits64 = e->i64;
   ir bits = to_bits(e, absolute(e, x));
-  ir exponent = LLVMBuildSub(e->b, LLVMBuildLShr(e->b, bits, integer_constant(bits32, 23), ""),
-                             integer_constant(bits32, 126), "");
+  ir exponent =
+      LLVMBuildSub(e->b, LLVMBuildLShr(e->b, bits, integer_constant(bits32, 23), ""), integer_constant(bits32, 126), "");
   ir m = LLVMBuildShl(e->b, bits, integer_constant(bits32, 8), "");
   m = LLVMBuildOr(e->b, m, integer_constant(bits32, 0x80000000u), "");
   m = LLVMBuildZExt(e->b, m, bits64, "");
@@ -436,20 +416,19 @@ static ir reduced_exactly(emitter *e, ir x, ir *quadrant) {
     }
   }
   ir high32 = LLVMConstInt(bits64, 32, 0), product = LLVMConstNull(bits64);
-  for (int i = 2; i >= 0; i--) { /* the low half of each word of the product carries into the next */
+  for (int i = 2; i >= 0; i--) {  // the low half of each word of the product carries into the next
     ir both = LLVMBuildOr(e->b, LLVMBuildShl(e->b, parts[i], high32, ""), parts[i + 1], "");
     ir taken = LLVMBuildLShr(e->b, LLVMBuildShl(e->b, both, shift, ""), high32, "");
     ir here = LLVMBuildMul(e->b, m, taken, "");
     product = i == 0 ? LLVMBuildAdd(e->b, LLVMBuildShl(e->b, here, high32, ""), product, "")
                      : LLVMBuildAdd(e->b, here, LLVMBuildLShr(e->b, product, high32, ""), "");
   }
-  /* two bits of quadrants, then a fraction, to the nearest quadrant */
+  // two bits of quadrants, then a fraction, to the nearest quadrant
   ir half = LLVMConstInt(bits64, UINT64_C(1) << 61, 0);
   ir q = LLVMBuildLShr(e->b, LLVMBuildAdd(e->b, product, half, ""), LLVMConstInt(bits64, 62, 0), "");
   ir fraction = LLVMBuildSub(e->b, product, LLVMBuildShl(e->b, q, LLVMConstInt(bits64, 62, 0), ""), "");
   LLVMTypeRef wide = LLVMDoubleTypeInContext(e->context);
-  ir r = LLVMBuildFMul(e->b, LLVMBuildSIToFP(e->b, fraction, wide, ""),
-                       LLVMConstReal(wide, 0x1.921fb54442d18p-62), "");
+  ir r = LLVMBuildFMul(e->b, LLVMBuildSIToFP(e->b, fraction, wide, ""), LLVMConstReal(wide, 0x1.921fb54442d18p-62), "");
   ir negative = real_compare(e, LLVMRealOLT, x, number(e, 0, x));
   q = LLVMBuildTrunc(e->b, q, bits32, "");
   *quadrant = LLVMBuildSelect(e->b, negative, LLVMBuildNeg(e->b, q, ""), q, "");
@@ -464,8 +443,8 @@ static ir large_sin_cos(emitter *e, const char *name, ir *args, int count) {
   return sin_cos_of_quadrant(e, r, quadrant, name[0] == 'c');
 }
 
-/* Reduction modulo pi / 2 in double: pi / 2 has 33 leading bits in the first part, so that n times it is exact up to
- * |x| of 2^20; libm reduces what is larger. */
+// Reduction modulo pi / 2 in double: pi / 2 has 33 leading bits in the first part, so that n times it is exact up to
+// |x| of 2^20; libm reduces what is larger.
 static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   ir x = args[0];
   ir size = absolute(e, x);
@@ -476,14 +455,12 @@ static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   branch_else(e, &branch);
   LLVMTypeRef wide = double_like(e, x);
   ir xd = LLVMBuildFPExt(e->b, x, wide, "");
-  ir magic = double_number(wide, 6755399441055744.0); /* 1.5 * 2^52 */
+  ir magic = double_number(wide, 6755399441055744.0);  // 1.5 * 2^52
   ir scaled = LLVMBuildFMul(e->b, xd, double_number(wide, 0.63661977236758134308), "");
   ir shifted = LLVMBuildFAdd(e->b, scaled, magic, "");
   ir n = LLVMBuildFSub(e->b, shifted, magic, "");
-  ir r =
-      LLVMBuildFSub(e->b, xd, LLVMBuildFMul(e->b, n, double_number(wide, 0x1.921fb544p+0), ""), "");
-  r = LLVMBuildFSub(e->b, r, LLVMBuildFMul(e->b, n, double_number(wide, 0x1.0b4611a626331p-34), ""),
-                    "");
+  ir r = LLVMBuildFSub(e->b, xd, LLVMBuildFMul(e->b, n, double_number(wide, 0x1.921fb544p+0), ""), "");
+  r = LLVMBuildFSub(e->b, r, LLVMBuildFMul(e->b, n, double_number(wide, 0x1.0b4611a626331p-34), ""), "");
   LLVMTypeRef bits64 = ir_lanes(x) ? LLVMVectorType(e->i64, (unsigned)ir_lanes(x)) : e->i64;
   ir q = LLVMBuildTrunc(e->b, LLVMBuildBitCast(e->b, shifted, bits64, ""), integer_like(e, x), "");
   ir r4 = LLVMBuildFPTrunc(e->b, r, LLVMTypeOf(x), "");
@@ -492,13 +469,13 @@ static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   return load_real(e, result, ir_lanes(x));
 }
 
-/* x - 2 pi n with n the nearest whole number to x / 2 pi, in double: the first two parts of 2 pi have 33 bits each, so
- * that n times them is exact up to |x| of 2^22. */
+// x - 2 pi n with n the nearest whole number to x / 2 pi, in double: the first two parts of 2 pi have 33 bits each, so
+// that n times them is exact up to |x| of 2^22.
 static ir wrap_body(emitter *e, const char *name, ir *args, int count) {
   (void)name, (void)count;
   static const double parts[] = {0x1.921fb544p+2, 0x1.0b4611a6p-32, 0x1.3198a2e037073p-67};
   LLVMTypeRef wide = double_like(e, args[0]);
-  ir magic = double_number(wide, 6755399441055744.0); /* 1.5 * 2^52 */
+  ir magic = double_number(wide, 6755399441055744.0);  // 1.5 * 2^52
   ir x = e->f64 ? args[0] : LLVMBuildFPExt(e->b, args[0], wide, "");
   ir turns = LLVMBuildFMul(e->b, x, double_number(wide, 0.15915494309189535), "");
   ir n = LLVMBuildFSub(e->b, LLVMBuildFAdd(e->b, turns, magic, ""), magic, "");
@@ -509,7 +486,7 @@ static ir wrap_body(emitter *e, const char *name, ir *args, int count) {
   return e->f64 ? x : LLVMBuildFPTrunc(e->b, x, LLVMTypeOf(args[0]), "");
 }
 
-/* Scaled by a power of two: exactly, and without a quotient. */
+// Scaled by a power of two: exactly, and without a quotient.
 static ir scaled_hypot_body(emitter *e, const char *name, ir *args, int count) {
   (void)name, (void)count;
   bool wide = e->f64 || e->wide;
@@ -523,7 +500,7 @@ static ir scaled_hypot_body(emitter *e, const char *name, ir *args, int count) {
   return real_mul(e, square_root(e, sum_of_squares(e, real_mul(e, x, scale), real_mul(e, y, scale))), back);
 }
 
-/* Where a sum of squares may have left the range, of any lane, numbers are scaled before. */
+// Where a sum of squares may have left the range, of any lane, numbers are scaled before.
 static ir hypotenuse(emitter *e, ir *args) {
   bool wide = e->f64 || e->wide;
   ir square = sum_of_squares(e, args[0], args[1]), result = stack_slot(e, LLVMTypeOf(square), "");
@@ -536,14 +513,13 @@ static ir hypotenuse(emitter *e, ir *args) {
   return load_real(e, result, ir_lanes(square));
 }
 
-/* x^p for x >= 0: log2 x in double, so that p log2 x keeps the digits that the exponential needs. */
+// x^p for x >= 0: log2 x in double, so that p log2 x keeps the digits that the exponential needs.
 static ir pow_body(emitter *e, const char *name, ir *args, int count) {
   (void)name, (void)count;
   static const double log_c[] = {2.8853900817778487,  0.96179669411587625, 0.57707794159263633,
                                  0.41220933377952792, 0.31990222829615087, 0.28295147547789049};
-  static const double exp_c[] = {0.69314721584465652,   0.2402265283565871,
-                                 0.055503088551550704,  0.0096176856293989916,
-                                 0.0013407258189980008, 0.00015596283830696534};
+  static const double exp_c[] = {0.69314721584465652,   0.2402265283565871,    0.055503088551550704,
+                                 0.0096176856293989916, 0.0013407258189980008, 0.00015596283830696534};
   ir x = args[0], p = args[1];
   LLVMTypeRef wide = double_like(e, x);
   ir small = real_compare(e, LLVMRealOLT, x, number(e, 1.17549435e-38, x));
@@ -554,23 +530,19 @@ static ir pow_body(emitter *e, const char *name, ir *args, int count) {
   ir s = LLVMBuildFDiv(e->b, f, LLVMBuildFAdd(e->b, f, double_number(wide, 2), ""), "");
   ir z = LLVMBuildFMul(e->b, s, s, "");
   ir q = double_number(wide, log_c[5]);
-  for (int i = 4; i >= 0; i--)
-    q = LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, z, ""), double_number(wide, log_c[i]), "");
-  ir log2 =
-      LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, s, ""), LLVMBuildFPExt(e->b, k, wide, ""), "");
+  for (int i = 4; i >= 0; i--) q = LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, z, ""), double_number(wide, log_c[i]), "");
+  ir log2 = LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, s, ""), LLVMBuildFPExt(e->b, k, wide, ""), "");
   ir product = LLVMBuildFMul(e->b, LLVMBuildFPExt(e->b, p, wide, ""), log2, "");
   ir limit = double_number(wide, 200), under = double_number(wide, -200);
-  product = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, product, limit, ""), limit,
-                            product, "");
-  product = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, product, under, ""), under,
-                            product, "");
+  product = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, product, limit, ""), limit, product, "");
+  product = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, product, under, ""), under, product, "");
   ir magic = double_number(wide, 6755399441055744.0);
   ir n = LLVMBuildFSub(e->b, LLVMBuildFAdd(e->b, product, magic, ""), magic, "");
   ir r = LLVMBuildFPTrunc(e->b, LLVMBuildFSub(e->b, product, n, ""), LLVMTypeOf(x), "");
   ir y = real_fma(e, polynomial(e, r, exp_c, 6), r, number(e, 1, x));
   rounded whole = round_to_integer(e, LLVMBuildFPTrunc(e->b, n, LLVMTypeOf(x), ""), 1.0);
   y = scale(e, y, whole);
-  /* 0, infinity, negative and NaN bases as exp(p log x) has them; x^0 is 1 */
+  // 0, infinity, negative and NaN bases as exp(p log x) has them; x^0 is 1
   ir zero = number(e, 0, x), infinity = number(e, INFINITY, x);
   ir vanishing = real_compare(e, LLVMRealOEQ, x, zero);
   ir grows = real_compare(e, LLVMRealOGT, p, zero);
@@ -583,9 +555,7 @@ static ir pow_body(emitter *e, const char *name, ir *args, int count) {
 
 static ir transcendental_f64(emitter *e, tile_op op, const ir *args);
 
-static ir libm_call(emitter *e, const char *name, ir x) {
-  return call_own(e, name, &x, 1, libm_lanes);
-}
+static ir libm_call(emitter *e, const char *name, ir x) { return call_own(e, name, &x, 1, libm_lanes); }
 
 static ir transcendental_f64(emitter *e, tile_op op, const ir *args) {
   ir x = args[0];
@@ -606,21 +576,19 @@ static ir transcendental_f64(emitter *e, tile_op op, const ir *args) {
     }
     case TILE_SIGMOID: {
       ir z = libm_call(e, "exp", real_neg(e, absolute(e, x)));
-      return real_div(e, choose(e, real_compare(e, LLVMRealOLT, x, zero), z, one),
-                      real_add(e, one, z));
+      return real_div(e, choose(e, real_compare(e, LLVMRealOLT, x, zero), z, one), real_add(e, one, z));
     }
     case TILE_SOFTPLUS:
-      return real_add(e, at_least(e, x, 0),
-                      libm_call(e, "log1p", libm_call(e, "exp", real_neg(e, absolute(e, x)))));
+      return real_add(e, at_least(e, x, 0), libm_call(e, "log1p", libm_call(e, "exp", real_neg(e, absolute(e, x)))));
     default: ICE("emit", "operation %d is not elementary", (int)op);
   }
 }
 
-/* ---- f64 in an f32 program: relative errors of 1e-11, for results that are rounded to f32 ---- */
+// ---- f64 in an f32 program: relative errors of 1e-11, for results that are rounded to f32 ----
 
-static const double round_f64 = 6755399441055744.0; /* 1.5 * 2^52 */
+static const double round_f64 = 6755399441055744.0;  // 1.5 * 2^52
 
-/* x = n * (first + second + third) + r, |r| <= half a part: n has few enough bits for exact products with the first two. */
+// x = n * (first + second + third) + r, |r| <= half a part: n has few enough bits for exact products with the first two.
 static ir reduced_f64(emitter *e, ir x, double per_part, const double *parts, int count, ir *n) {
   ir magic = number(e, round_f64, x);
   ir shifted = real_add(e, real_mul(e, x, number(e, per_part, x)), magic);
@@ -630,7 +598,7 @@ static ir reduced_f64(emitter *e, ir x, double per_part, const double *parts, in
   return x;
 }
 
-/* 1 / first!, 1 / (first + step)!, .. with signs by turns where `turns` */
+// 1 / first!, 1 / (first + step)!, .. with signs by turns where `turns`
 static ir taylor(emitter *e, ir x, int first, int step, int count, bool turns) {
   double c[16];
   for (int i = 0; i < count; i++) c[i] = (turns && i % 2 ? -1 : 1) / tgamma(first + i * step + 1);

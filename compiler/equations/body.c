@@ -1,26 +1,22 @@
-/* A body as equations: one for each let, state and output, and for what is used again and again.
- *
- *   %2 [D] = add %0 %1                          keep[t,D] = sigmoid(z[t] + bias)
- *   %3 [D] = sigmoid %2  "keep"        ->       h[t,D] = keep[t] * h[t-1] + (1 - keep[t]) * x[t]
- *   ..                                          y[t,D] = h[t]
- */
+// A body as equations: one for each let, state and output, and for what is used again and again.
+//
+//   %2 [D] = add %0 %1                          keep[t,D] = sigmoid(z[t] + bias)
+//   %3 [D] = sigmoid %2  "keep"        ->       h[t,D] = keep[t] * h[t-1] + (1 - keep[t]) * x[t]
+//   ..                                          y[t,D] = h[t]
 #include <string.h>
 
 #include "compiler/equations/formula.h"
 
-enum {
-  LONGEST = 24,
-  SHORTEST = 3
-}; /* symbols of an equation; of what is worth a name of its own */
+enum { LONGEST = 24, SHORTEST = 3 };  // symbols of an equation; of what is worth a name of its own
 
 typedef struct body_writer {
   arena *a;
   const typed_body *body;
-  const char **names; /* of values that have equations; NULL: written where they are used */
-  bool *varies;       /* from step to step */
+  const char **names;  // of values that have equations; NULL: written where they are used
+  bool *varies;        // from step to step
   int *uses;
   const formula **formulas;
-  const char *letter; /* of names made here */
+  const char *letter;  // of names made here
   int made;
 } body_writer;
 
@@ -42,25 +38,18 @@ static const formula *leaf(const body_writer *w, const typed_value *v) {
     case VALUE_INPUT: return formula_symbol(w->a, body->tensors.items[v->index].name, "t");
     case VALUE_PARAM: return formula_symbol(w->a, body->tensors.items[v->index].name, NULL);
     case VALUE_PREVIOUS: return formula_symbol(w->a, body->tensors.items[v->index].name, "t-1");
-    default:
-      return formula_symbol(w->a, body->lags.items[v->index].name,
-                            arena_printf(w->a, "t-%d", v->steps));
+    default: return formula_symbol(w->a, body->lags.items[v->index].name, arena_printf(w->a, "t-%d", v->steps));
   }
 }
 
-static const formula *compared(const body_writer *w, const typed_value *v,
-                               const formula *const *x) {
-  static const char *const signs[] = {[VALUE_LESS] = "<",
-                                      [VALUE_LESS_EQUAL] = "<=",
-                                      [VALUE_GREATER] = ">",
-                                      [VALUE_GREATER_EQUAL] = ">=",
-                                      [VALUE_EQUAL] = "=="};
+static const formula *compared(const body_writer *w, const typed_value *v, const formula *const *x) {
+  static const char *const signs[] = {
+      [VALUE_LESS] = "<", [VALUE_LESS_EQUAL] = "<=", [VALUE_GREATER] = ">", [VALUE_GREATER_EQUAL] = ">=", [VALUE_EQUAL] = "=="};
   return formula_compare(w->a, signs[v->op], x[0], x[1]);
 }
 
-/* The value by its operation, operands as they stand. */
-static const formula *by_operation(const body_writer *w, const typed_value *v,
-                                   const formula *const *x) {
+// The value by its operation, operands as they stand.
+static const formula *by_operation(const body_writer *w, const typed_value *v, const formula *const *x) {
   const char *text = value_op_text(v->op);
   const typed_axis *axes = w->body->axes.items;
   switch (v->op) {
@@ -70,27 +59,23 @@ static const formula *by_operation(const body_writer *w, const typed_value *v,
     case VALUE_MUL: return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
     case VALUE_DIV: return formula_binary(w->a, FORMULA_DIVIDE, x[0], x[1]);
     case VALUE_POWER: return formula_binary(w->a, FORMULA_POWER, x[0], x[1]);
-    case VALUE_WHOLE_POWER:
-      return formula_binary(w->a, FORMULA_POWER, x[0], formula_number(w->a, v->index));
+    case VALUE_WHOLE_POWER: return formula_binary(w->a, FORMULA_POWER, x[0], formula_number(w->a, v->index));
     case VALUE_COMPLEX_ABS: return formula_call(w->a, "abs", x, 1);
     case VALUE_SUM: return formula_over(w->a, "sum", axes_index(w->a, w->body, v->over, ""), x[0]);
     case VALUE_MAX_OVER:
     case VALUE_MIN_OVER:
-      return formula_over(w->a, v->op == VALUE_MAX_OVER ? "max" : "min",
-                          axes_index(w->a, w->body, v->over, ""), x[0]);
+      return formula_over(w->a, v->op == VALUE_MAX_OVER ? "max" : "min", axes_index(w->a, w->body, v->over, ""), x[0]);
     case VALUE_RENAME:
       text = arena_printf(w->a, "{%s -> %s}", axes[v->index].name, axes[v->index2].name);
       return formula_changed(w->a, text, x[0]);
-    case VALUE_SLICE:
-      return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", axes[v->index].name, v->steps),
-                             x[0]);
+    case VALUE_SLICE: return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", axes[v->index].name, v->steps), x[0]);
     default: break;
   }
   if (value_op_class(v->op) == CLASS_COMPARE) return compared(w, v, x);
   return formula_call(w->a, text, x, value_arity(v->op));
 }
 
-/* What stands for the value where it is used. */
+// What stands for the value where it is used.
 static const formula *reference(const body_writer *w, value_id id) {
   if (!w->names[id]) return w->formulas[id];
   return formula_symbol(w->a, w->names[id], w->varies[id] ? "t" : NULL);
@@ -171,8 +156,7 @@ static bool *needed_values(arena *a, const typed_body *body) {
 
 static equation own_equation(const body_writer *w, value_id id) {
   axis_set axes = w->body->values.items[id].axes;
-  return (equation){formula_left(w->a, w->names[id], w->varies[id] ? "t" : NULL,
-                                 axes_index(w->a, w->body, axes, "")),
+  return (equation){formula_left(w->a, w->names[id], w->varies[id] ? "t" : NULL, axes_index(w->a, w->body, axes, "")),
                     w->formulas[id]};
 }
 
@@ -200,7 +184,7 @@ equation_list equations_of_body(arena *a, const typed_body *body) {
   return list;
 }
 
-/* Values with names made here on which `id` depends, through values without names. */
+// Values with names made here on which `id` depends, through values without names.
 static void mark_made(const body_writer *w, value_id id, bool *made) {
   const typed_value *v = &w->body->values.items[id];
   for (int k = 0; k < value_arity(v->op); k++) {
@@ -212,8 +196,7 @@ static void mark_made(const body_writer *w, value_id id, bool *made) {
   }
 }
 
-equation_list equations_of_parts(arena *a, const typed_body *body, const equation_part *parts,
-                                 int count) {
+equation_list equations_of_parts(arena *a, const typed_body *body, const equation_part *parts, int count) {
   body_writer w = writer_for(a, body, "r");
   equation_list list = {0};
   bool *made = ARENA_ARRAY(a, bool, body->values.count);
@@ -223,8 +206,8 @@ equation_list equations_of_parts(arena *a, const typed_body *body, const equatio
   }
   for (int i = 0; i < count; i++) {
     value_id id = parts[i].value;
-    const formula *left = formula_left(a, parts[i].name, w.varies[id] ? "t" : NULL,
-                                       axes_index(a, body, body->values.items[id].axes, ""));
+    const formula *left =
+        formula_left(a, parts[i].name, w.varies[id] ? "t" : NULL, axes_index(a, body, body->values.items[id].axes, ""));
     vec_push(a, &list, ((equation){left, w.formulas[id]}));
   }
   return list;

@@ -1,12 +1,11 @@
-/* The document: the recurrence, its structure, the chunk program and the derived backward.
- *
- *   recurrence leaky(D)                             the recurrence as the source says it
- *     h[t,D] = keep[t] * h[t-1] + ...
- *   structure of h: ...                             what linearity found
- *     log decay[t,D] = log_sigmoid(f[t])
- *   chunk of c = 32 steps ...                       what code is made of
- *   backward ...
- */
+// The document: the recurrence, its structure, the chunk program and the derived backward.
+//
+//   recurrence leaky(D)                             the recurrence as the source says it
+//     h[t,D] = keep[t] * h[t-1] + ...
+//   structure of h: ...                             what linearity found
+//     log decay[t,D] = log_sigmoid(f[t])
+//   chunk of c = 32 steps ...                       what code is made of
+//   backward ...
 #include "compiler/equations/equations.h"
 
 #include <stdio.h>
@@ -24,9 +23,9 @@ typedef struct document {
   equation_style style;
 } document;
 
-/* ---- lines ---- */
+// ---- lines ----
 
-/* Where to break behind `from`: at the sign of a sum in as few brackets as possible, before column `width`; 0: nowhere. */
+// Where to break behind `from`: at the sign of a sum in as few brackets as possible, before column `width`; 0: nowhere.
 static size_t break_at(const char *text, size_t from, size_t width) {
   size_t best = 0;
   int depth = 0, least = 100;
@@ -55,9 +54,9 @@ static void put_text_equation(const document *d, const equation *e) {
   fprintf(d->out, "%s\n", right + from);
 }
 
-enum { LINE_WEIGHT = 24 }; /* symbols in a line of LaTeX */
+enum { LINE_WEIGHT = 24 };  // symbols in a line of LaTeX
 
-/* A sum term by term, in lines. */
+// A sum term by term, in lines.
 static void put_latex_terms(const document *d, const formula *f, const char *sign, int *used) {
   bool sum = f->kind == FORMULA_ADD || f->kind == FORMULA_SUBTRACT;
   bool flat = sum && strcmp(sign, "-") != 0;
@@ -76,9 +75,7 @@ static void put_latex_terms(const document *d, const formula *f, const char *sig
   *used += f->weight;
 }
 
-static const char *left_axes(const formula *left) {
-  return left->count ? left->args[0]->axes : left->axes;
-}
+static const char *left_axes(const formula *left) { return left->count ? left->args[0]->axes : left->axes; }
 
 static void put_latex_equation(const document *d, const equation *e, bool last) {
   int used = 0;
@@ -101,7 +98,7 @@ static void put_equations(const document *d, const equation_list *list) {
   if (list->count && d->style == EQUATIONS_LATEX) fputs("\\end{align*}\n", d->out);
 }
 
-/* Text with what LaTeX gives a meaning behind a backslash. */
+// Text with what LaTeX gives a meaning behind a backslash.
 static const char *prose(const document *d, const char *text) {
   if (d->style == EQUATIONS_TEXT) return text;
   const char *out = "";
@@ -130,7 +127,7 @@ static void put_line(const document *d, const char *text) {
   fprintf(d->out, d->style == EQUATIONS_TEXT ? "  %s\n" : "%s\n", prose(d, text));
 }
 
-/* ---- parts ---- */
+// ---- parts ----
 
 static const char *header_text(arena *a, const typed_body *body) {
   const char *text = arena_printf(a, "recurrence %s", body->name);
@@ -152,8 +149,7 @@ static void put_declarations(const document *d, const typed_body *body) {
       line = arena_printf(d->a, "%s%s%s", line, *line ? ", " : "", t->name);
       for (int x = 0; x < t->axis_count; x++)
         line = arena_printf(d->a, "%s%s%s", line, x ? "," : "[", body->axes.items[t->axes[x]].name);
-      line = arena_printf(d->a, "%s%s%s", line, t->axis_count ? "]" : "",
-                          t->complex ? " : complex" : "");
+      line = arena_printf(d->a, "%s%s%s", line, t->axis_count ? "]" : "", t->complex ? " : complex" : "");
     }
     if (*line) put_line(d, arena_printf(d->a, "%s %s", words[kind], line));
     if (*line && d->style == EQUATIONS_LATEX) fputs("\n", d->out);
@@ -164,19 +160,17 @@ static const formula *state_symbol(const document *d, const char *name, const ch
   return formula_symbol(d->a, name, index);
 }
 
-/* state = decay * state before + increment, in the names of the parts. */
-static equation update_equation(const document *d, const typed_tensor *t, const state_structure *s,
-                                const char *decay, const char *increment) {
+// state = decay * state before + increment, in the names of the parts.
+static equation update_equation(const document *d, const typed_tensor *t, const state_structure *s, const char *decay,
+                                const char *increment) {
   const formula *before = state_symbol(d, t->name, "t-1"), *x = before;
   if (s->decay != NO_VALUE) {
     const formula *factor = formula_symbol(d->a, decay, "t");
     if (s->log_decay != NO_VALUE) factor = formula_call(d->a, "exp", &factor, 1);
     x = formula_binary(d->a, FORMULA_MULTIPLY, factor, before);
   }
-  if (s->class == STATE_LOW_RANK)
-    x = formula_binary(d->a, FORMULA_ADD, x, formula_symbol(d->a, "low_rank", "t"));
-  if (s->increment != NO_VALUE)
-    x = formula_binary(d->a, FORMULA_ADD, x, formula_symbol(d->a, increment, "t"));
+  if (s->class == STATE_LOW_RANK) x = formula_binary(d->a, FORMULA_ADD, x, formula_symbol(d->a, "low_rank", "t"));
+  if (s->increment != NO_VALUE) x = formula_binary(d->a, FORMULA_ADD, x, formula_symbol(d->a, increment, "t"));
   return (equation){state_symbol(d, t->name, "t"), x};
 }
 
@@ -184,8 +178,7 @@ static const char *free_name(const document *d, const typed_body *body, const ch
   for (int number = 1;; number++) {
     const char *tried = number == 1 ? name : arena_printf(d->a, "%s%d", name, number);
     bool taken = false;
-    for (int i = 0; i < body->tensors.count; i++)
-      taken |= strcmp(body->tensors.items[i].name, tried) == 0;
+    for (int i = 0; i < body->tensors.count; i++) taken |= strcmp(body->tensors.items[i].name, tried) == 0;
     for (int i = 0; i < body->values.count; i++)
       taken |= body->values.items[i].name && strcmp(body->values.items[i].name, tried) == 0;
     if (!taken) return tried;
@@ -193,12 +186,11 @@ static const char *free_name(const document *d, const typed_body *body, const ch
 }
 
 static bool has_parts(const state_structure *s) {
-  return s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
-         s->class == STATE_ELEMENTWISE || s->class == STATE_LOW_RANK;
+  return s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY || s->class == STATE_ELEMENTWISE ||
+         s->class == STATE_LOW_RANK;
 }
 
-static void put_state(const document *d, const typed_body *body, const typed_tensor *t,
-                      const state_structure *s) {
+static void put_state(const document *d, const typed_body *body, const typed_tensor *t, const state_structure *s) {
   if (!has_parts(s)) return;
   const char *decay = free_name(d, body, s->log_decay != NO_VALUE ? "g" : "a");
   const char *increment = free_name(d, body, "w");
@@ -206,8 +198,7 @@ static void put_state(const document *d, const typed_body *body, const typed_ten
   vec_push(d->a, &list, update_equation(d, t, s, decay, increment));
   equation_part parts[2];
   int count = 0;
-  if (s->decay != NO_VALUE)
-    parts[count++] = (equation_part){decay, s->log_decay != NO_VALUE ? s->log_decay : s->decay};
+  if (s->decay != NO_VALUE) parts[count++] = (equation_part){decay, s->log_decay != NO_VALUE ? s->log_decay : s->decay};
   if (s->increment != NO_VALUE) parts[count++] = (equation_part){increment, s->increment};
   equation_list rest = equations_of_parts(d->a, body, parts, count);
   for (int i = 0; i < rest.count; i++) vec_push(d->a, &list, rest.items[i]);
@@ -229,26 +220,22 @@ static void put_structure(const document *d, const recurrence *r) {
   }
 }
 
-static void put_programs(const document *d, const tile_program *forward, const char *what,
-                         const char *note) {
+static void put_programs(const document *d, const tile_program *forward, const char *what, const char *note) {
   put_heading(d, 1, what);
   if (note) put_line(d, note);
   equation_list list = equations_of_program(d->a, forward, NULL);
   put_equations(d, &list);
   const tile_program *backward = tile_backward(d->a, forward);
   put_heading(d, 1,
-              forward->form == TILE_CHUNK
-                  ? "backward of the chunk, from the last chunk to the first"
-                  : "backward of the step, from the last step to the first");
-  put_line(d,
-           d->style == EQUATIONS_TEXT
-               ? "d.x is the gradient of the loss by x; names without an equation are those above"
-               : "a bar marks the gradient of the loss; names without an equation are those above");
+              forward->form == TILE_CHUNK ? "backward of the chunk, from the last chunk to the first"
+                                          : "backward of the step, from the last step to the first");
+  put_line(d, d->style == EQUATIONS_TEXT ? "d.x is the gradient of the loss by x; names without an equation are those above"
+                                         : "a bar marks the gradient of the loss; names without an equation are those above");
   list = equations_of_program(d->a, backward, forward);
   put_equations(d, &list);
 }
 
-/* Decays that are no masks are multiplied level by level, over 1, 2, 4, .. steps: two levels tell how. */
+// Decays that are no masks are multiplied level by level, over 1, 2, 4, .. steps: two levels tell how.
 enum { TWO_LEVELS = 4 };
 
 static bool has_levels(const tile_program *program) {
@@ -269,10 +256,9 @@ static void put_forms(const document *d, const recurrence_kernels *kernels) {
     reason = "chunks would be scans without products";
   }
   if (r->states.count && chunk) {
-    const char *note =
-        levels ? "steps t, s, j from 0; longer chunks repeat the levels; index 0 of a state: "
-                 "before the chunk, index c: after it"
-               : "steps t, s, j = 1 .. c; index 0: before the chunk, index c: after it";
+    const char *note = levels ? "steps t, s, j from 0; longer chunks repeat the levels; index 0 of a state: "
+                                "before the chunk, index c: after it"
+                              : "steps t, s, j = 1 .. c; index 0: before the chunk, index c: after it";
     put_programs(d, chunk, arena_printf(d->a, "chunk of c = %d steps", length), note);
     return;
   }
@@ -280,8 +266,7 @@ static void put_forms(const document *d, const recurrence_kernels *kernels) {
   put_programs(d, chunk_build_step(d->a, r), "step", why);
 }
 
-char *equations_print(arena *a, const typed_body *written, const recurrence_kernels *kernels,
-                      equation_style style) {
+char *equations_print(arena *a, const typed_body *written, const recurrence_kernels *kernels, equation_style style) {
   char *text = NULL;
   size_t size = 0;
   document d = {.a = a, .out = open_memstream(&text, &size), .style = style};
@@ -310,6 +295,4 @@ const char *equations_begin(equation_style style) {
          "\\begin{document}\n";
 }
 
-const char *equations_end(equation_style style) {
-  return style == EQUATIONS_TEXT ? "" : "\\end{document}\n";
-}
+const char *equations_end(equation_style style) { return style == EQUATIONS_TEXT ? "" : "\\end{document}\n"; }

@@ -1,4 +1,4 @@
-/* Formulas are made. What no reader wants to see is left out at once: 1 * x, x + 0, x + -y, x * -y. */
+// Formulas are made. What no reader wants to see is left out at once: 1 * x, x + 0, x + -y, x * -y.
 #include "compiler/equations/formula.h"
 
 #include <string.h>
@@ -10,9 +10,7 @@ static formula *new_formula(arena *a, formula_kind kind, int weight) {
   return f;
 }
 
-bool formula_is_number(const formula *f, double number) {
-  return f->kind == FORMULA_NUMBER && f->number == number;
-}
+bool formula_is_number(const formula *f, double number) { return f->kind == FORMULA_NUMBER && f->number == number; }
 
 formula *formula_number(arena *a, double number) {
   if (number < 0) return formula_unary(a, FORMULA_NEGATE, formula_number(a, -number));
@@ -52,7 +50,7 @@ formula *formula_unary(arena *a, formula_kind kind, const formula *x) {
   return f;
 }
 
-/* x * -y = -(x * y), and so on. */
+// x * -y = -(x * y), and so on.
 static formula *signed_product(arena *a, formula_kind kind, const formula *x, const formula *y) {
   bool minus = (x->kind == FORMULA_NEGATE) != (y->kind == FORMULA_NEGATE);
   if (x->kind == FORMULA_NEGATE) x = x->args[0];
@@ -63,8 +61,7 @@ static formula *signed_product(arena *a, formula_kind kind, const formula *x, co
 
 formula *formula_binary(arena *a, formula_kind kind, const formula *x, const formula *y) {
   bool signs = x->kind == FORMULA_NEGATE || y->kind == FORMULA_NEGATE;
-  if (signs && (kind == FORMULA_MULTIPLY || kind == FORMULA_DIVIDE))
-    return signed_product(a, kind, x, y);
+  if (signs && (kind == FORMULA_MULTIPLY || kind == FORMULA_DIVIDE)) return signed_product(a, kind, x, y);
   formula *f = formula_call(a, NULL, (const formula *[]){x, y}, 2);
   f->kind = kind;
   bool additive = kind == FORMULA_ADD || kind == FORMULA_SUBTRACT;

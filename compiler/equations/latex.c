@@ -1,7 +1,6 @@
-/* Formulas as LaTeX.
- *
- *   h_{t} = e^{g_{t}}\, h_{t-1} + \delta_{t}\, B_{t}\, x_{t}
- */
+// Formulas as LaTeX.
+//
+//   h_{t} = e^{g_{t}}\, h_{t-1} + \delta_{t}\, B_{t}\, x_{t}
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +9,13 @@
 #include "compiler/base/ice.h"
 #include "compiler/equations/formula.h"
 
-/* ---- names ---- */
+// ---- names ----
 
 static bool is_greek(const char *word) {
-  static const char *const greek[] = {
-      "alpha", "beta",  "gamma", "delta",  "epsilon", "zeta",  "eta", "theta", "kappa", "lambda",
-      "mu",    "nu",    "xi",    "pi",     "rho",     "sigma", "tau", "phi",   "chi",   "psi",
-      "omega", "Gamma", "Delta", "Lambda", "Sigma",   "Phi",   "Psi", "Omega"};
+  static const char *const greek[] = {"alpha", "beta",  "gamma",  "delta", "epsilon", "zeta", "eta",
+                                      "theta", "kappa", "lambda", "mu",    "nu",      "xi",   "pi",
+                                      "rho",   "sigma", "tau",    "phi",   "chi",     "psi",  "omega",
+                                      "Gamma", "Delta", "Lambda", "Sigma", "Phi",     "Psi",  "Omega"};
   for (size_t i = 0; i < sizeof greek / sizeof *greek; i++)
     if (strcmp(word, greek[i]) == 0) return true;
   return false;
@@ -28,7 +27,7 @@ static char *word_of(arena *a, const char *word) {
   return arena_printf(a, "\\mathit{%s}", word);
 }
 
-/* The letters, then digits and what stands behind the first underscore as a subscript. */
+// The letters, then digits and what stands behind the first underscore as a subscript.
 static char *latex_name(arena *a, const char *name, const char *index) {
   size_t letters = strlen(name);
   const char *under = strchr(name + 1, '_');
@@ -37,8 +36,7 @@ static char *latex_name(arena *a, const char *name, const char *index) {
   char *word = word_of(a, arena_printf(a, "%.*s", (int)letters, name));
   const char *rest = name + letters + (name[letters] == '_');
   char *below = arena_strdup(a, "");
-  for (const char *c = rest; *c; c++)
-    below = *c == '_' ? arena_printf(a, "%s\\_", below) : arena_printf(a, "%s%c", below, *c);
+  for (const char *c = rest; *c; c++) below = *c == '_' ? arena_printf(a, "%s\\_", below) : arena_printf(a, "%s%c", below, *c);
   bool digits = below[strspn(below, "0123456789")] == 0;
   if (*below && !digits) below = arena_printf(a, "\\mathrm{%s}", below);
   const char *comma = *below && index ? "," : "";
@@ -46,7 +44,7 @@ static char *latex_name(arena *a, const char *name, const char *index) {
   return arena_printf(a, "%s_{%s%s%s}", word, below, comma, index ? index : "");
 }
 
-/* An index is text: names, numbers, + - * <= and the like. */
+// An index is text: names, numbers, + - * <= and the like.
 static char *latex_index(arena *a, const char *index) {
   static const struct {
     const char *text, *latex;
@@ -57,28 +55,26 @@ static char *latex_index(arena *a, const char *index) {
     size_t length = 0;
     while (isalnum((unsigned char)c[length]) || c[length] == '_') length++;
     if (length && !isdigit((unsigned char)*c)) {
-      out = arena_printf(a, "%s%s", out,
-                         latex_name(a, arena_printf(a, "%.*s", (int)length, c), NULL));
+      out = arena_printf(a, "%s%s", out, latex_name(a, arena_printf(a, "%.*s", (int)length, c), NULL));
       c += length;
       continue;
     }
     size_t s = 0, count = sizeof signs / sizeof *signs;
     while (s < count && strncmp(c, signs[s].text, strlen(signs[s].text)) != 0) s++;
-    out =
-        s < count ? arena_printf(a, "%s%s", out, signs[s].latex) : arena_printf(a, "%s%c", out, *c);
+    out = s < count ? arena_printf(a, "%s%s", out, signs[s].latex) : arena_printf(a, "%s%c", out, *c);
     c += s < count ? strlen(signs[s].text) : 1;
     if (s < count && *c == ' ') c++;
   }
   return out;
 }
 
-/* ---- formulas ---- */
+// ---- formulas ----
 
 enum { BINDS_COMPARISON, BINDS_SUM, BINDS_SIGN, BINDS_PRODUCT, BINDS_POWER, BINDS_ATOM };
 
 static int binding_of(const formula *f) {
   switch (f->kind) {
-    case FORMULA_COMPARE: return BINDS_ATOM; /* in brackets */
+    case FORMULA_COMPARE: return BINDS_ATOM;  // in brackets
     case FORMULA_ADD:
     case FORMULA_SUBTRACT: return BINDS_SUM;
     case FORMULA_NEGATE: return BINDS_SIGN;
@@ -116,8 +112,7 @@ static void put_call(const writer *w, const formula *f) {
     if (strcmp(f->name, known[i]) == 0) name = arena_printf(w->a, "\\%s", known[i]);
   if (!name) {
     name = arena_strdup(w->a, "");
-    for (const char *c = f->name; *c; c++)
-      name = arena_printf(w->a, *c == '_' ? "%s\\_" : "%s%c", name, *c);
+    for (const char *c = f->name; *c; c++) name = arena_printf(w->a, *c == '_' ? "%s\\_" : "%s%c", name, *c);
     name = arena_printf(w->a, "\\operatorname{%s}", name);
   }
   fprintf(w->out, "%s\\left(", name);
@@ -134,7 +129,7 @@ static void put_around(const writer *w, const char *before, const formula *f, co
   fputs(after, w->out);
 }
 
-/* Functions that have a notation of their own. */
+// Functions that have a notation of their own.
 static bool put_notation(const writer *w, const formula *f) {
   if (strcmp(f->name, "where") == 0) {
     put_around(w, "\\begin{cases} ", f->args[1], " & \\text{if } ");
@@ -156,8 +151,7 @@ static bool put_notation(const writer *w, const formula *f) {
 
 static void put_over(const writer *w, const formula *f) {
   bool sum = strcmp(f->name, "sum") == 0;
-  fprintf(w->out, "%s_{%s} ", sum ? "\\sum" : arena_printf(w->a, "\\operatorname*{%s}", f->name),
-          latex_index(w->a, f->index));
+  fprintf(w->out, "%s_{%s} ", sum ? "\\sum" : arena_printf(w->a, "\\operatorname*{%s}", f->name), latex_index(w->a, f->index));
   put(w, f->args[0], BINDS_PRODUCT);
 }
 
@@ -174,7 +168,7 @@ static bool is_name(const char *text) {
 }
 
 static void put_symbol(const writer *w, const formula *f) {
-  if (!is_name(f->name)) { /* a place: t/2 */
+  if (!is_name(f->name)) {  // a place: t/2
     fputs(latex_index(w->a, f->name), w->out);
     return;
   }
@@ -183,7 +177,7 @@ static void put_symbol(const writer *w, const formula *f) {
   fprintf(w->out, f->gradient ? "\\overline{%s}" : "%s", name);
 }
 
-/* A sum takes all that follows it: as a left factor it stands in parentheses. */
+// A sum takes all that follows it: as a left factor it stands in parentheses.
 static bool ends_in_sum(const formula *f) {
   while (f->kind == FORMULA_MULTIPLY) f = f->args[1];
   return f->kind == FORMULA_OVER;
@@ -202,9 +196,7 @@ static void put_bare(const writer *w, const formula *f) {
       return;
     case FORMULA_ADD: put_two(w, f, " + ", BINDS_SUM, BINDS_SUM); return;
     case FORMULA_SUBTRACT: put_two(w, f, " - ", BINDS_SUM, BINDS_PRODUCT); return;
-    case FORMULA_MULTIPLY:
-      put_two(w, f, "\\, ", ends_in_sum(f->args[0]) ? BINDS_ATOM : BINDS_PRODUCT, BINDS_PRODUCT);
-      return;
+    case FORMULA_MULTIPLY: put_two(w, f, "\\, ", ends_in_sum(f->args[0]) ? BINDS_ATOM : BINDS_PRODUCT, BINDS_PRODUCT); return;
     case FORMULA_DIVIDE:
       put_around(w, "\\frac{", f->args[0], "}{");
       put_around(w, "", f->args[1], "}");

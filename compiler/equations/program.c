@@ -1,34 +1,33 @@
-/* A tile program as equations. Index maps cost nothing: they change what stands in brackets.
- *
- *   %15 [s,G,N] = rename %14 t -> s
- *   %16 [t,s,G] = dot %3 %15 over N          A1[t,s,G] = sum[N](C[t] * B[s])
- *   %23 [t,s,G] = segment %22           ->   L1[t,s,G] = (s <= t) * exp(sum[s < j <= t](g[j]))
- *   ..                                       y[t,G,P] = sum[s](A1[t,s] * L1[t,s] * x[s]) + ..
- *
- * Rows behind the end of the sequence, which count as 0, are left out, and so is what keeps 0 * infinity out of gradients.
- */
+// A tile program as equations. Index maps cost nothing: they change what stands in brackets.
+//
+//   %15 [s,G,N] = rename %14 t -> s
+//   %16 [t,s,G] = dot %3 %15 over N          A1[t,s,G] = sum[N](C[t] * B[s])
+//   %23 [t,s,G] = segment %22           ->   L1[t,s,G] = (s <= t) * exp(sum[s < j <= t](g[j]))
+//   ..                                       y[t,G,P] = sum[s](A1[t,s] * L1[t,s] * x[s]) + ..
+//
+// Rows behind the end of the sequence, which count as 0, are left out, and so is what keeps 0 * infinity out of gradients.
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/equations/formula.h"
 
-enum { LONGEST = 16 }; /* symbols of an equation */
+enum { LONGEST = 16 };  // symbols of an equation
 
 typedef struct tile_writer {
   arena *a;
   const tile_program *p;
   const tile_section *sections;
-  const char **names; /* of values that have equations; NULL: written where they are used */
-  bool *known;        /* its equation stands in the forward program */
-  bool *derived;      /* the forward program has no such value */
+  const char **names;  // of values that have equations; NULL: written where they are used
+  bool *known;         // its equation stands in the forward program
+  bool *derived;       // the forward program has no such value
   int *uses, *weight;
-  int *results; /* the result that gave its name, -1: none */
-  int depth;    /* of sums along time around the place at hand */
+  int *results;  // the result that gave its name, -1: none
+  int depth;     // of sums along time around the place at hand
   VEC(const char *) taken;
   equation_list list;
 } tile_writer;
 
-/* What stands in brackets for each axis; NULL: its name. */
+// What stands in brackets for each axis; NULL: its name.
 typedef struct places {
   const char *of[TILE_MAX_AXES];
 } places;
@@ -37,15 +36,13 @@ static const tile_value *value(const tile_writer *w, tile_id id) { return &w->p-
 
 static const char *axis_name(const tile_writer *w, int axis) { return w->p->axes.items[axis].name; }
 
-static bool counts_steps(const tile_writer *w, int axis) {
-  return w->p->axes.items[axis].body_axis < 0;
-}
+static bool counts_steps(const tile_writer *w, int axis) { return w->p->axes.items[axis].body_axis < 0; }
 
 static const char *place_of(const tile_writer *w, const places *at, int axis) {
   return at->of[axis] ? at->of[axis] : axis_name(w, axis);
 }
 
-/* "t,s": the time axes of a value, at a place; in step form "t" if it changes from step to step. */
+// "t,s": the time axes of a value, at a place; in step form "t" if it changes from step to step.
 static const char *time_index(const tile_writer *w, tile_id id, const places *at) {
   if (w->p->form == TILE_STEP) return w->sections[id] == TILE_BODY ? "t" : "";
   const char *text = "";
@@ -65,13 +62,12 @@ static const char *body_axes(const tile_writer *w, axis_set axes) {
   return text;
 }
 
-/* ---- names of tensors ---- */
+// ---- names of tensors ----
 
 static bool is_complex_place(const tile_writer *w, const tile_place *place) {
   for (int i = 0; i < w->p->arguments.count + w->p->results.count; i++) {
-    const tile_place *other = i < w->p->arguments.count
-                                  ? &w->p->arguments.items[i]
-                                  : &w->p->results.items[i - w->p->arguments.count].place;
+    const tile_place *other =
+        i < w->p->arguments.count ? &w->p->arguments.items[i] : &w->p->results.items[i - w->p->arguments.count].place;
     if (other->tensor == place->tensor && other->lag == place->lag && other->component) return true;
   }
   return false;
@@ -86,7 +82,7 @@ static int depth_of_lag(const tile_writer *w, int lag) {
   return depth;
 }
 
-/* Which step of its tensor a place is: "t", "t-1" or, of a chunk, "0" and "c"; "" for parameters. */
+// Which step of its tensor a place is: "t", "t-1" or, of a chunk, "0" and "c"; "" for parameters.
 static const char *step_of(const tile_writer *w, const tile_place *place, const places *at) {
   bool chunk = w->p->form == TILE_CHUNK;
   switch (place->role) {
@@ -100,10 +96,9 @@ static const char *step_of(const tile_writer *w, const tile_place *place, const 
   }
 }
 
-static const formula *tensor(const tile_writer *w, const tile_place *place, const places *at,
-                             bool with_axes) {
+static const formula *tensor(const tile_writer *w, const tile_place *place, const places *at, bool with_axes) {
   const char *index = step_of(w, place, at), *name = place->name;
-  if (place->lag >= 0) { /* x.lag, whose newest entry is x[t-1] */
+  if (place->lag >= 0) {  // x.lag, whose newest entry is x[t-1]
     name = arena_printf(w->a, "%.*s", (int)(strlen(name) - strlen(".lag")), name);
     bool before = place->role == TILE_STATE || place->role == TILE_D_STATE;
     int back = depth_of_lag(w, place->lag) - place->slot - !before;
@@ -113,45 +108,41 @@ static const formula *tensor(const tile_writer *w, const tile_place *place, cons
   for (int i = 0; with_axes && i < place->axis_count; i++)
     axes = arena_printf(w->a, "%s%s%s", axes, i ? "," : "", axis_name(w, place->axes[i]));
   formula *f = formula_left(w->a, name, index, axes);
-  f->gradient = place->role == TILE_D_OUTPUT || place->role == TILE_D_NEXT_STATE ||
-                place->role >= TILE_D_INPUT;
+  f->gradient = place->role == TILE_D_OUTPUT || place->role == TILE_D_NEXT_STATE || place->role >= TILE_D_INPUT;
   if (!is_complex_place(w, place)) return f;
   return formula_call(w->a, place->component ? "im" : "re", (const formula *[]){f}, 1);
 }
 
-/* ---- formulas ---- */
+// ---- formulas ----
 
 static const formula *formula_at(tile_writer *w, tile_id id, const places *at);
 
-/* select valid x 0, or 1 where decays are padded */
+// select valid x 0, or 1 where decays are padded
 static bool is_padded(const tile_writer *w, const tile_value *v) {
   return value(w, v->args[0])->op == TILE_VALID && value(w, v->args[2])->op == TILE_NUMBER;
 }
 
-/* select (0 == dy) 0 term, where the term has the factor dy */
+// select (0 == dy) 0 term, where the term has the factor dy
 static bool is_guarded(const tile_writer *w, const tile_value *v) {
   const tile_value *condition = value(w, v->args[0]);
-  return condition->op == TILE_EQUAL && tile_is_number(w->p, condition->args[0], 0) &&
-         tile_is_number(w->p, v->args[1], 0);
+  return condition->op == TILE_EQUAL && tile_is_number(w->p, condition->args[0], 0) && tile_is_number(w->p, v->args[1], 0);
 }
 
 static bool is_comparison_of_leaves(const tile_writer *w, const tile_value *v) {
-  return tile_op_is(v->op, TILE_COMPARES) && !tile_arity(value(w, v->args[0])->op) &&
-         !tile_arity(value(w, v->args[1])->op);
+  return tile_op_is(v->op, TILE_COMPARES) && !tile_arity(value(w, v->args[0])->op) && !tile_arity(value(w, v->args[1])->op);
 }
 
-/* sum (select (index == 0) x 0) over an axis that x lacks: x, counted in one instance */
+// sum (select (index == 0) x 0) over an axis that x lacks: x, counted in one instance
 static bool is_counted_once(const tile_writer *w, const tile_value *v) {
   const tile_value *choice = value(w, v->args[0]);
-  if (v->op != TILE_SUM || choice->op != TILE_SELECT || !tile_is_number(w->p, choice->args[2], 0))
-    return false;
+  if (v->op != TILE_SUM || choice->op != TILE_SELECT || !tile_is_number(w->p, choice->args[2], 0)) return false;
   const tile_value *first = value(w, choice->args[0]);
   if (first->op != TILE_EQUAL || !is_comparison_of_leaves(w, first)) return false;
   bool zero = tile_is_number(w->p, first->args[0], 0) || tile_is_number(w->p, first->args[1], 0);
   return zero && first->axes == v->over && !(value(w, choice->args[1])->axes & v->over);
 }
 
-/* Values that are their operand seen otherwise. */
+// Values that are their operand seen otherwise.
 static bool is_view(const tile_writer *w, tile_id id) {
   const tile_value *v = value(w, id);
   switch (v->op) {
@@ -178,9 +169,8 @@ static tile_id viewed(const tile_writer *w, tile_id id) {
   return v->args[viewed_operand(w, id)];
 }
 
-/* Entry `inner` of block `outer`: "16*o+i"; block t/16, entry t%16 is t. */
-static const char *split_place(const tile_writer *w, const char *outer, const char *inner,
-                               long long size) {
+// Entry `inner` of block `outer`: "16*o+i"; block t/16, entry t%16 is t.
+static const char *split_place(const tile_writer *w, const char *outer, const char *inner, long long size) {
   size_t block = strlen(arena_printf(w->a, "/%lld", size)), length = strlen(outer);
   const char *whole = arena_printf(w->a, "%.*s", length > block ? (int)(length - block) : 0, outer);
   bool same = strcmp(outer, arena_printf(w->a, "%s/%lld", whole, size)) == 0 &&
@@ -195,8 +185,7 @@ static const char *split_place(const tile_writer *w, const char *outer, const ch
   return arena_printf(w->a, "%s%s%s", start, *start ? "+" : "", inner);
 }
 
-static const char *part_of_place(const tile_writer *w, const char *place, char sign,
-                                 long long size) {
+static const char *part_of_place(const tile_writer *w, const char *place, char sign, long long size) {
   const char *form = strpbrk(place, "+-*") ? "(%s)%c%lld" : "%s%c%lld";
   return arena_printf(w->a, form, place, sign, size);
 }
@@ -207,9 +196,8 @@ static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
   switch (v->op) {
     case TILE_RENAME: from.of[tile_renamed_from(v)] = place_of(w, at, tile_renamed_to(v)); break;
     case TILE_SPLIT:
-      from.of[tile_whole_axis(v)] =
-          split_place(w, place_of(w, at, tile_outer_axis(v)), place_of(w, at, tile_inner_axis(v)),
-                      (long long)w->p->axes.items[tile_inner_axis(v)].size);
+      from.of[tile_whole_axis(v)] = split_place(w, place_of(w, at, tile_outer_axis(v)), place_of(w, at, tile_inner_axis(v)),
+                                                (long long)w->p->axes.items[tile_inner_axis(v)].size);
       break;
     case TILE_SLICE: from.of[tile_entry_axis(v)] = arena_printf(w->a, "%d", tile_entry(v)); break;
     case TILE_JOIN: {
@@ -231,7 +219,7 @@ static const char *new_index(const tile_writer *w) {
   return letters[w->depth % 5];
 }
 
-/* Does an index of another axis read `name`? */
+// Does an index of another axis read `name`?
 static bool is_read(const tile_writer *w, const places *at, int axis, const char *name) {
   for (int other = 0; other < w->p->axes.count; other++) {
     if (other == axis || !counts_steps(w, other) || !at->of[other]) continue;
@@ -240,8 +228,8 @@ static bool is_read(const tile_writer *w, const places *at, int axis, const char
   return false;
 }
 
-/* The operands of a sum over `over`: an axis whose name means something else here gets another. Returns what to write
- * below the sum. */
+// The operands of a sum over `over`: an axis whose name means something else here gets another. Returns what to write
+// below the sum.
 static const char *bind_axes(tile_writer *w, axis_set over, places *at) {
   const char *text = "";
   for (int axis = 0; axis < w->p->axes.count; axis++) {
@@ -258,20 +246,18 @@ static const char *bind_axes(tile_writer *w, axis_set over, places *at) {
 }
 
 static const formula *reduction_at(tile_writer *w, tile_id id, const places *at) {
-  static const char *const words[] = {
-      [TILE_SUM] = "sum", [TILE_DOT] = "sum", [TILE_MAX_OVER] = "max", [TILE_MIN_OVER] = "min"};
+  static const char *const words[] = {[TILE_SUM] = "sum", [TILE_DOT] = "sum", [TILE_MAX_OVER] = "max", [TILE_MIN_OVER] = "min"};
   const tile_value *v = value(w, id);
   int depth = w->depth;
   places inner = *at;
   const char *index = bind_axes(w, v->over, &inner);
   const formula *x = formula_at(w, v->args[0], &inner);
-  if (v->op == TILE_DOT)
-    x = formula_binary(w->a, FORMULA_MULTIPLY, x, formula_at(w, v->args[1], &inner));
+  if (v->op == TILE_DOT) x = formula_binary(w->a, FORMULA_MULTIPLY, x, formula_at(w, v->args[1], &inner));
   w->depth = depth;
   return formula_over(w->a, words[v->op], index, x);
 }
 
-/* PREFIX, SEGMENT, SEGMENT_ADJOINT: sums along time with an index of their own. */
+// PREFIX, SEGMENT, SEGMENT_ADJOINT: sums along time with an index of their own.
 static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
   const char *j = new_index(w), *t = place_of(w, at, tile_step_axis(v)), *range;
@@ -282,7 +268,7 @@ static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
   if (v->op == TILE_PREFIX) {
     const char *sign = tile_is_from_end(v) ? (tile_is_exclusive(v) ? ">" : ">=") : tile_is_exclusive(v) ? "<" : "<=";
     range = arena_printf(w->a, "%s %s %s", j, sign, t);
-    if (tile_is_from_end(v) && tile_step_axis(v) != w->p->time_axis) /* to the end of a block */
+    if (tile_is_from_end(v) && tile_step_axis(v) != w->p->time_axis)  // to the end of a block
       range = arena_printf(w->a, "%s %s %s < %lld", t, tile_is_exclusive(v) ? "<" : "<=", j,
                            (long long)w->p->axes.items[tile_step_axis(v)].size);
   } else {
@@ -306,33 +292,30 @@ static const formula *causal(const tile_writer *w, const tile_value *v, const pl
 static const char *over_index(const tile_writer *w, axis_set over) {
   const char *text = "";
   for (int axis = 0; axis < w->p->axes.count; axis++) {
-    if (axis_in(over, axis))
-      text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", axis_name(w, axis));
+    if (axis_in(over, axis)) text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", axis_name(w, axis));
   }
   return text;
 }
 
 static const formula *select_at(tile_writer *w, const tile_value *v, const formula *const *x) {
-  if (formula_is_number(x[2], 0) && x[0]->kind == FORMULA_COMPARE)
-    return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
+  if (formula_is_number(x[2], 0) && x[0]->kind == FORMULA_COMPARE) return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
   (void)v;
   return formula_call(w->a, "where", x, 3);
 }
 
-/* X[t] = R[t] + sum of A[t,s] X[s] over s < t, which its own equation says. */
+// X[t] = R[t] + sum of A[t,s] X[s] over s < t, which its own equation says.
 static const formula *solve_at(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
   const char *t = place_of(w, at, tile_row_axis(v)), *s = place_of(w, at, tile_column_axis(v));
   const formula *x = formula_symbol(w->a, w->names[id], s);
   places entry = *at;
-  if (tile_is_transposed(v)) { /* of A[s,t] */
+  if (tile_is_transposed(v)) {  // of A[s,t]
     entry.of[tile_row_axis(v)] = s;
     entry.of[tile_column_axis(v)] = t;
   }
   const formula *a = formula_at(w, v->args[0], &entry);
-  const formula *sum =
-      formula_over(w->a, "sum", arena_printf(w->a, "%s %s %s", s, tile_is_transposed(v) ? ">" : "<", t),
-                   formula_binary(w->a, FORMULA_MULTIPLY, a, x));
+  const formula *sum = formula_over(w->a, "sum", arena_printf(w->a, "%s %s %s", s, tile_is_transposed(v) ? ">" : "<", t),
+                                    formula_binary(w->a, FORMULA_MULTIPLY, a, x));
   return formula_binary(w->a, FORMULA_ADD, formula_at(w, v->args[1], at), sum);
 }
 
@@ -342,9 +325,8 @@ static const formula *leaf_at(const tile_writer *w, tile_id id, const places *at
     case TILE_NUMBER: return formula_number(w->a, v->number);
     case TILE_AXIS_SIZE: return formula_symbol(w->a, axis_name(w, tile_index_axis(v)), NULL);
     case TILE_INDEX:
-      return counts_steps(w, tile_index_axis(v))
-                 ? formula_symbol(w->a, place_of(w, at, tile_index_axis(v)), NULL)
-                 : formula_symbol(w->a, "index", axis_name(w, tile_index_axis(v)));
+      return counts_steps(w, tile_index_axis(v)) ? formula_symbol(w->a, place_of(w, at, tile_index_axis(v)), NULL)
+                                                 : formula_symbol(w->a, "index", axis_name(w, tile_index_axis(v)));
     case TILE_ARGUMENT: return tensor(w, tile_place_of(w->p, v), at, false);
     case TILE_CAUSAL: return causal(w, v, at);
     case TILE_VALID: return formula_number(w->a, 1);
@@ -358,15 +340,11 @@ static const formula *leaf_at(const tile_writer *w, tile_id id, const places *at
   }
 }
 
-static const formula *changed_at(const tile_writer *w, const tile_value *v, const places *at,
-                                 const formula *x) {
+static const formula *changed_at(const tile_writer *w, const tile_value *v, const places *at, const formula *x) {
   const char *from = axis_name(w, v->index);
   switch (v->op) {
-    case TILE_RENAME:
-      return formula_changed(w->a, arena_printf(w->a, "{%s -> %s}", from, axis_name(w, tile_renamed_to(v))),
-                             x);
-    case TILE_SLICE:
-      return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", from, tile_entry(v)), x);
+    case TILE_RENAME: return formula_changed(w->a, arena_printf(w->a, "{%s -> %s}", from, axis_name(w, tile_renamed_to(v))), x);
+    case TILE_SLICE: return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", from, tile_entry(v)), x);
     case TILE_PLACE: {
       const formula *index = counts_steps(w, tile_entry_axis(v))
                                  ? formula_symbol(w->a, place_of(w, at, tile_entry_axis(v)), NULL)
@@ -378,8 +356,7 @@ static const formula *changed_at(const tile_writer *w, const tile_value *v, cons
   }
 }
 
-static const formula *by_operation(tile_writer *w, const tile_value *v, const places *at,
-                                   const formula *const *x) {
+static const formula *by_operation(tile_writer *w, const tile_value *v, const places *at, const formula *const *x) {
   switch (v->op) {
     case TILE_NEG: return formula_unary(w->a, FORMULA_NEGATE, x[0]);
     case TILE_ADD: return formula_binary(w->a, FORMULA_ADD, x[0], x[1]);
@@ -397,11 +374,8 @@ static const formula *by_operation(tile_writer *w, const tile_value *v, const pl
     }
     case TILE_SELECT: return select_at(w, v, x);
     case TILE_STOP: return formula_call(w->a, "stop_gradient", x, 1);
-    case TILE_FIRST_EQUAL:
-      return formula_over(w->a, "first", over_index(w, v->over),
-                          formula_compare(w->a, "==", x[0], x[1]));
-    case TILE_ACCUMULATE:
-      return formula_over(w->a, "sum", w->p->form == TILE_CHUNK ? "chunks" : "steps", x[0]);
+    case TILE_FIRST_EQUAL: return formula_over(w->a, "first", over_index(w, v->over), formula_compare(w->a, "==", x[0], x[1]));
+    case TILE_ACCUMULATE: return formula_over(w->a, "sum", w->p->form == TILE_CHUNK ? "chunks" : "steps", x[0]);
     case TILE_RENAME:
     case TILE_SLICE:
     case TILE_PLACE:
@@ -412,13 +386,12 @@ static const formula *by_operation(tile_writer *w, const tile_value *v, const pl
   }
 }
 
-/* The right side of the equation of a value. */
+// The right side of the equation of a value.
 static const formula *definition(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
   if (tile_arity(v->op) == 0) return leaf_at(w, id, at);
   if (is_view(w, id)) return view_at(w, id, at);
-  if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT)
-    return along_at(w, id, at);
+  if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT) return along_at(w, id, at);
   if (v->op == TILE_SOLVE) return solve_at(w, id, at);
   bool reduces = v->op == TILE_SUM || v->op == TILE_DOT;
   if (reduces || tile_op_is(v->op, TILE_PICKS)) return reduction_at(w, id, at);
@@ -432,7 +405,7 @@ static const formula *formula_at(tile_writer *w, tile_id id, const places *at) {
   return definition(w, id, at);
 }
 
-/* ---- which values have names ---- */
+// ---- which values have names ----
 
 static bool is_taken(const tile_writer *w, const char *name) {
   for (int i = 0; i < w->taken.count; i++)
@@ -448,19 +421,17 @@ static bool is_taken(const tile_writer *w, const char *name) {
 
 static bool has_pairs_of_steps(const tile_writer *w, tile_id id) {
   int steps = 0;
-  for (int axis = 0; axis < w->p->axes.count; axis++)
-    steps += axis_in(value(w, id)->axes, axis) && counts_steps(w, axis);
+  for (int axis = 0; axis < w->p->axes.count; axis++) steps += axis_in(value(w, id)->axes, axis) && counts_steps(w, axis);
   return steps > 1;
 }
 
-/* exp of sums over the steps between two, or 0: what a decay leaves from step to step. */
+// exp of sums over the steps between two, or 0: what a decay leaves from step to step.
 static bool is_decay_mask(const tile_writer *w, tile_id id) {
   const tile_value *v = value(w, id);
-  return v->op == TILE_SELECT && value(w, v->args[0])->op == TILE_CAUSAL &&
-         value(w, v->args[1])->op == TILE_EXP;
+  return v->op == TILE_SELECT && value(w, v->args[0])->op == TILE_CAUSAL && value(w, v->args[1])->op == TILE_EXP;
 }
 
-/* A letter that tells what it is: g what sums along time add up, L masks of decays, A other pairs of steps, X solutions. */
+// A letter that tells what it is: g what sums along time add up, L masks of decays, A other pairs of steps, X solutions.
 static const char *letter_of(const tile_writer *w, tile_id id, bool summed_along_time) {
   if (value(w, id)->op == TILE_SOLVE) return "X";
   if (summed_along_time) return "g";
@@ -502,7 +473,7 @@ static bool may_have_name(const tile_writer *w, tile_id id) {
   return !is_view(w, id) && !w->names[id];
 }
 
-/* Operands behind views. */
+// Operands behind views.
 static tile_id operand(const tile_writer *w, tile_id id, int k) {
   tile_id x = value(w, id)->args[k];
   while (is_view(w, x) && !w->names[x]) x = viewed(w, x);
@@ -519,15 +490,14 @@ static void weigh(tile_writer *w, tile_id id) {
   for (int k = 0; k < tile_arity(v->op); k++) w->weight[id] += w->weight[v->args[k]];
 }
 
-/* Names the heaviest operands until the equation is short. */
+// Names the heaviest operands until the equation is short.
 static void shorten(tile_writer *w, tile_id id) {
   weigh(w, id);
   while (w->weight[id] > LONGEST) {
     tile_id heaviest = NO_TILE;
     for (int k = 0; k < tile_arity(value(w, id)->op); k++) {
       tile_id x = operand(w, id, k);
-      if (may_have_name(w, x) && (heaviest == NO_TILE || w->weight[x] > w->weight[heaviest]))
-        heaviest = x;
+      if (may_have_name(w, x) && (heaviest == NO_TILE || w->weight[x] > w->weight[heaviest])) heaviest = x;
     }
     if (heaviest == NO_TILE || w->weight[heaviest] <= 1) return;
     give_name(w, heaviest);
@@ -550,7 +520,7 @@ static void count_uses(tile_writer *w) {
   }
 }
 
-/* A value whose only use is a result is written as that result. */
+// A value whose only use is a result is written as that result.
 static bool is_result_alone(const tile_writer *w, tile_id id) {
   if (w->uses[id] != 1) return false;
   for (int i = 0; i < w->p->results.count; i++)
@@ -558,7 +528,7 @@ static bool is_result_alone(const tile_writer *w, tile_id id) {
   return false;
 }
 
-/* A result that other values read as well is called by its tensor, where that means this step. */
+// A result that other values read as well is called by its tensor, where that means this step.
 static void name_results(tile_writer *w) {
   for (int i = 0; i < w->p->results.count; i++) {
     const tile_result *r = &w->p->results.items[i];
@@ -579,25 +549,21 @@ static void choose_names(tile_writer *w) {
     if (w->names[id]) w->weight[id] = 1;
     if (!may_have_name(w, id) || is_result_alone(w, id)) continue;
     bool told = v->name && w->weight[id] > 1;
-    bool known_kind = v->op == TILE_SOLVE || is_decay_mask(w, id) ||
-                      (v->op == TILE_DOT && has_pairs_of_steps(w, id));
+    bool known_kind = v->op == TILE_SOLVE || is_decay_mask(w, id) || (v->op == TILE_DOT && has_pairs_of_steps(w, id));
     if (told || known_kind || (w->uses[id] > 1 && w->weight[id] > 1)) give_name(w, id);
   }
 }
 
-/* ---- values that the forward program has ---- */
+// ---- values that the forward program has ----
 
 static bool same_place(const tile_place *x, const tile_place *y) {
-  return x->role == y->role && x->tensor == y->tensor && x->lag == y->lag && x->slot == y->slot &&
-         x->component == y->component;
+  return x->role == y->role && x->tensor == y->tensor && x->lag == y->lag && x->slot == y->slot && x->component == y->component;
 }
 
-static bool same_value(const tile_writer *w, const tile_value *v, const tile_writer *f,
-                       const tile_value *u, const tile_id *image) {
-  if (v->op != u->op || v->over != u->over || v->axes != u->axes || v->number != u->number)
-    return false;
-  if (v->op == TILE_ARGUMENT)
-    return same_place(tile_place_of(w->p, v), tile_place_of(f->p, u));
+static bool same_value(const tile_writer *w, const tile_value *v, const tile_writer *f, const tile_value *u,
+                       const tile_id *image) {
+  if (v->op != u->op || v->over != u->over || v->axes != u->axes || v->number != u->number) return false;
+  if (v->op == TILE_ARGUMENT) return same_place(tile_place_of(w->p, v), tile_place_of(f->p, u));
   if (v->index != u->index || v->index2 != u->index2 || v->index3 != u->index3) return false;
   for (int k = 0; k < tile_arity(v->op); k++)
     if (image[v->args[k]] != u->args[k]) return false;
@@ -619,13 +585,13 @@ static void know_forward(tile_writer *w, const tile_writer *f) {
   for (int i = 0; i < f->taken.count; i++) vec_push(w->a, &w->taken, f->taken.items[i]);
 }
 
-/* ---- the list ---- */
+// ---- the list ----
 
-/* The gradient by a lag buffer's entry may be handed through. */
+// The gradient by a lag buffer's entry may be handed through.
 static bool says_nothing(const formula *left, const formula *right) {
   bool symbols = left->kind == FORMULA_SYMBOL && right->kind == FORMULA_SYMBOL;
-  return symbols && left->gradient == right->gradient && strcmp(left->name, right->name) == 0 &&
-         left->index && right->index && strcmp(left->index, right->index) == 0;
+  return symbols && left->gradient == right->gradient && strcmp(left->name, right->name) == 0 && left->index && right->index &&
+         strcmp(left->index, right->index) == 0;
 }
 
 static void add_equation(tile_writer *w, const formula *left, const formula *right) {
@@ -634,7 +600,7 @@ static void add_equation(tile_writer *w, const formula *left, const formula *rig
 }
 
 static bool is_shown(const tile_place *place) {
-  return place->lag < 0 || place->role != TILE_NEXT_STATE; /* how a lag buffer moves is known */
+  return place->lag < 0 || place->role != TILE_NEXT_STATE;  // how a lag buffer moves is known
 }
 
 static tile_writer writer_for(arena *a, const tile_program *p, const tile_writer *forward) {
@@ -661,8 +627,7 @@ equation_list equations_of_program(arena *a, const tile_program *p, const tile_p
   static const places here;
   for (tile_id id = 0; id < p->values.count; id++) {
     if (!w.uses[id] || !w.names[id] || w.known[id]) continue;
-    const formula *left =
-        formula_left(a, w.names[id], time_index(&w, id, &here), body_axes(&w, value(&w, id)->axes));
+    const formula *left = formula_left(a, w.names[id], time_index(&w, id, &here), body_axes(&w, value(&w, id)->axes));
     add_equation(&w, left, definition(&w, id, &here));
   }
   for (int i = 0; i < p->results.count; i++) {

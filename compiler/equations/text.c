@@ -1,14 +1,13 @@
-/* Formulas as text, in the notation of the language.
- *
- *   h[t] = exp(g[t]) * h[t-1] + delta[t] * B[t] * x[t]
- */
+// Formulas as text, in the notation of the language.
+//
+//   h[t] = exp(g[t]) * h[t-1] + delta[t] * B[t] * x[t]
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/equations/formula.h"
 
-/* How tightly a formula holds together: an operand that binds less is put into parentheses. */
+// How tightly a formula holds together: an operand that binds less is put into parentheses.
 enum { BINDS_COMPARISON, BINDS_SUM, BINDS_SIGN, BINDS_PRODUCT, BINDS_POWER, BINDS_ATOM };
 
 static int binding_of(const formula *f) {
@@ -47,8 +46,7 @@ static void put_bare(FILE *out, const formula *f) {
     case FORMULA_SYMBOL:
       fprintf(out, "%s%s", f->gradient ? "d." : "", f->name);
       if (f->index || f->axes)
-        fprintf(out, "[%s%s%s]", f->index ? f->index : "", f->index && f->axes ? "," : "",
-                f->axes ? f->axes : "");
+        fprintf(out, "[%s%s%s]", f->index ? f->index : "", f->index && f->axes ? "," : "", f->axes ? f->axes : "");
       return;
     case FORMULA_CALL:
       fputs(f->name, out);

@@ -1,5 +1,5 @@
-/* Entry of the graph: the models that train blocks ask for, those that none asks for, and layers
- * that no model calls. */
+// Entry of the graph: the models that train blocks ask for, those that none asks for, and layers
+// that no model calls.
 #include "compiler/graph/build.h"
 
 #include <string.h>
@@ -17,22 +17,18 @@ static void open_model(graph_builder *b, graph_model *model, const typed_name *i
   b->embedding = NONE;
 }
 
-/* Sizes that `LM(depth = 2, D = 64)` gives. */
-static bool call_bindings(graph_builder *b, const typed_name *item, const ast_expr *call,
-                          size_binding *bindings, int *count) {
-  sema_scope *scope =
-      sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
+// Sizes that `LM(depth = 2, D = 64)` gives.
+static bool call_bindings(graph_builder *b, const typed_name *item, const ast_expr *call, size_binding *bindings, int *count) {
+  sema_scope *scope = sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
   for (int i = 0; call && call->kind == AST_CALL && i < call->call.args.count; i++) {
     const ast_arg *arg = &call->call.args.items[i];
     bool known = false;
     for (int k = 0; arg->kind == AST_ARG_NAMED && k < item->item->body.header.count; k++)
       known |= item->item->body.header.items[k].name.text == arg->name.text;
     if (!known) {
-      diag_error(b->diag, arg->span,
-                 "expected a name of the header of %s (%s) with its size, found %s", item->name,
+      diag_error(b->diag, arg->span, "expected a name of the header of %s (%s) with its size, found %s", item->name,
                  header_text(b->arena, &item->item->body.header),
-                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
-                                            : "another argument");
+                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text) : "another argument");
       return false;
     }
     bindings[*count].axis = arg->name.text;
@@ -44,32 +40,28 @@ static bool call_bindings(graph_builder *b, const typed_name *item, const ast_ex
 static const char *model_text(graph_builder *b, const instance *in) {
   const char *text = arena_printf(b->arena, "%s(", in->item->name);
   for (int i = 0; i < in->item->item->body.header.count; i++)
-    text = arena_printf(b->arena, "%s%s%s = %lld", text, i ? ", " : "",
-                        in->body->axes.items[i].name, (long long)in->body->axes.items[i].size);
+    text = arena_printf(b->arena, "%s%s%s = %lld", text, i ? ", " : "", in->body->axes.items[i].name,
+                        (long long)in->body->axes.items[i].size);
   return arena_printf(b->arena, "%s)", text);
 }
 
 static bool model_logits(graph_builder *b, instance *in, trunk_row *logits) {
   const typed_tensor *t = &in->output_tensors.items[0];
   if (in->outputs.count != 1 || b->embedding == NONE) {
-    diag_error(b->diag, in->item->item->name.span,
-               "expected a model with one embed and one output, found %d output%s and %s",
-               in->outputs.count, in->outputs.count == 1 ? "" : "s",
-               b->embedding == NONE ? "no embed" : "an embed");
+    diag_error(b->diag, in->item->item->name.span, "expected a model with one embed and one output, found %d output%s and %s",
+               in->outputs.count, in->outputs.count == 1 ? "" : "s", b->embedding == NONE ? "no embed" : "an embed");
     return false;
   }
   axis_order order = {.count = t->axis_count};
   memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
   if (order_elements(in->body, order) != b->model->vocabulary) {
-    diag_error(b->diag, t->span,
-               "expected an output of %d numbers, one for each symbol of embed, found %s",
+    diag_error(b->diag, t->span, "expected an output of %d numbers, one for each symbol of embed, found %s",
                b->model->vocabulary, order_text(b->arena, in->body, order));
     return false;
   }
   *logits = (trunk_row){trunk_lift(in, in->outputs.items[0]), trunk_order(in, order), false};
   const typed_value *v = &b->trunk->values.items[logits->value];
-  bool made =
-      v->op == VALUE_INPUT && b->ops.items[b->tensors.items[v->index].op].kind == OP_LINEAR;
+  bool made = v->op == VALUE_INPUT && b->ops.items[b->tensors.items[v->index].op].kind == OP_LINEAR;
   if (!made)
     diag_error(b->diag, t->span,
                "expected unembed(..) or linear(..) as the right side of the model's output, found "
@@ -77,14 +69,12 @@ static bool model_logits(graph_builder *b, instance *in, trunk_row *logits) {
   return made;
 }
 
-/* Numbers that no machine holds would overflow in the plan that librec makes of them. */
+// Numbers that no machine holds would overflow in the plan that librec makes of them.
 static bool fits_memory(graph_builder *b, const graph_model *model) {
   const int64_t most = (int64_t)1 << 40;
   int64_t weights = 0, carried = 0;
-  for (int i = 0; i < model->parameters.count && weights <= most; i++)
-    weights += model->parameters.items[i].elements;
-  for (int i = 0; i < model->states.count && carried <= most; i++)
-    carried += model->states.items[i].elements;
+  for (int i = 0; i < model->parameters.count && weights <= most; i++) weights += model->parameters.items[i].elements;
+  for (int i = 0; i < model->states.count && carried <= most; i++) carried += model->states.items[i].elements;
   if (weights <= most && carried <= most && model->row_elements <= most) return true;
   diag_error(b->diag, model->span, "expected a model of at most 2^40 numbers, found more");
   return false;
@@ -92,8 +82,7 @@ static bool fits_memory(graph_builder *b, const graph_model *model) {
 
 int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, span where) {
   graph_model model = {.name = item->name, .span = where, .logits = NONE};
-  size_binding *bindings = ARENA_ARRAY(
-      b->arena, size_binding, call && call->kind == AST_CALL ? call->call.args.count + 1 : 1);
+  size_binding *bindings = ARENA_ARRAY(b->arena, size_binding, call && call->kind == AST_CALL ? call->call.args.count + 1 : 1);
   int count = 0, errors = diag_error_count(b->diag);
   trunk_row logits;
   if (!call_bindings(b, item, call, bindings, &count)) return NONE;
@@ -110,7 +99,7 @@ int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, 
   return b->result->models.count - 1;
 }
 
-/* ---- what no train block reaches ------------------------------------------------------------- */
+// ---- what no train block reaches -------------------------------------------------------------
 
 static bool was_built(const graph_builder *b, const ast_item *item) {
   for (int i = 0; i < b->built.count; i++)
@@ -118,17 +107,16 @@ static bool was_built(const graph_builder *b, const ast_item *item) {
   return false;
 }
 
-/* Sizes for a check alone: those without a value of their own get a small one. */
+// Sizes for a check alone: those without a value of their own get a small one.
 static int stand_in_sizes(graph_builder *b, const ast_item *item, size_binding **bindings) {
   int count = 0;
   *bindings = ARENA_ARRAY(b->arena, size_binding, item->body.header.count + 1);
   for (int i = 0; i < item->body.header.count; i++)
-    if (!item->body.header.items[i].value)
-      (*bindings)[count++] = (size_binding){item->body.header.items[i].name.text, 4};
+    if (!item->body.header.items[i].value) (*bindings)[count++] = (size_binding){item->body.header.items[i].name.text, 4};
   return count;
 }
 
-/* Writes a layer or model out and throws the result away. */
+// Writes a layer or model out and throws the result away.
 static void check_alone(graph_builder *b, const typed_name *item) {
   graph_program *kept = b->result, thrown = {0};
   graph_model model = {.name = item->name, .span = item->item->span};
@@ -136,11 +124,9 @@ static void check_alone(graph_builder *b, const typed_name *item) {
   int count = stand_in_sizes(b, item->item, &bindings);
   b->result = &thrown;
   open_model(b, &model, item);
-  vec_push(b->arena, &b->ops,
-           (trunk_op){.kind = OP_EMBED}); /* stands for whatever makes the inputs */
+  vec_push(b->arena, &b->ops, (trunk_op){.kind = OP_EMBED});  // stands for whatever makes the inputs
   trunk_row logits;
-  instance *in =
-      layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, item->item->name.span);
+  instance *in = layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, item->item->name.span);
   if (in && in->model) model_logits(b, in, &logits);
   b->result = kept;
 }
@@ -156,8 +142,7 @@ static void build_rest(graph_builder *b) {
     for (int i = 0; i < b->program->layers.count; i++) {
       const typed_name *n = &b->program->layers.items[i];
       bool own = n->file == b->program->main;
-      if (!own || was_built(b, n->item) || n->item->kind != (pass ? AST_LAYER : AST_MODEL))
-        continue;
+      if (!own || was_built(b, n->item) || n->item->kind != (pass ? AST_LAYER : AST_MODEL)) continue;
       if (!pass && sizes_complete(n->item))
         model_build(b, n, NULL, n->item->name.span);
       else
@@ -171,15 +156,13 @@ static bool inits_known(graph_builder *b) {
     if (n->item->kind != AST_INIT) continue;
     const typed_name *target = sema_find(n->file, n->item->init.target.text);
     if (target && (target->item->kind == AST_LAYER || target->item->kind == AST_MODEL)) continue;
-    diag_error(b->diag, n->item->init.target.span, "expected a layer or model, found '%s'",
-               n->item->init.target.text);
+    diag_error(b->diag, n->item->init.target.span, "expected a layer or model, found '%s'", n->item->init.target.text);
     return false;
   }
   return true;
 }
 
-graph_program *graph_build(arena *memory, interner *names, diag *messages,
-                           const typed_program *program) {
+graph_program *graph_build(arena *memory, interner *names, diag *messages, const typed_program *program) {
   if (!program->layers.count) return NULL;
   graph_builder b = {.arena = memory,
                      .names = names,

@@ -1,51 +1,48 @@
-/* Cuts the trunk into recurrences without states, between the operations.
- *
- *   %5 = out_proj            pointwise1(D) { input x0[D], x1[D]  param p0[D]  output y0[D], y1[D]
- *   %6 = add %1 %5              y0 = x0 + x1
- *   %9 = .. rms_norm %6         y1 = rms_norm of y0 times p0 }
- *   in_proj of %9            op: call pointwise1 (%1, %5) -> %6, %9
- *
- * A value belongs to the level of the last operation before it; a value that only later levels read
- * moves there, so that a gate is computed where it is applied. Values of one level that touch each
- * other are one recurrence. Nothing of a level lies behind an operation that reads the level, so
- * the recurrences and operations have an order.
- */
+// Cuts the trunk into recurrences without states, between the operations.
+//
+//   %5 = out_proj            pointwise1(D) { input x0[D], x1[D]  param p0[D]  output y0[D], y1[D]
+//   %6 = add %1 %5              y0 = x0 + x1
+//   %9 = .. rms_norm %6         y1 = rms_norm of y0 times p0 }
+//   in_proj of %9            op: call pointwise1 (%1, %5) -> %6, %9
+//
+// A value belongs to the level of the last operation before it; a value that only later levels read
+// moves there, so that a gate is computed where it is applied. Values of one level that touch each
+// other are one recurrence. Nothing of a level lies behind an operation that reads the level, so
+// the recurrences and operations have an order.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/graph/build.h"
 
-/* A value of the trunk that lies in memory. */
+// A value of the trunk that lies in memory.
 typedef struct row {
   value_id value;
   axis_order order;
-  int tensor; /* of the model, once it is made */
+  int tensor;  // of the model, once it is made
 } row;
 
 typedef struct region {
   int level;
-  VEC(int) outputs; /* rows */
+  VEC(int) outputs;  // rows
 } region;
 
 typedef struct gathering {
   graph_builder *b;
-  int count; /* values of the trunk */
+  int count;  // values of the trunk
   bool *is_free, *live;
   bool *op_live;
   int *level, *op_level;
-  int *leader;    /* union-find over values */
-  int *region_of; /* by leader, then by value */
-  value_id *mapped; /* by value: its image in the body that is being extracted */
+  int *leader;       // union-find over values
+  int *region_of;    // by leader, then by value
+  value_id *mapped;  // by value: its image in the body that is being extracted
   VEC(row) rows;
   VEC(region) regions;
 } gathering;
 
-static const typed_value *value_at(const gathering *g, value_id v) {
-  return &g->b->trunk->values.items[v];
-}
+static const typed_value *value_at(const gathering *g, value_id v) { return &g->b->trunk->values.items[v]; }
 
-/* What a value reads: its operands, and the source of the lag buffer. */
+// What a value reads: its operands, and the source of the lag buffer.
 static int reads(const gathering *g, value_id v, value_id *out) {
   const typed_value *value = value_at(g, v);
   if (value->op == VALUE_LAG) {
@@ -58,15 +55,11 @@ static int reads(const gathering *g, value_id v, value_id *out) {
 
 static bool is_input(const gathering *g, value_id v) { return value_at(g, v)->op == VALUE_INPUT; }
 
-static bool is_inner(const gathering *g, value_id v) {
-  return g->live[v] && !g->is_free[v] && !is_input(g, v);
-}
+static bool is_inner(const gathering *g, value_id v) { return g->live[v] && !g->is_free[v] && !is_input(g, v); }
 
-static int op_of(const gathering *g, value_id v) {
-  return g->b->tensors.items[value_at(g, v)->index].op;
-}
+static int op_of(const gathering *g, value_id v) { return g->b->tensors.items[value_at(g, v)->index].op; }
 
-/* ---- levels ---------------------------------------------------------------------------------- */
+// ---- levels ----------------------------------------------------------------------------------
 
 static void find_live(gathering *g, value_id logits) {
   graph_builder *b = g->b;
@@ -78,13 +71,11 @@ static void find_live(gathering *g, value_id logits) {
     if (!is_input(g, v)) continue;
     int op = op_of(g, v);
     if (op == NONE) {
-      diag_error(b->diag, value_at(g, v)->span,
-                 "expected the token to be read by embed alone, found it in an expression");
+      diag_error(b->diag, value_at(g, v)->span, "expected the token to be read by embed alone, found it in an expression");
       continue;
     }
     g->op_live[op] = true;
-    for (int i = 0; i < b->ops.items[op].inputs.count; i++)
-      g->live[b->ops.items[op].inputs.items[i].value] = true;
+    for (int i = 0; i < b->ops.items[op].inputs.count; i++) g->live[b->ops.items[op].inputs.items[i].value] = true;
   }
 }
 
@@ -99,8 +90,7 @@ static void find_levels(gathering *g) {
       const trunk_op *made = &b->ops.items[op_of(g, v)];
       int level = 0;
       for (int i = 0; i < made->inputs.count; i++)
-        if (g->level[made->inputs.items[i].value] > level)
-          level = g->level[made->inputs.items[i].value];
+        if (g->level[made->inputs.items[i].value] > level) level = g->level[made->inputs.items[i].value];
       g->level[v] = g->op_level[op_of(g, v)] = level + 1;
     }
     for (int i = reads(g, v, read); i-- > 0;) {
@@ -112,22 +102,20 @@ static void find_levels(gathering *g) {
 
 static void sink(gathering *g) {
   graph_builder *b = g->b;
-  int *wanted = ARENA_ARRAY(b->arena, int, g->count); /* the lowest level that reads the value */
+  int *wanted = ARENA_ARRAY(b->arena, int, g->count);  // the lowest level that reads the value
   value_id read[3];
   for (value_id v = 0; v < g->count; v++) wanted[v] = INT32_MAX;
   for (int i = 0; i < b->ops.count; i++)
-    for (int k = 0; g->op_live[i] && k < b->ops.items[i].inputs.count; k++)
-      wanted[b->ops.items[i].inputs.items[k].value] = -1;
+    for (int k = 0; g->op_live[i] && k < b->ops.items[i].inputs.count; k++) wanted[b->ops.items[i].inputs.items[k].value] = -1;
   for (value_id v = g->count - 1; v >= 0; v--) {
     if (!g->live[v]) continue;
-    if (is_inner(g, v) && wanted[v] != INT32_MAX && wanted[v] > g->level[v])
-      g->level[v] = wanted[v];
+    if (is_inner(g, v) && wanted[v] != INT32_MAX && wanted[v] > g->level[v]) g->level[v] = wanted[v];
     for (int i = reads(g, v, read); i-- > 0;)
       if (g->level[v] < wanted[read[i]]) wanted[read[i]] = g->level[v];
   }
 }
 
-/* ---- regions --------------------------------------------------------------------------------- */
+// ---- regions ---------------------------------------------------------------------------------
 
 static int leader(gathering *g, int v) {
   while (g->leader[v] != v) v = g->leader[v] = g->leader[g->leader[v]];
@@ -142,12 +130,11 @@ static void join(gathering *g, int a, int b) {
     g->leader[a] = b;
 }
 
-/* Values of one level are joined if one reads the other, or if both read the same memory and have
- * the same axes. */
+// Values of one level are joined if one reads the other, or if both read the same memory and have
+// the same axes.
 static void join_values(gathering *g) {
   value_id read[3];
-  int *reader =
-      ARENA_ARRAY(g->b->arena, int, g->count); /* the last value that reads this one from memory */
+  int *reader = ARENA_ARRAY(g->b->arena, int, g->count);  // the last value that reads this one from memory
   for (value_id v = 0; v < g->count; v++) g->leader[v] = v, reader[v] = -1;
   for (value_id v = 0; v < g->count; v++) {
     if (!is_inner(g, v)) continue;
@@ -158,8 +145,7 @@ static void join_values(gathering *g) {
         join(g, r, v);
         continue;
       }
-      if (reader[r] >= 0 && g->level[reader[r]] == g->level[v] &&
-          value_at(g, reader[r])->axes == value_at(g, v)->axes)
+      if (reader[r] >= 0 && g->level[reader[r]] == g->level[v] && value_at(g, reader[r])->axes == value_at(g, v)->axes)
         join(g, reader[r], v);
       reader[r] = v;
     }
@@ -186,8 +172,7 @@ static bool same_order(axis_order a, axis_order b) {
 
 static int find_row(const gathering *g, value_id value, const axis_order *order) {
   for (int i = 0; i < g->rows.count; i++)
-    if (g->rows.items[i].value == value && (!order || same_order(g->rows.items[i].order, *order)))
-      return i;
+    if (g->rows.items[i].value == value && (!order || same_order(g->rows.items[i].order, *order))) return i;
   return -1;
 }
 
@@ -196,13 +181,13 @@ static int add_row(gathering *g, value_id value, axis_order order) {
   return g->rows.count - 1;
 }
 
-/* The row of an inner value in this order, or of an input in another order than its operation
- * writes: an output of a region. */
+// The row of an inner value in this order, or of an input in another order than its operation
+// writes: an output of a region.
 static void want_row(gathering *g, value_id value, axis_order order) {
   graph_builder *b = g->b;
   if (find_row(g, value, &order) >= 0) return;
   int r = g->region_of[value];
-  if (is_input(g, value)) { /* a copy */
+  if (is_input(g, value)) {  // a copy
     r = g->regions.count;
     vec_push(b->arena, &g->regions, (region){.level = g->level[value]});
   }
@@ -223,9 +208,8 @@ static void make_rows(gathering *g) {
     for (int k = 0; g->op_live[i] && k < b->ops.items[i].inputs.count; k++) {
       trunk_row *input = &b->ops.items[i].inputs.items[k];
       if (g->is_free[input->value]) {
-        diag_error(
-            b->diag, value_at(g, input->value)->span,
-            "expected a value that depends on the token, found one of weights and numbers alone");
+        diag_error(b->diag, value_at(g, input->value)->span,
+                   "expected a value that depends on the token, found one of weights and numbers alone");
         return;
       }
       want_row(g, input->value, input->order);
@@ -234,33 +218,30 @@ static void make_rows(gathering *g) {
   for (value_id v = 0; v < g->count; v++)
     for (int i = is_inner(g, v) ? reads(g, v, read) : 0; i-- > 0;) {
       value_id r = read[i];
-      if (!is_inner(g, r) || g->region_of[r] == g->region_of[v] || find_row(g, r, NULL) >= 0)
-        continue;
+      if (!is_inner(g, r) || g->region_of[r] == g->region_of[v] || find_row(g, r, NULL) >= 0) continue;
       want_row(g, r, order_of_set(value_at(g, r)->axes));
     }
 }
 
-/* ---- a region as a recurrence ---------------------------------------------------------------- */
+// ---- a region as a recurrence ----------------------------------------------------------------
 
 typedef struct extraction {
   gathering *g;
   const region *from;
   int number;
   typed_body *body;
-  value_id *mapped; /* by value of the trunk */
-  int *axis_map;    /* by axis of the trunk, -1: not met */
+  value_id *mapped;  // by value of the trunk
+  int *axis_map;     // by axis of the trunk, -1: not met
   graph_op *op;
-  VEC(int) lag_from; /* by lag of the body: the trunk's */
+  VEC(int) lag_from;  // by lag of the body: the trunk's
 } extraction;
 
 static int extract_axis(extraction *x, int axis) {
   graph_builder *b = x->g->b;
   if (x->axis_map[axis] >= 0) return x->axis_map[axis];
-  typed_axis own = {.name = b->trunk->axes.items[axis].name,
-                    .size = b->trunk->axes.items[axis].size};
+  typed_axis own = {.name = b->trunk->axes.items[axis].name, .size = b->trunk->axes.items[axis].size};
   for (int i = 0; i < x->body->axes.count; i++)
-    if (x->body->axes.items[i].name ==
-        own.name) { /* another layer's axis of the same name and another size */
+    if (x->body->axes.items[i].name == own.name) {  // another layer's axis of the same name and another size
       own.name = intern(b->names, arena_printf(b->arena, "%s%d", own.name, x->body->axes.count));
       i = -1;
     }
@@ -275,8 +256,7 @@ static axis_set extract_set(extraction *x, axis_set set) {
   return out;
 }
 
-static int add_tensor(extraction *x, tensor_kind kind, const char *letter, int number,
-                      axis_order order, bool complex) {
+static int add_tensor(extraction *x, tensor_kind kind, const char *letter, int number, axis_order order, bool complex) {
   graph_builder *b = x->g->b;
   typed_tensor t = {.kind = kind,
                     .name = intern(b->names, arena_printf(b->arena, "%s%d", letter, number)),
@@ -302,9 +282,8 @@ static value_id extract_input(extraction *x, value_id v) {
   gathering *g = x->g;
   int place = find_row(g, v, NULL);
   const row *r = &g->rows.items[place];
-  int tensor =
-      add_tensor(x, TENSOR_INPUT, "x", x->op->inputs.count, r->order, value_at(g, v)->complex);
-  vec_push(g->b->arena, &x->op->inputs, place); /* a row for now; a tensor once all are made */
+  int tensor = add_tensor(x, TENSOR_INPUT, "x", x->op->inputs.count, r->order, value_at(g, v)->complex);
+  vec_push(g->b->arena, &x->op->inputs, place);  // a row for now; a tensor once all are made
   return append(x, (typed_value){.op = VALUE_INPUT, .index = tensor});
 }
 
@@ -329,8 +308,7 @@ static value_id extract_lag(extraction *x, const typed_value *value) {
   if (place == x->lag_from.count) {
     const typed_value *s = &x->body->values.items[from];
     bool input = s->op == VALUE_INPUT;
-    const char *name = input ? x->body->tensors.items[s->index].name
-                             : intern(b->names, arena_printf(b->arena, "v%d", place));
+    const char *name = input ? x->body->tensors.items[s->index].name : intern(b->names, arena_printf(b->arena, "v%d", place));
     vec_push(b->arena, &x->body->lags,
              (typed_lag){.name = name,
                          .input = input ? s->index : NONE,
@@ -339,8 +317,7 @@ static value_id extract_lag(extraction *x, const typed_value *value) {
                          .complex = lag->complex});
     vec_push(b->arena, &x->lag_from, value->index);
   }
-  if (value->steps > x->body->lags.items[place].depth)
-    x->body->lags.items[place].depth = value->steps;
+  if (value->steps > x->body->lags.items[place].depth) x->body->lags.items[place].depth = value->steps;
   return append(x, (typed_value){.op = VALUE_LAG, .index = place, .steps = value->steps});
 }
 
@@ -367,10 +344,10 @@ static value_id extract(extraction *x, value_id v) {
   return x->mapped[v] = made;
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+// ---- kernels ---------------------------------------------------------------------------------
 
-/* The kernel with this body: one that exists, or a new one. `stem` names new ones: LM.ssd,
- * LM.pointwise1. */
+// The kernel with this body: one that exists, or a new one. `stem` names new ones: LM.ssd,
+// LM.pointwise1.
 static int kernel_for(graph_builder *b, typed_body *body, const char *stem, bool numbered) {
   graph_program *program = b->result;
   body->name = stem, body->doc = NULL, body->span = (span){0};
@@ -383,8 +360,7 @@ static int kernel_for(graph_builder *b, typed_body *body, const char *stem, bool
   }
   const char *number = numbered || same_stem ? arena_printf(b->arena, "%d", same_stem + 1) : "";
   body->name = intern(b->names, arena_printf(b->arena, "%s.%s%s", b->model->name, stem, number));
-  vec_push(b->arena, &program->kernels,
-           (graph_kernel){.name = body->name, .stem = stem, .text = text, .body = body});
+  vec_push(b->arena, &program->kernels, (graph_kernel){.name = body->name, .stem = stem, .text = text, .body = body});
   return program->kernels.count - 1;
 }
 
@@ -400,18 +376,15 @@ static graph_op region_op(gathering *g, int number) {
                   .op = &op};
   for (int i = 0; i < g->count; i++) x.mapped[i] = NO_VALUE;
   for (int i = 0; i < TYPED_MAX_AXES; i++) x.axis_map[i] = -1;
-  for (int i = 0; i < x.from->outputs.count;
-       i++) { /* axes in the order of memory first, so that they can be joined */
+  for (int i = 0; i < x.from->outputs.count; i++) {  // axes in the order of memory first, so that they can be joined
     const row *r = &g->rows.items[x.from->outputs.items[i]];
     for (int k = 0; k < r->order.count; k++) extract_axis(&x, r->order.axes[k]);
   }
   for (int i = 0; i < x.from->outputs.count; i++) {
     int place = x.from->outputs.items[i];
-    value_id made = is_input(g, g->rows.items[place].value)
-                        ? extract_input(&x, g->rows.items[place].value)
-                        : extract(&x, g->rows.items[place].value);
-    int tensor = add_tensor(&x, TENSOR_OUTPUT, "y", i, g->rows.items[place].order,
-                            x.body->values.items[made].complex);
+    value_id made = is_input(g, g->rows.items[place].value) ? extract_input(&x, g->rows.items[place].value)
+                                                            : extract(&x, g->rows.items[place].value);
+    int tensor = add_tensor(&x, TENSOR_OUTPUT, "y", i, g->rows.items[place].order, x.body->values.items[made].complex);
     x.body->tensors.items[tensor].assigned = made;
     vec_push(b->arena, &op.outputs, place);
   }
@@ -420,8 +393,7 @@ static graph_op region_op(gathering *g, int number) {
     const trunk_lag *lag = &b->lags.items[x.lag_from.items[i]];
     const typed_lag *own = &x.body->lags.items[i];
     vec_push(b->arena, &op.states,
-             state_add(b, lag->name, lag->repeat_index, x.body, order_of_set(own->axes),
-                       own->depth, own->complex));
+             state_add(b, lag->name, lag->repeat_index, x.body, order_of_set(own->axes), own->depth, own->complex));
   }
   if (x.body->values.count > TYPED_MAX_VALUES)
     diag_error(b->diag, b->trunk->span,
@@ -437,19 +409,16 @@ static graph_op plain_op(gathering *g, int number) {
   const trunk_op *from = &b->ops.items[number];
   graph_op op = {.kind = from->kind, .row = NONE, .kernel = NONE};
   for (int i = 0; i < from->inputs.count; i++)
-    vec_push(b->arena, &op.inputs,
-             find_row(g, from->inputs.items[i].value, &from->inputs.items[i].order));
+    vec_push(b->arena, &op.inputs, find_row(g, from->inputs.items[i].value, &from->inputs.items[i].order));
   for (int i = 0; i < from->outputs.count; i++) {
-    int place = 0; /* the input value that reads this output; -1 if nothing does */
-    while (place < g->rows.count &&
-           !(is_input(g, g->rows.items[place].value) &&
-             value_at(g, g->rows.items[place].value)->index == from->outputs.items[i]))
+    int place = 0;  // the input value that reads this output; -1 if nothing does
+    while (place < g->rows.count && !(is_input(g, g->rows.items[place].value) &&
+                                      value_at(g, g->rows.items[place].value)->index == from->outputs.items[i]))
       place++;
     vec_push(b->arena, &op.outputs, place < g->rows.count ? place : -1 - from->outputs.items[i]);
   }
   for (int i = 0; i < from->uses.count; i++) vec_push(b->arena, &op.uses, from->uses.items[i]);
-  for (int i = 0; i < from->states.count; i++)
-    vec_push(b->arena, &op.states, from->states.items[i]);
+  for (int i = 0; i < from->states.count; i++) vec_push(b->arena, &op.states, from->states.items[i]);
   if (from->kind == OP_CALL) {
     typed_body *copy = ARENA_NEW(b->arena, typed_body);
     *copy = *from->recurrence;
@@ -458,20 +427,19 @@ static graph_op plain_op(gathering *g, int number) {
   return op;
 }
 
-/* ---- tensors and buffers --------------------------------------------------------------------- */
+// ---- tensors and buffers ---------------------------------------------------------------------
 
 static int add_buffer(graph_builder *b, int64_t elements) {
   vec_push(b->arena, &b->model->buffers, (graph_buffer){.elements = elements});
   return b->model->buffers.count - 1;
 }
 
-static int add_model_tensor(graph_builder *b, const char *name, int buffer, int64_t offset,
-                            int64_t elements) {
+static int add_model_tensor(graph_builder *b, const char *name, int buffer, int64_t offset, int64_t elements) {
   vec_push(b->arena, &b->model->tensors, (graph_tensor){name, buffer, offset, elements});
   return b->model->tensors.count - 1;
 }
 
-/* Rows become tensors: each output a buffer of its own, the parts of a linear parts of one. */
+// Rows become tensors: each output a buffer of its own, the parts of a linear parts of one.
 static void place_outputs(gathering *g, graph_op *op) {
   graph_builder *b = g->b;
   int64_t total = 0;
@@ -485,7 +453,7 @@ static void place_outputs(gathering *g, graph_op *op) {
       order = g->rows.items[place].order;
       complex = value_at(g, g->rows.items[place].value)->complex;
       name = value_at(g, g->rows.items[place].value)->name;
-    } else { /* an output that nothing reads */
+    } else {  // an output that nothing reads
       const typed_tensor *t = &b->trunk->tensors.items[-1 - place];
       order = (axis_order){.count = t->axis_count};
       memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
@@ -493,21 +461,18 @@ static void place_outputs(gathering *g, graph_op *op) {
     }
     int64_t elements = order_elements(b->trunk, order) * (complex ? 2 : 1);
     int buffer = shared == NONE ? add_buffer(b, elements) : shared;
-    int tensor =
-        add_model_tensor(b, name ? name : "value", buffer, shared == NONE ? 0 : total, elements);
+    int tensor = add_model_tensor(b, name ? name : "value", buffer, shared == NONE ? 0 : total, elements);
     total += elements;
     if (place >= 0) g->rows.items[place].tensor = tensor;
     op->outputs.items[i] = tensor;
   }
   if (shared == NONE) return;
   b->model->buffers.items[shared].elements = total;
-  op->row =
-      op->outputs.count == 1 ? op->outputs.items[0] : add_model_tensor(b, "row", shared, 0, total);
+  op->row = op->outputs.count == 1 ? op->outputs.items[0] : add_model_tensor(b, "row", shared, 0, total);
 }
 
 static void emit(gathering *g, graph_op op) {
-  for (int i = 0; i < op.inputs.count; i++)
-    op.inputs.items[i] = g->rows.items[op.inputs.items[i]].tensor;
+  for (int i = 0; i < op.inputs.count; i++) op.inputs.items[i] = g->rows.items[op.inputs.items[i]].tensor;
   place_outputs(g, &op);
   vec_push(g->b->arena, &g->b->model->ops, op);
 }
@@ -516,8 +481,7 @@ static void emit_level(gathering *g, int level) {
   for (int i = 0; i < g->b->ops.count; i++)
     if (g->op_live[i] && g->op_level[i] == level) emit(g, plain_op(g, i));
   for (int i = 0; i < g->regions.count; i++)
-    if (g->regions.items[i].level == level && g->regions.items[i].outputs.count)
-      emit(g, region_op(g, i));
+    if (g->regions.items[i].level == level && g->regions.items[i].outputs.count) emit(g, region_op(g, i));
 }
 
 void gather_operations(graph_builder *b, trunk_row logits) {

@@ -1,9 +1,8 @@
-/* Calls of recurrences and layers: inputs by position, axes by name, paths of weights as strings.
- *
- *   let y = ssd(x, dt, B, C, D = "skip")      sizes of ssd's G, R, P, N from the arguments; op: call ssd;
- *                                               weights layers.0.A_log, .., layers.0.skip; carried
- *                                               state layers.0.h
- */
+// Calls of recurrences and layers: inputs by position, axes by name, paths of weights as strings.
+//
+//   let y = ssd(x, dt, B, C, D = "skip")      sizes of ssd's G, R, P, N from the arguments; op: call ssd;
+//                                               weights layers.0.A_log, .., layers.0.skip; carried
+//                                               state layers.0.h
 #include <string.h>
 
 #include "compiler/graph/build.h"
@@ -16,11 +15,11 @@ typedef struct weight_name {
 typedef struct item_call {
   const typed_name *callee;
   const ast_expr *call;
-  VEC(value_id) arguments; /* values of the caller's body */
+  VEC(value_id) arguments;  // values of the caller's body
   VEC(const ast_expr *) written;
   VEC(size_binding) bindings;
   const char *name;
-  VEC(weight_name) weights; /* params of a recurrence whose paths the call gives */
+  VEC(weight_name) weights;  // params of a recurrence whose paths the call gives
 } item_call;
 
 static bool header_has(const ast_header *header, const char *name) {
@@ -35,7 +34,7 @@ static bool is_bound(const item_call *c, const char *axis) {
   return false;
 }
 
-/* The declaration of the callee's input at this place, NULL if there are fewer. */
+// The declaration of the callee's input at this place, NULL if there are fewer.
 static const ast_decl *input_declared(const ast_item *item, int place) {
   for (int i = 0; i < item->body.statements.count; i++) {
     const ast_stmt *s = item->body.statements.items[i];
@@ -48,8 +47,7 @@ static const ast_decl *input_declared(const ast_item *item, int place) {
 
 static const char *ast_names_text(arena *memory, const ast_names *names) {
   const char *text = "";
-  for (int i = 0; i < names->count; i++)
-    text = arena_printf(memory, "%s%s%s", text, i ? "," : "", names->items[i].text);
+  for (int i = 0; i < names->count; i++) text = arena_printf(memory, "%s%s%s", text, i ? "," : "", names->items[i].text);
   return text;
 }
 
@@ -59,8 +57,8 @@ static bool names_have(const ast_names *names, const char *name) {
   return false;
 }
 
-/* Sizes that the arguments tell: those of the axes that the input has, too. An axis of the callee
- * that only happens to have the name of one of the caller's keeps its own size. */
+// Sizes that the arguments tell: those of the axes that the input has, too. An axis of the callee
+// that only happens to have the name of one of the caller's keeps its own size.
 static void bind_argument_sizes(instance *in, item_call *c) {
   for (int i = 0; i < c->arguments.count; i++) {
     const ast_decl *input = input_declared(c->callee->item, i);
@@ -82,7 +80,7 @@ static bool has_param(const ast_item *item, const char *name) {
   return false;
 }
 
-/* The path of a param of a recurrence, as a public checkpoint calls it. */
+// The path of a param of a recurrence, as a public checkpoint calls it.
 static bool read_weight_name(instance *in, item_call *c, const ast_arg *arg) {
   graph_builder *b = in->b;
   const char *path = arg->value->string.text, *problem = NULL;
@@ -92,8 +90,7 @@ static bool read_weight_name(instance *in, item_call *c, const ast_arg *arg) {
     if (c->weights.items[i].param == arg->name.text) problem = "one path for each param";
   if (!problem && !*path) problem = "a path in the quotes";
   if (problem) {
-    diag_error(b->diag, arg->span, "expected %s of %s, found '%s'", problem, c->callee->name,
-               arg->name.text);
+    diag_error(b->diag, arg->span, "expected %s of %s, found '%s'", problem, c->callee->name, arg->name.text);
     return false;
   }
   vec_push(b->arena, &c->weights, (weight_name){arg->name.text, path});
@@ -110,17 +107,15 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   if (recurrence && arg->value->kind == AST_STRING) return read_weight_name(in, c, arg);
   int64_t size;
   if (!header_has(&c->callee->item->body.header, arg->name.text)) {
-    diag_error(b->diag, arg->span, "expected a name of the header of %s (%s), found '%s'",
-               c->callee->name, header_text(b->arena, &c->callee->item->body.header),
-               arg->name.text);
+    diag_error(b->diag, arg->span, "expected a name of the header of %s (%s), found '%s'", c->callee->name,
+               header_text(b->arena, &c->callee->item->body.header), arg->name.text);
     return false;
   }
   if (!sema_whole(in->scope, arg->value, "a size", 1, &size)) return false;
   for (int i = 0; i < c->bindings.count; i++) {
     if (c->bindings.items[i].axis != arg->name.text) continue;
     if (c->bindings.items[i].size == size) return true;
-    diag_error(b->diag, arg->span,
-               "expected the size %lld of %s, as the inputs have it, found %lld",
+    diag_error(b->diag, arg->span, "expected the size %lld of %s, as the inputs have it, found %lld",
                (long long)c->bindings.items[i].size, arg->name.text, (long long)size);
     return false;
   }
@@ -135,8 +130,7 @@ static bool read_arguments(instance *in, item_call *c) {
     const ast_arg *arg = &args->items[i];
     if (arg->kind == AST_ARG_NAMED) continue;
     if (arg->kind != AST_ARG_POSITIONAL) {
-      diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range",
-                 c->callee->name);
+      diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range", c->callee->name);
       return false;
     }
     sema_operand x = sema_expression(in->scope, arg->value);
@@ -153,20 +147,19 @@ static bool read_arguments(instance *in, item_call *c) {
 static int input_count(const ast_item *item) {
   int count = 0;
   for (int i = 0; i < item->body.statements.count; i++)
-    if (item->body.statements.items[i]->kind == AST_INPUT)
-      count += item->body.statements.items[i]->decls.count;
+    if (item->body.statements.items[i]->kind == AST_INPUT) count += item->body.statements.items[i]->decls.count;
   return count;
 }
 
-/* The size of the caller's axis of this name, 0 if it has none. */
+// The size of the caller's axis of this name, 0 if it has none.
 static int64_t axis_size(const instance *in, const char *name) {
   for (int k = 0; k < in->body->axes.count; k++)
     if (in->body->axes.items[k].name == name) return in->body->axes.items[k].size;
   return 0;
 }
 
-/* One axis by another: u{E -> D}. Else axes are missing, or there are some that the callee cannot
- * run over. */
+// One axis by another: u{E -> D}. Else axes are missing, or there are some that the callee cannot
+// run over.
 static const char *axes_hint(instance *in, const item_call *c, int place, axis_set axes) {
   arena *memory = in->b->arena;
   const ast_names *wanted = &input_declared(c->callee->item, place)->axes;
@@ -189,20 +182,16 @@ static const char *axes_hint(instance *in, const item_call *c, int place, axis_s
   if (missing_count == 1 && extra_count == 1 && (!to || from == to)) {
     const ast_expr *e = c->written.items[place];
     bool sign = e->kind == AST_BINARY || e->kind == AST_NEGATE;
-    return arena_printf(memory, "axes meet by name: write %s%s%s{%s -> %s}%s", sign ? "(" : "",
-                        expr_to_text(memory, e), sign ? ")" : "", extra, missing,
-                        to ? ""
-                           : arena_printf(memory, ", with %s = %s in the header of %s", missing,
-                                          extra, in->item->name));
+    return arena_printf(memory, "axes meet by name: write %s%s%s{%s -> %s}%s", sign ? "(" : "", expr_to_text(memory, e),
+                        sign ? ")" : "", extra, missing,
+                        to ? "" : arena_printf(memory, ", with %s = %s in the header of %s", missing, extra, in->item->name));
   }
   if (!missing_count)
-    return arena_printf(memory, "%s runs over no axis %s: give its inputs one, or sum over %s",
-                        c->callee->name, extra, extra);
-  return arena_printf(memory, "axes meet by name: let a[%s] = linear(...) makes such a value",
-                      ast_names_text(memory, wanted));
+    return arena_printf(memory, "%s runs over no axis %s: give its inputs one, or sum over %s", c->callee->name, extra, extra);
+  return arena_printf(memory, "axes meet by name: let a[%s] = linear(...) makes such a value", ast_names_text(memory, wanted));
 }
 
-/* Before the callee is looked at: a size from a wrong argument would be reported inside it. */
+// Before the callee is looked at: a size from a wrong argument would be reported inside it.
 static bool check_argument_axes(instance *in, const item_call *c) {
   bool good = true;
   for (int i = 0; i < c->arguments.count; i++) {
@@ -215,8 +204,7 @@ static bool check_argument_axes(instance *in, const item_call *c) {
     }
     bool spread = !axes && c->callee->item->kind == AST_RECURRENCE;
     if (spread || (present == matched && matched == input->axes.count)) continue;
-    diag_error(in->b->diag, c->written.items[i]->span,
-               "expected [%s] for the input %s of %s, found %s; %s",
+    diag_error(in->b->diag, c->written.items[i]->span, "expected [%s] for the input %s of %s, found %s; %s",
                ast_names_text(in->b->arena, &input->axes), input->name.text, c->callee->name,
                set_text(in->b->arena, in->body, axes), axes_hint(in, c, i, axes));
     good = false;
@@ -229,30 +217,26 @@ static bool check_count(instance *in, const item_call *c) {
   if (c->arguments.count == wanted) return true;
   const char *names = "";
   for (int i = 0; i < wanted; i++)
-    names = arena_printf(in->b->arena, "%s%s%s", names, i ? ", " : "",
-                         input_declared(c->callee->item, i)->name.text);
-  diag_error(in->b->diag, c->call->span, "expected %d input%s of %s (%s), found %d", wanted,
-             wanted == 1 ? "" : "s", c->callee->name, names, c->arguments.count);
+    names = arena_printf(in->b->arena, "%s%s%s", names, i ? ", " : "", input_declared(c->callee->item, i)->name.text);
+  diag_error(in->b->diag, c->call->span, "expected %d input%s of %s (%s), found %d", wanted, wanted == 1 ? "" : "s",
+             c->callee->name, names, c->arguments.count);
   return false;
 }
 
-/* The caller has no such axis (NULL), or one of another size. */
-static void refuse_result_axis(instance *in, const item_call *c, const typed_axis *axis,
-                               const typed_axis *own) {
+// The caller has no such axis (NULL), or one of another size.
+static void refuse_result_axis(instance *in, const item_call *c, const typed_axis *axis, const typed_axis *own) {
   arena *memory = in->b->arena;
-  diag_error(in->b->diag, c->call->span,
-             "expected the axis %s = %lld of the result of %s in the header of %s, found %s; %s",
+  diag_error(in->b->diag, c->call->span, "expected the axis %s = %lld of the result of %s in the header of %s, found %s; %s",
              axis->name, (long long)axis->size, c->callee->name, in->item->name,
              own ? arena_printf(memory, "%s = %lld", axis->name, (long long)own->size) : "none",
-             own ? arena_printf(memory, "write %s(.., %s = %lld), or give the axis of %s another name",
-                                c->callee->name, axis->name, (long long)own->size, in->item->name)
-                 : arena_printf(memory, "declare it: %s(.., %s = %lld)", in->item->name, axis->name,
-                                (long long)axis->size));
+             own ? arena_printf(memory, "write %s(.., %s = %lld), or give the axis of %s another name", c->callee->name,
+                                axis->name, (long long)own->size, in->item->name)
+                 : arena_printf(memory, "declare it: %s(.., %s = %lld)", in->item->name, axis->name, (long long)axis->size));
 }
 
-/* The caller's axes for those of a result; every one must stand in the caller's header. */
-static bool caller_order(instance *in, const item_call *c, const typed_body *body, const int *axes,
-                         int count, axis_order *order) {
+// The caller's axes for those of a result; every one must stand in the caller's header.
+static bool caller_order(instance *in, const item_call *c, const typed_body *body, const int *axes, int count,
+                         axis_order *order) {
   *order = (axis_order){.count = count};
   for (int i = 0; i < count; i++) {
     const typed_axis *axis = &body->axes.items[axes[i]];
@@ -267,38 +251,32 @@ static bool caller_order(instance *in, const item_call *c, const typed_body *bod
   return true;
 }
 
-/* ---- recurrences ----------------------------------------------------------------------------- */
+// ---- recurrences -----------------------------------------------------------------------------
 
-static axis_order recurrence_order(graph_builder *b, const typed_body *body, const int *axes,
-                                   int count) {
+static axis_order recurrence_order(graph_builder *b, const typed_body *body, const int *axes, int count) {
   axis_order order = {.count = count};
-  for (int i = 0; i < count; i++)
-    order.axes[i] = trunk_axis(b, body->axes.items[axes[i]].name, body->axes.items[axes[i]].size);
+  for (int i = 0; i < count; i++) order.axes[i] = trunk_axis(b, body->axes.items[axes[i]].name, body->axes.items[axes[i]].size);
   return order;
 }
 
-static bool bind_input(instance *in, const item_call *c, int op, const typed_body *body,
-                       const typed_tensor *tensor, int place) {
+static bool bind_input(instance *in, const item_call *c, int op, const typed_body *body, const typed_tensor *tensor,
+                       int place) {
   graph_builder *b = in->b;
   value_id x = c->arguments.items[place];
-  trunk_row row = {trunk_lift(in, x), recurrence_order(b, body, tensor->axes, tensor->axis_count),
-                   tensor->complex};
+  trunk_row row = {trunk_lift(in, x), recurrence_order(b, body, tensor->axes, tensor->axis_count), tensor->complex};
   const typed_value *v = &b->trunk->values.items[row.value];
-  bool fits = (v->axes == order_set(row.order) || !v->axes) &&
-              (v->complex == tensor->complex || tensor->complex);
+  bool fits = (v->axes == order_set(row.order) || !v->axes) && (v->complex == tensor->complex || tensor->complex);
   if (!fits) {
-    diag_error(
-        b->diag, c->written.items[place]->span, "expected %s%s for the input %s of %s, found %s%s",
-        tensor->complex ? "complex " : "", order_text(b->arena, b->trunk, row.order), tensor->name,
-        c->callee->name, v->complex ? "complex " : "", set_text(b->arena, b->trunk, v->axes));
+    diag_error(b->diag, c->written.items[place]->span, "expected %s%s for the input %s of %s, found %s%s",
+               tensor->complex ? "complex " : "", order_text(b->arena, b->trunk, row.order), tensor->name, c->callee->name,
+               v->complex ? "complex " : "", set_text(b->arena, b->trunk, v->axes));
     return false;
   }
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   return true;
 }
 
-static void add_recurrence_param(instance *in, const item_call *c, int op, const typed_body *body,
-                                 const typed_tensor *tensor) {
+static void add_recurrence_param(instance *in, const item_call *c, int op, const typed_body *body, const typed_tensor *tensor) {
   graph_builder *b = in->b;
   const char *path = tensor->name;
   for (int i = 0; i < c->weights.count; i++)
@@ -306,15 +284,14 @@ static void add_recurrence_param(instance *in, const item_call *c, int op, const
   axis_order order = {.count = tensor->axis_count};
   memcpy(order.axes, tensor->axes, sizeof(int) * (size_t)tensor->axis_count);
   int parameter = parameter_add(in, PARAMETER_OWN, path, c->call->span);
-  for (int i = 0; i < order.count; i++)
-    parameter_shape(b, parameter, body->axes.items[order.axes[i]].size);
+  for (int i = 0; i < order.count; i++) parameter_shape(b, parameter, body->axes.items[order.axes[i]].size);
   parameter_part(in, parameter, NULL, body, order, tensor->start, tensor->span);
   parameter_complex(b, parameter, tensor->complex);
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){parameter, 0});
 }
 
-int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body,
-              axis_order order, int64_t depth, bool complex) {
+int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body, axis_order order, int64_t depth,
+              bool complex) {
   graph_state state = {.name = name,
                        .elements = order_elements(body, order) * (depth ? depth : 1) * (complex ? 2 : 1),
                        .lag = depth > 0,
@@ -335,7 +312,7 @@ int state_add(graph_builder *b, const char *name, int repeat_index, const typed_
   return b->model->states.count - 1;
 }
 
-/* What inputs move: values, states and lag buffers, each by its position in the body. */
+// What inputs move: values, states and lag buffers, each by its position in the body.
 typedef struct reach {
   bool *values, *states, *lags;
 } reach;
@@ -349,11 +326,10 @@ static bool value_reached(const typed_body *body, const reach *r, const typed_va
   return false;
 }
 
-/* One round over the body; true if it found more. */
+// One round over the body; true if it found more.
 static bool reach_further(const typed_body *body, reach *r) {
   bool more = false;
-  for (int i = 0; i < body->values.count; i++)
-    r->values[i] |= value_reached(body, r, &body->values.items[i]);
+  for (int i = 0; i < body->values.count; i++) r->values[i] |= value_reached(body, r, &body->values.items[i]);
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     bool now = t->kind == TENSOR_STATE && r->values[t->assigned];
@@ -369,8 +345,7 @@ static bool reach_further(const typed_body *body, reach *r) {
 }
 
 static reach reach_of(arena *memory, const typed_body *body) {
-  reach r = {ARENA_ARRAY(memory, bool, body->values.count + 1),
-             ARENA_ARRAY(memory, bool, body->tensors.count + 1),
+  reach r = {ARENA_ARRAY(memory, bool, body->values.count + 1), ARENA_ARRAY(memory, bool, body->tensors.count + 1),
              ARENA_ARRAY(memory, bool, body->lags.count + 1)};
   while (reach_further(body, &r)) continue;
   return r;
@@ -384,15 +359,14 @@ static void add_states(instance *in, int op, const typed_body *body) {
     if (t->kind != TENSOR_STATE) continue;
     axis_order order = {.count = t->axis_count};
     memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
-    int state = state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index,
-                          body, order, 0, t->complex);
+    int state = state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index, body, order, 0, t->complex);
     b->model->states.items[state].counter = !reached.states[i];
     vec_push(b->arena, &b->ops.items[op].states, state);
   }
   for (int i = 0; i < body->lags.count; i++) {
     const typed_lag *lag = &body->lags.items[i];
-    int state = state_add(b, arena_printf(b->arena, "%s%s.lag", in->prefix, lag->name),
-                          in->repeat_index, body, order_of_set(lag->axes), lag->depth, lag->complex);
+    int state = state_add(b, arena_printf(b->arena, "%s%s.lag", in->prefix, lag->name), in->repeat_index, body,
+                          order_of_set(lag->axes), lag->depth, lag->complex);
     b->model->states.items[state].counter = !reached.lags[i];
     vec_push(b->arena, &b->ops.items[op].states, state);
   }
@@ -401,10 +375,8 @@ static void add_states(instance *in, int op, const typed_body *body) {
 static bool sizes_known(instance *in, const item_call *c, const typed_body *body) {
   for (int i = 0; i < body->axes.count; i++) {
     if (body->axes.items[i].size != TYPED_RUNTIME_SIZE) continue;
-    diag_error(in->b->diag, c->call->span,
-               "expected a size for the axis %s of %s, found none; write %s(.., %s = ...)",
-               body->axes.items[i].name, c->callee->name, c->callee->name,
-               body->axes.items[i].name);
+    diag_error(in->b->diag, c->call->span, "expected a size for the axis %s of %s, found none; write %s(.., %s = ...)",
+               body->axes.items[i].name, c->callee->name, c->callee->name, body->axes.items[i].name);
     return false;
   }
   return true;
@@ -412,11 +384,9 @@ static bool sizes_known(instance *in, const item_call *c, const typed_body *body
 
 static bool call_recurrence(instance *in, const item_call *c, operands *out) {
   graph_builder *b = in->b;
-  typed_body *body = sema_instantiate(b->program->sema, c->callee, c->bindings.items,
-                                      c->bindings.count, c->call->span);
+  typed_body *body = sema_instantiate(b->program->sema, c->callee, c->bindings.items, c->bindings.count, c->call->span);
   if (!body || !sizes_known(in, c, body)) return false;
-  vec_push(b->arena, &b->ops,
-           (trunk_op){.kind = OP_CALL, .recurrence = body, .recurrence_name = c->callee->name});
+  vec_push(b->arena, &b->ops, (trunk_op){.kind = OP_CALL, .recurrence = body, .recurrence_name = c->callee->name});
   int op = b->ops.count - 1, place = 0;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
@@ -429,25 +399,22 @@ static bool call_recurrence(instance *in, const item_call *c, operands *out) {
     axis_order order;
     if (t->kind != TENSOR_OUTPUT) continue;
     if (!caller_order(in, c, body, t->axes, t->axis_count, &order)) return false;
-    int tensor = trunk_add_input(b, t->name, trunk_order(in, order), t->complex, op,
-                                 b->ops.items[op].outputs.count);
+    int tensor = trunk_add_input(b, t->name, trunk_order(in, order), t->complex, op, b->ops.items[op].outputs.count);
     vec_push(b->arena, &b->ops.items[op].outputs, tensor);
     value_id y = instance_add_input(in, t->name, order, t->complex, trunk_input_value(b, tensor));
-    vec_push(b->arena, out,
-             (sema_operand){
-                 .kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = t->complex});
+    vec_push(b->arena, out, (sema_operand){.kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = t->complex});
   }
   return true;
 }
 
-/* ---- layers ---------------------------------------------------------------------------------- */
+// ---- layers ----------------------------------------------------------------------------------
 
 static bool call_layer(instance *in, const item_call *c, operands *out) {
   graph_builder *b = in->b;
   value_id *arguments = ARENA_ARRAY(b->arena, value_id, c->arguments.count + 1);
   for (int i = 0; i < c->arguments.count; i++) arguments[i] = trunk_lift(in, c->arguments.items[i]);
-  instance *callee = layer_instance(b, in, c->callee, c->bindings.items, c->bindings.count,
-                                    arguments, c->arguments.count, c->name, c->call->span);
+  instance *callee = layer_instance(b, in, c->callee, c->bindings.items, c->bindings.count, arguments, c->arguments.count,
+                                    c->name, c->call->span);
   if (!callee) return false;
   for (int i = 0; i < callee->outputs.count; i++) {
     const typed_tensor *t = &callee->output_tensors.items[i];
@@ -456,9 +423,7 @@ static bool call_layer(instance *in, const item_call *c, operands *out) {
     value_id lifted = trunk_lift(callee, callee->outputs.items[i]);
     bool complex = callee->body->values.items[callee->outputs.items[i]].complex;
     value_id y = instance_add_input(in, t->name, order, complex, lifted);
-    vec_push(b->arena, out,
-             (sema_operand){
-                 .kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = complex});
+    vec_push(b->arena, out, (sema_operand){.kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = complex});
   }
   return true;
 }
@@ -469,18 +434,15 @@ bool call_item(instance *in, const ast_expr *call, operands *out, bool *good) {
   if (!c.callee || c.callee->item->kind == AST_FN) return false;
   *good = false;
   if (c.callee->item->kind == AST_MODEL) {
-    diag_error(in->b->diag, call->span, "expected a recurrence or a layer, found the model '%s'",
-               c.callee->name);
+    diag_error(in->b->diag, call->span, "expected a recurrence or a layer, found the model '%s'", c.callee->name);
     return true;
   }
   if (call->call.has_axes) {
-    diag_error(in->b->diag, call->span,
-               "expected '(' after %s, found axes; sizes are given as %s(.., N = 32)",
-               c.callee->name, c.callee->name);
+    diag_error(in->b->diag, call->span, "expected '(' after %s, found axes; sizes are given as %s(.., N = 32)", c.callee->name,
+               c.callee->name);
     return true;
   }
   if (!read_arguments(in, &c) || !check_count(in, &c) || !check_argument_axes(in, &c)) return true;
-  *good = c.callee->item->kind == AST_RECURRENCE ? call_recurrence(in, &c, out)
-                                                 : call_layer(in, &c, out);
+  *good = c.callee->item->kind == AST_RECURRENCE ? call_recurrence(in, &c, out) : call_layer(in, &c, out);
   return true;
 }

@@ -1,21 +1,20 @@
-/* The manifest's "program": what librec executes. All numbers of elements are numbers of the
- * library's dtype.
- *
- *   "kernels": ["LM.ssd", "LM.pointwise1"]                   names of the manifest's recurrences
- *   "models": [{"name", "text", "vocabulary", "row": elements per token, "logits": tensor,
- *     "parameters": [{"name", "kind", "shape", "eps" of a norm, "parts": [{"first", "count", "start"}]}],
- *     "states": [{"name", "elements", "lag", "layer", "axes": [[name, size]]}],
- *     "tensors": [[place of the buffer, its row, offset in the row, numbers, name]]
- *     "ops": [{"op": "embed"|"linear"|"call"|"loss", "kernel", "in", "out", "row",
- *              "use": [[parameter, first]], "states"}],
- *     "backward": [{"of": op, "din", "dout", "add", "add_use"} | {"add": [to, from]} |
- *                  {"zero": to}]}]
- *   "trains": [..], "evaluates": [..]
- *
- * A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size],
- * ["legs_imag", stride, size, size of the matrix], ["identity", columns], ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers
- * as themselves.
- */
+// The manifest's "program": what librec executes. All numbers of elements are numbers of the
+// library's dtype.
+//
+//   "kernels": ["LM.ssd", "LM.pointwise1"]                   names of the manifest's recurrences
+//   "models": [{"name", "text", "vocabulary", "row": elements per token, "logits": tensor,
+//     "parameters": [{"name", "kind", "shape", "eps" of a norm, "parts": [{"first", "count", "start"}]}],
+//     "states": [{"name", "elements", "lag", "layer", "axes": [[name, size]]}],
+//     "tensors": [[place of the buffer, its row, offset in the row, numbers, name]]
+//     "ops": [{"op": "embed"|"linear"|"call"|"loss", "kernel", "in", "out", "row",
+//              "use": [[parameter, first]], "states"}],
+//     "backward": [{"of": op, "din", "dout", "add", "add_use"} | {"add": [to, from]} |
+//                  {"zero": to}]}]
+//   "trains": [..], "evaluates": [..]
+//
+// A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size],
+// ["legs_imag", stride, size, size of the matrix], ["identity", columns], ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers
+// as themselves.
 #include <cjson/cJSON.h>
 #include <string.h>
 
@@ -37,7 +36,7 @@ static cJSON *ints(const int *items, int count) {
   return list;
 }
 
-/* ---- starts ---------------------------------------------------------------------------------- */
+// ---- starts ----------------------------------------------------------------------------------
 
 typedef struct start_place {
   arena *memory;
@@ -61,8 +60,8 @@ static cJSON *index_json(const start_place *p, const char *name, int axis) {
   return list;
 }
 
-/* The weight that hands its input through: a matrix of ones on the diagonal, a convolution of its
- * last tap. */
+// The weight that hands its input through: a matrix of ones on the diagonal, a convolution of its
+// last tap.
 static cJSON *identity_json(const start_place *p) {
   const graph_parameter *w = p->parameter;
   bool convolution = w->kind == PARAMETER_CONVOLUTION;
@@ -97,8 +96,7 @@ static cJSON *step_json(const start_place *p, const typed_start *start, int step
       cJSON_AddItemToArray(legs, step_json(p, start, v->args[0]));
       return legs;
     }
-    case START_LAYER:
-      return whole(p->parameter->repeat_index == NONE ? 0 : p->parameter->repeat_index);
+    case START_LAYER: return whole(p->parameter->repeat_index == NONE ? 0 : p->parameter->repeat_index);
     case START_LAYERS: return whole(model_depth(p->model) > 0 ? model_depth(p->model) : 1);
     case START_IDENTITY: return identity_json(p);
     case START_OTHER_DRAW: return other_json(p, v->path);
@@ -111,8 +109,7 @@ static cJSON *step_json(const start_place *p, const typed_start *start, int step
   if (v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL)
     cJSON_AddItemToArray(list, whole(step));
   for (int i = 0; i < arity; i++) cJSON_AddItemToArray(list, step_json(p, start, v->args[i]));
-  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER)
-    cJSON_AddItemToArray(list, whole(v->exponent));
+  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER) cJSON_AddItemToArray(list, whole(v->exponent));
   return list;
 }
 
@@ -120,15 +117,14 @@ static cJSON *start_json(const start_place *p, const typed_start *start) {
   return start ? step_json(p, start, start->values.count - 1) : cJSON_CreateNull();
 }
 
-/* ---- models ---------------------------------------------------------------------------------- */
+// ---- models ----------------------------------------------------------------------------------
 
 static cJSON *parameter_json(arena *memory, const graph_model *model, const graph_parameter *w) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", w->name);
   cJSON_AddStringToObject(object, "kind", parameter_kind_names[w->kind]);
   if (w->kind == PARAMETER_NORM) cJSON_AddNumberToObject(object, "eps", w->eps);
-  cJSON *shape = add(object, "shape", cJSON_CreateArray()),
-        *parts = add(object, "parts", cJSON_CreateArray());
+  cJSON *shape = add(object, "shape", cJSON_CreateArray()), *parts = add(object, "parts", cJSON_CreateArray());
   for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, whole(w->shape[i]));
   for (int i = 0; i < w->parts.count; i++) {
     start_place place = {memory, model, w, &w->parts.items[i]};
@@ -151,11 +147,10 @@ static cJSON *state_json(const graph_state *s) {
   add_whole(object, "learned", s->learned);
   cJSON_AddBoolToObject(object, "complex", s->complex);
   cJSON_AddBoolToObject(object, "counter", s->counter);
-  /* Element e belongs to head e / head_elements mod heads; heads are all axes but the last two, and
-   * the depth of a tail stands before them. */
+  // Element e belongs to head e / head_elements mod heads; heads are all axes but the last two, and
+  // the depth of a tail stands before them.
   int64_t head_elements = s->complex ? 2 : 1;
-  for (int i = s->axis_count < 2 ? 0 : s->axis_count - 2; i < s->axis_count; i++)
-    head_elements *= s->sizes[i];
+  for (int i = s->axis_count < 2 ? 0 : s->axis_count - 2; i < s->axis_count; i++) head_elements *= s->sizes[i];
   add_whole(object, "head_elements", head_elements);
   cJSON *axes = add(object, "axes", cJSON_CreateArray());
   for (int i = 0; i < s->axis_count; i++) {
@@ -166,7 +161,7 @@ static cJSON *state_json(const graph_state *s) {
   return object;
 }
 
-/* [place of the buffer, numbers of its row, offset in the row, numbers, name] */
+// [place of the buffer, numbers of its row, offset in the row, numbers, name]
 static cJSON *tensor_json(const graph_model *model, const graph_tensor *t) {
   cJSON *list = cJSON_CreateArray();
   const graph_buffer *buffer = &model->buffers.items[t->buffer];
@@ -213,37 +208,28 @@ static cJSON *model_json(arena *memory, const graph_model *model) {
   add_whole(object, "vocabulary", model->vocabulary);
   add_whole(object, "row", model->row_elements);
   add_whole(object, "logits", model->logits);
-  cJSON *parameters = add(object, "parameters", cJSON_CreateArray()),
-        *states = add(object, "states", cJSON_CreateArray());
-  cJSON *tensors = add(object, "tensors", cJSON_CreateArray()),
-        *ops = add(object, "ops", cJSON_CreateArray());
+  cJSON *parameters = add(object, "parameters", cJSON_CreateArray()), *states = add(object, "states", cJSON_CreateArray());
+  cJSON *tensors = add(object, "tensors", cJSON_CreateArray()), *ops = add(object, "ops", cJSON_CreateArray());
   cJSON *backward = add(object, "backward", cJSON_CreateArray());
   for (int i = 0; i < model->parameters.count; i++)
     cJSON_AddItemToArray(parameters, parameter_json(memory, model, &model->parameters.items[i]));
-  for (int i = 0; i < model->states.count; i++)
-    cJSON_AddItemToArray(states, state_json(&model->states.items[i]));
-  for (int i = 0; i < model->tensors.count; i++)
-    cJSON_AddItemToArray(tensors, tensor_json(model, &model->tensors.items[i]));
-  for (int i = 0; i < model->ops.count; i++)
-    cJSON_AddItemToArray(ops, op_json(&model->ops.items[i]));
-  for (int i = 0; i < model->gradient.count; i++)
-    cJSON_AddItemToArray(backward, step_object(&model->gradient.items[i]));
+  for (int i = 0; i < model->states.count; i++) cJSON_AddItemToArray(states, state_json(&model->states.items[i]));
+  for (int i = 0; i < model->tensors.count; i++) cJSON_AddItemToArray(tensors, tensor_json(model, &model->tensors.items[i]));
+  for (int i = 0; i < model->ops.count; i++) cJSON_AddItemToArray(ops, op_json(&model->ops.items[i]));
+  for (int i = 0; i < model->gradient.count; i++) cJSON_AddItemToArray(backward, step_object(&model->gradient.items[i]));
   return object;
 }
 
-/* ---- the schedule table ---------------------------------------------------------------------- */
+// ---- the schedule table ----------------------------------------------------------------------
 
-static cJSON *ramp_json(graph_ramp r) {
-  return cJSON_CreateDoubleArray((double[]){r.from, r.to}, 2);
-}
+static cJSON *ramp_json(graph_ramp r) { return cJSON_CreateDoubleArray((double[]){r.from, r.to}, 2); }
 
 static cJSON *choice_json(const graph_choice *c) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "kind", intervention_names[c->kind]);
   cJSON_AddNumberToObject(object, "weight", c->weight.constant);
   cJSON *ramps = add(object, "ramps", cJSON_CreateArray());
-  for (int i = 0; i < c->weight.ramps.count; i++)
-    cJSON_AddItemToArray(ramps, ramp_json(c->weight.ramps.items[i]));
+  for (int i = 0; i < c->weight.ramps.count; i++) cJSON_AddItemToArray(ramps, ramp_json(c->weight.ramps.items[i]));
   add(object, "number", ramp_json(c->number));
   return object;
 }
@@ -255,11 +241,9 @@ static cJSON *intervention_json(const graph_intervention *v) {
   add_whole(object, "first_layer", v->first_layer);
   add_whole(object, "last_layer", v->last_layer);
   cJSON *choices = add(object, "mix", cJSON_CreateArray());
-  for (int i = 0; i < v->choices.count; i++)
-    cJSON_AddItemToArray(choices, choice_json(&v->choices.items[i]));
+  for (int i = 0; i < v->choices.count; i++) cJSON_AddItemToArray(choices, choice_json(&v->choices.items[i]));
   cJSON *per = v->per ? add(object, "per", cJSON_CreateArray()) : NULL;
-  for (int i = 0; per && i < v->per->count; i++)
-    cJSON_AddItemToArray(per, cJSON_CreateString(v->per->items[i].text));
+  for (int i = 0; per && i < v->per->count; i++) cJSON_AddItemToArray(per, cJSON_CreateString(v->per->items[i].text));
   return object;
 }
 
@@ -319,8 +303,7 @@ static cJSON *train_json(const graph_train *t) {
   add_name(object, "file", t->source.file);
   add(object, "source", source_json(&t->source));
   add(object, "task", task_json(&t->task));
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
   cJSON_AddStringToObject(object, "schedule", schedule_names[t->schedule]);
   const optimizer_rules *rules = &optimizer_rules_of[t->optimizer];
   if (t->optimizer != OPTIMIZER_ADAMW) cJSON_AddStringToObject(object, "optimizer", rules->name);
@@ -328,12 +311,10 @@ static cJSON *train_json(const graph_train *t) {
   add(object, "no_decay", ints(t->no_decay.items, t->no_decay.count));
   cJSON *labels = add(object, "label_weights", cJSON_CreateArray());
   for (int i = 0; i < t->labels.count; i++)
-    cJSON_AddItemToArray(
-        labels, cJSON_CreateDoubleArray(
-                    (double[]){(double)t->labels.items[i].label, t->labels.items[i].weight}, 2));
+    cJSON_AddItemToArray(labels,
+                         cJSON_CreateDoubleArray((double[]){(double)t->labels.items[i].label, t->labels.items[i].weight}, 2));
   cJSON *list = add(object, "initial_state", cJSON_CreateArray());
-  for (int i = 0; i < t->interventions.count; i++)
-    cJSON_AddItemToArray(list, intervention_json(&t->interventions.items[i]));
+  for (int i = 0; i < t->interventions.count; i++) cJSON_AddItemToArray(list, intervention_json(&t->interventions.items[i]));
   return object;
 }
 
@@ -345,8 +326,7 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   cJSON_AddNumberToObject(object, "tolerance", e->tolerance);
   add_whole(object, "state_norm", e->state_until);
   cJSON *lengths = add(object, "accuracy", cJSON_CreateArray());
-  for (int i = 0; i < e->lengths.count; i++)
-    cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
+  for (int i = 0; i < e->lengths.count; i++) cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
   add_whole(object, "remembrance", e->remembrance);
   add_whole(object, "attention", e->attention);
   add_whole(object, "overflow", e->overflow);
@@ -357,16 +337,12 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
 
 char *graph_to_json(arena *memory, const graph_program *program) {
   cJSON *object = cJSON_CreateObject();
-  cJSON *kernels = add(object, "kernels", cJSON_CreateArray()),
-        *models = add(object, "models", cJSON_CreateArray());
-  cJSON *trains = add(object, "trains", cJSON_CreateArray()),
-        *evaluates = add(object, "evaluates", cJSON_CreateArray());
+  cJSON *kernels = add(object, "kernels", cJSON_CreateArray()), *models = add(object, "models", cJSON_CreateArray());
+  cJSON *trains = add(object, "trains", cJSON_CreateArray()), *evaluates = add(object, "evaluates", cJSON_CreateArray());
   for (int i = 0; i < program->kernels.count; i++)
     cJSON_AddItemToArray(kernels, cJSON_CreateString(program->kernels.items[i].name));
-  for (int i = 0; i < program->models.count; i++)
-    cJSON_AddItemToArray(models, model_json(memory, &program->models.items[i]));
-  for (int i = 0; i < program->trains.count; i++)
-    cJSON_AddItemToArray(trains, train_json(&program->trains.items[i]));
+  for (int i = 0; i < program->models.count; i++) cJSON_AddItemToArray(models, model_json(memory, &program->models.items[i]));
+  for (int i = 0; i < program->trains.count; i++) cJSON_AddItemToArray(trains, train_json(&program->trains.items[i]));
   for (int i = 0; i < program->evaluates.count; i++)
     cJSON_AddItemToArray(evaluates, evaluate_json(&program->evaluates.items[i]));
   char *printed = cJSON_PrintUnformatted(object);

@@ -1,13 +1,12 @@
-/* The memory plan: which rows share memory because they are never needed at the same time.
- *
- *   z, x, B, C   forward 2 .. backward 31    place 0      places count numbers per token;
- *   d (z, x, ..) backward 25 .. 31           place 512    librec multiplies by the tokens of a batch
- *   x1           forward 7 .. 9              place 512
- *
- * Buffers are placed from the largest to the smallest, each at the lowest place where it overlaps
- * no buffer that lives at the same time. Places are multiples of 16 numbers, so that rows of whole
- * buffers stay aligned.
- */
+// The memory plan: which rows share memory because they are never needed at the same time.
+//
+//   z, x, B, C   forward 2 .. backward 31    place 0      places count numbers per token;
+//   d (z, x, ..) backward 25 .. 31           place 512    librec multiplies by the tokens of a batch
+//   x1           forward 7 .. 9              place 512
+//
+// Buffers are placed from the largest to the smallest, each at the lowest place where it overlaps
+// no buffer that lives at the same time. Places are multiples of 16 numbers, so that rows of whole
+// buffers stay aligned.
 #include <stdlib.h>
 
 #include "compiler/graph/build.h"
@@ -24,8 +23,7 @@ static void touch(const graph_model *model, lifetime *lives, int tensor, int whe
   if (when > life->last) life->last = when;
 }
 
-static void touch_all(const graph_model *model, lifetime *lives, const int *tensors, int count,
-                      int when) {
+static void touch_all(const graph_model *model, lifetime *lives, const int *tensors, int count, int when) {
   for (int i = 0; i < count; i++) touch(model, lives, tensors[i], when);
 }
 
@@ -54,11 +52,9 @@ static int larger_first(const void *a, const void *b) {
   return x->buffer - y->buffer;
 }
 
-static bool meet(const lifetime *a, const lifetime *b) {
-  return a->first <= b->last && b->first <= a->last;
-}
+static bool meet(const lifetime *a, const lifetime *b) { return a->first <= b->last && b->first <= a->last; }
 
-/* The lowest place where the i-th buffer fits beside those already placed. */
+// The lowest place where the i-th buffer fits beside those already placed.
 static int64_t find_place(const graph_model *model, const lifetime *lives, int i) {
   int64_t place = 0;
   for (int k = 0; k < i; k++) {
@@ -74,14 +70,12 @@ static int64_t find_place(const graph_model *model, const lifetime *lives, int i
 void memory_plan(arena *memory, graph_model *model) {
   int n = model->buffers.count;
   lifetime *lives = ARENA_ARRAY(memory, lifetime, n + 1);
-  for (int i = 0; i < n; i++)
-    lives[i] = (lifetime){i, -1, -1, (model->buffers.items[i].elements + 15) / 16 * 16};
+  for (int i = 0; i < n; i++) lives[i] = (lifetime){i, -1, -1, (model->buffers.items[i].elements + 15) / 16 * 16};
   find_lifetimes(model, lives);
   qsort(lives, (size_t)n, sizeof *lives, larger_first);
   for (int i = 0; i < n; i++) {
     int64_t place = find_place(model, lives, i);
     model->buffers.items[lives[i].buffer].place = place;
-    if (place + lives[i].elements > model->row_elements)
-      model->row_elements = place + lives[i].elements;
+    if (place + lives[i].elements > model->row_elements) model->row_elements = place + lives[i].elements;
   }
 }

@@ -1,4 +1,4 @@
-/* `--emit=graph`: what was built, for people and for tests. */
+// `--emit=graph`: what was built, for people and for tests.
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,17 +14,15 @@ static void put(text *t, const char *format, ...) __attribute__((format(printf, 
 static void put(text *t, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  for (const char *c = arena_vprintf(t->memory, format, arguments); *c; c++)
-    vec_push(t->memory, &t->bytes, *c);
+  for (const char *c = arena_vprintf(t->memory, format, arguments); *c; c++) vec_push(t->memory, &t->bytes, *c);
   va_end(arguments);
 }
 
-/* A start as one expression; steps that are numbers stand where they are used. */
+// A start as one expression; steps that are numbers stand where they are used.
 static const char *start_text(arena *memory, const typed_start *start, int step) {
   const start_value *v = &start->values.items[step];
   const char *args[3] = {"", "", ""};
-  int arity = v->kind == START_VALUE          ? value_arity(v->op)
-                                              : start_arity(v);
+  int arity = v->kind == START_VALUE ? value_arity(v->op) : start_arity(v);
   for (int i = 0; i < arity; i++) args[i] = start_text(memory, start, v->args[i]);
   const char *list = arity == 1   ? args[0]
                      : arity == 2 ? arena_printf(memory, "%s, %s", args[0], args[1])
@@ -32,8 +30,7 @@ static const char *start_text(arena *memory, const typed_start *start, int step)
   switch (v->kind) {
     case START_VALUE:
       if (v->op == VALUE_NUMBER) return arena_printf(memory, "%.6g", v->number);
-      if (v->op == VALUE_WHOLE_POWER)
-        return arena_printf(memory, "ipow(%s, %d)", args[0], v->exponent);
+      if (v->op == VALUE_WHOLE_POWER) return arena_printf(memory, "ipow(%s, %d)", args[0], v->exponent);
       return arena_printf(memory, "%s(%s)", value_op_text(v->op), list);
     case START_INDEX: return arena_printf(memory, "index(%d)", v->axis);
     case START_UNIFORM: return arena_printf(memory, "uniform(%s)", list);
@@ -62,8 +59,7 @@ static void put_parameters(text *t, const graph_model *model) {
     for (int k = 0; k < p->parts.count; k++) {
       const graph_part *part = &p->parts.items[k];
       put(t, "%s%s%s ~ %s", k ? ", " : " ", part->name ? part->name : "", part->name ? "" : "",
-          part->start ? start_text(t->memory, part->start, part->start->values.count - 1)
-                      : "given");
+          part->start ? start_text(t->memory, part->start, part->start->values.count - 1) : "given");
     }
     put(t, "\n");
   }
@@ -82,8 +78,7 @@ static void put_tensors(text *t, const graph_model *model, const int *tensors, i
   for (int i = 0; i < count; i++) put_tensor(t, model, tensors[i]);
 }
 
-static void put_op(text *t, const graph_program *program, const graph_model *model,
-                   const graph_op *op) {
+static void put_op(text *t, const graph_program *program, const graph_model *model, const graph_op *op) {
   put(t, "%s", model_op_names[op->kind]);
   if (op->kind == OP_CALL) put(t, " %s", program->kernels.items[op->kernel].name);
   put_tensors(t, model, op->inputs.items, op->inputs.count);
@@ -94,8 +89,7 @@ static void put_op(text *t, const graph_program *program, const graph_model *mod
   if (op->outputs.count) put(t, " ->");
   put_tensors(t, model, op->outputs.items, op->outputs.count);
   if (op->states.count) put(t, " carries");
-  for (int i = 0; i < op->states.count; i++)
-    put(t, " %s", model->states.items[op->states.items[i]].name);
+  for (int i = 0; i < op->states.count; i++) put(t, " %s", model->states.items[op->states.items[i]].name);
   put(t, "\n");
 }
 
@@ -104,15 +98,14 @@ static void put_backward(text *t, const graph_program *program, const graph_mode
   for (int i = 0; i < model->gradient.count; i++) {
     const gradient_step *s = &model->gradient.items[i];
     put(t, "    ");
-    if (s->kind == GRADIENT_ADD)
-      put(t, "add"), put_tensor(t, model, s->from), put(t, " to"), put_tensor(t, model, s->to);
+    if (s->kind == GRADIENT_ADD) put(t, "add"), put_tensor(t, model, s->from), put(t, " to"), put_tensor(t, model, s->to);
     if (s->kind == GRADIENT_ZERO) put(t, "zero"), put_tensor(t, model, s->to);
     if (s->kind == GRADIENT_OF) {
       const graph_op *op = &model->ops.items[s->op];
       put(t, "of %s",
           op->kind == OP_EMBED    ? "embed"
           : op->kind == OP_LINEAR ? "linear"
-                                     : program->kernels.items[op->kernel].name);
+                                  : program->kernels.items[op->kernel].name);
       put_tensors(t, model, s->d_outputs.items, s->d_outputs.count);
       if (s->d_inputs.count) put(t, s->add ? " -> +" : " ->");
       put_tensors(t, model, s->d_inputs.items, s->d_inputs.count);
@@ -125,18 +118,16 @@ static void put_model(text *t, const graph_program *program, const graph_model *
   put(t, "model %s vocabulary %d\n", model->text, model->vocabulary);
   put_parameters(t, model);
   for (int i = 0; i < model->states.count; i++)
-    put(t, "  state %s %" PRId64 "\n", model->states.items[i].name,
-        model->states.items[i].elements);
+    put(t, "  state %s %" PRId64 "\n", model->states.items[i].name, model->states.items[i].elements);
   put(t, "  forward\n");
-  for (int i = 0; i < model->ops.count; i++)
-    put(t, "    "), put_op(t, program, model, &model->ops.items[i]);
+  for (int i = 0; i < model->ops.count; i++) put(t, "    "), put_op(t, program, model, &model->ops.items[i]);
   put_backward(t, program, model);
   put(t, "  memory %" PRId64 " numbers a token\n", model->row_elements);
   for (int i = 0; i < model->tensors.count; i++) {
     const graph_tensor *x = &model->tensors.items[i];
     const graph_buffer *buffer = &model->buffers.items[x->buffer];
-    put(t, "    %%%d.%s at %" PRId64 "+%" PRId64 " numbers %" PRId64 " of %" PRId64 "\n", i,
-        x->name, buffer->place, x->offset, x->elements, buffer->elements);
+    put(t, "    %%%d.%s at %" PRId64 "+%" PRId64 " numbers %" PRId64 " of %" PRId64 "\n", i, x->name, buffer->place, x->offset,
+        x->elements, buffer->elements);
   }
 }
 
@@ -145,18 +136,16 @@ static void put_ramp(text *t, graph_ramp r) {
   if (r.to != r.from) put(t, "->%g", r.to);
 }
 
-/* What a block has beyond the usual. */
+// What a block has beyond the usual.
 static void put_recipe(text *t, const graph_model *model, const graph_train *train) {
   for (int i = 0; i < train->no_decay.count; i++)
-    put(t, "%s %s", i ? "," : "  no decay of",
-        model->parameters.items[train->no_decay.items[i]].name);
+    put(t, "%s %s", i ? "," : "  no decay of", model->parameters.items[train->no_decay.items[i]].name);
   if (train->no_decay.count) put(t, "\n");
   if (train->accumulate > 1) put(t, "  accumulates %" PRId64 " parts\n", train->accumulate);
   if (train->loss_from) put(t, "  loss from token %" PRId64 "\n", train->loss_from);
   if (train->loss_rest != 1) put(t, "  loss of other tokens than answers %g\n", train->loss_rest);
   for (int i = 0; i < train->labels.count; i++)
-    put(t, "%s %" PRId64 ": %g", i ? "," : "  loss of labels", train->labels.items[i].label,
-        train->labels.items[i].weight);
+    put(t, "%s %" PRId64 ": %g", i ? "," : "  loss of labels", train->labels.items[i].label, train->labels.items[i].weight);
   if (train->labels.count) put(t, "\n");
 }
 
@@ -169,21 +158,20 @@ static void put_source(text *t, const graph_source *s) {
 }
 
 static void put_train(text *t, const graph_program *program, const graph_train *train) {
-  put(t, "train %s%s%s: %s", train->name, train->after ? " after " : "",
-      train->after ? train->after : "", program->models.items[train->model].text);
+  put(t, "train %s%s%s: %s", train->name, train->after ? " after " : "", train->after ? train->after : "",
+      program->models.items[train->model].text);
   if (train->init_text) put(t, " init %s", train->init_text);
   if (train->task.rules)
     put(t, "\n  %s", train->task.text);
   else
     put_source(t, &train->source);
-  put(t, ", context %" PRId64 " batch %" PRId64 " steps %" PRId64 " seed %" PRId64 "\n",
-      train->context, train->batch, train->steps, train->seed);
+  put(t, ", context %" PRId64 " batch %" PRId64 " steps %" PRId64 " seed %" PRId64 "\n", train->context, train->batch,
+      train->steps, train->seed);
   const optimizer_rules *rules = &optimizer_rules_of[train->optimizer];
   put(t, "  %s", rules->name);
   if (rules->own) put(t, " %s %g", rules->own, train->optimizer_own);
-  put(t, " lr %g betas %g %g eps %g weight_decay %g clip %g, %s warmup %" PRId64,
-      train->rate, train->beta1, train->beta2, train->epsilon, train->weight_decay, train->clip,
-      schedule_names[train->schedule], train->warmup);
+  put(t, " lr %g betas %g %g eps %g weight_decay %g clip %g, %s warmup %" PRId64, train->rate, train->beta1, train->beta2,
+      train->epsilon, train->weight_decay, train->clip, schedule_names[train->schedule], train->warmup);
   if (train->schedule == SCHEDULE_STABLE) put(t, " decay %" PRId64, train->decay);
   put(t, " floor %g\n", train->floor);
   put_recipe(t, &program->models.items[train->model], train);
@@ -194,15 +182,12 @@ static void put_train(text *t, const graph_program *program, const graph_train *
     for (int k = 0; k < v->choices.count; k++) {
       const graph_choice *c = &v->choices.items[k];
       put(t, "%s %g", k ? "," : ":", c->weight.constant);
-      for (int n = 0; n < c->weight.ramps.count; n++)
-        put(t, " "), put_ramp(t, c->weight.ramps.items[n]);
+      for (int n = 0; n < c->weight.ramps.count; n++) put(t, " "), put_ramp(t, c->weight.ramps.items[n]);
       put(t, " %s", intervention_names[c->kind]);
-      if (intervention_noise[c->kind])
-        put(t, "("), put_ramp(t, c->number), put(t, ")");
+      if (intervention_noise[c->kind]) put(t, "("), put_ramp(t, c->number), put(t, ")");
     }
     if (v->per) put(t, " per [");
-    for (int k = 0; v->per && k < v->per->count; k++)
-      put(t, "%s%s", k ? "," : "", v->per->items[k].text);
+    for (int k = 0; v->per && k < v->per->count; k++) put(t, "%s%s", k ? "," : "", v->per->items[k].text);
     if (v->per) put(t, "]");
     put(t, "\n");
   }
@@ -213,11 +198,10 @@ static void put_evaluate(text *t, const graph_evaluate *e) {
   if (e->until) put(t, " perplexity until %" PRId64, e->until);
   if (e->until && e->tolerance != 0.05) put(t, " tolerance %g", e->tolerance);
   if (e->state_until) put(t, "%s state_norm until %" PRId64, e->until ? "," : "", e->state_until);
-  for (int i = 0; i < e->lengths.count; i++)
-    put(t, "%s %" PRId64, i ? "," : " accuracy at lengths", e->lengths.items[i]);
+  for (int i = 0; i < e->lengths.count; i++) put(t, "%s %" PRId64, i ? "," : " accuracy at lengths", e->lengths.items[i]);
   if (e->remembrance)
-    put(t, "%s remembrance at %" PRId64 " by %s", e->until || e->state_until ? "," : "",
-        e->remembrance, distance_names[e->distance]);
+    put(t, "%s remembrance at %" PRId64 " by %s", e->until || e->state_until ? "," : "", e->remembrance,
+        distance_names[e->distance]);
   if (e->attention) put(t, " attention of %" PRId64, e->attention);
   if (e->overflow) put(t, " overflow of %" PRId64, e->overflow);
   if (e->learned) put(t, " from learned states");
@@ -226,8 +210,7 @@ static void put_evaluate(text *t, const graph_evaluate *e) {
 
 char *graph_print(arena *memory, const graph_program *program) {
   text t = {.memory = memory};
-  for (int i = 0; i < program->kernels.count; i++)
-    put(&t, "%s", typed_print_body(memory, program->kernels.items[i].body));
+  for (int i = 0; i < program->kernels.count; i++) put(&t, "%s", typed_print_body(memory, program->kernels.items[i].body));
   for (int i = 0; i < program->models.count; i++) put_model(&t, program, &program->models.items[i]);
   for (int i = 0; i < program->trains.count; i++) put_train(&t, program, &program->trains.items[i]);
   for (int i = 0; i < program->evaluates.count; i++) put_evaluate(&t, &program->evaluates.items[i]);

@@ -1,9 +1,8 @@
-/* How a train block learns: optimizer, schedule, the weights of the loss.
- *
- *   optimizer adamw(lr = 1e-3, no_decay = "conv1d")   rate 0.001, no decay of parameters 3, 9
- *   schedule  linear(warmup = 10%)                    linear, warmup 200, floor 0
- *   loss      cross_entropy(from = 8, 32 -> 0.5)      from token 8; label 32 weighs 0.5
- */
+// How a train block learns: optimizer, schedule, the weights of the loss.
+//
+//   optimizer adamw(lr = 1e-3, no_decay = "conv1d")   rate 0.001, no decay of parameters 3, 9
+//   schedule  linear(warmup = 10%)                    linear, warmup 200, floor 0
+//   loss      cross_entropy(from = 8, 32 -> 0.5)      from token 8; label 32 weighs 0.5
 #include <math.h>
 #include <string.h>
 
@@ -13,27 +12,23 @@
 static bool read_betas(train_settings *k, const ast_expr *betas) {
   if (!betas) return true;
   if (betas->kind != AST_TUPLE || betas->tuple.items.count != 2) {
-    diag_error(k->b->diag, betas->span,
-               "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
+    diag_error(k->b->diag, betas->span, "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
                expr_to_text(k->b->arena, betas));
     return false;
   }
-  return setting_optional(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999,
-                          &k->train->beta1) &&
-         setting_optional(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999,
-                          &k->train->beta2);
+  return setting_optional(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999, &k->train->beta1) &&
+         setting_optional(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999, &k->train->beta2);
 }
 
-/* Kinds of weights by name, single weights by their path in quotes. */
+// Kinds of weights by name, single weights by their path in quotes.
 static bool exclude(train_settings *k, const ast_expr *e) {
   const graph_model *model = &k->b->result->models.items[k->train->model];
   int found = 0;
   for (int i = 0; i < model->parameters.count; i++) {
     const graph_parameter *p = &model->parameters.items[i];
-    bool same = e->kind == AST_STRING ? parameter_named(k->b->arena, p, e->string.text)
-                : e->kind == AST_NAME && parameter_kind_decays[p->kind]
-                    ? !strcmp(e->name.text, parameter_kind_names[p->kind])
-                    : false;
+    bool same = e->kind == AST_STRING                                   ? parameter_named(k->b->arena, p, e->string.text)
+                : e->kind == AST_NAME && parameter_kind_decays[p->kind] ? !strcmp(e->name.text, parameter_kind_names[p->kind])
+                                                                        : false;
     if (!same) continue;
     found++;
     bool again = false;
@@ -44,14 +39,13 @@ static bool exclude(train_settings *k, const ast_expr *e) {
   diag_error(k->b->diag, e->span,
              "expected linear, embedding, convolution or a weight's path in quotes in no_decay, "
              "found '%s'%s",
-             expr_to_text(k->b->arena, e),
-             e->kind == AST_STRING ? ", which no weight of the model has" : "");
+             expr_to_text(k->b->arena, e), e->kind == AST_STRING ? ", which no weight of the model has" : "");
   return false;
 }
 
 static bool read_no_decay(train_settings *k, const ast_expr *e) {
   bool good = true;
-  if (k->train->model == NONE) return true; /* an error already */
+  if (k->train->model == NONE) return true;  // an error already
   if (e && e->kind != AST_TUPLE) return exclude(k, e);
   for (int i = 0; e && i < e->tuple.items.count; i++) good &= exclude(k, e->tuple.items.items[i]);
   return good;
@@ -64,8 +58,7 @@ static const optimizer_rules *find_optimizer(train_settings *k, const ast_expr *
     if (!strcmp(setting_callee(e), rules->name)) return rules;
     known = arena_printf(k->b->arena, "%s%s%s(lr = ...)", known, i ? " or " : "", rules->name);
   }
-  diag_error(k->b->diag, e->span, "expected %s, found '%s'", known,
-             expr_to_text(k->b->arena, e));
+  diag_error(k->b->diag, e->span, "expected %s, found '%s'", known, expr_to_text(k->b->arena, e));
   return NULL;
 }
 
@@ -75,8 +68,7 @@ bool read_optimizer(train_settings *k) {
   setting_call call = {.names = names, .count = 6};
   t->beta1 = 0.9, t->beta2 = 0.95, t->epsilon = 1e-8, t->weight_decay = 0.01, t->clip = 1;
   if (!k->settings[OPTIMIZER]) {
-    diag_error(k->b->diag, t->item->name.span,
-               "expected the setting 'optimizer' in train '%s', found none", t->name);
+    diag_error(k->b->diag, t->item->name.span, "expected the setting 'optimizer' in train '%s', found none", t->name);
     return false;
   }
   const ast_expr *e = setting_value(k, OPTIMIZER, "adamw(lr = ...)");
@@ -90,16 +82,14 @@ bool read_optimizer(train_settings *k) {
     diag_error(k->b->diag, e->span, "expected lr = ... in %s, found none", rules->name);
     return false;
   }
-  return setting_optional(k, call.values[6], rules->own, 0, 0.999999, &t->optimizer_own) &&
-         read_betas(k, call.values[1]) &&
+  return setting_optional(k, call.values[6], rules->own, 0, 0.999999, &t->optimizer_own) && read_betas(k, call.values[1]) &&
          setting_optional(k, call.values[0], "lr", 0, 1e6, &t->rate) &&
          setting_optional(k, call.values[2], "eps", 0, 1, &t->epsilon) &&
          setting_optional(k, call.values[3], "weight_decay", 0, 1e6, &t->weight_decay) &&
-         setting_optional(k, call.values[4], "clip", 0, 1e30, &t->clip) &&
-         read_no_decay(k, call.values[5]);
+         setting_optional(k, call.values[4], "clip", 0, 1e30, &t->clip) && read_no_decay(k, call.values[5]);
 }
 
-/* A number of steps, or a part of all of them. A fraction is neither: 0.1 of a step is nothing. */
+// A number of steps, or a part of all of them. A fraction is neither: 0.1 of a step is nothing.
 static bool read_steps(train_settings *k, const ast_expr *e, const char *what, double *steps) {
   double all = (double)k->train->steps;
   if (!e) return true;
@@ -114,18 +104,14 @@ static bool read_steps(train_settings *k, const ast_expr *e, const char *what, d
                what, *steps);
     return false;
   }
-  return setting_in_range(k, e, arena_printf(k->b->arena, "the steps of the %s", what), *steps, 0,
-                          all);
+  return setting_in_range(k, e, arena_printf(k->b->arena, "the steps of the %s", what), *steps, 0, all);
 }
 
 static bool find_schedule(train_settings *k, const ast_expr *e) {
   for (int i = 0; i < SCHEDULE_KINDS; i++)
-    if (!strcmp(setting_callee(e), schedule_names[i]))
-      return k->train->schedule = (schedule_kind)i, true;
-  diag_error(k->b->diag, e->span,
-             "expected %s, as in cosine(warmup = 10%%, floor = 0), found '%s'",
-             setting_choice(k->b->arena, schedule_names, SCHEDULE_KINDS),
-             expr_to_text(k->b->arena, e));
+    if (!strcmp(setting_callee(e), schedule_names[i])) return k->train->schedule = (schedule_kind)i, true;
+  diag_error(k->b->diag, e->span, "expected %s, as in cosine(warmup = 10%%, floor = 0), found '%s'",
+             setting_choice(k->b->arena, schedule_names, SCHEDULE_KINDS), expr_to_text(k->b->arena, e));
   return false;
 }
 
@@ -138,22 +124,19 @@ bool read_schedule(train_settings *k) {
     e = setting_value(k, SCHEDULE, "cosine(...)");
     if (!e || !find_schedule(k, e)) return false;
     setting_call call = {.names = names, .count = schedule_settings[t->schedule]};
-    if (!setting_arguments(k, e, &call, false) ||
-        !read_steps(k, call.values[0], "warm-up", &warmup) ||
-        !setting_optional(k, call.values[1], "floor", 0, 1e6, &t->floor) ||
-        !read_steps(k, call.values[2], "decay", &decay))
+    if (!setting_arguments(k, e, &call, false) || !read_steps(k, call.values[0], "warm-up", &warmup) ||
+        !setting_optional(k, call.values[1], "floor", 0, 1e6, &t->floor) || !read_steps(k, call.values[2], "decay", &decay))
       return false;
   }
   t->warmup = llround(warmup);
   t->decay = t->schedule == SCHEDULE_STABLE ? llround(decay) : 0;
   if (t->warmup + t->decay <= t->steps) return true;
-  diag_error(k->b->diag, e->span,
-             "expected warm-up and decay within %lld steps, found %lld and %lld",
-             (long long)t->steps, (long long)t->warmup, (long long)t->decay);
+  diag_error(k->b->diag, e->span, "expected warm-up and decay within %lld steps, found %lld and %lld", (long long)t->steps,
+             (long long)t->warmup, (long long)t->decay);
   return false;
 }
 
-/* ---- loss ------------------------------------------------------------------------------------ */
+// ---- loss ------------------------------------------------------------------------------------
 
 static bool read_label(train_settings *k, const ast_arg *arg) {
   label_weight made = {.weight = 1};
@@ -162,14 +145,12 @@ static bool read_label(train_settings *k, const ast_arg *arg) {
       !setting_optional(k, arg->to, "the weight of a label", 0, 1e6, &made.weight))
     return false;
   bool again = false;
-  for (int i = 0; i < k->train->labels.count; i++)
-    again |= k->train->labels.items[i].label == made.label;
+  for (int i = 0; i < k->train->labels.count; i++) again |= k->train->labels.items[i].label == made.label;
   if (made.label < vocabulary && !again) {
     vec_push(k->b->arena, &k->train->labels, made);
     return true;
   }
-  diag_error(k->b->diag, arg->span, "expected %s, found %lld",
-             again ? "each label once" : "a label of the model's vocabulary",
+  diag_error(k->b->diag, arg->span, "expected %s, found %lld", again ? "each label once" : "a label of the model's vocabulary",
              (long long)made.label);
   return false;
 }
@@ -183,17 +164,14 @@ bool read_loss(train_settings *k) {
   const ast_expr *e = setting_value(k, LOSS, "cross_entropy(...)");
   if (!e) return false;
   if (strcmp(setting_callee(e), "cross_entropy") != 0) {
-    diag_error(k->b->diag, e->span,
-               "expected cross_entropy(from = 0, rest = 1, LABEL -> WEIGHT, ..), found '%s'",
+    diag_error(k->b->diag, e->span, "expected cross_entropy(from = 0, rest = 1, LABEL -> WEIGHT, ..), found '%s'",
                expr_to_text(k->b->arena, e));
     return false;
   }
   if (!setting_arguments(k, e, &call, false)) return false;
-  if (call.values[0] && !sema_whole(k->scope, call.values[0], "from", 0, &t->loss_from))
-    return false;
+  if (call.values[0] && !sema_whole(k->scope, call.values[0], "from", 0, &t->loss_from)) return false;
   if (t->loss_from >= t->context) {
-    diag_error(k->b->diag, call.values[0]->span,
-               "expected a loss from a token below the context of %lld, found %lld",
+    diag_error(k->b->diag, call.values[0]->span, "expected a loss from a token below the context of %lld, found %lld",
                (long long)t->context, (long long)t->loss_from);
     return false;
   }
@@ -205,7 +183,6 @@ bool read_loss(train_settings *k) {
     return false;
   }
   for (int i = 0; e->kind == AST_CALL && i < e->call.args.count; i++)
-    if (e->call.args.items[i].kind == AST_ARG_ARROW && !read_label(k, &e->call.args.items[i]))
-      return false;
+    if (e->call.args.items[i].kind == AST_ARG_ARROW && !read_label(k, &e->call.args.items[i])) return false;
   return true;
 }

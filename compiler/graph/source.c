@@ -1,7 +1,6 @@
-/* The file of a train block's data, and the order in which its tokens are read.
- *
- *   data tokens("pile.bin", order = streaming, documents = apart, separator = 0)
- */
+// The file of a train block's data, and the order in which its tokens are read.
+//
+//   data tokens("pile.bin", order = streaming, documents = apart, separator = 0)
 #include <string.h>
 
 #include "compiler/graph/settings.h"
@@ -9,7 +8,7 @@
 
 enum { KIND, SPLIT, ORDER, DOCUMENTS, SEPARATOR };
 
-/* The first one differs. */
+// The first one differs.
 static const char *const text_names[] = {"tokens", "split", "order", "documents", "separator"};
 static const char *const ids_names[] = {"format", "split", "order", "documents", "separator"};
 
@@ -21,15 +20,15 @@ const source_rules *source_rules_find(const char *name) {
   return NULL;
 }
 
-/* One of `count` words; absent: the first. */
-static bool read_word(graph_builder *b, const ast_expr *e, const char *setting,
-                      const char *const *words, int count, int *place) {
+// One of `count` words; absent: the first.
+static bool read_word(graph_builder *b, const ast_expr *e, const char *setting, const char *const *words, int count,
+                      int *place) {
   const char *word = e && e->kind == AST_NAME ? e->name.text : "";
   *place = 0;
   while (*place < count && e && strcmp(words[*place], word) != 0) ++*place;
   if (*place < count) return true;
-  diag_error(b->diag, e->span, "expected %s = %s, found '%s'", setting,
-             setting_choice(b->arena, words, count), expr_to_text(b->arena, e));
+  diag_error(b->diag, e->span, "expected %s = %s, found '%s'", setting, setting_choice(b->arena, words, count),
+             expr_to_text(b->arena, e));
   return false;
 }
 
@@ -44,37 +43,33 @@ static bool read_split(graph_builder *b, sema_scope *scope, const ast_expr *e, d
   return false;
 }
 
-static bool read_separator(graph_builder *b, sema_scope *scope, const ast_expr *e,
-                           graph_source *to) {
+static bool read_separator(graph_builder *b, sema_scope *scope, const ast_expr *e, graph_source *to) {
   to->separator = -1;
   if (!e) return true;
   if (!sema_whole(scope, e, "separator", 0, &to->separator)) return false;
-  const char *wrong = !to->apart                       ? "documents = apart beside separator"
+  const char *wrong = !to->apart                        ? "documents = apart beside separator"
                       : to->tokens == SOURCE_CHARACTERS ? "a separator among bytes or ids"
-                      : to->separator > UINT16_MAX - 1 ? "a separator below 65535"
-                                                       : NULL;
-  if (wrong)
-    diag_error(b->diag, e->span, "expected %s, found separator = %lld", wrong,
-               (long long)to->separator);
+                      : to->separator > UINT16_MAX - 1  ? "a separator below 65535"
+                                                        : NULL;
+  if (wrong) diag_error(b->diag, e->span, "expected %s, found separator = %lld", wrong, (long long)to->separator);
   return !wrong;
 }
 
-/* What separates documents must be known: a token, or the index of a file of ids. */
+// What separates documents must be known: a token, or the index of a file of ids.
 static bool check_documents(graph_builder *b, const ast_expr *e, const graph_source *to) {
   if (!to->apart || to->separator >= 0 || to->tokens == SOURCE_TOKENS) return true;
   diag_error(b->diag, e->span, "expected separator = N beside documents = apart, found none");
   return false;
 }
 
-bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const ast_expr *file,
-                 const ast_expr *const *values, graph_source *to) {
-  static const char *const orders[] = {"shuffled", "streaming"}, *const documents[] = {"joined",
-                                                                                       "apart"};
+bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const ast_expr *file, const ast_expr *const *values,
+                 graph_source *to) {
+  static const char *const orders[] = {"shuffled", "streaming"}, *const documents[] = {"joined", "apart"};
   bool ids = !strcmp(e->kind == AST_CALL ? e->call.callee.text : e->name.text, "tokens");
   int kind = 0, format = 0, streaming, apart;
   if (!file || file->kind != AST_STRING) {
-    diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s",
-               ids ? "tokens" : "text", file ? "another expression" : "none");
+    diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s", ids ? "tokens" : "text",
+               file ? "another expression" : "none");
     return false;
   }
   to->file = file->string.text;

@@ -1,4 +1,4 @@
-/* Numbers of bytes as functions of sizes that are known at run time. */
+// Numbers of bytes as functions of sizes that are known at run time.
 #include "compiler/kernel/description.h"
 
 codegen_bytes_term *codegen_bytes_of(codegen_bytes *bytes, axis_set axes) {

@@ -1,14 +1,12 @@
-/* Descriptions of kernels: the parts that host and GPU kernels have in common. */
+// Descriptions of kernels: the parts that host and GPU kernels have in common.
 #include "compiler/kernel/description.h"
 
 #include "compiler/emit/llvm.h"
 #include "compiler/kernel/host/kernel.h"
 
-unsigned codegen_clones(const codegen_options *options) {
-  return options->clones ? options->clones : (1u << CLONE_COUNT) - 1;
-}
+unsigned codegen_clones(const codegen_options *options) { return options->clones ? options->clones : (1u << CLONE_COUNT) - 1; }
 
-/* As many as either needs, for any sizes. */
+// As many as either needs, for any sizes.
 static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
   if (from.constant > to->constant) to->constant = from.constant;
   if (from.per_instance > to->per_instance) to->per_instance = from.per_instance;

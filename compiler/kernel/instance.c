@@ -1,16 +1,15 @@
-/* An instance: where its tensors begin, and where its results go.
- *
- *   instance 5 of G = 2, R = 4   ->   g = 1, r = 1: y of it is stored, d.B [G,N] is added to the store of r = 0
- */
+// An instance: where its tensors begin, and where its results go.
+//
+//   instance 5 of G = 2, R = 4   ->   g = 1, r = 1: y of it is stored, d.B [G,N] is added to the store of r = 0
 #include "compiler/kernel/frame.h"
 
-/* Instances that have nothing of their own in a value would store the same, where the tensor lacks the axis: the first does. */
+// Instances that have nothing of their own in a value would store the same, where the tensor lacks the axis: the first does.
 static ir stores_here(kernel_frame *h, const plan *p, const tile_result *r) {
   return frame_is_first(h, ~(p->values[r->value].own | frame_axes_of_place(&r->place)));
 }
 
-/* GPU: sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
- * threads have entries of the lane axis, they are summed over the block. */
+// GPU: sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
+// threads have entries of the lane axis, they are summed over the block.
 static void gpu_result(kernel_frame *h, const part *p, const tile_result *r, result_target *target, ir wanted) {
   emitter *e = h->e;
   axis_set place = frame_axes_of_place(&r->place);
@@ -31,7 +30,7 @@ static void gpu_result(kernel_frame *h, const part *p, const tile_result *r, res
   }
 }
 
-/* One copy is the tensor itself, in the numbers' own type. In f32 that is the type of copies, and where they lie. */
+// One copy is the tensor itself, in the numbers' own type. In f32 that is the type of copies, and where they lie.
 static void single_target(kernel_frame *h, const tile_result *r, result_target *target) {
   emitter *e = h->e;
   if (!frame_stores_narrow(h, &r->place)) return;
@@ -43,24 +42,21 @@ static void single_target(kernel_frame *h, const tile_result *r, result_target *
   target->tensor = v;
 }
 
-/* Per-instance memory and the tensors of this instance: once the instance is known. */
+// Per-instance memory and the tensors of this instance: once the instance is known.
 void frame_open_instance(kernel_frame *h, part *p) {
   emitter *e = h->e;
   lower *l = &p->l;
   l->outside = h->at;
   l->part_first = h->part_first;
   for (int i = 0; h->tiles.used && i < p->p->buffers.count; i++) {
-    if (p->p->buffers.items[i].persistent)
-      l->buffers[i] = frame_scratch_at(h, h->local, p->persistent_at[i].offset);
+    if (p->p->buffers.items[i].persistent) l->buffers[i] = frame_scratch_at(h, h->local, p->persistent_at[i].offset);
   }
   if (h->m.chunks_outside) {
     for (int c = 0; c < p->carried.count; c++) {
-      l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
-                                  frame_scratch_at(h, h->local, p->carried_at[c].offset));
+      l->carried[c] = buffer_view(l, &p->carried.items[c].memory, frame_scratch_at(h, h->local, p->carried_at[c].offset));
     }
     for (int i = 0; i < p->p->buffers.count; i++) {
-      if (p->p->buffers.items[i].persistent)
-        l->buffers[i] = frame_scratch_at(h, h->local, p->persistent_at[i].offset);
+      if (p->p->buffers.items[i].persistent) l->buffers[i] = frame_scratch_at(h, h->local, p->persistent_at[i].offset);
     }
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -83,17 +79,13 @@ void frame_open_instance(kernel_frame *h, part *p) {
   }
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_result *r = &p->p->program->results.items[i];
-    if (!frame_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE ||
-        r->place.role == TILE_D_STATE)
-      continue;
+    if (!frame_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE || r->place.role == TILE_D_STATE) continue;
     ir data;
     p->result_memory[i] = frame_memory_view(h, r->place.role, &r->place, &data);
-    p->result_time_stride[i] =
-        frame_slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
+    p->result_time_stride[i] = frame_slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
     result_target *target = &l->results[i];
     target->at = p->result_memory[i];
-    target->active = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""),
-                                  stores_here(h, p->p, r), "");
+    target->active = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), stores_here(h, p->p, r), "");
     int slot = frame_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
     target->add = h->described->slots.items[slot].accumulated;
     if (!e->gpu) continue;
@@ -119,7 +111,7 @@ ir frame_split_instance(kernel_frame *h, ir instance) {
   }
   for (int i = h->k->grid_count - 1; i >= 0; i--) {
     int axis = h->k->grid_axes[i];
-    bool rest = i == 0 && e->gpu; /* a division is many instructions */
+    bool rest = i == 0 && e->gpu;  // a division is many instructions
     h->at.index[axis] = rest ? instance : int_split(e, &instance, h->axis_size[axis]);
   }
   return block;

@@ -1,14 +1,12 @@
-/* How the axes of a kernel become instances, lanes and tile axes, and their order in memory. */
+// How the axes of a kernel become instances, lanes and tile axes, and their order in memory.
 #include "compiler/kernel/frame.h"
 
-/* Programs of many values are compiled for one vector of lanes, and for masked lanes only: code is what costs then. */
+// Programs of many values are compiled for one vector of lanes, and for masked lanes only: code is what costs then.
 enum { MANY_VALUES = 200 };
 
 enum { RANKS_PER_AXIS = PLAN_MAX_AXES, TIME_RANK = PLAN_MAX_AXES };
 
-static axis_set consumed_or_instance(const kernel *k) {
-  return (frame_grid_of(k) & ~frame_parts_of(k)) | ~k->program->grid;
-}
+static axis_set consumed_or_instance(const kernel *k) { return (frame_grid_of(k) & ~frame_parts_of(k)) | ~k->program->grid; }
 
 axis_set frame_parts_of(const kernel *k) {
   axis_set parts = k->lanes == LANES_TILE ? axis_bit(k->lane_axis) : 0;
@@ -17,7 +15,7 @@ axis_set frame_parts_of(const kernel *k) {
 
 bool frame_is_of_sequences(const kernel *k, int axis) { return k->sequences && axis == k->sequences_axis; }
 
-/* Elements of all states per lane: decides how many lanes are computed together. A run-time size counts as a large one. */
+// Elements of all states per lane: decides how many lanes are computed together. A run-time size counts as a large one.
 static int64_t state_points(const kernel *k) {
   int64_t points = 0;
   for (int i = 0; i < k->program->arguments.count; i++) {
@@ -46,7 +44,7 @@ bool frame_is_long(const kernel *k) {
   return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
 }
 
-/* Entries that do not fill a vector: tiles do not end with such an axis, whatever the caller's tensors look like. */
+// Entries that do not fill a vector: tiles do not end with such an axis, whatever the caller's tensors look like.
 static bool is_narrow(const mapping *m, int axis) {
   const tile_program *p = m->kernel->program;
   int64_t size = p->axes.items[axis].size;
@@ -59,7 +57,7 @@ static bool has_products(const tile_program *p) {
   return has;
 }
 
-/* Steps, and chunks without products: rows of no tensor lie along it, though rows lie side by side along it. */
+// Steps, and chunks without products: rows of no tensor lie along it, though rows lie side by side along it.
 static bool is_outer(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
   const tile_program *p = m->kernel->program;
@@ -93,13 +91,12 @@ static bool is_local(const tile_program *p, int axis) {
   return p->axes.items[axis].body_axis < 0 && axis != p->time_axis && axis != p->pair_axis;
 }
 
-/* Narrow axes and time first, what instances are cut from last. Parts of an axis stand where it stands, outer before
- * inner: then a value with both lies in memory as one with the whole axis. */
+// Narrow axes and time first, what instances are cut from last. Parts of an axis stand where it stands, outer before
+// inner: then a value with both lies in memory as one with the whole axis.
 static void rank_axes(mapping *m) {
   const tile_program *p = m->kernel->program;
   for (int axis = 0; axis < p->axes.count; axis++) {
-    m->rank[axis] =
-        is_local(p, axis) ? RANKS_PER_AXIS * TIME_RANK + 1 : rank_of_body_axis(m, axis);
+    m->rank[axis] = is_local(p, axis) ? RANKS_PER_AXIS * TIME_RANK + 1 : rank_of_body_axis(m, axis);
     if (frame_is_of_sequences(m->kernel, axis)) m->rank[axis] = -1;
   }
   bool changed = true;
@@ -118,8 +115,7 @@ static void rank_axes(mapping *m) {
 
 mapping frame_mapping_of(const kernel *k, codegen_clone clone, number_type dtype) {
   bool f64 = dtype == NUMBER_F64;
-  mapping m = {
-      .kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
+  mapping m = {.kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
   m.width = codegen_lanes(clone, f64);
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   if (clone == CLONE_GPU) {

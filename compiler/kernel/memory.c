@@ -1,4 +1,4 @@
-/* The plans of a kernel and the memory that they take, for one clone. */
+// The plans of a kernel and the memory that they take, for one clone.
 #include "compiler/kernel/frame.h"
 
 static void place_around(kernel_frame *h, part *p) {
@@ -23,7 +23,7 @@ void frame_plan(kernel_frame *h) {
   place_around(h, &h->main);
   if (h->m.kind != MAP_LANES) gpu_place_sums(h);
   bool dense = gpu_place_matrices(h);
-  if (dense) gpu_place(h); /* each step reads its buffers again and again, what is kept of a chunk once or twice */
+  if (dense) gpu_place(h);  // each step reads its buffers again and again, what is kept of a chunk once or twice
   frame_place_history(h, &h->main);
   frame_place_stashes(h);
   if (h->m.kind != MAP_LANES) {
@@ -40,10 +40,8 @@ void frame_plan(kernel_frame *h) {
 codegen_bytes frame_bytes_of(const kernel_frame *h) {
   int64_t size = h->m.f64 ? 8 : 4;
   if (h->tiles.used)
-    return (codegen_bytes){
-        .constant = (h->shared_numbers + h->instance_numbers * gpu_most_passes(h->k)) * size + 64};
-  codegen_bytes bytes = {.constant = h->shared_numbers * size + 64,
-                         .per_instance = h->instance_numbers * size};
+    return (codegen_bytes){.constant = (h->shared_numbers + h->instance_numbers * gpu_most_passes(h->k)) * size + 64};
+  codegen_bytes bytes = {.constant = h->shared_numbers * size + 64, .per_instance = h->instance_numbers * size};
   for (int i = 0; i < h->sized.count; i++) {
     const extent *block = &h->sized.items[i];
     codegen_bytes_add(h->a, &bytes, (codegen_bytes_term){block->factor * size, block->sizes});

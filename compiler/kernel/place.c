@@ -1,7 +1,6 @@
-/* Places in memory: each item of a kernel gets one in scratch, on the stack, or in shared memory.
- *
- *   Mamba on x86-64-v4: lanes 32 of D; state [N] x 32 and sums of parameters, then recomputed rows of a chunk, then buffers
- */
+// Places in memory: each item of a kernel gets one in scratch, on the stack, or in shared memory.
+//
+//   Mamba on x86-64-v4: lanes 32 of D; state [N] x 32 and sums of parameters, then recomputed rows of a chunk, then buffers
 #include "compiler/kernel/frame.h"
 
 static int64_t rounded_up(int64_t n) { return (n + 15) / 16 * 16; }
@@ -12,17 +11,17 @@ static int64_t take(int64_t *total, int64_t numbers) {
   return offset;
 }
 
-/* GPU: shared memory while there is some. Where threads share nothing each has its own numbers. */
+// GPU: shared memory while there is some. Where threads share nothing each has its own numbers.
 location gpu_take(kernel_frame *h, int64_t numbers) {
   if (h->m.kind == MAP_THREADS) numbers *= h->team.threads;
-  numbers = (numbers + 31) / 32 * 32; /* lines of banks */
+  numbers = (numbers + 31) / 32 * 32;  // lines of banks
   int64_t at = gpu_chip_place(h, h->on_chip, numbers);
   if (at + numbers > h->chip_limit) return (location){take(&h->shared_numbers, numbers), -1, false};
   h->on_chip = at + numbers;
   return (location){at, -1, true};
 }
 
-/* Scratch of the call for so many of an extent. */
+// Scratch of the call for so many of an extent.
 static location take_extent(kernel_frame *h, extent numbers, int64_t times) {
   numbers.factor *= times;
   if (h->m.kind != MAP_LANES && !numbers.sizes) return gpu_take(h, numbers.factor);
@@ -34,7 +33,7 @@ static location take_extent(kernel_frame *h, extent numbers, int64_t times) {
 
 static const location on_stack = {-1, -1, false};
 
-/* What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
+// What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too.
 static location place_persistent(kernel_frame *h, const plan_buffer *b) {
   bool seldom = h->m.kind == MAP_BLOCK && b->gathered && !b->numbers.sizes;
   if (seldom) return (location){take(&h->shared_numbers, b->numbers.factor), -1, false};
@@ -43,8 +42,7 @@ static location place_persistent(kernel_frame *h, const plan_buffer *b) {
   if (h->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;
   bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)PLAN_STACK_VECTORS * h->m.width;
   if (!h->m.chunks_outside && b->lane && small) return on_stack;
-  if (h->m.chunks_outside)
-    return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};
+  if (h->m.chunks_outside) return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};
   return take_extent(h, b->numbers, 1);
 }
 
@@ -52,13 +50,10 @@ void frame_place_carried(kernel_frame *h, part *p) {
   p->carried_at = ARENA_ARRAY(h->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++) {
     plan_buffer words = p->carried.items[c].memory, *memory = &words;
-    if (p->p->carried[c].sums >= 0)
-      words.numbers.factor = p->p->carried[c].shown ? (words.numbers.factor + 1) / 2 : 0;
+    if (p->p->carried[c].sums >= 0) words.numbers.factor = p->p->carried[c].shown ? (words.numbers.factor + 1) / 2 : 0;
     bool registers = h->m.kind == MAP_THREADS && !memory->numbers.sizes;
     if (h->m.looped) registers = false;
-    p->carried_at[c] =
-        registers      ? on_stack
-        : h->tiles.used ? gpu_take(h, memory->numbers.factor) : place_persistent(h, memory);
+    p->carried_at[c] = registers ? on_stack : h->tiles.used ? gpu_take(h, memory->numbers.factor) : place_persistent(h, memory);
   }
   p->persistent_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -69,11 +64,10 @@ void frame_place_carried(kernel_frame *h, part *p) {
 
 void frame_place_scratch(kernel_frame *h, part *p) {
   p->scratch = ARENA_ARRAY(h->a, location, p->p->scratch.count);
-  for (int i = 0; i < p->p->scratch.count; i++)
-    p->scratch[i] = take_extent(h, p->p->scratch.items[i], 1);
+  for (int i = 0; i < p->p->scratch.count; i++) p->scratch[i] = take_extent(h, p->p->scratch.items[i], 1);
 }
 
-/* Buffers with a row for every step of a chunk. */
+// Buffers with a row for every step of a chunk.
 void frame_place_kept(kernel_frame *h, part *p) {
   p->kept_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -82,9 +76,9 @@ void frame_place_kept(kernel_frame *h, part *p) {
   }
 }
 
-/* Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
- * they are in memory where they are known. What is stored in 16 bits, or lies in lanes, is always read from a copy, which is
- * dense. */
+// Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
+// they are in memory where they are known. What is stored in 16 bits, or lies in lanes, is always read from a copy, which is
+// dense.
 void frame_place_pads(kernel_frame *h, part *p) {
   p->pads = ARENA_ARRAY(h->a, pad, p->program->arguments.count);
   if (p->program->form != TILE_CHUNK) return;
@@ -118,10 +112,10 @@ void frame_place_pads(kernel_frame *h, part *p) {
   }
 }
 
-/* Rows of what is kept between the states that forward saves: steps, or chunks. */
+// Rows of what is kept between the states that forward saves: steps, or chunks.
 static int64_t kept_rows(const kernel_frame *h) { return h->k->chunk / h->k->program->chunk; }
 
-/* In chunk form with 16 bits where products read the state, and round it; states go on from what is not rounded. */
+// In chunk form with 16 bits where products read the state, and round it; states go on from what is not rounded.
 static void place_state(kernel_frame *h, part *p, int argument, const plan_buffer *memory) {
   plan_buffer *row = &p->history[argument];
   *row = *memory;
@@ -147,8 +141,7 @@ void frame_place_history(kernel_frame *h, part *p) {
       const carried_value *state = &h->recompute.carried.items[c];
       if (plan_same_state(&state->place, place)) place_state(h, p, i, &state->memory);
     }
-    if (p->history_at[i].offset < 0)
-      ICE("kernel", "no recomputation of state %s", place->name ? place->name : "?");
+    if (p->history_at[i].offset < 0) ICE("kernel", "no recomputation of state %s", place->name ? place->name : "?");
   }
 }
 
@@ -157,8 +150,7 @@ void frame_place_stashes(kernel_frame *h) {
   const tile_program *program = h->k->recompute;
   for (int i = 0; i < program->results.count; i++) {
     const tile_place *place = &program->results.items[i].place;
-    if (place->role == TILE_KEEP && place->stash >= h->stash_count)
-      h->stash_count = place->stash + 1;
+    if (place->role == TILE_KEEP && place->stash >= h->stash_count) h->stash_count = place->stash + 1;
   }
   h->stash_at = ARENA_ARRAY(h->a, location, h->stash_count);
   h->stashes = ARENA_ARRAY(h->a, plan_buffer, h->stash_count);
@@ -178,14 +170,14 @@ void frame_plan_program(kernel_frame *h, part *p, const tile_program *program, b
   p->backward = backward;
   p->carried = plan_carried(h->a, &h->m, program, backward);
   p->p = plan_program(h->a, &h->m, program, &p->carried);
-  for (int c = 0; c < p->carried.count; c++) /* memory has a copy */
+  for (int c = 0; c < p->carried.count; c++)  // memory has a copy
     if (p->p->carried[c].sums >= 0) {
       p->carried.items[c].memory.stored = h->m.dtype;
       p->carried.items[c].memory.groups = p->p->carried[c].groups;
     }
 }
 
-/* Products of warpgroups want what they read to begin at multiples of 1024 bytes; whatever has fewer is none of it. */
+// Products of warpgroups want what they read to begin at multiples of 1024 bytes; whatever has fewer is none of it.
 int64_t gpu_chip_place(const kernel_frame *h, int64_t at, int64_t words) {
   enum { WORDS = 256 };
   return h->m.groups && words >= WORDS ? (at + WORDS - 1) / WORDS * WORDS : at;

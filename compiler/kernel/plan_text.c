@@ -1,10 +1,9 @@
-/* What --emit=plan prints of a kernel: how it is mapped, the plan of each of its programs, and where their memory lies.
- *
- *    instances along H, 128 threads, chunks of 16 steps, 23040 bytes of shared memory, 0 bytes of scratch
- *   program heads.forward
- *    rows input q of 128 bytes, 16 of them, in shared memory at 8192 and 16768
- *     0 body points [t 16]: %5 = log_sigmoid(g); ..
- */
+// What --emit=plan prints of a kernel: how it is mapped, the plan of each of its programs, and where their memory lies.
+//
+//    instances along H, 128 threads, chunks of 16 steps, 23040 bytes of shared memory, 0 bytes of scratch
+//   program heads.forward
+//    rows input q of 128 bytes, 16 of them, in shared memory at 8192 and 16768
+//     0 body points [t 16]: %5 = log_sigmoid(g); ..
 #include <string.h>
 
 #include "compiler/kernel/frame.h"
@@ -20,7 +19,7 @@ typedef struct plan_text {
 
 static int64_t bytes_of_number(const kernel_frame *h) { return h->m.f64 ? 8 : 4; }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+// ---- places ----------------------------------------------------------------------------------
 
 static plan_place place_at(const kernel_frame *h, location at, int64_t words) {
   bool placed = at.offset >= 0 && at.sized < 0;
@@ -31,7 +30,7 @@ static plan_place place_at(const kernel_frame *h, location at, int64_t words) {
 
 static const plan_place nowhere = {NULL, -1, 0};
 
-/* The host: behind the beginning of the scratch for buffers of the same run-time sizes. */
+// The host: behind the beginning of the scratch for buffers of the same run-time sizes.
 static location in_scratch(const part *p, const plan_buffer *b) {
   for (int i = 0; i < p->p->scratch.count; i++) {
     location at = p->scratch[i];
@@ -72,7 +71,7 @@ void frame_verify_places(const kernel_frame *h) {
   verify_part(h, &h->main);
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
+// ---- text ------------------------------------------------------------------------------------
 
 static void put_axes(plan_text *t, axis_set axes, const tile_program *program) {
   const char *separator = "";
@@ -110,14 +109,15 @@ static void put_mapping(plan_text *t) {
   put_bytes(t);
 }
 
-/* Rows of tokens that chunks read from a copy. */
+// Rows of tokens that chunks read from a copy.
 static void put_rows(plan_text *t, const part *p, int argument) {
   const tile_place *place = &p->program->arguments.items[argument];
   const pad *d = &p->pads[argument];
   int64_t bytes = frame_stores_narrow(t->h, place) ? 2 : bytes_of_number(t->h);
   if (!d->row) return;
   PUT(t, " rows %s %s", tile_role_text(place->role), place->name ? place->name : "-");
-  PUT(t, " of %lld bytes, %d of them", (long long)(d->row * (t->h->m.kind == MAP_LANES ? bytes_of_number(t->h) : bytes)), p->program->chunk);
+  PUT(t, " of %lld bytes, %d of them", (long long)(d->row * (t->h->m.kind == MAP_LANES ? bytes_of_number(t->h) : bytes)),
+      p->program->chunk);
   location at = t->h->m.kind == MAP_LANES ? (location){d->offset, -1, false} : d->at;
   PUT(t, ", %s at %lld", at.on_chip ? plan_shared : plan_scratch, (long long)(at.offset * bytes_of_number(t->h)));
   if (t->h->m.kind == MAP_BLOCK && d->ahead.offset >= 0) PUT(t, " and %lld", (long long)(4 * d->ahead.offset));
@@ -147,30 +147,33 @@ static char *plan_of_one(arena *a, const kernel *k, codegen_clone clone, number_
   return frame_plan_text(a, &h);
 }
 
-/* Behind the kernel the one that takes several sequences together, if there is one. */
+// Behind the kernel the one that takes several sequences together, if there is one.
 static char *plan_of_host(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
   const kernel *together = host_together(a, k);
   char *alone = plan_of_one(a, k, clone, dtype);
   return together ? arena_printf(a, "%s%s", alone, plan_of_one(a, together, clone, dtype)) : alone;
 }
 
-/* ---- all kernels ------------------------------------------------------------------------------ */
+// ---- all kernels ------------------------------------------------------------------------------
 
 static const char *kind_text(kernel_kind kind) {
-  static const char *const kinds[] = {[KERNEL_FORWARD] = "forward",   [KERNEL_STEP] = "step",
-                                      [KERNEL_STATES] = "states",     [KERNEL_BACKWARD] = "backward",
-                                      [KERNEL_CARRY] = "carry",       [KERNEL_PART] = "time slice",
+  static const char *const kinds[] = {[KERNEL_FORWARD] = "forward",
+                                      [KERNEL_STEP] = "step",
+                                      [KERNEL_STATES] = "states",
+                                      [KERNEL_BACKWARD] = "backward",
+                                      [KERNEL_CARRY] = "carry",
+                                      [KERNEL_PART] = "time slice",
                                       [KERNEL_PART_BACK] = "backward time slice"};
   return kinds[kind];
 }
 
-/* Kernels of several kinds may be one function; of two that share their thread blocks each has a plan. */
+// Kernels of several kinds may be one function; of two that share their thread blocks each has a plan.
 static bool is_same_function(const kernel *k, const kernel *other) {
   bool back = k->kind == KERNEL_PART_BACK, other_back = other->kind == KERNEL_PART_BACK;
   return strcmp(k->symbol, other->symbol) == 0 && back == other_back;
 }
 
-/* All kinds of a function. NULL: the list has it before. */
+// All kinds of a function. NULL: the list has it before.
 static const char *kinds_of(arena *a, const kernel *const *kernels, int count, int index) {
   const char *text = NULL;
   for (int i = 0; i < count; i++) {
@@ -194,7 +197,7 @@ char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_c
   return arena_strdup(a, t.chars);
 }
 
-/* Those of the options that have the kernel. */
+// Those of the options that have the kernel.
 static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options options) {
   const char *text = "";
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)

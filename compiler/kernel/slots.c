@@ -1,10 +1,9 @@
-/* Slots: the memory tensors of a kernel, and the values that it saves for each chunk.
- *
- *   arguments x, dt, h (before), results y, h (after)   ->   input x, input dt, state h, output y, next h
- */
+// Slots: the memory tensors of a kernel, and the values that it saves for each chunk.
+//
+//   arguments x, dt, h (before), results y, h (after)   ->   input x, input dt, state h, output y, next h
 #include "compiler/kernel/frame.h"
 
-/* ---- slots ---- */
+// ---- slots ----
 
 bool frame_in_memory(const kernel *k, const tile_place *place) {
   if (place->transfer) return false;
@@ -39,7 +38,7 @@ axis_set frame_axes_of_place(const tile_place *place) {
   return axes;
 }
 
-/* Tokens that take 16 bits where tokens do. */
+// Tokens that take 16 bits where tokens do.
 static bool is_narrow(const recurrence *r, tile_role role, const tile_place *place) {
   if (place->tensor < 0) return true;
   const typed_tensor *t = &r->body.tensors.items[place->tensor];
@@ -53,8 +52,7 @@ bool frame_stores_narrow(const kernel_frame *h, const tile_place *place) {
 static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_role role) {
   if (frame_find_slot(k, role, place->tensor, place->lag) >= 0) return;
   codegen_slot slot = {.role = role, .tensor = place->tensor, .lag = place->lag};
-  bool state = role == TILE_STATE || role == TILE_NEXT_STATE || role == TILE_D_NEXT_STATE ||
-               role == TILE_D_STATE;
+  bool state = role == TILE_STATE || role == TILE_NEXT_STATE || role == TILE_D_NEXT_STATE || role == TILE_D_STATE;
   slot.per_batch = role != TILE_PARAM && role != TILE_D_PARAM;
   slot.time = slot.per_batch && !state;
   slot.written = tile_role_is_result(role);
@@ -80,15 +78,13 @@ static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) 
     const tile_place *place = &program->results.items[i].place;
     if (!frame_in_memory(k->kernel, place)) continue;
     add_slot(a, k, place, place->role);
-    /* a sequence of no steps hands its state through */
+    // a sequence of no steps hands its state through
     if (place->role == TILE_NEXT_STATE) add_slot(a, k, place, TILE_STATE);
     if (place->role == TILE_D_STATE) add_slot(a, k, place, TILE_D_NEXT_STATE);
   }
 }
 
-static bool reads_states(const tile_program *program) {
-  return tile_takes(program, 1u << TILE_STATE | 1u << TILE_STASH);
-}
+static bool reads_states(const tile_program *program) { return tile_takes(program, 1u << TILE_STATE | 1u << TILE_STASH); }
 
 bool frame_is_saved(const part *p, const tile_place *place) {
   return (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
@@ -102,9 +98,9 @@ static bool has_states(const recurrence *r) {
   return false;
 }
 
-/* ---- what is saved of a chunk --------------------------------------------------------------------------------
- * First the values that the forward keeps, each [instance axes, step, tile axes]; then each part of a state or lag buffer,
- * with instance axes outside, tile axes, lanes inside. */
+// ---- what is saved of a chunk --------------------------------------------------------------------------------
+// First the values that the forward keeps, each [instance axes, step, tile axes]; then each part of a state or lag buffer,
+// with instance axes outside, tile axes, lanes inside.
 
 int64_t frame_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
 
@@ -143,8 +139,7 @@ int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
   int64_t total = 0;
   for (int i = 0; i < r->body.tensors.count; i++) {
     const typed_tensor *t = &r->body.tensors.items[i];
-    if (t->kind == TENSOR_STATE)
-      total += elements_of(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
+    if (t->kind == TENSOR_STATE) total += elements_of(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
   }
   for (int i = 0; i < r->body.lags.count; i++) {
     const typed_lag *lag = &r->body.lags.items[i];
@@ -174,8 +169,7 @@ codegen_kernel host_describe(arena *a, const kernel *k) {
   if (k->states) add_initial_states(a, &d);
   bool states = has_states(k->recurrence);
   d.reads_saved = again && states;
-  d.writes_saved =
-      states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES || k->kind == KERNEL_PART);
+  d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES || k->kind == KERNEL_PART);
   d.time_splits = !states;
   d.joins = k->ends != NULL;
   return d;
@@ -184,5 +178,5 @@ codegen_kernel host_describe(arena *a, const kernel *k) {
 bool frame_is_complex(const kernel_frame *h, const tile_place *place) {
   const typed_body *body = &h->k->recurrence->body;
   if (place->tensor >= 0) return body->tensors.items[place->tensor].complex;
-  return place->lag >= 0 && body->lags.items[place->lag].complex; /* values that forward keeps are of neither */
+  return place->lag >= 0 && body->lags.items[place->lag].complex;  // values that forward keeps are of neither
 }

@@ -1,7 +1,6 @@
-/* States of an instance: loaded from h0 or cleared, stored as hT, saved for backward.
- *
- *   S <- h0, or 0;   saved[chunk] <- S before each chunk;   hT <- S
- */
+// States of an instance: loaded from h0 or cleared, stored as hT, saved for backward.
+//
+//   S <- h0, or 0;   saved[chunk] <- S before each chunk;   hT <- S
 #include "compiler/kernel/frame.h"
 
 typedef struct add_data {
@@ -22,7 +21,7 @@ static void add_state(kernel_frame *h, part *p, const tile_place *place, const v
   lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
 }
 
-/* Whether every row of every saved state begins on a cache line, as each chunk's states do (rec_frame). */
+// Whether every row of every saved state begins on a cache line, as each chunk's states do (rec_frame).
 static bool rows_are_aligned(const kernel_frame *h) {
   const typed_body *body = &h->k->recurrence->body;
   int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
@@ -40,12 +39,10 @@ static bool rows_are_aligned(const kernel_frame *h) {
   return true;
 }
 
-/* Whether the caller wants anything saved. */
-ir frame_saves(kernel_frame *h) {
-  return LLVMBuildIsNotNull(h->e->b, frame_saved_data(h), "");
-}
+// Whether the caller wants anything saved.
+ir frame_saves(kernel_frame *h) { return LLVMBuildIsNotNull(h->e->b, frame_saved_data(h), ""); }
 
-/* What is kept of a part comes of no states; but the first one knows the steps before it. */
+// What is kept of a part comes of no states; but the first one knows the steps before it.
 static ir begins_with(kernel_frame *h, const tile_place *place) {
   emitter *e = h->e;
   ir whole = LLVMBuildNot(e->b, gpu_keeps_parts(h), "");
@@ -53,7 +50,7 @@ static ir begins_with(kernel_frame *h, const tile_place *place) {
   return LLVMBuildOr(e->b, whole, int_compare(e, LLVMIntEQ, h->slice.number, integer(e, 0)), "");
 }
 
-/* Blocks of threads copy by a function, which asks whether there is something: one call. */
+// Blocks of threads copy by a function, which asks whether there is something: one call.
 static void load_or_clear(kernel_frame *h, part *p, int c, view *memory, ir there) {
   emitter *e = h->e;
   const tile_place *place = &p->carried.items[c].place;
@@ -69,7 +66,7 @@ static void load_or_clear(kernel_frame *h, part *p, int c, view *memory, ir ther
   branch_end(e, &branch);
 }
 
-/* Of a part alone; the states before chunks are made of those before the first step. */
+// Of a part alone; the states before chunks are made of those before the first step.
 static void begin_maxima(kernel_frame *h, part *p) {
   emit_branch alone = branch_begin(h->e, gpu_keeps_parts(h));
   gpu_begin_maxima(h, p);
@@ -89,8 +86,7 @@ void frame_load_states(kernel_frame *h, part *p) {
     }
     ir data;
     view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
-    ir there =
-        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
+    ir there = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
     if (gpu_makes_parts(h->k)) there = LLVMBuildAnd(e->b, there, begins_with(h, place), "");
     load_or_clear(h, p, c, &memory, there);
     if (gpu_makes_parts(h->k)) gpu_begin_column(h, p, place, &p->l.carried[c]);
@@ -124,7 +120,7 @@ void frame_store_states(kernel_frame *h, part *p) {
   }
 }
 
-/* Backward reads saved states much later: they pass the caches by. */
+// Backward reads saved states much later: they pass the caches by.
 void frame_save_states(kernel_frame *h, part *p, ir chunk) {
   emitter *e = h->e;
   e->streaming = rows_are_aligned(h);

@@ -1,14 +1,13 @@
-/* Tensors of the caller as views, for the instance at hand.
- *
- *   slot x {data, strides}   ->   view: base of the batch entry, one stride for each axis
- */
+// Tensors of the caller as views, for the instance at hand.
+//
+//   slot x {data, strides}   ->   view: base of the batch entry, one stride for each axis
 #include <stddef.h>
 #include <string.h>
 
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-/* ---- reading the frame ---- */
+// ---- reading the frame ----
 
 ir frame_field(kernel_frame *h, ir base, int64_t offset, LLVMTypeRef type) {
   emitter *e = h->e;
@@ -16,8 +15,7 @@ ir frame_field(kernel_frame *h, ir base, int64_t offset, LLVMTypeRef type) {
   return LLVMBuildLoad2(e->b, type, at, "");
 }
 
-ir frame_slot_field(kernel_frame *h, tile_role role, const tile_place *place, size_t offset,
-                     LLVMTypeRef type) {
+ir frame_slot_field(kernel_frame *h, tile_role role, const tile_place *place, size_t offset, LLVMTypeRef type) {
   int slot = frame_find_slot(h->described, role, place->tensor, place->lag);
   if (slot < 0) ICE("kernel", "%s has no slot for %s", h->symbol, place->name ? place->name : "?");
   size_t bytes = h->e->gpu ? sizeof(rec_gpu_slot) : sizeof(rec_slot);
@@ -39,18 +37,16 @@ void frame_read_sizes(kernel_frame *h) {
   }
   for (int axis = 0; axis < program->axes.count; axis++) {
     const tile_axis *t = &program->axes.items[axis];
-    h->axis_size[axis] = t->size != TILE_RUNTIME_SIZE ? integer(e, t->size)
-                                                      : frame_field(h, h->sizes, 8 * t->body_axis, e->i64);
-    if (axis_in(h->m.parts, axis))
-      h->axis_size[axis] = integer(e, h->k->recurrence->body.axes.items[axis].size);
+    h->axis_size[axis] =
+        t->size != TILE_RUNTIME_SIZE ? integer(e, t->size) : frame_field(h, h->sizes, 8 * t->body_axis, e->i64);
+    if (axis_in(h->m.parts, axis)) h->axis_size[axis] = integer(e, h->k->recurrence->body.axes.items[axis].size);
   }
 }
 
-/* GPU: where this instance's tokens and its copy of a sum begin. */
+// GPU: where this instance's tokens and its copy of a sum begin.
 static ir gpu_offset(kernel_frame *h, tile_role role, const tile_place *place) {
   emitter *e = h->e;
-  const codegen_slot *slot =
-      &h->described->slots.items[frame_find_slot(h->described, role, place->tensor, place->lag)];
+  const codegen_slot *slot = &h->described->slots.items[frame_find_slot(h->described, role, place->tensor, place->lag)];
   ir offset = integer(e, 0);
   if (slot->time) {
     ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
@@ -73,7 +69,7 @@ static ir gpu_offset(kernel_frame *h, tile_role role, const tile_place *place) {
   return int_add(e, offset, int_mul(e, copy, stride));
 }
 
-/* GPU: from the whole axis to the part of it at hand. */
+// GPU: from the whole axis to the part of it at hand.
 void frame_move_to_part(kernel_frame *h, view *v, axis_set axes) {
   emitter *e = h->e;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
@@ -82,9 +78,8 @@ void frame_move_to_part(kernel_frame *h, view *v, axis_set axes) {
   }
 }
 
-/* The tensor of a place for this batch entry; every axis has its stride. */
-view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *place, ir *data,
-                           number_type stored) {
+// The tensor of a place for this batch entry; every axis has its stride.
+view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *place, ir *data, number_type stored) {
   emitter *e = h->e;
   view v = {.stored = stored};
   ir base = frame_slot_field(h, role, place, offsetof(rec_slot, data), e->data);
@@ -111,9 +106,7 @@ view frame_memory_view(kernel_frame *h, tile_role role, const tile_place *place,
   return frame_view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
 }
 
-static bool is_kept(const tile_place *place) {
-  return place->role == TILE_STASH || place->role == TILE_KEEP;
-}
+static bool is_kept(const tile_place *place) { return place->role == TILE_STASH || place->role == TILE_KEEP; }
 
 static ir elements_ir(kernel_frame *h, axis_set axes) {
   ir n = integer(h->e, 1);
@@ -123,7 +116,7 @@ static ir elements_ir(kernel_frame *h, axis_set axes) {
   return n;
 }
 
-/* Where a kept value or the part of a state begins in what is saved of a chunk. */
+// Where a kept value or the part of a state begins in what is saved of a chunk.
 static ir saved_offset(kernel_frame *h, const tile_place *place) {
   emitter *e = h->e;
   const typed_body *body = &h->k->recurrence->body;
@@ -145,8 +138,7 @@ static ir saved_offset(kernel_frame *h, const tile_place *place) {
     const typed_lag *lag = &body->lags.items[i];
     ir n = elements_ir(h, lag->axes);
     int64_t parts = lag->complex ? 2 : 1;
-    if (i == place->lag)
-      return int_add(e, offset, int_mul(e, n, integer(e, place->slot * parts + place->component)));
+    if (i == place->lag) return int_add(e, offset, int_mul(e, n, integer(e, place->slot * parts + place->component)));
     offset = int_add(e, offset, int_mul(e, n, integer(e, frame_parts_of_lag(lag))));
   }
   ICE("kernel", "%s is no state", place->name ? place->name : "?");
@@ -161,7 +153,7 @@ static ir saved_batch_stride(kernel_frame *h) {
   return frame_field(h, h->frame, offsetof(rec_frame, saved_batch_stride), h->e->i64);
 }
 
-/* Where the states of a chunk begin. */
+// Where the states of a chunk begin.
 static ir saved_chunk(kernel_frame *h, ir chunk) {
   emitter *e = h->e;
   if (e->gpu) {
@@ -201,19 +193,16 @@ view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
   return v;
 }
 
-/* ---- a part inside a function ---- */
+// ---- a part inside a function ----
 
-ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset) {
-  return element(h->e, h->e->real, base, integer(h->e, offset));
-}
+ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset) { return element(h->e, h->e->real, base, integer(h->e, offset)); }
 
-/* In the call's scratch: constant sizes first, then blocks of run-time size. */
+// In the call's scratch: constant sizes first, then blocks of run-time size.
 ir frame_located(kernel_frame *h, location at) {
   if (at.on_chip) return frame_scratch_at(h, h->chip, at.offset);
   if (at.sized < 0) return frame_scratch_at(h, h->scratch, at.offset);
   ir offset = integer(h->e, h->shared_numbers);
-  for (int i = 0; i < at.sized; i++)
-    offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->sized.items[i]));
+  for (int i = 0; i < at.sized; i++) offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->sized.items[i]));
   return element(h->e, h->e->real, h->scratch, offset);
 }
 
@@ -227,11 +216,10 @@ static ir buffer_memory(kernel_frame *h, const part *p, const plan_buffer *b) {
   int block = 0;
   while (p->p->scratch.items[block].sizes != b->numbers.sizes) block++;
   extent offset = {b->offset, b->numbers.sizes};
-  return element(h->e, h->e->real, frame_located(h, p->scratch[block]),
-                 lower_extent(h->e, h->axis_size, offset));
+  return element(h->e, h->e->real, frame_located(h, p->scratch[block]), lower_extent(h->e, h->axis_size, offset));
 }
 
-/* Buffers and variables: once in a function. */
+// Buffers and variables: once in a function.
 void frame_open_part(kernel_frame *h, part *p) {
   emitter *e = h->e;
   lower *l = &p->l;
@@ -252,8 +240,7 @@ void frame_open_part(kernel_frame *h, part *p) {
   p->result_time_stride = ARENA_ARRAY(h->a, ir, results);
   memcpy(l->axis_size, h->axis_size, sizeof l->axis_size);
   for (int axis = 0; axis < p->program->axes.count; axis++) {
-    if (axis_in(h->m.parts, axis))
-      l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
+    if (axis_in(h->m.parts, axis)) l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
   }
   if (p->p->steps >= 0) l->axis_size[p->p->steps] = integer(e, h->k->chunk);
   for (int id = 0; id < values; id++) {
@@ -266,7 +253,7 @@ void frame_open_part(kernel_frame *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (b->last < 0 || b->carried >= 0 || b->persistent) continue;
-    if (b->kept) continue; /* where the step at hand has its row */
+    if (b->kept) continue;  // where the step at hand has its row
     l->buffers[i] = e->gpu ? memory_for(h, b, p->buffer_at[i], "buffer") : buffer_memory(h, p, b);
   }
   for (int c = 0; c < p->carried.count && !h->m.chunks_outside; c++) {
@@ -282,7 +269,7 @@ void frame_open_part(kernel_frame *h, part *p) {
   }
 }
 
-/* Is this the first instance along all of these axes that are cut? */
+// Is this the first instance along all of these axes that are cut?
 ir frame_is_first(kernel_frame *h, axis_set axes) {
   emitter *e = h->e;
   ir here = LLVMConstInt(e->i1, 1, 0);
@@ -296,12 +283,10 @@ ir frame_is_first(kernel_frame *h, axis_set axes) {
   return here;
 }
 
-/* Only the first of the instances that hold the same state writes it; parts of one that is partial are added. */
-ir frame_writes_state(kernel_frame *h, const tile_place *place) {
-  return frame_is_first(h, ~plan_own_axes(place));
-}
+// Only the first of the instances that hold the same state writes it; parts of one that is partial are added.
+ir frame_writes_state(kernel_frame *h, const tile_place *place) { return frame_is_first(h, ~plan_own_axes(place)); }
 
-/* A thread without an entry of the lane axis stores nothing. */
+// A thread without an entry of the lane axis stores nothing.
 ir frame_by_this_thread(kernel_frame *h, ir condition) {
   return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->team.inside, "") : condition;
 }
@@ -311,7 +296,7 @@ view frame_at_time(kernel_frame *h, view v, ir t, ir stride) {
   return v;
 }
 
-/* ---- copies of states ---- */
+// ---- copies of states ----
 
 const kept_sums *frame_kept_of(const part *p, const view *v) {
   for (int c = 0; c < p->carried.count; c++)
@@ -352,8 +337,7 @@ void frame_show_states(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const view *state = &p->l.carried[c];
     const kept_sums *kept = frame_kept_of(p, state);
-    if (kept && p->p->carried[c].shown)
-      gpu_kept_show(&p->l, kept, state, frame_axes_of_place(&p->carried.items[c].place));
+    if (kept && p->p->carried[c].shown) gpu_kept_show(&p->l, kept, state, frame_axes_of_place(&p->carried.items[c].place));
   }
 }
 

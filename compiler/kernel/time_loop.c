@@ -1,10 +1,9 @@
-/* Loops over time: steps or chunks, in order or in reverse.
- *
- *   backward, step form:  for each chunk from the last: recompute its steps from the saved state, then the same steps back
- */
+// Loops over time: steps or chunks, in order or in reverse.
+//
+//   backward, step form:  for each chunk from the last: recompute its steps from the saved state, then the same steps back
 #include "compiler/kernel/frame.h"
 
-/* ---- step form ---- */
+// ---- step form ----
 
 static void set_step(kernel_frame *h, part *p, ir t) {
   lower *l = &p->l;
@@ -24,7 +23,7 @@ static void set_step(kernel_frame *h, part *p, ir t) {
 
 enum { STEPS_AHEAD = 8, CACHE_LINE = 64 };
 
-/* The lines of a row at the point, or vector, at hand. */
+// The lines of a row at the point, or vector, at hand.
 typedef struct fetch_data {
   const view *row;
   axis_set axes;
@@ -42,9 +41,8 @@ static void fetch_point(lower *l, const place_in_loops *at, void *data) {
     fetch_line(l->e, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write, 3);
 }
 
-/* Rows in lanes, or in the tile; what has both is a matrix, which would push others out. */
-static void fetch_tensor(kernel_frame *h, part *p, const tile_place *place, view tensor, ir t, ir stride,
-                      bool write) {
+// Rows in lanes, or in the tile; what has both is a matrix, which would push others out.
+static void fetch_tensor(kernel_frame *h, part *p, const tile_place *place, view tensor, ir t, ir stride, bool write) {
   axis_set axes = frame_axes_of_place(place);
   if (!place->time || !tensor.base) return;
   bool lane = plan_has_lane(&h->m, axes);
@@ -60,7 +58,7 @@ static void fetch_tensor(kernel_frame *h, part *p, const tile_place *place, view
   }
 }
 
-/* Steps lie further apart than a page when there are many channels: nobody but us knows what is read next. */
+// Steps lie further apart than a page when there are many channels: nobody but us knows what is read next.
 static void fetch_ahead(kernel_frame *h, part *p, ir t) {
   if (h->m.kind != MAP_LANES) return;
   ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
@@ -68,8 +66,7 @@ static void fetch_ahead(kernel_frame *h, part *p, ir t) {
     fetch_tensor(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i], false);
   }
   for (int i = 0; i < p->program->results.count; i++) {
-    fetch_tensor(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead,
-              p->result_time_stride[i], true);
+    fetch_tensor(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead, p->result_time_stride[i], true);
   }
 }
 
@@ -113,16 +110,16 @@ void frame_steps_forward(kernel_frame *h) {
   loop_end(e, &chunks);
 }
 
-/* The view of row `step` of something kept for every step of a chunk. */
+// The view of row `step` of something kept for every step of a chunk.
 static view kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step, lower *l) {
   ir row = int_mul(h->e, step, lower_extent(h->e, h->axis_size, plan_words(b)));
   if (!h->e->gpu) return buffer_view(l, b, element(h->e, h->e->real, frame_located(h, at), row));
   view v = gpu_view(h, l, b, at, row);
-  if (!at.on_chip) v.swizzle = 0; /* there are no banks */
+  if (!at.on_chip) v.swizzle = 0;  // there are no banks
   return v;
 }
 
-/* Steps of the chunk again: states before each of them and stashes go to scratch. */
+// Steps of the chunk again: states before each of them and stashes go to scratch.
 static void recompute_step(kernel_frame *h, ir t, ir step) {
   part *again = &h->recompute, *p = &h->main;
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -130,8 +127,7 @@ static void recompute_step(kernel_frame *h, ir t, ir step) {
     if (place->role != TILE_STATE) continue;
     view row = kept_row(h, &p->history[i], p->history_at[i], step, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
-      if (plan_same_state(&again->carried.items[c].place, place))
-        frame_copy_state(h, again, place, &again->l.carried[c], &row);
+      if (plan_same_state(&again->carried.items[c].place, place)) frame_copy_state(h, again, place, &again->l.carried[c], &row);
     }
   }
   for (int i = 0; i < again->program->results.count; i++) {
@@ -139,13 +135,12 @@ static void recompute_step(kernel_frame *h, ir t, ir step) {
     if (place->role != TILE_KEEP) continue;
     result_target *target = &again->l.results[i];
     *target = (result_target){.active = LLVMConstInt(h->e->i1, 1, 0)};
-    target->at =
-        kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &again->l);
+    target->at = kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &again->l);
   }
   one_step(h, again, t);
 }
 
-/* What was kept of a step, and what it keeps for the product over all steps of the chunk. */
+// What was kept of a step, and what it keeps for the product over all steps of the chunk.
 static void set_kept_rows(kernel_frame *h, part *p, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
@@ -153,8 +148,7 @@ static void set_kept_rows(kernel_frame *h, part *p, ir step) {
       p->l.arguments[i] = kept_row(h, &p->history[i], p->history_at[i], step, &p->l);
     }
     if (place->role == TILE_STASH) {
-      p->l.arguments[i] =
-          kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &p->l);
+      p->l.arguments[i] = kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &p->l);
     }
   }
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -175,7 +169,7 @@ static bool has_steps_region(const plan *p) {
   return false;
 }
 
-/* What a product over steps reads of one of them. */
+// What a product over steps reads of one of them.
 static view row_of_operand(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
   const tile_program *program = p->p->program;
   tile_id root = plan_root(program, id);
@@ -195,7 +189,7 @@ static void clear_row(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
   lower_copy_view(&p->l, NULL, &row, program->values.items[of].axes);
 }
 
-/* GPU: products over steps are as long as a chunk. The steps behind the end of a sequence are 0. */
+// GPU: products over steps are as long as a chunk. The steps behind the end of a sequence are 0.
 static void clear_missing_steps(kernel_frame *h, part *p, ir steps) {
   emit_loop loop = loop_begin(h->e, steps, integer(h->e, h->k->chunk), 1, "missing");
   for (int n = 0; n < p->p->nests.count; n++) {
@@ -207,7 +201,7 @@ static void clear_missing_steps(kernel_frame *h, part *p, ir steps) {
   loop_end(h->e, &loop);
 }
 
-/* Products over all steps of the chunk. */
+// Products over all steps of the chunk.
 static void gather_steps(kernel_frame *h, part *p, ir steps) {
   if (!has_steps_region(p->p)) return;
   if (h->e->gpu) clear_missing_steps(h, p, steps);
@@ -220,7 +214,7 @@ static void load_saved(kernel_frame *h, part *p, ir chunk) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     view memory = frame_saved_view(h, place, chunk);
-    /* once a group, a thread's own pairs may as well come number by number: they are not copied by a function */
+    // once a group, a thread's own pairs may as well come number by number: they are not copied by a function
     bool alone = frame_kept_of(p, &p->l.carried[c]);
     if (h->team.shares && !alone) memory.aligned = gpu_aligned(h, p, &memory, frame_axes_of_place(place));
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
@@ -260,7 +254,7 @@ void frame_steps_backward(kernel_frame *h) {
   loop_end(e, &chunks);
 }
 
-/* ---- chunk form ---- */
+// ---- chunk form ----
 
 typedef struct pad_data {
   const view *from, *to;
@@ -278,8 +272,7 @@ static void pad_point(lower *l, const place_in_loops *at, void *data) {
     view_store(l, d->to, at, d->axes, view_load(l, d->from, &where, d->axes));
     return;
   }
-  emit_branch branch =
-      branch_begin(e, int_compare(e, LLVMIntSLT, at->index[d->t], d->rows));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, at->index[d->t], d->rows));
   view_store(l, d->to, at, d->axes, view_load(l, d->from, at, d->axes));
   branch_else(e, &branch);
   view_store(l, d->to, at, d->axes, real_number(e, 0, 0));
@@ -292,14 +285,13 @@ static view one_of_both(emitter *e, ir first, const view *a, const view *b) {
     if (!b->stride[axis]) continue;
     int64_t x, y;
     bool same = int_known(a->stride[axis], &x) && int_known(b->stride[axis], &y) && x == y;
-    v.stride[axis] =
-        same ? a->stride[axis] : LLVMBuildSelect(e->b, first, a->stride[axis], b->stride[axis], "");
+    v.stride[axis] = same ? a->stride[axis] : LLVMBuildSelect(e->b, first, a->stride[axis], b->stride[axis], "");
   }
   return v;
 }
 
-/* The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are missing. The copy of what
- * instances share is made for the first of them (`new_group`; NULL: for each). */
+// The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are missing. The copy of what
+// instances share is made for the first of them (`new_group`; NULL: for each).
 static void set_rows(kernel_frame *h, part *p, int i, ir begin, ir rows, ir new_group) {
   emitter *e = h->e;
   int t = p->program->time_axis;
@@ -332,10 +324,8 @@ static void set_rows(kernel_frame *h, part *p, int i, ir begin, ir rows, ir new_
   if (always) padded = LLVMConstInt(e->i1, 1, 0);
   axis_set axes = tile_place_axes(p->program, place);
   bool shared = new_group && plan_is_shared(&h->m, plan_own_axes(place));
-  emit_branch branch =
-      branch_begin(e, shared ? LLVMBuildAnd(e->b, padded, new_group, "") : padded);
-  pad_data data = {
-      .from = &memory, .to = &copy, .axes = axes & ~h->m.instance, .t = t, .rows = available};
+  emit_branch branch = branch_begin(e, shared ? LLVMBuildAnd(e->b, padded, new_group, "") : padded);
+  pad_data data = {.from = &memory, .to = &copy, .axes = axes & ~h->m.instance, .t = t, .rows = available};
   p->l.outside = h->at;
   lower_points(&p->l, plan_tile_axes(&h->m, axes), lanes, pad_point, &data);
   branch_end(e, &branch);
@@ -385,7 +375,7 @@ ir frame_chunk_in_order(kernel_frame *h, ir index) {
   return int_sub(h->e, int_sub(h->e, frame_chunk_count(h), integer(h->e, 1)), index);
 }
 
-/* GPU: forward saves the states before every few chunks. */
+// GPU: forward saves the states before every few chunks.
 static void save_some_states(kernel_frame *h, ir chunk) {
   emitter *e = h->e;
   int64_t every = h->k->chunk / h->k->program->chunk;
@@ -405,8 +395,8 @@ void frame_chunk_body(kernel_frame *h, ir chunk) {
   lower_commit(&h->main.l);
 }
 
-/* GPU: where tensors lie is computed again for each chunk, from an offset that is 0: kept through a chunk, it takes registers
- * that products need. Returns what close_again puts back. */
+// GPU: where tensors lie is computed again for each chunk, from an offset that is 0: kept through a chunk, it takes registers
+// that products need. Returns what close_again puts back.
 static ir open_again(kernel_frame *h, part *p, ir chunk) {
   emitter *e = h->e;
   ir slots = h->slots, last = LLVMConstInt(LLVMTypeOf(chunk), 63, 0);
@@ -421,7 +411,7 @@ static void close_again(kernel_frame *h, part *p, ir slots) {
   frame_open_instance(h, p);
 }
 
-/* The states before a chunk of the group, to be read when it goes back. */
+// The states before a chunk of the group, to be read when it goes back.
 static void keep_states(kernel_frame *h, ir index) {
   part *again = &h->recompute, *p = &h->main;
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -429,14 +419,13 @@ static void keep_states(kernel_frame *h, ir index) {
     if (place->role != TILE_STATE) continue;
     view row = kept_row(h, &p->history[i], p->history_at[i], index, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
-      if (plan_same_state(&again->carried.items[c].place, place))
-        frame_copy_state(h, again, place, &again->l.carried[c], &row);
+      if (plan_same_state(&again->carried.items[c].place, place)) frame_copy_state(h, again, place, &again->l.carried[c], &row);
     }
   }
 }
 
-/* The states before each chunk of a group, from those that were saved before the first; those behind it where states alone are
- * made. */
+// The states before each chunk of a group, from those that were saved before the first; those behind it where states alone are
+// made.
 static void chunks_again(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
   part *again = &h->recompute;
@@ -459,7 +448,7 @@ static void chunks_again(kernel_frame *h, ir first, ir chunks) {
   close_again(h, again, slots);
 }
 
-/* Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`. */
+// Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`.
 static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
   part *p = &h->main;
   emitter *e = h->e;
@@ -470,8 +459,7 @@ static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
   frame_set_chunk(h, p, chunk, NULL);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (place->role == TILE_STATE)
-      p->l.arguments[i] = kept_row(h, &p->history[i], p->history_at[i], number, &p->l);
+    if (place->role == TILE_STATE) p->l.arguments[i] = kept_row(h, &p->history[i], p->history_at[i], number, &p->l);
   }
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
@@ -491,8 +479,8 @@ void frame_group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   h->slots = slots;
 }
 
-/* Groups of chunks from the last: states again, then the same chunks back. Before that, where nobody saved states, all but the
- * last in order, for their states. */
+// Groups of chunks from the last: states again, then the same chunks back. Before that, where nobody saved states, all but the
+// last in order, for their states.
 void frame_groups_back(kernel_frame *h) {
   emitter *e = h->e;
   ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);

@@ -1,12 +1,11 @@
-/* Nests with loops of their own: sums along time, and the first entry that equals the extreme one.
- *
- *   %20 [t,s] = segment %14     row = 0; for t: row = (row + x[t]) where s < t, else 0; store row
- *
- * Sums go step by step towards their reference; no sum is the difference of two others.
- */
+// Nests with loops of their own: sums along time, and the first entry that equals the extreme one.
+//
+//   %20 [t,s] = segment %14     row = 0; for t: row = (row + x[t]) where s < t, else 0; store row
+//
+// Sums go step by step towards their reference; no sum is the difference of two others.
 #include "compiler/lower/nests.h"
 
-/* ---- sums along time ---- */
+// ---- sums along time ----
 
 typedef struct along_time {
   const plan_nest *nest;
@@ -20,17 +19,13 @@ static ir operand_at(lower *l, const place_in_loops *at, tile_id id) {
 }
 
 static int lanes_at(const lower *l, const place_in_loops *at, tile_id id) {
-  return at->lanes && at->vector_axis >= 0 && axis_in(value(l, id)->axes, at->vector_axis)
-             ? at->lanes
-             : 0;
+  return at->lanes && at->vector_axis >= 0 && axis_in(value(l, id)->axes, at->vector_axis) ? at->lanes : 0;
 }
 
-/* The row number of iteration `i`: from the start or from the end. */
-static ir row_of(lower *l, ir i, bool from_end, int64_t size) {
-  return from_end ? int_from_end(l->e, size - 1, 1, i) : i;
-}
+// The row number of iteration `i`: from the start or from the end.
+static ir row_of(lower *l, ir i, bool from_end, int64_t size) { return from_end ? int_from_end(l->e, size - 1, 1, i) : i; }
 
-/* The sum of a column, and what it has come to so far. */
+// The sum of a column, and what it has come to so far.
 typedef struct prefix {
   tile_id id;
   place_in_loops at;
@@ -52,7 +47,7 @@ static void prefix_row(lower *l, const prefix *n, ir i) {
 
 enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
 
-/* A thread of a GPU takes sixteen rows at a time. */
+// A thread of a GPU takes sixteen rows at a time.
 static void prefix_by_groups(lower *l, const prefix *n, int64_t size) {
   emitter *e = l->e;
   group_names names = {"rows", "row"};
@@ -91,7 +86,7 @@ void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_func
   lower_forget(l);
 }
 
-/* [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s. */
+// [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s.
 void lower_segment_point(lower *l, const place_in_loops *at, void *data) {
   const along_time *n = data;
   emitter *e = l->e;
@@ -105,13 +100,12 @@ void lower_segment_point(lower *l, const place_in_loops *at, void *data) {
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, known_size(l, t)), 1, "t");
   row.index[t] = loop.index;
   ir zero = real_number(e, 0, lanes);
-  ir below = real_compare(e, LLVMRealOGT, lower_real_of_index(l, &row, t),
-                          lower_real_of_index(l, &row, s));
+  ir below = real_compare(e, LLVMRealOGT, lower_real_of_index(l, &row, t), lower_real_of_index(l, &row, s));
   if (lanes) below = spread(e, below, lanes);
   ir before = load_real(e, sum, lanes);
   ir x = spread(e, operand_at(l, &row, v->args[0]), lanes);
   if (tile_is_exclusive(v)) {
-    /* sum over s < j < t: x[t] enters at the next row */
+    // sum over s < j < t: x[t] enters at the next row
     lower_keep_value(l, &row, n->id, choose(e, below, before, zero));
     store_real(e, choose(e, below, real_add(e, before, x), zero), sum);
   } else {
@@ -122,7 +116,7 @@ void lower_segment_point(lower *l, const place_in_loops *at, void *data) {
   loop_end(e, &loop);
 }
 
-/* dx[j] = sum over t >= j (index 1: t > j), s < j of g[t, s]: column sums from the last row up, then over s < j. */
+// dx[j] = sum over t >= j (index 1: t > j), s < j of g[t, s]: column sums from the last row up, then over s < j.
 void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data) {
   const along_time *n = data;
   emitter *e = l->e;
@@ -130,12 +124,10 @@ void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data)
   int t = tile_step_axis(v), s = tile_other_step_axis(v);
   int64_t size = known_size(l, t);
   tile_id g = v->args[0];
-  /* column sums live in vectors of a whole row when s is in the lanes */
+  // column sums live in vectors of a whole row when s is in the lanes
   bool vector = at->vector_axis < 0;
   int lanes = vector ? (int)size : lanes_at(l, at, g);
-  ir columns = stack_slot(
-      e, vector ? real_type(e, lanes) : LLVMArrayType2(real_type(e, lanes), (uint64_t)size),
-      "columns");
+  ir columns = stack_slot(e, vector ? real_type(e, lanes) : LLVMArrayType2(real_type(e, lanes), (uint64_t)size), "columns");
   place_in_loops row = *at;
   if (vector) {
     row.vector_axis = s;
@@ -144,8 +136,7 @@ void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data)
     store_real(e, real_number(e, 0, lanes), columns);
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
     row.index[t] = row_of(l, loop.index, true, size);
-    ir below = real_compare(e, LLVMRealOGT, spread(e, lower_real_of_index(l, &row, t), lanes),
-                            lower_real_of_index(l, &row, s));
+    ir below = real_compare(e, LLVMRealOGT, spread(e, lower_real_of_index(l, &row, t), lanes), lower_real_of_index(l, &row, s));
     ir zero = real_number(e, 0, lanes);
     ir before = load_real(e, columns, lanes);
     ir after = real_add(e, before, spread(e, operand_at(l, &row, g), lanes));
@@ -178,7 +169,7 @@ void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data)
   loop_end(e, &loop);
 }
 
-/* ---- the first entry that equals the extreme one ---- */
+// ---- the first entry that equals the extreme one ----
 
 static void first_equal_inner(lower *l, const place_in_loops *at, void *data);
 

@@ -1,4 +1,4 @@
-/* Copies of tensors, and packs: operands of products in the order of axes in which products read them. */
+// Copies of tensors, and packs: operands of products in the order of axes in which products read them.
 #include <string.h>
 
 #include "compiler/kernel/gpu/gpu.h"

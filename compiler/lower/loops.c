@@ -1,8 +1,7 @@
-/* Loops over the axes of a nest. The host runs vectors along the last axis; a GPU divides the points among the threads of a
- * block.
- *
- *   [t, N]     for t: for N by 16: ..                 threads: for point = thread; point < t N; point += threads: ..
- */
+// Loops over the axes of a nest. The host runs vectors along the last axis; a GPU divides the points among the threads of a
+// block.
+//
+//   [t, N]     for t: for N by 16: ..                 threads: for point = thread; point < t N; point += threads: ..
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -22,7 +21,7 @@ loop_axes lower_by_rank(const lower *l, axis_set axes) {
 
 enum { MOST_UNROLLED = 64 };
 
-/* A thread keeps arrays over tile axes in registers: then no index may be a variable. */
+// A thread keeps arrays over tile axes in registers: then no index may be a variable.
 static void end_tile_loop(lower *l, emit_loop *loop, int axis) {
   bool registers = l->m->kind == MAP_THREADS && !l->m->looped;
   int64_t size = known_size(l, axis);
@@ -33,23 +32,21 @@ static void end_tile_loop(lower *l, emit_loop *loop, int axis) {
   }
 }
 
-/* Scalar loops over `axes` from position `from` on, then `inner`. */
-void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
-                      nest_function *inner, void *data) {
+// Scalar loops over `axes` from position `from` on, then `inner`.
+void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at, nest_function *inner, void *data) {
   if (from == axes->count) {
     inner(l, at, data);
     return;
   }
   int axis = axes->axes[from];
-  emit_loop loop = loop_begin(l->e, integer(l->e, 0), l->axis_size[axis], 1,
-                              l->p->program->axes.items[axis].name);
+  emit_loop loop = loop_begin(l->e, integer(l->e, 0), l->axis_size[axis], 1, l->p->program->axes.items[axis].name);
   at->index[axis] = loop.index;
   lower_loops_over(l, axes, from + 1, at, inner, data);
   at->index[axis] = NULL;
   end_tile_loop(l, &loop, axis);
 }
 
-/* The points of some axes among the threads of a block: pieces of `numbers` neighbours along the last one. */
+// The points of some axes among the threads of a block: pieces of `numbers` neighbours along the last one.
 typedef struct shared_pieces {
   const loop_axes *axes;
   int numbers;
@@ -78,8 +75,7 @@ static void go_to_piece(lower *l, const shared_pieces *s, ir piece, place_in_loo
   at->index[s->axes->axes[last]] = int_mul(e, at->index[s->axes->axes[last]], integer(e, s->numbers));
 }
 
-void lower_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at,
-                         nest_function *inner, void *data) {
+void lower_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at, nest_function *inner, void *data) {
   emitter *e = l->e;
   shared_pieces s = pieces_of(l, axes, numbers);
   emit_loop loop = loop_begin(e, l->team->thread, s.count, l->team->threads, "point");
@@ -89,23 +85,21 @@ void lower_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_
   loop_end(e, &loop);
 }
 
-void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
-                        void *data) {
+void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data) {
   if (!l->team || !l->team->shares) {
     lower_loops_over(l, axes, 0, at, inner, data);
   } else if (axes->count) {
     lower_shared_pieces(l, axes, 1, at, inner, data);
   } else {
-    /* what all threads need: all compute it, one stores it */
+    // what all threads need: all compute it, one stores it
     l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));
     inner(l, at, data);
     l->only = NULL;
   }
 }
 
-/* GPU: with so many neighbours along the last axis in lanes. */
-void lower_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at,
-                             nest_function *inner, void *data) {
+// GPU: with so many neighbours along the last axis in lanes.
+void lower_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at, nest_function *inner, void *data) {
   if (lanes > 1) {
     at->vector_axis = axes->axes[axes->count - 1];
     at->lanes = lanes;
@@ -128,16 +122,14 @@ nest_vectors lower_vectors_of(lower *l, int axis) {
   return (nest_vectors){integer(e, whole), whole ? (int)width : 0, size > whole, (int)(size - whole)};
 }
 
-static void along_axis(lower *l, int axis, ir begin, ir end, int step, place_in_loops *at,
-                       nest_function *inner, void *data) {
+static void along_axis(lower *l, int axis, ir begin, ir end, int step, place_in_loops *at, nest_function *inner, void *data) {
   emit_loop loop = loop_begin(l->e, begin, end, step, l->p->program->axes.items[axis].name);
   at->index[axis] = loop.index;
   inner(l, at, data);
   loop_end(l->e, &loop);
 }
 
-void lower_vectors_along(lower *l, int axis, place_in_loops *at, nest_function *inner,
-                          void *data) {
+void lower_vectors_along(lower *l, int axis, place_in_loops *at, nest_function *inner, void *data) {
   nest_vectors v = lower_vectors_of(l, axis);
   at->vector_axis = axis;
   if (v.lanes) {
@@ -223,7 +215,7 @@ void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void
   lower_copy_loops(l, axes, lane, body, data);
 }
 
-/* How many pieces each thread has at once, if all threads have as many. */
+// How many pieces each thread has at once, if all threads have as many.
 static int pieces_at_once(const lower *l, const shared_pieces *s) {
   int64_t pieces;
   int most = MOST_POINTS_AT_ONCE;

@@ -1,14 +1,13 @@
-/* Lowering of one nest: the plan says what, this file writes the loops.
- *
- *   nest over N: %4 = mul, %5 = exp, %6 = sum over N
- *
- *     acc = 0
- *     for n: x4 = x2[n] * x3; x5 = exp(x4); acc += x5      the lane axis, or the contiguous axis, in vectors
- *     x6 = acc
- *
- * An axis whose size is no multiple of the vector width ends with one shorter vector. If its size is known only at run time,
- * it ends entry by entry.
- */
+// Lowering of one nest: the plan says what, this file writes the loops.
+//
+//   nest over N: %4 = mul, %5 = exp, %6 = sum over N
+//
+//     acc = 0
+//     for n: x4 = x2[n] * x3; x5 = exp(x4); acc += x5      the lane axis, or the contiguous axis, in vectors
+//     x6 = acc
+//
+// An axis whose size is no multiple of the vector width ends with one shorter vector. If its size is known only at run time,
+// it ends entry by entry.
 #include <math.h>
 #include <string.h>
 
@@ -17,27 +16,26 @@
 #include "compiler/lower/gpu/nests.h"
 #include "compiler/lower/nests.h"
 
-/* ---- elementwise values and reductions ---- */
+// ---- elementwise values and reductions ----
 
 typedef struct points {
   const plan_nest *nest;
   loop_axes outer, reduced;
-  int vector; /* axis in vectors, or -1 */
+  int vector;  // axis in vectors, or -1
   bool vector_reduced;
-  ir *sums;       /* accumulators by position in nest->values, for vectors of `sum_lanes` */
-  ir *short_sums; /* for the rest at the end: of a shorter vector or of single entries */
+  ir *sums;        // accumulators by position in nest->values, for vectors of `sum_lanes`
+  ir *short_sums;  // for the rest at the end: of a shorter vector or of single entries
   int sum_lanes;
-  staged_lanes *staged; /* by position in nest->results; block 0: stored at each point */
+  staged_lanes *staged;  // by position in nest->results; block 0: stored at each point
 } points;
 
-/* Lanes of the accumulator of a value. */
+// Lanes of the accumulator of a value.
 static int sum_lanes_of(const lower *l, const points *n, tile_id id, int lanes) {
   if (n->nest->lane) return l->p->values[id].lane ? l->m->lanes : 0;
   return n->vector >= 0 ? lanes : 0;
 }
 
-static void reduce_point(lower *l, const place_in_loops *at, const points *n, int position,
-                         tile_id id) {
+static void reduce_point(lower *l, const place_in_loops *at, const points *n, int position, tile_id id) {
   bool whole = !n->vector_reduced || at->lanes == n->sum_lanes;
   ir slot = whole ? n->sums[position] : n->short_sums[position];
   int lanes = sum_lanes_of(l, n, id, at->lanes);
@@ -61,11 +59,9 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
     int result = n->nest->results.items[i];
     lower_line(l, l->p->program->results.items[result].value);
     if (l->results[result].over_threads) {
-      team_stage(l, n->nest, i, at,
-                 lower_value_at(l, at, l->p->program->results.items[result].value));
+      team_stage(l, n->nest, i, at, lower_value_at(l, at, l->p->program->results.items[result].value));
     } else if (n->staged[i].block) {
-      stage_point(l, &n->staged[i], at,
-                  lower_value_at(l, at, l->p->program->results.items[result].value));
+      stage_point(l, &n->staged[i], at, lower_value_at(l, at, l->p->program->results.items[result].value));
     } else {
       lower_store_result(l, at, result);
     }
@@ -83,7 +79,7 @@ static void start_sums(lower *l, const points *n, ir *slots, int lanes) {
   }
 }
 
-/* What the lanes of the whole vectors and of the rest come to. */
+// What the lanes of the whole vectors and of the rest come to.
 static ir total_of(lower *l, const points *n, int i, const nest_vectors *v) {
   tile_op op = value(l, n->nest->values.items[i])->op;
   ir x = NULL;
@@ -99,8 +95,7 @@ static void finish_sums(lower *l, const place_in_loops *at, const points *n, con
     tile_id id = n->nest->values.items[i];
     if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) continue;
     lower_line(l, id);
-    ir x = n->vector_reduced ? total_of(l, n, i, v)
-                             : load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, v->lanes));
+    ir x = n->vector_reduced ? total_of(l, n, i, v) : load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, v->lanes));
     lower_keep_value(l, at, id, x);
   }
 }
@@ -117,7 +112,7 @@ static void reduced_loops(lower *l, const place_in_loops *at, void *data) {
 
 enum { TURNS_AT_ONCE = 4, LONG_SUM = 32 };
 
-/* A thread of a GPU sums four numbers at a time. */
+// A thread of a GPU sums four numbers at a time.
 static void turns_at_once(lower *l, place_in_loops *at, void *data) {
   emitter *e = l->e;
   const points *n = data;
@@ -140,7 +135,7 @@ static void loops_of_sum(lower *l, place_in_loops *at, points *n) {
   }
 }
 
-/* At one point of the outer axes: start sums, loop over what is reduced, finish. */
+// At one point of the outer axes: start sums, loop over what is reduced, finish.
 static void outer_point(lower *l, const place_in_loops *at, void *data) {
   points *n = data;
   if (!n->nest->over) {
@@ -159,7 +154,7 @@ static void outer_point(lower *l, const place_in_loops *at, void *data) {
   finish_sums(l, at, n, &v);
 }
 
-/* One point for all threads: they share out what is reduced, and each gets the result of all. */
+// One point for all threads: they share out what is reduced, and each gets the result of all.
 static void reduce_together(lower *l, points *n) {
   place_in_loops at = lower_start_place(l, false);
   start_sums(l, n, n->sums, 0);
@@ -197,7 +192,7 @@ static bool has_work(const lower *l, const plan_nest *nest) {
   return false;
 }
 
-/* GPU: rows of results end where the sequence does, so time is not in lanes. */
+// GPU: rows of results end where the sequence does, so time is not in lanes.
 static int nest_lanes(const lower *l, const plan_nest *nest, const loop_axes *outer) {
   bool time = outer->count && outer->axes[outer->count - 1] == l->p->program->time_axis;
   return time && nest->results.count ? 1 : gpu_lanes(l, outer);
@@ -241,9 +236,9 @@ static void lower_point_nest(lower *l, const plan_nest *nest) {
   if (l->team) team_finish(l, nest);
 }
 
-/* ---- nests ---- */
+// ---- nests ----
 
-/* The value that a nest is there for: the last. */
+// The value that a nest is there for: the last.
 static void line_of_nest(lower *l, const plan_nest *nest) {
   if (nest->kind == NEST_PACK) {
     lower_line(l, nest->packed);
@@ -254,7 +249,7 @@ static void line_of_nest(lower *l, const plan_nest *nest) {
   }
 }
 
-/* Values in f64: as if the program were of that type, but for what is read from memory. */
+// Values in f64: as if the program were of that type, but for what is read from memory.
 static void lower_wide_nest(lower *l, const plan_nest *nest) {
   emitter *e = l->e, wide = emit_wide(e);
   l->e = &wide;
@@ -284,8 +279,7 @@ void lower_nest(lower *l, const plan_nest *nest) {
     case NEST_SOLVE: l->team ? gpu_solve(l, nest) : lower_solve(l, nest); break;
     case NEST_PREFIX: lower_scan(l, nest); break;
     case NEST_SEGMENT:
-      gpu_levels_of(l->m, l->p->program, nest->values.items[0]) ? gpu_make_levels(l, nest)
-                                                                : lower_scan(l, nest);
+      gpu_levels_of(l->m, l->p->program, nest->values.items[0]) ? gpu_make_levels(l, nest) : lower_scan(l, nest);
       break;
     case NEST_SEGMENT_ADJOINT:
       if (l->team) {
@@ -300,4 +294,3 @@ void lower_nest(lower *l, const plan_nest *nest) {
   if (all && gpu_nest_feeds_groups(l, nest)) gpu_fence_groups(l);
   l->team = all;
 }
-

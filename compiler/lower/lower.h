@@ -1,157 +1,156 @@
-/* Lowering: nests of a plan become LLVM loops.
- *
- * The frame of the kernel (kernel/) says where arguments and results lie and which instance runs. `lower_region` emits the
- * nests of one region for one run.
- */
+// Lowering: nests of a plan become LLVM loops.
+//
+// The frame of the kernel (kernel/) says where arguments and results lie and which instance runs. `lower_region` emits the
+// nests of one region for one run.
 #ifndef REC_LOWER_LOWER_H
 #define REC_LOWER_LOWER_H
 
 #include "compiler/emit/emit.h"
 #include "compiler/plan/tensor_cores.h"
 
-/* A tensor in memory: address = base + sum of index * stride over the axes whose stride is set. */
+// A tensor in memory: address = base + sum of index * stride over the axes whose stride is set.
 typedef struct view {
   ir base;
   ir stride[PLAN_MAX_AXES];
-  ir present;    /* i1: false reads zeros; NULL: there */
-  int swizzle;   /* 0, or: 8 numbers of 16 bits trade places by the bits of the offset from this one on */
-  int width;     /* GPU: 0, or the elements of a row that lies in tiles of 64 columns (wgmma.c) */
-  int64_t tile;  /* elements from one tile to the next */
-  ir offset;     /* with a swizzle: the offset that index maps have added; NULL: none */
-  int alignment; /* the base is a multiple of so many elements; 0: not known */
-  ir aligned;    /* GPU, i1: the base and all rows are multiples of 16 bytes; NULL: not known */
-  bool internal; /* scratch: holds only the current lanes, so the lane index does not count */
-  number_type stored; /* a 16-bit type: converted by loads and stores; else the type of the computation */
+  ir present;          // i1: false reads zeros; NULL: there
+  int swizzle;         // 0, or: 8 numbers of 16 bits trade places by the bits of the offset from this one on
+  int width;           // GPU: 0, or the elements of a row that lies in tiles of 64 columns (wgmma.c)
+  int64_t tile;        // elements from one tile to the next
+  ir offset;           // with a swizzle: the offset that index maps have added; NULL: none
+  int alignment;       // the base is a multiple of so many elements; 0: not known
+  ir aligned;          // GPU, i1: the base and all rows are multiples of 16 bytes; NULL: not known
+  bool internal;       // scratch: holds only the current lanes, so the lane index does not count
+  number_type stored;  // a 16-bit type: converted by loads and stores; else the type of the computation
 } view;
 
-enum { VIEW_TILE = 64 }; /* view.width: columns of a tile */
+enum { VIEW_TILE = 64 };  // view.width: columns of a tile
 
-/* Where the loops are. */
+// Where the loops are.
 typedef struct place_in_loops {
   ir index[PLAN_MAX_AXES];
-  int vector_axis; /* its index is that of lane 0; -1: none */
-  int lanes;       /* 0: scalars */
-  ir mask;         /* lanes that exist, for memory outside; NULL: all */
-  bool moved;      /* an index map is being followed: not the point of the nest itself */
+  int vector_axis;  // its index is that of lane 0; -1: none
+  int lanes;        // 0: scalars
+  ir mask;          // lanes that exist, for memory outside; NULL: all
+  bool moved;       // an index map is being followed: not the point of the nest itself
 } place_in_loops;
 
 typedef struct result_target {
   view at;
-  ir active; /* i1: the result is wanted, and this instance is the one that stores it */
-  ir limit;  /* chunk form with time: rows to store (0 unless active) */
-  bool add;  /* instances add up */
-  ir own;    /* GPU, i1: the value is stored; false: 0 is. NULL: always the value */
-  bool over_threads; /* GPU: summed over the threads of the block */
-  bool in_passes;    /* GPU: passes over value-axis tiles add up in `sums`; the last pass stores */
+  ir active;          // i1: the result is wanted, and this instance is the one that stores it
+  ir limit;           // chunk form with time: rows to store (0 unless active)
+  bool add;           // instances add up
+  ir own;             // GPU, i1: the value is stored; false: 0 is. NULL: always the value
+  bool over_threads;  // GPU: summed over the threads of the block
+  bool in_passes;     // GPU: passes over value-axis tiles add up in `sums`; the last pass stores
   view sums;
-  ir first_pass, last_pass; /* i1 */
-  ir single; /* GPU, i1: there are no copies, and the result goes to `tensor`; NULL: never */
+  ir first_pass, last_pass;  // i1
+  ir single;                 // GPU, i1: there are no copies, and the result goes to `tensor`; NULL: never
   view tensor;
 } result_target;
 
-/* GPU: the threads of a block. */
+// GPU: the threads of a block.
 typedef struct team {
-  ir thread;   /* i32 */
-  ir warp;     /* i32, of threads that share out nests (gpu_warp_of_block); NULL: in a function that many nests call */
+  ir thread;  // i32
+  ir warp;    // i32, of threads that share out nests (gpu_warp_of_block); NULL: in a function that many nests call
   int threads;
-  bool shares; /* MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis */
-  ir inside;   /* MAP_THREADS, i1: this thread has an entry */
-  int axis;    /* the lane axis */
-  ir sums;     /* shared memory in which results are summed over threads */
+  bool shares;  // MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis
+  ir inside;    // MAP_THREADS, i1: this thread has an entry
+  int axis;     // the lane axis
+  ir sums;      // shared memory in which results are summed over threads
 } team;
 
-/* GPU: memory touched since the last barrier: buffers, then carried values. Not `known`: it may be anything. */
+// GPU: memory touched since the last barrier: buffers, then carried values. Not `known`: it may be anything.
 typedef struct memory_since {
   bool known;
   bool *read, *written;
 } memory_since;
 
-/* GPU: a state in the accumulators of the warps of a block (plan/register_states.c). */
+// GPU: a state in the accumulators of the warps of a block (plan/register_states.c).
 typedef struct kept_sums {
-  int i, j, tiles; /* rows, columns; tiles of 16 x 8 of a block, side by side; */
-  int blocks;      /* blocks of a warp, one after another in slots */
+  int i, j, tiles;  // rows, columns; tiles of 16 x 8 of a block, side by side;
+  int blocks;       // blocks of a warp, one after another in slots
   ir slots[GPU_MOST_KEPT][4];
 } kept_sums;
 
-/* What products prefetch while they run: words of a list on the stack, and bytes of a line (kernel/host/prefetch.c). */
+// What products prefetch while they run: words of a list on the stack, and bytes of a line (kernel/host/prefetch.c).
 enum { FETCH_NEXT, FETCH_LAST, FETCH_ENTRIES, FETCH_LINE = 64 };
 typedef struct fetch_list {
   ir list;
-  int lines;       /* lines of an entry */
-  int64_t entries; /* for each block of a product */
+  int lines;        // lines of an entry
+  int64_t entries;  // for each block of a product
 } fetch_list;
 
-/* GPU: a register-resident A operand (register_operands.c): 16 rows for each warp, in steps of 16 columns. */
+// GPU: a register-resident A operand (register_operands.c): 16 rows for each warp, in steps of 16 columns.
 typedef struct left_factor {
   ir slots[GPU_GROUP_TILES / 2][4];
 } left_factor;
 
 typedef struct lower {
   emitter *e;
-  const team *team; /* NULL on the host */
-  ir only;          /* i1: stores of the nest at hand are this thread's; NULL: every thread's */
+  const team *team;  // NULL on the host
+  ir only;           // i1: stores of the nest at hand are this thread's; NULL: every thread's
   const mapping *m;
   const plan *p;
   ir axis_size[PLAN_MAX_AXES];
-  place_in_loops outside; /* instance axes and lanes */
-  view *arguments;        /* by argument of the program */
-  result_target *results; /* by result */
-  view *carried;          /* by carried value */
-  kept_sums *kept;        /* by carried value; tiles 0: in memory */
-  left_factor **left;     /* GPU: by value, HELD_WARPS */
-  ir left_slot;           /* where the current pair of elements of such a value goes */
-  const ir *row_sums;     /* GPU: sums of the current row of a product, by position in its nest (row_sums.c) */
-  ir *buffers;            /* base addresses by buffer */
-  ir *variables;          /* HELD_SCALAR, by value */
-  ir rows;                /* chunk form: rows of the chunk that lie inside the sequence */
-  ir steps;               /* REGION_STEPS: steps that are added up */
-  fetch_list fetch;       /* host, chunk form; NULL: nothing is fetched */
-  ir part_first;          /* mapping.parts: the first entry of the current value-axis tile */
-  memory_since *since;    /* GPU, threads that share out nests; else NULL */
-  ir *memo;               /* values at the current point */
-  ir *entries;            /* by value: entries of slices and places, and numbers, that differ between turns of a repeat */
+  place_in_loops outside;  // instance axes and lanes
+  view *arguments;         // by argument of the program
+  result_target *results;  // by result
+  view *carried;           // by carried value
+  kept_sums *kept;         // by carried value; tiles 0: in memory
+  left_factor **left;      // GPU: by value, HELD_WARPS
+  ir left_slot;            // where the current pair of elements of such a value goes
+  const ir *row_sums;      // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
+  ir *buffers;             // base addresses by buffer
+  ir *variables;           // HELD_SCALAR, by value
+  ir rows;                 // chunk form: rows of the chunk that lie inside the sequence
+  ir steps;                // REGION_STEPS: steps that are added up
+  fetch_list fetch;        // host, chunk form; NULL: nothing is fetched
+  ir part_first;           // mapping.parts: the first entry of the current value-axis tile
+  memory_since *since;     // GPU, threads that share out nests; else NULL
+  ir *memo;                // values at the current point
+  ir *entries;             // by value: entries of slices and places, and numbers, that differ between turns of a repeat
 } lower;
 
-/* The number that an extent stands for, with these sizes. */
+// The number that an extent stands for, with these sizes.
 ir lower_extent(emitter *e, const ir *axis_size, extent x);
-/* The view.swizzle of memory that holds rows of so many elements. */
+// The view.swizzle of memory that holds rows of so many elements.
 int view_swizzle(number_type stored, int64_t row);
-/* Gives the view the layout of wgmma, if it suits all of the memory: so many rows of so many elements. */
+// Gives the view the layout of wgmma, if it suits all of the memory: so many rows of so many elements.
 void view_in_tiles(view *v, int64_t row, int64_t rows);
 view buffer_view(lower *l, const plan_buffer *b, ir base);
-LLVMTypeRef view_type(emitter *e, const view *v); /* of what it holds */
+LLVMTypeRef view_type(emitter *e, const view *v);  // of what it holds
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes);
-/* Reads or writes a tensor with the given axes at a place: a scalar, or a vector if the vector axis is among them. */
+// Reads or writes a tensor with the given axes at a place: a scalar, or a vector if the vector axis is among them.
 ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
 view value_view(lower *l, tile_id id);
-/* The part of a sum that the product below its operand is added to. */
+// The part of a sum that the product below its operand is added to.
 view part_of_sum(lower *l, tile_id operand, view sum);
 void lower_nest(lower *l, const plan_nest *nest);
-/* outline.c: the nests of a region, in functions of their own where one would grow too long. */
+// outline.c: the nests of a region, in functions of their own where one would grow too long.
 void lower_region(lower *l, region r);
-/* After all nests of a run: next states that were not made in place are copied over the old ones. */
+// After all nests of a run: next states that were not made in place are copied over the old ones.
 void lower_commit(lower *l);
-/* Loops over tile axes for copies: calls `body` at each point, vectors along the last axis where it has lanes. */
+// Loops over tile axes for copies: calls `body` at each point, vectors along the last axis where it has lanes.
 typedef void point_function(lower *l, const place_in_loops *at, void *data);
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data);
-/* The same for bodies that only load and store: a thread of a GPU block takes neighbours together. */
+// The same for bodies that only load and store: a thread of a GPU block takes neighbours together.
 void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 
-/* GPU: the same, with several places of a thread in one call where there are as many for all threads. */
+// GPU: the same, with several places of a thread in one call where there are as many for all threads.
 enum { MOST_POINTS_AT_ONCE = 4 };
 typedef void points_function(lower *l, const place_in_loops *at, int count, void *data);
 void lower_copies_at_once(lower *l, axis_set axes, points_function *body, void *data);
 
-/* The numbers of a tensor, or 0 (`from` NULL), to another of these axes. */
+// The numbers of a tensor, or 0 (`from` NULL), to another of these axes.
 void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes);
 
-/* GPU: a barrier of the block, after which all threads see each other's stores. Nothing where threads share nothing. */
+// GPU: a barrier of the block, after which all threads see each other's stores. Nothing where threads share nothing.
 void lower_barrier(lower *l);
 
-/* lane_sums.c: results that add up the lanes of every point of a nest. */
+// lane_sums.c: results that add up the lanes of every point of a nest.
 typedef struct staged_lanes {
-  int result, block;   /* rows summed together */
+  int result, block;  // rows summed together
   axis_set axes;
   view rows;
 } staged_lanes;
@@ -159,34 +158,33 @@ int lane_block_of(const lower *l, const plan_nest *nest, int result);
 staged_lanes stage_lanes(lower *l, const plan_nest *nest, int result, int block);
 void stage_point(lower *l, const staged_lanes *s, const place_in_loops *at, ir x);
 void add_staged_lanes(lower *l, const staged_lanes *s);
-/* The sums of the lanes of `count` vectors of `count` lanes, a power of two, side by side; overwrites `rows`. */
+// The sums of the lanes of `count` vectors of `count` lanes, a power of two, side by side; overwrites `rows`.
 ir sums_of_rows(emitter *e, ir *rows, int count);
 
-/* How a product is stored: in place of the value in memory, added to it, or subtracted from it. */
+// How a product is stored: in place of the value in memory, added to it, or subtracted from it.
 typedef enum dot_start { START_ZERO, START_ADD, START_SUBTRACT } dot_start;
 
-/* lower/host/products.c */
+// lower/host/products.c
 void lower_dot(lower *l, const plan_nest *nest);
-/* Blocks of a product that can fetch rows beside it, or 0. */
+// Blocks of a product that can fetch rows beside it, or 0.
 int64_t dot_blocks(const lower *l, const plan_nest *nest);
 
-/* lower/host/prefetch.c: fetches the lines of the next entry. */
+// lower/host/prefetch.c: fetches the lines of the next entry.
 void fetch_entry(emitter *e, const fetch_list *f);
-/* A line of memory for one of the caches, 3 the nearest. */
+// A line of memory for one of the caches, 3 the nearest.
 void fetch_line(emitter *e, ir address, bool write, int nearness);
-/* products_along.c: args are a and its stride of rows, b and its stride of columns, c and its stride of rows. */
-ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
-                      LLVMTypeRef *type);
+// products_along.c: args are a and its stride of rows, b and its stride of columns, c and its stride of rows.
+ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start, LLVMTypeRef *type);
 
 typedef struct dot_sizes {
   int64_t rows, columns, depth;
 } dot_sizes;
 
-/* products_of_lanes.c: args are a, its strides of rows and of k, b, its strides of columns and of k, c, its strides of rows and of
- * columns. */
+// products_of_lanes.c: args are a, its strides of rows and of k, b, its strides of columns and of k, c, its strides of rows and of
+// columns.
 ir dot_lanes_function(emitter *e, dot_sizes sizes, int lanes, dot_start start, LLVMTypeRef *type);
 
-/* solve.c */
+// solve.c
 void lower_solve(lower *l, const plan_nest *nest);
 
 #endif

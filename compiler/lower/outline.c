@@ -1,14 +1,13 @@
-/* Functions stay short: nests of a long region move into functions of their own.
- *
- *   kernel: nest 1; nest 2; .. nest 9      ->      kernel: nest 1; nest 2; store environment; part 1(environment); ..
- *
- * LLVM's time grows faster than the length of a function. `lower` holds the surroundings of a nest (tensors, strides, buffers,
- * indices); the environment is a struct of those values that are no constants. A part loads all of it first. Loads that its
- * nests do not use are taken out again, and values that no part uses are not stored.
- *
- * A long environment has one address in place of all that lie at constant distances from it: LLVM's time grows with the square
- * of the stores that follow each other.
- */
+// Functions stay short: nests of a long region move into functions of their own.
+//
+//   kernel: nest 1; nest 2; .. nest 9      ->      kernel: nest 1; nest 2; store environment; part 1(environment); ..
+//
+// LLVM's time grows faster than the length of a function. `lower` holds the surroundings of a nest (tensors, strides, buffers,
+// indices); the environment is a struct of those values that are no constants. A part loads all of it first. Loads that its
+// nests do not use are taken out again, and values that no part uses are not stored.
+//
+// A long environment has one address in place of all that lie at constant distances from it: LLVM's time grows with the square
+// of the stores that follow each other.
 #include "compiler/emit/lines.h"
 #include "compiler/lower/gpu/nests.h"
 #include "compiler/lower/repeats.h"
@@ -19,43 +18,41 @@ enum { LONG_FUNCTION = 1500, LONG_ENVIRONMENT = 500 };
 typedef struct outline {
   lower *outside;
   nest_range nests;
-  LLVMTypeRef type; /* of the environment */
+  LLVMTypeRef type;  // of the environment
   ir environment;
-  int count;          /* of its values */
-  ir *stores, *loads; /* of each; loads: of the open part */
-  bool *read;         /* by some part */
-  ir_list listed;     /* the surroundings outside */
-  int *at;            /* by position in them: which of the values */
-  ir *addresses;      /* by position in them, of the open part: behind a value, or NULL */
-  int before_nests;   /* instructions of the open part that only load */
-  emitter emitter;    /* of the open part */
+  int count;           // of its values
+  ir *stores, *loads;  // of each; loads: of the open part
+  bool *read;          // by some part
+  ir_list listed;      // the surroundings outside
+  int *at;             // by position in them: which of the values
+  ir *addresses;       // by position in them, of the open part: behind a value, or NULL
+  int before_nests;    // instructions of the open part that only load
+  emitter emitter;     // of the open part
   lower inside;
   bool open;
 } outline;
 
-/* A constant distance behind another address. */
+// A constant distance behind another address.
 static bool is_behind(ir x) {
   return LLVMIsAGetElementPtrInst(x) && LLVMGetNumOperands(x) == 2 && LLVMIsConstant(LLVMGetOperand(x, 1));
 }
 
-/* The address that others lie behind, some behind each other. */
+// The address that others lie behind, some behind each other.
 static ir base_of(ir x) {
   while (is_behind(x)) x = LLVMGetOperand(x, 0);
   return x;
 }
 
-static bool is_derived(const outline *o, int i) {
-  return o->listed.count > LONG_ENVIRONMENT && is_behind(*o->listed.items[i]);
-}
+static bool is_derived(const outline *o, int i) { return o->listed.count > LONG_ENVIRONMENT && is_behind(*o->listed.items[i]); }
 
-/* The position of an address among those that others lie behind. */
+// The position of an address among those that others lie behind.
 static int base_among(const ir *values, const int *bases, int count, ir base) {
   for (int i = 0; i < count; i++)
     if (values[bases[i]] == base) return bases[i];
   return -1;
 }
 
-/* Sets `at` and `count`; returns the values of the environment. */
+// Sets `at` and `count`; returns the values of the environment.
 static ir *choose_values(outline *o) {
   arena *a = o->outside->e->a;
   ir *values = ARENA_ARRAY(a, ir, o->listed.count);
@@ -101,7 +98,7 @@ static void load_environment(outline *o, LLVMTypeRef *types) {
   }
 }
 
-/* The same distances behind what a part has loaded. */
+// The same distances behind what a part has loaded.
 static ir derived_from(LLVMBuilderRef b, ir outside, ir loaded) {
   if (!is_behind(outside)) return loaded;
   ir base = derived_from(b, LLVMGetOperand(outside, 0), loaded), distance = LLVMGetOperand(outside, 1);
@@ -110,7 +107,7 @@ static ir derived_from(LLVMBuilderRef b, ir outside, ir loaded) {
                                  : LLVMBuildGEP2(b, type, base, &distance, 1, "");
 }
 
-/* The surroundings inside the open part. */
+// The surroundings inside the open part.
 static void take_environment(outline *o) {
   ir_list list = surroundings_of(&o->inside, o->nests);
   load_environment(o, ARENA_ARRAY(o->emitter.a, LLVMTypeRef, o->count));
@@ -122,7 +119,7 @@ static void take_environment(outline *o) {
   }
 }
 
-/* A load or store, and the address that it alone uses. */
+// A load or store, and the address that it alone uses.
 static void erase_access(ir access, unsigned address_operand) {
   ir address = LLVMGetOperand(access, address_operand);
   LLVMInstructionEraseFromParent(access);
@@ -135,7 +132,7 @@ static void open_part(outline *o) {
   size_t length;
   const char *owner = LLVMGetValueName2(e->function, &length);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &e->pointer, 1, 0);
-  const char *name = arena_printf(e->a, "%s_part", owner); /* LLVM numbers equal names */
+  const char *name = arena_printf(e->a, "%s_part", owner);  // LLVM numbers equal names
   ir function = llvm_function(e->m, name, type, e->clone);
   LLVMSetVisibility(function, LLVMDefaultVisibility);
   LLVMSetLinkage(function, LLVMInternalLinkage);
@@ -150,7 +147,7 @@ static void open_part(outline *o) {
   o->open = true;
 }
 
-/* With those that it lies behind. */
+// With those that it lies behind.
 static void erase_unused_address(ir x) {
   if (!x || !is_behind(x) || LLVMGetFirstUse(x)) return;
   ir base = LLVMGetOperand(x, 0);

@@ -1,7 +1,6 @@
-/* Values of a nest at one of its points, and the code around a product in its nest.
- *
- *   nest of %7 = dot, %8 = mul %7 %2, %9 = sum %8 over s      at each place of %7: %8, then %9 += %8
- */
+// Values of a nest at one of its points, and the code around a product in its nest.
+//
+//   nest of %7 = dot, %8 = mul %7 %2, %9 = sum %8 over s      at each place of %7: %8, then %9 += %8
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -23,13 +22,12 @@ void lower_compute(lower *l, const place_in_loops *at, tile_id id) {
   }
   ir args[3];
   for (int k = 0; k < tile_arity(v->op); k++) args[k] = lower_value_at(l, at, v->args[k]);
-  ir x = v->op == TILE_MUL && args[0] == args[1] ? real_mul(l->e, args[0], args[0])
-                                                 : expr_apply(l->e, v->op, args);
+  ir x = v->op == TILE_MUL && args[0] == args[1] ? real_mul(l->e, args[0], args[0]) : expr_apply(l->e, v->op, args);
   l->memo[id] = x;
   lower_keep_value(l, at, id, x);
 }
 
-/* The old state must be read before the new one takes its place. */
+// The old state must be read before the new one takes its place.
 void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest) {
   for (int i = 0; i < nest->values.count; i++) {
     int buffer = l->p->values[nest->values.items[i]].buffer;
@@ -37,8 +35,7 @@ void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest
     int argument = l->p->carried[l->p->buffers.items[buffer].carried].argument;
     for (tile_id id = 0; argument >= 0 && id < l->p->program->values.count; id++) {
       const tile_value *v = value(l, id);
-      if (v->op == TILE_ARGUMENT && tile_argument_number(v) == argument && l->p->values[id].needed)
-        lower_value_at(l, at, id);
+      if (v->op == TILE_ARGUMENT && tile_argument_number(v) == argument && l->p->values[id].needed) lower_value_at(l, at, id);
     }
   }
 }
@@ -65,7 +62,7 @@ void lower_after_product(lower *l, const place_in_loops *place, const plan_nest 
   lower_keep_value(l, at, made, x);
   for (int i = 1; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
-    if (id == made) continue; /* it starts with the rest of this sum */
+    if (id == made) continue;  // it starts with the rest of this sum
     if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) {
       lower_compute(l, at, id);
       continue;

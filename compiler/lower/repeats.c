@@ -1,11 +1,10 @@
-/* Turns of a fold become calls of one function, so that a fold of 30 turns takes the code of one.
- *
- *   8 nests, 8 nests, 8 nests, ..      ->      call turn(a, b, x); call turn(b, c, y); call turn(c, d, z); ..
- *
- * Each turn is lowered into a function of its own. Its parameters are the values of the surroundings that its code reads, in
- * the order of the reads. If the text equals that of an earlier turn, the function is dropped and the earlier one is called.
- * The turns are thus the same whatever lowering does.
- */
+// Turns of a fold become calls of one function, so that a fold of 30 turns takes the code of one.
+//
+//   8 nests, 8 nests, 8 nests, ..      ->      call turn(a, b, x); call turn(b, c, y); call turn(c, d, z); ..
+//
+// Each turn is lowered into a function of its own. Its parameters are the values of the surroundings that its code reads, in
+// the order of the reads. If the text equals that of an earlier turn, the function is dropped and the earlier one is called.
+// The turns are thus the same whatever lowering does.
 #include "compiler/lower/repeats.h"
 
 #include <llvm-c/DebugInfo.h>
@@ -21,7 +20,7 @@ typedef struct repeat_calls {
   turn_functions *made;
 } repeat_calls;
 
-/* A turn while it is lowered: what it reads of its surroundings is loaded from nowhere, until the parameters are known. */
+// A turn while it is lowered: what it reads of its surroundings is loaded from nowhere, until the parameters are known.
 typedef struct open_turn {
   emitter emitter;
   lower inside;
@@ -29,9 +28,9 @@ typedef struct open_turn {
   ir sums_outside;
   const char *name;
   ir function, nowhere;
-  ir_list outside, own; /* the surroundings, and the loads in place of them */
+  ir_list outside, own;  // the surroundings, and the loads in place of them
   ir *loads;
-  VEC(int) parameters; /* positions in the lists, in the order of their uses */
+  VEC(int) parameters;  // positions in the lists, in the order of their uses
 } open_turn;
 
 static ir new_function(emitter *e, const char *name, LLVMTypeRef type) {
@@ -51,7 +50,7 @@ static void list_team(open_turn *t, const team *outside) {
   vec_push(a, &t->own, &t->threads.sums);
 }
 
-/* A thread of a block knows its number in any function. */
+// A thread of a block knows its number in any function.
 static void open_team(open_turn *t) {
   t->threads.thread = gpu_call(&t->emitter, GPU_THREAD_X, NULL, 0);
   t->threads.warp = NULL;
@@ -63,10 +62,10 @@ static void open(repeat_calls *r, open_turn *t, nest_range nests) {
   emitter *e = l->e;
   size_t length;
   const char *owner = LLVMGetValueName2(e->function, &length);
-  t->name = arena_printf(e->a, "%s_turn", owner); /* LLVM numbers equal names */
+  t->name = arena_printf(e->a, "%s_turn", owner);  // LLVM numbers equal names
   t->function = new_function(e, t->name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), NULL, 0, 0));
   t->emitter = *e;
-  t->emitter.a = arena_new(); /* hundreds of turns may follow */
+  t->emitter.a = arena_new();  // hundreds of turns may follow
   t->emitter.b = LLVMCreateBuilderInContext(e->context);
   emit_open(&t->emitter, t->function);
   t->inside = surroundings_copy(l, &t->emitter);
@@ -118,19 +117,19 @@ static void move_blocks(ir from, ir to) {
 
 static bool is_among(const ir *x, const ir *first, int count) { return x >= first && x < first + count; }
 
-/* The buffer whose address stands there, or NULL. */
+// The buffer whose address stands there, or NULL.
 static const plan_buffer *buffer_of(const open_turn *t, const ir *x) {
   const plan *p = t->inside.p;
   return is_among(x, t->inside.buffers, p->buffers.count) ? &p->buffers.items[x - t->inside.buffers] : NULL;
 }
 
-/* Scratch of one buffer is that of another when the first is dead, which may be within one turn. */
+// Scratch of one buffer is that of another when the first is dead, which may be within one turn.
 static bool overlap(const plan_buffer *x, const plan_buffer *y) {
   if (x->offset < 0 || y->offset < 0 || x->numbers.sizes != y->numbers.sizes) return false;
   return x->offset < y->offset + y->numbers.factor && y->offset < x->offset + x->numbers.factor;
 }
 
-/* Host: nothing else that the turn has is in this memory. A variable's is its own. */
+// Host: nothing else that the turn has is in this memory. A variable's is its own.
 static bool is_apart(const open_turn *t, const ir *x) {
   const plan *p = t->inside.p;
   if (t->emitter.gpu) return false;
@@ -143,7 +142,7 @@ static bool is_apart(const open_turn *t, const ir *x) {
   return own != NULL;
 }
 
-/* What one nest has stored, the next one need not load again. */
+// What one nest has stored, the next one need not load again.
 static void tell_apart(const open_turn *t, ir function) {
   unsigned noalias = LLVMGetEnumAttributeKindForName("noalias", 7);
   for (int i = 0; i < t->parameters.count; i++) {
@@ -152,7 +151,7 @@ static void tell_apart(const open_turn *t, ir function) {
   }
 }
 
-/* The same blocks in a function that has parameters. */
+// The same blocks in a function that has parameters.
 static turn_function with_parameters(open_turn *t) {
   emitter *e = &t->emitter;
   int count = t->parameters.count;
@@ -168,7 +167,7 @@ static turn_function with_parameters(open_turn *t) {
   return f;
 }
 
-/* Where a number of metadata begins that each function has of its own: of lines, and of how loops are unrolled. */
+// Where a number of metadata begins that each function has of its own: of lines, and of how loops are unrolled.
 static size_t metadata_at(const char *text) {
   static const char *const kinds[] = {"!dbg !", "!llvm.loop !"};
   for (int i = 0; i < 2; i++)
@@ -176,7 +175,7 @@ static size_t metadata_at(const char *text) {
   return 0;
 }
 
-/* Without the name and such metadata: equal texts compute the same. */
+// Without the name and such metadata: equal texts compute the same.
 static const char *text_of(arena *a, ir function) {
   char *printed = LLVMPrintValueToString(function);
   char *text = arena_strdup(a, strchr(printed, '(')), *to = text;
@@ -218,7 +217,7 @@ static void lower_turn(repeat_calls *r, nest_range nests) {
   arena_free(t.emitter.a);
 }
 
-/* What the turns differ in besides memory, in the order of the program's values. */
+// What the turns differ in besides memory, in the order of the program's values.
 static ir *entries_of(lower *l, const bool *varies) {
   emitter *e = l->e;
   const tile_program *program = l->p->program;
@@ -231,7 +230,7 @@ static ir *entries_of(lower *l, const bool *varies) {
   return entries;
 }
 
-/* GPU: a state or the left factor of a product that the nest has in registers. */
+// GPU: a state or the left factor of a product that the nest has in registers.
 static bool holds_registers(const plan *p, int n) {
   const plan_nest *nest = &p->nests.items[n];
   if (nest->dot.left || nest->other_dot.left) return true;
@@ -242,7 +241,7 @@ static bool holds_registers(const plan *p, int n) {
   return false;
 }
 
-/* Threads that hold arrays in registers cannot hand them over. */
+// Threads that hold arrays in registers cannot hand them over.
 static bool may_call(const lower *l, int first, int count) {
   if (l->team && l->m->kind != MAP_BLOCK) return false;
   for (int n = first; l->team && n < first + count; n++)
@@ -253,12 +252,11 @@ static bool may_call(const lower *l, int first, int count) {
 static void lower_turns(repeat_calls *r, nest_range nests, int size) {
   lower *l = r->outside;
   l->entries = entries_of(l, r->varies);
-  for (int n = nests.first; n <= nests.last; n += size)
-    lower_turn(r, (nest_range){nests.region, n, n + size - 1});
+  for (int n = nests.first; n <= nests.last; n += size) lower_turn(r, (nest_range){nests.region, n, n + size - 1});
   l->entries = NULL;
 }
 
-/* GPU: nests that come often, in whatever order. A block of threads has so much work in each that a call does not count. */
+// GPU: nests that come often, in whatever order. A block of threads has so much work in each that a call does not count.
 static int lower_frequent(repeat_calls *r, nest_range nests, int at) {
   const plan *p = r->outside->p;
   if (!r->outside->team || !plan_is_frequent(p, nests.first, nests.last, at)) return 0;

@@ -1,10 +1,9 @@
-/* States after a chunk, or a step, take the place of the states before it.
- *
- *   next C = %17 (in a buffer)      ->    C <- %17
- *   next a = b, next b = a          ->    staging a <- b, staging b <- a;  a <- staging a, b <- staging b
- *
- * A state that a nest has updated in place (carried_pair.in_place) needs no copy.
- */
+// States after a chunk, or a step, take the place of the states before it.
+//
+//   next C = %17 (in a buffer)      ->    C <- %17
+//   next a = b, next b = a          ->    staging a <- b, staging b <- a;  a <- staging a, b <- staging b
+//
+// A state that a nest has updated in place (carried_pair.in_place) needs no copy.
 #include "compiler/lower/nests.h"
 
 typedef struct stage_data {
@@ -20,7 +19,7 @@ static void next_state_point(lower *l, const place_in_loops *at, void *data) {
   lower_forget(l);
 }
 
-/* All new states are read before one is written: they may be index maps of each other's old values. */
+// All new states are read before one is written: they may be index maps of each other's old values.
 void lower_commit(lower *l) {
   int count = l->p->carried_count;
   view *staged = ARENA_ARRAY(l->e->a, view, count);

@@ -1,6 +1,5 @@
-/* The surroundings of a nest: the values in `lower` that its code may read, such as tensors, strides, buffers, variables and
- * indices.
- */
+// The surroundings of a nest: the values in `lower` that its code may read, such as tensors, strides, buffers, variables and
+// indices.
 #include "compiler/lower/surroundings.h"
 
 #include <string.h>
@@ -11,7 +10,7 @@ typedef struct listing {
   arena *a;
   lower *l;
   ir_list list;
-  bool *read, *arguments; /* of the program's values and arguments, those that a turn may read; NULL: all */
+  bool *read, *arguments;  // of the program's values and arguments, those that a turn may read; NULL: all
 } listing;
 
 static void list_any(listing *s, ir *x) {
@@ -22,7 +21,7 @@ static void list_one(listing *s, ir *x) {
   if (*x && !LLVMIsConstant(*x)) vec_push(s->a, &s->list, x);
 }
 
-/* Turns have the same code if an address is a parameter of each, whether it is a constant or not. */
+// Turns have the same code if an address is a parameter of each, whether it is a constant or not.
 static void list_address(listing *s, ir *x) { s->read ? list_any(s, x) : list_one(s, x); }
 
 static void list_view(listing *s, view *v) {
@@ -45,7 +44,7 @@ static void list_target(listing *s, result_target *r) {
   if (r->single) list_view(s, &r->tensor);
 }
 
-/* Is a buffer alive at some of these nests? */
+// Is a buffer alive at some of these nests?
 static bool is_alive(const plan_buffer *b, nest_range nests) {
   return b->persistent || b->carried >= 0 || (b->first <= nests.last && b->last >= nests.first);
 }
@@ -54,12 +53,11 @@ static void note_value(void *data, tile_id id) { ((bool *)data)[id] = true; }
 
 static bool *values_read(arena *a, const lower *l, nest_range nests) {
   bool *read = ARENA_ARRAY(a, bool, l->p->program->values.count);
-  for (int n = nests.first; n <= nests.last; n++)
-    plan_each_value(l->p, &l->p->nests.items[n], note_value, read);
+  for (int n = nests.first; n <= nests.last; n++) plan_each_value(l->p, &l->p->nests.items[n], note_value, read);
   return read;
 }
 
-/* A nest reads the old state before it writes the new one. */
+// A nest reads the old state before it writes the new one.
 static bool *arguments_read(arena *a, const lower *l, const bool *read) {
   const tile_program *program = l->p->program;
   bool *arguments = ARENA_ARRAY(a, bool, program->arguments.count);
@@ -82,7 +80,7 @@ static bool stores_result(const listing *s, nest_range nests, int result) {
   return false;
 }
 
-/* Prologue and epilogue see parameters alone: where they stand, what belongs to a step or chunk does not exist. */
+// Prologue and epilogue see parameters alone: where they stand, what belongs to a step or chunk does not exist.
 static void list_tensors(listing *s, nest_range nests, bool run) {
   const tile_program *program = s->l->p->program;
   for (int i = 0; i < program->arguments.count; i++) {

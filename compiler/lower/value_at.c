@@ -1,11 +1,10 @@
-/* The value of an operation at a point of a loop nest.
- *
- *   at t = 5, K in lanes:   %7 = rename %3 t -> s     %3 at s = 5
- *                           %8 = place %4 half = 1    half == 1 ? %4 : 0
- *
- * A value in a buffer or a variable is loaded. Index maps move the point. If a map takes the lanes of an axis apart, the lanes
- * are computed one after another.
- */
+// The value of an operation at a point of a loop nest.
+//
+//   at t = 5, K in lanes:   %7 = rename %3 t -> s     %3 at s = 5
+//                           %8 = place %4 half = 1    half == 1 ? %4 : 0
+//
+// A value in a buffer or a variable is loaded. Index maps move the point. If a map takes the lanes of an axis apart, the lanes
+// are computed one after another.
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -17,8 +16,7 @@ ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
   if (at->lanes && at->vector_axis == axis) {
     ir *lane = ARENA_ARRAY(e->a, ir, at->lanes);
     for (int i = 0; i < at->lanes; i++) lane[i] = LLVMConstInt(LLVMTypeOf(index), (unsigned)i, 0);
-    index = LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes),
-                            LLVMConstVector(lane, (unsigned)at->lanes), "");
+    index = LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes), LLVMConstVector(lane, (unsigned)at->lanes), "");
     return LLVMBuildSIToFP(e->b, index, real_type(e, at->lanes), "");
   }
   return LLVMBuildSIToFP(e->b, index, e->real, "");
@@ -63,7 +61,7 @@ static ir sliced_at(lower *l, const place_in_loops *at, tile_id id) {
   return lower_value_at(l, &from, v->args[0]);
 }
 
-/* x where the index of the new axis is the entry, else 0 */
+// x where the index of the new axis is the entry, else 0
 static ir placed_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
@@ -85,7 +83,7 @@ static ir placed_at(lower *l, const place_in_loops *at, tile_id id) {
   return choose(e, here, x, real_number(e, 0, ir_lanes(x)));
 }
 
-/* A value whose lanes do not lie side by side under an index map: one after another. */
+// A value whose lanes do not lie side by side under an index map: one after another.
 static ir by_lanes(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   place_in_loops one = *at;
@@ -101,9 +99,7 @@ static ir by_lanes(lower *l, const place_in_loops *at, tile_id id) {
   return all;
 }
 
-static bool in_lanes(const place_in_loops *at, int axis) {
-  return at->lanes && at->vector_axis == axis;
-}
+static bool in_lanes(const place_in_loops *at, int axis) { return at->lanes && at->vector_axis == axis; }
 
 static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
@@ -117,7 +113,7 @@ static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
   return lower_value_at(l, &from, v->args[0]);
 }
 
-/* Lanes that begin at `index`, a multiple of their number or known, stay within one entry of the outer axis. */
+// Lanes that begin at `index`, a multiple of their number or known, stay within one entry of the outer axis.
 static bool within_inner(ir index, int lanes, int64_t inner) {
   int64_t begin;
   if (int_known(index, &begin)) return begin % inner + lanes <= inner;
@@ -139,7 +135,7 @@ static ir joined_at(lower *l, const place_in_loops *at, tile_id id) {
   return lower_value_at(l, &from, v->args[0]);
 }
 
-/* Entry 0 is read instead of one outside, and not taken. */
+// Entry 0 is read instead of one outside, and not taken.
 static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
@@ -147,8 +143,7 @@ static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
   place_in_loops from = *at;
   from.moved = true;
   ir index = int_sub(e, at->index[tile_shift_axis(v)], integer(e, tile_shift_distance(v)));
-  ir inside =
-      int_compare(e, LLVMIntULT, index, integer(e, known_size(l, tile_shift_axis(v))));
+  ir inside = int_compare(e, LLVMIntULT, index, integer(e, known_size(l, tile_shift_axis(v))));
   from.index[tile_shift_axis(v)] = int_choose(e, inside, index, integer(e, 0));
   ir x = lower_value_at(l, &from, v->args[0]);
   if (ir_lanes(x)) inside = spread(e, inside, ir_lanes(x));
@@ -232,11 +227,9 @@ ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
   return x;
 }
 
-void lower_forget(lower *l) {
-  memset(l->memo, 0, (size_t)l->p->program->values.count * sizeof *l->memo);
-}
+void lower_forget(lower *l) { memset(l->memo, 0, (size_t)l->p->program->values.count * sizeof *l->memo); }
 
-/* Where a value under renames of this one is at the same point. */
+// Where a value under renames of this one is at the same point.
 place_in_loops lower_place_under(lower *l, const place_in_loops *at, tile_id id, tile_id of) {
   if (id == of) return *at;
   const tile_value *v = value(l, id);

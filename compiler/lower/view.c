@@ -1,11 +1,10 @@
-/* Views: memory under index maps.
- *
- *   %5 [segment4,step4,K] = split %2 t      the memory of %2, the stride of segment4 four times that of t
- *   %6 [segment4,K] = slice %5 step4 = 1    the same memory from one stride of step4 further on
- *
- * Nothing is copied. A view has an address and a stride for each axis; a load through the view returns the value that the map
- * says.
- */
+// Views: memory under index maps.
+//
+//   %5 [segment4,step4,K] = split %2 t      the memory of %2, the stride of segment4 four times that of t
+//   %6 [segment4,K] = slice %5 step4 = 1    the same memory from one stride of step4 further on
+//
+// Nothing is copied. A view has an address and a stride for each axis; a load through the view returns the value that the map
+// says.
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -44,7 +43,7 @@ LLVMTypeRef view_type(emitter *e, const view *v) {
 
 int view_swizzle(number_type stored, int64_t row) {
   if (!number_is_narrow(stored) || row < 8 || (row & (row - 1))) return 0;
-  int bits = 6; /* 64 numbers of 16 bits: all banks once */
+  int bits = 6;  // 64 numbers of 16 bits: all banks once
   while ((int64_t)1 << bits < row) bits++;
   return bits;
 }
@@ -52,13 +51,13 @@ int view_swizzle(number_type stored, int64_t row) {
 void view_in_tiles(view *v, int64_t row, int64_t rows) {
   enum { LEAST_ROW = 16, MOST_ROW = 256, LEAST_NUMBERS = 512 };
   if (row < LEAST_ROW || row > MOST_ROW || row & (row - 1) || rows % 8) return;
-  if (row * rows < LEAST_NUMBERS) return; /* it may begin anywhere */
+  if (row * rows < LEAST_NUMBERS) return;  // it may begin anywhere
   v->width = (int)row;
   v->tile = rows * VIEW_TILE;
 }
 
-/* Tiles of 64 columns of all rows, or whole rows if they are shorter. In a tile, pieces of 8 numbers trade places in each 128
- * bytes by the number of those. */
+// Tiles of 64 columns of all rows, or whole rows if they are shorter. In a tile, pieces of 8 numbers trade places in each 128
+// bytes by the number of those.
 static ir in_tiles(emitter *e, const view *v, ir row, ir column) {
   int width = v->width < VIEW_TILE ? v->width : VIEW_TILE;
   ir offset = int_mul(e, row, integer(e, width)), tile = integer(e, VIEW_TILE);
@@ -73,7 +72,7 @@ static ir in_tiles(emitter *e, const view *v, ir row, ir column) {
   return LLVMBuildXor(e->b, offset, LLVMBuildShl(e->b, line, LLVMConstInt(type, 3, 0), ""), "");
 }
 
-/* Rows lie whole lines of banks apart: without this, the same 8 numbers of 8 rows would be in the same banks. */
+// Rows lie whole lines of banks apart: without this, the same 8 numbers of 8 rows would be in the same banks.
 static ir swizzled(emitter *e, const view *v, ir offset) {
   LLVMTypeRef type = LLVMTypeOf(offset);
   ir row = LLVMBuildLShr(e->b, offset, LLVMConstInt(type, (unsigned)v->swizzle, 0), "");
@@ -81,7 +80,7 @@ static ir swizzled(emitter *e, const view *v, ir offset) {
   return LLVMBuildXor(e->b, offset, LLVMBuildShl(e->b, row, LLVMConstInt(type, 3, 0), ""), "");
 }
 
-/* Of memory in tiles: each axis counts rows, or columns of one. */
+// Of memory in tiles: each axis counts rows, or columns of one.
 static ir address_in_tiles(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
   ir width = integer(e, v->width), row = integer(e, 0), column = row;
@@ -104,8 +103,7 @@ ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
     if (!axis_in(axes, axis) || !v->stride[axis]) continue;
     if (v->internal && axis == l->m->lane_axis) continue;
-    if (!at->index[axis])
-      ICE("lower", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
+    if (!at->index[axis]) ICE("lower", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
     offset = int_add(e, offset, int_mul(e, at->index[axis], v->stride[axis]));
   }
   if (v->swizzle) offset = swizzled(e, v, offset);
@@ -120,7 +118,7 @@ static ir mask_for(lower *l, const view *v, const place_in_loops *at) {
   return v->internal && at->vector_axis == l->m->lane_axis ? NULL : at->mask;
 }
 
-/* GPU: 0 where the tensor is absent. */
+// GPU: 0 where the tensor is absent.
 static ir load_if_present(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
   view there = *v;
@@ -142,8 +140,8 @@ static ir alias_scope(emitter *e, const char *name) {
   return LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &scope, 1));
 }
 
-/* Buffers and tensors are never the same memory: what a loop reads of a tensor may stay in registers while it writes a
- * buffer. Tensors may be each other. */
+// Buffers and tensors are never the same memory: what a loop reads of a tensor may stay in registers while it writes a
+// buffer. Tensors may be each other.
 static void tell_apart(emitter *e, const view *v, ir access) {
   if (e->gpu || !access || (!LLVMIsALoadInst(access) && !LLVMIsAStoreInst(access))) return;
   const char *names[] = {"rec tensors", "rec buffers"};
@@ -246,7 +244,7 @@ static view joined_view(view x, const tile_value *v) {
   return x;
 }
 
-/* Operands of products: memory under index maps. */
+// Operands of products: memory under index maps.
 view value_view(lower *l, tile_id id) {
   const tile_value *v = value(l, id);
   switch (v->op) {
@@ -272,10 +270,8 @@ view part_of_sum(lower *l, tile_id operand, view sum) {
   switch (v->op) {
     case TILE_DOT: return sum;
     case TILE_JOIN: return part_of_sum(l, v->args[0], split_view(l, sum, v));
-    case TILE_PLACE:
-      return part_of_sum(l, v->args[0], sliced_view(l, sum, tile_entry_axis(v), lower_entry(l, operand)));
-    case TILE_RENAME:
-      return part_of_sum(l, v->args[0], renamed_view(sum, tile_renamed_to(v), tile_renamed_from(v)));
+    case TILE_PLACE: return part_of_sum(l, v->args[0], sliced_view(l, sum, tile_entry_axis(v), lower_entry(l, operand)));
+    case TILE_RENAME: return part_of_sum(l, v->args[0], renamed_view(sum, tile_renamed_to(v), tile_renamed_from(v)));
     default: ICE("lower", "%s is no place of a sum", tile_op_text(v->op));
   }
 }

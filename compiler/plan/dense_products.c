@@ -1,12 +1,11 @@
-/* Single steps: products with a matrix of parameters, and the gradient of that matrix.
- *
- *   %6 [D,E] = mul %weight %h, %7 [D] = sum %6 over E     ->   dot %weight %h: blocks of a matrix that lies as they read it,
- *                                                              copied before the first step if it does not
- *   %51 [D,E] = mul %h %d, accumulate %51                 ->   rows of %h and %d for the steps of a chunk; behind them, one
- *                                                              product that is added to the gradient
- *
- * A rank-1 update for each step would load and store the gradient of all weights, to add one product to each.
- */
+// Single steps: products with a matrix of parameters, and the gradient of that matrix.
+//
+//   %6 [D,E] = mul %weight %h, %7 [D] = sum %6 over E     ->   dot %weight %h: blocks of a matrix that lies as they read it,
+//                                                              copied before the first step if it does not
+//   %51 [D,E] = mul %h %d, accumulate %51                 ->   rows of %h and %d for the steps of a chunk; behind them, one
+//                                                              product that is added to the gradient
+//
+// A rank-1 update for each step would load and store the gradient of all weights, to add one product to each.
 #include "compiler/plan/planner.h"
 
 enum { FEWEST_NUMBERS = 256 };
@@ -17,14 +16,12 @@ typedef struct finder {
   tile_program *to;
   const tile_section *sections;
   tile_id *image;
-  bool gathers; /* gradients are products over the steps of a chunk */
+  bool gathers;  // gradients are products over the steps of a chunk
 } finder;
 
 static const tile_value *old_value(const finder *f, tile_id id) { return &f->from->values.items[id]; }
 
-static axis_set tile_of(const finder *f, tile_id id) {
-  return plan_tile_axes(f->m, old_value(f, id)->axes);
-}
+static axis_set tile_of(const finder *f, tile_id id) { return plan_tile_axes(f->m, old_value(f, id)->axes); }
 
 static bool is_large(const finder *f, axis_set axes) {
   double size = 1;
@@ -39,7 +36,7 @@ static bool have_lanes(const finder *f, const tile_value *mul) {
 
 static bool is_of_step(const finder *f, tile_id id) { return f->sections[id] == TILE_BODY; }
 
-/* Numbers of a complex tensor do not lie side by side. */
+// Numbers of a complex tensor do not lie side by side.
 static bool is_complex(const finder *f, tile_id id) {
   const tile_value *v = old_value(f, plan_root(f->from, id));
   if (v->op != TILE_ARGUMENT) return false;
@@ -56,7 +53,7 @@ static bool is_product_with_parameters(const finder *f, tile_id id) {
   return !have_lanes(f, mul) && (w & ~x) && is_large(f, w | x);
 }
 
-/* An outer product of what steps make, or a sum of such. */
+// An outer product of what steps make, or a sum of such.
 static const tile_value *outer_product(const finder *f, tile_id id, axis_set *over) {
   const tile_value *v = old_value(f, id);
   *over = 0;
@@ -86,7 +83,7 @@ static tile_id dot_of(const finder *f, const tile_value *mul, axis_set over) {
   return tile_append_exact(f->to, dot);
 }
 
-/* The sum over all steps: of each part of what is added up, if one is an outer product. */
+// The sum over all steps: of each part of what is added up, if one is an outer product.
 static tile_id accumulated(const finder *f, tile_id id) {
   axis_set over;
   tile_value v = *old_value(f, id);
@@ -107,7 +104,7 @@ static tile_id copied(const finder *f, tile_id id) {
   return tile_append_exact(f->to, v);
 }
 
-/* GPU: the axis of products over all steps of a chunk; -1: there are none. */
+// GPU: the axis of products over all steps of a chunk; -1: there are none.
 static int steps_axis(const finder *f) {
   bool some = false;
   for (tile_id id = 0; id < f->from->values.count; id++) {
@@ -143,7 +140,7 @@ bool plan_multiplies_parameters(arena *a, const mapping *m, const tile_program *
   return false;
 }
 
-/* ---- products over the steps of a chunk ---- */
+// ---- products over the steps of a chunk ----
 
 void plan_mark_gathered(planner *q) {
   for (tile_id id = 0; id < q->program->values.count; id++) {
@@ -170,7 +167,7 @@ plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack)
   return pack >= 0 ? p->buffers.items[pack] : plan_buffer_for(m, p->program, root->tile, false, -1);
 }
 
-/* States before each step, and what was kept of it, are there anyway. */
+// States before each step, and what was kept of it, are there anyway.
 static bool is_history(const planner *q, tile_id root) {
   const tile_value *v = value(q, root);
   if (v->op != TILE_ARGUMENT) return false;
@@ -178,8 +175,8 @@ static bool is_history(const planner *q, tile_id root) {
   return role == TILE_STATE || role == TILE_STASH;
 }
 
-/* Rows of an operand for all steps of a chunk: where it lies anyway, or a copy (its number), with `last` contiguous. On a GPU they
- * may lie outside of shared memory: what the step itself reads again and again has a place of its own. */
+// Rows of an operand for all steps of a chunk: where it lies anyway, or a copy (its number), with `last` contiguous. On a GPU they
+// may lie outside of shared memory: what the step itself reads again and again has a place of its own.
 static int keep_operand(planner *q, tile_id id, int last) {
   tile_id root = plan_root(q->program, id);
   bool lies = last < 0 || (plan_viewable(q->m, q->p, id) && plan_contiguous_axis(q->m, q->p, id) == last);
@@ -199,8 +196,8 @@ static int keep_operand(planner *q, tile_id id, int last) {
   return nest.pack;
 }
 
-/* The columns of the product if `b` is its right operand: contiguous there without a copy, if there is such an axis. On a GPU
- * strides do not matter, but tiles are filled by long axes alone. */
+// The columns of the product if `b` is its right operand: contiguous there without a copy, if there is such an axis. On a GPU
+// strides do not matter, but tiles are filled by long axes alone.
 static int columns_in(const planner *q, tile_id b, axis_set own) {
   if (q->m->kind == MAP_BLOCK) return plan_largest(q, own);
   int axis = plan_viewable(q->m, q->p, b) ? plan_contiguous_axis(q->m, q->p, b) : -1;
@@ -211,7 +208,7 @@ void plan_gathered(planner *q, tile_id id, plan_nest *nest) {
   const tile_value *v = value(q, id);
   axis_set first = q->p->values[v->args[0]].tile, second = q->p->values[v->args[1]].tile;
   int columns[] = {columns_in(q, v->args[0], first & ~second), columns_in(q, v->args[1], second & ~first)};
-  bool right = q->m->rank[columns[1]] > q->m->rank[columns[0]]; /* so lies the gradient in memory */
+  bool right = q->m->rank[columns[1]] > q->m->rank[columns[0]];  // so lies the gradient in memory
   plan_dot dot = {.a = v->args[!right], .b = v->args[right], .k = q->p->steps, .j = columns[right]};
   dot.i = plan_largest(q, right ? first & ~second : second & ~first);
   dot.pack_a = keep_operand(q, dot.a, -1);

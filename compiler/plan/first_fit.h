@@ -1,4 +1,4 @@
-/* Where memory is free: what has been placed so far, each alive from one nest to another. */
+// Where memory is free: what has been placed so far, each alive from one nest to another.
 #ifndef REC_PLAN_FIRST_FIT_H
 #define REC_PLAN_FIRST_FIT_H
 
@@ -8,15 +8,14 @@
 
 typedef struct placed {
   int64_t offset, end;
-  int first, last; /* nests between which it is alive */
+  int first, last;  // nests between which it is alive
 } placed;
 
-typedef VEC(placed) placed_list; /* by offset */
+typedef VEC(placed) placed_list;  // by offset
 
 void first_fit_add(arena *a, placed_list *list, placed item);
-/* The end of something in [offset, offset + size) that is alive at the same time, going on from *next; -1: there is nothing.
- * Whoever goes on behind that end asks again with the same *next, which begins with 0. */
-int64_t first_fit_end(const placed_list *list, int *next, int64_t offset, int64_t size, int first,
-                      int last);
+// The end of something in [offset, offset + size) that is alive at the same time, going on from *next; -1: there is nothing.
+// Whoever goes on behind that end asks again with the same *next, which begins with 0.
+int64_t first_fit_end(const placed_list *list, int *next, int64_t offset, int64_t size, int first, int last);
 
 #endif

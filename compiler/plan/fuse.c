@@ -1,35 +1,34 @@
-/* GPU: elementwise values before and after a product join its nest; two products that are added share one accumulator.
- *
- *   points [P,N] %43 = %state * %decay              dot [P,N] %42 from %43, stored as the sum %43
- *   dot [P,N] %42, added to %43              ->
- *   dot [t,s] %16                                   dot [t,s] %16, %25
- *   points [t,s] %25 = %16 * %decay
- *   dot [t,V] %109
- *   dot [t,V] %116, added to %109            ->   dot [t,V] %109 and %116, %119
- *   points [t,V] %119 = %scale * their sum
- *   dot [t,P] %34
- *   points [t,P] %36 = %34 * %decay              dot [t,P] %34, * %decay, and %30
- *   dot [t,P] %30, added to %36            ->
- *
- *   dot [t,V] %33
- *   points [t,V] %74 = %33 + .., over V: %36         dot [t,V] %33, %74, %36 over V (row_sums.c)
- *   points [s,K] %18 = ..; pack %18             ->   points [s,K] %18 = .., stored as products want it
- *
- * The accumulator of a product lies in registers. A warp initialises it with the value that the product is added to, and
- * continues with elementwise values, sums over rows and results. If no other nest reads the product, the product is never
- * stored and needs no barrier.
- */
+// GPU: elementwise values before and after a product join its nest; two products that are added share one accumulator.
+//
+//   points [P,N] %43 = %state * %decay              dot [P,N] %42 from %43, stored as the sum %43
+//   dot [P,N] %42, added to %43              ->
+//   dot [t,s] %16                                   dot [t,s] %16, %25
+//   points [t,s] %25 = %16 * %decay
+//   dot [t,V] %109
+//   dot [t,V] %116, added to %109            ->   dot [t,V] %109 and %116, %119
+//   points [t,V] %119 = %scale * their sum
+//   dot [t,P] %34
+//   points [t,P] %36 = %34 * %decay              dot [t,P] %34, * %decay, and %30
+//   dot [t,P] %30, added to %36            ->
+//
+//   dot [t,V] %33
+//   points [t,V] %74 = %33 + .., over V: %36         dot [t,V] %33, %74, %36 over V (row_sums.c)
+//   points [s,K] %18 = ..; pack %18             ->   points [s,K] %18 = .., stored as products want it
+//
+// The accumulator of a product lies in registers. A warp initialises it with the value that the product is added to, and
+// continues with elementwise values, sums over rows and results. If no other nest reads the product, the product is never
+// stored and needs no barrier.
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
 enum { MOST_WORK = 120, FEW_NUMBERS = 256 };
 
-/* How nest `n` reads the value. */
+// How nest `n` reads the value.
 typedef struct reading {
   bool reads, moved;
 } reading;
 
-/* Operands stand before their users. */
+// Operands stand before their users.
 static void read_below(const planner *q, tile_id from, tile_id id, bool moved, reading *r) {
   if (from < id) return;
   if (from == id) {
@@ -39,8 +38,7 @@ static void read_below(const planner *q, tile_id from, tile_id id, bool moved, r
   }
   if (!plan_at_hand(q->p, from)) return;
   const tile_value *v = value(q, from);
-  for (int k = 0; k < tile_arity(v->op); k++)
-    read_below(q, v->args[k], id, moved || tile_op_is(v->op, TILE_MOVES_INDEX), r);
+  for (int k = 0; k < tile_arity(v->op); k++) read_below(q, v->args[k], id, moved || tile_op_is(v->op, TILE_MOVES_INDEX), r);
 }
 
 static reading reading_of(const planner *q, int n, tile_id id) {
@@ -66,15 +64,14 @@ static bool reduces(const planner *q, const plan_nest *nest) {
 }
 
 static bool at_points(const planner *q, const plan_nest *points, tile_id product) {
-  return points->kind == NEST_POINTS && !points->lane &&
-         points->axes == plan_tile_axes(q->m, value(q, product)->axes);
+  return points->kind == NEST_POINTS && !points->lane && points->axes == plan_tile_axes(q->m, value(q, product)->axes);
 }
 
 static bool same_points(const planner *q, const plan_nest *points, tile_id product) {
   return at_points(q, points, product) && !reduces(q, points);
 }
 
-/* What it sums, it sums over the columns of the product, whose name is theirs. */
+// What it sums, it sums over the columns of the product, whose name is theirs.
 static bool sums_rows(const planner *q, const plan_nest *points, const plan_dot *dot) {
   for (int i = 0; i < points->values.count; i++) {
     const tile_value *v = value(q, points->values.items[i]);
@@ -104,7 +101,7 @@ static tile_id under_renames(const planner *q, tile_id id) {
   return id;
 }
 
-/* ---- before ---- */
+// ---- before ----
 
 static bool reads_argument(const planner *q, tile_id id, int argument) {
   const tile_value *v = value(q, id);
@@ -128,7 +125,7 @@ static bool nest_reads_argument(const planner *q, int n, int argument) {
   return false;
 }
 
-/* The most numbers of a buffer that the value reads, but for states: read later, it would be alive for longer. */
+// The most numbers of a buffer that the value reads, but for states: read later, it would be alive for longer.
 static int64_t largest_read(const planner *q, tile_id id) {
   int buffer = q->p->values[id].buffer;
   if (!plan_at_hand(q->p, id)) return buffer < 0 ? 0 : q->p->buffers.items[buffer].numbers.factor;
@@ -140,7 +137,7 @@ static int64_t largest_read(const planner *q, tile_id id) {
   return most;
 }
 
-/* Whether a nest between these two makes a state in place whose old value the first one reads. */
+// Whether a nest between these two makes a state in place whose old value the first one reads.
 static bool loses_state(const planner *q, int from, int to) {
   for (int n = from + 1; n < to; n++) {
     const plan_nest *nest = &q->p->nests.items[n];
@@ -154,7 +151,7 @@ static bool loses_state(const planner *q, int from, int to) {
   return false;
 }
 
-/* The nest whose product is added to what nest n is: the first operand of a sum and nothing else; -1: there is none. */
+// The nest whose product is added to what nest n is: the first operand of a sum and nothing else; -1: there is none.
 static int starts(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
@@ -178,9 +175,9 @@ static void join_before(planner *q, int n, int product) {
   q->p->values[sum].start = q->p->values[sum].nest;
 }
 
-/* ---- two products ---- */
+// ---- two products ----
 
-/* Rows and columns are the same, and what the first one reads is still there. */
+// Rows and columns are the same, and what the first one reads is still there.
 static bool is_two(const planner *q, int first, int n) {
   const plan_nest *nest = &q->p->nests.items[n], *other = &q->p->nests.items[first];
   tile_id x = other->values.items[0], sum = q->p->values[nest->values.items[0]].into;
@@ -189,27 +186,25 @@ static bool is_two(const planner *q, int first, int n) {
   return same && gpu_is_mma(q->m, q->program, &other->dot) && !loses_state(q, first, n);
 }
 
-/* The nest of the product to which nest n adds its own, and which nobody else reads; -1: there is none. */
+// The nest of the product to which nest n adds its own, and which nobody else reads; -1: there is none.
 static int first_of_two(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
   if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &nest->dot)) return -1;
   tile_id product = nest->values.items[0], sum = p->values[product].into;
-  if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op != TILE_ADD)
-    return -1;
+  if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op != TILE_ADD) return -1;
   const tile_value *v = value(q, sum);
   tile_id x = v->args[0] == product ? v->args[1] : v->args[0];
   const plan_value *xv = &p->values[x];
-  if (value(q, x)->op != TILE_DOT || xv->buffer < 0 || xv->buffer != p->values[sum].buffer)
-    return -1;
-  const plan_nest *start = &p->nests.items[p->values[sum].start]; /* makes nothing: x is there */
+  if (value(q, x)->op != TILE_DOT || xv->buffer < 0 || xv->buffer != p->values[sum].buffer) return -1;
+  const plan_nest *start = &p->nests.items[p->values[sum].start];  // makes nothing: x is there
   if (start->kind != NEST_POINTS || start->values.count != 1 || start->results.count) return -1;
   int m = xv->nest;
   if (m >= n || !is_product(q, m) || p->nests.items[m].values.items[0] != x) return -1;
   return is_two(q, m, n) ? m : -1;
 }
 
-/* The same, if the first one is multiplied by something before: `scaled` is what comes of it. */
+// The same, if the first one is multiplied by something before: `scaled` is what comes of it.
 static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
@@ -254,15 +249,15 @@ static void join_two(planner *q, int first, int n, tile_id scaled) {
   pv->buffer = pv->nest = pv->start = -1;
 }
 
-/* ---- after ---- */
+// ---- after ----
 
-/* What the nest makes: the product, or the sum that it is added to. */
+// What the nest makes: the product, or the sum that it is added to.
 static tile_id made_by(const planner *q, int n) {
   tile_id product = q->p->nests.items[n].values.items[0], sum = q->p->values[product].into;
   return sum != NO_TILE ? sum : product;
 }
 
-/* Another product is added where this sum lies. */
+// Another product is added where this sum lies.
 static bool goes_on_in_place(const planner *q, tile_id sum) {
   for (tile_id id = 0; id < q->program->values.count; id++) {
     const tile_value *v = value(q, id);
@@ -272,17 +267,17 @@ static bool goes_on_in_place(const planner *q, tile_id sum) {
   return false;
 }
 
-/* Whether the nest is a product, of which nothing has become yet. */
+// Whether the nest is a product, of which nothing has become yet.
 static bool ends_with_product(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->kind != NEST_DOT || nest->results.count) return false;
   return nest->values.count == 1 || (nest->values.count == 2 && nest->values.items[1] == made_by(q, n));
 }
 
-/* What a product reads is there until the points are: no state that it reads is made in between. */
+// What a product reads is there until the points are: no state that it reads is made in between.
 static bool may_wait(const planner *q, int n, int points) { return !loses_state(q, n, points); }
 
-/* Whether what is read for the value is there before nest n, or made by it or by the points. */
+// Whether what is read for the value is there before nest n, or made by it or by the points.
 static bool is_there(const planner *q, int n, int points, tile_id id) {
   const tile_value *v = value(q, id);
   if (!plan_at_hand(q->p, id)) return q->p->values[id].nest <= n || q->p->values[id].nest == points;
@@ -291,7 +286,7 @@ static bool is_there(const planner *q, int n, int points, tile_id id) {
   return true;
 }
 
-/* Points read nothing that is made behind nest n, and no state is made of them: the nest may be there. */
+// Points read nothing that is made behind nest n, and no state is made of them: the nest may be there.
 static bool may_come(const planner *q, int n, int points) {
   const plan_nest *nest = &q->p->nests.items[points];
   for (int i = 0; i < nest->values.count; i++) {
@@ -313,14 +308,14 @@ static bool shares_buffer(const planner *q, tile_id id) {
   return false;
 }
 
-/* Whether nests behind this one read the value, too. */
+// Whether nests behind this one read the value, too.
 static bool is_read_behind(const planner *q, int n, tile_id id) {
   for (int k = n + 1; k < q->p->nests.count; k++)
     if (reading_of(q, k, id).reads) return true;
   return false;
 }
 
-/* The nest that goes on with the product of nest n point by point, before any other reads it; -1: there is none. */
+// The nest that goes on with the product of nest n point by point, before any other reads it; -1: there is none.
 static int goes_on(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
@@ -329,8 +324,7 @@ static int goes_on(const planner *q, int n) {
   bool added = id != nest->values.items[0] && !nest->two;
   if (added && (under_renames(q, pv->dot) != nest->values.items[0] || goes_on_in_place(q, id))) return -1;
   if (pv->held != HELD_BUFFER || (!added && shares_buffer(q, id))) return -1;
-  if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent)
-    return -1;
+  if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent) return -1;
   for (int i = 0; i < q->program->results.count; i++) {
     const tile_result *r = &q->program->results.items[i];
     reading state = {false, false};
@@ -353,7 +347,7 @@ static int goes_on(const planner *q, int n) {
   return found == n + 1 || may_come(q, n, found) || may_wait(q, n, found) ? found : -1;
 }
 
-/* All that nest `from` makes is another's now. */
+// All that nest `from` makes is another's now.
 static void give_values(planner *q, int from, int to) {
   for (int id = 0; id < q->program->values.count; id++) {
     plan_value *pv = &q->p->values[id];
@@ -363,7 +357,7 @@ static void give_values(planner *q, int from, int to) {
   remove_nest(q, from);
 }
 
-/* Product and points become one nest: where the product was, if the points may come there. */
+// Product and points become one nest: where the product was, if the points may come there.
 static void join_after(planner *q, int n, int points) {
   plan *p = q->p;
   tile_id id = made_by(q, n);
@@ -371,14 +365,12 @@ static void join_after(planner *q, int n, int points) {
   const plan_nest *other = &p->nests.items[points];
   bool first = joined.two || id == joined.values.items[0], starts = !first && joined.values.count > 1;
   joined.instructions += other->instructions;
-  for (int i = 0; i < other->values.count; i++)
-    vec_push(q->a, &joined.values, other->values.items[i]);
+  for (int i = 0; i < other->values.count; i++) vec_push(q->a, &joined.values, other->values.items[i]);
   joined.results.count = 0;
-  for (int i = 0; i < other->results.count; i++)
-    vec_push(q->a, &joined.results, other->results.items[i]);
+  for (int i = 0; i < other->results.count; i++) vec_push(q->a, &joined.results, other->results.items[i]);
   if (!is_read_behind(q, points, id)) {
     p->values[id].held = HELD_NEST;
-    if (first || starts) p->values[id].buffer = -1; /* else the rest of the sum is there */
+    if (first || starts) p->values[id].buffer = -1;  // else the rest of the sum is there
   }
   bool comes = may_come(q, n, points);
   p->nests.items[comes ? n : points] = joined;
@@ -410,9 +402,9 @@ void plan_join_nests(planner *q) {
   }
 }
 
-/* ---- copies ---- */
+// ---- copies ----
 
-/* Its nest makes it point by point, and stores it once. */
+// Its nest makes it point by point, and stores it once.
 static bool is_made_at_points(const planner *q, tile_id id) {
   const plan_value *pv = &q->p->values[id];
   if (pv->held != HELD_BUFFER || pv->nest < 0 || pv->dot != NO_TILE || pv->into != NO_TILE) return false;
@@ -461,7 +453,7 @@ bool plan_is_read_behind(const planner *q, int n, tile_id id) {
   return false;
 }
 
-/* Nests that only copy what others have just made: these store it twice, or where the copy is to be. */
+// Nests that only copy what others have just made: these store it twice, or where the copy is to be.
 void plan_join_copies(planner *q) {
   for (int n = 0; n < q->p->nests.count; n++) {
     const plan_nest *nest = &q->p->nests.items[n];

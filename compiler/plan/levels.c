@@ -1,7 +1,6 @@
-/* GPU: sums between pairs of steps that a warp makes in levels, blocks of 2, 4, 8 .. steps (lower/gpu/segment.c).
- *
- *   segment of 64 steps   ->   6 levels
- */
+// GPU: sums between pairs of steps that a warp makes in levels, blocks of 2, 4, 8 .. steps (lower/gpu/segment.c).
+//
+//   segment of 64 steps   ->   6 levels
 #include "compiler/plan/tensor_cores.h"
 
 enum { FEWEST_STEPS = GPU_WARP_LANES };

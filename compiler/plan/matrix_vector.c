@@ -1,8 +1,7 @@
-/* GPU, single steps: how the threads of a block share out a matrix of parameters times a vector.
- *
- *   weight [G,D,E], over E        along: each lane has parts of a row, and a warp adds up its lanes
- *   weight [G,D,E], over D, G     across: 256 threads, 16 pieces of E, sixteen threads for each, two of them in a warp
- */
+// GPU, single steps: how the threads of a block share out a matrix of parameters times a vector.
+//
+//   weight [G,D,E], over E        along: each lane has parts of a row, and a warp adds up its lanes
+//   weight [G,D,E], over D, G     across: 256 threads, 16 pieces of E, sixteen threads for each, two of them in a warp
 #include "compiler/plan/plan.h"
 #include "compiler/plan/tensor_cores.h"
 

@@ -1,43 +1,40 @@
-/* Values become loop nests.
- *
- *   %4 [N] = mul %2 %3          nest over N: %4, %5 live in registers, %6 is a sum that ends with the nest
- *   %5 [N] = exp %4       ->    (leaves, renames and slices cost nothing: they are index maps)
- *   %6 []  = sum %5 over N      nest over nothing: %7
- *   %7 []  = add %6 %1
- *
- * A value joins the earliest nest with the same loops in which its operands are ready: values of earlier nests, or of the same
- * nest at the same point. A value that a later nest reads gets a buffer. Products over large spaces are nests of their own
- * (lower/host/products.c). A sum `x + dot` is made by adding the product to x in place. A state is updated in place where no
- * nest reads its old value afterwards.
- */
+// Values become loop nests.
+//
+//   %4 [N] = mul %2 %3          nest over N: %4, %5 live in registers, %6 is a sum that ends with the nest
+//   %5 [N] = exp %4       ->    (leaves, renames and slices cost nothing: they are index maps)
+//   %6 []  = sum %5 over N      nest over nothing: %7
+//   %7 []  = add %6 %1
+//
+// A value joins the earliest nest with the same loops in which its operands are ready: values of earlier nests, or of the same
+// nest at the same point. A value that a later nest reads gets a buffer. Products over large spaces are nests of their own
+// (lower/host/products.c). A sum `x + dot` is made by adding the product to x in place. A state is updated in place where no
+// nest reads its old value afterwards.
 #include <string.h>
 
 #include "compiler/plan/planner.h"
 
-/* ---- nests ---- */
+// ---- nests ----
 
-/* Operands of these are read along their own loops: they must be in memory, or cost nothing. */
+// Operands of these are read along their own loops: they must be in memory, or cost nothing.
 static bool has_own_nest(const planner *q, tile_id id) {
   return tile_op_is(value(q, id)->op, TILE_OWN_NEST) || plan_is_blocked_dot(q, id);
 }
 
-/* The latest nest that `id` needs, and whether it may stand in that nest at the same point. */
+// The latest nest that `id` needs, and whether it may stand in that nest at the same point.
 typedef struct need {
   int nest;
-  bool same_point; /* every need in `nest` is for the value at the same point */
+  bool same_point;  // every need in `nest` is for the value at the same point
 } need;
 
 static void add_need(planner *q, tile_id id, bool moved, need *n) {
   const tile_value *v = value(q, id);
   plan_value *pv = &q->p->values[id];
   if (plan_at_hand(q->p, id)) {
-    for (int k = 0; k < tile_arity(v->op); k++)
-      add_need(q, v->args[k], moved || tile_op_is(v->op, TILE_MOVES_INDEX), n);
+    for (int k = 0; k < tile_arity(v->op); k++) add_need(q, v->args[k], moved || tile_op_is(v->op, TILE_MOVES_INDEX), n);
     return;
   }
   if (pv->nest < n->nest) return;
-  bool same =
-      !moved && !tile_op_is(v->op, TILE_REDUCES) && !has_own_nest(q, id) && v->op != TILE_ACCUMULATE;
+  bool same = !moved && !tile_op_is(v->op, TILE_REDUCES) && !has_own_nest(q, id) && v->op != TILE_ACCUMULATE;
   same = same && q->p->nests.items[pv->nest].axes == pv->tile && pv->dot == NO_TILE;
   if (pv->nest > n->nest) n->same_point = true;
   n->nest = pv->nest;
@@ -58,7 +55,7 @@ static axis_set reduced_axes(const planner *q, tile_id id) {
   return tile_op_is(v->op, TILE_REDUCES) ? plan_tile_axes(q->m, v->over) : 0;
 }
 
-/* About the instructions of a value before LLVM's passes, address computation included. */
+// About the instructions of a value before LLVM's passes, address computation included.
 static int index_maps_below(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (!plan_at_hand(q->p, id) || !tile_arity(v->op)) return 0;
@@ -80,8 +77,7 @@ static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
   if (nest->instructions + instructions_of(q, id) > MOST_INSTRUCTIONS) return false;
   const plan_value *pv = &q->p->values[id];
   if (nest->wide != pv->wide) return false;
-  if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
-    return false;
+  if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space) return false;
   axis_set over = reduced_axes(q, id);
   if (over && nest->over && over != nest->over) return false;
   return true;
@@ -94,7 +90,7 @@ static bool uses_lane(planner *q, tile_id id) {
   return lane;
 }
 
-/* GPU: a value of many numbers joins a late nest only: made early, it would take shared memory for long. */
+// GPU: a value of many numbers joins a late nest only: made early, it would take shared memory for long.
 static int earliest_nest(const planner *q, tile_id id) {
   enum { FEW_NUMBERS = 256, LATE = 3 };
   const plan_value *pv = &q->p->values[id];
@@ -122,8 +118,7 @@ static void join_points(planner *q, tile_id id) {
     pv->nest = pv->start = i;
     return;
   }
-  plan_nest nest = {
-      .kind = NEST_POINTS, .region = pv->region, .axes = pv->space, .lane = lane, .wide = pv->wide, .pack = -1};
+  plan_nest nest = {.kind = NEST_POINTS, .region = pv->region, .axes = pv->space, .lane = lane, .wide = pv->wide, .pack = -1};
   nest.over = reduced_axes(q, id);
   nest.instructions = instructions_of(q, id);
   vec_push(q->a, &nest.values, id);
@@ -141,7 +136,7 @@ static nest_kind own_kind(tile_op op) {
   }
 }
 
-/* Memory under the operand: values behind index maps get buffers. */
+// Memory under the operand: values behind index maps get buffers.
 static void force_memory(planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (!plan_at_hand(q->p, id)) {
@@ -155,11 +150,7 @@ static void plan_own_nest(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
   const tile_value *v = value(q, id);
   for (int k = 0; k < tile_arity(v->op); k++) force_memory(q, v->args[k]);
-  plan_nest nest = {.kind = own_kind(v->op),
-                    .region = pv->region,
-                    .axes = pv->space,
-                    .lane = uses_lane(q, id),
-                    .pack = -1};
+  plan_nest nest = {.kind = own_kind(v->op), .region = pv->region, .axes = pv->space, .lane = uses_lane(q, id), .pack = -1};
   vec_push(q->a, &nest.values, id);
   if (nest.kind == NEST_DOT) {
     plan_product(q, id, &nest);
@@ -203,7 +194,7 @@ void plan_make_nests(planner *q) {
   }
 }
 
-/* ---- results ---- */
+// ---- results ----
 
 static void plan_result(planner *q, int index) {
   tile_result *r = &q->program->results.items[index];
@@ -217,14 +208,12 @@ static void plan_result(planner *q, int index) {
   }
   if (!plan_at_hand(q->p, r->value) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
     plan_nest *nest = &q->p->nests.items[pv->nest];
-    if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE &&
-        !tile_op_is(v->op, TILE_REDUCES)) {
+    if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE && !tile_op_is(v->op, TILE_REDUCES)) {
       vec_push(q->a, &nest->results, index);
       return;
     }
   }
-  plan_nest nest = {
-      .kind = NEST_POINTS, .region = where, .axes = pv->tile, .lane = pv->lane, .pack = -1};
+  plan_nest nest = {.kind = NEST_POINTS, .region = where, .axes = pv->tile, .lane = pv->lane, .pack = -1};
   if (!plan_at_hand(q->p, r->value) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE && pv->tile)
     plan_force_buffer(q, r->value, -1);
   vec_push(q->a, &nest.results, index);
@@ -237,7 +226,7 @@ void plan_make_results(planner *q) {
   }
 }
 
-/* Nests are made region by region, but results and packs of a region come late: bring them into order. */
+// Nests are made region by region, but results and packs of a region come late: bring them into order.
 void plan_sort_nests(planner *q) {
   plan *p = q->p;
   int count = p->nests.count, next = 0;

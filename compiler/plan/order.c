@@ -1,52 +1,51 @@
-/* GPU: the order of nests in which the fewest bytes of shared memory are alive at one time.
- *
- *   dot %10, dot %20, points d.q (of %10), points d.k (of %20)   ->   dot %10, points d.q, dot %20, points d.k
- *
- * Shared memory is the scarcest resource of a thread block. An order is made depth first: before each nest that no other nest
- * reads, the nests that it needs. Several orders are drawn, always with the same seed, and the best is kept. Nests that write
- * or read the same memory keep their order.
- */
+// GPU: the order of nests in which the fewest bytes of shared memory are alive at one time.
+//
+//   dot %10, dot %20, points d.q (of %10), points d.k (of %20)   ->   dot %10, points d.q, dot %20, points d.k
+//
+// Shared memory is the scarcest resource of a thread block. An order is made depth first: before each nest that no other nest
+// reads, the nests that it needs. Several orders are drawn, always with the same seed, and the best is kept. Nests that write
+// or read the same memory keep their order.
 #include <string.h>
 
 #include "compiler/plan/planner.h"
 
 enum { DRAWS = 200 };
 
-/* A nest that reads or writes a resource. */
+// A nest that reads or writes a resource.
 typedef struct access {
   int nest;
   bool reads, writes;
 } access;
 
-/* What nests read and write: a buffer, a variable of the function, a state. */
+// What nests read and write: a buffer, a variable of the function, a state.
 typedef struct resource {
-  VEC(access) accesses; /* by nest */
-  bool at_end;          /* read after all nests */
-  int64_t numbers;      /* in shared memory while it is alive; 0 for what is there anyway */
+  VEC(access) accesses;  // by nest
+  bool at_end;           // read after all nests
+  int64_t numbers;       // in shared memory while it is alive; 0 for what is there anyway
 } resource;
 
 typedef struct ordering {
   planner *q;
-  int first, count;  /* nests of the body */
-  resource *resources; /* buffers, then values, then carried values */
+  int first, count;     // nests of the body
+  resource *resources;  // buffers, then values, then carried values
   int resource_count;
-  bool *before;      /* by nest, and by nest that must come before it */
-  int *followers;    /* nests that one must come before, those of one nest behind the other */
+  bool *before;    // by nest, and by nest that must come before it
+  int *followers;  // nests that one must come before, those of one nest behind the other
   int *first_follower;
-  int *needs; /* nests that must come before one, in the order in which they are gone through */
+  int *needs;  // nests that must come before one, in the order in which they are gone through
   int *first_need, *end_need;
-  int *order, *best; /* nests */
-  int *places;       /* by nest: how it is gone through */
-  int *position;     /* by nest: where an order has it */
-  int64_t *change;   /* by position: of what is alive */
+  int *order, *best;  // nests
+  int *places;        // by nest: how it is gone through
+  int *position;      // by nest: where an order has it
+  int64_t *change;    // by position: of what is alive
   bool *done;
   int filled;
   uint64_t seed;
 } ordering;
 
-enum { AT_END = -1 }; /* in place of a nest */
+enum { AT_END = -1 };  // in place of a nest
 
-/* Nests are gone through in order: an access of the same nest is the last one. */
+// Nests are gone through in order: an access of the same nest is the last one.
 static access *access_of(ordering *o, int nest, int what) {
   resource *r = &o->resources[what];
   bool noted = r->accesses.count && r->accesses.items[r->accesses.count - 1].nest == nest;
@@ -67,7 +66,7 @@ static int of_buffer(const ordering *o, int buffer) {
   return carried < 0 ? buffer : p->buffers.count + o->q->program->values.count + carried;
 }
 
-/* What a value read at a nest stands for, through what is at hand. */
+// What a value read at a nest stands for, through what is at hand.
 static void note_value(ordering *o, tile_id id, int nest) {
   planner *q = o->q;
   const tile_value *v = value(q, id);
@@ -92,11 +91,9 @@ static void note_nest(ordering *o, int index) {
   const plan_nest *nest = &p->nests.items[o->first + index];
   for (int i = 0; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
-    for (int k = 0; k < tile_arity(value(q, id)->op); k++)
-      note_value(o, value(q, id)->args[k], index);
+    for (int k = 0; k < tile_arity(value(q, id)->op); k++) note_value(o, value(q, id)->args[k], index);
   }
-  for (int i = 0; i < nest->results.count; i++)
-    note_value(o, q->program->results.items[nest->results.items[i]].value, index);
+  for (int i = 0; i < nest->results.count; i++) note_value(o, q->program->results.items[nest->results.items[i]].value, index);
   if (nest->kind == NEST_PACK) note_value(o, nest->packed, index);
   if (nest->kind == NEST_DOT || nest->kind == NEST_SOLVE) {
     if (nest->dot.pack_a >= 0) note_read(o, index, nest->dot.pack_a);
@@ -112,11 +109,9 @@ static void note_nest(ordering *o, int index) {
   if (nest->kind == NEST_PACK && nest->pack >= 0) access_of(o, index, nest->pack)->writes = true;
 }
 
-static bool *is_before(const ordering *o, int a, int b) {
-  return &o->before[(size_t)b * (size_t)o->count + (size_t)a];
-}
+static bool *is_before(const ordering *o, int a, int b) { return &o->before[(size_t)b * (size_t)o->count + (size_t)a]; }
 
-/* Whoever writes a resource comes before or behind all others that use it. */
+// Whoever writes a resource comes before or behind all others that use it.
 static void find_order(ordering *o) {
   for (int r = 0; r < o->resource_count; r++) {
     const resource *what = &o->resources[r];
@@ -130,7 +125,7 @@ static void find_order(ordering *o) {
   }
 }
 
-/* Marks in `done` the nests that must come before one, through others perhaps. */
+// Marks in `done` the nests that must come before one, through others perhaps.
 static void mark_ancestors(ordering *o, int nest) {
   for (int n = 0; n < o->count; n++) {
     if (o->done[n] || !*is_before(o, n, nest)) continue;
@@ -139,7 +134,7 @@ static void mark_ancestors(ordering *o, int nest) {
   }
 }
 
-/* The product to which the product of a nest may be added while it is in registers, times something perhaps; NO_TILE. */
+// The product to which the product of a nest may be added while it is in registers, times something perhaps; NO_TILE.
 static tile_id added_to(const ordering *o, const plan_nest *nest) {
   const planner *q = o->q;
   if (nest->kind != NEST_DOT) return NO_TILE;
@@ -157,7 +152,7 @@ static bool is_read_by(const resource *what, int nest) {
   return false;
 }
 
-/* Two such products are made together (fuse.c): a state that the first reads is not overwritten before the second. */
+// Two such products are made together (fuse.c): a state that the first reads is not overwritten before the second.
 static void keep_pair(ordering *o, int first, int second) {
   int states = o->q->p->buffers.count + o->q->program->values.count;
   bool marked = false;
@@ -183,7 +178,7 @@ static void keep_pairs(ordering *o) {
   }
 }
 
-/* ---- what is alive ---- */
+// ---- what is alive ----
 
 static int64_t most_alive(ordering *o, const int *order) {
   int64_t most = 0, alive = 0;
@@ -209,7 +204,7 @@ static int64_t most_alive(ordering *o, const int *order) {
   return most;
 }
 
-/* ---- one order ---- */
+// ---- one order ----
 
 static uint32_t draw(ordering *o) {
   o->seed = o->seed * 6364136223846793005u + 1442695040888963407u;
@@ -224,13 +219,12 @@ static void shuffle(ordering *o) {
   }
 }
 
-/* Of each nest what it needs, as places have it. */
+// Of each nest what it needs, as places have it.
 static void line_up_needs(ordering *o) {
   memcpy(o->end_need, o->first_need, (size_t)o->count * sizeof *o->end_need);
   for (int i = 0; i < o->count; i++) {
     int nest = o->places[i];
-    for (int f = o->first_follower[nest]; f < o->first_follower[nest + 1]; f++)
-      o->needs[o->end_need[o->followers[f]]++] = nest;
+    for (int f = o->first_follower[nest]; f < o->first_follower[nest + 1]; f++) o->needs[o->end_need[o->followers[f]]++] = nest;
   }
 }
 
@@ -241,9 +235,7 @@ static void visit(ordering *o, int nest) {
   o->order[o->filled++] = nest;
 }
 
-static bool is_last(const ordering *o, int nest) {
-  return o->first_follower[nest] == o->first_follower[nest + 1];
-}
+static bool is_last(const ordering *o, int nest) { return o->first_follower[nest] == o->first_follower[nest + 1]; }
 
 static void go_through(ordering *o) {
   o->filled = 0;
@@ -285,7 +277,7 @@ static bool is_order(const ordering *o, const int *order) {
   return true;
 }
 
-/* ---- the plan in that order ---- */
+// ---- the plan in that order ----
 
 static void put_in_order(ordering *o) {
   plan *p = o->q->p;
@@ -308,13 +300,11 @@ static void open_ordering(ordering *o) {
   planner *q = o->q;
   plan *p = q->p;
   while (o->first < p->nests.count && p->nests.items[o->first].region < REGION_BODY) o->first++;
-  while (o->first + o->count < p->nests.count &&
-         p->nests.items[o->first + o->count].region == REGION_BODY)
-    o->count++;
+  while (o->first + o->count < p->nests.count && p->nests.items[o->first + o->count].region == REGION_BODY) o->count++;
   o->resource_count = p->buffers.count + q->program->values.count + p->carried_count;
   size_t nests = (size_t)o->count;
   o->resources = ARENA_ARRAY(q->a, resource, o->resource_count + 1);
-  o->before = ARENA_ARRAY(q->a, bool, nests * nests + 1);
+  o->before = ARENA_ARRAY(q->a, bool, nests *nests + 1);
   o->order = ARENA_ARRAY(q->a, int, o->count + 1);
   o->best = ARENA_ARRAY(q->a, int, o->count + 1);
   o->places = ARENA_ARRAY(q->a, int, o->count + 1);

@@ -1,7 +1,6 @@
-/* The list of plan passes. A plan says how a tile program runs: loop nests over buffers, in order.
- *
- * Each pass is a file of this folder or a function of one, and plan_verify knows what a plan must be behind each of them.
- */
+// The list of plan passes. A plan says how a tile program runs: loop nests over buffers, in order.
+//
+// Each pass is a file of this folder or a function of one, and plan_verify knows what a plan must be behind each of them.
 #include <string.h>
 
 #include "compiler/plan/planner.h"
@@ -19,11 +18,11 @@ static const plan_pass passes[] = {
     {"move factors", plan_move_factors, is_block, PLAN_PROGRAM},
     {"find products", plan_find_products, plan_gathers_steps, PLAN_PROGRAM},
     {"wide angles", plan_widen, is_host_f32, PLAN_PROGRAM},
-    /* Before any value is described: it appends values. */
+    // Before any value is described: it appends values.
     {"extra axes", plan_sum_extra_axes, always, PLAN_PROGRAM},
     {"describe values", plan_describe_values, always, PLAN_VALUES},
     {"gathered gradients", plan_mark_gathered, plan_gathers_steps, PLAN_VALUES},
-    /* Before order: values that are computed at their uses have no place in it. */
+    // Before order: values that are computed at their uses have no place in it.
     {"recompute", plan_inline_cheap, is_block_or_steps, PLAN_VALUES},
     {"order values", plan_order_values, always, PLAN_ORDERED},
     {"nests", plan_make_nests, always, PLAN_NESTS},
@@ -37,7 +36,7 @@ static const plan_pass passes[] = {
     {"fuse copies", plan_join_copies, is_block, PLAN_STATES},
     {"register states", plan_keep_sums, is_block, PLAN_STATES},
     {"16-bit storage", plan_narrow_operands, is_block, PLAN_STATES},
-    /* After storage: what products read from registers has no memory any more. */
+    // After storage: what products read from registers has no memory any more.
     {"register operands", plan_keep_left, is_block, PLAN_STATES},
     {"wgmma layout", plan_mark_groups, always, PLAN_STATES},
     {"row sums", plan_part_rows, is_block, PLAN_STATES},
@@ -51,7 +50,7 @@ plan_stage plan_stage_after(const char *pass) {
   ICE("plan", "no pass %s", pass);
 }
 
-/* `each`: looks at the plan behind each pass, not behind the last one alone. */
+// `each`: looks at the plan behind each pass, not behind the last one alone.
 static plan *run_passes(planner *q, bool each) {
   enum { COUNT = sizeof passes / sizeof *passes };
   const char *wrong = NULL;
@@ -76,7 +75,7 @@ plan *plan_program_checked(arena *a, const mapping *m, const tile_program *progr
   return run_passes(&q, true);
 }
 
-/* A release looks at the finished plan. If that is wrong, it plans again to find the pass at fault. */
+// A release looks at the finished plan. If that is wrong, it plans again to find the pass at fault.
 plan *plan_program(arena *a, const mapping *m, const tile_program *program, const carried_list *carried) {
 #ifdef REC_VERIFY_EACH_PASS
   return plan_program_checked(a, m, program, carried);

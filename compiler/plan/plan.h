@@ -1,4 +1,4 @@
-/* Plans: how a tile program becomes loop nests over buffers, for one clone. README.md describes the mechanisms. */
+// Plans: how a tile program becomes loop nests over buffers, for one clone. README.md describes the mechanisms.
 #ifndef REC_PLAN_PLAN_H
 #define REC_PLAN_PLAN_H
 
@@ -6,40 +6,39 @@
 #include "compiler/schedule/kernel.h"
 
 #define PLAN_MAX_AXES 64
-/* Vectors of a buffer of lanes that may lie on the stack: more go to scratch memory. A guess. */
+// Vectors of a buffer of lanes that may lie on the stack: more go to scratch memory. A guess.
 #define PLAN_STACK_VECTORS 32
 
-/* Who runs a kernel: the host's lanes; GPU threads that hold an entry of the lane axis each and share nothing; a GPU
- * thread block that shares out the points of every nest. */
+// Who runs a kernel: the host's lanes; GPU threads that hold an entry of the lane axis each and share nothing; a GPU
+// thread block that shares out the points of every nest.
 typedef enum mapping_kind { MAP_LANES, MAP_THREADS, MAP_BLOCK } mapping_kind;
 
-/* How the axes of a kernel are used. Every axis is one of: an instance axis (one index per instance), the lane axis,
- * or a tile axis (a loop inside a run). */
+// How the axes of a kernel are used. Every axis is one of: an instance axis (one index per instance), the lane axis,
+// or a tile axis (a loop inside a run).
 typedef struct mapping {
   mapping_kind kind;
   const kernel *kernel;
   number_type dtype;
   bool f64;
-  bool looped;   /* MAP_THREADS: arrays of a thread lie in memory, loops over them are loops */
-  bool tf32;     /* GPU: products of f32 numbers as one product of tf32 */
-  bool groups;   /* GPU: warpgroups make products of 16-bit numbers (wgmma.c) */
-  int threads;   /* MAP_BLOCK: threads of a block */
-  int shared_kib; /* GPU: KiB of shared memory that a block may have */
-  int width;     /* elements in a machine vector */
+  bool looped;     // MAP_THREADS: arrays of a thread lie in memory, loops over them are loops
+  bool tf32;       // GPU: products of f32 numbers as one product of tf32
+  bool groups;     // GPU: warpgroups make products of 16-bit numbers (wgmma.c)
+  int threads;     // MAP_BLOCK: threads of a block
+  int shared_kib;  // GPU: KiB of shared memory that a block may have
+  int width;       // elements in a machine vector
   axis_set instance;
-  axis_set parts; /* GPU: tile axes of which the programs have one value-axis tile */
-  int lane_axis, lanes; /* `lanes` entries of the lane axis are computed together; -1: none */
-  bool
-      chunks_outside; /* loop over chunks around the loop over instances: shared values are computed once */
-  int shared_axis;         /* chunks_outside: instances along this axis follow each other (plan_is_shared); else -1 */
-  int rank[PLAN_MAX_AXES]; /* order of axes in memory: the highest rank is contiguous */
+  axis_set parts;           // GPU: tile axes of which the programs have one value-axis tile
+  int lane_axis, lanes;     // `lanes` entries of the lane axis are computed together; -1: none
+  bool chunks_outside;      // loop over chunks around the loop over instances: shared values are computed once
+  int shared_axis;          // chunks_outside: instances along this axis follow each other (plan_is_shared); else -1
+  int rank[PLAN_MAX_AXES];  // order of axes in memory: the highest rank is contiguous
 } mapping;
 
 typedef enum held {
-  HELD_INLINE, /* computed at each use: leaves and index maps */
-  HELD_NEST,   /* lives inside the body of its nest */
-  HELD_SCALAR, /* no tile axes: a variable of the function */
-  HELD_WARPS,  /* GPU: as a register-resident A operand, and nowhere else */
+  HELD_INLINE,  // computed at each use: leaves and index maps
+  HELD_NEST,    // lives inside the body of its nest
+  HELD_SCALAR,  // no tile axes: a variable of the function
+  HELD_WARPS,   // GPU: as a register-resident A operand, and nowhere else
   HELD_BUFFER
 } held;
 
@@ -47,62 +46,62 @@ typedef enum region {
   REGION_PROLOGUE,
   REGION_SHARED,
   REGION_BODY,
-  REGION_STEPS, /* step form: after the steps of a chunk (dense_products.c) */
+  REGION_STEPS,  // step form: after the steps of a chunk (dense_products.c)
   REGION_EPILOGUE,
   REGION_COUNT
 } region;
 
-/* A count that may depend on sizes known at run time: `factor` times the product of the sizes of these axes. */
+// A count that may depend on sizes known at run time: `factor` times the product of the sizes of these axes.
 typedef struct extent {
   int64_t factor;
   axis_set sizes;
 } extent;
 
-/* An array over tile axes; with `lane` every element is `lanes` numbers wide. */
+// An array over tile axes; with `lane` every element is `lanes` numbers wide.
 typedef struct plan_buffer {
   int axis_count;
-  int axes[PLAN_MAX_AXES];      /* outermost first */
-  extent stride[PLAN_MAX_AXES]; /* by axis, in numbers */
-  extent numbers;               /* of the whole array */
+  int axes[PLAN_MAX_AXES];       // outermost first
+  extent stride[PLAN_MAX_AXES];  // by axis, in numbers
+  extent numbers;                // of the whole array
   bool lane;
-  bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
-  bool persistent; /* lives through all runs of an instance */
-  bool kept;       /* steps: a row for every step of a chunk */
-  bool gathered;   /* persistent: once a chunk, a product over all its steps is added */
-  number_type stored; /* GPU: a 16-bit type if only products read it; NUMBER_F64: values in f64; else as computed */
-  bool groups;     /* GPU: warpgroup products may read it */
-  int carried;     /* the carried value whose memory it is; -1: it has its own */
-  int first, last; /* nests between which it is alive */
-  int64_t offset;  /* in the scratch of plan.scratch with the same sizes, in units of their product */
+  bool stack;          // small: in the function's frame, so that LLVM can keep it in registers
+  bool persistent;     // lives through all runs of an instance
+  bool kept;           // steps: a row for every step of a chunk
+  bool gathered;       // persistent: once a chunk, a product over all its steps is added
+  number_type stored;  // GPU: a 16-bit type if only products read it; NUMBER_F64: values in f64; else as computed
+  bool groups;         // GPU: warpgroup products may read it
+  int carried;         // the carried value whose memory it is; -1: it has its own
+  int first, last;     // nests between which it is alive
+  int64_t offset;      // in the scratch of plan.scratch with the same sizes, in units of their product
 } plan_buffer;
 
 typedef struct plan_value {
   bool needed;
-  axis_set tile;  /* its tile axes */
-  axis_set space; /* tile axes of its computation */
-  axis_set own;   /* cut axes along which instances differ; along other cut axes they have the same numbers */
+  axis_set tile;   // its tile axes
+  axis_set space;  // tile axes of its computation
+  axis_set own;    // cut axes along which instances differ; along other cut axes they have the same numbers
   bool lane;
-  bool wide; /* computed in f64 (widen_angles.c) */
+  bool wide;  // computed in f64 (widen_angles.c)
   region region;
   held held;
-  int nest;   /* that ends its computation; -1: none */
-  int start;  /* that begins it: another one for a sum to which a product is added */
-  int buffer; /* -1: none */
+  int nest;    // that ends its computation; -1: none
+  int start;   // that begins it: another one for a sum to which a product is added
+  int buffer;  // -1: none
   int uses;
-  int first_read, last_read; /* ARGUMENT: nests that read it */
-  bool inlined;    /* GPU: cheap, computed at each use although it is no leaf and no index map (recompute.c) */
-  bool zero_above; /* 0 where s > t */
-  tile_id into;    /* DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE */
-  bool left;       /* GPU: the result of a product that stays in registers, as the A operand of another */
-  tile_id copied;  /* GPU: this value under renames, of which its nest stores a copy; NO_TILE */
-  int copy;        /* that buffer */
-  int row_parts;   /* GPU, a sum in the nest of a product: a buffer for the partial sums of several warps; else -1 */
-  tile_id dot;     /* ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE */
+  int first_read, last_read;  // ARGUMENT: nests that read it
+  bool inlined;               // GPU: cheap, computed at each use although it is no leaf and no index map (recompute.c)
+  bool zero_above;            // 0 where s > t
+  tile_id into;               // DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE
+  bool left;                  // GPU: the result of a product that stays in registers, as the A operand of another
+  tile_id copied;             // GPU: this value under renames, of which its nest stores a copy; NO_TILE
+  int copy;                   // that buffer
+  int row_parts;              // GPU, a sum in the nest of a product: a buffer for the partial sums of several warps; else -1
+  tile_id dot;                // ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE
 } plan_value;
 
 typedef enum nest_kind {
-  NEST_POINTS, /* elementwise values and reductions over one space */
-  NEST_PACK,   /* a copy of an operand with another axis contiguous */
+  NEST_POINTS,  // elementwise values and reductions over one space
+  NEST_PACK,    // a copy of an operand with another axis contiguous
   NEST_DOT,
   NEST_SOLVE,
   NEST_PREFIX,
@@ -111,16 +110,16 @@ typedef enum nest_kind {
   NEST_FIRST_EQUAL
 } nest_kind;
 
-/* DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it. i is -1
- * where a is one row; on a GPU b is then a matrix of parameters. In REGION_STEPS the sum is over the steps of a chunk: k is -1 on
- * the host, plan.steps on a GPU.
- * SOLVE: the matrix a, the right side b, and j, a column axis contiguous in the result, or -1. */
+// DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it. i is -1
+// where a is one row; on a GPU b is then a matrix of parameters. In REGION_STEPS the sum is over the steps of a chunk: k is -1 on
+// the host, plan.steps on a GPU.
+// SOLVE: the matrix a, the right side b, and j, a column axis contiguous in the result, or -1.
 typedef struct plan_dot {
   tile_id a, b;
-  int pack_a, pack_b; /* buffers of copies, or -1 */
+  int pack_a, pack_b;  // buffers of copies, or -1
   int i, j, k;
-  bool along; /* DOT: k is contiguous in a and b, and j in c alone */
-  bool left;  /* GPU, DOT: a is a register-resident operand (register_operands.c) */
+  bool along;  // DOT: k is contiguous in a and b, and j in c alone
+  bool left;   // GPU, DOT: a is a register-resident operand (register_operands.c)
 } plan_dot;
 
 typedef struct plan_nest {
@@ -128,148 +127,146 @@ typedef struct plan_nest {
   region region;
   axis_set axes, over;
   bool lane;
-  bool wide; /* POINTS: of values in f64 */
-  int instructions; /* an estimate: it keeps nests small enough for one function */
-  VEC(tile_id) values; /* GPU, DOT: after the product, the sum that initialises it, or values that continue with it */
-  VEC(int) results; /* of the program, stored at each point */
+  bool wide;            // POINTS: of values in f64
+  int instructions;     // an estimate: it keeps nests small enough for one function
+  VEC(tile_id) values;  // GPU, DOT: after the product, the sum that initialises it, or values that continue with it
+  VEC(int) results;     // of the program, stored at each point
   plan_dot dot;
-  bool two; /* GPU, DOT: the sum of this product and `other`, which is made first */
+  bool two;  // GPU, DOT: the sum of this product and `other`, which is made first
   tile_id other;
   plan_dot other_dot;
-  tile_id scaled; /* `two`: the product of the other and a factor, to which this one is added; NO_TILE */
-  tile_id packed; /* PACK: the value, and its copy */
+  tile_id scaled;  // `two`: the product of the other and a factor, to which this one is added; NO_TILE
+  tile_id packed;  // PACK: the value, and its copy
   int pack;
 } plan_nest;
 
 typedef struct carried_pair {
-  int argument, result; /* of the program, or -1 */
+  int argument, result;  // of the program, or -1
   bool in_place;
-  int sums;    /* GPU: the nest of the product in whose accumulator the state stays; else -1 */
-  bool shown;  /* other products read the state: shared memory has a copy */
-  bool groups; /* GPU: warpgroup products may read the copy */
-  int staging; /* a buffer for a next state that has no buffer and is not made in place; else -1 */
+  int sums;     // GPU: the nest of the product in whose accumulator the state stays; else -1
+  bool shown;   // other products read the state: shared memory has a copy
+  bool groups;  // GPU: warpgroup products may read the copy
+  int staging;  // a buffer for a next state that has no buffer and is not made in place; else -1
 } carried_pair;
 
 typedef struct plan {
-  const tile_program *program; /* with sums over tile axes that results lack written out */
+  const tile_program *program;  // with sums over tile axes that results lack written out
   plan_value *values;
-  VEC(plan_nest) nests; /* in order, by region */
+  VEC(plan_nest) nests;  // in order, by region
   VEC(plan_buffer) buffers;
-  int steps;             /* GPU: the axis of products over the steps of a chunk; -1: there are none */
-  carried_pair *carried; /* by the kernel's carried values */
+  int steps;              // GPU: the axis of products over the steps of a chunk; -1: there are none
+  carried_pair *carried;  // by the kernel's carried values
   int carried_count;
-  bool *groups; /* GPU, by argument: warpgroup products may read its rows */
-  int products, group_products; /* GPU: products of a chunk; those that warpgroups make */
-  double all_work, group_work;  /* their multiply-adds */
-  int left;              /* GPU: products whose result stays in registers, as the A operand of others */
-  double operand_bytes;  /* GPU: bytes of shared memory that products on tensor cores read in a chunk */
-  VEC(extent) scratch; /* numbers, without persistent buffers: one entry for each set of run-time sizes */
+  bool *groups;                  // GPU, by argument: warpgroup products may read its rows
+  int products, group_products;  // GPU: products of a chunk; those that warpgroups make
+  double all_work, group_work;   // their multiply-adds
+  int left;                      // GPU: products whose result stays in registers, as the A operand of others
+  double operand_bytes;          // GPU: bytes of shared memory that products on tensor cores read in a chunk
+  VEC(extent) scratch;           // numbers, without persistent buffers: one entry for each set of run-time sizes
 } plan;
 
-/* Memory that lives from run to run: a state (forward) or the cotangent of one (backward). */
+// Memory that lives from run to run: a state (forward) or the cotangent of one (backward).
 typedef struct carried_value {
-  tile_place place; /* axes, tensor, lag, slot, component */
+  tile_place place;  // axes, tensor, lag, slot, component
   plan_buffer memory;
 } carried_value;
 
 typedef VEC(carried_value) carried_list;
 
 int64_t plan_axis_size(const mapping *m, const tile_program *program,
-                       int axis); /* TILE_RUNTIME_SIZE: at run time */
+                       int axis);  // TILE_RUNTIME_SIZE: at run time
 axis_set plan_tile_axes(const mapping *m, axis_set axes);
 bool plan_has_lane(const mapping *m, axis_set axes);
-/* Along which axes instances have numbers of their own in the memory of a place: those of the tensor, and of a cotangent
- * those that it is partial over. */
+// Along which axes instances have numbers of their own in the memory of a place: those of the tensor, and of a cotangent
+// those that it is partial over.
 axis_set plan_own_axes(const tile_place *place);
-/* chunks_outside: whether instances that follow each other hold the same numbers, if these are their own along `own`. */
+// chunks_outside: whether instances that follow each other hold the same numbers, if these are their own along `own`.
 bool plan_is_shared(const mapping *m, axis_set own);
-plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
-                            int last_axis);
-/* Its numbers of 32 bits (f64: of 64). */
+plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane, int last_axis);
+// Its numbers of 32 bits (f64: of 64).
 extent plan_words(const plan_buffer *b);
-/* Whether two places name the same state memory. */
+// Whether two places name the same state memory.
 bool plan_same_state(const tile_place *x, const tile_place *y);
 carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
-plan *plan_program(arena *a, const mapping *m, const tile_program *program,
-                   const carried_list *carried);
-/* The same, verified after each pass. */
+plan *plan_program(arena *a, const mapping *m, const tile_program *program, const carried_list *carried);
+// The same, verified after each pass.
 plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program, const carried_list *carried);
-/* Whether a value is computed at each use. */
+// Whether a value is computed at each use.
 bool plan_at_hand(const plan *p, tile_id id);
-/* Products on tensor cores read the argument, and round it to 16 bits. */
+// Products on tensor cores read the argument, and round it to 16 bits.
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
-/* Whether all these axes have compile-time sizes. */
+// Whether all these axes have compile-time sizes.
 bool plan_sized(const tile_program *program, axis_set axes);
-/* The axis along which the value at hand lies contiguously in memory, or -1. */
+// The axis along which the value at hand lies contiguously in memory, or -1.
 int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const mapping *m, const plan *p, tile_id id);
-/* The DOT under an ADD's operand that is added in place: below joins, places and renames, which say where it goes. */
+// The DOT under an ADD's operand that is added in place: below joins, places and renames, which say where it goes.
 tile_id plan_product_of(const tile_program *program, tile_id operand);
-/* The axes that a product's kernel goes through; others are loops around it. */
+// The axes that a product's kernel goes through; others are loops around it.
 axis_set plan_inner_axes(const plan_dot *dot);
-/* The value under index maps. */
+// The value under index maps.
 tile_id plan_root(const tile_program *program, tile_id id);
-/* The row that each step keeps of an operand: a buffer, or in the layout of saved states and stashes. */
+// The row that each step keeps of an operand: a buffer, or in the layout of saved states and stashes.
 plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack);
-/* matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector. */
+// matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector.
 typedef struct gpu_matrix {
-  axis_set rows, depth, around; /* of the result; summed; loops around it */
-  int last;                     /* the axis along which the matrix lies in memory */
-  bool along;                   /* it is summed */
-  int piece;                    /* neighbours along it that a thread reads at once */
-  int64_t lanes;                /* along: of a warp, for each row */
-  int64_t parts, in_warp;       /* across: threads that share a column, and of these so many in a warp */
+  axis_set rows, depth, around;  // of the result; summed; loops around it
+  int last;                      // the axis along which the matrix lies in memory
+  bool along;                    // it is summed
+  int piece;                     // neighbours along it that a thread reads at once
+  int64_t lanes;                 // along: of a warp, for each row
+  int64_t parts, in_warp;        // across: threads that share a column, and of these so many in a warp
 } gpu_matrix;
 gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
-/* Elements of shared memory in which partial sums of the product meet, or 0. */
+// Elements of shared memory in which partial sums of the product meet, or 0.
 int64_t gpu_matrix_parts(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
-/* The number of points over all these axes. */
+// The number of points over all these axes.
 int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes);
-/* Whether value number `index` of the nest reads the memory of the operand itself: no copy, no registers. */
+// Whether value number `index` of the nest reads the memory of the operand itself: no copy, no registers.
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
-/* dense_products.c: whether single steps multiply by a matrix of parameters, outside the lanes. */
+// dense_products.c: whether single steps multiply by a matrix of parameters, outside the lanes.
 bool plan_multiplies_parameters(arena *a, const mapping *m, const tile_program *program);
-/* What has been decided. Each pass in plan.c names the stage that a plan has reached after it. */
+// What has been decided. Each pass in plan.c names the stage that a plan has reached after it.
 typedef enum plan_stage {
-  PLAN_PROGRAM, /* the program, and no plan yet */
-  PLAN_VALUES,  /* regions and tiles of values */
-  PLAN_ORDERED, /* which values are needed */
+  PLAN_PROGRAM,  // the program, and no plan yet
+  PLAN_VALUES,   // regions and tiles of values
+  PLAN_ORDERED,  // which values are needed
   PLAN_NESTS,
-  PLAN_RESULTS, /* each in a nest */
-  PLAN_SORTED,  /* nests by region */
-  PLAN_HELD,    /* where values are held */
-  PLAN_STATES,  /* which states are updated in place */
+  PLAN_RESULTS,  // each in a nest
+  PLAN_SORTED,   // nests by region
+  PLAN_HELD,     // where values are held
+  PLAN_STATES,   // which states are updated in place
   PLAN_LIVES,
   PLAN_PLACED
 } plan_stage;
 
-/* A pass of plan.c by its name. */
+// A pass of plan.c by its name.
 plan_stage plan_stage_after(const char *pass);
-/* plan/verify.c: NULL, or what is wrong with a plan after this pass, and where. */
+// plan/verify.c: NULL, or what is wrong with a plan after this pass, and where.
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass);
 
-/* levels.c, GPU: levels of a SEGMENT or of the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more
- * code than time. A lane has so many steps at most. */
+// levels.c, GPU: levels of a SEGMENT or of the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more
+// code than time. A lane has so many steps at most.
 enum { GPU_MOST_STEPS_OF_LANE = 4 };
 int gpu_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
-/* GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is. */
+// GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is.
 int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
-/* Where a buffer or a state lies. */
+// Where a buffer or a state lies.
 typedef struct plan_place {
-  const char *space;     /* plan_shared, ..; NULL: nowhere */
-  int64_t offset, bytes; /* an offset of -1: it has none */
+  const char *space;      // plan_shared, ..; NULL: nowhere
+  int64_t offset, bytes;  // an offset of -1: it has none
 } plan_place;
 
 extern const char plan_shared[], plan_scratch[], plan_stack[], plan_registers[];
 
-/* By buffer, and by carried value. */
+// By buffer, and by carried value.
 typedef struct plan_places {
   plan_place *buffers, *states;
 } plan_places;
 
-/* NULL, or which buffers lie over each other while both are alive. */
+// NULL, or which buffers lie over each other while both are alive.
 const char *plan_verify_places(arena *a, const plan *p, const plan_place *buffers);
-/* plan/print.c: a line for each nest, state and buffer. `at` NULL: they have no places yet. */
+// plan/print.c: a line for each nest, state and buffer. `at` NULL: they have no places yet.
 char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at);
 
 #endif

@@ -1,6 +1,5 @@
-/* The planner: the state that plan passes change, and the functions that the list of passes in plan.c calls. Each section
- * below names the file of its functions.
- */
+// The planner: the state that plan passes change, and the functions that the list of passes in plan.c calls. Each section
+// below names the file of its functions.
 #ifndef REC_PLAN_PLANNER_H
 #define REC_PLAN_PLANNER_H
 
@@ -11,109 +10,107 @@ typedef struct planner {
   arena *a;
   const mapping *m;
   const carried_list *carried;
-  const tile_program *whole; /* the program that is planned */
-  tile_program *program;     /* the same, as the passes so far have rewritten it */
+  const tile_program *whole;  // the program that is planned
+  tile_program *program;      // the same, as the passes so far have rewritten it
   tile_section *sections;
   plan *p;
-  tile_id *order; /* needed computed values, operands first */
+  tile_id *order;  // needed computed values, operands first
   int order_count;
   bool *visited;
-  double matrix_bytes; /* GPU, steps: bytes that copies of parameters take of shared memory */
-  bool *wide; /* by value: computed in f64; NULL: none is */
+  double matrix_bytes;  // GPU, steps: bytes that copies of parameters take of shared memory
+  bool *wide;           // by value: computed in f64; NULL: none is
 } planner;
 
-static inline const tile_value *value(const planner *q, tile_id id) {
-  return &q->program->values.items[id];
-}
+static inline const tile_value *value(const planner *q, tile_id id) { return &q->program->values.items[id]; }
 
-/* A row of plan.c. */
+// A row of plan.c.
 typedef struct plan_pass {
   const char *name;
   void (*run)(planner *);
-  bool (*when)(const planner *); /* whether it has anything to do for this mapping */
+  bool (*when)(const planner *);  // whether it has anything to do for this mapping
   plan_stage made;
 } plan_pass;
 
-/* facts.c */
+// facts.c
 axis_set plan_cut_axes(const mapping *m);
 axis_set plan_place_axes(const tile_place *place);
 bool plan_is_inline(tile_op op);
 bool plan_is_carried_role(tile_role role);
-/* Is it a program of single steps on the host? */
+// Is it a program of single steps on the host?
 bool plan_is_steps(const planner *q);
-/* Single steps that one processor or one thread block runs: their products are nests of their own. */
+// Single steps that one processor or one thread block runs: their products are nests of their own.
 bool plan_gathers_steps(const planner *q);
-/* Does the value have an entry for each entry of a matrix state: lanes, or two tile axes? */
+// Does the value have an entry for each entry of a matrix state: lanes, or two tile axes?
 bool plan_is_wide_value(const planner *q, tile_id id);
 int plan_new_buffer(planner *q, plan_buffer b);
 int plan_new_nest(planner *q, plan_nest nest);
 void plan_force_buffer(planner *q, tile_id id, int last_axis);
 
-/* values.c: the program as an instance sees it; what its values are; in which order they are made. */
+// values.c: the program as an instance sees it; what its values are; in which order they are made.
 void plan_cut_program(planner *q);
 void plan_sum_extra_axes(planner *q);
 void plan_describe_values(planner *q);
 void plan_order_values(planner *q);
 
-/* nests.c: loop nests, region by region; results and copies of a region come late, and are brought into order. */
+// nests.c: loop nests, region by region; results and copies of a region come late, and are brought into order.
 void plan_make_nests(planner *q);
 void plan_make_results(planner *q);
 void plan_sort_nests(planner *q);
 
-/* recompute.c: values that are cheaper to compute again than to store. */
+// recompute.c: values that are cheaper to compute again than to store.
 void plan_inline_cheap(planner *q);
 
-/* row_factors.c: factors of whole rows leave the operands of products. */
+// row_factors.c: factors of whole rows leave the operands of products.
 void plan_move_factors(planner *q);
 
-/* order.c: the order of nests in which the fewest bytes are alive at one time. */
+// order.c: the order of nests in which the fewest bytes are alive at one time.
 void plan_order_nests(planner *q);
 
-/* fuse.c: elementwise values around a product join its nest. */
+// fuse.c: elementwise values around a product join its nest.
 void plan_join_nests(planner *q);
 
-/* Whether a nest after nest n reads the value's own buffer, and no copy. */
+// Whether a nest after nest n reads the value's own buffer, and no copy.
 bool plan_is_read_behind(const planner *q, int n, tile_id id);
 
-/* register_operands.c: the result of a product stays in registers as the A operand of another. */
+// register_operands.c: the result of a product stays in registers as the A operand of another.
 void plan_keep_left(planner *q);
 
-/* fuse.c: the nest that makes a value also stores its copy. */
+// fuse.c: the nest that makes a value also stores its copy.
 void plan_join_copies(planner *q);
-/* fuse.c: memory for sums over rows that several warps share. */
+// fuse.c: memory for sums over rows that several warps share.
 void plan_part_rows(planner *q);
 
-/* storage16.c: buffers that only products read hold 16-bit numbers. */
+// storage16.c: buffers that only products read hold 16-bit numbers.
 void plan_narrow_operands(planner *q);
 
-/* wgmma_layout.c: marks the buffers and rows that warpgroup products read. */
+// wgmma_layout.c: marks the buffers and rows that warpgroup products read.
 void plan_mark_groups(planner *q);
-/* wgmma_layout.c: whether memory will hold an operand in f32, so that warpgroup products need a copy. */
+// wgmma_layout.c: whether memory will hold an operand in f32, so that warpgroup products need a copy.
 bool plan_stays_wide(const planner *q, tile_id operand);
 
-/* register_states.c: states that stay in accumulators. */
+// register_states.c: states that stay in accumulators.
 void plan_keep_sums(planner *q);
 
-/* dense_products.c: sums of products with matrices of parameters become products, and so do gradients of such matrices. */
+// dense_products.c: sums of products with matrices of parameters become products, and so do gradients of such matrices.
 void plan_find_products(planner *q);
-/* Marks gradients that are added up in REGION_STEPS. */
+// Marks gradients that are added up in REGION_STEPS.
 void plan_mark_gathered(planner *q);
 void plan_gathered(planner *q, tile_id id, plan_nest *nest);
-/* widen_angles.c: rewrites the program with values in f64, and marks them in q->wide. */
+// widen_angles.c: rewrites the program with values in f64, and marks them in q->wide.
 void plan_widen(planner *q);
 
-/* products.c */
+// products.c
 int plan_highest_rank(const planner *q, axis_set axes);
 bool plan_is_blocked_dot(const planner *q, tile_id id);
 int plan_largest(const planner *q, axis_set axes);
 void plan_product(planner *q, tile_id id, plan_nest *nest);
 void plan_system(planner *q, tile_id id, plan_nest *nest);
-/* The axis of the sum that an axis of the product becomes; -1: spread over an axis. */
+// The axis of the sum that an axis of the product becomes; -1: spread over an axis.
 int plan_axis_in_sum(const planner *q, tile_id operand, int axis);
-/* x + dot: x is computed into the buffer of the sum, then the product is added to it. */
+// x + dot: x is computed into the buffer of the sum, then the product is added to it.
 void plan_added_product(planner *q, tile_id id);
 
-/* memory.c */
+// memory.c
 void plan_hold_values(planner *q);
 void plan_states(planner *q);
 void plan_share_sum_buffers(planner *q);

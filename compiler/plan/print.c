@@ -1,12 +1,11 @@
-/* A plan as text: what runs, in order, and where its numbers lie.
- *
- *    2 body product 64 x 16 x 64 (t V s) mma: %12 = dot[s](%9, v{t->s}) -> b3
- *    3 body points [t 64,V 16]: %13 y = %12 * %7; store output y
- *   b3 %12 [t 64,V 16] f32, 4096 bytes in shared memory at 8192, nests 2 .. 3
- *
- * One line is one nest or one buffer. What is written out in an operand is computed where it is read; `%9` was made before.
- * `{t->s}` behind an operand says how its index moves, which costs nothing.
- */
+// A plan as text: what runs, in order, and where its numbers lie.
+//
+//    2 body product 64 x 16 x 64 (t V s) mma: %12 = dot[s](%9, v{t->s}) -> b3
+//    3 body points [t 64,V 16]: %13 y = %12 * %7; store output y
+//   b3 %12 [t 64,V 16] f32, 4096 bytes in shared memory at 8192, nests 2 .. 3
+//
+// One line is one nest or one buffer. What is written out in an operand is computed where it is read; `%9` was made before.
+// `{t->s}` behind an operand says how its index moves, which costs nothing.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,7 +42,7 @@ static void put_size(printer *o, int axis) {
   }
 }
 
-/* Time first, as the text of a tile program has it. */
+// Time first, as the text of a tile program has it.
 static void put_axes(printer *o, axis_set axes) {
   const tile_program *program = o->p->program;
   const char *separator = "";
@@ -79,7 +78,7 @@ static void put_place(printer *o, const tile_place *place) {
   if (place->transfer) put(o, " transfer");
 }
 
-/* ---- operands -------------------------------------------------------------------------------- */
+// ---- operands --------------------------------------------------------------------------------
 
 static void put_number(printer *o, double x) {
   char digits[40];
@@ -95,7 +94,7 @@ static bool is_plain(const tile_place *place) {
   return own && place->name && !place->component && place->lag < 0;
 }
 
-/* What the program reads: `x` of the inputs and parameters, else with its role. */
+// What the program reads: `x` of the inputs and parameters, else with its role.
 static void put_argument(printer *o, const tile_place *place) {
   if (is_plain(place)) {
     put(o, "%s", place->name);
@@ -111,7 +110,8 @@ static void put_leaf(printer *o, const tile_value *v) {
     case TILE_AXIS_SIZE:
     case TILE_INDEX: put(o, "%s(%s)", tile_op_text(v->op), axis_name(o, tile_index_axis(v))); break;
     case TILE_CAUSAL:
-      put(o, "%s %s %s", axis_name(o, tile_step_axis(v)), tile_is_exclusive(v) ? ">" : ">=", axis_name(o, tile_other_step_axis(v)));
+      put(o, "%s %s %s", axis_name(o, tile_step_axis(v)),
+          tile_is_exclusive(v) ? ">" : ">=", axis_name(o, tile_other_step_axis(v)));
       break;
     case TILE_AT_END: put(o, "at_end(%d)", tile_steps_before_end(v)); break;
     default: put(o, "%s", tile_op_text(v->op)); break;
@@ -127,7 +127,7 @@ static void put_map(printer *o, const tile_value *v) {
     case TILE_SPLIT: put(o, "{%s->%s,%s}", index, axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v))); break;
     case TILE_JOIN: put(o, "{%s,%s->%s}", axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v)), index); break;
     case TILE_SHIFT: put(o, "{%s by %d}", index, tile_shift_distance(v)); break;
-    default: break; /* broadcasts and stops are what lies below them */
+    default: break;  // broadcasts and stops are what lies below them
   }
 }
 
@@ -147,7 +147,7 @@ static const char *infix(tile_op op) {
 static void put_operand(printer *o, tile_id id);
 static void put_operation(printer *o, const tile_value *v);
 
-/* Inside brackets already. */
+// Inside brackets already.
 static void put_alone(printer *o, tile_id id) {
   const tile_value *v = value_of(o, id);
   if (o->p->values[id].inlined) {
@@ -159,7 +159,7 @@ static void put_alone(printer *o, tile_id id) {
   }
 }
 
-/* More than one word, which brackets hold together. */
+// More than one word, which brackets hold together.
 static bool has_words(const printer *o, const tile_value *v) {
   if (v->op == TILE_CAUSAL) return true;
   if (v->op != TILE_ARGUMENT) return false;
@@ -192,7 +192,7 @@ static void put_operation(printer *o, const tile_value *v) {
   put_operand(o, v->args[1]);
 }
 
-/* What is at hand is written out, what a nest makes is named. */
+// What is at hand is written out, what a nest makes is named.
 static void put_operand(printer *o, tile_id id) {
   const tile_value *v = value_of(o, id);
   if (!plan_at_hand(o->p, id)) {
@@ -211,14 +211,14 @@ static void put_operand(printer *o, tile_id id) {
   }
 }
 
-/* ---- nests ----------------------------------------------------------------------------------- */
+// ---- nests -----------------------------------------------------------------------------------
 
-/* A sum to which a product is added has memory for what is there before. */
+// A sum to which a product is added has memory for what is there before.
 static bool is_in_buffer(const plan_value *pv) {
   return pv->into == NO_TILE && pv->buffer >= 0 && (pv->held == HELD_BUFFER || pv->dot != NO_TILE);
 }
 
-/* Where a value goes when it is made. */
+// Where a value goes when it is made.
 static void put_target(printer *o, const plan_value *pv) {
   if (pv->into != NO_TILE) put(o, " -> added to %%%d", (int)pv->into);
   if (is_in_buffer(pv)) put(o, " -> b%d", pv->buffer);
@@ -232,7 +232,7 @@ static void put_value(printer *o, int n, tile_id id) {
   const plan_value *pv = &o->p->values[id];
   put(o, "%%%d", (int)id);
   if (v->name) put(o, " %s", v->name);
-  if (n != pv->nest) { /* the product comes in a later nest */
+  if (n != pv->nest) {  // the product comes in a later nest
     put(o, " begins as ");
     put_operand(o, v->args[v->args[0] == pv->dot]);
   } else {
@@ -242,7 +242,7 @@ static void put_value(printer *o, int n, tile_id id) {
   put_target(o, pv);
 }
 
-/* What the product of the nest is added to, where no nest lists it: its first operand is made here, too. */
+// What the product of the nest is added to, where no nest lists it: its first operand is made here, too.
 static tile_id added_sum(const plan *p, const plan_nest *nest) {
   tile_id sum = nest->kind == NEST_DOT ? p->values[nest->values.items[0]].into : NO_TILE;
   for (int i = 0; i < nest->values.count; i++)
@@ -283,12 +283,12 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
 }
 
 static const char *nest_text(nest_kind kind) {
-  static const char *const kinds[] = {"points",  "copy",            "product",    "solve", "prefix",
-                                      "segment", "segment_adjoint", "first_equal"};
+  static const char *const kinds[] = {"points", "copy",    "product",         "solve",
+                                      "prefix", "segment", "segment_adjoint", "first_equal"};
   return kinds[kind];
 }
 
-/* Host: points of the axis that is contiguous in buffers are computed together. One axis alone can be no other. */
+// Host: points of the axis that is contiguous in buffers are computed together. One axis alone can be no other.
 static void put_vectors(printer *o, const plan_nest *nest) {
   int along = -1;
   bool several = nest->axes & (nest->axes - 1);
@@ -351,7 +351,7 @@ static void put_nest(printer *o, int n) {
   put(o, "\n");
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+// ---- memory ----------------------------------------------------------------------------------
 
 static void put_numbers(printer *o, const plan_buffer *b) {
   axis_set axes = 0;
@@ -381,7 +381,7 @@ static void put_life(printer *o, int n) {
   }
 }
 
-/* What is written there: values, copies, sums that several warps have parts of, next states. */
+// What is written there: values, copies, sums that several warps have parts of, next states.
 static void put_owners(printer *o, int buffer) {
   for (tile_id id = 0; id < o->p->program->values.count; id++) {
     const plan_value *pv = &o->p->values[id];
@@ -403,7 +403,7 @@ static void put_owners(printer *o, int buffer) {
 
 static void put_buffer(printer *o, int buffer, const plan_place *at) {
   const plan_buffer *b = &o->p->buffers.items[buffer];
-  if (b->last < 0) return; /* nothing reads it any more */
+  if (b->last < 0) return;  // nothing reads it any more
   put(o, " b%d", buffer);
   put_owners(o, buffer);
   put(o, " ");
@@ -448,8 +448,7 @@ static void put_state(printer *o, const carried_value *state, const carried_pair
 char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at) {
   printer o = {.a = a, .m = m, .p = p};
   for (int n = 0; n < p->nests.count; n++) put_nest(&o, n);
-  for (int c = 0; c < p->carried_count; c++)
-    put_state(&o, &states->items[c], &p->carried[c], at ? &at->states[c] : NULL);
+  for (int c = 0; c < p->carried_count; c++) put_state(&o, &states->items[c], &p->carried[c], at ? &at->states[c] : NULL);
   for (int i = 0; i < p->buffers.count; i++) put_buffer(&o, i, at ? &at->buffers[i] : NULL);
   vec_push(a, &o.chars, 0);
   return o.chars.items;

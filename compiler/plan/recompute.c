@@ -1,12 +1,11 @@
-/* Values that are computed again at each use instead of being stored.
- *
- *   %34 [t,P] = mul %0 %6    read by one sum, many nests later      ->      no buffer: the sum computes it
- *
- * On a GPU a stored value takes shared memory, the scarcest resource of a thread block. On the host, single steps would write
- * and read a matrix for each value, which takes as long as several multiply-adds an entry. A value is recomputed if that takes
- * a few additions and multiplications of ready values, and if its readers are nests over points. Products, systems and sums
- * along time read memory.
- */
+// Values that are computed again at each use instead of being stored.
+//
+//   %34 [t,P] = mul %0 %6    read by one sum, many nests later      ->      no buffer: the sum computes it
+//
+// On a GPU a stored value takes shared memory, the scarcest resource of a thread block. On the host, single steps would write
+// and read a matrix for each value, which takes as long as several multiply-adds an entry. A value is recomputed if that takes
+// a few additions and multiplications of ready values, and if its readers are nests over points. Products, systems and sums
+// along time read memory.
 #include "compiler/plan/planner.h"
 
 enum { MOST_USES = 2 };
@@ -15,9 +14,9 @@ static const double most_cost = 4;
 
 typedef struct inlining {
   planner *q;
-  int *uses;    /* of values, index maps looked through */
-  bool *kept;   /* read by what needs memory, a result, or of another region */
-  double *cost; /* of computing it at a use */
+  int *uses;     // of values, index maps looked through
+  bool *kept;    // read by what needs memory, a result, or of another region
+  double *cost;  // of computing it at a use
 } inlining;
 
 static bool reads_memory(const planner *q, tile_id user) {
@@ -27,8 +26,7 @@ static bool reads_memory(const planner *q, tile_id user) {
 
 static void note_uses(inlining *n, const bool *needed) {
   planner *q = n->q;
-  for (int i = 0; i < q->program->results.count; i++)
-    n->kept[q->program->results.items[i].value] = true;
+  for (int i = 0; i < q->program->results.count; i++) n->kept[q->program->results.items[i].value] = true;
   for (tile_id user = q->program->values.count - 1; user >= 0; user--) {
     const tile_value *v = value(q, user);
     bool map = plan_is_inline(v->op);
@@ -50,7 +48,7 @@ static double cost_at(const inlining *n, tile_id id) {
   return cost;
 }
 
-/* Such a sum has memory of its own, to which the product is added. */
+// Such a sum has memory of its own, to which the product is added.
 static bool adds_product(const inlining *n, const tile_value *v) {
   for (int k = 0; (v->op == TILE_ADD || v->op == TILE_SUB) && k < 2; k++) {
     tile_id dot = plan_product_of(n->q->program, v->args[k]);
@@ -73,8 +71,7 @@ static bool is_cheap(inlining *n, tile_id id) {
 static void mark_needed(const planner *q, tile_id id, bool *needed) {
   if (needed[id]) return;
   needed[id] = true;
-  for (int k = 0; k < tile_arity(value(q, id)->op); k++)
-    mark_needed(q, value(q, id)->args[k], needed);
+  for (int k = 0; k < tile_arity(value(q, id)->op); k++) mark_needed(q, value(q, id)->args[k], needed);
 }
 
 void plan_inline_cheap(planner *q) {
@@ -84,8 +81,7 @@ void plan_inline_cheap(planner *q) {
   n.kept = ARENA_ARRAY(q->a, bool, count);
   n.cost = ARENA_ARRAY(q->a, double, count);
   bool *needed = ARENA_ARRAY(q->a, bool, count);
-  for (int i = 0; i < q->program->results.count; i++)
-    mark_needed(q, q->program->results.items[i].value, needed);
+  for (int i = 0; i < q->program->results.count; i++) mark_needed(q, q->program->results.items[i].value, needed);
   note_uses(&n, needed);
   for (tile_id id = 0; id < count; id++) {
     if (needed[id] && is_cheap(&n, id)) q->p->values[id].inlined = true;

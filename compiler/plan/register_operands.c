@@ -1,14 +1,13 @@
-/* GPU: a product whose result is the A operand (left factor) of the next product stays in registers, as P = QK' does in flash
- * attention.
- *
- *   dot [t,s] %15, * decay: %29       a warp makes 16 rows t and all s, 16 bits each       64 x 64: 16 registers of a lane
- *   dot [t,P] of %29, x over s   ->   its rows of %29 are the A operand there              no memory, no barrier for it
- *   dot [s,P] of %29, dy over t       made in rows of s, its operands swapped              the same
- *
- * Accumulators of two tiles of 8 columns, two neighbours to a register, lie as 16 columns of an A operand do (gpu_ops.def). A
- * block must have as many warps as there are blocks of 16 rows: 128 threads for chunks of 64 steps. With more warps, several
- * would make the same rows. A result that other nests read is stored in memory as well.
- */
+// GPU: a product whose result is the A operand (left factor) of the next product stays in registers, as P = QK' does in flash
+// attention.
+//
+//   dot [t,s] %15, * decay: %29       a warp makes 16 rows t and all s, 16 bits each       64 x 64: 16 registers of a lane
+//   dot [t,P] of %29, x over s   ->   its rows of %29 are the A operand there              no memory, no barrier for it
+//   dot [s,P] of %29, dy over t       made in rows of s, its operands swapped              the same
+//
+// Accumulators of two tiles of 8 columns, two neighbours to a register, lie as 16 columns of an A operand do (gpu_ops.def). A
+// block must have as many warps as there are blocks of 16 rows: 128 threads for chunks of 64 steps. With more warps, several
+// would make the same rows. A result that other nests read is stored in memory as well.
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
@@ -21,13 +20,13 @@ static bool reads(const planner *q, tile_id from, tile_id id) {
   return false;
 }
 
-/* Nothing but rows, columns, and what is summed. */
+// Nothing but rows, columns, and what is summed.
 static bool is_plain(const planner *q, tile_id product, const plan_dot *dot) {
   axis_set own = plan_tile_axes(q->m, value(q, product)->axes | value(q, product)->over);
   return !(own & ~plan_inner_axes(dot)) && gpu_is_mma(q->m, q->program, dot);
 }
 
-/* Warps may have whole rows of all that it multiplies; a state that stays in registers wants others. */
+// Warps may have whole rows of all that it multiplies; a state that stays in registers wants others.
 static bool may_go_by_rows(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->kind != NEST_DOT || nest->region != REGION_BODY || nest->wide) return false;
@@ -36,9 +35,9 @@ static bool may_go_by_rows(const planner *q, int n) {
   return is_plain(q, nest->values.items[0], &nest->dot) && (!nest->two || is_plain(q, nest->other, &nest->other_dot));
 }
 
-/* ---- who makes it ---- */
+// ---- who makes it ----
 
-/* At each point of the product, and stored once. */
+// At each point of the product, and stored once.
 static bool is_made_at_points(const planner *q, const plan_nest *nest, int index) {
   tile_id id = nest->values.items[index];
   const plan_value *pv = &q->p->values[id];
@@ -48,11 +47,11 @@ static bool is_made_at_points(const planner *q, const plan_nest *nest, int index
 }
 
 static void turn_dot(plan_dot *dot) {
-  *dot = (plan_dot){.a = dot->b, .b = dot->a, .pack_a = dot->pack_b, .pack_b = dot->pack_a,
-                    .i = dot->j, .j = dot->i, .k = dot->k};
+  *dot =
+      (plan_dot){.a = dot->b, .b = dot->a, .pack_a = dot->pack_b, .pack_b = dot->pack_a, .i = dot->j, .j = dot->i, .k = dot->k};
 }
 
-/* Rows become columns. Sums over rows and results want them as they are. */
+// Rows become columns. Sums over rows and results want them as they are.
 static bool may_turn(const planner *q, const plan_nest *nest) {
   if (nest->results.count || nest->dot.left || (nest->two && nest->other_dot.left)) return false;
   for (int i = 0; i < nest->values.count; i++) {
@@ -62,14 +61,14 @@ static bool may_turn(const planner *q, const plan_nest *nest) {
   return true;
 }
 
-/* ---- who reads it ---- */
+// ---- who reads it ----
 
 static bool takes(const planner *q, const plan_dot *dot, const plan_dot *made, tile_id id) {
   if (dot->a != id || reads(q, dot->b, id) || dot->i != made->i || dot->k != made->j) return false;
   return dot->pack_a < 0 || dot->pack_a == q->p->values[id].copy;
 }
 
-/* Products that would have it in registers; `mark`: they do. */
+// Products that would have it in registers; `mark`: they do.
 static int takers(const planner *q, int n, const plan_dot *made, tile_id id, bool mark) {
   int count = 0;
   for (int k = n + 1; k < q->p->nests.count; k++) {
@@ -86,7 +85,7 @@ static int takers(const planner *q, int n, const plan_dot *made, tile_id id, boo
   return count;
 }
 
-/* ---- the choice ---- */
+// ---- the choice ----
 
 typedef struct choice {
   int count;

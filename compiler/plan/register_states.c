@@ -1,23 +1,22 @@
-/* GPU: states that stay in the accumulator of the product that updates them, from chunk to chunk.
- *
- *   dot %126, added to %127 = %state * %decay       accumulator of the warps; memory has a 16-bit copy
- *   dot %116 of %state                         ->   reads the copy
- *
- * A warp takes the same tiles of the result for every chunk. A state in memory would be read and written as f32 for each
- * chunk, and the products that read it would gather it number by number. A state that code other than products reads stays in
- * memory.
- */
+// GPU: states that stay in the accumulator of the product that updates them, from chunk to chunk.
+//
+//   dot %126, added to %127 = %state * %decay       accumulator of the warps; memory has a 16-bit copy
+//   dot %116 of %state                         ->   reads the copy
+//
+// A warp takes the same tiles of the result for every chunk. A state in memory would be read and written as f32 for each
+// chunk, and the products that read it would gather it number by number. A state that code other than products reads stays in
+// memory.
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
 typedef struct reader {
   const planner *q;
-  tile_id sum;  /* the next state */
-  int argument; /* the state */
+  tile_id sum;   // the next state
+  int argument;  // the state
 } reader;
 
-/* Whether what is read for `id` is the state or the next one; `moved`: at another point. */
+// Whether what is read for `id` is the state or the next one; `moved`: at another point.
 static bool reads_state(const reader *r, tile_id id, bool *moved) {
   const tile_value *v = value(r->q, id);
   if (id == r->sum) return true;
@@ -31,16 +30,15 @@ static bool reads_state(const reader *r, tile_id id, bool *moved) {
   return reads;
 }
 
-/* Products on tensor cores read the copy; the sum itself starts with the state at its own point. */
+// Products on tensor cores read the copy; the sum itself starts with the state at its own point.
 static bool may_read(const reader *r, tile_id user, bool moved) {
   const plan_nest *nest = &r->q->p->nests.items[r->q->p->values[user].nest];
   if (user == r->sum) return !moved;
   if (nest->two && nest->other == user) return true;
-  return nest->kind == NEST_DOT && nest->values.items[0] == user &&
-         gpu_is_mma(r->q->m, r->q->program, &nest->dot);
+  return nest->kind == NEST_DOT && nest->values.items[0] == user && gpu_is_mma(r->q->m, r->q->program, &nest->dot);
 }
 
-/* `shown`: some do. */
+// `shown`: some do.
 static bool products_alone_read(const reader *r, bool *shown) {
   const planner *q = r->q;
   for (int i = 0; i < q->order_count; i++) {
@@ -61,7 +59,7 @@ static bool products_alone_read(const reader *r, bool *shown) {
   return true;
 }
 
-/* The nest whose product is added to the state; -1: there is none, or it starts with what is in memory. */
+// The nest whose product is added to the state; -1: there is none, or it starts with what is in memory.
 static int updating_nest(const planner *q, tile_id sum) {
   const plan_value *pv = &q->p->values[sum];
   if (pv->dot == NO_TILE || q->p->values[pv->dot].into != sum) return -1;
@@ -72,7 +70,7 @@ static int updating_nest(const planner *q, tile_id sum) {
   return whole && gpu_kept_share(q->m, q->program, &nest->dot).blocks ? n : -1;
 }
 
-/* Joins take such states together, a point of all of them at a time. */
+// Joins take such states together, a point of all of them at a time.
 static bool is_coupled(const kernel *k, const tile_place *state) {
   const tile_program *ends = k->kind == KERNEL_BACKWARD ? k->states : k->ends;
   for (int i = 0; ends && i < k->recurrence->body.tensors.count; i++)
@@ -80,7 +78,7 @@ static bool is_coupled(const kernel *k, const tile_place *state) {
   return false;
 }
 
-/* Forward, or backward the states of a group again. */
+// Forward, or backward the states of a group again.
 static bool makes_states(const tile_program *program) {
   for (int i = 0; i < program->results.count; i++)
     if (program->results.items[i].place.role == TILE_NEXT_STATE) return true;

@@ -1,14 +1,21 @@
-/* Nests that repeat, as those of a fold do. The front end writes the turns of a fold out, and each turn becomes the same
- * nests.
- *
- *   dot, points, points, dot, points, points, dot, ..      ->      3 nests, 30 turns
- *
- * Two nests are alike if they apply the same operations to other values. A repeat is a suggestion: lower/repeats.c compares
- * the code of the turns.
- */
+// Nests that repeat, as those of a fold do. The front end writes the turns of a fold out, and each turn becomes the same
+// nests.
+//
+//   dot, points, points, dot, points, points, dot, ..      ->      3 nests, 30 turns
+//
+// Two nests are alike if they apply the same operations to other values. A repeat is a suggestion: lower/repeats.c compares
+// the code of the turns.
 #include "compiler/plan/repeats.h"
 
-enum { MOST_NESTS = 64, LEAST_TURNS = 6, LEAST_ALIKE = 16, LEAST_INSTRUCTIONS = 1500, OF_PRODUCT = 300, WORTH_A_CALL = 100, WORTH_A_TURN = 600 };
+enum {
+  MOST_NESTS = 64,
+  LEAST_TURNS = 6,
+  LEAST_ALIKE = 16,
+  LEAST_INSTRUCTIONS = 1500,
+  OF_PRODUCT = 300,
+  WORTH_A_CALL = 100,
+  WORTH_A_TURN = 600
+};
 
 static const tile_value *value(const plan *p, tile_id id) { return &p->program->values.items[id]; }
 
@@ -37,11 +44,11 @@ static bool alike_values(const plan *p, const plan_nest *x, const plan_nest *y) 
 
 static bool alike(const plan *p, int first, int second) {
   const plan_nest *x = &p->nests.items[first], *y = &p->nests.items[second];
-  return x->kind == y->kind && x->axes == y->axes && x->over == y->over && x->lane == y->lane &&
-         x->wide == y->wide && x->two == y->two && alike_values(p, x, y) && alike_results(p, x, y);
+  return x->kind == y->kind && x->axes == y->axes && x->over == y->over && x->lane == y->lane && x->wide == y->wide &&
+         x->two == y->two && alike_values(p, x, y) && alike_results(p, x, y);
 }
 
-/* How many nests from `first` on are like those `nests` further on. */
+// How many nests from `first` on are like those `nests` further on.
 static int alike_count(const plan *p, int first, int nests, int end) {
   int count = 0;
   while (first + count + nests < end && alike(p, first + count, first + count + nests)) count++;
@@ -84,7 +91,7 @@ bool plan_is_frequent(const plan *p, int first, int last, int n) {
   return count >= LEAST_ALIKE && own >= WORTH_A_CALL && count * own >= LEAST_INSTRUCTIONS;
 }
 
-/* ---- what nests read ---- */
+// ---- what nests read ----
 
 static void each_below(const plan *p, tile_id id, plan_reader *reader, void *data) {
   reader(data, id);
@@ -116,7 +123,7 @@ void plan_each_value(const plan *p, const plan_nest *nest, plan_reader *reader, 
   if (nest->kind == NEST_PACK) each_below(p, nest->packed, reader, data);
 }
 
-/* Values in the order in which nests read them. */
+// Values in the order in which nests read them.
 typedef struct value_list {
   arena *a;
   VEC(tile_id) ids;
@@ -147,7 +154,7 @@ void plan_mark_varying(const plan *p, int x, int y, int count, bool *varies) {
   value_list of_x = values_of(a, p, x, count), of_y = values_of(a, p, y, count);
   for (int i = 0; i < of_x.ids.count && i < of_y.ids.count; i++) {
     tile_id v = of_x.ids.items[i], w = of_y.ids.items[i];
-    if (value(p, v)->op != value(p, w)->op) break; /* the code will not be the same */
+    if (value(p, v)->op != value(p, w)->op) break;  // the code will not be the same
     if (differs(value(p, v), value(p, w))) varies[v] = varies[w] = true;
   }
   arena_free(a);

@@ -1,11 +1,10 @@
-/* GPU: factors of whole rows leave the operands of products.
- *
- *   dot [t,P] of C * decay, h over N             ->   decay * (dot of C, h): a multiplication in the accumulator
- *   dot [t,P] of (C B) * mask, x * dt over s     ->   dot of ((C B) * mask) * dt, x: in the accumulator of the product C B
- *
- * The product then reads tokens where the staging buffer holds them. The tokens are neither written and read once more nor
- * rounded again. The pass applies to 16-bit tokens; f32 would gain less.
- */
+// GPU: factors of whole rows leave the operands of products.
+//
+//   dot [t,P] of C * decay, h over N             ->   decay * (dot of C, h): a multiplication in the accumulator
+//   dot [t,P] of (C B) * mask, x * dt over s     ->   dot of ((C B) * mask) * dt, x: in the accumulator of the product C B
+//
+// The product then reads tokens where the staging buffer holds them. The tokens are neither written and read once more nor
+// rounded again. The pass applies to 16-bit tokens; f32 would gain less.
 #include "compiler/plan/planner.h"
 
 typedef struct moving {
@@ -15,16 +14,16 @@ typedef struct moving {
   tile_program *to;
   tile_id *image;
   int *uses;
-  tile_id *user; /* one of them */
-  bool *moved;   /* a product of `from` that left a factor behind it */
+  tile_id *user;  // one of them
+  bool *moved;    // a product of `from` that left a factor behind it
 } moving;
 
 static const tile_value *new_value(const moving *n, tile_id id) { return &n->to->values.items[id]; }
 static const tile_value *old_value(const moving *n, tile_id id) { return &n->from->values.items[id]; }
 
-/* An operand, and what it is multiplied by: of its rows, and along what is summed. */
+// An operand, and what it is multiplied by: of its rows, and along what is summed.
 typedef struct stripped {
-  tile_id base, of_rows, of_depth; /* NO_TILE: nothing */
+  tile_id base, of_rows, of_depth;  // NO_TILE: nothing
 } stripped;
 
 static tile_id product(const moving *n, tile_id x, tile_id y) {
@@ -49,7 +48,7 @@ static bool is_tokens(const moving *n, tile_id id) {
   return v->op == TILE_ARGUMENT && tile_place_of(n->to, v)->time;
 }
 
-/* Takes a factor that has none of the axes that are summed, or no others. */
+// Takes a factor that has none of the axes that are summed, or no others.
 static bool take_factor(const moving *n, stripped *s, tile_id x, tile_id factor, axis_set over, bool divides) {
   axis_set axes = plan_tile_axes(n->m, new_value(n, factor)->axes);
   axis_set of_x = plan_tile_axes(n->m, new_value(n, x)->axes);
@@ -79,7 +78,7 @@ static stripped strip(const moving *n, tile_id id, axis_set over) {
   return s;
 }
 
-/* Two tiles of known sizes: a product with a nest of its own. */
+// Two tiles of known sizes: a product with a nest of its own.
 static bool is_product(const moving *n, const tile_value *v) {
   if (v->op != TILE_DOT) return false;
   axis_set a = plan_tile_axes(n->m, n->from->values.items[v->args[0]].axes);
@@ -87,7 +86,7 @@ static bool is_product(const moving *n, const tile_value *v) {
   return (a & ~b) && (b & ~a) && plan_sized(n->from, a | b);
 }
 
-/* Elementwise behind a product that nobody else reads, and read by nobody else: made in its registers. */
+// Elementwise behind a product that nobody else reads, and read by nobody else: made in its registers.
 static bool is_made_in_sums(const moving *n, tile_id old) {
   const tile_value *v = old_value(n, old);
   if (v->op != TILE_MUL || n->uses[old] != 1) return false;
@@ -96,8 +95,8 @@ static bool is_made_in_sums(const moving *n, tile_id old) {
   return false;
 }
 
-/* Sums take in a product where they lie, and then it has no factor; but of two products one may be multiplied before the other
- * is added. */
+// Sums take in a product where they lie, and then it has no factor; but of two products one may be multiplied before the other
+// is added.
 static bool may_leave_factor(const moving *n, tile_id id) {
   if (n->uses[id] != 1 || n->user[id] == NO_TILE) return true;
   const tile_value *v = old_value(n, n->user[id]);

@@ -1,24 +1,21 @@
-/* Facts for plans about tensor cores: which products run on them, which tiles of a product a warp has, and how much the warps
- * read.
- *
- *   64 x 64 x 64, 128 threads      blocks of 16 rows and 32 columns, two for each of four warps; or 16 whole rows for each
- */
+// Facts for plans about tensor cores: which products run on them, which tiles of a product a warp has, and how much the warps
+// read.
+//
+//   64 x 64 x 64, 128 threads      blocks of 16 rows and 32 columns, two for each of four warps; or 16 whole rows for each
 #include "compiler/plan/tensor_cores.h"
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
 
-/* What part of its tiles a product fills, in percent. */
-static int64_t filled(const mapping *m, const tile_program *program, const plan_dot *dot,
-                      int depth) {
+// What part of its tiles a product fills, in percent.
+static int64_t filled(const mapping *m, const tile_program *program, const plan_dot *dot, int depth) {
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j),
           k = plan_axis_size(m, program, dot->k);
-  int64_t all = blocks_up(i, TILE_ROWS) * TILE_ROWS * blocks_up(j, TILE_COLUMNS) * TILE_COLUMNS *
-                blocks_up(k, depth) * depth;
+  int64_t all = blocks_up(i, TILE_ROWS) * TILE_ROWS * blocks_up(j, TILE_COLUMNS) * TILE_COLUMNS * blocks_up(k, depth) * depth;
   return 100 * i * j * k / all;
 }
 
-/* Three products of tf32 take two fifths of the time of as many multiply-adds of f32 (sm_80: 16 cycles of a multiprocessor
- * for a full tile, against 6), where tiles are filled. */
+// Three products of tf32 take two fifths of the time of as many multiply-adds of f32 (sm_80: 16 cycles of a multiprocessor
+// for a full tile, against 6), where tiles are filled.
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
   enum { SHORTEST_DEPTH = 8, DEPTH_TF32 = 8, FILLED = 50 };
   if (m->kind != MAP_BLOCK || dot->i < 0 || plan_axis_size(m, program, dot->k) < SHORTEST_DEPTH) return false;
@@ -41,7 +38,7 @@ bool gpu_has_rows_of_warps(const mapping *m, const tile_program *program, const 
   return columns <= GPU_GROUP_TILES * TILE_COLUMNS;
 }
 
-/* Of all rows: those of the axes around it, too. */
+// Of all rows: those of the axes around it, too.
 static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *dot, axis_set around) {
   int64_t rows = blocks_up(plan_axis_size(m, p->program, dot->i), TILE_ROWS);
   for (int axis = 0; axis < p->program->axes.count; axis++)
@@ -49,7 +46,7 @@ static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *do
   return rows;
 }
 
-/* Nests of left factors have whole rows for each warp. */
+// Nests of left factors have whole rows for each warp.
 int64_t gpu_row_parts(const mapping *m, const plan *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   bool left = dot->left || (nest->two && nest->other_dot.left);
@@ -67,7 +64,7 @@ double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, a
   int64_t around = 1, i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
   axes &= ~(axis_bit(dot->i) | axis_bit(dot->j));
   for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(axes, axis)) around *= plan_axis_size(m, program, axis); /* k among them */
+    if (axis_in(axes, axis)) around *= plan_axis_size(m, program, axis);  // k among them
   int64_t depth = plan_axis_size(m, program, dot->k), rows = blocks_up(i, TILE_ROWS);
   int64_t columns = TILE_COLUMNS * gpu_tiles_of_block(m, program, dot, rows * (around / depth));
   bool group = gpu_may_be_group(m, program, dot), left = dot->left;
@@ -83,7 +80,7 @@ kept_share gpu_kept_share(const mapping *m, const tile_program *program, const p
   if (!gpu_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
   int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS, warps = m->threads / GPU_WARP_LANES;
   int64_t own = rows * columns / warps, tiles = own < GPU_GROUP_TILES ? own : GPU_GROUP_TILES;
-  /* fewer threads have more registers, and so have those of a kernel that goes back: its states are alive in few nests */
+  // fewer threads have more registers, and so have those of a kernel that goes back: its states are alive in few nests
   int64_t most = GPU_MOST_KEPT / 2 * GPU_BLOCK_THREADS / m->threads;
   if (m->kernel->kind == KERNEL_BACKWARD) most = GPU_MOST_KEPT;
   if (!own || rows * columns % warps || own > most || own > GPU_MOST_KEPT) return none;
@@ -95,6 +92,5 @@ kept_share gpu_kept_share(const mapping *m, const tile_program *program, const p
 bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot) {
   if (!m->groups || program->form == TILE_STEP || !gpu_is_mma(m, program, dot)) return false;
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
-  return i % GPU_GROUP_ROWS == 0 && j % GPU_TILE_COLUMNS == 0 &&
-         plan_axis_size(m, program, dot->k) % GPU_GROUP_DEPTH == 0;
+  return i % GPU_GROUP_ROWS == 0 && j % GPU_TILE_COLUMNS == 0 && plan_axis_size(m, program, dot->k) % GPU_GROUP_DEPTH == 0;
 }

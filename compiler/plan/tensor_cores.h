@@ -1,39 +1,39 @@
-/* Products on tensor cores: which products run on them, and which part of a product a warp or a warpgroup has. */
+// Products on tensor cores: which products run on them, and which part of a product a warp or a warpgroup has.
 #ifndef REC_PLAN_TENSOR_CORES_H
 #define REC_PLAN_TENSOR_CORES_H
 
 #include "compiler/plan/plan.h"
 
 enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
-/* Of a block that shares out the points of nests, if its kernel does not say (kernel.threads). */
+// Of a block that shares out the points of nests, if its kernel does not say (kernel.threads).
 enum { GPU_BLOCK_THREADS = 256 };
-/* What an instruction of mma makes. */
+// What an instruction of mma makes.
 enum { GPU_TILE_ROWS = 16, GPU_TILE_COLUMNS = 8 };
-/* Warpgroups (wgmma): warps, rows of a product, steps of k in an instruction. */
+// Warpgroups (wgmma): warps, rows of a product, steps of k in an instruction.
 enum { GPU_GROUP_WARPS = 4, GPU_GROUP_ROWS = GPU_GROUP_WARPS * GPU_TILE_ROWS, GPU_GROUP_DEPTH = 16 };
-/* Tiles of 8 columns: of a block that a warp has of a product, of a state in its registers, of a product of warpgroups at once. */
+// Tiles of 8 columns: of a block that a warp has of a product, of a state in its registers, of a product of warpgroups at once.
 enum { GPU_MOST_TILES = 4, GPU_MOST_KEPT = 16, GPU_GROUP_TILES = 8 };
 
 static inline int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
-/* Whether a product is made on tensor cores. */
+// Whether a product is made on tensor cores.
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
-/* Blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:
- * registers do not hold them. */
+// Blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:
+// registers do not hold them.
 typedef struct kept_share {
   int blocks, tiles;
 } kept_share;
 kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot);
-/* Bytes that the threads of a block read of a product's factors. */
+// Bytes that the threads of a block read of a product's factors.
 double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes);
-/* Whether each warp of the block has 16 rows of the product, all columns of which its registers hold. */
+// Whether each warp of the block has 16 rows of the product, all columns of which its registers hold.
 bool gpu_has_rows_of_warps(const mapping *m, const tile_program *program, const plan_dot *dot);
-/* How many warps have some of the columns of a row of the nest's product. */
+// How many warps have some of the columns of a row of the nest's product.
 int64_t gpu_row_parts(const mapping *m, const plan *p, const plan_nest *nest);
-/* Whether a product may be made by warpgroups, for all that its sizes say. */
+// Whether a product may be made by warpgroups, for all that its sizes say.
 bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot);
-/* Tiles of columns of a warp's block. So many that all warps have one; `rows`: blocks of rows, of all around the
- * product. */
+// Tiles of columns of a warp's block. So many that all warps have one; `rows`: blocks of rows, of all around the
+// product.
 int gpu_tiles_of_block(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows);
 
 #endif

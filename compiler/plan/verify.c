@@ -1,12 +1,11 @@
-/* The rules of a plan, checked after the pass that has just changed it.
- *
- *   nest 3: %9 = mul %8 x      %8 is made by nest 5                            refused: an operand is made later
- *   buffer 2, nests 1 .. 4     nest 6 reads it                                 refused: a life ends too early
- *   S in place by nest 4       nest 6 reads the old S                          refused: an old state is read
- *
- * The checks do not know how a pass decides. They follow every read of every nest down to the values that are made, and ask
- * whether each value is available there. plan.c calls them; a check applies from the stage that first makes what it looks at.
- */
+// The rules of a plan, checked after the pass that has just changed it.
+//
+//   nest 3: %9 = mul %8 x      %8 is made by nest 5                            refused: an operand is made later
+//   buffer 2, nests 1 .. 4     nest 6 reads it                                 refused: a life ends too early
+//   S in place by nest 4       nest 6 reads the old S                          refused: an old state is read
+//
+// The checks do not know how a pass decides. They follow every read of every nest down to the values that are made, and ask
+// whether each value is available there. plan.c calls them; a check applies from the stage that first makes what it looks at.
 #include "compiler/plan/planner.h"
 
 typedef struct checker {
@@ -15,8 +14,8 @@ typedef struct checker {
   const plan *p;
   const char *pass;
   plan_stage stage;
-  int *writer;       /* by buffer: the nest that fills it as a copy; -1: none */
-  const char *wrong; /* the first mistake */
+  int *writer;        // by buffer: the nest that fills it as a copy; -1: none
+  const char *wrong;  // the first mistake
 } checker;
 
 static const tile_value *value_of(const checker *c, tile_id id) { return &c->p->program->values.items[id]; }
@@ -25,11 +24,9 @@ static const plan_value *planned(const checker *c, tile_id id) { return &c->p->v
 
 static const plan_nest *nest_of(const checker *c, int n) { return &c->p->nests.items[n]; }
 
-static bool is_result(const checker *c, tile_id id) {
-  return c->p->values[id].needed && !plan_at_hand(c->p, id);
-}
+static bool is_result(const checker *c, tile_id id) { return c->p->values[id].needed && !plan_at_hand(c->p, id); }
 
-/* ---- what is said ---- */
+// ---- what is said ----
 
 static void refuse(checker *c, const char *where, const char *what) {
   if (!c->wrong) c->wrong = arena_printf(c->a, "after the pass '%s', %s: %s", c->pass, where, what);
@@ -56,9 +53,9 @@ static void refuse_buffer(checker *c, int buffer, const char *what) {
   if (!c->wrong) refuse(c, arena_printf(c->a, "buffer %d", buffer), what);
 }
 
-/* ---- the program ---- */
+// ---- the program ----
 
-/* Sums over axes that are cut are gone, so that tile_verify's rules for instances do not hold; those of a straight line do. */
+// Sums over axes that are cut are gone, so that tile_verify's rules for instances do not hold; those of a straight line do.
 static void check_program(checker *c) {
   const tile_program *program = c->p->program;
   for (tile_id id = 0; id < program->values.count; id++) {
@@ -77,14 +74,14 @@ static void check_program(checker *c) {
   }
 }
 
-/* ---- what nests read ---- */
+// ---- what nests read ----
 
-/* What is read for an operand, where nothing is copied: a value that some nest makes, or an argument. */
+// What is read for an operand, where nothing is copied: a value that some nest makes, or an argument.
 typedef struct plan_read {
-  int nest;     /* plan.nests.count: the next states, behind all nests */
-  int position; /* of the reader in its nest; its number of values: a result */
+  int nest;      // plan.nests.count: the next states, behind all nests
+  int position;  // of the reader in its nest; its number of values: a result
   tile_id id;
-  bool moved; /* at another point than the nest's own */
+  bool moved;  // at another point than the nest's own
 } plan_read;
 
 typedef void read_check(checker *, const plan_read *);
@@ -96,28 +93,24 @@ static void follow(checker *c, plan_read r, read_check *check) {
     return;
   }
   bool moved = r.moved || tile_op_is(v->op, TILE_MOVES_INDEX);
-  for (int k = 0; k < tile_arity(v->op); k++)
-    follow(c, (plan_read){r.nest, r.position, v->args[k], moved}, check);
+  for (int k = 0; k < tile_arity(v->op); k++) follow(c, (plan_read){r.nest, r.position, v->args[k], moved}, check);
 }
 
 static bool is_product(const plan_nest *nest) { return nest->kind == NEST_DOT || nest->kind == NEST_SOLVE; }
 
-/* A product reads its factors at points of their own. */
+// A product reads its factors at points of their own.
 static void follow_factors(checker *c, int n, const plan_dot *dot, read_check *check) {
   if (dot->pack_a < 0 && !dot->left) follow(c, (plan_read){n, 0, dot->a, true}, check);
   if (dot->pack_b < 0) follow(c, (plan_read){n, 0, dot->b, true}, check);
 }
 
-static bool reads_along(tile_op op) {
-  return tile_op_is(op, TILE_OWN_NEST) && op != TILE_SOLVE;
-}
+static bool reads_along(tile_op op) { return tile_op_is(op, TILE_OWN_NEST) && op != TILE_SOLVE; }
 
 static void follow_value(checker *c, int n, int position, read_check *check) {
   tile_id id = nest_of(c, n)->values.items[position];
   const tile_value *v = value_of(c, id);
   for (int k = 0; k < tile_arity(v->op); k++)
-    if (v->args[k] != planned(c, id)->dot)
-      follow(c, (plan_read){n, position, v->args[k], reads_along(v->op)}, check);
+    if (v->args[k] != planned(c, id)->dot) follow(c, (plan_read){n, position, v->args[k], reads_along(v->op)}, check);
 }
 
 static void follow_nest(checker *c, int n, read_check *check) {
@@ -141,9 +134,9 @@ static void follow_all(checker *c, read_check *check) {
   }
 }
 
-/* ---- each value has one nest ---- */
+// ---- each value has one nest ----
 
-/* The nest adds a product to such a sum, whose first operand is there: no nest lists it. */
+// The nest adds a product to such a sum, whose first operand is there: no nest lists it.
 static bool is_made_by_adding(const checker *c, tile_id id) {
   const plan_value *pv = planned(c, id);
   if (pv->dot == NO_TILE || pv->nest < 0) return false;
@@ -168,7 +161,8 @@ static void check_listed(checker *c, const int *listed) {
 static void note_listed(checker *c, int *listed, tile_id id, int n) {
   const plan_value *pv = planned(c, id);
   listed[id]++;
-  if (pv->start != n && pv->nest != n) refuse_nest(c, n, arena_printf(c->a, "it lists %%%d, whose nest is %d", (int)id, pv->nest));
+  if (pv->start != n && pv->nest != n)
+    refuse_nest(c, n, arena_printf(c->a, "it lists %%%d, whose nest is %d", (int)id, pv->nest));
 }
 
 static void check_nests_of_values(checker *c) {
@@ -181,16 +175,16 @@ static void check_nests_of_values(checker *c) {
   check_listed(c, listed);
 }
 
-/* ---- operands precede ---- */
+// ---- operands precede ----
 
-/* Regions follow each other, in whatever order nests are listed. */
+// Regions follow each other, in whatever order nests are listed.
 static bool is_before(const checker *c, int n, int other) {
   if (other == c->p->nests.count) return true;
   region r = nest_of(c, n)->region, s = nest_of(c, other)->region;
   return r != s ? r < s : n < other;
 }
 
-/* Where a nest has made the value: -1, before its first point; its number of values if it does not make it. */
+// Where a nest has made the value: -1, before its first point; its number of values if it does not make it.
 static int position_in(const plan_nest *nest, const checker *c, tile_id id) {
   for (int i = 0; i < nest->values.count; i++)
     if (nest->values.items[i] == id) return i;
@@ -220,11 +214,10 @@ static void check_precedes(checker *c, const plan_read *r) {
 
 static void check_sorted(checker *c) {
   for (int n = 1; n < c->p->nests.count; n++)
-    if (nest_of(c, n)->region < nest_of(c, n - 1)->region)
-      refuse_nest(c, n, "it stands behind a nest of a later region");
+    if (nest_of(c, n)->region < nest_of(c, n - 1)->region) refuse_nest(c, n, "it stands behind a nest of a later region");
 }
 
-/* ---- copies ---- */
+// ---- copies ----
 
 static void note_writer(checker *c, int n, int buffer) {
   if (buffer < 0) return;
@@ -254,7 +247,8 @@ static void note_reader(checker *c, bool *read, int n, int buffer) {
     return;
   }
   read[buffer] = true;
-  if (!is_before(c, c->writer[buffer], n)) refuse_nest(c, n, arena_printf(c->a, "it reads the copy in buffer %d before it is filled", buffer));
+  if (!is_before(c, c->writer[buffer], n))
+    refuse_nest(c, n, arena_printf(c->a, "it reads the copy in buffer %d before it is filled", buffer));
 }
 
 static void check_copies(checker *c) {
@@ -268,10 +262,11 @@ static void check_copies(checker *c) {
     if (nest->two) note_reader(c, read, n, nest->other_dot.pack_b);
   }
   for (int i = 0; i < c->p->buffers.count; i++)
-    if (c->writer[i] >= 0 && !read[i]) refuse_buffer(c, i, arena_printf(c->a, "nest %d fills this copy, and no product reads it", c->writer[i]));
+    if (c->writer[i] >= 0 && !read[i])
+      refuse_buffer(c, i, arena_printf(c->a, "nest %d fills this copy, and no product reads it", c->writer[i]));
 }
 
-/* ---- products ---- */
+// ---- products ----
 
 static axis_set tile_of(const checker *c, tile_id id) { return planned(c, id)->tile; }
 
@@ -279,18 +274,19 @@ static bool has_factors(const tile_value *v, const plan_dot *dot) {
   return (v->args[0] == dot->a && v->args[1] == dot->b) || (v->args[0] == dot->b && v->args[1] == dot->a);
 }
 
-/* Rows of a, columns of b, and what is summed of both. */
+// Rows of a, columns of b, and what is summed of both.
 static bool axes_agree(const checker *c, tile_id id, const plan_dot *dot) {
   axis_set a = tile_of(c, dot->a), b = tile_of(c, dot->b), made = tile_of(c, id);
   if (dot->i >= 0 && !axis_in(a & ~b & made, dot->i)) return false;
   if (dot->j >= 0 && !axis_in(b & ~a & made, dot->j)) return false;
-  bool steps = dot->k == c->p->steps && dot->i >= 0; /* those of a chunk: no factor has the axis */
+  bool steps = dot->k == c->p->steps && dot->i >= 0;  // those of a chunk: no factor has the axis
   return dot->k < 0 || steps || (axis_in(a & b & ~made, dot->k) && axis_in(value_of(c, id)->over, dot->k));
 }
 
 static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {
   if (!has_factors(value_of(c, id), dot)) refuse_nest(c, n, arena_printf(c->a, "the factors are not those of %%%d", (int)id));
-  if (!c->wrong && !axes_agree(c, id, dot)) refuse_nest(c, n, arena_printf(c->a, "rows, columns and depth are not those of %%%d", (int)id));
+  if (!c->wrong && !axes_agree(c, id, dot))
+    refuse_nest(c, n, arena_printf(c->a, "rows, columns and depth are not those of %%%d", (int)id));
   if (dot->left && !planned(c, dot->a)->left) refuse_nest(c, n, arena_printf(c->a, "%%%d is in no registers", (int)dot->a));
 }
 
@@ -310,7 +306,7 @@ static void check_products(checker *c) {
   }
 }
 
-/* ---- results ---- */
+// ---- results ----
 
 static void check_results(checker *c) {
   const tile_program *program = c->p->program;
@@ -324,7 +320,7 @@ static void check_results(checker *c) {
   }
 }
 
-/* ---- where values are held ---- */
+// ---- where values are held ----
 
 static void check_held(checker *c, const plan_read *r) {
   const plan_value *pv = planned(c, r->id);
@@ -355,7 +351,7 @@ static void check_shapes(checker *c) {
   }
 }
 
-/* Buffers that are no state and live in one run alone may have 16 bits, and those alone may lie in tiles. */
+// Buffers that are no state and live in one run alone may have 16 bits, and those alone may lie in tiles.
 static void check_storage(checker *c) {
   for (int i = 0; i < c->p->buffers.count; i++) {
     const plan_buffer *b = &c->p->buffers.items[i];
@@ -365,9 +361,9 @@ static void check_storage(checker *c) {
   }
 }
 
-/* ---- states ---- */
+// ---- states ----
 
-/* Whether the nest writes the buffer in which a state becomes the next one. */
+// Whether the nest writes the buffer in which a state becomes the next one.
 static bool overwrites(const checker *c, int n, int state) {
   const plan_nest *nest = nest_of(c, n);
   for (int i = 0; i < nest->values.count; i++) {
@@ -384,8 +380,8 @@ static int first_overwriting(const checker *c, int state) {
   return c->p->nests.count;
 }
 
-/* Of a state in place, a nest behind the first one that writes it reads none of the old numbers; that one reads them at its own
- * point. */
+// Of a state in place, a nest behind the first one that writes it reads none of the old numbers; that one reads them at its own
+// point.
 static void check_old_state(checker *c, const plan_read *r) {
   if (value_of(c, r->id)->op != TILE_ARGUMENT) return;
   for (int s = 0; s < c->p->carried_count; s++) {
@@ -393,7 +389,8 @@ static void check_old_state(checker *c, const plan_read *r) {
     if (!pair->in_place || pair->argument != tile_argument_number(value_of(c, r->id))) continue;
     int first = first_overwriting(c, s);
     if (r->nest > first || (r->nest == first && r->moved))
-      refuse_nest(c, r->nest, arena_printf(c->a, "it reads the old state %%%d, which nest %d has overwritten", (int)r->id, first));
+      refuse_nest(c, r->nest,
+                  arena_printf(c->a, "it reads the old state %%%d, which nest %d has overwritten", (int)r->id, first));
   }
 }
 
@@ -410,7 +407,7 @@ static void check_pairs(checker *c) {
   }
 }
 
-/* ---- lives ---- */
+// ---- lives ----
 
 static void check_alive(checker *c, int n, int buffer) {
   if (buffer < 0 || c->wrong) return;
@@ -441,7 +438,7 @@ static void check_written_alive(checker *c, int n) {
   if (nest->two) check_alive(c, n, nest->other_dot.pack_b);
 }
 
-/* What is made once is read in every later run. */
+// What is made once is read in every later run.
 static void check_whole_run(checker *c, int n) {
   const plan_nest *nest = nest_of(c, n);
   if (nest->region != REGION_PROLOGUE && nest->region != REGION_SHARED) return;
@@ -458,7 +455,7 @@ static void check_lives(checker *c) {
   }
 }
 
-/* ---- memory ---- */
+// ---- memory ----
 
 static bool live_together(const plan_buffer *x, const plan_buffer *y) {
   return x->last >= 0 && y->last >= 0 && x->first <= y->last && y->first <= x->last;
@@ -495,30 +492,20 @@ const char *plan_verify_places(arena *a, const plan *p, const plan_place *at) {
   return NULL;
 }
 
-/* ---- all of it ---- */
+// ---- all of it ----
 
 typedef struct plan_check {
   plan_stage from;
   void (*check)(checker *);
-  read_check *of_reads; /* in place of that: of every read */
+  read_check *of_reads;  // in place of that: of every read
 } plan_check;
 
 static const plan_check checks[] = {
-    {PLAN_PROGRAM, check_program, NULL},
-    {PLAN_NESTS, check_nests_of_values, NULL},
-    {PLAN_NESTS, check_products, NULL},
-    {PLAN_NESTS, NULL, check_precedes},
-    {PLAN_NESTS, note_writers, NULL},
-    {PLAN_NESTS, check_copies, NULL},
-    {PLAN_RESULTS, check_results, NULL},
-    {PLAN_SORTED, check_sorted, NULL},
-    {PLAN_HELD, check_shapes, NULL},
-    {PLAN_HELD, NULL, check_held},
-    {PLAN_STATES, check_storage, NULL},
-    {PLAN_STATES, check_pairs, NULL},
-    {PLAN_STATES, NULL, check_old_state},
-    {PLAN_LIVES, check_lives, NULL},
-    {PLAN_PLACED, check_places, NULL},
+    {PLAN_PROGRAM, check_program, NULL},  {PLAN_NESTS, check_nests_of_values, NULL}, {PLAN_NESTS, check_products, NULL},
+    {PLAN_NESTS, NULL, check_precedes},   {PLAN_NESTS, note_writers, NULL},          {PLAN_NESTS, check_copies, NULL},
+    {PLAN_RESULTS, check_results, NULL},  {PLAN_SORTED, check_sorted, NULL},         {PLAN_HELD, check_shapes, NULL},
+    {PLAN_HELD, NULL, check_held},        {PLAN_STATES, check_storage, NULL},        {PLAN_STATES, check_pairs, NULL},
+    {PLAN_STATES, NULL, check_old_state}, {PLAN_LIVES, check_lives, NULL},           {PLAN_PLACED, check_places, NULL},
 };
 
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass) {

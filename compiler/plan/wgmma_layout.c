@@ -1,13 +1,12 @@
-/* GPU: operands of warpgroup products lie in the layout that wgmma descriptors describe (wgmma.c).
- *
- *   dot %31 of %28 [t,s], %12 [s,P], 64 rows      ->      buffers and rows of %28 and %12 in tiles of 64 columns
- *
- * A value that elementwise code reads stays f32 in memory. The products that read it get a 16-bit copy (plan/products.c).
- */
+// GPU: operands of warpgroup products lie in the layout that wgmma descriptors describe (wgmma.c).
+//
+//   dot %31 of %28 [t,s], %12 [s,P], 64 rows      ->      buffers and rows of %28 and %12 in tiles of 64 columns
+//
+// A value that elementwise code reads stays f32 in memory. The products that read it get a 16-bit copy (plan/products.c).
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
-/* ---- copies ---- */
+// ---- copies ----
 
 static tile_id root_of(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
@@ -15,7 +14,7 @@ static tile_id root_of(const planner *q, tile_id id) {
   return maps ? root_of(q, v->args[0]) : id;
 }
 
-/* Does the value read it, other than as a factor of a product? */
+// Does the value read it, other than as a factor of a product?
 static bool reads_wide(const planner *q, tile_id user, tile_id root) {
   const tile_value *v = value(q, user);
   if (plan_is_inline(v->op) || plan_is_blocked_dot(q, user)) return false;
@@ -32,7 +31,7 @@ static bool products_alone_read(const planner *q, tile_id root) {
   return true;
 }
 
-/* States that products update may stay in registers, and memory then has a copy with 16 bits (plan/register_states.c). */
+// States that products update may stay in registers, and memory then has a copy with 16 bits (plan/register_states.c).
 static bool argument_stays_wide(const planner *q, const tile_place *place) {
   bool back = q->m->kernel->kind == KERNEL_BACKWARD || q->m->kernel->kind == KERNEL_PART_BACK;
   bool state = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
@@ -43,21 +42,20 @@ static bool argument_stays_wide(const planner *q, const tile_place *place) {
 bool plan_stays_wide(const planner *q, tile_id operand) {
   tile_id root = root_of(q, operand);
   const tile_value *v = value(q, root);
-  if (v->op == TILE_ARGUMENT)
-    return argument_stays_wide(q, tile_place_of(q->program, v));
+  if (v->op == TILE_ARGUMENT) return argument_stays_wide(q, tile_place_of(q->program, v));
   bool written_once = v->op != TILE_SOLVE && v->op != TILE_ACCUMULATE && v->op != TILE_PREFIX &&
                       q->p->values[root].dot == NO_TILE && q->p->values[root].into == NO_TILE;
   return !written_once || !products_alone_read(q, root);
 }
 
-/* ---- marks ---- */
+// ---- marks ----
 
 typedef struct marking {
   const mapping *m;
   plan *p;
 } marking;
 
-/* Everything under index maps that is read for `id`. */
+// Everything under index maps that is read for `id`.
 static void mark_below(const marking *k, tile_id id) {
   const tile_value *v = &k->p->program->values.items[id];
   int buffer = k->p->values[id].buffer;
@@ -102,8 +100,7 @@ static void mark_product(const marking *k, const plan_nest *nest, tile_id id, co
   const tile_id operands[] = {dot->a, dot->b};
   for (int i = dot->left ? 1 : 0; i < 2; i++) {
     if (packs[i] < 0) mark_below(k, operands[i]);
-    if (packs[i] >= 0 && number_is_narrow(k->p->buffers.items[packs[i]].stored))
-      k->p->buffers.items[packs[i]].groups = true;
+    if (packs[i] >= 0 && number_is_narrow(k->p->buffers.items[packs[i]].stored)) k->p->buffers.items[packs[i]].groups = true;
   }
 }
 

@@ -1,31 +1,28 @@
-/* Angles that depend on parameters alone are computed in f64, together with all values of the prologue around them.
- *
- *   %12 [H,N] = mul %3 %9      prologue, f64        %12 [H,N] = mul %3 %9
- *   %14 [H,N] = cos %12        prologue, f64   ->   %14 [H,N] = cos %12
- *   %19 [t,H] = mul %0 %14     body, f32            %15 [H,N] = round %14
- *                                                   %20 [t,H] = mul %0 %15
- *
- * A rounded angle turns the state by its error at every step again, and the error grows with the angle. Powers of a decay add
- * the roundings of its real and imaginary part. The exponent of a real decay needs none of this: its error counts the less the
- * larger it is. A value made of a parameter and an f64 value is computed in f32, from the rounded value. Tables over the steps
- * of a chunk are f32 as well: they are products of a few squares of a decay, and a loop makes one more rounding at every step.
- */
+// Angles that depend on parameters alone are computed in f64, together with all values of the prologue around them.
+//
+//   %12 [H,N] = mul %3 %9      prologue, f64        %12 [H,N] = mul %3 %9
+//   %14 [H,N] = cos %12        prologue, f64   ->   %14 [H,N] = cos %12
+//   %19 [t,H] = mul %0 %14     body, f32            %15 [H,N] = round %14
+//                                                   %20 [t,H] = mul %0 %15
+//
+// A rounded angle turns the state by its error at every step again, and the error grows with the angle. Powers of a decay add
+// the roundings of its real and imaginary part. The exponent of a real decay needs none of this: its error counts the less the
+// larger it is. A value made of a parameter and an f64 value is computed in f32, from the rounded value. Tables over the steps
+// of a chunk are f32 as well: they are products of a few squares of a decay, and a loop makes one more rounding at every step.
 #include "compiler/plan/planner.h"
 
 typedef struct widening {
   arena *a;
   const tile_program *from;
   const tile_section *sections;
-  bool *wide;             /* by value of `from` */
+  bool *wide;  // by value of `from`
   tile_program *to;
-  tile_id *image, *wide_image; /* as the body reads it, and as the prologue does */
+  tile_id *image, *wide_image;  // as the body reads it, and as the prologue does
 } widening;
 
-static const tile_value *value_of(const widening *w, tile_id id) {
-  return &w->from->values.items[id];
-}
+static const tile_value *value_of(const widening *w, tile_id id) { return &w->from->values.items[id]; }
 
-/* Axes of steps, or of parts of a chunk. */
+// Axes of steps, or of parts of a chunk.
 static bool is_table(const widening *w, tile_id id) {
   for (int axis = 0; axis < w->from->axes.count; axis++) {
     if (axis_in(value_of(w, id)->axes, axis) && w->from->axes.items[axis].body_axis < 0) return true;
@@ -40,12 +37,11 @@ static bool is_candidate(const widening *w, tile_id id) {
 }
 
 static tile_id below_maps(const widening *w, tile_id id) {
-  while (plan_is_inline(value_of(w, id)->op) && tile_arity(value_of(w, id)->op))
-    id = value_of(w, id)->args[0];
+  while (plan_is_inline(value_of(w, id)->op) && tile_arity(value_of(w, id)->op)) id = value_of(w, id)->args[0];
   return id;
 }
 
-/* Marks what the value is made of. */
+// Marks what the value is made of.
 static bool mark_operands(widening *w, tile_id id) {
   bool changed = false;
   const tile_value *v = value_of(w, id);
@@ -57,7 +53,7 @@ static bool mark_operands(widening *w, tile_id id) {
   return changed;
 }
 
-/* Is it made of wide values, and of no sum of them, and is no parameter mixed in? */
+// Is it made of wide values, and of no sum of them, and is no parameter mixed in?
 static bool follows_wide(const widening *w, tile_id id) {
   const tile_value *v = value_of(w, id);
   bool follows = false;
@@ -121,7 +117,7 @@ void plan_widen(planner *q) {
     r.value = w.image[r.value];
     vec_push(q->a, &w.to->results, r);
   }
-  /* results may get sums of their own behind these values */
+  // results may get sums of their own behind these values
   q->wide = ARENA_ARRAY(q->a, bool, w.to->values.count + program->results.count);
   for (tile_id id = 0; id < count; id++) {
     if (w.wide[id]) q->wide[w.wide_image[id]] = true;

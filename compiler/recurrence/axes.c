@@ -63,8 +63,7 @@ axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state) 
   end_ways(body, state, way);
   for (int i = count - 1; i >= 0; i--) {
     const typed_value *v = &body->values.items[i];
-    for (int k = 0; k < value_arity(v->op); k++)
-      way[v->args[k]] &= way_through(v, v->args[k], way[i]);
+    for (int k = 0; k < value_arity(v->op); k++) way[v->args[k]] &= way_through(v, v->args[k], way[i]);
     if (v->op == VALUE_PREVIOUS && v->index == state) keys &= way[i];
   }
   return keys == all_axes ? 0 : keys & body->tensors.items[state].axis_set;
@@ -143,8 +142,7 @@ axis_set axes_of_heads(builder *b, axis_set state_axes, value_id increment, axis
 }
 
 // No factor of a product (no term of a logarithm's sum) may have axes of both sets.
-static bool separates(const builder *b, value_id id, value_op joins, axis_set keys,
-                      axis_set values) {
+static bool separates(const builder *b, value_id id, value_op joins, axis_set keys, axis_set values) {
   bool *reached = ARENA_ARRAY(b->memory, bool, id + 1);
   reached[id] = true;
   for (int i = id; i >= 0; i--) {
@@ -157,8 +155,8 @@ static bool separates(const builder *b, value_id id, value_op joins, axis_set ke
   return true;
 }
 
-axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id decay,
-                                value_id log_decay, axis_set keys, axis_set values) {
+axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id decay, value_id log_decay, axis_set keys,
+                                axis_set values) {
   value_id parts = log_decay != NO_VALUE ? log_decay : decay;
   axis_set heads = 0;
   if (parts == NO_VALUE) return 0;
@@ -176,8 +174,7 @@ axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id 
   return values & ~heads ? heads : 0;
 }
 
-bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys,
-                     axis_set values) {
+bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys, axis_set values) {
   if (decay == NO_VALUE || separates(b, decay, VALUE_MUL, keys, values)) return true;
   return log_decay != NO_VALUE && separates(b, log_decay, VALUE_ADD, keys, values);
 }

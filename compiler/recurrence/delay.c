@@ -15,10 +15,10 @@
 #include "compiler/recurrence/recurrence.h"
 
 enum {
-  SLOTS_SHORT = 16,      // a buffer of so few slots stays
-  SLOTS_DENSE = 64,      // one of so many, too, if a quarter of its steps or more are read, as by a convolution
-  SLOTS_MAX = 64,        // of all buffers of a body that stay
-  DELAYS_MAX = 64,       // tensors that take the place of lags
+  SLOTS_SHORT = 16,  // a buffer of so few slots stays
+  SLOTS_DENSE = 64,  // one of so many, too, if a quarter of its steps or more are read, as by a convolution
+  SLOTS_MAX = 64,    // of all buffers of a body that stay
+  DELAYS_MAX = 64,   // tensors that take the place of lags
   VALUES_MAX = TYPED_MAX_VALUES
 };
 
@@ -34,10 +34,10 @@ typedef struct delayer {
   const typed_body *from;
   recurrence_delays *to;
   typed_body *body;
-  bool *delayed;         // by lag
-  value_id *now;         // by value of the old body
+  bool *delayed;  // by lag
+  value_id *now;  // by value of the old body
   VEC(earlier) earlier;
-  int *bucket, *next;    // of `earlier`, by value: position + 1
+  int *bucket, *next;  // of `earlier`, by value: position + 1
   int next_capacity;
   bool too_many;
 } delayer;
@@ -110,8 +110,14 @@ static void choose_delayed(delayer *d) {
 // ---- tensors ----------------------------------------------------------------------------------------------------
 
 static int add_tensor(delayer *d, tensor_kind kind, const char *name, axis_set axes, const int *order, bool complex) {
-  typed_tensor t = {.kind = kind, .name = name, .axis_set = axes, .complex = complex, .wide = true,
-                    .wide_gradient = true, .assigned = NO_VALUE, .span = d->from->span};
+  typed_tensor t = {.kind = kind,
+                    .name = name,
+                    .axis_set = axes,
+                    .complex = complex,
+                    .wide = true,
+                    .wide_gradient = true,
+                    .assigned = NO_VALUE,
+                    .span = d->from->span};
   t.axes = ARENA_ARRAY(d->memory, int, TYPED_MAX_AXES);
   for (int i = 0; i < d->from->axes.count; i++)
     if (!order && axis_in(axes, i)) t.axes[t.axis_count++] = i;

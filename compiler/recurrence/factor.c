@@ -33,8 +33,7 @@ static bool is_assigned(const builder *b, value_id id) {
 static bool collect_terms(const builder *b, value_id id, bool negative, terms *to) {
   const typed_value *v = value_at(b, id);
   if (!is_assigned(b, id) && (v->op == VALUE_ADD || v->op == VALUE_SUB)) {
-    return collect_terms(b, v->args[0], negative, to) &&
-           collect_terms(b, v->args[1], negative != (v->op == VALUE_SUB), to);
+    return collect_terms(b, v->args[0], negative, to) && collect_terms(b, v->args[1], negative != (v->op == VALUE_SUB), to);
   }
   if (v->op == VALUE_NEG) return collect_terms(b, v->args[0], !negative, to);
   if (to->count == TERMS_MAX) return false;
@@ -44,8 +43,7 @@ static bool collect_terms(const builder *b, value_id id, bool negative, terms *t
 
 static bool collect_factors(const builder *b, value_id id, factors *to) {
   const typed_value *v = value_at(b, id);
-  if (v->op == VALUE_MUL)
-    return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
+  if (v->op == VALUE_MUL) return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
   if (to->count == FACTORS_MAX) return false;
   to->items[to->count++] = id;
   return true;

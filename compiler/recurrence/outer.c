@@ -18,8 +18,7 @@ typedef struct factors {
 
 static bool collect_factors(const builder *b, value_id id, factors *to) {
   const typed_value *v = value_at(b, id);
-  if (v->op == VALUE_MUL)
-    return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
+  if (v->op == VALUE_MUL) return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
   if (v->op == VALUE_NEG) {
     to->negative = !to->negative;
     return collect_factors(b, v->args[0], to);
@@ -81,8 +80,7 @@ static bool is_each_entry(const typed_value *v, int axis) {
 
 static slicing slicing_new(builder *b, int axis, int count) {
   arena *a = b->memory;
-  slicing s = {b, axis, ARENA_ARRAY(a, bool, count), ARENA_ARRAY(a, bool, count),
-               ARENA_ARRAY(a, value_id, count)};
+  slicing s = {b, axis, ARENA_ARRAY(a, bool, count), ARENA_ARRAY(a, bool, count), ARENA_ARRAY(a, value_id, count)};
   for (int i = 0; i < count; i++) {
     const typed_value *v = value_at(b, i);
     bool each = is_each_entry(v, axis);
@@ -101,10 +99,8 @@ static value_id slice(slicing *s, value_id id, int entry) {
   if (!axis_in(v.axes, s->axis)) return id;
   if (s->of[id] != NO_VALUE) return s->of[id];
   v.name = NULL;
-  if (!s->made[id])
-    v = (typed_value){.op = VALUE_SLICE, .args = {id}, .index = s->axis, .steps = entry};
-  for (int k = 0; s->made[id] && k < value_arity(v.op); k++)
-    v.args[k] = slice(s, v.args[k], entry);
+  if (!s->made[id]) v = (typed_value){.op = VALUE_SLICE, .args = {id}, .index = s->axis, .steps = entry};
+  for (int k = 0; s->made[id] && k < value_arity(v.op); k++) v.args[k] = slice(s, v.args[k], entry);
   return s->of[id] = make_value(s->b, v);
 }
 

@@ -160,8 +160,7 @@ static void print_reference(FILE *out, const char *word, value_id id) {
   if (id != NO_VALUE) fprintf(out, ", %s %%%d", word, (int)id);
 }
 
-static void print_structure(FILE *out, const typed_body *body, const char *name,
-                            const state_structure *s) {
+static void print_structure(FILE *out, const typed_body *body, const char *name, const state_structure *s) {
   fprintf(out, "  structure %s: %s, stratum %d", name, class_words[s->class], s->stratum);
   print_reference(out, "decay", s->decay);
   print_reference(out, "log_decay", s->log_decay);

@@ -86,8 +86,8 @@ recurrence_advices recurrence_advise(arena *arena, const recurrence *recurrence)
 
 // Value axes that stand beside keys in one factor of a decay are heads, as long as another value axis
 // is left: these heads.
-axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id decay,
-                                value_id log_decay, axis_set keys, axis_set values);
+axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id decay, value_id log_decay, axis_set keys,
+                                axis_set values);
 
 // One factor of a product; in `a / b * c` the factor b divides.
 typedef struct recurrence_factor {
@@ -105,8 +105,7 @@ typedef VEC(recurrence_term) recurrence_terms;
 // sets, so that (k1 + k2) * v with k[K], v[V], left [K], right [V] is one term of two factors;
 // signs and constants go to `scale`. A factor that still has axes of both sets cannot be opened.
 // Appends nothing.
-recurrence_terms recurrence_split_terms(arena *arena, const typed_body *body, value_id value,
-                                        axis_set left, axis_set right);
+recurrence_terms recurrence_split_terms(arena *arena, const typed_body *body, value_id value, axis_set left, axis_set right);
 
 // outer * sum[over](inner * leaf); outer and inner may be the number 1.
 typedef struct recurrence_contraction {
@@ -126,8 +125,7 @@ typedef struct recurrence_affine_form {
 
 // Is `value` of this form in `leaf` (a previous, or any other value)? Nothing else may hide the
 // leaf: what stands before it in the body counts as independent of it.
-bool recurrence_affine(arena *arena, recurrence *recurrence, value_id value, value_id leaf,
-                       recurrence_affine_form *form);
+bool recurrence_affine(arena *arena, recurrence *recurrence, value_id value, value_id leaf, recurrence_affine_form *form);
 
 // The natural logarithm of a decay (see state_structure.log_decay), appended to the body; -1 if it
 // has none.
@@ -137,7 +135,7 @@ value_id recurrence_decay_log(arena *arena, typed_body *body, value_id decay);
 // makes of no maximum and of 0:  m' = max(F + m, M),  S' = exp(D + F + m - m') S + exp(M - m') S^.
 typedef struct recurrence_relative {
   int state, maximum;  // by tensor; m itself has its own number for both
-  int sum;  // the state of the copy that adds up F (of m) or D (of the others) from 0; -1: it is 0
+  int sum;             // the state of the copy that adds up F (of m) or D (of the others) from 0; -1: it is 0
 } recurrence_relative;
 typedef VEC(recurrence_relative) recurrence_relatives;
 
@@ -149,9 +147,9 @@ recurrence *recurrence_with_sums(arena *memory, const recurrence *from, recurren
 // An input whose row t is row t - steps of a tensor; before the start, of a lag buffer, and 0 before that. Or (`starts`) 1 in the
 // first `steps` steps, then 0.
 typedef struct recurrence_delay {
-  int tensor;        // the input, in `made`
-  int source;        // an input of the recurrence; -1: none, it is 0 from the start on
-  int lag;           // a lag buffer of the recurrence; -1: none
+  int tensor;  // the input, in `made`
+  int source;  // an input of the recurrence; -1: none, it is 0 from the start on
+  int lag;     // a lag buffer of the recurrence; -1: none
   int steps;
   bool starts;
 } recurrence_delay;
@@ -161,8 +159,8 @@ typedef struct recurrence_delay {
 typedef struct recurrence_delays {
   recurrence *made;
   VEC(recurrence_delay) delays;
-  int *lags;         // by lag buffer: its position in `made`; -1: it is not there
-  int *kept;         // by lag buffer: the output whose last rows it holds at the end; -1: none
+  int *lags;  // by lag buffer: its position in `made`; -1: it is not there
+  int *kept;  // by lag buffer: the output whose last rows it holds at the end; -1: none
 } recurrence_delays;
 
 // NULL: all lags stay. Where more of them stay than programs can hold, there is a message as well.
@@ -186,8 +184,7 @@ bool recurrence_is_shift(arena *arena, const typed_body *body, int state, recurr
 // Between which numbers a value lies as far as promises, gates and constants tell, rounded outward;
 // infinities where nothing is known, and for complex values. What is computed with few digits may
 // pass the ends by its rounding.
-void recurrence_bounds(arena *arena, const recurrence *recurrence, value_id value, double *low,
-                       double *high);
+void recurrence_bounds(arena *arena, const recurrence *recurrence, value_id value, double *low, double *high);
 
 // ---- the reference interpreter: one step after another -----------------------------------------
 

@@ -24,7 +24,7 @@ complex_number complex_value(const typed_value *v, const complex_number x[3]);
 complex_number complex_value_in_floats(const typed_value *v, const complex_number x[3]);
 
 // Cotangents are dL/dRe + i dL/dIm; of the derivative by a real operand only the real part counts.
-void complex_derivative(const typed_value *v, const complex_number x[3], complex_number z,
-                        complex_number dz, complex_number d[3]);
+void complex_derivative(const typed_value *v, const complex_number x[3], complex_number z, complex_number dz,
+                        complex_number d[3]);
 
 #endif

@@ -69,8 +69,8 @@ static void add_terms(finder *f, exponent *sum, const exponent *x, bool minus) {
     signed_value term = x->terms.items[i];
     term.minus ^= minus;
     int same = 0;
-    while (same < sum->terms.count && (sum->terms.items[same].value != term.value ||
-                                       sum->terms.items[same].minus == term.minus))
+    while (same < sum->terms.count &&
+           (sum->terms.items[same].value != term.value || sum->terms.items[same].minus == term.minus))
       same++;
     if (same == sum->terms.count) {
       vec_push(f->memory, &sum->terms, term);
@@ -109,8 +109,7 @@ static exponent of_value(finder *f, value_id id) {
   exponent x = {.fits = true};
   const typed_value *v = value_at(&f->builder, id);
   x.any = v->op == VALUE_NUMBER && v->number == -INFINITY;
-  if (!is_the_number(&f->builder, id, 0))
-    vec_push(f->memory, &x.terms, ((signed_value){id, false}));
+  if (!is_the_number(&f->builder, id, 0)) vec_push(f->memory, &x.terms, ((signed_value){id, false}));
   return x;
 }
 
@@ -120,8 +119,7 @@ static exponent of_choice(finder *f, const typed_value *v) {
   bool alike = x.any || y.any || (x.before == y.before && x.after == y.after);
   if (f->depends[v->args[0]] || !x.fits || !y.fits || !alike) return none;
   value_id a = value_of(f, &x), b = value_of(f, &y), zero = make_number(&f->builder, 0);
-  value_id chosen =
-      make_where(&f->builder, v->args[0], a == NO_VALUE ? zero : a, b == NO_VALUE ? zero : b);
+  value_id chosen = make_where(&f->builder, v->args[0], a == NO_VALUE ? zero : a, b == NO_VALUE ? zero : b);
   exponent made = of_value(f, chosen), known = x.any ? y : x;
   made.before = known.before;
   made.after = known.after;
@@ -152,8 +150,7 @@ static exponent exponent_of(finder *f, value_id id) {
     case VALUE_STOP_GRADIENT: return f->exponents[v.args[0]];
     case VALUE_NEG: return sum_of(f, &zero, &f->exponents[v.args[0]], true);
     case VALUE_ADD:
-    case VALUE_SUB:
-      return sum_of(f, &f->exponents[v.args[0]], &f->exponents[v.args[1]], v.op == VALUE_SUB);
+    case VALUE_SUB: return sum_of(f, &f->exponents[v.args[0]], &f->exponents[v.args[1]], v.op == VALUE_SUB);
     case VALUE_WHERE: return of_choice(f, &v);
     default: return none;
   }
@@ -221,8 +218,7 @@ static void begin_maximum(finder *f, int tensor) {
 
 static bool is_relative(const finder *f, int tensor, const state_structure *s) {
   const typed_tensor *t = &f->from->body.tensors.items[tensor];
-  bool decays = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
-                s->class == STATE_ELEMENTWISE;
+  bool decays = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY || s->class == STATE_ELEMENTWISE;
   if (!decays || t->complex || s->log_decay == NO_VALUE) return false;
   if (f->from->body.tensors.items[f->maximum].axis_set & ~t->axis_set) return false;
   const exponent *decay = &f->exponents[s->log_decay];
@@ -252,8 +248,8 @@ static int add_sum(finder *f, int like, value_id value) {
   return tensor;
 }
 
-static void add_relative(finder *f, recurrence_relatives *found, int tensor,
-                         const state_structure *s, const state_structure *maximum) {
+static void add_relative(finder *f, recurrence_relatives *found, int tensor, const state_structure *s,
+                         const state_structure *maximum) {
   exponent none = {.fits = true};
   exponent own = maximum->log_decay == NO_VALUE ? none : f->exponents[maximum->log_decay];
   exponent more = sum_of(f, &f->exponents[s->log_decay], &own, true);
@@ -262,8 +258,7 @@ static void add_relative(finder *f, recurrence_relatives *found, int tensor,
 }
 
 // The states relative to a maximum, then itself.
-static void find_relatives(finder *f, recurrence_relatives *found, int tensor,
-                           const state_structure *maximum) {
+static void find_relatives(finder *f, recurrence_relatives *found, int tensor, const state_structure *maximum) {
   begin_maximum(f, tensor);
   int state = 0;
   for (int i = 0; i < f->from->body.tensors.count; i++) {
@@ -280,19 +275,16 @@ static recurrence *copy_of(arena *a, const recurrence *from) {
   recurrence *copy = ARENA_NEW(a, recurrence);
   copy->body = from->body;
   copy->body.values.items = ARENA_ARRAY(a, typed_value, from->body.values.count);
-  memcpy(copy->body.values.items, from->body.values.items,
-         sizeof(typed_value) * (size_t)from->body.values.count);
+  memcpy(copy->body.values.items, from->body.values.items, sizeof(typed_value) * (size_t)from->body.values.count);
   copy->body.values.capacity = from->body.values.count;
   copy->body.tensors.items = ARENA_ARRAY(a, typed_tensor, from->body.tensors.count);
-  memcpy(copy->body.tensors.items, from->body.tensors.items,
-         sizeof(typed_tensor) * (size_t)from->body.tensors.count);
+  memcpy(copy->body.tensors.items, from->body.tensors.items, sizeof(typed_tensor) * (size_t)from->body.tensors.count);
   copy->body.tensors.capacity = from->body.tensors.count;
   return copy;
 }
 
 recurrence *recurrence_with_sums(arena *a, const recurrence *from, recurrence_relatives *found) {
-  finder f = {
-      .memory = a, .from = from, .made = copy_of(a, from), .count = from->body.values.count};
+  finder f = {.memory = a, .from = from, .made = copy_of(a, from), .count = from->body.values.count};
   f.builder = builder_new(a, &f.made->body);
   find_dependence(&f);
   int state = 0;

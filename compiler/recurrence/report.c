@@ -21,8 +21,7 @@ static const char *excerpt(arena *a, const sources *all, span where) {
   while (length && text[length - 1] == ' ') length--;
   if (length > EXCERPT) {
     length = EXCERPT;
-    while (length && ((unsigned char)text[length] & 0xC0) == 0x80)
-      length--;  // not inside a character
+    while (length && ((unsigned char)text[length] & 0xC0) == 0x80) length--;  // not inside a character
     strcpy(text + length, "...");
   } else {
     text[length] = '\0';
@@ -30,8 +29,7 @@ static const char *excerpt(arena *a, const sources *all, span where) {
   return text;
 }
 
-static void print_term(FILE *out, arena *a, const sources *all, const typed_body *body,
-                       value_id id) {
+static void print_term(FILE *out, arena *a, const sources *all, const typed_body *body, value_id id) {
   const typed_value *v = &body->values.items[id];
   const char *text = excerpt(a, all, v->span);
   fprintf(out, "'%s' ", v->name ? v->name : text ? text : value_op_text(v->op));
@@ -90,17 +88,13 @@ static void print_class(FILE *out, arena *a, const typed_body *body, int state, 
       print_axes(out, body, s);
       break;
     case STATE_MAX_PLUS: fputs("the maximum of a shifted state and a value", out); break;
-    case STATE_LINEAR:
-      fputs("linear, but neither diagonal nor of low rank by itself", out);
-      break;
-    case STATE_NONLINEAR:
-      fputs("not linear: a sequential loop with exact backward through time", out);
-      break;
+    case STATE_LINEAR: fputs("linear, but neither diagonal nor of low rank by itself", out); break;
+    case STATE_NONLINEAR: fputs("not linear: a sequential loop with exact backward through time", out); break;
   }
 }
 
-static void print_state(FILE *out, arena *a, const sources *all, const recurrence *r,
-                        const typed_tensor *state, const state_structure *s) {
+static void print_state(FILE *out, arena *a, const sources *all, const recurrence *r, const typed_tensor *state,
+                        const state_structure *s) {
   fprintf(out, "  state %s", state->name);
   if (state->axis_set) print_axis_list(out, &r->body, state->axis_set);
   if (r->stratum_count > 1) fprintf(out, " (stratum %d)", s->stratum);

@@ -29,13 +29,9 @@ typedef struct state_graph {
 } state_graph;
 
 state_graph state_graph_make(arena *memory, const typed_body *body);
-static inline bool node_reaches(const state_graph *g, int from, int to) {
-  return g->reaches[from * g->count + to];
-}
+static inline bool node_reaches(const state_graph *g, int from, int to) { return g->reaches[from * g->count + to]; }
 // Do the two lie on a common cycle?
-static inline bool node_coupled(const state_graph *g, int i, int j) {
-  return node_reaches(g, i, j) && node_reaches(g, j, i);
-}
+static inline bool node_coupled(const state_graph *g, int i, int j) { return node_reaches(g, i, j) && node_reaches(g, j, i); }
 
 // axes.c: what reads of a state and its increment say about its axes. Axes of the state that every
 // use of it outside its own elementwise update sums over; 0 if nothing reads it.
@@ -46,7 +42,6 @@ axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increme
 // with all of them, or with none left out.
 axis_set axes_of_heads(builder *b, axis_set state_axes, value_id increment, axis_set keys);
 // Can the decay be written as a product of factors none of which has axes of both sets?
-bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys,
-                     axis_set values);
+bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys, axis_set values);
 
 #endif

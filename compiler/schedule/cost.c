@@ -1,27 +1,25 @@
-/* The cost of a program on the host, in units of one multiply-add of a well filled product.
- *
- *   step form:   elementwise operations on the whole state, every step
- *   chunk form:  products over a chunk, and elementwise work on pairs and levels of steps
- *
- * A product counts its multiply-adds; short ones waste lanes. Other operations count their polynomial, and the bytes that they
- * read and write. The figures were fitted to measured kernels of both forms; only their ratios matter.
- */
+// The cost of a program on the host, in units of one multiply-add of a well filled product.
+//
+//   step form:   elementwise operations on the whole state, every step
+//   chunk form:  products over a chunk, and elementwise work on pairs and levels of steps
+//
+// A product counts its multiply-adds; short ones waste lanes. Other operations count their polynomial, and the bytes that they
+// read and write. The figures were fitted to measured kernels of both forms; only their ratios matter.
 #include "compiler/schedule/cost.h"
 
-/* An operation that fuses with its neighbours; one more for what goes through memory. */
+// An operation that fuses with its neighbours; one more for what goes through memory.
 static const double cost_of_operation = 1.2, cost_of_product = 0.62;
 
 double cost_elements(const tile_program *p, axis_set axes) {
   double count = 1;
   for (int i = 0; i < p->axes.count; i++) {
     if (!axis_in(axes, i)) continue;
-    count *= p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE
-                                                        : (double)p->axes.items[i].size;
+    count *= p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE : (double)p->axes.items[i].size;
   }
   return count;
 }
 
-/* Rows of a product are computed several at a time. */
+// Rows of a product are computed several at a time.
 static double fill_of_product(const tile_program *p, const tile_value *v) {
   double most = 1;
   for (int i = 0; i < p->axes.count; i++) {
@@ -32,7 +30,7 @@ static double fill_of_product(const tile_program *p, const tile_value *v) {
   return lanes * depth / (depth + 4);
 }
 
-/* Both factors have rows of their own, which are loaded once for several products. */
+// Both factors have rows of their own, which are loaded once for several products.
 static bool is_matrix_product(const tile_program *p, const tile_value *v) {
   if (v->op != TILE_DOT) return false;
   axis_set x = p->values.items[v->args[0]].axes, y = p->values.items[v->args[1]].axes;
@@ -48,11 +46,10 @@ double *cost_of_values(arena *a, const tile_program *p) {
   tile_section *section = tile_sections(a, p);
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
-    bool adds_up = v->op == TILE_ACCUMULATE; /* every time: the sum is loaded and stored */
+    bool adds_up = v->op == TILE_ACCUMULATE;  // every time: the sum is loaded and stored
     if (section[i] != TILE_BODY && !adds_up) continue;
     double operations = tile_value_cost(p, i, sizes) * (adds_up ? 3 : 1);
-    costs[i] = is_matrix_product(p, v) ? cost_of_product * operations / fill_of_product(p, v)
-                                       : cost_of_operation * operations;
+    costs[i] = is_matrix_product(p, v) ? cost_of_product * operations / fill_of_product(p, v) : cost_of_operation * operations;
   }
   return costs;
 }
@@ -64,11 +61,11 @@ double cost_of_run(arena *a, const tile_program *p) {
   return cost / p->chunk;
 }
 
-/* ---- fused steps ---- */
+// ---- fused steps ----
 
 static bool adds(tile_op op) { return op == TILE_ADD || op == TILE_SUB || op == TILE_SUM; }
 
-/* Products that one sum reads, and is alone in reading: one instruction with it. */
+// Products that one sum reads, and is alone in reading: one instruction with it.
 static bool *fused_products(arena *a, const tile_program *p) {
   bool *fused = ARENA_ARRAY(a, bool, p->values.count);
   int *uses = ARENA_ARRAY(a, int, p->values.count);
@@ -89,7 +86,7 @@ static bool *fused_products(arena *a, const tile_program *p) {
   return fused;
 }
 
-/* Sums over the state of which the rest of it is made: each is a loop that must end before the next can begin. */
+// Sums over the state of which the rest of it is made: each is a loop that must end before the next can begin.
 static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool *seen, bool *loops) {
   const tile_value *v = &p->values.items[id];
   if (seen[id]) return;
@@ -98,7 +95,7 @@ static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool
   for (int k = 0; k < tile_arity(v->op); k++) mark_loops(p, v->args[k], true, seen, loops);
 }
 
-/* One instruction is one multiply-add there: nothing between goes through memory, as cost_of_operation has it. */
+// One instruction is one multiply-add there: nothing between goes through memory, as cost_of_operation has it.
 double cost_of_fused_step(arena *a, const tile_program *p) {
   const double *costs = cost_of_values(a, p);
   const bool *fused = fused_products(a, p);
@@ -107,7 +104,7 @@ double cost_of_fused_step(arena *a, const tile_program *p) {
   for (int i = 0; i < p->results.count; i++) {
     const tile_result *r = &p->results.items[i];
     if (r->place.role != TILE_NEXT_STATE) continue;
-    cost += cost_elements(p, p->values.items[r->value].axes); /* loaded and stored */
+    cost += cost_elements(p, p->values.items[r->value].axes);  // loaded and stored
     mark_loops(p, r->value, false, seen, loops);
   }
   for (int i = 0; i < p->values.count; i++) {

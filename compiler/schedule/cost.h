@@ -1,19 +1,19 @@
-/* The cost model: which form, which chunk. */
+// The cost model: which form, which chunk.
 #ifndef REC_SCHEDULE_COST_H
 #define REC_SCHEDULE_COST_H
 
 #include "compiler/tile/tile.h"
 
-/* Run-time sizes count as this many entries. */
+// Run-time sizes count as this many entries.
 enum { COST_USUAL_SIZE = 8 };
 
-/* The body of a program, per step, in multiply-adds of a well filled product. */
+// The body of a program, per step, in multiply-adds of a well filled product.
 double cost_of_run(arena *a, const tile_program *program);
-/* A step as the host runs it where an axis lies in lanes: what is done to a state in one or two loops over it. */
+// A step as the host runs it where an axis lies in lanes: what is done to a state in one or two loops over it.
 double cost_of_fused_step(arena *a, const tile_program *step);
-/* cost_of_run by value, for a whole run; 0 outside the body. */
+// cost_of_run by value, for a whole run; 0 outside the body.
 double *cost_of_values(arena *a, const tile_program *program);
-/* Entries of these axes. */
+// Entries of these axes.
 double cost_elements(const tile_program *program, axis_set axes);
 
 #endif

@@ -1,17 +1,16 @@
-/* Which axes of a kernel become instances, and which one lies in the lanes.
- *
- * An axis may be cut into instances if nothing in the forward program consumes it, and if no cotangent of a state gets
- * it where the state lacks it: the partial cotangents would have to be added up at every step. Only where the size of
- * such an axis is not known do the parts stay apart (tile_place.partial), for what is not cut must have a size.
- * The lane axis is one that every state has, so that the states stay in registers, contiguous in as many tensors of the
- * recurrence as possible.
- */
+// Which axes of a kernel become instances, and which one lies in the lanes.
+//
+// An axis may be cut into instances if nothing in the forward program consumes it, and if no cotangent of a state gets
+// it where the state lacks it: the partial cotangents would have to be added up at every step. Only where the size of
+// such an axis is not known do the parts stay apart (tile_place.partial), for what is not cut must have a size.
+// The lane axis is one that every state has, so that the states stay in registers, contiguous in as many tensors of the
+// recurrence as possible.
 #include "compiler/base/ice.h"
 #include "compiler/schedule/scheduler.h"
 
 int64_t scheduler_size(const scheduler *s, int axis) { return s->r->body.axes.items[axis].size; }
 
-/* Axes that cotangents of states have and the states lack, but those whose parts stay apart until the end. */
+// Axes that cotangents of states have and the states lack, but those whose parts stay apart until the end.
 axis_set scheduler_partial_axes(arena *a, const tile_program *backward) {
   const axis_set *partial = tile_partial(a, backward);
   axis_set axes = 0;
@@ -43,7 +42,7 @@ static double numbers_of(const scheduler *s, const typed_tensor *t) {
   return numbers;
 }
 
-/* The last axis of a tensor that fills a vector. */
+// The last axis of a tensor that fills a vector.
 static int long_last_axis(const scheduler *s, const typed_tensor *t) {
   for (int x = t->axis_count - 1; x >= 0; x--) {
     int64_t size = scheduler_size(s, t->axes[x]);
@@ -52,14 +51,13 @@ static int long_last_axis(const scheduler *s, const typed_tensor *t) {
   return t->axes[t->axis_count - 1];
 }
 
-/* Tensors in which the axis is contiguous, or all but, count for it, by the numbers in them. */
+// Tensors in which the axis is contiguous, or all but, count for it, by the numbers in them.
 static double contiguity(const scheduler *s, int axis) {
   double score = 0;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
     if (t->kind == TENSOR_STATE || !t->axis_count || t->complex) continue;
-    if (long_last_axis(s, t) == axis)
-      score += (t->kind == TENSOR_PARAM ? 1 : 4) * numbers_of(s, t);
+    if (long_last_axis(s, t) == axis) score += (t->kind == TENSOR_PARAM ? 1 : 4) * numbers_of(s, t);
   }
   return score;
 }
@@ -77,7 +75,7 @@ static bool is_matrix_state(const scheduler *s, int lane) {
   return false;
 }
 
-/* Lanes along heads would hold a whole matrix each, and gather most tokens: each operation then takes lanes of its own. */
+// Lanes along heads would hold a whole matrix each, and gather most tokens: each operation then takes lanes of its own.
 static bool is_beside_matrix(const scheduler *s, int axis) {
   double all = 0;
   for (int other = 0; other < s->r->body.axes.count; other++) all += contiguity(s, other);
@@ -92,8 +90,7 @@ int scheduler_lane(const scheduler *s, axis_set grid) {
   axis_set candidates = grid & scheduler_state_axes(s);
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
     int64_t size = scheduler_size(s, axis);
-    if (!axis_in(candidates, axis) || (size != TYPED_RUNTIME_SIZE && size < SMALLEST_LANES))
-      continue;
+    if (!axis_in(candidates, axis) || (size != TYPED_RUNTIME_SIZE && size < SMALLEST_LANES)) continue;
     if (is_beside_matrix(s, axis)) continue;
     double score = 2 * contiguity(s, axis) + (size == TYPED_RUNTIME_SIZE || size >= 16);
     if (score >= best_score) best = axis, best_score = score;
@@ -101,13 +98,13 @@ int scheduler_lane(const scheduler *s, axis_set grid) {
   return best;
 }
 
-/* A small axis is one block; otherwise whole vectors of every clone, several where there is enough to share out. */
+// A small axis is one block; otherwise whole vectors of every clone, several where there is enough to share out.
 int scheduler_lane_block(int64_t size) {
   if (size != TYPED_RUNTIME_SIZE && size <= 16) return (int)size;
   return size == TYPED_RUNTIME_SIZE || size >= 128 ? 64 : 32;
 }
 
-/* What the lanes share is computed once for a whole value axis. */
+// What the lanes share is computed once for a whole value axis.
 int scheduler_host_lanes(const scheduler *s, int lane) {
   int64_t size = scheduler_size(s, lane);
   return size > 0 && size <= 64 && is_matrix_state(s, lane) ? (int)size : scheduler_lane_block(size);
@@ -115,13 +112,13 @@ int scheduler_host_lanes(const scheduler *s, int lane) {
 
 enum { GPU_THREADS = 128 };
 
-/* GPU: every thread keeps the state of its entry in registers. */
+// GPU: every thread keeps the state of its entry in registers.
 int scheduler_threads(const scheduler *s, axis_set grid) {
   int lane = scheduler_lane(s, grid);
   return lane >= 0 && is_matrix_state(s, lane) ? -1 : lane;
 }
 
-/* Whole warps; those without an entry would compute with the others. */
+// Whole warps; those without an entry would compute with the others.
 static int threads_for(int64_t size) {
   enum { WARP = 32 };
   if (size == TYPED_RUNTIME_SIZE || size >= GPU_THREADS) return GPU_THREADS;
@@ -162,7 +159,7 @@ const tile_program *scheduler_checked(const scheduler *s, const tile_program *pr
   return program;
 }
 
-/* The forms that the schedule has looked at have theirs. */
+// The forms that the schedule has looked at have theirs.
 static tile_gradient gradient_of(const scheduler *s, const tile_program *forward) {
   for (int i = 0; i < s->out->alternatives.count; i++)
     if (s->out->alternatives.items[i].program == forward) return s->out->alternatives.items[i].gradient;

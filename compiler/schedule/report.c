@@ -1,12 +1,11 @@
-/* What the schedule chose, in numbers: operations, bytes, states, values saved for backward, values that backward recomputes.
- *
- *   chunk of 32 steps: ..
- *     forward     53.25 k * G*R + 8192 * G operations a step, 776 * G*R bytes
- *     saved       the state every 32 steps: 1024 * G*R bytes a step
- *
- * Sizes known at run time stay letters. An exp counts as its polynomial, a multiply-add as two operations. Values that depend
- * on parameters alone are computed once and not counted.
- */
+// What the schedule chose, in numbers: operations, bytes, states, values saved for backward, values that backward recomputes.
+//
+//   chunk of 32 steps: ..
+//     forward     53.25 k * G*R + 8192 * G operations a step, 776 * G*R bytes
+//     saved       the state every 32 steps: 1024 * G*R bytes a step
+//
+// Sizes known at run time stay letters. An exp counts as its polynomial, a multiply-add as two operations. Values that depend
+// on parameters alone are computed once and not counted.
 #include "compiler/schedule/report.h"
 
 #include <stdio.h>
@@ -16,11 +15,11 @@
 #include "compiler/base/ice.h"
 #include "compiler/schedule/cost.h"
 
-/* ---- numbers with run-time sizes ---- */
+// ---- numbers with run-time sizes ----
 
 typedef struct amount_term {
   double count;
-  axis_set axes; /* times the sizes of these axes */
+  axis_set axes;  // times the sizes of these axes
 } amount_term;
 typedef VEC(amount_term) amount;
 
@@ -43,7 +42,7 @@ static const char *count_text(arena *a, double count) {
   return arena_printf(a, unit || count < 10 ? "%.4g%s" : "%.0f%s", count, units[unit]);
 }
 
-/* "53.25 k * G*R + 8192 * G" */
+// "53.25 k * G*R + 8192 * G"
 static const char *amount_text(arena *a, const typed_body *body, const amount *sum) {
   const char *text = "";
   for (int i = 0; i < sum->count; i++) {
@@ -52,13 +51,12 @@ static const char *amount_text(arena *a, const typed_body *body, const amount *s
       if (axis_in(sum->items[i].axes, axis))
         sizes = arena_printf(a, "%s%s%s", sizes, *sizes ? "*" : " * ", body->axes.items[axis].name);
     }
-    text = arena_printf(a, "%s%s%s%s", text, i ? " + " : "", count_text(a, sum->items[i].count),
-                        sizes);
+    text = arena_printf(a, "%s%s%s%s", text, i ? " + " : "", count_text(a, sum->items[i].count), sizes);
   }
   return *text ? text : "0";
 }
 
-/* Entries of these axes; run-time ones are handed to `sizes`. */
+// Entries of these axes; run-time ones are handed to `sizes`.
 static double entries(const typed_body *body, axis_set axes, axis_set *sizes) {
   double count = 1;
   for (int axis = 0; axis < body->axes.count; axis++) {
@@ -72,27 +70,25 @@ static double entries(const typed_body *body, axis_set axes, axis_set *sizes) {
   return count;
 }
 
-static void add_entries(arena *a, amount *sum, const typed_body *body, axis_set axes,
-                        double factor) {
+static void add_entries(arena *a, amount *sum, const typed_body *body, axis_set axes, double factor) {
   axis_set sizes = 0;
   double count = entries(body, axes, &sizes);
   add(a, sum, factor * count, sizes);
 }
 
-/* ---- operations ---- */
+// ---- operations ----
 
 static axis_set runtime_axes_of(const tile_program *p, tile_id id) {
   const tile_value *v = &p->values.items[id];
   axis_set axes = v->axes, sizes = 0;
   for (int k = 0; k < tile_arity(v->op); k++) axes |= p->values.items[v->args[k]].axes;
   for (int axis = 0; axis < p->axes.count; axis++) {
-    if (axis_in(axes, axis) && p->axes.items[axis].size == TILE_RUNTIME_SIZE)
-      sizes |= axis_bit(p->axes.items[axis].body_axis);
+    if (axis_in(axes, axis) && p->axes.items[axis].size == TILE_RUNTIME_SIZE) sizes |= axis_bit(p->axes.items[axis].body_axis);
   }
   return sizes;
 }
 
-/* The body of a program, per step; kernels for parts of an axis count once for the whole. */
+// The body of a program, per step; kernels for parts of an axis count once for the whole.
 static void add_operations(arena *a, amount *sum, const tile_program *p, const typed_body *body) {
   if (!p) return;
   int64_t sizes[TYPED_MAX_AXES];
@@ -100,8 +96,7 @@ static void add_operations(arena *a, amount *sum, const tile_program *p, const t
   for (int axis = 0; axis < TYPED_MAX_AXES; axis++) sizes[axis] = 1;
   for (int axis = 0; axis < p->axes.count; axis++) {
     const tile_axis *t = &p->axes.items[axis];
-    if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE)
-      sizes[t->body_axis] = body->axes.items[t->body_axis].size;
+    if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE) sizes[t->body_axis] = body->axes.items[t->body_axis].size;
   }
   for (tile_id id = 0; id < p->values.count; id++) {
     if (sections[id] != TILE_BODY) continue;
@@ -109,10 +104,9 @@ static void add_operations(arena *a, amount *sum, const tile_program *p, const t
   }
 }
 
-/* ---- bytes ---- */
+// ---- bytes ----
 
-static void add_tokens(arena *a, amount *sum, const typed_body *body, tensor_kind kind,
-                       double bytes) {
+static void add_tokens(arena *a, amount *sum, const typed_body *body, tensor_kind kind, double bytes) {
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind == kind) add_entries(a, sum, body, t->axis_set, t->complex ? 2 * bytes : bytes);
@@ -127,13 +121,11 @@ static void add_states(arena *a, amount *sum, const typed_body *body, double fac
   }
 }
 
-static double token_bytes(number_type dtype) {
-  return dtype == NUMBER_F64 ? 8 : number_is_narrow(dtype) ? 2 : 4;
-}
+static double token_bytes(number_type dtype) { return dtype == NUMBER_F64 ? 8 : number_is_narrow(dtype) ? 2 : 4; }
 
 static double state_bytes(number_type dtype) { return dtype == NUMBER_F64 ? 8 : 4; }
 
-/* ---- lines ---- */
+// ---- lines ----
 
 typedef struct reporter {
   arena *a;
@@ -149,9 +141,7 @@ static const kernel *kernel_of(const reporter *r, kernel_kind kind) {
   return found;
 }
 
-static const char *text_of(const reporter *r, const amount *sum) {
-  return amount_text(r->a, r->body, sum);
-}
+static const char *text_of(const reporter *r, const amount *sum) { return amount_text(r->a, r->body, sum); }
 
 static const char *explained(const reporter *r) {
   const char *unit = "in multiply-adds of full products a step";
@@ -162,13 +152,12 @@ static const char *explained(const reporter *r) {
   return unit;
 }
 
-/* Does the backward read what the steps of a chunk make again? */
+// Does the backward read what the steps of a chunk make again?
 static bool steps_again(const tile_program *backward) {
   return backward->form == TILE_STEP && tile_takes(backward, 1u << TILE_STATE | 1u << TILE_STASH);
 }
 
-static const char *backward_operations(const reporter *r, const tile_program *backward,
-                                       const tile_program *recompute) {
+static const char *backward_operations(const reporter *r, const tile_program *backward, const tile_program *recompute) {
   amount operations = {0};
   add_operations(r->a, &operations, backward, r->body);
   if (steps_again(backward)) add_operations(r->a, &operations, recompute, r->body);
@@ -187,7 +176,7 @@ static const char *saved_bytes(const reporter *r, int chunk) {
   return text_of(r, &bytes);
 }
 
-/* What the cost model said of each form that it looked at (cost.h). */
+// What the cost model said of each form that it looked at (cost.h).
 static void put_alternatives(const reporter *r) {
   const recurrence_kernels *k = r->kernels;
   if (k->alternatives.count) fprintf(r->out, "  cost        %s\n", explained(r));
@@ -196,15 +185,13 @@ static void put_alternatives(const reporter *r) {
     bool steps = strcmp(x->form, "step") == 0;
     bool taken = strcmp(x->form, k->form) == 0 && (steps || x->chunk == k->chunk);
     fprintf(r->out, "  %-11s forward %s, backward %s%s; %s and %s operations, %s bytes saved\n",
-            steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk),
-            count_text(r->a, x->forward), count_text(r->a, x->backward), taken ? " (taken)" : "",
-            forward_operations(r, tile_finish(r->a, x->program)),
-            backward_operations(r, x->gradient.backward, x->gradient.recompute),
-            saved_bytes(r, x->saved_every));
+            steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk), count_text(r->a, x->forward),
+            count_text(r->a, x->backward), taken ? " (taken)" : "", forward_operations(r, tile_finish(r->a, x->program)),
+            backward_operations(r, x->gradient.backward, x->gradient.recompute), saved_bytes(r, x->saved_every));
   }
 }
 
-/* Forward in steps, backward in chunks. */
+// Forward in steps, backward in chunks.
 static void put_mixed(const reporter *r) {
   const recurrence_kernels *k = r->kernels;
   if (!k->steps_forward) return;
@@ -212,7 +199,7 @@ static void put_mixed(const reporter *r) {
           count_text(r->a, k->fused_step));
 }
 
-/* What Toeplitz blocks would take where matrices write and read (chunk.h). */
+// What Toeplitz blocks would take where matrices write and read (chunk.h).
 static void put_toeplitz(const reporter *r) {
   axis_set axes = chunk_toeplitz_axes(r->a, r->kernels->recurrence);
   amount entries = {0};
@@ -221,15 +208,14 @@ static void put_toeplitz(const reporter *r) {
   double scan = 0;
   const tile_program *p = kernel_of(r, KERNEL_FORWARD)->program;
   const double *costs = cost_of_values(r->a, p);
-  for (int i = 0; i < p->values.count; i++)
-    scan += p->values.items[i].op == TILE_DOT ? 0 : costs[i] / p->chunk;
+  for (int i = 0; i < p->values.count; i++) scan += p->values.items[i].op == TILE_DOT ? 0 : costs[i] / p->chunk;
   fprintf(r->out,
           "  not taken   Toeplitz blocks of L steps, L * %s multiply-adds a step beside the same "
           "matrices, in place of all that is no product: %s\n",
           text_of(r, &entries), count_text(r->a, scan));
 }
 
-/* Operations and bytes of one step, forward or backward. */
+// Operations and bytes of one step, forward or backward.
 static const char *step_text(const reporter *r, kernel_kind kind) {
   bool back = kind == KERNEL_BACKWARD, states = r->kernels->recurrence->states.count || r->body->lags.count;
   const kernel *k = kernel_of(r, kind);
@@ -247,9 +233,8 @@ char *schedule_report_step(arena *a, const recurrence_kernels *kernels, number_t
   return arena_strdup(a, step_text(&r, kind));
 }
 
-/* The names of what a program keeps, "" if nothing, and how much it is: `factor` for each entry. */
-static const char *kept_names(const reporter *r, const tile_program *program, double factor,
-                              amount *sum) {
+// The names of what a program keeps, "" if nothing, and how much it is: `factor` for each entry.
+static const char *kept_names(const reporter *r, const tile_program *program, double factor, amount *sum) {
   const char *names = "";
   int unnamed = 0;
   for (int i = 0; i < program->results.count; i++) {
@@ -259,17 +244,15 @@ static const char *kept_names(const reporter *r, const tile_program *program, do
     for (int x = 0; x < result->place.axis_count; x++) axes |= axis_bit(result->place.axes[x]);
     add_entries(r->a, sum, r->body, axes, factor);
     unnamed += !result->place.name;
-    if (result->place.name)
-      names = arena_printf(r->a, "%s%s%s", names, *names ? ", " : "", result->place.name);
+    if (result->place.name) names = arena_printf(r->a, "%s%s%s", names, *names ? ", " : "", result->place.name);
   }
   if (unnamed) {
-    names = arena_printf(r->a, *names ? "%s and %d value%s" : "%s%d value%s", names, unnamed,
-                         unnamed == 1 ? "" : "s");
+    names = arena_printf(r->a, *names ? "%s and %d value%s" : "%s%d value%s", names, unnamed, unnamed == 1 ? "" : "s");
   }
   return names;
 }
 
-/* Values that the steps of a chunk hand to the backward of the same chunk, in memory that is used again. */
+// Values that the steps of a chunk hand to the backward of the same chunk, in memory that is used again.
 static const char *kept_text(const reporter *r, const tile_program *recompute) {
   amount numbers = {0};
   const char *names = kept_names(r, recompute, 1, &numbers);
@@ -277,14 +260,14 @@ static const char *kept_text(const reporter *r, const tile_program *recompute) {
   return arena_printf(r->a, "; kept meanwhile: %s, %s numbers a step", names, text_of(r, &numbers));
 }
 
-/* Values of the forward that the backward reads in place of computing them (save.h). */
+// Values of the forward that the backward reads in place of computing them (save.h).
 static void put_saved_values(const reporter *r) {
   const tile_program *forward = kernel_of(r, KERNEL_FORWARD)->program;
   amount bytes = {0};
   const char *names = kept_names(r, forward, state_bytes(r->dtype), &bytes);
   if (!*names) return;
-  fprintf(r->out, "  saved more  %s: %s bytes a step, which spares %.0f %% of the backward\n",
-          names, text_of(r, &bytes), 100 * r->kernels->spared);
+  fprintf(r->out, "  saved more  %s: %s bytes a step, which spares %.0f %% of the backward\n", names, text_of(r, &bytes),
+          100 * r->kernels->spared);
 }
 
 static void put_saved(const reporter *r, bool states) {
@@ -296,8 +279,7 @@ static void put_saved(const reporter *r, bool states) {
   }
   add_states(r->a, &numbers, r->body, 1);
   fprintf(r->out, "  state       %s numbers a sequence\n", text_of(r, &numbers));
-  fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk,
-          saved_bytes(r, chunk));
+  fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk, saved_bytes(r, chunk));
   put_saved_values(r);
 }
 
@@ -314,13 +296,12 @@ static void put_again(const reporter *r, bool states) {
 static const char *axis_list(const reporter *r, axis_set axes) {
   const char *text = "";
   for (int axis = 0; axis < r->body->axes.count; axis++) {
-    if (axis_in(axes, axis))
-      text = arena_printf(r->a, "%s%s%s", text, *text ? "," : "", r->body->axes.items[axis].name);
+    if (axis_in(axes, axis)) text = arena_printf(r->a, "%s%s%s", text, *text ? "," : "", r->body->axes.items[axis].name);
   }
   return text;
 }
 
-/* Which axes are cut into independent instances, which lie in the lanes, which are computed together. */
+// Which axes are cut into independent instances, which lie in the lanes, which are computed together.
 static void put_axes(const reporter *r) {
   const kernel *k = kernel_of(r, KERNEL_FORWARD);
   axis_set instances = 0, all = 0;
@@ -332,11 +313,9 @@ static void put_axes(const reporter *r) {
   fputs("  axes       ", r->out);
   if (instances) fprintf(r->out, " [%s] instances", axis_list(r, instances));
   if (k->lane_axis >= 0)
-    fprintf(r->out, "%s [%s] in lanes, %d at a time", instances ? "," : "",
-            r->body->axes.items[k->lane_axis].name, k->lane_block);
-  if (tile)
-    fprintf(r->out, "%s [%s] together", instances || k->lane_axis >= 0 ? "," : "",
-            axis_list(r, tile));
+    fprintf(r->out, "%s [%s] in lanes, %d at a time", instances ? "," : "", r->body->axes.items[k->lane_axis].name,
+            k->lane_block);
+  if (tile) fprintf(r->out, "%s [%s] together", instances || k->lane_axis >= 0 ? "," : "", axis_list(r, tile));
   fputc('\n', r->out);
 }
 
@@ -347,8 +326,7 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   r.out = open_memstream(&text, &size);
   if (!r.out) ICE("report", "no memory");
   bool states = kernels->recurrence->states.count || r.body->lags.count;
-  fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form,
-          kernels->chunk, kernels->why);
+  fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form, kernels->chunk, kernels->why);
   put_alternatives(&r);
   put_mixed(&r);
   put_toeplitz(&r);
@@ -363,19 +341,16 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   return copy;
 }
 
-/* What an instance or a pass has of an axis. */
+// What an instance or a pass has of an axis.
 static const char *parts_text(const reporter *r, kernel_kind kind) {
   const kernel *k = kernel_of(r, kind);
   const char *text = "";
   if (k->lanes == LANES_TILE)
-    text = arena_printf(r->a, ", instances of %d %s", k->lane_block,
-                        r->body->axes.items[k->lane_axis].name);
+    text = arena_printf(r->a, ", instances of %d %s", k->lane_block, r->body->axes.items[k->lane_axis].name);
   if (k->lanes == LANES_PASSES)
-    text = arena_printf(r->a, ", instances of %d %s in passes", k->lane_block,
-                        r->body->axes.items[k->lane_axis].name);
+    text = arena_printf(r->a, ", instances of %d %s in passes", k->lane_block, r->body->axes.items[k->lane_axis].name);
   if (k->part_entries)
-    text = arena_printf(r->a, "%s, passes of %d %s", text, k->part_entries,
-                        r->body->axes.items[k->part_axis].name);
+    text = arena_printf(r->a, "%s, passes of %d %s", text, k->part_entries, r->body->axes.items[k->part_axis].name);
   return text;
 }
 
@@ -383,18 +358,15 @@ static const char *resources_text(const reporter *r, const report_resources *x, 
   const char *outside = "";
   if (x->outside_bytes) outside = arena_printf(r->a, ", %lld outside", (long long)x->outside_bytes);
   const char *groups = "";
-  if (x->group_products)
-    groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->group_products, x->products);
-  if (x->left)
-    groups = arena_printf(r->a, "%s, %d of %d products feed others in registers", groups, x->left, x->products);
+  if (x->group_products) groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->group_products, x->products);
+  if (x->left) groups = arena_printf(r->a, "%s, %d of %d products feed others in registers", groups, x->left, x->products);
   const char *bulk = "";
   if (x->bulk_rows) bulk = arena_printf(r->a, ", rows of %d of %d arguments in bulk", x->bulk_rows, x->rows);
   return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s, %d launch%s%s%s", parts, x->threads,
-                      (long long)x->shared_bytes, outside, x->launches,
-                      x->launches == 1 ? "" : "es", groups, bulk);
+                      (long long)x->shared_bytes, outside, x->launches, x->launches == 1 ? "" : "es", groups, bulk);
 }
 
-/* The axes of the factors that a part of time leaves of states; complex ones count once. */
+// The axes of the factors that a part of time leaves of states; complex ones count once.
 static const char *factors_text(const reporter *r, const tile_program *part) {
   const char *text = "";
   for (int i = 0; i < part->results.count; i++) {
@@ -403,15 +375,14 @@ static const char *factors_text(const reporter *r, const tile_program *part) {
     if (!place->transfer || place->component || place->relative) continue;
     for (int x = 0; x < place->axis_count; x++) axes |= axis_bit(place->axes[x]);
     text = arena_printf(r->a, "%s%s%s by %s[%s]", text, *text ? ", " : "", place->name,
-                        r->body->tensors.items[place->tensor].complex ? "complex " : "",
-                        axis_list(r, axes));
+                        r->body->tensors.items[place->tensor].complex ? "complex " : "", axis_list(r, axes));
     if (!place->source) continue;
     text = arena_printf(r->a, "%s of %s", text, r->body->tensors.items[place->source - 1].name);
   }
   return text;
 }
 
-/* "C relative to m, m as a maximum". */
+// "C relative to m, m as a maximum".
 static const char *relatives_text(const reporter *r, const tile_program *part, const char *text) {
   for (int i = 0; i < part->results.count; i++) {
     const tile_place *place = &part->results.items[i].place;
@@ -424,7 +395,7 @@ static const char *relatives_text(const reporter *r, const tile_program *part, c
   return text;
 }
 
-/* States that a matrix maps. */
+// States that a matrix maps.
 static const char *matrix_text(const reporter *r, const kernel *k) {
   const char *text = relatives_text(r, k->ends, factors_text(r, k->ends));
   for (int i = 0; k->columns && i < k->ends->results.count; i++) {
@@ -438,24 +409,27 @@ static const char *matrix_text(const reporter *r, const kernel *k) {
   return arena_printf(r->a, "%s by a matrix of %d x %d", text, k->columns, k->columns);
 }
 
-/* Of a kernel that makes parts, in columns of states alone. */
+// Of a kernel that makes parts, in columns of states alone.
 static double columns_made(const kernel *k) {
   int64_t size = k->columns ? k->ends->axes.items[k->column_axis].size : 1;
   return k->columns && size != TILE_RUNTIME_SIZE ? (double)(size + k->columns) / (double)size : 1;
 }
 
-/* Backward alone, when the caller has not kept what forward saved. */
+// Backward alone, when the caller has not kept what forward saved.
 static const char *unsaved_text(const reporter *r, bool back) {
   const char *why = r->kernels->whole_unsaved;
   if (back && why) return arena_printf(r->a, "; whole without what forward saved: %s", why);
   const kernel *part = back ? kernel_of(r, KERNEL_PART_BACK) : NULL;
   const char *sums = part && part->sums ? "; the block that ends last sums gradients" : "";
   if (part && part->states)
-    return arena_printf(r->a, "; without what forward saved, one launch more, if blocks add to no token's gradient: parts of cotangents make their states%s", sums);
+    return arena_printf(r->a,
+                        "; without what forward saved, one launch more, if blocks add to no token's gradient: parts of "
+                        "cotangents make their states%s",
+                        sums);
   return back && kernel_of(r, KERNEL_BACKWARD)->states ? "; without what forward saved, each part makes its states" : "";
 }
 
-/* Parts of the steps that run side by side, or why there are none. */
+// Parts of the steps that run side by side, or why there are none.
 static void put_parts(const reporter *r, bool back) {
   const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
   fprintf(r->out, "    %-11s", back ? "parts back" : "parts");
@@ -470,8 +444,7 @@ static void put_parts(const reporter *r, bool back) {
   if (again && !steps_again(k->program)) cost += more;
   fprintf(r->out,
           "of time where blocks are few, joined: %s; one launch and %.0f %% of the work more, a join takes %d step%s%s\n",
-          matrix_text(r, k),
-          100 * (columns_made(k) * cost_of_run(r->a, k->ends) + more) / cost, k->join_steps,
+          matrix_text(r, k), 100 * (columns_made(k) * cost_of_run(r->a, k->ends) + more) / cost, k->join_steps,
           k->join_steps == 1 ? "" : "s", unsaved_text(r, back));
 }
 
@@ -481,8 +454,8 @@ static const char *chunks_text(const reporter *r) {
   return arena_printf(r->a, "%d at a time, %d backward", forward, back);
 }
 
-char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype,
-                          const report_resources resources[2], int kib) {
+char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype, const report_resources resources[2],
+                          int kib) {
   char *text = NULL;
   size_t size = 0;
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
@@ -490,11 +463,10 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   if (!r.out) ICE("report", "no memory");
   const kernel *forward = kernel_of(&r, KERNEL_FORWARD);
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
-  fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room,
-          kernels->form, chunks_text(&r), kernels->chunk,
-          forward->lane_axis >= 0 && forward->lanes == LANES_OWN
-              ? "a thread for each entry of the lanes"
-              : "a block of threads for each instance");
+  fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form, chunks_text(&r),
+          kernels->chunk,
+          forward->lane_axis >= 0 && forward->lanes == LANES_OWN ? "a thread for each entry of the lanes"
+                                                                 : "a block of threads for each instance");
   const char *parts[2] = {parts_text(&r, KERNEL_FORWARD), parts_text(&r, KERNEL_BACKWARD)};
   fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, &resources[0], parts[0]));
   fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, &resources[1], parts[1]));

@@ -1,28 +1,28 @@
-/* The report for people about kernels: what runs, why, and what it costs. */
+// The report for people about kernels: what runs, why, and what it costs.
 #ifndef REC_SCHEDULE_REPORT_H
 #define REC_SCHEDULE_REPORT_H
 
 #include "compiler/base/number.h"
 #include "compiler/schedule/kernel.h"
 
-/* The lines behind recurrence_report. `dtype`: of inputs and outputs. */
+// The lines behind recurrence_report. `dtype`: of inputs and outputs.
 char *schedule_report(arena *arena, const recurrence_kernels *kernels, number_type dtype);
 
-/* "46.88 k * H operations a step, 1152 * H bytes", of KERNEL_FORWARD or KERNEL_BACKWARD. */
+// "46.88 k * H operations a step, 1152 * H bytes", of KERNEL_FORWARD or KERNEL_BACKWARD.
 char *schedule_report_step(arena *arena, const recurrence_kernels *kernels, number_type dtype, kernel_kind kind);
 
-/* What a GPU kernel takes of a multiprocessor. */
+// What a GPU kernel takes of a multiprocessor.
 typedef struct report_resources {
   int threads;
-  int64_t shared_bytes, outside_bytes; /* of a block: on chip, in its scratch */
-  int launches;                        /* at most */
-  int products, group_products;        /* of a chunk, and those of them that warpgroups may make */
-  int left;                            /* products of a chunk whose result stays in registers */
-  int rows, bulk_rows;                 /* copied for a chunk, and those that come in bulk; 0: none does */
+  int64_t shared_bytes, outside_bytes;  // of a block: on chip, in its scratch
+  int launches;                         // at most
+  int products, group_products;         // of a chunk, and those of them that warpgroups may make
+  int left;                             // products of a chunk whose result stays in registers
+  int rows, bulk_rows;                  // copied for a chunk, and those that come in bulk; 0: none does
 } report_resources;
 
-/* Lines for the GPU behind those: the kernels made for it, forward and backward. `kib`: for GPUs with so much shared memory
- * for a thread block, 0: for all. */
+// Lines for the GPU behind those: the kernels made for it, forward and backward. `kib`: for GPUs with so much shared memory
+// for a thread block, 0: for all.
 char *schedule_report_gpu(arena *arena, const recurrence_kernels *kernels, number_type dtype,
                           const report_resources resources[2], int kib);
 

@@ -1,31 +1,30 @@
-/* Values that forward saves for backward in `saved`, in addition to the states at the start of each chunk.
- *
- *   backward:  %4 = dot %1 %2 over s        ->   %4 = argument stash 0, the dots and what only they need are gone
- *              %6 = add %4 %5, %7 = div %6 %3    forward: result keep stash 0 = %7
- *              .. mul %7 %9                      .. mul %4 %9
- *
- * A value is saved if recomputing it costs clearly more than its bytes: a quotient whose numerator is needed for nothing else,
- * or the solution of a triangular system. It must be a value of forward as it stands, one for each step and instance, so that
- * saving it costs forward a store and nothing else.
- */
+// Values that forward saves for backward in `saved`, in addition to the states at the start of each chunk.
+//
+//   backward:  %4 = dot %1 %2 over s        ->   %4 = argument stash 0, the dots and what only they need are gone
+//              %6 = add %4 %5, %7 = div %6 %3    forward: result keep stash 0 = %7
+//              .. mul %7 %9                      .. mul %4 %9
+//
+// A value is saved if recomputing it costs clearly more than its bytes: a quotient whose numerator is needed for nothing else,
+// or the solution of a triangular system. It must be a value of forward as it stands, one for each step and instance, so that
+// saving it costs forward a store and nothing else.
 #include "compiler/schedule/save.h"
 
 #include "compiler/schedule/cost.h"
 
-/* Of writing a number and reading it again much later, in the unit of cost.h; what is spared must be worth `clearly` that,
- * and a share of the whole backward. Measured: the solutions of delta rules break even at K = V = 128 and gain 5 % of
- * forward and backward together at 256; at 64 they lose 2 to 6 %. */
+// Of writing a number and reading it again much later, in the unit of cost.h; what is spared must be worth `clearly` that,
+// and a share of the whole backward. Measured: the solutions of delta rules break even at K = V = 128 and gain 5 % of
+// forward and backward together at 256; at 64 they lose 2 to 6 %.
 static const double cost_of_number = 220, clearly = 1.25, least_share = 0.03;
 
 typedef struct saver {
   arena *a;
   const tile_program *backward;
-  const double *costs;          /* of the backward's values */
-  const tile_section *sections; /* of the forward's */
-  const tile_id *image;         /* by value of the backward: the same of the forward */
+  const double *costs;           // of the backward's values
+  const tile_section *sections;  // of the forward's
+  const tile_id *image;          // by value of the backward: the same of the forward
   axis_set instances;
   int *uses;
-  bool *read; /* by value of the backward: saved, so nothing below is needed */
+  bool *read;  // by value of the backward: saved, so nothing below is needed
 } saver;
 
 static void count_uses(saver *s) {
@@ -39,7 +38,7 @@ static void count_uses(saver *s) {
   for (int i = 0; i < p->results.count; i++) s->uses[p->results.items[i].value]++;
 }
 
-/* Takes away the operands of a value (or gives them back), and all that nobody else needs; returns what it costs. */
+// Takes away the operands of a value (or gives them back), and all that nobody else needs; returns what it costs.
 static double take_away(saver *s, tile_id id, int sign) {
   const tile_value *v = &s->backward->values.items[id];
   if (s->read[id]) return 0;
@@ -55,13 +54,11 @@ static double take_away(saver *s, tile_id id, int sign) {
   return cost;
 }
 
-/* One number for each step of each instance, along axes of the recurrence. */
+// One number for each step of each instance, along axes of the recurrence.
 static bool may_be_saved(const saver *s, tile_id id) {
   const tile_program *p = s->backward;
   const tile_value *v = &p->values.items[id];
-  if (!s->uses[id] || s->read[id] || s->image[id] == NO_TILE ||
-      s->sections[s->image[id]] != TILE_BODY)
-    return false;
+  if (!s->uses[id] || s->read[id] || s->image[id] == NO_TILE || s->sections[s->image[id]] != TILE_BODY) return false;
   if (!tile_arity(v->op) || !axis_in(v->axes, p->time_axis)) return false;
   for (int i = 0; i < p->axes.count; i++) {
     bool own = i == p->time_axis || p->axes.items[i].body_axis >= 0;
@@ -70,7 +67,7 @@ static bool may_be_saved(const saver *s, tile_id id) {
   return (s->instances & ~v->axes) == 0;
 }
 
-/* The value that spares most, NO_TILE if none is worth its bytes. */
+// The value that spares most, NO_TILE if none is worth its bytes.
 static tile_id best_value(saver *s, double whole) {
   tile_id best = NO_TILE;
   double most = 0;
@@ -100,8 +97,7 @@ static void choose(saver *s) {
   }
 }
 
-double save_values(arena *a, const tile_program **forward, tile_gradient *gradient,
-                   axis_set instances) {
+double save_values(arena *a, const tile_program **forward, tile_gradient *gradient, axis_set instances) {
   const tile_program *backward = gradient->backward;
   saver s = {.a = a, .backward = backward, .instances = instances};
   s.costs = cost_of_values(a, backward);
@@ -113,7 +109,7 @@ double save_values(arena *a, const tile_program **forward, tile_gradient *gradie
   tile_id *kept = ARENA_ARRAY(a, tile_id, backward->values.count);
   int count = 0;
   for (tile_id id = 0; id < backward->values.count; id++) {
-    /* chosen early, it may be needed for nothing but what was chosen later */
+    // chosen early, it may be needed for nothing but what was chosen later
     if (!s.read[id] || !s.uses[id]) continue;
     read[count] = id;
     kept[count++] = s.image[id];

@@ -1,7 +1,6 @@
-/* Scheduling: which program computes a recurrence, which axes become instances, which axis lies in the lanes.
- *
- *   ssd (G, R, P = 64, N = 128)   ->   step form: instances G, R; lanes P
- */
+// Scheduling: which program computes a recurrence, which axes become instances, which axis lies in the lanes.
+//
+//   ssd (G, R, P = 64, N = 128)   ->   step form: instances G, R; lanes P
 #include <math.h>
 #include <string.h>
 
@@ -19,8 +18,8 @@ schedule_form schedule_form_find(const char *text) {
   return (schedule_form)form;
 }
 
-/* Time is cut into parts only if there is but one instance (runtime/support/split.c): not with grid axes of a known size
- * above 1. */
+// Time is cut into parts only if there is but one instance (runtime/support/split.c): not with grid axes of a known size
+// above 1.
 static bool may_be_single(const kernel *forward) {
   int64_t instances = 1;
   const typed_body *body = &forward->recurrence->body;
@@ -45,7 +44,7 @@ static void carry_kernel(scheduler *s) {
   scheduler_add(s, KERNEL_CARRY, "carry", k);
 }
 
-/* ---- step form ---- */
+// ---- step form ----
 
 enum { STEP_CHUNK = 32, GPU_STEP_CHUNK = 8 };
 
@@ -57,8 +56,8 @@ static axis_set of_runtime_size(const scheduler *s, axis_set axes) {
   return axes;
 }
 
-/* Do steps multiply with matrices of parameters that are worth blocks of their own? `heads`: the axes of `grid` along which each
- * entry has its own matrix, in all of them. */
+// Do steps multiply with matrices of parameters that are worth blocks of their own? `heads`: the axes of `grid` along which each
+// entry has its own matrix, in all of them.
 static bool has_parameter_matrix(const scheduler *s, const tile_program *program, axis_set grid, axis_set *heads) {
   enum { FEWEST_NUMBERS = 256 };
   const tile_section *sections = tile_sections(s->a, program);
@@ -83,7 +82,7 @@ static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gr
   k.cut = forward->grid;
   axis_set heads;
   if (has_parameter_matrix(s, k.program, grid, &heads)) {
-    scheduler_map_axes(s, &k, heads | of_runtime_size(s, grid), false); /* what shares a matrix is multiplied together */
+    scheduler_map_axes(s, &k, heads | of_runtime_size(s, grid), false);  // what shares a matrix is multiplied together
     return k;
   }
   bool together = s->options.gpu && scheduler_threads(s, grid) < 0;
@@ -91,8 +90,8 @@ static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gr
   return k;
 }
 
-/* The same function: a sequence of one step; states that are kept and outputs that are not wanted. But many steps copy the
- * matrices that they multiply with, and one does not; threads that have an entry each never do. */
+// The same function: a sequence of one step; states that are kept and outputs that are not wanted. But many steps copy the
+// matrices that they multiply with, and one does not; threads that have an entry each never do.
 static void add_steps(scheduler *s, kernel k) {
   axis_set heads;
   bool copies = !s->options.gpu || k.lane_axis < 0;
@@ -106,7 +105,7 @@ static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   s->out->form = "step";
   s->out->why = why;
   axis_set heads;
-  bool dense = has_parameter_matrix(s, forward, 0, &heads); /* its gradient is a product over the steps of a chunk */
+  bool dense = has_parameter_matrix(s, forward, 0, &heads);  // its gradient is a product over the steps of a chunk
   int chunk = s->options.gpu && !dense ? GPU_STEP_CHUNK : STEP_CHUNK;
   s->out->chunk = s->options.chunk ? s->options.chunk : chunk;
   tile_gradient gradient;
@@ -119,7 +118,7 @@ static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   scheduler_add_parts(s, forward, k);
 }
 
-/* ---- chunk form ---- */
+// ---- chunk form ----
 
 static bool runtime_axes(const scheduler *s, axis_set axes) {
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
@@ -128,8 +127,8 @@ static bool runtime_axes(const scheduler *s, axis_set axes) {
   return false;
 }
 
-/* One axis of the values stays in the tile, so that every product has long rows; pointwise programs keep all that can be
- * looped over. */
+// One axis of the values stays in the tile, so that every product has long rows; pointwise programs keep all that can be
+// looped over.
 static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise) {
   axis_set sized = 0, instances = 0;
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
@@ -144,21 +143,19 @@ static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwis
   return instances;
 }
 
-/* Chunk programs know the sizes of all axes that are not cut into instances. */
-static bool has_runtime_tiles(const scheduler *s, const tile_program *program) {
-  return runtime_axes(s, ~program->grid);
-}
+// Chunk programs know the sizes of all axes that are not cut into instances.
+static bool has_runtime_tiles(const scheduler *s, const tile_program *program) { return runtime_axes(s, ~program->grid); }
 
 enum { GPU_KEPT_EVERY = 128 };
 
-/* GPU: chunks are short, and states as large as many steps: some are made again. */
+// GPU: chunks are short, and states as large as many steps: some are made again.
 static int kept_every(const scheduler *s, const tile_program *forward, bool pointwise) {
   if (!s->options.gpu || pointwise || forward->chunk >= GPU_KEPT_EVERY) return forward->chunk;
   return GPU_KEPT_EVERY / forward->chunk * forward->chunk;
 }
 
-/* Does every product that has the axis have it in both factors? Then each entry has products of its own. Triangular systems
- * are not solved in lanes. */
+// Does every product that has the axis have it in both factors? Then each entry has products of its own. Triangular systems
+// are not solved in lanes.
 static bool has_own_products(const tile_program *p, int axis) {
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
@@ -170,7 +167,7 @@ static bool has_own_products(const tile_program *p, int axis) {
   return true;
 }
 
-/* Products that channels have by themselves are small: many channels lie in the lanes. */
+// Products that channels have by themselves are small: many channels lie in the lanes.
 static bool channels_in_lanes(const scheduler *s, const tile_program *forward, axis_set grid) {
   int lane = scheduler_lane(s, grid);
   return lane >= 0 && has_own_products(forward, lane);
@@ -182,8 +179,8 @@ static axis_set instances_of(const kernel *k) {
   return k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
 }
 
-/* Do the steps save states as chunks read them? In steps lanes lie side by side; in chunks, of the axes of a tile, the last one
- * that nothing sums and that is no short one (kernel/memory.c: rank_of_body_axis). */
+// Do the steps save states as chunks read them? In steps lanes lie side by side; in chunks, of the axes of a tile, the last one
+// that nothing sums and that is no short one (kernel/memory.c: rank_of_body_axis).
 static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *chunks) {
   enum { SHORT = 8 };
   axis_set low = ~chunks->program->grid;
@@ -203,8 +200,8 @@ static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *c
   return true;
 }
 
-/* Per step, what it costs more to move slots of lag buffers on, where the first-level cache cannot hold all states of an instance.
- * States that are updated in place come and go beside the arithmetic. */
+// Per step, what it costs more to move slots of lag buffers on, where the first-level cache cannot hold all states of an instance.
+// States that are updated in place come and go beside the arithmetic.
 static double cost_beyond_cache(const scheduler *s, const tile_program *step, axis_set grid) {
   enum { NUMBERS_IN_CACHE = 40 << 8, MULTIPLY_ADDS_OF_A_MOVE = 8 };
   int lane = scheduler_lane(s, grid);
@@ -225,10 +222,10 @@ static axis_set grid_of_steps(const scheduler *s, const tile_program *step, cons
   return step->grid & ~scheduler_partial_axes(s->a, gradient->backward);
 }
 
-/* Forward in single steps beside a backward in chunks: the states that it saves are the same. A loop over lanes of the state is
- * all that a step is then; chunks of keys that decay one by one take many small products and exponentials. */
-static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise,
-                          const kernel *chunkwise, const tile_program *chunks, const tile_gradient *gradient) {
+// Forward in single steps beside a backward in chunks: the states that it saves are the same. A loop over lanes of the state is
+// all that a step is then; chunks of keys that decay one by one take many small products and exponentials.
+static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise, const kernel *chunkwise,
+                          const tile_program *chunks, const tile_gradient *gradient) {
   if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
   if (stepwise->lane_axis < 0 || !saves_alike(s, stepwise, chunkwise)) return false;
   static const double clearly = 0.95;
@@ -236,8 +233,7 @@ static bool steps_forward(const scheduler *s, const tile_program *step, const ke
   return s->out->fused_step < clearly * cost_of_run(s->a, chunks);
 }
 
-static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *step, bool pointwise,
-                          const char *why) {
+static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *step, bool pointwise, const char *why) {
   scheduler_checked(s, forward);
   s->out->form = pointwise ? "pointwise" : "chunk";
   s->out->why = why;
@@ -247,9 +243,8 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   bool lanes = !pointwise && !s->options.gpu && channels_in_lanes(s, forward, grid);
   axis_set instances = lanes ? grid : chunk_instances(s, grid, pointwise);
   const tile_program *finished = tile_finish(s->a, forward);
-  /* GPUs compute more for each byte */
-  if (!pointwise && !lanes && !s->options.gpu)
-    s->out->spared = save_values(s->a, &finished, &gradient, instances);
+  // GPUs compute more for each byte
+  if (!pointwise && !lanes && !s->options.gpu) s->out->spared = save_values(s->a, &finished, &gradient, instances);
   kernel k = {.chunk = s->out->chunk, .program = scheduler_checked(s, finished), .cut = forward->grid};
   scheduler_map_axes(s, &k, instances, lanes);
   kernel stepwise = step_kernel(s, step, &step_gradient);
@@ -269,7 +264,7 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   scheduler_add_parts(s, forward, k);
 }
 
-/* A chunk of pointwise steps and its intermediate values should stay in the first-level cache. */
+// A chunk of pointwise steps and its intermediate values should stay in the first-level cache.
 static int pointwise_chunk(const scheduler *s) {
   enum { FEW_NUMBERS = 4096 };
   int64_t row = 1;
@@ -293,7 +288,7 @@ static bool try_pointwise(scheduler *s, tile_program *step) {
   return true;
 }
 
-/* ---- the choice ---- */
+// ---- the choice ----
 
 static double total(const schedule_alternative *x) { return x->forward + x->backward; }
 
@@ -302,8 +297,8 @@ static int saved_every(const scheduler *s, const tile_program *p) {
   return s->options.chunk ? s->options.chunk : STEP_CHUNK;
 }
 
-/* Per step, the traffic of states that forward writes and backward reads: those saved, in main memory, which moves a number
- * in the time of so many multiply-adds; in step form also those before each step of a chunk, in a cache. */
+// Per step, the traffic of states that forward writes and backward reads: those saved, in main memory, which moves a number
+// in the time of so many multiply-adds; in step form also those before each step of a chunk, in a cache.
 static double cost_of_saving(const scheduler *s, const tile_program *p) {
   enum { MULTIPLY_ADDS_OF_A_MOVE = 56, MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE = 8 };
   double numbers = 0;
@@ -316,8 +311,7 @@ static double cost_of_saving(const scheduler *s, const tile_program *p) {
   return s->options.gpu ? 0 : 2 * moves * numbers;
 }
 
-static schedule_alternative alternative(scheduler *s, const char *form,
-                                        const tile_program *forward) {
+static schedule_alternative alternative(scheduler *s, const char *form, const tile_program *forward) {
   tile_gradient gradient = tile_differentiate(s->a, forward);
   schedule_alternative x = {.form = form,
                             .chunk = forward->chunk,
@@ -329,7 +323,7 @@ static schedule_alternative alternative(scheduler *s, const char *form,
   if (forward->form == TILE_STEP) {
     double beyond = cost_beyond_cache(s, forward, grid_of_steps(s, forward, &gradient));
     x.forward += beyond;
-    x.backward += cost_of_run(s->a, gradient.recompute) + 2 * beyond; /* the states again, then their gradients */
+    x.backward += cost_of_run(s->a, gradient.recompute) + 2 * beyond;  // the states again, then their gradients
   }
   vec_push(s->a, &s->out->alternatives, x);
   return x;
@@ -337,8 +331,8 @@ static schedule_alternative alternative(scheduler *s, const char *form,
 
 enum { SMALLEST_CHUNK = 16, LARGEST_CHUNK = 64 };
 
-/* Backward, in chunks. Each product is a loop nest of its own, and M sums over a state in its update take some M * M of them:
- * code for more takes longer to compile than it is worth. The standard library has up to 217 (s4). */
+// Backward, in chunks. Each product is a loop nest of its own, and M sums over a state in its update take some M * M of them:
+// code for more takes longer to compile than it is worth. The standard library has up to 217 (s4).
 enum { MOST_PRODUCTS = 250 };
 
 static int products_of(const tile_program *p) {
@@ -352,7 +346,7 @@ static bool passes_gradient(const typed_value *v, int operand) {
   return v->op != VALUE_WHERE || operand > 0;
 }
 
-/* Does a gradient come to the state from what reads it, rather than from itself alone? */
+// Does a gradient come to the state from what reads it, rather than from itself alone?
 static bool is_read_with_gradient(arena *a, const typed_body *body, int state) {
   bool *reads = ARENA_ARRAY(a, bool, body->values.count);
   for (int i = 0; i < body->values.count; i++) {
@@ -369,8 +363,8 @@ static bool is_read_with_gradient(arena *a, const typed_body *body, int state) {
   return any;
 }
 
-/* States that are not linear have a value for each step of a chunk (chunk/autonomous.c). Where they are read with a gradient,
- * backward goes through all of these, which a GPU thread has no registers for. */
+// States that are not linear have a value for each step of a chunk (chunk/autonomous.c). Where they are read with a gradient,
+// backward goes through all of these, which a GPU thread has no registers for.
 static bool has_costly_state(const scheduler *s) {
   const typed_body *body = &s->r->body;
   int state = 0;
@@ -381,7 +375,7 @@ static bool has_costly_state(const scheduler *s) {
   return false;
 }
 
-/* Chunks of the length asked for, or of the longest that costs little more than the best: fewer states are kept. */
+// Chunks of the length asked for, or of the longest that costs little more than the best: fewer states are kept.
 static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const char **reason) {
   static const double little = 1.05;
   int first = s->options.chunk ? s->options.chunk : SMALLEST_CHUNK;
@@ -402,8 +396,7 @@ static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const
     schedule_alternative x = alternative(s, "chunk", program);
     int products = products_of(x.gradient.backward);
     if (products > MOST_PRODUCTS) {
-      *reason = arena_printf(s->a, "chunks would take %d products backward, more than %d", products,
-                             MOST_PRODUCTS);
+      *reason = arena_printf(s->a, "chunks would take %d products backward, more than %d", products, MOST_PRODUCTS);
       s->out->alternatives.count--;
       break;
     }
@@ -415,21 +408,20 @@ static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const
   return chosen;
 }
 
-/* Times the work of single steps that chunks may take where a block of GPU threads runs an instance. */
+// Times the work of single steps that chunks may take where a block of GPU threads runs an instance.
 enum { GPU_MORE_WORK = 8 };
 
-/* Times the work of single steps that chunks may take where forward may go by single steps beside them. */
+// Times the work of single steps that chunks may take where forward may go by single steps beside them.
 static const double slightly_more = 1.25;
 
-/* Forward is the same then, and the backward decides. */
-static bool wins_beside_steps(const scheduler *s, const tile_program *step,
-                              const schedule_alternative *steps, const schedule_alternative *chunks) {
+// Forward is the same then, and the backward decides.
+static bool wins_beside_steps(const scheduler *s, const tile_program *step, const schedule_alternative *steps,
+                              const schedule_alternative *chunks) {
   const tile_program *program = chunks->program;
   axis_set grid = program->grid & ~scheduler_partial_axes(s->a, chunks->gradient.backward);
   if (s->options.gpu || scheduler_lane(s, step->grid) < 0 || channels_in_lanes(s, program, grid)) return false;
   double forward = cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, &steps->gradient));
-  return forward < chunks->forward && chunks->backward < steps->backward &&
-         total(chunks) < slightly_more * total(steps);
+  return forward < chunks->forward && chunks->backward < steps->backward && total(chunks) < slightly_more * total(steps);
 }
 
 static bool try_linear_scan(scheduler *s, tile_program *step, const char **reason) {
@@ -437,18 +429,16 @@ static bool try_linear_scan(scheduler *s, tile_program *step, const char **reaso
   tile_program *program = best_chunks(s, &chunks, reason);
   if (!program) return false;
   double ratio = total(&chunks) / total(&steps);
-  *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk,
-                         ratio, chunk_has_products(program) ? "" : ", for they have no products");
-  /* GPU threads that hold small states in registers need no products; blocks of them pass some ten barriers a step, in
-   * the time of many multiply-adds. Without products a chunk only keeps more: each level of its scans goes through memory.
-   */
+  *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk, ratio,
+                         chunk_has_products(program) ? "" : ", for they have no products");
+  // GPU threads that hold small states in registers need no products; blocks of them pass some ten barriers a step, in
+  // the time of many multiply-adds. Without products a chunk only keeps more: each level of its scans goes through memory.
   double limit = !s->options.gpu ? 1 : scheduler_threads(s, step->grid) < 0 ? GPU_MORE_WORK : 0;
   bool wins = ratio <= limit || wins_beside_steps(s, step, &steps, &chunks);
   wins = wins && chunk_has_products(program);
   if (!wins && s->options.form != FORM_CHUNK) return false;
-  chunk_kernels(
-      s, program, step, false,
-      arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
+  chunk_kernels(s, program, step, false,
+                arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
   return true;
 }
 

@@ -1,4 +1,4 @@
-/* What the files of the schedule share: the kernels of one recurrence being made. */
+// What the files of the schedule share: the kernels of one recurrence being made.
 #ifndef REC_SCHEDULE_SCHEDULER_H
 #define REC_SCHEDULE_SCHEDULER_H
 
@@ -11,26 +11,26 @@ typedef struct scheduler {
   recurrence_kernels *out;
 } scheduler;
 
-/* mapping.c: sizes and axes of the recurrence. */
+// mapping.c: sizes and axes of the recurrence.
 int64_t scheduler_size(const scheduler *s, int axis);
 axis_set scheduler_state_axes(const scheduler *s);
-/* Axes that cotangents of states have and the states lack, but those whose parts stay apart until the end. */
+// Axes that cotangents of states have and the states lack, but those whose parts stay apart until the end.
 axis_set scheduler_partial_axes(arena *a, const tile_program *backward);
-/* The axis in the lanes of a kernel with these instances, and the one whose entries are threads of a GPU; -1: none. */
+// The axis in the lanes of a kernel with these instances, and the one whose entries are threads of a GPU; -1: none.
 int scheduler_lane(const scheduler *s, axis_set grid);
 int scheduler_threads(const scheduler *s, axis_set grid);
-/* Entries of that axis in an instance. */
+// Entries of that axis in an instance.
 int scheduler_lane_block(int64_t size);
 int scheduler_host_lanes(const scheduler *s, int lane);
-/* Shares out the axes of `grid`; `lanes`: one may lie in the lanes. */
+// Shares out the axes of `grid`; `lanes`: one may lie in the lanes.
 void scheduler_map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes);
-/* Adds the kernel under a symbol that ends on the suffix. */
+// Adds the kernel under a symbol that ends on the suffix.
 void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k);
-/* Verified; NULL stays NULL. */
+// Verified; NULL stays NULL.
 const tile_program *scheduler_checked(const scheduler *s, const tile_program *program);
 tile_gradient scheduler_differentiated(const scheduler *s, tile_program *forward);
 
-/* time_parts.c: PART and PART_BACK, where time may be cut; `back` is mapped to threads as the backward. */
+// time_parts.c: PART and PART_BACK, where time may be cut; `back` is mapped to threads as the backward.
 void scheduler_add_parts(scheduler *s, const tile_program *forward, kernel back);
 
 #endif

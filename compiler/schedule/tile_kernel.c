@@ -1,9 +1,8 @@
-/* A kernel for a tile program that was read as text, so that its plan can be printed (recc --from=tile --emit=plan).
- *
- *   axis H ? grid          instances along H
- *   axis V 64 grid         stays in the tile
- *   argument 3 state S[H,K,V] tensor 3     tensor 3 of a body that has what the program names, and no values
- */
+// A kernel for a tile program that was read as text, so that its plan can be printed (recc --from=tile --emit=plan).
+//
+//   axis H ? grid          instances along H
+//   axis V 64 grid         stays in the tile
+//   argument 3 state S[H,K,V] tensor 3     tensor 3 of a body that has what the program names, and no values
 #include "compiler/schedule/tile_kernel.h"
 
 static tensor_kind kind_of(tile_role role) {
@@ -30,8 +29,13 @@ static void add_tensor(arena *a, typed_body *body, const tile_place *place) {
   bool complex = t->complex || place->component;
   int *axes = ARENA_ARRAY(a, int, place->axis_count + 1);
   for (int i = 0; i < place->axis_count; i++) axes[i] = place->axes[i];
-  *t = (typed_tensor){.kind = kind_of(place->role), .name = place->name ? place->name : "-", .axis_count = place->axis_count,
-                      .axes = axes, .axis_set = axes_of(place), .complex = complex, .assigned = -1};
+  *t = (typed_tensor){.kind = kind_of(place->role),
+                      .name = place->name ? place->name : "-",
+                      .axis_count = place->axis_count,
+                      .axes = axes,
+                      .axis_set = axes_of(place),
+                      .complex = complex,
+                      .assigned = -1};
 }
 
 static void add_lag(arena *a, typed_body *body, const tile_place *place) {
@@ -72,10 +76,16 @@ static bool goes_back(const tile_program *program) {
 
 kernel *schedule_tile(arena *a, const tile_program *program) {
   kernel *k = ARENA_NEW(a, kernel);
-  *k = (kernel){.kind = goes_back(program) ? KERNEL_BACKWARD : KERNEL_FORWARD, .recurrence = recurrence_of(a, program),
-                .symbol = program->name, .program = program, .chunk = program->chunk, .lane_axis = -1,
-                .lane_block = 1, .cut = program->grid};
+  *k = (kernel){.kind = goes_back(program) ? KERNEL_BACKWARD : KERNEL_FORWARD,
+                .recurrence = recurrence_of(a, program),
+                .symbol = program->name,
+                .program = program,
+                .chunk = program->chunk,
+                .lane_axis = -1,
+                .lane_block = 1,
+                .cut = program->grid};
   for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(program->grid, axis) && program->axes.items[axis].size == TILE_RUNTIME_SIZE) k->grid_axes[k->grid_count++] = axis;
+    if (axis_in(program->grid, axis) && program->axes.items[axis].size == TILE_RUNTIME_SIZE)
+      k->grid_axes[k->grid_count++] = axis;
   return k;
 }

@@ -1,12 +1,11 @@
-/* Kernels for parts of time on a GPU: what each part makes of states, or of their cotangents, from none (tile_transfer). The parts
- * behind it begin with that.
- */
+// Kernels for parts of time on a GPU: what each part makes of states, or of their cotangents, from none (tile_transfer). The parts
+// behind it begin with that.
 #include <string.h>
 
 #include "compiler/schedule/relative.h"
 #include "compiler/schedule/scheduler.h"
 
-/* The lane axis, or axes of known size that a block of threads may have a part of. */
+// The lane axis, or axes of known size that a block of threads may have a part of.
 static axis_set column_axes(const scheduler *s, const kernel *part) {
   axis_set axes = part->cut;
   if (part->lane_axis >= 0) return axis_bit(part->lane_axis);
@@ -35,7 +34,7 @@ bool kernel_couples(const tile_program *ends, int tensor, int other) {
   return false;
 }
 
-/* Numbers of a column of all states that have no factor, in one instance; 0: one has an axis of run-time size. */
+// Numbers of a column of all states that have no factor, in one instance; 0: one has an axis of run-time size.
 static int64_t column_numbers(const kernel *part, int axis) {
   axis_set cut = axis_bit(axis);
   int64_t all = 0;
@@ -56,24 +55,23 @@ static int64_t column_numbers(const kernel *part, int axis) {
   return all;
 }
 
-/* More columns than this cost more than a state's own. */
+// More columns than this cost more than a state's own.
 enum { MOST_COLUMNS = 256 };
 
-/* Backward: the states before each run, from those that are saved before every few. */
+// Backward: the states before each run, from those that are saved before every few.
 static const tile_program *states_again(scheduler *s, const tile_program *forward, const kernel *part) {
   if (forward->form == TILE_CHUNK && part->chunk == forward->chunk) return NULL;
   const tile_program *states = tile_restrict(s->a, forward, 1u << TILE_NEXT_STATE);
   return scheduler_checked(s, tile_finish(s->a, tile_simplify(s->a, states)));
 }
 
-/* The kernel that makes of each part what FORWARD, or BACKWARD, begins the parts behind it with. */
+// The kernel that makes of each part what FORWARD, or BACKWARD, begins the parts behind it with.
 static void part_kernel(scheduler *s, const tile_program *forward, bool back, kernel part) {
   const tile_program *program = back ? tile_backward(s->a, forward) : schedule_relative(s->a, s->r, forward);
   const char **why = &s->out->whole[back];
   tile_role states = back ? TILE_D_STATE : TILE_NEXT_STATE;
   int axis = -1;
-  const tile_program *made =
-      tile_transfer(s->a, program, states, column_axes(s, &part), &axis, why);
+  const tile_program *made = tile_transfer(s->a, program, states, column_axes(s, &part), &axis, why);
   if (!made) return;
   part.program = scheduler_checked(s, tile_finish(s->a, tile_simplify(s->a, made)));
   part.recompute = tile_takes(part.program, 1u << TILE_STATE) ? states_again(s, forward, &part) : NULL;
@@ -100,7 +98,7 @@ static void part_kernel(scheduler *s, const tile_program *forward, bool back, ke
   } else if (part.program->form == TILE_STEP) {
     scheduler_add(s, KERNEL_PART, "part", part);
   } else {
-    /* one function: it makes the states that backward begins chunks with, too */
+    // one function: it makes the states that backward begins chunks with, too
     scheduler_add(s, KERNEL_PART, "states", part);
     for (int i = 0; i < s->out->kernels.count; i++) {
       kernel *k = &s->out->kernels.items[i];
@@ -118,16 +116,16 @@ kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind) {
   return NULL;
 }
 
-/* Has every state the axes that are cut into instances? Else several of these would save the same one. */
+// Has every state the axes that are cut into instances? Else several of these would save the same one.
 static bool states_are_apart(const scheduler *s, const kernel *k) {
   axis_set grid = k->lane_axis >= 0 ? axis_bit(k->lane_axis) : 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
   return !(grid & ~scheduler_state_axes(s));
 }
 
-/* Without what forward saved, who needs states first makes them, of the parts of states. Where that is BACKWARD, these are made
- * beside the parts of cotangents: three launches with the sums. Where parts of cotangents are made of states, these parts make
- * them, and save them for BACKWARD: three launches, too, of which the last makes sums itself (kernel.sums). Returns why not. */
+// Without what forward saved, who needs states first makes them, of the parts of states. Where that is BACKWARD, these are made
+// beside the parts of cotangents: three launches with the sums. Where parts of cotangents are made of states, these parts make
+// them, and save them for BACKWARD: three launches, too, of which the last makes sums itself (kernel.sums). Returns why not.
 static const char *make_states_too(scheduler *s) {
   kernel *back = schedule_kernel(s->out, KERNEL_BACKWARD), *part = schedule_kernel(s->out, KERNEL_PART),
          *part_back = schedule_kernel(s->out, KERNEL_PART_BACK);
@@ -145,7 +143,7 @@ static const char *make_states_too(scheduler *s) {
   return NULL;
 }
 
-/* `back` is mapped to threads as the backward. */
+// `back` is mapped to threads as the backward.
 void scheduler_add_parts(scheduler *s, const tile_program *forward, kernel back) {
   kernel part = back;
   part.cut = forward->grid;

@@ -22,10 +22,8 @@ typedef struct body_check {
 // ---- names of the whole text --------------------------------------------------------------------------------------------
 
 static symbol_kind kind_of_statement(ast_stmt_kind kind) {
-  static const symbol_kind kinds[] = {[AST_INPUT] = SYMBOL_INPUT,
-                                      [AST_PARAM] = SYMBOL_PARAM,
-                                      [AST_STATE] = SYMBOL_STATE,
-                                      [AST_OUTPUT] = SYMBOL_OUTPUT};
+  static const symbol_kind kinds[] = {
+      [AST_INPUT] = SYMBOL_INPUT, [AST_PARAM] = SYMBOL_PARAM, [AST_STATE] = SYMBOL_STATE, [AST_OUTPUT] = SYMBOL_OUTPUT};
   return kinds[kind];
 }
 
@@ -42,8 +40,7 @@ static void declare_names(body_check *c, const ast_stmts *statements) {
     }
     for (int k = 0; k < stmt->decls.count; k++) {
       const ast_decl *decl = &stmt->decls.items[k];
-      symbol *s =
-          scope_declare(c->scope, kind_of_statement(stmt->kind), decl->name.text, decl->name.span);
+      symbol *s = scope_declare(c->scope, kind_of_statement(stmt->kind), decl->name.text, decl->name.span);
       if (s && decl->value) s->assigned_at = decl->name.span;
     }
   }
@@ -73,21 +70,19 @@ static const char *leftover_hint(const body_check *c, axis_set missing, axis_set
   const char *extra_text = axis_list_text(c->scope, extra);
   if (!missing) return arena_printf(memory, "sum over %s: sum[%s](...)", extra_text, extra_text);
   if (!extra) {
-    return arena_printf(memory, "%s %s missing, and only a value without axes is spread",
-                        missing_text, missing & (missing - 1) ? "are" : "is");
+    return arena_printf(memory, "%s %s missing, and only a value without axes is spread", missing_text,
+                        missing & (missing - 1) ? "are" : "is");
   }
-  return arena_printf(memory, "%s %s missing, %s %s too many", missing_text,
-                      missing & (missing - 1) ? "are" : "is", extra_text,
+  return arena_printf(memory, "%s %s missing, %s %s too many", missing_text, missing & (missing - 1) ? "are" : "is", extra_text,
                       extra & (extra - 1) ? "are" : "is");
 }
 
 // Exactly the axes wanted, or none.
-static bool check_exact_axes(const body_check *c, const ast_expr *e, sema_operand value,
-                             axis_set wanted, const char *wanted_text, const char *target) {
+static bool check_exact_axes(const body_check *c, const ast_expr *e, sema_operand value, axis_set wanted,
+                             const char *wanted_text, const char *target) {
   if (value.axes == wanted || value.axes == 0) return true;
-  scope_error(c->scope, e->span, "expected %s%s for %s, found %s; %s", wanted ? "axes " : "",
-              wanted_text, target, axes_text(c->scope, value.axes),
-              leftover_hint(c, wanted & ~value.axes, value.axes & ~wanted));
+  scope_error(c->scope, e->span, "expected %s%s for %s, found %s; %s", wanted ? "axes " : "", wanted_text, target,
+              axes_text(c->scope, value.axes), leftover_hint(c, wanted & ~value.axes, value.axes & ~wanted));
   return false;
 }
 
@@ -126,8 +121,7 @@ static void check_let(body_check *c, const ast_stmt *stmt) {
   symbol *s = symbol_declared_at(c, &bind->name);
   if (!s) {
     symbol *meant = scope_find(c->scope, bind->name.text);
-    if (meant)
-      meant->assigned = true;  // `let h = ...` of a state: what follows from it is not reported
+    if (meant) meant->assigned = true;  // `let h = ...` of a state: what follows from it is not reported
     return;
   }
   s->declared = true;
@@ -140,10 +134,8 @@ static sema_operand check_assigned(body_check *c, const symbol *s, const ast_exp
   const typed_tensor *tensor = &c->body->tensors.items[s->index];
   sema_operand value = sema_expression(c->scope, e);
   if (value.kind == OPERAND_ERROR) return value;
-  const char *target =
-      arena_printf(c->sema->memory, "the %s %s", symbol_kind_text(s->kind), s->name);
-  if (!check_exact_axes(c, e, value, tensor->axis_set, tensor_axes_text(c->scope, tensor),
-                        target)) {
+  const char *target = arena_printf(c->sema->memory, "the %s %s", symbol_kind_text(s->kind), s->name);
+  if (!check_exact_axes(c, e, value, tensor->axis_set, tensor_axes_text(c->scope, tensor), target)) {
     note_symbol(c->scope, s);
     return operand_error;
   }
@@ -180,20 +172,16 @@ static bool is_assignable(const body_check *c, const ast_name *name, const symbo
       bool open = other->kind == SYMBOL_STATE || other->kind == SYMBOL_OUTPUT;
       if (open && !other->assigned_at.source) suggest(&found, other->name);
     }
-    if (found.best)
-      scope_find(c->scope, found.best)->assigned_at = name->span;  // only this is reported
-    const char *hint = found.best
-                           ? suggestion_text(c->sema, &found)
-                           : arena_printf(c->sema->memory, "; write let %s = ...", name->text);
-    scope_error(c->scope, name->span, "expected a state or an output, found '%s'%s", name->text,
-                hint);
+    if (found.best) scope_find(c->scope, found.best)->assigned_at = name->span;  // only this is reported
+    const char *hint =
+        found.best ? suggestion_text(c->sema, &found) : arena_printf(c->sema->memory, "; write let %s = ...", name->text);
+    scope_error(c->scope, name->span, "expected a state or an output, found '%s'%s", name->text, hint);
     return false;
   }
   if (s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT) return true;
-  scope_error(c->scope, name->span, "expected a state or an output, found the %s '%s'; %s",
-              symbol_kind_text(s->kind), name->text,
-              s->kind == SYMBOL_LET ? "a let has one value: give the new one a name of its own"
-                                    : "it cannot be assigned");
+  scope_error(c->scope, name->span, "expected a state or an output, found the %s '%s'; %s", symbol_kind_text(s->kind),
+              name->text,
+              s->kind == SYMBOL_LET ? "a let has one value: give the new one a name of its own" : "it cannot be assigned");
   note_symbol(c->scope, s);
   return false;
 }
@@ -215,8 +203,8 @@ static void check_assignment(body_check *c, const ast_stmt *stmt) {
     return;
   }
   if (s->assigned) {
-    scope_error(c->scope, name->span, "expected one assignment of the %s '%s', found a second one",
-                symbol_kind_text(s->kind), name->text);
+    scope_error(c->scope, name->span, "expected one assignment of the %s '%s', found a second one", symbol_kind_text(s->kind),
+                name->text);
     diag_note(c->sema->messages, s->assigned_at, "it is assigned here first");
     sema_expression(c->scope, stmt->assign.value);
     return;
@@ -263,11 +251,8 @@ static void check_start_of_param(body_check *c, const ast_decl *decl, typed_tens
 }
 
 static void check_declaration(body_check *c, tensor_kind kind, const ast_decl *decl) {
-  typed_tensor tensor = {.kind = kind,
-                         .name = decl->name.text,
-                         .doc = decl->doc,
-                         .assigned = NO_VALUE,
-                         .span = decl->name.span};
+  typed_tensor tensor = {
+      .kind = kind, .name = decl->name.text, .doc = decl->doc, .assigned = NO_VALUE, .span = decl->name.span};
   if (decl->axes.count <= TYPED_MAX_AXES) {
     tensor.axis_count = decl->axes.count;
     tensor.axes = ARENA_ARRAY(c->sema->memory, int, decl->axes.count);
@@ -300,10 +285,8 @@ static void check_declaration(body_check *c, tensor_kind kind, const ast_decl *d
 }
 
 static void check_statement(body_check *c, const ast_stmt *stmt) {
-  static const tensor_kind kinds[] = {[AST_INPUT] = TENSOR_INPUT,
-                                      [AST_PARAM] = TENSOR_PARAM,
-                                      [AST_STATE] = TENSOR_STATE,
-                                      [AST_OUTPUT] = TENSOR_OUTPUT};
+  static const tensor_kind kinds[] = {
+      [AST_INPUT] = TENSOR_INPUT, [AST_PARAM] = TENSOR_PARAM, [AST_STATE] = TENSOR_STATE, [AST_OUTPUT] = TENSOR_OUTPUT};
   if (stmt->kind == AST_LET) {
     check_let(c, stmt);
   } else if (stmt->kind == AST_ASSIGN) {
@@ -322,15 +305,11 @@ static void check_used(const body_check *c, const symbol *s) {
   const char *kind = symbol_kind_text(s->kind);
   if (s->used) return;
   if (s->kind == SYMBOL_INPUT || s->kind == SYMBOL_PARAM) {
-    diag_unused_error(d, s->span, "expected a use of the %s '%s', found none; remove it", kind,
-                      s->name);
+    diag_unused_error(d, s->span, "expected a use of the %s '%s', found none; remove it", kind, s->name);
   } else if (s->kind == SYMBOL_AXIS && !c->axes_unsure) {
-    diag_unused_error(d, s->span,
-                      "expected a use of the axis '%s', found none; remove it from the header",
-                      s->name);
+    diag_unused_error(d, s->span, "expected a use of the axis '%s', found none; remove it from the header", s->name);
   } else if (s->kind == SYMBOL_LET) {
-    diag_unused_warning(d, s->span, "expected a use of the let '%s', found none; remove it",
-                        s->name);
+    diag_unused_warning(d, s->span, "expected a use of the let '%s', found none; remove it", s->name);
   }
 }
 
@@ -350,14 +329,12 @@ static void check_whole(const body_check *c, const ast_item *item) {
     if (s->kind == SYMBOL_AXIS) check_runtime_axis(c, s);
     bool assignable = s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT;
     if (assignable && !s->assigned_at.source) {
-      scope_error(c->scope, s->span,
-                  "expected an assignment of the %s '%s', found none; write %s = ...",
+      scope_error(c->scope, s->span, "expected an assignment of the %s '%s', found none; write %s = ...",
                   symbol_kind_text(s->kind), s->name, s->name);
     }
   }
   if (!c->has_input) {
-    scope_error(c->scope, item->name.span,
-                "expected at least one input in the recurrence '%s', found none", item->name.text);
+    scope_error(c->scope, item->name.span, "expected at least one input in the recurrence '%s', found none", item->name.text);
   }
 }
 
@@ -378,8 +355,8 @@ static bool check_numbers(const body_check *c, span where, axis_set axes) {
   for (int i = 0; i < body->axes.count; i++) {
     int64_t size = body->axes.items[i].size;
     if (!axis_in(axes, i) || size == TYPED_RUNTIME_SIZE) continue;
-    sizes = arena_printf(c->sema->memory, "%s%s%s = %lld", sizes, *sizes ? ", " : "", body->axes.items[i].name,
-                         (long long)size);
+    sizes =
+        arena_printf(c->sema->memory, "%s%s%s = %lld", sizes, *sizes ? ", " : "", body->axes.items[i].name, (long long)size);
   }
   scope_error(c->scope, where, "expected at most 2147483647 numbers in a value, found more, with %s", sizes);
   return false;
@@ -398,8 +375,8 @@ static bool check_all_numbers(const body_check *c) {
   return true;
 }
 
-typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings,
-                             int binding_count, span call) {
+typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings, int binding_count,
+                             span call) {
   const ast_item *item = recurrence->item;
   typed_body *body = ARENA_NEW(s->memory, typed_body);
   body->name = item->name.text;

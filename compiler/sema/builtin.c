@@ -67,9 +67,7 @@ const builtin *builtin_any(const char *name) {
   return NULL;
 }
 
-const char *builtin_name(int i) {
-  return i < BUILTIN_COUNT && builtins[i].kind <= BUILTIN_FOLD ? builtins[i].name : NULL;
-}
+const char *builtin_name(int i) { return i < BUILTIN_COUNT && builtins[i].kind <= BUILTIN_FOLD ? builtins[i].name : NULL; }
 
 const char *builtin_layer_name(int i) {
   for (int k = 0; k < BUILTIN_COUNT; k++) {

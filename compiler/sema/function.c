@@ -40,11 +40,9 @@ static void check_value_name(function_check *c, const ast_name *name) {
   arena *memory = c->sema->memory;
   suggestion found = {.name = name->text};
   for (int i = 0; i < c->values.count; i++) suggest(&found, c->values.items[i]);
-  const char *hint =
-      found.best ? suggestion_text(c->sema, &found) : "; a function sees only its own parameters";
+  const char *hint = found.best ? suggestion_text(c->sema, &found) : "; a function sees only its own parameters";
   fail(c, name->span,
-       arena_printf(memory, "expected a parameter of %s, found '%s'%s", c->fn->item->name.text,
-                    name->text, hint));
+       arena_printf(memory, "expected a parameter of %s, found '%s'%s", c->fn->item->name.text, name->text, hint));
 }
 
 static void check_axes(function_check *c, const ast_names *axes) {
@@ -61,21 +59,19 @@ static void check_axes(function_check *c, const ast_names *axes) {
 
 static void check_callee(function_check *c, const ast_expr *e) {
   const ast_name *callee = &e->call.callee;
-  if (builtin_find(callee->text, BUILTIN_ELEMENTWISE) ||
-      builtin_find(callee->text, BUILTIN_REDUCTION) || builtin_find(callee->text, BUILTIN_FOLD)) {
+  if (builtin_find(callee->text, BUILTIN_ELEMENTWISE) || builtin_find(callee->text, BUILTIN_REDUCTION) ||
+      builtin_find(callee->text, BUILTIN_FOLD)) {
     return;
   }
   const typed_name *item = sema_find(c->file, callee->text);
-  if (!item || item->item->kind != AST_FN)
-    return;  // a start, a layer's part or unknown: the call says it
+  if (!item || item->item->kind != AST_FN) return;  // a start, a layer's part or unknown: the call says it
   int found = name_map_find(&c->sema->function_index, item->item);
   if (found >= 0 && c->sema->functions.items[found]->state == FUNCTION_ACTIVE) {
-    fail(
-        c, callee->span,
-        arena_printf(c->sema->memory,
-                     "expected a function that does not lead back to %s, found '%s'; functions are "
-                     "written out at each call",
-                     c->fn->item->name.text, callee->text));
+    fail(c, callee->span,
+         arena_printf(c->sema->memory,
+                      "expected a function that does not lead back to %s, found '%s'; functions are "
+                      "written out at each call",
+                      c->fn->item->name.text, callee->text));
     return;
   }
   if (!check_function(c->sema, item)) c->fn->wrong = true;
@@ -132,9 +128,7 @@ static void check_parts(function_check *c, const ast_expr *e) {
       }
       break;
     case AST_NUMBER: break;
-    default:
-      fail(c, e->span, "expected a value in a function, found a construct of layers or settings");
-      break;
+    default: fail(c, e->span, "expected a value in a function, found a construct of layers or settings"); break;
   }
 }
 
@@ -164,9 +158,7 @@ static void check_formals(function_check *c, const ast_names *names) {
     bool taken = is_value(c, name->text) || (!axes && is_axis(c, name->text));
     for (int k = 0; axes && k < i; k++) taken |= names->items[k].text == name->text;
     if (taken) {
-      fail(c, name->span,
-           arena_printf(c->sema->memory, "expected a new name, found '%s' a second time",
-                        name->text));
+      fail(c, name->span, arena_printf(c->sema->memory, "expected a new name, found '%s' a second time", name->text));
     }
     if (!axes) vec_push(c->sema->memory, &c->values, name->text);
   }

@@ -59,10 +59,9 @@ static const source *load_std(sema *s, const ast_item *item, const char **key) {
   const ast_names *path = &item->import.path;
   bool form = path->count == 2 && path->items[0].text == s->word_std;
   if (!form) {
-    diag_error(
-        s->messages, item->import.target_span,
-        "expected std.NAME or a file name in quotes, found another path; write import std.mamba2 "
-        "or import \"my_layer.rec\"");
+    diag_error(s->messages, item->import.target_span,
+               "expected std.NAME or a file name in quotes, found another path; write import std.mamba2 "
+               "or import \"my_layer.rec\"");
     return NULL;
   }
   const char *name = path->items[1].text;
@@ -75,8 +74,7 @@ static const source *load_std(sema *s, const ast_item *item, const char **key) {
   if (!row) {
     suggestion found = {.name = name};
     for (const embedded_file *r = s->options.stdlib; r && r->name; r++) suggest(&found, r->name);
-    diag_error(s->messages, path->items[1].span,
-               "expected a file of the standard library, found '%s'%s", name,
+    diag_error(s->messages, path->items[1].span, "expected a file of the standard library, found '%s'%s", name,
                suggestion_text(s, &found));
     return NULL;
   }
@@ -118,8 +116,7 @@ static typed_file *load_import(import_check *c, const typed_file *importer, cons
     text = sources_find(s->all, key);
     if (!text) text = sources_load(s->all, key, &error);
     if (!text) {
-      diag_error(s->messages, item->import.target_span, "expected a readable file, found none: %s",
-                 error ? error : key);
+      diag_error(s->messages, item->import.target_span, "expected a readable file, found none: %s", error ? error : key);
       return NULL;
     }
   }
@@ -135,13 +132,11 @@ static typed_file *load_import(import_check *c, const typed_file *importer, cons
 static void add_import(sema *s, typed_file *file, const ast_item *item, typed_file *imported) {
   for (int i = 0; i < file->imports.count; i++) {
     if (file->imports.items[i].file != imported) continue;
-    diag_error(
-        s->messages, item->import.target_span,
-        "expected each file to be imported once, found it a second time; remove this import");
+    diag_error(s->messages, item->import.target_span,
+               "expected each file to be imported once, found it a second time; remove this import");
     return;
   }
-  vec_push(s->memory, &file->imports,
-           (typed_import){.file = imported, .span = item->import.target_span});
+  vec_push(s->memory, &file->imports, (typed_import){.file = imported, .span = item->import.target_span});
 }
 
 static void fill_names(sema *s, typed_file *file);
@@ -173,14 +168,11 @@ static typed_file *load_imports(import_check *c, const char *key, const ast_file
 // ---- names --------------------------------------------------------------------------------------------------------------
 
 static const char *item_word(ast_item_kind kind) {
-  static const char *const words[] = {"recurrence", "layer", "model", "function",
-                                      "import",     "init",  "train", "evaluate"};
+  static const char *const words[] = {"recurrence", "layer", "model", "function", "import", "init", "train", "evaluate"};
   return words[kind];
 }
 
-static bool has_own_space(ast_item_kind kind) {
-  return kind == AST_INIT || kind == AST_TRAIN || kind == AST_EVALUATE;
-}
+static bool has_own_space(ast_item_kind kind) { return kind == AST_INIT || kind == AST_TRAIN || kind == AST_EVALUATE; }
 
 static bool is_callable(ast_item_kind kind) { return !has_own_space(kind) && kind != AST_IMPORT; }
 
@@ -189,8 +181,7 @@ static void check_case(sema *s, const ast_item *item) {
   bool wants_upper = item->kind == AST_LAYER || item->kind == AST_MODEL;
   if (upper == wants_upper || (wants_upper && !isalpha((unsigned char)item->name.text[0]))) return;
   diag_warning(s->messages, item->name.span, "expected a%s name for the %s, found '%s'",
-               wants_upper ? " capitalised" : " lower-case", item_word(item->kind),
-               item->name.text);
+               wants_upper ? " capitalised" : " lower-case", item_word(item->kind), item->name.text);
 }
 
 static bool refuse_word(sema *s, const ast_item *item) {
@@ -228,29 +219,23 @@ static void add_own(sema *s, typed_file *file, const ast_item *item) {
   }
   const typed_name *taken = find_in_space(file, item);
   if (taken) {
-    diag_error(s->messages, item->name.span,
-               "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
+    diag_error(s->messages, item->name.span, "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
                taken->item->kind == AST_INIT ? "n" : "", item_word(taken->item->kind));
-    diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here",
-              item_word(taken->item->kind), taken->name);
+    diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here", item_word(taken->item->kind), taken->name);
     return;
   }
   add_name(s, file, file, item);
 }
 
-static void add_imported(sema *s, typed_file *file, const typed_import *import,
-                         const ast_item *item) {
+static void add_imported(sema *s, typed_file *file, const typed_import *import, const ast_item *item) {
   const typed_name *taken = find_in_space(file, item);
   if (!taken) {
     add_name(s, file, import->file, item);
     return;
   }
-  diag_error(s->messages, import->span,
-             "expected new names from an import, found '%s', which is the name of a%s %s already",
-             item->name.text, taken->item->kind == AST_INIT ? "n" : "",
-             item_word(taken->item->kind));
-  diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here",
-            item_word(taken->item->kind), taken->name);
+  diag_error(s->messages, import->span, "expected new names from an import, found '%s', which is the name of a%s %s already",
+             item->name.text, taken->item->kind == AST_INIT ? "n" : "", item_word(taken->item->kind));
+  diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here", item_word(taken->item->kind), taken->name);
   diag_note(s->messages, item->name.span, "the imported one is declared here");
 }
 
@@ -266,11 +251,9 @@ static void check_runs(sema *s, const typed_file *file, ast_item_kind kind) {
       name_map_set(s->memory, &names, item->name.text, i);
       continue;
     }
-    diag_error(s->messages, item->name.span,
-               "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
+    diag_error(s->messages, item->name.span, "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
                kind == AST_EVALUATE ? "n" : "", item_word(kind));
-    diag_note(s->messages, items->items[taken]->name.span, "the %s '%s' is declared here",
-              item_word(kind), item->name.text);
+    diag_note(s->messages, items->items[taken]->name.span, "the %s '%s' is declared here", item_word(kind), item->name.text);
   }
 }
 
@@ -286,8 +269,8 @@ static void fill_names(sema *s, typed_file *file) {
     const typed_file *imported = import->file;
     for (int k = 0; k < imported->file->items.count; k++) {
       const ast_item *item = imported->file->items.items[k];
-      bool lent = (is_callable(item->kind) || item->kind == AST_INIT) &&
-                  find_in_space(imported, item) && find_in_space(imported, item)->item == item;
+      bool lent = (is_callable(item->kind) || item->kind == AST_INIT) && find_in_space(imported, item) &&
+                  find_in_space(imported, item)->item == item;
       if (lent) add_imported(s, file, import, item);
     }
   }

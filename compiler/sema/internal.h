@@ -32,8 +32,7 @@ struct sema {
   VEC(function *) functions;
   name_map function_index;  // by item
   int depth;                // of expressions and functions being checked inside each other
-  bool
-      broken;  // an import could not be read or parsed: names may be missing, bodies are not checked
+  bool broken;              // an import could not be read or parsed: names may be missing, bodies are not checked
   const char *word_t, *word_pi, *word_complex, *word_std;
 };
 
@@ -144,8 +143,7 @@ int scope_axis(sema_scope *scope, const ast_name *name);
 // ---- messages (message.c) -----------------------------------------------------------------------------------------------
 
 // An error inside a scope; in an fn the calls that led there are noted.
-void scope_error(const sema_scope *scope, span where, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void scope_error(const sema_scope *scope, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void note_symbol(const sema_scope *scope, const symbol *s);
 int line_of(const sema *s, span where);
 
@@ -182,8 +180,7 @@ sema_operand check_real(sema_scope *scope, const ast_expr *e, const char *user);
 sema_operand check_call(sema_scope *scope, const ast_expr *e);
 sema_operand check_fold(sema_scope *scope, const ast_expr *e);
 // The axes in brackets, which the operand must have. 0 after an error.
-axis_set check_operand_axes(sema_scope *scope, const ast_names *names, const ast_expr *operand,
-                            sema_operand value);
+axis_set check_operand_axes(sema_scope *scope, const ast_names *names, const ast_expr *operand, sema_operand value);
 // Reports that the axis has no compile-time size although it `what` ("is sliced").
 void report_runtime_axis(const sema_scope *scope, int axis, span where, const char *what);
 // Positional arguments, exactly `count`; false after a message.
@@ -193,8 +190,7 @@ void report_missing_axes(const sema_scope *scope, const ast_expr *call, const ch
 
 // New values; operands that are errors give errors, constants are computed, the size of the body is limited.
 sema_operand build_unary(sema_scope *scope, value_op op, sema_operand a, span where);
-sema_operand build_binary(sema_scope *scope, value_op op, sema_operand a, sema_operand b,
-                          span where);
+sema_operand build_binary(sema_scope *scope, value_op op, sema_operand a, sema_operand b, span where);
 sema_operand build_operation(sema_scope *scope, value_op op, const sema_operand *args, span where);
 sema_operand build_value(sema_scope *scope, typed_value value);
 // The message that a body is too large, once.
@@ -202,10 +198,8 @@ sema_operand refuse_growth(sema_scope *scope, span where);
 // Forgets the values from `count` on, which nothing uses.
 void drop_values(sema_scope *scope, int count);
 // `exponent_place`: where messages about the exponent point; `where`: the whole power.
-sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent,
-                         span exponent_place, span where);
-sema_operand build_reduction(sema_scope *scope, value_op op, sema_operand a, axis_set over,
-                             span where);
+sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent, span exponent_place, span where);
+sema_operand build_reduction(sema_scope *scope, value_op op, sema_operand a, axis_set over, span where);
 sema_operand build_slice(sema_scope *scope, sema_operand a, int axis, int64_t entry, span where);
 sema_operand build_rename(sema_scope *scope, sema_operand a, int from, int to, span where);
 sema_operand build_complex(sema_scope *scope, sema_operand a);
@@ -221,8 +215,7 @@ bool check_function(sema *s, const typed_name *fn);
 const char *unknown_function_hint(const sema_scope *scope, const char *name);
 
 // body.c
-typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings,
-                             int binding_count, span call);
+typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings, int binding_count, span call);
 
 // imports.c: loads imports and fills the name spaces of every file.
 void resolve_files(sema *s, const ast_file *file);

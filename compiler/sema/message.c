@@ -17,15 +17,13 @@ void scope_error(const sema_scope *scope, span where, const char *format, ...) {
   diag_error(s->messages, where, "%s", text);
   int noted = 0;
   for (; scope && scope->call.source && noted < NOTED_CALLS; scope = scope->caller, noted++) {
-    diag_note(s->messages, scope->call, "in this call of %s",
-              scope->function ? scope->function : scope->body->name);
+    diag_note(s->messages, scope->call, "in this call of %s", scope->function ? scope->function : scope->body->name);
   }
 }
 
 void note_symbol(const sema_scope *scope, const symbol *s) {
   if (s->span.source) {
-    diag_note(scope->sema->messages, s->span, "the %s '%s' is declared here",
-              symbol_kind_text(s->kind), s->name);
+    diag_note(scope->sema->messages, s->span, "the %s '%s' is declared here", symbol_kind_text(s->kind), s->name);
   }
 }
 
@@ -38,8 +36,7 @@ const char *axis_list_text(const sema_scope *scope, axis_set axes) {
   const char *text = "";
   for (int i = 0; i < scope->body->axes.count; i++) {
     if (!axis_in(axes, i)) continue;
-    text = arena_printf(scope->sema->memory, "%s%s%s", text, *text ? "," : "",
-                        scope->body->axes.items[i].name);
+    text = arena_printf(scope->sema->memory, "%s%s%s", text, *text ? "," : "", scope->body->axes.items[i].name);
   }
   return text;
 }
@@ -53,8 +50,7 @@ const char *tensor_axes_text(const sema_scope *scope, const typed_tensor *tensor
   if (tensor->axis_count == 0) return "no axes";
   const char *text = "[";
   for (int i = 0; i < tensor->axis_count; i++) {
-    text = arena_printf(scope->sema->memory, "%s%s%s", text, i ? "," : "",
-                        scope->body->axes.items[tensor->axes[i]].name);
+    text = arena_printf(scope->sema->memory, "%s%s%s", text, i ? "," : "", scope->body->axes.items[tensor->axes[i]].name);
   }
   return arena_printf(scope->sema->memory, "%s]", text);
 }

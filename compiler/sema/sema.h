@@ -24,8 +24,8 @@ typedef struct sema_options {
 
 // Checks a file and what it imports (loaded into `all`). All errors are reported; after errors the result is
 // partial and must not be compiled. Never NULL.
-typed_program *sema_check(arena *memory, interner *names, diag *messages, sources *all,
-                          const ast_file *file, const sema_options *options);
+typed_program *sema_check(arena *memory, interner *names, diag *messages, sources *all, const ast_file *file,
+                          const sema_options *options);
 
 // What a name means in a file; NULL if it is unknown there.
 const typed_name *sema_find(const typed_file *file, const char *name);
@@ -45,12 +45,11 @@ typedef struct number_binding {
 
 // The axes of a header with their sizes: from `bindings` (a call's), else -D, else the default, else at run time.
 // False after an error. A binding that is no name of the header is the caller's to refuse.
-bool sema_header(sema *s, const typed_name *item, const ast_header *header,
-                 const size_binding *bindings, int binding_count, typed_body *body);
+bool sema_header(sema *s, const typed_name *item, const ast_header *header, const size_binding *bindings, int binding_count,
+                 typed_body *body);
 
 // A recurrence with the sizes that a layer's call gives it. `call` is noted under its errors. NULL after an error.
-typed_body *sema_instantiate(sema *s, const typed_name *recurrence, const size_binding *bindings,
-                             int binding_count, span call);
+typed_body *sema_instantiate(sema *s, const typed_name *recurrence, const size_binding *bindings, int binding_count, span call);
 
 // ---- expressions of layers ----------------------------------------------------------------------------------------------
 
@@ -73,8 +72,7 @@ typedef struct sema_scope sema_scope;
 
 // Asked for a call whose name is neither a built-in of expressions nor an fn (linear, ssd, Mamba2, ...): checks it
 // and puts into `result` what it is in this body, usually an INPUT value that it has added. False: unknown name.
-typedef bool sema_call_hook(void *context, sema_scope *scope, const ast_expr *call,
-                            sema_operand *result);
+typedef bool sema_call_hook(void *context, sema_scope *scope, const ast_expr *call, sema_operand *result);
 
 // A scope for expressions that append to `body`, whose axes are declared names in it. `file` lends its fns.
 sema_scope *sema_scope_new(sema *s, const typed_file *file, typed_body *body);
@@ -88,8 +86,7 @@ bool sema_bind_constant(sema_scope *scope, const char *name, span where, double 
 bool sema_bind_tensor(sema_scope *scope, const typed_tensor *tensor);
 // Names the numbers of an init's header: from `given` (the train's), else -D, else the default, which may use earlier
 // ones. False after an error.
-bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_binding *given,
-                      int given_count);
+bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_binding *given, int given_count);
 // Was the name mentioned by any expression so far?
 bool sema_is_used(const sema_scope *scope, const char *name);
 
@@ -100,8 +97,7 @@ value_id sema_value(sema_scope *scope, sema_operand operand);
 // A constant expression over sizes, numbers and functions. False after an error; `what` is wanted, for the message.
 bool sema_constant(sema_scope *scope, const ast_expr *expression, const char *what, double *result);
 // The same, which must come out whole and at least `least`.
-bool sema_whole(sema_scope *scope, const ast_expr *expression, const char *what, int64_t least,
-                int64_t *result);
+bool sema_whole(sema_scope *scope, const ast_expr *expression, const char *what, int64_t least, int64_t *result);
 
 // Axis names to a set; unknown and repeated ones are errors. `order` (may be NULL) gets the positions as written.
 bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *order);
@@ -112,8 +108,8 @@ typedef bool sema_path_hook(void *context, const ast_expr *path);  // is there s
 
 // Checks `~ expr` for a weight with axes `axes` (positions in the scope's body). With `paths`, names of weights may
 // occur (in an `init`). NULL after an error.
-const typed_start *sema_check_start(sema_scope *scope, const ast_expr *start, axis_set axes,
-                                    sema_path_hook *paths, void *context);
+const typed_start *sema_check_start(sema_scope *scope, const ast_expr *start, axis_set axes, sema_path_hook *paths,
+                                    void *context);
 
 // How many of `args` a step reads.
 int start_arity(const start_value *v);

@@ -73,8 +73,7 @@ static size evaluate_binary(header_check *c, const ast_expr *e) {
       [AST_DIVIDE] = VALUE_DIV, [AST_POWER] = VALUE_POWER,
   };
   if (e->binary.op >= AST_LESS) {
-    return wrong(c, e->binary.op_span,
-                 "expected an arithmetic operator in a size, found a comparison");
+    return wrong(c, e->binary.op_span, "expected an arithmetic operator in a size, found a comparison");
   }
   size args[2] = {evaluate(c, e->binary.left), evaluate(c, e->binary.right)};
   return apply(ops[e->binary.op], args, 2);
@@ -88,8 +87,7 @@ static size evaluate_call(header_check *c, const ast_expr *e) {
                  "expected numbers, names, + - * / ^ and min(a, b), max(a, b) in a size, "
                  "found another call");
   }
-  size args[2] = {evaluate(c, e->call.args.items[0].value),
-                  evaluate(c, e->call.args.items[1].value)};
+  size args[2] = {evaluate(c, e->call.args.items[0].value), evaluate(c, e->call.args.items[1].value)};
   return apply(b->op, args, 2);
 }
 
@@ -130,10 +128,9 @@ static int64_t default_size(header_check *c, const ast_header_axis *axis) {
   }
   const char *text = number_text(c->sema, found.number);
   bool whole = found.number == floor(found.number);
-  wrong(
-      c, axis->value->span,
-      arena_printf(c->sema->memory, "expected a %s for the size of '%s', found %s",
-                   whole ? "number from 1 to 2147483647" : "whole number", axis->name.text, text));
+  wrong(c, axis->value->span,
+        arena_printf(c->sema->memory, "expected a %s for the size of '%s', found %s",
+                     whole ? "number from 1 to 2147483647" : "whole number", axis->name.text, text));
   return 1;
 }
 
@@ -144,8 +141,7 @@ static const size_override *find_override(sema *s, const typed_name *item, const
     bool here = o->item ? strcmp(o->item, item->name) == 0 : item->file == s->program->main;
     if (!here || strcmp(o->axis, axis) != 0) continue;
     o->used = true;
-    if (!found || o->item || !found->item)
-      found = o;  // the named declaration before all, the last before the first
+    if (!found || o->item || !found->item) found = o;  // the named declaration before all, the last before the first
   }
   return found;
 }
@@ -157,8 +153,8 @@ static const size_binding *find_binding(const size_binding *bindings, int count,
   return NULL;
 }
 
-bool sema_header(sema *s, const typed_name *item, const ast_header *header,
-                 const size_binding *bindings, int binding_count, typed_body *body) {
+bool sema_header(sema *s, const typed_name *item, const ast_header *header, const size_binding *bindings, int binding_count,
+                 typed_body *body) {
   int errors = diag_error_count(s->messages);
   header_check c = {.sema = s, .header = header, .body = body};
   for (int i = 0; i < header->count; i++) {
@@ -167,8 +163,7 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header,
       diag_error(s->messages, axis->span, "expected at most %d axes, found more", TYPED_MAX_AXES);
       break;
     }
-    typed_axis made = {
-        .name = axis->name.text, .size = TYPED_RUNTIME_SIZE, .span = axis->name.span};
+    typed_axis made = {.name = axis->name.text, .size = TYPED_RUNTIME_SIZE, .span = axis->name.span};
     const size_override *override = find_override(s, item, made.name);
     const size_binding *binding = find_binding(bindings, binding_count, made.name);
     if (binding) {
@@ -186,8 +181,8 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header,
 
 // ---- headers of inits: numbers of any kind ------------------------------------------------------------------------------
 
-static bool header_number(sema_scope *scope, const typed_name *init, const ast_header_axis *name,
-                          const number_binding *given, int given_count, double *number) {
+static bool header_number(sema_scope *scope, const typed_name *init, const ast_header_axis *name, const number_binding *given,
+                          int given_count, double *number) {
   for (int i = 0; i < given_count; i++) {
     if (given[i].name != name->name.text) continue;
     *number = given[i].number;
@@ -206,8 +201,7 @@ static bool header_number(sema_scope *scope, const typed_name *init, const ast_h
   return false;
 }
 
-bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_binding *given,
-                      int given_count) {
+bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_binding *given, int given_count) {
   const ast_header *header = &init->item->init.header;
   bool fine = true;
   for (int i = 0; i < header->count; i++) {

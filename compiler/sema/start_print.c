@@ -32,17 +32,12 @@ static const char *exact_number(arena *memory, double number) {
 }
 
 static const char *step_text(arena *memory, const typed_body *body, const start_value *v) {
-  static const char *const draws[] = {[START_UNIFORM] = "uniform",
-                                      [START_LOGUNIFORM] = "loguniform",
-                                      [START_NORMAL] = "normal",
-                                      [START_INV_SOFTPLUS] = "inv_softplus",
-                                      [START_IDENTITY] = "identity",
-                                      [START_LAYER] = "layer",
-                                      [START_LAYERS] = "layers",
-                                      [START_LEGS_IMAG] = "legs_imag",
+  static const char *const draws[] = {[START_UNIFORM] = "uniform",      [START_LOGUNIFORM] = "loguniform",
+                                      [START_NORMAL] = "normal",        [START_INV_SOFTPLUS] = "inv_softplus",
+                                      [START_IDENTITY] = "identity",    [START_LAYER] = "layer",
+                                      [START_LAYERS] = "layers",        [START_LEGS_IMAG] = "legs_imag",
                                       [START_LEGS_INPUT] = "legs_input"};
-  if (v->kind == START_INDEX)
-    return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
+  if (v->kind == START_INDEX) return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
   if (v->kind == START_OTHER_DRAW) return arena_printf(memory, "draw %s", v->path);
   if (v->kind == START_VALUE && v->op == VALUE_NUMBER) return exact_number(memory, v->number);
   if (v->kind == START_VALUE && v->op == VALUE_AXIS_SIZE) {
@@ -61,8 +56,7 @@ static const char *step_text(arena *memory, const typed_body *body, const start_
 char *start_print(arena *memory, const typed_body *body, const typed_start *start) {
   char *line = arena_strdup(memory, "");
   for (int i = 0; i < start->values.count; i++) {
-    line = arena_printf(memory, "%s%s%s", line, i ? "; " : "",
-                        step_text(memory, body, &start->values.items[i]));
+    line = arena_printf(memory, "%s%s%s", line, i ? "; " : "", step_text(memory, body, &start->values.items[i]));
   }
   return line;
 }

@@ -90,23 +90,19 @@ const char *unknown_function_hint(const sema_scope *scope, const char *name) {
   arena *memory = scope->sema->memory;
   library_item standard = {NULL, NULL};
   if (scope->hook) standard = nearest_of_library(scope, name);
-  if (standard.name && strcmp(standard.name, name) == 0)
-    return arena_printf(memory, "import std.%s has it", standard.file);
+  if (standard.name && strcmp(standard.name, name) == 0) return arena_printf(memory, "import std.%s has it", standard.file);
   const char *meant = nearest_declared(scope, name);
   const char *other = meant ? NULL : way_out(name);
   if (other) return other;
   if (!meant) meant = nearest_builtin(scope, name);
   if (meant) return arena_printf(memory, "did you mean '%s'?", meant);
   if (standard.name) {
-    return arena_printf(memory, "did you mean '%s', which import std.%s has?", standard.name,
-                        standard.file);
+    return arena_printf(memory, "did you mean '%s', which import std.%s has?", standard.name, standard.file);
   }
   if (!scope->hook) {
-    return arena_printf(
-        memory, "there is none of that name; fn %s(x) = ... at the top of the file makes it", name);
+    return arena_printf(memory, "there is none of that name; fn %s(x) = ... at the top of the file makes it", name);
   }
-  return arena_printf(
-      memory, "there is none of that name; %s makes it, import \"FILE.rec\" lends it",
-      is_capitalised(name) ? arena_printf(memory, "layer %s(D) { ... }", name)
-                           : arena_printf(memory, "recurrence %s(D) { ... } or fn", name));
+  return arena_printf(memory, "there is none of that name; %s makes it, import \"FILE.rec\" lends it",
+                      is_capitalised(name) ? arena_printf(memory, "layer %s(D) { ... }", name)
+                                           : arena_printf(memory, "recurrence %s(D) { ... } or fn", name));
 }

@@ -74,16 +74,11 @@ static void put_binary(text *t, const ast_expr *e) {
     const char *sign;
     level left, right;
   } forms[] = {
-      [AST_ADD] = {" + ", LEVEL_SUM, LEVEL_PRODUCT},
-      [AST_SUBTRACT] = {" - ", LEVEL_SUM, LEVEL_PRODUCT},
-      [AST_MULTIPLY] = {" * ", LEVEL_PRODUCT, LEVEL_UNARY},
-      [AST_DIVIDE] = {" / ", LEVEL_PRODUCT, LEVEL_UNARY},
-      [AST_POWER] = {"^", LEVEL_PRIMARY, LEVEL_UNARY},
-      [AST_LESS] = {" < ", LEVEL_SUM, LEVEL_SUM},
-      [AST_LESS_EQUAL] = {" <= ", LEVEL_SUM, LEVEL_SUM},
-      [AST_GREATER] = {" > ", LEVEL_SUM, LEVEL_SUM},
-      [AST_GREATER_EQUAL] = {" >= ", LEVEL_SUM, LEVEL_SUM},
-      [AST_EQUAL] = {" == ", LEVEL_SUM, LEVEL_SUM},
+      [AST_ADD] = {" + ", LEVEL_SUM, LEVEL_PRODUCT},        [AST_SUBTRACT] = {" - ", LEVEL_SUM, LEVEL_PRODUCT},
+      [AST_MULTIPLY] = {" * ", LEVEL_PRODUCT, LEVEL_UNARY}, [AST_DIVIDE] = {" / ", LEVEL_PRODUCT, LEVEL_UNARY},
+      [AST_POWER] = {"^", LEVEL_PRIMARY, LEVEL_UNARY},      [AST_LESS] = {" < ", LEVEL_SUM, LEVEL_SUM},
+      [AST_LESS_EQUAL] = {" <= ", LEVEL_SUM, LEVEL_SUM},    [AST_GREATER] = {" > ", LEVEL_SUM, LEVEL_SUM},
+      [AST_GREATER_EQUAL] = {" >= ", LEVEL_SUM, LEVEL_SUM}, [AST_EQUAL] = {" == ", LEVEL_SUM, LEVEL_SUM},
   };
   put_expr(t, e->binary.left, forms[e->binary.op].left);
   put(t, forms[e->binary.op].sign);

@@ -50,5 +50,4 @@ const char *token_kind_name(int kind);
 // As it is spelled: "(", "let"; NULL for kinds with many spellings.
 const char *token_kind_spelling(int kind);
 
-
 #endif

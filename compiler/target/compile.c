@@ -1,7 +1,6 @@
-/* Host code: from kernels, tables and entry points to objects, one for each clone. GPU code is in gpu.c, ptx.c and executor.c.
- *
- *   {ssd_forward, ..} x {v2, v3, v4}  ->  ssd_forward_v2, ssd_forward_v3, ssd_forward_v4, ..
- */
+// Host code: from kernels, tables and entry points to objects, one for each clone. GPU code is in gpu.c, ptx.c and executor.c.
+//
+//   {ssd_forward, ..} x {v2, v3, v4}  ->  ssd_forward_v2, ssd_forward_v3, ssd_forward_v4, ..
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -19,7 +18,7 @@ static double seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- tables and entry points ---- */
+// ---- tables and entry points ----
 
 static LLVMValueRef symbol_named(llvm_module *m, const char *name) {
   LLVMValueRef found = LLVMGetNamedFunction(m->module, name);
@@ -30,7 +29,7 @@ static LLVMValueRef symbol_named(llvm_module *m, const char *name) {
   return found;
 }
 
-/* A packed struct of byte runs and addresses. */
+// A packed struct of byte runs and addresses.
 static LLVMValueRef blob_value(arena *a, llvm_module *m, const codegen_blob *blob) {
   LLVMValueRef *fields = ARENA_ARRAY(a, LLVMValueRef, 2 * blob->address_count + 1);
   int count = 0;
@@ -38,8 +37,7 @@ static LLVMValueRef blob_value(arena *a, llvm_module *m, const codegen_blob *blo
   const char *bytes = blob->bytes;
   for (int i = 0; i <= blob->address_count; i++) {
     int64_t end = i < blob->address_count ? blob->addresses[i].offset : blob->size;
-    if (end < at || end > blob->size)
-      ICE("target", "addresses of %s are not in order", blob->symbol);
+    if (end < at || end > blob->size) ICE("target", "addresses of %s are not in order", blob->symbol);
     if (end > at) {
       fields[count++] = LLVMConstStringInContext2(m->context, bytes + at, (size_t)(end - at), 1);
     }
@@ -50,7 +48,7 @@ static LLVMValueRef blob_value(arena *a, llvm_module *m, const codegen_blob *blo
   return LLVMConstStructInContext(m->context, fields, (unsigned)count, 1);
 }
 
-/* Blobs may name each other: all are declared as bytes first and replaced by their definitions. */
+// Blobs may name each other: all are declared as bytes first and replaced by their definitions.
 static void add_blob(arena *a, llvm_module *m, const codegen_blob *blob) {
   LLVMValueRef value = blob_value(a, m, blob);
   LLVMValueRef declared = LLVMGetNamedGlobal(m->module, blob->symbol);
@@ -67,8 +65,7 @@ static void add_blob(arena *a, llvm_module *m, const codegen_blob *blob) {
 }
 
 static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
-  LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0),
-              i32 = LLVMInt32TypeInContext(m->context);
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0), i32 = LLVMInt32TypeInContext(m->context);
   LLVMTypeRef pointers[] = {pointer, pointer, pointer};
   LLVMTypeRef callee_type = LLVMFunctionType(i32, pointers, 3, 0);
   LLVMValueRef callee = LLVMGetNamedFunction(m->module, thunk->callee);
@@ -85,10 +82,10 @@ static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
   LLVMDisposeBuilder(b);
 }
 
-/* ---- modules ---- */
+// ---- modules ----
 
-/* One module per clone, so that clones are optimised and emitted side by side. How the work is split does not depend on
- * the machine: equal programs give equal libraries everywhere. */
+// One module per clone, so that clones are optimised and emitted side by side. How the work is split does not depend on
+// the machine: equal programs give equal libraries everywhere.
 typedef struct part {
   arena *memory;
   llvm_module module;
@@ -106,8 +103,7 @@ static bool is_lowered(const codegen_input *input, int index) {
   return false;
 }
 
-static void lower_kernels(arena *a, part *parts, codegen_object *object, codegen_input input,
-                          codegen_options options) {
+static void lower_kernels(arena *a, part *parts, codegen_object *object, codegen_input input, codegen_options options) {
   for (int i = 0; i < input.kernel_count; i++) {
     vec_push(a, &object->kernels, codegen_describe(a, input.kernels[i], options));
     if (is_lowered(&input, i)) continue;
@@ -148,7 +144,7 @@ typedef struct part_queue {
   atomic_int next;
 } part_queue;
 
-/* The widest clone takes longest: it comes first. */
+// The widest clone takes longest: it comes first.
 static void *compile_parts(void *argument) {
   part_queue *queue = argument;
   int taken;
@@ -164,8 +160,7 @@ static void compile_side_by_side(part *parts) {
   part_queue queue = {.parts = parts};
   pthread_t helpers[CLONE_COUNT];
   int wanted = processors_count() - 1, started = 0;
-  while (started < wanted && started < CLONE_COUNT - 1 &&
-         pthread_create(&helpers[started], NULL, compile_parts, &queue) == 0) {
+  while (started < wanted && started < CLONE_COUNT - 1 && pthread_create(&helpers[started], NULL, compile_parts, &queue) == 0) {
     started++;
   }
   compile_parts(&queue);
@@ -176,7 +171,7 @@ static const char *joined(arena *a, const char *first, const char *second) {
   return first ? arena_printf(a, "%s\n%s", first, second) : arena_strdup(a, second);
 }
 
-/* Takes what was compiled out of a part, which ends here. */
+// Takes what was compiled out of a part, which ends here.
 static void collect_part(arena *a, codegen_object *object, part *p, const char *name) {
   unsigned char *bytes = arena_alloc(a, p->size);
   memcpy(bytes, p->bytes, p->size);
@@ -205,8 +200,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   double start = seconds();
   for (int clone = 0; clone < CLONE_COUNT; clone++) {
     const char *name = clone_targets[clone].name;
-    parts[clone] = (part){
-        .memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
+    parts[clone] = (part){.memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
     if (options.lines) lines_begin(&parts[clone].module, options.lines, LINES_AND_SECTIONS);
   }
   lower_kernels(a, parts, object, input, options);
@@ -228,10 +222,10 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   return object;
 }
 
-/* ---- beside the code for GPUs ---- */
+// ---- beside the code for GPUs ----
 
 struct codegen_job {
-  arena *a, *memory; /* `memory`: the thread's own, until it ends */
+  arena *a, *memory;  // `memory`: the thread's own, until it ends
   codegen_input input;
   codegen_options options;
   codegen_object *object;

@@ -1,14 +1,13 @@
-/* Code for the executor (runtime/simt), from the abstract module: every operation becomes a call of the executor, checks stand
- * before loads and stores, and kernels become C functions of one pointer, compiled for x86-64.
- *
- *   define ptx_kernel void @k(ptr byval([96 x i8]) %p)      define hidden void @k(ptr %p)
- *     %x = load float, ptr addrspace(3) %a, align 4    ->     call void @simt_check_shared(%a, 4 bytes, align 4, read)
- *     call void @rec.barrier()                                %x = load float, ptr addrspace(3) %a, align 4
- *                                                             call void @simt_barrier()
- *
- * This file knows no single operation; the table of operations is enough. Address spaces stay: x86-64 reads and writes 1 and 3
- * like 0. The passes are those of PTX and run first, so that the checks and counts see the code that a GPU would run.
- */
+// Code for the executor (runtime/simt), from the abstract module: every operation becomes a call of the executor, checks stand
+// before loads and stores, and kernels become C functions of one pointer, compiled for x86-64.
+//
+//   define ptx_kernel void @k(ptr byval([96 x i8]) %p)      define hidden void @k(ptr %p)
+//     %x = load float, ptr addrspace(3) %a, align 4    ->     call void @simt_check_shared(%a, 4 bytes, align 4, read)
+//     call void @rec.barrier()                                %x = load float, ptr addrspace(3) %a, align 4
+//                                                             call void @simt_barrier()
+//
+// This file knows no single operation; the table of operations is enough. Address spaces stay: x86-64 reads and writes 1 and 3
+// like 0. The passes are those of PTX and run first, so that the checks and counts see the code that a GPU would run.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +23,11 @@ typedef struct simt_module {
   LLVMBuilderRef b;
 } simt_module;
 
-/* ---- operations ---- */
+// ---- operations ----
 
-/* Arguments that the table repeats are an array in memory. */
-static unsigned c_arguments(simt_module *s, LLVMValueRef function, const char *letters,
-                            LLVMValueRef *args, LLVMTypeRef *types) {
+// Arguments that the table repeats are an array in memory.
+static unsigned c_arguments(simt_module *s, LLVMValueRef function, const char *letters, LLVMValueRef *args,
+                            LLVMTypeRef *types) {
   unsigned count = 0, next = 0;
   LLVMTypeRef memory = LLVMPointerTypeInContext(s->context, 0);
   while (*letters) {
@@ -50,16 +49,14 @@ static unsigned c_arguments(simt_module *s, LLVMValueRef function, const char *l
   return count;
 }
 
-/* Several registers: the C function writes them through its first argument. */
-static void give_struct_body(simt_module *s, LLVMValueRef function, const gpu_op_row *row,
-                             const char *name) {
+// Several registers: the C function writes them through its first argument.
+static void give_struct_body(simt_module *s, LLVMValueRef function, const gpu_op_row *row, const char *name) {
   LLVMTypeRef result = LLVMGetReturnType(LLVMGlobalGetValueType(function));
   LLVMTypeRef types[GPU_MOST_ARGUMENTS + 1] = {LLVMPointerTypeInContext(s->context, 0)};
   LLVMValueRef args[GPU_MOST_ARGUMENTS + 1];
   LLVMPositionBuilderAtEnd(s->b, LLVMAppendBasicBlockInContext(s->context, function, ""));
   unsigned count = c_arguments(s, function, row->arguments, args + 1, types + 1);
-  LLVMTypeRef callee_type =
-      LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count + 1, 0);
+  LLVMTypeRef callee_type = LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count + 1, 0);
   LLVMValueRef callee = LLVMAddFunction(s->module, name, callee_type);
   LLVMSetVisibility(callee, LLVMHiddenVisibility);
   args[0] = LLVMBuildAlloca(s->b, result, "");
@@ -81,29 +78,26 @@ static void give_body(simt_module *s, gpu_op op) {
   LLVMSetVisibility(function, LLVMHiddenVisibility);
 }
 
-/* ---- checks ---- */
+// ---- checks ----
 
 static LLVMValueRef check_function(simt_module *s, const char *name, unsigned space) {
   LLVMValueRef found = LLVMGetNamedFunction(s->module, name);
   if (found) return found;
   LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
   LLVMTypeRef types[] = {LLVMPointerTypeInContext(s->context, space), i32, i32, i32};
-  found = LLVMAddFunction(s->module, name,
-                          LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, 4, 0));
+  found = LLVMAddFunction(s->module, name, LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, 4, 0));
   LLVMSetVisibility(found, LLVMHiddenVisibility);
   return found;
 }
 
-static void check_access(simt_module *s, LLVMValueRef access, LLVMValueRef pointer,
-                         LLVMTypeRef type, bool write) {
+static void check_access(simt_module *s, LLVMValueRef access, LLVMValueRef pointer, LLVMTypeRef type, bool write) {
   unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(pointer));
   if (space != GPU_SHARED_MEMORY && space != GPU_GLOBAL) return;
   const char *name = space == GPU_GLOBAL ? "simt_check_global" : "simt_check_shared";
   LLVMValueRef function = check_function(s, name, space);
   LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
   LLVMValueRef args[] = {pointer, LLVMConstInt(i32, LLVMStoreSizeOfType(s->layout, type), 0),
-                         LLVMConstInt(i32, LLVMGetAlignment(access), 0),
-                         LLVMConstInt(i32, write, 0)};
+                         LLVMConstInt(i32, LLVMGetAlignment(access), 0), LLVMConstInt(i32, write, 0)};
   LLVMPositionBuilderBefore(s->b, access);
   LLVMBuildCall2(s->b, LLVMGlobalGetValueType(function), function, args, 4, "");
 }
@@ -120,20 +114,18 @@ static void check_instruction(simt_module *s, LLVMValueRef i) {
 }
 
 static void check_function_body(simt_module *s, LLVMValueRef function) {
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
-       block = LLVMGetNextBasicBlock(block)) {
-    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
-      check_instruction(s, i);
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block; block = LLVMGetNextBasicBlock(block)) {
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) check_instruction(s, i);
   }
 }
 
-/* ---- the module ---- */
+// ---- the module ----
 
 static void remove_flag(LLVMValueRef function, const char *name) {
   LLVMRemoveEnumAttributeAtIndex(function, 1, LLVMGetEnumAttributeKindForName(name, strlen(name)));
 }
 
-/* byval would pass the parameter's bytes on the stack. */
+// byval would pass the parameter's bytes on the stack.
 static void make_c_function(LLVMValueRef function) {
   static const char constant[] = "nvvm.grid_constant";
   LLVMSetFunctionCallConv(function, LLVMCCallConv);
@@ -153,8 +145,7 @@ static void rewrite(simt_module *s) {
 
 link_object simt_object(arena *a, const llvm_module *m, const char **text) {
   llvm_module host = llvm_module_new("simt", 2);
-  llvm_module copy = {
-      .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+  llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
   gpu_optimise(&copy);
   copy.machine = host.machine;
   simt_module s = {.module = copy.module, .context = copy.context};

@@ -1,7 +1,6 @@
-/* Kernels for GPUs in one module, and its image for each target: PTX, or an object for the executor.
- *
- *   {ssd_forward, ..} x {sm_80, sm_90a}   ->   one module of abstract operations   ->   two texts, or one that serves both
- */
+// Kernels for GPUs in one module, and its image for each target: PTX, or an object for the executor.
+//
+//   {ssd_forward, ..} x {sm_80, sm_90a}   ->   one module of abstract operations   ->   two texts, or one that serves both
 #include "compiler/target/images.h"
 
 #include <string.h>
@@ -62,7 +61,7 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
   return most;
 }
 
-/* A text that is there already and serves this target, too. Products by warpgroups are kernels of their own. NULL: there is none. */
+// A text that is there already and serves this target, too. Products by warpgroups are kernels of their own. NULL: there is none.
 static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *object, codegen_gpu_target target) {
   for (int i = 0; i < object->images.count; i++) {
     const codegen_gpu_image *made = &object->images.items[i];
@@ -71,13 +70,12 @@ static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *
   return NULL;
 }
 
-/* `with_bodies`: of PTX, which is made when the first target needs it. */
-static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int number,
-                       codegen_gpu_options options, codegen_gpu_object *object) {
+// `with_bodies`: of PTX, which is made when the first target needs it.
+static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int number, codegen_gpu_options options,
+                       codegen_gpu_object *object) {
   codegen_gpu_target target = object->images.items[number].target;
-  codegen_gpu_image image = {.target = target,
-                             .room = codegen_gpu_room(target),
-                             .shared_bytes = most_shared_bytes(object, target)};
+  codegen_gpu_image image = {
+      .target = target, .room = codegen_gpu_room(target), .shared_bytes = most_shared_bytes(object, target)};
   if (target != GPU_SIMT) {
     const char *twin = text_of_twin(m, object, target);
     if (!twin && !with_bodies->module) *with_bodies = nvptx_bodies(m);
@@ -95,18 +93,15 @@ static void make_image_for(arena *a, llvm_module *m, llvm_module *with_bodies, c
     if (object->images.items[i].target == target) make_image(a, m, with_bodies, i, options, object);
 }
 
-void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
-                     codegen_gpu_object *object) {
-  /* the one that takes the assembler longest comes first, but none before the text that serves it */
+void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object) {
+  // the one that takes the assembler longest comes first, but none before the text that serves it
   static const codegen_gpu_target apart[] = {GPU_SM_90A, GPU_SM_80, GPU_SM_120, GPU_SM_100A, GPU_SIMT},
                                   shared[] = {GPU_SM_80, GPU_SM_90A, GPU_SM_120, GPU_SM_100A, GPU_SIMT};
   llvm_module with_bodies = {.module = NULL};
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (options.targets >> target & 1)
-      vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
+    if (options.targets >> target & 1) vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
   const codegen_gpu_target *order = nvptx_same_text(m, GPU_SM_80, GPU_SM_90A) ? shared : apart;
-  for (int i = 0; i < GPU_TARGET_COUNT; i++)
-    make_image_for(a, m, &with_bodies, order[i], options, object);
+  for (int i = 0; i < GPU_TARGET_COUNT; i++) make_image_for(a, m, &with_bodies, order[i], options, object);
   if (with_bodies.module) LLVMDisposeModule(with_bodies.module);
 }
 
@@ -121,8 +116,7 @@ static bool any_has_delays(const kernel *const *kernels, int count) {
   return false;
 }
 
-codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
-                                        codegen_gpu_options options) {
+codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {
   if (options.dtype == NUMBER_F64) ICE("target", "GPU kernels compute in f32");
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
   processors_take(TURN_LONG);

@@ -1,29 +1,29 @@
-/* A module of abstract operations becomes PTX, or an object for the executor. */
+// A module of abstract operations becomes PTX, or an object for the executor.
 #ifndef REC_TARGET_IMAGES_H
 #define REC_TARGET_IMAGES_H
 
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/target/target.h"
 
-/* An empty module with NVPTX's data layout, to which gpu_call and kernels are added. */
+// An empty module with NVPTX's data layout, to which gpu_call and kernels are added.
 llvm_module gpu_module_new(const char *name);
-/* A clone of the module with PTX for its operations, after LLVM's passes: once for all targets. */
+// A clone of the module with PTX for its operations, after LLVM's passes: once for all targets.
 llvm_module nvptx_bodies(const llvm_module *module);
-/* PTX of a clone of that, and of a module without bodies; it stays as it is. */
+// PTX of a clone of that, and of a module without bodies; it stays as it is.
 const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target);
-/* Whether the two devices run the same kernels of the module, and LLVM writes the same for both, but for the head. */
+// Whether the two devices run the same kernels of the module, and LLVM writes the same for both, but for the head.
 bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second);
 const char *nvptx_text(arena *a, const llvm_module *module, codegen_gpu_target target);
-/* PTX of another target, whose kernels and instructions are the same, as that of this one. */
+// PTX of another target, whose kernels and instructions are the same, as that of this one.
 const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target);
 
-/* LLVM's passes for GPU code. */
+// LLVM's passes for GPU code.
 void gpu_optimise(const llvm_module *m);
 
-/* The object of a clone of the module, to be linked with the executor; `text`: LLVM IR of what it runs, or NULL. */
+// The object of a clone of the module, to be linked with the executor; `text`: LLVM IR of what it runs, or NULL.
 link_object simt_object(arena *a, const llvm_module *module, const char **text);
 
-/* The module for each target, added to object->images. */
+// The module for each target, added to object->images.
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object);
 
 #endif

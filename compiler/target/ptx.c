@@ -1,9 +1,8 @@
-/* PTX: a clone of the abstract module gets NVPTX bodies for its operations, LLVM's passes and NVPTX's emitter.
- *
- *   declare void @rec.barrier()   ->   define internal void @rec.barrier() alwaysinline {
- *                                        call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
- *                                        ret void }
- */
+// PTX: a clone of the abstract module gets NVPTX bodies for its operations, LLVM's passes and NVPTX's emitter.
+//
+//   declare void @rec.barrier()   ->   define internal void @rec.barrier() alwaysinline {
+//                                        call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+//                                        ret void }
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -17,15 +16,14 @@
 
 typedef struct nvptx_row {
   const char *features;
-  codegen_gpu_target as; /* LLVM writes the same for it, but for the head */
+  codegen_gpu_target as;  // LLVM writes the same for it, but for the head
 } nvptx_row;
 
-/* The lowest PTX version that has what the target needs: drivers of CUDA 12.0 and later take sm_90a's, of 12.7 sm_100a's, of
- * 12.8 sm_120's. From sm_100a on LLVM writes f32 two at a time; ptxas takes that apart again for sm_120, and makes more of it than of numbers alone. */
+// The lowest PTX version that has what the target needs: drivers of CUDA 12.0 and later take sm_90a's, of 12.7 sm_100a's, of
+// 12.8 sm_120's. From sm_100a on LLVM writes f32 two at a time; ptxas takes that apart again for sm_120, and makes more of it than of numbers alone.
 static const nvptx_row rows[GPU_TARGET_COUNT] = {
-    [GPU_SM_80] = {"+ptx80", GPU_SM_80},    [GPU_SM_90A] = {"+ptx80", GPU_SM_80},
-    [GPU_SM_100A] = {"+ptx86", GPU_SM_100A}, [GPU_SM_120] = {"+ptx87", GPU_SM_80},
-    [GPU_SIMT] = {NULL, GPU_SIMT},
+    [GPU_SM_80] = {"+ptx80", GPU_SM_80},  [GPU_SM_90A] = {"+ptx80", GPU_SM_80}, [GPU_SM_100A] = {"+ptx86", GPU_SM_100A},
+    [GPU_SM_120] = {"+ptx87", GPU_SM_80}, [GPU_SIMT] = {NULL, GPU_SIMT},
 };
 
 static void run_passes(const llvm_module *m, const char *passes) {
@@ -35,11 +33,11 @@ static void run_passes(const llvm_module *m, const char *passes) {
   if (error) ICE("target", "LLVM: %s", LLVMGetErrorMessage(error));
 }
 
-/* The devices that a function is for. */
+// The devices that a function is for.
 static kernel_room room_of(LLVMValueRef function) {
   unsigned length = (unsigned)strlen(gpu_room_attribute), digits;
-  LLVMAttributeRef room = LLVMGetStringAttributeAtIndex(
-      function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_room_attribute, length);
+  LLVMAttributeRef room =
+      LLVMGetStringAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_room_attribute, length);
   return room ? (kernel_room)(LLVMGetStringAttributeValue(room, &digits)[0] - '0') : ROOM_ANY;
 }
 
@@ -50,7 +48,7 @@ bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu
   return true;
 }
 
-/* Leaves the kernels for other devices out, and what they alone call. */
+// Leaves the kernels for other devices out, and what they alone call.
 static void keep_room(const llvm_module *m, codegen_gpu_target target) {
   LLVMValueRef next;
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = next) {
@@ -62,7 +60,7 @@ static void keep_room(const llvm_module *m, codegen_gpu_target target) {
 
 static const char triple[] = "nvptx64-nvidia-cuda";
 
-/* Addresses of shared memory have 32 bits: half the registers of 64. */
+// Addresses of shared memory have 32 bits: half the registers of 64.
 void nvptx_prepare(void) {
   static const char *const options[] = {"recc", "-nvptx-short-ptr"};
   static bool done;
@@ -80,8 +78,8 @@ static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
   LLVMTargetRef found;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(triple, &found, &message)) ICE("target", "%s", message);
-  return LLVMCreateTargetMachine(found, triple, codegen_gpu_target_name(target), rows[target].features,
-                                 LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+  return LLVMCreateTargetMachine(found, triple, codegen_gpu_target_name(target), rows[target].features, LLVMCodeGenLevelDefault,
+                                 LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
 llvm_module gpu_module_new(const char *name) {
@@ -95,20 +93,21 @@ llvm_module gpu_module_new(const char *name) {
   return m;
 }
 
-/* ---- bodies ---- */
+// ---- bodies ----
 
 typedef enum body_kind { INTRINSIC, ASSEMBLY, MEMORY_START, ADDRESS, WGMMA } body_kind;
 
 typedef struct body_row {
   body_kind kind;
-  const char *text;        /* the intrinsic's name, or the instruction */
-  const char *constraints; /* ASSEMBLY */
-  const char *constants;   /* INTRINSIC: "before|after" the arguments: i32 numbers; "" */
-  int overload;            /* 1: by its pointer argument, 2: by its result; WGMMA: registers of its sums */
+  const char *text;         // the intrinsic's name, or the instruction
+  const char *constraints;  // ASSEMBLY
+  const char *constants;    // INTRINSIC: "before|after" the arguments: i32 numbers; ""
+  int overload;             // 1: by its pointer argument, 2: by its result; WGMMA: registers of its sums
 } body_row;
 
-#define BULK(n, coordinates) \
-  "cp.async.bulk.tensor." #n "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes " \
+#define BULK(n, coordinates)                                    \
+  "cp.async.bulk.tensor." #n                                    \
+  "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes " \
   "[$0], [$1, {" coordinates "}], [$2];"
 #define MMA_CONSTRAINTS "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f"
 
@@ -119,8 +118,7 @@ static const body_row bodies[GPU_OP_COUNT] = {
     [GPU_BLOCK_COUNT] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, "", 0},
     [GPU_SHARED] = {MEMORY_START, "rec_shared_memory", NULL, "", 0},
     [GPU_BARRIER] = {INTRINSIC, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, "|0", 0},
-    [GPU_BARRIER_OR] = {ASSEMBLY,
-                        "{ .reg .pred p, q; setp.ne.b32 p, $1, 0; bar.red.or.pred q, 0, p; selp.b32 $0, 1, 0, q; }",
+    [GPU_BARRIER_OR] = {ASSEMBLY, "{ .reg .pred p, q; setp.ne.b32 p, $1, 0; bar.red.or.pred q, 0, p; selp.b32 $0, 1, 0, q; }",
                         "=r,r,~{memory}", "", 0},
     [GPU_ATOM_INC] = {ASSEMBLY, "atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,r,~{memory}", "", 0},
     [GPU_WARP_BARRIER] = {INTRINSIC, "llvm.nvvm.bar.warp.sync", NULL, "|-1", 0},
@@ -148,11 +146,9 @@ static const body_row bodies[GPU_OP_COUNT] = {
                               "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
                               MMA_CONSTRAINTS, "", 0},
     [GPU_LDMATRIX_X4] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", NULL, "", 1},
-    [GPU_LDMATRIX_X4_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", NULL,
-                               "", 1},
+    [GPU_LDMATRIX_X4_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", NULL, "", 1},
     [GPU_LDMATRIX_X2] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16", NULL, "", 1},
-    [GPU_LDMATRIX_X2_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", NULL,
-                               "", 1},
+    [GPU_LDMATRIX_X2_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", NULL, "", 1},
     [GPU_CP_ASYNC16] = {INTRINSIC, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, "", 0},
     [GPU_CP_ASYNC4] = {INTRINSIC, "llvm.nvvm.cp.async.ca.shared.global.4.s", NULL, "", 0},
     [GPU_CP_ASYNC_COMMIT] = {INTRINSIC, "llvm.nvvm.cp.async.commit.group", NULL, "", 0},
@@ -163,8 +159,7 @@ static const body_row bodies[GPU_OP_COUNT] = {
     [GPU_SHARED_ADDRESS] = {ADDRESS, "", NULL, "", 0},
     [GPU_FENCE_ASYNC] = {ASSEMBLY, "fence.proxy.async.shared::cta;", "~{memory}", "", 0},
     [GPU_MBARRIER_INIT] = {ASSEMBLY, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", "", 0},
-    [GPU_MBARRIER_EXPECT] = {ASSEMBLY, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;",
-                             "r,r,~{memory}", "", 0},
+    [GPU_MBARRIER_EXPECT] = {ASSEMBLY, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", "", 0},
     [GPU_MBARRIER_WAIT] = {ASSEMBLY,
                            "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
                            "@!p bra again; }",
@@ -174,11 +169,11 @@ static const body_row bodies[GPU_OP_COUNT] = {
     [GPU_BULK_4] = {ASSEMBLY, BULK(4, "$3,$4,$5,$6"), "r,l,r,r,r,r,r,~{memory}", "", 0},
     [GPU_BULK_5] = {ASSEMBLY, BULK(5, "$3,$4,$5,$6,$7"), "r,l,r,r,r,r,r,r,~{memory}", "", 0},
     [GPU_WGMMA_COMMIT] = {ASSEMBLY, "wgmma.commit_group.sync.aligned;", "~{memory}", "", 0},
-#define WGMMA_BODIES(n) \
-  [GPU_WGMMA_FENCE_N##n] = {WGMMA, "wgmma.fence.sync.aligned;", "", "", n / 2}, \
-  [GPU_WGMMA_WAIT_N##n] = {WGMMA, "wgmma.wait_group.sync.aligned 0;", "", "", n / 2}, \
-  [GPU_WGMMA_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "l,l,n,n,n", "", n / 2}, \
-  [GPU_WGMMA_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "l,l,n,n,n", "", n / 2}, \
+#define WGMMA_BODIES(n)                                                                                   \
+  [GPU_WGMMA_FENCE_N##n] = {WGMMA, "wgmma.fence.sync.aligned;", "", "", n / 2},                           \
+  [GPU_WGMMA_WAIT_N##n] = {WGMMA, "wgmma.wait_group.sync.aligned 0;", "", "", n / 2},                     \
+  [GPU_WGMMA_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "l,l,n,n,n", "", n / 2},               \
+  [GPU_WGMMA_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "l,l,n,n,n", "", n / 2},                  \
   [GPU_WGMMA_REGISTERS_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "r,r,r,r,l,n,n", "", n / 2}, \
   [GPU_WGMMA_REGISTERS_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "r,r,r,r,l,n,n", "", n / 2}
     WGMMA_BODIES(8),
@@ -200,8 +195,7 @@ static void add_number(body *x, const char *text) {
   if (!*text || *text == '|') return;
   long number = 0;
   sscanf(text, "%ld", &number);
-  x->args[x->count++] =
-      LLVMConstInt(LLVMInt32TypeInContext(x->context), (unsigned long long)number, 1);
+  x->args[x->count++] = LLVMConstInt(LLVMInt32TypeInContext(x->context), (unsigned long long)number, 1);
 }
 
 static LLVMValueRef intrinsic_body(body *x, const body_row *row, LLVMValueRef function) {
@@ -220,13 +214,12 @@ static LLVMValueRef intrinsic_body(body *x, const body_row *row, LLVMValueRef fu
   return LLVMBuildCall2(x->b, type, callee, x->args, x->count, "");
 }
 
-/* What is not pure in an operation is so in its instruction: the call keeps the attributes. */
-static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *instruction,
-                                  const char *constraints, bool effects) {
+// What is not pure in an operation is so in its instruction: the call keeps the attributes.
+static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *instruction, const char *constraints,
+                                  bool effects) {
   LLVMTypeRef type = LLVMGlobalGetValueType(function);
-  LLVMValueRef text =
-      LLVMGetInlineAsm(type, instruction, strlen(instruction), constraints, strlen(constraints),
-                       effects, 0, LLVMInlineAsmDialectATT, 0);
+  LLVMValueRef text = LLVMGetInlineAsm(type, instruction, strlen(instruction), constraints, strlen(constraints), effects, 0,
+                                       LLVMInlineAsmDialectATT, 0);
   x->count = LLVMCountParams(function);
   LLVMGetParams(function, x->args);
   LLVMValueRef call = LLVMBuildCall2(x->b, type, text, x->args, x->count, "");
@@ -241,9 +234,7 @@ static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *in
 
 enum { WGMMA_TEXT = 1024 };
 
-static void append(char text[WGMMA_TEXT], const char *more) {
-  strncat(text, more, WGMMA_TEXT - 1 - strlen(text));
-}
+static void append(char text[WGMMA_TEXT], const char *more) { strncat(text, more, WGMMA_TEXT - 1 - strlen(text)); }
 
 static void append_places(char text[WGMMA_TEXT], int first, int count) {
   for (int i = 0; i < count; i++) {
@@ -253,7 +244,7 @@ static void append_places(char text[WGMMA_TEXT], int first, int count) {
   }
 }
 
-/* Sums go in and out in the same registers. A scale of what is there before is a predicate; it is always 1. */
+// Sums go in and out in the same registers. A scale of what is there before is a predicate; it is always 1.
 static LLVMValueRef wgmma_body(body *x, const body_row *row, LLVMValueRef function) {
   char text[WGMMA_TEXT] = "", constraints[WGMMA_TEXT] = "";
   int sums = row->overload, next = 2 * sums;
@@ -288,7 +279,7 @@ static LLVMValueRef wgmma_body(body *x, const body_row *row, LLVMValueRef functi
   return call_assembly(x, function, text, constraints, true);
 }
 
-/* Shared memory begins at 0 of its window. */
+// Shared memory begins at 0 of its window.
 static LLVMValueRef address_body(body *x, LLVMValueRef function) {
   return LLVMBuildPtrToInt(x->b, LLVMGetParam(function, 0), LLVMInt32TypeInContext(x->context), "");
 }
@@ -311,8 +302,7 @@ static void give_body(LLVMModuleRef module, gpu_op op) {
   LLVMPositionBuilderAtEnd(x.b, LLVMAppendBasicBlockInContext(x.context, function, ""));
   LLVMValueRef result = row->kind == INTRINSIC ? intrinsic_body(&x, row, function)
                         : row->kind == ASSEMBLY
-                            ? call_assembly(&x, function, row->text, row->constraints,
-                                            gpu_ops[op].kind != GPU_PURE)
+                            ? call_assembly(&x, function, row->text, row->constraints, gpu_ops[op].kind != GPU_PURE)
                         : row->kind == WGMMA   ? wgmma_body(&x, row, function)
                         : row->kind == ADDRESS ? address_body(&x, function)
                                                : memory_start(&x, row);
@@ -327,9 +317,9 @@ static void give_body(LLVMModuleRef module, gpu_op op) {
   llvm_flag(&m, function, "alwaysinline");
 }
 
-/* ---- passes and text ---- */
+// ---- passes and text ----
 
-/* Loops over registers are unrolled (their metadata asks for it) so that arrays become registers; others stay. */
+// Loops over registers are unrolled (their metadata asks for it) so that arrays become registers; others stay.
 static const char passes[] =
     "always-inline,globaldce,"
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg),"
@@ -338,7 +328,7 @@ static const char passes[] =
 
 void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
 
-/* A loop that the assembler shall not unroll either. */
+// A loop that the assembler shall not unroll either.
 static bool is_kept(LLVMValueRef advice) {
   LLVMValueRef parts[3], word[1];
   unsigned length;
@@ -350,19 +340,18 @@ static bool is_kept(LLVMValueRef advice) {
   return text && length == strlen(gpu_kept_loop) && memcmp(text, gpu_kept_loop, length) == 0;
 }
 
-/* What kept LLVM from unrolling loops would keep the assembler from it, too. */
+// What kept LLVM from unrolling loops would keep the assembler from it, too.
 static void forget_advice(LLVMModuleRef module) {
   unsigned kind = LLVMGetMDKindIDInContext(LLVMGetModuleContext(module), "llvm.loop", 9);
   for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
-    for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block;
-         block = LLVMGetNextBasicBlock(block)) {
+    for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block; block = LLVMGetNextBasicBlock(block)) {
       LLVMValueRef end = LLVMGetBasicBlockTerminator(block), advice = LLVMGetMetadata(end, kind);
       if (advice && !is_kept(advice)) LLVMSetMetadata(end, kind, NULL);
     }
   }
 }
 
-/* Without lines that are comments alone. */
+// Without lines that are comments alone.
 static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
   const char *from = LLVMGetBufferStart(buffer), *end = from + LLVMGetBufferSize(buffer);
   char *text = arena_alloc(a, LLVMGetBufferSize(buffer) + 1), *to = text;
@@ -381,8 +370,7 @@ static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
 }
 
 llvm_module nvptx_bodies(const llvm_module *m) {
-  llvm_module copy = {
-      .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+  llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(copy.module, op);
   llvm_verify(&copy);
   gpu_optimise(&copy);
@@ -390,13 +378,13 @@ llvm_module nvptx_bodies(const llvm_module *m) {
   return copy;
 }
 
-/* Products of warpgroups know places in shared memory by patterns of 1024 bytes. */
+// Products of warpgroups know places in shared memory by patterns of 1024 bytes.
 static void align_for_groups(LLVMModuleRef module) {
   LLVMValueRef memory = LLVMGetNamedGlobal(module, bodies[GPU_SHARED].text);
   if (memory) LLVMSetAlignment(memory, 1024);
 }
 
-/* The text begins with .version and .target, a line each. */
+// The text begins with .version and .target, a line each.
 const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target) {
   const char *rest = strstr(text, "\n.address_size");
   int version = atoi(rows[target].features + strlen("+ptx"));
@@ -411,9 +399,8 @@ const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target
 }
 
 const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
-  llvm_module copy = {.context = with_bodies->context,
-                      .module = LLVMCloneModule(with_bodies->module),
-                      .machine = machine_of(rows[target].as)};
+  llvm_module copy = {
+      .context = with_bodies->context, .module = LLVMCloneModule(with_bodies->module), .machine = machine_of(rows[target].as)};
   keep_room(&copy, target);
   bool groups = codegen_gpu_room(target) == ROOM_GROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
   if (groups) align_for_groups(copy.module);

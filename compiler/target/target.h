@@ -1,16 +1,15 @@
-/* From kernels to object code.
- *
- * codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4) and emits relocatable objects, one for each
- * clone. The support code finds the functions by their symbols (codegen_kernel.symbols) and calls them as
- * runtime/shared/frame.h says. Tables, manifest and entry points of the library go into the first of them as blobs and
- * thunks, so that artifact/ needs no LLVM. Kernels with the same symbol are one function.
- */
+// From kernels to object code.
+//
+// codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4) and emits relocatable objects, one for each
+// clone. The support code finds the functions by their symbols (codegen_kernel.symbols) and calls them as
+// runtime/shared/frame.h says. Tables, manifest and entry points of the library go into the first of them as blobs and
+// thunks, so that artifact/ needs no LLVM. Kernels with the same symbol are one function.
 #ifndef REC_TARGET_TARGET_H
 #define REC_TARGET_TARGET_H
 
 #include "compiler/kernel/description.h"
 
-/* Constant data of the library: bytes, and addresses of symbols stored inside them (8 bytes at each offset). */
+// Constant data of the library: bytes, and addresses of symbols stored inside them (8 bytes at each offset).
 typedef struct codegen_address {
   int64_t offset;
   const char *symbol;
@@ -22,10 +21,10 @@ typedef struct codegen_blob {
   int64_t size;
   const codegen_address *addresses;
   int address_count;
-  bool exported; /* visible to users of the library; else only inside it */
+  bool exported;  // visible to users of the library; else only inside it
 } codegen_blob;
 
-/* An entry point: int SYMBOL(const void *a, const void *b) { return CALLEE(&DATA, a, b); } */
+// An entry point: int SYMBOL(const void *a, const void *b) { return CALLEE(&DATA, a, b); }
 typedef struct codegen_thunk {
   const char *symbol, *callee, *data;
 } codegen_thunk;
@@ -39,44 +38,43 @@ typedef struct codegen_input {
   int thunk_count;
 } codegen_input;
 
-/* For --emit=report and the test that holds functions small: instructions before LLVM's passes. */
+// For --emit=report and the test that holds functions small: instructions before LLVM's passes.
 typedef struct codegen_function_size {
   const char *symbol;
   int instructions;
-  int barriers; /* GPU: calls that all threads of a block meet in */
+  int barriers;  // GPU: calls that all threads of a block meet in
 } codegen_function_size;
 
 typedef struct codegen_object {
-  VEC(link_object) parts; /* one for each clone; then what else belongs to the library */
-  VEC(codegen_kernel) kernels; /* in the order given */
+  VEC(link_object) parts;       // one for each clone; then what else belongs to the library
+  VEC(codegen_kernel) kernels;  // in the order given
   VEC(codegen_function_size) functions;
-  const char *llvm, *assembly;                        /* with options.text */
-  double build_seconds, passes_seconds, emit_seconds; /* for --time-report; the last two of all parts together */
+  const char *llvm, *assembly;                         // with options.text
+  double build_seconds, passes_seconds, emit_seconds;  // for --time-report; the last two of all parts together
 } codegen_object;
 
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options);
 
-/* The same beside what the caller does meanwhile, such as the code for GPUs. The end waits for it. */
+// The same beside what the caller does meanwhile, such as the code for GPUs. The end waits for it.
 typedef struct codegen_job codegen_job;
 codegen_job *codegen_begin(arena *a, codegen_input input, codegen_options options);
 codegen_object *codegen_end(codegen_job *job);
 
-/* Constant data that is known later than kernels and tables: an object of its own. */
+// Constant data that is known later than kernels and tables: an object of its own.
 link_object codegen_data(arena *a, const codegen_blob *blobs, int count);
 
-/* ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/shared/gpu_frame.h) ---- */
+// ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/shared/gpu_frame.h) ----
 
 typedef struct codegen_gpu_object {
-  VEC(codegen_gpu_kernel) kernels; /* in the order given */
+  VEC(codegen_gpu_kernel) kernels;  // in the order given
   VEC(codegen_gpu_image) images;
-  VEC(codegen_function_size) functions; /* before LLVM's passes */
-  const char *hash; /* with options.text: 16 hexadecimal digits, of the module before LLVM's passes */
+  VEC(codegen_function_size) functions;  // before LLVM's passes
+  const char *hash;                      // with options.text: 16 hexadecimal digits, of the module before LLVM's passes
   double build_seconds, emit_seconds;
 } codegen_gpu_object;
 
-/* One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. The image for a target
- * has those with its room. */
-codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
-                                        codegen_gpu_options options);
+// One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. The image for a target
+// has those with its room.
+codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options);
 
 #endif

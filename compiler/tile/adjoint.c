@@ -16,9 +16,7 @@ typedef struct swapper {
   tile_id *image;
 } swapper;
 
-static const tile_value *value_of(const swapper *s, tile_id id) {
-  return &s->from->values.items[id];
-}
+static const tile_value *value_of(const swapper *s, tile_id id) { return &s->from->values.items[id]; }
 
 static tile_id find_commuting(const swapper *s, tile_op op, tile_id x, tile_id y, axis_set over) {
   tile_value v = {.op = op, .args = {x, y, NO_TILE}, .over = over};
@@ -51,10 +49,8 @@ static tile_id swapped_scale(swapper *s, const tile_value *v, factor x, axis_set
   if (value_of(s, scale)->axes & over) return NO_TILE;
   tile_value quotient = {.op = TILE_DIV, .args = {x.x, scale, NO_TILE}};
   factor scaled = {.image = NO_TILE};
-  scaled.x =
-      v->op == TILE_MUL ? find_commuting(s, TILE_MUL, x.x, scale, 0) : tile_find(s->from, quotient);
-  if (scaled.x != NO_TILE && x.image != NO_TILE)
-    scaled.image = tile_binary(s->to, v->op, x.image, s->image[scale]);
+  scaled.x = v->op == TILE_MUL ? find_commuting(s, TILE_MUL, x.x, scale, 0) : tile_find(s->from, quotient);
+  if (scaled.x != NO_TILE && x.image != NO_TILE) scaled.image = tile_binary(s->to, v->op, x.image, s->image[scale]);
   tile_id sum = scaled.x == NO_TILE ? NO_TILE : swapped(s, rest, scaled, over);
   if (sum != NO_TILE) return sum;
   sum = swapped(s, rest, x, over);

@@ -32,9 +32,7 @@ typedef struct part {
 
 typedef VEC(part) parts;
 
-static const tile_value *value_of(const arranger *r, tile_id id) {
-  return &r->from->values.items[id];
-}
+static const tile_value *value_of(const arranger *r, tile_id id) { return &r->from->values.items[id]; }
 
 // ---- what has to be formed --------------------------------------------------------------------------------------------
 
@@ -72,8 +70,7 @@ static void want_factors(arranger *r, tile_id id) {
 
 // A lone negative factor takes the sign itself where it sinks.
 static bool lone_negative(const arranger *r, const tile_factors *factors, bool negative) {
-  return factors->count == 1 && negative && r->sections[factors->items[0]] != TILE_PROLOGUE &&
-         sinks(r, factors->items[0]);
+  return factors->count == 1 && negative && r->sections[factors->items[0]] != TILE_PROLOGUE && sinks(r, factors->items[0]);
 }
 
 static void want_operands(arranger *r, tile_id id, bool negative) {
@@ -98,8 +95,7 @@ static void want_operands(arranger *r, tile_id id, bool negative) {
 }
 
 static void find_wanted(arranger *r) {
-  for (int i = 0; i < r->from->results.count; i++)
-    r->wanted[r->from->results.items[i].value] = true;
+  for (int i = 0; i < r->from->results.count; i++) r->wanted[r->from->results.items[i].value] = true;
   for (int i = r->from->values.count - 1; i >= 0; i--) {
     if (r->wanted[i]) want_operands(r, i, false);
     if (!r->wanted_negative[i]) continue;
@@ -140,9 +136,7 @@ static tile_value product_value(tile_id x, tile_id y) {
   return v;
 }
 
-static bool is_constant(const arranger *r, tile_id id) {
-  return r->to->values.items[id].op == TILE_NUMBER;
-}
+static bool is_constant(const arranger *r, tile_id id) { return r->to->values.items[id].op == TILE_NUMBER; }
 
 static bool contains_all(const tile_factors *product, const tile_factors *x) {
   for (int i = 0; i < x->count; i++) {
@@ -153,9 +147,7 @@ static bool contains_all(const tile_factors *product, const tile_factors *x) {
   return true;
 }
 
-enum {
-  USES_MAX = 64
-};  // more products are not looked at: a value that many share is formed anyway
+enum { USES_MAX = 64 };  // more products are not looked at: a value that many share is formed anyway
 
 static int uses_of_pair(const arranger *r, const part *x, const part *y) {
   const tile_factors *candidates = &r->used_in[x->made_of.items[0]];

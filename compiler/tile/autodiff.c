@@ -106,9 +106,7 @@ static bool rule_unsafe(const gradient *g, tile_id id) {
   return g->guards[id] == GUARD_PADDING ? g->unsafe_on_padding[id] : g->unsafe[id];
 }
 
-static bool needs_guard(const gradient *g, tile_id id) {
-  return g->guards[id] != GUARD_NONE && rule_unsafe(g, id);
-}
+static bool needs_guard(const gradient *g, tile_id id) { return g->guards[id] != GUARD_NONE && rule_unsafe(g, id); }
 
 static tile_id guarded_term(gradient *g, tile_id id, tile_id term, tile_id dy) {
   if (!needs_guard(g, id)) return term;
@@ -127,9 +125,7 @@ static void add_term(gradient *g, tile_id target, tile_id term, bool once) {
 }
 
 // Users in the prologue have their own cotangent in the epilogue.
-static bool happens_once(const gradient *g, tile_id user) {
-  return g->sections.items[user] == TILE_PROLOGUE;
-}
+static bool happens_once(const gradient *g, tile_id user) { return g->sections.items[user] == TILE_PROLOGUE; }
 
 void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy) {
   tile_id target = g->forward->values.items[id].args[k];
@@ -226,9 +222,7 @@ static void find_wanted(gradient *g) {
   }
 }
 
-static tile_role cotangent_role(tile_role result) {
-  return result == TILE_OUTPUT ? TILE_D_OUTPUT : TILE_D_NEXT_STATE;
-}
+static tile_role cotangent_role(tile_role result) { return result == TILE_OUTPUT ? TILE_D_OUTPUT : TILE_D_NEXT_STATE; }
 
 static tile_role gradient_role(tile_role argument) {
   switch (argument) {
@@ -256,9 +250,7 @@ static axis_set *partial_of_place(partial_states *s, const tile_place *place) {
 static partial_states no_partial_states(arena *a, const tile_program *f) {
   int tensors = 0, lags = 0;
   for (int i = 0; i < f->arguments.count + f->results.count; i++) {
-    const tile_place *place = i < f->arguments.count
-                                  ? &f->arguments.items[i]
-                                  : &f->results.items[i - f->arguments.count].place;
+    const tile_place *place = i < f->arguments.count ? &f->arguments.items[i] : &f->results.items[i - f->arguments.count].place;
     if (place->tensor >= tensors) tensors = place->tensor + 1;
     if (place->lag >= lags) lags = place->lag + 1;
   }
@@ -369,8 +361,7 @@ static tile_gradient differentiate(arena *a, const tile_program *forward) {
   if (forward->form == TILE_STEP) return stash_forward_values(a, forward, derive(a, forward));
   tile_program *backward = tile_backward(a, forward);
   tile_program *recompute = tile_restrict(a, forward, 1u << TILE_NEXT_STATE);
-  return (tile_gradient){.backward = tile_finish(a, backward),
-                         .recompute = tile_finish(a, recompute)};
+  return (tile_gradient){.backward = tile_finish(a, backward), .recompute = tile_finish(a, recompute)};
 }
 
 tile_gradient tile_differentiate(arena *a, const tile_program *forward) {

@@ -25,15 +25,12 @@ typedef struct finder {
 
 static bool is_zero(const finder *x, tile_id id) { return tile_is_number(x->p, id, 0); }
 
-static bool vanishes(const finder *x, tile_id id) {
-  return x->kinds[id] == VANISHES || is_zero(x, id);
-}
+static bool vanishes(const finder *x, tile_id id) { return x->kinds[id] == VANISHES || is_zero(x, id); }
 
 static column_kind of_argument(const finder *x, const tile_value *v) {
   const tile_place *place = tile_place_of(x->p, v);
   bool axis = axis_in(tile_place_axes(x->p, place), x->axis);
-  if (place->role == x->read && place->lag < 0)
-    return axis && place->tensor >= 0 && x->states[place->tensor] ? LINEAR : OTHER;
+  if (place->role == x->read && place->lag < 0) return axis && place->tensor >= 0 && x->states[place->tensor] ? LINEAR : OTHER;
   if (place->role == TILE_STATE || place->role == TILE_STASH) return axis ? OTHER : SAME;
   return axis ? VANISHES : SAME;
 }
@@ -135,8 +132,7 @@ static bool is_linear(finder *x) {
   return true;
 }
 
-bool tile_find_columns(arena *a, const tile_program *program, tile_role read, const bool *states,
-                       axis_set axes, int *axis) {
+bool tile_find_columns(arena *a, const tile_program *program, tile_role read, const bool *states, axis_set axes, int *axis) {
   finder x = {.p = program, .read = read, .states = states};
   x.kinds = ARENA_ARRAY(a, column_kind, program->values.count);
   for (x.axis = 0; x.axis < program->axes.count; x.axis++) {

@@ -65,9 +65,8 @@ double tile_op_cost(tile_op op) { return rows[op].cost; }
 
 bool tile_op_is(tile_op op, unsigned properties) { return (rows[op].properties & properties) != 0; }
 
-static const char *const role_texts[] = {"input",    "param",   "state",   "stash",
-                                         "d.output", "d.next",  "output",  "next",
-                                         "keep",     "d.input", "d.param", "d.state"};
+static const char *const role_texts[] = {"input",  "param", "state", "stash",   "d.output", "d.next",
+                                         "output", "next",  "keep",  "d.input", "d.param",  "d.state"};
 
 const char *tile_role_text(tile_role role) { return role_texts[role]; }
 
@@ -75,8 +74,7 @@ bool tile_role_is_result(tile_role role) { return role >= TILE_OUTPUT; }
 
 // ---- programs -----------------------------------------------------------------------------------------------------
 
-tile_program *tile_program_new(arena *a, const char *name, const typed_body *body, tile_form form,
-                               int chunk) {
+tile_program *tile_program_new(arena *a, const char *name, const typed_body *body, tile_form form, int chunk) {
   tile_program *program = ARENA_NEW(a, tile_program);
   program->arena = a;
   program->name = name;
@@ -87,18 +85,15 @@ tile_program *tile_program_new(arena *a, const char *name, const typed_body *bod
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
     int64_t size = axis->size == TYPED_RUNTIME_SIZE ? TILE_RUNTIME_SIZE : axis->size;
-    vec_push(program->arena, &program->axes,
-             (tile_axis){.name = axis->name, .size = size, .body_axis = i});
+    vec_push(program->arena, &program->axes, (tile_axis){.name = axis->name, .size = size, .body_axis = i});
     if (strcmp(axis->name, "s") == 0) s_taken = true;
   }
   if (form == TILE_CHUNK) {
     program->time_axis = program->axes.count;
-    vec_push(program->arena, &program->axes,
-             (tile_axis){.name = "t", .size = chunk, .body_axis = -1});
+    vec_push(program->arena, &program->axes, (tile_axis){.name = "t", .size = chunk, .body_axis = -1});
     program->pair_axis = program->axes.count;
     // The body may have an axis called s; a name with a prime collides with none.
-    vec_push(program->arena, &program->axes,
-             (tile_axis){.name = s_taken ? "s'" : "s", .size = chunk, .body_axis = -1});
+    vec_push(program->arena, &program->axes, (tile_axis){.name = s_taken ? "s'" : "s", .size = chunk, .body_axis = -1});
   }
   return program;
 }
@@ -142,8 +137,7 @@ tile_program *tile_program_out_of(arena *scratch, arena *a, const tile_program *
 int tile_axis_new(tile_program *program, const char *name, int64_t size) {
   if (!tile_axes_left(program)) ICE("tile", "%s has no room for axis %s", program->name, name);
   if (size < 1) ICE("tile", "axis %s of %s has no size", name, program->name);
-  vec_push(program->arena, &program->axes,
-           (tile_axis){.name = name, .size = size, .body_axis = -1});
+  vec_push(program->arena, &program->axes, (tile_axis){.name = name, .size = size, .body_axis = -1});
   return program->axes.count - 1;
 }
 
@@ -196,8 +190,7 @@ void tile_find_grid(tile_program *program) {
   }
   program->grid = 0;
   for (int i = 0; i < program->axes.count; i++) {
-    if (program->axes.items[i].body_axis >= 0 && !axis_in(consumed, i))
-      program->grid |= axis_bit(i);
+    if (program->axes.items[i].body_axis >= 0 && !axis_in(consumed, i)) program->grid |= axis_bit(i);
   }
 }
 
@@ -263,8 +256,8 @@ static uint64_t hash_value(const tile_value *v) {
 }
 
 static bool same_value(const tile_value *a, const tile_value *b) {
-  if (a->op != b->op || a->over != b->over || a->index != b->index || a->index2 != b->index2 ||
-      a->index3 != b->index3 || number_bits(a->number) != number_bits(b->number)) {
+  if (a->op != b->op || a->over != b->over || a->index != b->index || a->index2 != b->index2 || a->index3 != b->index3 ||
+      number_bits(a->number) != number_bits(b->number)) {
     return false;
   }
   for (int i = 0; i < rows[a->op].arity; i++) {
@@ -313,8 +306,7 @@ tile_id tile_append_exact(tile_program *program, tile_value value) {
   if (2 * (program->values.count + 1) > program->table_size) table_grow(program);
   value.axes = shape_of(program, &value);
   if (!value.where.source) value.where = program->where;
-  for (int i = arity; i-- > 0 && !value.where.source;)
-    value.where = program->values.items[value.args[i]].where;
+  for (int i = arity; i-- > 0 && !value.where.source;) value.where = program->values.items[value.args[i]].where;
   tile_id id = program->values.count;
   vec_push(program->arena, &program->values, value);
   table_insert(program, id);
@@ -375,17 +367,14 @@ tile_id tile_regroup(tile_program *program, tile_op op, tile_id x, int axis, int
   return tile_append(program, value);
 }
 
-tile_id tile_solve(tile_program *program, tile_id matrix, tile_id r, int row, int pair,
-                   bool transposed) {
-  tile_value value = {
-      .op = TILE_SOLVE, .args = {matrix, r}, .index = row, .index2 = pair, .index3 = transposed};
+tile_id tile_solve(tile_program *program, tile_id matrix, tile_id r, int row, int pair, bool transposed) {
+  tile_value value = {.op = TILE_SOLVE, .args = {matrix, r}, .index = row, .index2 = pair, .index3 = transposed};
   return tile_append(program, value);
 }
 
 tile_id tile_argument(tile_program *program, tile_place place) {
   vec_push(program->arena, &program->arguments, place);
-  tile_value value = {
-      .op = TILE_ARGUMENT, .index = program->arguments.count - 1, .name = place.name};
+  tile_value value = {.op = TILE_ARGUMENT, .index = program->arguments.count - 1, .name = place.name};
   return tile_append(program, value);
 }
 

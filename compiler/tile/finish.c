@@ -16,9 +16,7 @@ typedef struct finisher {
   tile_id *image;
 } finisher;
 
-static const tile_value *value_of(const finisher *f, tile_id id) {
-  return &f->from->values.items[id];
-}
+static const tile_value *value_of(const finisher *f, tile_id id) { return &f->from->values.items[id]; }
 
 static bool is_fixed(const finisher *f, tile_id id) { return f->sections[id] == TILE_PROLOGUE; }
 
@@ -29,15 +27,12 @@ static tile_id way_down(const finisher *f, tile_id id, int *position) {
   if (tile_op_is(v->op, TILE_SINKS_FACTOR)) return v->args[0];
   switch (v->op) {
     case TILE_NEG: return v->args[0];
-    case TILE_SELECT:
-      *position = 1;
-      return tile_is_number(f->from, v->args[2], 0) ? v->args[1] : NO_TILE;
+    case TILE_SELECT: *position = 1; return tile_is_number(f->from, v->args[2], 0) ? v->args[1] : NO_TILE;
     case TILE_MUL:
       // Constants stand first; of two factors of the body the first may be a product with a fixed one.
       *position = is_fixed(f, v->args[1]) ? 1 : 0;
       return v->args[*position];
-    default:
-      return NO_TILE;
+    default: return NO_TILE;
   }
 }
 
@@ -63,8 +58,7 @@ static tile_id scaled(finisher *f, tile_id id) {
   }
   int position;
   tile_id below = scaled(f, way_down(f, id, &position));
-  for (int k = 0; k < tile_arity(v.op); k++)
-    v.args[k] = k == position ? below : f->image[v.args[k]];
+  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = k == position ? below : f->image[v.args[k]];
   return tile_append_exact(f->to, v);
 }
 

@@ -30,16 +30,10 @@ static bool is_neg(tile_program *p, tile_id x) { return op_of(p, x) == TILE_NEG;
 static tile_id exact(tile_program *p, tile_value v) { return tile_append_exact(p, v); }
 static tile_id number(tile_program *p, double n) { return tile_number(p, n); }
 static tile_id unary(tile_program *p, tile_op op, tile_id x) { return tile_unary(p, op, x); }
-static tile_id binary(tile_program *p, tile_op op, tile_id x, tile_id y) {
-  return tile_binary(p, op, x, y);
-}
+static tile_id binary(tile_program *p, tile_op op, tile_id x, tile_id y) { return tile_binary(p, op, x, y); }
 static tile_id neg(tile_program *p, tile_id x) { return unary(p, TILE_NEG, x); }
-static tile_id reduce(tile_program *p, tile_op op, tile_id x, axis_set over) {
-  return tile_reduce(p, op, x, over);
-}
-static tile_id expand(tile_program *p, tile_id x, axis_set over) {
-  return reduce(p, TILE_EXPAND, x, over);
-}
+static tile_id reduce(tile_program *p, tile_op op, tile_id x, axis_set over) { return tile_reduce(p, op, x, over); }
+static tile_id expand(tile_program *p, tile_id x, axis_set over) { return reduce(p, TILE_EXPAND, x, over); }
 
 // The number and the rest of `number * rest`.
 static bool scaled(tile_program *p, tile_id x, double *scale, tile_id *rest) {
@@ -126,12 +120,10 @@ static tile_id fold_add_structured(tile_program *p, tile_value v) {
     return tile_regroup(p, TILE_JOIN, sum, tile_whole_axis(&x), tile_outer_axis(&x), tile_inner_axis(&x));
   }
   if (x.op == TILE_SELECT && y.op == TILE_SELECT && x.args[0] == y.args[0]) {
-    bool meet = (is(p, x.args[1], 0) || is(p, y.args[1], 0) ||
-                 (is(p, x.args[2], 0) && is(p, y.args[2], 0))) &&
+    bool meet = (is(p, x.args[1], 0) || is(p, y.args[1], 0) || (is(p, x.args[2], 0) && is(p, y.args[2], 0))) &&
                 (is(p, x.args[2], 0) || is(p, y.args[2], 0));
     if (meet) {
-      return tile_select(p, x.args[0], binary(p, TILE_ADD, x.args[1], y.args[1]),
-                         binary(p, TILE_ADD, x.args[2], y.args[2]));
+      return tile_select(p, x.args[0], binary(p, TILE_ADD, x.args[1], y.args[1]), binary(p, TILE_ADD, x.args[2], y.args[2]));
     }
   }
   return exact(p, v);
@@ -216,8 +208,7 @@ static tile_id fold_select(tile_program *p, tile_value v) {
   }
   bool minus_x = is_neg(p, x), minus_y = is_neg(p, y);
   if ((minus_x || minus_y) && (minus_x || is(p, x, 0)) && (minus_y || is(p, y, 0))) {
-    tile_id positive =
-        tile_select(p, c, minus_x ? arg_of(p, x, 0) : x, minus_y ? arg_of(p, y, 0) : y);
+    tile_id positive = tile_select(p, c, minus_x ? arg_of(p, x, 0) : x, minus_y ? arg_of(p, y, 0) : y);
     return neg(p, positive);
   }
   return exact(p, v);
@@ -503,8 +494,7 @@ static tile_id fold_split(tile_program *p, tile_value v) {
       return applied_to(p, v, x.args[0]);
     case TILE_INDEX: {
       int64_t inner = p->axes.items[tile_inner_axis(&v)].size;
-      tile_id first =
-          binary(p, TILE_MUL, number(p, (double)inner), tile_leaf(p, TILE_INDEX, tile_outer_axis(&v)));
+      tile_id first = binary(p, TILE_MUL, number(p, (double)inner), tile_leaf(p, TILE_INDEX, tile_outer_axis(&v)));
       return binary(p, TILE_ADD, first, tile_leaf(p, TILE_INDEX, tile_inner_axis(&v)));
     }
     case TILE_EXPAND: return expand(p, applied_to(p, v, x.args[0]), (x.axes & ~whole) | parts);
@@ -590,8 +580,7 @@ tile_id tile_append(tile_program *program, tile_value v) {
       case TILE_FIRST_EQUAL: {
         axis_set missing = v.over & ~axes_of(program, v.args[0]);
         if (missing) {
-          v.args[0] =
-              exact(program, (tile_value){.op = TILE_EXPAND, .args = {v.args[0]}, .over = missing});
+          v.args[0] = exact(program, (tile_value){.op = TILE_EXPAND, .args = {v.args[0]}, .over = missing});
         }
         id = exact(program, v);
         break;

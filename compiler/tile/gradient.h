@@ -10,16 +10,14 @@ typedef struct cotangent_term {
   axis_set partial;
 } cotangent_term;
 
-typedef VEC(cotangent_term)
-cotangent_terms;
+typedef VEC(cotangent_term) cotangent_terms;
 
 // How a value's branches of `select` keep it from being seen (see guards in autodiff.c).
 typedef enum guard { GUARD_NONE, GUARD_PADDING, GUARD_BRANCH } guard;
 
 typedef struct gradient {
   const tile_program *forward;
-  tile_program *
-      program;  // the backward program; its first values are those of `forward`, with the same numbers
+  tile_program *program;      // the backward program; its first values are those of `forward`, with the same numbers
   cotangent_terms *body;      // by forward value: terms that arise in each run
   cotangent_terms *epilogue;  // for values of the prologue: terms that arise once
   bool *wanted;               // does a gradient reach an argument through this value?

@@ -216,8 +216,7 @@ static void run_solve(tile_machine *m, tile_id id) {
       double sum = m->data[r][w.at[1] + row * r_stride];
       for (int64_t k = 0; k < i; k++) {
         int64_t other = tile_is_transposed(v) ? size - 1 - k : k;
-        double factor =
-            tile_is_transposed(v) ? a[other * first + row * second] : a[row * first + other * second];
+        double factor = tile_is_transposed(v) ? a[other * first + row * second] : a[row * first + other * second];
         sum += factor * x[other * stride];
       }
       x[row * stride] = sum;
@@ -302,8 +301,7 @@ static void run_value(tile_machine *m, tile_id id) {
 
 // ---- machines ---------------------------------------------------------------------------------------------------------
 
-bool tile_machine_new(arena *a, tile_machine *m, const tile_program *program,
-                      const int64_t *axis_sizes) {
+bool tile_machine_new(arena *a, tile_machine *m, const tile_program *program, const int64_t *axis_sizes) {
   *m = (tile_machine){.program = program};
   for (int i = 0; i < program->axes.count; i++) {
     const tile_axis *axis = &program->axes.items[i];

@@ -15,8 +15,7 @@ typedef struct tile_machine {
 } tile_machine;
 
 // False if memory is short; then, too, tile_machine_free must be called.
-bool tile_machine_new(arena *a, tile_machine *machine, const tile_program *program,
-                      const int64_t *axis_sizes);
+bool tile_machine_new(arena *a, tile_machine *machine, const tile_program *program, const int64_t *axis_sizes);
 void tile_machine_free(tile_machine *machine);
 // Computes the values of one section, in order; arguments must be loaded. In the body ACCUMULATE adds up.
 void tile_machine_run(tile_machine *machine, tile_section section);

@@ -23,9 +23,7 @@ typedef struct reader {
 
 enum { WHOLE_NUMBER_MAX = 1 << 24 };
 
-static bool name_char(char c) {
-  return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '\'';
-}
+static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '\''; }
 
 // A token: a name or number, `->`, a quoted text, or one other character; empty at the end of a line or of the text.
 static void scan(reader *r, uint32_t from) {
@@ -42,8 +40,7 @@ static void scan(reader *r, uint32_t from) {
     uint32_t close = from + 1;
     while (text[close] != '"' && text[close] != '\n' && text[close] != '\0') close++;
     r->end = text[close] == '"' ? close + 1 : close;
-  } else if (name_char(text[from]) ||
-             (text[from] == '-' && isalnum((unsigned char)text[from + 1]))) {
+  } else if (name_char(text[from]) || (text[from] == '-' && isalnum((unsigned char)text[from + 1]))) {
     uint32_t i = from + 1;
     while (name_char(text[i]) || ((text[i] == '-' || text[i] == '+') && text[i - 1] == 'e')) i++;
     r->end = i;
@@ -65,16 +62,13 @@ static bool next_line(reader *r) {
   return text[r->at] != '\0';
 }
 
-static const char *token(reader *r) {
-  return intern_n(r->names, r->text->text + r->at, r->end - r->at);
-}
+static const char *token(reader *r) { return intern_n(r->names, r->text->text + r->at, r->end - r->at); }
 
 static void expected(reader *r, const char *what) {
   if (r->failed) return;
   r->failed = true;
   span where = {.source = r->text->id, .begin = r->at, .end = r->end > r->at ? r->end : r->at + 1};
-  if (r->text->text[r->at] == '\0' || where.end > r->text->size)
-    where.end = where.begin = r->text->size;
+  if (r->text->text[r->at] == '\0' || where.end > r->text->size) where.end = where.begin = r->text->size;
   if (r->at == r->end) {
     diag_error(r->messages, where, "expected %s, found the end of the line", what);
   } else {
@@ -83,8 +77,7 @@ static void expected(reader *r, const char *what) {
 }
 
 static bool here(reader *r, const char *word) {
-  return strlen(word) == r->end - r->at &&
-         strncmp(r->text->text + r->at, word, r->end - r->at) == 0;
+  return strlen(word) == r->end - r->at && strncmp(r->text->text + r->at, word, r->end - r->at) == 0;
 }
 
 static bool take(reader *r, const char *word) {
@@ -383,8 +376,7 @@ static void read_result(reader *r) {
   need(r, "=");
   tile_id value = r->failed ? NO_TILE : need_value(r);
   if (!r->failed) {
-    vec_push(r->program->arena, &r->program->results,
-             (tile_result){.place = place, .value = value});
+    vec_push(r->program->arena, &r->program->results, (tile_result){.place = place, .value = value});
   }
 }
 
@@ -425,8 +417,7 @@ tile_program *tile_parse(arena *a, interner *names, diag *messages, const source
       expected(&r, "an axis, an argument, a value or a result");
     }
   }
-  if (!r.failed && program->form == TILE_CHUNK &&
-      (program->time_axis < 0 || program->pair_axis < 0)) {
+  if (!r.failed && program->form == TILE_CHUNK && (program->time_axis < 0 || program->pair_axis < 0)) {
     expected(&r, "a 'time' and a 'pair' axis in a chunk program");
   }
   return r.failed ? NULL : program;

@@ -128,10 +128,7 @@ static void put_detail(text *out, const tile_program *p, const tile_value *v) {
 static void put_axes(text *out, const tile_program *p) {
   for (int i = 0; i < p->axes.count; i++) {
     const tile_axis *axis = &p->axes.items[i];
-    const char *kind = i == p->time_axis     ? "time"
-                       : i == p->pair_axis   ? "pair"
-                       : axis->body_axis < 0 ? "local"
-                                             : "axis";
+    const char *kind = i == p->time_axis ? "time" : i == p->pair_axis ? "pair" : axis->body_axis < 0 ? "local" : "axis";
     put(out, "%s %s ", kind, axis->name);
     if (axis->size == TILE_RUNTIME_SIZE) {
       put(out, "?");

@@ -22,8 +22,7 @@ void tile_collect_factors(const tile_program *p, tile_id id, arena *a, tile_fact
     if (v->op == TILE_NEG) {
       factors->negative = !factors->negative;
       vec_push(a, &open, v->args[0]);
-    } else if (v->op == TILE_MUL && (x == id || (v->args[0] != v->args[1] &&
-                                                 factors->count + open.count < FACTORS_MAX))) {
+    } else if (v->op == TILE_MUL && (x == id || (v->args[0] != v->args[1] && factors->count + open.count < FACTORS_MAX))) {
       vec_push(a, &open, v->args[1]);
       vec_push(a, &open, v->args[0]);
     } else {
@@ -100,8 +99,7 @@ static tile_id rewrite_accumulate(rewriter *r, tile_value v) {
 
 static bool is_causal_mask(const tile_program *p, tile_id id) {
   const tile_value *v = &p->values.items[id];
-  return v->op == TILE_SELECT && p->values.items[v->args[0]].op == TILE_CAUSAL &&
-         tile_is_number(p, v->args[2], 0);
+  return v->op == TILE_SELECT && p->values.items[v->args[0]].op == TILE_CAUSAL && tile_is_number(p, v->args[2], 0);
 }
 
 static bool is_mask_of(const tile_program *p, tile_id id, const tile_value *sums) {
@@ -162,8 +160,7 @@ static bool same_program(const tile_program *p, const tile_program *q) {
   if (p->values.count != q->values.count) return false;
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i], *w = &q->values.items[i];
-    if (v->op != w->op || v->over != w->over || v->index != w->index || v->index2 != w->index2 ||
-        v->index3 != w->index3) {
+    if (v->op != w->op || v->over != w->over || v->index != w->index || v->index2 != w->index2 || v->index3 != w->index3) {
       return false;
     }
     for (int k = 0; k < tile_arity(v->op); k++) {

@@ -14,9 +14,7 @@ typedef struct sinker {
   tile_id *image;
 } sinker;
 
-static const tile_value *value_of(const sinker *s, tile_id id) {
-  return &s->from->values.items[id];
-}
+static const tile_value *value_of(const sinker *s, tile_id id) { return &s->from->values.items[id]; }
 
 static bool is_map(tile_op op) { return op == TILE_SLICE || op == TILE_SPLIT || op == TILE_RENAME; }
 
@@ -47,8 +45,7 @@ static tile_id rewrite(sinker *s, tile_id id) {
   tile_value v = *value_of(s, id);
   if (v.op == TILE_SLICE) {
     tile_id below = v.args[0];
-    while (is_map(value_of(s, below)->op) && s->uses[below] == 1)
-      below = value_of(s, below)->args[0];
+    while (is_map(value_of(s, below)->op) && s->uses[below] == 1) below = value_of(s, below)->args[0];
     if (may_sink(s, below)) return sunk(s, id, below, below);
   }
   for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = s->image[v.args[k]];

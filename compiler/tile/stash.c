@@ -89,8 +89,7 @@ static tile_program *copy_of(arena *a, const tile_program *program, unsigned rol
   return copy;
 }
 
-tile_gradient stash_forward_values(arena *a, const tile_program *forward,
-                                   const tile_program *derived) {
+tile_gradient stash_forward_values(arena *a, const tile_program *forward, const tile_program *derived) {
   tile_program *backward = read_stash(a, derived, choose(a, forward, derived));
   // What is read after simplification is kept, numbered in order.
   backward = tile_restrict(a, tile_simplify(a, backward), ~0u);
@@ -111,16 +110,14 @@ tile_gradient stash_forward_values(arena *a, const tile_program *forward,
 
 // ---- chunk form -------------------------------------------------------------------------------------------------------
 
-tile_program *tile_read_stashes(arena *a, const tile_program *backward, const tile_id *values,
-                                int count) {
+tile_program *tile_read_stashes(arena *a, const tile_program *backward, const tile_id *values, int count) {
   int *numbers = ARENA_ARRAY(a, int, backward->values.count);
   for (int i = 0; i < backward->values.count; i++) numbers[i] = -1;
   for (int i = 0; i < count; i++) numbers[values[i]] = i;
   return tile_restrict(a, read_stash(a, backward, numbers), ~0u);
 }
 
-tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values,
-                                int count) {
+tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values, int count) {
   tile_program *p = copy_of(a, forward, ~0u);
   for (int i = 0; i < count; i++) {
     tile_result result = {stash_place(forward, values[i], TILE_KEEP, i), values[i]};
@@ -132,8 +129,8 @@ tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const til
 static int find_argument(const tile_program *p, const tile_place *place) {
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *x = &p->arguments.items[i];
-    if (x->role == place->role && x->tensor == place->tensor && x->lag == place->lag &&
-        x->slot == place->slot && x->component == place->component && x->stash == place->stash) {
+    if (x->role == place->role && x->tensor == place->tensor && x->lag == place->lag && x->slot == place->slot &&
+        x->component == place->component && x->stash == place->stash) {
       return i;
     }
   }

@@ -28,18 +28,16 @@ typedef enum obstacle {
 typedef struct transfer {
   arena *arena;
   tile_program *program;
-  share *shares;     // by value, of the state at hand
-  axis_set axes;     // of that state
-  int values;        // of the program, without those of factors
-  uint64_t *states;  // by value: the arguments that enter it, the last bit for all from 63 on
-  uint64_t lags;     // those that are earlier steps
+  share *shares;        // by value, of the state at hand
+  axis_set axes;        // of that state
+  int values;           // of the program, without those of factors
+  uint64_t *states;     // by value: the arguments that enter it, the last bit for all from 63 on
+  uint64_t lags;        // those that are earlier steps
   obstacle own, worst;  // of the state at hand, of all
   const char *why;      // for the worst
 } transfer;
 
-static const char *name_of(const tile_place *place) {
-  return place->name ? place->name : "a state";
-}
+static const char *name_of(const tile_place *place) { return place->name ? place->name : "a state"; }
 
 static bool has_share(const share *x) {
   bool any = x->mixed;
@@ -88,8 +86,7 @@ static share moved(transfer *x, tile_value v, const share *from, axis_set along)
 static share added(tile_program *p, tile_op op, const share *a, const share *b) {
   share made = nothing;
   for (int k = 0; k < MOST_PARTS; k++) {
-    made.of[k] = op == TILE_NEG ? combined(p, TILE_SUB, NO_TILE, a->of[k])
-                                : combined(p, op, a->of[k], b->of[k]);
+    made.of[k] = op == TILE_NEG ? combined(p, TILE_SUB, NO_TILE, a->of[k]) : combined(p, op, a->of[k], b->of[k]);
   }
   return made;
 }
@@ -125,8 +122,7 @@ static share made_share(transfer *x, const tile_value *v, const share *const *ar
     case TILE_SUB: return added(p, v->op, args[0], args[1]);
     case TILE_MUL:
       if (first && second) return mixture;
-      return first ? scaled(p, TILE_MUL, *args[0], v->args[1])
-                   : scaled(p, TILE_MUL, *args[1], v->args[0]);
+      return first ? scaled(p, TILE_MUL, *args[0], v->args[1]) : scaled(p, TILE_MUL, *args[1], v->args[0]);
     case TILE_DIV: return second ? mixture : scaled(p, TILE_DIV, *args[0], v->args[1]);
     case TILE_SELECT: return first ? mixture : of_choice(p, v->args[0], args[1], args[2]);
     case TILE_SUM: return moved(x, *v, args[0], v->over);
@@ -141,13 +137,9 @@ static share made_share(transfer *x, const tile_value *v, const share *const *ar
 }
 
 // The operation is one on each entry by itself, or not linear.
-static bool keeps_points(tile_op op) {
-  return tile_elementwise(op) || tile_op_is(op, TILE_PICKS);
-}
+static bool keeps_points(tile_op op) { return tile_elementwise(op) || tile_op_is(op, TILE_PICKS); }
 
-static bool is_bent(tile_op op) {
-  return keeps_points(op) && !tile_op_is(op, TILE_LINEAR | TILE_LINEAR_IN_ONE);
-}
+static bool is_bent(tile_op op) { return keeps_points(op) && !tile_op_is(op, TILE_LINEAR | TILE_LINEAR_IN_ONE); }
 
 static share share_of(transfer *x, tile_id id) {
   tile_value v = x->program->values.items[id];  // a copy: values are appended
@@ -176,8 +168,7 @@ static void find_states(transfer *x, tile_role read) {
   x->states = ARENA_ARRAY(x->arena, uint64_t, p->values.count);
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
-    if (v->op == TILE_ARGUMENT && tile_place_of(p, v)->role == read)
-      x->states[i] = bit_of(tile_argument_number(v));
+    if (v->op == TILE_ARGUMENT && tile_place_of(p, v)->role == read) x->states[i] = bit_of(tile_argument_number(v));
     for (int k = 0; k < tile_arity(v->op); k++) x->states[i] |= x->states[v->args[k]];
   }
 }
@@ -197,8 +188,7 @@ static pair find_pair(const tile_program *p, int tensor, tile_role read, int res
   }
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
-    if (place->role == read && place->tensor == tensor && !place->transfer)
-      found.argument[place->component] = i;
+    if (place->role == read && place->tensor == tensor && !place->transfer) found.argument[place->component] = i;
   }
   return found;
 }
@@ -237,8 +227,7 @@ static bool makes_earlier_steps(const transfer *x) {
   uint64_t lags = 0;
   bool any = false;
   for (int i = 0; i < p->arguments.count; i++)
-    if (p->arguments.items[i].lag >= 0 && p->arguments.items[i].role == TILE_D_NEXT_STATE)
-      lags |= bit_of(i);
+    if (p->arguments.items[i].lag >= 0 && p->arguments.items[i].role == TILE_D_NEXT_STATE) lags |= bit_of(i);
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
     any = any || place->lag >= 0;
@@ -279,13 +268,10 @@ static tile_program *with_needed(arena *a, const tile_program *program, const ti
 static bool enters_alone(const transfer *x, const pair *state) {
   uint64_t own = x->lags;
   for (int k = 0; k < 2; k++) {
-    if (state->argument[k] >= 0 && state->argument[k] < 63)
-      own |= (uint64_t)1 << state->argument[k];
+    if (state->argument[k] >= 0 && state->argument[k] < 63) own |= (uint64_t)1 << state->argument[k];
   }
   for (int k = 0; k < 2; k++) {
-    if (state->result[k] >= 0 &&
-        (x->states[x->program->results.items[state->result[k]].value] & ~own))
-      return false;
+    if (state->result[k] >= 0 && (x->states[x->program->results.items[state->result[k]].value] & ~own)) return false;
   }
   return true;
 }
@@ -357,8 +343,7 @@ static void add_factor(transfer *x, const pair *state, tile_role read, const til
   if (count == 2) {
     tile_id both = tile_binary(p, TILE_MUL, by[1], value[1]);
     next[0] = tile_binary(p, TILE_SUB, next[0], both);
-    next[1] = tile_binary(p, TILE_ADD, tile_binary(p, TILE_MUL, by[1], value[0]),
-                          tile_binary(p, TILE_MUL, by[0], value[1]));
+    next[1] = tile_binary(p, TILE_ADD, tile_binary(p, TILE_MUL, by[1], value[0]), tile_binary(p, TILE_MUL, by[0], value[1]));
   }
   for (int k = 0; k < count; k++) {
     tile_place place = p->results.items[state->result[k]].place;
@@ -370,8 +355,7 @@ static void add_factor(transfer *x, const pair *state, tile_role read, const til
 static const char *who_else_has_it(const tile_program *p, tile_role read) {
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
-    if (place->role == read && place->partial)
-      return arena_printf(p->arena, "several instances have %s", name_of(place));
+    if (place->role == read && place->partial) return arena_printf(p->arena, "several instances have %s", name_of(place));
   }
   return NULL;
 }
@@ -379,8 +363,7 @@ static const char *who_else_has_it(const tile_program *p, tile_role read) {
 static int tensors_of(const tile_program *p) {
   int count = 0;
   for (int i = 0; i < p->results.count + p->arguments.count; i++) {
-    const tile_place *place = i < p->results.count ? &p->results.items[i].place
-                                                   : &p->arguments.items[i - p->results.count];
+    const tile_place *place = i < p->results.count ? &p->results.items[i].place : &p->arguments.items[i - p->results.count];
     if (place->tensor >= count) count = place->tensor + 1;
   }
   return count;
@@ -428,8 +411,7 @@ static bool spread_groups(const transfer *x, int results, int *group) {
 
 // False: they are too many, some are complex or relative to maxima, or have different axes. Those relative to maxima alone are
 // none.
-static bool parts_of_group(const transfer *x, tile_role read, int results, const int *group, int of,
-                           pair *parts, int *count) {
+static bool parts_of_group(const transfer *x, tile_role read, int results, const int *group, int of, pair *parts, int *count) {
   tile_program *p = x->program;
   axis_set axes = 0;
   bool relative = false, complex = false;
@@ -453,13 +435,14 @@ static bool parts_of_group(const transfer *x, tile_role read, int results, const
 }
 
 // What is left of each state by each: factor[i][k], of the state k in the next i; and where paths lead.
-typedef struct operator {
+typedef struct operator{
   tile_id factor[MOST_PARTS][MOST_PARTS];
   bool leads[MOST_PARTS][MOST_PARTS];
   axis_set axes;
-} operator;
+}
+operator;
 
-static bool find_operator(transfer *x, const pair *parts, int count, operator *made) {
+static bool find_operator(transfer *x, const pair *parts, int count, operator* made) {
   tile_program *p = x->program;
   made->axes = 0;
   find_shares(x, parts, x->values);
@@ -475,13 +458,11 @@ static bool find_operator(transfer *x, const pair *parts, int count, operator *m
   }
   for (int via = 0; via < count; via++)
     for (int i = 0; i < count; i++)
-      for (int k = 0; k < count; k++)
-        made->leads[i][k] |= made->leads[i][via] && made->leads[via][k];
+      for (int k = 0; k < count; k++) made->leads[i][k] |= made->leads[i][via] && made->leads[via][k];
   return true;
 }
 
-static tile_place place_of_pair(const tile_program *p, const pair *parts, const operator *made, int i, int k,
-                                tile_role role) {
+static tile_place place_of_pair(const tile_program *p, const pair *parts, const operator* made, int i, int k, tile_role role) {
   const tile_place *state = &p->results.items[parts->result[i]].place;
   tile_place place = place_of_factor(*state, role, made->axes);
   if (i != k) place.source = 1 + p->results.items[parts->result[k]].place.tensor;
@@ -489,7 +470,7 @@ static tile_place place_of_pair(const tile_program *p, const pair *parts, const 
 }
 
 // The product of the operators of all steps, a column of it for each state.
-static void add_operator(transfer *x, const pair *parts, int count, tile_role read, const operator *made) {
+static void add_operator(transfer *x, const pair *parts, int count, tile_role read, const operator* made) {
   tile_program *p = x->program;
   tile_role role = p->results.items[parts->result[0]].place.role;
   tile_id before[MOST_PARTS];
@@ -538,8 +519,8 @@ static void begin(transfer *x, tile_program *p, tile_role read) {
   x->shares = ARENA_ARRAY(x->arena, share, x->values);
 }
 
-tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states,
-                            axis_set column_axes, int *column_axis, const char **why) {
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes, int *column_axis,
+                            const char **why) {
   tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
   tile_program *p = tile_restrict(a, program, 1u << states);
   transfer x = {.arena = a, .program = p};

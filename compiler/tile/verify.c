@@ -7,8 +7,7 @@
 
 // ---- sections -----------------------------------------------------------------------------------------------------
 
-tile_section tile_value_section(const tile_program *program, tile_id id,
-                                const tile_section *sections) {
+tile_section tile_value_section(const tile_program *program, tile_id id, const tile_section *sections) {
   const tile_value *v = &program->values.items[id];
   if (v->op == TILE_ACCUMULATE) return TILE_EPILOGUE;
   if (tile_op_is(v->op, TILE_PER_RUN)) return TILE_BODY;
@@ -84,13 +83,9 @@ typedef struct checker {
   axis_set *partial;
 } checker;
 
-static axis_set arg_axes(const checker *c, const tile_value *v, int i) {
-  return c->program->values.items[v->args[i]].axes;
-}
+static axis_set arg_axes(const checker *c, const tile_value *v, int i) { return c->program->values.items[v->args[i]].axes; }
 
-static bool axis_exists(const checker *c, int axis) {
-  return axis >= 0 && axis < c->program->axes.count;
-}
+static bool axis_exists(const checker *c, int axis) { return axis >= 0 && axis < c->program->axes.count; }
 
 static bool within(axis_set part, axis_set whole) { return (part & ~whole) == 0; }
 
@@ -106,8 +101,7 @@ static bool sizes_agree(const checker *c, int axis, int other) {
 }
 
 static bool is_pair(const checker *c, int axis, int other) {
-  return axis_exists(c, axis) && axis_exists(c, other) && axis != other &&
-         sizes_agree(c, axis, other);
+  return axis_exists(c, axis) && axis_exists(c, other) && axis != other && sizes_agree(c, axis, other);
 }
 
 // An axis as the product of an outer and an inner one, all of sizes known now.
@@ -145,9 +139,8 @@ static const char *check_leaf(const checker *c, const tile_value *v) {
       return v->axes ? "a length has no axes" : NULL;
     case TILE_CAUSAL:
       if (!is_pair(c, tile_step_axis(v), tile_other_step_axis(v))) return "its axes are no pair of one size";
-      return v->axes == (axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v)))
-                 ? NULL
-                 : "causal has the two axes of a pair";
+      return v->axes == (axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v))) ? NULL
+                                                                                          : "causal has the two axes of a pair";
     default: return "not a leaf";
   }
 }
@@ -157,8 +150,7 @@ static const char *check_elementwise(const checker *c, const tile_value *v) {
   for (int k = 0; k < tile_arity(v->op); k++) all |= arg_axes(c, v, k);
   if (v->axes != all) return "the axes are not those of the operands together";
   if (v->op != TILE_ACCUMULATE) return NULL;
-  return c->section[v->args[0]] == TILE_BODY ? NULL
-                                             : "the operand of accumulate is not in the body";
+  return c->section[v->args[0]] == TILE_BODY ? NULL : "the operand of accumulate is not in the body";
 }
 
 static const char *check_reduction(const checker *c, const tile_value *v) {
@@ -194,8 +186,7 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
         return "the operand lacks the axis that is sliced";
       }
       if (!entry_exists(c, tile_entry_axis(v), tile_entry(v))) return "the entry lies outside the axis";
-      return v->axes == (x & ~axis_bit(tile_entry_axis(v))) ? NULL
-                                                  : "the axes do not follow from the operand";
+      return v->axes == (x & ~axis_bit(tile_entry_axis(v))) ? NULL : "the axes do not follow from the operand";
     case TILE_PLACE:
       if (!axis_exists(c, tile_entry_axis(v))) return "no such axis";
       if (axis_in(x, tile_entry_axis(v))) return "the operand has the new axis already";
@@ -268,8 +259,7 @@ static const char *check_partial(const checker *c, const tile_value *v) {
     case TILE_SELECT:
       if (of[0]) return "a partial condition";
       for (int k = 1; k < 3; k++) {
-        if (!of[k] && !tile_is_number(c->program, v->args[k], 0))
-          return "a value partial by choice";
+        if (!of[k] && !tile_is_number(c->program, v->args[k], 0)) return "a value partial by choice";
       }
       return of[1] && of[2] && of[1] != of[2] ? "a choice of differently partial values" : NULL;
     case TILE_NEG:
@@ -348,8 +338,7 @@ static const char *check_result(const checker *c, const tile_result *result) {
   axis_set want = tile_place_axes(p, &result->place);
   if (!within(want, have)) return "the value lacks an axis of its place";
   bool gradient = result->place.role >= TILE_D_INPUT;
-  if (!within(have & ~want, gradient ? p->grid : 0))
-    return "the value has an axis that its place lacks";
+  if (!within(have & ~want, gradient ? p->grid : 0)) return "the value has an axis that its place lacks";
   tile_section section = c->section[result->value];
   if (result->place.role == TILE_D_PARAM) {
     return section == TILE_BODY ? "the gradient of a parameter is not accumulated" : NULL;
@@ -369,8 +358,7 @@ const char *tile_verify(arena *a, const tile_program *program) {
     const tile_value *v = &program->values.items[i];
     for (int k = 0; k < tile_arity(v->op); k++) {
       if (v->args[k] < 0 || v->args[k] >= i) {
-        return arena_printf(a, "%%%d (%s): an operand does not stand above its user", i,
-                            tile_op_text(v->op));
+        return arena_printf(a, "%%%d (%s): an operand does not stand above its user", i, tile_op_text(v->op));
       }
     }
     if (v->op == TILE_ARGUMENT && (tile_argument_number(v) < 0 || tile_argument_number(v) >= program->arguments.count)) {
@@ -381,8 +369,7 @@ const char *tile_verify(arena *a, const tile_program *program) {
   c.partial = tile_partial(a, program);
   for (int i = 0; i < program->values.count; i++) {
     const char *wrong = check_value(&c, i);
-    if (wrong)
-      return arena_printf(a, "%%%d (%s): %s", i, tile_op_text(program->values.items[i].op), wrong);
+    if (wrong) return arena_printf(a, "%%%d (%s): %s", i, tile_op_text(program->values.items[i].op), wrong);
   }
   for (int i = 0; i < program->results.count; i++) {
     const char *wrong = check_result(&c, &program->results.items[i]);

@@ -11,30 +11,18 @@
 #include "compiler/base/ice.h"
 #include "compiler/tile/gradient.h"
 
-static tile_id arg(const gradient *g, tile_id id, int k) {
-  return g->forward->values.items[id].args[k];
-}
-static const tile_value *row(const gradient *g, tile_id id) {
-  return &g->forward->values.items[id];
-}
+static tile_id arg(const gradient *g, tile_id id, int k) { return g->forward->values.items[id].args[k]; }
+static const tile_value *row(const gradient *g, tile_id id) { return &g->forward->values.items[id]; }
 static tile_id num(gradient *g, double x) { return tile_number(g->program, x); }
 static tile_id un(gradient *g, tile_op op, tile_id x) { return tile_unary(g->program, op, x); }
-static tile_id bin(gradient *g, tile_op op, tile_id x, tile_id y) {
-  return tile_binary(g->program, op, x, y);
-}
+static tile_id bin(gradient *g, tile_op op, tile_id x, tile_id y) { return tile_binary(g->program, op, x, y); }
 static tile_id mul(gradient *g, tile_id x, tile_id y) { return bin(g, TILE_MUL, x, y); }
-static tile_id mask(gradient *g, tile_id condition, tile_id x) {
-  return tile_select(g->program, condition, x, num(g, 0));
-}
-static tile_id mask_out(gradient *g, tile_id condition, tile_id x) {
-  return tile_select(g->program, condition, num(g, 0), x);
-}
+static tile_id mask(gradient *g, tile_id condition, tile_id x) { return tile_select(g->program, condition, x, num(g, 0)); }
+static tile_id mask_out(gradient *g, tile_id condition, tile_id x) { return tile_select(g->program, condition, num(g, 0), x); }
 
 // ---- one operand ------------------------------------------------------------------------------------------------------
 
-static void vjp_neg(gradient *g, tile_id y, tile_id dy) {
-  gradient_give(g, y, 0, un(g, TILE_NEG, dy), dy);
-}
+static void vjp_neg(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, un(g, TILE_NEG, dy), dy); }
 
 // exp(-exp(w)) is 0 for large w, and so is what comes back from it, while exp(w) has overflowed: 0 stays 0.
 static void vjp_exp(gradient *g, tile_id y, tile_id dy) {
@@ -43,17 +31,13 @@ static void vjp_exp(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, dx, dy);
 }
 
-static void vjp_exp2(gradient *g, tile_id y, tile_id dy) {
-  gradient_give(g, y, 0, mul(g, dy, mul(g, num(g, log(2)), y)), dy);
-}
+static void vjp_exp2(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, mul(g, dy, mul(g, num(g, log(2)), y)), dy); }
 
 static void vjp_expm1(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, bin(g, TILE_ADD, num(g, 1), y)), dy);
 }
 
-static void vjp_log(gradient *g, tile_id y, tile_id dy) {
-  gradient_give(g, y, 0, bin(g, TILE_DIV, dy, arg(g, y, 0)), dy);
-}
+static void vjp_log(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, bin(g, TILE_DIV, dy, arg(g, y, 0)), dy); }
 
 static void vjp_log1p(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, bin(g, TILE_DIV, dy, bin(g, TILE_ADD, num(g, 1), arg(g, y, 0))), dy);
@@ -71,8 +55,7 @@ static void vjp_sqrt_kink(gradient *g, tile_id y, tile_id dy) {
 // x / y is at most 1, where dy / y need not be finite.
 static void vjp_hypot(gradient *g, tile_id y, tile_id dy) {
   tile_id at_kink = bin(g, TILE_EQUAL, y, num(g, 0));
-  for (int k = 0; k < 2; k++)
-    gradient_give(g, y, k, mask_out(g, at_kink, mul(g, dy, bin(g, TILE_DIV, arg(g, y, k), y))), dy);
+  for (int k = 0; k < 2; k++) gradient_give(g, y, k, mask_out(g, at_kink, mul(g, dy, bin(g, TILE_DIV, arg(g, y, k), y))), dy);
 }
 
 static void vjp_rsqrt(gradient *g, tile_id y, tile_id dy) {
@@ -271,9 +254,7 @@ static void give_along(gradient *g, tile_id y, tile_id dy, tile_op op, int kind)
 }
 
 // The sums of the other direction, bit 1 of the index.
-static void vjp_prefix(gradient *g, tile_id y, tile_id dy) {
-  give_along(g, y, dy, TILE_PREFIX, row(g, y)->index ^ 2);
-}
+static void vjp_prefix(gradient *g, tile_id y, tile_id dy) { give_along(g, y, dy, TILE_PREFIX, row(g, y)->index ^ 2); }
 
 static void vjp_segment(gradient *g, tile_id y, tile_id dy) {
   give_along(g, y, dy, TILE_SEGMENT_ADJOINT, tile_is_exclusive(row(g, y)));

@@ -39,17 +39,15 @@ typedef struct apply_request {
 
 static bool read_option(words *w, apply_request *a) {
   return take_value(w, "--inputs", &a->inputs) || take_value(w, "--outputs", &a->outputs) ||
-         take_value(w, "--device", &a->device_name) ||
-         take_number(w, "--threads", 1, &a->options.threads) || take_module_option(w, &a->module);
+         take_value(w, "--device", &a->device_name) || take_number(w, "--threads", 1, &a->options.threads) ||
+         take_module_option(w, &a->module);
 }
 
 static bool read_flag(words *w, apply_request *a) {
   const struct {
     const char *name;
     bool *flag;
-  } flags[] = {{"--backward", &a->options.backward},
-               {"--step", &a->options.step},
-               {"--recompute", &a->options.recompute}};
+  } flags[] = {{"--backward", &a->options.backward}, {"--step", &a->options.step}, {"--recompute", &a->options.recompute}};
   for (int i = 0; i < 3; i++) {
     if (!take_flag(w, flags[i].name)) continue;
     *flags[i].flag = true;
@@ -77,19 +75,16 @@ static int read_words(words *w, apply_request *a) {
   if (!a->module.file || !a->name) return usage_error(w, "expected FILE NAME");
   if (!a->inputs) return usage_error(w, "expected --inputs FILE");
   if (!a->outputs) return usage_error(w, "expected --outputs FILE");
-  if (a->options.step && a->options.backward)
-    return usage_error(w, "expected --step or --backward, found both");
+  if (a->options.step && a->options.backward) return usage_error(w, "expected --step or --backward, found both");
   return 0;
 }
 
-static rec_status apply_to_file(const apply_request *a, const rec_recurrence *recurrence,
-                                const rec_device *device) {
+static rec_status apply_to_file(const apply_request *a, const rec_recurrence *recurrence, const rec_device *device) {
   rec_file *file;
   rec_binding binding;
   rec_status status = rec_file_open(a->inputs, &file);
   if (status) return status;
-  status =
-      rec_bind(rec_recurrence_signature(recurrence), device, file, a->options.backward, &binding);
+  status = rec_bind(rec_recurrence_signature(recurrence), device, file, a->options.backward, &binding);
   rec_file_close(file);
   if (status) return status;
   status = rec_run(recurrence, device, &binding.call, &a->options);
@@ -102,9 +97,7 @@ static int apply(words *w, apply_request *a) {
   int status = read_words(w, a);
   if (status) return status;
   const rec_device *device = rec_device_find(a->device_name);
-  if (!device)
-    return usage_error(w, "expected a device among %s, found `%s`", rec_device_names(),
-                       a->device_name);
+  if (!device) return usage_error(w, "expected a device among %s, found `%s`", rec_device_names(), a->device_name);
   a->module.reference = strcmp(a->device_name, "reference") == 0;
   if (strcmp(a->device_name, "simt") == 0) a->module.target = "simt";
   if (strcmp(a->device_name, "cuda") == 0) a->module.target = rec_cuda_target(0);

@@ -128,8 +128,8 @@ static int choose_sizes(bench *b) {
     int64_t size = axis->size >= 0 ? axis->size : defined_size(b, axis->name);
     if (size < 0 && axis->expression) rec_front_size(program, i, b->axis_sizes, &size);
     if (size <= 0) {
-      fprintf(stderr, "rec bench: %s: expected a size for the axis %s; give one by -D %s=..\n",
-              b->signature->name, axis->name, axis->name);
+      fprintf(stderr, "rec bench: %s: expected a size for the axis %s; give one by -D %s=..\n", b->signature->name, axis->name,
+              axis->name);
       return EXIT_USAGE;
     }
     b->axis_sizes[i] = size;
@@ -138,9 +138,7 @@ static int choose_sizes(bench *b) {
   return 0;
 }
 
-static bool is_token(const rec_variable *v) {
-  return v->kind == REC_INPUT || v->kind == REC_OUTPUT;
-}
+static bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
 static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
 
 // A buffer of small numbers of both signs, the same in each run.
@@ -179,16 +177,14 @@ static bool make_call(bench *b) {
     *kept = make_tensor(b, i, &state);
     if (!*kept || !(b->call.gradient[i] = make_tensor(b, i, &state))) return false;
     if (!is_token(v)) continue;
-    b->forward_bytes += (double)rec_variable_numbers(b->signature, i, b->axis_sizes) *
-                        (double)(b->time * b->batch) *
+    b->forward_bytes += (double)rec_variable_numbers(b->signature, i, b->axis_sizes) * (double)(b->time * b->batch) *
                         (double)rec_dtype_size(b->signature->token_type);
   }
   return true;
 }
 
 static void free_call(bench *b) {
-  for (int i = 0; b->call.value && i < 4 * b->signature->variable_count; i++)
-    free(b->call.value[i]);
+  for (int i = 0; b->call.value && i < 4 * b->signature->variable_count; i++) free(b->call.value[i]);
   free(b->call.value);
   free(b->axis_sizes);
 }
@@ -211,13 +207,12 @@ static int by_size(const void *a, const void *b) {
 static double median(turns *t, const double *list) {
   memcpy(t->scratch, list, (size_t)t->count * sizeof *list);
   qsort(t->scratch, (size_t)t->count, sizeof *list, by_size);
-  return t->count % 2 ? t->scratch[t->count / 2]
-                      : (t->scratch[t->count / 2 - 1] + t->scratch[t->count / 2]) / 2;
+  return t->count % 2 ? t->scratch[t->count / 2] : (t->scratch[t->count / 2 - 1] + t->scratch[t->count / 2]) / 2;
 }
 
 // The time of one run; short ones are repeated until there is something to measure.
-static rec_status time_run(const bench *b, const rec_host_session *s,
-                           rec_status (*run)(const rec_host_session *), double *seconds) {
+static rec_status time_run(const bench *b, const rec_host_session *s, rec_status (*run)(const rec_host_session *),
+                           double *seconds) {
   double begin = rec_seconds(b->threads), end = begin;
   int64_t runs = 0;
   while (end - begin < 0.004) {
@@ -231,8 +226,7 @@ static rec_status time_run(const bench *b, const rec_host_session *s,
 }
 
 // `training` is a session of its own, NULL for forward alone.
-static rec_status take_turn(const bench *b, const rec_host_session *alone,
-                            const rec_host_session *training, turns *t) {
+static rec_status take_turn(const bench *b, const rec_host_session *alone, const rec_host_session *training, turns *t) {
   int i = t->count++;
   t->peak[i] = rec_machine_peak(b->threads, 0.02);
   rec_status status = time_run(b, alone, rec_host_forward, &t->forward[i]);
@@ -245,8 +239,7 @@ static rec_status take_turn(const bench *b, const rec_host_session *alone,
 static double forward_limit(const bench *b, double peak) { return 2 * b->forward_fma / peak; }
 
 static void summarize(const bench *b, turns *t, figures *f) {
-  double fractions[ROUNDS_MOST], both_fractions[ROUNDS_MOST], ratios[ROUNDS_MOST],
-      both[ROUNDS_MOST];
+  double fractions[ROUNDS_MOST], both_fractions[ROUNDS_MOST], ratios[ROUNDS_MOST], both[ROUNDS_MOST];
   double scale = rec_dtype_size(b->signature->carried_type) == 8 ? 2 : 1;  // half as many lanes
   for (int i = 0; i < t->count; i++) {
     double limit = scale * forward_limit(b, t->peak[i]);
@@ -274,21 +267,18 @@ static rec_status measure_step(const bench *b, figures *f) {
   rec_status status = rec_host_open(b->recurrence, &one, &options, &s);
   if (status) return status;
   turns t = {0};
-  for (; t.count < ROUNDS_LEAST && !status; t.count++)
-    status = time_run(b, &s, rec_host_step, &t.forward[t.count]);
+  for (; t.count < ROUNDS_LEAST && !status; t.count++) status = time_run(b, &s, rec_host_step, &t.forward[t.count]);
   f->step = median(&t, t.forward);
   rec_host_close(&s);
   return status;
 }
 
-static rec_status take_turns(const bench *b, const rec_host_session *alone,
-                             const rec_host_session *training, turns *t) {
+static rec_status take_turns(const bench *b, const rec_host_session *alone, const rec_host_session *training, turns *t) {
   rec_status status = take_turn(b, alone, training, t);  // the first one finds everything cold
   t->count = 0;
   double begin = rec_seconds(0);
   int64_t most = b->rounds > 0 ? b->rounds : ROUNDS_MOST;
-  while (!status && t->count < most &&
-         (t->count < ROUNDS_LEAST || b->rounds > 0 || rec_seconds(0) - begin < 2)) {
+  while (!status && t->count < most && (t->count < ROUNDS_LEAST || b->rounds > 0 || rec_seconds(0) - begin < 2)) {
     status = take_turn(b, alone, training, t);
   }
   return status;
@@ -317,9 +307,8 @@ static rec_status measure(const bench *b, figures *f) {
 
 static void show_text(const bench *b, const figures *f) {
   double tokens = (double)(b->time * b->batch);
-  printf(
-      "machine             %d thread(s): %.1f GFLOP/s multiply-add (%d bit, f32), %.1f GB/s read\n",
-      b->threads, f->peak / 1e9, rec_machine_vector_bits(), f->bandwidth / 1e9);
+  printf("machine             %d thread(s): %.1f GFLOP/s multiply-add (%d bit, f32), %.1f GB/s read\n", b->threads,
+         f->peak / 1e9, rec_machine_vector_bits(), f->bandwidth / 1e9);
   printf("%-19s B=%lld T=%lld", b->signature->name, (long long)b->batch, (long long)b->time);
   for (int i = 0; i < b->signature->axis_count; i++) {
     printf(" %s=%lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
@@ -329,11 +318,10 @@ static void show_text(const bench *b, const figures *f) {
       "limit               %.2f ms forward: %.3f GFLOP of the cheapest algorithm, %.1f MB of "
       "tokens\n",
       1e3 * f->forward_limit, 2 * b->forward_fma / 1e9, b->forward_bytes / 1e6);
-  printf("forward             %.3f ms, %.0f tokens/s, %.1f %% of the limit\n", 1e3 * f->forward,
-         tokens / f->forward, 100 * f->forward_fraction);
+  printf("forward             %.3f ms, %.0f tokens/s, %.1f %% of the limit\n", 1e3 * f->forward, tokens / f->forward,
+         100 * f->forward_fraction);
   if (!b->forward_only) {
-    printf("forward that saves  %.3f ms (the states that backward starts its chunks from)\n",
-           1e3 * f->saving);
+    printf("forward that saves  %.3f ms (the states that backward starts its chunks from)\n", 1e3 * f->saving);
     printf("backward            %.3f ms\n", 1e3 * f->backward);
     printf(
         "forward + backward  %.3f ms, %.0f tokens/s, %.2f times forward, %.1f %% of the limit "
@@ -344,8 +332,8 @@ static void show_text(const bench *b, const figures *f) {
 }
 
 static void show_json(const bench *b, const figures *f) {
-  printf("{\"recurrence\": \"%s\", \"batch\": %lld, \"time\": %lld, \"threads\": %d",
-         b->signature->name, (long long)b->batch, (long long)b->time, b->threads);
+  printf("{\"recurrence\": \"%s\", \"batch\": %lld, \"time\": %lld, \"threads\": %d", b->signature->name, (long long)b->batch,
+         (long long)b->time, b->threads);
   for (int i = 0; i < b->signature->axis_count; i++) {
     printf(", \"axis_%s\": %lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
   }
@@ -353,8 +341,7 @@ static void show_json(const bench *b, const figures *f) {
       ", \"peak_gflops\": %.3f, \"read_gb_per_s\": %.3f, \"forward_gflop\": %.6f, "
       "\"forward_limit_ms\": %.4f",
       f->peak / 1e9, f->bandwidth / 1e9, 2 * b->forward_fma / 1e9, 1e3 * f->forward_limit);
-  printf(", \"forward_ms\": %.4f, \"forward_fraction\": %.4f", 1e3 * f->forward,
-         f->forward_fraction);
+  printf(", \"forward_ms\": %.4f, \"forward_fraction\": %.4f", 1e3 * f->forward, f->forward_fraction);
   if (!b->forward_only) {
     printf(
         ", \"forward_saving_ms\": %.4f, \"backward_ms\": %.4f, \"both_ms\": %.4f, \"both_over_forward\": %.4f, "
@@ -369,8 +356,7 @@ static void show_json(const bench *b, const figures *f) {
 static int read_words(words *w, bench *b) {
   const char *word;
   while (w->next < w->count && !w->failed) {
-    if (take_number(w, "--time", 1, &b->time) || take_number(w, "--batch", 1, &b->batch) ||
-        take_threads(w, &b->threads) ||
+    if (take_number(w, "--time", 1, &b->time) || take_number(w, "--batch", 1, &b->batch) || take_threads(w, &b->threads) ||
         take_number(w, "--rounds", ROUNDS_LEAST, &b->rounds)) {
       continue;
     }
@@ -421,8 +407,7 @@ int command_bench(int count, char **list) {
   if (b.module.defines && b.module.recc_words) status = read_words(&w, &b);
   b.module.run_time_defines = true;
   if (!status) status = open_module(&b.module, &module);
-  if (!status && !(b.recurrence = choose_recurrence("bench", b.module.file, module, b.name)))
-    status = EXIT_USAGE;
+  if (!status && !(b.recurrence = choose_recurrence("bench", b.module.file, module, b.name))) status = EXIT_USAGE;
   if (!status) {
     b.signature = rec_recurrence_signature(b.recurrence);
     status = check_defines(&b, module);

@@ -82,7 +82,6 @@ bool take_device(words *w, module_request *request, int32_t *device);
 int open_module(const module_request *request, rec_module **module);
 
 // The recurrence called `name`, or the only one if it is NULL; otherwise prints which there are and returns NULL.
-const rec_recurrence *choose_recurrence(const char *command, const char *file,
-                                        const rec_module *module, const char *name);
+const rec_recurrence *choose_recurrence(const char *command, const char *file, const rec_module *module, const char *name);
 
 #endif

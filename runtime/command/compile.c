@@ -22,8 +22,7 @@ extern char **environ;
 
 static void remove_folder(const char *folder) {
   DIR *list = opendir(folder);
-  for (struct dirent *entry; list && (entry = readdir(list));)
-    unlinkat(dirfd(list), entry->d_name, 0);
+  for (struct dirent *entry; list && (entry = readdir(list));) unlinkat(dirfd(list), entry->d_name, 0);
   if (list) closedir(list);
   rmdir(folder);
 }
@@ -94,9 +93,7 @@ typedef struct compilation {
 static bool has_room_for_recc(const char *command) {
   enum { LEAST_MIB = 256 };
   struct rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY ||
-      limit.rlim_cur >> 20 >= LEAST_MIB)
-    return true;
+  if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >> 20 >= LEAST_MIB) return true;
   fprintf(stderr,
           "rec %s: expected %d MiB of memory for recc, found a limit of %llu (ulimit -v); raise it, "
           "or give a library that is compiled\n",
@@ -157,12 +154,10 @@ static bool write_text(const char *path, const char *text) {
 }
 
 // Compiles the file, or what `carrier` carries.
-static int compile(const module_request *request, const rec_module *carrier, bool exported,
-                   rec_module **module) {
+static int compile(const module_request *request, const rec_module *carrier, bool exported, rec_module **module) {
   char folder[PATH_MAX], library[PATH_MAX + 16], manifest[PATH_MAX + 16];
   if (!make_folder(folder, sizeof folder)) {
-    fprintf(stderr, "rec %s: cannot make a temporary folder: %s\n", request->command,
-            strerror(errno));
+    fprintf(stderr, "rec %s: cannot make a temporary folder: %s\n", request->command, strerror(errno));
     return EXIT_USAGE;
   }
   snprintf(library, sizeof library, "%s/library.so", folder);
@@ -173,8 +168,7 @@ static int compile(const module_request *request, const rec_module *carrier, boo
     c.input = manifest;
     c.from = "manifest";
     if (!write_text(manifest, rec_module_manifest(carrier))) {
-      fprintf(stderr, "rec %s: cannot write %s: %s\n", request->command, manifest,
-              strerror(errno));
+      fprintf(stderr, "rec %s: cannot write %s: %s\n", request->command, manifest, strerror(errno));
       status = EXIT_USAGE;
     }
   }
@@ -201,16 +195,14 @@ static int compile_again(const module_request *request, bool exported, rec_modul
 static int open_source(const module_request *request, rec_module **module) {
   rec_dtype dtype = REC_F32;
   if (request->dtype) rec_number_type(request->dtype, &dtype);
-  rec_status status = rec_module_open_source(request->file, request->defines, request->define_count,
-                                             dtype, stderr, module);
+  rec_status status = rec_module_open_source(request->file, request->defines, request->define_count, dtype, stderr, module);
   if (status == REC_ERROR_FORMAT) return EXIT_USAGE;  // the program's errors are printed already
   return status ? report_failure(request->command) : 0;
 }
 
 // A GPU runs what was compiled for sm_80, too: a library is made again for it only if it has neither.
 static bool has_target(const rec_module *module, const char *target) {
-  return rec_module_has_target(module, target) ||
-         (strncmp(target, "sm_", 3) == 0 && rec_module_has_target(module, "sm_80"));
+  return rec_module_has_target(module, target) || (strncmp(target, "sm_", 3) == 0 && rec_module_has_target(module, "sm_80"));
 }
 
 int open_module(const module_request *request, rec_module **module) {
@@ -222,14 +214,11 @@ int open_module(const module_request *request, rec_module **module) {
     status = compile(request, NULL, false, module);
   else if (rec_module_open(request->file, module))
     status = report_failure(request->command);
-  bool otherwise = (request->define_count && !request->run_time_defines) || request->dtype ||
-                   request->recc_word_count;
-  if (status == 0 && !source && request->target)
-    otherwise |= !has_target(*module, request->target);
+  bool otherwise = (request->define_count && !request->run_time_defines) || request->dtype || request->recc_word_count;
+  if (status == 0 && !source && request->target) otherwise |= !has_target(*module, request->target);
   if (status == 0 && !source && otherwise) status = compile_again(request, false, module);
   bool lacks = status == 0 && request->name && !rec_module_find(*module, request->name);
-  if (lacks && rec_module_knows(*module, request->name))
-    status = compile_again(request, true, module);
+  if (lacks && rec_module_knows(*module, request->name)) status = compile_again(request, true, module);
   return status;
 }
 
@@ -237,16 +226,13 @@ bool take_device(words *w, module_request *request, int32_t *device) {
   static const struct {
     const char *name, *target;
     int32_t device;
-  } devices[] = {{"host", NULL, REC_DEVICE_HOST},
-                 {"simt", "simt", REC_DEVICE_SIMT},
-                 {"cuda", NULL, REC_DEVICE_CUDA}};
+  } devices[] = {{"host", NULL, REC_DEVICE_HOST}, {"simt", "simt", REC_DEVICE_SIMT}, {"cuda", NULL, REC_DEVICE_CUDA}};
   const char *name;
   if (!take_value(w, "--device", &name)) return false;
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     if (strcmp(devices[i].name, name) != 0) continue;
     *device = devices[i].device;
-    request->target =
-        *device == REC_DEVICE_CUDA ? rec_cuda_target(0) : devices[i].target;
+    request->target = *device == REC_DEVICE_CUDA ? rec_cuda_target(0) : devices[i].target;
     return true;
   }
   usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);
@@ -277,8 +263,7 @@ bool take_module_option(words *w, module_request *request) {
   return true;
 }
 
-const rec_recurrence *choose_recurrence(const char *command, const char *file,
-                                        const rec_module *module, const char *name) {
+const rec_recurrence *choose_recurrence(const char *command, const char *file, const rec_module *module, const char *name) {
   int count = rec_module_count(module);
   const rec_recurrence *found = NULL;
   if (name)

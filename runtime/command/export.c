@@ -36,9 +36,8 @@ typedef struct export_request {
 static int read_words(words *w, export_request *r) {
   while (w->next < w->count && !w->failed) {
     const char *word;
-    if (take_value(w, "-o", &r->folder) || take_value(w, "--runs", &r->options.runs) ||
-        take_value(w, "--as", &r->type) || take_value(w, "--like", &r->like) ||
-        take_module_option(w, &r->module))
+    if (take_value(w, "-o", &r->folder) || take_value(w, "--runs", &r->options.runs) || take_value(w, "--as", &r->type) ||
+        take_value(w, "--like", &r->like) || take_module_option(w, &r->module))
       continue;
     if (w->failed) break;
     if (!take_word(w, &word)) return usage_error(w, "unknown option `%s`", w->list[w->next]);
@@ -58,31 +57,26 @@ typedef struct exported {
   int count;
 } exported;
 
-static rec_status export_tensor(exported *e, const trained_model *of, const char *weights,
-                                const model_parameter *p, rec_dtype type,
-                                const tensor_folder *like) {
+static rec_status export_tensor(exported *e, const trained_model *of, const char *weights, const model_parameter *p,
+                                rec_dtype type, const tensor_folder *like) {
   const rec_tensor *found = like ? tensor_folder_find(like, p->name) : NULL;
   int64_t *shape = e->shapes[e->count];
   rec_tensor *t = &e->tensors[e->count];
   if (found) type = found->dtype;
-  *t = (rec_tensor){p->name, type, public_shape(of->model, p, shape),
-                    shape,   NULL, (size_t)p->elements * rec_dtype_size(type)};
+  *t = (rec_tensor){p->name, type, public_shape(of->model, p, shape), shape, NULL, (size_t)p->elements * rec_dtype_size(type)};
   t->data = malloc(t->bytes + 1);
   if (!t->data) return rec_no_memory();
   e->count++;
-  return rec_convert(t->data, type, weights + p->place * of->n->element_size, of->dtype,
-                     p->elements);
+  return rec_convert(t->data, type, weights + p->place * of->n->element_size, of->dtype, p->elements);
 }
 
-static rec_status export_tensors(const trained_model *of, const char *weights, rec_dtype type,
-                                 const tensor_folder *like, const char *path) {
+static rec_status export_tensors(const trained_model *of, const char *weights, rec_dtype type, const tensor_folder *like,
+                                 const char *path) {
   int count = of->model->parameter_count;
-  exported e = {calloc((size_t)count + 1, sizeof *e.tensors),
-                calloc((size_t)count + 1, sizeof *e.shapes), 0};
+  exported e = {calloc((size_t)count + 1, sizeof *e.tensors), calloc((size_t)count + 1, sizeof *e.shapes), 0};
   const rec_metadata metadata[] = {{"format", "pt"}};
   rec_status status = e.tensors && e.shapes ? REC_OK : rec_no_memory();
-  for (int i = 0; !status && i < count; i++)
-    status = export_tensor(&e, of, weights, &of->model->parameters[i], type, like);
+  for (int i = 0; !status && i < count; i++) status = export_tensor(&e, of, weights, &of->model->parameters[i], type, like);
   if (!status) status = rec_file_write(path, e.tensors, e.count, metadata, 1);
   for (int i = 0; i < e.count; i++) free(e.tensors[i].data);
   free(e.tensors);
@@ -102,8 +96,7 @@ static rec_status told_config(const train_model *m, char **text) {
 
 // The config of the import that the block goes back to, byte for byte: readers tell 1 from 1.0. Or
 // else one told from the weights.
-static rec_status find_config(const session *s, const train_block *block, const train_model *m,
-                              char **text) {
+static rec_status find_config(const session *s, const train_block *block, const train_model *m, char **text) {
   for (; block; block = block->after ? train_program_block(s->program, block->after) : NULL) {
     char *path = session_path(s, block->name, "config.json");
     if (!path) return rec_no_memory();
@@ -118,13 +111,11 @@ static rec_status find_config(const session *s, const train_block *block, const 
 // ---- the command --------------------------------------------------------------------------------
 
 // The last block that has ended, or the one that is named, with its weights.
-static rec_status load(const session *s, const char *name, const train_block **block,
-                       void **weights) {
+static rec_status load(const session *s, const char *name, const train_block **block, void **weights) {
   const train_program *p = s->program;
   rec_status status = REC_OK;
   *block = name ? train_program_block(p, name) : NULL;
-  if (name && !*block)
-    return rec_fail(REC_ERROR_ARGUMENT, "expected a train block of the program, found `%s`", name);
+  if (name && !*block) return rec_fail(REC_ERROR_ARGUMENT, "expected a train block of the program, found `%s`", name);
   for (int i = p->block_count - 1; i >= 0; i--) {
     if (name && &p->blocks[i] != *block) continue;
     trained_model of = session_model(s, &p->blocks[i]);
@@ -138,18 +129,17 @@ static rec_status load(const session *s, const char *name, const train_block **b
   return status ? status : rec_fail(REC_ERROR_ARGUMENT, "expected a train block, found none");
 }
 
-static rec_status write_folder(const session *s, const export_request *r, const train_block *block,
-                               const void *weights) {
+static rec_status write_folder(const session *s, const export_request *r, const train_block *block, const void *weights) {
   trained_model of = session_model(s, block);
   rec_dtype type = REC_F32;
   tensor_folder *like = NULL;
   char *tensors = NULL, *settings = NULL, *config = NULL;
   if (r->type && (!rec_number_type(r->type, &type) || type == REC_F64))
     return rec_fail(REC_ERROR_ARGUMENT, "expected --as f32, f16 or bf16, found `%s`", r->type);
-  rec_status status = asprintf(&tensors, "%s/model.safetensors", r->folder) < 0 ||
-                              asprintf(&settings, "%s/config.json", r->folder) < 0
-                          ? rec_no_memory()
-                          : REC_OK;
+  rec_status status =
+      asprintf(&tensors, "%s/model.safetensors", r->folder) < 0 || asprintf(&settings, "%s/config.json", r->folder) < 0
+          ? rec_no_memory()
+          : REC_OK;
   if (!status && r->like) status = tensor_folder_open(r->like, &like);
   if (!status) status = find_config(s, block, of.model, &config);
   if (!status && mkdir(r->folder, 0777) && errno != EEXIST)
@@ -157,8 +147,7 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   if (!status) status = export_tensors(&of, weights, type, like, tensors);
   if (!status) status = whole_file_write(settings, config, strlen(config));
   if (!status)
-    printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder,
-           (long long)of.model->weight_count);
+    printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder, (long long)of.model->weight_count);
   tensor_folder_close(like);
   free(config);
   free(tensors);
@@ -179,8 +168,8 @@ static int export(export_request *r) {
   if (length > 4 && !strcmp(file + length - 4, ".rec"))
     r->module.recc_words[r->module.recc_word_count++] = "-O0";  // nothing is run
   int status = open_module(&r->module, &module);
-  if (!status && (session_open(module, &r->options, &s) || load(s, r->block, &block, &weights) ||
-                  write_folder(s, r, block, weights)))
+  if (!status &&
+      (session_open(module, &r->options, &s) || load(s, r->block, &block, &weights) || write_folder(s, r, block, weights)))
     status = report_failure("export");
   free(weights);
   session_close(s);

@@ -70,21 +70,18 @@ static void on_signal(int number) {
 static bool read_number(words *w, generate_request *r) {
   int64_t number;
   if (take_number(w, "--tokens", 0, &r->tokens)) return true;
-  if (take_number(w, "--top-k", 1, &number))
-    return r->sample.top_k = number < MOST_TOKENS ? (int)number : 0, true;
+  if (take_number(w, "--top-k", 1, &number)) return r->sample.top_k = number < MOST_TOKENS ? (int)number : 0, true;
   if (take_number(w, "--seed", 0, &number)) return r->sample.seed = (uint64_t)number, true;
   if (take_threads(w, &r->options.threads)) return true;
-  return take_real(w, "--temperature", 0, 1000, &r->sample.temperature) ||
-         take_real(w, "--top-p", 0, 1, &r->sample.top_p);
+  return take_real(w, "--temperature", 0, 1000, &r->sample.temperature) || take_real(w, "--top-p", 0, 1, &r->sample.top_p);
 }
 
 static bool read_option(words *w, generate_request *r) {
   if (take_flag(w, "--greedy")) return r->sample.temperature = 0, true;
   return take_value(w, "--prompt", &r->prompt) || take_value(w, "--prompt-file", &r->prompt_file) ||
          take_value(w, "--checkpoint", &r->checkpoint) || take_value(w, "--logits", &r->logits) ||
-         take_value(w, "--initial-state", &r->start) || take_value(w, "--runs", &r->options.runs) ||
-         read_number(w, r) || take_module_option(w, &r->module) ||
-         take_device(w, &r->module, &r->options.device);
+         take_value(w, "--initial-state", &r->start) || take_value(w, "--runs", &r->options.runs) || read_number(w, r) ||
+         take_module_option(w, &r->module) || take_device(w, &r->module, &r->options.device);
 }
 
 // FILE:BLOCK, unless a file is called so.
@@ -110,8 +107,7 @@ static int read_words(words *w, generate_request *r) {
   if (!r->module.file) return usage_error(w, "expected FILE, a compiled library or a .rec file");
   if (r->start && strcmp(r->start, "zero") != 0 && strcmp(r->start, "learned") != 0)
     return usage_error(w, "expected zero or learned after `--initial-state`, found `%s`", r->start);
-  if (r->prompt && r->prompt_file)
-    return usage_error(w, "expected --prompt or --prompt-file, found both");
+  if (r->prompt && r->prompt_file) return usage_error(w, "expected --prompt or --prompt-file, found both");
   r->module.file = split_block(r->module.file, &r->block);
   return r->module.file ? 0 : report_failure(w->command);
 }
@@ -130,13 +126,12 @@ static rec_status unknown_block(const generate_request *r, const session *s) {
   size_t used = 0;
   for (int i = 0; i < s->program->block_count && used < sizeof names; i++)
     used += (size_t)snprintf(names + used, sizeof names - used, " %s", s->program->blocks[i].name);
-  return rec_fail(REC_ERROR_ARGUMENT, "expected a train block of %s, found `%s`; there are%s",
-                  r->module.file, r->block, *names ? names : " none");
+  return rec_fail(REC_ERROR_ARGUMENT, "expected a train block of %s, found `%s`; there are%s", r->module.file, r->block,
+                  *names ? names : " none");
 }
 
 // The block whose model is meant and the file with its weights, which the caller frees.
-static rec_status find_weights(const generate_request *r, const session *s,
-                               const train_block **block, char **path) {
+static rec_status find_weights(const generate_request *r, const session *s, const train_block **block, char **path) {
   const train_program *p = s->program;
   *block = r->block ? train_program_block(p, r->block) : NULL;
   if (r->block && !*block) return unknown_block(r, s);
@@ -147,10 +142,8 @@ static rec_status find_weights(const generate_request *r, const session *s,
   }
   if (r->checkpoint && !*block && p->block_count) *block = &p->blocks[p->block_count - 1];
   if (*path && *block) return REC_OK;
-  if (!p->block_count)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a train block, found none", r->module.file);
-  return rec_fail(REC_ERROR_FILE,
-                  "expected %s%s to be trained, found no checkpoint in %s; run rec train first",
+  if (!p->block_count) return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a train block, found none", r->module.file);
+  return rec_fail(REC_ERROR_FILE, "expected %s%s to be trained, found no checkpoint in %s; run rec train first",
                   r->block ? "the block " : "a block", r->block ? r->block : "", s->options.runs);
 }
 
@@ -176,8 +169,7 @@ static rec_status load_model(const generate_request *r, const session *s, model_
   bool numbers = block->generated || block->source.kind == SOURCE_TOKENS;
   m->kind = numbers ? TEXT_NUMBERS : m->characters ? TEXT_CHARACTERS : TEXT_BYTES;
   if (m->kind == TEXT_BYTES && m->of.model->vocabulary > MOST_BYTES)
-    return rec_fail(REC_ERROR_UNSUPPORTED,
-                    "expected a model of bytes, of at most %d symbols, found %d", MOST_BYTES,
+    return rec_fail(REC_ERROR_UNSUPPORTED, "expected a model of bytes, of at most %d symbols, found %d", MOST_BYTES,
                     m->of.model->vocabulary);
   return REC_OK;
 }
@@ -185,24 +177,20 @@ static rec_status load_model(const generate_request *r, const session *s, model_
 // ---- the text -----------------------------------------------------------------------------------
 
 static void report(const writer *w) {
-  fprintf(stderr, "\nrec generate: read %" PRId64 " %s in %.3f s, wrote %" PRId64 " in %.3f s%s\n",
-          w->read, writer_unit(w), w->read_seconds, w->written, w->written_seconds,
-          asked_to_stop ? "; stopped" : "");
+  fprintf(stderr, "\nrec generate: read %" PRId64 " %s in %.3f s, wrote %" PRId64 " in %.3f s%s\n", w->read, writer_unit(w),
+          w->read_seconds, w->written, w->written_seconds, asked_to_stop ? "; stopped" : "");
 }
 
 // --logits: what each token was drawn from, one row each.
 static rec_status save_logits(const writer *w, const char *path) {
   const int64_t shape[] = {w->written, w->sampler.count};
-  const rec_tensor tensor = {
-      "logits", REC_F64, 2, shape, w->logits, (size_t)(shape[0] * shape[1]) * sizeof *w->logits};
+  const rec_tensor tensor = {"logits", REC_F64, 2, shape, w->logits, (size_t)(shape[0] * shape[1]) * sizeof *w->logits};
   return rec_file_write(path, &tensor, 1, NULL, 0);
 }
 
-static rec_status open_writer(writer *w, const generate_request *r, const model_of_text *m,
-                              int threads) {
+static rec_status open_writer(writer *w, const generate_request *r, const model_of_text *m, int threads) {
   int64_t numbers;
-  *w = (writer){
-      .kind = m->kind, .alphabet = train_alphabet_of(m->characters), .stopped = &asked_to_stop};
+  *w = (writer){.kind = m->kind, .alphabet = train_alphabet_of(m->characters), .stopped = &asked_to_stop};
   if (!sampler_open(&w->sampler, &r->sample, m->of.model->vocabulary)) return rec_no_memory();
   if (r->logits) {
     if (!rec_multiply(r->tokens, w->sampler.count, &numbers)) return rec_no_memory();
@@ -249,9 +237,7 @@ static int generate(const generate_request *r, const session *s) {
 
 int command_generate(int count, char **list) {
   words w = {.command = "generate", .count = count, .list = list};
-  generate_request r = {.module = {.command = "generate"},
-                        .sample = {.temperature = 1, .top_p = 1, .seed = 1},
-                        .tokens = 200};
+  generate_request r = {.module = {.command = "generate"}, .sample = {.temperature = 1, .top_p = 1, .seed = 1}, .tokens = 200};
   const char **defines = calloc((size_t)count + 1, sizeof *defines),
              **recc_words = calloc((size_t)count + 1, sizeof *recc_words);
   r.module.defines = defines;

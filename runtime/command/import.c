@@ -64,8 +64,7 @@ static bool has_shape(const rec_tensor *t, int rank, const int64_t *shape) {
   return true;
 }
 
-static void complain(fitting *f, const char *what, const char *name, const char *wanted,
-                     const rec_tensor *found) {
+static void complain(fitting *f, const char *what, const char *name, const char *wanted, const rec_tensor *found) {
   char text[256] = "none";
   if (found) rec_shape_text(text, sizeof text, found->dtype, found->rank, found->shape);
   fprintf(stderr, "  %-8s %s: expected %s, found %s\n", what, name, wanted, text);
@@ -82,8 +81,7 @@ static rec_status fit(fitting *f, const model_parameter *p) {
   if (!has_shape(t, rank, shape)) return complain(f, "shape", p->name, wanted, t), REC_OK;
   if (!rec_dtype_is_real(t->dtype)) return complain(f, "type", p->name, wanted, t), REC_OK;
   f->taken++;
-  return rec_convert(f->weights + p->place * f->of.n->element_size, f->of.dtype, t->data, t->dtype,
-                     p->elements);
+  return rec_convert(f->weights + p->place * f->of.n->element_size, f->of.dtype, t->data, t->dtype, p->elements);
 }
 
 static bool is_known(const train_model *m, const char *name) {
@@ -95,8 +93,7 @@ static bool is_known(const train_model *m, const char *name) {
 // The head of a tied model may stand in the file once more.
 static bool is_tied_head(const fitting *f, const rec_tensor *t) {
   if (strcmp(t->name, "lm_head.weight") != 0) return false;
-  static const char *const tables[] = {"backbone.embeddings.weight", "backbone.embedding.weight",
-                                       "model.embeddings.weight"};
+  static const char *const tables[] = {"backbone.embeddings.weight", "backbone.embedding.weight", "model.embeddings.weight"};
   for (int i = 0; i < 3; i++) {
     const rec_tensor *table = tensor_folder_find(f->folder, tables[i]);
     if (table && table->bytes == t->bytes && !memcmp(table->data, t->data, t->bytes)) return true;
@@ -129,20 +126,18 @@ static rec_status fit_all(fitting *f, const char *folder) {
 // ---- writing ------------------------------------------------------------------------------------
 
 // The run of a block that has done all its steps.
-static rec_status write_run(session *s, const train_block *block, const fitting *f,
-                            const char *folder) {
+static rec_status write_run(session *s, const train_block *block, const fitting *f, const char *folder) {
   trainer *t = NULL;
   char *checkpoint = session_path(s, block->name, "checkpoint.safetensors"),
-       *weights = session_path(s, block->name, "model.safetensors"),
-       *kept = session_path(s, block->name, "config.json"), *config = NULL, *text = NULL;
+       *weights = session_path(s, block->name, "model.safetensors"), *kept = session_path(s, block->name, "config.json"),
+       *config = NULL, *text = NULL;
   bool named = asprintf(&config, "%s/config.json", folder) > 0;
   rec_status status = named && checkpoint && weights && kept ? REC_OK : rec_no_memory();
   if (!status) status = session_lock(s, true);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(f->of, block, 1, &t);
   if (!status) {
-    memcpy(t->weights, f->weights,
-           (size_t)(f->of.model->parameter_elements * f->of.n->element_size));
+    memcpy(t->weights, f->weights, (size_t)(f->of.model->parameter_elements * f->of.n->element_size));
     t->step = block->steps;
     status = checkpoint_save_weights(&f->of, f->weights, NULL, weights);
   }
@@ -174,8 +169,7 @@ static rec_status import_into(session *s, const import_request *r, const tensor_
   return status;
 }
 
-static rec_status write_program(const import_request *r, const tensor_folder *folder,
-                                const char *path) {
+static rec_status write_program(const import_request *r, const tensor_folder *folder, const char *path) {
   cJSON *config;
   char *text = NULL;
   rec_status status = folder_read_json(r->folder, "config.json", &config);
@@ -187,20 +181,15 @@ static rec_status write_program(const import_request *r, const tensor_folder *fo
 }
 
 // The program takes its name when its weights have fitted; until then it is a draft beside.
-static int import_by_draft(const import_request *r, const tensor_folder *folder,
-                           const char *draft) {
+static int import_by_draft(const import_request *r, const tensor_folder *folder, const char *draft) {
   const char *defines[1], *recc_words[] = {"-O0"};  // nothing is run
-  module_request request = {.command = "import",
-                            .file = draft,
-                            .defines = defines,
-                            .recc_words = recc_words,
-                            .recc_word_count = 1};
+  module_request request = {
+      .command = "import", .file = draft, .defines = defines, .recc_words = recc_words, .recc_word_count = 1};
   rec_module *module = NULL;
   session *s = NULL;
   if (write_program(r, folder, draft)) return report_failure("import");
   int status = open_module(&request, &module);
-  if (!status && (session_open(module, &r->options, &s) || import_into(s, r, folder)))
-    status = report_failure("import");
+  if (!status && (session_open(module, &r->options, &s) || import_into(s, r, folder))) status = report_failure("import");
   if (!status && rename(draft, r->program)) {
     rec_fail(REC_ERROR_FILE, "%s: %s", r->program, strerror(errno));
     status = report_failure("import");

@@ -104,23 +104,22 @@ static void print_recurrence(const cJSON *recurrence) {
     printf("  %-12s%s: %s\n", "structure", text_of(state, "state"), text_of(state, "class"));
   }
   const cJSON *chunk = cJSON_GetObjectItemCaseSensitive(recurrence, "chunk");
-  printf("  %-12s%s, chunk %.0f; %s\n", "compiled", text_of(recurrence, "form"),
-         cJSON_IsNumber(chunk) ? chunk->valuedouble : 0, text_of(recurrence, "why"));
+  printf("  %-12s%s, chunk %.0f; %s\n", "compiled", text_of(recurrence, "form"), cJSON_IsNumber(chunk) ? chunk->valuedouble : 0,
+         text_of(recurrence, "why"));
 }
 
 static void print_summary(const char *path, const cJSON *manifest) {
   const cJSON *list = cJSON_GetObjectItemCaseSensitive(manifest, "recurrences"), *item;
   printf("%-12s%s\n", "library", path);
-  printf("%-12srec %s, binary interface %s, hash %s\n", "made by", text_of(manifest, "rec"),
-         text_of(manifest, "abi"), text_of(manifest, "hash"));
+  printf("%-12srec %s, binary interface %s, hash %s\n", "made by", text_of(manifest, "rec"), text_of(manifest, "abi"),
+         text_of(manifest, "hash"));
   printf("%-12s%s\n", "dtype", text_of(manifest, "dtype"));
   print_list("targets", cJSON_GetObjectItemCaseSensitive(manifest, "targets"));
   if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(manifest, "defines"))) {
     print_list("sizes", cJSON_GetObjectItemCaseSensitive(manifest, "defines"));
   }
   printf("%-12s", "sources");
-  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, "sources"))
-      printf("%s ", text_of(item, "path"));
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, "sources")) printf("%s ", text_of(item, "path"));
   printf("\n");
   cJSON_ArrayForEach(item, list) print_recurrence(item);
   print_program(manifest);
@@ -134,8 +133,7 @@ static rec_status show(const char *path, const char *text, bool manifest, bool s
   cJSON *json = cJSON_Parse(text);
   if (!json) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest is not JSON", path);
   if (source) {
-    printf("%s", text_of(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(json, "sources"), 0),
-                         "text"));
+    printf("%s", text_of(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(json, "sources"), 0), "text"));
   } else {
     print_summary(path, json);
   }

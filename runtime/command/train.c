@@ -5,14 +5,14 @@
 #include "runtime/command/command.h"
 #include "runtime/train/evaluate/evaluate.h"
 
-#define SHARED_OPTIONS                                                                            \
-  "  --runs DIR        where runs are kept (default: runs)\n"                                     \
-  "  --data FILE       text in place of the one that the program names\n"                         \
-  "  --threads N       threads (default: REC_NUM_THREADS, or one for each processor); results do "  \
-  "not depend on it\n"                                                                            \
-  "  --device D        host (default); cuda, a GPU; simt, the GPU's code run and checked on the " \
-  "CPU\n"                                                                                         \
-  "  --seed N          in place of the seed of every train block\n"                               \
+#define SHARED_OPTIONS                                                                             \
+  "  --runs DIR        where runs are kept (default: runs)\n"                                      \
+  "  --data FILE       text in place of the one that the program names\n"                          \
+  "  --threads N       threads (default: REC_NUM_THREADS, or one for each processor); results do " \
+  "not depend on it\n"                                                                             \
+  "  --device D        host (default); cuda, a GPU; simt, the GPU's code run and checked on the "  \
+  "CPU\n"                                                                                          \
+  "  --seed N          in place of the seed of every train block\n"                                \
   "  -D axis=size, --dtype f32|f64|bf16, --chunk N    for a .rec file, as in recc\n"
 
 const char train_usage[] =
@@ -47,15 +47,13 @@ typedef struct train_request {
 static bool read_option(words *w, train_request *r, bool train) {
   int64_t number;
   if (take_value(w, "--runs", &r->options.runs) || take_value(w, "--data", &r->options.data) ||
-      take_module_option(w, &r->module) ||
-      take_device(w, &r->module, &r->options.device))
+      take_module_option(w, &r->module) || take_device(w, &r->module, &r->options.device))
     return true;
   if (take_threads(w, &r->options.threads)) return true;
   if (take_number(w, "--seed", 0, &r->options.seed)) return r->options.has_seed = true;
   if (!train) return false;
   if (take_number(w, "--checkpoint-steps", 1, &r->options.checkpoint_steps)) return true;
-  if (take_number(w, "--checkpoint-seconds", 1, &number))
-    return r->options.checkpoint_seconds = (double)number, true;
+  if (take_number(w, "--checkpoint-seconds", 1, &number)) return r->options.checkpoint_seconds = (double)number, true;
   if (take_flag(w, "--resume")) return r->options.resume = true;
   return take_flag(w, "--again") && (r->options.again = true);
 }
@@ -72,8 +70,7 @@ static int read_words(words *w, train_request *r, bool train) {
       r->blocks[r->block_count++] = word;
   }
   if (w->failed) return EXIT_USAGE;
-  if (r->options.resume && r->options.again)
-    return usage_error(w, "expected --resume or --again, found both");
+  if (r->options.resume && r->options.again) return usage_error(w, "expected --resume or --again, found both");
   return r->module.file ? 0 : usage_error(w, "expected FILE, a compiled library or a .rec file");
 }
 
@@ -86,21 +83,19 @@ static bool is_asked_for(const train_request *r, const char *name) {
 // There must be something to do, and every name must be that of a block.
 static int check_names(const train_request *r, const session *s, const char *command, bool train) {
   if (train ? !s->program->block_count : !s->program->evaluate_count) {
-    fprintf(stderr, "rec %s: expected %s block in %s, found none\n", command,
-            train ? "a train" : "an evaluate", r->module.file);
+    fprintf(stderr, "rec %s: expected %s block in %s, found none\n", command, train ? "a train" : "an evaluate",
+            r->module.file);
     return EXIT_USAGE;
   }
   for (int i = 0; i < r->block_count; i++) {
     bool known = false;
     int count = train ? s->program->block_count : s->program->evaluate_count;
     for (int k = 0; k < count; k++)
-      known |=
-          !strcmp(r->blocks[i], train ? s->program->blocks[k].name : s->program->evaluates[k].name);
+      known |= !strcmp(r->blocks[i], train ? s->program->blocks[k].name : s->program->evaluates[k].name);
     if (known) continue;
-    fprintf(stderr, "rec %s: expected a block of %s, found `%s`; there %s", command, r->module.file,
-            r->blocks[i], count ? "are" : "is none");
-    for (int k = 0; k < count; k++)
-      fprintf(stderr, " %s", train ? s->program->blocks[k].name : s->program->evaluates[k].name);
+    fprintf(stderr, "rec %s: expected a block of %s, found `%s`; there %s", command, r->module.file, r->blocks[i],
+            count ? "are" : "is none");
+    for (int k = 0; k < count; k++) fprintf(stderr, " %s", train ? s->program->blocks[k].name : s->program->evaluates[k].name);
     fprintf(stderr, "\n");
     return EXIT_USAGE;
   }
@@ -143,8 +138,7 @@ static int run(const char *command, int count, char **list, bool train) {
   r.module.recc_words = calloc((size_t)count + 1, sizeof *r.module.recc_words);
   rec_module *module = NULL;
   session *s = NULL;
-  int status = r.blocks && r.module.defines && r.module.recc_words ? read_words(&w, &r, train)
-                                                                   : report_failure(command);
+  int status = r.blocks && r.module.defines && r.module.recc_words ? read_words(&w, &r, train) : report_failure(command);
   if (!status) status = open_module(&r.module, &module);
   if (!status && session_open(module, &r.options, &s)) status = report_failure(command);
   if (!status) status = check_names(&r, s, command, train);

@@ -33,8 +33,7 @@ bool take_number(words *w, const char *option, int64_t least, int64_t *number) {
   errno = 0;
   long long value = strtoll(text, &end, 10);
   if (end == text || *end || errno || value < least) {
-    usage_error(w, "expected a whole number from %lld after `%s`, found `%s`", (long long)least,
-                option, text);
+    usage_error(w, "expected a whole number from %lld after `%s`, found `%s`", (long long)least, option, text);
     return false;
   }
   *number = value;
@@ -54,8 +53,7 @@ bool take_real(words *w, const char *option, double least, double most, double *
   char *end;
   double value = strtod(text, &end);
   if (end == text || *end || !(value >= least && value <= most)) {
-    usage_error(w, "expected a number from %g to %g after `%s`, found `%s`", least, most, option,
-                text);
+    usage_error(w, "expected a number from %g to %g after `%s`, found `%s`", least, most, option, text);
     return false;
   }
   *number = value;

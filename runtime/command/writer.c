@@ -53,9 +53,8 @@ static rec_status read_bytes(writer *w, const char *bytes, size_t count) {
   for (size_t i = 0; i < count; i++) {
     tokens[i] = (unsigned char)bytes[i];
     if (tokens[i] >= w->sampler.count)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of bytes below %d, found %d at byte %" PRId64,
-                      w->sampler.count, tokens[i], w->read + (int64_t)i);
+      return rec_fail(REC_ERROR_ARGUMENT, "expected a prompt of bytes below %d, found %d at byte %" PRId64, w->sampler.count,
+                      tokens[i], w->read + (int64_t)i);
   }
   return take(w, tokens, (int64_t)count);
 }
@@ -69,8 +68,7 @@ static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
       w->number = (w->number < 0 ? 0 : 10 * w->number) + (bytes[i] - '0');
     } else if (!strchr(" \t\r\n", bytes[i]) || !bytes[i]) {
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of numbers between blanks, found byte %d after %" PRId64
-                      " of them",
+                      "expected a prompt of numbers between blanks, found byte %d after %" PRId64 " of them",
                       (unsigned char)bytes[i], w->read + found);
     } else if (w->number >= 0) {
       tokens[found++] = (uint16_t)w->number;
@@ -78,8 +76,7 @@ static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
     }
     if (w->number >= w->sampler.count)
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of tokens below %d, found %" PRId64
-                      " or more after %" PRId64 " of them",
+                      "expected a prompt of tokens below %d, found %" PRId64 " or more after %" PRId64 " of them",
                       w->sampler.count, w->number, w->read + found);
   }
   return take(w, tokens, found);
@@ -99,16 +96,14 @@ static rec_status read_file(writer *w, const char *path) {
   rec_status status = REC_OK;
   for (size_t size; !status && !*w->stopped && (size = fread(bytes, 1, sizeof bytes, file)) > 0;)
     status = read_block(w, bytes, size);
-  if (!status && !*w->stopped && ferror(file))
-    status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  if (!status && !*w->stopped && ferror(file)) status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
   if (!standard) fclose(file);
   return status;
 }
 
 static rec_status read_text(writer *w, const char *text) {
   rec_status status = REC_OK;
-  for (size_t left = strlen(text), size; !status && !*w->stopped && left > 0;
-       left -= size, text += size) {
+  for (size_t left = strlen(text), size; !status && !*w->stopped && left > 0; left -= size, text += size) {
     size = left < BLOCK_OF_PROMPT ? left : BLOCK_OF_PROMPT;
     status = read_block(w, text, size);
   }
@@ -118,8 +113,7 @@ static rec_status read_text(writer *w, const char *text) {
 // Nothing can be foretold before something was read.
 static rec_status read_start(writer *w) {
   uint16_t start = w->kind == TEXT_BYTES ? '\n' : 0;
-  if (w->kind == TEXT_CHARACTERS && train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1)
-    start = 0;
+  if (w->kind == TEXT_CHARACTERS && train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1) start = 0;
   if (start >= w->sampler.count) start = 0;
   return generator_read(w->g, &start, 1);
 }
@@ -139,8 +133,7 @@ rec_status writer_read(writer *w, const char *text, const char *path) {
 static bool put(const writer *w, int token) {
   int size = 1;
   const char byte = (char)token, *text = &byte;
-  if (w->kind == TEXT_NUMBERS)
-    return printf(w->written ? " %d" : "%d", token) > 0 && !fflush(stdout);
+  if (w->kind == TEXT_NUMBERS) return printf(w->written ? " %d" : "%d", token) > 0 && !fflush(stdout);
   if (w->kind == TEXT_CHARACTERS) text = train_alphabet_text(&w->alphabet, token, &size);
   return fwrite(text, 1, (size_t)size, stdout) == (size_t)size && !fflush(stdout);
 }
@@ -149,11 +142,9 @@ static rec_status write_token(writer *w, int64_t count) {
   const double *logits = generator_logits(w->g);
   int token = sample_token(&w->sampler, logits, (uint64_t)w->written);
   if (token < 0)
-    return rec_fail(REC_ERROR_FORMAT, "expected logits, found NaN or infinity after %" PRId64 " %s",
-                    w->read + w->written, writer_unit(w));
-  if (w->logits)
-    memcpy(w->logits + w->written * w->sampler.count, logits,
-           (size_t)w->sampler.count * sizeof *logits);
+    return rec_fail(REC_ERROR_FORMAT, "expected logits, found NaN or infinity after %" PRId64 " %s", w->read + w->written,
+                    writer_unit(w));
+  if (w->logits) memcpy(w->logits + w->written * w->sampler.count, logits, (size_t)w->sampler.count * sizeof *logits);
   if (!put(w, token)) return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
   w->written++;
   if (w->written == count) return REC_OK;

@@ -60,8 +60,7 @@ const char *const token_format_names[] = {
 };
 
 const task_rules task_rules_of[] = {
-#define TASK(name, text, fourth, count, ...) \
-  {TASK_##name, #text, {"length", "shortest", "loss", fourth, count}, __VA_ARGS__},
+#define TASK(name, text, fourth, count, ...) {TASK_##name, #text, {"length", "shortest", "loss", fourth, count}, __VA_ARGS__},
 #include "runtime/shared/tasks.def"
 #undef TASK
 };

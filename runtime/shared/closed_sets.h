@@ -1,7 +1,6 @@
-/* The closed sets of a training program: the language, the manifest and the runtime name their members alike. Each set is a
- * list of rows in a file of this folder. This header makes enumerations and tables of them; the front end, which librec has,
- * holds the tables.
- */
+// The closed sets of a training program: the language, the manifest and the runtime name their members alike. Each set is a
+// list of rows in a file of this folder. This header makes enumerations and tables of them; the front end, which librec has,
+// holds the tables.
 #ifndef REC_SHARED_CLOSED_SETS_H
 #define REC_SHARED_CLOSED_SETS_H
 
@@ -80,14 +79,14 @@ typedef enum task_kind {
   TASK_KINDS
 } task_kind;
 
-/* What a generated task reads and asks for. */
+// What a generated task reads and asks for.
 typedef struct task_rules {
   task_kind kind;
-  const char *name;          /* mqar */
-  const char *settings[5];   /* NULL: not there */
-  int symbols;               /* beyond the alphabet, if it has one */
-  bool text;                 /* in bytes: no alphabet */
-  int least, least_for_each; /* length: least + least_for_each * count */
+  const char *name;           // mqar
+  const char *settings[5];    // NULL: not there
+  int symbols;                // beyond the alphabet, if it has one
+  bool text;                  // in bytes: no alphabet
+  int least, least_for_each;  // length: least + least_for_each * count
   int tokens_for_each, tokens_beyond, tokens_for_each_count;
 } task_rules;
 
@@ -102,9 +101,9 @@ typedef enum optimizer_kind {
 
 typedef struct optimizer_rules {
   const char *name;
-  int states;    /* numbers that it keeps for each weight */
-  bool matrices; /* it steps hidden matrices alone; AdamW steps the other weights */
-  const char *own; /* a setting from 0 to 1 beyond those of AdamW, or NULL */
+  int states;       // numbers that it keeps for each weight
+  bool matrices;    // it steps hidden matrices alone; AdamW steps the other weights
+  const char *own;  // a setting from 0 to 1 beyond those of AdamW, or NULL
   double by_default;
 } optimizer_rules;
 

@@ -1,29 +1,29 @@
-/* The parameter of the kernel `rec_gpu_rows`, which moves rows in time (delay.h, compiler/kernel/gpu/delay.c). */
+// The parameter of the kernel `rec_gpu_rows`, which moves rows in time (delay.h, compiler/kernel/gpu/delay.c).
 #ifndef REC_SUPPORT_GPU_ROWS_H
 #define REC_SUPPORT_GPU_ROWS_H
 
 #include "runtime/shared/gpu_frame.h"
 
-/* Rows of a tensor: steps of tokens, or the entries of a lag buffer. */
+// Rows of a tensor: steps of tokens, or the entries of a lag buffer.
 typedef struct rec_gpu_row_side {
-  void *data;                  /* NULL: 0 */
-  int64_t entry_stride, row_stride; /* numbers; packed tokens: between entries 0 */
-  int64_t rows;                /* 0: the steps of the entry */
-  int64_t offset, ends;        /* of what is read: row r + offset + ends * (steps of the entry) for row r */
-  int64_t stored;              /* REC_STORED_.., or REC_ROWS_ONE: every number of every row is 1 */
+  void *data;                        // NULL: 0
+  int64_t entry_stride, row_stride;  // numbers; packed tokens: between entries 0
+  int64_t rows;                      // 0: the steps of the entry
+  int64_t offset, ends;              // of what is read: row r + offset + ends * (steps of the entry) for row r
+  int64_t stored;                    // REC_STORED_.., or REC_ROWS_ONE: every number of every row is 1
 } rec_gpu_row_side;
 
 enum {
   REC_ROWS_ONE = 3,
-  REC_GPU_ROW_SOURCES = 66     /* as many lags of one input as a recurrence may have (compiler/recurrence/delay.c), and two more */
+  REC_GPU_ROW_SOURCES = 66  // as many lags of one input as a recurrence may have (compiler/recurrence/delay.c), and two more
 };
 
-/* The parameter of the kernel `rec_gpu_rows`, REC_GPU_SUM_THREADS threads in a block, any number of blocks: each row of `to` is the
- * sum of those rows of the others that there are. */
+// The parameter of the kernel `rec_gpu_rows`, REC_GPU_SUM_THREADS threads in a block, any number of blocks: each row of `to` is the
+// sum of those rows of the others that there are.
 typedef struct rec_gpu_rows {
   int64_t entries, time;
-  const int32_t *cu_seqlens;   /* NULL: not packed */
-  int64_t numbers;             /* of a row */
+  const int32_t *cu_seqlens;  // NULL: not packed
+  int64_t numbers;            // of a row
   rec_gpu_row_side to;
   int64_t count;
   rec_gpu_row_side from[REC_GPU_ROW_SOURCES];

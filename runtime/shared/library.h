@@ -1,9 +1,9 @@
-/* The tables of a compiled library: what recc writes beside the kernels and the support code reads.
- *
- * One rec_table per recurrence, a single block of constant bytes. Positions inside it (`.._at`)
- * count bytes from its start, so that only the addresses of kernels need relocation; 0 means
- * absent. Positions in the caller's arguments struct (`.._field`) count bytes from the struct's
- * start, -1 means absent. */
+// The tables of a compiled library: what recc writes beside the kernels and the support code reads.
+//
+// One rec_table per recurrence, a single block of constant bytes. Positions inside it (`.._at`)
+// count bytes from its start, so that only the addresses of kernels need relocation; 0 means
+// absent. Positions in the caller's arguments struct (`.._field`) count bytes from the struct's
+// start, -1 means absent.
 #ifndef REC_SUPPORT_LIBRARY_H
 #define REC_SUPPORT_LIBRARY_H
 
@@ -12,15 +12,23 @@
 #include "runtime/shared/simt.h"
 
 #define REC_AXES_MAX 48
-#define REC_CLONES 3           /* x86-64-v2, -v3, -v4 */
+#define REC_CLONES 3 /* x86-64-v2, -v3, -v4 */
 #define REC_RUNTIME_SIZE (-1)
 
-/* Steps of a size expression, a postfix program over doubles. */
+// Steps of a size expression, a postfix program over doubles.
 enum {
-  REC_SIZE_NUMBER, REC_SIZE_AXIS, REC_SIZE_NEG, REC_SIZE_ADD, REC_SIZE_SUB, REC_SIZE_MUL,
-  REC_SIZE_DIV, REC_SIZE_POW, REC_SIZE_MIN, REC_SIZE_MAX
+  REC_SIZE_NUMBER,
+  REC_SIZE_AXIS,
+  REC_SIZE_NEG,
+  REC_SIZE_ADD,
+  REC_SIZE_SUB,
+  REC_SIZE_MUL,
+  REC_SIZE_DIV,
+  REC_SIZE_POW,
+  REC_SIZE_MIN,
+  REC_SIZE_MAX
 };
-#define REC_SIZE_STACK 256     /* operands at one time; the parser refuses deeper nesting */
+#define REC_SIZE_STACK 256 /* operands at one time; the parser refuses deeper nesting */
 
 typedef struct rec_table_size_step {
   int32_t op, axis;
@@ -28,44 +36,44 @@ typedef struct rec_table_size_step {
 } rec_table_size_step;
 
 typedef struct rec_table_axis {
-  int64_t size;                /* compile-time size, or REC_RUNTIME_SIZE */
+  int64_t size;  // compile-time size, or REC_RUNTIME_SIZE
   int32_t name_at;
   int32_t field;
-  int32_t expression_at;       /* a size computed from earlier axes: rec_table_size_step[] */
+  int32_t expression_at;  // a size computed from earlier axes: rec_table_size_step[]
   int32_t expression_count;
-  int32_t expression_text_at;  /* as the source wrote it */
-  int32_t least;               /* a slice reads entry least - 1; 0: no slice with a run-time size */
+  int32_t expression_text_at;  // as the source wrote it
+  int32_t least;               // a slice reads entry least - 1; 0: no slice with a run-time size
 } rec_table_axis;
 
-/* What a call does with a memory; the optional ones may be NULL. */
+// What a call does with a memory; the optional ones may be NULL.
 enum { REC_UNUSED, REC_READ, REC_READ_OPTIONAL, REC_WRITE, REC_WRITE_OPTIONAL };
 
-/* How a memory's numbers are stored; what is not a number of the table's own type is two bytes. */
+// How a memory's numbers are stored; what is not a number of the table's own type is two bytes.
 enum { REC_STORED_NUMBER, REC_STORED_BF16, REC_STORED_F16 };
 
 typedef struct rec_table_memory {
-  int32_t name_at;             /* C member */
-  int32_t shape_at;            /* "[batch,time,G,R]" */
+  int32_t name_at;   // C member
+  int32_t shape_at;  // "[batch,time,G,R]"
   int32_t data_field, batch_stride_field, time_stride_field;
-  int32_t axis_count, axes_at; /* int32_t[axis_count] */
-  int32_t factor;              /* numbers per entry: 2 if complex, times the depth of a lag */
-  int32_t token;               /* one entry per step */
-  int32_t per_batch;           /* one entry per batch entry */
+  int32_t axis_count, axes_at;  // int32_t[axis_count]
+  int32_t factor;               // numbers per entry: 2 if complex, times the depth of a lag
+  int32_t token;                // one entry per step
+  int32_t per_batch;            // one entry per batch entry
   int32_t forward_use, backward_use;
-  int32_t copy_from;           /* without steps: hT is h0, d_h0 is d_hT; -1: nothing */
-  int32_t stored;              /* REC_STORED_..; copies that are summed have numbers all the same */
-  int32_t promised, unused;    /* recc --check: every number must lie in [low, high] */
+  int32_t copy_from;         // without steps: hT is h0, d_h0 is d_hT; -1: nothing
+  int32_t stored;            // REC_STORED_..; copies that are summed have numbers all the same
+  int32_t promised, unused;  // recc --check: every number must lie in [low, high]
   double low, high;
 } rec_table_memory;
 
 typedef struct rec_table_slot {
-  uint64_t summed;             /* accumulated: axes whose instances add to the same entries */
+  uint64_t summed;  // accumulated: axes whose instances add to the same entries
   int32_t memory;
   int32_t written, accumulated;
-  int32_t single;              /* GPU: one copy is the tensor itself */
+  int32_t single;  // GPU: one copy is the tensor itself
 } rec_table_slot;
 
-/* constant + per_instance * instances + sum of coefficient * product of axis sizes */
+// constant + per_instance * instances + sum of coefficient * product of axis sizes
 typedef struct rec_table_term {
   int64_t coefficient;
   uint64_t axes;
@@ -77,84 +85,88 @@ typedef struct rec_table_count {
 } rec_table_count;
 
 typedef struct rec_table_kernel {
-  rec_kernel_function functions[REC_CLONES];  /* NULL: not compiled */
-  rec_table_count scratch;     /* bytes */
+  rec_kernel_function functions[REC_CLONES];  // NULL: not compiled
+  rec_table_count scratch;                    // bytes
   int32_t slot_count, slots_at;
-  int32_t grid_count, grid_at; /* int32_t[grid_count] */
+  int32_t grid_count, grid_at;  // int32_t[grid_count]
   int32_t lane_axis, lane_block;
   int32_t reads_saved, writes_saved, time_splits;
-  int32_t sequences;           /* batch entries that a call takes together (rec_frame.sequences); 0: one alone */
+  int32_t sequences;  // batch entries that a call takes together (rec_frame.sequences); 0: one alone
 } rec_table_kernel;
 
 enum {
-  REC_KERNEL_FORWARD, REC_KERNEL_STEP, REC_KERNEL_STATES, REC_KERNEL_BACKWARD,
-  REC_KERNEL_CARRY,            /* no functions where time cannot be cut */
-  REC_KERNEL_PART, REC_KERNEL_PART_BACK, /* GPU; no symbols where time cannot be cut */
+  REC_KERNEL_FORWARD,
+  REC_KERNEL_STEP,
+  REC_KERNEL_STATES,
+  REC_KERNEL_BACKWARD,
+  REC_KERNEL_CARRY,  // no functions where time cannot be cut
+  REC_KERNEL_PART,
+  REC_KERNEL_PART_BACK,  // GPU; no symbols where time cannot be cut
   REC_KERNEL_COUNT
 };
 
-/* Rows of tokens that may be copied in bulk (gpu_frame.h). */
+// Rows of tokens that may be copied in bulk (gpu_frame.h).
 typedef struct rec_table_map {
   int32_t slot;
-  int32_t columns;             /* side by side in memory; a step of the tensor has a multiple of them */
-  int32_t box, steps;          /* columns and steps of a copy */
-  int32_t swizzle, unused;     /* bytes of a row in shared memory whose pieces trade places; 0: they do not */
+  int32_t columns;          // side by side in memory; a step of the tensor has a multiple of them
+  int32_t box, steps;       // columns and steps of a copy
+  int32_t swizzle, unused;  // bytes of a row in shared memory whose pieces trade places; 0: they do not
 } rec_table_map;
 
-/* The same for GPUs (gpu_frame.h). `scratch` is that of a thread block. */
+// The same for GPUs (gpu_frame.h). `scratch` is that of a thread block.
 typedef struct rec_table_gpu_kernel {
-  rec_table_kernel base;       /* no functions */
-  void (*simt)(const void *parameter); /* for the executor; NULL: not compiled */
-  int32_t symbol_at;           /* 0: not made */
+  rec_table_kernel base;                // no functions
+  void (*simt)(const void *parameter);  // for the executor; NULL: not compiled
+  int32_t symbol_at;                    // 0: not made
   int32_t why_not_at;
   int32_t threads, shared_bytes, parameter_bytes;
-  int32_t joins;               /* starts parts of time from what REC_KERNEL_PART, _PART_BACK keep of them: */
-  rec_table_count ends;        /* so many numbers of each */
-  int32_t column_blocks;       /* PART, PART_BACK: more blocks of the lane axis, where there are parts */
-  int32_t join_steps;          /* joins: what a part before costs, in steps of a block; */
-  int32_t maker_percent;       /* what making it costs, of those steps */
-  int32_t map_count, maps_at;  /* rec_table_map[map_count] */
-  int32_t parameter_maps_at;   /* where maps[] begins in the parameter */
-  int32_t behind;              /* so many steps behind its own that a part begins with */
-  int32_t makes_states;        /* BACKWARD, PART_BACK: without `saved`, parts make their states from what PART keeps */
-  int32_t is_second;           /* PART_BACK: the work items of its function's last blocks (gpu_frame.h: back_items) */
-  int32_t last_at;             /* where the rec_gpu_last begins in the parameter; 0: there is none */
-  int32_t sum_steps, unused;   /* BACKWARD with it: what adding up REC_GPU_COPIES_WEIGHED numbers costs, in steps of
-                                  a block */
+  int32_t joins;               // starts parts of time from what REC_KERNEL_PART, _PART_BACK keep of them:
+  rec_table_count ends;        // so many numbers of each
+  int32_t column_blocks;       // PART, PART_BACK: more blocks of the lane axis, where there are parts
+  int32_t join_steps;          // joins: what a part before costs, in steps of a block;
+  int32_t maker_percent;       // what making it costs, of those steps
+  int32_t map_count, maps_at;  // rec_table_map[map_count]
+  int32_t parameter_maps_at;   // where maps[] begins in the parameter
+  int32_t behind;              // so many steps behind its own that a part begins with
+  int32_t makes_states;        // BACKWARD, PART_BACK: without `saved`, parts make their states from what PART keeps
+  int32_t is_second;           // PART_BACK: the work items of its function's last blocks (gpu_frame.h: back_items)
+  int32_t last_at;             // where the rec_gpu_last begins in the parameter; 0: there is none
+  int32_t sum_steps, unused;   // BACKWARD with it: what adding up REC_GPU_COPIES_WEIGHED numbers costs, in steps of
+                               // a block
 } rec_table_gpu_kernel;
 
 enum { REC_GPU_COPIES_WEIGHED = 1024 };
 
-/* The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
- * multiply. */
+// The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
+// multiply.
 enum { REC_GPU_SMALL, REC_GPU_LARGE, REC_GPU_GROUPS, REC_GPU_ROOMS };
 
 typedef struct rec_table_gpu {
-  int32_t chunk, unused;       /* steps between saved states; 0: the library holds no such kernels */
+  int32_t chunk, unused;  // steps between saved states; 0: the library holds no such kernels
   rec_table_gpu_kernel kernels[REC_KERNEL_COUNT];
 } rec_table_gpu;
 
-/* The library's code for NVIDIA GPUs, an image for each target, and one more where there is a cubin. */
+// The library's code for NVIDIA GPUs, an image for each target, and one more where there is a cubin.
 typedef struct rec_gpu_image {
-  int32_t capability;          /* 80: compute capability 8.0 */
-  int32_t devices;             /* REC_GPU_LATER, .. */
-  int32_t room, shared_bytes;  /* which kernels; the most that a thread block of one has */
-  const char *code;            /* PTX, which ends with a NUL, or a cubin */
+  int32_t capability;          // 80: compute capability 8.0
+  int32_t devices;             // REC_GPU_LATER, ..
+  int32_t room, shared_bytes;  // which kernels; the most that a thread block of one has
+  const char *code;            // PTX, which ends with a NUL, or a cubin
 } rec_gpu_image;
 
-/* Which devices an image is for: PTX for this capability and later ones, or for this one alone; a cubin for this one and later
- * ones with the same first number, or for this one alone. */
+// Which devices an image is for: PTX for this capability and later ones, or for this one alone; a cubin for this one and later
+// ones with the same first number, or for this one alone.
 enum { REC_GPU_LATER, REC_GPU_EXACT, REC_GPU_CUBIN, REC_GPU_EXACT_CUBIN };
 
 typedef struct rec_gpu_images {
-  int64_t count;               /* at least 1 */
+  int64_t count;  // at least 1
   rec_gpu_image items[];
 } rec_gpu_images;
 
-/* What a memory's rows are added up of (rec_gpu_row_side): rows of another memory, of this table or of the inner one. */
+// What a memory's rows are added up of (rec_gpu_row_side): rows of another memory, of this table or of the inner one.
 typedef struct rec_table_row_source {
-  int32_t memory, inner;       /* -1: each number is 1 */
-  int32_t rows;                /* of a lag buffer, or of ones; 0: steps */
+  int32_t memory, inner;  // -1: each number is 1
+  int32_t rows;           // of a lag buffer, or of ones; 0: steps
   int32_t offset, ends;
   int32_t unused;
 } rec_table_row_source;
@@ -163,39 +175,38 @@ enum { REC_ROWS_BEFORE, REC_ROWS_BEFORE_BACKWARD, REC_ROWS_AFTER_FORWARD, REC_RO
 
 typedef struct rec_table_rows {
   int32_t memory, inner, rows;
-  int32_t when;                /* REC_ROWS_.. */
+  int32_t when;  // REC_ROWS_..
   int32_t source_count, sources_at;
 } rec_table_rows;
 
 typedef struct rec_table {
-  int32_t name_at;             /* C prefix: ssd */
-  int32_t number_bytes;        /* 4: float, 8: double: what is computed in */
+  int32_t name_at;       // C prefix: ssd
+  int32_t number_bytes;  // 4: float, 8: double: what is computed in
   int32_t arguments_size;
   int32_t batch_field, time_field, sequences_field, cu_seqlens_field;
   int32_t axis_count, axes_at;
   int32_t memory_count, memories_at;
-  int32_t chunk;               /* steps between saved states */
-  rec_table_count saved;       /* numbers of one saved state */
-  rec_table_count kept;        /* host: numbers that the forward keeps of a chunk beside it */
+  int32_t chunk;          // steps between saved states
+  rec_table_count saved;  // numbers of one saved state
+  rec_table_count kept;   // host: numbers that the forward keeps of a chunk beside it
   rec_table_kernel kernels[REC_KERNEL_COUNT];
   rec_table_gpu gpu[REC_GPU_ROOMS];
-  /* Long lags: the same recurrence without them, and what a call does beside it (delay.h); NULL: there are none. Then the
-   * kernels, `saved` and `kept` are those of the inner table. */
+  // Long lags: the same recurrence without them, and what a call does beside it (delay.h); NULL: there are none. Then the
+  // kernels, `saved` and `kept` are those of the inner table.
   const struct rec_table *inner;
-  int32_t rows_count, rows_at; /* rec_table_rows[rows_count] */
-  int32_t inner_memories_at, unused; /* int32_t by memory of the inner table: the memory of this one; -1: in the workspace */
-  /* The executor, rec_gpu_sum and rec_gpu_rows for it, its tensor maps; NULL: not in the library. */
+  int32_t rows_count, rows_at;        // rec_table_rows[rows_count]
+  int32_t inner_memories_at, unused;  // int32_t by memory of the inner table: the memory of this one; -1: in the workspace
+  // The executor, rec_gpu_sum and rec_gpu_rows for it, its tensor maps; NULL: not in the library.
   simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
   void (*simt_sum)(const void *parameter);
   void (*simt_rows)(const void *parameter);
-  int (*simt_map)(void *map, int type, unsigned rank, void *data, const uint64_t *sizes,
-                  const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
-                  int swizzle, int promotion, int fill);
-  const rec_gpu_images *gpu_images; /* NULL: none */
+  int (*simt_map)(void *map, int type, unsigned rank, void *data, const uint64_t *sizes, const uint64_t *strides,
+                  const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
+  const rec_gpu_images *gpu_images;  // NULL: none
 } rec_table;
 
-/* The entry points behind NAME_forward, .. of every recurrence (thunks add the table). Their names
- * do not end like those of an entry point, so no recurrence can be called like them. */
+// The entry points behind NAME_forward, .. of every recurrence (thunks add the table). Their names
+// do not end like those of an entry point, so no recurrence can be called like them.
 int rec_forward_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch);

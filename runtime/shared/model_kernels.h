@@ -12,12 +12,12 @@
 
 enum {
   MODEL_THREADS = 256,
-  MODEL_TILE = 64,                     // rows and columns of a product that a block makes at a time
-  MODEL_DEPTH = 16,                    // of the two factors in shared memory, f32
-  MODEL_CORE_DEPTH = 32,               // the same for tensor cores, 16 bits
-  MODEL_PITCH = MODEL_CORE_DEPTH + 8,  // between rows: eight of them differ in their banks
+  MODEL_TILE = 64,                                        // rows and columns of a product that a block makes at a time
+  MODEL_DEPTH = 16,                                       // of the two factors in shared memory, f32
+  MODEL_CORE_DEPTH = 32,                                  // the same for tensor cores, 16 bits
+  MODEL_PITCH = MODEL_CORE_DEPTH + 8,                     // between rows: eight of them differ in their banks
   MODEL_SHARED_BYTES = 2 * MODEL_TILE * MODEL_PITCH * 2,  // as much as any of them has
-  MODEL_PARTS = 64  // of the symbols, for gradients of a table
+  MODEL_PARTS = 64                                        // of the symbols, for gradients of a table
 };
 
 // F(name, parameter): every kernel, once for each type of rows.

@@ -1,28 +1,27 @@
-/* The SIMT executor: runs the GPU code of a compiled library on the CPU, thread by thread, and checks what a GPU
- * does not.
- *
- * A kernel is compiled for the CPU from the same LLVM module that becomes PTX; where it says `rec.barrier` or
- * `rec.mma_m16n8k16_bf16`, it calls simt_barrier or simt_mma_m16n8k16_bf16 (ops.h). Every thread of a block is a
- * fiber. A barrier or a warp collective parks it; the last one to arrive does the work for all.
- *
- * What it is strict about, because hardware would only sometimes show it:
- *  - shared memory and scratch hold NaNs when a block starts; so does the destination of an asynchronous copy
- *    until its thread has waited for it, and touching it earlier is an error;
- *  - two threads that touch the same bytes of them without a barrier between them, one of them writing, are a
- *    race, whatever order they ran in;
- *  - addresses outside of a tensor, misaligned ones, collectives that not every lane of a warp calls, barriers
- *    that not every thread reaches, copies that nobody waits for;
- *  - one warp runs ahead of the others from barrier to barrier, in an order that the seed chooses;
- *  - a product of warpgroups reads its operands when it is waited for. It sees stores of threads only after a fence of the
- *    writer and a barrier. Until the wait its accumulator holds NaNs, which nobody may touch;
- *  - a bulk copy lands when its mbarrier is waited for. A thread may touch its data after its own wait, or after a barrier with
- *    a thread that has waited. The bytes of the copies must be those that the mbarrier expects;
- *  - a bulk copy may overwrite memory that threads have written only after a barrier and a fence.
- * mbarriers order bulk copies, not other accesses of threads. Blocks share only memory whose accesses a counter (atom_inc)
- * orders, which is checked where the launch has room for it (simt_order). A block that touches data of another block, or
- * overwrites data that another has read, must have found that block counted, with a barrier on either side. The executor models
- * neither the order in which other threads see stores nor the speed of anything.
- */
+// The SIMT executor: runs the GPU code of a compiled library on the CPU, thread by thread, and checks what a GPU
+// does not.
+//
+// A kernel is compiled for the CPU from the same LLVM module that becomes PTX; where it says `rec.barrier` or
+// `rec.mma_m16n8k16_bf16`, it calls simt_barrier or simt_mma_m16n8k16_bf16 (ops.h). Every thread of a block is a
+// fiber. A barrier or a warp collective parks it; the last one to arrive does the work for all.
+//
+// What it is strict about, because hardware would only sometimes show it:
+//  - shared memory and scratch hold NaNs when a block starts; so does the destination of an asynchronous copy
+//    until its thread has waited for it, and touching it earlier is an error;
+//  - two threads that touch the same bytes of them without a barrier between them, one of them writing, are a
+//    race, whatever order they ran in;
+//  - addresses outside of a tensor, misaligned ones, collectives that not every lane of a warp calls, barriers
+//    that not every thread reaches, copies that nobody waits for;
+//  - one warp runs ahead of the others from barrier to barrier, in an order that the seed chooses;
+//  - a product of warpgroups reads its operands when it is waited for. It sees stores of threads only after a fence of the
+//    writer and a barrier. Until the wait its accumulator holds NaNs, which nobody may touch;
+//  - a bulk copy lands when its mbarrier is waited for. A thread may touch its data after its own wait, or after a barrier with
+//    a thread that has waited. The bytes of the copies must be those that the mbarrier expects;
+//  - a bulk copy may overwrite memory that threads have written only after a barrier and a fence.
+// mbarriers order bulk copies, not other accesses of threads. Blocks share only memory whose accesses a counter (atom_inc)
+// orders, which is checked where the launch has room for it (simt_order). A block that touches data of another block, or
+// overwrites data that another has read, must have found that block counted, with a barrier on either side. The executor models
+// neither the order in which other threads see stores nor the speed of anything.
 #ifndef REC_SIMT_H
 #define REC_SIMT_H
 
@@ -32,7 +31,7 @@
 
 enum { SIMT_WARP = 32, SIMT_THREADS_MAX = 1024, SIMT_SECTOR = 32, SIMT_ORDER_BYTES = 2, SIMT_MESSAGE = 400 };
 
-/* Global memory that a launch may touch. Without regions nothing is checked there. */
+// Global memory that a launch may touch. Without regions nothing is checked there.
 typedef struct simt_region {
   const char *name;
   void *data;
@@ -40,88 +39,84 @@ typedef struct simt_region {
   bool writable;
 } simt_region;
 
-/* What a launch did. Bytes of global memory are counted in three ways: as every thread asked for them; in sectors
- * of 32 bytes, each once for every block (what a block keeps on chip is not read again); each once for the launch. Beside the last,
- * what of scratch comes from memory and goes there because it does not stay in the block's share of the second level cache. */
+// What a launch did. Bytes of global memory are counted in three ways: as every thread asked for them; in sectors
+// of 32 bytes, each once for every block (what a block keeps on chip is not read again); each once for the launch. Beside the last,
+// what of scratch comes from memory and goes there because it does not stay in the block's share of the second level cache.
 typedef struct simt_counts {
   int64_t read_bytes, written_bytes;
   int64_t block_read_bytes, block_written_bytes;
   int64_t launch_read_bytes, launch_written_bytes;
   int64_t cache_read_bytes, cache_written_bytes;
-  int64_t barriers, collectives, products; /* of blocks; of warps; mma among the collectives */
-  int64_t group_products; /* wgmma, of a warp each */
-  int64_t operand_bytes;  /* of shared memory, read by ldmatrix and wgmma */
-  int64_t shared_accesses, global_accesses, copies; /* loads and stores of threads; asynchronous copies */
-  int64_t bulk_copies; /* of the asynchronous copies: of a box each */
+  int64_t barriers, collectives, products;           // of blocks; of warps; mma among the collectives
+  int64_t group_products;                            // wgmma, of a warp each
+  int64_t operand_bytes;                             // of shared memory, read by ldmatrix and wgmma
+  int64_t shared_accesses, global_accesses, copies;  // loads and stores of threads; asynchronous copies
+  int64_t bulk_copies;                               // of the asynchronous copies: of a box each
 } simt_counts;
 
-/* Sectors of the regions, one region behind the other: the last block that touched each, plus 1. */
+// Sectors of the regions, one region behind the other: the last block that touched each, plus 1.
 typedef struct simt_stamps {
   uint32_t *read, *written;
-  int64_t *first;                      /* by region: where its sectors begin */
-  int64_t *read_bytes, *written_bytes; /* by region: added to as block_read_bytes is */
+  int64_t *first;                       // by region: where its sectors begin
+  int64_t *read_bytes, *written_bytes;  // by region: added to as block_read_bytes is
 } simt_stamps;
 
-/* What a block has done last with two bytes: block + 1, thread, its barriers until then; 0: nobody has. */
+// What a block has done last with two bytes: block + 1, thread, its barriers until then; 0: nobody has.
 typedef struct simt_order_cell {
   uint64_t written, read;
 } simt_order_cell;
 
-/* A block at the counter. */
+// A block at the counter.
 typedef struct simt_arrival {
-  int32_t number; /* from 1; 0: it has not been there */
+  int32_t number;  // from 1; 0: it has not been there
   int32_t thread;
-  uint32_t epoch; /* its barriers until then */
+  uint32_t epoch;  // its barriers until then
   bool released;
 } simt_arrival;
 
-/* Of a launch whose blocks count each other: of all that it may write but scratch. All 0 before. */
+// Of a launch whose blocks count each other: of all that it may write but scratch. All 0 before.
 typedef struct simt_order {
-  simt_order_cell *cells;  /* one region behind the other: for every SIMT_ORDER_BYTES of those that may be written */
-  int64_t *first;          /* by region: where its cells begin, -1: there are none */
-  simt_arrival *arrivals;  /* by block */
+  simt_order_cell *cells;  // one region behind the other: for every SIMT_ORDER_BYTES of those that may be written
+  int64_t *first;          // by region: where its cells begin, -1: there are none
+  simt_arrival *arrivals;  // by block
   int32_t arrived;
-  int32_t locked;          /* 1: a thread of the host is at the counter */
+  int32_t locked;  // 1: a thread of the host is at the counter
 } simt_order;
 
 typedef struct simt_launch {
-  const char *kernel; /* for messages */
+  const char *kernel;  // for messages
   void (*function)(const void *parameters);
   const void *parameters;
   int64_t blocks;
-  int threads; /* of a block: a multiple of SIMT_WARP */
+  int threads;  // of a block: a multiple of SIMT_WARP
   int64_t shared_bytes;
-  void *scratch; /* in global memory: that of block 0, those of the others behind it */
+  void *scratch;  // in global memory: that of block 0, those of the others behind it
   int64_t scratch_bytes;
-  int64_t cache_bytes; /* with stamps: of the second level cache, for the scratch of a block; 0: all of it */
-  int64_t stack_bytes; /* of a thread; 0: 256 KiB */
+  int64_t cache_bytes;  // with stamps: of the second level cache, for the scratch of a block; 0: all of it
+  int64_t stack_bytes;  // of a thread; 0: 256 KiB
   uint64_t seed;
-  int64_t
-      skipped_barrier; /* a fault for tests: barrier number n of every thread, from 1, is left out; 0: none */
-  int64_t skipped_wait; /* the same of its waits for asynchronous copies, for products and for mbarriers */
-  int64_t skipped_expect; /* of its mbarrier_expects */
-  int64_t skipped_fence; /* of its fences, of either kind, for products of warpgroups */
-  int64_t skipped_release; /* block number n, from 1, is counted without what it has written; with `order` */
+  int64_t skipped_barrier;  // a fault for tests: barrier number n of every thread, from 1, is left out; 0: none
+  int64_t skipped_wait;     // the same of its waits for asynchronous copies, for products and for mbarriers
+  int64_t skipped_expect;   // of its mbarrier_expects
+  int64_t skipped_fence;    // of its fences, of either kind, for products of warpgroups
+  int64_t skipped_release;  // block number n, from 1, is counted without what it has written; with `order`
   const simt_region *regions;
   int region_count;
-  const simt_stamps
-      *stamps; /* NULL: sectors are not counted; else one host thread runs all blocks */
-  simt_order *order; /* NULL: what blocks share is not checked */
+  const simt_stamps *stamps;  // NULL: sectors are not counted; else one host thread runs all blocks
+  simt_order *order;          // NULL: what blocks share is not checked
 } simt_launch;
 
-/* Writes a tensor map, of the executor's own form, with the arguments of cuTensorMapEncodeTiled and its numbers for them; 0, or
- * 1 for what the driver refuses, and for what is not known here: steps, interleaved layouts, NaNs outside, boxes longer than the
- * tensor. */
-int simt_tensor_map(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes,
-                    const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
-                    int interleave, int swizzle, int promotion, int fill);
+// Writes a tensor map, of the executor's own form, with the arguments of cuTensorMapEncodeTiled and its numbers for them; 0, or
+// 1 for what the driver refuses, and for what is not known here: steps, interleaved layouts, NaNs outside, boxes longer than the
+// tensor.
+int simt_tensor_map(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes, const uint64_t *strides,
+                    const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
 
 typedef enum simt_answer { SIMT_DONE, SIMT_FAULT, SIMT_NO_MEMORY } simt_answer;
 
-/* Runs the blocks first .. last-1 on the calling thread and adds to `counts`. `message` says in one line what is
- * wrong with the kernel. Threads of the host may run different blocks of a launch at one time. */
-simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts,
-                     char message[SIMT_MESSAGE]);
+// Runs the blocks first .. last-1 on the calling thread and adds to `counts`. `message` says in one line what is
+// wrong with the kernel. Threads of the host may run different blocks of a launch at one time.
+simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts, char message[SIMT_MESSAGE]);
 
 void simt_counts_add(simt_counts *to, const simt_counts *from);
 

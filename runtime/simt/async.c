@@ -1,13 +1,12 @@
-/* Asynchronous copies from global to shared memory. A copy lands when its thread waits for it, never before. Until then the
- * destination holds NaNs.
- *
- *   cp_async16 a; commit; cp_async16 b; commit; wait_1   ->   a has landed, b has not
- */
+// Asynchronous copies from global to shared memory. A copy lands when its thread waits for it, never before. Until then the
+// destination holds NaNs.
+//
+//   cp_async16 a; commit; cp_async16 b; commit; wait_1   ->   a has landed, b has not
 #include <stdlib.h>
 #include <string.h>
 
-#include "block.h"
-#include "ops.h"
+#include "runtime/simt/block.h"
+#include "runtime/simt/ops.h"
 
 static async_copy *new_copy(simt_thread *thread) {
   if (thread->copy_count == thread->copy_room) {
@@ -23,8 +22,7 @@ static async_copy *new_copy(simt_thread *thread) {
 static void begin_copy(void *to, const void *from, uint32_t size, int32_t bytes) {
   simt_block *b = simt_current;
   simt_thread *thread = &b->threads[b->running];
-  if (bytes < 0 || (uint32_t)bytes > size)
-    simt_fail("copies %d bytes by an asynchronous copy of %u", bytes, size);
+  if (bytes < 0 || (uint32_t)bytes > size) simt_fail("copies %d bytes by an asynchronous copy of %u", bytes, size);
   shared_check(b, b->running, to, size, size, true);
   b->counts.copies++;
   if (bytes > 0) global_check(b, from, bytes, (int32_t)size, 0);
@@ -41,7 +39,7 @@ void simt_cp_async4(void *to, const void *from, int32_t bytes) { begin_copy(to, 
 
 void simt_cp_async_commit(void) { simt_current->threads[simt_current->running].group++; }
 
-/* Lands the copies of all committed groups but the last `but`. */
+// Lands the copies of all committed groups but the last `but`.
 static void wait_copies(int but) {
   simt_block *b = simt_current;
   simt_thread *thread = &b->threads[b->running];
@@ -66,6 +64,5 @@ void simt_cp_async_wait_3(void) { wait_copies(3); }
 
 void async_check_exit(simt_block *b, int thread) {
   if (b->threads[thread].copy_count > 0)
-    simt_fail("ends with %d asynchronous copies that it has not waited for",
-              b->threads[thread].copy_count);
+    simt_fail("ends with %d asynchronous copies that it has not waited for", b->threads[thread].copy_count);
 }

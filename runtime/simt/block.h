@@ -1,41 +1,35 @@
-/* One thread block while it runs: the state that the files of the executor share. */
+// One thread block while it runs: the state that the files of the executor share.
 #ifndef REC_SIMT_BLOCK_H
 #define REC_SIMT_BLOCK_H
 
-#include "fiber.h"
 #include "runtime/shared/simt.h"
+#include "runtime/simt/fiber.h"
 
-/* What happened last to a few bytes of shared memory. Epochs count barriers, so that older ones need no clearing. */
+// What happened last to a few bytes of shared memory. Epochs count barriers, so that older ones need no clearing.
 typedef struct shadow_cell {
   uint32_t write_epoch, read_epoch;
   uint16_t write_warp_epoch, read_warp_epoch;
-  uint16_t writer, reader; /* threads; `reader` may be several (shared.c), `writer` a bulk copy: BULK_WRITER + its mbarrier */
-  uint32_t fences;         /* of the writer, when it wrote; of a bulk copy the phase */
+  uint16_t writer, reader;  // threads; `reader` may be several (shared.c), `writer` a bulk copy: BULK_WRITER + its mbarrier
+  uint32_t fences;          // of the writer, when it wrote; of a bulk copy the phase
 } shadow_cell;
 
-/* Memory of a block that its threads share. */
+// Memory of a block that its threads share.
 typedef struct shadow {
   const char *name;
-  shadow_cell *cells; /* one for SHADOW_BYTES */
+  shadow_cell *cells;  // one for SHADOW_BYTES
 } shadow;
 
-/* An asynchronous copy under way: its thread has it until it waits. */
+// An asynchronous copy under way: its thread has it until it waits.
 typedef struct async_copy {
   int64_t group;
-  uint32_t offset; /* in shared memory */
+  uint32_t offset;  // in shared memory
   uint32_t bytes;
   unsigned char data[16];
 } async_copy;
 
-typedef enum thread_state {
-  THREAD_READY,
-  THREAD_AT_BARRIER,
-  THREAD_IN_WARP,
-  THREAD_AT_MBARRIER,
-  THREAD_GONE
-} thread_state;
+typedef enum thread_state { THREAD_READY, THREAD_AT_BARRIER, THREAD_IN_WARP, THREAD_AT_MBARRIER, THREAD_GONE } thread_state;
 
-/* A warp collective: its body sees what every lane passed, and writes results there. */
+// A warp collective: its body sees what every lane passed, and writes results there.
 typedef struct collective {
   const char *name;
   void (*run)(void *const *lanes);
@@ -44,128 +38,125 @@ typedef struct collective {
 typedef struct simt_thread {
   fiber fiber;
   thread_state state;
-  void *passed; /* to the collective */
+  void *passed;  // to the collective
   async_copy *copies;
   int copy_count, copy_room;
-  int64_t group; /* of asynchronous copies: the one that is open */
+  int64_t group;  // of asynchronous copies: the one that is open
   int64_t barriers, waits;
-  int64_t group_fences, group_waits; /* for products of warpgroups: so many it has come to */
-  uint32_t fences; /* of shared memory, for what reads it beside the threads: those that were not skipped */
-  uint32_t fence_epoch; /* of the last of them */
+  int64_t group_fences, group_waits;  // for products of warpgroups: so many it has come to
+  uint32_t fences;                    // of shared memory, for what reads it beside the threads: those that were not skipped
+  uint32_t fence_epoch;               // of the last of them
   int64_t expects, mbarrier_waits;
-  int mbarrier; /* that it waits for */
+  int mbarrier;  // that it waits for
 } simt_thread;
 
-/* Products of a warpgroup under way (warpgroup.c). */
+// Products of a warpgroup under way (warpgroup.c).
 typedef struct group_work group_work;
-/* What is known of eight bytes of shared memory that are an mbarrier (bulk.c). */
+// What is known of eight bytes of shared memory that are an mbarrier (bulk.c).
 typedef struct simt_mbarrier simt_mbarrier;
-/* The block's share of the second level cache (cache.c). */
+// The block's share of the second level cache (cache.c).
 typedef struct simt_cache simt_cache;
 
 typedef struct simt_warp {
-  uint32_t ready;   /* lanes */
-  uint32_t arrived; /* lanes at the collective */
+  uint32_t ready;    // lanes
+  uint32_t arrived;  // lanes at the collective
   const collective *collective;
   uint16_t epoch;
-  int rotation; /* the lane that runs first */
-  group_work *work; /* its part of the products of its warpgroup; NULL: there were none */
+  int rotation;      // the lane that runs first
+  group_work *work;  // its part of the products of its warpgroup; NULL: there were none
 } simt_warp;
 
 typedef struct simt_block {
   const simt_launch *launch;
   int64_t number;
-  int warp_count, running, turn; /* the thread that runs, the warp whose turn it is */
+  int warp_count, running, turn;  // the thread that runs, the warp whose turn it is
   int at_barrier, gone;
-  int at_barrier_or;  /* of those at the barrier */
-  bool any, any_before; /* of their arguments, and of those at the one before */
+  int at_barrier_or;     // of those at the barrier
+  bool any, any_before;  // of their arguments, and of those at the one before
   simt_thread *threads;
   simt_warp *warps;
   fiber host;
   char *stacks;
   size_t stack_size;
   unsigned char *shared;
-  unsigned char *scratch; /* in global memory, the block's own; NULL: none */
-  simt_cache *cache;      /* of it; NULL: holds all of it, or is not counted */
+  unsigned char *scratch;  // in global memory, the block's own; NULL: none
+  simt_cache *cache;       // of it; NULL: holds all of it, or is not counted
   shadow shared_shadow, scratch_shadow;
   uint32_t epoch;
   simt_mbarrier *mbarriers;
   int mbarrier_count, mbarrier_room;
-  int last_region; /* the region touched last is likely the next one */
+  int last_region;  // the region touched last is likely the next one
   uint64_t random;
   bool failed;
   char *message;
   simt_counts counts;
 } simt_block;
 
-/* The block that this host thread runs. */
+// The block that this host thread runs.
 extern _Thread_local simt_block *simt_current;
 
-/* Ends the block with a message about the running thread, or about `thread`. */
+// Ends the block with a message about the running thread, or about `thread`.
 _Noreturn void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void simt_fail_thread(int thread, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+_Noreturn void simt_fail_thread(int thread, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The running thread waits until somebody wakes it. */
+// The running thread waits until somebody wakes it.
 void simt_park(simt_block *b, thread_state state);
 void simt_wake(simt_block *b, int thread);
 
-/* All lanes of the running warp together. */
+// All lanes of the running warp together.
 void simt_collect(const collective *c, void *passed);
 
-/* A collective reads for a lane, perhaps one that does not run. */
-void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment,
-                  bool write);
-void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes,
-                  bool write);
+// A collective reads for a lane, perhaps one that does not run.
+void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment, bool write);
+void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes, bool write);
 void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignment, int32_t write);
-/* A counter, which no other access is checked against. */
+// A counter, which no other access is checked against.
 void global_check_counter(simt_block *b, const void *at, int32_t bytes);
-/* Marks bytes as being filled by a copy, and as filled by it. */
+// Marks bytes as being filled by a copy, and as filled by it.
 void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 
-/* cache.c: what is touched of the block's scratch, from its start. False: there is no memory. */
+// cache.c: what is touched of the block's scratch, from its start. False: there is no memory.
 bool cache_open(simt_block *b);
 void cache_clear(simt_block *b);
 void cache_touch(simt_block *b, int64_t offset, int64_t bytes, bool write);
 void cache_free(simt_block *b);
 
-/* 16 bytes that a product of a warpgroup reads, which began in this epoch: whoever wrote them has fenced, and there was a
- * barrier. */
+// 16 bytes that a product of a warpgroup reads, which began in this epoch: whoever wrote them has fenced, and there was a
+// barrier.
 void shared_read_beside(simt_block *b, int thread, uint32_t offset, uint32_t epoch);
 
-/* A block begins; all threads are at a barrier, or a thread ends: what warps of a warpgroup must have done together; the
- * block is gone. */
+// A block begins; all threads are at a barrier, or a thread ends: what warps of a warpgroup must have done together; the
+// block is gone.
 void group_open(simt_warp *w);
 void group_check_barrier(simt_block *b);
 void group_check_exit(simt_block *b, int thread);
 void group_free(simt_warp *w);
 
-/* Bytes become an mbarrier, and memory like any other again. */
+// Bytes become an mbarrier, and memory like any other again.
 void shared_begin_mbarrier(simt_block *b, int thread, const void *at);
 void shared_end_mbarrier(simt_block *b, uint32_t offset);
-/* A bulk copy of an mbarrier begins to fill bytes, in the thread's name, and has filled them in a phase. */
+// A bulk copy of an mbarrier begins to fill bytes, in the thread's name, and has filled them in a phase.
 void shared_begin_bulk(simt_block *b, int thread, uint32_t offset, uint32_t bytes, int mbarrier);
 void shared_end_bulk(simt_block *b, uint32_t offset, uint32_t bytes, int mbarrier, uint32_t phase);
 
-/* The thread has waited for this phase, or one behind it. */
+// The thread has waited for this phase, or one behind it.
 bool bulk_is_seen(const simt_block *b, int mbarrier, int thread, uint32_t phase);
-/* What one lane of a warp has seen, all of them have. */
+// What one lane of a warp has seen, all of them have.
 void bulk_share(simt_block *b, int warp);
-/* A block begins, its last thread ends, nobody can run but this one may not, the block is gone. */
+// A block begins, its last thread ends, nobody can run but this one may not, the block is gone.
 void bulk_open(simt_block *b);
 void bulk_check_exit(const simt_block *b);
 _Noreturn void bulk_report_deadlock(const simt_block *b, int thread);
 void bulk_free(simt_block *b);
 
-/* order.c: an access of global memory that other blocks may touch, too. */
+// order.c: an access of global memory that other blocks may touch, too.
 void order_check(simt_block *b, int region, const void *at, int64_t bytes, bool write);
 
-/* A cell for every so many bytes: the smallest numbers that threads write side by side. */
+// A cell for every so many bytes: the smallest numbers that threads write side by side.
 enum { SHADOW_BYTES = 2, BULK_WRITER = 0x8000 };
 
-/* Copies that the thread has not waited for, when it ends. */
+// Copies that the thread has not waited for, when it ends.
 void async_check_exit(simt_block *b, int thread);
 
 #endif

@@ -1,35 +1,34 @@
-/* Bulk copies: one thread copies boxes of tensors into shared memory, and mbarriers tell when they are there.
- *
- *   expect m, 4096; bulk a, map, m, (0, 64)   ->   wait m, 0: a has landed; before, it holds NaNs and nobody may touch it
- *
- * An mbarrier counts phases. A phase ends when all its arrivals have come, and as many bytes have been copied as they
- * announced. Copies land at the first wait that finds all of them started: as late as they may. The state of an mbarrier lies
- * here; its eight bytes of shared memory are only reserved.
- */
+// Bulk copies: one thread copies boxes of tensors into shared memory, and mbarriers tell when they are there.
+//
+//   expect m, 4096; bulk a, map, m, (0, 64)   ->   wait m, 0: a has landed; before, it holds NaNs and nobody may touch it
+//
+// An mbarrier counts phases. A phase ends when all its arrivals have come, and as many bytes have been copied as they
+// announced. Copies land at the first wait that finds all of them started: as late as they may. The state of an mbarrier lies
+// here; its eight bytes of shared memory are only reserved.
 #include <stdlib.h>
 #include <string.h>
 
-#include "block.h"
-#include "layout.h"
-#include "ops.h"
-#include "tensor_map.h"
+#include "runtime/simt/block.h"
+#include "runtime/simt/layout.h"
+#include "runtime/simt/ops.h"
+#include "runtime/simt/tensor_map.h"
 
 enum { MOST_ARRIVALS = (1 << 20) - 1, MOST_EXPECTED = (1 << 20) - 1, PIECE = 16, BULK_ALIGNMENT = 128 };
 
 typedef struct bulk_copy {
   tensor_map map;
   int32_t at[TENSOR_AXES];
-  uint32_t offset; /* in shared memory */
+  uint32_t offset;  // in shared memory
 } bulk_copy;
 
 struct simt_mbarrier {
-  uint32_t offset;           /* in shared memory */
-  int thread;                /* that has made it */
-  uint32_t epoch, fences;    /* of then */
-  int32_t arrivals, missing; /* of a phase; that have not come in this one */
-  uint32_t phase;            /* that is under way */
-  int64_t expected, started; /* bytes of this phase: announced, of copies under way */
-  uint32_t *seen;            /* by thread: phases that it knows to have ended */
+  uint32_t offset;            // in shared memory
+  int thread;                 // that has made it
+  uint32_t epoch, fences;     // of then
+  int32_t arrivals, missing;  // of a phase; that have not come in this one
+  uint32_t phase;             // that is under way
+  int64_t expected, started;  // bytes of this phase: announced, of copies under way
+  uint32_t *seen;             // by thread: phases that it knows to have ended
   bulk_copy *copies;
   int copy_count, copy_room;
 };
@@ -46,7 +45,7 @@ static void *grown(void *items, int count, int *room, size_t size) {
 
 static bool is_skipped(int64_t *count, int64_t skipped) { return ++*count == skipped; }
 
-/* ---- mbarriers ------------------------------------------------------------------------------- */
+// ---- mbarriers -------------------------------------------------------------------------------
 
 void simt_mbarrier_init(void *at, int32_t arrivals) {
   simt_block *b = simt_current;
@@ -62,27 +61,25 @@ void simt_mbarrier_init(void *at, int32_t arrivals) {
   if (!seen) simt_fail("makes an mbarrier that there is no memory for");
   memset(seen, 0, threads * sizeof *seen);
   *m = (simt_mbarrier){.offset = (uint32_t)((unsigned char *)at - b->shared),
-                  .thread = thread,
-                  .epoch = b->epoch,
-                  .fences = b->threads[thread].fences,
-                  .arrivals = arrivals,
-                  .missing = arrivals,
-                  .seen = seen,
-                  .copies = m->copies,
-                  .copy_room = m->copy_room};
+                       .thread = thread,
+                       .epoch = b->epoch,
+                       .fences = b->threads[thread].fences,
+                       .arrivals = arrivals,
+                       .missing = arrivals,
+                       .seen = seen,
+                       .copies = m->copies,
+                       .copy_room = m->copy_room};
 }
 
-/* The number of the mbarrier; other threads than its maker know of it behind a barrier. */
+// The number of the mbarrier; other threads than its maker know of it behind a barrier.
 static int find(const simt_block *b, const void *at) {
   int64_t offset = (const unsigned char *)at - b->shared;
   int i = 0;
   while (i < b->mbarrier_count && b->mbarriers[i].offset != offset) i++;
-  if (i == b->mbarrier_count)
-    simt_fail("takes byte %lld of shared memory for an mbarrier, which it is not", (long long)offset);
+  if (i == b->mbarrier_count) simt_fail("takes byte %lld of shared memory for an mbarrier, which it is not", (long long)offset);
   const simt_mbarrier *m = &b->mbarriers[i];
   if (m->thread != b->running && m->epoch == b->epoch)
-    simt_fail("race: uses the mbarrier at byte %u, which thread %d made with no barrier between",
-              m->offset, m->thread);
+    simt_fail("race: uses the mbarrier at byte %u, which thread %d made with no barrier between", m->offset, m->thread);
   return i;
 }
 
@@ -95,20 +92,19 @@ static void end_phase(simt_mbarrier *m) {
 
 static bool is_complete(const simt_mbarrier *m) { return m->missing == 0 && m->started == m->expected; }
 
-/* Whoever waits looks again. */
+// Whoever waits looks again.
 static void wake_all(simt_block *b, int number) {
   for (int t = 0; t < b->launch->threads; t++)
-    if (b->threads[t].state == THREAD_AT_MBARRIER && b->threads[t].mbarrier == number)
-      simt_wake(b, t);
+    if (b->threads[t].state == THREAD_AT_MBARRIER && b->threads[t].mbarrier == number) simt_wake(b, t);
 }
 
-/* After an arrival or the start of a copy. */
+// After an arrival or the start of a copy.
 static void settle(simt_block *b, int number) {
   simt_mbarrier *m = &b->mbarriers[number];
   if (m->missing > 0) return;
   if (m->started > m->expected)
-    simt_fail("copies %lld bytes in phase %u of the mbarrier at byte %u, which expects %lld",
-              (long long)m->started, m->phase, m->offset, (long long)m->expected);
+    simt_fail("copies %lld bytes in phase %u of the mbarrier at byte %u, which expects %lld", (long long)m->started, m->phase,
+              m->offset, (long long)m->expected);
   if (!is_complete(m)) return;
   if (m->copy_count == 0) end_phase(m);
   wake_all(b, number);
@@ -120,11 +116,10 @@ void simt_mbarrier_expect(void *at, int32_t bytes) {
   simt_mbarrier *m = &b->mbarriers[number];
   if (is_skipped(&b->threads[b->running].expects, b->launch->skipped_expect)) return;
   if (m->missing == 0)
-    simt_fail("arrives at the mbarrier at byte %u, whose phase %u has had all its arrivals and has not ended",
-              m->offset, m->phase);
+    simt_fail("arrives at the mbarrier at byte %u, whose phase %u has had all its arrivals and has not ended", m->offset,
+              m->phase);
   if (bytes < 0 || m->expected + bytes > MOST_EXPECTED)
-    simt_fail("expects %d bytes more at the mbarrier at byte %u, which can count %d", bytes, m->offset,
-              MOST_EXPECTED);
+    simt_fail("expects %d bytes more at the mbarrier at byte %u, which can count %d", bytes, m->offset, MOST_EXPECTED);
   m->expected += bytes;
   m->missing--;
   settle(b, number);
@@ -158,11 +153,10 @@ void bulk_free(simt_block *b) {
 void bulk_check_exit(const simt_block *b) {
   for (int i = 0; i < b->mbarrier_count; i++) {
     const simt_mbarrier *m = &b->mbarriers[i];
-    if (m->copy_count > 0)
-      simt_fail("ends with %d bulk copies under way that nobody has waited for", m->copy_count);
+    if (m->copy_count > 0) simt_fail("ends with %d bulk copies under way that nobody has waited for", m->copy_count);
     if (m->expected > 0)
-      simt_fail("ends, and %lld bytes that the mbarrier at byte %u expects nobody has copied",
-                (long long)m->expected, m->offset);
+      simt_fail("ends, and %lld bytes that the mbarrier at byte %u expects nobody has copied", (long long)m->expected,
+                m->offset);
   }
 }
 
@@ -171,11 +165,10 @@ _Noreturn void bulk_report_deadlock(const simt_block *b, int thread) {
   simt_fail_thread(thread,
                    "waits for phase %u of the mbarrier at byte %u, which never ends: %d of %d "
                    "arrivals are missing, %lld bytes are expected, %lld copied",
-                   m->phase, m->offset, m->missing, m->arrivals, (long long)m->expected,
-                   (long long)m->started);
+                   m->phase, m->offset, m->missing, m->arrivals, (long long)m->expected, (long long)m->started);
 }
 
-/* ---- copies ---------------------------------------------------------------------------------- */
+// ---- copies ----------------------------------------------------------------------------------
 
 static void land(simt_block *b, int number, const bulk_copy *c) {
   uint32_t bytes = tensor_map_row_bytes(&c->map), rows = (uint32_t)tensor_map_rows(&c->map);
@@ -217,8 +210,7 @@ static tensor_map map_of(const void *bytes, int axes) {
   if ((uintptr_t)bytes % TENSOR_MAP_ALIGNMENT != 0)
     simt_fail("copies by a tensor map at an address that is not a multiple of %d", TENSOR_MAP_ALIGNMENT);
   if (!tensor_map_read(&map, bytes)) simt_fail("copies by a tensor map that nobody has made");
-  if (map.axes != axes)
-    simt_fail("copies by %d coordinates from a tensor of %d axes", axes, map.axes);
+  if (map.axes != axes) simt_fail("copies by %d coordinates from a tensor of %d axes", axes, map.axes);
   if (map.span && tensor_map_row_bytes(&map) != map.span)
     simt_fail("copies rows of %u bytes that trade places in %d: what lies between is not known here",
               tensor_map_row_bytes(&map), map.span);
@@ -228,16 +220,16 @@ static tensor_map map_of(const void *bytes, int axes) {
 static void check_source(simt_block *b, const bulk_copy *c) {
   for (uint32_t row = 0; row < tensor_map_rows(&c->map); row++) {
     tensor_row from = tensor_map_row(&c->map, c->at, row);
-    if (from.bytes)
-      global_check(b, from.from, (int32_t)from.bytes, (int32_t)c->map.stride[0], 0);
+    if (from.bytes) global_check(b, from.from, (int32_t)from.bytes, (int32_t)c->map.stride[0], 0);
   }
 }
 
 static void check_mbarrier_fenced(const simt_block *b, const simt_mbarrier *m) {
   if (b->threads[m->thread].fences == m->fences)
-    simt_fail("starts a bulk copy by the mbarrier at byte %u, which thread %d made without a fence "
-              "for what reads beside the threads",
-              m->offset, m->thread);
+    simt_fail(
+        "starts a bulk copy by the mbarrier at byte %u, which thread %d made without a fence "
+        "for what reads beside the threads",
+        m->offset, m->thread);
 }
 
 static void start(void *to, const void *map, void *at_mbarrier, const int32_t *at, int axes) {
@@ -248,11 +240,10 @@ static void start(void *to, const void *map, void *at_mbarrier, const int32_t *a
   int64_t offset = (unsigned char *)to - b->shared, size = b->launch->shared_bytes;
   int64_t bytes = (int64_t)tensor_map_rows(&copy.map) * tensor_map_row_bytes(&copy.map);
   if (offset < 0 || offset > size - bytes)
-    simt_fail("copies %lld bytes to byte %lld of shared memory, which has %lld", (long long)bytes,
-              (long long)offset, (long long)size);
+    simt_fail("copies %lld bytes to byte %lld of shared memory, which has %lld", (long long)bytes, (long long)offset,
+              (long long)size);
   if (offset % BULK_ALIGNMENT != 0)
-    simt_fail("starts a bulk copy to byte %lld of shared memory, not a multiple of %d",
-              (long long)offset, BULK_ALIGNMENT);
+    simt_fail("starts a bulk copy to byte %lld of shared memory, not a multiple of %d", (long long)offset, BULK_ALIGNMENT);
   check_mbarrier_fenced(b, m);
   memcpy(copy.at, at, (size_t)axes * sizeof *at);
   copy.offset = (uint32_t)offset;
@@ -273,11 +264,9 @@ void simt_bulk_2(void *to, const void *map, void *mbarrier, int32_t x0, int32_t 
 void simt_bulk_3(void *to, const void *map, void *mbarrier, int32_t x0, int32_t x1, int32_t x2) {
   start(to, map, mbarrier, (int32_t[]){x0, x1, x2}, 3);
 }
-void simt_bulk_4(void *to, const void *map, void *mbarrier, int32_t x0, int32_t x1, int32_t x2,
-                 int32_t x3) {
+void simt_bulk_4(void *to, const void *map, void *mbarrier, int32_t x0, int32_t x1, int32_t x2, int32_t x3) {
   start(to, map, mbarrier, (int32_t[]){x0, x1, x2, x3}, 4);
 }
-void simt_bulk_5(void *to, const void *map, void *mbarrier, int32_t x0, int32_t x1, int32_t x2,
-                 int32_t x3, int32_t x4) {
+void simt_bulk_5(void *to, const void *map, void *mbarrier, int32_t x0, int32_t x1, int32_t x2, int32_t x3, int32_t x4) {
   start(to, map, mbarrier, (int32_t[]){x0, x1, x2, x3, x4}, 5);
 }

@@ -1,18 +1,17 @@
-/* A block's share of the second-level cache, for its scratch, whose sectors no other block touches.
- *
- * If the scratch of all blocks that run at a time exceeds the cache, the sectors that a block has not touched for longest have
- * gone to memory when they are read again. The model holds scratch alone: tokens pass once.
- */
+// A block's share of the second-level cache, for its scratch, whose sectors no other block touches.
+//
+// If the scratch of all blocks that run at a time exceeds the cache, the sectors that a block has not touched for longest have
+// gone to memory when they are read again. The model holds scratch alone: tokens pass once.
 #include <stdlib.h>
 
-#include "block.h"
+#include "runtime/simt/block.h"
 
 enum sector_state { SECTOR_NEW, SECTOR_GONE, SECTOR_CLEAN, SECTOR_DIRTY };
 
 struct simt_cache {
-  int64_t room, held; /* sectors */
-  int32_t newest, oldest; /* of those held, -1: there is none */
-  int32_t *newer, *older; /* by sector, in the order in which they were touched */
+  int64_t room, held;      // sectors
+  int32_t newest, oldest;  // of those held, -1: there is none
+  int32_t *newer, *older;  // by sector, in the order in which they were touched
   unsigned char *state;
 };
 

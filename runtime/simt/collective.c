@@ -1,22 +1,21 @@
-/* Collectives of the 32 lanes of a warp: shuffles, ldmatrix, products of matrix fragments.
- *
- *   32 x {a0..a3, b0, b1, c0..c3}  ->  A 16 x 16, B 16 x 8, C 16 x 8 (layout.h)  ->  D = A B + C  ->  32 x {d0..d3}
- */
+// Collectives of the 32 lanes of a warp: shuffles, ldmatrix, products of matrix fragments.
+//
+//   32 x {a0..a3, b0, b1, c0..c3}  ->  A 16 x 16, B 16 x 8, C 16 x 8 (layout.h)  ->  D = A B + C  ->  32 x {d0..d3}
 #include <string.h>
 
-#include "block.h"
-#include "layout.h"
-#include "numeric.h"
-#include "ops.h"
+#include "runtime/simt/block.h"
+#include "runtime/simt/layout.h"
+#include "runtime/simt/numeric.h"
+#include "runtime/simt/ops.h"
 
-/* ---- shuffles -------------------------------------------------------------------------------- */
+// ---- shuffles --------------------------------------------------------------------------------
 
 typedef struct shuffle {
   float x, result;
   int32_t by;
 } shuffle;
 
-/* Lanes beyond the ends keep their own. */
+// Lanes beyond the ends keep their own.
 static void take_from(void *const *lanes, int lane, int source) {
   shuffle *to = lanes[lane];
   const shuffle *from = lanes[source >= 0 && source < SIMT_WARP ? source : lane];
@@ -24,20 +23,16 @@ static void take_from(void *const *lanes, int lane, int source) {
 }
 
 static void run_butterfly(void *const *lanes) {
-  for (int lane = 0; lane < SIMT_WARP; lane++)
-    take_from(lanes, lane, lane ^ (((const shuffle *)lanes[lane])->by & 31));
+  for (int lane = 0; lane < SIMT_WARP; lane++) take_from(lanes, lane, lane ^ (((const shuffle *)lanes[lane])->by & 31));
 }
 static void run_index(void *const *lanes) {
-  for (int lane = 0; lane < SIMT_WARP; lane++)
-    take_from(lanes, lane, ((const shuffle *)lanes[lane])->by & 31);
+  for (int lane = 0; lane < SIMT_WARP; lane++) take_from(lanes, lane, ((const shuffle *)lanes[lane])->by & 31);
 }
 static void run_down(void *const *lanes) {
-  for (int lane = 0; lane < SIMT_WARP; lane++)
-    take_from(lanes, lane, lane + (((const shuffle *)lanes[lane])->by & 31));
+  for (int lane = 0; lane < SIMT_WARP; lane++) take_from(lanes, lane, lane + (((const shuffle *)lanes[lane])->by & 31));
 }
 static void run_up(void *const *lanes) {
-  for (int lane = 0; lane < SIMT_WARP; lane++)
-    take_from(lanes, lane, lane - (((const shuffle *)lanes[lane])->by & 31));
+  for (int lane = 0; lane < SIMT_WARP; lane++) take_from(lanes, lane, lane - (((const shuffle *)lanes[lane])->by & 31));
 }
 
 static float shuffled(const collective *c, float x, int32_t by) {
@@ -63,10 +58,10 @@ float simt_shfl_up_f32(float x, int32_t distance) {
   return shuffled(&c, x, distance);
 }
 
-/* ---- ldmatrix -------------------------------------------------------------------------------- */
+// ---- ldmatrix --------------------------------------------------------------------------------
 
 typedef struct matrix_load {
-  const unsigned char *row; /* of lanes below 8 * count */
+  const unsigned char *row;  // of lanes below 8 * count
   uint32_t registers[4];
 } matrix_load;
 
@@ -117,7 +112,7 @@ void simt_ldmatrix_x4_trans(uint32_t to[4], const void *row) {
   load(&c, to, row, 4);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+// ---- products --------------------------------------------------------------------------------
 
 typedef struct product {
   uint32_t a[4], b[2];
@@ -130,8 +125,8 @@ static float half_of(const uint32_t *registers, int element, number_of *number) 
   return number(registers[element / 2] >> 16 * (element % 2) & 0xffff);
 }
 
-/* Products are exact or rounded once, sums are formed in f32 one behind the other; hardware may add in another
- * order. */
+// Products are exact or rounded once, sums are formed in f32 one behind the other; hardware may add in another
+// order.
 static void multiply(void *const *lanes, float a[16][16], float b[16][8], int depth) {
   float sum[16][8];
   for (int lane = 0; lane < SIMT_WARP; lane++) {
@@ -187,20 +182,20 @@ static void run_tf32(void *const *lanes) {
   multiply(lanes, a, b, 8);
 }
 
-void simt_mma_m16n8k16_bf16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                            uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3) {
+void simt_mma_m16n8k16_bf16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0,
+                            float c1, float c2, float c3) {
   static const collective c = {"mma_m16n8k16_bf16", run_bf16};
   product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};
   simt_collect(&c, &p);
 }
-void simt_mma_m16n8k16_f16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                           uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3) {
+void simt_mma_m16n8k16_f16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0,
+                           float c1, float c2, float c3) {
   static const collective c = {"mma_m16n8k16_f16", run_f16};
   product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};
   simt_collect(&c, &p);
 }
-void simt_mma_m16n8k8_tf32(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                           uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3) {
+void simt_mma_m16n8k8_tf32(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0,
+                           float c1, float c2, float c3) {
   static const collective c = {"mma_m16n8k8_tf32", run_tf32};
   product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};
   simt_collect(&c, &p);

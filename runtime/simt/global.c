@@ -1,16 +1,16 @@
-/* Global memory: every access must lie in a tensor of the launch, and its bytes are counted. */
+// Global memory: every access must lie in a tensor of the launch, and its bytes are counted.
 #include <stdint.h>
 
-#include "block.h"
-#include "ops.h"
+#include "runtime/simt/block.h"
+#include "runtime/simt/ops.h"
 
 static bool is_inside(const simt_region *r, const void *at, int64_t bytes) {
   int64_t offset = (int64_t)((uintptr_t)at - (uintptr_t)r->data);
   return offset >= 0 && offset <= r->bytes - bytes;
 }
 
-/* A final state may take the place of the initial one: what is written lies in a region that may be written, if
- * one is there. */
+// A final state may take the place of the initial one: what is written lies in a region that may be written, if
+// one is there.
 static int find_region(simt_block *b, const void *at, int64_t bytes, bool write) {
   const simt_launch *l = b->launch;
   const simt_region *last = &l->regions[b->last_region];
@@ -25,9 +25,8 @@ static int find_region(simt_block *b, const void *at, int64_t bytes, bool write)
   return found;
 }
 
-/* An address outside is told by what lies next below it. */
-static _Noreturn void report_outside(const simt_block *b, const void *at, int32_t bytes,
-                                     const char *does) {
+// An address outside is told by what lies next below it.
+static _Noreturn void report_outside(const simt_block *b, const void *at, int32_t bytes, const char *does) {
   const simt_region *nearest = NULL;
   for (int i = 0; i < b->launch->region_count; i++) {
     const simt_region *r = &b->launch->regions[i];
@@ -38,19 +37,16 @@ static _Noreturn void report_outside(const simt_block *b, const void *at, int32_
   simt_fail(
       "%s %d bytes of global memory outside of every tensor, %lld bytes behind the start of "
       "%s, which has %lld",
-      does, bytes, (long long)((uintptr_t)at - (uintptr_t)nearest->data), nearest->name,
-      (long long)nearest->bytes);
+      does, bytes, (long long)((uintptr_t)at - (uintptr_t)nearest->data), nearest->name, (long long)nearest->bytes);
 }
 
-/* Sectors that nobody has touched before, and those that this block has not. */
+// Sectors that nobody has touched before, and those that this block has not.
 typedef struct new_sectors {
   int64_t launch, block;
 } new_sectors;
 
-static new_sectors count_sectors(const simt_block *b, const simt_region *r, const void *at,
-                                 int32_t bytes, uint32_t *stamps) {
-  int64_t start = (int64_t)((uintptr_t)r->data / SIMT_SECTOR),
-          from = (int64_t)((uintptr_t)at / SIMT_SECTOR) - start,
+static new_sectors count_sectors(const simt_block *b, const simt_region *r, const void *at, int32_t bytes, uint32_t *stamps) {
+  int64_t start = (int64_t)((uintptr_t)r->data / SIMT_SECTOR), from = (int64_t)((uintptr_t)at / SIMT_SECTOR) - start,
           to = (int64_t)(((uintptr_t)at + (uintptr_t)bytes - 1) / SIMT_SECTOR) - start;
   uint32_t stamp = (uint32_t)b->number + 1;
   new_sectors found = {0, 0};
@@ -72,11 +68,10 @@ static void count_access(simt_block *b, int region, const void *at, int32_t byte
   (write ? s->written_bytes : s->read_bytes)[region] += SIMT_SECTOR * found.block;
 }
 
-/* Scratch belongs to one block, whose threads share it like shared memory. */
+// Scratch belongs to one block, whose threads share it like shared memory.
 static void check_scratch(simt_block *b, const void *at, int32_t bytes, bool write) {
   const simt_launch *l = b->launch;
-  int64_t offset = (int64_t)((uintptr_t)at - (uintptr_t)l->scratch),
-          own = offset - b->number * l->scratch_bytes;
+  int64_t offset = (int64_t)((uintptr_t)at - (uintptr_t)l->scratch), own = offset - b->number * l->scratch_bytes;
   if (offset < 0 || offset >= l->blocks * l->scratch_bytes) return;
   if (own < 0 || own > l->scratch_bytes - bytes)
     simt_fail("%s %d bytes of scratch of block %lld", write ? "writes" : "reads", bytes,
@@ -85,7 +80,7 @@ static void check_scratch(simt_block *b, const void *at, int32_t bytes, bool wri
   shadow_check(b, &b->scratch_shadow, b->running, own, (uint32_t)bytes, write);
 }
 
-/* Which one it is. */
+// Which one it is.
 static int check_region(simt_block *b, const void *at, int32_t bytes, bool write) {
   const char *does = write ? "writes" : "reads";
   int index = find_region(b, at, bytes, write);
@@ -98,11 +93,11 @@ static int check_region(simt_block *b, const void *at, int32_t bytes, bool write
 
 static void check_alignment(const void *at, int32_t bytes, int32_t alignment, bool write) {
   if ((uintptr_t)at % (uintptr_t)alignment != 0)
-    simt_fail("%s %d bytes of global memory at an address that is not a multiple of %d",
-              write ? "writes" : "reads", bytes, alignment);
+    simt_fail("%s %d bytes of global memory at an address that is not a multiple of %d", write ? "writes" : "reads", bytes,
+              alignment);
 }
 
-/* What a load, a store or an asynchronous copy touches. */
+// What a load, a store or an asynchronous copy touches.
 void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignment, int32_t write) {
   check_alignment(at, bytes, alignment, write != 0);
   *(write ? &b->counts.written_bytes : &b->counts.read_bytes) += bytes;

@@ -1,16 +1,15 @@
-/* Conversions and the approximate functions. Where the instruction is .ftz, a number that is too small for a normal one is 0,
- * before and after. Results of ex2 and rcp err by as much as their documentation allows. The error differs from argument to
- * argument and is always the same for one argument, so that code built on them must tolerate it.
- */
-#include "numeric.h"
+// Conversions and the approximate functions. Where the instruction is .ftz, a number that is too small for a normal one is 0,
+// before and after. Results of ex2 and rcp err by as much as their documentation allows. The error differs from argument to
+// argument and is always the same for one argument, so that code built on them must tolerate it.
+#include "runtime/simt/numeric.h"
 
 #include <math.h>
 
-#include "ops.h"
+#include "runtime/simt/ops.h"
 
 static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 
-/* By at most so many units in the last place. Powers of two have exact results; 0, infinity and NaN are none. */
+// By at most so many units in the last place. Powers of two have exact results; 0, infinity and NaN are none.
 static float blurred(float y, float x, uint32_t units) {
   int exponent;
   if (!isnormal(y) || frexpf(y, &exponent) == copysignf(0.5f, y)) return y;
@@ -34,7 +33,7 @@ static uint32_t pack(float low, float high, int stored) {
 uint32_t simt_cvt_bf16x2(float low, float high) { return pack(low, high, REC_STORED_BF16); }
 uint32_t simt_cvt_f16x2(float low, float high) { return pack(low, high, REC_STORED_F16); }
 
-/* cvt.rna: to the nearest, halves away from zero. */
+// cvt.rna: to the nearest, halves away from zero.
 uint32_t simt_cvt_tf32(float x) {
   uint32_t bits = bits_of_number(x);
   if (x - x != 0) return x != x ? 0x7fffffff : bits;

@@ -1,4 +1,4 @@
-/* The numbers that registers hold. */
+// The numbers that registers hold.
 #ifndef REC_SIMT_NUMERIC_H
 #define REC_SIMT_NUMERIC_H
 
@@ -19,12 +19,8 @@ static inline uint32_t bits_of_number(float x) {
   return bits;
 }
 static inline float number_of_bf16(uint32_t bits) { return number_of_bits(bits << 16); }
-static inline float number_of_f16(uint32_t bits) {
-  return rec_widen((uint16_t)bits, REC_STORED_F16);
-}
-/* tf32: the last 13 bits of the significand are not read. */
-static inline float number_of_tf32(uint32_t bits) {
-  return number_of_bits(bits & ~UINT32_C(0x1fff));
-}
+static inline float number_of_f16(uint32_t bits) { return rec_widen((uint16_t)bits, REC_STORED_F16); }
+// tf32: the last 13 bits of the significand are not read.
+static inline float number_of_tf32(uint32_t bits) { return number_of_bits(bits & ~UINT32_C(0x1fff)); }
 
 #endif

@@ -1,15 +1,14 @@
-/* Global memory that blocks of a launch share: a counter orders their accesses.
- *
- *   block 3 writes its copy; barrier; thread 0 counts      block 5: thread 0 counts, finds that all others were; barrier; reads
- *
- * An access of another block precedes this one if that block was counted after its access and this block has counted since. On
- * either side a barrier separates the access from the counting, unless one thread did both. Any other pair of accesses is a
- * race, in whatever order the blocks happened to run.
- */
+// Global memory that blocks of a launch share: a counter orders their accesses.
+//
+//   block 3 writes its copy; barrier; thread 0 counts      block 5: thread 0 counts, finds that all others were; barrier; reads
+//
+// An access of another block precedes this one if that block was counted after its access and this block has counted since. On
+// either side a barrier separates the access from the counting, unless one thread did both. Any other pair of accesses is a
+// race, in whatever order the blocks happened to run.
 #include <sched.h>
 
-#include "block.h"
-#include "ops.h"
+#include "runtime/simt/block.h"
+#include "runtime/simt/ops.h"
 
 enum { THREAD_BITS = 16, EPOCH_BITS = 32 };
 
@@ -29,7 +28,7 @@ static access unpacked(uint64_t x) {
                   .epoch = (uint32_t)x};
 }
 
-/* ---- the counter ----------------------------------------------------------------------------- */
+// ---- the counter -----------------------------------------------------------------------------
 
 static void lock(simt_order *o) {
   while (__atomic_exchange_n(&o->locked, 1, __ATOMIC_ACQUIRE)) sched_yield();
@@ -44,9 +43,7 @@ static void arrive(simt_block *b) {
     unlock(o);
     simt_fail("counts its block a second time");
   }
-  *own = (simt_arrival){.thread = b->running,
-                        .epoch = b->epoch,
-                        .released = b->launch->skipped_release != b->number + 1};
+  *own = (simt_arrival){.thread = b->running, .epoch = b->epoch, .released = b->launch->skipped_release != b->number + 1};
   __atomic_store_n(&own->number, ++o->arrived, __ATOMIC_RELEASE);
 }
 
@@ -65,7 +62,7 @@ int32_t simt_atom_inc(void *at, int32_t most) {
   return (int32_t)before;
 }
 
-/* ---- accesses -------------------------------------------------------------------------------- */
+// ---- accesses --------------------------------------------------------------------------------
 
 static bool is_ordered(const simt_block *b, access other) {
   const simt_order *o = b->launch->order;
@@ -77,8 +74,7 @@ static bool is_ordered(const simt_block *b, access other) {
   return released && (b->running == own->thread || b->epoch > own->epoch);
 }
 
-static _Noreturn void report(const simt_block *b, int region, int64_t offset, access other, bool write,
-                             const char *did) {
+static _Noreturn void report(const simt_block *b, int region, int64_t offset, access other, bool write, const char *did) {
   simt_fail("race: %s byte %lld of %s, which thread %d of block %lld %s, and no counter orders the two",
             write ? "writes" : "reads", (long long)offset, b->launch->regions[region].name, other.thread,
             (long long)other.block, did);
@@ -95,8 +91,7 @@ void order_check(simt_block *b, int region, const void *at, int64_t bytes, bool 
              read = __atomic_load_n(&cells[i].read, __ATOMIC_RELAXED);
     if (written && !is_ordered(b, unpacked(written)))
       report(b, region, i * SIMT_ORDER_BYTES, unpacked(written), write, "wrote");
-    if (write && read && !is_ordered(b, unpacked(read)))
-      report(b, region, i * SIMT_ORDER_BYTES, unpacked(read), write, "read");
+    if (write && read && !is_ordered(b, unpacked(read))) report(b, region, i * SIMT_ORDER_BYTES, unpacked(read), write, "read");
     __atomic_store_n(write ? &cells[i].written : &cells[i].read, own, __ATOMIC_RELAXED);
   }
 }

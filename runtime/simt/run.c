@@ -1,41 +1,38 @@
-/* Blocks: threads as fibers, barriers, warp collectives, and the choice of the next warp.
- *
- *   warp 2 .......|        warp 0 .......|        warp 1 .......| -> all are there, the next epoch
- *                 barrier                barrier
- *
- * A warp runs until all its lanes wait for others; then another warp, which the seed chooses, has its turn. Inside a warp,
- * lanes run one after another from collective to collective, beginning with one that the seed chooses. A thread is thus as far
- * ahead of the others as the barriers allow. Code that lacks a barrier goes wrong here every time, not once in a while.
- */
+// Blocks: threads as fibers, barriers, warp collectives, and the choice of the next warp.
+//
+//   warp 2 .......|        warp 0 .......|        warp 1 .......| -> all are there, the next epoch
+//                 barrier                barrier
+//
+// A warp runs until all its lanes wait for others; then another warp, which the seed chooses, has its turn. Inside a warp,
+// lanes run one after another from collective to collective, beginning with one that the seed chooses. A thread is thus as far
+// ahead of the others as the barriers allow. Code that lacks a barrier goes wrong here every time, not once in a while.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "block.h"
-#include "ops.h"
+#include "runtime/simt/block.h"
+#include "runtime/simt/ops.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
-#define STACK_BELOW \
-  ((size_t)256 << 10)     /* room in which the first thread may overflow and be told so */
-#define STACK_STAGGER 256 /* stacks that begin at equal offsets of a page would share cache sets */
+#define STACK_BELOW ((size_t)256 << 10) /* room in which the first thread may overflow and be told so */
+#define STACK_STAGGER 256               /* stacks that begin at equal offsets of a page would share cache sets */
 #define STACK_MARK UINT64_C(0x5eed57ac4b0770e5)
 
 _Thread_local simt_block *simt_current;
 
-/* ---- messages -------------------------------------------------------------------------------- */
+// ---- messages --------------------------------------------------------------------------------
 
 static int write_place(simt_block *b, int thread) {
-  return snprintf(b->message, SIMT_MESSAGE, "%s, block %lld, thread %d: ", b->launch->kernel,
-                  (long long)b->number, thread);
+  return snprintf(b->message, SIMT_MESSAGE, "%s, block %lld, thread %d: ", b->launch->kernel, (long long)b->number, thread);
 }
 
-/* The fibers of a block that failed are left where they are. */
+// The fibers of a block that failed are left where they are.
 static _Noreturn void leave_block(simt_block *b) {
   b->failed = true;
   fiber_switch(&b->threads[b->running].fiber, &b->host);
-  abort(); /* nobody switches back */
+  abort();  // nobody switches back
 }
 
 _Noreturn void simt_fail_thread(int thread, const char *format, ...) {
@@ -43,8 +40,7 @@ _Noreturn void simt_fail_thread(int thread, const char *format, ...) {
   int length = write_place(b, thread);
   va_list arguments;
   va_start(arguments, format);
-  if (length < SIMT_MESSAGE)
-    vsnprintf(b->message + length, (size_t)(SIMT_MESSAGE - length), format, arguments);
+  if (length < SIMT_MESSAGE) vsnprintf(b->message + length, (size_t)(SIMT_MESSAGE - length), format, arguments);
   va_end(arguments);
   leave_block(b);
 }
@@ -54,15 +50,14 @@ _Noreturn void simt_fail(const char *format, ...) {
   int length = write_place(b, b->running);
   va_list arguments;
   va_start(arguments, format);
-  if (length < SIMT_MESSAGE)
-    vsnprintf(b->message + length, (size_t)(SIMT_MESSAGE - length), format, arguments);
+  if (length < SIMT_MESSAGE) vsnprintf(b->message + length, (size_t)(SIMT_MESSAGE - length), format, arguments);
   va_end(arguments);
   leave_block(b);
 }
 
-/* ---- who runs next --------------------------------------------------------------------------- */
+// ---- who runs next ---------------------------------------------------------------------------
 
-static uint64_t draw(simt_block *b) { /* splitmix64 */
+static uint64_t draw(simt_block *b) {  // splitmix64
   uint64_t x = b->random += UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -75,14 +70,14 @@ static int first_lane(const simt_warp *w) {
   return (__builtin_ctz(turned) + by) % SIMT_WARP;
 }
 
-/* A thread that waits in a state, or -1. */
+// A thread that waits in a state, or -1.
 static int find_waiting(const simt_block *b, thread_state state) {
   for (int t = 0; t < b->launch->threads; t++)
     if (b->threads[t].state == state) return t;
   return -1;
 }
 
-/* Nobody can run: some wait for others that never come. */
+// Nobody can run: some wait for others that never come.
 static _Noreturn void report_deadlock(simt_block *b) {
   int at_mbarrier = find_waiting(b, THREAD_AT_MBARRIER);
   if (at_mbarrier >= 0) bulk_report_deadlock(b, at_mbarrier);
@@ -91,11 +86,11 @@ static _Noreturn void report_deadlock(simt_block *b) {
   if (in_warp >= 0)
     simt_fail_thread(in_warp, "waits in %s for other lanes of its warp, which never come to it",
                      b->warps[in_warp / SIMT_WARP].collective->name);
-  simt_fail_thread(at_barrier, "waits at a barrier with %d of %d threads; thread %d has ended",
-                   b->at_barrier, b->launch->threads, gone);
+  simt_fail_thread(at_barrier, "waits at a barrier with %d of %d threads; thread %d has ended", b->at_barrier,
+                   b->launch->threads, gone);
 }
 
-/* The thread to run, or -1 when all have ended. */
+// The thread to run, or -1 when all have ended.
 static int choose_thread(simt_block *b) {
   if (!b->warps[b->turn].ready) {
     int start = (int)(draw(b) % (uint64_t)b->warp_count), i = 0;
@@ -113,12 +108,10 @@ static int choose_thread(simt_block *b) {
 static void check_stack(const simt_block *b, int thread) {
   uint64_t mark;
   memcpy(&mark, b->threads[thread].fiber.stack, sizeof mark);
-  if (mark != STACK_MARK)
-    simt_fail("needs more than %zu bytes of stack, all that the executor gives a thread",
-              b->stack_size);
+  if (mark != STACK_MARK) simt_fail("needs more than %zu bytes of stack, all that the executor gives a thread", b->stack_size);
 }
 
-/* Leaves the running thread, which waits or has ended, for another one. */
+// Leaves the running thread, which waits or has ended, for another one.
 static void run_another(simt_block *b) {
   int from = b->running, next = choose_thread(b);
   check_stack(b, from);
@@ -146,15 +139,14 @@ void simt_wake(simt_block *b, int thread) {
   b->warps[thread / SIMT_WARP].ready |= UINT32_C(1) << thread % SIMT_WARP;
 }
 
-/* ---- barriers and collectives ---------------------------------------------------------------- */
+// ---- barriers and collectives ----------------------------------------------------------------
 
 static const collective warp_barrier = {"the warp's barrier", NULL};
 
 static void release_barrier(simt_block *b) {
   group_check_barrier(b);
   if (b->at_barrier_or && b->at_barrier_or < b->launch->threads)
-    simt_fail("is at a barrier, and %d of %d threads at one that asks all of them",
-              b->at_barrier_or, b->launch->threads);
+    simt_fail("is at a barrier, and %d of %d threads at one that asks all of them", b->at_barrier_or, b->launch->threads);
   b->at_barrier_or = 0;
   b->any_before = b->any;
   b->any = false;
@@ -171,8 +163,7 @@ static void wait_for_all(simt_block *b) {
   const simt_warp *warp = &b->warps[b->running / SIMT_WARP];
   if (warp->arrived)
     simt_fail("is at a barrier, and thread %d of the same warp in %s",
-              b->running / SIMT_WARP * SIMT_WARP + __builtin_ctz(warp->arrived),
-              warp->collective->name);
+              b->running / SIMT_WARP * SIMT_WARP + __builtin_ctz(warp->arrived), warp->collective->name);
   set_waiting(b, THREAD_AT_BARRIER);
   if (++b->at_barrier == b->launch->threads) release_barrier(b);
   run_another(b);
@@ -184,7 +175,7 @@ void simt_barrier(void) {
   wait_for_all(b);
 }
 
-/* Its answer is why it cannot be left out. */
+// Its answer is why it cannot be left out.
 int32_t simt_barrier_or(int32_t x) {
   simt_block *b = simt_current;
   b->any = b->any || x;
@@ -193,17 +184,16 @@ int32_t simt_barrier_or(int32_t x) {
   return b->any_before;
 }
 
-/* A lane that is elsewhere never comes here. */
+// A lane that is elsewhere never comes here.
 static void check_converged(const simt_block *b, const simt_warp *warp, const collective *c) {
   int first = b->running / SIMT_WARP * SIMT_WARP;
   if (warp->arrived && warp->collective != c)
-    simt_fail("is in %s, and thread %d of the same warp in %s", c->name,
-              first + __builtin_ctz(warp->arrived), warp->collective->name);
+    simt_fail("is in %s, and thread %d of the same warp in %s", c->name, first + __builtin_ctz(warp->arrived),
+              warp->collective->name);
   for (int t = first; t < first + SIMT_WARP; t++) {
     if (b->threads[t].state == THREAD_AT_BARRIER)
       simt_fail("is in %s, and thread %d of the same warp at a barrier", c->name, t);
-    if (b->threads[t].state == THREAD_GONE)
-      simt_fail("is in %s, and thread %d of the same warp has ended", c->name, t);
+    if (b->threads[t].state == THREAD_GONE) simt_fail("is in %s, and thread %d of the same warp has ended", c->name, t);
   }
 }
 
@@ -247,9 +237,9 @@ int32_t simt_block_x(void) { return (int32_t)simt_current->number; }
 int32_t simt_block_count(void) { return (int32_t)simt_current->launch->blocks; }
 void *simt_shared(void) { return simt_current->shared; }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+// ---- blocks ----------------------------------------------------------------------------------
 
-/* The first thing that a thread does. */
+// The first thing that a thread does.
 static void thread_main(void) {
   simt_block *b = simt_current;
   fiber_entered(&b->host);
@@ -260,7 +250,7 @@ static void thread_main(void) {
   set_waiting(b, THREAD_GONE);
   b->gone++;
   run_another(b);
-  abort(); /* nobody switches back */
+  abort();  // nobody switches back
 }
 
 static void start_threads(simt_block *b) {
@@ -276,7 +266,7 @@ static void start_threads(simt_block *b) {
     thread->group = thread->barriers = thread->waits = 0;
     thread->group_fences = thread->group_waits = 0;
     thread->expects = thread->mbarrier_waits = 0;
-    thread->fences++; /* what a block before has written is no concern of this one */
+    thread->fences++;  // what a block before has written is no concern of this one
   }
   for (int w = 0; w < b->warp_count; w++) {
     b->warps[w] = (simt_warp){.ready = UINT32_MAX, .work = b->warps[w].work};
@@ -305,20 +295,15 @@ static void run_block(simt_block *b, int64_t number) {
 }
 
 static void *map_pages(size_t bytes) {
-  void *pages =
-      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* Shared memory begins at a multiple of 1024 bytes, as a kernel may ask for on a GPU. */
-static size_t shared_room(const simt_launch *launch) {
-  return ((size_t)launch->shared_bytes + 4095) / 4096 * 4096 + 4096;
-}
+// Shared memory begins at a multiple of 1024 bytes, as a kernel may ask for on a GPU.
+static size_t shared_room(const simt_launch *launch) { return ((size_t)launch->shared_bytes + 4095) / 4096 * 4096 + 4096; }
 static size_t cells_room(size_t bytes) { return (bytes / SHADOW_BYTES + 2) * sizeof(shadow_cell); }
 
-static size_t stacks_room(const simt_block *b) {
-  return STACK_BELOW + b->stack_size * (size_t)b->launch->threads;
-}
+static size_t stacks_room(const simt_block *b) { return STACK_BELOW + b->stack_size * (size_t)b->launch->threads; }
 
 static bool open_block(simt_block *b, const simt_launch *launch, char *message) {
   *b = (simt_block){.launch = launch,
@@ -331,8 +316,7 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
   b->shared = map_pages(shared_room(launch));
   b->shared_shadow = (shadow){"shared memory", map_pages(cells_room((size_t)launch->shared_bytes))};
   b->scratch_shadow = (shadow){"scratch", map_pages(cells_room((size_t)launch->scratch_bytes))};
-  return cache_open(b) && b->threads && b->warps && b->stacks && b->shared && b->shared_shadow.cells &&
-         b->scratch_shadow.cells;
+  return cache_open(b) && b->threads && b->warps && b->stacks && b->shared && b->shared_shadow.cells && b->scratch_shadow.cells;
 }
 
 static void close_block(simt_block *b) {
@@ -344,10 +328,8 @@ static void close_block(simt_block *b) {
   free(b->warps);
   if (b->stacks) munmap(b->stacks, stacks_room(b));
   if (b->shared) munmap(b->shared, shared_room(b->launch));
-  if (b->shared_shadow.cells)
-    munmap(b->shared_shadow.cells, cells_room((size_t)b->launch->shared_bytes));
-  if (b->scratch_shadow.cells)
-    munmap(b->scratch_shadow.cells, cells_room((size_t)b->launch->scratch_bytes));
+  if (b->shared_shadow.cells) munmap(b->shared_shadow.cells, cells_room((size_t)b->launch->shared_bytes));
+  if (b->scratch_shadow.cells) munmap(b->scratch_shadow.cells, cells_room((size_t)b->launch->scratch_bytes));
 }
 
 void simt_counts_add(simt_counts *to, const simt_counts *from) {
@@ -370,13 +352,10 @@ void simt_counts_add(simt_counts *to, const simt_counts *from) {
   to->bulk_copies += from->bulk_copies;
 }
 
-simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts,
-                     char message[SIMT_MESSAGE]) {
+simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts, char message[SIMT_MESSAGE]) {
   simt_block block;
-  if (launch->threads <= 0 || launch->threads > SIMT_THREADS_MAX ||
-      launch->threads % SIMT_WARP != 0) {
-    snprintf(message, SIMT_MESSAGE,
-             "%s: expected blocks of whole warps, at most %d threads, found %d", launch->kernel,
+  if (launch->threads <= 0 || launch->threads > SIMT_THREADS_MAX || launch->threads % SIMT_WARP != 0) {
+    snprintf(message, SIMT_MESSAGE, "%s: expected blocks of whole warps, at most %d threads, found %d", launch->kernel,
              SIMT_THREADS_MAX, launch->threads);
     return SIMT_FAULT;
   }

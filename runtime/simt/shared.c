@@ -1,19 +1,18 @@
-/* Memory of a block, shared memory and scratch: bounds, alignment, races.
- *
- *   thread 3 writes bytes 0..3, thread 40 reads bytes 2..3, no barrier between them   ->   a race, in either order
- *
- * Every two bytes have a cell that records who wrote and read them last, and in which epoch. Barriers of the block begin a new
- * epoch. Those of a warp begin one inside it that counts for its lanes only.
- */
+// Memory of a block, shared memory and scratch: bounds, alignment, races.
+//
+//   thread 3 writes bytes 0..3, thread 40 reads bytes 2..3, no barrier between them   ->   a race, in either order
+//
+// Every two bytes have a cell that records who wrote and read them last, and in which epoch. Barriers of the block begin a new
+// epoch. Those of a warp begin one inside it that counts for its lanes only.
 #include <stdio.h>
 
-#include "block.h"
-#include "ops.h"
+#include "runtime/simt/block.h"
+#include "runtime/simt/ops.h"
 
 #define IN_FLIGHT UINT32_MAX /* as write_epoch: a copy of `writer` is under way */
 #define OF_MBARRIER (UINT32_MAX - 1)
 
-/* Readers of one epoch: a thread, several lanes of one warp, threads of several warps. */
+// Readers of one epoch: a thread, several lanes of one warp, threads of several warps.
 enum { READER_WARP = 0x4000, READER_MANY = 0xffff };
 
 static bool is_warp_of(uint16_t reader, int warp) {
@@ -21,11 +20,10 @@ static bool is_warp_of(uint16_t reader, int warp) {
   return reader & READER_WARP ? reader - READER_WARP == warp : reader / SIMT_WARP == warp;
 }
 
-/* Whether the last write must not be seen by the thread, or not be overwritten by it. */
+// Whether the last write must not be seen by the thread, or not be overwritten by it.
 static bool write_collides(const simt_block *b, const shadow_cell *cell, int thread) {
   if (cell->write_epoch != b->epoch || cell->writer == thread) return false;
-  if (cell->writer >= BULK_WRITER)
-    return !bulk_is_seen(b, cell->writer - BULK_WRITER, thread, cell->fences);
+  if (cell->writer >= BULK_WRITER) return !bulk_is_seen(b, cell->writer - BULK_WRITER, thread, cell->fences);
   int warp = thread / SIMT_WARP;
   return cell->writer / SIMT_WARP != warp || cell->write_warp_epoch == b->warps[warp].epoch;
 }
@@ -54,8 +52,7 @@ static void note_write(const simt_block *b, shadow_cell *cell, int thread) {
   cell->fences = b->threads[thread].fences;
 }
 
-static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int thread,
-                                  int64_t offset) {
+static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int thread, int64_t offset) {
   char who[40];
   if (cell->reader == READER_MANY)
     snprintf(who, sizeof who, "threads of several warps");
@@ -63,34 +60,31 @@ static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int 
     snprintf(who, sizeof who, "lanes of warp %d", cell->reader - READER_WARP);
   else
     snprintf(who, sizeof who, "thread %d", cell->reader);
-  simt_fail_thread(thread, "race: writes byte %lld of %s, which %s read with no barrier between",
-                   (long long)offset, s->name, who);
+  simt_fail_thread(thread, "race: writes byte %lld of %s, which %s read with no barrier between", (long long)offset, s->name,
+                   who);
 }
 
-/* What is no memory of the threads at present. */
+// What is no memory of the threads at present.
 static void check_is_free(const shadow *s, const shadow_cell *cell, int thread, const char *does) {
   if (cell->write_epoch < OF_MBARRIER) return;
   long long offset = (cell - s->cells) * SHADOW_BYTES;
   if (cell->write_epoch == OF_MBARRIER)
     simt_fail_thread(thread, "%s byte %lld of %s, which is part of an mbarrier", does, offset, s->name);
   if (cell->writer >= BULK_WRITER)
-    simt_fail_thread(thread, "%s byte %lld of %s while a bulk copy fills it that nobody has waited for",
-                     does, offset, s->name);
+    simt_fail_thread(thread, "%s byte %lld of %s while a bulk copy fills it that nobody has waited for", does, offset, s->name);
   simt_fail_thread(thread,
                    "%s byte %lld of %s while an asynchronous copy of thread %d that it has not "
                    "waited for fills it",
                    does, offset, s->name, cell->writer);
 }
 
-static _Noreturn void report_written(const shadow *s, const shadow_cell *cell, int thread,
-                                     const char *does) {
+static _Noreturn void report_written(const shadow *s, const shadow_cell *cell, int thread, const char *does) {
   long long offset = (cell - s->cells) * SHADOW_BYTES;
   if (cell->writer >= BULK_WRITER)
-    simt_fail_thread(thread, "race: %s byte %lld of %s, which a bulk copy filled that it has not waited for",
-                     does, offset, s->name);
-  simt_fail_thread(thread,
-                   "race: %s byte %lld of %s, which thread %d wrote with no barrier between", does,
-                   offset, s->name, cell->writer);
+    simt_fail_thread(thread, "race: %s byte %lld of %s, which a bulk copy filled that it has not waited for", does, offset,
+                     s->name);
+  simt_fail_thread(thread, "race: %s byte %lld of %s, which thread %d wrote with no barrier between", does, offset, s->name,
+                   cell->writer);
 }
 
 static void check_cell(simt_block *b, const shadow *s, int64_t index, int thread, bool write) {
@@ -107,26 +101,24 @@ static void check_cell(simt_block *b, const shadow *s, int64_t index, int thread
   note_write(b, cell, thread);
 }
 
-void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes,
-                  bool write) {
+void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes, bool write) {
   int64_t end = (offset + bytes + SHADOW_BYTES - 1) / SHADOW_BYTES;
   for (int64_t i = offset / SHADOW_BYTES; i < end; i++) check_cell(b, s, i, thread, write);
 }
 
-void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment,
-                  bool write) {
+void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment, bool write) {
   const char *does = write ? "writes" : "reads";
   int64_t offset = (const unsigned char *)at - b->shared, size = b->launch->shared_bytes;
   if (offset < 0 || offset > size - (int64_t)bytes)
-    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, which has %lld", does,
-                     bytes, (long long)offset, (long long)size);
+    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, which has %lld", does, bytes, (long long)offset,
+                     (long long)size);
   if (offset % alignment != 0)
-    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, not a multiple of %u",
-                     does, bytes, (long long)offset, alignment);
+    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, not a multiple of %u", does, bytes, (long long)offset,
+                     alignment);
   shadow_check(b, &b->shared_shadow, thread, offset, bytes, write);
 }
 
-/* Has every lane of the thread's warp waited for the bulk copy, before the epoch of a product or in it? */
+// Has every lane of the thread's warp waited for the bulk copy, before the epoch of a product or in it?
 static bool is_bulk_seen(const simt_block *b, const shadow_cell *cell, int thread, uint32_t epoch) {
   if (cell->write_epoch != epoch) return cell->write_epoch < epoch;
   int first = thread / SIMT_WARP * SIMT_WARP;
@@ -135,7 +127,7 @@ static bool is_bulk_seen(const simt_block *b, const shadow_cell *cell, int threa
   return true;
 }
 
-/* Products of warpgroups see what threads write as little as other threads do, and without a fence not at all. */
+// Products of warpgroups see what threads write as little as other threads do, and without a fence not at all.
 static void check_cell_beside(simt_block *b, int64_t index, int thread, uint32_t epoch) {
   shadow_cell *cell = &b->shared_shadow.cells[index];
   long long offset = index * SHADOW_BYTES;
@@ -164,10 +156,8 @@ void shared_read_beside(simt_block *b, int thread, uint32_t offset, uint32_t epo
   enum { BYTES = 16 };
   int64_t size = b->launch->shared_bytes;
   if (offset + BYTES > size)
-    simt_fail_thread(thread, "multiplies byte %u of shared memory, which has %lld", offset,
-                     (long long)size);
-  for (uint32_t i = offset / SHADOW_BYTES; i < (offset + BYTES) / SHADOW_BYTES; i++)
-    check_cell_beside(b, i, thread, epoch);
+    simt_fail_thread(thread, "multiplies byte %u of shared memory, which has %lld", offset, (long long)size);
+  for (uint32_t i = offset / SHADOW_BYTES; i < (offset + BYTES) / SHADOW_BYTES; i++) check_cell_beside(b, i, thread, epoch);
 }
 
 void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t write) {
@@ -188,15 +178,14 @@ void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes) {
     note_write(b, &b->shared_shadow.cells[i], thread);
 }
 
-/* ---- mbarriers and bulk copies --------------------------------------------------------------- */
+// ---- mbarriers and bulk copies ---------------------------------------------------------------
 
 enum { MBARRIER_BYTES = 8 };
 
 void shared_begin_mbarrier(simt_block *b, int thread, const void *at) {
   shared_check(b, thread, at, MBARRIER_BYTES, MBARRIER_BYTES, true);
   int64_t first = ((const unsigned char *)at - b->shared) / SHADOW_BYTES;
-  for (int i = 0; i < MBARRIER_BYTES / SHADOW_BYTES; i++)
-    b->shared_shadow.cells[first + i].write_epoch = OF_MBARRIER;
+  for (int i = 0; i < MBARRIER_BYTES / SHADOW_BYTES; i++) b->shared_shadow.cells[first + i].write_epoch = OF_MBARRIER;
 }
 
 void shared_end_mbarrier(simt_block *b, uint32_t offset) {
@@ -204,8 +193,8 @@ void shared_end_mbarrier(simt_block *b, uint32_t offset) {
     b->shared_shadow.cells[offset / SHADOW_BYTES + (uint32_t)i].write_epoch = 0;
 }
 
-/* What a thread wrote is not overwritten by what comes beside the threads before one of the two has fenced: the writer, or
- * behind a barrier the one that starts the copy. */
+// What a thread wrote is not overwritten by what comes beside the threads before one of the two has fenced: the writer, or
+// behind a barrier the one that starts the copy.
 static void check_fenced(const simt_block *b, const shadow_cell *cell, int thread, long long offset) {
   if (!cell->write_epoch || cell->writer >= BULK_WRITER) return;
   if (b->threads[cell->writer].fences != cell->fences) return;

@@ -1,8 +1,7 @@
-/* Tensor maps: what cuTensorMapEncodeTiled does, as far as the compiler's kernels need it, and where the rows of a box lie.
- *
- *   sizes {P, T}, strides {time stride}, box {64, 16}, at (64, 32)   ->   row 3: 128 bytes from data + 35 strides + 128
- */
-#include "tensor_map.h"
+// Tensor maps: what cuTensorMapEncodeTiled does, as far as the compiler's kernels need it, and where the rows of a box lie.
+//
+//   sizes {P, T}, strides {time stride}, box {64, 16}, at (64, 32)   ->   row 3: 128 bytes from data + 35 strides + 128
+#include "runtime/simt/tensor_map.h"
 
 #include <string.h>
 
@@ -14,11 +13,11 @@ _Static_assert(sizeof(tensor_map) <= TENSOR_MAP_BYTES, "a map is 128 bytes");
 
 enum { PIECE = 16, MOST_BOX = 256 };
 
-/* Of the driver's types: u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, f32 and tf32 in other forms. */
+// Of the driver's types: u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, f32 and tf32 in other forms.
 static const uint8_t type_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 static const uint8_t swizzle_spans[] = {0, 32, 64, 128};
 
-/* Boxes longer than the tensor: the driver's manual does not rule them out, and GPUs are said to fault on them. */
+// Boxes longer than the tensor: the driver's manual does not rule them out, and GPUs are said to fault on them.
 static int is_known_axis(const tensor_map *m, int axis, uint32_t step) {
   if (m->size[axis] == 0 || m->size[axis] > UINT64_C(1) << 32) return 0;
   if (m->box[axis] == 0 || m->box[axis] > m->size[axis] || step != 1) return 0;
@@ -26,12 +25,11 @@ static int is_known_axis(const tensor_map *m, int axis, uint32_t step) {
   return m->stride[axis] > 0 && m->stride[axis] < INT64_C(1) << 40 && m->stride[axis] % PIECE == 0;
 }
 
-int simt_tensor_map(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes,
-                    const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
-                    int interleave, int swizzle, int promotion, int fill) {
+int simt_tensor_map(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes, const uint64_t *strides,
+                    const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill) {
   enum { TYPES = sizeof type_bytes, SWIZZLES = sizeof swizzle_spans, PROMOTIONS = 4 };
-  if (type < 0 || type >= TYPES || axes < 1 || axes > TENSOR_AXES || swizzle < 0 ||
-      swizzle >= SWIZZLES || interleave != 0 || promotion < 0 || promotion >= PROMOTIONS || fill != 0)
+  if (type < 0 || type >= TYPES || axes < 1 || axes > TENSOR_AXES || swizzle < 0 || swizzle >= SWIZZLES || interleave != 0 ||
+      promotion < 0 || promotion >= PROMOTIONS || fill != 0)
     return 1;
   if ((uintptr_t)map % TENSOR_MAP_ALIGNMENT != 0 || (uintptr_t)data % PIECE != 0) return 1;
   tensor_map m = {.mark = MARK, .data = data, .axes = (uint8_t)axes, .span = swizzle_spans[swizzle]};
@@ -53,9 +51,7 @@ int tensor_map_read(tensor_map *map, const void *bytes) {
   return map->mark == MARK;
 }
 
-uint32_t tensor_map_row_bytes(const tensor_map *map) {
-  return map->box[0] * (uint32_t)map->stride[0];
-}
+uint32_t tensor_map_row_bytes(const tensor_map *map) { return map->box[0] * (uint32_t)map->stride[0]; }
 
 uint64_t tensor_map_rows(const tensor_map *map) {
   uint64_t rows = 1;
@@ -75,7 +71,6 @@ tensor_row tensor_map_row(const tensor_map *map, const int32_t *at, uint32_t row
   if (first < 0) first = 0;
   if (end > size) end = size;
   if (!inside || first >= end) return (tensor_row){0};
-  return (tensor_row){map->data + offset + first * map->stride[0],
-                      (uint32_t)((first - at[0]) * map->stride[0]),
+  return (tensor_row){map->data + offset + first * map->stride[0], (uint32_t)((first - at[0]) * map->stride[0]),
                       (uint32_t)((end - first) * map->stride[0])};
 }

@@ -1,13 +1,12 @@
-/* Makes of a packed sequence a call without packing.
- *
- *   lengths 3 1 5000 2, one instance  ->  3, 1 and 2 together, then 5000 in 16 time slices; its gradients of parameters are
- *     formed in the workspace and added to those of the others
- */
-#include "alone.h"
+// Makes of a packed sequence a call without packing.
+//
+//   lengths 3 1 5000 2, one instance  ->  3, 1 and 2 together, then 5000 in 16 time slices; its gradients of parameters are
+//     formed in the workspace and added to those of the others
+#include "runtime/support/alone.h"
 
 #include <string.h>
 
-/* At most so many sequences run alone. */
+// At most so many sequences run alone.
 enum { ALONE_MAX = 4 };
 
 static call sequence_of(const call *c, int64_t sequence) {
@@ -25,12 +24,12 @@ static call sequence_of(const call *c, int64_t sequence) {
 
 void alone_plan(call *c) {
   c->alone = 0;
-  if (!c->packed || c->longest * ALONE_MAX < c->time) return; /* enough of them, or only sizes */
+  if (!c->packed || c->longest * ALONE_MAX < c->time) return;  // enough of them, or only sizes
   if (!sequence_of(c, c->longest_at).parts) return;
   c->alone = larger(SPLIT_TIME_MIN, (c->time + ALONE_MAX - 1) / ALONE_MAX);
 }
 
-/* ---- gradients of parameters ----------------------------------------------------------------- */
+// ---- gradients of parameters -----------------------------------------------------------------
 
 static bool is_parameter_gradient(const rec_table_memory *memory) {
   return !memory->per_batch && memory->backward_use == REC_WRITE_OPTIONAL;
@@ -43,12 +42,11 @@ static int64_t gradient_bytes(const call *c, const rec_table_memory *memory) {
 static int64_t gradients_bytes(const call *c) {
   int64_t bytes = stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++)
-    if (is_parameter_gradient(table_memory(c->table, i)))
-      bytes += gradient_bytes(c, table_memory(c->table, i));
+    if (is_parameter_gradient(table_memory(c->table, i))) bytes += gradient_bytes(c, table_memory(c->table, i));
   return bytes;
 }
 
-/* Lets the call write the gradients that are wanted into the workspace. */
+// Lets the call write the gradients that are wanted into the workspace.
 static void replace_gradients(call *one, char *workspace) {
   void **replaced = (void **)(void *)workspace;
   memset(replaced, 0, sizeof *replaced * (size_t)one->table->memory_count);
@@ -76,9 +74,9 @@ static void add_gradients(const call *c, const call *one) {
   }
 }
 
-/* ---- runs ------------------------------------------------------------------------------------ */
+// ---- runs ------------------------------------------------------------------------------------
 
-/* The whole time as one sequence in the most parts needs the most. */
+// The whole time as one sequence in the most parts needs the most.
 int64_t alone_bytes(const call *c, bool backward) {
   if (!c->packed) return 0;
   call one = *c;
@@ -106,8 +104,7 @@ void alone_forward(const call *c, stage_saved saved, char *workspace, alone_run 
   }
 }
 
-void alone_backward(const call *c, stage_saved saved, bool recompute, char *workspace,
-                    alone_run *run) {
+void alone_backward(const call *c, stage_saved saved, bool recompute, char *workspace, alone_run *run) {
   for (int64_t s = 0; s < c->sequences; s++) {
     if (!runs_alone(c, s)) continue;
     call one = sequence_of(c, s);

@@ -1,23 +1,21 @@
-/* Long packed sequences that are one instance each. Where they are most of the work, nothing could be shared out. They run by
- * themselves after the others, each cut in time as it would be alone (split.h).
- */
+// Long packed sequences that are one instance each. Where they are most of the work, nothing could be shared out. They run by
+// themselves after the others, each cut in time as it would be alone (split.h).
 #ifndef REC_SUPPORT_ALONE_H
 #define REC_SUPPORT_ALONE_H
 
-#include "split.h"
+#include "runtime/support/split.h"
 
-/* Sets call.alone; 0 where all sequences run together. */
+// Sets call.alone; 0 where all sequences run together.
 void alone_plan(call *call);
 
-/* Bytes of workspace, whatever the lengths: 0 if none of them can run alone. */
+// Bytes of workspace, whatever the lengths: 0 if none of them can run alone.
 int64_t alone_bytes(const call *call, bool backward);
 
-/* Runs a call of one sequence. */
+// Runs a call of one sequence.
 typedef void alone_run(call *one, stage_saved saved, bool recompute, char *workspace);
 
-/* The sequences that the call itself has left out. Backward adds to gradients of parameters. */
+// The sequences that the call itself has left out. Backward adds to gradients of parameters.
 void alone_forward(const call *call, stage_saved saved, char *workspace, alone_run *run);
-void alone_backward(const call *call, stage_saved saved, bool recompute, char *workspace,
-                    alone_run *run);
+void alone_backward(const call *call, stage_saved saved, bool recompute, char *workspace, alone_run *run);
 
 #endif

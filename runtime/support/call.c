@@ -1,16 +1,15 @@
-/* Reads and checks the arguments of a caller. Every mistake gives one line: the entry point, what was expected and what was
- * found.
- */
-#include "call.h"
+// Reads and checks the arguments of a caller. Every mistake gives one line: the entry point, what was expected and what was
+// found.
+#include "runtime/support/call.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "cpu.h"
-#include "error.h"
+#include "runtime/support/cpu.h"
+#include "runtime/support/error.h"
 
-/* No tensor may have more numbers, so that products and byte counts stay within 63 bits. */
+// No tensor may have more numbers, so that products and byte counts stay within 63 bits.
 #define NUMBERS_MAX ((int64_t)1 << 56)
 
 static int64_t read_size(const call *c, int32_t field) {
@@ -62,26 +61,23 @@ static rec_status read_axis(call *c, int index) {
   int64_t given = read_size(c, axis->field);
   if (axis->size != REC_RUNTIME_SIZE) {
     if (given != 0 && given != axis->size)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s_%s: expected %s = %lld, its compile-time size, found %lld", call_name(c),
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %lld, its compile-time size, found %lld", call_name(c),
                       c->entry, name, (long long)axis->size, (long long)given);
     given = axis->size;
   } else if (axis->expression_count > 0) {
     const char *text = table_text(c->table, axis->expression_text_at);
     double computed = size_expression(c, axis);
     if (!(computed >= 1 && computed <= (double)NUMBERS_MAX) || computed != floor(computed))
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s_%s: expected a whole size of at least 1 for %s = %s, found %g",
-                      call_name(c), c->entry, name, text, computed);
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a whole size of at least 1 for %s = %s, found %g", call_name(c),
+                      c->entry, name, text, computed);
     if (given != 0 && given != (int64_t)computed)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %s = %lld, found %lld",
-                      call_name(c), c->entry, name, text, (long long)computed, (long long)given);
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %s = %lld, found %lld", call_name(c), c->entry, name, text,
+                      (long long)computed, (long long)given);
     given = (int64_t)computed;
   }
   if (given < 1)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected a size of at least 1 for axis %s, found %lld", call_name(c),
-                    c->entry, name, (long long)given);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a size of at least 1 for axis %s, found %lld", call_name(c), c->entry,
+                    name, (long long)given);
   if (given < axis->least)
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected a size of at least %d for axis %s, whose entry %d is read, "
@@ -91,43 +87,36 @@ static rec_status read_axis(call *c, int index) {
   return REC_OK;
 }
 
-/* Terms in sizes: values between the axes of several tensors. */
+// Terms in sizes: values between the axes of several tensors.
 static bool count_fits(const call *c, const rec_table_count *count) {
   const rec_table_term *terms = table_at(c->table, count->terms_at);
   for (int i = 0; i < count->term_count; i++) {
     int64_t product = terms[i].coefficient;
     for (int axis = 0; axis < c->table->axis_count; axis++)
-      if ((terms[i].axes >> axis & 1) &&
-          __builtin_mul_overflow(product, c->axis_size[axis], &product))
-        return false;
+      if ((terms[i].axes >> axis & 1) && __builtin_mul_overflow(product, c->axis_size[axis], &product)) return false;
     if (product > NUMBERS_MAX) return false;
   }
   return true;
 }
 
-/* Refuses sizes whose tensors no machine can hold; afterwards no product of sizes overflows. */
+// Refuses sizes whose tensors no machine can hold; afterwards no product of sizes overflows.
 static rec_status check_totals(const call *c) {
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
     const int32_t *axes = table_at(c->table, memory->axes_at);
     int64_t total = memory->factor;
     bool fits = true;
-    for (int k = 0; k < memory->axis_count; k++)
-      fits &= !__builtin_mul_overflow(total, c->axis_size[axes[k]], &total);
+    for (int k = 0; k < memory->axis_count; k++) fits &= !__builtin_mul_overflow(total, c->axis_size[axes[k]], &total);
     int64_t entries = memory->token ? c->batch : call_entries(c);
     if (memory->per_batch && entries > 0) fits &= !__builtin_mul_overflow(total, entries, &total);
     if (memory->token && c->time > 0) fits &= !__builtin_mul_overflow(total, c->time, &total);
     if (!fits || total > NUMBERS_MAX)
-      return rec_fail(
-          REC_ERROR_ARGUMENT,
-          "%s_%s: expected sizes that fit in memory, found %s%s of more than 2^56 numbers",
-          call_name(c), c->entry, table_text(c->table, memory->name_at),
-          table_text(c->table, memory->shape_at));
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected sizes that fit in memory, found %s%s of more than 2^56 numbers",
+                      call_name(c), c->entry, table_text(c->table, memory->name_at), table_text(c->table, memory->shape_at));
   }
   for (int kind = 0; kind < REC_KERNEL_COUNT; kind++) {
     bool fits = count_fits(c, &c->table->kernels[kind].scratch);
-    for (int room = 0; room < REC_GPU_ROOMS; room++)
-      fits &= count_fits(c, &c->table->gpu[room].kernels[kind].base.scratch);
+    for (int room = 0; room < REC_GPU_ROOMS; room++) fits &= count_fits(c, &c->table->gpu[room].kernels[kind].base.scratch);
     if (!fits)
       return rec_fail(REC_ERROR_ARGUMENT,
                       "%s_%s: expected sizes that fit in memory, found ones whose intermediate "
@@ -137,28 +126,23 @@ static rec_status check_totals(const call *c) {
   return REC_OK;
 }
 
-rec_status call_read_sizes(call *c, const rec_table *table, const char *entry,
-                           const void *arguments) {
+rec_status call_read_sizes(call *c, const rec_table *table, const char *entry, const void *arguments) {
   memset(c, 0, sizeof *c);
   c->table = table;
   c->entry = entry;
   c->arguments = arguments;
-  if (!arguments)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected arguments, found NULL", call_name(c),
-                    entry);
+  if (!arguments) return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected arguments, found NULL", call_name(c), entry);
   uint64_t size;
   memcpy(&size, arguments, sizeof size);
   if (size < (uint64_t)table->arguments_size)
     return rec_fail(REC_ERROR_ABI,
                     "%s_%s: expected arguments of at least %d bytes, found size = %llu; set it to "
                     "sizeof(%s_arguments)",
-                    call_name(c), entry, table->arguments_size, (unsigned long long)size,
-                    call_name(c));
+                    call_name(c), entry, table->arguments_size, (unsigned long long)size, call_name(c));
   c->batch = read_size(c, table->batch_field);
   c->time = read_size(c, table->time_field);
   if (c->batch < 0 || c->time < 0)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected batch and time of at least 0, found batch = %lld, time = %lld",
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected batch and time of at least 0, found batch = %lld, time = %lld",
                     call_name(c), entry, (long long)c->batch, (long long)c->time);
   c->whole_time = c->time;
   c->sequences = read_size(c, table->sequences_field);
@@ -180,33 +164,28 @@ rec_status call_read_sequences(call *c) {
   const int32_t *offsets = c->cu_seqlens;
   if (!c->packed) return REC_OK;
   if (!offsets)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected cu_seqlens with sequences = %lld, found NULL", call_name(c),
-                    c->entry, (long long)c->sequences);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens with sequences = %lld, found NULL", call_name(c), c->entry,
+                    (long long)c->sequences);
   if (offsets[0] != 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens to start at 0, found %d",
-                    call_name(c), c->entry, offsets[0]);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens to start at 0, found %d", call_name(c), c->entry,
+                    offsets[0]);
   for (int64_t i = 0; i < c->sequences; i++) {
     int64_t length = (int64_t)offsets[i + 1] - offsets[i];
     if (length < 0)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s_%s: expected cu_seqlens that never fall, found %d after %d", call_name(c),
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens that never fall, found %d after %d", call_name(c),
                       c->entry, offsets[i + 1], offsets[i]);
     if (length <= c->longest) continue;
     c->longest = length;
     c->longest_at = i;
   }
   if (offsets[c->sequences] != c->time)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected cu_seqlens to end at time = %lld, found %d", call_name(c),
-                    c->entry, (long long)c->time, offsets[c->sequences]);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens to end at time = %lld, found %d", call_name(c), c->entry,
+                    (long long)c->time, offsets[c->sequences]);
   return REC_OK;
 }
 
 rec_status call_read_launch(call *c, const rec_launch *launch) {
-  if (!launch)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a rec_launch, found NULL", call_name(c),
-                    c->entry);
+  if (!launch) return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a rec_launch, found NULL", call_name(c), c->entry);
   const size_t least = offsetof(rec_launch, time_parts);
   if (launch->size < least)
     return rec_fail(REC_ERROR_ABI,
@@ -214,29 +193,26 @@ rec_status call_read_launch(call *c, const rec_launch *launch) {
                     "to sizeof(rec_launch)",
                     call_name(c), c->entry, least, (unsigned long long)launch->size);
   if (launch->abi_major != REC_ABI_MAJOR)
-    return rec_fail(REC_ERROR_ABI, "%s_%s: expected ABI %d.x, found %u.%u in rec_launch",
-                    call_name(c), c->entry, REC_ABI_MAJOR, launch->abi_major, launch->abi_minor);
+    return rec_fail(REC_ERROR_ABI, "%s_%s: expected ABI %d.x, found %u.%u in rec_launch", call_name(c), c->entry, REC_ABI_MAJOR,
+                    launch->abi_major, launch->abi_minor);
   if (launch->threads < 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected threads of at least 0, found %lld",
-                    call_name(c), c->entry, (long long)launch->threads);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected threads of at least 0, found %lld", call_name(c), c->entry,
+                    (long long)launch->threads);
   if (launch->workspace_bytes < 0 || launch->saved_bytes < 0)
-    return rec_fail(
-        REC_ERROR_ARGUMENT,
-        "%s_%s: expected workspace_bytes and saved_bytes of at least 0, found %lld and %lld",
-        call_name(c), c->entry, (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected workspace_bytes and saved_bytes of at least 0, found %lld and %lld",
+                    call_name(c), c->entry, (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
   c->launch = launch;
   c->device_number = launch->device_number;
   if (launch->size >= sizeof *launch) c->time_parts = launch->time_parts;
   if (c->time_parts < 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected time_parts of at least 0, found %lld",
-                    call_name(c), c->entry, (long long)c->time_parts);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected time_parts of at least 0, found %lld", call_name(c), c->entry,
+                    (long long)c->time_parts);
   rec_status status = rec_cpu_clone(&c->clone);
   if (status != REC_OK || launch->parallel_for) return status;
   return rec_cpu_threads(launch->threads, &c->threads);
 }
 
-rec_status call_read(call *c, const rec_table *table, const char *entry,
-                            const void *arguments, const rec_launch *launch) {
+rec_status call_read(call *c, const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch) {
   rec_status status = call_read_sizes(c, table, entry, arguments);
   if (status == REC_OK) status = call_read_launch(c, launch);
   if (status != REC_OK || launch->device_kind == REC_DEVICE_CUDA) return status;
@@ -246,8 +222,7 @@ rec_status call_read(call *c, const rec_table *table, const char *entry,
 rec_status call_check_step(const call *c) {
   const char *name = table_text(c->table, c->table->name_at);
   if (c->packed && c->longest > 1)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_step: expected packed sequences of at most 1 step, found one of %lld", name,
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected packed sequences of at most 1 step, found one of %lld", name,
                     (long long)c->longest);
   if (c->packed && c->time > c->sequences)
     return rec_fail(REC_ERROR_ARGUMENT,
@@ -255,8 +230,7 @@ rec_status call_check_step(const call *c) {
                     "sequences",
                     name, (long long)c->time, (long long)c->sequences);
   if (!c->packed && c->time != 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld", name,
-                    (long long)c->time);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld", name, (long long)c->time);
   return REC_OK;
 }
 
@@ -264,17 +238,14 @@ int32_t call_device_kind(const rec_sizes *sizes) {
   return sizes->size < offsetof(rec_sizes, time_parts) ? REC_DEVICE_HOST : sizes->device_kind;
 }
 
-rec_status call_check_buffer(const call *c, const char *what, const void *data, int64_t bytes,
-                             int64_t needed) {
+rec_status call_check_buffer(const call *c, const char *what, const void *data, int64_t bytes, int64_t needed) {
   if (needed == 0) return REC_OK;
   if (!data || bytes < needed)
-    return rec_fail(REC_ERROR_WORKSPACE,
-                    "%s_%s: expected %s of at least %lld bytes, found %s%lld; ask %s_sizes",
-                    call_name(c), c->entry, what, (long long)needed, data ? "" : "NULL, ",
-                    (long long)bytes, call_name(c));
+    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s of at least %lld bytes, found %s%lld; ask %s_sizes", call_name(c),
+                    c->entry, what, (long long)needed, data ? "" : "NULL, ", (long long)bytes, call_name(c));
   if ((uintptr_t)data % REC_ALIGNMENT != 0)
-    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s aligned to %d bytes, found address %p",
-                    call_name(c), c->entry, what, REC_ALIGNMENT, data);
+    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s aligned to %d bytes, found address %p", call_name(c), c->entry,
+                    what, REC_ALIGNMENT, data);
   return REC_OK;
 }
 
@@ -286,10 +257,8 @@ void call_flatten(call *c, const rec_table_kernel *forward) {
   c->cu_seqlens = NULL;
 }
 
-bool call_lacks_grid_axis(const call *c, const rec_table_kernel *kernel,
-                          const rec_table_memory *memory) {
-  const int32_t *grid = table_at(c->table, kernel->grid_at),
-                *axes = table_at(c->table, memory->axes_at);
+bool call_lacks_grid_axis(const call *c, const rec_table_kernel *kernel, const rec_table_memory *memory) {
+  const int32_t *grid = table_at(c->table, kernel->grid_at), *axes = table_at(c->table, memory->axes_at);
   for (int i = 0; i <= kernel->grid_count; i++) {
     int32_t axis = i < kernel->grid_count ? grid[i] : kernel->lane_axis;
     bool found = axis < 0;
@@ -337,7 +306,7 @@ rec_slot call_slot(const call *c, const rec_table_memory *memory) {
   return slot;
 }
 
-/* Do all entries lie within 2^56 numbers? Nothing that is computed of strides overflows then. */
+// Do all entries lie within 2^56 numbers? Nothing that is computed of strides overflows then.
 static bool strides_fit(const call *c, int64_t batch_stride, int64_t time_stride, int64_t numbers) {
   int64_t steps, entries, all;
   if (time_stride == 0) time_stride = numbers;
@@ -348,28 +317,24 @@ static bool strides_fit(const call *c, int64_t batch_stride, int64_t time_stride
   return fits;
 }
 
-/* A negative stride walks out of the tensor; a result's entries must not overlap each other. */
+// A negative stride walks out of the tensor; a result's entries must not overlap each other.
 static rec_status check_strides(const call *c, const rec_table_memory *memory, bool written) {
-  int64_t batch_stride = read_size(c, memory->batch_stride_field),
-          time_stride = read_size(c, memory->time_stride_field);
+  int64_t batch_stride = read_size(c, memory->batch_stride_field), time_stride = read_size(c, memory->time_stride_field);
   int64_t numbers = call_numbers(c, memory);
-  const char *name = table_text(c->table, memory->name_at),
-             *shape = table_text(c->table, memory->shape_at);
+  const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
   int64_t least = written ? numbers : 0;
   if (batch_stride >= 0 && time_stride >= 0 && !strides_fit(c, batch_stride, time_stride, numbers))
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected strides that span at most 2^56 numbers for %s%s, found batch "
                     "stride %lld, time stride %lld",
-                    call_name(c), c->entry, name, shape, (long long)batch_stride,
-                    (long long)time_stride);
+                    call_name(c), c->entry, name, shape, (long long)batch_stride, (long long)time_stride);
   rec_slot slot = call_slot(c, memory);
   if (batch_stride < 0 || time_stride < 0 || (c->time > 1 && slot.time_stride < least) ||
       (c->batch > 1 && slot.batch_stride < least))
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected strides of at least %lld (or 0: dense) for %s%s, found batch "
                     "stride %lld, time stride %lld",
-                    call_name(c), c->entry, (long long)least, name, shape, (long long)batch_stride,
-                    (long long)time_stride);
+                    call_name(c), c->entry, (long long)least, name, shape, (long long)batch_stride, (long long)time_stride);
   return REC_OK;
 }
 
@@ -378,17 +343,14 @@ rec_status call_check_memories(const call *c, bool backward) {
     const rec_table_memory *memory = table_memory(c->table, i);
     int32_t use = backward ? memory->backward_use : memory->forward_use;
     if (use == REC_UNUSED || call_total(c, memory) == 0) continue;
-    const char *name = table_text(c->table, memory->name_at),
-               *shape = table_text(c->table, memory->shape_at);
+    const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
     const void *data = call_data(c, memory);
     if (!data && (use == REC_READ || use == REC_WRITE))
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected data for %s%s, found NULL", call_name(c),
-                      c->entry, name, shape);
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected data for %s%s, found NULL", call_name(c), c->entry, name, shape);
     int bytes = (int)table_bytes(c->table, memory);
     if ((uintptr_t)data % (uintptr_t)bytes != 0)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s_%s: expected %s%s aligned to %d bytes, found address %p", call_name(c),
-                      c->entry, name, shape, bytes, data);
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s%s aligned to %d bytes, found address %p", call_name(c), c->entry,
+                      name, shape, bytes, data);
     if (!memory->token || !data) continue;
     rec_status status = check_strides(c, memory, use == REC_WRITE || use == REC_WRITE_OPTIONAL);
     if (status != REC_OK) return status;

@@ -1,4 +1,4 @@
-/* One call of an entry point, after its arguments were read and checked. */
+// One call of an entry point, after its arguments were read and checked.
 #ifndef REC_SUPPORT_CALL_H
 #define REC_SUPPORT_CALL_H
 
@@ -8,109 +8,93 @@
 
 typedef struct call {
   const rec_table *table;
-  const char *entry;             /* "forward", for messages */
+  const char *entry;  // "forward", for messages
   const char *arguments;
   int64_t batch, time;
-  bool packed;                   /* the one batch entry is `sequences` behind each other */
+  bool packed;  // the one batch entry is `sequences` behind each other
   int64_t sequences;
-  const int32_t *cu_seqlens;     /* NULL while only sizes are asked for */
-  int64_t longest, longest_at;   /* steps of the longest sequence, its number */
+  const int32_t *cu_seqlens;    // NULL while only sizes are asked for
+  int64_t longest, longest_at;  // steps of the longest sequence, its number
   int64_t axis_size[REC_AXES_MAX];
-  void *const *replaced;         /* NULL, or by memory: data to use, NULL: the caller's */
-  int64_t alone;                 /* sequences of so many steps run alone (alone.h); 0: none */
-  /* The call is a part of the caller's: of tokens that have whole_time steps, of states. */
+  void *const *replaced;  // NULL, or by memory: data to use, NULL: the caller's
+  int64_t alone;          // sequences of so many steps run alone (alone.h); 0: none
+  // The call is a part of the caller's: of tokens that have whole_time steps, of states.
   int64_t first_entry, first_step, whole_time, first_state;
-  int64_t parts, part_steps;     /* time is cut, parts joined by their states (split.h); 0: no */
+  int64_t parts, part_steps;  // time is cut, parts joined by their states (split.h); 0: no
   int32_t device_number;
-  int64_t time_parts;            /* GPUs: as the caller wants them; 0: as many as there is room for */
-  /* only with a launch */
+  int64_t time_parts;  // GPUs: as the caller wants them; 0: as many as there is room for
+  // only with a launch
   const rec_launch *launch;
   int clone;
   int64_t threads;
 } call;
 
-static inline const void *table_at(const rec_table *table, int32_t position) {
-  return (const char *)table + position;
-}
-static inline const char *table_text(const rec_table *table, int32_t position) {
-  return table_at(table, position);
-}
+static inline const void *table_at(const rec_table *table, int32_t position) { return (const char *)table + position; }
+static inline const char *table_text(const rec_table *table, int32_t position) { return table_at(table, position); }
 static inline const rec_table_memory *table_memory(const rec_table *table, int index) {
   return (const rec_table_memory *)table_at(table, table->memories_at) + index;
 }
 static inline const rec_table_axis *table_axis(const rec_table *table, int index) {
   return (const rec_table_axis *)table_at(table, table->axes_at) + index;
 }
-static inline const rec_table_slot *table_slot(const rec_table *table,
-                                               const rec_table_kernel *kernel, int index) {
+static inline const rec_table_slot *table_slot(const rec_table *table, const rec_table_kernel *kernel, int index) {
   return (const rec_table_slot *)table_at(table, kernel->slots_at) + index;
 }
 
-/* Bytes of a number as it is stored. */
+// Bytes of a number as it is stored.
 static inline int64_t table_bytes(const rec_table *table, const rec_table_memory *memory) {
   return memory->stored == REC_STORED_NUMBER ? table->number_bytes : 2;
 }
 
-/* Entries of what is carried: batch entries, or packed sequences. */
-static inline int64_t call_entries(const call *c) {
-  return c->packed ? c->sequences : c->batch;
-}
-static inline bool call_is_empty(const call *c) {
-  return call_entries(c) == 0 || c->time == 0;
-}
-static inline const char *call_name(const call *c) {
-  return table_text(c->table, c->table->name_at);
-}
-static inline bool call_runs_alone(const call *c, int64_t steps) {
-  return c->alone > 0 && steps >= c->alone;
-}
-/* Where the saved states of a packed sequence begin, in chunks. It needs no sum over the lengths
- * and leaves room enough:  ceil(l / n) <= floor((at + l) / n) - floor(at / n) + 1. */
+// Entries of what is carried: batch entries, or packed sequences.
+static inline int64_t call_entries(const call *c) { return c->packed ? c->sequences : c->batch; }
+static inline bool call_is_empty(const call *c) { return call_entries(c) == 0 || c->time == 0; }
+static inline const char *call_name(const call *c) { return table_text(c->table, c->table->name_at); }
+static inline bool call_runs_alone(const call *c, int64_t steps) { return c->alone > 0 && steps >= c->alone; }
+// Where the saved states of a packed sequence begin, in chunks. It needs no sum over the lengths
+// and leaves room enough:  ceil(l / n) <= floor((at + l) / n) - floor(at / n) + 1.
 static inline int64_t call_chunks_before(const call *c, int64_t sequence) {
   return c->cu_seqlens[sequence] / c->table->chunk + sequence;
 }
 
-/* Reads the struct's size, batch, time and axes into `call`; every size is >= 0, axes are >= 1. */
-rec_status call_read_sizes(call *call, const rec_table *table, const char *entry,
-                           const void *arguments);
+// Reads the struct's size, batch, time and axes into `call`; every size is >= 0, axes are >= 1.
+rec_status call_read_sizes(call *call, const rec_table *table, const char *entry, const void *arguments);
 
-/* Checks the lengths of packed sequences and finds the longest. */
+// Checks the lengths of packed sequences and finds the longest.
 rec_status call_read_sequences(call *call);
 
-/* Checks the launch and chooses clone and threads. */
+// Checks the launch and chooses clone and threads.
 rec_status call_read_launch(call *call, const rec_launch *launch);
 
-/* All three: what every call is given but its tensors. The lengths of packed sequences on a GPU stay there. */
+// All three: what every call is given but its tensors. The lengths of packed sequences on a GPU stay there.
 rec_status call_read(call *call, const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch);
 
-/* Callers compiled before devices were added mean the host. */
+// Callers compiled before devices were added mean the host.
 int32_t call_device_kind(const rec_sizes *sizes);
 
-/* At most one step of each sequence. */
+// At most one step of each sequence.
 rec_status call_check_step(const call *call);
 
-/* Checks the pointers and strides that the call uses. */
+// Checks the pointers and strides that the call uses.
 rec_status call_check_memories(const call *call, bool backward);
 
-/* Checks a buffer that the caller allocated for the call. */
-rec_status call_check_buffer(const call *call, const char *what, const void *data, int64_t bytes,
-                             int64_t needed);
+// Checks a buffer that the caller allocated for the call.
+rec_status call_check_buffer(const call *call, const char *what, const void *data, int64_t bytes, int64_t needed);
 
-/* Packed sequences without boundaries that matter become one batch entry: a single one, or those of a
- * recurrence that carries nothing. */
+// Packed sequences without boundaries that matter become one batch entry: a single one, or those of a
+// recurrence that carries nothing.
 void call_flatten(call *call, const rec_table_kernel *forward);
 
-/* An initial state that lacks a grid axis is read by many instances, one of which writes the final
- * state. */
-bool call_lacks_grid_axis(const call *call, const rec_table_kernel *kernel,
-                          const rec_table_memory *memory);
+// An initial state that lacks a grid axis is read by many instances, one of which writes the final
+// state.
+bool call_lacks_grid_axis(const call *call, const rec_table_kernel *kernel, const rec_table_memory *memory);
 
 void *call_data(const call *call, const rec_table_memory *memory);
-/* Numbers of one entry: one step, one state, one parameter. */
+// Numbers of one entry: one step, one state, one parameter.
 int64_t call_numbers(const call *call, const rec_table_memory *memory);
-/* Numbers of the whole tensor. */
+// Numbers of the whole tensor.
 int64_t call_total(const call *call, const rec_table_memory *memory);
-/* The memory as a kernel sees it. */
+// The memory as a kernel sees it.
 rec_slot call_slot(const call *call, const rec_table_memory *memory);
 
 int64_t call_count(const call *call, const rec_table_count *count, int64_t instances);

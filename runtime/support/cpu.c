@@ -1,5 +1,5 @@
-/* The processor: asked once by cpuid, because the compiler's own builtin would need libgcc. */
-#include "cpu.h"
+// The processor: asked once by cpuid, because the compiler's own builtin would need libgcc.
+#include "runtime/support/cpu.h"
 
 #include <cpuid.h>
 #include <sched.h>
@@ -7,35 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "runtime/support/error.h"
 
 #define BIT(word, n) (((word) >> (n)) & 1u)
 
-/* Register state that the operating system saves: bit 1 SSE, 2 AVX, 5-7 AVX-512. */
+// Register state that the operating system saves: bit 1 SSE, 2 AVX, 5-7 AVX-512.
 static unsigned saved_registers(void) {
   unsigned low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
 }
 
-/* -1: not even x86-64-v2. The lists are those of the x86-64 psABI's levels. */
+// -1: not even x86-64-v2. The lists are those of the x86-64 psABI's levels.
 static int best_clone(void) {
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d)) return -1;
   unsigned basic = c;
-  /* SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, POPCNT */
+  // SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, POPCNT
   if (!(BIT(c, 0) && BIT(c, 9) && BIT(c, 13) && BIT(c, 19) && BIT(c, 20) && BIT(c, 23))) return -1;
   unsigned extended = 0;
   if (__get_cpuid(0x80000001u, &a, &b, &c, &d)) extended = c;
   unsigned b7 = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) b7 = b;
-  /* FMA, MOVBE, OSXSAVE, AVX, F16C; LZCNT; BMI1, AVX2, BMI2 */
-  if (!(BIT(basic, 12) && BIT(basic, 22) && BIT(basic, 27) && BIT(basic, 28) && BIT(basic, 29)))
-    return 0;
+  // FMA, MOVBE, OSXSAVE, AVX, F16C; LZCNT; BMI1, AVX2, BMI2
+  if (!(BIT(basic, 12) && BIT(basic, 22) && BIT(basic, 27) && BIT(basic, 28) && BIT(basic, 29))) return 0;
   if (!(BIT(extended, 5) && BIT(b7, 3) && BIT(b7, 5) && BIT(b7, 8))) return 0;
   unsigned state = saved_registers();
   if ((state & 0x6u) != 0x6u) return 0;
-  /* AVX512F, DQ, CD, BW, VL */
+  // AVX512F, DQ, CD, BW, VL
   if (!(BIT(b7, 16) && BIT(b7, 17) && BIT(b7, 28) && BIT(b7, 30) && BIT(b7, 31))) return 1;
   if ((state & 0xe6u) != 0xe6u) return 1;
   return 2;
@@ -49,18 +48,13 @@ rec_status rec_cpu_clone(int *clone) {
     return REC_OK;
   }
   int best = best_clone();
-  if (best < 0)
-    return rec_fail(REC_ERROR_DEVICE,
-                    "expected a processor with x86-64-v2 (SSE4.2), found an older one");
+  if (best < 0) return rec_fail(REC_ERROR_DEVICE, "expected a processor with x86-64-v2 (SSE4.2), found an older one");
   const char *asked = getenv("REC_CPU");
   if (asked && *asked) {
     if (strlen(asked) != 2 || asked[0] != 'v' || asked[1] < '2' || asked[1] > '4')
-      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU to be v2, v3 or v4, found '%.32s'",
-                      asked);
+      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU to be v2, v3 or v4, found '%.32s'", asked);
     if (asked[1] - '2' > best)
-      return rec_fail(REC_ERROR_DEVICE,
-                      "expected REC_CPU at most v%d on this processor, found '%s'", best + 2,
-                      asked);
+      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU at most v%d on this processor, found '%s'", best + 2, asked);
     best = asked[1] - '2';
   }
   atomic_store_explicit(&chosen, best, memory_order_relaxed);
@@ -78,13 +72,11 @@ rec_status rec_cpu_threads(int64_t wanted, int64_t *threads) {
     char *end;
     long number = strtol(asked, &end, 10);
     if (*end || number < 1)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected REC_NUM_THREADS to be a number of at least 1, found '%.32s'",
-                      asked);
+      return rec_fail(REC_ERROR_ARGUMENT, "expected REC_NUM_THREADS to be a number of at least 1, found '%.32s'", asked);
     *threads = number;
     return REC_OK;
   }
-  /* Room for more processors than cpu_set_t has; the kernel refuses a set that is too small. */
+  // Room for more processors than cpu_set_t has; the kernel refuses a set that is too small.
   cpu_set_t set[16];
   memset(set, 0, sizeof set);
   int count = sched_getaffinity(0, sizeof set, set) == 0 ? CPU_COUNT_S(sizeof set, set) : 1;
@@ -92,7 +84,7 @@ rec_status rec_cpu_threads(int64_t wanted, int64_t *threads) {
   return REC_OK;
 }
 
-enum { DENORMALS_READ_0 = 1 << 6, DENORMALS_MADE_0 = 1 << 15 }; /* of MXCSR */
+enum { DENORMALS_READ_0 = 1 << 6, DENORMALS_MADE_0 = 1 << 15 };  // of MXCSR
 
 unsigned rec_cpu_flush_denormals(void) {
   unsigned before = __builtin_ia32_stmxcsr();

@@ -1,33 +1,31 @@
-/* Lays out rows of tokens for the kernels of a recurrence without its long lags (delay.h).
- *
- *   workspace:  [memories that the kernels alone have] [lag buffers that are overwritten in place] [the kernels' own]
- */
-#include "delay.h"
+// Lays out rows of tokens for the kernels of a recurrence without its long lags (delay.h).
+//
+//   workspace:  [memories that the kernels alone have] [lag buffers that are overwritten in place] [the kernels' own]
+#include "runtime/support/delay.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "error.h"
-#include "gpu.h"
 #include "runtime/shared/gpu_rows.h"
-#include "narrow.h"
-#include "stage.h"
+#include "runtime/support/error.h"
+#include "runtime/support/gpu.h"
+#include "runtime/support/narrow.h"
+#include "runtime/support/stage.h"
 
 enum { ROWS_OF_ITEM = 64, ADDED_AT_ONCE = 256, ROW_LANES = 128 };
 
-/* Below this many numbers, waking other threads costs more than they save. */
+// Below this many numbers, waking other threads costs more than they save.
 #define ROWS_WORTH_THREADS ((int64_t)1 << 15)
 
 typedef struct delay {
   call *outer, inner;
   bool backward;
   char *free_memory;
-  gpu_device device; /* without `launch`: the host */
+  gpu_device device;  // without `launch`: the host
 } delay;
 
-static const char *const entry_names[] = {[REC_KERNEL_FORWARD] = "forward",
-                                      [REC_KERNEL_STEP] = "step",
-                                      [REC_KERNEL_BACKWARD] = "backward"};
+static const char *const entry_names[] = {
+    [REC_KERNEL_FORWARD] = "forward", [REC_KERNEL_STEP] = "step", [REC_KERNEL_BACKWARD] = "backward"};
 
 static const rec_table_rows *table_rows(const rec_table *table, int index) {
   return (const rec_table_rows *)table_at(table, table->rows_at) + index;
@@ -57,7 +55,7 @@ static bool is_after(const rec_table_rows *rows) {
   return rows->when == REC_ROWS_AFTER_FORWARD || rows->when == REC_ROWS_AFTER_BACKWARD;
 }
 
-/* ---- the inner call -------------------------------------------------------------------------- */
+// ---- the inner call --------------------------------------------------------------------------
 
 static void put_field(char *arguments, int32_t field, const void *value) { memcpy(arguments + field, value, 8); }
 
@@ -65,7 +63,7 @@ static void copy_field(char *to, int32_t to_field, const char *from, int32_t fro
   memcpy(to + to_field, from + from_field, 8);
 }
 
-/* Sizes and sequences: those of the caller. */
+// Sizes and sequences: those of the caller.
 static void put_sizes(const rec_table *table, const char *from, char *to) {
   const rec_table *inner = table->inner;
   uint64_t size = (uint64_t)inner->arguments_size;
@@ -75,15 +73,14 @@ static void put_sizes(const rec_table *table, const char *from, char *to) {
   copy_field(to, inner->time_field, from, table->time_field);
   copy_field(to, inner->sequences_field, from, table->sequences_field);
   copy_field(to, inner->cu_seqlens_field, from, table->cu_seqlens_field);
-  for (int i = 0; i < table->axis_count; i++)
-    copy_field(to, table_axis(inner, i)->field, from, table_axis(table, i)->field);
+  for (int i = 0; i < table->axis_count; i++) copy_field(to, table_axis(inner, i)->field, from, table_axis(table, i)->field);
 }
 
 static int64_t bytes_of(const call *c, const rec_table_memory *memory) {
   return round_up(call_total(c, memory) * table_bytes(c->table, memory), REC_ALIGNMENT);
 }
 
-/* Of what the kernels alone have, and of buffers that may be overwritten. */
+// Of what the kernels alone have, and of buffers that may be overwritten.
 static int64_t own_bytes(const call *outer, const call *inner, bool backward) {
   const rec_table *table = outer->table;
   int64_t bytes = 0;
@@ -98,7 +95,7 @@ static int64_t own_bytes(const call *outer, const call *inner, bool backward) {
   return bytes;
 }
 
-/* Is any result wanted that these rows are part of? */
+// Is any result wanted that these rows are part of?
 static bool is_wanted(const delay *d, int memory) {
   const rec_table *table = d->outer->table;
   for (int i = 0; i < table->rows_count; i++) {
@@ -113,7 +110,7 @@ static bool is_wanted(const delay *d, int memory) {
   return false;
 }
 
-/* Is there anything that these rows are made of? */
+// Is there anything that these rows are made of?
 static bool is_there(const delay *d, int memory) {
   const rec_table *table = d->outer->table;
   for (int i = 0; i < table->rows_count; i++) {
@@ -127,7 +124,7 @@ static bool is_there(const delay *d, int memory) {
   return false;
 }
 
-/* An optional memory is left out where nobody has use for it. */
+// An optional memory is left out where nobody has use for it.
 static bool is_needed(const delay *d, int memory) {
   const rec_table_memory *m = table_memory(d->inner.table, memory);
   int32_t use = d->backward ? m->backward_use : m->forward_use;
@@ -141,7 +138,7 @@ static void *place_own(delay *d, int64_t bytes) {
   return taken;
 }
 
-/* Where each memory of the kernels is: the caller's, or in the workspace. */
+// Where each memory of the kernels is: the caller's, or in the workspace.
 static void put_memories(delay *d, char *arguments) {
   const rec_table *table = d->outer->table;
   for (int i = 0; i < table->inner->memory_count; i++) {
@@ -161,17 +158,14 @@ static void put_memories(delay *d, char *arguments) {
   }
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+// ---- rows ------------------------------------------------------------------------------------
 
 static rec_gpu_row_side side_of(const delay *d, int memory, bool inner, int64_t rows) {
   const call *c = inner ? &d->inner : d->outer;
   const rec_table_memory *m = table_memory(c->table, memory);
   rec_slot s = call_slot(c, m);
-  rec_gpu_row_side side = {.data = s.data,
-                           .entry_stride = s.batch_stride,
-                           .row_stride = s.time_stride,
-                           .rows = rows,
-                           .stored = m->stored};
+  rec_gpu_row_side side = {
+      .data = s.data, .entry_stride = s.batch_stride, .row_stride = s.time_stride, .rows = rows, .stored = m->stored};
   if (rows) side.row_stride = call_numbers(c, m) / rows;
   if (!rows && c->packed) side.entry_stride = 0;
   return side;
@@ -185,7 +179,7 @@ static rec_gpu_row_side source_side(const delay *d, const rec_table_row_source *
   return side;
 }
 
-/* From the first number to behind the last one. */
+// From the first number to behind the last one.
 static int64_t side_bytes(const rec_gpu_rows *x, const rec_gpu_row_side *side) {
   int64_t rows = side->rows ? side->rows : x->time, bytes = side->stored == REC_STORED_NUMBER ? 4 : 2;
   return rows == 0 ? 0 : ((x->entries - 1) * side->entry_stride + (rows - 1) * side->row_stride + x->numbers) * bytes;
@@ -199,8 +193,7 @@ static rec_status launch_rows(delay *d, const rec_gpu_rows *x) {
   for (int64_t i = 0; i < x->count; i++)
     if (x->from[i].data && x->from[i].stored != REC_ROWS_ONE)
       regions[count++] = (simt_region){"a source of rows", x->from[i].data, side_bytes(x, &x->from[i]), false};
-  if (x->cu_seqlens)
-    regions[count++] = (simt_region){"cu_seqlens", (void *)x->cu_seqlens, 4 * (x->entries + 1), false};
+  if (x->cu_seqlens) regions[count++] = (simt_region){"cu_seqlens", (void *)x->cu_seqlens, 4 * (x->entries + 1), false};
   int64_t blocks = (rows * x->numbers + REC_GPU_SUM_THREADS - 1) / REC_GPU_SUM_THREADS;
   gpu_launch launch = {.name = "rec_gpu_rows",
                        .rows = true,
@@ -213,7 +206,7 @@ static rec_status launch_rows(delay *d, const rec_gpu_rows *x) {
   return d->device.launch(d->outer, &launch);
 }
 
-/* On the host: items of some rows of an entry. */
+// On the host: items of some rows of an entry.
 typedef struct row_run {
   const rec_gpu_rows *rows;
   int64_t items_of_entry, number_bytes;
@@ -258,7 +251,7 @@ static void store_numbers(void *to, const double *from, int64_t count, int64_t s
   if (stored != REC_STORED_NUMBER) rec_narrow(to, narrowed, count, (int)stored);
 }
 
-/* The row that a source has for row `row` of an entry; NULL: none. */
+// The row that a source has for row `row` of an entry; NULL: none.
 static const char *source_row(const row_run *r, const rec_gpu_row_side *side, int64_t entry, int64_t row) {
   int64_t steps = steps_in_entry(r->rows, entry), from = row + side->offset + side->ends * steps;
   if (!side->data || from < 0 || from >= (side->rows ? side->rows : steps)) return NULL;
@@ -281,7 +274,7 @@ static void add_row(const row_run *r, int64_t entry, int64_t row) {
   }
 }
 
-/* A row that comes of one alone is a copy of it. */
+// A row that comes of one alone is a copy of it.
 static void make_row(const row_run *r, int64_t entry, int64_t row) {
   const rec_gpu_rows *x = r->rows;
   const char *only = NULL;
@@ -321,7 +314,7 @@ static rec_status run_rows_on_host(delay *d, const rec_gpu_rows *x) {
   return REC_OK;
 }
 
-/* A buffer that these rows are written over is read from a copy. */
+// A buffer that these rows are written over is read from a copy.
 static rec_status keep_overwritten(delay *d, rec_gpu_rows *x, int64_t bytes) {
   void *copy = place_own(d, round_up(bytes, REC_ALIGNMENT));
   for (int64_t k = 0; k < x->count; k++) {
@@ -360,11 +353,11 @@ static rec_status run_all_rows(delay *d, bool after) {
   return status;
 }
 
-/* ---- entry points ---------------------------------------------------------------------------- */
+// ---- entry points ----------------------------------------------------------------------------
 
 static int64_t of_step(const call *c) { return smaller(c->time, c->packed ? c->sequences : 1); }
 
-/* The kernel that moves rows; the inner table's own are loaded already. */
+// The kernel that moves rows; the inner table's own are loaded already.
 static rec_status load_rows(call *c, const rec_sizes *sizes) {
   int32_t kind = call_device_kind(sizes);
   gpu_device device;
@@ -410,8 +403,7 @@ static rec_status check_workspace(const call *c, int kind) {
                      .time_parts = c->time_parts};
   rec_status status = delay_sizes(c->table, c->arguments, &sizes);
   if (status != REC_OK) return status;
-  return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes,
-                           needed_by(&sizes, launch, kind));
+  return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes, needed_by(&sizes, launch, kind));
 }
 
 static rec_status run_inner(const delay *d, int kind, int64_t taken) {
@@ -434,8 +426,7 @@ rec_status delay_call(const rec_table *table, const void *arguments, const rec_l
   delay d = {.outer = &c, .backward = kind == REC_KERNEL_BACKWARD};
   rec_status status = call_read(&c, table, entry_names[kind], arguments, launch);
   if (status == REC_OK) status = call_check_memories(&c, d.backward);
-  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
-    status = gpu_device_find(&c, launch->device_kind, &d.device);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) status = gpu_device_find(&c, launch->device_kind, &d.device);
   if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_step(&c);
   if (status == REC_OK) status = check_workspace(&c, kind);
   if (status != REC_OK) return status;

@@ -1,47 +1,42 @@
-/* The entry points: check, lay out the workspace, run the stages.
- *
- *   forward:  FORWARD                                 (writes chunk-start states into `saved` if there is one)
- *   step:     STEP
- *   backward: BACKWARD, from `saved`; without it STATES first, into the workspace
- *
- * A long sequence that is a single instance is cut in time (split.c). Packed sequences are batch entries of different lengths.
- * Those without steps are handed through at the end. Long ones that nothing else shares out run by themselves (alone.c).
- */
+// The entry points: check, lay out the workspace, run the stages.
+//
+//   forward:  FORWARD                                 (writes chunk-start states into `saved` if there is one)
+//   step:     STEP
+//   backward: BACKWARD, from `saved`; without it STATES first, into the workspace
+//
+// A long sequence that is a single instance is cut in time (split.c). Packed sequences are batch entries of different lengths.
+// Those without steps are handed through at the end. Long ones that nothing else shares out run by themselves (alone.c).
 #include <stddef.h>
 #include <string.h>
 
-#include "alone.h"
-#include "cpu.h"
-#include "delay.h"
-#include "error.h"
-#include "gpu.h"
-#include "promise.h"
+#include "runtime/support/alone.h"
+#include "runtime/support/cpu.h"
+#include "runtime/support/delay.h"
+#include "runtime/support/error.h"
+#include "runtime/support/gpu.h"
+#include "runtime/support/promise.h"
 
-/* What a call needs beside its kernels' stages. */
+// What a call needs beside its kernels' stages.
 typedef struct needs {
-  int64_t
-      replaced;  /* bytes: pointers, and copies of initial states that are overwritten in place */
-  int64_t saved; /* bytes of all chunk-start states */
-  int64_t chunk_numbers; /* numbers of one saved state, rounded to whole cache lines */
+  int64_t replaced;       // bytes: pointers, and copies of initial states that are overwritten in place
+  int64_t saved;          // bytes of all chunk-start states
+  int64_t chunk_numbers;  // numbers of one saved state, rounded to whole cache lines
   int64_t chunks;
 } needs;
 
-static const rec_table_kernel *kernel_of(const call *c, int kind) {
-  return &c->table->kernels[kind];
-}
+static const rec_table_kernel *kernel_of(const call *c, int kind) { return &c->table->kernels[kind]; }
 
 static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
   int64_t bytes = stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *final = table_memory(c->table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
-    if (call_lacks_grid_axis(c, kernel, final))
-      bytes += round_up(call_total(c, final) * c->table->number_bytes, REC_ALIGNMENT);
+    if (call_lacks_grid_axis(c, kernel, final)) bytes += round_up(call_total(c, final) * c->table->number_bytes, REC_ALIGNMENT);
   }
   return bytes;
 }
 
-/* How the kernels' work is cut. */
+// How the kernels' work is cut.
 static void plan(call *c) {
   call_flatten(c, kernel_of(c, REC_KERNEL_FORWARD));
   split_plan(c);
@@ -53,10 +48,9 @@ static needs needs_of(const call *c, int kind) {
   if (kind != REC_KERNEL_BACKWARD) n.replaced = replaced_bytes(c, kernel_of(c, kind));
   if (!kernel_of(c, REC_KERNEL_BACKWARD)->reads_saved) return n;
   int64_t line = REC_ALIGNMENT / c->table->number_bytes;
-  n.chunk_numbers =
-      round_up(call_count(c, &c->table->kept, 0) + call_count(c, &c->table->saved, 0), line);
+  n.chunk_numbers = round_up(call_count(c, &c->table->kept, 0) + call_count(c, &c->table->saved, 0), line);
   n.chunks = (c->time + c->table->chunk - 1) / c->table->chunk;
-  if (c->packed) n.chunks = c->time / c->table->chunk + c->sequences; /* call_chunks_before */
+  if (c->packed) n.chunks = c->time / c->table->chunk + c->sequences;  // call_chunks_before
   n.saved = c->batch * n.chunks * n.chunk_numbers * c->table->number_bytes;
   return n;
 }
@@ -69,13 +63,12 @@ static int64_t workspace_of(const call *c, int kind, bool recompute) {
     return (recompute ? n.saved : 0) + split_bytes(c, backward);
   }
   int64_t stage = n.replaced + stage_bytes(c, kernel_of(c, kind));
-  if (kind != REC_KERNEL_STEP)
-    stage = larger(stage, n.replaced + alone_bytes(c, kind == REC_KERNEL_BACKWARD));
+  if (kind != REC_KERNEL_STEP) stage = larger(stage, n.replaced + alone_bytes(c, kind == REC_KERNEL_BACKWARD));
   if (!recompute || n.saved == 0) return stage;
   return n.saved + larger(stage, stage_bytes(c, kernel_of(c, REC_KERNEL_STATES)));
 }
 
-/* Promises about states are verified before the call itself, with the same workspace. */
+// Promises about states are verified before the call itself, with the same workspace.
 static int64_t workspace_of_forward(const call *c, int kind) {
   if (call_is_empty(c)) return 0;
   return larger(workspace_of(c, kind, false), promise_bytes(c));
@@ -100,8 +93,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   rec_status status = call_read_sizes(&c, table, "sizes", arguments);
   if (status != REC_OK) return status;
   const char *name = table_text(table, table->name_at);
-  if (!sizes)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_sizes: expected a rec_sizes, found NULL", name);
+  if (!sizes) return rec_fail(REC_ERROR_ARGUMENT, "%s_sizes: expected a rec_sizes, found NULL", name);
   const size_t least = offsetof(rec_sizes, device_kind);
   if (sizes->size < least)
     return rec_fail(REC_ERROR_ABI,
@@ -120,27 +112,23 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   return status == REC_OK ? gpu_sizes(&c, &device, sizes) : status;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+// ---- calls -----------------------------------------------------------------------------------
 
-/* The best clone that was compiled and that the processor runs. */
+// The best clone that was compiled and that the processor runs.
 static rec_status choose_clone(call *c, int kind) {
   while (c->clone > 0 && !kernel_of(c, kind)->functions[c->clone]) c->clone--;
   if (kernel_of(c, kind)->functions[c->clone]) return REC_OK;
-  return rec_fail(REC_ERROR_DEVICE,
-                  "%s_%s: expected code for this processor, found only code for newer ones",
+  return rec_fail(REC_ERROR_DEVICE, "%s_%s: expected code for this processor, found only code for newer ones",
                   table_text(c->table, c->table->name_at), c->entry);
 }
 
-/* Numbers `first` to `first + count` of a result that no step writes: final states are the initial
- * ones, gradients are zero or what came in. */
-static void copy_or_zero(const call *c, const rec_table_memory *memory, int64_t first,
-                         int64_t count) {
-  size_t at = (size_t)(first * table_bytes(c->table, memory)),
-         bytes = (size_t)(count * table_bytes(c->table, memory));
+// Numbers `first` to `first + count` of a result that no step writes: final states are the initial
+// ones, gradients are zero or what came in.
+static void copy_or_zero(const call *c, const rec_table_memory *memory, int64_t first, int64_t count) {
+  size_t at = (size_t)(first * table_bytes(c->table, memory)), bytes = (size_t)(count * table_bytes(c->table, memory));
   char *data = call_data(c, memory);
   if (!data || bytes == 0) return;
-  const char *from =
-      memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
+  const char *from = memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
   if (from)
     memmove(data + at, from + at, bytes);
   else
@@ -152,7 +140,7 @@ static bool is_result(const rec_table_memory *memory, bool backward) {
   return use == REC_WRITE || use == REC_WRITE_OPTIONAL;
 }
 
-/* A call without steps or batch entries. */
+// A call without steps or batch entries.
 static void run_empty(const call *c, bool backward) {
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
@@ -160,7 +148,7 @@ static void run_empty(const call *c, bool backward) {
   }
 }
 
-/* Packed sequences without steps among others. */
+// Packed sequences without steps among others.
 static void run_empty_sequences(const call *c, bool backward) {
   for (int i = 0; c->packed && i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
@@ -171,7 +159,7 @@ static void run_empty_sequences(const call *c, bool backward) {
   }
 }
 
-/* Gives instances a copy of each initial state that they share and that the call overwrites. */
+// Gives instances a copy of each initial state that they share and that the call overwrites.
 static void replace_states(call *c, const rec_table_kernel *kernel, char *workspace) {
   void **replaced = (void **)(void *)workspace;
   memset(replaced, 0, sizeof *replaced * (size_t)c->table->memory_count);
@@ -189,7 +177,7 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
   c->replaced = replaced;
 }
 
-/* Runs what was checked: FORWARD and STEP differ in their kernel. */
+// Runs what was checked: FORWARD and STEP differ in their kernel.
 static void run_forward_kernels(call *c, int kind, stage_saved saved, char *workspace) {
   if (c->parts) {
     split_forward(c, saved, workspace);
@@ -210,8 +198,7 @@ static void run_backward_kernels(call *c, stage_saved saved, bool recompute, cha
     split_backward(c, saved, recompute, workspace);
     return;
   }
-  if (recompute)
-    stage_run(c, kernel_of(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
+  if (recompute) stage_run(c, kernel_of(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
   stage_run(c, kernel_of(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
 }
 
@@ -223,8 +210,7 @@ static rec_status run_on_gpu(const call *c, int kind) {
   return status == REC_OK ? gpu_run(c, &device, kind) : status;
 }
 
-static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
-                       int kind, const char *entry) {
+static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch, int kind, const char *entry) {
   call c;
   rec_status status = call_read(&c, table, entry, arguments, launch);
   if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return run_on_gpu(&c, kind);
@@ -238,11 +224,10 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   }
   status = choose_clone(&c, kind);
   if (status != REC_OK) return status;
-  const call whole = c; /* with the sequences as the caller counts them */
+  const call whole = c;  // with the sequences as the caller counts them
   if (kind == REC_KERNEL_FORWARD) plan(&c);
   needs n = needs_of(&c, kind);
-  status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
-                        workspace_of_forward(&c, kind));
+  status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes, workspace_of_forward(&c, kind));
   if (status != REC_OK) return status;
   stage_saved saved = {0};
   if (kernel_of(&c, kind)->writes_saved && launch->saved && n.saved > 0) {
@@ -254,7 +239,7 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   if (status != REC_OK) return status;
   run_forward_kernels(&c, kind, saved, launch->workspace);
   run_empty_sequences(&c, false);
-  c.replaced = NULL; /* the workspace is used again */
+  c.replaced = NULL;  // the workspace is used again
   if (c.alone) alone_forward(&c, saved, launch->workspace, run_sequence_forward);
   return promise_check_outputs(&whole);
 }
@@ -273,8 +258,7 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_BACKWARD);
   call c;
   rec_status status = call_read(&c, table, "backward", arguments, launch);
-  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
-    return run_on_gpu(&c, REC_KERNEL_BACKWARD);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return run_on_gpu(&c, REC_KERNEL_BACKWARD);
   if (status == REC_OK) status = call_check_memories(&c, true);
   if (status == REC_OK) status = promise_check_operands(&c, true);
   if (status != REC_OK) return status;
@@ -292,7 +276,7 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
     if (status != REC_OK) return status;
   }
   status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
-                        workspace_of(&c, REC_KERNEL_BACKWARD, recompute));
+                             workspace_of(&c, REC_KERNEL_BACKWARD, recompute));
   if (status != REC_OK) return status;
   stage_saved saved = {launch->saved, n.chunks * n.chunk_numbers, n.chunk_numbers};
   char *workspace = launch->workspace;

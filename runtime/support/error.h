@@ -1,16 +1,15 @@
-/* This thread's last message, one line. */
+// This thread's last message, one line.
 #ifndef REC_SUPPORT_ERROR_H
 #define REC_SUPPORT_ERROR_H
 
 #include "runtime/shared/launch.h"
 
-/* At least this many bytes stand behind rec_error(), whichever library it comes from. */
+// At least this many bytes stand behind rec_error(), whichever library it comes from.
 enum { REC_ERROR_TEXT_MAX = 512 };
 
 __attribute__((visibility("default"))) const char *rec_error(void);
 
-/* Keeps the message and returns the status. */
-rec_status rec_fail(rec_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+// Keeps the message and returns the status.
+rec_status rec_fail(rec_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

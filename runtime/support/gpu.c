@@ -1,47 +1,44 @@
-/* Lays out a call on a GPU and starts its kernels (gpu.h).
- *
- *   workspace:  [chunk-start states] [slice summaries: of cotangents, of states] [blocks that have ended]
- *               [copies of results that items add to] [initial states] [scratch of the blocks]
- */
+// Lays out a call on a GPU and starts its kernels (gpu.h).
+//
+//   workspace:  [chunk-start states] [slice summaries: of cotangents, of states] [blocks that have ended]
+//               [copies of results that items add to] [initial states] [scratch of the blocks]
 #include <string.h>
 
-#include "error.h"
-#include "gpu_pass.h"
-#include "stage.h"
+#include "runtime/support/error.h"
+#include "runtime/support/gpu_pass.h"
+#include "runtime/support/stage.h"
 
 enum {
-  ITEMS_WANTED = 512, /* where time may be cut: enough for any device */
+  ITEMS_WANTED = 512,  // where time may be cut: enough for any device
   GPU_PART_STEPS = 64,
-  JOINED_PART_STEPS = 256, /* fewer do not pay for what is computed twice */
+  JOINED_PART_STEPS = 256,  // fewer do not pay for what is computed twice
   JOINED_PARTS = 64,
-  WORTH_PERCENT = 80,      /* parts take at most so much of the time without: there is one launch more */
-  EMPTY_ITEMS = 4,         /* packed: for each multiprocessor, parts behind the end of a sequence */
-  FULL_BLOCK = 128,        /* threads; of blocks of fewer more may run at a time */
+  WORTH_PERCENT = 80,  // parts take at most so much of the time without: there is one launch more
+  EMPTY_ITEMS = 4,     // packed: for each multiprocessor, parts behind the end of a sequence
+  FULL_BLOCK = 128,    // threads; of blocks of fewer more may run at a time
   SCRATCH_ALIGNMENT = 256
 };
 
-/* Time of a recurrence with states, in parts that are joined. */
+// Time of a recurrence with states, in parts that are joined.
 typedef struct time_cut {
   int64_t parts, part_steps;
-  const rec_table_gpu_kernel *maker; /* of what they begin with; NULL: one part */
-  const rec_table_gpu_kernel *states; /* that of states, where these are not saved: in the same launch as the other, or before it;
-                                         NULL: they are saved, or not needed */
+  const rec_table_gpu_kernel *maker;  // of what they begin with; NULL: one part
+  const rec_table_gpu_kernel
+      *states;  // that of states, where these are not saved: in the same launch as the other, or before it;
+                // NULL: they are saved, or not needed
 } time_cut;
 
-/* Where the chunk-start states are. */
+// Where the chunk-start states are.
 typedef struct gpu_saved {
-  void *data; /* NULL: not wanted */
+  void *data;  // NULL: not wanted
   int64_t entry_stride, chunk_stride, bytes;
 } gpu_saved;
 
-static const rec_table_gpu_kernel *gpu_kernel_of(const gpu_device *device, int kind) {
-  return &device->code->kernels[kind];
-}
+static const rec_table_gpu_kernel *gpu_kernel_of(const gpu_device *device, int kind) { return &device->code->kernels[kind]; }
 
-/* ---- the cut --------------------------------------------------------------------------------- */
+// ---- the cut ---------------------------------------------------------------------------------
 
-static gpu_pass plan_pass(const call *c, const gpu_device *device,
-                          const rec_table_gpu_kernel *kernel, time_cut cut) {
+static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel, time_cut cut) {
   const rec_table_kernel *base = &kernel->base;
   const int32_t *grid = table_at(c->table, base->grid_at);
   gpu_pass p = {.call = c, .device = device, .kernel = kernel, .entries = call_entries(c)};
@@ -49,8 +46,7 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device,
   p.parts = cut.parts;
   p.part_steps = cut.part_steps;
   for (int i = 0; i < base->grid_count; i++) p.instances *= c->axis_size[grid[i]];
-  if (base->lane_axis >= 0)
-    p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
+  if (base->lane_axis >= 0) p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
   if (kernel == cut.maker || kernel == cut.states) p.lane_blocks += kernel->column_blocks;
   p.instances *= p.lane_blocks;
   if (base->time_splits && !c->packed) {
@@ -66,32 +62,32 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device,
   return p;
 }
 
-/* So many parts that no multiprocessor has two. The longest packed sequence may be as long as all together. */
+// So many parts that no multiprocessor has two. The longest packed sequence may be as long as all together.
 static int64_t most_parts(const gpu_pass *whole) {
   const call *c = whole->call;
   int64_t room = whole->device->multiprocessors, items = larger(1, whole->items);
   int64_t parts = room / items;
-  if (c->packed)
-    parts = smaller(room / larger(1, whole->instances), EMPTY_ITEMS * room / items);
+  if (c->packed) parts = smaller(room / larger(1, whole->instances), EMPTY_ITEMS * room / items);
   return smaller(smaller(parts, c->time / JOINED_PART_STEPS), JOINED_PARTS);
 }
 
-/* What is begun and ended for each part: work items of the makers, numbers that the last block adds up. */
+// What is begun and ended for each part: work items of the makers, numbers that the last block adds up.
 typedef struct part_work {
   int64_t made, summed;
 } part_work;
 
-/* How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks may be more
- * than multiprocessors, the joins of the last part, and the sums of the last block. */
+// How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks may be more
+// than multiprocessors, the joins of the last part, and the sums of the last block.
 static int64_t time_of_parts(const gpu_pass *whole, part_work work, int64_t parts) {
   const rec_table_gpu_kernel *k = whole->kernel;
   int64_t room = whole->device->multiprocessors, steps = (whole->call->time + parts - 1) / parts;
   if (parts == 1) return 100 * steps;
-  int64_t turns = (work.made * parts + room - 1) / room, sums = 100 * work.summed * parts / REC_GPU_COPIES_WEIGHED * k->sum_steps;
+  int64_t turns = (work.made * parts + room - 1) / room,
+          sums = 100 * work.summed * parts / REC_GPU_COPIES_WEIGHED * k->sum_steps;
   return 100 * (steps + k->behind) + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps + sums;
 }
 
-/* 1: parts do not pay. */
+// 1: parts do not pay.
 static int64_t parts_wanted(const gpu_pass *whole, part_work work) {
   if (whole->call->time_parts) return whole->call->time_parts;
   int64_t best = 1, least = time_of_parts(whole, work, 1) * WORTH_PERCENT / 100;
@@ -102,7 +98,7 @@ static int64_t parts_wanted(const gpu_pass *whole, part_work work) {
   return best;
 }
 
-/* Are parts of states made before those of cotangents, which are made of them, and not beside them? */
+// Are parts of states made before those of cotangents, which are made of them, and not beside them?
 static bool makes_states_first(const time_cut *cut) { return cut->states && cut->maker->makes_states; }
 
 static part_work work_of_part(const gpu_pass *whole, time_cut one) {
@@ -113,7 +109,7 @@ static part_work work_of_part(const gpu_pass *whole, time_cut one) {
   return work;
 }
 
-/* Behind parts of states and then of cotangents: is it the last launch? */
+// Behind parts of states and then of cotangents: is it the last launch?
 static bool ends_in_time(const gpu_pass *last) {
   return !gpu_has_sums(last) || (last->kernel->last_at && !gpu_sums_tokens(last));
 }
@@ -138,7 +134,7 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool
   return makes_states_first(&made) && !ends_in_time(&last) ? cut : made;
 }
 
-/* Numbers that a maker keeps of a part: whole cache lines. */
+// Numbers that a maker keeps of a part: whole cache lines.
 static int64_t ends_stride(const call *c, const rec_table_gpu_kernel *maker) {
   return maker ? round_up(call_count(c, &maker->ends, 0), REC_ALIGNMENT / 4) : 0;
 }
@@ -147,12 +143,10 @@ static int64_t ends_bytes(const call *c, const time_cut *cut, const rec_table_gp
   return 4 * call_entries(c) * cut->parts * ends_stride(c, maker);
 }
 
-/* Of the counter of thread blocks that have ended. */
-static int64_t ended_bytes(const time_cut *cut) {
-  return makes_states_first(cut) && cut->maker->last_at ? REC_ALIGNMENT : 0;
-}
+// Of the counter of thread blocks that have ended.
+static int64_t ended_bytes(const time_cut *cut) { return makes_states_first(cut) && cut->maker->last_at ? REC_ALIGNMENT : 0; }
 
-/* Two kernels of one function, in one launch: each has half of the blocks that the device runs. */
+// Two kernels of one function, in one launch: each has half of the blocks that the device runs.
 static void put_beside(gpu_pass *p, const gpu_pass *other) {
   int64_t most = p->device->blocks / 2;
   p->blocks = smaller(p->blocks, most);
@@ -160,7 +154,7 @@ static void put_beside(gpu_pass *p, const gpu_pass *other) {
   p->blocks_beside = smaller(other->blocks, most);
 }
 
-/* What a cut starts before the kernel itself, or the last of it. */
+// What a cut starts before the kernel itself, or the last of it.
 static gpu_pass plan_makers(const call *c, const gpu_device *device, time_cut cut) {
   gpu_pass p = plan_pass(c, device, cut.maker, cut);
   if (!cut.states || makes_states_first(&cut)) return p;
@@ -169,14 +163,13 @@ static gpu_pass plan_makers(const call *c, const gpu_device *device, time_cut cu
   return p;
 }
 
-/* An initial state that several instances read and one of them overwrites: they read a copy. */
+// An initial state that several instances read and one of them overwrites: they read a copy.
 static bool is_overwritten(const gpu_pass *p, const rec_table_memory *memory) {
   const rec_table *table = p->call->table;
   for (int i = 0; i < table->memory_count; i++) {
     const rec_table_memory *final = table_memory(table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
-    if (table_memory(table, final->copy_from) == memory)
-      return call_lacks_grid_axis(p->call, &p->kernel->base, memory);
+    if (table_memory(table, final->copy_from) == memory) return call_lacks_grid_axis(p->call, &p->kernel->base, memory);
   }
   return false;
 }
@@ -187,7 +180,7 @@ static int64_t initial_bytes(const gpu_pass *p, const rec_table_slot *slot) {
   return round_up(call_total(p->call, memory) * (int64_t)sizeof(float), REC_ALIGNMENT);
 }
 
-/* As if every result were wanted. */
+// As if every result were wanted.
 static int64_t pass_bytes(const gpu_pass *p) {
   int64_t bytes = SCRATCH_ALIGNMENT + (p->blocks + p->blocks_beside) * p->scratch_bytes;
   for (int i = 0; i < p->kernel->base.slot_count; i++) {
@@ -209,7 +202,7 @@ static gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
   return s;
 }
 
-/* Of states that nobody has saved: parts that make those behind their own steps have them twice. */
+// Of states that nobody has saved: parts that make those behind their own steps have them twice.
 static int64_t saved_here(const call *c, const gpu_device *device, const time_cut *cut, const gpu_saved *saved) {
   bool twice = cut->states && gpu_kernel_of(device, REC_KERNEL_BACKWARD)->behind;
   int64_t more = twice ? call_entries(c) * cut->parts : 0;
@@ -251,9 +244,9 @@ rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes 
   return device->load ? device->load(&c, device) : REC_OK;
 }
 
-/* ---- one kernel ------------------------------------------------------------------------------ */
+// ---- one kernel ------------------------------------------------------------------------------
 
-/* The bytes of the parameter, and what stands behind its pointers. */
+// The bytes of the parameter, and what stands behind its pointers.
 typedef struct gpu_parameter {
   _Alignas(rec_gpu_map) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
   int64_t size;
@@ -261,12 +254,11 @@ typedef struct gpu_parameter {
   int region_count;
 } gpu_parameter;
 
-static void add_region(gpu_parameter *x, const char *name, void *data, int64_t bytes,
-                       bool writable) {
+static void add_region(gpu_parameter *x, const char *name, void *data, int64_t bytes, bool writable) {
   if (data && bytes > 0) x->regions[x->region_count++] = (simt_region){name, data, bytes, writable};
 }
 
-/* From the first number to behind the last one. */
+// From the first number to behind the last one.
 static int64_t extent_bytes(const call *c, const rec_table_memory *memory, rec_slot s) {
   if (call_total(c, memory) == 0) return 0;
   int64_t numbers = call_numbers(c, memory);
@@ -284,9 +276,9 @@ static char *take(char **free_memory, int64_t bytes) {
 typedef struct pass_run {
   const gpu_pass *pass;
   const time_cut *cut;
-  const rec_gpu_ends *ends; /* of states and cotangents, of parts of time if there are several */
-  bool saved_only; /* no other results are wanted */
-  uint32_t *ended; /* how many thread blocks have; NULL: nobody counts */
+  const rec_gpu_ends *ends;  // of states and cotangents, of parts of time if there are several
+  bool saved_only;           // no other results are wanted
+  uint32_t *ended;           // how many thread blocks have; NULL: nobody counts
   char *free_memory;
   gpu_parameter parameter;
   gpu_sums sums;
@@ -316,7 +308,7 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   return REC_OK;
 }
 
-/* Those that have copies, or the others: copies lie one behind the other. */
+// Those that have copies, or the others: copies lie one behind the other.
 static rec_status place_slots(pass_run *r, int64_t slots_at, bool copies) {
   const gpu_pass *p = r->pass;
   for (int i = 0; i < p->kernel->base.slot_count; i++) {
@@ -330,7 +322,7 @@ static rec_status place_slots(pass_run *r, int64_t slots_at, bool copies) {
   return REC_OK;
 }
 
-/* The sums that the kernel makes itself; of one without results the counter alone. */
+// The sums that the kernel makes itself; of one without results the counter alone.
 static void put_last(pass_run *r) {
   gpu_parameter *x = &r->parameter;
   const rec_gpu_sums *all = &r->sums.all;
@@ -349,9 +341,8 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   const call *c = p->call;
   const rec_table_kernel *base = &p->kernel->base;
   gpu_parameter *x = &r->parameter;
-  if (p->items > INT32_MAX || c->time > INT32_MAX) /* kernels divide numbers of 32 bits */
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected at most 2147483647 steps and blocks of a GPU, found %lld and %lld",
+  if (p->items > INT32_MAX || c->time > INT32_MAX)  // kernels divide numbers of 32 bits
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected at most 2147483647 steps and blocks of a GPU, found %lld and %lld",
                     call_name(c), c->entry, (long long)c->time, (long long)p->items);
   rec_gpu_frame frame = {.entries = p->entries,
                          .time = c->time,
@@ -373,8 +364,8 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
               (int64_t)sizeof(rec_gpu_map) * p->kernel->map_count;
   int64_t last_at = p->kernel->last_at ? p->kernel->last_at : p->kernel->parameter_bytes;
   if (x->size != last_at)
-    return rec_fail(REC_ERROR_INTERNAL, "%s_%s: a kernel of %d bytes of parameters, found %lld",
-                    call_name(c), c->entry, (int)last_at, (long long)x->size);
+    return rec_fail(REC_ERROR_INTERNAL, "%s_%s: a kernel of %d bytes of parameters, found %lld", call_name(c), c->entry,
+                    (int)last_at, (long long)x->size);
   x->size = p->kernel->parameter_bytes;
   rec_status status = place_slots(r, slots_at, true);
   if (status == REC_OK) status = place_slots(r, slots_at, false);
@@ -397,18 +388,17 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   return REC_OK;
 }
 
-/* What a kernel is run with. */
+// What a kernel is run with.
 typedef struct kernel_run {
   const rec_table_gpu_kernel *kernel;
   gpu_saved saved;
   bool saved_only;
   time_cut cut;
   rec_gpu_ends ends[2];
-  uint32_t *ended; /* pass_run.ended */
+  uint32_t *ended;  // pass_run.ended
 } kernel_run;
 
-static rec_status run_kernel(const call *c, const gpu_device *device, const kernel_run *run,
-                             char *workspace) {
+static rec_status run_kernel(const call *c, const gpu_device *device, const kernel_run *run, char *workspace) {
   const rec_table_gpu_kernel *kernel = run->kernel;
   bool makes = kernel == run->cut.maker;
   gpu_pass pass = makes ? plan_makers(c, device, run->cut) : plan_pass(c, device, kernel, run->cut);
@@ -436,8 +426,7 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
   return status == REC_OK && !r.ended ? gpu_run_sums(&r.sums, &pass) : status;
 }
 
-static rec_gpu_ends take_ends(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker,
-                              char **free_memory) {
+static rec_gpu_ends take_ends(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker, char **free_memory) {
   if (!maker) return (rec_gpu_ends){0};
   char *taken = take(free_memory, ends_bytes(c, cut, maker));
   return (rec_gpu_ends){.data = (float *)(void *)taken, .stride = ends_stride(c, maker)};
@@ -448,7 +437,7 @@ static uint32_t *take_ended(const time_cut *cut, char **free_memory) {
   return bytes ? (uint32_t *)(void *)take(free_memory, bytes) : NULL;
 }
 
-/* Parts of states, before those of cotangents that are made of them. */
+// Parts of states, before those of cotangents that are made of them.
 static rec_status run_states_first(const call *c, const gpu_device *device, const kernel_run *run, char *workspace) {
   kernel_run states = {.kernel = run->cut.states, .saved_only = true, .cut = run->cut, .ends = {run->ends[0]}};
   states.cut.maker = states.kernel;
@@ -456,9 +445,8 @@ static rec_status run_states_first(const call *c, const gpu_device *device, cons
   return run_kernel(c, device, &states, workspace);
 }
 
-/* Makes what parts of time begin with, then runs the kernel on them; one part: the kernel alone. */
-static rec_status run_parts(const call *c, const gpu_device *device, kernel_run run, bool backward,
-                            char *workspace) {
+// Makes what parts of time begin with, then runs the kernel on them; one part: the kernel alone.
+static rec_status run_parts(const call *c, const gpu_device *device, kernel_run run, bool backward, char *workspace) {
   const time_cut *cut = &run.cut;
   rec_status status = REC_OK;
   if (cut->maker) {
@@ -474,7 +462,7 @@ static rec_status run_parts(const call *c, const gpu_device *device, kernel_run 
   return status == REC_OK ? run_kernel(c, device, &run, workspace) : status;
 }
 
-/* ---- devices --------------------------------------------------------------------------------- */
+// ---- devices ---------------------------------------------------------------------------------
 
 rec_status gpu_device_find(const call *c, int32_t kind, gpu_device *device) {
   if (kind != REC_DEVICE_SIMT && kind != REC_DEVICE_CUDA)
@@ -492,9 +480,9 @@ rec_status gpu_device_find(const call *c, int32_t kind, gpu_device *device) {
   return kind == REC_DEVICE_CUDA ? gpu_cuda_device(c, device) : gpu_simt_device(c, device);
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+// ---- calls -----------------------------------------------------------------------------------
 
-/* Without steps, final states are the initial ones; gradients are zero or what came in. */
+// Without steps, final states are the initial ones; gradients are zero or what came in.
 static rec_status run_without_steps(const call *c, const gpu_device *device, bool backward) {
   rec_status status = REC_OK;
   for (int i = 0; i < c->table->memory_count && status == REC_OK; i++) {
@@ -503,8 +491,7 @@ static rec_status run_without_steps(const call *c, const gpu_device *device, boo
     int64_t bytes = call_total(c, memory) * table_bytes(c->table, memory);
     void *to = call_data(c, memory);
     if ((use != REC_WRITE && use != REC_WRITE_OPTIONAL) || !to || bytes == 0) continue;
-    const void *from =
-        memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
+    const void *from = memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
     status = from ? device->copy(c, to, from, bytes) : device->clear(c, to, bytes);
   }
   return status;

@@ -1,77 +1,74 @@
-/* Calls on a GPU: the layout of the workspace, and the order in which kernels are started. A few functions hide where they
- * run: the executor (gpu_simt.c), or a CUDA device (gpu_cuda.c).
- *
- *   forward, step:  the kernel, a sum of copies where several work items add to one result
- *   backward:       STATES without `saved`, BACKWARD, the sum
- *
- * Time slices: with fewer work items than multiprocessors, time is cut into the number of slices that ends first. PART before
- * FORWARD, and PART_BACK before BACKWARD, makes the summaries from which the slices start. Forward is not cut where it has a
- * sum, which would be a third launch.
- *
- * Without `saved`, states and cotangents in slices, one after the other, would be five launches; three are promised. One
- * launch makes the summaries of states and of cotangents, and BACKWARD makes the states of its slice, where it can
- * (rec_table_gpu_kernel.makes_states). Where summaries of cotangents are made of states, the launches are PART, PART_BACK
- * (which makes the states) and BACKWARD. The thread block of BACKWARD that ends last then makes the sums (rec_gpu_last). Time
- * is not cut where blocks add to gradients of tokens.
- *
- * Everything depends on sizes alone; nothing waits for the device.
- */
+// Calls on a GPU: the layout of the workspace, and the order in which kernels are started. A few functions hide where they
+// run: the executor (gpu_simt.c), or a CUDA device (gpu_cuda.c).
+//
+//   forward, step:  the kernel, a sum of copies where several work items add to one result
+//   backward:       STATES without `saved`, BACKWARD, the sum
+//
+// Time slices: with fewer work items than multiprocessors, time is cut into the number of slices that ends first. PART before
+// FORWARD, and PART_BACK before BACKWARD, makes the summaries from which the slices start. Forward is not cut where it has a
+// sum, which would be a third launch.
+//
+// Without `saved`, states and cotangents in slices, one after the other, would be five launches; three are promised. One
+// launch makes the summaries of states and of cotangents, and BACKWARD makes the states of its slice, where it can
+// (rec_table_gpu_kernel.makes_states). Where summaries of cotangents are made of states, the launches are PART, PART_BACK
+// (which makes the states) and BACKWARD. The thread block of BACKWARD that ends last then makes the sums (rec_gpu_last). Time
+// is not cut where blocks add to gradients of tokens.
+//
+// Everything depends on sizes alone; nothing waits for the device.
 #ifndef REC_SUPPORT_GPU_H
 #define REC_SUPPORT_GPU_H
 
-#include "call.h"
 #include "runtime/shared/gpu_frame.h"
 #include "runtime/shared/simt.h"
+#include "runtime/support/call.h"
 
 enum { GPU_SLOTS_MAX = REC_GPU_PARAMETER_BYTES / sizeof(rec_gpu_slot) };
 
-/* One kernel to be started. */
+// One kernel to be started.
 typedef struct gpu_launch {
   const char *name;
-  const rec_table_gpu_kernel *kernel; /* NULL: rec_gpu_sum, */
-  bool rows;                  /* or rec_gpu_rows */
+  const rec_table_gpu_kernel *kernel;  // NULL: rec_gpu_sum,
+  bool rows;                           // or rec_gpu_rows
   int64_t blocks;
   int threads, shared_bytes;
   const void *parameter;
   int64_t parameter_bytes;
   void *scratch;
-  int64_t scratch_bytes;      /* of a block */
-  const simt_region *regions; /* what it may touch */
+  int64_t scratch_bytes;       // of a block
+  const simt_region *regions;  // what it may touch
   int region_count;
-  bool counts;                /* its blocks count how many of them have ended: then one reads what the others have written */
+  bool counts;  // its blocks count how many of them have ended: then one reads what the others have written
 } gpu_launch;
 
-/* Fills a tensor map: the arguments are those of cuTensorMapEncodeTiled, 0 is done. */
-typedef int gpu_encode(void *map, int type, unsigned rank, void *data, const uint64_t *sizes,
-                       const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
-                       int swizzle, int promotion, int fill);
+// Fills a tensor map: the arguments are those of cuTensorMapEncodeTiled, 0 is done.
+typedef int gpu_encode(void *map, int type, unsigned rank, void *data, const uint64_t *sizes, const uint64_t *strides,
+                       const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
 
 typedef struct gpu_device {
-  /* How many thread blocks the device runs at one time, about: no more are started, each takes several work items. */
+  // How many thread blocks the device runs at one time, about: no more are started, each takes several work items.
   int64_t blocks;
-  const rec_table_gpu *code; /* the kernels for its shared memory */
-  /* Makes ready what calls of this recurrence start: no call loads anything then. NULL: there is nothing to do. */
+  const rec_table_gpu *code;  // the kernels for its shared memory
+  // Makes ready what calls of this recurrence start: no call loads anything then. NULL: there is nothing to do.
   rec_status (*load)(const call *call, const struct gpu_device *device);
   rec_status (*launch)(const call *call, const gpu_launch *launch);
   rec_status (*clear)(const call *call, void *at, int64_t bytes);
   rec_status (*copy)(const call *call, void *to, const void *from, int64_t bytes);
-  int64_t multiprocessors; /* where there are fewer work items, time is cut into parts */
-  gpu_encode *encode;      /* NULL: no rows are copied in bulk */
+  int64_t multiprocessors;  // where there are fewer work items, time is cut into parts
+  gpu_encode *encode;       // NULL: no rows are copied in bulk
 } gpu_device;
 
-/* The device of a kind, if the library holds code for it; else a message. */
+// The device of a kind, if the library holds code for it; else a message.
 rec_status gpu_device_find(const call *call, int32_t kind, gpu_device *device);
 rec_status gpu_simt_device(const call *call, gpu_device *device);
 rec_status gpu_cuda_device(const call *call, gpu_device *device);
 
-/* Bytes of workspace and `saved` on a device. */
+// Bytes of workspace and `saved` on a device.
 rec_status gpu_sizes(const call *call, const gpu_device *device, rec_sizes *sizes);
 
-/* Fills the maps of a kernel's parameter, whose slots are there, and says which it has filled. */
-void gpu_fill_maps(const call *call, const gpu_device *device, const rec_table_gpu_kernel *kernel,
-                   unsigned char *parameter);
+// Fills the maps of a kernel's parameter, whose slots are there, and says which it has filled.
+void gpu_fill_maps(const call *call, const gpu_device *device, const rec_table_gpu_kernel *kernel, unsigned char *parameter);
 
-/* Runs a call whose arguments were checked: REC_KERNEL_FORWARD, _STEP or _BACKWARD. */
+// Runs a call whose arguments were checked: REC_KERNEL_FORWARD, _STEP or _BACKWARD.
 rec_status gpu_run(const call *call, const gpu_device *device, int kind);
 
 #endif

@@ -1,46 +1,45 @@
-/* The device CUDA: kernels are PTX in the library, loaded by the driver once for each context.
- *
- *   images (PTX for sm_80, .., cubins)  --the best that the driver takes-->  module of the caller's context
- *     -->  cuLaunchKernel on its stream
- *
- * Nothing waits for the device. Calls may be captured into a graph: NAME_sizes loads module and kernels before. A call without
- * that loads them in the relaxed mode, in which capturing allows it.
- */
+// The device CUDA: kernels are PTX in the library, loaded by the driver once for each context.
+//
+//   images (PTX for sm_80, .., cubins)  --the best that the driver takes-->  module of the caller's context
+//     -->  cuLaunchKernel on its stream
+//
+// Nothing waits for the device. Calls may be captured into a graph: NAME_sizes loads module and kernels before. A call without
+// that loads them in the relaxed mode, in which capturing allows it.
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_driver.h"
-#include "error.h"
-#include "gpu.h"
+#include "runtime/support/cuda_driver.h"
+#include "runtime/support/error.h"
+#include "runtime/support/gpu.h"
 
-/* A kernel may have so many blocks on each multiprocessor at one time, about. */
+// A kernel may have so many blocks on each multiprocessor at one time, about.
 enum { CUDA_BLOCKS_EACH = 4, LOAD_LOG_BYTES = 256 };
 
-/* A kernel, ready to be launched. */
+// A kernel, ready to be launched.
 typedef struct loaded_kernel {
   const char *name;
   cuda_function function;
   struct loaded_kernel *next;
 } loaded_kernel;
 
-/* What the library has loaded into one context. */
+// What the library has loaded into one context.
 typedef struct loaded_module {
-  unsigned long long context; /* its number: an address may be used again */
+  unsigned long long context;  // its number: an address may be used again
   cuda_module module;
-  int room;                   /* which kernels it has */
+  int room;  // which kernels it has
   int multiprocessors;
   loaded_kernel *kernels;
   struct loaded_module *next;
 } loaded_module;
 
-/* The lock is held while something is loaded: a second thread would load the same. */
+// The lock is held while something is loaded: a second thread would load the same.
 static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 static loaded_module *modules;
 
-/* A message with the entry point in front. */
+// A message with the entry point in front.
 static rec_status about_call(const call *c, rec_status status) {
   if (status == REC_OK) return REC_OK;
   char text[REC_ERROR_TEXT_MAX];
@@ -48,16 +47,15 @@ static rec_status about_call(const call *c, rec_status status) {
   return rec_fail(status, "%s_%s: %s", call_name(c), c->entry, text);
 }
 
-/* ---- the code for a device ------------------------------------------------------------------- */
+// ---- the code for a device -------------------------------------------------------------------
 
-static rec_status read_attribute(const cuda_driver *d, int attribute, cuda_device device,
-                                 int *value) {
+static rec_status read_attribute(const cuda_driver *d, int attribute, cuda_device device, int *value) {
   return cuda_check(d, d->device_attribute(value, attribute, device), "cuDeviceGetAttribute", NULL);
 }
 
 typedef struct device_limits {
-  int capability;   /* 80: compute capability 8.0 */
-  int shared_bytes; /* that a thread block may have */
+  int capability;    // 80: compute capability 8.0
+  int shared_bytes;  // that a thread block may have
 } device_limits;
 
 static rec_status read_limits(const cuda_driver *d, cuda_device device, device_limits *limits) {
@@ -76,8 +74,7 @@ static bool is_cubin(const rec_gpu_image *image) {
 static bool is_for(const rec_gpu_image *image, int capability) {
   switch (image->devices) {
     case REC_GPU_LATER: return image->capability <= capability;
-    case REC_GPU_CUBIN:
-      return image->capability <= capability && image->capability / 10 == capability / 10;
+    case REC_GPU_CUBIN: return image->capability <= capability && image->capability / 10 == capability / 10;
     default: return image->capability == capability;
   }
 }
@@ -86,16 +83,15 @@ static bool fits(const rec_gpu_image *image, device_limits limits) {
   return is_for(image, limits.capability) && image->shared_bytes <= limits.shared_bytes;
 }
 
-/* Is it the better one? One for a higher capability; of two for the same, a cubin. */
+// Is it the better one? One for a higher capability; of two for the same, a cubin.
 static bool is_better(const rec_gpu_image *image, const rec_gpu_image *other) {
   if (image->capability != other->capability) return image->capability > other->capability;
   return is_cubin(image) && !is_cubin(other);
 }
 
-/* The best image for the device whose kernels have room in its shared memory, of those worse than `before` where there is one;
- * NULL: there is no more. */
-static const rec_gpu_image *next_image(const rec_gpu_images *images, device_limits limits,
-                                       const rec_gpu_image *before) {
+// The best image for the device whose kernels have room in its shared memory, of those worse than `before` where there is one;
+// NULL: there is no more.
+static const rec_gpu_image *next_image(const rec_gpu_images *images, device_limits limits, const rec_gpu_image *before) {
   const rec_gpu_image *best = NULL;
   for (int64_t i = 0; i < images->count; i++) {
     const rec_gpu_image *image = &images->items[i];
@@ -121,15 +117,13 @@ static rec_status refuse_device(const rec_gpu_images *images, device_limits limi
                   least / 10, least % 10, capability / 10, capability % 10);
 }
 
-static rec_status load_image(const cuda_driver *d, const rec_gpu_image *image,
-                             cuda_module *module) {
+static rec_status load_image(const cuda_driver *d, const rec_gpu_image *image, cuda_module *module) {
   char log[LOAD_LOG_BYTES] = "";
   int options[] = {CUDA_LOAD_ERROR_LOG, CUDA_LOAD_ERROR_LOG_BYTES};
   void *values[] = {log, (void *)(uintptr_t)sizeof log};
   int mode = CUDA_CAPTURE_RELAXED;
   d->capture_mode(&mode);
-  rec_status status =
-      cuda_check(d, d->module_load(module, image->code, 2, options, values), "cuModuleLoadDataEx", NULL);
+  rec_status status = cuda_check(d, d->module_load(module, image->code, 2, options, values), "cuModuleLoadDataEx", NULL);
   d->capture_mode(&mode);
   if (status == REC_OK || !log[0]) return status;
   for (char *c = log; *c; c++)
@@ -139,18 +133,16 @@ static rec_status load_image(const cuda_driver *d, const rec_gpu_image *image,
   return rec_fail(status, "%s; %.*s", log, (int)(sizeof text - sizeof log - 2), text);
 }
 
-/* What the driver said of one image more. */
+// What the driver said of one image more.
 static void add_refusal(char *text, size_t size, const rec_gpu_image *image) {
   enum { MOST_OF_ONE = 140 };
   size_t used = strlen(text);
   snprintf(text + used, size - used, "%s%s for compute capability %d.%d: %.*s", used ? "; " : "",
-           is_cubin(image) ? "cubin" : "PTX", image->capability / 10, image->capability % 10, MOST_OF_ONE,
-           rec_error());
+           is_cubin(image) ? "cubin" : "PTX", image->capability / 10, image->capability % 10, MOST_OF_ONE, rec_error());
 }
 
-/* Images in turn until the driver takes one: it refuses cubins of a newer ptxas, and PTX of a version that it does not know. */
-static rec_status load_first(const cuda_driver *d, const rec_gpu_images *images, device_limits limits,
-                             loaded_module *loaded) {
+// Images in turn until the driver takes one: it refuses cubins of a newer ptxas, and PTX of a version that it does not know.
+static rec_status load_first(const cuda_driver *d, const rec_gpu_images *images, device_limits limits, loaded_module *loaded) {
   const rec_gpu_image *image = next_image(images, limits, NULL);
   char refusals[REC_ERROR_TEXT_MAX - 64] = "";
   rec_status status = REC_OK;
@@ -164,17 +156,14 @@ static rec_status load_first(const cuda_driver *d, const rec_gpu_images *images,
   return rec_fail(status, "%s", refusals);
 }
 
-static rec_status load_module(const cuda_driver *d, const rec_gpu_images *images,
-                              cuda_device device, loaded_module *loaded) {
+static rec_status load_module(const cuda_driver *d, const rec_gpu_images *images, cuda_device device, loaded_module *loaded) {
   device_limits limits = {0};
   rec_status status = read_limits(d, device, &limits);
-  if (status == REC_OK)
-    status = read_attribute(d, CUDA_MULTIPROCESSORS, device, &loaded->multiprocessors);
+  if (status == REC_OK) status = read_attribute(d, CUDA_MULTIPROCESSORS, device, &loaded->multiprocessors);
   return status == REC_OK ? load_first(d, images, limits, loaded) : status;
 }
 
-static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images,
-                              cuda_context context, loaded_module **found) {
+static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images, cuda_context context, loaded_module **found) {
   unsigned long long number = 0;
   rec_status status = cuda_check(d, d->context_number(context, &number), "cuCtxGetId", NULL);
   if (status != REC_OK) return status;
@@ -194,29 +183,25 @@ static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images
   return status;
 }
 
-/* More than 48 KiB of shared memory must be asked for. Drivers that load kernels when they are first used do it now. */
-static rec_status make_ready(const cuda_driver *d, const char *name, int shared_bytes,
-                             cuda_function function) {
+// More than 48 KiB of shared memory must be asked for. Drivers that load kernels when they are first used do it now.
+static rec_status make_ready(const cuda_driver *d, const char *name, int shared_bytes, cuda_function function) {
   enum { WITHOUT_ASKING = 48 << 10 };
   int mode = CUDA_CAPTURE_RELAXED;
   rec_status status = REC_OK;
   d->capture_mode(&mode);
-  if (d->function_load)
-    status = cuda_check(d, d->function_load(function), "cuFuncLoad", name);
+  if (d->function_load) status = cuda_check(d, d->function_load(function), "cuFuncLoad", name);
   d->capture_mode(&mode);
   if (status != REC_OK || shared_bytes <= WITHOUT_ASKING) return status;
-  return cuda_check(d, d->function_attribute(function, CUDA_FUNCTION_SHARED_BYTES, shared_bytes),
-                    "cuFuncSetAttribute", name);
+  return cuda_check(d, d->function_attribute(function, CUDA_FUNCTION_SHARED_BYTES, shared_bytes), "cuFuncSetAttribute", name);
 }
 
-static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const char *name,
-                              int shared_bytes, cuda_function *function) {
+static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const char *name, int shared_bytes,
+                              cuda_function *function) {
   for (const loaded_kernel *k = module->kernels; k; k = k->next) {
     *function = k->function;
     if (strcmp(k->name, name) == 0) return REC_OK;
   }
-  rec_status status = cuda_check(d, d->module_function(function, module->module, name),
-                                 "cuModuleGetFunction", name);
+  rec_status status = cuda_check(d, d->module_function(function, module->module, name), "cuModuleGetFunction", name);
   if (status == REC_OK) status = make_ready(d, name, shared_bytes, *function);
   if (status != REC_OK) return status;
   loaded_kernel *fresh = malloc(sizeof *fresh);
@@ -226,10 +211,9 @@ static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const
   return REC_OK;
 }
 
-/* The module of the context, and what it has of the call: where nothing is left to be loaded, a call may be captured. */
-static rec_status find_loaded(const call *c, const cuda_driver *d, cuda_context context,
-                              const char *name, int shared_bytes, loaded_module **module,
-                              cuda_function *function) {
+// The module of the context, and what it has of the call: where nothing is left to be loaded, a call may be captured.
+static rec_status find_loaded(const call *c, const cuda_driver *d, cuda_context context, const char *name, int shared_bytes,
+                              loaded_module **module, cuda_function *function) {
   pthread_mutex_lock(&modules_lock);
   rec_status status = find_module(d, c->table->gpu_images, context, module);
   if (status == REC_OK && name) status = find_kernel(d, *module, name, shared_bytes, function);
@@ -237,20 +221,17 @@ static rec_status find_loaded(const call *c, const cuda_driver *d, cuda_context 
   return status;
 }
 
-/* ---- the device ------------------------------------------------------------------------------ */
+// ---- the device ------------------------------------------------------------------------------
 
-static rec_status launch_entered(const call *c, const cuda_driver *d, cuda_context context,
-                                 const gpu_launch *launch) {
+static rec_status launch_entered(const call *c, const cuda_driver *d, cuda_context context, const gpu_launch *launch) {
   loaded_module *module = NULL;
   cuda_function function = NULL;
-  rec_status status =
-      find_loaded(c, d, context, launch->name, launch->shared_bytes, &module, &function);
+  rec_status status = find_loaded(c, d, context, launch->name, launch->shared_bytes, &module, &function);
   if (status != REC_OK) return status;
   void *parameters[] = {(void *)launch->parameter};
   return cuda_check(d,
-                    d->launch(function, (unsigned)launch->blocks, 1, 1, (unsigned)launch->threads,
-                              1, 1, (unsigned)launch->shared_bytes, c->launch->stream, parameters,
-                              NULL),
+                    d->launch(function, (unsigned)launch->blocks, 1, 1, (unsigned)launch->threads, 1, 1,
+                              (unsigned)launch->shared_bytes, c->launch->stream, parameters, NULL),
                     "cuLaunchKernel", launch->name);
 }
 
@@ -267,7 +248,7 @@ static rec_status launch_on_cuda(const call *c, const gpu_launch *launch) {
   return about_call(c, status);
 }
 
-/* A call without steps: copies `from`, or zeros without one. */
+// A call without steps: copies `from`, or zeros without one.
 static rec_status fill_on_cuda(const call *c, void *to, const void *from, int64_t bytes) {
   const cuda_driver *d;
   cuda_context context;
@@ -277,23 +258,20 @@ static rec_status fill_on_cuda(const call *c, void *to, const void *from, int64_
   if (status == REC_OK) {
     cuda_pointer at = (cuda_pointer)(uintptr_t)to;
     cuda_stream stream = c->launch->stream;
-    status = from ? cuda_check(d, d->copy(at, (cuda_pointer)(uintptr_t)from, (size_t)bytes, stream),
-                               "cuMemcpyDtoDAsync", NULL)
+    status = from ? cuda_check(d, d->copy(at, (cuda_pointer)(uintptr_t)from, (size_t)bytes, stream), "cuMemcpyDtoDAsync", NULL)
                   : cuda_check(d, d->clear(at, 0, (size_t)bytes, stream), "cuMemsetD8Async", NULL);
     cuda_leave(d, pushed);
   }
   return about_call(c, status);
 }
 
-static rec_status clear_on_cuda(const call *c, void *at, int64_t bytes) {
-  return fill_on_cuda(c, at, NULL, bytes);
-}
+static rec_status clear_on_cuda(const call *c, void *at, int64_t bytes) { return fill_on_cuda(c, at, NULL, bytes); }
 
 static rec_status copy_on_cuda(const call *c, void *to, const void *from, int64_t bytes) {
   return to == from ? REC_OK : fill_on_cuda(c, to, from, bytes);
 }
 
-/* Every kernel of the recurrence, so that no call has to. */
+// Every kernel of the recurrence, so that no call has to.
 static rec_status load_on_cuda(const call *c, const gpu_device *device) {
   const cuda_driver *d;
   cuda_context context;
@@ -306,8 +284,7 @@ static rec_status load_on_cuda(const call *c, const gpu_device *device) {
   for (int kind = 0; kind < REC_KERNEL_COUNT && status == REC_OK; kind++) {
     const rec_table_gpu_kernel *k = &device->code->kernels[kind];
     if (!k->symbol_at) continue;
-    status = find_loaded(c, d, context, table_text(c->table, k->symbol_at), k->shared_bytes,
-                         &module, &function);
+    status = find_loaded(c, d, context, table_text(c->table, k->symbol_at), k->shared_bytes, &module, &function);
   }
   const char *others = c->table->inner ? "rec_gpu_rows" : "rec_gpu_sum";
   if (status == REC_OK) status = find_loaded(c, d, context, others, 0, &module, &function);
@@ -315,15 +292,11 @@ static rec_status load_on_cuda(const call *c, const gpu_device *device) {
   return about_call(c, status);
 }
 
-/* How many blocks to start depends on the device alone, so that NAME_sizes can tell the scratch of all of them. */
+// How many blocks to start depends on the device alone, so that NAME_sizes can tell the scratch of all of them.
 rec_status gpu_cuda_device(const call *c, gpu_device *device) {
-  *device = (gpu_device){.load = load_on_cuda,
-                         .launch = launch_on_cuda,
-                         .clear = clear_on_cuda,
-                         .copy = copy_on_cuda};
+  *device = (gpu_device){.load = load_on_cuda, .launch = launch_on_cuda, .clear = clear_on_cuda, .copy = copy_on_cuda};
   if (!c->table->gpu_images)
-    return rec_fail(REC_ERROR_DEVICE,
-                    "%s_%s: expected a library with PTX, found none; compile it with --target sm_80",
+    return rec_fail(REC_ERROR_DEVICE, "%s_%s: expected a library with PTX, found none; compile it with --target sm_80",
                     call_name(c), c->entry);
   const cuda_driver *d;
   cuda_context context;

@@ -1,18 +1,17 @@
-/* Tensor maps: how rows of tokens lie in memory, for bulk copies of a tile ("box") of them (sm_90a).
- *
- *   k [batch,time,H,K = 64] in bf16, chunks of 64 steps   ->   sizes 64, H, time, batch; a box of 64 columns and 64 steps
- *
- * The maps travel in the parameter of a launch and are made for each call. A tensor whose address or strides do not suit, or
- * that the driver refuses, gets no map: the kernel copies its rows by 16 bytes.
- */
+// Tensor maps: how rows of tokens lie in memory, for bulk copies of a tile ("box") of them (sm_90a).
+//
+//   k [batch,time,H,K = 64] in bf16, chunks of 64 steps   ->   sizes 64, H, time, batch; a box of 64 columns and 64 steps
+//
+// The maps travel in the parameter of a launch and are made for each call. A tensor whose address or strides do not suit, or
+// that the driver refuses, gets no map: the kernel copies its rows by 16 bytes.
 #include <string.h>
 
-#include "gpu.h"
-#include "stage.h"
+#include "runtime/support/gpu.h"
+#include "runtime/support/stage.h"
 
 enum { RANK = 4, NUMBER_BYTES = 2, PIECE = 16 };
 
-/* As the driver numbers them. */
+// As the driver numbers them.
 enum { TYPE_UINT16 = 1, NO_INTERLEAVE = 0, LINES_OF_128_BYTES = 2, FILL_WITH_ZEROS = 0 };
 
 static int swizzle_number(int bytes) {
@@ -24,8 +23,8 @@ static int swizzle_number(int bytes) {
   }
 }
 
-/* Bytes between entries of the dimensions behind the first, which lie `numbers` apart; of one that has a single entry, as many
- * as if the next lay behind all of it. */
+// Bytes between entries of the dimensions behind the first, which lie `numbers` apart; of one that has a single entry, as many
+// as if the next lay behind all of it.
 static bool put_strides(uint64_t strides[RANK - 1], const int64_t numbers[RANK - 1], const uint64_t sizes[RANK]) {
   static const uint64_t limit = UINT64_C(1) << 40;
   uint64_t extent = NUMBER_BYTES * sizes[0];
@@ -38,8 +37,8 @@ static bool put_strides(uint64_t strides[RANK - 1], const int64_t numbers[RANK -
   return true;
 }
 
-static bool encode(const call *c, gpu_encode *encode_map, const rec_table_map *m,
-                   const rec_table_memory *memory, rec_gpu_slot slot, void *to) {
+static bool encode(const call *c, gpu_encode *encode_map, const rec_table_map *m, const rec_table_memory *memory,
+                   rec_gpu_slot slot, void *to) {
   int64_t of_step = call_numbers(c, memory) / m->columns;
   int64_t numbers[RANK - 1] = {m->columns, slot.time_stride, slot.batch_stride};
   uint64_t sizes[RANK] = {(uint64_t)m->columns, (uint64_t)of_step, (uint64_t)c->time, (uint64_t)c->batch};
@@ -47,12 +46,11 @@ static bool encode(const call *c, gpu_encode *encode_map, const rec_table_map *m
   uint32_t box[RANK] = {(uint32_t)m->box, 1, (uint32_t)m->steps, 1}, steps[RANK] = {1, 1, 1, 1};
   if (!slot.data || (uintptr_t)slot.data % PIECE || c->time < m->steps) return false;
   if (!put_strides(strides, numbers, sizes)) return false;
-  return encode_map(to, TYPE_UINT16, RANK, slot.data, sizes, strides, box, steps, NO_INTERLEAVE,
-                    swizzle_number(m->swizzle), LINES_OF_128_BYTES, FILL_WITH_ZEROS) == 0;
+  return encode_map(to, TYPE_UINT16, RANK, slot.data, sizes, strides, box, steps, NO_INTERLEAVE, swizzle_number(m->swizzle),
+                    LINES_OF_128_BYTES, FILL_WITH_ZEROS) == 0;
 }
 
-void gpu_fill_maps(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel,
-                   unsigned char *parameter) {
+void gpu_fill_maps(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel, unsigned char *parameter) {
   const rec_table_kernel *base = &kernel->base;
   const rec_table_map *maps = table_at(c->table, kernel->maps_at);
   if (!kernel->map_count) return;

@@ -1,41 +1,41 @@
-/* How the work of one kernel is cut, and the sums after it. gpu.c and gpu_sums.c share these functions. */
+// How the work of one kernel is cut, and the sums after it. gpu.c and gpu_sums.c share these functions.
 #ifndef REC_SUPPORT_GPU_PASS_H
 #define REC_SUPPORT_GPU_PASS_H
 
-#include "gpu.h"
+#include "runtime/support/gpu.h"
 
 typedef struct gpu_pass {
   const call *call;
   const gpu_device *device;
   const rec_table_gpu_kernel *kernel;
   int64_t entries, lane_blocks, instances, parts, part_steps, items, blocks;
-  int64_t items_beside, blocks_beside; /* of the first kernel of the function, if this is the second */
-  int64_t scratch_bytes; /* of a thread block */
+  int64_t items_beside, blocks_beside;  // of the first kernel of the function, if this is the second
+  int64_t scratch_bytes;                // of a thread block
 } gpu_pass;
 
-/* Bytes of the copies of a result that items add to. */
+// Bytes of the copies of a result that items add to.
 int64_t gpu_copies_bytes(const gpu_pass *pass, const rec_table_slot *slot);
-/* Whether there are any: a single copy is the result itself, unless that is narrower. */
+// Whether there are any: a single copy is the result itself, unless that is narrower.
 bool gpu_has_copies(const gpu_pass *pass, const rec_table_slot *slot);
-/* Of any result; of gradients of tokens. */
+// Of any result; of gradients of tokens.
 bool gpu_has_sums(const gpu_pass *pass);
 bool gpu_sums_tokens(const gpu_pass *pass);
 
-/* Numbers of all copies of results but tokens. */
+// Numbers of all copies of results but tokens.
 int64_t gpu_numbers_summed(const gpu_pass *pass);
 
-/* Sums of a pass. Copies lie one behind the other in the order of their tasks. */
+// Sums of a pass. Copies lie one behind the other in the order of their tasks.
 typedef struct gpu_sums {
   rec_gpu_sums all;
-  bool wanted; /* any of them */
+  bool wanted;  // any of them
 } gpu_sums;
 
-/* `copies` take the place of a result, whose data is NULL where it is not wanted. */
-rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *pass, const rec_table_slot *slot, rec_slot result,
-                            char *copies, rec_gpu_slot *placed);
-/* What they write. */
+// `copies` take the place of a result, whose data is NULL where it is not wanted.
+rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *pass, const rec_table_slot *slot, rec_slot result, char *copies,
+                            rec_gpu_slot *placed);
+// What they write.
 int gpu_sum_regions(const gpu_sums *sums, simt_region regions[REC_GPU_SUM_TASKS]);
-/* A launch for all of them. */
+// A launch for all of them.
 rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *pass);
 
 #endif

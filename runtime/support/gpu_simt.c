@@ -1,33 +1,33 @@
-/* The device of the executor: kernels run on threads of the host, memory is the host's. */
+// The device of the executor: kernels run on threads of the host, memory is the host's.
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "gpu.h"
-#include "stage.h"
-#include "pool.h"
-#include "simt_options.h"
+#include "runtime/support/error.h"
+#include "runtime/support/gpu.h"
+#include "runtime/support/pool.h"
+#include "runtime/support/simt_options.h"
+#include "runtime/support/stage.h"
 
-/* Few, so that blocks take several work items; of blocks of a warp four times as many (gpu.c). */
+// Few, so that blocks take several work items; of blocks of a warp four times as many (gpu.c).
 enum { SIMT_BLOCKS = 6, SIMT_MOST_BLOCKS = 4 * SIMT_BLOCKS };
 
 typedef struct simt_task {
   const rec_table *table;
   simt_launch launch;
   simt_counts *counts;
-  _Atomic int64_t next; /* block */
+  _Atomic int64_t next;  // block
   simt_answer answers[SIMT_MOST_BLOCKS];
   char messages[SIMT_MOST_BLOCKS][SIMT_MESSAGE];
 } simt_task;
 
-/* The seed chooses which block comes first, and whether the next ones lie before or behind it. */
+// The seed chooses which block comes first, and whether the next ones lie before or behind it.
 static int64_t block_in_order(const simt_launch *l, int64_t turn) {
   int64_t first = (int64_t)(l->seed % (uint64_t)l->blocks), back = (int64_t)(l->seed / (uint64_t)l->blocks % 2);
   return (first + (back ? l->blocks - turn : turn)) % l->blocks;
 }
 
-/* Takes blocks until there are none: a lane that is never begun is no loss. */
+// Takes blocks until there are none: a lane that is never begun is no loss.
 static void run_lane_of_blocks(void *argument, int64_t lane) {
   (void)lane;
   simt_task *t = argument;
@@ -48,20 +48,18 @@ static void run_blocks(const call *c, simt_task *t) {
     rec_pool_run(c->threads, t->launch.blocks, run_lane_of_blocks, t);
 }
 
-/* The first block that failed, whatever the order they ran in. */
+// The first block that failed, whatever the order they ran in.
 static rec_status answer_of(const call *c, const simt_task *t) {
   const char *name = table_text(c->table, c->table->name_at);
   for (int64_t i = 0; i < t->launch.blocks; i++) {
     if (t->answers[i] == SIMT_NO_MEMORY)
-      return rec_fail(REC_ERROR_MEMORY, "%s_%s: no memory for the threads of a block", name,
-                      c->entry);
-    if (t->answers[i] == SIMT_FAULT)
-      return rec_fail(REC_ERROR_INTERNAL, "%s_%s: %s", name, c->entry, t->messages[i]);
+      return rec_fail(REC_ERROR_MEMORY, "%s_%s: no memory for the threads of a block", name, c->entry);
+    if (t->answers[i] == SIMT_FAULT) return rec_fail(REC_ERROR_INTERNAL, "%s_%s: %s", name, c->entry, t->messages[i]);
   }
   return REC_OK;
 }
 
-/* Room for what is counted of all regions. */
+// Room for what is counted of all regions.
 static bool open_stamps(const simt_launch *l, simt_stamps *s) {
   int64_t sectors = 0;
   size_t regions = (size_t)l->region_count + 1;
@@ -85,7 +83,7 @@ static void close_stamps(simt_stamps *s) {
   free(s->written_bytes);
 }
 
-/* Room for what blocks that count each other share. */
+// Room for what blocks that count each other share.
 static bool open_order(const simt_launch *l, simt_order *o) {
   int64_t cells = 0;
   o->first = calloc((size_t)l->region_count + 1, sizeof *o->first);
@@ -108,11 +106,10 @@ static void close_order(simt_order *o) {
 
 static void report_regions(const rec_simt_options *o, const simt_launch *l) {
   for (int i = 0; o->report && i < l->region_count; i++)
-    o->report(o->context, l->kernel, l->regions[i].name, l->stamps->read_bytes[i],
-              l->stamps->written_bytes[i]);
+    o->report(o->context, l->kernel, l->regions[i].name, l->stamps->read_bytes[i], l->stamps->written_bytes[i]);
 }
 
-/* Of a multiprocessor's part of the cache; what the system has of a block's shared memory counts, too. */
+// Of a multiprocessor's part of the cache; what the system has of a block's shared memory counts, too.
 static int64_t cache_of_block(const rec_simt_options *o, const gpu_launch *launch) {
   enum { OF_SYSTEM = 1024 };
   if (o->size < sizeof *o || !o->cache_bytes) return 0;
@@ -120,7 +117,7 @@ static int64_t cache_of_block(const rec_simt_options *o, const gpu_launch *launc
   return o->cache_bytes / larger(1, blocks);
 }
 
-/* The faults of tests. */
+// The faults of tests.
 static void leave_out(const rec_simt_options *o, simt_launch *l) {
   bool whole = o->size >= sizeof *o;
   if (whole && o->faulty && strcmp(o->faulty, l->kernel) != 0) return;
@@ -179,7 +176,7 @@ static rec_status copy_on_host(const call *c, void *to, const void *from, int64_
   return REC_OK;
 }
 
-/* As a driver that has no tensor maps. */
+// As a driver that has no tensor maps.
 static bool refuses_maps(const call *c) {
   const rec_simt_options *options = c->launch ? c->launch->stream : NULL;
   return options && options->size >= sizeof *options && options->refuses_maps;

@@ -1,11 +1,11 @@
-/* Results that several work items of a GPU add to: a copy for each of them, and their sums (gpu_frame.h). */
-#include "error.h"
-#include "gpu_pass.h"
-#include "stage.h"
+// Results that several work items of a GPU add to: a copy for each of them, and their sums (gpu_frame.h).
+#include "runtime/support/error.h"
+#include "runtime/support/gpu_pass.h"
+#include "runtime/support/stage.h"
 
-/* ---- copies ---------------------------------------------------------------------------------- */
+// ---- copies ----------------------------------------------------------------------------------
 
-/* As gpu_frame.h numbers them. */
+// As gpu_frame.h numbers them.
 static int64_t copies_of(const gpu_pass *p, const rec_table_slot *slot) {
   const rec_table_kernel *base = &p->kernel->base;
   const int32_t *grid = table_at(p->call->table, base->grid_at);
@@ -20,8 +20,7 @@ static int64_t copies_of(const gpu_pass *p, const rec_table_slot *slot) {
 bool gpu_has_copies(const gpu_pass *p, const rec_table_slot *slot) {
   if (!slot->accumulated) return false;
   if (slot->single && copies_of(p, slot) == 1) return false;
-  return table_memory(p->call->table, slot->memory)->stored != REC_STORED_NUMBER ||
-         copies_of(p, slot) > 1;
+  return table_memory(p->call->table, slot->memory)->stored != REC_STORED_NUMBER || copies_of(p, slot) > 1;
 }
 
 static bool has_copies(const gpu_pass *p, bool tokens_alone) {
@@ -51,7 +50,7 @@ int64_t gpu_numbers_summed(const gpu_pass *p) {
   return numbers;
 }
 
-/* ---- sums ------------------------------------------------------------------------------------ */
+// ---- sums ------------------------------------------------------------------------------------
 
 static int64_t entries_of(const rec_gpu_sum_list *list, const rec_gpu_sum_task *t) {
   return t->of == REC_GPU_OF_STEP ? list->batch : t->of == REC_GPU_OF_ENTRY ? list->entries : 1;
@@ -78,10 +77,8 @@ rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *p, const rec_table_s
                     "%lld and %lld",
                     call_name(c), c->entry, table_text(c->table, memory->name_at), (long long)numbers, (long long)count);
   if (list->count == 0)
-    *list = (rec_gpu_sum_list){.copies = (const float *)(const void *)copies,
-                               .batch = c->batch,
-                               .entries = call_entries(c),
-                               .steps = c->time};
+    *list = (rec_gpu_sum_list){
+        .copies = (const float *)(const void *)copies, .batch = c->batch, .entries = call_entries(c), .steps = c->time};
   rec_gpu_sum_task *t = &sums->all.tasks[list->count++];
   *t = (rec_gpu_sum_task){.to = result.data,
                           .to_entry_stride = result.batch_stride,
@@ -89,7 +86,9 @@ rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *p, const rec_table_s
                           .numbers = (uint32_t)numbers,
                           .copies = (uint32_t)count & 0xfffffff,
                           .stored = (uint32_t)memory->stored & 3,
-                          .of = !memory->per_batch ? REC_GPU_OF_ALL : memory->token ? REC_GPU_OF_STEP : REC_GPU_OF_ENTRY};
+                          .of = !memory->per_batch ? REC_GPU_OF_ALL
+                                : memory->token    ? REC_GPU_OF_STEP
+                                                   : REC_GPU_OF_ENTRY};
   sums->wanted = sums->wanted || result.data;
   if (!result.data) return REC_OK;
   *placed = (rec_gpu_slot){.data = copies,

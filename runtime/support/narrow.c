@@ -1,6 +1,6 @@
-/* Rounds floats to bfloat16 and half precision on their bits: nearest, ties to even. The compiled
- * kernels do the same on vectors (compiler/emit/convert16.c). */
-#include "narrow.h"
+// Rounds floats to bfloat16 and half precision on their bits: nearest, ties to even. The compiled
+// kernels do the same on vectors (compiler/emit/convert16.c).
+#include "runtime/support/narrow.h"
 
 #include <string.h>
 
@@ -23,8 +23,8 @@ static uint16_t bfloat_of(float x) {
   return (uint16_t)((x != x ? quiet : rounded) >> 16);
 }
 
-/* Below 2^-14 the addition of 0.5, whose last bit is the least half, rounds; what is too large for
- * the rounding of the exponent and fraction as one number becomes infinity before it. */
+// Below 2^-14 the addition of 0.5, whose last bit is the least half, rounds; what is too large for
+// the rounding of the exponent and fraction as one number becomes infinity before it.
 static uint16_t half_of(float x) {
   uint32_t bits = bits_of(x), size = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
   uint32_t limited = size < 0x47800000 ? size : 0x47800000;

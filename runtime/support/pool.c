@@ -1,11 +1,11 @@
-/* A pool of threads: created at the first launch that wants more than one, asleep between launches.
- *
- * Launches of several threads share the pool: each puts its job into a list, the workers take lanes
- * from the front of the list, and every caller works on its own job, so no launch waits for another
- * one to end. A worker waits on a condition variable, never in a loop. After fork() the child has
- * the memory of the pool but none of its threads: it recognises that by the process number and
- * makes a pool of its own, leaving the old one (whose lock may be held) untouched. */
-#include "pool.h"
+// A pool of threads: created at the first launch that wants more than one, asleep between launches.
+//
+// Launches of several threads share the pool: each puts its job into a list, the workers take lanes
+// from the front of the list, and every caller works on its own job, so no launch waits for another
+// one to end. A worker waits on a condition variable, never in a loop. After fork() the child has
+// the memory of the pool but none of its threads: it recognises that by the process number and
+// makes a pool of its own, leaving the old one (whose lock may be held) untouched.
+#include "runtime/support/pool.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -17,9 +17,9 @@
 typedef struct job {
   rec_task lane;
   void *argument;
-  int64_t lanes, begun; /* lanes that may run, lanes taken */
-  int64_t running;      /* by workers, not by the caller */
-  int64_t helpers;      /* workers that may still join: the launch's thread count limits them */
+  int64_t lanes, begun;  // lanes that may run, lanes taken
+  int64_t running;       // by workers, not by the caller
+  int64_t helpers;       // workers that may still join: the launch's thread count limits them
   pthread_cond_t *done;
   struct job *next;
 } job;
@@ -27,7 +27,7 @@ typedef struct job {
 typedef struct pool {
   pid_t process;
   pthread_mutex_t lock;
-  pthread_cond_t work; /* a job was added */
+  pthread_cond_t work;  // a job was added
   job *jobs;
   int64_t workers;
 } pool;
@@ -62,7 +62,7 @@ static void *worker(void *pointer) {
   return NULL;
 }
 
-/* The pool of this process, NULL if memory is short. */
+// The pool of this process, NULL if memory is short.
 static pool *own_pool(void) {
   pool *old = atomic_load_explicit(&current, memory_order_acquire);
   pid_t process = getpid();
@@ -73,15 +73,14 @@ static pool *own_pool(void) {
   pthread_mutex_init(&fresh->lock, NULL);
   pthread_cond_init(&fresh->work, NULL);
   if (atomic_compare_exchange_strong(&current, &old, fresh)) return fresh;
-  free(fresh); /* another thread was first */
+  free(fresh);  // another thread was first
   return old;
 }
 
-/* Starts workers until there are `wanted`; fewer if the system refuses. Called with the lock held.
- * */
+// Starts workers until there are `wanted`; fewer if the system refuses. Called with the lock held.
 static void grow(pool *p, int64_t wanted) {
   if (p->workers >= wanted) return;
-  /* Signals of the program are for its own threads. */
+  // Signals of the program are for its own threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -112,12 +111,7 @@ void rec_pool_run(int64_t threads, int64_t lanes, rec_task lane, void *argument)
     return;
   }
   pthread_cond_t done = PTHREAD_COND_INITIALIZER;
-  job mine = {.lane = lane,
-              .argument = argument,
-              .lanes = lanes,
-              .begun = 1,
-              .helpers = helpers,
-              .done = &done};
+  job mine = {.lane = lane, .argument = argument, .lanes = lanes, .begun = 1, .helpers = helpers, .done = &done};
   pthread_mutex_lock(&p->lock);
   grow(p, helpers);
   mine.next = p->jobs;

@@ -1,27 +1,26 @@
-/* What rec_launch.stream points to on the device REC_DEVICE_SIMT, if it is not NULL. */
+// What rec_launch.stream points to on the device REC_DEVICE_SIMT, if it is not NULL.
 #ifndef REC_SUPPORT_SIMT_OPTIONS_H
 #define REC_SUPPORT_SIMT_OPTIONS_H
 
 #include "runtime/shared/simt.h"
 
 typedef struct rec_simt_options {
-  uint64_t size;           /* sizeof(rec_simt_options) */
-  uint64_t seed;           /* of the order in which warps run */
-  simt_counts *counts;     /* added to, on one thread of the host; NULL: not counted */
-  int64_t skipped_barrier, skipped_wait; /* as in simt_launch */
-  int64_t launches;        /* kernels started since the caller set it */
-  /* With counts: told what every kernel has read and written of a tensor, as block_read_bytes counts; or NULL. */
-  void (*report)(void *context, const char *kernel, const char *tensor, int64_t read,
-                 int64_t written);
+  uint64_t size;                          // sizeof(rec_simt_options)
+  uint64_t seed;                          // of the order in which warps run
+  simt_counts *counts;                    // added to, on one thread of the host; NULL: not counted
+  int64_t skipped_barrier, skipped_wait;  // as in simt_launch
+  int64_t launches;                       // kernels started since the caller set it
+  // With counts: told what every kernel has read and written of a tensor, as block_read_bytes counts; or NULL.
+  void (*report)(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written);
   void *context;
-  int64_t skipped_fence; /* as in simt_launch */
-  int64_t skipped_expect; /* as in simt_launch */
-  int64_t refuses_maps;   /* not 0: the device has no tensor maps, so that no rows are copied in bulk */
-  /* With counts: what a multiprocessor has of the second level cache, and of shared memory, both for all blocks that it runs at a
-   * time; so many threads does it run. 0: all scratch stays in the cache. */
+  int64_t skipped_fence;   // as in simt_launch
+  int64_t skipped_expect;  // as in simt_launch
+  int64_t refuses_maps;    // not 0: the device has no tensor maps, so that no rows are copied in bulk
+  // With counts: what a multiprocessor has of the second level cache, and of shared memory, both for all blocks that it runs at a
+  // time; so many threads does it run. 0: all scratch stays in the cache.
   int64_t cache_bytes, shared_bytes, threads;
-  int64_t skipped_release; /* as in simt_launch */
-  const char *faulty;      /* the kernel in which something is left out; NULL: in all of them */
+  int64_t skipped_release;  // as in simt_launch
+  const char *faulty;       // the kernel in which something is left out; NULL: in all of them
 } rec_simt_options;
 
 #endif

@@ -1,40 +1,37 @@
-/* Combines time slices by their states.
- *
- *   ends:   every slice but the last from a zero state (the first from h0)     side by side
- *   carry:  the product of the decays of every inner slice                     side by side
- *   scan:   before[p + 1] = carry[p] * before[p] + end[p]                      one after another
- *   whole:  every slice from its state                                         side by side
- *
- * Where a product of decays overflows, the call runs as one slice.
- *
- * Backward is the same in reverse with cotangents: after[p - 1] = conj(carry[p]) * after[p] + start[p]. start[p] is the
- * gradient of slice p's initial state for a zero cotangent after it.
- */
-#include "split.h"
+// Combines time slices by their states.
+//
+//   ends:   every slice but the last from a zero state (the first from h0)     side by side
+//   carry:  the product of the decays of every inner slice                     side by side
+//   scan:   before[p + 1] = carry[p] * before[p] + end[p]                      one after another
+//   whole:  every slice from its state                                         side by side
+//
+// Where a product of decays overflows, the call runs as one slice.
+//
+// Backward is the same in reverse with cotangents: after[p - 1] = conj(carry[p]) * after[p] + start[p]. start[p] is the
+// gradient of slice p's initial state for a zero cotangent after it.
+#include "runtime/support/split.h"
 
 #include <string.h>
 
 enum { CUT_PARTS_MAX = 16, CUT_STEPS_MIN = 256 };
 
-/* The states that a part has at its two ends. */
+// The states that a part has at its two ends.
 typedef enum state_end { BEFORE, AFTER, D_BEFORE, D_AFTER } state_end;
 
 typedef struct state_memory {
   state_end end;
-  int64_t at;      /* numbers before it in a buffer that holds all states */
-  int64_t numbers; /* a complex number is two */
+  int64_t at;       // numbers before it in a buffer that holds all states
+  int64_t numbers;  // a complex number is two
   bool complex;
 } state_memory;
 
-/* Final states know their initial ones, gradients of initial states the cotangents of final ones. */
+// Final states know their initial ones, gradients of initial states the cotangents of final ones.
 static bool is_pair(const rec_table_memory *memory, bool gradients) {
   int32_t use = gradients ? memory->backward_use : memory->forward_use;
   return use == REC_WRITE_OPTIONAL && memory->copy_from >= 0;
 }
 
-static int64_t padded(const call *c, int64_t numbers) {
-  return round_up(numbers, REC_ALIGNMENT / c->table->number_bytes);
-}
+static int64_t padded(const call *c, int64_t numbers) { return round_up(numbers, REC_ALIGNMENT / c->table->number_bytes); }
 
 static state_memory find_state(const call *c, int index) {
   for (int gradients = 0; gradients < 2; gradients++) {
@@ -44,18 +41,17 @@ static state_memory find_state(const call *c, int index) {
       if (!is_pair(memory, gradients)) continue;
       int64_t numbers = call_numbers(c, memory);
       if (i == index || memory->copy_from == index)
-        return (state_memory){
-            .end = gradients ? (i == index ? D_BEFORE : D_AFTER) : (i == index ? AFTER : BEFORE),
-            .at = at,
-            .numbers = numbers,
-            .complex = memory->factor == 2};
+        return (state_memory){.end = gradients ? (i == index ? D_BEFORE : D_AFTER) : (i == index ? AFTER : BEFORE),
+                              .at = at,
+                              .numbers = numbers,
+                              .complex = memory->factor == 2};
       at += padded(c, numbers);
     }
   }
   return (state_memory){0};
 }
 
-/* Numbers of all states, each padded to whole cache lines. */
+// Numbers of all states, each padded to whole cache lines.
 static int64_t all_numbers(const call *c) {
   int64_t total = 0;
   for (int i = 0; i < c->table->memory_count; i++) {
@@ -65,7 +61,7 @@ static int64_t all_numbers(const call *c) {
   return total;
 }
 
-/* Gradients of states that several instances share are sums; those are not cut. */
+// Gradients of states that several instances share are sums; those are not cut.
 static bool adds_states(const call *c, const rec_table_kernel *kernel) {
   for (int i = 0; i < kernel->slot_count; i++) {
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
@@ -83,8 +79,7 @@ static bool is_compiled(const rec_table_kernel *kernel) {
 static bool can_be_cut(const call *c) {
   const rec_table_kernel *kernels = c->table->kernels;
   return !c->packed && c->time >= SPLIT_TIME_MIN && is_compiled(&kernels[REC_KERNEL_CARRY]) &&
-         !adds_states(c, &kernels[REC_KERNEL_BACKWARD]) &&
-         stage_plan(c, &kernels[REC_KERNEL_FORWARD]).tasks == 1;
+         !adds_states(c, &kernels[REC_KERNEL_BACKWARD]) && stage_plan(c, &kernels[REC_KERNEL_FORWARD]).tasks == 1;
 }
 
 void split_most(call *c) {
@@ -103,16 +98,16 @@ void split_plan(call *c) {
   if (c->parts < CUT_PARTS_MIN) c->parts = c->part_steps = 0;
 }
 
-/* ---- buffers: [part][states], and one state of ones ------------------------------------------ */
+// ---- buffers: [part][states], and one state of ones ------------------------------------------
 
 typedef struct split {
   const call *call;
-  int64_t stride; /* numbers of all states */
-  char *before;   /* forward: state before each part; then all but the first is read and written */
-  char *after;    /* backward: cotangent of the state after each part */
-  char *carry;    /* product of the decays of each part */
+  int64_t stride;  // numbers of all states
+  char *before;    // forward: state before each part; then all but the first is read and written
+  char *after;     // backward: cotangent of the state after each part
+  char *carry;     // product of the decays of each part
   char *ones;
-  void *stage; /* workspace of the stages */
+  void *stage;  // workspace of the stages
 } split;
 
 static int64_t buffers_bytes(const call *c, bool backward) {
@@ -125,7 +120,7 @@ int64_t split_bytes(const call *c, bool backward) {
   for (int i = 0; i < REC_KERNEL_COUNT; i++) {
     const rec_table_kernel *kernel = &c->table->kernels[i];
     if (i == REC_KERNEL_STEP || (i == REC_KERNEL_BACKWARD && !backward)) continue;
-    if (is_compiled(kernel)) stage = larger(stage, stage_bytes(c, kernel)); /* some are GPUs' alone */
+    if (is_compiled(kernel)) stage = larger(stage, stage_bytes(c, kernel));  // some are GPUs' alone
   }
   return buffers_bytes(c, backward) + stage;
 }
@@ -162,7 +157,7 @@ static split split_new(const call *c, bool backward, void *workspace) {
   return s;
 }
 
-/* Copies the caller's states of one kind, zero where there are none. */
+// Copies the caller's states of one kind, zero where there are none.
 static void copy_callers(const split *s, state_end end, char *buffer, int64_t part) {
   const call *c = s->call;
   for (int i = 0; i < c->table->memory_count; i++) {
@@ -180,11 +175,9 @@ static void copy_callers(const split *s, state_end end, char *buffer, int64_t pa
   }
 }
 
-/* ---- passes: which memory holds a part's states ---------------------------------------------- */
+// ---- passes: which memory holds a part's states ----------------------------------------------
 
-static void *callers(const split *s, int memory) {
-  return call_data(s->call, table_memory(s->call->table, memory));
-}
+static void *callers(const split *s, int memory) { return call_data(s->call, table_memory(s->call->table, memory)); }
 
 static void *ends_state(void *context, int memory, int64_t part) {
   const split *s = context;
@@ -206,7 +199,7 @@ static void *whole_state(void *context, int memory, int64_t part) {
   return part == s->call->parts - 1 ? callers(s, memory) : NULL;
 }
 
-/* The states themselves come from `saved`. */
+// The states themselves come from `saved`.
 static void *starts_state(void *context, int memory, int64_t part) {
   const split *s = context;
   state_memory m = find_state(s->call, memory);
@@ -222,41 +215,38 @@ static void *whole_gradient(void *context, int memory, int64_t part) {
   return m.end == D_BEFORE && part == 0 ? callers(s, memory) : NULL;
 }
 
-static void run_pass(split *s, int kind, stage_saved saved, stage_results results, int64_t first,
-                     int64_t last, void *(*state)(void *, int, int64_t)) {
+static void run_pass(split *s, int kind, stage_saved saved, stage_results results, int64_t first, int64_t last,
+                     void *(*state)(void *, int, int64_t)) {
   stage_parts parts = {.first = first, .last = last, .state = state, .context = s};
   stage_run(s->call, &s->call->table->kernels[kind], saved, results, &parts, s->stage);
 }
 
-/* ---- the scan -------------------------------------------------------------------------------- */
+// ---- the scan --------------------------------------------------------------------------------
 
-/* to += factor * from, with the factor's conjugate in the backward direction. */
-#define DEFINE_ADD_CARRIED(name, number)                                                \
-  static void name(number *to, const number *factor, const number *from, int64_t count, \
-                   bool complex, number sign) {                                         \
-    if (!complex) {                                                                     \
-      for (int64_t k = 0; k < count; k++) to[k] += factor[k] * from[k];                 \
-      return;                                                                           \
-    }                                                                                   \
-    for (int64_t k = 0; k < count; k += 2) {                                            \
-      number re = factor[k], im = sign * factor[k + 1];                                 \
-      to[k] += re * from[k] - im * from[k + 1];                                         \
-      to[k + 1] += re * from[k + 1] + im * from[k];                                     \
-    }                                                                                   \
+// to += factor * from, with the factor's conjugate in the backward direction.
+#define DEFINE_ADD_CARRIED(name, number)                                                                             \
+  static void name(number *to, const number *factor, const number *from, int64_t count, bool complex, number sign) { \
+    if (!complex) {                                                                                                  \
+      for (int64_t k = 0; k < count; k++) to[k] += factor[k] * from[k];                                              \
+      return;                                                                                                        \
+    }                                                                                                                \
+    for (int64_t k = 0; k < count; k += 2) {                                                                         \
+      number re = factor[k], im = sign * factor[k + 1];                                                              \
+      to[k] += re * from[k] - im * from[k + 1];                                                                      \
+      to[k + 1] += re * from[k + 1] + im * from[k];                                                                  \
+    }                                                                                                                \
   }
 DEFINE_ADD_CARRIED(add_carried_floats, float)
 DEFINE_ADD_CARRIED(add_carried_doubles, double)
 
-/* Adds what part `part` carries from one of its ends to the other. */
-static void carry_over(const split *s, char *states, int64_t part, int64_t from, int64_t to,
-                       bool conjugate) {
+// Adds what part `part` carries from one of its ends to the other.
+static void carry_over(const split *s, char *states, int64_t part, int64_t from, int64_t to, bool conjugate) {
   const call *c = s->call;
   for (int i = 0; i < c->table->memory_count; i++) {
     if (!is_pair(table_memory(c->table, i), false)) continue;
     state_memory m = find_state(c, i);
     void *target = state_at(s, states, to, m.at);
-    const void *factor = state_at(s, s->carry, part, m.at),
-               *source = state_at(s, states, from, m.at);
+    const void *factor = state_at(s, s->carry, part, m.at), *source = state_at(s, states, from, m.at);
     if (c->table->number_bytes == 8)
       add_carried_doubles(target, factor, source, m.numbers, m.complex, conjugate ? -1 : 1);
     else
@@ -264,7 +254,7 @@ static void carry_over(const split *s, char *states, int64_t part, int64_t from,
   }
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+// ---- calls -----------------------------------------------------------------------------------
 
 static void find_states(split *s) {
   int64_t parts = s->call->parts;
@@ -289,7 +279,7 @@ static bool is_finite(const call *c, const char *numbers, int64_t count) {
   return finite;
 }
 
-/* Decays above 1 may have a product without a number where the states, step by step, stay finite. */
+// Decays above 1 may have a product without a number where the states, step by step, stay finite.
 static bool carries_are_finite(const split *s) {
   const call *c = s->call;
   for (int64_t p = 1; p < c->parts - 1; p++) {
@@ -302,7 +292,7 @@ static bool carries_are_finite(const split *s) {
   return true;
 }
 
-/* The call without its cut: one part needs no more workspace than many. */
+// The call without its cut: one part needs no more workspace than many.
 static call uncut(const call *c) {
   call whole = *c;
   whole.parts = whole.part_steps = 0;
@@ -327,8 +317,7 @@ void split_backward(const call *c, stage_saved saved, bool recompute, void *work
   if (!carries_are_finite(&s)) {
     const rec_table_kernel *kernels = c->table->kernels;
     call whole = uncut(c);
-    if (recompute)
-      stage_run(&whole, &kernels[REC_KERNEL_STATES], saved, STAGE_SAVED, NULL, s.stage);
+    if (recompute) stage_run(&whole, &kernels[REC_KERNEL_STATES], saved, STAGE_SAVED, NULL, s.stage);
     stage_run(&whole, &kernels[REC_KERNEL_BACKWARD], saved, STAGE_ALL, NULL, s.stage);
     return;
   }

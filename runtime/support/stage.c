@@ -1,39 +1,38 @@
-/* Cuts a kernel's work into tasks, runs them, and sums the copies of results that several tasks add to. */
-#include "stage.h"
+// Cuts a kernel's work into tasks, runs them, and sums the copies of results that several tasks add to.
+#include "runtime/support/stage.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cpu.h"
-#include "narrow.h"
-#include "pool.h"
+#include "runtime/support/cpu.h"
+#include "runtime/support/narrow.h"
+#include "runtime/support/pool.h"
 
 enum {
-  TASKS_WANTED = 64, /* enough for any machine's balance; more only costs copies and calls */
+  TASKS_WANTED = 64,  // enough for any machine's balance; more only costs copies and calls
   GROUPS_MAX = 8,
   STRIPS_MAX = 128,
   LANES_MAX = 128,
   PART_STEPS_MIN = 64,
-  TASKS_LEAST = 2,   /* that sequences taken together leave */
-  SUM_BLOCK = 4096, /* numbers of one reduction task */
+  TASKS_LEAST = 2,   // that sequences taken together leave
+  SUM_BLOCK = 4096,  // numbers of one reduction task
 };
 
-/* Below this many numbers read and written, waking other threads costs more than they save. */
+// Below this many numbers read and written, waking other threads costs more than they save.
 #define WORTH_THREADS ((int64_t)1 << 15)
 
-/* A slot during a run: in place, or copies in the workspace. */
+// A slot during a run: in place, or copies in the workspace.
 typedef struct run_slot {
-  rec_slot slot; /* of the first copy */
+  rec_slot slot;  // of the first copy
   int64_t copies;
-  bool apart;      /* copies, perhaps a single one */
-  int64_t numbers; /* of one entry */
-  int64_t bytes;   /* of a number */
+  bool apart;       // copies, perhaps a single one
+  int64_t numbers;  // of one entry
+  int64_t bytes;    // of a number
 } run_slot;
 
-/* ---- the cut --------------------------------------------------------------------------------- */
+// ---- the cut ---------------------------------------------------------------------------------
 
-/* Instances of the nest from the first of the axes `from` inwards; of all if `from` is every axis.
- * */
+// Instances of the nest from the first of the axes `from` inwards; of all if `from` is every axis.
 static int64_t count_instances(const call *c, const rec_table_kernel *kernel, uint64_t from) {
   const int32_t *grid = table_at(c->table, kernel->grid_at);
   int64_t instances = 1;
@@ -44,16 +43,13 @@ static int64_t count_instances(const call *c, const rec_table_kernel *kernel, ui
     if (inside) instances *= c->axis_size[grid[i]];
   }
   if (kernel->lane_axis < 0) return instances;
-  inside |= from >> kernel->lane_axis & 1; /* lane blocks are the innermost */
-  return inside ? instances * ((c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) /
-                               kernel->lane_block)
-                : instances;
+  inside |= from >> kernel->lane_axis & 1;  // lane blocks are the innermost
+  return inside ? instances * ((c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) / kernel->lane_block) : instances;
 }
 
-/* The largest block of instances that can be kept together while there are groups enough: instances
- * of a block that add to the same entries then do so one after another, without copies. */
-static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_t instances,
-                           int64_t groups) {
+// The largest block of instances that can be kept together while there are groups enough: instances
+// of a block that add to the same entries then do so one after another, without copies.
+static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_t instances, int64_t groups) {
   int64_t unit = 1;
   for (int i = 0; i < kernel->slot_count; i++) {
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
@@ -64,22 +60,19 @@ static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_
   return unit;
 }
 
-/* How many tasks of equal work the batch entries make; sequences make no more than the longest of
- * them fits into all steps. */
-static int64_t side_by_side(const call *c) {
-  return larger(1, c->packed ? c->time / larger(1, c->longest) : c->batch);
-}
+// How many tasks of equal work the batch entries make; sequences make no more than the longest of
+// them fits into all steps.
+static int64_t side_by_side(const call *c) { return larger(1, c->packed ? c->time / larger(1, c->longest) : c->batch); }
 
 static int64_t in_blocks(int64_t whole, int64_t block) { return (whole + block - 1) / block; }
 
-/* Packed sequences of one length lie as those of a batch, and so do their saved states if it is whole chunks. */
+// Packed sequences of one length lie as those of a batch, and so do their saved states if it is whole chunks.
 static bool is_regular(const call *c) {
   if (!c->packed) return true;
-  return c->longest * c->sequences == c->time && c->longest % c->table->chunk == 0 &&
-         !call_runs_alone(c, c->longest);
+  return c->longest * c->sequences == c->time && c->longest % c->table->chunk == 0 && !call_runs_alone(c, c->longest);
 }
 
-/* Sequences that a kernel takes together make one task: not where no other would be left. */
+// Sequences that a kernel takes together make one task: not where no other would be left.
 static int64_t sequences_of(const call *c, const rec_table_kernel *kernel, int64_t groups) {
   bool enough = call_entries(c) * groups >= TASKS_LEAST * kernel->sequences;
   return kernel->sequences && enough && is_regular(c) ? kernel->sequences : 1;
@@ -104,11 +97,9 @@ static stage_cut cut_into(const call *c, const rec_table_kernel *kernel, int64_t
   }
   cut.tasks = cut.strips * cut.groups * cut.parts;
   cut.lanes = smaller(cut.tasks, LANES_MAX);
-  int64_t units = cut.instances / cut.unit,
-          largest_group = (units + cut.groups - 1) / cut.groups * cut.unit;
+  int64_t units = cut.instances / cut.unit, largest_group = (units + cut.groups - 1) / cut.groups * cut.unit;
   cut.scratch_bytes = round_up(call_count(c, &kernel->scratch, largest_group), REC_ALIGNMENT);
-  cut.lane_bytes =
-      cut.scratch_bytes + round_up((int64_t)sizeof(rec_slot) * kernel->slot_count, REC_ALIGNMENT);
+  cut.lane_bytes = cut.scratch_bytes + round_up((int64_t)sizeof(rec_slot) * kernel->slot_count, REC_ALIGNMENT);
   return cut;
 }
 
@@ -116,16 +107,13 @@ stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
   return cut_into(c, kernel, larger(1, TASKS_WANTED / side_by_side(c)));
 }
 
-/* Whether two groups may add to the same entries. The blocks are nested, so a unit holds whole
- * smaller ones. */
-static bool groups_collide(const call *c, const rec_table_kernel *kernel, const stage_cut *cut,
-                           const rec_table_slot *slot) {
-  return cut->groups > 1 && slot->summed != 0 &&
-         count_instances(c, kernel, slot->summed) > cut->unit;
+// Whether two groups may add to the same entries. The blocks are nested, so a unit holds whole
+// smaller ones.
+static bool groups_collide(const call *c, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot) {
+  return cut->groups > 1 && slot->summed != 0 && count_instances(c, kernel, slot->summed) > cut->unit;
 }
 
-int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_cut *cut,
-                     const rec_table_slot *slot) {
+int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot) {
   if (!slot->accumulated) return 1;
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   int64_t copies = groups_collide(c, kernel, cut, slot) ? cut->groups : 1;
@@ -133,8 +121,8 @@ int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_
   return memory->per_batch ? copies : copies * cut->strips;
 }
 
-/* Sums are formed in numbers: where the caller stores something narrower, even a single copy lies in
- * the workspace. */
+// Sums are formed in numbers: where the caller stores something narrower, even a single copy lies in
+// the workspace.
 static bool is_apart(const call *c, const rec_table_slot *slot, int64_t copies) {
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   return copies > 1 || (slot->accumulated && memory->stored != REC_STORED_NUMBER);
@@ -159,7 +147,7 @@ static int64_t cut_bytes(const call *c, const rec_table_kernel *kernel, stage_cu
   return bytes;
 }
 
-/* The lengths of packed sequences decide how many groups there are. */
+// The lengths of packed sequences decide how many groups there are.
 int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
   if (!c->packed) return cut_bytes(c, kernel, stage_plan(c, kernel));
   int64_t bytes = 0;
@@ -168,7 +156,7 @@ int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
   return bytes;
 }
 
-/* ---- one run --------------------------------------------------------------------------------- */
+// ---- one run ---------------------------------------------------------------------------------
 
 typedef struct run {
   const call *call;
@@ -179,62 +167,57 @@ typedef struct run {
   run_slot *slots;
   char *lane_memory;
   rec_kernel_function function;
-  int64_t first_strip; /* begun first */
+  int64_t first_strip;  // begun first
   _Atomic int64_t next;
 } run;
 
 static int64_t cut_at(int64_t total, int64_t parts, int64_t i) { return total * i / parts; }
 
-/* Batch entries of a memory; packed tokens are one. */
+// Batch entries of a memory; packed tokens are one.
 static int64_t memory_entries(const call *c, const rec_table_memory *memory) {
   if (!memory->per_batch) return 1;
   return memory->token ? c->batch : call_entries(c);
 }
 
-static void *number_at(void *data, int64_t index, int64_t bytes) {
-  return data ? (char *)data + index * bytes : NULL;
-}
+static void *number_at(void *data, int64_t index, int64_t bytes) { return data ? (char *)data + index * bytes : NULL; }
 
-/* The saved states of a chunk. */
+// The saved states of a chunk.
 static void *chunk_saved(const run *r, int64_t chunk) {
   return number_at(r->saved.data, chunk * r->saved.chunk_stride, r->call->table->number_bytes);
 }
 
-static void zero_steps(rec_slot slot, int64_t bytes, int64_t batch, int64_t steps,
-                       int64_t numbers) {
+static void zero_steps(rec_slot slot, int64_t bytes, int64_t batch, int64_t steps, int64_t numbers) {
   for (int64_t t = 0; t < steps; t++)
-    memset(number_at(slot.data, batch * slot.batch_stride + t * slot.time_stride, bytes), 0,
-           (size_t)(numbers * bytes));
+    memset(number_at(slot.data, batch * slot.batch_stride + t * slot.time_stride, bytes), 0, (size_t)(numbers * bytes));
 }
 
-/* Groups that do not collide share a copy: each adds to entries of its own. Other results that a
- * task adds to, or their copies, are the task's alone. */
+// Groups that do not collide share a copy: each adds to entries of its own. Other results that a
+// task adds to, or their copies, are the task's alone.
 static bool is_shared(const run *r, const rec_table_slot *slot) {
   return r->cut.groups > 1 && !groups_collide(r->call, r->kernel, &r->cut, slot);
 }
 
-/* What a task works on: instances, batch entries (or sequences), steps of each (or of all). */
+// What a task works on: instances, batch entries (or sequences), steps of each (or of all).
 typedef struct task_range {
   int64_t strip, group, part;
-  int64_t first, last; /* instances */
-  int64_t begin, end;  /* entries */
+  int64_t first, last;  // instances
+  int64_t begin, end;   // entries
   int64_t start, steps;
 } task_range;
 
-/* Position of a task's copy: of the batch entry where the memory is per batch. */
-static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot,
-                          const task_range *t) {
+// Position of a task's copy: of the batch entry where the memory is per batch.
+static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot, const task_range *t) {
   int64_t index = groups_collide(r->call, r->kernel, &r->cut, slot) ? t->group : 0;
   if (!memory->token) index = index * r->cut.parts + t->part;
   return memory->per_batch ? index : index * r->cut.strips + t->strip;
 }
 
-/* A sequence costs its steps and a start. */
+// A sequence costs its steps and a start.
 static int64_t cost_before(const call *c, int64_t sequence) {
   return c->cu_seqlens[sequence] + sequence * (1 + c->table->chunk / 2);
 }
 
-/* The first entry of a strip: strips of sequences have about equal costs. */
+// The first entry of a strip: strips of sequences have about equal costs.
 static int64_t strip_begin(const run *r, int64_t strip) {
   const call *c = r->call;
   if (!c->packed || r->cut.sequences > 1) {
@@ -253,7 +236,7 @@ static int64_t strip_begin(const run *r, int64_t strip) {
   return low;
 }
 
-/* The strip of the longest sequence is begun first: nothing then waits for it in the end. */
+// The strip of the longest sequence is begun first: nothing then waits for it in the end.
 static int64_t find_first_strip(const run *r) {
   if (!r->call->packed) return 0;
   int64_t low = 0, high = r->cut.strips - 1;
@@ -284,15 +267,13 @@ static task_range range_of(const run *r, int64_t task) {
   return t;
 }
 
-static void zero_own(const run *r, const task_range *t, const rec_table_memory *memory,
-                     const run_slot *s, rec_slot slot) {
+static void zero_own(const run *r, const task_range *t, const rec_table_memory *memory, const run_slot *s, rec_slot slot) {
   bool entries = memory->per_batch && !(memory->token && r->call->packed);
   int64_t begin = entries ? t->begin : 0, end = entries ? t->end : 1;
-  for (int64_t b = begin; b < end; b++)
-    zero_steps(slot, s->bytes, b, memory->token ? t->steps : 1, s->numbers);
+  for (int64_t b = begin; b < end; b++) zero_steps(slot, s->bytes, b, memory->token ? t->steps : 1, s->numbers);
 }
 
-/* The slots as the task sees them: from its first step on. */
+// The slots as the task sees them: from its first step on.
 static void place_task(const run *r, const task_range *t, rec_slot *slots) {
   const call *c = r->call;
   for (int i = 0; i < r->kernel->slot_count; i++) {
@@ -315,7 +296,7 @@ static void place_task(const run *r, const task_range *t, rec_slot *slots) {
   }
 }
 
-/* Batch entries, or packed sequences that lie as such. */
+// Batch entries, or packed sequences that lie as such.
 static void run_entries(const run *r, const task_range *t, rec_frame *frame, void *scratch) {
   for (int64_t b = t->begin; b < t->end; b += frame->sequences) {
     frame->sequences = t->end - b >= r->cut.sequences ? r->cut.sequences : 1;
@@ -323,9 +304,8 @@ static void run_entries(const run *r, const task_range *t, rec_frame *frame, voi
   }
 }
 
-/* Packed sequences of one length; slots have the tokens of the task's first one. */
-static void run_regular(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots,
-                        void *scratch) {
+// Packed sequences of one length; slots have the tokens of the task's first one.
+static void run_regular(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots, void *scratch) {
   const call *c = r->call;
   for (int i = 0; i < r->kernel->slot_count; i++) {
     rec_slot *s = &slots[i];
@@ -339,24 +319,21 @@ static void run_regular(const run *r, const task_range *t, rec_frame *frame, rec
   run_entries(r, t, frame, scratch);
 }
 
-/* Sequences differ in where their tokens are: those of each in turn stand as batch entry 0, moved
- * to its number. One without steps is left to the end (entry.c), a long one to alone.c. */
-static void run_sequences(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots,
-                          void *scratch) {
+// Sequences differ in where their tokens are: those of each in turn stand as batch entry 0, moved
+// to its number. One without steps is left to the end (entry.c), a long one to alone.c.
+static void run_sequences(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots, void *scratch) {
   const call *c = r->call;
   const rec_table_kernel *kernel = r->kernel;
   int64_t at = t->start;
   for (int i = 0; i < kernel->slot_count; i++)
-    if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token)
-      slots[i].batch_stride = 0;
+    if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token) slots[i].batch_stride = 0;
   for (int64_t s = t->begin; s < t->end; s++) {
     int64_t start = c->cu_seqlens[s];
     frame->time = c->cu_seqlens[s + 1] - start;
     if (frame->time == 0 || call_runs_alone(c, frame->time)) continue;
     for (int i = 0; i < kernel->slot_count; i++)
       if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token)
-        slots[i].data = number_at(slots[i].data, (start - at) * slots[i].time_stride,
-                                  r->slots[i].bytes);
+        slots[i].data = number_at(slots[i].data, (start - at) * slots[i].time_stride, r->slots[i].bytes);
     at = start;
     frame->saved = chunk_saved(r, call_chunks_before(c, s));
     r->function(frame, s, t->first, t->last, scratch);
@@ -405,24 +382,24 @@ void stage_run_parallel(const call *c, int64_t lanes, bool worth, rec_task lane,
     rec_pool_run(c->threads, lanes, lane, argument);
 }
 
-/* ---- sums of copies -------------------------------------------------------------------------- */
+// ---- sums of copies --------------------------------------------------------------------------
 
 typedef struct sum {
   const call *call;
   rec_slot result;
   const char *copies;
-  int64_t copy_count, copy_stride; /* numbers */
-  int64_t batch_stride;            /* numbers between batch entries of the copies */
-  int64_t batch, steps, numbers;   /* entries: batch x steps x numbers */
-  int64_t blocks;                  /* of one batch entry */
+  int64_t copy_count, copy_stride;  // numbers
+  int64_t batch_stride;             // numbers between batch entries of the copies
+  int64_t batch, steps, numbers;    // entries: batch x steps x numbers
+  int64_t blocks;                   // of one batch entry
   bool parameter;
   int stored;
   _Atomic int64_t next;
 } sum;
 
-/* The few copies of a token's gradient are added as the kernel adds. */
-static void sum_floats(float *restrict result, const float *restrict copies, int64_t copy_count,
-                       int64_t copy_stride, int64_t count) {
+// The few copies of a token's gradient are added as the kernel adds.
+static void sum_floats(float *restrict result, const float *restrict copies, int64_t copy_count, int64_t copy_stride,
+                       int64_t count) {
   memcpy(result, copies, (size_t)count * sizeof *result);
   for (int64_t copy = 1; copy < copy_count; copy++) {
     const float *numbers = copies + copy * copy_stride;
@@ -430,8 +407,8 @@ static void sum_floats(float *restrict result, const float *restrict copies, int
   }
 }
 
-static void sum_doubles(double *restrict result, const double *restrict copies, int64_t copy_count,
-                        int64_t copy_stride, int64_t count) {
+static void sum_doubles(double *restrict result, const double *restrict copies, int64_t copy_count, int64_t copy_stride,
+                        int64_t count) {
   memcpy(result, copies, (size_t)count * sizeof *result);
   for (int64_t copy = 1; copy < copy_count; copy++) {
     const double *numbers = copies + copy * copy_stride;
@@ -439,19 +416,17 @@ static void sum_doubles(double *restrict result, const double *restrict copies, 
   }
 }
 
-/* Those of a parameter may be many, one for each strip of the batch and part of the time: they are
- * added in double. */
-static void sum_floats_in_double(float *result, const float *copies, int64_t copy_count,
-                                 int64_t copy_stride, int64_t count) {
+// Those of a parameter may be many, one for each strip of the batch and part of the time: they are
+// added in double.
+static void sum_floats_in_double(float *result, const float *copies, int64_t copy_count, int64_t copy_stride, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
     double total = 0;
-    for (int64_t copy = 0; copy < copy_count; copy++)
-      total += (double)copies[copy * copy_stride + k];
+    for (int64_t copy = 0; copy < copy_count; copy++) total += (double)copies[copy * copy_stride + k];
     result[k] = (float)total;
   }
 }
 
-/* A result that is narrower than a number is rounded once, when the sum is whole. */
+// A result that is narrower than a number is rounded once, when the sum is whole.
 static void sum_narrow(const sum *s, int64_t to, int64_t from, int64_t count) {
   enum { ROW = 256 };
   float row[ROW];
@@ -468,20 +443,19 @@ static void sum_numbers(const sum *s, int64_t batch, int64_t step, int64_t first
   int64_t to = batch * s->result.batch_stride + step * s->result.time_stride + first;
   int64_t count = last - first;
   if (s->call->table->number_bytes == 8)
-    sum_doubles((double *)s->result.data + to, (const double *)(const void *)s->copies + from,
-                s->copy_count, s->copy_stride, count);
+    sum_doubles((double *)s->result.data + to, (const double *)(const void *)s->copies + from, s->copy_count, s->copy_stride,
+                count);
   else if (s->parameter)
-    sum_floats_in_double((float *)s->result.data + to,
-                         (const float *)(const void *)s->copies + from, s->copy_count,
+    sum_floats_in_double((float *)s->result.data + to, (const float *)(const void *)s->copies + from, s->copy_count,
                          s->copy_stride, count);
   else if (s->stored != REC_STORED_NUMBER)
     sum_narrow(s, to, from, count);
   else
-    sum_floats((float *)s->result.data + to, (const float *)(const void *)s->copies + from,
-               s->copy_count, s->copy_stride, count);
+    sum_floats((float *)s->result.data + to, (const float *)(const void *)s->copies + from, s->copy_count, s->copy_stride,
+               count);
 }
 
-/* A block is a range of the numbers of one batch entry, all steps one behind the other. */
+// A block is a range of the numbers of one batch entry, all steps one behind the other.
 static void sum_lane(void *argument, int64_t lane) {
   (void)lane;
   sum *s = argument;
@@ -509,7 +483,7 @@ static void sum_copies(const call *c, const rec_table_memory *memory, const run_
            .stored = memory->stored,
            .batch = memory_entries(c, memory),
            .steps = memory->token ? c->time : 1};
-  if (s.result.time_stride == s.numbers) { /* dense: one long row */
+  if (s.result.time_stride == s.numbers) {  // dense: one long row
     s.numbers *= s.steps;
     s.steps = 1;
   }
@@ -517,21 +491,18 @@ static void sum_copies(const call *c, const rec_table_memory *memory, const run_
   s.batch_stride = s.copy_stride * s.copy_count;
   s.blocks = (s.numbers * s.steps + SUM_BLOCK - 1) / SUM_BLOCK;
   int64_t lanes = smaller(s.blocks * s.batch, LANES_MAX);
-  stage_run_parallel(c, lanes, s.blocks * s.batch * SUM_BLOCK * s.copy_count > WORTH_THREADS, sum_lane,
-               &s);
+  stage_run_parallel(c, lanes, s.blocks * s.batch * SUM_BLOCK * s.copy_count > WORTH_THREADS, sum_lane, &s);
 }
 
-/* ---- a stage --------------------------------------------------------------------------------- */
+// ---- a stage ---------------------------------------------------------------------------------
 
-/* Where a slot's numbers go during the run. */
+// Where a slot's numbers go during the run.
 static run_slot place_slot(run *r, int index, stage_results results, char **free_memory) {
   const call *c = r->call;
   const rec_table_slot *slot = table_slot(c->table, r->kernel, index);
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
-  run_slot s = {.slot = call_slot(c, memory),
-                .copies = 1,
-                .numbers = call_numbers(c, memory),
-                .bytes = table_bytes(c->table, memory)};
+  run_slot s = {
+      .slot = call_slot(c, memory), .copies = 1, .numbers = call_numbers(c, memory), .bytes = table_bytes(c->table, memory)};
   bool wanted = results == STAGE_ALL || (results == STAGE_STATES && stage_is_state(memory));
   if (slot->written && !wanted) s.slot.data = NULL;
   if (!s.slot.data) return s;
@@ -547,7 +518,7 @@ static run_slot place_slot(run *r, int index, stage_results results, char **free
   return s;
 }
 
-/* A task zeroes what is its own; what tasks share is zeroed before the first one. */
+// A task zeroes what is its own; what tasks share is zeroed before the first one.
 static void zero_shared(const run *r) {
   const call *c = r->call;
   for (int i = 0; i < r->kernel->slot_count; i++) {
@@ -561,26 +532,20 @@ static void zero_shared(const run *r) {
   }
 }
 
-/* Numbers that the kernel reads and writes, about. */
+// Numbers that the kernel reads and writes, about.
 static int64_t stage_work(const call *c, const rec_table_kernel *kernel) {
   int64_t work = 0;
   for (int i = 0; i < kernel->slot_count; i++) {
-    const rec_table_memory *memory =
-        table_memory(c->table, table_slot(c->table, kernel, i)->memory);
+    const rec_table_memory *memory = table_memory(c->table, table_slot(c->table, kernel, i)->memory);
     work += call_numbers(c, memory) * (memory->per_batch ? c->batch * c->time : 1);
   }
   return work;
 }
 
-void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved,
-               stage_results results, const stage_parts *parts, void *workspace) {
+void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved, stage_results results,
+               const stage_parts *parts, void *workspace) {
   run_slot *slots = workspace;
-  run r = {.call = c,
-           .kernel = kernel,
-           .cut = stage_plan(c, kernel),
-           .saved = saved,
-           .parts = parts,
-           .slots = slots};
+  run r = {.call = c, .kernel = kernel, .cut = stage_plan(c, kernel), .saved = saved, .parts = parts, .slots = slots};
   r.function = kernel->functions[c->clone];
   r.first_strip = find_first_strip(&r);
   r.lane_memory = (char *)workspace + slots_bytes(kernel);

@@ -1,75 +1,69 @@
-/* A stage: one kernel run over all instances, batch entries and ranges of time.
- *
- * The work is cut by sizes alone, never by the number of threads. Batch entries (or packed sequences, by their steps) form
- * strips, instances of a batch entry form groups, and steps form parts (with states: split.h). A task is one (strip, group,
- * part). Tasks write different entries, except for results that a kernel adds to. Where two tasks would add to the same
- * entries, each adds to a copy of its own in the workspace. The copies are summed afterwards in a fixed order.
- */
+// A stage: one kernel run over all instances, batch entries and ranges of time.
+//
+// The work is cut by sizes alone, never by the number of threads. Batch entries (or packed sequences, by their steps) form
+// strips, instances of a batch entry form groups, and steps form parts (with states: split.h). A task is one (strip, group,
+// part). Tasks write different entries, except for results that a kernel adds to. Where two tasks would add to the same
+// entries, each adds to a copy of its own in the workspace. The copies are summed afterwards in a fixed order.
 #ifndef REC_SUPPORT_STAGE_H
 #define REC_SUPPORT_STAGE_H
 
-#include "call.h"
+#include "runtime/support/call.h"
 
 typedef struct stage_cut {
-  int64_t instances;          /* of one batch entry */
-  int64_t unit;               /* groups begin at multiples of it: fewer then add to equal entries */
+  int64_t instances;  // of one batch entry
+  int64_t unit;       // groups begin at multiples of it: fewer then add to equal entries
   int64_t groups, strips, parts, tasks;
-  int64_t sequences;          /* batch entries in one call of the kernel, while there are so many */
-  int64_t part_steps;         /* steps of a part: a multiple of the chunk */
-  int64_t lanes;              /* tasks that may run at one time, each with a scratch of its own */
-  int64_t scratch_bytes;      /* of one lane */
-  int64_t lane_bytes;         /* scratch and frame */
+  int64_t sequences;      // batch entries in one call of the kernel, while there are so many
+  int64_t part_steps;     // steps of a part: a multiple of the chunk
+  int64_t lanes;          // tasks that may run at one time, each with a scratch of its own
+  int64_t scratch_bytes;  // of one lane
+  int64_t lane_bytes;     // scratch and frame
 } stage_cut;
 
 stage_cut stage_plan(const call *call, const rec_table_kernel *kernel);
 
-/* Copies of a memory that the kernel adds to: 1 means that it adds in place. per_batch memories
- * have that many for each batch entry. */
-int64_t stage_copies(const call *call, const rec_table_kernel *kernel, const stage_cut *cut,
-                     const rec_table_slot *slot);
+// Copies of a memory that the kernel adds to: 1 means that it adds in place. per_batch memories
+// have that many for each batch entry.
+int64_t stage_copies(const call *call, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot);
 
-/* Bytes of workspace, as if every result were wanted; of packed sequences for any lengths. */
+// Bytes of workspace, as if every result were wanted; of packed sequences for any lengths.
 int64_t stage_bytes(const call *call, const rec_table_kernel *kernel);
 
-/* Chunk-start states: where they are and how far apart. */
+// Chunk-start states: where they are and how far apart.
 typedef struct stage_saved {
-  void *data;                 /* NULL: not wanted */
+  void *data;  // NULL: not wanted
   int64_t batch_stride, chunk_stride;
 } stage_saved;
 
 typedef enum stage_results {
   STAGE_ALL,
-  STAGE_SAVED,                /* nothing but the saved states */
-  STAGE_STATES                /* nothing but final states, or gradients of initial ones */
+  STAGE_SAVED,  // nothing but the saved states
+  STAGE_STATES  // nothing but final states, or gradients of initial ones
 } stage_results;
 
-/* The parts first..last-1 of a call whose time is cut (call.parts), and where the states of each
- * part lie: `state` tells the data of a memory that holds states. */
+// The parts first..last-1 of a call whose time is cut (call.parts), and where the states of each
+// part lie: `state` tells the data of a memory that holds states.
 typedef struct stage_parts {
   int64_t first, last;
   void *(*state)(void *context, int memory, int64_t part);
   void *context;
 } stage_parts;
 
-/* Runs the kernel. `parts` is NULL unless the call's time is cut. `workspace` has stage_bytes. */
-void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved,
-               stage_results results, const stage_parts *parts, void *workspace);
+// Runs the kernel. `parts` is NULL unless the call's time is cut. `workspace` has stage_bytes.
+void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved, stage_results results,
+               const stage_parts *parts, void *workspace);
 
-/* Runs `lane` on so many lanes, which share their work: the first may do all of it, and does where it is not `worth` more. */
+// Runs `lane` on so many lanes, which share their work: the first may do all of it, and does where it is not `worth` more.
 void stage_run_parallel(const call *call, int64_t lanes, bool worth, rec_task lane, void *argument);
 
-/* A memory that holds states: one entry per batch entry, none per step. */
-static inline bool stage_is_state(const rec_table_memory *memory) {
-  return memory->per_batch && !memory->token;
-}
+// A memory that holds states: one entry per batch entry, none per step.
+static inline bool stage_is_state(const rec_table_memory *memory) { return memory->per_batch && !memory->token; }
 
-static inline int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
+static inline int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Bytes of call.replaced. */
+// Bytes of call.replaced.
 static inline int64_t stage_pointers_bytes(const call *c) {
   return round_up((int64_t)sizeof(void *) * c->table->memory_count, REC_ALIGNMENT);
 }

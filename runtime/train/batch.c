@@ -16,8 +16,7 @@ static void weigh_rest(trainer *t, int64_t sequence, uint64_t position) {
   task.all = false;
   task_sequence(&task, t->block->seed, in->windows, position, time, again, again + in->answer_room);
   for (int64_t i = 0; i < time; i++)
-    if (again[in->answer_room + i] == NO_TARGET)
-      in->target_weights[first + i] *= (float)t->block->loss_rest;
+    if (again[in->answer_room + i] == NO_TARGET) in->target_weights[first + i] *= (float)t->block->loss_rest;
 }
 
 // The sum of the weights of a sequence's targets.
@@ -45,8 +44,8 @@ static void fill_windows(void *context, int number, int worker) {
   in->weight_sums[number] = 0;
   for (int64_t b = trainer_first_sequence(t, number); b < end; b++) {
     uint64_t position = (uint64_t)(t->step * t->block->batch + b);
-    int64_t count = train_data_window(in->data, t->block->seed, in->windows, position, time,
-                                      in->tokens + b * time, in->targets + b * time);
+    int64_t count =
+        train_data_window(in->data, t->block->seed, in->windows, position, time, in->tokens + b * time, in->targets + b * time);
     in->weight_sums[number] += in->target_weights ? weigh(t, b, position) : (double)count;
   }
 }

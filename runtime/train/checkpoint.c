@@ -32,24 +32,18 @@ static void close_list(tensor_list *list) {
   free(list->shapes);
 }
 
-static void add(tensor_list *list, const char *prefix, const char *name, const trained_model *of,
-                int rank, const int64_t *shape, const void *data, int64_t elements) {
+static void add(tensor_list *list, const char *prefix, const char *name, const trained_model *of, int rank,
+                const int64_t *shape, const void *data, int64_t elements) {
   snprintf(list->names[list->count], sizeof *list->names, "%s%s", prefix, name);
-  list->tensors[list->count] = (rec_tensor){list->names[list->count],
-                                            of->dtype,
-                                            rank,
-                                            shape,
-                                            (void *)data,
-                                            (size_t)(elements * of->n->element_size)};
+  list->tensors[list->count] =
+      (rec_tensor){list->names[list->count], of->dtype, rank, shape, (void *)data, (size_t)(elements * of->n->element_size)};
   list->count++;
 }
 
-static void add_parameters(tensor_list *list, const char *prefix, const trained_model *of,
-                           const void *block) {
+static void add_parameters(tensor_list *list, const char *prefix, const trained_model *of, const void *block) {
   for (int i = 0; i < of->model->parameter_count; i++) {
     const model_parameter *p = &of->model->parameters[i];
-    add(list, prefix, p->name, of, p->rank, p->shape,
-        (const char *)block + p->place * of->n->element_size, p->elements);
+    add(list, prefix, p->name, of, p->rank, p->shape, (const char *)block + p->place * of->n->element_size, p->elements);
   }
 }
 
@@ -70,8 +64,7 @@ static void add_moments(tensor_list *list, const trainer *t) {
   for (int k = 0; k < MOST_OPTIMIZER_STATES; k++)
     for (int i = 0; i < t->of.model->parameter_count; i++) {
       const model_parameter *p = &t->of.model->parameters[i];
-      if (moment_prefix(t, i, k, prefix))
-        add(list, prefix, p->name, &t->of, p->rank, p->shape, moment(t, i, k), p->elements);
+      if (moment_prefix(t, i, k, prefix)) add(list, prefix, p->name, &t->of, p->rank, p->shape, moment(t, i, k), p->elements);
     }
 }
 
@@ -81,8 +74,7 @@ static void add_states(tensor_list *list, const trainer *t) {
     int64_t *shape = list->shapes[list->count];
     shape[0] = t->block->batch, shape[1] = s->elements;
     add(list, "state.", s->name, &t->of, 2, shape,
-        (const char *)t->carried + s->place * t->block->batch * t->of.n->element_size,
-        s->elements * t->block->batch);
+        (const char *)t->carried + s->place * t->block->batch * t->of.n->element_size, s->elements * t->block->batch);
   }
 }
 
@@ -95,8 +87,8 @@ static void add_fitted(tensor_list *list, const trainer *t) {
     char *name = list->names[list->count];
     shape[0] = 2, shape[1] = t->groups[i].count;
     snprintf(name, sizeof *list->names, "fitted.%s", s->name);
-    list->tensors[list->count++] = (rec_tensor){
-        name, REC_F64, 2, shape, t->groups[i].mean, (size_t)(2 * shape[1]) * sizeof(double)};
+    list->tensors[list->count++] =
+        (rec_tensor){name, REC_F64, 2, shape, t->groups[i].mean, (size_t)(2 * shape[1]) * sizeof(double)};
   }
 }
 
@@ -104,8 +96,8 @@ static void add_fitted(tensor_list *list, const trainer *t) {
 static void add_ages(tensor_list *list, const trainer *t) {
   int64_t *shape = list->shapes[list->count], states = t->of.model->state_count;
   shape[0] = states, shape[1] = t->block->batch;
-  list->tensors[list->count++] = (rec_tensor){
-      "age", REC_F64, 2, shape, t->age, (size_t)(states * t->block->batch) * sizeof(double)};
+  list->tensors[list->count++] =
+      (rec_tensor){"age", REC_F64, 2, shape, t->age, (size_t)(states * t->block->batch) * sizeof(double)};
 }
 
 // ---- the checksum --------------------------------------------------------------------------------
@@ -125,11 +117,9 @@ static bool is_sealed(const char *key) {
 }
 
 // A sum over tensors and metadata, each with its name: their order in the file does not matter.
-static void seal(const tensor_list *list, const rec_metadata *metadata, int count,
-                 char digits[17]) {
+static void seal(const tensor_list *list, const rec_metadata *metadata, int count, char digits[17]) {
   uint64_t sum = 0;
-  for (int i = 0; i < list->count; i++)
-    sum += hash_of(list->tensors[i].name, list->tensors[i].data, list->tensors[i].bytes);
+  for (int i = 0; i < list->count; i++) sum += hash_of(list->tensors[i].name, list->tensors[i].data, list->tensors[i].bytes);
   for (int i = 0; i < count; i++)
     if (metadata[i].value && is_sealed(metadata[i].key))
       sum += hash_of(metadata[i].key, metadata[i].value, strlen(metadata[i].value));
@@ -152,14 +142,13 @@ static rec_status check_seal(const rec_file *file) {
   }
   snprintf(found, sizeof found, "%016llx", (unsigned long long)sum);
   if (strcmp(found, expected) == 0) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "%s: expected the checksum %s, found %s; the file is damaged",
-                  rec_file_path(file), expected, found);
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected the checksum %s, found %s; the file is damaged", rec_file_path(file),
+                  expected, found);
 }
 
 // ---- writing ------------------------------------------------------------------------------------
 
-static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata,
-                             int count) {
+static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata, int count) {
   char digits[17];
   seal(list, metadata, count, digits);
   metadata[count] = (rec_metadata){"rec.checksum", digits};
@@ -192,11 +181,9 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   return status;
 }
 
-rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
-                                   const char *characters, const char *path) {
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *characters, const char *path) {
   tensor_list list;
-  rec_metadata metadata[4] = {
-      {"format", "pt"}, {"rec.model", of->model->text}, {"rec.characters", characters}};
+  rec_metadata metadata[4] = {{"format", "pt"}, {"rec.model", of->model->text}, {"rec.characters", characters}};
   if (!open_list(&list, of->model->parameter_count)) {
     close_list(&list);
     return rec_no_memory();
@@ -209,29 +196,23 @@ rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
 
 // ---- reading ------------------------------------------------------------------------------------
 
-static rec_status read_tensor(const rec_file *file, const char *prefix, const char *name,
-                              const trained_model *of, int64_t elements, void *to) {
+static rec_status read_tensor(const rec_file *file, const char *prefix, const char *name, const trained_model *of,
+                              int64_t elements, void *to) {
   char full[512];
   snprintf(full, sizeof full, "%s%s", prefix, name);
   const rec_tensor *tensor = rec_file_find(file, full);
-  if (!tensor)
-    return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none",
-                    rec_file_path(file), full);
+  if (!tensor) return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none", rec_file_path(file), full);
   if (rec_tensor_elements(tensor) != elements || !rec_dtype_is_real(tensor->dtype))
-    return rec_fail(REC_ERROR_FORMAT,
-                    "%s: expected %lld real numbers in '%s', found %lld of type %s",
-                    rec_file_path(file), (long long)elements, full,
-                    (long long)rec_tensor_elements(tensor), rec_dtype_name(tensor->dtype));
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld real numbers in '%s', found %lld of type %s", rec_file_path(file),
+                    (long long)elements, full, (long long)rec_tensor_elements(tensor), rec_dtype_name(tensor->dtype));
   return rec_convert(to, of->dtype, tensor->data, tensor->dtype, elements);
 }
 
-static rec_status read_parameters(const rec_file *file, const char *prefix, const trained_model *of,
-                                  void *block) {
+static rec_status read_parameters(const rec_file *file, const char *prefix, const trained_model *of, void *block) {
   rec_status status = REC_OK;
   for (int i = 0; !status && i < of->model->parameter_count; i++) {
     const model_parameter *p = &of->model->parameters[i];
-    status = read_tensor(file, prefix, p->name, of, p->elements,
-                         (char *)block + p->place * of->n->element_size);
+    status = read_tensor(file, prefix, p->name, of, p->elements, (char *)block + p->place * of->n->element_size);
   }
   return status;
 }
@@ -242,8 +223,7 @@ static rec_status read_moments(const rec_file *file, trainer *t) {
   for (int k = 0; k < MOST_OPTIMIZER_STATES; k++)
     for (int i = 0; !status && i < t->of.model->parameter_count; i++) {
       const model_parameter *p = &t->of.model->parameters[i];
-      if (moment_prefix(t, i, k, prefix))
-        status = read_tensor(file, prefix, p->name, &t->of, p->elements, moment(t, i, k));
+      if (moment_prefix(t, i, k, prefix)) status = read_tensor(file, prefix, p->name, &t->of, p->elements, moment(t, i, k));
     }
   return status;
 }
@@ -267,10 +247,9 @@ static rec_status read_fitted(const rec_file *file, trainer *t) {
     t->fitted_valid[i] = tensor != NULL;
     if (!tensor) continue;
     if (tensor->dtype != REC_F64 || rec_tensor_elements(tensor) != 2 * t->groups[i].count)
-      return rec_fail(REC_ERROR_FORMAT,
-                      "%s: expected %lld numbers of type f64 in '%s', found %lld of type %s",
-                      rec_file_path(file), (long long)(2 * t->groups[i].count), name,
-                      (long long)rec_tensor_elements(tensor), rec_dtype_name(tensor->dtype));
+      return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld numbers of type f64 in '%s', found %lld of type %s",
+                      rec_file_path(file), (long long)(2 * t->groups[i].count), name, (long long)rec_tensor_elements(tensor),
+                      rec_dtype_name(tensor->dtype));
     memcpy(t->groups[i].mean, tensor->data, (size_t)(2 * t->groups[i].count) * sizeof(double));
   }
   return REC_OK;
@@ -280,8 +259,8 @@ static rec_status read_ages(const rec_file *file, trainer *t) {
   const rec_tensor *tensor = rec_file_find(file, "age");
   int64_t count = t->of.model->state_count * t->block->batch;
   if (!tensor || tensor->dtype != REC_F64 || rec_tensor_elements(tensor) != count)
-    return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld numbers of type f64 in 'age', found %s",
-                    rec_file_path(file), (long long)count, tensor ? "others" : "none");
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld numbers of type f64 in 'age', found %s", rec_file_path(file),
+                    (long long)count, tensor ? "others" : "none");
   memcpy(t->age, tensor->data, (size_t)count * sizeof(double));
   return REC_OK;
 }
@@ -291,8 +270,7 @@ static rec_status read_number(const rec_file *file, const char *key, int64_t *nu
   char *end = NULL;
   *number = text ? strtoll(text, &end, 10) : -1;
   if (text && end != text && !*end && *number >= 0) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "%s: expected a checkpoint with '%s', found none",
-                  rec_file_path(file), key);
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected a checkpoint with '%s', found none", rec_file_path(file), key);
 }
 
 rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) {

@@ -13,8 +13,7 @@ rec_status checkpoint_load(trainer *t, const char *path);
 rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps);
 
 // `characters`: that the tokens stand for, or NULL.
-rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
-                                   const char *characters, const char *path);
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *characters, const char *path);
 // Any file that holds all weights of the model.
 rec_status checkpoint_load_weights(const trained_model *of, void *weights, const char *path);
 // The characters that a file of weights says its tokens stand for; the caller frees them. NULL: none.

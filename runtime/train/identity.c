@@ -38,8 +38,7 @@ static void copy(cJSON *to, const cJSON *from, const char *key) {
 
 // How the parts of the model are put together, without its weights, which are listed by themselves.
 static cJSON *layers_of(const train_model *model) {
-  static const char *const keys[] = {"vocabulary", "row",     "logits", "states",
-                                     "tensors",    "ops", "backward"};
+  static const char *const keys[] = {"vocabulary", "row", "logits", "states", "tensors", "ops", "backward"};
   uint64_t hash = 0;
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
     hash = hash_of_json(cJSON_GetObjectItemCaseSensitive(model->json, keys[i]), hash);
@@ -52,8 +51,7 @@ static cJSON *formulas_of(const session *s, const train_model *model) {
     if (model->ops[i].kernel < 0) continue;
     const char *name = s->program->kernels[model->ops[i].kernel];
     const rec_recurrence *r = rec_module_find(s->module, name);
-    if (r && r->formulas && !cJSON_GetObjectItemCaseSensitive(list, name))
-      cJSON_AddStringToObject(list, name, r->formulas);
+    if (r && r->formulas && !cJSON_GetObjectItemCaseSensitive(list, name)) cJSON_AddStringToObject(list, name, r->formulas);
   }
   return list;
 }
@@ -71,15 +69,13 @@ static cJSON *weights_of(const train_model *model) {
 static cJSON *settings_of(const train_block *block) {
   cJSON *settings = cJSON_Duplicate(block->json, true);
   static const char *const others[] = {"name", "file", "model"};
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    cJSON_DeleteItemFromObjectCaseSensitive(settings, others[i]);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) cJSON_DeleteItemFromObjectCaseSensitive(settings, others[i]);
   return settings;
 }
 
 static cJSON *data_of(const train_data *data) {
   char text[64];
-  snprintf(text, sizeof text, "%lld tokens, %016llx", (long long)data->count,
-           (unsigned long long)train_data_hash(data));
+  snprintf(text, sizeof text, "%lld tokens, %016llx", (long long)data->count, (unsigned long long)train_data_hash(data));
   return cJSON_CreateString(text);
 }
 
@@ -109,9 +105,7 @@ static void print_value(FILE *to, const cJSON *value) {
   cJSON_free(text);
 }
 
-static bool is_leaf(const cJSON *value) {
-  return !value || !(value->type & (cJSON_Object | cJSON_Array));
-}
+static bool is_leaf(const cJSON *value) { return !value || !(value->type & (cJSON_Object | cJSON_Array)); }
 
 typedef struct changes {
   FILE *text;
@@ -122,9 +116,7 @@ typedef struct changes {
 static void put_change(changes *c, const char *group, const cJSON *was, const cJSON *now) {
   enum { MOST = 8 };
   const char *key = was ? was->string : now->string;
-  const char *of = !strcmp(group, "formulas")  ? "the formulas of "
-                   : !strcmp(group, "weights") ? "the weight "
-                                               : "";
+  const char *of = !strcmp(group, "formulas") ? "the formulas of " : !strcmp(group, "weights") ? "the weight " : "";
   if (c->count++ >= MOST) {
     if (c->count == MOST + 1) fputs("; ..", c->text);
     return;
@@ -146,15 +138,14 @@ static void compare(changes *c, const char *group, const cJSON *was, const cJSON
     else if (!old || !cJSON_Compare(old, item, true))
       put_change(c, group, old, item);
   }
-  cJSON_ArrayForEach(item, was)
-    if (!cJSON_GetObjectItemCaseSensitive(now, item->string)) put_change(c, group, item, NULL);
+  cJSON_ArrayForEach(item, was) if (!cJSON_GetObjectItemCaseSensitive(now, item->string)) put_change(c, group, item, NULL);
 }
 
 // Of another model nothing is the same: its name and sizes say enough.
 static void compare_all(changes *c, cJSON *was, cJSON *now) {
   static const char *const parts[] = {"layers", "formulas", "weights"};
-  bool same = cJSON_Compare(cJSON_GetObjectItemCaseSensitive(was, "model"),
-                            cJSON_GetObjectItemCaseSensitive(now, "model"), true);
+  bool same =
+      cJSON_Compare(cJSON_GetObjectItemCaseSensitive(was, "model"), cJSON_GetObjectItemCaseSensitive(now, "model"), true);
   for (size_t i = 0; i < sizeof parts / sizeof *parts && !same; i++) {
     cJSON_DeleteItemFromObjectCaseSensitive(was, parts[i]);
     cJSON_DeleteItemFromObjectCaseSensitive(now, parts[i]);

@@ -20,14 +20,12 @@ static bool block_draws(const train_block *block, intervention_kind kind) {
 }
 
 static bool rules(const intervention *v, const model_state *state) {
-  return v->last_layer == INT32_MAX ||
-         (state->layer >= v->first_layer && state->layer < v->last_layer);
+  return v->last_layer == INT32_MAX || (state->layer >= v->first_layer && state->layer < v->last_layer);
 }
 
 // The axes that tell groups apart: those of `per` that the state has, or the heads.
 static noise_groups groups_of(const train_block *block, const model_state *state) {
-  noise_groups heads = {
-      .axis_count = 1, .axes = {{state->heads, state->head_elements}}, .count = state->heads};
+  noise_groups heads = {.axis_count = 1, .axes = {{state->heads, state->head_elements}}, .count = state->heads};
   for (int i = 0; i < block->intervention_count; i++) {
     const intervention *v = &block->interventions[i];
     if (!rules(v, state) || !v->has_per) continue;
@@ -50,8 +48,7 @@ static bool make_groups(trainer *t) {
   int64_t total = 0;
   t->groups = calloc((size_t)m->state_count + 1, sizeof *t->groups);
   if (!t->groups) return false;
-  for (int i = 0; i < m->state_count; i++)
-    total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
+  for (int i = 0; i < m->state_count; i++) total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
   t->fitted = calloc(2 * (size_t)total + 1, sizeof *t->fitted);
   t->in->fit_room = calloc(2 * (size_t)total + 1, sizeof *t->in->fit_room);
   t->fitted_valid = calloc((size_t)m->state_count + 1, sizeof *t->fitted_valid);
@@ -93,8 +90,8 @@ bool initial_states_new(trainer *t) {
   in->noise = calloc(states, sizeof *in->noise);
   in->squares_of = calloc(states, sizeof *in->squares_of);
   t->age = calloc(states * (size_t)batch, sizeof *t->age);
-  if (!in->before_of || !in->after_of || !in->drawn || !in->noise || !in->squares_of || !t->age ||
-      !make_groups(t) || !make_layers(t))
+  if (!in->before_of || !in->after_of || !in->drawn || !in->noise || !in->squares_of || !t->age || !make_groups(t) ||
+      !make_layers(t))
     return false;
   in->draws = trainer_stream("initial states ", t->block);
   for (int i = 0; i < m->state_count; i++) {
@@ -155,19 +152,14 @@ static double weight_of(const state_choice *c, const intervention *v, int64_t st
   return weight;
 }
 
-static bool is_carried(intervention_kind kind) {
-  return kind == FROM_STATE_PASSING || kind == FROM_TBTT;
-}
+static bool is_carried(intervention_kind kind) { return kind == FROM_STATE_PASSING || kind == FROM_TBTT; }
 
 // What sequence `sequence` starts from: one draw for all states that one intervention rules. A
 // counter has no noise: 3.2 tokens were never read.
-static drawn_start draw(const trainer *t, const model_state *state, const intervention *v,
-                        int place, int64_t sequence) {
+static drawn_start draw(const trainer *t, const model_state *state, const intervention *v, int place, int64_t sequence) {
   enum { INTERVENTIONS = 256 };
   const drawn_start zero = {FROM_ZERO, 0};
-  uint64_t position =
-      ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * INTERVENTIONS +
-      (uint64_t)place;
+  uint64_t position = ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * INTERVENTIONS + (uint64_t)place;
   double u = random_uniform(t->block->seed, t->in->draws, position);
   for (int i = 0; v && i < v->choice_count; i++) {
     const state_choice *c = &v->choices[i];
@@ -179,9 +171,7 @@ static drawn_start draw(const trainer *t, const model_state *state, const interv
     if (intervention_noise[c->kind] && state->counter) return zero;
     bool of_a_batch = is_carried(c->kind) || c->kind == FROM_FITTED_NOISE;
     if (of_a_batch && !t->carried_valid) return zero;
-    if (is_carried(c->kind) &&
-        train_data_begins(t->in->data, (uint64_t)(t->step * t->block->batch + sequence)))
-      return zero;
+    if (is_carried(c->kind) && train_data_begins(t->in->data, (uint64_t)(t->step * t->block->batch + sequence))) return zero;
     return (drawn_start){c->kind, at_step(&c->number, v, t->step)};
   }
   return zero;
@@ -207,8 +197,7 @@ static bool draw_state(trainer *t, int number, int64_t counts[INTERVENTION_KINDS
 
 static char *state_of(const trainer *t, void *block, int number, int64_t sequence) {
   const model_state *s = &t->of.model->states[number];
-  return (char *)block +
-         (s->place * t->block->batch + sequence * s->elements) * t->of.n->element_size;
+  return (char *)block + (s->place * t->block->batch + sequence * s->elements) * t->of.n->element_size;
 }
 
 // A task of the pool: fits the noise of a state to what the last batch ended with, if the state is
@@ -222,9 +211,8 @@ static void fit_state(void *context, int number, int worker) {
   for (int i = 0; v && i < v->choice_count; i++) {
     if (v->choices[i].kind != FROM_FITTED_NOISE) continue;
     double beta = at_step(&v->choices[i].number, v, t->step);
-    noise_fit(t->of.n, state_of(t, t->carried, number, 0), t->block->batch, state->elements, beta,
-              !t->fitted_valid[number], t->in->fit_room + (t->groups[number].mean - t->fitted),
-              &t->groups[number]);
+    noise_fit(t->of.n, state_of(t, t->carried, number, 0), t->block->batch, state->elements, beta, !t->fitted_valid[number],
+              t->in->fit_room + (t->groups[number].mean - t->fitted), &t->groups[number]);
     t->fitted_valid[number] = true;
     return;  // a mix has one beta
   }
@@ -241,16 +229,13 @@ static void fill_sequence(void *context, int sequence, int worker) {
     size_t size = (size_t)(state->elements * t->of.n->element_size);
     const noise_source source = {
         t->of.n, t->block->seed, t->in->noise[i],
-        ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) *
-            (uint64_t)state->elements};
+        ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * (uint64_t)state->elements};
     switch (start->kind) {
       case FROM_STATE_PASSING:
       case FROM_TBTT: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
       case FROM_RANDOM_NOISE: noise_random(&source, start->number, state->elements, before); break;
       case FROM_FITTED_NOISE: noise_fitted(&source, &t->groups[i], state->elements, before); break;
-      case FROM_LEARNED:
-        memcpy(before, trainer_parameter(t, t->weights, state->learned), size);
-        break;
+      case FROM_LEARNED: memcpy(before, trainer_parameter(t, t->weights, state->learned), size); break;
       case FROM_ZERO:
       case INTERVENTION_KINDS: memset(before, 0, size); break;
     }
@@ -263,8 +248,7 @@ static void square_state(void *context, int number, int worker) {
   trainer *t = context;
   (void)worker;
   t->in->squares_of[number] =
-      t->of.n->square_sum(state_of(t, t->in->measured, number, 0),
-                          t->of.model->states[number].elements * t->block->batch);
+      t->of.n->square_sum(state_of(t, t->in->measured, number, 0), t->of.model->states[number].elements * t->block->batch);
 }
 
 // The norm of all states of a sequence, as the root of the mean of its square over the batch; by
@@ -308,8 +292,7 @@ void initial_states_fill(trainer *t, step_report *report) {
     bool other = draw_state(t, i, counts);
     for (int s = 0; s < t->shard_count; s++) {
       int64_t first = trainer_first_sequence(t, s);
-      t->in->before_of[s * m->state_count + i] =
-          other ? state_of(t, t->in->before, i, first) : NULL;
+      t->in->before_of[s * m->state_count + i] = other ? state_of(t, t->in->before, i, first) : NULL;
       t->in->after_of[s * m->state_count + i] = state_of(t, t->carried, i, first);
     }
   }
@@ -321,7 +304,6 @@ void initial_states_fill(trainer *t, step_report *report) {
 
 void initial_states_done(trainer *t, step_report *report) {
   if (t->carried) report->norm_after = norm_of_states(t, t->carried, t->norms_after);
-  for (int64_t i = 0; i < t->of.model->state_count * t->block->batch; i++)
-    t->age[i] += (double)t->block->context;
+  for (int64_t i = 0; i < t->of.model->state_count * t->block->batch; i++) t->age[i] += (double)t->block->context;
   t->carried_valid = true;
 }

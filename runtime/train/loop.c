@@ -57,8 +57,7 @@ static bool kept_lines(const loop *l, char **kept, size_t *size) {
   FILE *old = l->t->step ? fopen(l->log_path, "r") : NULL, *memory = open_memstream(kept, size);
   if (memory)
     while (old && getline(&line, &room, old) > 0)
-      if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step)
-        fputs(line, memory);
+      if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step) fputs(line, memory);
   if (old) fclose(old);
   free(line);
   return memory && !fclose(memory);
@@ -68,10 +67,8 @@ static bool kept_lines(const loop *l, char **kept, size_t *size) {
 static rec_status open_log(loop *l) {
   char *kept = NULL;
   size_t size = 0;
-  rec_status status =
-      kept_lines(l, &kept, &size) ? whole_file_write(l->log_path, kept, size) : rec_no_memory();
-  if (!status && !(l->log = fopen(l->log_path, "a")))
-    status = rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+  rec_status status = kept_lines(l, &kept, &size) ? whole_file_write(l->log_path, kept, size) : rec_no_memory();
+  if (!status && !(l->log = fopen(l->log_path, "a"))) status = rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
   free(kept);
   return status;
 }
@@ -86,16 +83,13 @@ static void write_layers(const loop *l, const char *name, const double *norms) {
 static rec_status write_log(loop *l, const step_report *r, double seconds) {
   const train_block *b = l->t->block;
   fprintf(l->log,
-          "{\"step\":%" PRId64
-          ",\"loss\":%.9g,\"bits_per_byte\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
+          "{\"step\":%" PRId64 ",\"loss\":%.9g,\"bits_per_byte\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
           ",\"tokens_per_second\":%.0f,\"carried\":%.4f",
-          l->t->step - 1, r->loss, r->loss / log(2), r->rate, r->gradient_norm,
-          l->t->step * b->batch * b->context, (double)(b->batch * b->context) / seconds,
-          r->drawn[FROM_STATE_PASSING] + r->drawn[FROM_TBTT]);
+          l->t->step - 1, r->loss, r->loss / log(2), r->rate, r->gradient_norm, l->t->step * b->batch * b->context,
+          (double)(b->batch * b->context) / seconds, r->drawn[FROM_STATE_PASSING] + r->drawn[FROM_TBTT]);
   fprintf(l->log, ",\"initial_state\":{");
   for (int k = 0, written = 0; k < INTERVENTION_KINDS; k++)
-    if (r->drawn[k] > 0)
-      fprintf(l->log, "%s\"%s\":%.4f", written++ ? "," : "", intervention_names[k], r->drawn[k]);
+    if (r->drawn[k] > 0) fprintf(l->log, "%s\"%s\":%.4f", written++ ? "," : "", intervention_names[k], r->drawn[k]);
   fprintf(l->log, "}");
   if (l->t->carried) {
     fprintf(l->log, ",\"h0_norm\":%.9g,\"hT_norm\":%.9g", r->norm_before, r->norm_after);
@@ -136,8 +130,7 @@ static rec_status write_events(loop *l, const step_report *r, double seconds) {
 static rec_status check_weights(const loop *l) {
   const char *bad = trainer_bad_weight(l->t);
   if (!bad) return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT,
-                  "train %s: the weight %s is not finite after step %lld; a smaller lr may help",
+  return rec_fail(REC_ERROR_ARGUMENT, "train %s: the weight %s is not finite after step %lld; a smaller lr may help",
                   l->t->block->name, bad, (long long)(l->t->step - 1));
 }
 
@@ -157,8 +150,7 @@ static rec_status save(loop *l) {
   rec_status status = trainer_fetch(l->t);
   if (!status) status = check_weights(l);
   if (status) return status;
-  if (fsync(fileno(l->log)) || fflush(l->events))
-    return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+  if (fsync(fileno(l->log)) || fflush(l->events)) return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
   l->last_checkpoint = now();
   status = checkpoint_save(l->t, l->fresh);
   return status ? status : replace_checkpoint(l);
@@ -217,8 +209,7 @@ static void remove_parts(const loop *l) {
 static rec_status remove_run(const loop *l) {
   const char *const files[] = {l->previous, l->checkpoint, l->weights};
   for (int i = 0; i < 3; i++)
-    if (unlink(files[i]) && errno != ENOENT)
-      return rec_fail(REC_ERROR_FILE, "%s: %s", files[i], strerror(errno));
+    if (unlink(files[i]) && errno != ENOENT) return rec_fail(REC_ERROR_FILE, "%s: %s", files[i], strerror(errno));
   return REC_OK;
 }
 
@@ -235,22 +226,19 @@ static void announce(const loop *l) {
   const double mib = 1 << 20;
   int64_t text = train_data_memory(&l->data);
   char stepped_by[OPTIMIZER_TEXT];
-  printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text,
-         l->t->of.model->weight_count);
+  printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text, l->t->of.model->weight_count);
   printf("  %s\n", optimizer_text(l->t->of.model, l->t->block, stepped_by));
   printf(
       "  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states "
       "%.1f, text %.1f\n",
-      ((double)trainer_bytes(m) + (double)text) / mib, (double)m->weights / mib,
-      (double)m->gradients / mib, (double)m->moments / mib, (double)m->activations / mib,
-      (double)m->states / mib, ((double)m->data + (double)text) / mib);
+      ((double)trainer_bytes(m) + (double)text) / mib, (double)m->weights / mib, (double)m->gradients / mib,
+      (double)m->moments / mib, (double)m->activations / mib, (double)m->states / mib, ((double)m->data + (double)text) / mib);
   const struct gpu_place *gpu = l->s->gpu;
   if (gpu && gpu->driver)
     printf("  on the GPU; matrix products by %s%s\n",
            gpu->blas.opened ? "cuBLAS" : "rec's own kernels, without cuBLAS: ", gpu->blas.why_not);
   if (m->spared)
-    printf("  activations in bf16: %.1f MiB less than in f32; weights, gradients and moments f32\n",
-           (double)m->spared / mib);
+    printf("  activations in bf16: %.1f MiB less than in f32; weights, gradients and moments f32\n", (double)m->spared / mib);
   if (l->t->step) printf("  continues at step %" PRId64 "\n", l->t->step);
   fflush(stdout);
 }
@@ -290,9 +278,7 @@ static rec_status open_loop(loop *l, const train_block *block) {
   l->fresh = session_path(s, block->name, "checkpoint.new");
   l->weights = session_path(s, block->name, "model.safetensors");
   l->log_path = session_path(s, block->name, "log.jsonl");
-  rec_status status = l->checkpoint && l->fresh && l->previous && l->weights && l->log_path
-                          ? REC_OK
-                          : rec_no_memory();
+  rec_status status = l->checkpoint && l->fresh && l->previous && l->weights && l->log_path ? REC_OK : rec_no_memory();
   if (!status) status = session_open_data(s, block, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
@@ -318,8 +304,7 @@ static void close_loop(loop *l) {
 }
 
 rec_status session_check_new(const session *s, const train_block *block) {
-  static const char *const files[] = {"checkpoint.safetensors", "checkpoint.previous.safetensors",
-                                      "model.safetensors"};
+  static const char *const files[] = {"checkpoint.safetensors", "checkpoint.previous.safetensors", "model.safetensors"};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < 3; i++) {
     char *path = session_path(s, block->name, files[i]);

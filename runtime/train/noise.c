@@ -7,14 +7,12 @@
 
 void noise_random(const noise_source *source, double sigma, int64_t count, void *to) {
   for (int64_t i = 0; i < count; i++)
-    source->n->store(
-        to, i, sigma * random_normal(source->seed, source->stream, source->first + (uint64_t)i));
+    source->n->store(to, i, sigma * random_normal(source->seed, source->stream, source->first + (uint64_t)i));
 }
 
 int64_t noise_group(const noise_groups *g, int64_t element) {
   int64_t group = 0;
-  for (int i = 0; i < g->axis_count; i++)
-    group = group * g->axes[i].size + element / g->axes[i].stride % g->axes[i].size;
+  for (int i = 0; i < g->axis_count; i++) group = group * g->axes[i].size + element / g->axes[i].stride % g->axes[i].size;
   return group;
 }
 
@@ -28,8 +26,8 @@ void noise_fitted(const noise_source *source, const noise_groups *g, int64_t cou
 
 // Sums of the values (`center` NULL) or of their squared distances from a center, by group, over all
 // sequences in their order.
-static void group_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements,
-                       const noise_groups *g, const double *center, double *sums) {
+static void group_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements, const noise_groups *g,
+                       const double *center, double *sums) {
   memset(sums, 0, (size_t)g->count * sizeof *sums);
   for (int64_t s = 0; s < sequences; s++)
     for (int64_t i = 0; i < elements; i++) {
@@ -39,8 +37,8 @@ static void group_sums(const numeric *n, const void *values, int64_t sequences, 
     }
 }
 
-void noise_fit(const numeric *n, const void *values, int64_t sequences, int64_t elements,
-               double beta, bool first, double *room, noise_groups *g) {
+void noise_fit(const numeric *n, const void *values, int64_t sequences, int64_t elements, double beta, bool first, double *room,
+               noise_groups *g) {
   double count = (double)(sequences * elements / g->count), *mean = room, *square = room + g->count;
   if (!sequences || !elements) return;
   group_sums(n, values, sequences, elements, g, NULL, mean);

@@ -39,7 +39,7 @@ void noise_fitted(const noise_source *source, const noise_groups *g, int64_t cou
 // mean <- (1 - beta) mean of `values` + beta mean for each group, the same for the variance; the
 // `first` values set both. The statistics are those of `sequences` states of `elements` each.
 // `room`: for twice as many numbers as there are groups.
-void noise_fit(const numeric *n, const void *values, int64_t sequences, int64_t elements,
-               double beta, bool first, double *room, noise_groups *g);
+void noise_fit(const numeric *n, const void *values, int64_t sequences, int64_t elements, double beta, bool first, double *room,
+               noise_groups *g);
 
 #endif

@@ -18,9 +18,7 @@
 
 static const compute *host_of(const session *s) {
   rec_dtype tokens = s->module->dtype;
-  return tokens == REC_F64    ? &compute_host_f64
-         : tokens == REC_BF16 ? &compute_host_bf16
-                              : &compute_host_f32;
+  return tokens == REC_F64 ? &compute_host_f64 : tokens == REC_BF16 ? &compute_host_bf16 : &compute_host_f32;
 }
 
 static rec_status find_place(session *s) {
@@ -41,8 +39,7 @@ static rec_status find_kernels(session *s) {
   for (int i = 0; i < p->kernel_count; i++) {
     const rec_recurrence *r = rec_module_find(s->module, p->kernels[i]);
     if (!r || !r->forward)
-      return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none",
-                      p->kernels[i]);
+      return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none", p->kernels[i]);
     s->kernels[i] = execute_library_kernel(r, s->where->device);
     s->host_kernels[i] = execute_library_kernel(r, REC_DEVICE_HOST);
   }
@@ -63,8 +60,7 @@ static rec_status reseed(session *s, const cJSON **json) {
   blocks = cJSON_GetObjectItemCaseSensitive(s->reseeded, "trains");
   cJSON_ArrayForEach(block, blocks) {
     cJSON *seed = cJSON_CreateNumber((double)s->options.seed);
-    if (!seed || !cJSON_ReplaceItemInObjectCaseSensitive(block, "seed", seed))
-      return rec_no_memory();
+    if (!seed || !cJSON_ReplaceItemInObjectCaseSensitive(block, "seed", seed)) return rec_no_memory();
   }
   return REC_OK;
 }
@@ -73,8 +69,7 @@ rec_status session_open(const rec_module *module, const session_options *options
   *made = NULL;
   const cJSON *json = cJSON_GetObjectItemCaseSensitive(module->json, "program");
   if (!cJSON_IsObject(json))
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a program with a train block, found none",
-                    module->path);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a program with a train block, found none", module->path);
   session *s = calloc(1, sizeof *s);
   if (!s) return rec_no_memory();
   *s = (session){.module = module, .options = *options, .lock = -1};
@@ -82,7 +77,7 @@ rec_status session_open(const rec_module *module, const session_options *options
   if (s->options.checkpoint_seconds <= 0) s->options.checkpoint_seconds = 30;
   s->source_path = module->source_count ? module->sources[0].path : "";
   s->source_text = module->source_count ? module->sources[0].text : "";
-  openblas_set_num_threads(1); /* threads are ours: results must not depend on their number */
+  openblas_set_num_threads(1);  // threads are ours: results must not depend on their number
   rec_status status = rec_machine_threads(s->options.threads, &s->options.threads);
   if (!status && s->options.has_seed) status = reseed(s, &json);
   if (!status) status = train_program_read(json, &s->program);
@@ -127,9 +122,7 @@ trained_model session_host_model(const session *s, const train_block *block) {
 static char *joined(const char *folder, size_t length, const char *name, const char *file) {
   size_t size = length + strlen(name) + strlen(file) + 4;
   char *path = malloc(size);
-  if (path)
-    snprintf(path, size, "%.*s%s%s%s%s", (int)length, folder, length ? "/" : "", name,
-             *name ? "/" : "", file);
+  if (path) snprintf(path, size, "%.*s%s%s%s%s", (int)length, folder, length ? "/" : "", name, *name ? "/" : "", file);
   return path;
 }
 
@@ -159,8 +152,7 @@ rec_status session_open_data(const session *s, const train_block *block, train_d
   if (block->generated) return train_data_generate(&block->task, block->context, vocabulary, data);
   char *path = data_path(s, block);
   train_windows windows = {block->context, block->batch, vocabulary};
-  rec_status status =
-      path ? train_data_open(path, &block->source, &windows, data) : rec_no_memory();
+  rec_status status = path ? train_data_open(path, &block->source, &windows, data) : rec_no_memory();
   free(path);
   return status;
 }
@@ -181,11 +173,10 @@ static rec_status take_lock(session *s, const char *path) {
   if (errno != EWOULDBLOCK) return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
   if (pread(s->lock, owner, sizeof owner - 1, 0) < 0) owner[0] = 0;
   owner[strcspn(owner, "\n")] = 0;
-  return rec_fail(
-      REC_ERROR_FILE,
-      "%s: expected no other process in this folder of runs, found process %s; wait for "
-      "its end, or choose another folder with --runs",
-      s->options.runs, *owner ? owner : "unknown");
+  return rec_fail(REC_ERROR_FILE,
+                  "%s: expected no other process in this folder of runs, found process %s; wait for "
+                  "its end, or choose another folder with --runs",
+                  s->options.runs, *owner ? owner : "unknown");
 }
 
 rec_status session_lock(session *s, bool make_folder) {
@@ -206,8 +197,7 @@ rec_status session_lock(session *s, bool make_folder) {
 rec_status session_make_folder(const session *s, const char *name) {
   char *path = session_path(s, NULL, name);
   if (!path) return rec_no_memory();
-  bool good =
-      (!mkdir(s->options.runs, 0777) || errno == EEXIST) && (!mkdir(path, 0777) || errno == EEXIST);
+  bool good = (!mkdir(s->options.runs, 0777) || errno == EEXIST) && (!mkdir(path, 0777) || errno == EEXIST);
   rec_status status = good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
   free(path);
   return status;
@@ -219,16 +209,14 @@ rec_status session_load_result(const session *s, const train_block *block, void 
   if (!path) return rec_no_memory();
   rec_status status;
   if (access(path, R_OK))
-    status = rec_fail(REC_ERROR_FILE,
-                      "expected the block '%s' to be trained, found no %s; run rec train first",
-                      block->name, path);
+    status =
+        rec_fail(REC_ERROR_FILE, "expected the block '%s' to be trained, found no %s; run rec train first", block->name, path);
   else
     status = checkpoint_progress(path, &step, &steps);
   if (!status && step < steps)
-    status = rec_fail(
-        REC_ERROR_ARGUMENT,
-        "expected the block '%s' to be trained, found %lld of %lld steps; run rec train --resume",
-        block->name, (long long)step, (long long)steps);
+    status =
+        rec_fail(REC_ERROR_ARGUMENT, "expected the block '%s' to be trained, found %lld of %lld steps; run rec train --resume",
+                 block->name, (long long)step, (long long)steps);
   trained_model of = session_model(s, block);
   if (!status) status = checkpoint_load_weights(&of, weights, path);
   free(path);
@@ -236,6 +224,5 @@ rec_status session_load_result(const session *s, const train_block *block, void 
 }
 
 rec_status session_report(const session *s) {
-  return report_write(
-      &(report_source){s->program, s->options.runs, s->source_path, s->source_text});
+  return report_write(&(report_source){s->program, s->options.runs, s->source_path, s->source_text});
 }

@@ -6,11 +6,11 @@
 #include "runtime/train/trainer.h"
 
 typedef struct session_options {
-  const char *runs;  // folder of the runs, NULL: "runs"
-  const char *data;  // NULL: the file that the program names
-  int threads;       // 0: as many as there are processors
-  int32_t device;    // REC_DEVICE_..: where models run
-  bool resume, again;  // go on with what is in the folder, or replace it; neither: there is none
+  const char *runs;           // folder of the runs, NULL: "runs"
+  const char *data;           // NULL: the file that the program names
+  int threads;                // 0: as many as there are processors
+  int32_t device;             // REC_DEVICE_..: where models run
+  bool resume, again;         // go on with what is in the folder, or replace it; neither: there is none
   int64_t checkpoint_steps;   // 0: by time alone
   double checkpoint_seconds;  // between checkpoints; 0: 30
   bool has_seed;              // every train block takes `seed` in place of its own
@@ -25,7 +25,7 @@ typedef struct session {
   const compute *where;
   struct gpu_place *gpu;  // NULL on the host
   session_options options;
-  int lock;  // the open file RUNS/lock, -1: none
+  int lock;                 // the open file RUNS/lock, -1: none
   const char *source_path;  // of the .rec file, as it was written when it was compiled
   const char *source_text;
 } session;

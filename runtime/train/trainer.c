@@ -15,22 +15,17 @@ int trainer_shards(const train_model *model, int64_t batch, int64_t context) {
   const int64_t most_numbers = (int64_t)1 << 27;  // of all gradients together
   int64_t shards = batch * context / TOKENS_OF_A_SHARD;
   if (shards > MOST_SHARDS) shards = MOST_SHARDS;
-  if (shards * model->parameter_elements > most_numbers)
-    shards = most_numbers / (model->parameter_elements + 1);
+  if (shards * model->parameter_elements > most_numbers) shards = most_numbers / (model->parameter_elements + 1);
   if (shards > batch) shards = batch;
   return shards < 1 ? 1 : (int)shards;
 }
 
-static bool weighs(const train_block *block) {
-  return block->loss_from > 0 || block->loss_rest != 1 || block->label_count > 0;
-}
+static bool weighs(const train_block *block) { return block->loss_from > 0 || block->loss_rest != 1 || block->label_count > 0; }
 
 // ---- memory -------------------------------------------------------------------------------------
 
 // With several parts of a batch their gradients are summed up in a block of its own.
-static int gradient_blocks(const trainer *t) {
-  return t->in->part_shards + (t->block->accumulate > 1 ? 1 : 0);
-}
+static int gradient_blocks(const trainer *t) { return t->in->part_shards + (t->block->accumulate > 1 ? 1 : 0); }
 
 static bool parameter_decays(const trainer *t, int parameter) {
   bool decays = t->of.model->parameters[parameter].decays;
@@ -41,15 +36,14 @@ static bool parameter_decays(const trainer *t, int parameter) {
 
 static void add_piece(trainer *t, int parameter, int64_t first, int64_t height, int64_t width) {
   const train_model *m = t->of.model;
-  t->in->pieces[t->in->piece_count++] =
-      (piece){.place = m->parameters[parameter].place + first,
-              .count = height * width,
-              .parameter = parameter,
-              .first = first,
-              .rows = height,
-              .columns = width,
-              .optimizer = optimizer_of(m, t->block, parameter),
-              .decays = parameter_decays(t, parameter)};
+  t->in->pieces[t->in->piece_count++] = (piece){.place = m->parameters[parameter].place + first,
+                                                .count = height * width,
+                                                .parameter = parameter,
+                                                .first = first,
+                                                .rows = height,
+                                                .columns = width,
+                                                .optimizer = optimizer_of(m, t->block, parameter),
+                                                .decays = parameter_decays(t, parameter)};
 }
 
 // On a device a piece is a whole parameter: it has many threads of its own.
@@ -67,8 +61,7 @@ static void add_matrices(trainer *t, int parameter) {
   const model_parameter *p = &t->of.model->parameters[parameter];
   int64_t columns = p->shape[p->rank - 1];
   for (int i = 0; i < p->part_count; i++)
-    if (p->parts[i].count)
-      add_piece(t, parameter, p->parts[i].first, p->parts[i].count / columns, columns);
+    if (p->parts[i].count) add_piece(t, parameter, p->parts[i].first, p->parts[i].count / columns, columns);
 }
 
 static bool make_pieces(trainer *t) {
@@ -90,8 +83,7 @@ static bool make_pieces(trainer *t) {
 // Every state of a parameter is aligned as the parameter is.
 static int64_t moment_numbers(const trainer *t, int parameter) {
   const train_model *m = t->of.model;
-  int64_t end = parameter + 1 < m->parameter_count ? m->parameters[parameter + 1].place
-                                                   : m->parameter_elements;
+  int64_t end = parameter + 1 < m->parameter_count ? m->parameters[parameter + 1].place : m->parameter_elements;
   return end - m->parameters[parameter].place;
 }
 
@@ -104,8 +96,7 @@ static bool make_moments(trainer *t) {
   t->moments_of = calloc((size_t)m->parameter_count + 1, sizeof *t->moments_of);
   for (int i = 0; t->moments_of && i < m->parameter_count; i++) {
     t->moments_of[i] = t->moment_elements;
-    t->moment_elements +=
-        moment_numbers(t, i) * optimizer_rules_of[optimizer_of(m, t->block, i)].states;
+    t->moment_elements += moment_numbers(t, i) * optimizer_rules_of[optimizer_of(m, t->block, i)].states;
   }
   t->memory.moments = t->moment_elements * t->of.n->element_size;
   t->moments = trainer_zeroed(t->moment_elements, t->of.n->element_size);
@@ -128,15 +119,12 @@ static rec_status make_step_rooms(trainer *t) {
   t->in->step_rooms = calloc((size_t)workers, sizeof *t->in->step_rooms);
   if (!t->in->step_rooms) return rec_no_memory();
   if (compute_is_host(c)) status = blas_reserve(workers);
-  for (int i = 0; !status && i < workers; i++)
-    status = c->ops->allocate(c, most * c->n->element_size, &t->in->step_rooms[i]);
+  for (int i = 0; !status && i < workers; i++) status = c->ops->allocate(c, most * c->n->element_size, &t->in->step_rooms[i]);
   t->memory.moments += most * c->n->element_size * workers;
   return status;
 }
 
-static int64_t moment_bytes(const trainer *t) {
-  return t->moment_elements * t->of.n->element_size;
-}
+static int64_t moment_bytes(const trainer *t) { return t->moment_elements * t->of.n->element_size; }
 
 // Weights, moments and gradients where the model is trained.
 static rec_status allocate_there(trainer *t) {
@@ -190,8 +178,7 @@ static rec_status fetch_starts(trainer *t) {
   for (int i = 0; !status && i < m->state_count; i++) {
     int p = m->states[i].learned;
     if (p < 0) continue;
-    status = c->ops->download(c, trainer_parameter(t, t->weights, p),
-                              trainer_parameter(t, t->in->weights, p),
+    status = c->ops->download(c, trainer_parameter(t, t->weights, p), trainer_parameter(t, t->in->weights, p),
                               m->parameters[p].elements * c->n->element_size);
   }
   return status;
@@ -213,10 +200,9 @@ static bool allocate(trainer *t) {
   t->memory.weights = m->parameter_elements * size;
   t->memory.gradients = m->parameter_elements * size * gradient_blocks(t);
   t->memory.data = tokens * 4;
-  return t->weights && in->tokens && in->targets && in->losses &&
-         in->weight_sums && in->executors && (in->target_weights || !weighs(t->block)) &&
-         (in->answers || t->block->loss_rest == 1) && make_pieces(t) && make_moments(t) &&
-         initial_states_new(t);
+  return t->weights && in->tokens && in->targets && in->losses && in->weight_sums && in->executors &&
+         (in->target_weights || !weighs(t->block)) && (in->answers || t->block->loss_rest == 1) && make_pieces(t) &&
+         make_moments(t) && initial_states_new(t);
 }
 
 // Room for the gradients of the initial states of one shard for each worker.
@@ -231,27 +217,21 @@ static bool make_state_gradients(trainer *t, int workers, int64_t batch) {
   for (int w = 0; w < workers; w++)
     for (int i = 0; i < m->state_count; i++)
       if (m->states[i].learned >= 0)
-        in->d_before_of[w * m->state_count + i] =
-            in->d_before + (w * room + m->states[i].place * batch) * size;
+        in->d_before_of[w * m->state_count + i] = in->d_before + (w * room + m->states[i].place * batch) * size;
   t->memory.states += room * workers * size;
   return true;
 }
 
 static rec_status make_executors(trainer *t) {
-  int workers = train_pool_threads(t->pool) < t->in->part_shards ? train_pool_threads(t->pool)
-                                                                 : t->in->part_shards;
+  int workers = train_pool_threads(t->pool) < t->in->part_shards ? train_pool_threads(t->pool) : t->in->part_shards;
   int64_t batch = (t->block->batch + t->shard_count - 1) / t->shard_count, bytes = 0;
-  if (compute_is_host(t->of.where))
-    t->in->threads_inside = t->in->part_shards == 1 ? train_pool_threads(t->pool) : 1;
+  if (compute_is_host(t->of.where)) t->in->threads_inside = t->in->part_shards == 1 ? train_pool_threads(t->pool) : 1;
   rec_status status = compute_is_host(t->of.where) ? blas_reserve(workers) : REC_OK;
-  if (!status) status = executor_bytes(t->of.model, t->of.kernels, t->of.where, batch,
-                                     t->block->context, true, &bytes);
+  if (!status) status = executor_bytes(t->of.model, t->of.kernels, t->of.where, batch, t->block->context, true, &bytes);
   for (int i = 0; !status && i < workers; i++)
-    status = executor_new(t->of.model, t->of.kernels, t->of.where, batch, t->block->context, true,
-                          &t->in->executors[i]);
+    status = executor_new(t->of.model, t->of.kernels, t->of.where, batch, t->block->context, true, &t->in->executors[i]);
   t->memory.activations = bytes * workers;
-  t->memory.spared = t->of.model->row * batch * t->block->context * workers *
-                     (t->of.n->element_size - t->of.n->token_size);
+  t->memory.spared = t->of.model->row * batch * t->block->context * workers * (t->of.n->element_size - t->of.n->token_size);
   if (!status && !make_state_gradients(t, workers, batch)) status = rec_no_memory();
   return status;
 }
@@ -261,8 +241,7 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
   trainer *t = calloc(1, sizeof *t);
   if (!t) return rec_no_memory();
   bool host = compute_is_host(of.where);
-  int shards =
-      host ? trainer_shards(of.model, block->batch / block->accumulate, block->context) : 1;
+  int shards = host ? trainer_shards(of.model, block->batch / block->accumulate, block->context) : 1;
   *t = (trainer){.of = of, .block = block, .shard_count = shards * (int)block->accumulate};
   t->in = calloc(1, sizeof *t->in);
   if (t->in) t->in->part_shards = shards;
@@ -284,8 +263,7 @@ void trainer_free(trainer *t) {
   if (!t) return;
   trainer_internals *in = t->in;
   if (in) {
-    for (int i = 0; in->executors && t->pool && i < train_pool_threads(t->pool); i++)
-      executor_free(in->executors[i]);
+    for (int i = 0; in->executors && t->pool && i < train_pool_threads(t->pool); i++) executor_free(in->executors[i]);
     free(in->executors);
     release_there(t);
     initial_states_free(t);
@@ -318,14 +296,11 @@ int64_t trainer_bytes(const trainer_memory *m) {
 // ---- tasks of the pool --------------------------------------------------------------------------
 
 static char *gradients_of(const trainer *t, int number) {
-  return t->in->gradients +
-         (int64_t)number * t->of.model->parameter_elements * t->of.n->element_size;
+  return t->in->gradients + (int64_t)number * t->of.model->parameter_elements * t->of.n->element_size;
 }
 
 // Where the gradient of the whole batch ends.
-static char *gradient_sum(const trainer *t) {
-  return gradients_of(t, t->block->accumulate > 1 ? t->in->part_shards : 0);
-}
+static char *gradient_sum(const trainer *t) { return gradients_of(t, t->block->accumulate > 1 ? t->in->part_shards : 0); }
 
 // The gradients of the sequences' initial states that start from the weights `parameter`, added to
 // `sum` on the host.
@@ -333,8 +308,7 @@ static void sum_starts(const trainer *t, const shard *s, int64_t first, int stat
   int64_t elements = t->of.model->states[state].elements;
   for (int64_t b = 0; b < s->batch; b++)
     if (t->in->drawn[state * t->block->batch + first + b].kind == FROM_LEARNED)
-      t->of.n->sum_into(sum, (char *)s->d_before[state] + b * elements * t->of.n->element_size,
-                        elements);
+      t->of.n->sum_into(sum, (char *)s->d_before[state] + b * elements * t->of.n->element_size, elements);
 }
 
 // What the initial states of the sequences that start from weights hand on to these.
@@ -361,21 +335,18 @@ static rec_status sum_learned(trainer *t, const shard *s, int64_t first, char *g
 static shard shard_of(const trainer *t, int number, int worker) {
   trainer_internals *in = t->in;
   int64_t first = trainer_first_sequence(t, number), time = t->block->context;
-  return (shard){
-      .batch = trainer_first_sequence(t, number + 1) - first,
-      .time = time,
-      .threads = in->threads_inside,
-      .tokens = in->tokens + first * time,
-      .targets = in->targets + first * time,
-      .before = in->before_of + number * t->of.model->state_count,
-      .after = in->after_of + number * t->of.model->state_count,
-      .weights = in->target_weights ? in->target_weights + first * time : NULL,
-      .d_before = in->learns ? in->d_before_of + worker * t->of.model->state_count : NULL};
+  return (shard){.batch = trainer_first_sequence(t, number + 1) - first,
+                 .time = time,
+                 .threads = in->threads_inside,
+                 .tokens = in->tokens + first * time,
+                 .targets = in->targets + first * time,
+                 .before = in->before_of + number * t->of.model->state_count,
+                 .after = in->after_of + number * t->of.model->state_count,
+                 .weights = in->target_weights ? in->target_weights + first * time : NULL,
+                 .d_before = in->learns ? in->d_before_of + worker * t->of.model->state_count : NULL};
 }
 
-static double loss_scale(const trainer *t) {
-  return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0;
-}
+static double loss_scale(const trainer *t) { return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0; }
 
 static void note_failure(trainer *t, rec_status status) {
   int good = REC_OK;
@@ -388,10 +359,9 @@ static void run_shard(void *context, int place, int worker) {
   trainer_internals *in = t->in;
   int number = in->part * in->part_shards + place;
   shard s = shard_of(t, number, worker);
-  rec_status status = executor_run(in->executors[worker], in->weights, &s, loss_scale(t),
-                                   gradients_of(t, place), &in->losses[number], NULL);
-  if (!status && in->learns)
-    status = sum_learned(t, &s, trainer_first_sequence(t, number), gradients_of(t, place));
+  rec_status status =
+      executor_run(in->executors[worker], in->weights, &s, loss_scale(t), gradients_of(t, place), &in->losses[number], NULL);
+  if (!status && in->learns) status = sum_learned(t, &s, trainer_first_sequence(t, number), gradients_of(t, place));
   note_failure(t, status);
 }
 
@@ -401,13 +371,10 @@ static rec_status sum_numbers(trainer *t, int64_t place, int64_t count, double *
   int64_t offset = place * c->n->element_size;
   char *sum = gradient_sum(t) + offset, *own = gradients_of(t, 0) + offset;
   rec_status status = REC_OK;
-  for (int s = 1; !status && s < t->in->part_shards; s++)
-    status = c->ops->sum_into(c, own, gradients_of(t, s) + offset, count);
+  for (int s = 1; !status && s < t->in->part_shards; s++) status = c->ops->sum_into(c, own, gradients_of(t, s) + offset, count);
   if (!status && sum != own)
-    status = t->in->part == 0 ? c->ops->copy(c, sum, own, count * c->n->element_size)
-                              : c->ops->sum_into(c, sum, own, count);
-  if (!status && t->in->part + 1 == t->block->accumulate)
-    status = c->ops->square_sum(c, sum, count, squares);
+    status = t->in->part == 0 ? c->ops->copy(c, sum, own, count * c->n->element_size) : c->ops->sum_into(c, sum, own, count);
+  if (!status && t->in->part + 1 == t->block->accumulate) status = c->ops->square_sum(c, sum, count, squares);
   return status;
 }
 
@@ -450,8 +417,7 @@ double trainer_rate(const train_block *b, int64_t step) {
   int64_t from = b->schedule == SCHEDULE_STABLE ? b->steps - b->decay : b->warmup;
   if (b->schedule == SCHEDULE_CONSTANT || step < from) return b->rate;
   double left = (double)(b->steps - from), done = left > 0 ? (double)(step - from) / left : 1;
-  double height =
-      b->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * done)) : 1 - done;
+  double height = b->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * done)) : 1 - done;
   return b->floor + (b->rate - b->floor) * height;
 }
 
@@ -461,14 +427,11 @@ static void update(trainer *t, step_report *report) {
   for (int i = 0; i < t->in->piece_count; i++) squares += t->in->squares[i];
   report->gradient_norm = sqrt(squares);
   report->rate = trainer_rate(b, t->step);
-  double scale =
-      b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
+  double scale = b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
   t->in->step = (optimizer_step){b, report->rate, scale, t->step + 1};
 }
 
-static rec_status failure(const trainer *t) {
-  return rec_fail((rec_status)atomic_load(&t->in->failed), "%s", t->in->message);
-}
+static rec_status failure(const trainer *t) { return rec_fail((rec_status)atomic_load(&t->in->failed), "%s", t->in->message); }
 
 // Forward and backward of all parts of the batch; the gradient of the sum.
 static rec_status run_batch(trainer *t) {
@@ -485,8 +448,7 @@ static rec_status run_batch(trainer *t) {
 const char *trainer_bad_weight(const trainer *t) {
   const train_model *m = t->of.model;
   for (int i = 0; i < m->parameter_count; i++)
-    if (!isfinite(
-            t->of.n->square_sum(trainer_parameter(t, t->weights, i), m->parameters[i].elements)))
+    if (!isfinite(t->of.n->square_sum(trainer_parameter(t, t->weights, i), m->parameters[i].elements)))
       return m->parameters[i].name;
   return NULL;
 }
@@ -498,8 +460,7 @@ static void find_bad_number(trainer *t, char *text, size_t size) {
   if (weight) snprintf(text, size, "the weight %s", weight);
   for (int i = 0; !*text && i < t->shard_count; i++) {
     shard s = shard_of(t, i, 0);
-    executor_blame(t->in->executors[0], t->in->weights, &s, loss_scale(t), gradients_of(t, 0), text,
-                   size);
+    executor_blame(t->in->executors[0], t->in->weights, &s, loss_scale(t), gradients_of(t, 0), text, size);
   }
   if (!*text) snprintf(text, size, "the sum of the gradients");
 }
@@ -513,8 +474,7 @@ static rec_status not_finite(trainer *t, const step_report *report) {
   return rec_fail(REC_ERROR_ARGUMENT,
                   "train %s: the loss is %g with a gradient of norm %g at step %lld; the first "
                   "number that is not finite is in %s; a smaller lr may help",
-                  t->block->name, plain(report->loss), plain(report->gradient_norm),
-                  (long long)t->step, text);
+                  t->block->name, plain(report->loss), plain(report->gradient_norm), (long long)t->step, text);
 }
 
 rec_status trainer_step(trainer *t, const train_data *data, step_report *report) {

@@ -19,19 +19,19 @@ typedef struct trainer {
   train_pool *pool;
   int64_t step;  // steps done
   int shard_count;
-  void *weights, *moments;  // in the host's memory; of trainer_fetch
+  void *weights, *moments;               // in the host's memory; of trainer_fetch
   int64_t moment_elements, *moments_of;  // by parameter: where the states of its optimizer begin
-  void *carried;       // states after the last batch; NULL: every sequence of the block starts at 0
-  bool carried_valid;  // there was a last batch
-  noise_groups *groups;  // by state: of fitted noise, with its means and variances
-  double *fitted;        // by state: means of its groups, then variances
-  bool *fitted_valid;    // by state
-  double *age;           // by state and row: tokens that a carried state has behind it
-  int layer_count;       // those that have states
-  int *layer_of;         // by state
-  double *norms_before, *norms_after;  // by layer, of the last step
-  const char *characters;  // that the tokens stand for, as train_data has them; NULL: none
-  const char *identity;    // what it is trained with, as identity.h has it; NULL: nobody asks
+  void *carried;                         // states after the last batch; NULL: every sequence of the block starts at 0
+  bool carried_valid;                    // there was a last batch
+  noise_groups *groups;                  // by state: of fitted noise, with its means and variances
+  double *fitted;                        // by state: means of its groups, then variances
+  bool *fitted_valid;                    // by state
+  double *age;                           // by state and row: tokens that a carried state has behind it
+  int layer_count;                       // those that have states
+  int *layer_of;                         // by state
+  double *norms_before, *norms_after;    // by layer, of the last step
+  const char *characters;                // that the tokens stand for, as train_data has them; NULL: none
+  const char *identity;                  // what it is trained with, as identity.h has it; NULL: nobody asks
   trainer_memory memory;
   struct trainer_internals *in;
 } trainer;
@@ -40,9 +40,9 @@ typedef struct step_report {
   double loss;           // nats a target, before the step
   double gradient_norm;  // before clipping
   double rate;
-  double drawn[INTERVENTION_KINDS];       // share of the sequences that started so
-  double norm_before, norm_after;  // of a sequence's states, root of the mean of the squares
-  double age, oldest;              // tokens behind the carried states: mean and most
+  double drawn[INTERVENTION_KINDS];  // share of the sequences that started so
+  double norm_before, norm_after;    // of a sequence's states, root of the mean of the squares
+  double age, oldest;                // tokens behind the carried states: mean and most
 } step_report;
 
 // Into how many shards a batch is cut: a function of sizes alone.

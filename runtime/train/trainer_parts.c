@@ -25,6 +25,4 @@ char *trainer_parameter(const trainer *t, void *block, int parameter) {
   return (char *)block + t->of.model->parameters[parameter].place * t->of.n->element_size;
 }
 
-int64_t trainer_first_sequence(const trainer *t, int number) {
-  return t->block->batch * number / t->shard_count;
-}
+int64_t trainer_first_sequence(const trainer *t, int number) { return t->block->batch * number / t->shard_count; }

@@ -24,8 +24,8 @@ typedef struct drawn_start {
 } drawn_start;
 
 typedef struct trainer_internals {
-  executor **executors;               // by worker
-  char *weights, *moments;  // where the model is trained; the trainer's own on the host
+  executor **executors;          // by worker
+  char *weights, *moments;       // where the model is trained; the trainer's own on the host
   char *gradients;               // there: a block for each shard of a part, and one for the sum
   void *learned;                 // of a device, on the host: a parameter's gradient
   char *before;                  // initial states of the batch

@@ -61,8 +61,10 @@ EXPORT cublas_result cublasGemmEx(void *handle, int a_operation, int b_operation
                number_at(b, b_type, b_operation ? l * b_stride + j : j * b_stride + l);
       sum *= (double)*(const float *)alpha;
       if (factor != 0) sum += factor * number_at(c, c_type, j * c_stride + i);
-      if (c_type == CUDA_TYPE_F32) ((float *)c)[j * c_stride + i] = (float)sum;
-      else ((uint16_t *)c)[j * c_stride + i] = narrow((float)sum);
+      if (c_type == CUDA_TYPE_F32)
+        ((float *)c)[j * c_stride + i] = (float)sum;
+      else
+        ((uint16_t *)c)[j * c_stride + i] = narrow((float)sum);
     }
   return 0;
 }

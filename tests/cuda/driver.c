@@ -28,7 +28,16 @@
 #include "runtime/shared/simt.h"
 #include "runtime/support/cuda_driver.h"
 
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, UNSUPPORTED_PTX = 222, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+enum {
+  INVALID_VALUE = 1,
+  OUT_OF_MEMORY = 2,
+  NO_DEVICE = 100,
+  INVALID_IMAGE = 200,
+  INVALID_CONTEXT = 201,
+  UNSUPPORTED_PTX = 222,
+  NOT_FOUND = 500,
+  ILLEGAL_ADDRESS = 700
+};
 enum { CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_IMPLICIT = 906 };
 enum { MOST_SHARED = 232448 };
 
@@ -81,8 +90,8 @@ typedef struct node {
   cuda_pointer to, from;
   size_t bytes;
   unsigned char value;
-  const void *parameters;  // of a launch
-  size_t parameter_bytes;  // 0: machine code does not tell
+  const void *parameters;        // of a launch
+  size_t parameter_bytes;        // 0: machine code does not tell
   _Alignas(64) char kept[4096];  // the parameters as they were then, aligned as a kernel may ask for
 } node;
 
@@ -395,9 +404,7 @@ EXPORT int cuMemcpyDtoH_v2(void *to, cuda_pointer from, size_t bytes) {
   return 0;
 }
 static void run_clear(const node *n) { memset((void *)(uintptr_t)n->to, n->value, n->bytes); }
-static void run_copy(const node *n) {
-  memmove((void *)(uintptr_t)n->to, (void *)(uintptr_t)n->from, n->bytes);
-}
+static void run_copy(const node *n) { memmove((void *)(uintptr_t)n->to, (void *)(uintptr_t)n->from, n->bytes); }
 
 EXPORT int cuMemsetD8Async(cuda_pointer to, unsigned char value, size_t bytes, void *stream) {
   if (!is_ours(to, bytes)) return ILLEGAL_ADDRESS;
@@ -500,8 +507,7 @@ static void *find_symbol(const void *image, const char *name) {
     const Elf64_Sym *symbols = (const void *)(elf + sections[s].sh_offset);
     const char *names = elf + sections[sections[s].sh_link].sh_offset;
     for (size_t i = 0; i < sections[s].sh_size / sizeof *symbols; i++)
-      if (strcmp(names + symbols[i].st_name, name) == 0)
-        found = (char *)library.dli_fbase + symbols[i].st_value;
+      if (strcmp(names + symbols[i].st_name, name) == 0) found = (char *)library.dli_fbase + symbols[i].st_value;
   }
   munmap((void *)elf, (size_t)status.st_size);
   return found;
@@ -551,9 +557,8 @@ static void run_launch(const node *n) {
   if (launch_failed) fprintf(stderr, "%s\n", message);
 }
 
-EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                          unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
-                          void **parameters, void **extra) {
+EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                          unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra) {
   const loaded_kernel *k = function;
   int result = called("cuLaunchKernel", " %s grid %u block %u stream %p", k->name, grid_x, block_x, stream);
   if (result) return result;

@@ -17,8 +17,7 @@ static void read_archive(const uint8_t *bytes, size_t size) {
   for (int i = 0; i < torch_file_count(file); i++) {
     const rec_tensor *t = torch_file_tensor(file, i);
     if (t->bytes != (size_t)rec_tensor_elements(t) * rec_dtype_size(t->dtype)) abort();
-    for (size_t k = 0; k < t->bytes; k++)
-      sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
+    for (size_t k = 0; k < t->bytes; k++) sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
   }
   torch_file_close(file);
 }

@@ -69,8 +69,8 @@ static const char *turned(maker *m) {
 }
 
 static const char *gated(maker *m, const char *x) {
-  static const char *const gates[] = {"sigmoid(%s)", "tanh(%s)", "tanh(%s)", "exp(-softplus(%s))", "sigmoid(%s)^2",
-                                      "silu(tanh(%s))"};
+  static const char *const gates[] = {"sigmoid(%s)",        "tanh(%s)",      "tanh(%s)",
+                                      "exp(-softplus(%s))", "sigmoid(%s)^2", "silu(tanh(%s))"};
   return TEXT(gates[below(m, 6)], x);
 }
 

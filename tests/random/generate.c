@@ -11,14 +11,7 @@
 #include "compiler/base/vec.h"
 #include "tests/random/draw.h"
 
-enum {
-  H,
-  K,
-  V,
-  M,
-  F,
-  AXES
-};  // heads (perhaps at run time), two that are summed, one as large as K, one for folds
+enum { H, K, V, M, F, AXES };  // heads (perhaps at run time), two that are summed, one as large as K, one for folds
 enum { DEPTH = 3, LEAVES_MAX = 10 };
 
 static const char *const axis_names[AXES] = {"H", "K", "V", "M", "F"};
@@ -99,8 +92,7 @@ static expr need(maker *m, unsigned axes, bool complex, bool param) {
   if (matches && (chance(m, 60) || count >= LEAVES_MAX)) {
     int chosen = below(m, matches);
     for (int i = 0; i < count; i++) {
-      if (items[i].axes == axes && items[i].complex == complex && chosen-- == 0)
-        return use(m, &items[i]);
+      if (items[i].axes == axes && items[i].complex == complex && chosen-- == 0) return use(m, &items[i]);
     }
   }
   m->used_axes |= axes;
@@ -190,8 +182,7 @@ static expr unary(maker *m, unsigned allowed, int depth) {
       "(%s > 0)",
   };
   expr e = real(m, allowed, depth - 1);
-  const char *form = forms[below(m, (int)(sizeof forms / sizeof *forms))],
-             *hole = strstr(form, "%s");
+  const char *form = forms[below(m, (int)(sizeof forms / sizeof *forms))], *hole = strstr(form, "%s");
   return make(m, e.axes, false, TEXT("%.*s%s%s", (int)(hole - form), form, e.text, hole + 2));
 }
 
@@ -200,26 +191,19 @@ static expr binary(maker *m, unsigned allowed, int depth) {
   unsigned axes = a.axes | b.axes;
   switch (below(m, 8)) {
     case 0:
-    case 1:
-      return make(m, axes, false, TEXT("(%s + %s)", a.text, b.text));
-    case 2:
-      return make(m, axes, false, TEXT("(%s - %s)", a.text, b.text));
+    case 1: return make(m, axes, false, TEXT("(%s + %s)", a.text, b.text));
+    case 2: return make(m, axes, false, TEXT("(%s - %s)", a.text, b.text));
     case 3:
-    case 4:
-      return make(m, axes, false, TEXT("(%s * %s)", a.text, b.text));
-    case 5:
-      return make(m, axes, false, TEXT("(%s / (1.5 + tanh(%s)))", a.text, b.text));
-    case 6:
-      return make(m, axes, false, TEXT("max(%s, %s)", a.text, b.text));
-    default:
-      return make(m, axes, false, TEXT("min(%s, %s)", a.text, b.text));
+    case 4: return make(m, axes, false, TEXT("(%s * %s)", a.text, b.text));
+    case 5: return make(m, axes, false, TEXT("(%s / (1.5 + tanh(%s)))", a.text, b.text));
+    case 6: return make(m, axes, false, TEXT("max(%s, %s)", a.text, b.text));
+    default: return make(m, axes, false, TEXT("min(%s, %s)", a.text, b.text));
   }
 }
 
 static expr choice(maker *m, unsigned allowed, int depth) {
   static const char *const tests[] = {"<", "<=", ">", ">="};
-  expr a = real(m, allowed, 1), b = real(m, allowed, 1), c = real(m, allowed, depth - 1),
-       d = real(m, allowed, depth - 1);
+  expr a = real(m, allowed, 1), b = real(m, allowed, 1), c = real(m, allowed, depth - 1), d = real(m, allowed, depth - 1);
   return make(m, a.axes | b.axes | c.axes | d.axes, false,
               TEXT("where(%s %s %s, %s, %s)", a.text, tests[below(m, 4)], b.text, c.text, d.text));
 }
@@ -229,14 +213,11 @@ static expr reduction(maker *m, unsigned allowed, int depth) {
   int axis = chance(m, 50) ? K : V, kind = below(m, m->sizes[axis] > 1 ? 7 : 6);
   unsigned bit = 1u << axis;
   expr e = real(m, allowed | bit, depth - 1);
-  if (!(e.axes & bit))
-    e = make(m, e.axes | bit, false,
-             TEXT("(%s * %s)", e.text, need(m, bit, false, chance(m, 50)).text));
+  if (!(e.axes & bit)) e = make(m, e.axes | bit, false, TEXT("(%s * %s)", e.text, need(m, bit, false, chance(m, 50)).text));
   m->used_axes |= bit;
   bool keeps = kind >= 5;
   if (keeps && !(allowed & bit)) kind = 0, keeps = false;
-  return make(m, keeps ? e.axes : e.axes & ~bit, false,
-              TEXT("%s[%s](%s)", names[kind], axis_names[axis], e.text));
+  return make(m, keeps ? e.axes : e.axes & ~bit, false, TEXT("%s[%s](%s)", names[kind], axis_names[axis], e.text));
 }
 
 static expr slice(maker *m, unsigned allowed) {
@@ -244,31 +225,25 @@ static expr slice(maker *m, unsigned allowed) {
   unsigned bit = 1u << axis;
   expr e = need(m, subset(m, allowed & ~bit) | bit, false, false);
   int size = axis == H && m->run_time ? 1 : m->sizes[axis];
-  return make(m, e.axes & ~bit, false,
-              TEXT("%s[%s = %d]", e.text, axis_names[axis], below(m, size)));
+  return make(m, e.axes & ~bit, false, TEXT("%s[%s = %d]", e.text, axis_names[axis], below(m, size)));
 }
 
 // sum[M](A * e{K -> M}): a dense product.
 static expr renamed(maker *m, unsigned allowed, int depth) {
   expr e = real(m, (allowed & ~(1u << M)) | 1u << K, depth - 1);
-  if (!(e.axes >> K & 1))
-    e = make(m, e.axes | 1u << K, false,
-             TEXT("(%s * %s)", e.text, need(m, 1u << K, false, false).text));
+  if (!(e.axes >> K & 1)) e = make(m, e.axes | 1u << K, false, TEXT("(%s * %s)", e.text, need(m, 1u << K, false, false).text));
   unsigned outer = chance(m, 70) && (allowed >> K & 1) ? 1u << K : 0;
   expr matrix = need(m, outer | 1u << M, false, true);
-  return make(m, (e.axes & ~(1u << K)) | outer, false,
-              TEXT("sum[M](%s * (%s){K -> M})", matrix.text, e.text));
+  return make(m, (e.axes & ~(1u << K)) | outer, false, TEXT("sum[M](%s * (%s){K -> M})", matrix.text, e.text));
 }
 
 static expr folded(maker *m, unsigned allowed) {
   unsigned inner = allowed & ~(1u << F);
   expr start = real(m, inner, 1), a = need(m, subset(m, inner) | 1u << F, false, false);
   expr b = need(m, subset(m, inner) | 1u << F, false, chance(m, 30));
-  static const char *const bodies[] = {"tanh(%s * s + %s)", "sigmoid(%s) * s + %s",
-                                       "s - %s * sin(s) * %s", "max(s * %s, %s)"};
+  static const char *const bodies[] = {"tanh(%s * s + %s)", "sigmoid(%s) * s + %s", "s - %s * sin(s) * %s", "max(s * %s, %s)"};
   const char *body = TEXT(bodies[below(m, 4)], a.text, b.text);
-  return make(m, (start.axes | a.axes | b.axes) & ~(1u << F), false,
-              TEXT("fold[F](s = %s, %s)", start.text, body));
+  return make(m, (start.axes | a.axes | b.axes) & ~(1u << F), false, TEXT("fold[F](s = %s, %s)", start.text, body));
 }
 
 static expr part_of_complex(maker *m, unsigned allowed, int depth) {
@@ -313,20 +288,16 @@ static expr complex_value(maker *m, unsigned allowed, int depth) {
       a = complex_value(m, allowed, depth - 1);
       b = real(m, allowed, depth - 1);
       return make(m, a.axes | b.axes, true, TEXT("(%s + %s)", a.text, b.text));
-    case 4:
-      a = complex_value(m, allowed, depth - 1);
-      return make(m, a.axes, true, TEXT("conj(%s)", a.text));
+    case 4: a = complex_value(m, allowed, depth - 1); return make(m, a.axes, true, TEXT("conj(%s)", a.text));
     case 5:
       a = real(m, allowed, depth - 1);
       b = real(m, allowed, depth - 1);
-      return make(m, a.axes | b.axes, true,
-                  TEXT("exp(complex(-softplus(%s), %s))", a.text, b.text));
+      return make(m, a.axes | b.axes, true, TEXT("exp(complex(-softplus(%s), %s))", a.text, b.text));
     case 6:
       a = complex_value(m, allowed, depth - 1);
       b = need(m, a.axes, false, false);
       return make(m, a.axes, true, TEXT("where(%s > 0, %s, 0.5)", b.text, a.text));
-    default:
-      return leaf_value(m, allowed, true);
+    default: return leaf_value(m, allowed, true);
   }
 }
 
@@ -337,11 +308,8 @@ static void statement(maker *m, const char *text) { m->body = TEXT("%s  %s\n", m
 // The same value with exactly the wanted axes: what is too much is summed, what lacks comes from an input.
 static expr exactly(maker *m, expr e, unsigned axes) {
   unsigned surplus = e.axes & ~axes, lacking = axes & ~e.axes;
-  if (surplus)
-    e = make(m, e.axes & axes, e.complex, TEXT("sum[%s](%s)", axes_text(m, surplus), e.text));
-  if (lacking)
-    e = make(m, axes, e.complex,
-             TEXT("(%s + 0.3 * %s)", e.text, need(m, lacking, false, false).text));
+  if (surplus) e = make(m, e.axes & axes, e.complex, TEXT("sum[%s](%s)", axes_text(m, surplus), e.text));
+  if (lacking) e = make(m, axes, e.complex, TEXT("(%s + 0.3 * %s)", e.text, need(m, lacking, false, false).text));
   return e;
 }
 
@@ -359,8 +327,7 @@ static expr real_gate(maker *m, unsigned axes) {
       "sigmoid(%s)",    "sigmoid(%s)^(1/4)",  "(1 - sigmoid(%s))",       "tanh(%s)",
       "(-sigmoid(%s))", "exp(-softplus(%s))", "(1.1 * sigmoid(3 + %s))", "where(%s > 0.8, 0, 0.7)",
   };
-  static const char *const of_both[] = {"exp(-exp(%s) * softplus(%s))",
-                                        "(sigmoid(%s) * exp(-softplus(%s)))",
+  static const char *const of_both[] = {"exp(-exp(%s) * softplus(%s))", "(sigmoid(%s) * exp(-softplus(%s)))",
                                         "(tanh(%s) * sigmoid(%s))"};
   int kind = below(m, 14);
   if (kind == 12) return make(m, 0, false, "1");
@@ -378,17 +345,10 @@ static expr real_gate(maker *m, unsigned axes) {
 static expr complex_gate(maker *m, unsigned axes) {
   expr x = need(m, subset(m, axes), false, false), p = need(m, subset(m, axes), false, true);
   switch (below(m, 4)) {
-    case 0:
-      return make(m, x.axes | p.axes, true, TEXT("polar(sigmoid(%s), %s)", x.text, p.text));
-    case 1:
-      return make(m, x.axes | p.axes, true,
-                  TEXT("exp(complex(-softplus(%s), %s))", x.text, p.text));
-    case 2:
-      return make(m, x.axes | p.axes, true,
-                  TEXT("exp(0.3 * complex(-exp(%s), %s))", p.text, x.text));
-    default:
-      return make(m, x.axes | p.axes, true,
-                  TEXT("complex(0.6 * tanh(%s), 0.6 * tanh(%s))", x.text, p.text));
+    case 0: return make(m, x.axes | p.axes, true, TEXT("polar(sigmoid(%s), %s)", x.text, p.text));
+    case 1: return make(m, x.axes | p.axes, true, TEXT("exp(complex(-softplus(%s), %s))", x.text, p.text));
+    case 2: return make(m, x.axes | p.axes, true, TEXT("exp(0.3 * complex(-exp(%s), %s))", p.text, x.text));
+    default: return make(m, x.axes | p.axes, true, TEXT("complex(0.6 * tanh(%s), 0.6 * tanh(%s))", x.text, p.text));
   }
 }
 
@@ -413,12 +373,10 @@ static const char *delta_rule(maker *m, const state *s) {
   expr k = need(m, outer | 1u << K, false, false), v = need(m, outer | 1u << V, false, false);
   expr beta = need(m, subset(m, outer), false, false), gate = real_gate(m, outer);
   const char *name = TEXT("k%s", s->name), *error = TEXT("e%s", s->name);
-  statement(
-      m, TEXT(m->sizes[K] > 1 ? "let %s = normalize[K](%s)" : "let %s = tanh(%s)", name, k.text));
+  statement(m, TEXT(m->sizes[K] > 1 ? "let %s = normalize[K](%s)" : "let %s = tanh(%s)", name, k.text));
   if (chance(m, 50)) {
     statement(m, TEXT("let %s = %s - sum[K](%s * %s[t-1])", error, v.text, name, s->name));
-    return TEXT("%s * %s[t-1] + 2 * sigmoid(%s) * %s * %s", gate.text, s->name, beta.text, name,
-                error);
+    return TEXT("%s * %s[t-1] + 2 * sigmoid(%s) * %s * %s", gate.text, s->name, beta.text, name, error);
   }
   const char *decayed = TEXT("g%s", s->name);
   statement(m, TEXT("let %s = %s * %s[t-1]", decayed, gate.text, s->name));
@@ -448,9 +406,7 @@ static const char *update(maker *m, const state *s) {
   }
   if (kind < 78) return nonlinear(m, s);
   if (kind < 84 && keys) return dense(m, s);
-  if (kind < 90)
-    return exactly(m, real(m, s->axes, 2), s->axes)
-        .text;  // a delay: no reading of itself, unless drawn
+  if (kind < 90) return exactly(m, real(m, s->axes, 2), s->axes).text;  // a delay: no reading of itself, unless drawn
   return affine(m, s);
 }
 
@@ -500,13 +456,11 @@ static const char *add_outputs(maker *m) {
       if (let->complex) part = make(m, let->axes, false, TEXT("re(%s)", let->name));
       part = make(m, part.axes, false, TEXT("tanh(%s)", part.text));
       if (part.axes & ~axes)
-        part = make(m, part.axes & axes, false,
-                    TEXT("sum[%s](%s)", axes_text(m, part.axes & ~axes), part.text));
+        part = make(m, part.axes & axes, false, TEXT("sum[%s](%s)", axes_text(m, part.axes & ~axes), part.text));
       sum = make(m, sum.axes | part.axes, complex, TEXT("%s + %s", sum.text, part.text));
     }
     sum = exactly(m, sum, axes);
-    declarations = TEXT("%s  output %s%s\n", declarations, declared(m, TEXT("y%d", i), axes),
-                        complex ? " : complex" : "");
+    declarations = TEXT("%s  output %s%s\n", declarations, declared(m, TEXT("y%d", i), axes), complex ? " : complex" : "");
     statement(m, TEXT("y%d = %s", i, sum.text));
   }
   return declarations;
@@ -515,8 +469,7 @@ static const char *add_outputs(maker *m) {
 static const char *declarations_of(maker *m, const char *word, const leaf *items, int count) {
   const char *text = "";
   for (int i = 0; i < count; i++) {
-    text = TEXT("%s  %s %s%s\n", text, word, declared(m, items[i].name, items[i].axes),
-                items[i].complex ? " : complex" : "");
+    text = TEXT("%s  %s %s%s\n", text, word, declared(m, items[i].name, items[i].axes), items[i].complex ? " : complex" : "");
   }
   return text;
 }
@@ -542,16 +495,13 @@ char *random_recurrence(arena *memory, uint64_t seed, const char *name) {
   m->inputs.items[0].used = false;
   for (int i = below(m, 3); i > 0; i--) add_let(m, subset(m, all));
   add_states(m);
-  if (!m->inputs.items[0].used)
-    vec_push(memory, &m->lets, (leaf){"x0", m->inputs.items[0].axes, false, false, false});
+  if (!m->inputs.items[0].used) vec_push(memory, &m->lets, (leaf){"x0", m->inputs.items[0].axes, false, false, false});
   const char *outputs = add_outputs(m), *states = "";
   for (int i = 0; i < m->states.count; i++) {
     const state *s = &m->states.items[i];
-    states = TEXT("%s  state %s%s\n", states, declared(m, s->name, s->axes),
-                  s->complex ? " : complex" : "");
+    states = TEXT("%s  state %s%s\n", states, declared(m, s->name, s->axes), s->complex ? " : complex" : "");
   }
   const char *inputs = declarations_of(m, "input", m->inputs.items, m->inputs.count);
   const char *params = declarations_of(m, "param", m->params.items, m->params.count);
-  return TEXT("recurrence %s(%s) {\n%s%s%s%s%s}\n", name, header(m), inputs, params, states,
-              outputs, m->body);
+  return TEXT("recurrence %s(%s) {\n%s%s%s%s%s}\n", name, header(m), inputs, params, states, outputs, m->body);
 }

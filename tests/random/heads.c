@@ -49,8 +49,7 @@ static const char *brackets(maker *m, unsigned axes) {
   const char *list = "";
   m->used |= axes;
   for (int i = 0; i < AXES; i++) {
-    if (axes >> m->order[i] & 1)
-      list = TEXT("%s%s%s", list, *list ? "," : "", axis_names[m->order[i]]);
+    if (axes >> m->order[i] & 1) list = TEXT("%s%s%s", list, *list ? "," : "", axis_names[m->order[i]]);
   }
   return *list ? TEXT("[%s]", list) : "";
 }
@@ -64,8 +63,7 @@ static piece remember(maker *m, const char *name, unsigned axes, named_kind kind
 
 static piece declare(maker *m, unsigned axes, named_kind kind) {
   const char *name = new_name(m, kind == PARAM ? 'p' : 'x');
-  m->declarations = TEXT("%s  %s %s%s\n", m->declarations, kind == PARAM ? "param" : "input", name,
-                         brackets(m, axes));
+  m->declarations = TEXT("%s  %s %s%s\n", m->declarations, kind == PARAM ? "param" : "input", name, brackets(m, axes));
   return remember(m, name, axes, kind);
 }
 
@@ -81,9 +79,7 @@ static const char *declare_state(maker *m, unsigned axes) {
   return name;
 }
 
-static void assign(maker *m, const char *name, piece x) {
-  m->body = TEXT("%s  %s = %s\n", m->body, name, x.text);
-}
+static void assign(maker *m, const char *name, piece x) { m->body = TEXT("%s  %s = %s\n", m->body, name, x.text); }
 
 static void output(maker *m, piece x) {
   const char *name = new_name(m, 'y');
@@ -97,15 +93,12 @@ static void output(maker *m, piece x) {
 static piece token(maker *m, unsigned axes) {
   for (int i = 0; i < m->values.count; i++) {
     const named *v = &m->values.items[i];
-    if (v->axes == axes && (v->kind == INPUT || v->kind == LET) && chance(m, 30))
-      return (piece){v->name, v->axes};
+    if (v->axes == axes && (v->kind == INPUT || v->kind == LET) && chance(m, 30)) return (piece){v->name, v->axes};
   }
   return declare(m, axes, INPUT);
 }
 
-static piece value(maker *m, unsigned axes) {
-  return chance(m, 15) ? declare(m, axes, PARAM) : token(m, axes);
-}
+static piece value(maker *m, unsigned axes) { return chance(m, 15) ? declare(m, axes, PARAM) : token(m, axes); }
 
 // A factor of moderate size with at most these axes.
 static piece factor(maker *m, unsigned axes) {
@@ -121,16 +114,14 @@ static piece factor(maker *m, unsigned axes) {
 
 // Of the step before, by a lag or by a state that holds it.
 static piece earlier(maker *m, piece x) {
-  if (m->stateless || chance(m, 70))
-    return (piece){TEXT("%s[t-%d]", x.text, 1 + below(m, 3)), x.axes};
+  if (m->stateless || chance(m, 70)) return (piece){TEXT("%s[t-%d]", x.text, 1 + below(m, 3)), x.axes};
   const char *held = declare_state(m, x.axes);
   assign(m, held, x);
   return (piece){TEXT("%s[t-1]", held), x.axes};
 }
 
 static piece of_two_steps(maker *m, unsigned axes) {
-  static const char *const forms[] = {"silu(%s + %s * %s)", "%s + %s * %s", "%s - %s * tanh(%s)",
-                                      "%s * sigmoid(%s + %s)"};
+  static const char *const forms[] = {"silu(%s + %s * %s)", "%s + %s * %s", "%s - %s * tanh(%s)", "%s * sigmoid(%s + %s)"};
   piece x = token(m, axes), w = chance(m, 70) ? declare(m, some(m, axes), PARAM) : factor(m, axes);
   return (piece){TEXT(forms[below(m, 4)], x.text, w.text, earlier(m, x).text), axes};
 }
@@ -148,9 +139,8 @@ static piece vector(maker *m, unsigned axes) {
 }
 
 static piece gate(maker *m, unsigned axes) {
-  static const char *const forms[] = {"sigmoid(%s)",        "sigmoid(%s)^(1/4)",
-                                      "exp(-softplus(%s))", "(1.05 * sigmoid(%s))",
-                                      "0.9 * tanh(%s)",     "exp(-exp(%s))"};
+  static const char *const forms[] = {"sigmoid(%s)",          "sigmoid(%s)^(1/4)", "exp(-softplus(%s))",
+                                      "(1.05 * sigmoid(%s))", "0.9 * tanh(%s)",    "exp(-exp(%s))"};
   int form = below(m, 8);
   if (form > 5) return (piece){form == 6 ? "0.9" : "1", 0};
   piece x = value(m, axes);
@@ -175,17 +165,13 @@ static void small_state(maker *m) {
     return;
   }
   const char *kept = TEXT("%s * %s", gate(m, some(m, axes)).text, before);
-  finish_state(m, name, axes,
-               TEXT(chance(m, 30) ? "tanh(0.5 * %s + %s)" : "%s + 0.5 * %s", kept, x.text));
+  finish_state(m, name, axes, TEXT(chance(m, 30) ? "tanh(0.5 * %s + %s)" : "%s + 0.5 * %s", kept, x.text));
 }
 
 static unsigned decay_axes(maker *m, unsigned axes) {
   int form = below(m, 6);
   unsigned heads = some(m, axes & HEADS);
-  return form < 3    ? heads
-         : form == 3 ? heads | 1u << N
-         : form == 4 ? heads | (axes & 1u << P)
-                     : some(m, axes);
+  return form < 3 ? heads : form == 3 ? heads | 1u << N : form == 4 ? heads | (axes & 1u << P) : some(m, axes);
 }
 
 static piece read_of(maker *m, const char *name, unsigned axes) {
@@ -195,8 +181,7 @@ static piece read_of(maker *m, const char *name, unsigned axes) {
 
 static void read_memory(maker *m, const char *name, unsigned axes) {
   piece y = read_of(m, name, axes);
-  if (axes >> P & 1 && m->size[P] && chance(m, 10))
-    output(m, (piece){TEXT("sum[P,N](%s)", name), axes & HEADS});
+  if (axes >> P & 1 && m->size[P] && chance(m, 10)) output(m, (piece){TEXT("sum[P,N](%s)", name), axes & HEADS});
   if (chance(m, 8)) output(m, (piece){name, axes});
   switch (below(m, 5)) {
     case 0: y = (piece){TEXT("%s * %s", factor(m, y.axes).text, y.text), y.axes}; break;
@@ -217,12 +202,10 @@ static void read_memory(maker *m, const char *name, unsigned axes) {
 
 // A matrix of keys and values that some of the heads may share.
 static void memory_state(maker *m) {
-  unsigned axes =
-      (chance(m, 75) ? m->heads : some(m, m->heads)) | 1u << N | (chance(m, 85) ? 1u << P : 0);
+  unsigned axes = (chance(m, 75) ? m->heads : some(m, m->heads)) | 1u << N | (chance(m, 85) ? 1u << P : 0);
   bool key_lacks = chance(m, 60);
   piece k = vector(m, key_lacks ? some(m, axes & ~(1u << P)) : axes & ~(1u << P));
-  piece v =
-      vector(m, key_lacks ? axes & ~(1u << N) : some(m, axes & ~(1u << N)) | (axes & 1u << P));
+  piece v = vector(m, key_lacks ? axes & ~(1u << N) : some(m, axes & ~(1u << N)) | (axes & 1u << P));
   piece a = gate(m, decay_axes(m, axes));
   const char *name = declare_state(m, axes), *before = TEXT("%s[t-1]", name);
   piece early = {0};
@@ -231,8 +214,7 @@ static void memory_state(maker *m) {
   if (chance(m, 25)) {
     piece unit = let(m, (piece){TEXT("normalize[N](%s)", k.text), k.axes});
     piece b = gate(m, some(m, axes & HEADS));
-    text = TEXT("%s * %s + %s * %s * (%s - sum[N](%s * %s))", a.text, before, b.text, unit.text,
-                v.text, unit.text, before);
+    text = TEXT("%s * %s + %s * %s * (%s - sum[N](%s * %s))", a.text, before, b.text, unit.text, v.text, unit.text, before);
   }
   finish_state(m, name, axes, text);
   if (early.text) output(m, early);
@@ -242,15 +224,11 @@ static void memory_state(maker *m) {
 // Complex entries, of keys alone or with values: what decays them may be a parameter's, the same at all steps.
 static void turning_state(maker *m) {
   unsigned axes = some(m, m->heads) | 1u << N | (chance(m, 30) ? 1u << P : 0);
-  piece angle = chance(m, 50) ? declare(m, some(m, axes & ~(1u << P)), PARAM)
-                              : token(m, some(m, axes & HEADS));
+  piece angle = chance(m, 50) ? declare(m, some(m, axes & ~(1u << P)), PARAM) : token(m, some(m, axes & HEADS));
   piece radius = gate(m, decay_axes(m, axes & ~(1u << P)));
   const char *name = new_name(m, 'S');
   m->states = TEXT("%s  state %s%s : complex\n", m->states, name, brackets(m, axes));
-  assign(m, name,
-         (piece){TEXT("polar(%s, 2 * %s) * %s[t-1] + %s", radius.text, angle.text, name,
-                      vector(m, axes).text),
-                 axes});
+  assign(m, name, (piece){TEXT("polar(%s, 2 * %s) * %s[t-1] + %s", radius.text, angle.text, name, vector(m, axes).text), axes});
   piece q = vector(m, some(m, m->heads) | 1u << N);
   const char *part = chance(m, 70) ? "re" : chance(m, 50) ? "im" : "abs";
   output(m, (piece){TEXT("%s(sum[N](%s * %s))", part, q.text, name), (axes | q.axes) & ~(1u << N)});
@@ -268,10 +246,7 @@ static void stateless_output(maker *m) {
       output(m, (piece){TEXT("%s * %s", x.text, earlier(m, x).text), axes});
       output(m, (piece){TEXT("%s + %s", x.text, w.text), axes});
       break;
-    case 2:
-      output(m,
-             (piece){TEXT("%s * %s - %s", w.text, earlier(m, x).text, vector(m, axes).text), axes});
-      break;
+    case 2: output(m, (piece){TEXT("%s * %s - %s", w.text, earlier(m, x).text, vector(m, axes).text), axes}); break;
     case 3: {
       piece again = let(m, (piece){TEXT("tanh(%s + %s)", w.text, earlier(m, x).text), axes});
       output(m, (piece){TEXT("%s * %s", again.text, earlier(m, again).text), axes});
@@ -288,8 +263,7 @@ static void stateless_output(maker *m) {
 }
 
 static void choose_axes(maker *m) {
-  static const unsigned heads[] = {1 << G, 1 << G | 1 << R, 1 << G | 1 << R,
-                                   1 << G | 1 << R | 1 << Q};
+  static const unsigned heads[] = {1 << G, 1 << G | 1 << R, 1 << G | 1 << R, 1 << G | 1 << R | 1 << Q};
   m->heads = heads[below(m, 4)];
   for (int i = 0; i < AXES; i++) m->order[i] = i;
   for (int i = 0; i < AXES && chance(m, 60); i++) {
@@ -314,13 +288,7 @@ static const char *header(maker *m) {
 }
 
 char *recurrence_of_heads(arena *memory, uint64_t seed, const char *name) {
-  maker made = {.memory = memory,
-                .random = seed,
-                .declarations = "",
-                .states = "",
-                .outputs = "",
-                .body = ""},
-        *m = &made;
+  maker made = {.memory = memory, .random = seed, .declarations = "", .states = "", .outputs = "", .body = ""}, *m = &made;
   choose_axes(m);
   m->stateless = chance(m, 25);
   piece x = declare(m, some(m, m->heads), INPUT);
@@ -328,10 +296,8 @@ char *recurrence_of_heads(arena *memory, uint64_t seed, const char *name) {
     for (int i = 1 + below(m, 2); i > 0; i--) stateless_output(m);
   } else {
     for (int i = below(m, 3); i > 0; i--) small_state(m);
-    for (int i = chance(m, 20) ? 2 : 1; i > 0; i--)
-      (chance(m, 88) ? memory_state : turning_state)(m);
+    for (int i = chance(m, 20) ? 2 : 1; i > 0; i--) (chance(m, 88) ? memory_state : turning_state)(m);
   }
   output(m, (piece){TEXT("%s * %s", x.text, factor(m, x.axes).text), x.axes});
-  return TEXT("recurrence %s(%s) {\n%s%s%s%s}\n", name, header(m), m->declarations, m->states,
-              m->outputs, m->body);
+  return TEXT("recurrence %s(%s) {\n%s%s%s%s}\n", name, header(m), m->declarations, m->states, m->outputs, m->body);
 }

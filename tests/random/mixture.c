@@ -38,9 +38,7 @@ static const char *let(mixer *m, const char *text) {
   return name;
 }
 
-static void assign(mixer *m, const char *name, const char *text) {
-  m->body = TEXT("%s  %s = %s\n", m->body, name, text);
-}
+static void assign(mixer *m, const char *name, const char *text) { m->body = TEXT("%s  %s = %s\n", m->body, name, text); }
 
 static const char *state(mixer *m, const char *axes, bool complex) {
   const char *name = TEXT("S%d", m->inputs++);
@@ -52,12 +50,10 @@ static const char *state(mixer *m, const char *axes, bool complex) {
 
 // One factor with at most these axes.
 static const char *factor(mixer *m, const char *axes) {
-  static const char *const of_values[] = {"sigmoid(%s)",        "sigmoid(%s)^(1/4)",
-                                          "exp(-softplus(%s))", "tanh(%s)",
-                                          "(1 - sigmoid(%s))",  "(1.05 * sigmoid(2 + %s))",
-                                          "exp(-4 * exp(%s))",  "exp(-exp(-0.5) * sigmoid(%s))"};
-  static const char *const of_heads[] = {"exp(-exp(%s) * softplus(%s))",
-                                         "where(%s > 1, 0, sigmoid(%s))"};
+  static const char *const of_values[] = {
+      "sigmoid(%s)",       "sigmoid(%s)^(1/4)",        "exp(-softplus(%s))", "tanh(%s)",
+      "(1 - sigmoid(%s))", "(1.05 * sigmoid(2 + %s))", "exp(-4 * exp(%s))",  "exp(-exp(-0.5) * sigmoid(%s))"};
+  static const char *const of_heads[] = {"exp(-exp(%s) * softplus(%s))", "where(%s > 1, 0, sigmoid(%s))"};
   int form = below(m, 12);
   if (form < 8) return TEXT(of_values[form], value(m, axes));
   if (form == 8) return TEXT("exp(%s)", token(m, "promised", axes, " in [-3, 0]"));
@@ -75,8 +71,7 @@ static const char *two_factors(mixer *m, const char *axes, const char *others) {
 static const char *two_sides_and_resets(mixer *m) {
   const char *kept = two_factors(m, "H,K", "H,V");
   const char *axes = chance(m, 30) ? "H,K" : chance(m, 30) ? "H,V" : "H", *other = "0";
-  if (chance(m, 30))
-    kept = TEXT("where(%s > 1.2, 0, %s)", value(m, chance(m, 50) ? "H" : axes), kept);
+  if (chance(m, 30)) kept = TEXT("where(%s > 1.2, 0, %s)", value(m, chance(m, 50) ? "H" : axes), kept);
   if (!axes[1] && chance(m, 30)) other = two_factors(m, "H", "H,K");
   return TEXT("where(%s > 1.2, %s, %s)", value(m, axes), other, kept);
 }
@@ -96,8 +91,7 @@ static const char *decay(mixer *m) {
     case 8: radius = two_sides_and_resets(m); break;
     default: radius = factor(m, "H,K,V"); break;
   }
-  if (m->is_complex)
-    radius = TEXT("polar(%s, 2 * %s)", radius, value(m, chance(m, 50) ? "H" : "H,K"));
+  if (m->is_complex) radius = TEXT("polar(%s, 2 * %s)", radius, value(m, chance(m, 50) ? "H" : "H,K"));
   return chance(m, 50) ? let(m, radius) : radius;
 }
 
@@ -160,15 +154,13 @@ static const char *erased(mixer *m, const char *kept, const char *before) {
   const char *other = unit_key(m);
   if (form == 1) return TEXT("%s - %s * %s * sum[K](%s * %s)", kept, b, other, k, from);
   const char *third = unit_key(m);
-  return TEXT("%s - %s * %s * sum[K](%s * %s) - 0.5 * %s * sum[K](%s * %s)", kept, b, k, k, from,
-              other, third, from);
+  return TEXT("%s - %s * %s * sum[K](%s * %s) - 0.5 * %s * sum[K](%s * %s)", kept, b, k, k, from, other, third, from);
 }
 
 // Several delta steps one after the other.
 static const char *folded(mixer *m, const char *kept) {
   m->folds = true;
-  const char *k = let(m, TEXT("normalize[K](%s)", value(m, "H,J,K"))), *b = value(m, "H,J"),
-             *v = value(m, "H,J,V");
+  const char *k = let(m, TEXT("normalize[K](%s)", value(m, "H,J,K"))), *b = value(m, "H,J"), *v = value(m, "H,J,V");
   return TEXT("fold[J](s = %s, s + sigmoid(%s) * %s * (%s - sum[K](%s * s)))", kept, b, k, v, k);
 }
 
@@ -239,8 +231,7 @@ static void normalised_memory(mixer *m) {
   if (chance(m, 60)) {
     const char *top = state(m, "H", false), *raw = value(m, "H");
     const char *reset = value(m, "H");
-    const char *log_f =
-        let(m, TEXT("where(%s > 1.3, -1e4, log_sigmoid(%s))", reset, value(m, "H")));
+    const char *log_f = let(m, TEXT("where(%s > 1.3, -1e4, log_sigmoid(%s))", reset, value(m, "H")));
     const char *largest = TEXT("max(%s + %s[t-1], 3 * %s)", log_f, top, raw);
     assign(m, top, chance(m, 70) ? TEXT("stop_gradient(%s)", largest) : largest);
     f = let(m, TEXT("exp(%s + %s[t-1] - %s)", log_f, top, top));
@@ -253,8 +244,7 @@ static void normalised_memory(mixer *m) {
   const char *v = vector(m, "H,V", "V"), *q = let(m, TEXT("softplus(%s)", key(m)));
   assign(m, C, TEXT("%s * %s[t-1] + %s * %s * %s", f, C, i, k, v));
   assign(m, n, TEXT("%s * %s[t-1] + %s * %s", f, n, i, k));
-  scale = chance(m, 50) ? TEXT("max(sum[K](%s * %s), %s)", q, n, floor)
-                        : TEXT("(sum[K](%s * %s) + %s)", q, n, floor);
+  scale = chance(m, 50) ? TEXT("max(sum[K](%s * %s), %s)", q, n, floor) : TEXT("(sum[K](%s * %s) + %s)", q, n, floor);
   add_output(m, "H,V", TEXT("sum[K](%s * %s) / %s", q, C, scale));
 }
 
@@ -301,9 +291,7 @@ static void ring_of_memories(mixer *m) {
 static void turning_memory(mixer *m) {
   m->is_complex = false;
   const char *A = state(m, "H,K,V", false), *B = state(m, "H,K,V", false), *c, *s, *erase = "";
-  const char *angle = TEXT("(2 * %s)", value(m, chance(m, 60)   ? "H"
-                                                : chance(m, 50) ? "H,K"
-                                                                : "H,V"));
+  const char *angle = TEXT("(2 * %s)", value(m, chance(m, 60) ? "H" : chance(m, 50) ? "H,K" : "H,V"));
   if (chance(m, 70)) {
     const char *r = let(m, factor(m, chance(m, 50) ? "H" : "H,K"));
     c = TEXT("%s * cos(%s)", r, angle);
@@ -317,9 +305,7 @@ static void turning_memory(mixer *m) {
     erase = TEXT(" - 0.5 * %s * sum[K](%s * %s[t-1])", k, k, chance(m, 50) ? A : B);
   }
   bool sign = chance(m, 50);
-  assign(
-      m, A,
-      TEXT("%s * %s[t-1] %s %s * %s[t-1] + %s%s", c, A, sign ? "-" : "+", s, B, write(m), erase));
+  assign(m, A, TEXT("%s * %s[t-1] %s %s * %s[t-1] + %s%s", c, A, sign ? "-" : "+", s, B, write(m), erase));
   const char *added = chance(m, 60) ? TEXT(" + %s", write(m)) : "";
   assign(m, B, TEXT("%s * %s[t-1] %s %s * %s[t-1]%s", c, B, sign ? "+" : "-", s, A, added));
   read_after(m, A, chance(m, 30) ? read_of(m, TEXT("%s[t-1]", B)) : NULL);
@@ -329,8 +315,7 @@ static void turning_memory(mixer *m) {
 // Entries by themselves, summed or not.
 static void elementwise_memory(mixer *m) {
   m->is_complex = chance(m, 40);
-  const char *name = state(m, "H,K", m->is_complex),
-             *radius = factor(m, chance(m, 80) ? "H,K" : "K");
+  const char *name = state(m, "H,K", m->is_complex), *radius = factor(m, chance(m, 80) ? "H,K" : "K");
   if (m->is_complex) radius = TEXT("polar(%s, 3 * %s)", radius, value(m, "H,K"));
   const char *x = value(m, "H");
   assign(m, name, TEXT("%s * %s[t-1] + %s * %s", radius, name, x, key(m)));
@@ -338,13 +323,7 @@ static void elementwise_memory(mixer *m) {
 }
 
 char *mixed_recurrence(arena *memory, uint64_t seed, const char *name) {
-  mixer made = {.memory = memory,
-                .random = seed,
-                .declarations = "",
-                .states = "",
-                .body = "",
-                .outputs = ""},
-        *m = &made;
+  mixer made = {.memory = memory, .random = seed, .declarations = "", .states = "", .body = "", .outputs = ""}, *m = &made;
   int K = 8 + below(m, 5), V = 3 + below(m, 7);
   token(m, "x", "H,K", "");
   add_output(m, "H", TEXT("sum[K](x0) + sum[V](%s)", value(m, "H,V")));
@@ -365,6 +344,5 @@ char *mixed_recurrence(arena *memory, uint64_t seed, const char *name) {
       elementwise_memory(m);
   }
   return TEXT("recurrence %s(H, K = %d, V = %d%s) {\n%s%s%s%s}\n", name, K, V,
-              m->folds ? TEXT(", J = %d", 1 + below(m, 3)) : "", m->declarations, m->states,
-              m->outputs, m->body);
+              m->folds ? TEXT(", J = %d", 1 + below(m, 3)) : "", m->declarations, m->states, m->outputs, m->body);
 }

@@ -46,8 +46,7 @@ static const char *declared(maker *m, const char *name, unsigned axes) {
 
 static value input(maker *m) {
   enum { MOST = 4 };
-  if (m->inputs.count && (m->inputs.count == MOST || chance(m, 40)))
-    return m->inputs.items[below(m, m->inputs.count)];
+  if (m->inputs.count && (m->inputs.count == MOST || chance(m, 40))) return m->inputs.items[below(m, m->inputs.count)];
   value added = {TEXT("x%d", m->inputs.count), some_axes(m)};
   m->used |= added.axes;
   vec_push(m->memory, &m->inputs, added);
@@ -116,8 +115,7 @@ static const char *add_output(maker *m, int number) {
 
 static const char *declarations(maker *m, const char *word, const value *items, int count) {
   const char *text = "";
-  for (int i = 0; i < count; i++)
-    text = TEXT("%s  %s %s\n", text, word, declared(m, items[i].text, items[i].axes));
+  for (int i = 0; i < count; i++) text = TEXT("%s  %s %s\n", text, word, declared(m, items[i].text, items[i].axes));
   return text;
 }
 

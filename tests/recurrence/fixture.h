@@ -52,8 +52,8 @@ typedef struct trial {
 } trial;
 
 // Sizes for run-time axes: 2 for the first, 3 for the second, ...
-trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time,
-                const int32_t *cu_seqlens, int64_t sequences, uint64_t seed);
+trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time, const int32_t *cu_seqlens, int64_t sequences,
+                uint64_t seed);
 
 // <cotangent, result> summed over outputs, final states and final lag buffers, after a forward run.
 double trial_loss(trial *t);
@@ -68,8 +68,7 @@ double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, 
 trial trial_part(const trial *whole, arena *memory, int64_t entry, int64_t begin, int64_t time);
 // The largest difference between the results of such a part and those of the whole: outputs and
 // gradients of inputs; with `states` also final states and gradients of initial states.
-double trial_part_distance(const trial *whole, const trial *part, int64_t entry, int64_t begin,
-                           bool states);
+double trial_part_distance(const trial *whole, const trial *part, int64_t entry, int64_t begin, bool states);
 
 // The largest difference between the results and gradients of two runs of recurrences with equal
 // declarations.

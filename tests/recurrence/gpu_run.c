@@ -39,22 +39,19 @@ static link_object table_object(arena *a, const codegen_gpu_object *object) {
   vec_push(a, &addresses, (codegen_address){8 * object->kernels.count, "rec_gpu_sum"});
   vec_push(a, &addresses, (codegen_address){8 * object->kernels.count + 8, "simt_run"});
   int64_t size = 8 * addresses.count;
-  codegen_blob table = {
-      "kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
+  codegen_blob table = {"kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
   codegen_input input = {.blobs = &table, .blob_count = 1};
   codegen_options options = {.level = 1, .dtype = NUMBER_F32, .clones = 1u << CLONE_V2};
   return codegen_compile(a, input, options)->parts.items[0];
 }
 
-gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels,
-                             codegen_gpu_options options) {
+gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
   const kernel **list = ARENA_ARRAY(a, const kernel *, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) list[i] = &kernels->kernels.items[i];
   options.targets = 1u << GPU_SIMT;
-  gpu_library lib = {.dtype = options.dtype,
-                     .object = codegen_gpu_compile(a, list, kernels->kernels.count, options)};
-  link_object objects[] = {lib.object->images.items[0].object, table_object(a, lib.object),
-                           embedded("simt"), embedded("support")};
+  gpu_library lib = {.dtype = options.dtype, .object = codegen_gpu_compile(a, list, kernels->kernels.count, options)};
+  link_object objects[] = {lib.object->images.items[0].object, table_object(a, lib.object), embedded("simt"),
+                           embedded("support")};
   char path[] = "/tmp/codegen_gpu_testXXXXXX";
   close(mkstemp(path));
   const char *error = link_shared_library(a, objects, 4, "libkernels.so", path);
@@ -75,8 +72,7 @@ gpu_launch gpu_launch_new(arena *a, const gpu_library *lib, trial *t, bool bare)
 }
 
 void gpu_launch_forget_saved(gpu_launch *l) {
-  memset(l->saved, 0xFF,
-         (size_t)(l->saved_elements * (l->t->entries + 1) * (l->t->run.time + 2)) * 4);
+  memset(l->saved, 0xFF, (size_t)(l->saved_elements * (l->t->entries + 1) * (l->t->run.time + 2)) * 4);
 }
 
 static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *numbers) {
@@ -90,8 +86,7 @@ static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *
     return &lags[slot->role][slot->lag];
   }
   *numbers = t->tensor_numbers[slot->tensor];
-  bool cotangent =
-      slot->role == TILE_D_OUTPUT || slot->role == TILE_D_INPUT || slot->role == TILE_D_PARAM;
+  bool cotangent = slot->role == TILE_D_OUTPUT || slot->role == TILE_D_INPUT || slot->role == TILE_D_PARAM;
   reference_tensor *tensors = slot->role == TILE_NEXT_STATE     ? run->final_states
                               : slot->role == TILE_D_NEXT_STATE ? run->d_final_states
                               : slot->role == TILE_D_STATE      ? run->d_initial_states
@@ -123,8 +118,8 @@ static void *to_kernel(arena *a, const double *from, int64_t n, int stored, int 
 
 static void from_kernel(const void *from, double *to, int64_t n, int stored) {
   for (int64_t i = 0; i < n; i++)
-    to[i] = stored == REC_STORED_NUMBER ? (double)((const float *)from)[i]
-                                        : (double)rec_widen(((const uint16_t *)from)[i], stored);
+    to[i] =
+        stored == REC_STORED_NUMBER ? (double)((const float *)from)[i] : (double)rec_widen(((const uint16_t *)from)[i], stored);
 }
 
 static int64_t lane_blocks(const kernel *k, const int64_t *sizes) {
@@ -173,10 +168,7 @@ static void fill_slot(call *c, int i, kernel_kind kind) {
   int64_t entries = slot->time ? run->batch * run->time : slot->per_batch ? l->t->entries : 1;
   step = entries ? numbers / entries : 0;
   s->time_stride = slot->time ? step : 0;
-  s->batch_stride = !slot->per_batch ? 0
-                    : !slot->time    ? step
-                    : l->cu_seqlens  ? 0
-                                     : step * run->time;
+  s->batch_stride = !slot->per_batch ? 0 : !slot->time ? step : l->cu_seqlens ? 0 : step * run->time;
   s->copy_stride = numbers;
   bool absent = l->bare && (slot->role == TILE_STATE || slot->role == TILE_D_NEXT_STATE);
   if (kind == KERNEL_STATES && slot->written) absent = true;
@@ -192,8 +184,7 @@ static void fill_slot(call *c, int i, kernel_kind kind) {
   }
 }
 
-static void run_function_of(call *c, int64_t items, int number, int threads,
-                            const void *parameter) {
+static void run_function_of(call *c, int64_t items, int number, int threads, const void *parameter) {
   gpu_launch *l = c->l;
   void **table = dlsym(l->lib->handle, "kernel_table");
   assert_non_null(table);
@@ -246,16 +237,14 @@ static int64_t items_of(const call *c) {
 static void fill_frame(call *c) {
   gpu_launch *l = c->l;
   reference_run *run = &l->t->run;
-  int64_t chunk = c->k->base.kernel->chunk,
-          scratch = scratch_bytes(&c->k->base.scratch, run->axis_sizes);
+  int64_t chunk = c->k->base.kernel->chunk, scratch = scratch_bytes(&c->k->base.scratch, run->axis_sizes);
   rec_gpu_frame *frame = (void *)c->parameter;
-  *frame = (rec_gpu_frame){
-      .entries = l->t->entries,
-      .time = run->time,
-      .cu_seqlens = l->cu_seqlens,
-      .blocks = items_of(c),
-      .parts = c->parts,
-      .part_steps = ((run->time + c->parts - 1) / c->parts + chunk - 1) / chunk * chunk};
+  *frame = (rec_gpu_frame){.entries = l->t->entries,
+                           .time = run->time,
+                           .cu_seqlens = l->cu_seqlens,
+                           .blocks = items_of(c),
+                           .parts = c->parts,
+                           .part_steps = ((run->time + c->parts - 1) / c->parts + chunk - 1) / chunk * chunk};
   if (c->k->base.reads_saved || c->k->base.writes_saved) {
     frame->saved = l->saved;
     frame->saved_chunk_stride = l->saved_elements;
@@ -270,8 +259,7 @@ void gpu_launch_kernel(gpu_launch *l, kernel_kind kind) {
   call c = {.l = l};
   int number = 0;
   for (int i = 0; i < l->lib->object->kernels.count; i++) {
-    if (l->lib->object->kernels.items[i].base.kernel->kind == kind)
-      c.k = &l->lib->object->kernels.items[i], number = i;
+    if (l->lib->object->kernels.items[i].base.kernel->kind == kind) c.k = &l->lib->object->kernels.items[i], number = i;
   }
   assert_non_null(c.k);
   c.parts = c.k->base.time_splits ? 2 : 1;

@@ -1,7 +1,6 @@
 #include "tests/recurrence/kernel_programs.h"
 
-#define PROGRAM(name, text) \
-  { name, "recurrence r" text }
+#define PROGRAM(name, text) {name, "recurrence r" text}
 
 const kernel_program kernel_programs[] = {
     PROGRAM("elementwise",

@@ -10,15 +10,7 @@
 
 #include "compiler/base/vec.h"
 
-enum {
-  H,
-  K,
-  V,
-  N,
-  M,
-  J,
-  AXES
-};  // heads, keys, values, a dense axis and its twin, micro-steps of a fold
+enum { H, K, V, N, M, J, AXES };  // heads, keys, values, a dense axis and its twin, micro-steps of a fold
 
 static const char *const axis_names[AXES] = {"H", "K", "V", "N", "M", "J"};
 
@@ -189,8 +181,7 @@ static expression kinked(generator *g, axes within) {
     case 5: return (expression){TEXT(g, "clamp(%s, -0.5, 0.25) - %s", x.text, y.text), both};
     case 6: return (expression){TEXT(g, "relu(%s) + %s", x.text, y.text), both};
     case 7: return (expression){TEXT(g, "abs(%s) * %s", x.text, y.text), both};
-    default:
-      return (expression){TEXT(g, "clamp(%s, -0.75, 0.5 + 0.25 * abs(%s))", x.text, y.text), both};
+    default: return (expression){TEXT(g, "clamp(%s, -0.75, 0.5 + 0.25 * abs(%s))", x.text, y.text), both};
   }
 }
 
@@ -206,17 +197,14 @@ static expression binary(generator *g, axes within, int depth) {
       expression c = leaf(g, some_of(g, within));
       return (expression){TEXT(g, "where(%s > 0, %s, %s)", c.text, x.text, y.text), both | c.axes};
     }
-    case 5:
-      return (expression){TEXT(g, "exp(-softplus(%s)) * exp(0.5 * tanh(%s))", x.text, y.text),
-                          both};
+    case 5: return (expression){TEXT(g, "exp(-softplus(%s)) * exp(0.5 * tanh(%s))", x.text, y.text), both};
     default: return (expression){TEXT(g, "tanh(%s) * %s", x.text, y.text), both};
   }
 }
 
 // A reduction over K, which is always a compile-time axis; a slice of it; the position along it.
 static expression reduction(generator *g, axes within, int depth) {
-  static const char *const forms[][2] = {
-      {"mean[K](", ")"}, {"sum[K](0.5 * ", ")"}, {"sqrt(1 + norm[K](", ")^2)"}};
+  static const char *const forms[][2] = {{"mean[K](", ")"}, {"sum[K](0.5 * ", ")"}, {"sqrt(1 + norm[K](", ")^2)"}};
   expression k = leaf(g, some_of(g, within) | bit(K));
   switch (below(g, 6)) {
     case 0: return (expression){TEXT(g, "max[K](%s)", k.text), k.axes & ~bit(K)};
@@ -237,15 +225,13 @@ static expression reduction(generator *g, axes within, int depth) {
 // Complex values inside, a real one outside.
 static expression through_complex(generator *g, axes within, int depth) {
   expression x = expr(g, within, depth - 1), y = expr(g, within, depth - 1);
-  static const char *const forms[] = {
-      "re(complex(%s, 1) * polar(0.5, %s))", "im(exp(complex(-softplus(%s), %s)))",
-      "abs(complex(1 + sigmoid(%s), %s))",   "re(complex(%s, 1) / complex(2, sin(%s)))",
-      "re(conj(complex(%s, %s))^2)",         "im(expm1(complex(-sigmoid(%s), %s)))"};
+  static const char *const forms[] = {"re(complex(%s, 1) * polar(0.5, %s))", "im(exp(complex(-softplus(%s), %s)))",
+                                      "abs(complex(1 + sigmoid(%s), %s))",   "re(complex(%s, 1) / complex(2, sin(%s)))",
+                                      "re(conj(complex(%s, %s))^2)",         "im(expm1(complex(-sigmoid(%s), %s)))"};
   int form = below(g, 6);
   const char *first = strstr(forms[form], "%s"), *second = strstr(first + 2, "%s");
-  const char *text =
-      TEXT(g, "%.*s%s%.*s%s%s", (int)(first - forms[form]), forms[form], x.text,
-           (int)(second - first - 2), first + 2, TEXT(g, "tanh(%s)", y.text), second + 2);
+  const char *text = TEXT(g, "%.*s%s%.*s%s%s", (int)(first - forms[form]), forms[form], x.text, (int)(second - first - 2),
+                          first + 2, TEXT(g, "tanh(%s)", y.text), second + 2);
   return (expression){text, x.axes | y.axes};
 }
 
@@ -298,9 +284,8 @@ static expression maybe_let(generator *g, expression x) { return chance(g, 50) ?
 
 static char *declare_state(generator *g, axes set, bool complex) {
   char *name = TEXT(g, "S%d", g->state_count++);
-  vec_push(
-      g->memory, &g->declarations,
-      TEXT(g, "  state %s%s%s\n", name, shuffled_axis_list(g, set), complex ? " : complex" : ""));
+  vec_push(g->memory, &g->declarations,
+           TEXT(g, "  state %s%s%s\n", name, shuffled_axis_list(g, set), complex ? " : complex" : ""));
   g->used |= set;
   return name;
 }
@@ -309,9 +294,7 @@ static void assign(generator *g, const char *name, const char *text) {
   vec_push(g->memory, &g->body, TEXT(g, "  %s = %s\n", name, text));
 }
 
-static void add_read(generator *g, const char *text, axes set) {
-  vec_push(g->memory, &g->reads, ((expression){text, set}));
-}
+static void add_read(generator *g, const char *text, axes set) { vec_push(g->memory, &g->reads, ((expression){text, set})); }
 
 // A factor for a state's previous value: below 1 or not much above it.
 static expression constant_decay(generator *g) {
@@ -320,10 +303,9 @@ static expression constant_decay(generator *g) {
 }
 
 static expression gate(generator *g, axes within) {
-  static const char *const forms[][2] = {{"tanh(", ")"},           {"sigmoid(", ")"},
-                                         {"(1 - sigmoid(", "))"},  {"(1 - 0.5 * tanh(", ")^2)"},
-                                         {"sigmoid(", ")^(1/4)"},  {"exp(-softplus(", "))"},
-                                         {"exp(-exp(tanh(", ")))"}};
+  static const char *const forms[][2] = {
+      {"tanh(", ")"},          {"sigmoid(", ")"},        {"(1 - sigmoid(", "))"},  {"(1 - 0.5 * tanh(", ")^2)"},
+      {"sigmoid(", ")^(1/4)"}, {"exp(-softplus(", "))"}, {"exp(-exp(tanh(", ")))"}};
   int form = below(g, (int)(sizeof forms / sizeof *forms));
   return wrap(g, forms[form][0], expr(g, within, 1), forms[form][1]);
 }
@@ -338,20 +320,16 @@ static expression decay(generator *g, axes within) {
   switch (below(g, 3)) {
     case 0: {
       expression reset = input_leaf(g, some_of(g, within));
-      return (expression){
-          TEXT(g, "where(%s > 0.6, sigmoid(%s) * 0, %s)", reset.text, y.text, x.text),
-          reset.axes | both};
+      return (expression){TEXT(g, "where(%s > 0.6, sigmoid(%s) * 0, %s)", reset.text, y.text, x.text), reset.axes | both};
     }
-    case 1:
-      return (expression){TEXT(g, "sigmoid(%s)^softplus(%s) * %s", y.text, y.text, x.text), both};
+    case 1: return (expression){TEXT(g, "sigmoid(%s)^softplus(%s) * %s", y.text, y.text, x.text), both};
     default: return (expression){TEXT(g, "sigmoid(%s) * %s", y.text, x.text), both};
   }
 }
 
 // S = decay * S[t-1] + k * v, read by sum[K](q * S) after or before the step.
 static void outer_product_state(generator *g) {
-  axes heads = some_of(g, bit(H)), keys = heads | bit(K), values = heads | bit(V),
-       all = keys | values;
+  axes heads = some_of(g, bit(H)), keys = heads | bit(K), values = heads | bit(V), all = keys | values;
   axes of_decay = chance(g, 50) ? heads : chance(g, 50) ? keys : all;
   char *name = declare_state(g, all, false);
   expression a = maybe_let(g, decay(g, of_decay));
@@ -389,9 +367,7 @@ static void complex_state(generator *g) {
   char *name = declare_state(g, all, true);
   expression x = exact(g, all, 1), z = complex_leaf(g, all);
   const char *a = complex_decay(g, all, z.text);
-  assign(g, name,
-         TEXT(g, "%s * %s[t-1] + %s%s", a, name, x.text,
-              chance(g, 50) ? TEXT(g, " * %s", z.text) : ""));
+  assign(g, name, TEXT(g, "%s * %s[t-1] + %s%s", a, name, x.text, chance(g, 50) ? TEXT(g, " * %s", z.text) : ""));
   add_read(g, TEXT(g, "re(sum[K](%s * %s))", z.text, name), all & ~bit(K));
 }
 
@@ -401,20 +377,14 @@ static void low_rank_state(generator *g) {
   bool folded = chance(g, 40);
   axes steps = folded ? bit(J) : 0;
   char *name = declare_state(g, keys | values, false);
-  expression a = maybe_let(g, decay(g, heads)), k = leaf(g, keys | steps),
-             v = leaf(g, values | steps);
+  expression a = maybe_let(g, decay(g, heads)), k = leaf(g, keys | steps), v = leaf(g, values | steps);
   expression b = leaf(g, heads | steps), q = exact(g, keys, 1);
-  const char *gain = TEXT(g, "sigmoid(%s)", b.text),
-             *unit = let(g, wrap(g, "normalize[K](", k, ")")).text;
+  const char *gain = TEXT(g, "sigmoid(%s)", b.text), *unit = let(g, wrap(g, "normalize[K](", k, ")")).text;
   const char *old = TEXT(g, "%s * %s[t-1]", a.text, name);
   if (folded) {
-    assign(g, name,
-           TEXT(g, "fold[J](s = %s, s + %s * %s * (%s - sum[K](%s * s)))", old, gain, unit, v.text,
-                unit));
+    assign(g, name, TEXT(g, "fold[J](s = %s, s + %s * %s * (%s - sum[K](%s * s)))", old, gain, unit, v.text, unit));
   } else {
-    assign(
-        g, name,
-        TEXT(g, "%s + %s * %s * (%s - sum[K](%s * %s[t-1]))", old, gain, unit, v.text, unit, name));
+    assign(g, name, TEXT(g, "%s + %s * %s * (%s - sum[K](%s * %s[t-1]))", old, gain, unit, v.text, unit, name));
   }
   add_read(g, TEXT(g, "sum[K](%s * %s)", q.text, name), values);
 }
@@ -444,14 +414,11 @@ static void maximum_state(generator *g) {
   axes set = some_of(g, bit(H));
   axes keys = set | bit(K);
   char *m = declare_state(g, set, false), *c = declare_state(g, keys, false);
-  expression f = exact(g, set, 1), i = exact(g, set, 1), k = exact(g, keys, 1),
-             q = exact(g, keys, 1);
+  expression f = exact(g, set, 1), i = exact(g, set, 1), k = exact(g, keys, 1), q = exact(g, keys, 1);
   const char *shift = TEXT(g, "log_sigmoid(%s)", f.text);
   const char *largest = TEXT(g, "max(%s + %s[t-1], %s)", shift, m, i.text);
   assign(g, m, chance(g, 50) ? TEXT(g, "stop_gradient(%s)", largest) : largest);
-  assign(g, c,
-         TEXT(g, "exp(%s + %s[t-1] - %s) * %s[t-1] + exp(%s - %s) * %s", shift, m, m, c, i.text, m,
-              k.text));
+  assign(g, c, TEXT(g, "exp(%s + %s[t-1] - %s) * %s[t-1] + exp(%s - %s) * %s", shift, m, m, c, i.text, m, k.text));
   add_read(g, TEXT(g, "sum[K](%s * %s) / (1 + %s^2)", q.text, c, m), set);
 }
 
@@ -460,12 +427,8 @@ static void coupled_states(generator *g) {
   char *a = declare_state(g, set, false), *b = declare_state(g, set, false);
   expression x = exact(g, set, 1), y = exact(g, set, 1);
   bool nonlinear = chance(g, 40);
-  assign(g, a,
-         TEXT(g, "0.6 * %s[t-1] + 0.5 * %s%s[t-1]%s + %s", a, nonlinear ? "sin(" : "", b,
-              nonlinear ? ")" : "", x.text));
-  assign(g, b,
-         TEXT(g, "0.4 * %s - 0.5 * %s[t-1] + %s", chance(g, 50) ? a : TEXT(g, "%s[t-1]", a), b,
-              y.text));
+  assign(g, a, TEXT(g, "0.6 * %s[t-1] + 0.5 * %s%s[t-1]%s + %s", a, nonlinear ? "sin(" : "", b, nonlinear ? ")" : "", x.text));
+  assign(g, b, TEXT(g, "0.4 * %s - 0.5 * %s[t-1] + %s", chance(g, 50) ? a : TEXT(g, "%s[t-1]", a), b, y.text));
   add_read(g, TEXT(g, "(%s + %s)", a, b), set);
 }
 
@@ -475,13 +438,9 @@ static void nonlinear_state(generator *g) {
   expression x = exact(g, set, 1), z = maybe_let(g, wrap(g, "sigmoid(", exact(g, set, 1), ")"));
   switch (below(g, 3)) {
     case 0:
-      assign(g, name,
-             TEXT(g, "(1 - %s) * %s[t-1] + %s * tanh(%s + 0.7 * %s[t-1])", z.text, name, z.text,
-                  x.text, name));
+      assign(g, name, TEXT(g, "(1 - %s) * %s[t-1] + %s * tanh(%s + 0.7 * %s[t-1])", z.text, name, z.text, x.text, name));
       break;
-    case 1:
-      assign(g, name, TEXT(g, "sigmoid(%s[t-1] + %s) * %s[t-1] + %s", name, x.text, name, z.text));
-      break;
+    case 1: assign(g, name, TEXT(g, "sigmoid(%s[t-1] + %s) * %s[t-1] + %s", name, x.text, name, z.text)); break;
     default: {
       expression r = let(g, (expression){TEXT(g, "tanh(%s[t-1])", name), set});
       assign(g, name, TEXT(g, "0.5 * %s[t-2] + %s * cos(%s)", r.text, z.text, x.text));
@@ -493,28 +452,24 @@ static void nonlinear_state(generator *g) {
 
 static void any_state(generator *g) {
   typedef void state_function(generator *);
-  static state_function *const kinds[] = {
-      outer_product_state, outer_product_state, outer_product_state, elementwise_state,
-      elementwise_state,   complex_state,       complex_state,       low_rank_state,
-      dense_state,         delay_state,         maximum_state,       coupled_states,
-      nonlinear_state};
+  static state_function *const kinds[] = {outer_product_state, outer_product_state, outer_product_state, elementwise_state,
+                                          elementwise_state,   complex_state,       complex_state,       low_rank_state,
+                                          dense_state,         delay_state,         maximum_state,       coupled_states,
+                                          nonlinear_state};
   kinds[below(g, (int)(sizeof kinds / sizeof *kinds))](g);
 }
 
 // ---- the program --------------------------------------------------------------------------------
 
 static void add_output(generator *g, int number, expression x) {
-  static const char *const forms[][2] = {
-      {"", ""}, {"silu(", ")"}, {"0.5 * ", ""}, {"tanh(0.25 * (", "))"}};
+  static const char *const forms[][2] = {{"", ""}, {"silu(", ")"}, {"0.5 * ", ""}, {"tanh(0.25 * (", "))"}};
   int form = below(g, 4);
   if (chance(g, 50)) {
     expression skip = expr(g, x.axes, 1);
     x = (expression){TEXT(g, "(%s + %s)", x.text, skip.text), x.axes | skip.axes};
   }
-  vec_push(g->memory, &g->declarations,
-           TEXT(g, "  output y%d%s\n", number, shuffled_axis_list(g, x.axes)));
-  vec_push(g->memory, &g->body,
-           TEXT(g, "  y%d = %s%s%s\n", number, forms[form][0], x.text, forms[form][1]));
+  vec_push(g->memory, &g->declarations, TEXT(g, "  output y%d%s\n", number, shuffled_axis_list(g, x.axes)));
+  vec_push(g->memory, &g->body, TEXT(g, "  y%d = %s%s%s\n", number, forms[form][0], x.text, forms[form][1]));
 }
 
 // One output for each read, or one for several of them.
@@ -542,15 +497,14 @@ static const char *header(generator *g) {
                              TEXT(g, " = %d", 1 + below(g, 3))};
   const char *text = "";
   for (int i = 0; i < AXES; i++) {
-    if (g->used & bit(i))
-      text = TEXT(g, "%s%s%s%s", text, *text ? ", " : "", axis_names[i], sizes[i]);
+    if (g->used & bit(i)) text = TEXT(g, "%s%s%s%s", text, *text ? ", " : "", axis_names[i], sizes[i]);
   }
   return *text ? TEXT(g, "(%s)", text) : "";
 }
 
 static void print_tensor(generator *g, FILE *out, const tensor *t) {
-  fprintf(out, "  %s %s%s%s", t->parameter ? "param" : "input", t->name,
-          shuffled_axis_list(g, t->axes), t->complex ? " : complex" : "");
+  fprintf(out, "  %s %s%s%s", t->parameter ? "param" : "input", t->name, shuffled_axis_list(g, t->axes),
+          t->complex ? " : complex" : "");
   if (t->promised) fputs(" in [-1, 1]", out);
   if (t->parameter && !t->complex) fputs(" ~ uniform(-1, 1)", out);
   fputc('\n', out);

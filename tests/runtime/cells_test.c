@@ -32,8 +32,7 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
   int64_t entries = 5 + (int64_t)(next_random(seed) % 15);
   int way = (int)(next_random(seed) % 4);
   int32_t each[20];
-  for (int64_t i = 0; i < entries; i++)
-    each[i] = way == 2 ? 32 : way == 3 && i % 3 ? 9 : (int32_t)lengths[entries % 7];
+  for (int64_t i = 0; i < entries; i++) each[i] = way == 2 ? 32 : way == 3 && i % 3 ? 9 : (int32_t)lengths[entries % 7];
   problem *p = way < 2 ? problem_new(signature, entries, lengths[next_random(seed) % 7], 1)
                        : problem_packed(signature, each, entries, 1);
   problem_draw(p, next_random(seed), 0.4);

@@ -69,20 +69,16 @@ static void check_info(void) {
   check(strcmp(output, program) == 0, "rec info --source prints\n%s", output);
   check(run("./rec info --manifest %s", library) == 0 && output[0] == '{', "rec info --manifest");
   check(run("./rec info %s", source) == 2, "rec info of a text");
-  says("rec info of a text",
-       "not a library that can be loaded: it is a program; recc makes a library of it, FILE.so");
+  says("rec info of a text", "not a library that can be loaded: it is a program; recc makes a library of it, FILE.so");
 }
 
 static void check_bench(void) {
   check(run("./rec bench %s --time 64", library) == 2, "rec bench without a size");
-  says("rec bench without a size",
-       "rec bench: leak: expected a size for the axis G; give one by -D G=..\n");
-  check(run("./rec bench %s -D G=3 --time 64 --rounds 9 --threads 1 --json", library) == 0,
-        "rec bench: %s", output);
+  says("rec bench without a size", "rec bench: leak: expected a size for the axis G; give one by -D G=..\n");
+  check(run("./rec bench %s -D G=3 --time 64 --rounds 9 --threads 1 --json", library) == 0, "rec bench: %s", output);
   says("rec bench --json", "\"forward_fraction\": ");
   says("rec bench --json", "\"both_over_forward\": ");
-  check(run("./rec bench %s leak -D G=3 --time 64 --rounds 9 --forward", source) == 0,
-        "rec bench: %s", output);
+  check(run("./rec bench %s leak -D G=3 --time 64 --rounds 9 --forward", source) == 0, "rec bench: %s", output);
   says("rec bench", "GFLOP/s multiply-add");
   says("rec bench", "B=1 T=64 G=3 N=8, f32");
   says("rec bench", "% of the limit");
@@ -98,12 +94,9 @@ static void check_bench(void) {
 
 static void check_format(void) {
   check(run("./rec fmt --check %s", source) == 0, "rec fmt --check: %s", output);
-  check(run("./rec fmt - <%s", source) == 0 && strcmp(output, program) == 0, "rec fmt -: %s",
-        output);
+  check(run("./rec fmt - <%s", source) == 0 && strcmp(output, program) == 0, "rec fmt -: %s", output);
   FILE *file = fopen(source, "w");
-  if (!file || fputs("recurrence leak(G) {input x[G] // kept\n output y[G] y=x+1}", file) < 0 ||
-      fclose(file))
-    abort();
+  if (!file || fputs("recurrence leak(G) {input x[G] // kept\n output y[G] y=x+1}", file) < 0 || fclose(file)) abort();
   check(run("./rec fmt --check %s", source) == 1, "rec fmt --check of another layout");
   check(run("./rec fmt %s", source) == 0 && output[0] == '\0', "rec fmt: %s", output);
   check(run("./rec fmt --check %s", source) == 0, "formatting twice changes something");
@@ -115,23 +108,26 @@ static void check_format(void) {
 
 // What is formatted keeps its mode, and a link to it stays a link.
 static void check_links(void) {
-  check(run("cd %s && mkdir deep && printf 'recurrence r(G) {input x[G] output y[G] y=x}' >deep/r.rec && chmod 640 deep/r.rec && "
-            "ln -s deep/r.rec link.rec",
-            folder) == 0,
-        "no file to format: %s", output);
+  check(
+      run("cd %s && mkdir deep && printf 'recurrence r(G) {input x[G] output y[G] y=x}' >deep/r.rec && chmod 640 deep/r.rec && "
+          "ln -s deep/r.rec link.rec",
+          folder) == 0,
+      "no file to format: %s", output);
   check(run("./rec fmt %s/link.rec", folder) == 0 && output[0] == '\0', "rec fmt of a link: %s", output);
-  check(run("cd %s && [ -h link.rec ] && grep -q '^  output y\\[G\\]$' deep/r.rec && [ \"$(stat -c %%a deep/r.rec)\" = 640 ] && "
-            "[ \"$(ls -A deep)\" = r.rec ]",
-            folder) == 0,
-        "rec fmt replaces a link or a mode");
+  check(
+      run("cd %s && [ -h link.rec ] && grep -q '^  output y\\[G\\]$' deep/r.rec && [ \"$(stat -c %%a deep/r.rec)\" = 640 ] && "
+          "[ \"$(ls -A deep)\" = r.rec ]",
+          folder) == 0,
+      "rec fmt replaces a link or a mode");
   check(run("cd %s && rm -r deep link.rec", folder) == 0, "%s", output);
 }
 
 // Output that cannot be written is an error, however short it is.
 static void check_output(void) {
-  static const char *const of_rec[] = {"./rec --help >/dev/full", "./rec --version >/dev/full", "./rec fmt --help >/dev/full",
-                                       "./rec fmt - <%s >/dev/full", "./rec info %s >/dev/full",
-                                       "./rec bench %s leak -D G=3 --time 64 --rounds 9 --forward >/dev/full"};
+  static const char *const of_rec[] = {
+      "./rec --help >/dev/full",     "./rec --version >/dev/full",
+      "./rec fmt --help >/dev/full", "./rec fmt - <%s >/dev/full",
+      "./rec info %s >/dev/full",    "./rec bench %s leak -D G=3 --time 64 --rounds 9 --forward >/dev/full"};
   static const char *const of_recc[] = {"./recc --help >/dev/full", "./recc --version >/dev/full", "./recc fmt %s >/dev/full",
                                         "./recc --emit=recurrence %s >/dev/full", "./recc --emit=ast %s >/dev/full"};
   for (size_t i = 0; i < sizeof of_rec / sizeof *of_rec; i++)

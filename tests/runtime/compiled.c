@@ -19,8 +19,7 @@ static int check_count, failure_count;
 
 static void remove_folder(void) {
   DIR *list = opendir(folder);
-  for (struct dirent *entry; list && (entry = readdir(list));)
-    unlinkat(dirfd(list), entry->d_name, 0);
+  for (struct dirent *entry; list && (entry = readdir(list));) unlinkat(dirfd(list), entry->d_name, 0);
   if (list) closedir(list);
   rmdir(folder);
 }
@@ -45,8 +44,8 @@ static int start(const char *path, const char *library, const char *const *optio
   pid_t child;
   posix_spawn_file_actions_t files;
   if (posix_spawn_file_actions_init(&files)) return -1;
-  int failed = posix_spawn_file_actions_addopen(&files, STDERR_FILENO, messages_of(library),
-                                                O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  int failed =
+      posix_spawn_file_actions_addopen(&files, STDERR_FILENO, messages_of(library), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (!failed) failed = posix_spawn(&child, words[0], &files, NULL, (char **)words, environ);
   posix_spawn_file_actions_destroy(&files);
   return failed ? -1 : child;
@@ -61,8 +60,7 @@ static void show_messages(const char *library) {
 
 static bool succeeded(int child, const char *path, const char *library) {
   int status;
-  bool well = child >= 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-              !WEXITSTATUS(status);
+  bool well = child >= 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
   if (!well) {
     show_messages(library);
     fprintf(stderr, "recc failed on %s\n", path);

@@ -37,21 +37,17 @@ static int open_driver(void) {
 }
 
 // The library stays a file: the driver looks into it for the code of kernels.
-static const rec_recurrence *compile_source(const char *name, const char *file, const char *recurrence,
-                                          const char *options, rec_module **module) {
+static const rec_recurrence *compile_source(const char *name, const char *file, const char *recurrence, const char *options,
+                                            rec_module **module) {
   char command[1024], path[128];
   snprintf(path, sizeof path, "%s/%s.so", folder, name);
-  snprintf(command, sizeof command, "%s/bin/recc %s --ptxas none -O0 %s -o %s", REC_BINARY_DIR, file, options,
-           path);
+  snprintf(command, sizeof command, "%s/bin/recc %s --ptxas none -O0 %s -o %s", REC_BINARY_DIR, file, options, path);
   *module = NULL;
-  if (!check(system(command) == 0 && rec_module_open(path, module) == REC_OK, "%s: %s", recurrence,
-             rec_message()))
-    return NULL;
+  if (!check(system(command) == 0 && rec_module_open(path, module) == REC_OK, "%s: %s", recurrence, rec_message())) return NULL;
   return rec_module_find(*module, recurrence);
 }
 
-static const rec_recurrence *compile_at(const char *name, const char *recurrence, const char *options,
-                                        rec_module **module) {
+static const rec_recurrence *compile_at(const char *name, const char *recurrence, const char *options, rec_module **module) {
   char file[512];
   snprintf(file, sizeof file, "%s/stdlib/%s.rec", REC_SOURCE_DIR, recurrence);
   return compile_source(name, file, recurrence, options, module);
@@ -99,8 +95,8 @@ static void check_memory(const rec_recurrence *r) {
 // Parts of time with nothing saved, in that order: those of states and of cotangents in one launch, then the kernel that makes its
 // states; or, where cotangents are made of states, one kernel behind the other.
 static const char *const gla_parts[] = {"gla_parts", "gla_forward", "gla_parts", "gla_backward", NULL};
-static const char *const mlstm_parts[] = {"mlstm_states", "mlstm_forward", "mlstm_states", "mlstm_part_backward", "mlstm_backward",
-                                          NULL};
+static const char *const mlstm_parts[] = {"mlstm_states",        "mlstm_forward",  "mlstm_states",
+                                          "mlstm_part_backward", "mlstm_backward", NULL};
 
 // The kernels that were launched since begin_log are these, in order.
 static bool logged_kernels(const char *const *names) {
@@ -131,8 +127,8 @@ static void check_parts(const rec_recurrence *r, const char *const *kernels) {
   problem_free(second);
 }
 
-static const char *const rwkv4_parts[] = {"rwkv4_part", "rwkv4_forward", "rwkv4_part", "rwkv4_part_backward", "rwkv4_backward",
-                                          NULL};
+static const char *const rwkv4_parts[] = {"rwkv4_part",          "rwkv4_forward",  "rwkv4_part",
+                                          "rwkv4_part_backward", "rwkv4_backward", NULL};
 
 // As many as there are slots for; one more has none (gpu_frame.h: REC_GPU_PARAMETER_BYTES).
 enum { MANY_PARAMETERS = 116, TOO_MANY_PARAMETERS = 130 };
@@ -195,9 +191,8 @@ static void check_shortage(const rec_recurrence *r) {
   setenv("CUDA_MEMORY", "4000000", 1);
   begin_log();
   check(!problem_run(large, r, "cuda", &backward), "memory beyond that of the GPU");
-  check(strstr(rec_message(), "bytes of GPU memory, found") &&
-            strstr(rec_message(), " free of 4000000; rec uses "),
-        "%s", rec_message());
+  check(strstr(rec_message(), "bytes of GPU memory, found") && strstr(rec_message(), " free of 4000000; rec uses "), "%s",
+        rec_message());
   check(logged("cuMemFree") > 0, "what is kept is not given back");
   check(problem_run(small, r, "cuda", &backward), "after a shortage: %s", rec_message());
   unsetenv("CUDA_MEMORY");
@@ -299,8 +294,7 @@ static void check_streams(const rec_recurrence *r) {
 // ---- tensor maps ----
 
 // A call with the driver's answers set by a variable; whether it ran.
-static bool run_with(const problem *inputs, const rec_recurrence *r, const char *variable, const char *value,
-                     problem **got) {
+static bool run_with(const problem *inputs, const rec_recurrence *r, const char *variable, const char *value, problem **got) {
   const rec_run_options backward = {.backward = true};
   *got = problem_copy(inputs);
   if (variable) setenv(variable, value, 1);
@@ -354,8 +348,7 @@ static void place(const rec_recurrence *r, void *stream, placed *p) {
     p->numbers[i] = rec_variable_numbers(s, i, p->axis_sizes);
     if (is_token(&s->variables[i])) p->numbers[i] *= TIME;
     for (int t = 0; t < TABLES; t++)
-      if (t % 2 == 0 || is_carried(&s->variables[i]))
-        rec_cuda_take(driver, stream, 4 * p->numbers[i], &p->tables[t][i]);
+      if (t % 2 == 0 || is_carried(&s->variables[i])) rec_cuda_take(driver, stream, 4 * p->numbers[i], &p->tables[t][i]);
   }
   p->call.value = p->tables[0];
   p->call.final = p->tables[1];
@@ -407,8 +400,7 @@ static rec_status run_both(const rec_host_session *session) {
 }
 
 // A graph made of `session`'s calls gives, on each draw of numbers, what the calls give.
-static void check_graph(const rec_recurrence *r, const placed *p, rec_host_session *session,
-                        const char *what) {
+static void check_graph(const rec_recurrence *r, const placed *p, rec_host_session *session, const char *what) {
   void *graph = NULL, *stream = session->launch.stream;
   fill(r, p, 1);
   check(capture.begin_capture(stream, 0) == 0, "%s: a capture begins", what);
@@ -422,8 +414,7 @@ static void check_graph(const rec_recurrence *r, const placed *p, rec_host_sessi
     fill(r, p, seed);
     check(run_both(session) == REC_OK, "%s: %s", what, rec_message());
     float *called = look(r, p, &count);
-    check(memcmp(captured, called, (size_t)count * sizeof *called) == 0,
-          "%s: the graph gives other numbers", what);
+    check(memcmp(captured, called, (size_t)count * sizeof *called) == 0, "%s: the graph gives other numbers", what);
     free(captured);
     free(called);
   }
@@ -436,8 +427,7 @@ static void check_refusal(const rec_recurrence *r, void *stream) {
   problem *p = problem_new(rec_recurrence_signature(r), 1, 999, 2);
   problem_draw(p, 1, 0.5);
   check(capture.begin_capture(stream, 0) == 0, "a capture begins");
-  check(!problem_run(p, r, "cuda", &(rec_run_options){0}) &&
-            strstr(rec_message(), "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
+  check(!problem_run(p, r, "cuda", &(rec_run_options){0}) && strstr(rec_message(), "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
         "%s", rec_message());
   check(capture.end_capture(stream, &graph) != 0, "a broken capture gives a graph");
   problem_free(p);
@@ -449,8 +439,7 @@ static void check_length(const rec_recurrence *r) {
   rec_host_session session;
   const int64_t time = (int64_t)1 << 31;
   place(r, NULL, &p);
-  if (!check(rec_library_open(r, &p.call, &(rec_run_options){0}, &rec_cuda_memory, &session) == REC_OK, "%s",
-             rec_message()))
+  if (!check(rec_library_open(r, &p.call, &(rec_run_options){0}, &rec_cuda_memory, &session) == REC_OK, "%s", rec_message()))
     return;
   memcpy(session.arguments + 2 * sizeof time, &time, sizeof time);
   session.launch.workspace_bytes = (int64_t)1 << 60;
@@ -471,9 +460,7 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
   for (int way = 0; way < 3; way++) {
     bool recompute = way > 0;
     const rec_run_options options = {.backward = true, .recompute = recompute, .time_parts = way == 2 ? 2 : 0};
-    if (!check(rec_library_open(r, &p.call, &options, &memory, &session) == REC_OK, "%s",
-               rec_message()))
-      return;
+    if (!check(rec_library_open(r, &p.call, &options, &memory, &session) == REC_OK, "%s", rec_message())) return;
     check_graph(r, &p, &session, way == 2 ? "states made again, in parts" : recompute ? "states made again" : "states saved");
     if (recompute && unloaded) {
       session.recurrence = unloaded;  // NAME_sizes was not called: the module is loaded while captured

@@ -68,8 +68,7 @@ static void draw_gates(problem *p, uint64_t *seed, double strength) {
   }
 }
 
-static void check_decay(const rec_recurrence *recurrence, const char *decay, double strength,
-                        int64_t time) {
+static void check_decay(const rec_recurrence *recurrence, const char *decay, double strength, int64_t time) {
   const rec_signature *s = rec_recurrence_signature(recurrence);
   rec_run_options options = {.backward = true};
   uint64_t seed = (uint64_t)time + 1;
@@ -77,14 +76,13 @@ static void check_decay(const rec_recurrence *recurrence, const char *decay, dou
   problem_draw(inputs, seed, 0.7);
   draw_gates(inputs, &seed, strength);
   problem *exact = problem_copy(inputs), *host = problem_copy(inputs);
-  bool ran = problem_run(exact, recurrence, "reference", &options) &&
-             problem_run(host, recurrence, "host", &options);
+  bool ran = problem_run(exact, recurrence, "reference", &options) && problem_run(host, recurrence, "host", &options);
   if (check(ran, "%s: %s", decay, rec_message())) {
     char where[256];
     double tolerance = problem_tolerance(inputs, exact, recurrence, 2e-5, 6e-8, true);
     double error = problem_compare(exact, host, true, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s strength %g T=%lld: error %.2e > %.2e at %s", decay, strength,
-          (long long)time, error, tolerance, where);
+    check(error <= tolerance, "%s strength %g T=%lld: error %.2e > %.2e at %s", decay, strength, (long long)time, error,
+          tolerance, where);
   }
   problem_free(inputs);
   problem_free(exact);
@@ -144,12 +142,10 @@ static void check_drift(const drifting *d, const char *form) {
   problem_draw(exact, 1, 0.7);
   problem *host = problem_copy(exact);
   const rec_run_options run = {.backward = d->backward};
-  bool ran = problem_run(exact, recurrence, "reference", &run) &&
-             problem_run(host, recurrence, "host", &run);
+  bool ran = problem_run(exact, recurrence, "reference", &run) && problem_run(host, recurrence, "host", &run);
   char where[256];
   double error = problem_compare(exact, host, d->backward, 1e-4, where, sizeof where);
-  check(ran && error <= d->tolerance, "%s form: error %.2e > %.2e at %s in\n%s", form, error,
-        d->tolerance, where, d->text);
+  check(ran && error <= d->tolerance, "%s form: error %.2e > %.2e at %s in\n%s", form, error, d->tolerance, where, d->text);
   problem_free(exact);
   problem_free(host);
   rec_module_close(module);

@@ -28,8 +28,7 @@ static double *values_of(const problem *p, const char *name) {
 
 static void scale(const problem *p, const char *name, double size) {
   double *numbers = values_of(p, name);
-  for (int64_t i = 0; i < p->batch * p->time * p->axis_sizes[0]; i++)
-    numbers[i] *= i % 7 ? size : 0;
+  for (int64_t i = 0; i < p->batch * p->time * p->axis_sizes[0]; i++) numbers[i] *= i % 7 ? size : 0;
 }
 
 // Sizes are powers of two, so that a type holds what it held before.
@@ -51,19 +50,17 @@ static problem *draw_problem(const rec_signature *signature, bool f64) {
 // The first number that is not the exact one but for rounding; -1.
 static int64_t first_wrong(const double *exact, const double *got, int64_t count, double allowed) {
   for (int64_t k = 0; exact && k < count; k++)
-    if (!(fabs(got[k] - exact[k]) <= allowed * fabs(exact[k]) + (allowed > 1e-10 ? 1e-37 : 0)))
-      return k;
+    if (!(fabs(got[k] - exact[k]) <= allowed * fabs(exact[k]) + (allowed > 1e-10 ? 1e-37 : 0))) return k;
   return -1;
 }
 
 static void compare(const problem *exact, const problem *got, const char *what, double allowed) {
   for (int i = 0; i < exact->signature->variable_count; i++) {
     bool output = exact->signature->variables[i].kind == REC_OUTPUT;
-    const double *from = output ? exact->value[i] : exact->gradient[i],
-                 *to = output ? got->value[i] : got->gradient[i];
+    const double *from = output ? exact->value[i] : exact->gradient[i], *to = output ? got->value[i] : got->gradient[i];
     int64_t k = first_wrong(from, to, problem_numbers(exact, i), allowed);
-    check(k < 0, "%s: %s%s[%d] is %.9g, expected %.9g", what, output ? "" : "d.",
-          exact->signature->variables[i].name, (int)k, k < 0 ? 0 : to[k], k < 0 ? 0 : from[k]);
+    check(k < 0, "%s: %s%s[%d] is %.9g, expected %.9g", what, output ? "" : "d.", exact->signature->variables[i].name, (int)k,
+          k < 0 ? 0 : to[k], k < 0 ? 0 : from[k]);
   }
 }
 
@@ -72,19 +69,15 @@ static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
 // The interpreter runs what the compiler has simplified: it is held against C.
 static void check_interpreter(const problem *exact) {
-  const double *x = values_of(exact, "x"), *low = values_of(exact, "low"),
-               *high = values_of(exact, "high"), *same = values_of(exact, "clamped"),
-               *rest = values_of(exact, "rest");
+  const double *x = values_of(exact, "x"), *low = values_of(exact, "low"), *high = values_of(exact, "high"),
+               *same = values_of(exact, "clamped"), *rest = values_of(exact, "rest");
   int wrong = 0, crossed = 0;
   for (int i = 0; i < 37 * 9; i++) {
     double expected = 1 - clamped(sigmoid(x[i]), sigmoid(low[i]), sigmoid(high[i]));
-    wrong +=
-        fabs(same[i] - clamped(x[i], low[i], high[i])) > 1e-6 || fabs(rest[i] - expected) > 1e-6;
+    wrong += fabs(same[i] - clamped(x[i], low[i], high[i])) > 1e-6 || fabs(rest[i] - expected) > 1e-6;
     crossed += low[i] > high[i];
   }
-  check(!wrong && crossed,
-        "the interpreter clamps %d of %d numbers otherwise, with %d bounds crossed", wrong, 37 * 9,
-        crossed);
+  check(!wrong && crossed, "the interpreter clamps %d of %d numbers otherwise, with %d bounds crossed", wrong, 37 * 9, crossed);
 }
 
 static void run(const char *dtype, const char *const *devices, double allowed) {
@@ -93,16 +86,14 @@ static void run(const char *dtype, const char *const *devices, double allowed) {
   if (!check(module, "%s does not compile", dtype)) return;
   const rec_recurrence *r = rec_module_recurrence(module, 0);
   rec_run_options backward = {.backward = true};
-  problem *inputs = draw_problem(rec_recurrence_signature(r), strcmp(dtype, "f64") == 0),
-          *exact = problem_copy(inputs);
+  problem *inputs = draw_problem(rec_recurrence_signature(r), strcmp(dtype, "f64") == 0), *exact = problem_copy(inputs);
   check(problem_run(exact, r, "reference", &backward), "%s", rec_message());
   check_interpreter(exact);
   for (int i = 0; devices[i]; i++) {
     char what[32];
     problem *got = problem_copy(inputs);
     snprintf(what, sizeof what, "%s %s", dtype, devices[i]);
-    if (check(problem_run(got, r, devices[i], &backward), "%s: %s", what, rec_message()))
-      compare(exact, got, what, allowed);
+    if (check(problem_run(got, r, devices[i], &backward), "%s: %s", what, rec_message())) compare(exact, got, what, allowed);
     problem_free(got);
   }
   problem_free(inputs);

@@ -72,10 +72,8 @@ static void place(const grid_case *c, problem *p, int variable, regime r, uint64
   for (int64_t k = 0; p->value[variable] && k < problem_numbers(p, variable); k++) {
     double *x = &p->value[variable][k];
     for (int i = 0; i < 3; i++) {
-      if (c->gates[i].name && strcmp(c->gates[i].name, name) == 0)
-        *x = (float)gate_number(&c->gates[i], r, seed);
-      if (c->domains[i].name && strcmp(c->domains[i].name, name) == 0)
-        *x = (float)in_domain(c->domains[i].domain, *x);
+      if (c->gates[i].name && strcmp(c->gates[i].name, name) == 0) *x = (float)gate_number(&c->gates[i], r, seed);
+      if (c->domains[i].name && strcmp(c->domains[i].name, name) == 0) *x = (float)in_domain(c->domains[i].domain, *x);
     }
   }
 }
@@ -145,10 +143,8 @@ static void judge(cell *c, const library *l, const problem *got) {
   double error = problem_compare(c->exact, got, c->options.backward, 1e-4, where, sizeof where);
   measure_plain_error(c, l, error);
   double tolerance = tolerance_of(c, l);
-  check(error <= tolerance,
-        "%s %s B=%d T=%d: error %.2e > %.2e (plain loop %.2e) at %s; again: REC_SEED=%llu", l->name,
-        c->what, (int)got->batch, (int)got->time, error, tolerance, c->plain_error, where,
-        (unsigned long long)c->grid->seed);
+  check(error <= tolerance, "%s %s B=%d T=%d: error %.2e > %.2e (plain loop %.2e) at %s; again: REC_SEED=%llu", l->name,
+        c->what, (int)got->batch, (int)got->time, error, tolerance, c->plain_error, where, (unsigned long long)c->grid->seed);
   runs++;
   if (l->type == REC_F64) worst_f64 = fmax(worst_f64, error);
   if (rec_dtype_size(l->type) == 2) worst_narrow = fmax(worst_narrow, error);
@@ -191,19 +187,17 @@ static void judge_own(cell *c, const library *l, const problem *host) {
 }
 
 // All libraries on the same inputs against one run of the interpreter.
-static void run_cell(const grid *g, const problem *inputs, const char *what,
-                     rec_run_options options) {
+static void run_cell(const grid *g, const problem *inputs, const char *what, rec_run_options options) {
   const rec_run_options plain = {.backward = options.backward};
   const char *name = g->case_->recurrence;
   problem *exact = problem_copy(inputs);
   bool ran = problem_run(exact, g->libraries[0].recurrence, "reference", &plain);
-  check(ran && all_finite(exact, options.backward), "%s %s T=%d: the interpreter gives %s", name,
-        what, (int)inputs->time, ran ? "no finite numbers" : rec_message());
+  check(ran && all_finite(exact, options.backward), "%s %s T=%d: the interpreter gives %s", name, what, (int)inputs->time,
+        ran ? "no finite numbers" : rec_message());
   cell c = {g, inputs, exact, what, options, -1, false};
   for (int i = 0; ran && i < g->count; i++) {
     problem *host = copy_for(&g->libraries[i], inputs);
-    c.options.recompute =
-        options.backward && next_random(&(uint64_t){g->seed + (uint64_t)i}) % 3 == 0;
+    c.options.recompute = options.backward && next_random(&(uint64_t){g->seed + (uint64_t)i}) % 3 == 0;
     bool done = problem_run(host, g->libraries[i].recurrence, "host", &c.options);
     judge_own(&c, &g->libraries[i], done ? host : NULL);
     problem_free(host);
@@ -294,12 +288,10 @@ static void check_threads(const grid *g, uint64_t *seed) {
   problem *p = draw_problem(g, 130, NORMAL, next_random(seed));
   for (int i = 0; i < g->count; i++) {
     problem *one = copy_for(&g->libraries[i], p), *three = copy_for(&g->libraries[i], p);
-    const rec_run_options options = {.backward = true, .threads = 1},
-                          more = {.backward = true, .threads = 3};
+    const rec_run_options options = {.backward = true, .threads = 1}, more = {.backward = true, .threads = 3};
     bool ran = problem_run(one, g->libraries[i].recurrence, "host", &options) &&
                problem_run(three, g->libraries[i].recurrence, "host", &more);
-    check(ran && problem_equal(one, three, true), "%s: 3 threads give other bits than one",
-          g->libraries[i].name);
+    check(ran && problem_equal(one, three, true), "%s: 3 threads give other bits than one", g->libraries[i].name);
     problem_free(one);
     problem_free(three);
   }
@@ -338,8 +330,7 @@ static void run_lengths(const grid *g) {
   }
   if (g->full) return;
   uint64_t seed = g->seed;
-  for (int i = 0; i < SHORT_LENGTHS; i++)
-    run_length(g, lengths[i], (regime)(next_random(&seed) % REGIMES));
+  for (int i = 0; i < SHORT_LENGTHS; i++) run_length(g, lengths[i], (regime)(next_random(&seed) % REGIMES));
   for (int i = 0; i < 2; i++) {
     int chosen = SHORT_LENGTHS + (int)(next_random(&seed) % (LENGTHS - SHORT_LENGTHS - 1));
     run_length(g, lengths[chosen], (regime)(next_random(&seed) % REGIMES));
@@ -368,8 +359,7 @@ static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, b
   o->words[n] = NULL;
 }
 
-static void add_library(grid *g, const char *path, rec_dtype type, int chunk, bool quick,
-                        compilation *started, int index) {
+static void add_library(grid *g, const char *path, rec_dtype type, int chunk, bool quick, compilation *started, int index) {
   options o;
   fill_options(g, &o, type, chunk, quick);
   library *l = &g->libraries[index];
@@ -404,8 +394,7 @@ static void compile_case(grid *g, uint64_t number) {
   add_library(g, path, REC_F32, 0, !g->full, started, count++);
   if (g->full) add_library(g, path, REC_F64, 0, false, started, count++);
   for (int i = 0; i < (g->full ? 4 : 1); i++) {
-    int chunk = chunks[(first + i) % 4],
-        other = g->full ? chunk : chunks[(first + 1 + g->seed / 4 % 3) % 4];
+    int chunk = chunks[(first + i) % 4], other = g->full ? chunk : chunks[(first + 1 + g->seed / 4 % 3) % 4];
     if (count - finished >= WIDTH) finish_libraries(g, finished, count, started), finished = count;
     add_library(g, path, REC_F64, chunk, quick, started, count++);
     add_library(g, path, REC_F32, other, g->full ? i % 2 : quick, started, count++);

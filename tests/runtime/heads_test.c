@@ -31,19 +31,18 @@ typedef struct setting {
 } setting;
 
 static setting setting_of(uint64_t seed) {
-  static const char *const forms[] = {"chunk", "chunk", "chunk", "chosen", "step"},
-                           *const chunks[] = {"16", "8", "32", "5", "16", "64", "1", "27"};
+  static const char *const forms[] = {"chunk", "chunk", "chunk", "chosen", "step"}, *const chunks[] = {"16", "8",  "32", "5",
+                                                                                                       "16", "64", "1",  "27"};
   uint64_t random = seed / BATCH;
   const char *target = random_target(next_random(&random));
-  const char *dtype = next_random(&random) % 4 ? "f64" : "f32",
-             *form = forms[next_random(&random) % 5], *chunk = chunks[next_random(&random) % 8];
+  const char *dtype = next_random(&random) % 4 ? "f64" : "f32", *form = forms[next_random(&random) % 5],
+             *chunk = chunks[next_random(&random) % 8];
   const char *wanted = getenv("REC_CHUNK");
   return (setting){target, dtype, wanted ? "chunk" : form, wanted ? wanted : chunk, "host"};
 }
 
 static compilation start(const char *text, setting s) {
-  const char *const options[] = {"--target", s.target,  "--dtype", s.dtype, "--form",
-                                 s.form,     "--chunk", s.chunk,   "-O0",   NULL};
+  const char *const options[] = {"--target", s.target, "--dtype", s.dtype, "--form", s.form, "--chunk", s.chunk, "-O0", NULL};
   return compile_start(text, options);
 }
 
@@ -69,8 +68,7 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
     for (int i = 0; i < 5; i++) each[i] = (int32_t)lengths[next_random(seed) % 11];
     p = problem_packed(signature, each, (int64_t)(next_random(seed) % 6), 1);
   } else {
-    p = problem_new(signature, 1 + (int64_t)(next_random(seed) % 2),
-                    lengths[next_random(seed) % 12], 1);
+    p = problem_new(signature, 1 + (int64_t)(next_random(seed) % 2), lengths[next_random(seed) % 12], 1);
   }
   draw_sizes(p, seed);
   problem_draw(p, next_random(seed), 0.8);
@@ -80,36 +78,27 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
 
 typedef enum outcome { SAME, WILD, DIFFERENT } outcome;
 
-static bool is_same(const problem *inputs, const problem *exact, const problem *got,
-                    const rec_recurrence *recurrence, const rec_run_options *options, char *text,
-                    size_t size) {
+static bool is_same(const problem *inputs, const problem *exact, const problem *got, const rec_recurrence *recurrence,
+                    const rec_run_options *options, char *text, size_t size) {
   char where[256];
   bool f64 = inputs->signature->token_type == REC_F64;
   double tolerance = f64 ? 1e-9 : 1e-4,
-         error =
-             problem_compare(exact, got, options->backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
+         error = problem_compare(exact, got, options->backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
   if (error > tolerance)
-    tolerance = problem_tolerance(inputs, exact, recurrence, tolerance, f64 ? 1e-12 : 1e-7,
-                                  options->backward);
-  snprintf(text, size, "B=%d T=%d%s%s: error %.2e > %.2e at %s", (int)inputs->batch,
-           (int)inputs->time, inputs->cu_seqlens ? " packed" : "",
-           options->step ? " token by token" : "", error, tolerance, where);
+    tolerance = problem_tolerance(inputs, exact, recurrence, tolerance, f64 ? 1e-12 : 1e-7, options->backward);
+  snprintf(text, size, "B=%d T=%d%s%s: error %.2e > %.2e at %s", (int)inputs->batch, (int)inputs->time,
+           inputs->cu_seqlens ? " packed" : "", options->step ? " token by token" : "", error, tolerance, where);
   return error <= tolerance;
 }
 
-static outcome compare_once(const rec_recurrence *recurrence, const char *device, uint64_t *seed,
-                            char *text, size_t size) {
+static outcome compare_once(const rec_recurrence *recurrence, const char *device, uint64_t *seed, char *text, size_t size) {
   problem *inputs = random_problem(rec_recurrence_signature(recurrence), seed);
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
   int way = (int)(next_random(seed) % 6);
-  rec_run_options options = {.backward = way != 0,
-                             .step = way == 0,
-                             .recompute = way == 1,
-                             .threads = 1 + way % 3},
+  rec_run_options options = {.backward = way != 0, .step = way == 0, .recompute = way == 1, .threads = 1 + way % 3},
                   plain = {.backward = way != 0};
   outcome result = DIFFERENT;
-  if (!problem_run(exact, recurrence, "reference", &plain) ||
-      !problem_run(got, recurrence, device, &options))
+  if (!problem_run(exact, recurrence, "reference", &plain) || !problem_run(got, recurrence, device, &options))
     snprintf(text, size, "%s", rec_message());
   else if (!(problem_largest(exact, true) < 1e6))
     result = WILD;
@@ -133,11 +122,9 @@ static void judge(const rec_module *module, const char *name, uint64_t seed, set
       result = compare_once(recurrence, s.device, &random, message, sizeof message);
     compared += result != WILD;
     wild += result == WILD;
-    if (!check(
-            result != DIFFERENT,
-            "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s) %s\n%s",
-            (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, message,
-            recurrence_of_heads(memory, seed, "r")))
+    if (!check(result != DIFFERENT, "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s) %s\n%s",
+               (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, message,
+               recurrence_of_heads(memory, seed, "r")))
       break;
   }
   arena_free(memory);
@@ -150,8 +137,7 @@ static void run_one(uint64_t seed, setting s) {
   const char *text = recurrence_of_heads(memory, seed, "r");
   compilation c = start(text, s);
   rec_module *module = compile_finish(&c);
-  if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s", (unsigned long long)seed,
-            text))
+  if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s", (unsigned long long)seed, text))
     judge(module, "r", seed, s);
   rec_module_close(module);
   arena_free(memory);
@@ -161,8 +147,7 @@ static compilation start_batch(uint64_t seed, int count, setting s) {
   arena *memory = arena_new();
   const char *text = "";
   for (int i = 0; i < count; i++) {
-    const char *program =
-        recurrence_of_heads(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i));
+    const char *program = recurrence_of_heads(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i));
     text = arena_printf(memory, "%s%s\n", text, program);
   }
   compilation c = start(text, s);

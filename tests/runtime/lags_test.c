@@ -15,61 +15,60 @@ typedef struct program {
   bool narrow;  // tokens of 16 bits, too
 } program;
 
-static const program programs[] = {
-    {"recurrence weighted(D) {\n"
-     "  input x[D]\n"
-     "  param w[D], u[D]\n"
-     "  output y[D]\n"
-     "  y = w * x[t-37] + u * x[t-100] * x[t-1]\n"
-     "}\n",
-     true},
-    {"recurrence far(D) {\n"
-     "  input x[D], z[D]\n"
-     "  state h[D]\n"
-     "  output y[D]\n"
-     "  h = sigmoid(z) * h[t-1] + x[t-1000] - z[t-37]\n"
-     "  y = h * x[t-512] + x[t-5000]\n"
-     "}\n",
-     false},
-    {"recurrence of_lets(D) {\n"
-     "  input x[D], z\n"
-     "  param b[D]\n"
-     "  output y[D], s\n"
-     "  let a = silu(x + b * x[t-2])\n"
-     "  let c = a[t-100] * x + a[t-37] * z[t-1]\n"
-     "  y = c[t-512] + a[t-1]\n"
-     "  s = z * z[t-1]\n"
-     "}\n",
-     false},
-    {"recurrence shared(G, R, P = 2, N = 4) {\n"
-     "  input q[G,N], k[G,N], v[G,R,P], g[G,R]\n"
-     "  state S[G,R,P,N]\n"
-     "  output y[G,R,P]\n"
-     "  let k2 = silu(k + k[t-40])\n"
-     "  let u = tanh(k2[t-100])\n"
-     "  S = sigmoid(g) * S[t-1] + k2 * v\n"
-     "  y = sum[N]((q + u) * S) + v[t-512]\n"
-     "}\n",
-     false},
-    {"recurrence turning(D, K = 4) {\n"
-     "  input x[D,K] : complex\n"
-     "  input r[K,D]\n"
-     "  param a[K] : complex\n"
-     "  output y[D], z[K] : complex\n"
-     "  let e = x * a[K = 1]\n"
-     "  y = re(sum[K](e[t-100] * conj(x))) + sum[K](where(r > 0, r[t-40], exp(r[t-37])))\n"
-     "  z = x[t-37][D = 0] + stop_gradient(e[t-33][D = 0])\n"
-     "}\n",
-     true},
-    {"recurrence beside(H, K = 4, V = 3) {\n"
-     "  input q[H,K], k[H,K], v[H,V], g[H]\n"
-     "  state S[H,K,V]\n"
-     "  output y[H,V]\n"
-     "  let e = v - 0.1 * sum[K](k * S[t-1])\n"
-     "  S = sigmoid(g) * S[t-1] + k[t-300] * (v + 0.2 * e[t-3]) + 0.01 * k * v[t-64]\n"
-     "  y = sum[K](q * S) + e\n"
-     "}\n",
-     true}};
+static const program programs[] = {{"recurrence weighted(D) {\n"
+                                    "  input x[D]\n"
+                                    "  param w[D], u[D]\n"
+                                    "  output y[D]\n"
+                                    "  y = w * x[t-37] + u * x[t-100] * x[t-1]\n"
+                                    "}\n",
+                                    true},
+                                   {"recurrence far(D) {\n"
+                                    "  input x[D], z[D]\n"
+                                    "  state h[D]\n"
+                                    "  output y[D]\n"
+                                    "  h = sigmoid(z) * h[t-1] + x[t-1000] - z[t-37]\n"
+                                    "  y = h * x[t-512] + x[t-5000]\n"
+                                    "}\n",
+                                    false},
+                                   {"recurrence of_lets(D) {\n"
+                                    "  input x[D], z\n"
+                                    "  param b[D]\n"
+                                    "  output y[D], s\n"
+                                    "  let a = silu(x + b * x[t-2])\n"
+                                    "  let c = a[t-100] * x + a[t-37] * z[t-1]\n"
+                                    "  y = c[t-512] + a[t-1]\n"
+                                    "  s = z * z[t-1]\n"
+                                    "}\n",
+                                    false},
+                                   {"recurrence shared(G, R, P = 2, N = 4) {\n"
+                                    "  input q[G,N], k[G,N], v[G,R,P], g[G,R]\n"
+                                    "  state S[G,R,P,N]\n"
+                                    "  output y[G,R,P]\n"
+                                    "  let k2 = silu(k + k[t-40])\n"
+                                    "  let u = tanh(k2[t-100])\n"
+                                    "  S = sigmoid(g) * S[t-1] + k2 * v\n"
+                                    "  y = sum[N]((q + u) * S) + v[t-512]\n"
+                                    "}\n",
+                                    false},
+                                   {"recurrence turning(D, K = 4) {\n"
+                                    "  input x[D,K] : complex\n"
+                                    "  input r[K,D]\n"
+                                    "  param a[K] : complex\n"
+                                    "  output y[D], z[K] : complex\n"
+                                    "  let e = x * a[K = 1]\n"
+                                    "  y = re(sum[K](e[t-100] * conj(x))) + sum[K](where(r > 0, r[t-40], exp(r[t-37])))\n"
+                                    "  z = x[t-37][D = 0] + stop_gradient(e[t-33][D = 0])\n"
+                                    "}\n",
+                                    true},
+                                   {"recurrence beside(H, K = 4, V = 3) {\n"
+                                    "  input q[H,K], k[H,K], v[H,V], g[H]\n"
+                                    "  state S[H,K,V]\n"
+                                    "  output y[H,V]\n"
+                                    "  let e = v - 0.1 * sum[K](k * S[t-1])\n"
+                                    "  S = sigmoid(g) * S[t-1] + k[t-300] * (v + 0.2 * e[t-3]) + 0.01 * k * v[t-64]\n"
+                                    "  y = sum[K](q * S) + e\n"
+                                    "}\n",
+                                    true}};
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
 typedef struct subject {
@@ -202,8 +201,7 @@ static void check_in_place(const subject *s, int64_t time) {
   for (int i = 0; ran && i < place->signature->variable_count; i++) {
     if (!is_carried(&place->signature->variables[i])) continue;
     size_t bytes = sizeof(double) * (size_t)problem_numbers(place, i);
-    check(memcmp(place->value[i], apart->final[i], bytes) == 0 &&
-              memcmp(place->d_final[i], apart->gradient[i], bytes) == 0,
+    check(memcmp(place->value[i], apart->final[i], bytes) == 0 && memcmp(place->d_final[i], apart->gradient[i], bytes) == 0,
           "%s T=%d: other states in place", name_of(s), (int)time);
   }
   check(ran, "%s in place: %s", name_of(s), rec_message());
@@ -221,9 +219,8 @@ static void check_threads(const subject *s) {
 }
 
 static void run_program(const program *p) {
-  const char *const words[][6] = {{"--dtype", "f64", "-O0", NULL},
-                                  {"--target", "simt", "-O0", NULL},
-                                  {"--target", "simt", "--dtype", "bf16", "-O0", NULL}};
+  const char *const words[][6] = {
+      {"--dtype", "f64", "-O0", NULL}, {"--target", "simt", "-O0", NULL}, {"--target", "simt", "--dtype", "bf16", "-O0", NULL}};
   static const char *const types[] = {"f64", "f32", "bf16"};
   compilation started[3];
   int count = p->narrow ? 3 : 2;
@@ -247,7 +244,8 @@ static size_t functions_of(int lag, char *text, size_t size) {
   char command[512];
   snprintf(command, sizeof command,
            "file=$(mktemp) && echo 'recurrence r(D) { input x[D] param w[D] output y[D] let a = x * w "
-           "y = w * x[t-%d] + a[t-%d] + x[t-1] }' >$file; case " REC_BINARY_DIR " in */asan) ;; *) ulimit -v 1000000 ;; esac; " REC_BINARY_DIR
+           "y = w * x[t-%d] + a[t-%d] + x[t-1] }' >$file; case " REC_BINARY_DIR
+           " in */asan) ;; *) ulimit -v 1000000 ;; esac; " REC_BINARY_DIR
            "/bin/recc $file --target sm_80 --emit=functions | sort; rm $file",
            lag, 2 * lag);
   FILE *answer = popen(command, "r");

@@ -54,13 +54,10 @@ static void run_with(const subject *s, const rec_recurrence *r, problem *inputs,
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
   if (check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s: %s", s->recurrence, rec_message())) {
     options.device_number = s->device;
-    if (check(problem_run(got, r, "simt", &options), "%s %s: %s", s->recurrence, what,
-              rec_message())) {
+    if (check(problem_run(got, r, "simt", &options), "%s %s: %s", s->recurrence, what, rec_message())) {
       double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-      double tolerance =
-          error <= least ? least : problem_tolerance(inputs, exact, r, least, shake, true);
-      check(error <= tolerance, "%s %s %s: error %.2e > %.2e at %s", s->recurrence, s->type, what,
-            error, tolerance, where);
+      double tolerance = error <= least ? least : problem_tolerance(inputs, exact, r, least, shake, true);
+      check(error <= tolerance, "%s %s %s: error %.2e > %.2e at %s", s->recurrence, s->type, what, error, tolerance, where);
     }
   }
   problem_free(inputs);

@@ -27,8 +27,7 @@ static void draw_numbers(problem *p, uint64_t seed) {
   problem_draw(p, seed, 0.8);
   for (int i = 0; i < p->signature->variable_count; i++) {
     if (strncmp(p->signature->variables[i].name, "promised", 8) != 0) continue;
-    for (int64_t k = 0; k < problem_numbers(p, i); k++)
-      p->value[i][k] = (float)(-3 / (1 + exp(-2 * p->value[i][k])));
+    for (int64_t k = 0; k < problem_numbers(p, i); k++) p->value[i][k] = (float)(-3 / (1 + exp(-2 * p->value[i][k])));
   }
 }
 
@@ -50,8 +49,7 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
 
 static const char *const kind_names[KINDS] = {"f64", "f32", "plain f32", "16 bits"};
 
-static bool run_host(const problem *inputs, const rec_recurrence *recurrence,
-                     rec_run_options options, problem **result) {
+static bool run_host(const problem *inputs, const rec_recurrence *recurrence, rec_run_options options, problem **result) {
   *result = problem_copy(inputs);
   problem_retype(*result, rec_recurrence_signature(recurrence));
   return problem_run(*result, recurrence, "host", &options);
@@ -75,8 +73,7 @@ static bool rounded_trial(const trial *t, problem **inputs, problem **exact) {
   *inputs = problem_copy(t->inputs);
   problem_retype(*inputs, rec_recurrence_signature(narrow));
   *exact = problem_copy(*inputs);
-  if (problem_run(*exact, narrow, "reference", &plain) && problem_largest(*exact, true) < largest_narrow)
-    return true;
+  if (problem_run(*exact, narrow, "reference", &plain) && problem_largest(*exact, true) < largest_narrow) return true;
   problem_free(*inputs);
   problem_free(*exact);
   return false;
@@ -91,16 +88,14 @@ static bool agrees(trial *t, kind k, char *text, size_t size) {
     problem_free(got);
     return false;
   }
-  double error =
-      problem_compare(t->exact, got, t->options.backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
+  double error = problem_compare(t->exact, got, t->options.backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
   double tolerance = f64 ? 1e-9 : fmax(1e-4, 10 * t->plain);
   if (k == PLAIN_F32) t->plain = error;
   if (k != PLAIN_F32 && error > tolerance)
-    tolerance = problem_tolerance(t->inputs, t->exact, t->recurrences[k], tolerance,
-                                  f64 ? 1e-12 : 1e-7, t->options.backward);
-  snprintf(text, size, "%s B=%d T=%d%s%s: error %.2e > %.2e (plain f32 loop %.2e) at %s",
-           kind_names[k], (int)got->batch, (int)got->time, got->cu_seqlens ? " packed" : "",
-           t->options.step ? " token by token" : "", error, tolerance, t->plain, where);
+    tolerance = problem_tolerance(t->inputs, t->exact, t->recurrences[k], tolerance, f64 ? 1e-12 : 1e-7, t->options.backward);
+  snprintf(text, size, "%s B=%d T=%d%s%s: error %.2e > %.2e (plain f32 loop %.2e) at %s", kind_names[k], (int)got->batch,
+           (int)got->time, got->cu_seqlens ? " packed" : "", t->options.step ? " token by token" : "", error, tolerance,
+           t->plain, where);
   problem_free(got);
   return k == PLAIN_F32 || error <= tolerance;
 }
@@ -123,8 +118,7 @@ static int compare_once(trial *t, uint64_t *seed, char *text, size_t size) {
   problem *inputs = random_problem(rec_recurrence_signature(t->recurrences[CHUNKED_F64]), seed);
   problem *exact = problem_copy(inputs);
   int way = (int)(next_random(seed) % 5);
-  t->options = (rec_run_options){
-      .backward = way != 0, .step = way == 0, .recompute = way == 1, .threads = 1 + way % 3};
+  t->options = (rec_run_options){.backward = way != 0, .step = way == 0, .recompute = way == 1, .threads = 1 + way % 3};
   const rec_run_options plain = {.backward = way != 0};
   t->inputs = inputs;
   t->exact = exact;
@@ -138,8 +132,7 @@ static int compare_once(trial *t, uint64_t *seed, char *text, size_t size) {
     result = agrees(t, CHUNKED_F64, text, size);
     char other[1024];
     agrees(t, PLAIN_F32, other, sizeof other);
-    if (result && !(agrees(t, CHUNKED_F32, text, size) && narrow_agrees(t, text, size)))
-      result = 2;  // what is rounded alone
+    if (result && !(agrees(t, CHUNKED_F32, text, size) && narrow_agrees(t, text, size))) result = 2;  // what is rounded alone
   }
   problem_free(inputs);
   problem_free(exact);
@@ -151,16 +144,14 @@ static void judge(rec_module *const *modules, const char *name, uint64_t seed, c
   char message[1024];
   trial t = {.plain = 0};
   uint64_t random = seed;
-  for (int k = 0; k < KINDS; k++)
-    t.recurrences[k] = modules[k] ? rec_module_find(modules[k], name) : NULL;
+  for (int k = 0; k < KINDS; k++) t.recurrences[k] = modules[k] ? rec_module_find(modules[k], name) : NULL;
   for (int run = 0; run < 4; run++) {
     int result = 2;
-    for (int draws = 3; draws > 0 && result == 2; draws--)
-      result = compare_once(&t, &random, message, sizeof message);
+    for (int draws = 3; draws > 0 && result == 2; draws--) result = compare_once(&t, &random, message, sizeof message);
     compared += result >= 0;
     wild += result < 0;
-    if (!check(result == 1 || result < 0, "REC_SEED=%llu REC_PROGRAMS=1 (%s) %s\n%s",
-               (unsigned long long)seed, words, message, mixed_recurrence(memory, seed, "r")))
+    if (!check(result == 1 || result < 0, "REC_SEED=%llu REC_PROGRAMS=1 (%s) %s\n%s", (unsigned long long)seed, words, message,
+               mixed_recurrence(memory, seed, "r")))
       break;
   }
   arena_free(memory);
@@ -204,8 +195,8 @@ static void run_one(uint64_t seed) {
   arena *memory = arena_new();
   rec_module *modules[KINDS];
   const char *text = mixed_recurrence(memory, seed, "r");
-  if (check(compile_all(text, seed, modules), "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s",
-            (unsigned long long)seed, text))
+  if (check(compile_all(text, seed, modules), "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s", (unsigned long long)seed,
+            text))
     judge(modules, "r", seed, chunk_of(seed));
   close_all(modules);
   arena_free(memory);
@@ -243,8 +234,8 @@ int main(int count, char **words) {
     int batch = programs - done < BATCH ? programs - done : BATCH;
     run_batch(seed + (uint64_t)done, batch);
   }
-  printf("%d comparisons, %d in 16 bits, %d set aside because their numbers grow beyond 1e6\n",
-         compared, narrow_compared, wild);
+  printf("%d comparisons, %d in 16 bits, %d set aside because their numbers grow beyond 1e6\n", compared, narrow_compared,
+         wild);
   check(wild <= (compared + wild) / 5, "too many programs grow: they test little");
   return checked();
 }

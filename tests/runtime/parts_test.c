@@ -150,8 +150,7 @@ static void run_both(const problem *inputs, const rec_recurrence *r, const char 
   if (check(ran, "%s %s: %s", name, form, rec_message())) {
     double loop = problem_compare(exact, whole, true, 1e-4, where, sizeof where);
     double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-    check(error <= 2e-5 + 2 * loop, "%s %s, %s: error %.2e at %s, %.2e in one part", name, form, what, error,
-          where, loop);
+    check(error <= 2e-5 + 2 * loop, "%s %s, %s: error %.2e at %s, %.2e in one part", name, form, what, error, where, loop);
     check(!problem_equal(whole, got, true), "%s %s, %s: parts give the bits of one", name, form, what);
   }
   problem_free(exact);
@@ -226,10 +225,9 @@ static void count_launches(const problem *inputs, const rec_recurrence *r, const
   int64_t one = launches_of(inputs, r, options, &forward);
   options.backward = options.recompute = true;
   int64_t all = launches_of(inputs, r, options, &both);
-  check(one <= 2 && all - one <= 3, "%s %s: %d launches forward, %d backward", name, form, (int)one,
-        (int)(all - one));
-  check(forward == 1 && both == 3, "%s %s: time is not cut: parts are kept %d times forward, %d in all", name,
-        form, forward, both);
+  check(one <= 2 && all - one <= 3, "%s %s: %d launches forward, %d backward", name, form, (int)one, (int)(all - one));
+  check(forward == 1 && both == 3, "%s %s: time is not cut: parts are kept %d times forward, %d in all", name, form, forward,
+        both);
 }
 
 // Nothing is saved: tokens as they are drawn, whole parts or not, several entries, packed sequences.
@@ -241,8 +239,8 @@ static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed
   enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1, CASES = sizeof all / sizeof *all };
   for (int i = 0; i <= CASES; i++) {
     bool packed = i == CASES;
-    problem *p = problem_new(rec_recurrence_signature(r), packed ? 1 : all[i].batch,
-                             packed ? offsets[SEQUENCES] : all[i].time, 3);
+    problem *p =
+        problem_new(rec_recurrence_signature(r), packed ? 1 : all[i].batch, packed ? offsets[SEQUENCES] : all[i].time, 3);
     if (packed) {
       p->sequences = SEQUENCES;
       p->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
@@ -258,12 +256,9 @@ static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed
 // Backward in parts, with the executor told so.
 static bool run_told(problem *p, const rec_recurrence *r, rec_simt_options simt, int64_t threads) {
   simt.size = sizeof simt;
-  return problem_run(p, r, "simt",
-                     &(rec_run_options){.backward = true,
-                                        .recompute = true,
-                                        .time_parts = PARTS,
-                                        .threads = threads,
-                                        .simt = &simt});
+  return problem_run(
+      p, r, "simt",
+      &(rec_run_options){.backward = true, .recompute = true, .time_parts = PARTS, .threads = threads, .simt = &simt});
 }
 
 // The seed chooses in which order blocks run, and so which one ends last; with several threads of the host, chance does.
@@ -347,7 +342,7 @@ int main(void) {
       if (kind != PACKED || i) run_relative(module, "heads", forms[i], kind);
       if (kind != PLAIN || i) run_relative(module, "channels", forms[i], kind);
       if (kind != EXTREME && !i) run_relative(module, "circle", forms[i], kind);
-      if (i) run_relative(module, "both", forms[i], kind); /* its single steps wait for k[t-1] */
+      if (i) run_relative(module, "both", forms[i], kind);  // its single steps wait for k[t-1]
     }
     run_unsaved(rec_module_find(module, "heads"), forms[i], 20);
     if (!i) run_unsaved(rec_module_find(module, "channels"), forms[i], 50);

@@ -16,12 +16,10 @@ typedef struct problem {
 } problem;
 
 // An empty problem: axis sizes as compiled, `run_time_size` for the others; no numbers.
-problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time,
-                     int64_t run_time_size);
+problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time, int64_t run_time_size);
 void problem_free(problem *p);
 // An empty problem of packed sequences of these lengths.
-problem *problem_packed(const rec_signature *signature, const int32_t *lengths, int64_t sequences,
-                        int64_t run_time_size);
+problem *problem_packed(const rec_signature *signature, const int32_t *lengths, int64_t sequences, int64_t run_time_size);
 // The same inputs without results.
 problem *problem_copy(const problem *p);
 
@@ -49,13 +47,11 @@ void hand_gradient_back(problem *before, const problem *after);
 problem *problem_join(const problem *whole, const problem *before, const problem *after);
 
 // Runs and keeps the results. False: the run failed; rec_message() says why.
-bool problem_run(problem *p, const rec_recurrence *recurrence, const char *device,
-                 const rec_run_options *options);
+bool problem_run(problem *p, const rec_recurrence *recurrence, const char *device, const rec_run_options *options);
 
 // The largest error of any result beyond the rounding to a 16-bit type, measured as tests/golden does, with `floor` 1e-4: a tensor that is nearly zero is
 // measured against this part of the largest of its kind; `where` gets "d.h0.S[7]: 1.5, expected 1.25".
-double problem_compare(const problem *expected, const problem *got, bool backward, double floor,
-                       char *where, size_t size);
+double problem_compare(const problem *expected, const problem *got, bool backward, double floor, char *where, size_t size);
 // Are the outputs and final states of one sequence of a packed problem those of `alone` to the last bit?
 bool sequence_equal(const problem *packed, int64_t sequence, const problem *alone);
 // Without states before the run and gradients of those after it: they are zero.
@@ -66,19 +62,18 @@ double problem_largest(const problem *p, bool backward);
 bool problem_equal(const problem *a, const problem *b, bool backward);
 
 // The largest error of results whose inputs differ by `shake`, of so many draws.
-double problem_movement(const problem *inputs, const problem *exact, const rec_recurrence *recurrence,
-                        double shake, bool backward, int draws);
+double problem_movement(const problem *inputs, const problem *exact, const rec_recurrence *recurrence, double shake,
+                        bool backward, int draws);
 // How far results may lie from the exact ones: `least`, or more where numbers that differ by `shake` already move them.
 // `exact` holds the results of the reference for `inputs`.
-double problem_tolerance(const problem *inputs, const problem *exact,
-                         const rec_recurrence *recurrence, double least, double shake,
-                         bool backward);
+double problem_tolerance(const problem *inputs, const problem *exact, const rec_recurrence *recurrence, double least,
+                         double shake, bool backward);
 
 // The largest error of a plain f32 loop: the interpreter that rounds every number to f32; or of one that is given what depends
 // on parameters alone, rounded once (tests/README.md says why). Or of so
 // many more, whose inputs differ by half a digit. A loop that leaves the range of f32 gives 0.
-double problem_plain_error(const problem *inputs, const problem *exact,
-                           const rec_recurrence *recurrence, bool backward, int draws);
+double problem_plain_error(const problem *inputs, const problem *exact, const rec_recurrence *recurrence, bool backward,
+                           int draws);
 
 double next_uniform(uint64_t *state);  // in [0, 1)
 

@@ -46,32 +46,27 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
 
 typedef enum outcome { SAME, WILD, DIFFERENT } outcome;
 
-static outcome compare_once(const rec_recurrence *recurrence, uint64_t *seed, char *text,
-                            size_t size) {
+static outcome compare_once(const rec_recurrence *recurrence, uint64_t *seed, char *text, size_t size) {
   const rec_signature *signature = rec_recurrence_signature(recurrence);
   bool f64 = signature->token_type == REC_F64, f16 = signature->token_type == REC_F16;
-  problem *inputs = random_problem(signature, seed), *exact = problem_copy(inputs),
-          *host = problem_copy(inputs);
+  problem *inputs = random_problem(signature, seed), *exact = problem_copy(inputs), *host = problem_copy(inputs);
   rec_run_options plain = {.backward = true}, options = {.backward = true};
   int way = (int)(next_random(seed) % 6);
   if (way == 0) plain.backward = options.backward = false, options.step = true;
   options.recompute = way == 1;
   options.threads = 1 + way % 3;
   outcome result = DIFFERENT;
-  if (!problem_run(exact, recurrence, "reference", &plain) ||
-      !problem_run(host, recurrence, "host", &options)) {
+  if (!problem_run(exact, recurrence, "reference", &plain) || !problem_run(host, recurrence, "host", &options)) {
     snprintf(text, size, "%s", rec_message());
   } else if (!(problem_largest(exact, plain.backward) < (f16 ? 6e4 : 1e6))) {
     result = WILD;
   } else {
     char where[256];
-    double tolerance = problem_tolerance(inputs, exact, recurrence, f64 ? 1e-9 : 1e-4,
-                                         f64 ? 1e-12 : 1e-7, plain.backward);
-    double error =
-        problem_compare(exact, host, plain.backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
+    double tolerance = problem_tolerance(inputs, exact, recurrence, f64 ? 1e-9 : 1e-4, f64 ? 1e-12 : 1e-7, plain.backward);
+    double error = problem_compare(exact, host, plain.backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
     if (error <= tolerance) result = SAME;
-    snprintf(text, size, "%s%s B=%lld T=%lld%s: error %.2e > %.2e at %s",
-             rec_dtype_name(signature->token_type), options.step ? " step by step" : "", (long long)inputs->batch, (long long)inputs->time,
+    snprintf(text, size, "%s%s B=%lld T=%lld%s: error %.2e > %.2e at %s", rec_dtype_name(signature->token_type),
+             options.step ? " step by step" : "", (long long)inputs->batch, (long long)inputs->time,
              inputs->cu_seqlens ? " packed" : "", error, tolerance, where);
   }
   problem_free(inputs);
@@ -97,8 +92,7 @@ typedef struct tally {
 
 // Built freely from expressions, or around the structures that linearity knows.
 static char *random_program(arena *memory, uint64_t seed, const char *name) {
-  return seed % 2 ? random_recurrence(memory, seed, name)
-                  : structured_recurrence(memory, seed, name);
+  return seed % 2 ? random_recurrence(memory, seed, name) : structured_recurrence(memory, seed, name);
 }
 
 // One program of a module against the interpreter.
@@ -109,8 +103,8 @@ static void judge(tally *t, const rec_module *module, const char *name, uint64_t
   t->wild += result == WILD;
   t->compared += result != WILD;
   if (result != WILD) {
-    check(result == SAME, "REC_SEED=%llu REC_PROGRAMS=1 REC_DTYPE=%s (%s), %s\n%s",
-          (unsigned long long)seed, t->type, t->target, message, random_program(memory, seed, "r"));
+    check(result == SAME, "REC_SEED=%llu REC_PROGRAMS=1 REC_DTYPE=%s (%s), %s\n%s", (unsigned long long)seed, t->type,
+          t->target, message, random_program(memory, seed, "r"));
   }
   arena_free(memory);
 }
@@ -120,16 +114,14 @@ static void run_one(tally *t, uint64_t seed, const char *const *options) {
   arena *memory = arena_new();
   const char *text = random_program(memory, seed, "r");
   rec_module *module = compile_text(text, options);
-  if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1 REC_DTYPE=%s:\n%s",
-            (unsigned long long)seed, t->type, text)) {
+  if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1 REC_DTYPE=%s:\n%s", (unsigned long long)seed, t->type, text)) {
     judge(t, module, "r", seed);
   }
   rec_module_close(module);
   arena_free(memory);
 }
 
-static void finish_batch(tally *t, const compilation *c, uint64_t seed, int count,
-                         const char *const *options) {
+static void finish_batch(tally *t, const compilation *c, uint64_t seed, int count, const char *const *options) {
   rec_module *module = compile_finish(c);
   for (int i = 0; i < count; i++) {
     char name[16];
@@ -158,8 +150,7 @@ static void run_batch(tally *t, uint64_t seed, int count, int number) {
   const char *const other[] = {"--target", t->target, "--dtype", t->type, number % 8 == 0 ? "-O3" : "-O0", NULL};
   for (int i = 0; i < count; i++) {
     const char *name = arena_printf(memory, "r%d", i);
-    text =
-        arena_printf(memory, "%s%s\n", text, random_program(memory, seed + (uint64_t)i, name));
+    text = arena_printf(memory, "%s%s\n", text, random_program(memory, seed + (uint64_t)i, name));
   }
   compilation first = compile_start(text, f64), second = compile_start(text, other);
   finish_batch(t, &first, seed, count, f64);
@@ -177,8 +168,7 @@ int main(void) {
     int batch = count - done < BATCH ? count - done : BATCH;
     run_batch(&t, t.seed + (uint64_t)done, batch, done / BATCH);
   }
-  printf("%d comparisons, %d programs set aside because their numbers grow large\n",
-         t.compared, t.wild);
+  printf("%d comparisons, %d programs set aside because their numbers grow large\n", t.compared, t.wild);
   check(t.compared + t.wild == 2 * count || count == 0, "not every program was compared");
   check(t.wild <= count / 5, "too many programs grow: they test little");
   return checked();

@@ -62,8 +62,7 @@ static void draw(const subject *s, problem *p, uint64_t seed) {
     for (int d = 0; d < 3; d++) {
       const grid_domain *named = &s->case_->domains[d];
       if (!named->name || strcmp(named->name, v->name) != 0) continue;
-      for (int64_t k = 0; k < problem_numbers(p, i); k++)
-        p->value[i][k] = (float)in_domain(named->domain, p->value[i][k]);
+      for (int64_t k = 0; k < problem_numbers(p, i); k++) p->value[i][k] = (float)in_domain(named->domain, p->value[i][k]);
     }
   }
   problem_retype(p, p->signature);
@@ -72,19 +71,16 @@ static void draw(const subject *s, problem *p, uint64_t seed) {
 // Products round their operands to the tokens' 16 bits: results may lie as far off as inputs move them that are rounded so, to
 // first order. A few draws may be lucky where a gradient is one sum of all tokens (Mamba-2's d.dt_bias, REC_SEED=5): the worst
 // of many counts. In f32 the bound is that of the grid.
-static double wider(const subject *s, const problem *inputs, const problem *exact, bool backward,
-                    double least) {
+static double wider(const subject *s, const problem *inputs, const problem *exact, bool backward, double least) {
   enum { DRAWS = 16, SMALLER = 50 };
   double rounding = strcmp(s->type, "bf16") == 0 ? 0x1p-8 : 0x1p-11;
   if (strcmp(s->type, "f32") != 0)
-    return least + SMALLER * problem_movement(inputs, exact, s->recurrence, rounding / SMALLER,
-                                              backward, DRAWS);
+    return least + SMALLER * problem_movement(inputs, exact, s->recurrence, rounding / SMALLER, backward, DRAWS);
   return fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 4));
 }
 
 // Returns how many kernels were started.
-static int64_t judge(const subject *s, const problem *inputs, const problem *exact,
-                     const char *what, rec_run_options options) {
+static int64_t judge(const subject *s, const problem *inputs, const problem *exact, const char *what, rec_run_options options) {
   char where[256];
   problem *got = problem_copy(inputs);
   rec_simt_options simt = {.size = sizeof simt, .seed = s->seed};
@@ -96,8 +92,8 @@ static int64_t judge(const subject *s, const problem *inputs, const problem *exa
     double error = problem_compare(exact, got, options.backward, 1e-4, where, sizeof where);
     double tolerance = least_of(s);
     if (error > tolerance) tolerance = wider(s, inputs, exact, options.backward, tolerance);
-    check(error <= tolerance, "%s %s %s T=%d: error %.2e > %.2e at %s; again: REC_SEED=%llu", name,
-          s->type, what, (int)inputs->time, error, tolerance, where, (unsigned long long)s->seed);
+    check(error <= tolerance, "%s %s %s T=%d: error %.2e > %.2e at %s; again: REC_SEED=%llu", name, s->type, what,
+          (int)inputs->time, error, tolerance, where, (unsigned long long)s->seed);
     note(s, error);
   }
   problem_free(got);
@@ -108,8 +104,7 @@ static int64_t judge(const subject *s, const problem *inputs, const problem *exa
 static void run_ways(const subject *s, problem *inputs, const char *what, bool steps) {
   const rec_run_options backward = {.backward = true};
   problem *exact = problem_copy(inputs);
-  if (check(problem_run(exact, s->recurrence, "reference", &backward), "%s: %s", what,
-            rec_message())) {
+  if (check(problem_run(exact, s->recurrence, "reference", &backward), "%s: %s", what, rec_message())) {
     bool recompute = (s->seed + (uint64_t)inputs->time) % 3 == 0;
     judge(s, inputs, exact, what, (rec_run_options){.backward = true, .recompute = recompute});
     if (steps) judge(s, inputs, exact, "token by token", (rec_run_options){.step = true});
@@ -128,15 +123,12 @@ static problem *new_packed(const rec_signature *signature, int64_t run_time_size
 }
 
 static void check_threads(const subject *s) {
-  const rec_run_options one = {.backward = true, .threads = 1},
-                        three = {.backward = true, .threads = 3};
+  const rec_run_options one = {.backward = true, .threads = 1}, three = {.backward = true, .threads = 3};
   problem *p = problem_new(rec_recurrence_signature(s->recurrence), 2, 40, s->case_->run_time_size);
   draw(s, p, s->seed);
   problem *q = problem_copy(p);
-  bool ran =
-      problem_run(p, s->recurrence, "simt", &one) && problem_run(q, s->recurrence, "simt", &three);
-  check(ran && problem_equal(p, q, true), "%s %s: 3 threads give other bits than one",
-        p->signature->name, s->type);
+  bool ran = problem_run(p, s->recurrence, "simt", &one) && problem_run(q, s->recurrence, "simt", &three);
+  check(ran && problem_equal(p, q, true), "%s %s: 3 threads give other bits than one", p->signature->name, s->type);
   problem_free(p);
   problem_free(q);
 }
@@ -155,8 +147,7 @@ static void run_cut(const subject *s, problem *inputs, int64_t parts, const char
     int64_t one = judge(s, inputs, exact, "not in parts", whole), more = judge(s, inputs, exact, what, many);
     many.recompute = true;
     int64_t unsaved = judge(s, inputs, exact, nothing_saved, many);
-    check(more == one || more <= 5, "%s %s: %d launches in parts, %d without", name, what, (int)more,
-          (int)one);
+    check(more == one || more <= 5, "%s %s: %d launches in parts, %d without", name, what, (int)more, (int)one);
     check(unsaved <= 5, "%s %s: %d launches, nothing saved", name, what, (int)unsaved);
     cut[0] += more > one;
     cut[1] += more > one + 1;
@@ -164,8 +155,7 @@ static void run_cut(const subject *s, problem *inputs, int64_t parts, const char
     bool ran = problem_run(first, s->recurrence, "simt", &many);
     many.threads = 3;
     ran = ran && problem_run(second, s->recurrence, "simt", &many);
-    check(ran && problem_equal(first, second, true), "%s %s: parts give other bits when run again",
-          name, what);
+    check(ran && problem_equal(first, second, true), "%s %s: parts give other bits when run again", name, what);
   }
   problem_free(inputs);
   problem_free(exact);
@@ -211,24 +201,20 @@ static void run_in_bulk(const subject *s, bool packed, int64_t parts) {
   draw(s, p, s->seed + 4000);
   q = problem_copy(p);
   for (int refused = 0; refused < 2; refused++) {
-    rec_simt_options simt = {
-        .size = sizeof simt, .seed = s->seed, .counts = &counts[refused], .refuses_maps = refused};
-    rec_run_options options = {.backward = true,
-                               .recompute = s->seed % 2,
-                               .device_number = s->device_number,
-                               .time_parts = parts,
-                               .simt = &simt};
+    rec_simt_options simt = {.size = sizeof simt, .seed = s->seed, .counts = &counts[refused], .refuses_maps = refused};
+    rec_run_options options = {
+        .backward = true, .recompute = s->seed % 2, .device_number = s->device_number, .time_parts = parts, .simt = &simt};
     ran = ran && problem_run(refused ? q : p, s->recurrence, "simt", &options);
   }
   const char *name = signature->name, *how = packed ? ", packed" : parts ? ", in parts" : "";
   if (check(ran, "%s %s%s: %s", name, s->type, how, rec_message())) {
-    check(problem_equal(p, q, true), "%s %s%s: rows in bulk give other bits; again: REC_SEED=%llu", name,
-          s->type, how, (unsigned long long)s->seed);
-    check(counts[0].bulk_copies > 0 && counts[1].bulk_copies == 0, "%s %s%s: %d bulk copies, %d without maps",
-          name, s->type, how, (int)counts[0].bulk_copies, (int)counts[1].bulk_copies);
+    check(problem_equal(p, q, true), "%s %s%s: rows in bulk give other bits; again: REC_SEED=%llu", name, s->type, how,
+          (unsigned long long)s->seed);
+    check(counts[0].bulk_copies > 0 && counts[1].bulk_copies == 0, "%s %s%s: %d bulk copies, %d without maps", name, s->type,
+          how, (int)counts[0].bulk_copies, (int)counts[1].bulk_copies);
     check(counts[0].copies < counts[1].copies && counts[0].read_bytes == counts[1].read_bytes,
-          "%s %s%s: bulk copies read %lld bytes in place of %lld", name, s->type, how,
-          (long long)counts[0].read_bytes, (long long)counts[1].read_bytes);
+          "%s %s%s: bulk copies read %lld bytes in place of %lld", name, s->type, how, (long long)counts[0].read_bytes,
+          (long long)counts[1].read_bytes);
   }
   problem_free(p);
   problem_free(q);
@@ -261,8 +247,7 @@ static void run_subject(const subject *s) {
   bulk++;
 }
 
-static void run_with(const grid_case *c, const char *type, const char *shared_kib, uint64_t seed,
-                     bool full) {
+static void run_with(const grid_case *c, const char *type, const char *shared_kib, uint64_t seed, bool full) {
   bool groups = strcmp(shared_kib, "groups") == 0;
   int32_t device = groups ? 2 : strcmp(shared_kib, "227") == 0;
   const char *words[24] = {"--target", "simt", "-O0", "--dtype", type};
@@ -289,12 +274,10 @@ static void run_with(const grid_case *c, const char *type, const char *shared_ki
   rec_module_close(module);
 }
 
-static void run_case(const grid_case *c, const char *type, uint64_t seed, bool full) {
-  run_with(c, type, "99", seed, full);
-}
+static void run_case(const grid_case *c, const char *type, uint64_t seed, bool full) { run_with(c, type, "99", seed, full); }
 
-static void run_case_with(const char *name, const char *const sizes[6], const char *type,
-                          int run_time_size, uint64_t seed, const char *shared_kib) {
+static void run_case_with(const char *name, const char *const sizes[6], const char *type, int run_time_size, uint64_t seed,
+                          const char *shared_kib) {
   for (int i = 0; i < grid_case_count; i++) {
     grid_case c = grid_cases[i];
     if (strncmp(c.path, "stdlib/", 7) != 0 || strcmp(c.recurrence, name) != 0) continue;
@@ -305,8 +288,7 @@ static void run_case_with(const char *name, const char *const sizes[6], const ch
 }
 
 // Little shared memory: instances have parts of the value axis, and a chunk is computed in passes.
-static void run_parts(const char *name, const char *const sizes[6], const char *type,
-                      int run_time_size, uint64_t seed) {
+static void run_parts(const char *name, const char *const sizes[6], const char *type, int run_time_size, uint64_t seed) {
   run_case_with(name, sizes, type, run_time_size, seed, "16");
 }
 
@@ -344,12 +326,12 @@ static void run_groups(uint64_t seed, bool full) {
   static const struct {
     const char *name, *sizes[6];
   } all[] = {
-      {"ssd", {"G=1", "P=64", "N=128"}},     {"gla", {"K=64", "V=128"}},
-      {"rwkv6", {"K=64", "V=64"}},           {"gated_deltanet", {"K=64", "V=64"}},
-      {"rwkv7", {"K=64", "V=64"}},           {"simple_gla", {"K=64", "V=32"}},
-      {"kda", {"K=64", "V=64"}},             {"deltaproduct", {"K=64", "V=64"}},
-      {"mlstm", {"K=64", "V=64"}},           {"mamba3", {"P=64", "N=64"}},
-      {"retnet", {"K=128", "V=64"}},         {"linear_attention", {"K=64", "V=16"}},
+      {"ssd", {"G=1", "P=64", "N=128"}}, {"gla", {"K=64", "V=128"}},
+      {"rwkv6", {"K=64", "V=64"}},       {"gated_deltanet", {"K=64", "V=64"}},
+      {"rwkv7", {"K=64", "V=64"}},       {"simple_gla", {"K=64", "V=32"}},
+      {"kda", {"K=64", "V=64"}},         {"deltaproduct", {"K=64", "V=64"}},
+      {"mlstm", {"K=64", "V=64"}},       {"mamba3", {"P=64", "N=64"}},
+      {"retnet", {"K=128", "V=64"}},     {"linear_attention", {"K=64", "V=16"}},
   };
   enum { COUNT = sizeof all / sizeof *all, EACH = 3 };
   for (int i = 0; i < COUNT; i++) {
@@ -399,8 +381,8 @@ typedef enum left_out { BARRIER, WAIT, FENCE, EXPECT } left_out;
 
 // Whether the executor says what is missing.
 static bool tells(left_out kind, const char *message) {
-  static const char *const words[] = {"race: ",        "asynchronous cop", "without a fence",
-                                      "with no fence", "is at a barrier",  "that it has not waited for",
+  static const char *const words[] = {"race: ",          "asynchronous cop",      "without a fence",
+                                      "with no fence",   "is at a barrier",       "that it has not waited for",
                                       "which it is not", "nobody has waited for", "which never ends"};
   int first = kind == FENCE ? 2 : 0, last = kind == BARRIER ? 2 : 9;
   if (kind == BARRIER && strstr(message, "for an mbarrier, which it is not")) return true;
@@ -432,16 +414,15 @@ static void leave_out(uint64_t seed, left_out kind, int32_t device) {
   check(problem_run(right, r, "simt", &options), "gla: %s", rec_message());
   for (int64_t n = 1; n <= (kind == WAIT || kind == EXPECT ? 3 : device ? 16 : 30); n++) {
     rec_simt_options simt = {.size = sizeof simt, .seed = seed};
-    *(kind == WAIT    ? &simt.skipped_wait
-      : kind == FENCE ? &simt.skipped_fence
+    *(kind == WAIT     ? &simt.skipped_wait
+      : kind == FENCE  ? &simt.skipped_fence
       : kind == EXPECT ? &simt.skipped_expect
-                      : &simt.skipped_barrier) = n;
+                       : &simt.skipped_barrier) = n;
     options.simt = &simt;
     problem *p = problem_copy(inputs);
     tried++;
     if (problem_run(p, r, "simt", &options))
-      check(problem_equal(right, p, true), "gla without %s %d: wrong, and nothing is reported",
-            what, (int)n);
+      check(problem_equal(right, p, true), "gla without %s %d: wrong, and nothing is reported", what, (int)n);
     else
       found += check(tells(kind, rec_message()), "gla without %s %d: %s", what, (int)n, rec_message());
     problem_free(p);
@@ -480,8 +461,7 @@ int main(int count, char **words) {
     if (kind < FENCE) leave_out(seed, kind, 0);
     leave_out(seed, kind, 2);
   }
-  printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1],
-         worst[2]);
+  printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1], worst[2]);
   printf("recurrences with rows in bulk: %d\n", bulk);
   printf("calls cut in time: %d forward, %d backward\n", cut[0], cut[1]);
   return checked();

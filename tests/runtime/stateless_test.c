@@ -70,10 +70,10 @@ static void judge(const rec_recurrence *r, uint64_t seed) {
 
 // What a batch has follows from its seed, so that one program alone gets the same.
 static compilation start(const char *text, uint64_t seed) {
-  static const char *const types[] = {"f32", "bf16", "f16"},
-                           *const targets[] = {"simt,sm_80", "simt,sm_90a", "simt,sm_100a", "simt,sm_120"};
+  static const char *const types[] = {"f32", "bf16", "f16"}, *const targets[] = {"simt,sm_80", "simt,sm_90a", "simt,sm_100a",
+                                                                                 "simt,sm_120"};
   const char *const words[] = {"--target", targets[seed / BATCH % 4], "--ptxas", "none", "-O0",
-                               "--dtype", types[seed / BATCH % 3], NULL};
+                               "--dtype",  types[seed / BATCH % 3],   NULL};
   return compile_start(text, words);
 }
 
@@ -91,8 +91,8 @@ static void run_one(uint64_t seed) {
 static const char *programs_from(arena *memory, uint64_t seed, int count) {
   const char *text = "";
   for (int i = 0; i < count; i++)
-    text = arena_printf(memory, "%s%s\n", text,
-                        stateless_recurrence(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i)));
+    text =
+        arena_printf(memory, "%s%s\n", text, stateless_recurrence(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i)));
   return text;
 }
 
@@ -136,8 +136,7 @@ static void schedule_programs(uint64_t seed, int count) {
     uint64_t first = seed + (uint64_t)done;
     bool together = is_scheduled(first, BATCH);
     for (uint64_t i = first; i < first + BATCH; i++)
-      check(together || is_scheduled(i, 1), "recc --emit=report fails on REC_SEED=%llu REC_PROGRAMS=1",
-            (unsigned long long)i);
+      check(together || is_scheduled(i, 1), "recc --emit=report fails on REC_SEED=%llu REC_PROGRAMS=1", (unsigned long long)i);
   }
 }
 

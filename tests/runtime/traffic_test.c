@@ -49,8 +49,7 @@ static const subject subjects[] = {
 static int64_t token_bytes(const problem *p, rec_kind kind) {
   int64_t numbers = 0;
   for (int i = 0; i < p->signature->variable_count; i++) {
-    if (p->signature->variables[i].kind == kind)
-      numbers += rec_variable_numbers(p->signature, i, p->axis_sizes);
+    if (p->signature->variables[i].kind == kind) numbers += rec_variable_numbers(p->signature, i, p->axis_sizes);
   }
   return numbers * (int64_t)rec_dtype_size(p->signature->token_type);
 }
@@ -90,21 +89,18 @@ static simt_counts minus(simt_counts x, const simt_counts *y) {
 }
 
 static bool by_tensor;
-static FILE *table; // in memory
-static int32_t device; // 2: products by warpgroups
+static FILE *table;     // in memory
+static int32_t device;  // 2: products by warpgroups
 
-static void print_tensor(void *context, const char *kernel, const char *tensor, int64_t read,
-                         int64_t written) {
+static void print_tensor(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written) {
   (void)context;
   if (read + written > 0)
-    printf("    %-40s %-20s read %9.1f written %9.1f a token\n", kernel, tensor,
-           (double)read / LONG, (double)written / LONG);
+    printf("    %-40s %-20s read %9.1f written %9.1f a token\n", kernel, tensor, (double)read / LONG, (double)written / LONG);
 }
 
-static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_options options,
-                              int64_t *launches) {
+static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_options options, int64_t *launches) {
   simt_counts counts = {0};
-  enum { THREADS = 256 }; // of a multiprocessor: backward they have up to 255 registers each
+  enum { THREADS = 256 };  // of a multiprocessor: backward they have up to 255 registers each
   const gpu_figures *gpu = figures_of(device ? "sm_90a" : "sm_80");
   rec_simt_options simt = {.size = sizeof simt,
                            .counts = &counts,
@@ -129,19 +125,17 @@ static simt_counts run(const rec_recurrence *r, rec_run_options options, int64_t
   return minus(run_length(r, LONG, options, launches), &before);
 }
 
-static void print_row(const char *name, const char *what, const simt_counts *c, int64_t least,
-                      int64_t launches) {
+static void print_row(const char *name, const char *what, const simt_counts *c, int64_t least, int64_t launches) {
   double block = (double)(c->block_read_bytes + c->block_written_bytes) / TIME,
          asked = (double)(c->read_bytes + c->written_bytes) / TIME,
          once = (double)(c->launch_read_bytes + c->launch_written_bytes) / TIME, moved = (double)moved_by(c) / TIME;
-  fprintf(table, "%-16s %-20s %-4s %8d %9.0f %10.0f %9.0f %9.0f %7.2f %3d |", name, what, device ? "90a" : "80", (int)least, block, asked,
-         once, moved, moved / (double)least, (int)launches);
+  fprintf(table, "%-16s %-20s %-4s %8d %9.0f %10.0f %9.0f %9.0f %7.2f %3d |", name, what, device ? "90a" : "80", (int)least,
+          block, asked, once, moved, moved / (double)least, (int)launches);
   fprintf(table, " %8.1f %8.1f %6.1f %6.2f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / TIME,
-         (double)c->global_accesses / TIME, (double)(c->copies - c->bulk_copies) / TIME,
-         (double)c->bulk_copies / TIME, (double)c->products / TIME,
-         (double)c->group_products / TIME,
-         (double)(c->collectives - c->products - c->group_products) / TIME,
-         (double)c->operand_bytes / TIME, (double)c->barriers / TIME);
+          (double)c->global_accesses / TIME, (double)(c->copies - c->bulk_copies) / TIME, (double)c->bulk_copies / TIME,
+          (double)c->products / TIME, (double)c->group_products / TIME,
+          (double)(c->collectives - c->products - c->group_products) / TIME, (double)c->operand_bytes / TIME,
+          (double)c->barriers / TIME);
 }
 
 static void run_kernels(const subject *s, const rec_recurrence *r) {
@@ -151,12 +145,10 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
   print_row(s->recurrence, "forward", &forward, in + out, launches);
   check(launches <= 2, "%s: %d kernels forward", s->recurrence, (int)launches);
   int64_t moved = moved_by(&forward);
-  check((double)moved <= 1.5 * (double)(in + out) * TIME,
-        "%s: forward moves %d bytes a token, the least is %d", s->recurrence, (int)(moved / TIME),
-        (int)(in + out));
-  check(forward.read_bytes + forward.written_bytes <= 3 * (in + out) * TIME,
-        "%s: forward asks for %d bytes a token", s->recurrence,
-        (int)((forward.read_bytes + forward.written_bytes) / TIME));
+  check((double)moved <= 1.5 * (double)(in + out) * TIME, "%s: forward moves %d bytes a token, the least is %d", s->recurrence,
+        (int)(moved / TIME), (int)(in + out));
+  check(forward.read_bytes + forward.written_bytes <= 3 * (in + out) * TIME, "%s: forward asks for %d bytes a token",
+        s->recurrence, (int)((forward.read_bytes + forward.written_bytes) / TIME));
   check(forward.launch_read_bytes >= in * TIME && forward.launch_written_bytes >= out * TIME,
         "%s: forward reads and writes less than its tensors", s->recurrence);
   simt_counts whole = run(r, (rec_run_options){.backward = true, .recompute = true}, &both);
@@ -164,17 +156,14 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
   print_row(s->recurrence, "backward, recomputed", &backward, 2 * in + out, both - launches);
   int64_t least = (2 * in + out) * TIME;
   moved = moved_by(&backward);
-  check((double)moved <= 2.2 * (double)least,
-        "%s: backward moves %d bytes a token, the least is %d", s->recurrence, (int)(moved / TIME),
-        (int)(least / TIME));
+  check((double)moved <= 2.2 * (double)least, "%s: backward moves %d bytes a token, the least is %d", s->recurrence,
+        (int)(moved / TIME), (int)(least / TIME));
   check(both - launches <= 3, "%s: %d kernels backward", s->recurrence, (int)(both - launches));
-  check(
-      backward.launch_read_bytes >= (in + out) * TIME && backward.launch_written_bytes >= in * TIME,
-      "%s: backward reads and writes less than its tensors", s->recurrence);
+  check(backward.launch_read_bytes >= (in + out) * TIME && backward.launch_written_bytes >= in * TIME,
+        "%s: backward reads and writes less than its tensors", s->recurrence);
   whole = run(r, (rec_run_options){.backward = true}, &both);
   print_row(s->recurrence, "both, states kept", &whole, 3 * in + 2 * out, both);
-  check((whole.group_products > 0) == (device > 0), "%s: %d products by warpgroups", s->recurrence,
-        (int)whole.group_products);
+  check((whole.group_products > 0) == (device > 0), "%s: %d products by warpgroups", s->recurrence, (int)whole.group_products);
   problem_free(p);
 }
 
@@ -191,7 +180,8 @@ static void run_channels(const char *type) {
   simt_counts forward = run(r, (rec_run_options){0}, &launches);
   print_row("selective_scan", narrow ? "forward" : "forward, f32", &forward, in + out, launches);
   int64_t moved = moved_by(&forward);
-  check((double)moved <= 1.5 * (double)(in + out) * TIME, "mamba1 %s: forward moves %d bytes a token", type, (int)(moved / TIME));
+  check((double)moved <= 1.5 * (double)(in + out) * TIME, "mamba1 %s: forward moves %d bytes a token", type,
+        (int)(moved / TIME));
   problem_free(p);
   rec_module_close(module);
 }

@@ -2,8 +2,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
-#include <stdatomic.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -195,7 +195,7 @@ static void *work_in_turn(void *turn) {
   return NULL;
 }
 
-/* On all processors and on one; less than 0.1 s. */
+// On all processors and on one; less than 0.1 s.
 static void no_more_turns_than_processors(void **state) {
   (void)state;
   enum { THREADS = 24 };

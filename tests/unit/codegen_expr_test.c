@@ -17,9 +17,9 @@
 #include <cmocka.h>
 
 #include "compiler/base/embedded.h"
-#include "compiler/target/images.h"
 #include "compiler/emit/emit.h"
 #include "compiler/kernel/gpu/gpu.h"
+#include "compiler/target/images.h"
 
 typedef long double exact_function(long double);
 
@@ -55,16 +55,14 @@ static const function_row functions[] = {
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 // Those with polynomials of their own in f64.
-static const function_row wide_functions[] = {{TILE_EXP, "exp", expl},
-                                              {TILE_EXPM1, "expm1", expm1l},
-                                              {TILE_SIN, "sin", sinl},
-                                              {TILE_COS, "cos", cosl}};
+static const function_row wide_functions[] = {
+    {TILE_EXP, "exp", expl}, {TILE_EXPM1, "expm1", expm1l}, {TILE_SIN, "sin", sinl}, {TILE_COS, "cos", cosl}};
 enum { WIDE = sizeof wide_functions / sizeof *wide_functions };
 
 static bool clone_runs(codegen_clone clone) {
   if (clone == CLONE_V4)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq");
   if (clone == CLONE_V3) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   return __builtin_cpu_supports("sse4.2");
 }
@@ -72,8 +70,7 @@ static bool clone_runs(codegen_clone clone) {
 // void NAME(const real *x, const real *p, real *y, i64 n): y = op(x, p), n a multiple of `lanes`
 static void make_function(emitter *e, const char *name, tile_op op, int lanes) {
   LLVMTypeRef types[] = {e->pointer, e->pointer, e->pointer, e->i64};
-  ir f = llvm_function(e->m, name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, 0),
-                       e->clone);
+  ir f = llvm_function(e->m, name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, 0), e->clone);
   LLVMSetVisibility(f, LLVMProtectedVisibility);
   emit_open(e, f);
   emit_loop loop = loop_begin(e, integer(e, 0), LLVMGetParam(f, 3), lanes ? lanes : 1, "i");
@@ -93,8 +90,8 @@ static void *make_library(bool f64, char *path) {
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
     emitter e = emitter_new(a, &m, clone, f64 ? NUMBER_F64 : NUMBER_F32);
     for (int i = 0; i < FUNCTIONS; i++) {
-      make_function(&e, arena_printf(a, "%s%s", functions[i].name, clone_targets[clone].suffix),
-                    functions[i].op, i % 2 ? e.lanes : 2 * e.lanes);
+      make_function(&e, arena_printf(a, "%s%s", functions[i].name, clone_targets[clone].suffix), functions[i].op,
+                    i % 2 ? e.lanes : 2 * e.lanes);
     }
     make_function(&e, arena_printf(a, "pow%s", clone_targets[clone].suffix), TILE_POWER, e.lanes);
     make_function(&e, arena_printf(a, "hypot%s", clone_targets[clone].suffix), TILE_HYPOT, e.lanes);
@@ -102,8 +99,7 @@ static void *make_library(bool f64, char *path) {
     make_function(&e, arena_printf(a, "exp_scalar%s", clone_targets[clone].suffix), TILE_EXP, 0);
     for (int i = 0; i < WIDE && !f64; i++) {
       emitter wide = emit_wide(&e);
-      const char *name =
-          arena_printf(a, "wide_%s%s", wide_functions[i].name, clone_targets[clone].suffix);
+      const char *name = arena_printf(a, "wide_%s%s", wide_functions[i].name, clone_targets[clone].suffix);
       make_function(&wide, name, wide_functions[i].op, e.lanes);
     }
     emitter_free(&e);
@@ -133,8 +129,7 @@ static void *make_gpu_library(number_type storage, char *path) {
   arena *a = arena_new();
   llvm_module m = gpu_module_new("math");
   emitter e = emitter_new(a, &m, CLONE_GPU, storage);
-  for (int i = 0; i < FUNCTIONS; i++)
-    make_function(&e, functions[i].name, functions[i].op, i % 2 ? 4 : 0);
+  for (int i = 0; i < FUNCTIONS; i++) make_function(&e, functions[i].name, functions[i].op, i % 2 ? 4 : 0);
   make_function(&e, "hypot", TILE_HYPOT, 4);
   emitter_free(&e);
   llvm_verify(&m);
@@ -184,17 +179,14 @@ enum { POINTS = 1 << 20 };
 static void fill_f32(float *x) {
   uint32_t step = (uint32_t)(((uint64_t)1 << 32) / POINTS);
   for (uint32_t i = 0; i < POINTS; i++) {
-    uint32_t bits =
-        i * step + (i * 2654435761u) % step;  // all signs and exponents, mantissas scattered
+    uint32_t bits = i * step + (i * 2654435761u) % step;  // all signs and exponents, mantissas scattered
     memcpy(&x[i], &bits, 4);
   }
   // dense where the functions bend, at their edges and at multiples of pi / 2
   for (int i = 0; i < POINTS / 4; i++) x[4 * i + 1] = (float)(-110.0 + 200.0 * i / (POINTS / 4));
   for (int i = 0; i < POINTS / 8; i++) x[8 * i + 2] = (float)(-4.0 + 8.0 * i / (POINTS / 8));
-  for (int i = 0; i < POINTS / 8; i++)
-    x[8 * i + 6] = (float)(1.57079632679489661923 * (i - POINTS / 16));
-  const float edges[] = {0.0f, -0.0f,  1.0f,          -1.0f,   INFINITY, -INFINITY,
-                         NAN,  1e-45f, 3.4028235e38f, -104.0f, 88.72283f};
+  for (int i = 0; i < POINTS / 8; i++) x[8 * i + 6] = (float)(1.57079632679489661923 * (i - POINTS / 16));
+  const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, 3.4028235e38f, -104.0f, 88.72283f};
   memcpy(x, edges, sizeof edges);
 }
 
@@ -219,18 +211,14 @@ static void f32_within_3e_7(void **state) {
       int at = 0;
       for (int i = 0; i < POINTS; i++) {
         if (functions[f].op == TILE_SILU && isinf(x[i])) continue;  // inf * 0
-        double error =
-            isinf(round_f32(exact[i]))
-                ? (y[i] == round_f32(exact[i]) ? 0
-                   : fabs(y[i]) > 3.4e38       ? 0
-                                               : INFINITY)
-                : error_of(y[i], exact[i], 3e-7, least_error(&functions[f], x[i], 1.5e-45));
+        double error = isinf(round_f32(exact[i])) ? (y[i] == round_f32(exact[i]) ? 0
+                                                     : fabs(y[i]) > 3.4e38       ? 0
+                                                                                 : INFINITY)
+                                                  : error_of(y[i], exact[i], 3e-7, least_error(&functions[f], x[i], 1.5e-45));
         if (error > worst) worst = error, at = i;
       }
-      printf("%-12s f32 %s: worst error %.2e at %.9g\n", functions[f].name,
-             codegen_clone_name(clone), worst * 3e-7, x[at]);
-      if (worst > 1)
-        fail_msg("%s(%.9g) = %.9g, expected %.9Lg", functions[f].name, x[at], y[at], exact[at]);
+      printf("%-12s f32 %s: worst error %.2e at %.9g\n", functions[f].name, codegen_clone_name(clone), worst * 3e-7, x[at]);
+      if (worst > 1) fail_msg("%s(%.9g) = %.9g, expected %.9Lg", functions[f].name, x[at], y[at], exact[at]);
     }
   }
   printf("f32: %.1f s\n", seconds() - start);
@@ -254,8 +242,7 @@ static void gpu_within(number_type storage, double allowed) {
       if (functions[f].op == TILE_SILU && isinf(x[i])) continue;
       long double exact = functions[f].exact(x[i]);
       bool over = isinf(round_f32(exact * (1 + allowed))) && fabs(y[i]) > 3.4e38;
-      double error =
-          over ? 0 : error_of(y[i], exact, allowed, least_error(&functions[f], x[i], 1.5e-45));
+      double error = over ? 0 : error_of(y[i], exact, allowed, least_error(&functions[f], x[i], 1.5e-45));
       if (error > worst) worst = error, at = i;
     }
     printf("%-12s gpu: worst error %.2e at %.9g\n", functions[f].name, worst * allowed, x[at]);
@@ -284,12 +271,9 @@ static void pow_f32_within_3e_7(void **state) {
   for (int i = 0; i < N; i++) {
     uint32_t bits = (uint32_t)i * (0x7f800000u / N) + (uint32_t)i % 97;
     memcpy(&x[i], &bits, 4);
-    p[i] = i % 3 == 0   ? (float)((i * 7919) % 2001 - 1000) / 100
-           : i % 3 == 1 ? 0.5f
-                        : (float)(i % 11) - 5;
+    p[i] = i % 3 == 0 ? (float)((i * 7919) % 2001 - 1000) / 100 : i % 3 == 1 ? 0.5f : (float)(i % 11) - 5;
   }
-  const float edges_x[] = {0, 0, 0, 1, INFINITY, INFINITY, NAN, 4, 2},
-              edges_p[] = {0, 2, -1, NAN, 2, -2, 1, 0.5f, 200};
+  const float edges_x[] = {0, 0, 0, 1, INFINITY, INFINITY, NAN, 4, 2}, edges_p[] = {0, 2, -1, NAN, 2, -2, 1, 0.5f, 200};
   memcpy(x, edges_x, sizeof edges_x);
   memcpy(p, edges_p, sizeof edges_p);
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
@@ -321,16 +305,14 @@ static void fill_pairs(double *x, double *y, int exponents) {
     x[i] = ldexp(size, exponent) * (i % 3 ? 1 : -1);
     y[i] = i % 5 ? ldexp(size, exponent - i % 30) : 0;
   }
-  const double edges_x[] = {0, -0.0, INFINITY, -INFINITY, INFINITY, NAN},
-               edges_y[] = {0, 0, 1, 0, INFINITY, 1};
+  const double edges_x[] = {0, -0.0, INFINITY, -INFINITY, INFINITY, NAN}, edges_y[] = {0, 0, 1, 0, INFINITY, 1};
   memcpy(x, edges_x, sizeof edges_x);
   memcpy(y, edges_y, sizeof edges_y);
 }
 
 static void hypot_in_floats(void *library, const char *symbol) {
   double *x = malloc(PAIRS * sizeof *x), *y = malloc(PAIRS * sizeof *y);
-  float *a = malloc(PAIRS * sizeof *a), *b = malloc(PAIRS * sizeof *b),
-        *z = malloc(PAIRS * sizeof *z);
+  float *a = malloc(PAIRS * sizeof *a), *b = malloc(PAIRS * sizeof *b), *z = malloc(PAIRS * sizeof *z);
   f32_function *call;
   *(void **)&call = dlsym(library, symbol);
   assert_non_null(call);
@@ -340,15 +322,13 @@ static void hypot_in_floats(void *library, const char *symbol) {
   for (int i = 0; i < PAIRS; i++) {
     long double exact = hypotl(a[i], b[i]);
     double error = isinf(round_f32(exact)) ? !isinf(z[i]) : error_of(z[i], exact, 3e-7, 1.5e-45);
-    if (error > 1)
-      fail_msg("%s(%.9g, %.9g) = %.9g, expected %.9Lg", symbol, a[i], b[i], z[i], exact);
+    if (error > 1) fail_msg("%s(%.9g, %.9g) = %.9g, expected %.9Lg", symbol, a[i], b[i], z[i], exact);
   }
   free(x), free(y), free(a), free(b), free(z);
 }
 
 static void hypot_in_doubles(void *library, const char *symbol) {
-  double *x = malloc(PAIRS * sizeof *x), *y = malloc(PAIRS * sizeof *y),
-         *z = malloc(PAIRS * sizeof *z);
+  double *x = malloc(PAIRS * sizeof *x), *y = malloc(PAIRS * sizeof *y), *z = malloc(PAIRS * sizeof *z);
   f64_function *call;
   *(void **)&call = dlsym(library, symbol);
   assert_non_null(call);
@@ -398,8 +378,7 @@ static void f64_within_1e_14(void **state) {
       call(x, x, y, N);
       for (int i = 0; i < N; i++) {
         if (functions[f].op == TILE_SILU && isinf(x[i])) continue;
-        double error = error_of(y[i], functions[f].exact(x[i]), 1e-14,
-                                least_error(&functions[f], x[i], 5e-324));
+        double error = error_of(y[i], functions[f].exact(x[i]), 1e-14, least_error(&functions[f], x[i], 5e-324));
         if (error > 1) fail_msg("%s(%.17g) = %.17g", functions[f].name, x[i], y[i]);
       }
     }
@@ -474,10 +453,9 @@ static void wrapped_angles(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(f32_within_3e_7),         cmocka_unit_test(gpu_f32_within_6e_7),
-      cmocka_unit_test(gpu_16_bits_within_1e_5), cmocka_unit_test(pow_f32_within_3e_7),
-      cmocka_unit_test(hypot_of_all_sizes),      cmocka_unit_test(f64_within_1e_14),
-      cmocka_unit_test(wide_within_1e_10),       cmocka_unit_test(wrapped_angles),
+      cmocka_unit_test(f32_within_3e_7),     cmocka_unit_test(gpu_f32_within_6e_7), cmocka_unit_test(gpu_16_bits_within_1e_5),
+      cmocka_unit_test(pow_f32_within_3e_7), cmocka_unit_test(hypot_of_all_sizes),  cmocka_unit_test(f64_within_1e_14),
+      cmocka_unit_test(wide_within_1e_10),   cmocka_unit_test(wrapped_angles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,8 +33,7 @@ static void without_states(const recurrence *r, trial *t) {
     if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
     t->run.tensors[i].data = t->run.d_final_states[i].data = NULL;
   }
-  for (int i = 0; i < r->body.lags.count; i++)
-    t->run.lags[i].data = t->run.d_final_lags[i].data = NULL;
+  for (int i = 0; i < r->body.lags.count; i++) t->run.lags[i].data = t->run.d_final_lags[i].data = NULL;
 }
 
 typedef struct shape {
@@ -73,9 +72,8 @@ static void compare_program(int number, schedule_form form, codegen_gpu_options 
   const char *only = getenv("ONLY");
   if (only && !strstr(kernel_programs[number].name, only)) return;
   static const int32_t sequences[] = {0, 0, 5, 22, 22, 23, 40};
-  static const shape shapes[] = {{2, 0, NULL, 0, false}, {2, 1, NULL, 0, false},
-                                 {1, 1, NULL, 0, true},  {2, 37, NULL, 0, false},
-                                 {1, 70, NULL, 0, true}, {1, 40, sequences, 6, false}};
+  static const shape shapes[] = {{2, 0, NULL, 0, false},  {2, 1, NULL, 0, false}, {1, 1, NULL, 0, true},
+                                 {2, 37, NULL, 0, false}, {1, 70, NULL, 0, true}, {1, 40, sequences, 6, false}};
   fixture f = fixture_open();
   recurrence *r = fixture_analyse(&f, kernel_programs[number].source);
   schedule_options options = {.gpu = true, .form = form};
@@ -84,9 +82,8 @@ static void compare_program(int number, schedule_form form, codegen_gpu_options 
   printf("%-16s %s\n", kernel_programs[number].name, kernels->form);
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     const char *what =
-        arena_printf(f.memory, "%s, %s, T = %d%s%s", kernel_programs[number].name, kernels->form,
-                     (int)shapes[i].time, shapes[i].bare ? ", bare" : "",
-                     shapes[i].cu_seqlens ? ", packed" : "");
+        arena_printf(f.memory, "%s, %s, T = %d%s%s", kernel_programs[number].name, kernels->form, (int)shapes[i].time,
+                     shapes[i].bare ? ", bare" : "", shapes[i].cu_seqlens ? ", packed" : "");
     compare(r, &lib, shapes[i], what);
   }
   dlclose(lib.handle);
@@ -95,32 +92,27 @@ static void compare_program(int number, schedule_form form, codegen_gpu_options 
 
 static void kernels_agree_with_the_reference(void **state) {
   (void)state;
-  for (int i = 0; i < kernel_program_count; i++)
-    compare_program(i, FORM_CHOSEN, (codegen_gpu_options){0});
+  for (int i = 0; i < kernel_program_count; i++) compare_program(i, FORM_CHOSEN, (codegen_gpu_options){0});
 }
 
 static void kernels_in_step_form_agree_with_the_reference(void **state) {
   (void)state;
-  for (int i = 0; i < kernel_program_count; i++)
-    compare_program(i, FORM_STEP, (codegen_gpu_options){0});
+  for (int i = 0; i < kernel_program_count; i++) compare_program(i, FORM_STEP, (codegen_gpu_options){0});
 }
 
 // Tensor cores: sizes that are whole tiles and sizes that are not. Rounding is that of the numbers' type.
 static void products_on_tensor_cores_agree(void **state) {
   (void)state;
-  static const char *const names[] = {"large heads", "delta rule", "linear attention",
-                                      "read before"};
+  static const char *const names[] = {"large heads", "delta rule", "linear attention", "read before"};
   static const struct {
     codegen_gpu_options options;
     double allowed;
-  } kinds[] = {
-      {{.dtype = NUMBER_BF16}, 4e-2}, {{.dtype = NUMBER_F16}, 6e-3}, {{.tf32 = true}, 6e-3}};
+  } kinds[] = {{{.dtype = NUMBER_BF16}, 4e-2}, {{.dtype = NUMBER_F16}, 6e-3}, {{.tf32 = true}, 6e-3}};
   for (int kind = 0; kind < 3; kind++) {
     allowed = kinds[kind].allowed;
     for (int i = 0; i < kernel_program_count; i++) {
       for (int n = 0; n < 4; n++) {
-        if (strcmp(kernel_programs[i].name, names[n]) == 0)
-          compare_program(i, FORM_CHUNK, kinds[kind].options);
+        if (strcmp(kernel_programs[i].name, names[n]) == 0) compare_program(i, FORM_CHUNK, kinds[kind].options);
       }
     }
   }

@@ -19,16 +19,15 @@
 
 // ---- comparison -----------------------------------------------------------------------------------------------------------
 
-static void compare(const recurrence *r, const library *lib, codegen_clone clone, int64_t time,
-                    bool f64, bool bare, const char *what) {
+static void compare(const recurrence *r, const library *lib, codegen_clone clone, int64_t time, bool f64, bool bare,
+                    const char *what) {
   arena *a = arena_new();
   trial t = trial_new(a, r, 2, time, NULL, 0, 5), u = trial_new(a, r, 2, time, NULL, 0, 5);
   for (int i = 0; i < r->body.tensors.count; i++) {
     if (!bare || r->body.tensors.items[i].kind != TENSOR_STATE) continue;
     t.run.tensors[i].data = t.run.d_final_states[i].data = NULL;
   }
-  for (int i = 0; bare && i < r->body.lags.count; i++)
-    t.run.lags[i].data = t.run.d_final_lags[i].data = NULL;
+  for (int i = 0; bare && i < r->body.lags.count; i++) t.run.lags[i].data = t.run.d_final_lags[i].data = NULL;
   if (!f64) {  // the same numbers for both
     for (int i = 0; i < r->body.tensors.count; i++) {
       for (int64_t n = 0; n < t.tensor_numbers[i]; n++) {
@@ -65,9 +64,9 @@ static void compare_program(int number, bool f64, bool steps) {
       schedule_recurrence(s.memory, r, (schedule_options){.f64 = f64, .form = steps ? FORM_STEP : FORM_CHOSEN});
   if (steps) assert_string_equal(kernels->form, "step");
   library lib = kernel_library(s.memory, kernels, (codegen_options){.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32});
-  printf("%-16s %-18s %s: build %.0f ms, passes %.0f ms, emission %.0f ms\n", kernel_programs[number].name,
-         kernels->form, f64 ? "f64" : "f32", 1e3 * lib.object->build_seconds,
-         1e3 * lib.object->passes_seconds, 1e3 * lib.object->emit_seconds);
+  printf("%-16s %-18s %s: build %.0f ms, passes %.0f ms, emission %.0f ms\n", kernel_programs[number].name, kernels->form,
+         f64 ? "f64" : "f32", 1e3 * lib.object->build_seconds, 1e3 * lib.object->passes_seconds,
+         1e3 * lib.object->emit_seconds);
   for (int i = 0; i < lib.object->functions.count; i++) {
     if (lib.object->functions.items[i].instructions <= largest_function) continue;
     largest_function = lib.object->functions.items[i].instructions;
@@ -78,9 +77,8 @@ static void compare_program(int number, bool f64, bool steps) {
     if (!kernel_clone_runs(clone)) continue;
     for (int k = 0; k < 4; k++) {
       for (int bare = 0; bare < 2; bare++) {
-        const char *what = arena_printf(s.memory, "%s, %s, %s, T = %d%s", kernel_programs[number].name,
-                                        f64 ? "f64" : "f32", codegen_clone_name(clone),
-                                        (int)times[k], bare ? ", bare" : "");
+        const char *what = arena_printf(s.memory, "%s, %s, %s, T = %d%s", kernel_programs[number].name, f64 ? "f64" : "f32",
+                                        codegen_clone_name(clone), (int)times[k], bare ? ", bare" : "");
         compare(r, &lib, clone, times[k], f64, bare, what);
       }
     }

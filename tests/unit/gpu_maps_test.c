@@ -33,8 +33,7 @@ int64_t call_numbers(const call *c, const rec_table_memory *memory) {
 }
 
 static int note(void *map, int type, unsigned rank, void *data, const uint64_t *sizes, const uint64_t *strides,
-                const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion,
-                int fill) {
+                const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill) {
   (void)data, (void)promotion;
   assert_int_equal((uintptr_t)map % _Alignof(rec_gpu_map), 0);
   assert_int_equal(rank, RANK);
@@ -123,7 +122,7 @@ static void other_tensors_have_none(void **state) {
   assert_int_equal(mapped_for(slot, 2, 100, note), 0);
   slot.data = NULL;
   assert_int_equal(mapped_for(slot, 2, 100, note), 0);
-  assert_int_equal(mapped_for(dense(31), 2, 31, note), 0); // no chunk is whole
+  assert_int_equal(mapped_for(dense(31), 2, 31, note), 0);  // no chunk is whole
   assert_int_equal(mapped_for(dense(32), 2, 32, NULL), 0);
   assert_int_equal(asked.times, 0);
   asked.answer = 1;

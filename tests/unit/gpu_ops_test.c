@@ -1,5 +1,5 @@
-/* Every abstract GPU operation has an NVPTX body that LLVM emits for every target and, where ptxas is at hand, that it
- * assembles. 2 seconds with ptxas. */
+// Every abstract GPU operation has an NVPTX body that LLVM emits for every target and, where ptxas is at hand, that it
+// assembles. 2 seconds with ptxas.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "compiler/base/arena.h"
-#include "compiler/target/images.h"
 #include "compiler/kernel/gpu/gpu.h"
+#include "compiler/target/images.h"
 
-/* A kernel that calls every operation with numbers of its own and stores what comes back. */
+// A kernel that calls every operation with numbers of its own and stores what comes back.
 static void call_all(emitter *e, int count_of_target) {
   LLVMTypeRef global = LLVMPointerTypeInContext(e->context, GPU_GLOBAL), type;
   type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &global, 1, 0);
@@ -66,9 +66,8 @@ static int assemble(const char *text, const char *target) {
   assert_true(file >= 0);
   assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
   close(file);
-  /* it remarks on products that nobody waits for */
-  snprintf(command, sizeof command,
-           "said=$(ptxas -arch=%s -o /dev/null %s 2>&1) || { echo \"$said\"; exit 1; }", target, path);
+  // it remarks on products that nobody waits for
+  snprintf(command, sizeof command, "said=$(ptxas -arch=%s -o /dev/null %s 2>&1) || { echo \"$said\"; exit 1; }", target, path);
   int status = system(command);
   unlink(path);
   return status;
@@ -76,11 +75,19 @@ static int assemble(const char *text, const char *target) {
 
 static void every_operation_is_assembled(void **state) {
   (void)state;
-  static const char *const seen[] = {"bar.sync",   "shfl.sync.bfly", "ex2.approx.f32", "cvt.rn.bf16x2",
-                                     "ldmatrix",   "mma.sync",       "cp.async.cg",    "cp.async.wait_group",
-                                     "%ctaid.x",   "bar.red.or",     "atom.acq_rel.gpu.global.inc.u32"};
-  static const char *const of_hopper[] = {"wgmma.fence", "m64n64k16.f32.bf16", "fence.proxy.async",
-                                          "mbarrier.try_wait", "cp.async.bulk.tensor.5d"};
+  static const char *const seen[] = {"bar.sync",
+                                     "shfl.sync.bfly",
+                                     "ex2.approx.f32",
+                                     "cvt.rn.bf16x2",
+                                     "ldmatrix",
+                                     "mma.sync",
+                                     "cp.async.cg",
+                                     "cp.async.wait_group",
+                                     "%ctaid.x",
+                                     "bar.red.or",
+                                     "atom.acq_rel.gpu.global.inc.u32"};
+  static const char *const of_hopper[] = {"wgmma.fence", "m64n64k16.f32.bf16", "fence.proxy.async", "mbarrier.try_wait",
+                                          "cp.async.bulk.tensor.5d"};
   bool has_ptxas = system("ptxas --version > /dev/null 2>&1") == 0;
   if (!has_ptxas) print_message("ptxas is not here: the PTX is not assembled\n");
   for (codegen_gpu_target target = 0; target < GPU_SIMT; target++) {

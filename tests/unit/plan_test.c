@@ -282,8 +282,8 @@ static void buffers_over_each_other_are_refused(void **state) {
   at[alive[1]].offset = at[alive[0]].offset + 512;
   const char *said = plan_verify_places(f.memory, p, at);
   assert_non_null(said);
-  assert_string_equal(said, arena_printf(f.memory, "buffer %d lies over buffer %d in shared memory, and both are alive",
-                                         alive[1], alive[0]));
+  assert_string_equal(
+      said, arena_printf(f.memory, "buffer %d lies over buffer %d in shared memory, and both are alive", alive[1], alive[0]));
   fixture_close(&f);
 }
 

@@ -181,8 +181,7 @@ static const struct {
      "recurrence logistic: 1 state\n"
      "  state h[D]: not linear: a sequential loop with exact backward through time\n"
      "    because 'h' at 3:5 multiplies two values that read h[t-1]\n"},
-    {"recurrence memoryless(D) { input x[D] output y[D] y = exp(x) }",
-     "recurrence memoryless: 0 states\n"},
+    {"recurrence memoryless(D) { input x[D] output y[D] y = exp(x) }", "recurrence memoryless: 0 states\n"},
 };
 
 static void reports_say_what_was_found(void **state) {
@@ -205,8 +204,7 @@ static void analysis_of_its_own_result_changes_nothing(void **state) {
     char *text = recurrence_print(s.memory, fixture_analyse(&s, cases[i].source));
     recurrence *again = fixture_ir(&s, text);
     assert_string_equal(recurrence_print(s.memory, again), text);
-    assert_string_equal(
-        recurrence_print(s.memory, recurrence_analyse(s.memory, s.messages, &again->body)), text);
+    assert_string_equal(recurrence_print(s.memory, recurrence_analyse(s.memory, s.messages, &again->body)), text);
     fixture_close(&s);
   }
 }
@@ -245,8 +243,7 @@ static void repeated_squares_are_analysed_at_once(void **state) {
   fixture s = fixture_open();
   const char *lets = "let a0 = sigmoid(x) let b0 = k * v ";
   for (int i = 1; i < 60; i++) {
-    lets = arena_printf(s.memory, "%s let a%d = a%d * a%d let b%d = b%d * b%d ", lets, i, i - 1,
-                        i - 1, i, i - 1, i - 1);
+    lets = arena_printf(s.memory, "%s let a%d = a%d * a%d let b%d = b%d * b%d ", lets, i, i - 1, i - 1, i, i - 1, i - 1);
   }
   const char *frame =
       "recurrence r(K = 3, V = 4) { input x[K,V], q[K], k[K], v[V] state S[K,V] output y[V] %s "

@@ -21,10 +21,8 @@ typedef struct token {
   const char *text;
   size_t length;
 } token;
-typedef VEC(token)
-tokens;
-typedef VEC(const char *)
-texts;
+typedef VEC(token) tokens;
+typedef VEC(const char *) texts;
 
 static uint64_t random_state;
 
@@ -62,9 +60,7 @@ static void add_folder(arena *a, texts *programs, const char *folder) {
   closedir(dir);
 }
 
-static bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
+static bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 static tokens split(arena *a, const char *text) {
   tokens list = {0};
@@ -104,19 +100,13 @@ static void mutate(tokens *list, const tokens *donor) {
   int i = pick(list), k = pick(list);
   token t = list->items[i];
   switch (below(12)) {
-    case 0:
-      list->items[i].length = 0;
-      break;
-    case 1:
-      list->items[i] = donor->items[pick(donor)];
-      break;
+    case 0: list->items[i].length = 0; break;
+    case 1: list->items[i] = donor->items[pick(donor)]; break;
     case 2:
       list->items[i] = list->items[k];
       list->items[k] = t;
       break;
-    case 3:
-      list->items[i] = list->items[k];
-      break;
+    case 3: list->items[i] = list->items[k]; break;
     default: {
       // One word for another: most such programs still parse.
       for (int tries = 0; tries < 20 && !is_word(*list->items[k].text); tries++) k = pick(list);
@@ -198,8 +188,7 @@ static int setting(const char *name, int otherwise) {
 
 static void damaged_programs_are_refused_or_well_formed(void **state) {
   (void)state;
-  int seed = setting("REC_SEED", (int)(time(NULL) % 1000000007)),
-      mutants = setting("REC_MUTATIONS", 4000);
+  int seed = setting("REC_SEED", (int)(time(NULL) % 1000000007)), mutants = setting("REC_MUTATIONS", 4000);
   random_state = (uint64_t)seed;
   printf("REC_SEED=%d\n", seed);
   arena *a = arena_new();

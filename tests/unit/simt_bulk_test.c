@@ -1,5 +1,5 @@
-/* mbarriers and bulk copies in the executor: every number of axes, swizzle and type against a plain loop, boxes that leave the
- * tensor, pipelines; what a tensor map may not be; and faults, each found for every seed. */
+// mbarriers and bulk copies in the executor: every number of axes, swizzle and type against a plain loop, boxes that leave the
+// tensor, pipelines; what a tensor map may not be; and faults, each found for every seed.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,18 +12,18 @@
 #include "runtime/simt/tensor_map.h"
 #include "runtime/support/narrow.h"
 
-/* Last of its kind: it uses the headers above. */
+// Last of its kind: it uses the headers above.
 #include <cmocka.h>
 
 enum { SEEDS = 8, THREADS = 128, SHARED = 32768, BARRIERS_AT = 0, ROWS_AT = 1024 };
-enum { U16 = 1, F32 = 7, BF16 = 9 }; /* the driver's numbers */
+enum { U16 = 1, F32 = 7, BF16 = 9 };  // the driver's numbers
 
 typedef struct any_map {
   _Alignas(64) unsigned char bytes[TENSOR_MAP_BYTES];
 } any_map;
 
-static simt_answer run(void (*kernel)(const void *), const void *parameters, int threads, uint64_t seed,
-                       simt_counts *counts, char message[SIMT_MESSAGE]) {
+static simt_answer run(void (*kernel)(const void *), const void *parameters, int threads, uint64_t seed, simt_counts *counts,
+                       char message[SIMT_MESSAGE]) {
   simt_launch launch = {.kernel = "k",
                         .function = kernel,
                         .parameters = parameters,
@@ -47,16 +47,15 @@ static void write_half(int offset, uint16_t bits) {
   memcpy(shared_at(offset), &bits, sizeof bits);
 }
 
-/* ---- swizzles -------------------------------------------------------------------------------- */
+// ---- swizzles --------------------------------------------------------------------------------
 
-/* Where piece `piece` of line `line` of 128 bytes lies in its line, drawn out. */
+// Where piece `piece` of line `line` of 128 bytes lies in its line, drawn out.
 static int traded(int span, int line, int piece) {
   static const int lines_32[2][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {1, 0, 3, 2, 5, 4, 7, 6}};
   static const int lines_64[4][8] = {
       {0, 1, 2, 3, 4, 5, 6, 7}, {1, 0, 3, 2, 5, 4, 7, 6}, {2, 3, 0, 1, 6, 7, 4, 5}, {3, 2, 1, 0, 7, 6, 5, 4}};
-  static const int lines_128[8][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {1, 0, 3, 2, 5, 4, 7, 6},
-                                      {2, 3, 0, 1, 6, 7, 4, 5}, {3, 2, 1, 0, 7, 6, 5, 4},
-                                      {4, 5, 6, 7, 0, 1, 2, 3}, {5, 4, 7, 6, 1, 0, 3, 2},
+  static const int lines_128[8][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {1, 0, 3, 2, 5, 4, 7, 6}, {2, 3, 0, 1, 6, 7, 4, 5},
+                                      {3, 2, 1, 0, 7, 6, 5, 4}, {4, 5, 6, 7, 0, 1, 2, 3}, {5, 4, 7, 6, 1, 0, 3, 2},
                                       {6, 7, 4, 5, 2, 3, 0, 1}, {7, 6, 5, 4, 3, 2, 1, 0}};
   return span == 32    ? lines_32[line % 2][piece]
          : span == 64  ? lines_64[line % 4][piece]
@@ -64,9 +63,7 @@ static int traded(int span, int line, int piece) {
                        : piece;
 }
 
-static int place_of(int span, int at) {
-  return at / 128 * 128 + 16 * traded(span, at / 128, at / 16 % 8) + at % 16;
-}
+static int place_of(int span, int at) { return at / 128 * 128 + 16 * traded(span, at / 128, at / 16 % 8) + at % 16; }
 
 static void test_swizzles(void **state) {
   (void)state;
@@ -80,13 +77,13 @@ static void test_swizzles(void **state) {
   }
 }
 
-/* ---- boxes ----------------------------------------------------------------------------------- */
+// ---- boxes -----------------------------------------------------------------------------------
 
 typedef struct boxes {
   any_map map;
   int axes, bytes, span;
   int box[5], size[5], at[5];
-  int64_t stride[5]; /* bytes */
+  int64_t stride[5];  // bytes
   uint16_t tensor[8192], found[4096];
 } boxes;
 
@@ -112,11 +109,10 @@ static void kernel_box(const void *parameters) {
   }
   simt_barrier();
   simt_mbarrier_wait(mbarrier, 0);
-  for (int i = thread; i < x->bytes / 2; i += THREADS)
-    x->found[i] = read_half(ROWS_AT + place_of(x->span, 2 * i));
+  for (int i = thread; i < x->bytes / 2; i += THREADS) x->found[i] = read_half(ROWS_AT + place_of(x->span, 2 * i));
 }
 
-/* Number `i` of the box. */
+// Number `i` of the box.
 static uint16_t number_in_box(const boxes *x, int i, int numbers) {
   int64_t offset = (int64_t)(i % numbers) * 2;
   i /= numbers;
@@ -129,7 +125,7 @@ static uint16_t number_in_box(const boxes *x, int i, int numbers) {
   return x->tensor[offset / 2];
 }
 
-/* type: as many numbers of 16 bits to an element. */
+// type: as many numbers of 16 bits to an element.
 static void expect_box(boxes *x, int type, int numbers) {
   uint64_t sizes[5], strides[4];
   uint32_t box[5], steps[5] = {1, 1, 1, 1, 1};
@@ -141,8 +137,7 @@ static void expect_box(boxes *x, int type, int numbers) {
     if (i) strides[i - 1] = (uint64_t)x->stride[i];
   }
   int swizzle = x->span == 128 ? 3 : x->span == 64 ? 2 : x->span == 32;
-  assert_int_equal(simt_tensor_map(&x->map, type, (uint32_t)x->axes, x->tensor, sizes, strides, box,
-                                   steps, 0, swizzle, 2, 0),
+  assert_int_equal(simt_tensor_map(&x->map, type, (uint32_t)x->axes, x->tensor, sizes, strides, box, steps, 0, swizzle, 2, 0),
                    0);
   for (uint64_t seed = 0; seed < 3; seed++) {
     char message[SIMT_MESSAGE] = "";
@@ -158,7 +153,7 @@ static void expect_box(boxes *x, int type, int numbers) {
   }
 }
 
-/* Boxes inside of the tensor, and over each of its ends. */
+// Boxes inside of the tensor, and over each of its ends.
 static void test_boxes(void **state) {
   (void)state;
   static boxes x;
@@ -191,13 +186,12 @@ static void test_maps(void **state) {
   _Alignas(16) static char data[64];
   uint64_t sizes[5] = {64, 10, 3, 2, 2}, strides[4] = {128, 1280, 4096, 8192};
   uint32_t box[5] = {64, 10, 1, 1, 1}, steps[5] = {1, 1, 1, 1, 1};
-#define MAP(type, axes, data, swizzle) \
-  simt_tensor_map(&map, type, axes, data, sizes, strides, box, steps, 0, swizzle, 0, 0)
-#define REFUSED_WITH(what, bad, good) \
-  do { \
-    what = bad; \
+#define MAP(type, axes, data, swizzle) simt_tensor_map(&map, type, axes, data, sizes, strides, box, steps, 0, swizzle, 0, 0)
+#define REFUSED_WITH(what, bad, good)           \
+  do {                                          \
+    what = bad;                                 \
     assert_int_equal(MAP(BF16, 3, data, 3), 1); \
-    what = good; \
+    what = good;                                \
     assert_int_equal(MAP(BF16, 3, data, 3), 0); \
   } while (0)
   assert_int_equal(MAP(BF16, 5, data, 3), 0);
@@ -206,7 +200,7 @@ static void test_maps(void **state) {
   assert_int_equal(MAP(BF16, 2, data + 8, 3), 1);
   assert_int_equal(MAP(-1, 2, data, 3), 1);
   assert_int_equal(MAP(13, 2, data, 3), 1);
-  assert_int_equal(MAP(BF16, 2, data, 2), 1); /* rows of 128 bytes in a span of 64 */
+  assert_int_equal(MAP(BF16, 2, data, 2), 1);  // rows of 128 bytes in a span of 64
   assert_int_equal(MAP(F32, 2, data, 3), 1);
   assert_int_equal(MAP(F32, 2, data, 0), 0);
   assert_int_equal(MAP(BF16, 2, data, 4), 1);
@@ -228,11 +222,11 @@ static void test_maps(void **state) {
 #undef MAP
 }
 
-/* ---- pipelines ------------------------------------------------------------------------------- */
+// ---- pipelines -------------------------------------------------------------------------------
 
 enum { CHUNKS = 7, CHUNK_ROWS = 16, ROW = 64, CHUNK_BYTES = CHUNK_ROWS * ROW * 2, HALF_BYTES = 4096 };
 
-/* What a kernel does wrong. */
+// What a kernel does wrong.
 typedef enum fault {
   NO_FAULT,
   NO_INIT,
@@ -246,11 +240,11 @@ typedef enum fault {
   ONE_WARP_WAITS,
   WRONG_PARITY,
   NEXT_PARITY,
-  WRONG_SWIZZLE, /* seen by its numbers alone */
+  WRONG_SWIZZLE,  // seen by its numbers alone
   EARLY_READ,
-  EARLY_COPY,    /* over rows that others still read */
-  SECOND_COPY,   /* over rows that a copy fills */
-  NO_FENCE,      /* after threads wrote what is copied over */
+  EARLY_COPY,   // over rows that others still read
+  SECOND_COPY,  // over rows that a copy fills
+  NO_FENCE,     // after threads wrote what is copied over
   EXPECT_TWICE,
   LAST_NOT_WAITED,
   NOTHING_COPIED,
@@ -305,7 +299,7 @@ static void make_mbarriers(const pipeline *p) {
   if (p->fault != NO_INIT_FENCE && p->fault != NO_FENCE) simt_fence_async();
 }
 
-/* Threads write the halves first, as if something else had been there. */
+// Threads write the halves first, as if something else had been there.
 static void kernel_pipeline(const void *parameters) {
   pipeline *p = (pipeline *)parameters;
   int thread = simt_thread_x();
@@ -327,9 +321,8 @@ static void kernel_pipeline(const void *parameters) {
 }
 
 static int make_map(any_map *map, pipeline *p, uint32_t columns, int swizzle) {
-  return simt_tensor_map(map, BF16, 2, p->tensor, (uint64_t[]){ROW, CHUNKS * CHUNK_ROWS},
-                         (uint64_t[]){2 * ROW}, (uint32_t[]){columns, CHUNK_ROWS}, (uint32_t[]){1, 1}, 0,
-                         swizzle, 0, 0);
+  return simt_tensor_map(map, BF16, 2, p->tensor, (uint64_t[]){ROW, CHUNKS * CHUNK_ROWS}, (uint64_t[]){2 * ROW},
+                         (uint32_t[]){columns, CHUNK_ROWS}, (uint32_t[]){1, 1}, 0, swizzle, 0, 0);
 }
 
 static pipeline *pipeline_of(fault f) {
@@ -337,9 +330,7 @@ static pipeline *pipeline_of(fault f) {
   p.fault = f;
   for (int i = 0; i < CHUNKS * CHUNK_ROWS * ROW; i++) p.tensor[i] = (uint16_t)(5 * i + 1);
   memset(p.found, 0xff, sizeof p.found);
-  assert_int_equal(make_map(&p.map, &p, ROW, 3) | make_map(&p.plain, &p, ROW, 0) |
-                       make_map(&p.part, &p, ROW / 2, 3),
-                   0);
+  assert_int_equal(make_map(&p.map, &p, ROW, 3) | make_map(&p.plain, &p, ROW, 0) | make_map(&p.part, &p, ROW / 2, 3), 0);
   return &p;
 }
 
@@ -395,13 +386,12 @@ static void test_faults(void **state) {
       char message[SIMT_MESSAGE] = "";
       simt_answer answer = run(kernel_pipeline, pipeline_of(f), THREADS, seed, NULL, message);
       if (answer != SIMT_FAULT || !strstr(message, found[f]))
-        fail_msg("fault %d, seed %d: expected `%s`, found %d `%s`", (int)f, (int)seed, found[f], answer,
-                 message);
+        fail_msg("fault %d, seed %d: expected `%s`, found %d `%s`", (int)f, (int)seed, found[f], answer, message);
     }
   }
 }
 
-/* The launch leaves the second expect, or the second wait, of every thread out. */
+// The launch leaves the second expect, or the second wait, of every thread out.
 static void test_skipped(void **state) {
   (void)state;
   char message[SIMT_MESSAGE] = "";
@@ -424,10 +414,10 @@ static void test_skipped(void **state) {
   assert_non_null(strstr(message, "without a fence"));
 }
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+// ---- waiting ---------------------------------------------------------------------------------
 
-/* Threads wait before anybody has announced anything; the last of several arrivals ends the phase. Blocks one behind the other
- * begin with no mbarriers. */
+// Threads wait before anybody has announced anything; the last of several arrivals ends the phase. Blocks one behind the other
+// begin with no mbarriers.
 static void kernel_arrivals(const void *parameters) {
   int *last = (int *)parameters, thread = simt_thread_x();
   void *mbarrier = shared_at(BARRIERS_AT);
@@ -462,14 +452,15 @@ static void test_arrivals(void **state) {
     simt_answer answer = simt_run(&launch, 0, 2, NULL, message);
     if (answer != SIMT_DONE) fail_msg("%s", message);
     assert_int_equal(last, 4);
-    launch.threads = 64; /* two arrivals alone */
+    launch.threads = 64;  // two arrivals alone
     assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
-    assert_non_null(strstr(message, "waits for phase 0 of the mbarrier at byte 0, which never ends: 1 of 3 "
-                                    "arrivals are missing"));
+    assert_non_null(strstr(message,
+                           "waits for phase 0 of the mbarrier at byte 0, which never ends: 1 of 3 "
+                           "arrivals are missing"));
   }
 }
 
-/* A lane waits for its warp, which then meets. */
+// A lane waits for its warp, which then meets.
 static void kernel_lane_waits(const void *parameters) {
   pipeline *p = (pipeline *)parameters;
   int thread = simt_thread_x();
@@ -493,7 +484,7 @@ static void test_one_lane_waits(void **state) {
   assert_non_null(strstr(message, "of shared memory"));
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+// ---- products --------------------------------------------------------------------------------
 
 enum { LINES = 64, COLUMNS = 8, DEPTH = 64, B_AT = ROWS_AT + LINES * DEPTH * 2 };
 
@@ -501,10 +492,10 @@ typedef struct product {
   any_map map_a, map_b;
   uint16_t a[LINES][DEPTH], b[COLUMNS][DEPTH];
   float d[LINES][COLUMNS];
-  int careless; /* all but the first warp do not wait */
+  int careless;  // all but the first warp do not wait
 } product;
 
-/* What copies have put into shared memory, products find there without a fence. */
+// What copies have put into shared memory, products find there without a fence.
 static void kernel_product(const void *parameters) {
   product *p = (product *)parameters;
   int thread = simt_thread_x();
@@ -523,8 +514,7 @@ static void kernel_product(const void *parameters) {
   for (int k = 0; k < DEPTH; k += 16) {
     uint64_t rest = UINT64_C(64) << 32 | UINT64_C(1) << 62;
     memcpy(c, d, sizeof c);
-    simt_wgmma_n8_bf16(d, c, (uint64_t)(ROWS_AT + 2 * k) >> 4 | rest, (uint64_t)(B_AT + 2 * k) >> 4 | rest,
-                       1, 0, 0);
+    simt_wgmma_n8_bf16(d, c, (uint64_t)(ROWS_AT + 2 * k) >> 4 | rest, (uint64_t)(B_AT + 2 * k) >> 4 | rest, 1, 0, 0);
   }
   simt_wgmma_commit();
   memcpy(c, d, sizeof c);
@@ -550,8 +540,8 @@ static void test_products(void **state) {
   assert_int_equal(simt_tensor_map(&p.map_a, BF16, 2, p.a, (uint64_t[]){DEPTH, LINES}, (uint64_t[]){2 * DEPTH},
                                    (uint32_t[]){DEPTH, LINES}, steps, 0, 3, 0, 0),
                    0);
-  assert_int_equal(simt_tensor_map(&p.map_b, BF16, 2, p.b, (uint64_t[]){DEPTH, COLUMNS},
-                                   (uint64_t[]){2 * DEPTH}, (uint32_t[]){DEPTH, COLUMNS}, steps, 0, 3, 0, 0),
+  assert_int_equal(simt_tensor_map(&p.map_b, BF16, 2, p.b, (uint64_t[]){DEPTH, COLUMNS}, (uint64_t[]){2 * DEPTH},
+                                   (uint32_t[]){DEPTH, COLUMNS}, steps, 0, 3, 0, 0),
                    0);
   char message[SIMT_MESSAGE] = "";
   for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -559,9 +549,8 @@ static void test_products(void **state) {
     if (run(kernel_product, &p, THREADS, seed, NULL, message) != SIMT_DONE) fail_msg("%s", message);
     for (int i = 0; i < LINES; i++) {
       for (int j = 0; j < COLUMNS; j++) {
-        float sum = 0; /* whole numbers: exact */
-        for (int k = 0; k < DEPTH; k++)
-          sum += rec_widen(p.a[i][k], REC_STORED_BF16) * rec_widen(p.b[j][k], REC_STORED_BF16);
+        float sum = 0;  // whole numbers: exact
+        for (int k = 0; k < DEPTH; k++) sum += rec_widen(p.a[i][k], REC_STORED_BF16) * rec_widen(p.b[j][k], REC_STORED_BF16);
         assert_true(p.d[i][j] == sum);
       }
     }
@@ -573,10 +562,9 @@ static void test_products(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_swizzles), cmocka_unit_test(test_boxes),    cmocka_unit_test(test_maps),
-      cmocka_unit_test(test_pipelines), cmocka_unit_test(test_faults),  cmocka_unit_test(test_skipped),
-      cmocka_unit_test(test_arrivals), cmocka_unit_test(test_one_lane_waits),
-      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_swizzles),  cmocka_unit_test(test_boxes),          cmocka_unit_test(test_maps),
+      cmocka_unit_test(test_pipelines), cmocka_unit_test(test_faults),         cmocka_unit_test(test_skipped),
+      cmocka_unit_test(test_arrivals),  cmocka_unit_test(test_one_lane_waits), cmocka_unit_test(test_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

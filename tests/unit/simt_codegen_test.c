@@ -1,4 +1,4 @@
-/* GPU code in LLVM IR, compiled for the executor, linked with it and run; with faults that are found. 1 second. */
+// GPU code in LLVM IR, compiled for the executor, linked with it and run; with faults that are found. 1 second.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "compiler/base/arena.h"
-#include "compiler/target/images.h"
 #include "compiler/base/embedded.h"
 #include "compiler/kernel/gpu/gpu.h"
+#include "compiler/target/images.h"
 #include "runtime/shared/simt.h"
 
 enum { SEEDS = 6 };
@@ -23,7 +23,7 @@ enum { SEEDS = 6 };
 typedef void kernel_function(const void *);
 typedef simt_answer run_function(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
 
-/* A library with the kernel @k. */
+// A library with the kernel @k.
 typedef struct loaded {
   arena *a;
   void *library;
@@ -34,8 +34,7 @@ typedef struct loaded {
 
 static void parse_into(llvm_module *m, const char *text) {
   char *message = NULL;
-  LLVMMemoryBufferRef buffer =
-      LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "test");
+  LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "test");
   LLVMModuleRef parsed = NULL;
   if (LLVMParseIRInContext(m->context, buffer, &parsed, &message)) fail_msg("%s", message);
   LLVMSetModuleDataLayout(parsed, LLVMGetModuleDataLayout(m->module));
@@ -50,7 +49,7 @@ static link_object embedded(const char *name) {
   return (link_object){name, file->data, file->size};
 }
 
-/* What is hidden in a library, told outside. */
+// What is hidden in a library, told outside.
 static link_object entry_object(arena *a) {
   llvm_module m = llvm_module_new("entry", 1);
   parse_into(&m,
@@ -68,8 +67,7 @@ static loaded load(const char *text) {
   loaded l = {.a = arena_new()};
   llvm_module m = gpu_module_new("test");
   parse_into(&m, text);
-  link_object objects[] = {simt_object(l.a, &m, &l.text), entry_object(l.a), embedded("simt"),
-                           embedded("support")};
+  link_object objects[] = {simt_object(l.a, &m, &l.text), entry_object(l.a), embedded("simt"), embedded("support")};
   llvm_module_free(&m);
   char path[] = "/tmp/simt_codegen_testXXXXXX";
   int file = mkstemp(path);
@@ -93,8 +91,7 @@ static void unload(loaded *l) {
   arena_free(l->a);
 }
 
-static simt_answer run(const loaded *l, const void *parameters, int threads, uint64_t seed,
-                       char *message) {
+static simt_answer run(const loaded *l, const void *parameters, int threads, uint64_t seed, char *message) {
   simt_launch launch = {.kernel = "k",
                         .function = l->kernel,
                         .parameters = parameters,
@@ -105,7 +102,7 @@ static simt_answer run(const loaded *l, const void *parameters, int threads, uin
   return l->run(&launch, 0, 1, NULL, message);
 }
 
-/* ---- a barrier ------------------------------------------------------------------------------- */
+// ---- a barrier -------------------------------------------------------------------------------
 
 static const char exchange[] =
     "declare i32 @rec.thread_x() memory(none)\n"
@@ -161,10 +158,10 @@ static void barriers_are_needed(void **state) {
   }
 }
 
-/* ---- swizzled shared memory, ldmatrix, a product --------------------------------------------- */
+// ---- swizzled shared memory, ldmatrix, a product ---------------------------------------------
 
-/* A 16 x 16 bf16 matrix goes through shared memory, chunk c of row r at c xor (r / 4 mod 2), and is multiplied by the
- * first 8 columns of the identity. `%s`: what the reader adds to its chunk. */
+// A 16 x 16 bf16 matrix goes through shared memory, chunk c of row r at c xor (r / 4 mod 2), and is multiplied by the
+// first 8 columns of the identity. `%s`: what the reader adds to its chunk.
 static const char product[] =
     "declare i32 @rec.thread_x() memory(none)\n"
     "declare ptr addrspace(3) @rec.shared() memory(none)\n"
@@ -240,14 +237,13 @@ static void wrong_swizzles_give_wrong_numbers(void **state) {
   (void)state;
   static _Alignas(16) uint16_t in[16][16];
   static float out[16][8];
-  for (int i = 0; i < 256; i++) in[i / 16][i % 16] = (uint16_t)(0x3f80 + i); /* 1 + i / 128 */
+  for (int i = 0; i < 256; i++) in[i / 16][i % 16] = (uint16_t)(0x3f80 + i);  // 1 + i / 128
   for (int wrong = 0; wrong < 2; wrong++) {
     char text[8192], message[SIMT_MESSAGE] = "";
     snprintf(text, sizeof text, product, wrong ? "0" : "1");
     loaded l = load(text);
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-      if (run(&l, &(in_out){in, &out[0][0]}, 32, seed, message) != SIMT_DONE)
-        fail_msg("%s", message);
+      if (run(&l, &(in_out){in, &out[0][0]}, 32, seed, message) != SIMT_DONE) fail_msg("%s", message);
       bool right = true;
       for (int i = 0; i < 128; i++) {
         uint32_t bits = (uint32_t)in[i / 8][i % 8] << 16;
@@ -261,9 +257,9 @@ static void wrong_swizzles_give_wrong_numbers(void **state) {
   }
 }
 
-/* ---- every operation ------------------------------------------------------------------------- */
+// ---- every operation -------------------------------------------------------------------------
 
-/* Linking refuses what the executor lacks. The kernel that calls each is not run. */
+// Linking refuses what the executor lacks. The kernel that calls each is not run.
 static void the_executor_has_every_operation(void **state) {
   (void)state;
   arena *a = arena_new();
@@ -278,8 +274,7 @@ static void the_executor_has_every_operation(void **state) {
     ir args[GPU_MOST_ARGUMENTS];
     char letters[GPU_MOST_ARGUMENTS + 1];
     int count = gpu_letters(gpu_ops[op].arguments, letters);
-    for (int i = 0; i < count; i++)
-      args[i] = LLVMGetPoison(gpu_letter_type(m.context, letters[i]));
+    for (int i = 0; i < count; i++) args[i] = LLVMGetPoison(gpu_letter_type(m.context, letters[i]));
     ir result = gpu_call(&e, op, args, count);
     if (gpu_result_count(&gpu_ops[op])) LLVMBuildStore(e.b, result, LLVMGetParam(k, 0));
   }

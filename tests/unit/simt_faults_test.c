@@ -1,4 +1,4 @@
-/* Faults seeded into kernels: each is found for every seed, with a message that says where. */
+// Faults seeded into kernels: each is found for every seed, with a message that says where.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "runtime/shared/simt.h"
 #include "runtime/simt/ops.h"
 
-/* Last of its kind: it uses the headers above. */
+// Last of its kind: it uses the headers above.
 #include <cmocka.h>
 
 enum { SEEDS = 8 };
@@ -15,12 +15,7 @@ enum { SEEDS = 8 };
 static _Alignas(16) float global_memory[256];
 
 static simt_launch launch_of(void (*kernel)(const void *), int threads, uint64_t seed) {
-  return (simt_launch){.kernel = "k",
-                       .function = kernel,
-                       .blocks = 1,
-                       .threads = threads,
-                       .shared_bytes = 4096,
-                       .seed = seed};
+  return (simt_launch){.kernel = "k", .function = kernel, .blocks = 1, .threads = threads, .shared_bytes = 4096, .seed = seed};
 }
 
 static void expect_fault(void (*kernel)(const void *), int threads, const char *expected) {
@@ -28,8 +23,7 @@ static void expect_fault(void (*kernel)(const void *), int threads, const char *
     char message[SIMT_MESSAGE] = "";
     simt_launch launch = launch_of(kernel, threads, seed);
     simt_answer answer = simt_run(&launch, 0, 1, NULL, message);
-    if (answer != SIMT_FAULT || !strstr(message, expected) ||
-        strncmp(message, "k, block 0, thread ", 19) != 0)
+    if (answer != SIMT_FAULT || !strstr(message, expected) || strncmp(message, "k, block 0, thread ", 19) != 0)
       fail_msg("seed %d: expected `%s`, found %d `%s`", (int)seed, expected, answer, message);
   }
 }
@@ -49,7 +43,7 @@ static void store(int index, float x) {
   global_memory[index] = x;
 }
 
-/* ---- races ----------------------------------------------------------------------------------- */
+// ---- races -----------------------------------------------------------------------------------
 
 static void kernel_no_barrier(const void *parameters) {
   (void)parameters;
@@ -83,7 +77,7 @@ static void kernel_warp_barrier_between_warps(const void *parameters) {
   simt_warp_barrier();
   store(thread, read_shared(thread ^ 32));
 }
-/* Two lanes of a warp read what a third one then overwrites. */
+// Two lanes of a warp read what a third one then overwrites.
 static void kernel_write_after_reads(const void *parameters) {
   (void)parameters;
   int thread = simt_thread_x();
@@ -106,7 +100,7 @@ static void test_races(void **state) {
   expect_fault(kernel_write_after_reads, 64, "race: ");
 }
 
-/* ---- asynchronous copies --------------------------------------------------------------------- */
+// ---- asynchronous copies ---------------------------------------------------------------------
 
 static void kernel_no_wait(const void *parameters) {
   (void)parameters;
@@ -155,7 +149,7 @@ static void kernel_ends_with_copy(const void *parameters) {
   simt_cp_async4(&shared[simt_thread_x()], global_memory, 4);
   simt_cp_async_commit();
 }
-/* A second copy into a place that the first still fills. */
+// A second copy into a place that the first still fills.
 static void kernel_copies_twice(const void *parameters) {
   (void)parameters;
   float *shared = simt_shared();
@@ -166,7 +160,7 @@ static void kernel_copies_twice(const void *parameters) {
   simt_cp_async_wait_0();
 }
 
-/* A double buffer whose other half is filled again while other warps still read it: the barrier is missing. */
+// A double buffer whose other half is filled again while other warps still read it: the barrier is missing.
 static void kernel_fills_too_early(const void *parameters) {
   (void)parameters;
   int thread = simt_thread_x();
@@ -180,7 +174,7 @@ static void kernel_fills_too_early(const void *parameters) {
   }
   simt_cp_async_wait_0();
 }
-/* 16 bytes from where rows begin at multiples of 4. */
+// 16 bytes from where rows begin at multiples of 4.
 static void kernel_copies_unaligned(const void *parameters) {
   (void)parameters;
   float *shared = simt_shared();
@@ -201,7 +195,7 @@ static void test_copies(void **state) {
   expect_fault(kernel_copies_unaligned, 32, "at an address that is not a multiple of 16");
 }
 
-/* ---- collectives, barriers ------------------------------------------------------------------- */
+// ---- collectives, barriers -------------------------------------------------------------------
 
 static void kernel_half_a_warp(const void *parameters) {
   (void)parameters;
@@ -226,7 +220,7 @@ static void kernel_barrier_not_for_all(const void *parameters) {
   if (simt_thread_x() != 40) simt_barrier();
 }
 
-/* One warp asks all threads, the other does not. */
+// One warp asks all threads, the other does not.
 static void kernel_asks_half(const void *parameters) {
   (void)parameters;
   if (simt_thread_x() < 32)
@@ -241,11 +235,10 @@ static void test_divergence(void **state) {
   expect_fault(kernel_half_a_warp, 32, "shfl_bfly_f32");
   expect_fault(kernel_two_collectives, 32, "of the same warp in ");
   expect_fault(kernel_barrier_in_a_warp, 64, "barrier");
-  expect_fault(kernel_barrier_not_for_all, 64,
-               "waits at a barrier with 63 of 64 threads; thread 40");
+  expect_fault(kernel_barrier_not_for_all, 64, "waits at a barrier with 63 of 64 threads; thread 40");
 }
 
-/* ---- addresses ------------------------------------------------------------------------------- */
+// ---- addresses -------------------------------------------------------------------------------
 
 static void kernel_outside(const void *parameters) {
   (void)parameters;
@@ -274,8 +267,7 @@ static void kernel_deep_stack(const void *parameters) {
 
 static void test_addresses(void **state) {
   (void)state;
-  expect_fault(kernel_outside, 32,
-               "thread 7: writes 4 bytes at byte 4096 of shared memory, which has 4096");
+  expect_fault(kernel_outside, 32, "thread 7: writes 4 bytes at byte 4096 of shared memory, which has 4096");
   expect_fault(kernel_below, 32, "writes 4 bytes at byte -4 of shared memory");
   expect_fault(kernel_misaligned, 32, "of shared memory, not a multiple of 16");
   expect_fault(kernel_misaligned_matrix, 32, "of shared memory, not a multiple of 16");
@@ -315,9 +307,7 @@ static void test_global_memory(void **state) {
 
 static float scratch_memory[4][64];
 
-static void touch_scratch(int block, int index, int write) {
-  simt_check_global(&scratch_memory[block][index], 4, 4, write);
-}
+static void touch_scratch(int block, int index, int write) { simt_check_global(&scratch_memory[block][index], 4, 4, write); }
 static void kernel_scratch_race(const void *parameters) {
   (void)parameters;
   touch_scratch(simt_block_x(), simt_thread_x(), 1);
@@ -350,7 +340,7 @@ static void test_scratch(void **state) {
   assert_int_equal(simt_run(&launch, 0, 4, NULL, message), SIMT_DONE);
 }
 
-/* ---- blocks that count each other ------------------------------------------------------------ */
+// ---- blocks that count each other ------------------------------------------------------------
 
 enum { BLOCKS = 5, OF_BLOCK = 64 };
 typedef enum missing { NOTHING, BARRIER_BEFORE, BARRIER_BEHIND, THE_OTHERS, ONE_COUNT } missing;
@@ -360,7 +350,7 @@ static struct {
   uint32_t ended;
 } counted;
 
-/* Each block writes a copy; the last one adds them up. */
+// Each block writes a copy; the last one adds them up.
 static void kernel_counts(const void *parameters) {
   missing left_out = *(const missing *)parameters;
   int thread = simt_thread_x(), block = simt_block_x(), last = 0;
@@ -384,7 +374,7 @@ static void kernel_counts(const void *parameters) {
   counted.sums[thread] = sum;
 }
 
-/* Blocks in an order of the seed. */
+// Blocks in an order of the seed.
 static simt_answer run_counted(missing left_out, uint64_t seed, int64_t skipped_release, char message[SIMT_MESSAGE]) {
   static simt_order_cell cells[sizeof counted / SIMT_ORDER_BYTES];
   simt_arrival arrivals[BLOCKS] = {0};
@@ -432,7 +422,7 @@ static void test_counter(void **state) {
   expect_race(BARRIER_BEHIND, ", and no counter orders the two");
   expect_race(THE_OTHERS, ", and no counter orders the two");
   expect_race(ONE_COUNT, "counts its block a second time");
-  /* of the block that happens to be the last one, nobody else reads anything */
+  // of the block that happens to be the last one, nobody else reads anything
   int found = 0;
   for (int64_t n = 1; n <= BLOCKS; n++) {
     char message[SIMT_MESSAGE] = "";
@@ -441,7 +431,7 @@ static void test_counter(void **state) {
   assert_int_equal(found, BLOCKS - 1);
 }
 
-/* A word of each of 64 sectors of scratch, in order; then of each again, in order or from the last. */
+// A word of each of 64 sectors of scratch, in order; then of each again, in order or from the last.
 enum { SECTORS = 64, WORDS_OF_SECTOR = SIMT_SECTOR / 4 };
 static _Alignas(SIMT_SECTOR) float sectors_memory[SECTORS * WORDS_OF_SECTOR];
 
@@ -462,7 +452,7 @@ static void kernel_from_last(const void *parameters) {
   touch_sectors(true);
 }
 
-/* Sectors of scratch that come from memory, and that go there. */
+// Sectors of scratch that come from memory, and that go there.
 static void expect_moved(void (*kernel)(const void *), int64_t cache_sectors, int64_t read, int64_t written) {
   char message[SIMT_MESSAGE] = "";
   simt_counts counts = {0};
@@ -477,8 +467,8 @@ static void expect_moved(void (*kernel)(const void *), int64_t cache_sectors, in
   assert_int_equal(counts.cache_written_bytes, written * SIMT_SECTOR);
 }
 
-/* What was not touched for longest goes first. In order nothing is there any more when it is read; from the last, what was
- * written last is. What goes is written once: it is not changed again. */
+// What was not touched for longest goes first. In order nothing is there any more when it is read; from the last, what was
+// written last is. What goes is written once: it is not changed again.
 static void test_cache(void **state) {
   (void)state;
   expect_moved(kernel_in_order, SECTORS, 0, 0);
@@ -505,8 +495,7 @@ static void test_counts(void **state) {
   assert_int_equal(simt_run(&launch, 0, 3, &counts, message), SIMT_DONE);
   assert_int_equal(counts.read_bytes, 3 * 2 * 128);
   assert_int_equal(counts.written_bytes, 3 * 128);
-  int64_t sectors =
-      ((uintptr_t)(global_memory + 96) + 31) / 32 - (uintptr_t)(global_memory + 64) / 32;
+  int64_t sectors = ((uintptr_t)(global_memory + 96) + 31) / 32 - (uintptr_t)(global_memory + 64) / 32;
   assert_int_equal(counts.launch_read_bytes, 32 * sectors);
   assert_int_equal(counts.block_read_bytes, 3 * 32 * sectors);
   assert_int_equal(bytes_read[1], counts.block_read_bytes);
@@ -527,7 +516,7 @@ static void test_stack(void **state) {
   assert_string_equal(message, "k: expected blocks of whole warps, at most 1024 threads, found 33");
 }
 
-/* Shared memory is NaN in every block, whatever the block before left there. */
+// Shared memory is NaN in every block, whatever the block before left there.
 static void kernel_leaves_numbers(const void *parameters) {
   (void)parameters;
   int thread = simt_thread_x();

@@ -1,5 +1,5 @@
-/* Products of warpgroups in the executor against plain ones: every size, type and layout of operands, which are put into shared
- * memory by tables of where 16 bytes go, written a second time here; and faults, each found for every seed. */
+// Products of warpgroups in the executor against plain ones: every size, type and layout of operands, which are put into shared
+// memory by tables of where 16 bytes go, written a second time here; and faults, each found for every seed.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,20 +11,20 @@
 #include "runtime/simt/ops.h"
 #include "runtime/support/narrow.h"
 
-/* Last of its kind: it uses the headers above. */
+// Last of its kind: it uses the headers above.
 #include <cmocka.h>
 
 enum { ROWS = 64, MOST_COLUMNS = 64, DEPTH = 16, SHARED = 49152, B_AT = 24576, THREADS = 256 };
 
-/* ---- layouts --------------------------------------------------------------------------------- */
+// ---- layouts ---------------------------------------------------------------------------------
 
-/* The 16 bytes number `piece` of row number `row` of a matrix with so many numbers in a row. In groups of 8 rows, the pieces of
- * 128 bytes trade places with those of the same 128 bytes: */
+// The 16 bytes number `piece` of row number `row` of a matrix with so many numbers in a row. In groups of 8 rows, the pieces of
+// 128 bytes trade places with those of the same 128 bytes:
 static int place_of_piece(int width, int row, int piece) {
   static const int trades[3][8] = {
-      {0, 0, 0, 0, 1, 1, 1, 1}, /* 16: rows of 32 bytes, of which the second four trade */
-      {0, 0, 1, 1, 2, 2, 3, 3}, /* 32 */
-      {0, 1, 2, 3, 4, 5, 6, 7}, /* 64 */
+      {0, 0, 0, 0, 1, 1, 1, 1},  // 16: rows of 32 bytes, of which the second four trade
+      {0, 0, 1, 1, 2, 2, 3, 3},  // 32
+      {0, 1, 2, 3, 4, 5, 6, 7},  // 64
   };
   int kind = width == 16 ? 0 : width == 32 ? 1 : 2;
   int pieces = width / 8, group = row / 8 * 8 * pieces;
@@ -57,7 +57,7 @@ static void test_sums_cover_each_element_once(void **state) {
     for (int i = 0; i < MOST_COLUMNS / 2; i++) {
       simt_element at = layout_group_c(thread / 32, thread % 32, i);
       count[at.row][at.column]++;
-      /* two neighbours, then 8 rows below, then 8 columns on */
+      // two neighbours, then 8 rows below, then 8 columns on
       assert_int_equal(at.row, thread / 32 * 16 + i / 2 % 2 * 8 + thread % 32 / 4);
       assert_int_equal(at.column, i / 4 * 8 + i % 2 + thread % 4 * 2);
     }
@@ -66,29 +66,29 @@ static void test_sums_cover_each_element_once(void **state) {
     for (int column = 0; column < MOST_COLUMNS; column++) assert_int_equal(count[row][column], 1);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+// ---- products --------------------------------------------------------------------------------
 
 typedef struct trial {
-  int columns, width_a, width_b, trans_a, trans_b, depth; /* depth: of several products, one behind the other */
+  int columns, width_a, width_b, trans_a, trans_b, depth;  // depth: of several products, one behind the other
   int scale;
-  bool f16, registers, twice; /* twice: another product of the same operands is under way, and added in the end */
-  uint16_t a[ROWS][64], b[MOST_COLUMNS][64]; /* lines of k */
+  bool f16, registers, twice;                 // twice: another product of the same operands is under way, and added in the end
+  uint16_t a[ROWS][64], b[MOST_COLUMNS][64];  // lines of k
   float c[ROWS][MOST_COLUMNS], d[ROWS][MOST_COLUMNS];
-  int fault; /* what the kernel does wrong */
+  int fault;  // what the kernel does wrong
 } trial;
 
 enum {
   NO_FAULT,
-  NO_FENCE,           /* of shared memory */
+  NO_FENCE,  // of shared memory
   NO_BARRIER,
   NO_REGISTER_FENCE,
   NO_WAIT,
   NO_COMMIT,
   TOUCHED_SUMS,
-  OVERWRITTEN,        /* an operand, before the wait */
+  OVERWRITTEN,  // an operand, before the wait
   ONE_WARP_LESS,
-  OTHER_OPERANDS,     /* in one warp */
-  BETWEEN_ROWS,       /* of a pattern of 8 */
+  OTHER_OPERANDS,  // in one warp
+  BETWEEN_ROWS,    // of a pattern of 8
   OVER_A_ROW,
   OTHER_STRIDE,
   FAULTS
@@ -96,44 +96,39 @@ enum {
 
 static void put(int base, int width, int tile, int line, int k, int transposed, uint16_t bits) {
   int row = transposed ? k : line, column = transposed ? line : k;
-  int at = base + column / width * tile +
-           16 * place_of_piece(width, row, column % width / 8) + 2 * (column % 8);
+  int at = base + column / width * tile + 16 * place_of_piece(width, row, column % width / 8) + 2 * (column % 8);
   char *shared = simt_shared();
   simt_check_shared(shared + at, 2, 2, 1);
   memcpy(shared + at, &bits, 2);
 }
 
-/* Bytes of what `width` columns of an operand take. */
-static int tile_of(int lines, int depth, int width, int transposed) {
-  return (transposed ? depth : lines) * width * 2;
-}
+// Bytes of what `width` columns of an operand take.
+static int tile_of(int lines, int depth, int width, int transposed) { return (transposed ? depth : lines) * width * 2; }
 
 static uint64_t descriptor(int base, int tile, int width) {
   uint64_t mode = width == 64 ? 1 : width == 32 ? 2 : 3;
-  return (uint64_t)(base >> 4) | (uint64_t)(tile >> 4) << 16 | (uint64_t)(8 * width * 2 >> 4) << 32 |
-         mode << 62;
+  return (uint64_t)(base >> 4) | (uint64_t)(tile >> 4) << 16 | (uint64_t)(8 * width * 2 >> 4) << 32 | mode << 62;
 }
 
-/* Where the numbers from k on begin. */
+// Where the numbers from k on begin.
 static int start_of(int base, int tile, int width, int k, int transposed) {
   return transposed ? base + k * width * 2 : base + k / width * tile + k % width * 2;
 }
 
-#define CALL(columns, op, ...) \
-  case columns: \
-    if (t->f16) { \
-      simt_wgmma_##op##columns##_f16(d, c, __VA_ARGS__); \
-    } else { \
+#define CALL(columns, op, ...)                            \
+  case columns:                                           \
+    if (t->f16) {                                         \
+      simt_wgmma_##op##columns##_f16(d, c, __VA_ARGS__);  \
+    } else {                                              \
       simt_wgmma_##op##columns##_bf16(d, c, __VA_ARGS__); \
-    } \
+    }                                                     \
     break;
 #define ALL(op, ...) CALL(8, op, __VA_ARGS__) CALL(16, op, __VA_ARGS__) CALL(32, op, __VA_ARGS__) CALL(64, op, __VA_ARGS__)
 
 static void multiply(const trial *t, float *d, const float *c, uint64_t a, uint64_t b) {
   switch (t->columns) { ALL(n, a, b, t->scale, t->trans_a, t->trans_b) }
 }
-static void multiply_registers(const trial *t, float *d, const float *c, const uint32_t *a,
-                               uint64_t b) {
+static void multiply_registers(const trial *t, float *d, const float *c, const uint32_t *a, uint64_t b) {
   switch (t->columns) { ALL(registers_n, a, b, t->scale, t->trans_b) }
 }
 static void fence(const trial *t, float *d, const float *c) {
@@ -185,11 +180,10 @@ static void kernel_product(const void *parameters) {
   for (int i = thread; i < ROWS * t->depth; i += THREADS)
     put(0, t->width_a, tile_a, i % ROWS, i / ROWS, t->trans_a, t->a[i % ROWS][i / ROWS]);
   for (int i = thread; i < t->columns * t->depth; i += THREADS)
-    put(B_AT, t->width_b, tile_b, i % t->columns, i / t->columns, t->trans_b,
-        t->b[i % t->columns][i / t->columns]);
+    put(B_AT, t->width_b, tile_b, i % t->columns, i / t->columns, t->trans_b, t->b[i % t->columns][i / t->columns]);
   if (t->fault != NO_FENCE) simt_fence_async();
   if (t->fault != NO_BARRIER) simt_barrier();
-  /* two warpgroups do the same */
+  // two warpgroups do the same
   float sums[32] = {0}, after[32] = {0};
   for (int i = 0; i < t->columns / 2; i++) {
     simt_element at = layout_group_c(thread / 32, thread % 32, i);
@@ -256,13 +250,13 @@ static void expect_product(trial *t) {
   if (run(t, 1, message) != SIMT_DONE) fail_msg("%s", message);
   for (int row = 0; row < ROWS; row++) {
     for (int column = 0; column < t->columns; column++) {
-      float sum = t->c[row][column]; /* whole numbers: no order of the sum rounds */
+      float sum = t->c[row][column];  // whole numbers: no order of the sum rounds
       for (int k = 0; k < t->depth; k++)
         sum += (float)((t->twice ? 2 : 1) * t->scale) * rec_widen(t->a[row][k], stored) * rec_widen(t->b[column][k], stored);
       if (t->d[row][column] != sum)
-        fail_msg("%d columns, rows of %d%s and %d%s: at %d, %d found %g, expected %g", t->columns,
-                 t->width_a, t->trans_a ? " transposed" : "", t->width_b,
-                 t->trans_b ? " transposed" : "", row, column, (double)t->d[row][column], (double)sum);
+        fail_msg("%d columns, rows of %d%s and %d%s: at %d, %d found %g, expected %g", t->columns, t->width_a,
+                 t->trans_a ? " transposed" : "", t->width_b, t->trans_b ? " transposed" : "", row, column,
+                 (double)t->d[row][column], (double)sum);
     }
   }
 }
@@ -310,8 +304,7 @@ static void test_faults(void **state) {
       fill(&t, 3);
       simt_answer answer = run(&t, seed, message);
       if (answer != SIMT_FAULT || !strstr(message, found[fault]))
-        fail_msg("fault %d, seed %d: expected `%s`, found %d `%s`", fault, (int)seed, found[fault],
-                 answer, message);
+        fail_msg("fault %d, seed %d: expected `%s`, found %d `%s`", fault, (int)seed, found[fault], answer, message);
     }
   }
 }

@@ -1,5 +1,5 @@
-/* The executor's ops against plain computations. Where a register lies in a matrix is derived a second time here,
- * from 8 x 8 blocks instead of the formulas of runtime/simt/layout.h. */
+// The executor's ops against plain computations. Where a register lies in a matrix is derived a second time here,
+// from 8 x 8 blocks instead of the formulas of runtime/simt/layout.h.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,11 +11,10 @@
 #include "runtime/simt/ops.h"
 #include "runtime/support/narrow.h"
 
-/* Last of its kind: it uses the headers above. */
+// Last of its kind: it uses the headers above.
 #include <cmocka.h>
 
-static void run(void (*kernel)(const void *), const void *parameters, int threads,
-                int64_t shared_bytes) {
+static void run(void (*kernel)(const void *), const void *parameters, int threads, int64_t shared_bytes) {
   char message[SIMT_MESSAGE] = "";
   for (uint64_t seed = 0; seed < 3; seed++) {
     simt_launch launch = {.kernel = "test",
@@ -30,16 +29,15 @@ static void run(void (*kernel)(const void *), const void *parameters, int thread
   }
 }
 
-/* ---- layouts --------------------------------------------------------------------------------- */
+// ---- layouts ---------------------------------------------------------------------------------
 
-/* Where element `row`, `column` of a matrix of blocks lies: blocks are numbered down the columns of blocks, a lane
- * has `run` elements of a row of each block, the rows of a block follow each other. */
+// Where element `row`, `column` of a matrix of blocks lies: blocks are numbered down the columns of blocks, a lane
+// has `run` elements of a row of each block, the rows of a block follow each other.
 typedef struct place {
   int lane, element;
 } place;
 
-static place place_in_blocks(int row, int column, int block_rows, int block_columns,
-                             int blocks_down, int run) {
+static place place_in_blocks(int row, int column, int block_rows, int block_columns, int blocks_down, int run) {
   int block = row / block_rows + column / block_columns * blocks_down;
   int inside = row % block_rows * block_columns + column % block_columns;
   return (place){inside / run, block * run + inside % run};
@@ -51,9 +49,7 @@ static place place_c_16x8(int row, int column) { return place_in_blocks(row, col
 static place place_a_16x8(int row, int column) { return place_in_blocks(row, column, 8, 4, 2, 1); }
 static place place_b_8x8(int row, int column) { return place_in_blocks(column, row, 8, 4, 1, 1); }
 static place place_load(int row, int column) { return place_in_blocks(row, column, 8, 8, 1, 2); }
-static place place_load_trans(int row, int column) {
-  return place_in_blocks(column, row, 8, 8, 1, 2);
-}
+static place place_load_trans(int row, int column) { return place_in_blocks(column, row, 8, 8, 1, 2); }
 
 typedef struct layout {
   const char *name;
@@ -84,8 +80,7 @@ static void test_layouts_cover_each_element_once(void **state) {
         assert_in_range(at.column, 0, l->columns - 1);
         count[at.row][at.column]++;
         place second = l->second(at.row, at.column);
-        if (second.lane != lane || second.element != element)
-          fail_msg("%s: element %d of lane %d", l->name, element, lane);
+        if (second.lane != lane || second.element != element) fail_msg("%s: element %d of lane %d", l->name, element, lane);
       }
     }
     for (int row = 0; row < l->rows; row++)
@@ -93,7 +88,7 @@ static void test_layouts_cover_each_element_once(void **state) {
   }
 }
 
-/* ---- threads, shuffles ----------------------------------------------------------------------- */
+// ---- threads, shuffles -----------------------------------------------------------------------
 
 typedef struct numbers {
   float *out;
@@ -122,10 +117,7 @@ static void test_shuffles(void **state) {
     for (int thread = 0; thread < THREADS; thread++) {
       int lane = thread % 32, warp = thread - lane;
       for (int by = 0; by < 32; by++) {
-        int source = way == 0   ? lane ^ by
-                     : way == 1 ? (by + lane) % 32
-                     : way == 2 ? lane + by
-                                : lane - by;
+        int source = way == 0 ? lane ^ by : way == 1 ? (by + lane) % 32 : way == 2 ? lane + by : lane - by;
         if (source < 0 || source > 31) source = lane;
         assert_true(out[thread * 32 + by] == (float)(warp + source));
       }
@@ -133,7 +125,7 @@ static void test_shuffles(void **state) {
   }
 }
 
-/* The sum of a block: through shared memory, with barriers. */
+// The sum of a block: through shared memory, with barriers.
 static void kernel_sum(const void *parameters) {
   const numbers *p = parameters;
   int thread = simt_thread_x();
@@ -159,21 +151,16 @@ static void test_blocks_on_any_threads(void **state) {
   char message[SIMT_MESSAGE] = "";
   simt_counts counts = {0};
   numbers p = {out, 0};
-  simt_launch launch = {.kernel = "sum",
-                        .function = kernel_sum,
-                        .parameters = &p,
-                        .blocks = BLOCKS,
-                        .threads = 128,
-                        .shared_bytes = 16};
+  simt_launch launch = {
+      .kernel = "sum", .function = kernel_sum, .parameters = &p, .blocks = BLOCKS, .threads = 128, .shared_bytes = 16};
   assert_int_equal(simt_run(&launch, 0, 4, &counts, message), SIMT_DONE);
   assert_int_equal(simt_run(&launch, 4, BLOCKS, &counts, message), SIMT_DONE);
-  for (int i = 0; i < BLOCKS * 128; i++)
-    assert_true(out[i] == (float)(128 * 127 / 2 + 128 * (i / 128)));
+  for (int i = 0; i < BLOCKS * 128; i++) assert_true(out[i] == (float)(128 * 127 / 2 + 128 * (i / 128)));
   assert_int_equal(counts.barriers, BLOCKS);
   assert_int_equal(counts.collectives, BLOCKS * 4 * 5);
 }
 
-/* Each thread asks in a round of its own, then none, then all. */
+// Each thread asks in a round of its own, then none, then all.
 static void kernel_any(const void *parameters) {
   const numbers *p = parameters;
   int thread = simt_thread_x(), wrong = 0;
@@ -200,7 +187,7 @@ static void test_barrier_that_asks(void **state) {
   for (int i = 0; i < 64; i++) assert_true(out[i] == 0);
 }
 
-/* One thread counts from anywhere; then all of them do, around four times eight. */
+// One thread counts from anywhere; then all of them do, around four times eight.
 static void test_counter(void **state) {
   (void)state;
   float out[32];
@@ -210,7 +197,7 @@ static void test_counter(void **state) {
       uint32_t expected = before;
       for (int i = 0; i < 3; i++) expected = expected < (uint32_t)counts_to ? expected + 1 : 0;
       counter = before;
-      run(kernel_counts, &one, 32, 0); /* three times */
+      run(kernel_counts, &one, 32, 0);  // three times
       assert_int_equal(counter, expected);
     }
   }
@@ -223,7 +210,7 @@ static void test_counter(void **state) {
   assert_int_equal(counter, 0);
 }
 
-/* ---- ldmatrix -------------------------------------------------------------------------------- */
+// ---- ldmatrix --------------------------------------------------------------------------------
 
 typedef struct loads {
   uint32_t (*out)[4];
@@ -231,7 +218,7 @@ typedef struct loads {
   bool transposed;
 } loads;
 
-/* Rows of 16 bytes at distance 48, those of four matrices one behind the other. */
+// Rows of 16 bytes at distance 48, those of four matrices one behind the other.
 static void kernel_load(const void *parameters) {
   const loads *p = parameters;
   int lane = simt_thread_x();
@@ -266,7 +253,7 @@ static void test_ldmatrix(void **state) {
   }
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+// ---- products --------------------------------------------------------------------------------
 
 typedef enum product_type { BF16, F16, TF32 } product_type;
 
@@ -306,19 +293,15 @@ static void kernel_product(const void *parameters) {
       if (at.lane == lane) c[at.element] = p->c[row][column];
     }
   }
-  if (p->type == BF16)
-    simt_mma_m16n8k16_bf16(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
-  if (p->type == F16)
-    simt_mma_m16n8k16_f16(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
-  if (p->type == TF32)
-    simt_mma_m16n8k8_tf32(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
+  if (p->type == BF16) simt_mma_m16n8k16_bf16(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
+  if (p->type == F16) simt_mma_m16n8k16_f16(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
+  if (p->type == TF32) simt_mma_m16n8k8_tf32(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
   for (int row = 0; row < 16; row++)
     for (int column = 0; column < 8; column++)
-      if (place_c_16x8(row, column).lane == lane)
-        p->d[row][column] = d[place_c_16x8(row, column).element];
+      if (place_c_16x8(row, column).lane == lane) p->d[row][column] = d[place_c_16x8(row, column).element];
 }
 
-/* Small whole numbers: exact in every type, with sums that are exact, too. */
+// Small whole numbers: exact in every type, with sums that are exact, too.
 static void test_products(void **state) {
   (void)state;
   static product_case p;
@@ -326,8 +309,7 @@ static void test_products(void **state) {
   for (p.type = BF16; p.type <= TF32; p.type++) {
     p.depth = p.type == TF32 ? 8 : 16;
     for (int i = 0; i < 16; i++) {
-      for (int k = 0; k < 16; k++)
-        p.a[i][k] = (float)((int)((random = random * 1664525 + 1013904223) >> 24) - 128);
+      for (int k = 0; k < 16; k++) p.a[i][k] = (float)((int)((random = random * 1664525 + 1013904223) >> 24) - 128);
       for (int k = 0; k < 8; k++) {
         p.b[i][k] = (float)((int)((random = random * 1664525 + 1013904223) >> 26) - 32);
         p.c[i][k] = (float)i - (float)k / 8;
@@ -344,7 +326,7 @@ static void test_products(void **state) {
   }
 }
 
-/* tf32 reads 10 bits behind the point. */
+// tf32 reads 10 bits behind the point.
 static void test_tf32_reads_19_bits(void **state) {
   (void)state;
   static product_case p = {.type = TF32, .depth = 8};
@@ -354,7 +336,7 @@ static void test_tf32_reads_19_bits(void **state) {
   assert_true(p.d[3][2] == 1 + 0x1p-10f);
 }
 
-/* ---- asynchronous copies --------------------------------------------------------------------- */
+// ---- asynchronous copies ---------------------------------------------------------------------
 
 typedef struct copies {
   const float *from;
@@ -390,7 +372,7 @@ static void test_copies_land_when_waited_for(void **state) {
   for (int i = 0; i < 32; i++) assert_true(to[128 + i] == from[(i + 7) % 32]);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+// ---- numbers ---------------------------------------------------------------------------------
 
 static float tf32_number(float x) {
   uint32_t bits = simt_cvt_tf32(x);
@@ -402,8 +384,8 @@ static void test_conversions(void **state) {
   (void)state;
   assert_int_equal(simt_cvt_bf16x2(1.0f, -2.0f), 0xc0003f80);
   assert_int_equal(simt_cvt_f16x2(1.0f, -2.0f), 0xc0003c00);
-  assert_int_equal(simt_cvt_bf16x2(1 + 0x1p-8f, 1 + 3 * 0x1p-8f), 0x3f823f80); /* ties to even */
-  assert_true(tf32_number(1 + 0x1p-11f) == 1 + 0x1p-10f);                      /* ties away */
+  assert_int_equal(simt_cvt_bf16x2(1 + 0x1p-8f, 1 + 3 * 0x1p-8f), 0x3f823f80);  // ties to even
+  assert_true(tf32_number(1 + 0x1p-11f) == 1 + 0x1p-10f);                       // ties away
   assert_true(tf32_number(-1 - 0x1p-11f) == -1 - 0x1p-10f);
   assert_true(tf32_number(1 + 0x1p-12f) == 1);
   assert_true(isinf(tf32_number(INFINITY)) && isnan(tf32_number(NAN)));

@@ -21,8 +21,7 @@ static recurrence *from_source(fixture *s, const char *text) {
   const source *file = sources_add(s->sources, "test.rec", text, strlen(text), &error);
   ast_file *syntax = parse_source(s->memory, s->names, s->messages, file);
   sema_options options = {.override_count = 0};
-  typed_program *program =
-      sema_check(s->memory, s->names, s->messages, s->sources, syntax, &options);
+  typed_program *program = sema_check(s->memory, s->names, s->messages, s->sources, syntax, &options);
   if (diag_has_errors(s->messages)) {
     diag_print(s->messages, stderr);
     abort();
@@ -73,12 +72,9 @@ static const struct {
   double forward, backward;
   int forward_dots, backward_dots;
 } costs[] = {
-    {LINEAR_ATTENTION(64, 64), 1, 2.10, 4.72, 4, 9},
-    {LINEAR_ATTENTION(128, 128), 1, 6.29, 13.63, 4, 9},
-    {NORMALISED(128, 128), 1, 6.32, 13.66, 6, 11},
-    {MAMBA2(1, 1, 64, 64), 1, 2.10, 4.72, 4, 9},
-    {MAMBA2(1, 1, 128, 128), 1, 6.29, 13.63, 4, 9},
-    {MAMBA2(1, 1, 64, 128), 1, 3.67, 8.39, 4, 9},
+    {LINEAR_ATTENTION(64, 64), 1, 2.10, 4.72, 4, 9}, {LINEAR_ATTENTION(128, 128), 1, 6.29, 13.63, 4, 9},
+    {NORMALISED(128, 128), 1, 6.32, 13.66, 6, 11},   {MAMBA2(1, 1, 64, 64), 1, 2.10, 4.72, 4, 9},
+    {MAMBA2(1, 1, 128, 128), 1, 6.29, 13.63, 4, 9},  {MAMBA2(1, 1, 64, 128), 1, 3.67, 8.39, 4, 9},
     {MAMBA2(1, 4, 64, 128), 4, 2.88, 6.03, 4, 9},
 };
 
@@ -257,8 +253,7 @@ static const char *quotient_rule(arena *a, const tile_program *p) {
       if (question == TILE_VALID || question == TILE_EQUAL) risky = false;
     }
     if (risky && joins_steps(p, v)) {
-      return arena_printf(a, "%%%d (%s) joins steps of an unmasked quotient", i,
-                          tile_op_text(v->op));
+      return arena_printf(a, "%%%d (%s) joins steps of an unmasked quotient", i, tile_op_text(v->op));
     }
     exposed[i] = risky;
   }

@@ -23,8 +23,7 @@ static found transfer_of(const char *text, int chunk, tile_role states) {
   found x = {.f = fixture_open()};
   recurrence *r = fixture_analyse(&x.f, text);
   const char *reason = NULL;
-  tile_program *p = chunk ? chunk_build_linear_scan(x.f.memory, r, chunk, &reason)
-                          : chunk_build_step(x.f.memory, r);
+  tile_program *p = chunk ? chunk_build_linear_scan(x.f.memory, r, chunk, &reason) : chunk_build_step(x.f.memory, r);
   assert_non_null(p);
   if (states == TILE_D_STATE) p = tile_backward(x.f.memory, p);
   x.program = tile_transfer(x.f.memory, p, states, p->grid, &x.columns, &x.why);
@@ -40,8 +39,7 @@ static const char *factors_of(const found *x) {
     if (!place->transfer) continue;
     text = arena_printf(x->f.memory, "%s%s%s[", text, *text ? "; " : "", place->name);
     for (int k = 0; k < place->axis_count; k++)
-      text = arena_printf(x->f.memory, "%s%s%s", text, k ? "," : "",
-                          x->program->axes.items[place->axes[k]].name);
+      text = arena_printf(x->f.memory, "%s%s%s", text, k ? "," : "", x->program->axes.items[place->axes[k]].name);
     text = arena_printf(x->f.memory, "%s]", text);
   }
   return text;
@@ -70,8 +68,7 @@ static void expect_none(const char *text, tile_role states, const char *why) {
   "recurrence test(H = 2, K = 8, V = 8) {\n"               \
   "  input q[H,K], k[H,K], v[H,V], g[H], a[H,K], b[H,V]\n" \
   "  state S[H,K,V]\n  output y[H,V]\n" update "  y = sum[K](q * S) + g * b * sum[K](a)\n}\n"
-#define CHANNELS(rest) \
-  "recurrence test(K = 8) {\n  input x[K]\n  state h[K]\n  output y[K]\n" rest "}\n"
+#define CHANNELS(rest) "recurrence test(K = 8) {\n  input x[K]\n  state h[K]\n  output y[K]\n" rest "}\n"
 
 // A factor has the axes of the decay, in either direction, step by step and in chunks.
 static void test_axes(void **state) {
@@ -108,12 +105,11 @@ static void expect_columns(const char *text, const char *axis) {
 static void test_columns(void **state) {
   (void)state;
   expect_columns(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), "V");
-  expect_columns(MATRIX("  let e = sum[K](a * S[t-1])\n  S = sigmoid(g) * S[t-1] + k * e + a * tanh(v)\n"),
-                 "V");
+  expect_columns(MATRIX("  let e = sum[K](a * S[t-1])\n  S = sigmoid(g) * S[t-1] + k * e + a * tanh(v)\n"), "V");
   expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e + a\n"), TILE_NEXT_STATE,
               "entries of S are made of others, and not alike in columns");
-  expect_none(MATRIX("  let e = sigmoid(v) - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"),
-              TILE_NEXT_STATE, "entries of S are made of others, and not alike in columns");
+  expect_none(MATRIX("  let e = sigmoid(v) - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), TILE_NEXT_STATE,
+              "entries of S are made of others, and not alike in columns");
   expect_none(MATRIX("  let e = v * sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), TILE_NEXT_STATE,
               "entries of S are made of others, and not alike in columns");
 }
@@ -164,12 +160,10 @@ static void test_unread(void **state) {
 
 static void test_none(void **state) {
   (void)state;
-  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = sigmoid(b) * S[t-1] + k * e\n"),
-              TILE_NEXT_STATE, "entries of S are made of others, and not alike in columns");
-  expect_none(CHANNELS("  h = tanh(h[t-1]) + x\n  y = h\n"), TILE_NEXT_STATE,
-              "h is not linear in itself");
-  expect_none(CHANNELS("  h = 0.5 * h[t-1] + x[t-1]\n  y = h\n"), TILE_NEXT_STATE,
-              "earlier steps are states, too");
+  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = sigmoid(b) * S[t-1] + k * e\n"), TILE_NEXT_STATE,
+              "entries of S are made of others, and not alike in columns");
+  expect_none(CHANNELS("  h = tanh(h[t-1]) + x\n  y = h\n"), TILE_NEXT_STATE, "h is not linear in itself");
+  expect_none(CHANNELS("  h = 0.5 * h[t-1] + x[t-1]\n  y = h\n"), TILE_NEXT_STATE, "earlier steps are states, too");
 }
 
 // Earlier steps: tokens make them, in chunks that hold enough of them; a chunk makes their cotangents.
@@ -183,15 +177,13 @@ static void test_earlier_steps(void **state) {
   x = transfer_of(text, 16, TILE_D_STATE);
   assert_non_null(x.program);
   assert_string_equal(factors_of(&x), "h[]");
-  for (int i = 0; i < x.program->results.count; i++)
-    assert_true(x.program->results.items[i].place.lag < 0);
+  for (int i = 0; i < x.program->results.count; i++) assert_true(x.program->results.items[i].place.lag < 0);
   fixture_close(&x.f);
   x = transfer_of(text, 0, TILE_D_STATE);
   assert_null(x.program);
   assert_string_equal(x.why, "earlier steps are states, too");
   fixture_close(&x.f);
-  x = transfer_of(CHANNELS("  h = 0.5 * h[t-1] + x\n  let r = 2 * h\n  y = r + r[t-1]\n"), 16,
-                  TILE_NEXT_STATE);
+  x = transfer_of(CHANNELS("  h = 0.5 * h[t-1] + x\n  let r = 2 * h\n  y = r + r[t-1]\n"), 16, TILE_NEXT_STATE);
   assert_null(x.program);
   assert_string_equal(x.why, "earlier steps are states, too");
   fixture_close(&x.f);
@@ -238,15 +230,9 @@ static void test_step(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_axes),
-      cmocka_unit_test(test_complex),
-      cmocka_unit_test(test_columns),
-      cmocka_unit_test(test_pairs),
-      cmocka_unit_test(test_unread),
-      cmocka_unit_test(test_none),
-      cmocka_unit_test(test_earlier_steps),
-      cmocka_unit_test(test_states_before),
-      cmocka_unit_test(test_step),
+      cmocka_unit_test(test_axes),          cmocka_unit_test(test_complex),       cmocka_unit_test(test_columns),
+      cmocka_unit_test(test_pairs),         cmocka_unit_test(test_unread),        cmocka_unit_test(test_none),
+      cmocka_unit_test(test_earlier_steps), cmocka_unit_test(test_states_before), cmocka_unit_test(test_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,8 +26,7 @@ static const char *in_folder(const char *name) {
   return path[turn];
 }
 
-static void write_file(const char *name, const void *head, size_t head_size, const void *bytes,
-                       size_t size) {
+static void write_file(const char *name, const void *head, size_t head_size, const void *bytes, size_t size) {
   FILE *file = fopen(in_folder(name), "wb");
   assert_non_null(file);
   assert_int_equal(fwrite(head, 1, head_size, file), head_size);
@@ -232,8 +231,7 @@ static void documents_stay_apart(void **state) {
   for (int step = 0; step < 113; step++) begins += train_data_begins(&data, (uint64_t)step * 4);
   assert_int_equal(begins, 3);
   count_targets(&data, 113, seen);
-  for (int i = 0; i < TOKENS; i++)
-    assert_int_equal(seen[i], i % 900 == 0 || i == 300 || i == 500 || i > 900 ? 0 : 4);
+  for (int i = 0; i < TOKENS; i++) assert_int_equal(seen[i], i % 900 == 0 || i == 300 || i == 500 || i > 900 ? 0 : 4);
   train_data_close(&data);
   open_data("both.bin", (train_source){.apart = true, .separator = -1}, &data);
   memset(seen, 0, sizeof seen);
@@ -278,8 +276,7 @@ static void what_does_not_fit_is_named(void **state) {
   refuses_data("few.bin", (train_source){.kind = SOURCE_TOKENS, .separator = -1},
                "expected more than 8 tokens to train on and 2 held out, found 8 and 1");
   write_file("few.bin", "", 0, some_tokens(), 100);
-  refuses_data("few.bin", (train_source){.kind = SOURCE_TOKENS, .apart = true, .separator = -1},
-               "expected marks of documents");
+  refuses_data("few.bin", (train_source){.kind = SOURCE_TOKENS, .apart = true, .separator = -1}, "expected marks of documents");
 }
 
 // ---- text ---------------------------------------------------------------------------------------
@@ -311,8 +308,7 @@ static void characters_are_numbered(void **state) {
   }
   train_text_close(&read);
   assert_int_not_equal(train_text_open(in_folder("text"), 4, &read), REC_OK);
-  assert_non_null(
-      strstr(rec_message(), "at most 4 different characters, the symbols of the model, found 5"));
+  assert_non_null(strstr(rec_message(), "at most 4 different characters, the symbols of the model, found 5"));
 }
 
 // Characters of one to four bytes: from any place on they are those of the whole text, which is not copied.
@@ -378,8 +374,8 @@ static void characters_are_data_like_tokens(void **state) {
 static void bytes_that_are_no_characters_are_named(void **state) {
   (void)state;
   // A lone continuation, an overlong form, a surrogate, beyond the last code point, cut off, NUL.
-  static const char *const wrong[] = {
-      "abc\x80", "abc\xC0\xAF", "abc\xED\xA0\x80", "abc\xF4\x90\x80\x80", "abc\xE2\x82", "abc\0"};
+  static const char *const wrong[] = {"abc\x80",     "abc\xC0\xAF", "abc\xED\xA0\x80", "abc\xF4\x90\x80\x80",
+                                      "abc\xE2\x82", "abc\0"};
   for (int i = 0; i < 6; i++) {
     train_text read;
     write_file("text", "", 0, wrong[i], i == 5 ? 4 : strlen(wrong[i]));
@@ -396,9 +392,8 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
   (void)state;
-  static const char *const names[] = {"raw.bin", "llmc.bin",  "both.bin",    "both.idx",
-                                      "odd.bin", "cut.bin",   "long.bin",    "wide.bin",
-                                      "few.bin", "short.bin", "version.bin", "text"};
+  static const char *const names[] = {"raw.bin",  "llmc.bin", "both.bin", "both.idx",  "odd.bin",     "cut.bin",
+                                      "long.bin", "wide.bin", "few.bin",  "short.bin", "version.bin", "text"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) unlink(in_folder(names[i]));
   return rmdir(folder);
 }

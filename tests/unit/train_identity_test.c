@@ -28,7 +28,8 @@ static void what_changed_is_named(void **state) {
 
 static void an_older_checkpoint_is_compared_as_far_as_it_goes(void **state) {
   (void)state;
-  static const char older[] = "{\"dtype\":\"f32\",\"model\":\"M(D = 4)\",\"equations\":{\"M.r\":\"99\"},\"settings\":{\"lr\":0.5}}";
+  static const char older[] =
+      "{\"dtype\":\"f32\",\"model\":\"M(D = 4)\",\"equations\":{\"M.r\":\"99\"},\"settings\":{\"lr\":0.5}}";
   assert_int_equal(identity_check("checkpoint", older, now), REC_OK);
   assert_int_equal(identity_check("checkpoint", NULL, now), REC_OK);
   refused("{\"dtype\":\"f32\",\"model\":\"M(D = 4)\",\"equations\":{\"M.r\":\"12\"},\"settings\":{\"lr\":0.1}}",

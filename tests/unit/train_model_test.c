@@ -31,14 +31,10 @@ typedef struct reference_kernel {
 
 static rec_signature signature_of(arena *a, const typed_body *body) {
   rec_axis *axes = ARENA_ARRAY(a, rec_axis, body->axes.count + 1);
-  rec_variable *variables =
-      ARENA_ARRAY(a, rec_variable, body->tensors.count + body->lags.count + 1);
-  static const rec_kind kinds[] = {[TENSOR_INPUT] = REC_INPUT,
-                                   [TENSOR_PARAM] = REC_PARAM,
-                                   [TENSOR_STATE] = REC_STATE,
-                                   [TENSOR_OUTPUT] = REC_OUTPUT};
-  for (int i = 0; i < body->axes.count; i++)
-    axes[i] = (rec_axis){body->axes.items[i].name, body->axes.items[i].size, NULL};
+  rec_variable *variables = ARENA_ARRAY(a, rec_variable, body->tensors.count + body->lags.count + 1);
+  static const rec_kind kinds[] = {
+      [TENSOR_INPUT] = REC_INPUT, [TENSOR_PARAM] = REC_PARAM, [TENSOR_STATE] = REC_STATE, [TENSOR_OUTPUT] = REC_OUTPUT};
+  for (int i = 0; i < body->axes.count; i++) axes[i] = (rec_axis){body->axes.items[i].name, body->axes.items[i].size, NULL};
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     variables[i] = (rec_variable){t->name, kinds[t->kind], t->axis_count, t->axes, t->complex, 0};
@@ -48,8 +44,7 @@ static rec_signature signature_of(arena *a, const typed_body *body) {
     int *order = ARENA_ARRAY(a, int, TYPED_MAX_AXES), count = 0;
     for (int k = 0; k < body->axes.count; k++)
       if (axis_in(lag->axes, k)) order[count++] = k;
-    variables[body->tensors.count + i] =
-        (rec_variable){lag->name, REC_LAG, count, order, lag->complex, lag->depth};
+    variables[body->tensors.count + i] = (rec_variable){lag->name, REC_LAG, count, order, lag->complex, lag->depth};
   }
   return (rec_signature){.name = body->name,
                          .token_type = REC_F64,
@@ -66,16 +61,14 @@ static int64_t numbers(const rec_signature *s, int variable) {
   return rec_variable_numbers(s, variable, sizes);
 }
 
-static rec_status no_sizes(const train_kernel *k, int64_t batch, int64_t time, int64_t *workspace,
-                           int64_t *saved) {
+static rec_status no_sizes(const train_kernel *k, int64_t batch, int64_t time, int64_t *workspace, int64_t *saved) {
   (void)k, (void)batch, (void)time;
   *workspace = *saved = 0;
   return REC_OK;
 }
 
 // Rows with strides to dense rows (`in`), or back.
-static void copy_rows(const kernel_call *call, const kernel_memory *memory, int64_t width,
-                      double *dense, bool in) {
+static void copy_rows(const kernel_call *call, const kernel_memory *memory, int64_t width, double *dense, bool in) {
   for (int64_t b = 0; b < call->batch; b++)
     for (int64_t t = 0; t < call->time; t++) {
       double *row = (double *)memory->data + b * memory->batch_stride + t * memory->time_stride;
@@ -84,15 +77,13 @@ static void copy_rows(const kernel_call *call, const kernel_memory *memory, int6
     }
 }
 
-static rec_status reference_run_call(const train_kernel *kernel, const kernel_call *call,
-                                     bool backward) {
+static rec_status reference_run_call(const train_kernel *kernel, const kernel_call *call, bool backward) {
   const reference_kernel *k = kernel->code;
   const typed_body *body = &k->recurrence->body;
   const rec_signature *s = &k->signature;
   enum { MOST = 64 };
-  reference_tensor tensors[MOST] = {0}, finals[MOST] = {0}, d_tensors[MOST] = {0},
-                   d_initial[MOST] = {0}, lags[MOST] = {0}, final_lags[MOST] = {0},
-                   d_lags[MOST] = {0}, none[MOST] = {0};
+  reference_tensor tensors[MOST] = {0}, finals[MOST] = {0}, d_tensors[MOST] = {0}, d_initial[MOST] = {0}, lags[MOST] = {0},
+                   final_lags[MOST] = {0}, d_lags[MOST] = {0}, none[MOST] = {0};
   int64_t sizes[TYPED_MAX_AXES];
   double *dense[MOST] = {0}, *d_dense[MOST] = {0};
   for (int i = 0; i < s->axis_count; i++) sizes[i] = s->axes[i].size;
@@ -133,8 +124,7 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
                        .d_initial_lags = d_lags};
   bool good = reference_execute(k->recurrence, &run, backward);
   for (int i = 0; i < body->tensors.count; i++) {
-    if (!backward && s->variables[i].kind == REC_OUTPUT)
-      copy_rows(call, &call->value[i], numbers(s, i), dense[i], false);
+    if (!backward && s->variables[i].kind == REC_OUTPUT) copy_rows(call, &call->value[i], numbers(s, i), dense[i], false);
     if (backward && s->variables[i].kind == REC_INPUT && d_dense[i])
       copy_rows(call, &call->gradient[i], numbers(s, i), d_dense[i], false);
     free(dense[i]);
@@ -186,9 +176,8 @@ static void open_fixture(fixture *f, const char *path) {
     reference_kernel *k = ARENA_NEW(a, reference_kernel);
     k->recurrence = recurrence_analyse(a, messages, graph->kernels.items[i].body);
     k->signature = signature_of(a, &k->recurrence->body);
-    f->kernels[i] = (train_kernel){
-        &k->signature, k, no_sizes, reference_forward, reference_backward, reference_forward,
-        REC_DEVICE_HOST};
+    f->kernels[i] =
+        (train_kernel){&k->signature, k, no_sizes, reference_forward, reference_backward, reference_forward, REC_DEVICE_HOST};
   }
   assert_int_equal(execute_check(f->model, f->kernels), REC_OK);
   f->parameters = calloc((size_t)f->model->parameter_elements, sizeof(double));
@@ -255,8 +244,7 @@ static double loss_of(fixture *f, executor *x, const window *w, void **before, v
 static void spread_weights(fixture *f) {
   for (int i = 0; i < f->model->parameter_count; i++)
     for (int64_t k = 0; k < f->model->parameters[i].elements; k++)
-      f->parameters[f->model->parameters[i].place + k] +=
-          0.3 * random_normal(3, (uint64_t)i, (uint64_t)k);
+      f->parameters[f->model->parameters[i].place + k] += 0.3 * random_normal(3, (uint64_t)i, (uint64_t)k);
 }
 
 typedef struct slope_run {
@@ -279,9 +267,7 @@ static double slope(const slope_run *r, double *value, double step) {
 static double expected_slope(const slope_run *r, double *value, double found) {
   double expected = slope(r, value, 1e-5);
   // Where the loss bends much, two steps cancel the error of one.
-  return fabs(expected - found) > 1e-7 * (1 + fabs(expected))
-             ? (4 * expected - slope(r, value, 2e-5)) / 3
-             : expected;
+  return fabs(expected - found) > 1e-7 * (1 + fabs(expected)) ? (4 * expected - slope(r, value, 2e-5)) / 3 : expected;
 }
 
 static void check_state_gradients(const slope_run *r, void *const *d_before) {
@@ -289,11 +275,9 @@ static void check_state_gradients(const slope_run *r, void *const *d_before) {
   for (int i = 0; i < m->state_count; i++) {
     int64_t count = m->states[i].elements * BATCH, stride = count / 7 + 1;
     for (int64_t k = 0; k < count; k += stride) {
-      double found = ((const double *)d_before[i])[k],
-             expected = expected_slope(r, (double *)r->before[i] + k, found);
+      double found = ((const double *)d_before[i])[k], expected = expected_slope(r, (double *)r->before[i] + k, found);
       if (fabs(expected - found) > 1e-7 * (1 + fabs(expected)))
-        fail_msg("%s[%lld]: expected %.12g, found %.12g", m->states[i].name, (long long)k, expected,
-                 found);
+        fail_msg("%s[%lld]: expected %.12g, found %.12g", m->states[i].name, (long long)k, expected, found);
     }
   }
 }
@@ -353,9 +337,8 @@ static void gradients_of_norms_of_groups(void **state) {
 }
 
 // Every layer of the standard library, two of them in a model.
-static const char *const standard_layers[] = {"std-mamba1", "std-mamba2",        "std-gla",
-                                              "std-rwkv6",  "std-rwkv7",         "std-s4d",
-                                              "std-lru",    "std-gated_deltanet"};
+static const char *const standard_layers[] = {"std-mamba1", "std-mamba2", "std-gla", "std-rwkv6",
+                                              "std-rwkv7",  "std-s4d",    "std-lru", "std-gated_deltanet"};
 enum { STANDARD_LAYERS = sizeof standard_layers / sizeof *standard_layers };
 
 static void gradients_of_the_standard_library(void **state) {
@@ -375,8 +358,7 @@ static void check_compiled(const char *name) {
   char program[512], library[512], command[2048];
   snprintf(program, sizeof program, REC_SOURCE_DIR "/tests/graph/%s.rec", name);
   snprintf(library, sizeof library, REC_BINARY_DIR "/tests/train_model_%s.so", name);
-  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 %s -o %s", program,
-           library);
+  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 %s -o %s", program, library);
   assert_int_equal(system(command), 0);
   assert_int_equal(rec_module_open(library, &module), REC_OK);
   open_fixture(&f, program);
@@ -391,8 +373,7 @@ static void check_compiled(const char *name) {
   void **before = state_blocks(f.model, true);
   double *gradients = calloc((size_t)f.model->parameter_elements, sizeof(double));
   assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, BATCH, TIME, true, &x), REC_OK);
-  assert_int_equal(executor_new(f.model, kernels, &compute_host_f64, BATCH, TIME, true, &compiled),
-                   REC_OK);
+  assert_int_equal(executor_new(f.model, kernels, &compute_host_f64, BATCH, TIME, true, &compiled), REC_OK);
   void **d_expected = state_blocks(f.model, false), **d_found = state_blocks(f.model, false);
   f.d_before = d_expected;
   double expected = loss_of(&f, x, &w, before, f.gradients);
@@ -402,14 +383,12 @@ static void check_compiled(const char *name) {
     for (int64_t k = 0; k < f.model->states[i].elements * BATCH; k++) {
       double e = ((double *)d_expected[i])[k], g = ((double *)d_found[i])[k];
       if (fabs(e - g) > 1e-9 * (1 + fabs(e)))
-        fail_msg("%s: %s: gradient %lld: expected %.12g, found %.12g", name,
-                 f.model->states[i].name, (long long)k, e, g);
+        fail_msg("%s: %s: gradient %lld: expected %.12g, found %.12g", name, f.model->states[i].name, (long long)k, e, g);
     }
   assert_true(fabs(expected - found) < 1e-10 * fabs(expected));
   for (int64_t i = 0; i < f.model->parameter_elements; i++)
     if (fabs(f.gradients[i] - gradients[i]) > 1e-9 * (1 + fabs(f.gradients[i])))
-      fail_msg("%s: gradient %lld: expected %.12g, found %.12g", name, (long long)i, f.gradients[i],
-               gradients[i]);
+      fail_msg("%s: gradient %lld: expected %.12g, found %.12g", name, (long long)i, f.gradients[i], gradients[i]);
   free(gradients);
   free_states(before);
   free_states(d_expected);
@@ -439,16 +418,14 @@ static void carried_states_continue_the_window(void **state) {
   spread_weights(&f);
   window w = random_window(f.model);
   assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, BATCH, TIME, false, &x), REC_OK);
-  void **states[2] = {state_blocks(f.model, false), state_blocks(f.model, false)},
-       *nowhere[MOST_STATES] = {0};
+  void **states[2] = {state_blocks(f.model, false), state_blocks(f.model, false)}, *nowhere[MOST_STATES] = {0};
   float whole[BATCH * TIME], part[BATCH];
   double loss;
   shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere, NULL, NULL};
   assert_int_equal(executor_run(x, f.parameters, &all, 1, NULL, &loss, whole), REC_OK);
   for (int t = 0; t < TIME; t++) {
     uint16_t tokens[BATCH], targets[BATCH];
-    for (int b = 0; b < BATCH; b++)
-      tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
+    for (int b = 0; b < BATCH; b++) tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
     shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2], NULL, NULL};
     assert_int_equal(executor_run(x, f.parameters, &one, 1, NULL, &loss, part), REC_OK);
     for (int b = 0; b < BATCH; b++) assert_true(fabs(part[b] - whole[b * TIME + t]) < 1e-5);
@@ -461,8 +438,7 @@ static void carried_states_continue_the_window(void **state) {
 
 static double value_at(const fixture *f, const char *name, int64_t element) {
   for (int i = 0; i < f->model->parameter_count; i++)
-    if (!strcmp(f->model->parameters[i].name, name))
-      return f->parameters[f->model->parameters[i].place + element];
+    if (!strcmp(f->model->parameters[i].name, name)) return f->parameters[f->model->parameters[i].place + element];
   fail_msg("no weight %s", name);
   return 0;
 }
@@ -472,18 +448,15 @@ static void weights_start_as_the_init_says(void **state) {
   (void)state;
   fixture f;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
-  assert_true(value_at(&f, "layers.0.conv1d.weight", 3) == 1 &&
-              value_at(&f, "layers.0.conv1d.weight", 2) == 0);
+  assert_true(value_at(&f, "layers.0.conv1d.weight", 3) == 1 && value_at(&f, "layers.0.conv1d.weight", 2) == 0);
   assert_true(fabs(log1p(exp(value_at(&f, "layers.1.dt_bias", 1))) - 1) < 1e-12);
   double a = value_at(&f, "layers.0.A_log", 0);
   assert_true(a <= 0 && a >= -8 * log(16));
   assert_true(a != value_at(&f, "layers.1.A_log", 0));
   // in_proj rows: z 8, x 8, B 3, C 3, dt 2, each of 6 columns
   for (int64_t i = 0; i < 3 * 6; i++) {
-    double b = value_at(&f, "layers.0.in_proj.weight", 16 * 6 + i),
-           c = value_at(&f, "layers.0.in_proj.weight", 19 * 6 + i);
-    assert_true(fabs(c - 0.5 * b) <= 0.5 / sqrt(6) &&
-                c != 0);  // c - b / 2 is half of a draw within the bound
+    double b = value_at(&f, "layers.0.in_proj.weight", 16 * 6 + i), c = value_at(&f, "layers.0.in_proj.weight", 19 * 6 + i);
+    assert_true(fabs(c - 0.5 * b) <= 0.5 / sqrt(6) && c != 0);  // c - b / 2 is half of a draw within the bound
   }
   assert_true(value_at(&f, "layers.1.in_proj.weight", 22 * 6) == 0);
   close_fixture(&f);
@@ -500,11 +473,9 @@ static void starts_know_their_layer_and_hippo_legs(void **state) {
   assert_true(value_at(&f, "layers.1.speed", 0) == 0.5);
   assert_true(value_at(&f, "w", 1) == 0.5);
   legs_spectrum(4, imaginary, input);
-  for (int i = 0; i < 4; i++)
-    assert_true(value_at(&f, "layers.1.freq", i) == imaginary[i]);
+  for (int i = 0; i < 4; i++) assert_true(value_at(&f, "layers.1.freq", i) == imaginary[i]);
   legs_spectrum(8, imaginary, input);
-  for (int i = 0; i < 4; i++)
-    assert_true(fabs(value_at(&f, "layers.2.half", 8 + i) - imaginary[i] / sqrt(2)) < 1e-14);
+  for (int i = 0; i < 4; i++) assert_true(fabs(value_at(&f, "layers.2.half", 8 + i) - imaginary[i] / sqrt(2)) < 1e-14);
   legs_spectrum(7, imaginary, input);
   for (int i = 0; i < 4; i++) assert_true(value_at(&f, "layers.0.into", i) == input[i]);
   close_fixture(&f);
@@ -515,8 +486,7 @@ static void damaged_programs_are_refused(void **state) {
   (void)state;
   fixture f;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
-  const char *keys[] = {"vocabulary", "row", "logits",   "parameters", "states",
-                        "tensors",    "ops", "backward", "name"};
+  const char *keys[] = {"vocabulary", "row", "logits", "parameters", "states", "tensors", "ops", "backward", "name"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     cJSON *copy = cJSON_Duplicate(f.json, true);
     cJSON *model = cJSON_GetArrayItem(cJSON_GetObjectItem(copy, "models"), 0);

@@ -108,8 +108,7 @@ static double loss_of(problem *p, double *d_logits) {
   double logits[TOKENS * OUT];
   rows x = {p->x, TOKENS, IN, IN}, y = {logits, TOKENS, OUT, OUT};
   numeric_f64.linear(x, p->weight, p->bias, y, NULL);
-  return numeric_f64.cross_entropy(y, p->targets, NULL, 1, (rows){d_logits, TOKENS, OUT, OUT},
-                                   NULL);
+  return numeric_f64.cross_entropy(y, p->targets, NULL, 1, (rows){d_logits, TOKENS, OUT, OUT}, NULL);
 }
 
 static void check_gradient(problem *p, double *values, const double *gradient, int count) {
@@ -159,8 +158,7 @@ static narrow_problem *new_narrow_problem(void) {
     numeric_bf16.store_token(p.x, i, (double)random_below(1, 5, (uint64_t)i, 5) - 2);
     numeric_bf16.store_token(p.dx, i, 3);
   }
-  for (int i = 0; i < WIDE_OUT * WIDE_IN; i++)
-    p.weight[i] = (float)random_below(1, 6, (uint64_t)i, 9) - 4;
+  for (int i = 0; i < WIDE_OUT * WIDE_IN; i++) p.weight[i] = (float)random_below(1, 6, (uint64_t)i, 9) - 4;
   for (int i = 0; i < WIDE_OUT; i++) p.bias[i] = (float)i;
   assert_true(numeric_bf16.linear_room(WIDE_IN, WIDE_OUT) <= (int64_t)sizeof p.room);
   return &p;
@@ -169,8 +167,7 @@ static narrow_problem *new_narrow_problem(void) {
 static void products_of_bfloat_rows_are_exact_where_they_can_be(void **state) {
   (void)state;
   narrow_problem *p = new_narrow_problem();
-  rows x = {p->x, MANY, WIDE_IN, STRIDE}, y = {p->y, MANY, WIDE_OUT, STRIDE},
-       dx = {p->dx, MANY, WIDE_IN, STRIDE};
+  rows x = {p->x, MANY, WIDE_IN, STRIDE}, y = {p->y, MANY, WIDE_OUT, STRIDE}, dx = {p->dx, MANY, WIDE_IN, STRIDE};
   numeric_bf16.linear(x, p->weight, p->bias, y, p->room);
   numeric_bf16.linear_backward(x, p->weight, y, dx, true, p->dw, p->db, p->room);
   double dw[WIDE_OUT][WIDE_IN] = {0}, db[WIDE_OUT] = {0};
@@ -223,8 +220,7 @@ static void loss_of_bfloat_rows_is_that_of_floats(void **state) {
          found = numeric_bf16.cross_entropy(few, p.targets, NULL, 0.5, few, NULL);
   assert_true(found == expected);
   for (int i = 0; i < TOKENS * OUT; i++)
-    assert_true(fabs(numeric_bf16.load_token(narrow, i) - (double)wide[i]) <=
-                fabs((double)wide[i]) / 256);
+    assert_true(fabs(numeric_bf16.load_token(narrow, i) - (double)wide[i]) <= fabs((double)wide[i]) / 256);
   numeric_bf16.store_token(narrow, 0, NAN);
   assert_true(isnan(numeric_bf16.load_token(narrow, 0)) && isnan(numeric_bf16.row_squares(few)));
 }

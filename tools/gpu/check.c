@@ -1,6 +1,6 @@
-/* The recurrences of a library on the GPU against its code for the host: backward with and without what forward keeps, token by
- * token, packed, packed in parts of time; lengths from 1 to several chunks. Where results lie further apart than is usual, the
- * interpreter says how far rounding moves them (tests/runtime/problem.h). */
+// The recurrences of a library on the GPU against its code for the host: backward with and without what forward keeps, token by
+// token, packed, packed in parts of time; lengths from 1 to several chunks. Where results lie further apart than is usual, the
+// interpreter says how far rounding moves them (tests/runtime/problem.h).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct subject {
   const rec_recurrence *recurrence;
   const rec_signature *signature;
   int run_time_size;
-  const grid_case *case_; /* NULL: numbers as they are drawn */
+  const grid_case *case_;  // NULL: numbers as they are drawn
   int failed;
 } subject;
 
@@ -36,47 +36,39 @@ static void draw(const subject *s, problem *p, uint64_t seed) {
     for (int d = 0; d < 3; d++) {
       const grid_domain *named = &s->case_->domains[d];
       if (!named->name || strcmp(named->name, v->name) != 0) continue;
-      for (int64_t k = 0; k < problem_numbers(p, i); k++)
-        p->value[i][k] = (float)in_domain(named->domain, p->value[i][k]);
+      for (int64_t k = 0; k < problem_numbers(p, i); k++) p->value[i][k] = (float)in_domain(named->domain, p->value[i][k]);
     }
   }
   problem_retype(p, p->signature);
 }
 
 static double rounding_of(const subject *s) {
-  return s->signature->token_type == REC_BF16  ? 0x1p-8
-         : s->signature->token_type == REC_F16 ? 0x1p-11
-                                               : 0x1p-24;
+  return s->signature->token_type == REC_BF16 ? 0x1p-8 : s->signature->token_type == REC_F16 ? 0x1p-11 : 0x1p-24;
 }
 
-/* Two results that each may lie as far from the exact one as rounding moves it. */
-static double tolerance_of(const subject *s, const problem *inputs, bool backward, double error,
-                           double least) {
+// Two results that each may lie as far from the exact one as rounding moves it.
+static double tolerance_of(const subject *s, const problem *inputs, bool backward, double error, double least) {
   if (error <= least) return least;
   const rec_run_options options = {.backward = backward};
   problem *exact = problem_copy(inputs);
   double tolerance = least;
   if (problem_run(exact, s->recurrence, "reference", &options))
-    tolerance =
-        2 * (s->signature->token_type == REC_F32
-                 ? fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 0))
-                 : problem_tolerance(inputs, exact, s->recurrence, least, rounding_of(s) / 50,
-                                     backward));
+    tolerance = 2 * (s->signature->token_type == REC_F32
+                         ? fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 0))
+                         : problem_tolerance(inputs, exact, s->recurrence, least, rounding_of(s) / 50, backward));
   problem_free(exact);
   return tolerance;
 }
 
-static void report(subject *s, const char *way, int64_t time, bool passed, double error,
-                   double tolerance, const char *where) {
-  static const char *const types[] = {
-      [REC_F32] = "f32", [REC_F64] = "f64", [REC_BF16] = "bf16", [REC_F16] = "f16"};
+static void report(subject *s, const char *way, int64_t time, bool passed, double error, double tolerance, const char *where) {
+  static const char *const types[] = {[REC_F32] = "f32", [REC_F64] = "f64", [REC_BF16] = "bf16", [REC_F16] = "f16"};
   s->failed += !passed;
   printf(
       "{\"kind\": \"check\", \"library\": \"%s\", \"recurrence\": \"%s\", \"type\": \"%s\", "
       "\"way\": \"%s\", \"time\": %lld, "
       "\"passed\": %s, \"error\": %.3g, \"tolerance\": %.3g, \"where\": \"",
-      s->path, s->signature->name, types[s->signature->token_type], way, (long long)time,
-      passed ? "true" : "false", isfinite(error) ? error : -1, tolerance);
+      s->path, s->signature->name, types[s->signature->token_type], way, (long long)time, passed ? "true" : "false",
+      isfinite(error) ? error : -1, tolerance);
   for (const char *c = where; *c; c++)
     if (*c != '"' && *c != '\\' && *c >= ' ') putchar(*c);
   printf("\"}\n");
@@ -88,13 +80,11 @@ static void compare(subject *s, const problem *inputs, const char *way, rec_run_
   rec_run_options on_host = options;
   on_host.recompute = false;
   problem *host = problem_copy(inputs), *got = problem_copy(inputs);
-  if (!problem_run(host, s->recurrence, "host", &on_host) ||
-      !problem_run(got, s->recurrence, "cuda", &options)) {
+  if (!problem_run(host, s->recurrence, "host", &on_host) || !problem_run(got, s->recurrence, "cuda", &options)) {
     report(s, way, inputs->time, false, INFINITY, 0, rec_message());
   } else {
     double error = problem_compare(host, got, options.backward, 1e-4, where, sizeof where);
-    double tolerance =
-        tolerance_of(s, inputs, options.backward, error, least[s->signature->token_type]);
+    double tolerance = tolerance_of(s, inputs, options.backward, error, least[s->signature->token_type]);
     report(s, way, inputs->time, error <= tolerance, error, tolerance, where);
   }
   problem_free(host);
@@ -111,13 +101,11 @@ static void check_recurrence(subject *s) {
     if (lengths[i] == 17) compare(s, p, "step", (rec_run_options){.step = true});
     problem_free(p);
   }
-  problem *p =
-      problem_packed(s->signature, packed, sizeof packed / sizeof *packed, s->run_time_size);
+  problem *p = problem_packed(s->signature, packed, sizeof packed / sizeof *packed, s->run_time_size);
   draw(s, p, 1000);
   compare(s, p, "packed", (rec_run_options){.backward = true});
   problem_free(p);
-  p = problem_packed(s->signature, long_packed, sizeof long_packed / sizeof *long_packed,
-                     s->run_time_size);
+  p = problem_packed(s->signature, long_packed, sizeof long_packed / sizeof *long_packed, s->run_time_size);
   draw(s, p, 2000);
   compare(s, p, "parts", (rec_run_options){.backward = true, .time_parts = 4});
   compare(s, p, "parts, nothing saved", (rec_run_options){.backward = true, .recompute = true, .time_parts = 4});
@@ -126,9 +114,7 @@ static void check_recurrence(subject *s) {
 
 static const grid_case *case_of(const char *name) {
   for (int i = 0; i < grid_case_count; i++)
-    if (strncmp(grid_cases[i].path, "stdlib/", 7) == 0 &&
-        strcmp(grid_cases[i].recurrence, name) == 0)
-      return &grid_cases[i];
+    if (strncmp(grid_cases[i].path, "stdlib/", 7) == 0 && strcmp(grid_cases[i].recurrence, name) == 0) return &grid_cases[i];
   return NULL;
 }
 

@@ -1,9 +1,8 @@
-/* The operations of sm_90a that work on shared memory beside the threads, by the kernels of op_kernels_sm_90a.c.
- *
- * Products: shared memory is full of whole numbers of 16 bits, and descriptors say which of them are the operands: a body that
- * takes one of them for another has other sums. Sums of whole numbers are exact in any order: both bodies have the same.
- * Boxes: of tensors of random sizes, beginning inside and outside of them; what shared memory holds then is the same.
- */
+// The operations of sm_90a that work on shared memory beside the threads, by the kernels of op_kernels_sm_90a.c.
+//
+// Products: shared memory is full of whole numbers of 16 bits, and descriptors say which of them are the operands: a body that
+// takes one of them for another has other sums. Sums of whole numbers are exact in any order: both bodies have the same.
+// Boxes: of tensors of random sizes, beginning inside and outside of them; what shared memory holds then is the same.
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@ enum {
   AXES = 5
 };
 
-/* What both runs read, and what each of them has written. */
+// What both runs read, and what each of them has written.
 typedef struct trial {
   uint32_t in[GPU_GROUP_OP_WORDS], by_gpu[OUTPUT], by_simt[OUTPUT];
   _Alignas(16) uint32_t tensor[TENSOR_WORDS];
@@ -41,9 +40,7 @@ typedef struct parameter {
 
 _Static_assert(sizeof(parameter) == GPU_GROUP_OP_PARAMETER, "as the kernels have it");
 
-static bool begins(const char *text, const char *with) {
-  return strncmp(text, with, strlen(with)) == 0;
-}
+static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 static bool is_product(const gpu_operation *o) { return begins(o->name, "wgmma_"); }
 
 bool is_group_operation(const gpu_operation *o) {
@@ -55,7 +52,7 @@ static uint32_t below(uint32_t *seed, uint32_t end) {
   return (*seed >> 8) % end;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+// ---- products --------------------------------------------------------------------------------
 
 static int sums_of(const gpu_operation *o) {
   int sums = 4;
@@ -63,7 +60,7 @@ static int sums_of(const gpu_operation *o) {
   return sums;
 }
 
-/* Two whole numbers from -8 to 7. */
+// Two whole numbers from -8 to 7.
 static uint32_t pair(const gpu_operation *o, uint32_t *seed) {
   uint16_t halves[2];
   int stored = strstr(o->name, "_f16") ? REC_STORED_F16 : REC_STORED_BF16;
@@ -72,14 +69,14 @@ static uint32_t pair(const gpu_operation *o, uint32_t *seed) {
   return halves[0] | (uint32_t)halves[1] << 16;
 }
 
-/* gpu_ops.def: where an operand of so many lines lies, in rows of `width` numbers, from a byte on. */
+// gpu_ops.def: where an operand of so many lines lies, in rows of `width` numbers, from a byte on.
 static uint64_t descriptor(uint32_t from, int width, uint32_t leading) {
   uint64_t mode = width == 64 ? 1 : width == 32 ? 2 : 3;
   return from >> 4 | (uint64_t)(leading >> 4) << 16 | (uint64_t)width << 32 | mode << 62;
 }
 
-/* Of rows along k: lines from a group of 8 on, from a multiple of 16 along k on. Transposed: k from a multiple of 16 on, and if
- * a row has more columns than the product takes, some of them; else tiles of rows one behind the other. */
+// Of rows along k: lines from a group of 8 on, from a multiple of 16 along k on. Transposed: k from a multiple of 16 on, and if
+// a row has more columns than the product takes, some of them; else tiles of rows one behind the other.
 static void draw_descriptors(uint64_t to[2], uint32_t base, int lines, int width, uint32_t *seed) {
   uint32_t rows = 16 * (uint32_t)width, tile = rows * (2 + below(seed, 3));
   uint32_t columns = lines < width ? 2 * (uint32_t)lines * below(seed, (uint32_t)(width / lines)) : 0;
@@ -111,16 +108,15 @@ static double difference_of_sums(const gpu_operation *o, const trial *t) {
     if (worst == 0)
       fprintf(stderr, "rec-gpu-check: %s: %s%s%ssum %d of thread %d is %g, by the executor %g\n", o->name,
               form & GPU_FORM_MINUS ? "minus, " : "", form & GPU_FORM_TRANS_A ? "a transposed, " : "",
-              form & GPU_FORM_TRANS_B ? "b transposed, " : "", sum % GPU_GROUP_OP_SUMS, i % THREADS,
-              (double)x, (double)y);
+              form & GPU_FORM_TRANS_B ? "b transposed, " : "", sum % GPU_GROUP_OP_SUMS, i % THREADS, (double)x, (double)y);
     worst = isnan(x - y) ? INFINITY : fmax(worst, fabs((double)x - (double)y));
   }
   return worst;
 }
 
-/* ---- boxes ----------------------------------------------------------------------------------- */
+// ---- boxes -----------------------------------------------------------------------------------
 
-/* The driver's numbers. */
+// The driver's numbers.
 enum { TYPE_F32 = 7, TYPE_BF16 = 9 };
 
 static void draw_box(const gpu_operation *o, trial *t, box *b, uint32_t round) {
@@ -140,8 +136,7 @@ static void draw_box(const gpu_operation *o, trial *t, box *b, uint32_t round) {
   numbers[0] = bytes;
   for (uint32_t i = 0; i < b->axes; i++) {
     numbers[0] *= b->box[i];
-    for (uint32_t half = 0; half < 2; half++)
-      numbers[1 + AXES * half + i] = below(&seed, (uint32_t)b->sizes[i] + 4) - 4;
+    for (uint32_t half = 0; half < 2; half++) numbers[1 + AXES * half + i] = below(&seed, (uint32_t)b->sizes[i] + 4) - 4;
   }
 }
 
@@ -155,7 +150,7 @@ static double difference_of_words(const gpu_operation *o, const trial *t) {
   return 0;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+// ---- both ------------------------------------------------------------------------------------
 
 static bool run_by_simt(const gpu_operation *o, trial *t, const box *b) {
   char message[SIMT_MESSAGE] = "";
@@ -167,8 +162,7 @@ static bool run_by_simt(const gpu_operation *o, trial *t, const box *b) {
                         .threads = THREADS,
                         .shared_bytes = 4 * GPU_GROUP_OP_IMAGE,
                         .seed = 1};
-  if (b && simt_tensor_map(p.map, b->type, b->axes, t->tensor, b->sizes, b->strides, b->box, b->steps, 0,
-                           b->swizzle, 0, 0)) {
+  if (b && simt_tensor_map(p.map, b->type, b->axes, t->tensor, b->sizes, b->strides, b->box, b->steps, 0, b->swizzle, 0, 0)) {
     fprintf(stderr, "rec-gpu-check: %s: a map that the executor does not take\n", o->name);
     return false;
   }
@@ -182,8 +176,9 @@ static bool make_map(const gpu *g, parameter *p, cuda_pointer tensor, const box 
     fprintf(stderr, "rec-gpu-check: the driver has no cuTensorMapEncodeTiled\n");
     return false;
   }
-  return gpu_good(g, g->driver->tensor_map(p->map, b->type, b->axes, (void *)(uintptr_t)tensor, b->sizes,
-                                           b->strides, b->box, b->steps, 0, b->swizzle, 0, 0),
+  return gpu_good(g,
+                  g->driver->tensor_map(p->map, b->type, b->axes, (void *)(uintptr_t)tensor, b->sizes, b->strides, b->box,
+                                        b->steps, 0, b->swizzle, 0, 0),
                   "cuTensorMapEncodeTiled");
 }
 

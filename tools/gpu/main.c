@@ -1,4 +1,4 @@
-/* The command: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | speed FOLDER SHAPES | ptx | cases | names */
+// The command: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | speed FOLDER SHAPES | ptx | cases | names
 #include <string.h>
 #include <time.h>
 
@@ -31,12 +31,9 @@ bool gpu_open(gpu *g) {
   int major = 0, minor = 0;
   const cuda_driver *d = g->driver;
   bool good = gpu_good(g, d->context_device(&device), "cuCtxGetDevice") &&
-              gpu_good(g, d->device_attribute(&g->multiprocessors, CUDA_MULTIPROCESSORS, device),
-                       "cuDeviceGetAttribute") &&
-              gpu_good(g, d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device),
-                       "cuDeviceGetAttribute") &&
-              gpu_good(g, d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device),
-                       "cuDeviceGetAttribute");
+              gpu_good(g, d->device_attribute(&g->multiprocessors, CUDA_MULTIPROCESSORS, device), "cuDeviceGetAttribute") &&
+              gpu_good(g, d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device), "cuDeviceGetAttribute") &&
+              gpu_good(g, d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device), "cuDeviceGetAttribute");
   g->capability = 10 * major + minor;
   return good;
 }
@@ -66,13 +63,13 @@ int check_device(const gpu *g) {
   return 0;
 }
 
-/* For ptxas, in tests: gpu_ops, gpu_ops_sm_90a or machine. */
+// For ptxas, in tests: gpu_ops, gpu_ops_sm_90a or machine.
 static int print_ptx(const char *name) {
   const embedded_file *file = embedded_find(embedded_gpu_check, name);
   return !file || fputs((const char *)file->data, stdout) < 0;
 }
 
-/* For tools/gpu_check: the programs of stdlib that are checked, and their sizes. */
+// For tools/gpu_check: the programs of stdlib that are checked, and their sizes.
 static int print_cases(void) {
   for (int i = 0; i < grid_case_count; i++) {
     if (strncmp(grid_cases[i].path, "stdlib/", 7) != 0) continue;
@@ -90,8 +87,7 @@ static int check_libraries(int count, char **paths) {
 }
 
 int main(int count, char **words) {
-  static const char usage[] =
-      "usage: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | speed FOLDER SHAPES\n";
+  static const char usage[] = "usage: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | speed FOLDER SHAPES\n";
   const char *what = count > 1 ? words[1] : "";
   gpu g;
   if (strcmp(what, "ptx") == 0 && count == 3) return print_ptx(words[2]);

@@ -1,5 +1,5 @@
-/* Writes the kernels of gpu_op_kernels: OUT.ptx and OUT_sm_90a.ptx for GPUs, and OUT.o, the same for the executor. Part of
- * the build. */
+// Writes the kernels of gpu_op_kernels: OUT.ptx and OUT_sm_90a.ptx for GPUs, and OUT.o, the same for the executor. Part of
+// the build.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,12 +1,11 @@
-/* A kernel for each abstract operation, by which tools/gpu_check compares its two bodies on a GPU.
- *
- *   rec_op_shfl_bfly_f32({in, out}):   out[0][thread] = rec.shfl_bfly_f32(in[0][thread], in[1][thread])
- *
- * Blocks have 64 threads and 16 bytes of shared memory for each, which hold the thread's four words of in[16 ..] at the start.
- * Pointers to shared memory are 16 times the argument's word behind its start, those to global memory the thread's four words.
- * An operation without a result is seen by what shared memory holds after it: out[0 .. 3] are the words of the neighbour. An
- * address counts from the start of shared memory. Products of warpgroups and bulk copies have kernels of op_kernels_sm_90a.c.
- */
+// A kernel for each abstract operation, by which tools/gpu_check compares its two bodies on a GPU.
+//
+//   rec_op_shfl_bfly_f32({in, out}):   out[0][thread] = rec.shfl_bfly_f32(in[0][thread], in[1][thread])
+//
+// Blocks have 64 threads and 16 bytes of shared memory for each, which hold the thread's four words of in[16 ..] at the start.
+// Pointers to shared memory are 16 times the argument's word behind its start, those to global memory the thread's four words.
+// An operation without a result is seen by what shared memory holds after it: out[0 .. 3] are the words of the neighbour. An
+// address counts from the start of shared memory. Products of warpgroups and bulk copies have kernels of op_kernels_sm_90a.c.
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -28,11 +27,9 @@ static ir pointer_field(emitter *e, ir frame, int64_t offset) {
   return LLVMBuildLoad2(e->b, e->data, at, "");
 }
 
-static ir word_of(const op_kernel *k, ir base, ir index) {
-  return element(k->e, k->e->i32, base, index);
-}
+static ir word_of(const op_kernel *k, ir base, ir index) { return element(k->e, k->e->i32, base, index); }
 
-/* The thread's own words in shared memory, or in the input behind the arguments. */
+// The thread's own words in shared memory, or in the input behind the arguments.
 static ir own_words(const op_kernel *k, ir thread, int word) {
   return int_add(k->e, int_mul(k->e, thread, integer(k->e, WORDS)), integer(k->e, word));
 }
@@ -60,11 +57,9 @@ static ir argument(const op_kernel *k, int i) {
   }
 }
 
-static bool begins(const char *text, const char *with) {
-  return strncmp(text, with, strlen(with)) == 0;
-}
+static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
-/* What the group operations are about: one copy in a group of its own, and as many empty ones as may be under way. */
+// What the group operations are about: one copy in a group of its own, and as many empty ones as may be under way.
 static void start_copy(const op_kernel *k) {
   emitter *e = k->e;
   ir to = word_of(k, k->shared, own_words(k, k->thread, 0));
@@ -122,9 +117,8 @@ static void body_of(op_kernel *k, ir frame) {
   if (begins(row->name, "cp_async_")) start_copy(k);
   for (int i = 0; i < count; i++) args[i] = argument(k, i);
   ir result = gpu_call(e, k->op, args, count);
-  if (k->op == GPU_ATOM_INC) result = gpu_call(e, k->op, args, count); /* what the first call has left */
-  if (k->op == GPU_SHARED_ADDRESS)
-    result = int_sub(e, result, gpu_call(e, k->op, &k->shared, 1));
+  if (k->op == GPU_ATOM_INC) result = gpu_call(e, k->op, args, count);  // what the first call has left
+  if (k->op == GPU_SHARED_ADDRESS) result = int_sub(e, result, gpu_call(e, k->op, &k->shared, 1));
   if (gpu_result_count(row) && row->result[row->result[1] != 0] != 's') {
     store_results(k, result);
   } else {
@@ -133,7 +127,7 @@ static void body_of(op_kernel *k, ir frame) {
   LLVMBuildRetVoid(e->b);
 }
 
-/* Operations of sm_90a that other kernels than these do not take. */
+// Operations of sm_90a that other kernels than these do not take.
 static bool is_of_groups(gpu_op op) {
   return (int)op >= GPU_FIRST_OF_HOPPER && op != GPU_SHARED_ADDRESS && op != GPU_FENCE_ASYNC;
 }

@@ -1,28 +1,28 @@
-/* Kernels of single abstract operations, and what lies where in their memory. */
+// Kernels of single abstract operations, and what lies where in their memory.
 #ifndef REC_TOOLS_GPU_OP_KERNELS_H
 #define REC_TOOLS_GPU_OP_KERNELS_H
 
 #include "compiler/target/target.h"
 
-/* A kernel `rec_op_NAME` for each abstract operation, to compare its bodies: op_kernels.c says what it does. */
+// A kernel `rec_op_NAME` for each abstract operation, to compare its bodies: op_kernels.c says what it does.
 enum { GPU_OP_THREADS = 64 };
-/* Of those of sm_90a alone but shared_address and fence_async (op_kernels_sm_90a.c): blocks of a warpgroup with an image of shared
- * memory; behind it in `in`, words: four descriptors of 64 bits (a, a transposed, b, b transposed), or bytes of a box and where
- * two of them begin, 5 coordinates each; four registers of a; sums. Of registers, sums and `out` each thread has one of 128 that
- * lie side by side. The parameter: two pointers, and a tensor map. Boxes go to two places behind the first, of as many bytes. */
+// Of those of sm_90a alone but shared_address and fence_async (op_kernels_sm_90a.c): blocks of a warpgroup with an image of shared
+// memory; behind it in `in`, words: four descriptors of 64 bits (a, a transposed, b, b transposed), or bytes of a box and where
+// two of them begin, 5 coordinates each; four registers of a; sums. Of registers, sums and `out` each thread has one of 128 that
+// lie side by side. The parameter: two pointers, and a tensor map. Boxes go to two places behind the first, of as many bytes.
 enum {
   GPU_GROUP_OP_THREADS = 128,
   GPU_GROUP_OP_SUMS = 32,
-  GPU_GROUP_OP_IMAGE = 8192, /* words */
+  GPU_GROUP_OP_IMAGE = 8192,  // words
   GPU_GROUP_OP_NUMBERS_AT = GPU_GROUP_OP_IMAGE,
   GPU_GROUP_OP_REGISTERS_AT = GPU_GROUP_OP_NUMBERS_AT + 16,
   GPU_GROUP_OP_SUMS_AT = GPU_GROUP_OP_REGISTERS_AT + 4 * GPU_GROUP_OP_THREADS,
   GPU_GROUP_OP_WORDS = GPU_GROUP_OP_SUMS_AT + GPU_GROUP_OP_SUMS * GPU_GROUP_OP_THREADS,
-  GPU_GROUP_OP_BOX = 8192, /* bytes */
+  GPU_GROUP_OP_BOX = 8192,  // bytes
   GPU_GROUP_OP_MAP_AT = 64,
   GPU_GROUP_OP_PARAMETER = GPU_GROUP_OP_MAP_AT + 128
 };
-/* Forms of a product, bits; `out` has its sums behind those of the forms before. */
+// Forms of a product, bits; `out` has its sums behind those of the forms before.
 enum { GPU_FORM_MINUS = 1, GPU_FORM_TRANS_B = 2, GPU_FORM_TRANS_A = 4, GPU_FORMS = 8 };
 bool gpu_op_has_form(const char *name, int form);
 codegen_gpu_object *gpu_op_kernels(arena *a, unsigned targets);

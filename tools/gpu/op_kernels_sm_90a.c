@@ -1,12 +1,11 @@
-/* Kernels for the operations of sm_90a alone, as op_kernels.c has them for all others: blocks of one warpgroup.
- *
- *   rec_op_wgmma_n8_bf16({in, out}):   shared = in.image; for each form: out[form] = +-a b + in.sums, by the descriptors in `in`
- *   rec_op_bulk_3({in, out, map}):     out = what two boxes, one behind the other, put into shared memory
- *
- * What lies where in `in` and `out`, and what a form is: op_kernels.h. Descriptors come without the address where shared memory
- * begins. Operations that are nothing by themselves are checked by what they are for: fences, commits and waits by a product,
- * mbarriers by boxes of two axes.
- */
+// Kernels for the operations of sm_90a alone, as op_kernels.c has them for all others: blocks of one warpgroup.
+//
+//   rec_op_wgmma_n8_bf16({in, out}):   shared = in.image; for each form: out[form] = +-a b + in.sums, by the descriptors in `in`
+//   rec_op_bulk_3({in, out, map}):     out = what two boxes, one behind the other, put into shared memory
+//
+// What lies where in `in` and `out`, and what a form is: op_kernels.h. Descriptors come without the address where shared memory
+// begins. Operations that are nothing by themselves are checked by what they are for: fences, commits and waits by a product,
+// mbarriers by boxes of two axes.
 #include "tools/gpu/op_kernels_sm_90a.h"
 
 #include <string.h>
@@ -22,24 +21,18 @@ typedef struct group_kernel {
   ir frame, in, out, thread, shared;
 } group_kernel;
 
-static bool begins(const char *text, const char *with) {
-  return strncmp(text, with, strlen(with)) == 0;
-}
+static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
-static ir word_of(const group_kernel *k, ir base, ir index) {
-  return element(k->e, k->e->i32, base, index);
-}
+static ir word_of(const group_kernel *k, ir base, ir index) { return element(k->e, k->e->i32, base, index); }
 
-/* Word `i` of those that each thread has one of. */
+// Word `i` of those that each thread has one of.
 static ir own_word(const group_kernel *k, ir base, int64_t first, ir i) {
   emitter *e = k->e;
   ir of_others = int_mul(e, i, integer(e, THREADS));
   return word_of(k, base, int_add(e, int_add(e, of_others, k->thread), integer(e, first)));
 }
 
-static ir load_word(const group_kernel *k, LLVMTypeRef type, ir address) {
-  return LLVMBuildLoad2(k->e->b, type, address, "");
-}
+static ir load_word(const group_kernel *k, LLVMTypeRef type, ir address) { return LLVMBuildLoad2(k->e->b, type, address, ""); }
 
 static ir byte_at(emitter *e, ir base, int64_t offset) {
   return element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
@@ -47,8 +40,7 @@ static ir byte_at(emitter *e, ir base, int64_t offset) {
 
 static void fill_shared(const group_kernel *k) {
   emitter *e = k->e;
-  emit_loop loop =
-      loop_begin(e, integer(e, 0), integer(e, GPU_GROUP_OP_IMAGE / THREADS), 1, "word");
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, GPU_GROUP_OP_IMAGE / THREADS), 1, "word");
   ir x = load_word(k, e->i32, own_word(k, k->in, 0, loop.index));
   LLVMBuildStore(e->b, x, own_word(k, k->shared, 0, loop.index));
   loop_end(e, &loop);
@@ -56,11 +48,11 @@ static void fill_shared(const group_kernel *k) {
   gpu_call(e, GPU_BARRIER, NULL, 0);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+// ---- products --------------------------------------------------------------------------------
 
 enum { MOST_SUMS = GPU_GROUP_OP_SUMS, MOST_OPERANDS = 8 };
 
-/* Of operand 0 or 1, for rows that run along k or for transposed ones. */
+// Of operand 0 or 1, for rows that run along k or for transposed ones.
 static ir descriptor(const group_kernel *k, int operand, bool transposed) {
   emitter *e = k->e;
   ir at = byte_at(e, k->in, 4 * GPU_GROUP_OP_NUMBERS_AT + 8 * (2 * operand + transposed));
@@ -69,14 +61,14 @@ static ir descriptor(const group_kernel *k, int operand, bool transposed) {
   return int_add(e, load_word(k, e->i64, at), LLVMBuildZExt(e->b, begin, e->i64, ""));
 }
 
-/* The row whose name begins so and that has as many sums. */
+// The row whose name begins so and that has as many sums.
 static gpu_op row_with(const char *begin, const char *sums) {
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++)
     if (begins(gpu_ops[op].name, begin) && strcmp(gpu_ops[op].result, sums) == 0) return op;
   ICE("target", "no operation %s.. with %s sums", begin, sums);
 }
 
-/* Sums go in and out. */
+// Sums go in and out.
 static void call_with_sums(emitter *e, gpu_op op, ir *sums, int count, const ir *more, int more_count) {
   ir args[GPU_MOST_ARGUMENTS] = {0};
   for (int i = 0; i < count; i++) args[i] = sums[i];
@@ -85,11 +77,9 @@ static void call_with_sums(emitter *e, gpu_op op, ir *sums, int count, const ir 
   for (int i = 0; i < count; i++) sums[i] = LLVMBuildExtractValue(e->b, result, (unsigned)i, "");
 }
 
-static ir constant(emitter *e, int64_t x) {
-  return LLVMConstInt(e->i32, (unsigned long long)x, 1);
-}
+static ir constant(emitter *e, int64_t x) { return LLVMConstInt(e->i32, (unsigned long long)x, 1); }
 
-/* What a product takes behind the sums; registers of a are there before the fence. */
+// What a product takes behind the sums; registers of a are there before the fence.
 static int operands_of(const group_kernel *k, gpu_op op, int form, ir more[MOST_OPERANDS]) {
   emitter *e = k->e;
   int n = 0;
@@ -111,14 +101,12 @@ static void one_form(const group_kernel *k, gpu_op op, int form) {
   ir sums[MOST_SUMS], more[MOST_OPERANDS];
   int count = gpu_result_count(&gpu_ops[op]), operands = operands_of(k, op, form, more);
   if (count > MOST_SUMS) ICE("target", "rec.%s has more sums than `in` and `out`", gpu_ops[op].name);
-  for (int i = 0; i < count; i++)
-    sums[i] = load_word(k, e->real, own_word(k, k->in, GPU_GROUP_OP_SUMS_AT, integer(e, i)));
+  for (int i = 0; i < count; i++) sums[i] = load_word(k, e->real, own_word(k, k->in, GPU_GROUP_OP_SUMS_AT, integer(e, i)));
   call_with_sums(e, row_with("wgmma_fence_n", letters), sums, count, NULL, 0);
   call_with_sums(e, op, sums, count, more, operands);
   gpu_call(e, GPU_WGMMA_COMMIT, NULL, 0);
   call_with_sums(e, row_with("wgmma_wait_n", letters), sums, count, NULL, 0);
-  for (int i = 0; i < count; i++)
-    LLVMBuildStore(e->b, sums[i], own_word(k, k->out, 0, integer(e, form * MOST_SUMS + i)));
+  for (int i = 0; i < count; i++) LLVMBuildStore(e->b, sums[i], own_word(k, k->out, 0, integer(e, form * MOST_SUMS + i)));
 }
 
 static void multiply_all(const group_kernel *k) {
@@ -137,7 +125,7 @@ bool gpu_op_has_form(const char *name, int form) {
   return begins(name, "wgmma_n") || form == 0;
 }
 
-/* ---- boxes ----------------------------------------------------------------------------------- */
+// ---- boxes -----------------------------------------------------------------------------------
 
 static void start_box(const group_kernel *k, int half, ir to) {
   emitter *e = k->e;
@@ -146,8 +134,7 @@ static void start_box(const group_kernel *k, int half, ir to) {
   ir numbers = byte_at(e, k->in, 4 * GPU_GROUP_OP_NUMBERS_AT);
   ir bytes = load_word(k, e->i32, numbers);
   ir args[GPU_MOST_ARGUMENTS] = {to, byte_at(e, k->frame, GPU_GROUP_OP_MAP_AT), k->shared};
-  for (int i = 0; i < axes; i++)
-    args[3 + i] = load_word(k, e->i32, word_of(k, numbers, integer(e, 1 + 5 * half + i)));
+  for (int i = 0; i < axes; i++) args[3 + i] = load_word(k, e->i32, word_of(k, numbers, integer(e, 1 + 5 * half + i)));
   gpu_call(e, GPU_MBARRIER_EXPECT, (ir[]){k->shared, bytes}, 2);
   gpu_call(e, op, args, 3 + axes);
 }
@@ -180,12 +167,12 @@ static void copy_boxes(const group_kernel *k) {
     branch_end(e, &first);
     gpu_call(e, GPU_MBARRIER_WAIT, (ir[]){k->shared, constant(e, half)}, 2);
     store_half(k, half, to);
-    /* a thread that comes too late to a wait takes the next phase for its own */
+    // a thread that comes too late to a wait takes the next phase for its own
     gpu_call(e, GPU_BARRIER, NULL, 0);
   }
 }
 
-/* ---- one operation --------------------------------------------------------------------------- */
+// ---- one operation ---------------------------------------------------------------------------
 
 void gpu_group_op_kernel(llvm_module *m, emitter *e, gpu_op op, const char *symbol) {
   char room[] = {(char)('0' + ROOM_GROUPS), 0};

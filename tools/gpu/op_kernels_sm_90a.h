@@ -1,4 +1,4 @@
-/* The kernel of an operation that sm_90a alone has. */
+// The kernel of an operation that sm_90a alone has.
 #ifndef REC_TOOLS_GPU_OP_KERNELS_SM_90A_H
 #define REC_TOOLS_GPU_OP_KERNELS_SM_90A_H
 

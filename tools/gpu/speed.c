@@ -1,12 +1,11 @@
-/* Speed: what the machine copies and multiplies, then recurrences at given shapes beside that.
- *
- *   mamba2-256k mamba2.so ssd 32 8192 G=1 R=128
- *       a label, a library, its recurrence, batch, steps (or: step), sizes
- *
- * Tensors lie on the GPU; a figure is the median of five rounds of as many calls as take a tenth of a second, the device
- * idle before and after each. Bytes are those of inputs and outputs once, backward those of cotangents and gradients,
- * too; operations those of the cheapest algorithm known (runtime/limit.h), 2.2 times as many backward.
- */
+// Speed: what the machine copies and multiplies, then recurrences at given shapes beside that.
+//
+//   mamba2-256k mamba2.so ssd 32 8192 G=1 R=128
+//       a label, a library, its recurrence, batch, steps (or: step), sizes
+//
+// Tensors lie on the GPU; a figure is the median of five rounds of as many calls as take a tenth of a second, the device
+// idle before and after each. Bytes are those of inputs and outputs once, backward those of cotangents and gradients,
+// too; operations those of the cheapest algorithm known (runtime/limit.h), 2.2 times as many backward.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@ enum { ROUNDS = 5, SIZES_MOST = 8 };
 static const double round_seconds = 0.1;
 
 static double bandwidth,
-    products; /* of this machine: bytes and multiply-adds a second; 0: not measured */
+    products;  // of this machine: bytes and multiply-adds a second; 0: not measured
 
 typedef bool timed_call(void *data);
 
@@ -32,7 +31,7 @@ static int by_size(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 
-/* Seconds of one call; 0 if it fails. */
+// Seconds of one call; 0 if it fails.
 static double seconds_of(const gpu *g, timed_call *call, void *data) {
   double rounds[ROUNDS];
   int count = 1;
@@ -50,7 +49,7 @@ static double seconds_of(const gpu *g, timed_call *call, void *data) {
   return rounds[ROUNDS / 2];
 }
 
-/* ---- the machine ---- */
+// ---- the machine ----
 
 typedef struct machine_kernel {
   const gpu *g;
@@ -62,10 +61,8 @@ typedef struct machine_kernel {
 static bool call_machine(void *data) {
   machine_kernel *m = data;
   void *parameters[] = {m->parameter};
-  return gpu_good(
-      m->g,
-      m->g->driver->launch(m->function, m->blocks, 1, 1, 256, 1, 1, 0, NULL, parameters, NULL),
-      "cuLaunchKernel");
+  return gpu_good(m->g, m->g->driver->launch(m->function, m->blocks, 1, 1, 256, 1, 1, 0, NULL, parameters, NULL),
+                  "cuLaunchKernel");
 }
 
 int measure_machine(const gpu *g, bool print) {
@@ -73,16 +70,13 @@ int measure_machine(const gpu *g, bool print) {
   const char *ptx = (const char *)embedded_find(embedded_gpu_check, "machine")->data;
   machine_kernel copy = {.g = g, .blocks = (unsigned)(8 * g->multiprocessors)}, mma = copy;
   cuda_pointer to = 0, from = 0;
-  bool good = gpu_kernel(g, ptx, "rec_copy", &copy.function) &&
-              gpu_kernel(g, ptx, "rec_mma", &mma.function) &&
+  bool good = gpu_kernel(g, ptx, "rec_copy", &copy.function) && gpu_kernel(g, ptx, "rec_mma", &mma.function) &&
               gpu_good(g, g->driver->allocate(&to, COPY_BYTES), "cuMemAlloc") &&
               gpu_good(g, g->driver->allocate(&from, COPY_BYTES), "cuMemAlloc");
   if (good) {
-    memcpy(copy.parameter, (int64_t[]){(int64_t)to, (int64_t)from, COPY_BYTES / 16},
-           sizeof copy.parameter);
+    memcpy(copy.parameter, (int64_t[]){(int64_t)to, (int64_t)from, COPY_BYTES / 16}, sizeof copy.parameter);
     memcpy(mma.parameter, (int64_t[]){(int64_t)to, MMA_ROUNDS, 0}, sizeof mma.parameter);
-    double copying = seconds_of(g, call_machine, &copy),
-           multiplying = seconds_of(g, call_machine, &mma);
+    double copying = seconds_of(g, call_machine, &copy), multiplying = seconds_of(g, call_machine, &mma);
     good = copying > 0 && multiplying > 0;
     if (good) bandwidth = 2.0 * COPY_BYTES / copying;
     if (good) products = 8.0 * mma.blocks * MMA_ROUNDS * 8 * (16 * 8 * 16) / multiplying;
@@ -90,12 +84,12 @@ int measure_machine(const gpu *g, bool print) {
   if (to) g->driver->release(to);
   if (from) g->driver->release(from);
   if (good && print)
-    printf("{\"kind\": \"machine\", \"gigabytes_a_second\": %.1f, \"mma_sync_teraflops\": %.1f}\n",
-           bandwidth / 1e9, 2 * products / 1e12);
+    printf("{\"kind\": \"machine\", \"gigabytes_a_second\": %.1f, \"mma_sync_teraflops\": %.1f}\n", bandwidth / 1e9,
+           2 * products / 1e12);
   return !good;
 }
 
-/* ---- shapes ---- */
+// ---- shapes ----
 
 typedef struct shape {
   char label[64], library[128], recurrence[64];
@@ -117,9 +111,7 @@ typedef struct measured {
   double forward_bytes, backward_bytes, operations;
 } measured;
 
-static bool is_token(const rec_variable *v) {
-  return v->kind == REC_INPUT || v->kind == REC_OUTPUT;
-}
+static bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
 static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
 
 static bool choose_sizes(measured *m, const recurrence *program) {
@@ -132,11 +124,9 @@ static bool choose_sizes(measured *m, const recurrence *program) {
       if (strncmp(text, axis->name, length) == 0 && text[length] == '=')
         m->axis_sizes[i] = strtoll(text + length + 1, NULL, 10);
     }
-    if (m->axis_sizes[i] < 0 && axis->expression)
-      rec_front_size(program, i, m->axis_sizes, &m->axis_sizes[i]);
+    if (m->axis_sizes[i] < 0 && axis->expression) rec_front_size(program, i, m->axis_sizes, &m->axis_sizes[i]);
     if (m->axis_sizes[i] > 0) continue;
-    fprintf(stderr, "rec-gpu-check: %s: expected a size for the axis %s\n", m->shape->label,
-            axis->name);
+    fprintf(stderr, "rec-gpu-check: %s: expected a size for the axis %s\n", m->shape->label, axis->name);
     return false;
   }
   return true;
@@ -146,11 +136,10 @@ static int64_t bytes_of(const measured *m, int i) {
   const rec_variable *v = &m->signature->variables[i];
   int64_t entries = is_token(v) ? m->call.batch * m->call.time : is_carried(v) ? m->call.batch : 1;
   rec_dtype type = is_token(v) ? m->signature->token_type : m->signature->carried_type;
-  return entries * rec_variable_numbers(m->signature, i, m->axis_sizes) *
-         (int64_t)rec_dtype_size(type);
+  return entries * rec_variable_numbers(m->signature, i, m->axis_sizes) * (int64_t)rec_dtype_size(type);
 }
 
-/* Small numbers of both signs on the GPU; the same piece again and again. */
+// Small numbers of both signs on the GPU; the same piece again and again.
 static bool make_tensor(const measured *m, int i, void **at) {
   enum { PIECE = 1 << 20 };
   const rec_variable *v = &m->signature->variables[i];
@@ -169,9 +158,7 @@ static bool make_tensor(const measured *m, int i, void **at) {
   *at = (void *)(uintptr_t)memory;
   for (int64_t done = 0; done < bytes; done += PIECE) {
     size_t count = (size_t)(bytes - done < PIECE ? bytes - done : PIECE);
-    if (!gpu_good(m->g, m->g->driver->upload(memory + (cuda_pointer)done, piece, count),
-                  "cuMemcpyHtoD"))
-      return false;
+    if (!gpu_good(m->g, m->g->driver->upload(memory + (cuda_pointer)done, piece, count), "cuMemcpyHtoD")) return false;
   }
   return true;
 }
@@ -203,37 +190,28 @@ static bool answered(rec_status status) {
   return status == REC_OK;
 }
 
-static bool call_forward(void *data) {
-  return answered(rec_host_forward(&((measured *)data)->session));
-}
-static bool call_backward(void *data) {
-  return answered(rec_host_backward(&((measured *)data)->session));
-}
+static bool call_forward(void *data) { return answered(rec_host_forward(&((measured *)data)->session)); }
+static bool call_backward(void *data) { return answered(rec_host_backward(&((measured *)data)->session)); }
 static bool call_step(void *data) { return answered(rec_host_step(&((measured *)data)->session)); }
 
-static int print_figure(const measured *m, const char *pass, double seconds, double bytes,
-                        double operations) {
+static int print_figure(const measured *m, const char *pass, double seconds, double bytes, double operations) {
   printf(
       "{\"kind\": \"speed\", \"label\": \"%s\", \"by\": \"rec\", \"pass\": \"%s\", \"batch\": "
       "%lld, \"time\": %lld",
       m->shape->label, pass, (long long)m->call.batch, (long long)m->call.time);
   if (seconds > 0) printf(", \"milliseconds\": %.4f", 1e3 * seconds);
   if (seconds > 0 && bandwidth > 0) printf(", \"of_bandwidth\": %.4f", bytes / seconds / bandwidth);
-  if (seconds > 0 && products > 0)
-    printf(", \"of_products\": %.4f", operations / seconds / products);
+  if (seconds > 0 && products > 0) printf(", \"of_products\": %.4f", operations / seconds / products);
   printf("}\n");
   return seconds <= 0;
 }
 
 static int measure_calls(measured *m) {
   double tokens = m->operations * (double)(m->call.batch * m->call.time);
-  if (m->shape->steps)
-    return print_figure(m, "step", seconds_of(m->g, call_step, m), m->forward_bytes, tokens);
-  int failed =
-      print_figure(m, "forward", seconds_of(m->g, call_forward, m), m->forward_bytes, tokens);
+  if (m->shape->steps) return print_figure(m, "step", seconds_of(m->g, call_step, m), m->forward_bytes, tokens);
+  int failed = print_figure(m, "forward", seconds_of(m->g, call_forward, m), m->forward_bytes, tokens);
   double backward = failed ? 0 : seconds_of(m->g, call_backward, m);
-  return failed +
-         print_figure(m, "backward", backward, m->forward_bytes + m->backward_bytes, 2.2 * tokens);
+  return failed + print_figure(m, "backward", backward, m->forward_bytes + m->backward_bytes, 2.2 * tokens);
 }
 
 static int measure_shape(const gpu *g, const char *folder, const shape *s) {
@@ -262,15 +240,14 @@ static int measure_shape(const gpu *g, const char *folder, const shape *s) {
   const rec_run_options options = {.backward = !s->steps, .step = s->steps};
   bool good = answered(rec_program_of(m.recurrence, &program)) && choose_sizes(&m, program);
   if (good) m.operations = rec_limit_forward(program, m.axis_sizes);
-  good = good && make_tensors(&m) &&
-         answered(rec_library_open(m.recurrence, &m.call, &options, &rec_cuda_memory, &m.session));
+  good = good && make_tensors(&m) && answered(rec_library_open(m.recurrence, &m.call, &options, &rec_cuda_memory, &m.session));
   int failed = good ? measure_calls(&m) : 1;
   free_tensors(&m);
   rec_module_close(module);
   return failed;
 }
 
-/* False for empty lines and comments. */
+// False for empty lines and comments.
 static bool read_shape(char *line, shape *s) {
   *s = (shape){0};
   char *word = strtok(line, " \n");
@@ -281,8 +258,7 @@ static bool read_shape(char *line, shape *s) {
     if (i == 3) s->batch = strtoll(word, NULL, 10);
     if (i == 4) s->steps = strcmp(word, "step") == 0;
     if (i == 4) s->time = s->steps ? 1 : strtoll(word, NULL, 10);
-    if (i > 4 && s->size_count < SIZES_MOST)
-      snprintf(s->sizes[s->size_count++], sizeof *s->sizes, "%s", word);
+    if (i > 4 && s->size_count < SIZES_MOST) snprintf(s->sizes[s->size_count++], sizeof *s->sizes, "%s", word);
   }
   return s->time > 0 && strcmp(s->label, "library") != 0;
 }
@@ -295,7 +271,7 @@ int measure_shapes(const gpu *g, const char *folder, const char *shapes) {
     fprintf(stderr, "rec-gpu-check: cannot read %s\n", shapes);
     return 1;
   }
-  measure_machine(g, false); /* without it no fractions are printed */
+  measure_machine(g, false);  // without it no fractions are printed
   while (fgets(line, sizeof line, file)) {
     shape s;
     if (read_shape(line, &s)) failed += measure_shape(g, folder, &s);

@@ -1,24 +1,23 @@
-/* GPU: bulk copies (TMA, sm_90a) of the rows of a chunk, in place of 16 bytes to a thread (staging.c).
- *
- *   k [t, H, K = 128], 64 steps   ->   thread 0:  expect 16384 bytes; tile of 64 steps at column 0, tile at column 64
- *                                      all:       wait for them; barrier
- *
- * A tensor map describes the tile ("box" below); the copy writes it in the swizzled layout that wgmma reads. Bulk copies bring
- * whole chunks alone, because rows beyond the end of a sequence must be 0. Rows without a map (runtime/support/gpu_maps.c) are
- * copied by 16 bytes. Rows with a double buffer use two mbarriers in turn; rows without one use a third.
- */
+// GPU: bulk copies (TMA, sm_90a) of the rows of a chunk, in place of 16 bytes to a thread (staging.c).
+//
+//   k [t, H, K = 128], 64 steps   ->   thread 0:  expect 16384 bytes; tile of 64 steps at column 0, tile at column 64
+//                                      all:       wait for them; barrier
+//
+// A tensor map describes the tile ("box" below); the copy writes it in the swizzled layout that wgmma reads. Bulk copies bring
+// whole chunks alone, because rows beyond the end of a sequence must be 0. Rows without a map (runtime/support/gpu_maps.c) are
+// copied by 16 bytes. Rows with a double buffer use two mbarriers in turn; rows without one use a third.
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 enum { THIRD = 2, BARRIERS = 3, BARRIER_WORDS = 2, NUMBER_BYTES = 2, PIECE = 16 };
 
-/* ---- which rows ---- */
+// ---- which rows ----
 
-/* The row of an argument as it lies in memory: tile axes side by side, none but the outermost of them cut. */
+// The row of an argument as it lies in memory: tile axes side by side, none but the outermost of them cut.
 typedef struct row_axes {
-  int first;                /* of place.axes: those before it are of the instance */
-  int64_t columns, numbers; /* of the tensor, side by side; of a row of this kernel */
+  int first;                 // of place.axes: those before it are of the instance
+  int64_t columns, numbers;  // of the tensor, side by side; of a row of this kernel
 } row_axes;
 
 static bool find_row(const kernel_frame *h, const part *p, const tile_place *place, row_axes *row) {
@@ -38,7 +37,7 @@ static bool find_row(const kernel_frame *h, const part *p, const tile_place *pla
   return true;
 }
 
-/* Whether boxes land where the kernel reads rows of so many numbers. */
+// Whether boxes land where the kernel reads rows of so many numbers.
 static bool lay_boxes(const kernel_frame *h, const part *p, int64_t row, codegen_gpu_map *map) {
   enum { MOST_COLUMNS = 256 };
   view v = {0};
@@ -62,10 +61,10 @@ static bool map_of(const kernel_frame *h, const part *p, int argument, codegen_g
   return lay_boxes(h, p, row.numbers, map);
 }
 
-/* ---- whether they pay: in multiply-adds, as kernel/gpu/schedule.c counts ---- */
+// ---- whether they pay: in multiply-adds, as kernel/gpu/schedule.c counts ----
 
-/* A thread makes two addresses and a comparison for a piece; one thread alone does the same, with more words, for a box; for a
- * chunk all wait a little longer. */
+// A thread makes two addresses and a comparison for a piece; one thread alone does the same, with more words, for a box; for a
+// chunk all wait a little longer.
 enum { OF_A_PIECE = 20, OF_A_BOX = 2300, OF_A_CHUNK = 9000 };
 
 static double gain_of(const codegen_gpu_map *map, int64_t row) {
@@ -74,8 +73,7 @@ static double gain_of(const codegen_gpu_map *map, int64_t row) {
 }
 
 static bool is_same_map(const codegen_gpu_map *x, const codegen_gpu_map *y) {
-  return x->slot == y->slot && x->columns == y->columns && x->box == y->box && x->steps == y->steps &&
-         x->swizzle == y->swizzle;
+  return x->slot == y->slot && x->columns == y->columns && x->box == y->box && x->steps == y->steps && x->swizzle == y->swizzle;
 }
 
 static int64_t bytes_before(const kernel_frame *h) {
@@ -83,7 +81,7 @@ static int64_t bytes_before(const kernel_frame *h) {
          (int64_t)sizeof(rec_gpu_slot) * h->described->slots.count;
 }
 
-/* The number of the map, -1 where the parameter has no room for it. */
+// The number of the map, -1 where the parameter has no room for it.
 static int find_map(kernel_frame *h, const codegen_gpu_map *map) {
   for (int i = 0; i < h->bulk.maps.count; i++)
     if (is_same_map(&h->bulk.maps.items[i], map)) return i;
@@ -93,7 +91,7 @@ static int find_map(kernel_frame *h, const codegen_gpu_map *map) {
   return h->bulk.maps.count - 1;
 }
 
-/* Returns what a chunk gains. */
+// Returns what a chunk gains.
 static double choose_rows(kernel_frame *h, part *p) {
   double gain = -OF_A_CHUNK;
   p->maps = ARENA_ARRAY(h->a, int, p->program->arguments.count);
@@ -123,19 +121,19 @@ void gpu_choose_bulk(kernel_frame *h) {
   h->main.maps = h->recompute.maps = NULL;
 }
 
-/* ---- barriers ---- */
+// ---- barriers ----
 
-/* An i32. */
+// An i32.
 static ir of_32(emitter *e, int64_t x) { return LLVMConstInt(e->i32, (unsigned long long)x, 0); }
 
-/* i32: the barrier of this turn; NULL: of what has one place. */
+// i32: the barrier of this turn; NULL: of what has one place.
 static ir number_of(kernel_frame *h, ir turn) {
   emitter *e = h->e;
   if (!turn) return of_32(e, THIRD);
   return LLVMBuildAnd(e->b, LLVMBuildTrunc(e->b, turn, e->i32, ""), of_32(e, 1), "");
 }
 
-/* Behind what warps hand each other in sums. */
+// Behind what warps hand each other in sums.
 static ir barrier_at(kernel_frame *h, ir number) {
   enum { MOST_BLOCK_WARPS = GPU_BLOCK_THREADS / GPU_WARP_LANES };
   _Static_assert(MOST_BLOCK_WARPS + BARRIERS * BARRIER_WORDS <= GPU_MOST_WARPS, "as many words as gpu_place_sums takes");
@@ -156,14 +154,13 @@ void gpu_open_bulk(kernel_frame *h) {
   h->bulk.phases = stack_slot(e, e->i32, "phases");
   LLVMBuildStore(e->b, of_32(e, 0), h->bulk.phases);
   emit_branch branch = one_thread(h);
-  for (int i = 0; i < BARRIERS; i++)
-    gpu_call(e, GPU_MBARRIER_INIT, (ir[]){barrier_at(h, of_32(e, i)), of_32(e, 1)}, 2);
+  for (int i = 0; i < BARRIERS; i++) gpu_call(e, GPU_MBARRIER_INIT, (ir[]){barrier_at(h, of_32(e, i)), of_32(e, 1)}, 2);
   branch_end(e, &branch);
   gpu_call(e, GPU_FENCE_ASYNC, NULL, 0);
   gpu_call(e, GPU_BARRIER, NULL, 0);
 }
 
-/* Bit n of `phases` is the parity of the phase that barrier n is in. */
+// Bit n of `phases` is the parity of the phase that barrier n is in.
 void gpu_wait_bulk(kernel_frame *h, ir turn) {
   emitter *e = h->e;
   ir number = number_of(h, turn), phases = LLVMBuildLoad2(e->b, e->i32, h->bulk.phases, "");
@@ -173,9 +170,9 @@ void gpu_wait_bulk(kernel_frame *h, ir turn) {
   LLVMBuildStore(e->b, LLVMBuildXor(e->b, phases, bit, ""), h->bulk.phases);
 }
 
-/* ---- copies ---- */
+// ---- copies ----
 
-/* i1: the rows of an argument come in bulk, for the whole block. */
+// i1: the rows of an argument come in bulk, for the whole block.
 static ir comes_in_bulk(kernel_frame *h, const part *p, int argument, ir mapped, ir whole) {
   emitter *e = h->e;
   ir bit = integer(e, INT64_C(1) << p->maps[argument]);
@@ -185,7 +182,7 @@ static ir comes_in_bulk(kernel_frame *h, const part *p, int argument, ir mapped,
 }
 
 typedef struct box_place {
-  ir coordinates[4]; /* i32 */
+  ir coordinates[4];  // i32
 } box_place;
 
 static box_place place_of_box(kernel_frame *h, const part *p, int argument, ir chunk) {
@@ -228,7 +225,7 @@ static void start_boxes(kernel_frame *h, const part *p, int argument, ir to, ir 
   }
 }
 
-/* i32: bytes of an argument that come in bulk. */
+// i32: bytes of an argument that come in bulk.
 static ir bytes_of(kernel_frame *h, const part *p, int argument, ir bulk) {
   int64_t bytes = p->pads[argument].row * p->program->chunk * NUMBER_BYTES;
   return LLVMBuildSelect(h->e->b, bulk, of_32(h->e, bytes), of_32(h->e, 0), "");

@@ -1,8 +1,7 @@
-/* GPU: whether the scratch of all blocks that run at a time stays in the second-level cache. If not, it goes to memory and
- * back for each group of chunks.
- *
- *   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
- */
+// GPU: whether the scratch of all blocks that run at a time stays in the second-level cache. If not, it goes to memory and
+// back for each group of chunks.
+//
+//   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
 #include "compiler/base/ice.h"
 #include "compiler/kernel/gpu/gpu.h"
 
@@ -12,8 +11,7 @@ typedef struct device {
 } device;
 
 static const device devices[] = {
-#define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) \
-  {GPU_##target, multiprocessors, shared_kib, cache_mib},
+#define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) {GPU_##target, multiprocessors, shared_kib, cache_mib},
 #include "compiler/kernel/gpu/devices.def"
 #undef GPU_DEVICE
 };
@@ -24,7 +22,7 @@ int64_t gpu_shared_kib(codegen_gpu_target target) {
   ICE("gpu", "%s has no row in devices.def", codegen_gpu_target_name(target));
 }
 
-/* As shared memory allows, and registers, of which a thread has up to 128, and backward, where ptxas takes what there is, 255. */
+// As shared memory allows, and registers, of which a thread has up to 128, and backward, where ptxas takes what there is, 255.
 static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_kernel *described) {
   enum { THREADS = 512, THREADS_BACK = 256 };
   int64_t threads = k->kind == KERNEL_BACKWARD ? THREADS_BACK : THREADS;
@@ -35,11 +33,11 @@ static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_
 
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described) {
   int kib = k->shared_kib ? k->shared_kib : GPU_SMALL_KIB;
-  return blocks_of(kib + GPU_SYSTEM_KIB, k, described); /* of devices with 99 KiB for a block, some have no more for all */
+  return blocks_of(kib + GPU_SYSTEM_KIB, k, described);  // of devices with 99 KiB for a block, some have no more for all
 }
 
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described) {
-  kernel_room room = ROOM_SMALL; /* kernels without warpgroups may turn out to be those of the devices that have them, too */
+  kernel_room room = ROOM_SMALL;  // kernels without warpgroups may turn out to be those of the devices that have them, too
   if (k->shared_kib >= GPU_LARGE_KIB) room = k->groups ? ROOM_GROUPS : ROOM_LARGE | ROOM_GROUPS;
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     const device *d = &devices[i];

@@ -1,7 +1,6 @@
-/* Rows of tokens and lag buffers, moved in time (runtime/support/delay.c): the kernel `rec_gpu_rows`, a thread for each number.
- *
- *   to[entry][row][number] = sum of from[entry][row + offset + ends * steps][number], where there is such a row
- */
+// Rows of tokens and lag buffers, moved in time (runtime/support/delay.c): the kernel `rec_gpu_rows`, a thread for each number.
+//
+//   to[entry][row][number] = sum of from[entry][row + offset + ends * steps][number], where there is such a row
 #include <stddef.h>
 
 #include "compiler/kernel/gpu/gpu.h"
@@ -15,11 +14,11 @@ bool gpu_has_delays(const recurrence *r) {
   return false;
 }
 
-/* The entry at hand. */
+// The entry at hand.
 typedef struct row_entry {
   emitter *e;
-  ir number;       /* its own */
-  ir begin, steps; /* packed: its first step */
+  ir number;        // its own
+  ir begin, steps;  // packed: its first step
 } row_entry;
 
 static ir field_at(emitter *e, ir base, LLVMTypeRef type, size_t offset) {
@@ -38,7 +37,7 @@ static ir rows_of(const row_entry *x, ir side) {
   return int_choose(e, is_zero(e, rows), x->steps, rows);
 }
 
-/* Where the numbers of a row begin. */
+// Where the numbers of a row begin.
 static ir row_at(const row_entry *x, ir side, ir row) {
   emitter *e = x->e;
   ir before = int_choose(e, is_zero(e, SIDE(side, e->i64, rows)), x->begin, integer(e, 0));
@@ -47,9 +46,8 @@ static ir row_at(const row_entry *x, ir side, ir row) {
 }
 
 static void add_as(emitter *e, ir stored, ir data, ir at, ir sum) {
-  static const number_type types[] = {[REC_STORED_NUMBER] = NUMBER_F32,
-                                      [REC_STORED_BF16] = NUMBER_BF16,
-                                      [REC_STORED_F16] = NUMBER_F16};
+  static const number_type types[] = {
+      [REC_STORED_NUMBER] = NUMBER_F32, [REC_STORED_BF16] = NUMBER_BF16, [REC_STORED_F16] = NUMBER_F16};
   for (int kind = REC_STORED_NUMBER; kind <= REC_ROWS_ONE; kind++) {
     emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
     ir x = kind == REC_ROWS_ONE        ? real_number(e, 1, 0)
@@ -90,7 +88,7 @@ static ir offset_of(emitter *e, ir cu_seqlens, ir entry) {
   return LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, element(e, e->i32, cu_seqlens, entry), ""), e->i64, "");
 }
 
-/* Its steps, and where they begin. */
+// Its steps, and where they begin.
 static row_entry read_entry(emitter *e, ir rows, ir number) {
   ir begin = stack_slot(e, e->i64, "begin"), steps = stack_slot(e, e->i64, "steps");
   ir cu_seqlens = ROWS(rows, e->data, cu_seqlens);

@@ -1,4 +1,4 @@
-/* GPU kernels: plans become functions of a module, whose kernels call abstract operations (emit/gpu_ops.def). */
+// GPU kernels: plans become functions of a module, whose kernels call abstract operations (emit/gpu_ops.def).
 #ifndef REC_KERNEL_GPU_GPU_H
 #define REC_KERNEL_GPU_GPU_H
 
@@ -6,29 +6,29 @@
 #include "compiler/kernel/description.h"
 #include "compiler/plan/tensor_cores.h"
 
-/* Of the function of a kernel that is not for all devices: its room, as a digit. */
+// Of the function of a kernel that is not for all devices: its room, as a digit.
 extern const char gpu_room_attribute[];
 
-/* Kernels must cost less than so much of others to be taken in their place: what the model tells less apart is noise. */
+// Kernels must cost less than so much of others to be taken in their place: what the model tells less apart is noise.
 static const double gpu_worth = 0.95;
 
-/* kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes. */
+// kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes.
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
-/* kernel/gpu/cache.c: KiB of shared memory that a multiprocessor of the target has for all its blocks; blocks that it runs at a
- * time; whether their scratch stays in the second level cache. */
+// kernel/gpu/cache.c: KiB of shared memory that a multiprocessor of the target has for all its blocks; blocks that it runs at a
+// time; whether their scratch stays in the second level cache.
 int64_t gpu_shared_kib(codegen_gpu_target target);
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described);
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);
-/* Adds the kernel to the emitter's module. */
+// Adds the kernel to the emitter's module.
 void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options);
-/* The plans of a kernel as text (kernel/plan_text.c). */
+// The plans of a kernel as text (kernel/plan_text.c).
 char *gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options);
-/* reductions.c: the sums of a rec_gpu_sum_list and the tasks behind it, by threads of which this one has the number `first`. */
+// reductions.c: the sums of a rec_gpu_sum_list and the tasks behind it, by threads of which this one has the number `first`.
 void gpu_sum_copies(emitter *e, ir list, ir first, ir threads);
 void gpu_sum_kernel(arena *a, llvm_module *m);
-/* A number as `stored` (an i64, REC_STORED_..) says. */
+// A number as `stored` (an i64, REC_STORED_..) says.
 void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x);
-/* kernel/gpu/delay.c: the kernel `rec_gpu_rows`; whether the kernels of a recurrence need it. */
+// kernel/gpu/delay.c: the kernel `rec_gpu_rows`; whether the kernels of a recurrence need it.
 void gpu_delay_kernel(arena *a, llvm_module *m);
 bool gpu_has_delays(const recurrence *r);
 

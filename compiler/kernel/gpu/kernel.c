@@ -1,12 +1,11 @@
-/* GPU kernels: work items, entries and steps around the regions of a plan.
- *
- *   for item = block; item < items; item += blocks of the grid:
- *     entry, time slice, instance <- item
- *     load states; prologue; for chunk: body; store states; epilogue        as on the host (kernel/host/kernel.c)
- *
- * In step form with a lane axis, every thread runs one entry of that axis by itself. Otherwise the threads of a block run one
- * instance together and share out the points of each nest.
- */
+// GPU kernels: work items, entries and steps around the regions of a plan.
+//
+//   for item = block; item < items; item += blocks of the grid:
+//     entry, time slice, instance <- item
+//     load states; prologue; for chunk: body; store states; epilogue        as on the host (kernel/host/kernel.c)
+//
+// In step form with a lane axis, every thread runs one entry of that axis by itself. Otherwise the threads of a block run one
+// instance together and share out the points of each nest.
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -17,9 +16,9 @@
 
 const char gpu_room_attribute[] = "rec-room";
 
-/* ---- work items ---- */
+// ---- work items ----
 
-/* Packed sequences: where the entry begins and its steps; else 0 and the steps of all. */
+// Packed sequences: where the entry begins and its steps; else 0 and the steps of all.
 static void read_entry(kernel_frame *h) {
   emitter *e = h->e;
   ir first = stack_slot(e, e->i64, "first"), steps = stack_slot(e, e->i64, "steps");
@@ -48,8 +47,7 @@ static void read_entry(kernel_frame *h) {
 static ir instance_count(kernel_frame *h) {
   emitter *e = h->e;
   ir count = integer(e, 1);
-  for (int i = 0; i < h->k->grid_count; i++)
-    count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
+  for (int i = 0; i < h->k->grid_count; i++) count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
   if (h->k->lane_axis < 0) return count;
   return int_mul(e, count, frame_lane_blocks(h));
 }
@@ -74,9 +72,9 @@ static void one_item(kernel_frame *h, ir item) {
   frame_whole_instance(h);
 }
 
-/* ---- functions ---- */
+// ---- functions ----
 
-/* Without the rec_gpu_last. */
+// Without the rec_gpu_last.
 static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
   if (g->maps.count) return g->maps_at + (int64_t)sizeof(rec_gpu_map) * g->maps.count;
   return (int64_t)sizeof(rec_gpu_frame) + 8 * g->base.kernel->recurrence->body.axes.count +
@@ -94,8 +92,7 @@ static void parameter_attributes(LLVMContextRef context, ir function, int64_t by
   unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
   LLVMAddAttributeAtIndex(function, 1, LLVMCreateTypeAttribute(context, byval, type));
   align_parameter(context, function, 8);
-  LLVMAddAttributeAtIndex(function, 1,
-                          LLVMCreateStringAttribute(context, "nvvm.grid_constant", 18, "", 0));
+  LLVMAddAttributeAtIndex(function, 1, LLVMCreateStringAttribute(context, "nvvm.grid_constant", 18, "", 0));
 }
 
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads) {
@@ -106,14 +103,14 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   char text[16];
   snprintf(text, sizeof text, "%d", threads);
   llvm_attribute(e->m, function, "nvvm.reqntid", text);
-  /* all registers that so many threads can have: without it ptxas leaves room for two blocks, and spills */
+  // all registers that so many threads can have: without it ptxas leaves room for two blocks, and spills
   llvm_attribute(e->m, function, "nvvm.minctasm", "1");
   parameter_attributes(e->context, function, bytes);
   emit_open(e, function);
   return function;
 }
 
-/* `first`: the host of the kernel that the same function has, too; NULL. */
+// `first`: the host of the kernel that the same function has, too; NULL.
 static kernel_frame gpu_host(arena *a, const codegen_kernel *k, const kernel_frame *first, codegen_gpu_options options) {
   kernel_frame h = frame_for(a, k, k->kernel->symbol, CLONE_GPU, options.dtype);
   if (first) h.bulk.maps = first->bulk.maps;
@@ -129,14 +126,14 @@ static kernel_frame gpu_host(arena *a, const codegen_kernel *k, const kernel_fra
   return h;
 }
 
-/* What a function runs: a kernel, or one that makes parts of states and one that makes parts of cotangents. */
+// What a function runs: a kernel, or one that makes parts of states and one that makes parts of cotangents.
 typedef struct bodies {
   int count;
-  codegen_kernel described[2]; /* with the slots of both */
+  codegen_kernel described[2];  // with the slots of both
   kernel_frame hosts[2];
 } bodies;
 
-/* The second one has all slots, those of the first in front. */
+// The second one has all slots, those of the first in front.
 static void unite_slots(arena *a, codegen_kernel *first, codegen_kernel *second) {
   for (int i = 0; i < second->slots.count; i++) {
     const codegen_slot *slot = &second->slots.items[i];
@@ -154,12 +151,11 @@ static bodies *bodies_of(arena *a, const kernel *k, codegen_gpu_options options)
     x->described[1] = host_describe(a, last ? k : k->beside);
     unite_slots(a, &x->described[0], &x->described[1]);
   }
-  for (int i = 0; i < x->count; i++)
-    x->hosts[i] = gpu_host(a, &x->described[i], i ? &x->hosts[0] : NULL, options);
+  for (int i = 0; i < x->count; i++) x->hosts[i] = gpu_host(a, &x->described[i], i ? &x->hosts[0] : NULL, options);
   return x;
 }
 
-/* Work items by the thread blocks of a kernel from number `block` on. */
+// Work items by the thread blocks of a kernel from number `block` on.
 static void lower_items(kernel_frame *h, ir block, ir items, ir blocks) {
   gpu_open_bulk(h);
   emit_loop loop = loop_begin_by(h->e, block, items, blocks, "item");
@@ -167,7 +163,7 @@ static void lower_items(kernel_frame *h, ir block, ir items, ir blocks) {
   loop_end(h->e, &loop);
 }
 
-/* The last blocks of the grid are the second kernel's. */
+// The last blocks of the grid are the second kernel's.
 static void lower_both(kernel_frame *h, ir block, ir items, ir blocks) {
   emitter *e = h->e;
   ir back = gpu_frame_number(h, offsetof(rec_gpu_frame, back_blocks));
@@ -214,9 +210,9 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_optio
   LLVMBuildRetVoid(e->b);
 }
 
-/* ---- the door ---- */
+// ---- the door ----
 
-/* Of what all parts of the kernel multiply. */
+// Of what all parts of the kernel multiply.
 static void count_products(const kernel_frame *h, codegen_gpu_kernel *g) {
   const plan *plans[] = {h->main.p, h->recomputes ? h->recompute.p : NULL};
   double group = 0, all = 0;
@@ -232,7 +228,7 @@ static void count_products(const kernel_frame *h, codegen_gpu_kernel *g) {
   g->group_share = all > 0 ? group / all : 0;
 }
 
-/* What is copied for a chunk, and what of it may come in bulk. */
+// What is copied for a chunk, and what of it may come in bulk.
 static void count_rows(const kernel_frame *h, codegen_gpu_kernel *g) {
   const part *parts[] = {&h->main, h->recomputes ? &h->recompute : NULL};
   g->bulk_gain = h->bulk.gain;
@@ -246,18 +242,16 @@ static void count_rows(const kernel_frame *h, codegen_gpu_kernel *g) {
 
 static int nests_of(const part *p) {
   int count = 0;
-  for (int n = 0; p->p && n < p->p->nests.count; n++)
-    count += p->p->nests.items[n].region == REGION_BODY;
+  for (int n = 0; p->p && n < p->p->nests.count; n++) count += p->p->nests.items[n].region == REGION_BODY;
   return count;
 }
 
-/* Enough for each of them. */
+// Enough for each of them.
 static void add_resources(arena *a, const kernel_frame *h, codegen_gpu_kernel *g) {
   codegen_bytes scratch = h->shared_numbers || h->sized.count ? frame_bytes_of(h) : (codegen_bytes){0};
   if (4 * h->on_chip > g->shared_bytes) g->shared_bytes = (int)(4 * h->on_chip);
   if (scratch.constant > g->base.scratch.constant) g->base.scratch.constant = scratch.constant;
-  for (int i = 0; i < scratch.terms.count; i++)
-    codegen_bytes_add(a, &g->base.scratch, scratch.terms.items[i]);
+  for (int i = 0; i < scratch.terms.count; i++) codegen_bytes_add(a, &g->base.scratch, scratch.terms.items[i]);
   g->maps.items = h->bulk.maps.items;
   g->maps.count = h->bulk.maps.count;
   if (h->bulk.maps_at) g->maps_at = (int)h->bulk.maps_at;
@@ -269,7 +263,7 @@ static void add_last(codegen_gpu_kernel *g) {
   g->parameter_bytes += (int)sizeof(rec_gpu_last) + (int)sizeof(rec_gpu_sum_task) * g->sums;
 }
 
-/* Of the two kernels of a function, which is this one. */
+// Of the two kernels of a function, which is this one.
 static int number_of(const bodies *x, const kernel *k) { return x->hosts[0].k->kind == k->kind ? 0 : 1; }
 
 char *gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options) {
@@ -277,7 +271,7 @@ char *gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options) {
   return frame_plan_text(a, &x->hosts[number_of(x, k)]);
 }
 
-/* The schedule describes hundreds of kernels: what `g` says is kept, their plans are not. */
+// The schedule describes hundreds of kernels: what `g` says is kept, their plans are not.
 static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_options options) {
   bodies *x = bodies_of(a, k, options);
   int own = number_of(x, k);

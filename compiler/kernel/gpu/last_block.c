@@ -1,14 +1,13 @@
-/* GPU: last-block reduction. BACKWARD adds up its own copies of results, if two launches precede it (gpu_frame.h:
- * rec_gpu_last).
- *
- *   PART_BACK:   counter = 0
- *   BACKWARD:    .. all items of the block ..
- *                barrier; thread 0 counts the block, releases its stores, and asks: is this the last?   -> all threads
- *                the last block adds up the copies of all blocks, in their order
- *
- * The last block sees the stores that other blocks released before they were counted: thread 0 at once, all threads after the
- * barrier. Which block is the last changes from run to run. The copies that it adds up, and their order, do not.
- */
+// GPU: last-block reduction. BACKWARD adds up its own copies of results, if two launches precede it (gpu_frame.h:
+// rec_gpu_last).
+//
+//   PART_BACK:   counter = 0
+//   BACKWARD:    .. all items of the block ..
+//                barrier; thread 0 counts the block, releases its stores, and asks: is this the last?   -> all threads
+//                the last block adds up the copies of all blocks, in their order
+//
+// The last block sees the stores that other blocks released before they were counted: thread 0 at once, all threads after the
+// barrier. Which block is the last changes from run to run. The copies that it adds up, and their order, do not.
 #include <stddef.h>
 
 #include "compiler/kernel/frame.h"
@@ -28,7 +27,7 @@ static ir is_first_thread(kernel_frame *h) {
   return int_compare(h->e, LLVMIntEQ, h->team.thread, LLVMConstInt(h->e->i32, 0, 0));
 }
 
-/* Whether all other blocks have ended; for all threads. */
+// Whether all other blocks have ended; for all threads.
 static ir is_last_block(kernel_frame *h, ir ended) {
   emitter *e = h->e;
   ir blocks = gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), last = stack_slot(e, e->i32, "last");
@@ -57,8 +56,8 @@ static void clear(kernel_frame *h, ir ended) {
 static void sum_up(kernel_frame *h, ir ended, int64_t last_at) {
   emitter *e = h->e;
   emit_branch branch = branch_begin(e, is_last_block(h, ended));
-  ir list = element(e, LLVMInt8TypeInContext(e->context), h->frame,
-                    integer(e, last_at + (int64_t)offsetof(rec_gpu_last, list)));
+  ir list =
+      element(e, LLVMInt8TypeInContext(e->context), h->frame, integer(e, last_at + (int64_t)offsetof(rec_gpu_last, list)));
   ir thread = LLVMBuildZExt(e->b, h->team.thread, e->i64, "");
   gpu_sum_copies(e, list, thread, integer(e, h->team.threads));
   branch_end(e, &branch);

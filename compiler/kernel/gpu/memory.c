@@ -1,9 +1,8 @@
-/* GPU: where buffers, states and the rows of a chunk lie.
- *
- *   each thread alone    registers; recomputed rows of a chunk in shared memory, neighbours from thread to thread
- *   a thread block       states, then the rows of this chunk, then buffers, first fit by their lives, in shared memory;
- *                        buffers that do not fit lie in the block's scratch
- */
+// GPU: where buffers, states and the rows of a chunk lie.
+//
+//   each thread alone    registers; recomputed rows of a chunk in shared memory, neighbours from thread to thread
+//   a thread block       states, then the rows of this chunk, then buffers, first fit by their lives, in shared memory;
+//                        buffers that do not fit lie in the block's scratch
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +10,14 @@
 #include "compiler/lower/gpu/nests.h"
 #include "compiler/plan/first_fit.h"
 
-/* ---- places ---- */
+// ---- places ----
 
-/* Whole lines of banks. */
+// Whole lines of banks.
 static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 
 static int64_t words_of(const plan_buffer *b) { return up(plan_words(b).factor); }
 
-/* Buffers that are placed already, on the chip or in scratch. */
+// Buffers that are placed already, on the chip or in scratch.
 static placed_list placed_buffers(const kernel_frame *h, const part *p, bool on_chip) {
   placed_list list = {0};
   for (int k = 0; k < p->p->buffers.count; k++) {
@@ -30,22 +29,19 @@ static placed_list placed_buffers(const kernel_frame *h, const part *p, bool on_
   return list;
 }
 
-/* Behind the placed buffers that live at the same time, from `base` on. */
+// Behind the placed buffers that live at the same time, from `base` on.
 static int64_t first_fit(const kernel_frame *h, const placed_list *list, const plan_buffer *b, int64_t base) {
   int64_t words = words_of(b), offset = gpu_chip_place(h, base, words), end;
   int next = 0;
-  while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0)
-    offset = gpu_chip_place(h, end, words);
+  while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0) offset = gpu_chip_place(h, end, words);
   return offset;
 }
 
-static bool is_placed_here(const plan_buffer *b) {
-  return b->last >= 0 && b->carried < 0 && !b->persistent && !b->kept;
-}
+static bool is_placed_here(const plan_buffer *b) { return b->last >= 0 && b->carried < 0 && !b->persistent && !b->kept; }
 
 typedef struct sized_buffer {
   int64_t words;
-  bool before; /* it comes before all that are not */
+  bool before;  // it comes before all that are not
   int index;
 } sized_buffer;
 
@@ -56,8 +52,8 @@ static int compare_sizes(const void *left, const void *right) {
   return x->index < y->index ? -1 : 1;
 }
 
-/* Buffers by size, the largest first: small ones fit into what is left between them. Those of fewer words than `first`
- * come before all others. */
+// Buffers by size, the largest first: small ones fit into what is left between them. Those of fewer words than `first`
+// come before all others.
 static int *by_size(kernel_frame *h, const part *p, int64_t first) {
   int count = p->p->buffers.count;
   sized_buffer *sorted = ARENA_ARRAY(h->a, sized_buffer, count);
@@ -71,7 +67,7 @@ static int *by_size(kernel_frame *h, const part *p, int64_t first) {
   return order;
 }
 
-/* Whether all fit on the chip. */
+// Whether all fit on the chip.
 static bool place_in_order(kernel_frame *h, part *p, const int *order) {
   int64_t chip = h->on_chip, scratch = h->shared_numbers;
   placed_list lists[] = {placed_buffers(h, p, false), placed_buffers(h, p, true)};
@@ -92,7 +88,7 @@ static bool place_in_order(kernel_frame *h, part *p, const int *order) {
   return all;
 }
 
-/* If something must go to scratch, it is not what is small: that is read most often for each byte. */
+// If something must go to scratch, it is not what is small: that is read most often for each byte.
 static void place_by_lives(kernel_frame *h, part *p) {
   enum { SMALL = 1024 };
   int64_t chip = h->on_chip, scratch = h->shared_numbers;
@@ -111,13 +107,12 @@ static void open_places(kernel_frame *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) p->buffer_at[i] = (location){-1, -1, false};
 }
 
-/* The next state that is made of no nest, such as the tail of a lag, is copied behind all nests: its buffer has none. */
+// The next state that is made of no nest, such as the tail of a lag, is copied behind all nests: its buffer has none.
 static bool is_of_prologue(const part *p, const plan_buffer *b) {
-  return is_placed_here(b) && b->first < p->p->nests.count &&
-         p->p->nests.items[b->first].region == REGION_PROLOGUE;
+  return is_placed_here(b) && b->first < p->p->nests.count && p->p->nests.items[b->first].region == REGION_PROLOGUE;
 }
 
-/* Numbers that a thread holds all the time. */
+// Numbers that a thread holds all the time.
 static int64_t numbers_of_thread(const part *p) {
   int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) numbers += p->carried.items[c].memory.numbers.factor;
@@ -143,11 +138,11 @@ static bool is_carried(const plan *p, int argument) {
   return false;
 }
 
-/* What a nest fills takes the place of what it empties. */
+// What a nest fills takes the place of what it empties.
 static bool lives_into(int nest, int first, int last) { return first < nest && nest <= last; }
 
-/* Numbers that a thread has when it comes to a nest, beside its states: buffers, and what it has read and will read again,
- * which LLVM reads once. */
+// Numbers that a thread has when it comes to a nest, beside its states: buffers, and what it has read and will read again,
+// which LLVM reads once.
 static int64_t numbers_before(const kernel_frame *h, const part *p, int nest) {
   const tile_program *program = p->p->program;
   int64_t numbers = 0;
@@ -160,8 +155,7 @@ static int64_t numbers_before(const kernel_frame *h, const part *p, int nest) {
     const tile_value *v = &program->values.items[id];
     const plan_value *pv = &p->p->values[id];
     if (v->op != TILE_ARGUMENT || is_carried(p->p, tile_argument_number(v))) continue;
-    if (lives_into(nest, pv->first_read, pv->last_read))
-      numbers += numbers_over(h, program, plan_tile_axes(&h->m, v->axes));
+    if (lives_into(nest, pv->first_read, pv->last_read)) numbers += numbers_over(h, program, plan_tile_axes(&h->m, v->axes));
   }
   return numbers;
 }
@@ -177,13 +171,12 @@ static int64_t most_between_nests(const kernel_frame *h, const part *p) {
 
 static int64_t numbers_of_states(const kernel_frame *h) {
   int64_t numbers = 0;
-  for (int c = 0; c < h->main.carried.count; c++)
-    numbers += h->main.carried.items[c].memory.numbers.factor;
+  for (int c = 0; c < h->main.carried.count; c++) numbers += h->main.carried.items[c].memory.numbers.factor;
   return numbers;
 }
 
-/* Is a step alone too much for registers? Backward also holds the gradients that it adds up; ptxas reads again part of what
- * backward reads again, so that more is allowed there. */
+// Is a step alone too much for registers? Backward also holds the gradients that it adds up; ptxas reads again part of what
+// backward reads again, so that more is allowed there.
 static bool is_long_step(const kernel_frame *h) {
   enum { MOST_ALIVE = 136, MOST_ALIVE_BACK = 184 };
   int64_t between = most_between_nests(h, &h->main);
@@ -191,7 +184,7 @@ static bool is_long_step(const kernel_frame *h) {
   return numbers_of_thread(&h->main) + between > MOST_ALIVE_BACK;
 }
 
-/* More than registers hold beside what is computed with; backward computes with the states and their cotangents at once. */
+// More than registers hold beside what is computed with; backward computes with the states and their cotangents at once.
 bool gpu_is_crowded(const kernel_frame *h) {
   enum { MOST_NUMBERS = 128, MOST_BACK = 90 };
   if (h->m.kind != MAP_THREADS) return false;
@@ -200,14 +193,14 @@ bool gpu_is_crowded(const kernel_frame *h) {
   return numbers_of_thread(&h->main) + numbers_of_thread(&h->recompute) > MOST_BACK;
 }
 
-/* Are the states alone too many, or what a step computes? */
+// Are the states alone too many, or what a step computes?
 bool gpu_carries_many(const kernel_frame *h) {
   enum { MOST_CARRIED = 96 };
   return numbers_of_states(h) > MOST_CARRIED || is_long_step(h);
 }
 
-/* What is alive all the time lies in shared memory then, neighbours from thread to thread. States and their cotangents
- * backward, or states and factors of a part of time, are too many as well: all arrays do. */
+// What is alive all the time lies in shared memory then, neighbours from thread to thread. States and their cotangents
+// backward, or states and factors of a part of time, are too many as well: all arrays do.
 static void place_crowded(kernel_frame *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
@@ -229,8 +222,7 @@ static void place_part(kernel_frame *h, part *p) {
     vec_push(h->a, &h->sized, numbers);
     p->buffer_at[i] = (location){0, h->sized.count - 1, false};
   }
-  for (int c = 0; c < p->carried.count; c++)
-    p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
+  for (int c = 0; c < p->carried.count; c++) p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
   if (h->crowded) place_crowded(h, p);
   if (h->m.kind == MAP_BLOCK) place_by_lives(h, p);
 }
@@ -243,7 +235,7 @@ static bool has_matrices(const part *p) {
   return false;
 }
 
-/* The parameter that the prologue copies into the buffer; -1: it does not. */
+// The parameter that the prologue copies into the buffer; -1: it does not.
 static int copied_parameter(const part *p, int buffer) {
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
@@ -254,7 +246,7 @@ static int copied_parameter(const part *p, int buffer) {
   return -1;
 }
 
-/* Where the main program has the same copy; its number, or -1. */
+// Where the main program has the same copy; its number, or -1.
 static int same_copy(const kernel_frame *h, const part *p, int buffer) {
   const plan_buffer *b = &p->p->buffers.items[buffer];
   int tensor = copied_parameter(p, buffer);
@@ -291,7 +283,7 @@ void gpu_place(kernel_frame *h) {
   gpu_place_steps(h);
 }
 
-/* What the prologue makes is read in every run. */
+// What the prologue makes is read in every run.
 static void place_prologue(kernel_frame *h, part *p) {
   open_places(h, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -300,8 +292,8 @@ static void place_prologue(kernel_frame *h, part *p) {
   }
 }
 
-/* Shared memory: cotangents of states and what prologues make; behind them either the rows and buffers of the chunks back,
- * or states, rows and buffers of the chunks again. */
+// Shared memory: cotangents of states and what prologues make; behind them either the rows and buffers of the chunks back,
+// or states, rows and buffers of the chunks again.
 void gpu_plan_chunks(kernel_frame *h) {
   frame_plan_program(h, &h->main, h->k->program, true);
   frame_plan_program(h, &h->recompute, h->k->recompute, false);

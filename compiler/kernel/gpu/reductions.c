@@ -1,9 +1,8 @@
-/* Adds up the copies that work items made of results (runtime/shared/gpu_frame.h), in their order, a thread for each number.
- *
- *   to[entry][step][number] = from[0][..] + from[1][..] + ..
- *
- * So does the kernel `rec_gpu_sum`, a launch of its own, with all blocks that there are.
- */
+// Adds up the copies that work items made of results (runtime/shared/gpu_frame.h), in their order, a thread for each number.
+//
+//   to[entry][step][number] = from[0][..] + from[1][..] + ..
+//
+// So does the kernel `rec_gpu_sum`, a launch of its own, with all blocks that there are.
 #include <stddef.h>
 
 #include "compiler/kernel/gpu/gpu.h"
@@ -13,12 +12,12 @@
 
 enum { MOST_AT_ONCE = 8 };
 
-/* The fields of a task, read before its numbers. */
+// The fields of a task, read before its numbers.
 typedef struct sum_task {
   emitter *e;
   ir from, to;
   ir entry_stride, step_stride;
-  ir rows, steps, numbers; /* rows: of numbers; entries times steps */
+  ir rows, steps, numbers;  // rows: of numbers; entries times steps
   ir copies, stored;
 } sum_task;
 
@@ -30,7 +29,7 @@ static ir field_at(emitter *e, ir base, LLVMTypeRef type, size_t offset) {
 #define LIST(list, type, field) field_at(e, list, type, offsetof(rec_gpu_sum_list, field))
 #define TASK(task, type, field) field_at(e, task, type, offsetof(rec_gpu_sum_task, field))
 
-/* So many numbers of each copy, which has `total`, at once: what is read of them is on its way together. */
+// So many numbers of each copy, which has `total`, at once: what is read of them is on its way together.
 static void sum_copies(const sum_task *t, const ir *indices, int count, ir total, ir *sums) {
   emitter *e = t->e;
   ir slots[MOST_AT_ONCE];
@@ -47,9 +46,8 @@ static void sum_copies(const sum_task *t, const ir *indices, int count, ir total
 }
 
 void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x) {
-  static const number_type types[] = {[REC_STORED_NUMBER] = NUMBER_F32,
-                                      [REC_STORED_BF16] = NUMBER_BF16,
-                                      [REC_STORED_F16] = NUMBER_F16};
+  static const number_type types[] = {
+      [REC_STORED_NUMBER] = NUMBER_F32, [REC_STORED_BF16] = NUMBER_BF16, [REC_STORED_F16] = NUMBER_F16};
   for (int kind = REC_STORED_NUMBER; kind <= REC_STORED_F16; kind++) {
     bool narrow = kind != REC_STORED_NUMBER;
     emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
@@ -76,7 +74,7 @@ static ir place_of(const sum_task *t, ir index) {
   return LLVMBuildLoad2(e->b, e->i64, place, "");
 }
 
-/* Of a parameter in f32 each thread has many at once, as long as every thread has as many. Returns the first that is left. */
+// Of a parameter in f32 each thread has many at once, as long as every thread has as many. Returns the first that is left.
 static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total) {
   emitter *e = t->e;
   ir next = stack_slot(e, e->i64, "next"), at_once = int_mul(e, threads, integer(e, MOST_AT_ONCE));
@@ -103,7 +101,7 @@ static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
   loop_end(e, &loop);
 }
 
-/* An i32 as an i64: so many of its bits, from this one on. */
+// An i32 as an i64: so many of its bits, from this one on.
 static ir bits_of(emitter *e, ir x, unsigned first, unsigned count) {
   ir wide = LLVMBuildZExt(e->b, x, e->i64, "");
   return LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, wide, integer(e, first), ""), integer(e, (INT64_C(1) << count) - 1), "");
@@ -143,16 +141,12 @@ void gpu_sum_copies(emitter *e, ir list, ir first, ir threads) {
   loop_end(e, &loop);
 }
 
-static ir wide(emitter *e, gpu_op op) {
-  return LLVMBuildZExt(e->b, gpu_call(e, op, NULL, 0), e->i64, "");
-}
+static ir wide(emitter *e, gpu_op op) { return LLVMBuildZExt(e->b, gpu_call(e, op, NULL, 0), e->i64, ""); }
 
 void gpu_sum_kernel(arena *a, llvm_module *m) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
-  ir kernel_function =
-      gpu_kernel_function(e, "rec_gpu_sum", sizeof(rec_gpu_sums), REC_GPU_SUM_THREADS);
-  ir first = int_add(e, int_mul(e, wide(e, GPU_BLOCK_X), integer(e, REC_GPU_SUM_THREADS)),
-                     wide(e, GPU_THREAD_X));
+  ir kernel_function = gpu_kernel_function(e, "rec_gpu_sum", sizeof(rec_gpu_sums), REC_GPU_SUM_THREADS);
+  ir first = int_add(e, int_mul(e, wide(e, GPU_BLOCK_X), integer(e, REC_GPU_SUM_THREADS)), wide(e, GPU_THREAD_X));
   ir all = int_mul(e, wide(e, GPU_BLOCK_COUNT), integer(e, REC_GPU_SUM_THREADS));
   gpu_sum_copies(e, LLVMGetParam(kernel_function, 0), first, all);
   LLVMBuildRetVoid(e->b);

@@ -1,26 +1,23 @@
-/* Forms of GPU kernels: for the shared memory that every device has, for devices with more of it, and for those whose
- * warpgroups multiply. Which of them are scheduled, the targets decide.
- *
- *   sm_80, sm_90a, sm_100a:   small: for sm_80   large: for sm_100a   groups: for sm_90a
- *
- * Where another form is hardly cheaper there is none; a kernel that is the same in two forms is one function for both.
- */
-#include "compiler/kernel/gpu/schedule.h"
-
+// Forms of GPU kernels: for the shared memory that every device has, for devices with more of it, and for those whose
+// warpgroups multiply. Which of them are scheduled, the targets decide.
+//
+//   sm_80, sm_90a, sm_100a:   small: for sm_80   large: for sm_100a   groups: for sm_90a
+//
+// Where another form is hardly cheaper there is none; a kernel that is the same in two forms is one function for both.
 #include <string.h>
 
 #include "compiler/kernel/gpu/gpu.h"
+#include "compiler/kernel/gpu/schedule.h"
 
-/* ---- kernels that are the same in two forms ---- */
+// ---- kernels that are the same in two forms ----
 
 static bool is_same_work(const kernel *x, const kernel *y) {
-  return x->chunk == y->chunk && x->program->chunk == y->program->chunk &&
-         x->grid_count == y->grid_count && x->lanes == y->lanes && x->lane_axis == y->lane_axis &&
-         x->lane_block == y->lane_block && x->part_axis == y->part_axis &&
-         x->part_entries == y->part_entries;
+  return x->chunk == y->chunk && x->program->chunk == y->program->chunk && x->grid_count == y->grid_count &&
+         x->lanes == y->lanes && x->lane_axis == y->lane_axis && x->lane_block == y->lane_block &&
+         x->part_axis == y->part_axis && x->part_entries == y->part_entries;
 }
 
-/* More room that is not taken changes nothing. */
+// More room that is not taken changes nothing.
 static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
   if (x->kind != y->kind || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
@@ -29,7 +26,7 @@ static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gp
          p.base.scratch.constant == q.base.scratch.constant;
 }
 
-/* The same of all that a function has. */
+// The same of all that a function has.
 static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
   if (!x->states != !y->states || !x->beside != !y->beside || x->sums != y->sums) return false;
   kernel one = *x, other = *y;
@@ -38,7 +35,7 @@ static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu
   return !x->beside || is_same_alone(a, x->beside, y->beside, options);
 }
 
-/* Kernels that come out as those of another room are theirs. */
+// Kernels that come out as those of another room are theirs.
 static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *others, kernel_room room,
                         codegen_gpu_options options) {
   for (int i = 0; i < own->kernels.count; i++) {
@@ -54,7 +51,7 @@ static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *o
   }
 }
 
-/* Kernels for all rooms that have another form in this one are for the others. */
+// Kernels for all rooms that have another form in this one are for the others.
 static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *own, kernel_room others) {
   for (int i = 0; i < kernels->kernels.count && i < own->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
@@ -62,7 +59,7 @@ static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *ow
   }
 }
 
-/* One function for two rooms is for both of them. */
+// One function for two rooms is for both of them.
 static void unite_rooms(recurrence_kernels *some, recurrence_kernels *others) {
   for (int i = 0; i < some->kernels.count && i < others->kernels.count; i++) {
     kernel *k = &some->kernels.items[i], *other = &others->kernels.items[i];
@@ -72,7 +69,7 @@ static void unite_rooms(recurrence_kernels *some, recurrence_kernels *others) {
   }
 }
 
-/* ---- the forms of a recurrence ---- */
+// ---- the forms of a recurrence ----
 
 bool codegen_gpu_has_target(codegen_gpu_options options, kernel_room room) {
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
@@ -80,7 +77,7 @@ bool codegen_gpu_has_target(codegen_gpu_options options, kernel_room room) {
   return false;
 }
 
-/* The executor has the kernels of all rooms. */
+// The executor has the kernels of all rooms.
 static bool wants_large(codegen_gpu_options options) {
   return codegen_gpu_has_target(options, ROOM_LARGE) || codegen_gpu_has_target(options, ROOM_ANY);
 }
@@ -97,7 +94,7 @@ void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options sch
   forms->large = large;
 }
 
-/* Devices whose warpgroups multiply run the kernels with large memory. */
+// Devices whose warpgroups multiply run the kernels with large memory.
 static void give_large_to_groups(gpu_forms *forms) {
   for (int i = 0; forms->large && i < forms->large->kernels.count; i++)
     if (forms->large->kernels.items[i].room == ROOM_LARGE) forms->large->kernels.items[i].room |= ROOM_GROUPS;
@@ -124,17 +121,15 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
   forms->groups = groups;
 }
 
-/* ---- the kernels of all forms ---- */
+// ---- the kernels of all forms ----
 
 void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all) {
-  for (int n = 0; forms->small && n < forms->small->kernels.count; n++)
-    vec_push(a, all, &forms->small->kernels.items[n]);
+  for (int n = 0; forms->small && n < forms->small->kernels.count; n++) vec_push(a, all, &forms->small->kernels.items[n]);
   for (int n = 0; forms->large && n < forms->large->kernels.count; n++)
     if ((forms->large->kernels.items[n].room & (ROOM_SMALL | ROOM_LARGE)) == ROOM_LARGE)
       vec_push(a, all, &forms->large->kernels.items[n]);
   for (int n = 0; forms->groups && n < forms->groups->kernels.count; n++)
-    if (forms->groups->kernels.items[n].room == ROOM_GROUPS)
-      vec_push(a, all, &forms->groups->kernels.items[n]);
+    if (forms->groups->kernels.items[n].room == ROOM_GROUPS) vec_push(a, all, &forms->groups->kernels.items[n]);
 }
 
 bool codegen_gpu_is_for(const kernel *k, unsigned targets) {

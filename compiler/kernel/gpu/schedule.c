@@ -1,10 +1,9 @@
-/* Chunk lengths, value-axis tiles, threads and time slices of GPU kernels. The shared memory of a thread block decides.
- *
- *   gla forward, K = V = 128, bf16:   64 steps, all of V: 160 KiB outside   ..   32 steps, 64 of V: all on chip
- *
- * Columns of a state along the value axis are independent. Each instance may have a tile of them; the values that tiles share
- * are computed in each.
- */
+// Chunk lengths, value-axis tiles, threads and time slices of GPU kernels. The shared memory of a thread block decides.
+//
+//   gla forward, K = V = 128, bf16:   64 steps, all of V: 160 KiB outside   ..   32 steps, 64 of V: all on chip
+//
+// Columns of a state along the value axis are independent. Each instance may have a tile of them; the values that tiles share
+// are computed in each.
 #include "compiler/kernel/gpu/schedule.h"
 
 #include <math.h>
@@ -17,7 +16,7 @@
 
 enum { LONGEST = 64, SHORTEST = 16 };
 
-/* ---- parts of the value axis ---- */
+// ---- parts of the value axis ----
 
 static const tile_program *with_part(arena *a, const tile_program *program, int axis, int entries) {
   if (!program) return NULL;
@@ -29,7 +28,7 @@ static const tile_program *with_part(arena *a, const tile_program *program, int 
   return p;
 }
 
-/* The longest axis of known size that is a tile of the kernel and may be cut; -1: there is none. */
+// The longest axis of known size that is a tile of the kernel and may be cut; -1: there is none.
 static int value_axis(const kernel *k) {
   int best = -1;
   axis_set cut = k->cut;
@@ -42,7 +41,7 @@ static int value_axis(const kernel *k) {
   return best;
 }
 
-/* Instances with `entries` of the axis each. */
+// Instances with `entries` of the axis each.
 static kernel cut_into_instances(arena *a, const kernel *whole, int axis, int entries) {
   kernel k = *whole;
   k.program = with_part(a, whole->program, axis, entries);
@@ -53,9 +52,9 @@ static kernel cut_into_instances(arena *a, const kernel *whole, int axis, int en
   return k;
 }
 
-/* ---- passes ---- */
+// ---- passes ----
 
-/* Chunks in passes over parts of the axis. */
+// Chunks in passes over parts of the axis.
 static kernel cut_into_parts(arena *a, const kernel *whole, int axis, int entries) {
   kernel k = *whole;
   k.program = with_part(a, whole->program, axis, entries);
@@ -71,7 +70,7 @@ static bool lacks(const tile_place *place, int axis) {
   return true;
 }
 
-/* Gradients of tokens that instances along this axis share; no state may lack it. */
+// Gradients of tokens that instances along this axis share; no state may lack it.
 static bool has_shared_gradients(const tile_program *p, int axis) {
   bool shared = false;
   for (int i = 0; i < p->results.count; i++) {
@@ -83,8 +82,8 @@ static bool has_shared_gradients(const tile_program *p, int axis) {
   return shared;
 }
 
-/* Heads that share keys: the gradients of what they share would be a copy for each of them, written and read again. A few
- * heads in an instance make fewer copies, and fewer blocks for the GPU to run at a time; their cotangents lie in its scratch. */
+// Heads that share keys: the gradients of what they share would be a copy for each of them, written and read again. A few
+// heads in an instance make fewer copies, and fewer blocks for the GPU to run at a time; their cotangents lie in its scratch.
 static kernel share_gradients(const kernel *whole, int heads) {
   kernel k = *whole;
   for (int i = k.grid_count - 1; i >= 0; i--) {
@@ -101,9 +100,9 @@ static kernel share_gradients(const kernel *whole, int heads) {
   return k;
 }
 
-/* ---- the choice ---- */
+// ---- the choice ----
 
-/* Bytes that a block keeps in its scratch beside what is kept for long: they are written and read for every chunk. */
+// Bytes that a block keeps in its scratch beside what is kept for long: they are written and read for every chunk.
 static double outside_of(const codegen_gpu_kernel *described) {
   int64_t kept = described->history_bytes + described->home_bytes + described->sum_bytes;
   int64_t bytes = described->base.scratch.constant - kept;
@@ -112,13 +111,12 @@ static double outside_of(const codegen_gpu_kernel *described) {
 
 static int64_t parts_of(const kernel *k) {
   int axis = k->part_entries ? k->part_axis : k->lanes == LANES_TILE ? k->lane_axis : -1;
-  return axis < 0 ? 1
-                  : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
+  return axis < 0 ? 1 : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
 }
 
 static int64_t passes_of(const kernel *k) { return parts_of(k) * (k->lanes == LANES_PASSES ? k->lane_block : 1); }
 
-/* Written and read for a chunk of a pass: of each group the states before its chunks, the cotangents of the pass and all sums. */
+// Written and read for a chunk of a pass: of each group the states before its chunks, the cotangents of the pass and all sums.
 static double kept_bytes(const codegen_gpu_kernel *described) {
   const kernel *k = described->base.kernel;
   if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
@@ -126,7 +124,7 @@ static double kept_bytes(const codegen_gpu_kernel *described) {
   return 2 * ((double)(described->history_bytes + described->sum_bytes) + homes) * k->program->chunk / k->chunk;
 }
 
-/* Of the copies of gradients that heads of other instances share, written and read again: for a step of a head. */
+// Of the copies of gradients that heads of other instances share, written and read again: for a step of a head.
 static double copied_bytes(const kernel *k) {
   double numbers = 0;
   if (k->lanes != LANES_PASSES || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
@@ -148,7 +146,7 @@ typedef struct estimate {
   double cost, outside;
 } estimate;
 
-/* The figures here were fitted beside the work of all heads, a run-time size of them: heads along several axes are no more. */
+// The figures here were fitted beside the work of all heads, a run-time size of them: heads along several axes are no more.
 static const tile_program *of_block(arena *a, const kernel *k, const tile_program *program) {
   axis_set cut = 0;
   if (k->lanes == LANES_OWN && k->lane_axis >= 0) return program;
@@ -178,14 +176,14 @@ static double cost_of_products(arena *a, const tile_program *program) {
   return cost;
 }
 
-/* Of a product's cost: for 64 x 64 x 64, warps read 48 KiB by ldmatrix and make 128 products in 160 loads, two warpgroups read
- * 24 KiB and make 8 products. */
+// Of a product's cost: for 64 x 64 x 64, warps read 48 KiB by ldmatrix and make 128 products in 160 loads, two warpgroups read
+// 24 KiB and make 8 products.
 static const double spared_by_groups = 0.55;
 
-/* Of a step, in multiply-adds of a well filled product, half a million of which a multiprocessor makes in a microsecond: what
- * all parts compute, what they move outside, and that the threads of a block meet between nests. What is kept outside is read
- * by many a thread of several nests. What is kept for long comes from the second level cache; where that does not hold it, from
- * memory, at which all blocks wait, whatever else they do. */
+// Of a step, in multiply-adds of a well filled product, half a million of which a multiprocessor makes in a microsecond: what
+// all parts compute, what they move outside, and that the threads of a block meet between nests. What is kept outside is read
+// by many a thread of several nests. What is kept for long comes from the second level cache; where that does not hold it, from
+// memory, at which all blocks wait, whatever else they do.
 static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) {
   enum { MULTIPLY_ADDS_OF_A_BYTE = 12, READS = 12 };
   codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
@@ -200,14 +198,14 @@ static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) 
   return x;
 }
 
-/* Chunks whose states are made again a group at a time (frame_groups_back). */
+// Chunks whose states are made again a group at a time (frame_groups_back).
 static bool may_have_passes(const kernel *k) {
   return k->program->form == TILE_CHUNK && k->recompute && tile_takes(k->program, 1u << TILE_STATE);
 }
 
 static int64_t size_of(const kernel *k, int axis) { return k->program->axes.items[axis].size; }
 
-/* Fewer entries of the axis, -1: none, where that costs less; `cost` of a step. */
+// Fewer entries of the axis, -1: none, where that costs less; `cost` of a step.
 static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, double *cost) {
   enum { FEWEST_ENTRIES = 16 };
   kernel best = *first;
@@ -226,7 +224,7 @@ static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_
   return best;
 }
 
-/* The kernel cut as costs least, for so many heads in an instance where they share gradients; `cost` of a step. */
+// The kernel cut as costs least, for so many heads in an instance where they share gradients; `cost` of a step.
 static kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options, double *cost) {
   bool back = whole->kind == KERNEL_BACKWARD;
   bool columns = gpu_makes_parts(whole) && whole->columns && whole->lane_axis < 0;
@@ -248,7 +246,7 @@ static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, sche
   return kernels;
 }
 
-/* A kernel before number `index` that is the same function. */
+// A kernel before number `index` that is the same function.
 static int fitted_already(const recurrence_kernels *kernels, int index) {
   for (int i = 0; i < index; i++) {
     if (strcmp(kernels->kernels.items[i].symbol, kernels->kernels.items[index].symbol) == 0) return i;
@@ -256,14 +254,12 @@ static int fitted_already(const recurrence_kernels *kernels, int index) {
   return -1;
 }
 
-/* ---- parts of time ---- */
+// ---- parts of time ----
 
-/* Of all blocks that share an instance, one. */
-static double block_cost(const kernel *k, double cost) {
-  return k->lanes == LANES_TILE ? cost / (double)parts_of(k) : cost;
-}
+// Of all blocks that share an instance, one.
+static double block_cost(const kernel *k, double cost) { return k->lanes == LANES_TILE ? cost / (double)parts_of(k) : cost; }
 
-/* Entries of an axis that a block has, or a pass of it. */
+// Entries of an axis that a block has, or a pass of it.
 static double entries_of(const kernel *k, int axis) {
   if (axis == k->lane_axis && k->lanes == LANES_OWN) return k->lane_block;
   int64_t size = k->program->axes.items[axis].size;
@@ -274,14 +270,14 @@ static double state_numbers(const kernel *k) {
   double all = 0;
   for (int i = 0; i < k->ends->results.count; i++) {
     const tile_place *place = &k->ends->results.items[i].place;
-    double numbers = place->transfer ? 0 : place->relative ? 2 : 1; /* with its exponentials */
+    double numbers = place->transfer ? 0 : place->relative ? 2 : 1;  // with its exponentials
     for (int x = 0; x < place->axis_count; x++) numbers *= entries_of(k, place->axes[x]);
     all += numbers;
   }
   return all;
 }
 
-/* A block takes up what a part before has left: it reads it with its factors, or multiplies by a matrix in f32. */
+// A block takes up what a part before has left: it reads it with its factors, or multiplies by a matrix in f32.
 static double cost_of_join(const kernel *k) {
   enum { MULTIPLY_ADDS_OF_A_NUMBER = 32, SLOWER = 4, MULTIPLY_ADDS_OF_MEETING = 60000 };
   double numbers = state_numbers(k), passes = k->part_entries ? (double)parts_of(k) : 1;
@@ -289,10 +285,10 @@ static double cost_of_join(const kernel *k) {
   return passes * (MULTIPLY_ADDS_OF_MEETING + MULTIPLY_ADDS_OF_A_NUMBER * numbers + SLOWER * product);
 }
 
-/* A single block reads a part of what all together could. */
+// A single block reads a part of what all together could.
 enum { MULTIPLY_ADDS_OF_A_COPY = 100 };
 
-/* What the runtime needs to know to choose how many parts there are. */
+// What the runtime needs to know to choose how many parts there are.
 static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *costs) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
@@ -310,7 +306,7 @@ static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *cos
   }
 }
 
-/* Cuts what does not fit. */
+// Cuts what does not fit.
 static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gpu_options options) {
   double *costs = ARENA_ARRAY(a, double, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) {
@@ -326,23 +322,23 @@ static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gp
   weigh_parts(a, kernels, costs);
 }
 
-/* ---- threads ---- */
+// ---- threads ----
 
-/* Warps that a multiprocessor has at a time, of all blocks. */
+// Warps that a multiprocessor has at a time, of all blocks.
 static double resident_warps(const kernel *k, const codegen_gpu_kernel *described) {
   return (double)(gpu_blocks_at_a_time(k, described) * described->threads) / 32;
 }
 
-/* Of a chunk, what depends on how many threads share it: bytes of shared memory that warps read for products, 128 of them in the
- * time of 300 multiply-adds, and that few warps wait where others would work meanwhile: a nest takes what it takes where eight are
- * resident. */
+// Of a chunk, what depends on how many threads share it: bytes of shared memory that warps read for products, 128 of them in the
+// time of 300 multiply-adds, and that few warps wait where others would work meanwhile: a nest takes what it takes where eight are
+// resident.
 static double cost_of_threads(const kernel *k, const codegen_gpu_kernel *described) {
   const double of_a_byte = 300.0 / 128, usual_warps = 8;
   double waiting = sqrt(usual_warps / resident_warps(k, described));
   return of_a_byte * described->operand_bytes + MULTIPLY_ADDS_OF_A_NEST * waiting * described->nests;
 }
 
-/* Half as many threads where that is cheaper: they have twice the columns of products, and read rows less often. */
+// Half as many threads where that is cheaper: they have twice the columns of products, and read rows less often.
 static void choose_threads(arena *a, kernel *k, codegen_gpu_options options) {
   kernel few = *k;
   few.threads = GPU_BLOCK_THREADS / 2;
@@ -364,7 +360,7 @@ static recurrence_kernels *with_threads(arena *a, recurrence_kernels *kernels, c
   return kernels;
 }
 
-/* ---- parts of states and of cotangents ---- */
+// ---- parts of states and of cotangents ----
 
 static kernel *copy_of(arena *a, const kernel *k) {
   kernel *copy = ARENA_NEW(a, kernel);
@@ -378,8 +374,8 @@ static const char *why_apart(arena *a, const kernel *states, const kernel *back,
   return codegen_gpu_describe(a, &both, options).why_not;
 }
 
-/* Where backward may need both, PART and PART_BACK become one function, that of STATES in chunk form. Where one would rather have
- * fewer threads, neither has. */
+// Where backward may need both, PART and PART_BACK become one function, that of STATES in chunk form. Where one would rather have
+// fewer threads, neither has.
 static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
   kernel *backward = schedule_kernel(kernels, KERNEL_BACKWARD);
   if (!backward->states) return;
@@ -398,9 +394,9 @@ static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_option
   }
 }
 
-/* Parts of states, parts of cotangents made of them, BACKWARD: a sum of what its blocks add to would be a fourth launch, so it makes
- * that itself. Parts of time add to parameters' gradients; whether several blocks do to those of tokens, the sizes of a call
- * decide. */
+// Parts of states, parts of cotangents made of them, BACKWARD: a sum of what its blocks add to would be a fourth launch, so it makes
+// that itself. Parts of time add to parameters' gradients; whether several blocks do to those of tokens, the sizes of a call
+// decide.
 static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
   kernel *back = schedule_kernel(kernels, KERNEL_PART_BACK), *last = schedule_kernel(kernels, KERNEL_BACKWARD);
   if (!back || !back->states) return;
@@ -414,7 +410,7 @@ static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_g
   back->states = NULL;
 }
 
-/* ---- lengths of chunks ---- */
+// ---- lengths of chunks ----
 
 static bool keeps_values(const recurrence_kernels *kernels) {
   return tile_takes(schedule_kernel(kernels, KERNEL_BACKWARD)->program, 1u << TILE_STASH);
@@ -422,16 +418,15 @@ static bool keeps_values(const recurrence_kernels *kernels) {
 
 static bool is_of_backward(kernel_kind kind) { return kind == KERNEL_BACKWARD || kind == KERNEL_PART_BACK; }
 
-/* Forward and backward meet in the states that are saved, which lie as far apart for any chunks. */
+// Forward and backward meet in the states that are saved, which lie as far apart for any chunks.
 static bool may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back) {
   if (forward == back) return true;
   bool same = forward->chunk == back->chunk && !forward->whole[0] == !back->whole[0];
-  for (int i = 0; i < back->kernels.count; i++)
-    same = same && schedule_kernel(forward, back->kernels.items[i].kind);
+  for (int i = 0; i < back->kernels.count; i++) same = same && schedule_kernel(forward, back->kernels.items[i].kind);
   return same && !keeps_values(forward) && !keeps_values(back);
 }
 
-/* The kernels of which FORWARD goes with this BACKWARD: the same, or those with other chunks where these are worth it. */
+// The kernels of which FORWARD goes with this BACKWARD: the same, or those with other chunks where these are worth it.
 static const recurrence_kernels *forward_for(const recurrence_kernels *back, recurrence_kernels *const *all, int count) {
   const recurrence_kernels *best = back;
   for (int i = 0; i < count; i++) {
@@ -483,7 +478,7 @@ static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_opt
   return best;
 }
 
-/* Do heads share a block whose scratch is too much? */
+// Do heads share a block whose scratch is too much?
 static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
   const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
   if (k->lanes != LANES_PASSES) return false;

@@ -1,14 +1,13 @@
-/* GPU: staging buffers. The rows of a chunk of every argument are copied into shared memory before they are read.
- *
- *   x [t, H, P]   ->   16 bytes to a thread by cp.async where the rows begin at multiples of 16 bytes, 0 beyond the end
- *
- *   start chunk 0
- *   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
- *
- * Strides are known at run time: a kernel has both ways and looks once a chunk. Unaligned numbers of 16 bits are loaded and
- * stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk. sm_90a has a
- * third way (bulk_copies.c).
- */
+// GPU: staging buffers. The rows of a chunk of every argument are copied into shared memory before they are read.
+//
+//   x [t, H, P]   ->   16 bytes to a thread by cp.async where the rows begin at multiples of 16 bytes, 0 beyond the end
+//
+//   start chunk 0
+//   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
+//
+// Strides are known at run time: a kernel has both ways and looks once a chunk. Unaligned numbers of 16 bits are loaded and
+// stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk. sm_90a has a
+// third way (bulk_copies.c).
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
@@ -19,31 +18,27 @@ typedef struct staged {
   view from, to;
   axis_set axes;
   int t;
-  ir rows; /* that are there: others are 0 */
+  ir rows;  // that are there: others are 0
 } staged;
 
-static const tile_place *place_of(const part *p, int argument) {
-  return &p->program->arguments.items[argument];
-}
+static const tile_place *place_of(const part *p, int argument) { return &p->program->arguments.items[argument]; }
 
 bool gpu_is_staged(const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
   return place->time && !frame_is_saved(p, place);
 }
 
-bool gpu_is_ahead(const part *p, int argument) {
-  return gpu_is_staged(p, argument) && p->pads[argument].ahead.offset >= 0;
-}
+bool gpu_is_ahead(const part *p, int argument) { return gpu_is_staged(p, argument) && p->pads[argument].ahead.offset >= 0; }
 
-/* ---- places ---- */
+// ---- places ----
 
 static int64_t words_of(const kernel_frame *h, const part *p, int argument) {
   int64_t numbers = p->pads[argument].row * p->program->chunk;
   if (frame_stores_narrow(h, place_of(p, argument))) numbers = (numbers + 1) / 2;
-  return (numbers + 31) / 32 * 32; /* lines of banks */
+  return (numbers + 31) / 32 * 32;  // lines of banks
 }
 
-/* Neither part reads ahead while the other runs: their second halves may lie in the same place. */
+// Neither part reads ahead while the other runs: their second halves may lie in the same place.
 static void place_part_ahead(kernel_frame *h, part *p) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     pad *d = &p->pads[i];
@@ -66,7 +61,7 @@ void gpu_place_ahead(kernel_frame *h) {
   if (end > h->on_chip) h->on_chip = end;
 }
 
-/* ---- copies ---- */
+// ---- copies ----
 
 static ir bytes_if(lower *l, const staged *s, const place_in_loops *at, int64_t bytes) {
   emitter *e = l->e;
@@ -75,19 +70,14 @@ static ir bytes_if(lower *l, const staged *s, const place_in_loops *at, int64_t 
   return LLVMBuildSelect(e->b, inside, some, LLVMConstInt(e->i32, 0, 0), "");
 }
 
-static void start_copy(lower *l, const staged *s, const place_in_loops *at, gpu_op op,
-                       int64_t bytes) {
+static void start_copy(lower *l, const staged *s, const place_in_loops *at, gpu_op op, int64_t bytes) {
   ir to = view_address(l, &s->to, at, s->axes), from = view_address(l, &s->from, at, s->axes);
   gpu_call(l->e, op, (ir[]){to, from, bytes_if(l, s, at, bytes)}, 3);
 }
 
-static void copy_piece(lower *l, const place_in_loops *at, void *data) {
-  start_copy(l, data, at, GPU_CP_ASYNC16, PIECE);
-}
+static void copy_piece(lower *l, const place_in_loops *at, void *data) { start_copy(l, data, at, GPU_CP_ASYNC16, PIECE); }
 
-static void copy_word(lower *l, const place_in_loops *at, void *data) {
-  start_copy(l, data, at, GPU_CP_ASYNC4, 4);
-}
+static void copy_word(lower *l, const place_in_loops *at, void *data) { start_copy(l, data, at, GPU_CP_ASYNC4, 4); }
 
 static void copy_number(lower *l, const place_in_loops *at, void *data) {
   const staged *s = data;
@@ -100,9 +90,9 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
   view_store(l, &s->to, at, s->axes, load_real(e, slot, 0));
 }
 
-/* ---- one argument ---- */
+// ---- one argument ----
 
-/* Time, then the axes of a row as they lie in memory. */
+// Time, then the axes of a row as they lie in memory.
 static loop_axes axes_of(const kernel_frame *h, const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
   loop_axes all = {.count = 1, .axes = {p->program->time_axis}};
@@ -112,7 +102,7 @@ static loop_axes axes_of(const kernel_frame *h, const part *p, int argument) {
   return all;
 }
 
-/* Numbers that 16 bytes hold, if rows are made of such pieces, side by side in memory; else 0. */
+// Numbers that 16 bytes hold, if rows are made of such pieces, side by side in memory; else 0.
 static int numbers_of_piece(const kernel_frame *h, const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
   int numbers = number_is_narrow(p->memory[argument].stored) ? 8 : 4;
@@ -123,7 +113,7 @@ static int numbers_of_piece(const kernel_frame *h, const part *p, int argument) 
   return size != TILE_RUNTIME_SIZE && size % numbers == 0 ? numbers : 0;
 }
 
-/* Rows begin at multiples of 16 bytes: the first one is at `address`, the axes are these. */
+// Rows begin at multiples of 16 bytes: the first one is at `address`, the axes are these.
 static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
   int64_t bytes = number_is_narrow(v->stored) ? 2 : 4;
   ir bits = LLVMBuildPtrToInt(e->b, address, e->i64, "");
@@ -138,7 +128,7 @@ static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
   return int_compare(e, LLVMIntEQ, rest, integer(e, 0));
 }
 
-/* Does every row begin at a multiple of 16 bytes? */
+// Does every row begin at a multiple of 16 bytes?
 ir gpu_aligned(kernel_frame *h, part *p, const view *v, axis_set axes) {
   ir first = view_address(&p->l, v, &h->at, h->m.instance & axes);
   return rows_aligned(h->e, v, first, axes & ~h->m.instance);
@@ -151,8 +141,7 @@ static view copy_of(kernel_frame *h, const part *p, int argument, ir base) {
   copy.stride[p->program->time_axis] = integer(h->e, d->row);
   copy.swizzle = view_swizzle(copy.stored, d->row);
   bool group = p->p->groups[argument] && h->m.groups;
-  if (copy.swizzle && (group || gpu_is_bulk(p, argument)))
-    view_in_tiles(&copy, d->row, p->program->chunk);
+  if (copy.swizzle && (group || gpu_is_bulk(p, argument))) view_in_tiles(&copy, d->row, p->program->chunk);
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
     if (!axis_in(h->m.instance, axis)) copy.stride[axis] = integer(h->e, d->stride[axis]);
@@ -163,8 +152,7 @@ static view copy_of(kernel_frame *h, const part *p, int argument, ir base) {
 static staged staged_of(kernel_frame *h, part *p, int argument, ir base, ir chunk) {
   emitter *e = h->e;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
-  staged s = {.t = p->program->time_axis,
-              .axes = tile_place_axes(p->program, place_of(p, argument))};
+  staged s = {.t = p->program->time_axis, .axes = tile_place_axes(p->program, place_of(p, argument))};
   s.from = frame_at_time(h, p->memory[argument], begin, p->time_stride[argument]);
   ir present = s.from.present;
   s.from.present = NULL;
@@ -175,37 +163,35 @@ static staged staged_of(kernel_frame *h, part *p, int argument, ir base, ir chun
   return s;
 }
 
-/* ---- one function for all rows of a shape ---- */
+// ---- one function for all rows of a shape ----
 
 enum { MOST_ARGUMENTS = 3 + PLAN_MAX_AXES };
 
 typedef struct row_copy {
   staged s;
   loop_axes all;
-  int numbers; /* of a piece of 16 bytes; 0: there are none */
-  bool words;  /* else by pieces of 4 bytes */
+  int numbers;  // of a piece of 16 bytes; 0: there are none
+  bool words;   // else by pieces of 4 bytes
 } row_copy;
 
-/* What the function is made from, in its name. */
+// What the function is made from, in its name.
 static const char *name_of(lower *l, const row_copy *c) {
   arena *a = l->e->a;
   bool chip = LLVMGetPointerAddressSpace(LLVMTypeOf(c->s.to.base)) == GPU_SHARED_MEMORY;
-  const char *name = arena_printf(a, "%d_%d_%d%s%s", l->team->threads, c->s.to.stored, c->numbers,
-                                  c->words ? "_words" : "", chip ? "" : "_outside");
-  if (c->s.to.width)
-    name = arena_printf(a, "%s_tiles%d_%lld", name, c->s.to.width, (long long)c->s.to.tile);
+  const char *name = arena_printf(a, "%d_%d_%d%s%s", l->team->threads, c->s.to.stored, c->numbers, c->words ? "_words" : "",
+                                  chip ? "" : "_outside");
+  if (c->s.to.width) name = arena_printf(a, "%s_tiles%d_%lld", name, c->s.to.width, (long long)c->s.to.tile);
   for (int i = 0; i < c->all.count; i++) {
     int axis = c->all.axes[i];
     int64_t from = 0, to = 0;
     int_known(c->s.from.stride[axis], &from);
     int_known(c->s.to.stride[axis], &to);
-    name = arena_printf(a, "%s_%lld_%lld_%lld", name, (long long)known_size(l, axis),
-                        (long long)from, (long long)to);
+    name = arena_printf(a, "%s_%lld_%lld_%lld", name, (long long)known_size(l, axis), (long long)from, (long long)to);
   }
   return gpu_short_name(l->e, "rows", name);
 }
 
-/* `to`, `from`, rows that are there, strides of what is copied that are known at run time alone. */
+// `to`, `from`, rows that are there, strides of what is copied that are known at run time alone.
 static int arguments_of(lower *l, const row_copy *c, ir *args) {
   int count = 3;
   int64_t known;
@@ -249,8 +235,7 @@ static void start_rows(lower *l, row_copy *c) {
   emitter *e = l->e, inside;
   int count = arguments_of(l, c, args);
   for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(args[i]);
-  LLVMTypeRef type =
-      LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
   if (emit_shared(e, name_of(l, c), type, &function, &inside, own)) {
     lower here = *l;
     team threads = *l->team;
@@ -265,14 +250,13 @@ static void start_rows(lower *l, row_copy *c) {
 }
 
 static void start_argument(kernel_frame *h, part *p, int argument, ir base, ir chunk) {
-  row_copy c = {.s = staged_of(h, p, argument, base, chunk),
-                .all = axes_of(h, p, argument),
-                .numbers = numbers_of_piece(h, p, argument)};
+  row_copy c = {
+      .s = staged_of(h, p, argument, base, chunk), .all = axes_of(h, p, argument), .numbers = numbers_of_piece(h, p, argument)};
   c.words = !number_is_narrow(c.s.from.stored) && p->pads[argument].at.on_chip;
   start_rows(&p->l, &c);
 }
 
-/* ---- chunks ---- */
+// ---- chunks ----
 
 ir gpu_rows_place(kernel_frame *h, const pad *d, ir turn) {
   emitter *e = h->e;
@@ -283,7 +267,7 @@ ir gpu_rows_place(kernel_frame *h, const pad *d, ir turn) {
   return LLVMBuildSelect(e->b, second, frame_located(h, d->ahead), base, "");
 }
 
-/* Are there rows, ahead or not, that may come in bulk? */
+// Are there rows, ahead or not, that may come in bulk?
 static bool any_bulk(const part *p, bool ahead) {
   for (int i = 0; i < p->program->arguments.count; i++)
     if (gpu_is_bulk(p, i) && gpu_is_ahead(p, i) == ahead) return true;
@@ -313,7 +297,7 @@ static bool any_ahead(const part *p) {
   return false;
 }
 
-/* What ran before may still read or write these places. */
+// What ran before may still read or write these places.
 void gpu_open_chunks(kernel_frame *h, part *p, ir first, ir any) {
   emitter *e = h->e;
   if (!any_ahead(p)) return;
@@ -325,8 +309,8 @@ void gpu_open_chunks(kernel_frame *h, part *p, ir first, ir any) {
   gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
 }
 
-/* What copies have written, products of warpgroups see as little as what threads have; nor do copies in bulk that come to the
- * same place. */
+// What copies have written, products of warpgroups see as little as what threads have; nor do copies in bulk that come to the
+// same place.
 static void fence_rows(const kernel_frame *h, part *p) {
   if (h->bulk.maps.count) gpu_fence_groups(&p->l);
   for (int i = 0; i < p->program->arguments.count && !h->bulk.maps.count; i++) {
@@ -336,8 +320,8 @@ static void fence_rows(const kernel_frame *h, part *p) {
   }
 }
 
-/* The copies of this chunk were started a turn ago: the wait comes before the barrier, which shows them to all threads and
- * tells that nobody reads the other half any more. */
+// The copies of this chunk were started a turn ago: the wait comes before the barrier, which shows them to all threads and
+// tells that nobody reads the other half any more.
 void gpu_next_chunk(kernel_frame *h, part *p, ir turn, ir chunk, ir next, ir more) {
   emitter *e = h->e;
   bool ahead = any_ahead(p);

@@ -1,29 +1,26 @@
-/* GPU: tokens of the next steps, where each thread runs a recurrence by itself (MAP_THREADS).
- *
- *   for chunk of steps:                       start chunk 0
- *     for t:                                  for chunk:  wait; barrier; start chunk + 1 into the other half
- *       x, b <- tokens of step t        ->      for t:    x, b <- shared memory
- *       h = a h + x b                                     h = a h + x b
- *
- * A token takes longer to load than a step to compute, and each step depends on the one before: without a copy ahead, every
- * load would be waited for. Each thread copies its own entry of a row along the lane axis, neighbours next to neighbours. The
- * threads copy a row that all of them read together, once for the block. Numbers of 32 bits are copied by cp.async. It does
- * not take single numbers of 16 bits, so these are loaded and stored, a whole chunk at once. Rows are copied ahead as long as
- * a multiprocessor holds as many blocks as without them. Short rows, which all threads read, come first.
- */
+// GPU: tokens of the next steps, where each thread runs a recurrence by itself (MAP_THREADS).
+//
+//   for chunk of steps:                       start chunk 0
+//     for t:                                  for chunk:  wait; barrier; start chunk + 1 into the other half
+//       x, b <- tokens of step t        ->      for t:    x, b <- shared memory
+//       h = a h + x b                                     h = a h + x b
+//
+// A token takes longer to load than a step to compute, and each step depends on the one before: without a copy ahead, every
+// load would be waited for. Each thread copies its own entry of a row along the lane axis, neighbours next to neighbours. The
+// threads copy a row that all of them read together, once for the block. Numbers of 32 bits are copied by cp.async. It does
+// not take single numbers of 16 bits, so these are loaded and stored, a whole chunk at once. Rows are copied ahead as long as
+// a multiprocessor holds as many blocks as without them. Short rows, which all threads read, come first.
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 typedef struct row_shape {
   axis_set axes;
-  int64_t numbers; /* of a thread, or of all if the row has no lane axis; 0: not known */
+  int64_t numbers;  // of a thread, or of all if the row has no lane axis; 0: not known
   bool lane, narrow;
 } row_shape;
 
-static const tile_place *place_of(const part *p, int argument) {
-  return &p->program->arguments.items[argument];
-}
+static const tile_place *place_of(const part *p, int argument) { return &p->program->arguments.items[argument]; }
 
 static row_shape shape_of(const kernel_frame *h, const part *p, int argument) {
   enum { MOST_NUMBERS = 64 };
@@ -41,27 +38,23 @@ static row_shape shape_of(const kernel_frame *h, const part *p, int argument) {
   return s;
 }
 
-static int64_t row_of(const kernel_frame *h, row_shape s) {
-  return s.lane ? s.numbers * h->team.threads : s.numbers;
-}
+static int64_t row_of(const kernel_frame *h, row_shape s) { return s.lane ? s.numbers * h->team.threads : s.numbers; }
 
-/* ---- places ---- */
+// ---- places ----
 
 static bool is_token(const tile_place *place) {
   return place->time && (place->role == TILE_INPUT || place->role == TILE_D_OUTPUT);
 }
 
-static bool is_ahead(const part *p, int argument) {
-  return is_token(place_of(p, argument)) && p->pads[argument].ahead.on_chip;
-}
+static bool is_ahead(const part *p, int argument) { return is_token(place_of(p, argument)) && p->pads[argument].ahead.on_chip; }
 
-/* Backward, the steps that are computed again read tokens that the steps back read as well. */
+// Backward, the steps that are computed again read tokens that the steps back read as well.
 static int same_of_main(const kernel_frame *h, const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
   for (int i = 0; p != &h->main && i < h->main.program->arguments.count; i++) {
     const tile_place *other = place_of(&h->main, i);
-    bool same = other->role == place->role && other->tensor == place->tensor &&
-                other->lag == place->lag && other->component == place->component;
+    bool same = other->role == place->role && other->tensor == place->tensor && other->lag == place->lag &&
+                other->component == place->component;
     if (same && is_ahead(&h->main, i)) return i;
   }
   return -1;
@@ -73,7 +66,7 @@ static location take_words(kernel_frame *h, int64_t words) {
   return at;
 }
 
-/* Numbers of shared memory that a block may take for rows. */
+// Numbers of shared memory that a block may take for rows.
 static int64_t limit_of(const kernel_frame *h) {
   enum { BLOCKS = 4, OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
   bool large = h->chip_limit > GPU_SMALL_KIB * OF_A_KIB;
@@ -97,7 +90,7 @@ static void place_rows(kernel_frame *h, part *p, int argument, int64_t limit) {
   }
 }
 
-/* Of both programs, where there are two. */
+// Of both programs, where there are two.
 static int parts_of(kernel_frame *h, part *parts[2]) {
   parts[0] = &h->main;
   parts[1] = &h->recompute;
@@ -127,9 +120,9 @@ bool gpu_steps_ahead(kernel_frame *h) {
   return false;
 }
 
-/* ---- copies ---- */
+// ---- copies ----
 
-/* The row of a step of the chunk whose rows begin at `base`: along the lane axis the thread's own entry. */
+// The row of a step of the chunk whose rows begin at `base`: along the lane axis the thread's own entry.
 static view row_at(kernel_frame *h, const part *p, int argument, ir base, ir step) {
   emitter *e = h->e;
   const tile_place *place = place_of(p, argument);
@@ -156,7 +149,7 @@ static ir half_of(kernel_frame *h, const pad *d, ir turn) {
 typedef struct row_copy {
   view from, to;
   axis_set axes;
-  ir there; /* i1: the step and the tensor are */
+  ir there;  // i1: the step and the tensor are
 } row_copy;
 
 static void copy_number(lower *l, const place_in_loops *at, void *data) {
@@ -187,7 +180,7 @@ static row_copy copy_of_step(kernel_frame *h, part *p, int argument, ir base, ir
   return c;
 }
 
-/* Each thread its own entry, of all steps. */
+// Each thread its own entry, of all steps.
 static void start_own(kernel_frame *h, part *p, int argument, ir base, ir begin) {
   emit_loop loop = loop_begin(h->e, integer(h->e, 0), integer(h->e, h->k->chunk), 1, "ahead");
   row_copy c = copy_of_step(h, p, argument, base, begin, loop.index);
@@ -196,7 +189,7 @@ static void start_own(kernel_frame *h, part *p, int argument, ir base, ir begin)
   loop_end(h->e, &loop);
 }
 
-/* All threads together the numbers of all steps. */
+// All threads together the numbers of all steps.
 static void start_common(kernel_frame *h, part *p, int argument, ir base, ir begin) {
   emitter *e = h->e;
   const tile_place *place = place_of(p, argument);
@@ -234,10 +227,10 @@ static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
   gpu_call(h->e, GPU_CP_ASYNC_COMMIT, NULL, 0);
 }
 
-/* ---- chunks ---- */
+// ---- chunks ----
 
 void gpu_open_steps(kernel_frame *h, ir first, ir any) {
-  gpu_call(h->e, GPU_BARRIER, NULL, 0); /* what ran before may still read these places */
+  gpu_call(h->e, GPU_BARRIER, NULL, 0);  // what ran before may still read these places
   emit_branch branch = branch_begin(h->e, any);
   start_chunk(h, integer(h->e, 0), first);
   branch_end(h->e, &branch);

@@ -1,13 +1,12 @@
-/* GPU: backward kernels that compute a group of chunks in passes, over entries of an axis or over value-axis tiles.
- *
- *   for group of chunks from the last:
- *     for pass:  cotangents of its states in; recompute the states before each chunk of the group; chunks from the last;
- *                cotangents out
- *
- * Rows that passes share, of q or of B, are read by all passes while they are in a cache. Their gradient is added up from pass
- * to pass, and the last pass stores it. Between passes, the cotangents of states and the sums of a group lie in the scratch of
- * the block. The states of the group are those of one pass.
- */
+// GPU: backward kernels that compute a group of chunks in passes, over entries of an axis or over value-axis tiles.
+//
+//   for group of chunks from the last:
+//     for pass:  cotangents of its states in; recompute the states before each chunk of the group; chunks from the last;
+//                cotangents out
+//
+// Rows that passes share, of q or of B, are read by all passes while they are in a cache. Their gradient is added up from pass
+// to pass, and the last pass stores it. Between passes, the cotangents of states and the sums of a group lie in the scratch of
+// the block. The states of the group are those of one pass.
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
@@ -24,11 +23,9 @@ static int64_t parts_of(const kernel *k) {
 
 bool gpu_has_passes(const kernel *k) { return pass_axes(k) != 0; }
 
-int64_t gpu_most_passes(const kernel *k) {
-  return (k->lanes == LANES_PASSES ? k->lane_block : 1) * parts_of(k);
-}
+int64_t gpu_most_passes(const kernel *k) { return (k->lanes == LANES_PASSES ? k->lane_block : 1) * parts_of(k); }
 
-/* ---- places ---- */
+// ---- places ----
 
 static int64_t whole_size(const kernel_frame *h, int axis) {
   return axis_in(h->m.parts, axis) ? h->k->recurrence->body.axes.items[axis].size
@@ -49,7 +46,7 @@ static int64_t take(int64_t *total, int64_t numbers) {
   return offset;
 }
 
-/* A result that lacks an axis of the passes, of a value that has it or is partial over it, is a sum of theirs. */
+// A result that lacks an axis of the passes, of a value that has it or is partial over it, is a sum of theirs.
 static bool is_sum_of_passes(const kernel_frame *h, const tile_result *r) {
   axis_set lacking = pass_axes(h->k) & ~frame_axes_of_place(&r->place);
   if (r->place.role != TILE_D_INPUT && r->place.role != TILE_D_PARAM) return false;
@@ -75,9 +72,9 @@ void gpu_place_passes(kernel_frame *h) {
   }
 }
 
-/* ---- sums over passes ---- */
+// ---- sums over passes ----
 
-/* The pass is the first, or the last, along all of these axes. */
+// The pass is the first, or the last, along all of these axes.
 static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
   emitter *e = h->e;
   const kernel *k = h->k;
@@ -100,7 +97,7 @@ void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *
   axis_set lacking = pass_axes(h->k) & ~frame_axes_of_place(place);
   target->first_pass = at_end_of(h, lacking, false);
   target->in_passes = at.offset >= 0;
-  if (!target->in_passes) { /* all passes make the same: the others would store 0 over what the first has added */
+  if (!target->in_passes) {  // all passes make the same: the others would store 0 over what the first has added
     target->active = LLVMBuildAnd(e->b, target->active, target->first_pass, "");
     return;
   }
@@ -111,8 +108,7 @@ void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *
     int axis = place->axes[x];
     if (axis_in(h->m.instance, axis)) continue;
     v.stride[axis] = integer(e, stride);
-    if (axis_in(h->m.parts, axis))
-      v.base = element(e, e->real, v.base, int_mul(e, h->part_first, v.stride[axis]));
+    if (axis_in(h->m.parts, axis)) v.base = element(e, e->real, v.base, int_mul(e, h->part_first, v.stride[axis]));
     stride *= whole_size(h, axis);
   }
   if (place->time) v.stride[p->program->time_axis] = integer(e, stride);
@@ -121,7 +117,7 @@ void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *
   target->sums = v;
 }
 
-/* ---- one pass ---- */
+// ---- one pass ----
 
 static void open_pass(kernel_frame *h, ir pass) {
   emitter *e = h->e;
@@ -148,7 +144,7 @@ static bool varies(const kernel_frame *h, const part *p) {
   return false;
 }
 
-/* What depends on parameters alone: once, unless passes have parameters of their own. */
+// What depends on parameters alone: once, unless passes have parameters of their own.
 static void prologue_of_pass(kernel_frame *h, part *p) {
   if (varies(h, p)) lower_region(&p->l, REGION_PROLOGUE);
 }
@@ -171,7 +167,7 @@ static emit_loop begin_passes(kernel_frame *h) {
   return loop;
 }
 
-/* Where a group is gone through for its states, cotangents stay where they are. */
+// Where a group is gone through for its states, cotangents stay where they are.
 static void move_in_group(kernel_frame *h, bool in) {
   emit_branch branch;
   if (h->slice.states_alone) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, h->slice.states_alone, ""));
@@ -195,7 +191,7 @@ void gpu_clear_passes(kernel_frame *h) {
   loop_end(h->e, &loop);
 }
 
-/* ---- the instance ---- */
+// ---- the instance ----
 
 static void count_entries(kernel_frame *h) {
   emitter *e = h->e;

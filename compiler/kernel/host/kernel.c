@@ -1,18 +1,17 @@
-/* Host kernels: the loops over instances, lanes and time around the regions of a plan.
- *
- *   step form                            chunk form, nothing shared      chunk form, values shared by instances
- *     for instance (and lane vector):      for instance:                   for instance: load states
- *       load states; prologue                load states; prologue         for chunk:
- *       for t: body                          for chunk: body                 for instance: shared values if new; body
- *       store states; epilogue               store states; epilogue        for instance: store states; epilogue
- *
- * Backward runs over the chunks in reverse. In step form it first recomputes the steps of a chunk from the saved state at its
- * start. It keeps the state before each step, and the values that the backward program asks for.
- */
+// Host kernels: the loops over instances, lanes and time around the regions of a plan.
+//
+//   step form                            chunk form, nothing shared      chunk form, values shared by instances
+//     for instance (and lane vector):      for instance:                   for instance: load states
+//       load states; prologue                load states; prologue         for chunk:
+//       for t: body                          for chunk: body                 for instance: shared values if new; body
+//       store states; epilogue               store states; epilogue        for instance: store states; epilogue
+//
+// Backward runs over the chunks in reverse. In step form it first recomputes the steps of a chunk from the saved state at its
+// start. It keeps the state before each step, and the values that the backward program asks for.
 #include "compiler/emit/lines.h"
 #include "compiler/kernel/frame.h"
 
-/* ---- instances ---- */
+// ---- instances ----
 
 static void begin_instance(kernel_frame *h) {
   if (h->recomputes) frame_open_instance(h, &h->recompute);
@@ -55,7 +54,7 @@ static void start_place(kernel_frame *h) {
   }
 }
 
-/* void NAME(frame, batch, scratch, index of each grid axis.., first lane): one instance, all its lanes or some. */
+// void NAME(frame, batch, scratch, index of each grid axis.., first lane): one instance, all its lanes or some.
 static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVMTypeRef *type) {
   emitter *e = h->e;
   LLVMTypeRef types[3 + TYPED_MAX_AXES + 1] = {e->pointer, e->i64, e->pointer};
@@ -84,8 +83,7 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVM
     ir lane = LLVMGetParam(f, (unsigned)(count - 1));
     inner.at.index[h->m.lane_axis] = lane;
     if (masked) {
-      inner.at.mask =
-          lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
+      inner.at.mask = lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
     }
   }
   frame_whole_instance(&inner);
@@ -102,18 +100,17 @@ static void call_instance(kernel_frame *h, ir f, LLVMTypeRef type, ir lane) {
   LLVMBuildCall2(h->e->b, type, f, args, (unsigned)count, "");
 }
 
-kernel_frame frame_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
-              number_type dtype) {
+kernel_frame frame_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone, number_type dtype) {
   kernel_frame h = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
   h.m = frame_mapping_of(k->kernel, clone, dtype);
   return h;
 }
 
 typedef struct instance_functions {
-  ir whole, rest; /* rest NULL: there are no other lanes */
+  ir whole, rest;  // rest NULL: there are no other lanes
   LLVMTypeRef type;
-  bool one_by_one; /* rest takes one lane */
-  ir together;     /* NULL: there is none */
+  bool one_by_one;  // rest takes one lane
+  ir together;      // NULL: there is none
 } instance_functions;
 
 static void call_rest(kernel_frame *h, const instance_functions *f, ir begin, ir end) {
@@ -133,8 +130,7 @@ static void lanes_of_instance(kernel_frame *h, ir block, const instance_function
   ir end = int_min(e, int_add(e, begin, integer(e, h->k->lane_block)), size);
   emit_loop loop = loop_begin(e, begin, end, h->m.lanes, "lanes");
   if (f->rest) {
-    ir full =
-        int_compare(e, LLVMIntSLE, int_add(e, loop.index, integer(e, h->m.lanes)), end);
+    ir full = int_compare(e, LLVMIntSLE, int_add(e, loop.index, integer(e, h->m.lanes)), end);
     emit_branch branch = branch_begin(e, full);
     call_instance(h, f->whole, f->type, loop.index);
     branch_else(e, &branch);
@@ -146,7 +142,7 @@ static void lanes_of_instance(kernel_frame *h, ir block, const instance_function
   loop_end(e, &loop);
 }
 
-/* The last lanes of an axis under a mask. The baseline has no masked memory instructions: there they go one by one. */
+// The last lanes of an axis under a mask. The baseline has no masked memory instructions: there they go one by one.
 static void rest_function(kernel_frame *h, instance_functions *f) {
   const char *name = arena_printf(h->a, "%s_rest", h->symbol);
   f->one_by_one = h->e->clone == CLONE_V2;
@@ -168,7 +164,7 @@ static bool has_rest(const kernel_frame *h) {
   return !known || size % h->m.lanes || h->k->lane_block % h->m.lanes;
 }
 
-/* Several sequences in one pass over time. */
+// Several sequences in one pass over time.
 static ir together_function(kernel_frame *h, const kernel *k, LLVMTypeRef *type) {
   kernel_frame several = frame_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
   several.k = k;
@@ -199,10 +195,8 @@ static void call_whole(kernel_frame *h, const instance_functions *f) {
 static void instances_outside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
   instance_functions f = {0};
-  bool rest = h->m.lane_axis >= 0 && has_rest(h),
-       always_masked = rest && frame_is_long(h->k) && e->clone != CLONE_V2;
-  f.whole =
-      instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
+  bool rest = h->m.lane_axis >= 0 && has_rest(h), always_masked = rest && frame_is_long(h->k) && e->clone != CLONE_V2;
+  f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
   if (rest && !always_masked) rest_function(h, &f);
   if (h->described->together) f.together = together_function(h, h->described->together, &f.type);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
@@ -222,7 +216,7 @@ static void place_instance(kernel_frame *h, ir instance, ir first) {
   h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->shared_numbers), offset);
 }
 
-/* The next instance with this chunk; behind the last one, the first with the next chunk. */
+// The next instance with this chunk; behind the last one, the first with the next chunk.
 static void fetch_beside(kernel_frame *h, ir instance, ir turn, ir first, ir last) {
   emitter *e = h->e;
   ir next = int_add(e, instance, integer(e, 1)), end = int_sub(e, frame_chunk_count(h), integer(e, 1));
@@ -248,8 +242,7 @@ static void instances_inside(kernel_frame *h, ir first, ir last) {
   place_instance(h, loop.index, first);
   frame_open_instance(h, p);
   ir new_group = int_compare(e, LLVMIntEQ, h->at.index[h->m.shared_axis], integer(e, 0));
-  new_group =
-      LLVMBuildOr(e->b, new_group, int_compare(e, LLVMIntEQ, loop.index, first), "");
+  new_group = LLVMBuildOr(e->b, new_group, int_compare(e, LLVMIntEQ, loop.index, first), "");
   frame_set_chunk(h, p, chunk, new_group);
   fetch_beside(h, loop.index, chunks.index, first, last);
   lower_region(&p->l, REGION_PROLOGUE);
@@ -267,8 +260,8 @@ static void instances_inside(kernel_frame *h, ir first, ir last) {
   loop_end(e, &loop);
 }
 
-/* The gradient of an extreme goes to the entry that equals it. Both may be made again, by other functions, and must then be the
- * same bits; which products are contracted is not the same everywhere. */
+// The gradient of an extreme goes to the entry that equals it. Both may be made again, by other functions, and must then be the
+// same bits; which products are contracted is not the same everywhere.
 static bool compares_extremes(const typed_body *body) {
   for (int i = 0; i < body->values.count; i++) {
     const typed_value *v = &body->values.items[i];
@@ -309,7 +302,7 @@ codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, numbe
   codegen_kernel described = host_describe(plans, k);
   kernel_frame h = frame_for(plans, &described, k->symbol, clone, dtype);
   frame_plan(&h);
-  codegen_bytes bytes = frame_bytes_of(&h); /* lanes one by one need no more than a vector of them */
+  codegen_bytes bytes = frame_bytes_of(&h);  // lanes one by one need no more than a vector of them
   vec_keep(a, &bytes.terms);
   arena_free(plans);
   return bytes;

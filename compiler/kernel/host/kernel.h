@@ -1,4 +1,4 @@
-/* One kernel for one clone: instances, time, states around the nests of a plan. */
+// One kernel for one clone: instances, time, states around the nests of a plan.
 #ifndef REC_KERNEL_HOST_KERNEL_H
 #define REC_KERNEL_HOST_KERNEL_H
 
@@ -6,13 +6,13 @@
 #include "compiler/kernel/description.h"
 #include "compiler/plan/plan.h"
 
-/* Slots and flags of a kernel, the same for all clones. */
+// Slots and flags of a kernel, the same for all clones.
 codegen_kernel host_describe(arena *a, const kernel *k);
-/* together.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing. */
+// together.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing.
 const kernel *host_together(arena *a, const kernel *k);
-/* Adds the functions of the clone to the module; returns the bytes of scratch it needs. */
+// Adds the functions of the clone to the module; returns the bytes of scratch it needs.
 codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol);
-/* Scratch alone. */
+// Scratch alone.
 codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype);
 
 #endif

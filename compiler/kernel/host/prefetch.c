@@ -1,35 +1,34 @@
-/* Host, chunk form: while the products of a chunk run, they prefetch the rows that the next chunk reads and writes.
- *
- *   x [t, H, P]   ->   the 64 rows of the next instance, or of the next chunk, a few with each block of a product
- *
- * Elementwise nests wait for memory, products for the multiplier. Where there are many heads, the rows of a chunk lie far
- * apart, and no processor foresees them. They come into the second-level cache: the first level is for the products.
- *
- * The list on the stack (lower.fetch) holds the address of the next entry, the address of the last one, and the entries. An
- * entry is the address of a few neighbouring lines. The last entry points into the list itself: blocks that find no other go
- * on with it.
- */
+// Host, chunk form: while the products of a chunk run, they prefetch the rows that the next chunk reads and writes.
+//
+//   x [t, H, P]   ->   the 64 rows of the next instance, or of the next chunk, a few with each block of a product
+//
+// Elementwise nests wait for memory, products for the multiplier. Where there are many heads, the rows of a chunk lie far
+// apart, and no processor foresees them. They come into the second-level cache: the first level is for the products.
+//
+// The list on the stack (lower.fetch) holds the address of the next entry, the address of the last one, and the entries. An
+// entry is the address of a few neighbouring lines. The last entry points into the list itself: blocks that find no other go
+// on with it.
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/nests.h"
 
 enum { LINE = FETCH_LINE, MOST_LINES = 4, MOST_ENTRIES = 2048 };
 
-/* So many rows of a tensor, or lines of what forward has kept. */
+// So many rows of a tensor, or lines of what forward has kept.
 typedef struct fetched {
-  ir address, distance; /* of rows, in bytes */
-  ir there;             /* i1; NULL: always */
+  ir address, distance;  // of rows, in bytes
+  ir there;              // i1; NULL: always
   int64_t rows, bytes;
 } fetched;
 
 typedef VEC(fetched) fetched_list;
 
-/* ---- what is fetched ---- */
+// ---- what is fetched ----
 
 static int64_t number_bytes(const kernel_frame *h, number_type stored) {
   return number_is_narrow(stored) ? 2 : h->m.f64 ? 8 : 4;
 }
 
-/* Numbers of a row, if all of it lies side by side; else 0. */
+// Numbers of a row, if all of it lies side by side; else 0.
 static int64_t row_numbers(const kernel_frame *h, const part *p, const tile_place *place) {
   int64_t numbers = frame_is_complex(h, place) ? 2 : 1;
   bool outside = false;
@@ -43,11 +42,11 @@ static int64_t row_numbers(const kernel_frame *h, const part *p, const tile_plac
   return numbers;
 }
 
-/* Instances of a group follow each other with the same chunk: tensors that they share are near. */
+// Instances of a group follow each other with the same chunk: tensors that they share are near.
 static bool is_near(const kernel_frame *h, axis_set axes) { return plan_is_shared(&h->m, axes); }
 
-static void add_rows(kernel_frame *h, part *p, fetched_list *list, const tile_place *place, view v,
-                     ir stride, ir there, ir begin) {
+static void add_rows(kernel_frame *h, part *p, fetched_list *list, const tile_place *place, view v, ir stride, ir there,
+                     ir begin) {
   axis_set axes = frame_axes_of_place(place);
   if (!place->time || !v.base || is_near(h, axes)) return;
   int64_t bytes = number_bytes(h, v.stored);
@@ -85,15 +84,15 @@ static fetched_list list_of(kernel_frame *h, part *p, ir chunk) {
     }
   }
   for (int i = 0; i < p->program->results.count; i++)
-    add_rows(h, p, &list, &p->program->results.items[i].place, p->result_memory[i],
-             p->result_time_stride[i], p->l.results[i].active, begin);
+    add_rows(h, p, &list, &p->program->results.items[i].place, p->result_memory[i], p->result_time_stride[i],
+             p->l.results[i].active, begin);
   return list;
 }
 
-/* Rows shorter than a line share theirs with other instances. */
+// Rows shorter than a line share theirs with other instances.
 static int64_t lines_of(const fetched *f) { return f->bytes / LINE; }
 
-/* So many that every row is made of whole entries, or nearly. */
+// So many that every row is made of whole entries, or nearly.
 static int lines_of_entry(const fetched_list *list) {
   int lines = MOST_LINES;
   for (int i = 0; i < list->count; i++)
@@ -101,15 +100,11 @@ static int lines_of_entry(const fetched_list *list) {
   return lines;
 }
 
-static int64_t entries_of(const fetched *f, int lines) {
-  return f->rows * ((lines_of(f) + lines - 1) / lines);
-}
+static int64_t entries_of(const fetched *f, int lines) { return f->rows * ((lines_of(f) + lines - 1) / lines); }
 
-/* ---- the list ---- */
+// ---- the list ----
 
-static void set_entry(emitter *e, ir list, ir at, ir x) {
-  LLVMBuildStore(e->b, x, element(e, e->i64, list, at));
-}
+static void set_entry(emitter *e, ir list, ir at, ir x) { LLVMBuildStore(e->b, x, element(e, e->i64, list, at)); }
 
 static void write_entries(kernel_frame *h, ir list, const fetched *f, int lines, int64_t at) {
   emitter *e = h->e;
@@ -124,8 +119,7 @@ static void write_entries(kernel_frame *h, ir list, const fetched *f, int lines,
   ir row = int_add(e, address, int_mul(e, loop.index, distance));
   ir entry = int_add(e, int_mul(e, loop.index, integer(e, each)), integer(e, at));
   for (int64_t i = 0; i < each; i++)
-    set_entry(e, list, int_add(e, entry, integer(e, i)),
-              int_add(e, row, integer(e, i * lines * LINE)));
+    set_entry(e, list, int_add(e, entry, integer(e, i)), int_add(e, row, integer(e, i * lines * LINE)));
   loop_end(e, &loop);
 }
 
@@ -140,16 +134,14 @@ static void write_list(kernel_frame *h, part *p, const fetched_list *list, int64
   }
   set_entry(e, to, integer(e, at), own);
   set_entry(e, to, integer(e, FETCH_NEXT), int_add(e, own, integer(e, bytes * FETCH_ENTRIES)));
-  set_entry(e, to, integer(e, FETCH_LAST),
-            int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
+  set_entry(e, to, integer(e, FETCH_LAST), int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
 }
 
 void host_fetch_next(kernel_frame *h, part *p, ir chunk) {
   emitter *e = h->e;
   int64_t blocks = 0, entries = 0;
   p->l.fetch = (fetch_list){0};
-  if (e->gpu || e->clone == CLONE_V2 || h->m.lane_axis >= 0)
-    return; /* the oldest processors multiply slowly enough */
+  if (e->gpu || e->clone == CLONE_V2 || h->m.lane_axis >= 0) return;  // the oldest processors multiply slowly enough
   for (int n = 0; n < p->p->nests.count; n++) blocks += dot_blocks(&p->l, &p->p->nests.items[n]);
   if (!blocks) return;
   fetched_list list = list_of(h, p, chunk);

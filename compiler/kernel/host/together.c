@@ -1,15 +1,14 @@
-/* Several sequences in one pass over time: an axis `sequences` on all tokens, states and the values made of them.
- *
- *   %6 [D,E] = mul %weight %h      ->    %6 [D,E,sequences] = ..
- *   %7 [D] = sum %6 over E               %7 [D,sequences]: a product of two matrices
- *   %9 = accumulate %8                   %9 = accumulate of the sum of %8 over sequences
- *
- * A matrix of parameters that exceeds the first-level cache is read from the second level at every step. Each read then serves
- * several sequences.
- */
+// Several sequences in one pass over time: an axis `sequences` on all tokens, states and the values made of them.
+//
+//   %6 [D,E] = mul %weight %h      ->    %6 [D,E,sequences] = ..
+//   %7 [D] = sum %6 over E               %7 [D,sequences]: a product of two matrices
+//   %9 = accumulate %8                   %9 = accumulate of the sum of %8 over sequences
+//
+// A matrix of parameters that exceeds the first-level cache is read from the second level at every step. Each read then serves
+// several sequences.
 #include "compiler/kernel/host/kernel.h"
 
-/* Longer programs are not compiled twice. */
+// Longer programs are not compiled twice.
 enum { SEQUENCES = 4, MOST_VALUES = 1000 };
 
 typedef struct widening {
@@ -22,9 +21,7 @@ typedef struct widening {
 
 static const tile_value *old_value(const widening *w, tile_id id) { return &w->from->values.items[id]; }
 
-static bool is_parameter(const tile_place *place) {
-  return place->role == TILE_PARAM || place->role == TILE_D_PARAM;
-}
+static bool is_parameter(const tile_place *place) { return place->role == TILE_PARAM || place->role == TILE_D_PARAM; }
 
 static tile_place widened_place(const widening *w, tile_place place) {
   if (is_parameter(&place)) return place;
@@ -33,18 +30,17 @@ static tile_place widened_place(const widening *w, tile_place place) {
   return place;
 }
 
-/* A product of what steps make, or a sum of such: plan/dense_products.c adds it up as one product over all steps. */
+// A product of what steps make, or a sum of such: plan/dense_products.c adds it up as one product over all steps.
 static bool has_products(const widening *w, tile_id id) {
   const tile_value *v = old_value(w, id);
   if (v->op == TILE_SUM) v = old_value(w, v->args[0]);
-  if (v->op == TILE_MUL)
-    return w->sections[v->args[0]] == TILE_BODY && w->sections[v->args[1]] == TILE_BODY;
+  if (v->op == TILE_MUL) return w->sections[v->args[0]] == TILE_BODY && w->sections[v->args[1]] == TILE_BODY;
   bool has = false;
   for (int k = 0; tile_op_is(v->op, TILE_KEEPS_ENTRIES) && k < tile_arity(v->op); k++) has |= has_products(w, v->args[k]);
   return has;
 }
 
-/* The sum over the sequences: of each product by itself. */
+// The sum over the sequences: of each product by itself.
 static tile_id summed(const widening *w, tile_id id) {
   tile_value v = *old_value(w, id);
   if (!tile_op_is(v.op, TILE_KEEPS_ENTRIES) || !has_products(w, id)) {
@@ -66,14 +62,14 @@ static tile_id widened_value(const widening *w, tile_id id) {
   return tile_append_exact(w->to, v);
 }
 
-/* The axis has the same number in all programs of a kernel: they share memory. */
+// The axis has the same number in all programs of a kernel: they share memory.
 static tile_program *widened_program(arena *a, const tile_program *program, int axis) {
-  widening w = {.from = program, .to = tile_program_like(a, arena_printf(a, "%s.together", program->name), program), .axis = axis};
+  widening w = {
+      .from = program, .to = tile_program_like(a, arena_printf(a, "%s.together", program->name), program), .axis = axis};
   w.sections = tile_sections(a, program);
   w.image = ARENA_ARRAY(a, tile_id, program->values.count);
   while (w.to->axes.count <= axis) tile_axis_new(w.to, "sequences", SEQUENCES);
-  for (int i = 0; i < w.to->arguments.count; i++)
-    w.to->arguments.items[i] = widened_place(&w, w.to->arguments.items[i]);
+  for (int i = 0; i < w.to->arguments.count; i++) w.to->arguments.items[i] = widened_place(&w, w.to->arguments.items[i]);
   for (tile_id id = 0; id < program->values.count; id++) {
     w.to->where = old_value(&w, id)->where;
     w.image[id] = widened_value(&w, id);
@@ -85,7 +81,7 @@ static tile_program *widened_program(arena *a, const tile_program *program, int 
   return w.to;
 }
 
-/* A place has one axis more, and so has the program. */
+// A place has one axis more, and so has the program.
 static bool may_widen(const tile_program *program) {
   bool has = tile_axes_left(program) > 0 && program->values.count <= MOST_VALUES;
   for (int i = 0; i < program->arguments.count; i++) has &= program->arguments.items[i].axis_count < TYPED_MAX_AXES;
@@ -107,8 +103,7 @@ const kernel *host_together(arena *a, const kernel *k) {
   *together = *k;
   together->sequences = SEQUENCES;
   together->sequences_axis = k->program->axes.count;
-  if (k->recompute && k->recompute->axes.count > together->sequences_axis)
-    together->sequences_axis = k->recompute->axes.count;
+  if (k->recompute && k->recompute->axes.count > together->sequences_axis) together->sequences_axis = k->recompute->axes.count;
   together->program = widened_program(a, k->program, together->sequences_axis);
   if (k->recompute) together->recompute = widened_program(a, k->recompute, together->sequences_axis);
   return together;

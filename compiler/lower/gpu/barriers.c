@@ -1,15 +1,14 @@
-/* GPU: barriers only between nests that touch the same memory.
- *
- *   points %5 from %2; points %6 from %3; dot %7 of %5, %6      ->      points; points; barrier; dot
- *
- * A nest waits if it reads memory that was written since the last barrier, or writes memory that was read or written since.
- * The memory of a dead buffer counts as well: other threads may still read it. If nothing is known of earlier nests, the nest
- * waits.
- */
+// GPU: barriers only between nests that touch the same memory.
+//
+//   points %5 from %2; points %6 from %3; dot %7 of %5, %6      ->      points; points; barrier; dot
+//
+// A nest waits if it reads memory that was written since the last barrier, or writes memory that was read or written since.
+// The memory of a dead buffer counts as well: other threads may still read it. If nothing is known of earlier nests, the nest
+// waits.
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-/* Buffers, then carried values. */
+// Buffers, then carried values.
 static int resource_count(const lower *l) { return l->p->buffers.count + l->p->carried_count; }
 
 static int of_buffer(const lower *l, int buffer) {

@@ -1,9 +1,8 @@
-/* GPU: copies of states among the threads of a block, one function for all copies of one shape.
- *
- *   S in shared memory <- h0, saved states; saved states, hT <- S      call rec_copy_..(to, from, strides)
- *
- * A kernel copies each of its states at several places, and each copy exists in two ways: by 16 bytes and by single numbers.
- */
+// GPU: copies of states among the threads of a block, one function for all copies of one shape.
+//
+//   S in shared memory <- h0, saved states; saved states, hT <- S      call rec_copy_..(to, from, strides)
+//
+// A kernel copies each of its states at several places, and each copy exists in two ways: by 16 bytes and by single numbers.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -13,11 +12,10 @@
 #include "compiler/lower/gpu/nests.h"
 
 const char *gpu_short_name(emitter *e, const char *what, const char *parts) {
-  return arena_printf(e->a, "rec_%s_%016llx", what,
-                      (unsigned long long)XXH64(parts, strlen(parts), 0));
+  return arena_printf(e->a, "rec_%s_%016llx", what, (unsigned long long)XXH64(parts, strlen(parts), 0));
 }
 
-/* Of a view what is known at run time alone, in order. */
+// Of a view what is known at run time alone, in order.
 typedef struct view_parts {
   int count;
   ir parts[PLAN_MAX_AXES + 4];
@@ -30,7 +28,7 @@ static void list_part(view_parts *x, ir *part, ir *with) {
   x->parts[x->count++] = *part;
 }
 
-/* `with`: the parts become these. */
+// `with`: the parts become these.
 static view_parts parts_of(view *v, ir *with) {
   view_parts x = {0};
   list_part(&x, &v->base, with);
@@ -41,7 +39,7 @@ static view_parts parts_of(view *v, ir *with) {
   return x;
 }
 
-/* From the first number of the instance on. */
+// From the first number of the instance on.
 static view of_instance(lower *l, const view *v, axis_set axes) {
   view own = *v;
   axis_set cut = axes & l->m->instance;
@@ -58,11 +56,9 @@ static const char *name_of_tiles(arena *a, const view *v) {
 
 static const char *name_of_view(lower *l, const view *v, axis_set tile) {
   arena *a = l->e->a;
-  const char *name = arena_printf(a, "_%u%d_%d_%d%s%s%s%s",
-                                  LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)), v->stored,
-                                  v->swizzle, v->alignment, v->offset ? "_offset" : "",
-                                  v->aligned ? "_asks" : "", v->present ? "_optional" : "",
-                                  name_of_tiles(a, v));
+  const char *name = arena_printf(a, "_%u%d_%d_%d%s%s%s%s", LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)), v->stored,
+                                  v->swizzle, v->alignment, v->offset ? "_offset" : "", v->aligned ? "_asks" : "",
+                                  v->present ? "_optional" : "", name_of_tiles(a, v));
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     int64_t stride = 0;
     if (!axis_in(tile, axis)) continue;
@@ -77,14 +73,12 @@ static const char *name_of(lower *l, const view_copy *c, axis_set tile) {
   arena *a = l->e->a;
   const char *name = arena_printf(a, "_%d", l->team->threads);
   loop_axes all = lower_by_rank(l, tile);
-  for (int i = 0; i < all.count; i++)
-    name = arena_printf(a, "%s_%lld", name, (long long)known_size(l, all.axes[i]));
+  for (int i = 0; i < all.count; i++) name = arena_printf(a, "%s_%lld", name, (long long)known_size(l, all.axes[i]));
   name = arena_printf(a, "%s%s", name, name_of_view(l, &c->to, tile));
   return c->from ? arena_printf(a, "%s%s", name, name_of_view(l, c->from, tile)) : name;
 }
 
-static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile,
-                          point_function *point, ir *args) {
+static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile, point_function *point, ir *args) {
   lower here = *l;
   team threads = *l->team;
   view from;
@@ -103,7 +97,7 @@ static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile,
   lower_copy_loops(&here, tile, false, point, &c);
 }
 
-/* Copies within shared memory are shorter than a call. */
+// Copies within shared memory are shorter than a call.
 bool gpu_copies_by_call(const lower *l, const view_copy *c, axis_set tile) {
   const view *views[] = {&c->to, c->from};
   if (!l->team || !l->team->shares || !plan_sized(l->p->program, tile)) return false;
@@ -128,8 +122,7 @@ void gpu_copy(lower *l, const view_copy *copy, axis_set tile, point_function *po
     args[i] = i < to.count ? to.parts[i] : old.parts[i - to.count];
     types[i] = LLVMTypeOf(args[i]);
   }
-  LLVMTypeRef type =
-      LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
   if (emit_shared(e, gpu_short_name(e, "copy", name_of(l, &c, tile)), type, &function, &inside, own)) {
     open_function(l, &inside, c, tile, point, own);
     emit_shared_end(&inside);

@@ -1,14 +1,13 @@
-/* GPU, single steps: a matrix of parameters times a vector, among all threads of a block.
- *
- *   %7 [D,G] = dot %h [E], %weight [G,D,E] over E        the sum is along the rows of memory: a warp takes whole rows,
- *                                                        sixteen one after another, and adds up its lanes for all at once
- *   %53 [E] = dot %50 [D,G], %weight [G,D,E] over D, G   the sum is across the rows: a thread takes neighbouring columns of
- *                                                        some rows; parts of a column meet in shuffles, then in shared memory
- *
- * Either way neighbouring threads read neighbouring numbers, so that one copy of the matrix serves forward and backward. The
- * copy stays in shared memory from the first step to the last if it fits (plan/products.c), with 16 bits where tokens have 16
- * bits.
- */
+// GPU, single steps: a matrix of parameters times a vector, among all threads of a block.
+//
+//   %7 [D,G] = dot %h [E], %weight [G,D,E] over E        the sum is along the rows of memory: a warp takes whole rows,
+//                                                        sixteen one after another, and adds up its lanes for all at once
+//   %53 [E] = dot %50 [D,G], %weight [G,D,E] over D, G   the sum is across the rows: a thread takes neighbouring columns of
+//                                                        some rows; parts of a column meet in shuffles, then in shared memory
+//
+// Either way neighbouring threads read neighbouring numbers, so that one copy of the matrix serves forward and backward. The
+// copy stays in shared memory from the first step to the last if it fits (plan/products.c), with 16 bits where tokens have 16
+// bits.
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -23,7 +22,7 @@ typedef struct product {
   view parts;
 } product;
 
-/* By rank, but `last` behind all others if it is among them. */
+// By rank, but `last` behind all others if it is among them.
 static loop_axes axes_to(const lower *l, axis_set axes, int last) {
   bool has = axis_in(axes, last);
   loop_axes list = lower_by_rank(l, has ? axes & ~axis_bit(last) : axes);
@@ -51,7 +50,7 @@ static ir matrix_at(lower *l, const product *p, const place_in_loops *at) {
   return view_load(l, &p->o->first.b, &place, p->o->first.b_axes);
 }
 
-/* The product is x at this row. */
+// The product is x at this row.
 static void finish_row(lower *l, const product *p, const place_in_loops *at, ir row, ir x) {
   place_in_loops place = *at;
   emitter *e = l->e;
@@ -65,11 +64,11 @@ static ir from_lane(lower *l, ir x, int64_t mask) {
   return gpu_call(l->e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(l->e->i32, (unsigned)mask, 0)}, 2);
 }
 
-/* ---- along rows ---- */
+// ---- along rows ----
 
 typedef struct rounds {
-  int64_t lanes; /* as gpu_matrix.lanes */
-  int64_t turns; /* pieces of a row that a lane has */
+  int64_t lanes;  // as gpu_matrix.lanes
+  int64_t turns;  // pieces of a row that a lane has
   int64_t at_once, count;
   int batch;
 } rounds;
@@ -84,8 +83,8 @@ static rounds rounds_of(const lower *l, const product *p) {
   return r;
 }
 
-/* Half of the sums go to the lane on the other side, and as many come from there, until each lane has its own; then lanes have the
- * same ones. Returns how many are left, `first` of them. */
+// Half of the sums go to the lane on the other side, and as many come from there, until each lane has its own; then lanes have the
+// same ones. Returns how many are left, `first` of them.
 static int add_up_lanes(lower *l, const rounds *r, ir lane, ir *sums, ir *first) {
   emitter *e = l->e;
   int count = r->batch;
@@ -164,7 +163,7 @@ static void along_rows(lower *l, const product *p, const place_in_loops *at) {
   loop_end(l->e, &loop);
 }
 
-/* ---- across rows ---- */
+// ---- across rows ----
 
 static ir part_address(lower *l, const product *p, ir part, ir row) {
   ir at = int_add(l->e, int_mul(l->e, part, integer(l->e, p->row_count)), row);
@@ -175,7 +174,7 @@ static ir lane_of(emitter *e, ir x, int lane) {
   return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
 }
 
-/* What a part of the rows adds to a piece: each x once for all of it. */
+// What a part of the rows adds to a piece: each x once for all of it.
 static ir sum_of_part(lower *l, const product *p, const place_in_loops *at, ir part) {
   enum { AT_ONCE = 4 };
   emitter *e = l->e;
@@ -252,7 +251,7 @@ static void across_rows(lower *l, const product *p, const place_in_loops *at) {
   if (p->g.parts / p->g.in_warp > 1) add_up_parts(l, p, at);
 }
 
-/* ---- the product ---- */
+// ---- the product ----
 
 void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) {
   emitter *e = l->e;
@@ -272,7 +271,7 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) 
   }
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, plan_entries(l->m, l->p->program, p.g.around)), 1, "around");
   go_to(l, &around, loop.index, &at);
-  if (parts >= 0) lower_barrier(l); /* others may still read what the last turn left */
+  if (parts >= 0) lower_barrier(l);  // others may still read what the last turn left
   p.g.along ? along_rows(l, &p, &at) : across_rows(l, &p, &at);
   loop_end(e, &loop);
 }

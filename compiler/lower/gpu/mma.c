@@ -1,11 +1,10 @@
-/* Products on tensor cores: a warp takes 16 rows and up to 32 columns of the result, 16 steps of k at a time (tf32: 8).
- *
- *   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
- *                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
- *
- * Operands enter with 16 bits, or as f32 in two parts of tf32 each, three products for one (--tf32: one). Accumulators are
- * f32.
- */
+// Products on tensor cores: a warp takes 16 rows and up to 32 columns of the result, 16 steps of k at a time (tf32: 8).
+//
+//   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
+//                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
+//
+// Operands enter with 16 bits, or as f32 in two parts of tf32 each, three products for one (--tf32: one). Accumulators are
+// f32.
 #include "compiler/lower/gpu/mma.h"
 
 #include <string.h>
@@ -14,23 +13,20 @@ enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = 
 
 static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
 
-/* ---- one block of a warp ---- */
+// ---- one block of a warp ----
 
 static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]) {
   emitter *e = l->e;
   ir args[10] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-  gpu_op op = gpu_mma_is_tf32(p)       ? GPU_MMA_M16N8K8_TF32
-              : p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16
-                                       : GPU_MMA_M16N8K16_F16;
+  gpu_op op = gpu_mma_is_tf32(p) ? GPU_MMA_M16N8K8_TF32 : p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16 : GPU_MMA_M16N8K16_F16;
   for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[tile][r], 0);
   ir d = gpu_call(e, op, args, 10);
-  for (unsigned r = 0; r < 4; r++)
-    store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
+  for (unsigned r = 0; r < 4; r++) store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
 }
 
-/* f32 bits as tf32, and what that leaves of them. ptxas makes four instructions of cvt.rna, for it keeps every NaN. Rounding by
- * hand takes two; it may lose a NaN, but then the rest is one. The rest has 12 bits, of which tensor cores read the first 11,
- * and either sign, so that nothing leans to one side. */
+// f32 bits as tf32, and what that leaves of them. ptxas makes four instructions of cvt.rna, for it keeps every NaN. Rounding by
+// hand takes two; it may lose a NaN, but then the rest is one. The rest has 12 bits, of which tensor cores read the first 11,
+// and either sign, so that nothing leans to one side.
 static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
   emitter *e = l->e;
   ir half = LLVMConstInt(e->i32, 0x1000, 0), kept = LLVMConstInt(e->i32, 0xffffe000u, 0);
@@ -47,8 +43,8 @@ static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
   }
 }
 
-/* f32: 21 bits of either factor, in two parts; what the low parts come to together is below an f32's last bit. Small
- * products go first. */
+// f32: 21 bits of either factor, in two parts; what the low parts come to together is below an f32's last bit. Small
+// products go first.
 static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
   ir a[4], b[2], high_a[4], low_a[4], high_b[2], low_b[2];
   gpu_mma_a(l, p, at, k, a);
@@ -68,50 +64,45 @@ static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
   }
 }
 
-/* Is it 0 where a step of `columns` is later than one of `rows`, its axes in a product? */
+// Is it 0 where a step of `columns` is later than one of `rows`, its axes in a product?
 static bool is_causal(const lower *l, tile_id id, int rows, int columns) {
   const tile_program *program = l->p->program;
   return l->p->values[id].zero_above && rows == program->time_axis && columns == program->pair_axis;
 }
 
-/* Where the loop over k begins and ends: a factor that is 0 above the diagonal leaves out whole tiles. */
+// Where the loop over k begins and ends: a factor that is 0 above the diagonal leaves out whole tiles.
 static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
   *begin = integer(e, 0);
   *end = integer(e, size_of(l, dot->k));
   ir columns = integer(e, p->depth);
-  if (is_causal(l, dot->a, dot->i, dot->k))
-    *end = int_min(e, *end, gpu_mma_plus(l, p->first_row, TILE_ROWS));
+  if (is_causal(l, dot->a, dot->i, dot->k)) *end = int_min(e, *end, gpu_mma_plus(l, p->first_row, TILE_ROWS));
   if (is_causal(l, dot->a, dot->k, dot->i)) *begin = p->first_row;
-  if (is_causal(l, dot->b, dot->j, dot->k))
-    *end = int_min(e, *end, gpu_mma_plus(l, p->first_column, p->tiles * TILE_COLUMNS));
-  if (is_causal(l, dot->b, dot->k, dot->j))
-    *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
+  if (is_causal(l, dot->b, dot->j, dot->k)) *end = int_min(e, *end, gpu_mma_plus(l, p->first_column, p->tiles * TILE_COLUMNS));
+  if (is_causal(l, dot->b, dot->k, dot->j)) *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
 }
 
 static bool is_outside(const mma_operand *o) {
-  return !o->left && o->way == BY_ELEMENTS &&
-         LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
+  return !o->left && o->way == BY_ELEMENTS && LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
 }
 
-/* What a lane loads from outside in a turn along k, number by number. */
+// What a lane loads from outside in a turn along k, number by number.
 static int64_t numbers_of_turn(const mma *p) {
   enum { OF_ROWS = 8, OF_TILE = 4 };
   return OF_ROWS * is_outside(&p->a) + OF_TILE * p->tiles * is_outside(&p->b);
 }
 
-/* Are there always so many turns, or twice as many, and so on? Where a factor is 0 above the diagonal, rows or columns of the
- * block at hand begin and end them. */
+// Are there always so many turns, or twice as many, and so on? Where a factor is 0 above the diagonal, rows or columns of the
+// block at hand begin and end them.
 static bool in_groups_of(lower *l, const mma *p, ir begin, ir end, int64_t turns) {
   int64_t first, last, steps = turns * p->depth;
   if (int_known(begin, &first) && int_known(end, &last)) return (last - first) % steps == 0;
-  return size_of(l, p->factors->dot->k) % steps == 0 && TILE_ROWS % steps == 0 &&
-         p->tiles * TILE_COLUMNS % steps == 0;
+  return size_of(l, p->factors->dot->k) % steps == 0 && TILE_ROWS % steps == 0 && p->tiles * TILE_COLUMNS % steps == 0;
 }
 
-/* Turns that are made at once; 0: the assembler sees to it. It would make up to 64, and all that they load lies in registers.
- * Three products for one are work enough to wait for the numbers of the next turn. */
+// Turns that are made at once; 0: the assembler sees to it. It would make up to 64, and all that they load lies in registers.
+// Three products for one are work enough to wait for the numbers of the next turn.
 static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
   enum { MANY = 128, AT_ONCE = 64, OF_THREE_PRODUCTS = 2 };
   int64_t numbers = numbers_of_turn(p);
@@ -136,7 +127,7 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
   groups_end(e, &g);
 }
 
-/* With a left factor in registers, whose numbers no loop can count. */
+// With a left factor in registers, whose numbers no loop can count.
 static void along_left(lower *l, mma *p, const place_in_loops *at) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
@@ -176,7 +167,7 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
   along_k(l, p, at, begin, end);
 }
 
-/* Calls for each number of the result that this lane holds, or each pair side by side: `slots` are theirs. */
+// Calls for each number of the result that this lane holds, or each pair side by side: `slots` are theirs.
 typedef void sum_function(lower *l, const mma *p, const place_in_loops *at, const ir *slots);
 
 static void start_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
@@ -187,7 +178,7 @@ static void start_sums(lower *l, const mma *p, const place_in_loops *at, const i
     store_real(e, ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x, slots[i]);
 }
 
-/* Two tiles side by side are 16 columns of a left factor: rows 0-7 and 8-15 of the first, then of the second. */
+// Two tiles side by side are 16 columns of a left factor: rows 0-7 and 8-15 of the first, then of the second.
 static void slot_of_left(lower *l, const mma *p, const ir *slots) {
   int number = (int)(slots - &p->sums[0][0]) / 2, tile = p->first_tile + number / 2;
   l->left_slot = l->left[p->operands->stays]->slots[tile / 2][number % 2 + 2 * (tile % 2)];
@@ -201,7 +192,7 @@ static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const 
   gpu_last_sum(l, p->nest, p->operands, at, x);
 }
 
-/* The first of two products becomes something before the second is added. */
+// The first of two products becomes something before the second is added.
 static void scale_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
   ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
@@ -210,7 +201,7 @@ static void scale_sums(lower *l, const mma *p, const place_in_loops *at, const i
   if (!at->lanes) store_real(e, x, slots[0]);
 }
 
-/* What becomes of the first of two products is added to the second's sums. */
+// What becomes of the first of two products is added to the second's sums.
 static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
   const ir *others = &p->others[0][0] + (slots - &p->sums[0][0]);
@@ -221,7 +212,7 @@ static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const i
   if (!at->lanes) store_real(e, sum, slots[0]);
 }
 
-/* Neighbours in a row belong to one lane. Rows of results end where the sequence does, so time is in no vector. */
+// Neighbours in a row belong to one lane. Rows of results end where the sequence does, so time is in no vector.
 static bool in_pairs(lower *l, const mma *p) {
   int j = p->factors->dot->j;
   bool time = j == l->p->program->time_axis && p->nest->results.count;
@@ -232,8 +223,7 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
   int step = in_pairs(l, p) ? 2 : 1;
-  bool whole =
-      size_of(l, dot->i) % TILE_ROWS == 0 && size_of(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
+  bool whole = size_of(l, dot->i) % TILE_ROWS == 0 && size_of(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
   for (int tile = 0; tile < p->tiles; tile++) {
     for (int r = 0; r < 4; r += step) {
       place_in_loops where = *at;
@@ -263,7 +253,7 @@ void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
   gpu_mma_choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
 }
 
-/* Four warps of a warpgroup have four blocks of rows, one below the other; columns count next, then rows. */
+// Four warps of a warpgroup have four blocks of rows, one below the other; columns count next, then rows.
 ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
   emitter *e = l->e;
   ir columns = integer(e, all.columns), four = integer(e, GPU_GROUP_WARPS);
@@ -285,7 +275,7 @@ static void open_sums(lower *l, ir slots[][4], int tiles) {
   }
 }
 
-/* By warpgroups together; else one after the other in the same sums. */
+// By warpgroups together; else one after the other in the same sums.
 static void both_products(lower *l, mma *p, place_in_loops *at) {
   bool apart = p->nest->scaled != NO_TILE;
   if (gpu_are_groups(l, p)) {
@@ -317,8 +307,7 @@ static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
 
 static void rows_open(lower *l, mma *p) { gpu_rows_open(l, p, in_pairs(l, p) ? 2 : 0); }
 
-static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks,
-                      const loop_axes *around) {
+static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks, const loop_axes *around) {
   emitter *e = l->e;
   place_in_loops at = l->outside;
   ir i, j, rest = gpu_block_at(l, (gpu_blocks){row_blocks, column_blocks}, index, &i, &j);
@@ -332,7 +321,7 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
   gpu_rows_close(l, p, &at, j);
 }
 
-/* ---- left factors in registers (register_operands.c): every warp has a block of rows ---- */
+// ---- left factors in registers (register_operands.c): every warp has a block of rows ----
 
 static left_factor *open_left(lower *l) {
   emitter *e = l->e;
@@ -344,7 +333,7 @@ static left_factor *open_left(lower *l) {
   return f;
 }
 
-/* Warpgroups make one of the products of the nest. */
+// Warpgroups make one of the products of the nest.
 static bool has_group(lower *l, mma *p) {
   bool any = false;
   for (int i = p->nest->two; i >= 0; i--) {
@@ -354,7 +343,7 @@ static bool has_group(lower *l, mma *p) {
   return any;
 }
 
-/* Whether nobody wants of what is 0 what he wants of the rest: nothing is stored, and sums add that up. */
+// Whether nobody wants of what is 0 what he wants of the rest: nothing is stored, and sums add that up.
 static bool may_leave_out(lower *l, const mma *p) {
   if (p->nest->results.count) return false;
   for (int i = 0; i < p->nest->values.count; i++) {
@@ -370,13 +359,12 @@ static bool may_leave_out(lower *l, const mma *p) {
   return true;
 }
 
-/* All columns of the warp's rows: by warpgroups at once, else some after the other, and none that are 0. */
+// All columns of the warp's rows: by warpgroups at once, else some after the other, and none that are 0.
 static void make_left(lower *l, mma *p, ir row_block) {
   emitter *e = l->e;
   const plan_dot *dot = &p->nest->dot;
   int all = (int)(size_of(l, dot->j) / TILE_COLUMNS);
-  bool causal = is_causal(l, p->operands->stays, dot->i, dot->j),
-       later = is_causal(l, p->operands->stays, dot->j, dot->i);
+  bool causal = is_causal(l, p->operands->stays, dot->i, dot->j), later = is_causal(l, p->operands->stays, dot->j, dot->i);
   l->left[p->operands->stays] = open_left(l);
   p->tiles = all;
   bool group = has_group(l, p);
@@ -409,7 +397,7 @@ static void by_rows_of_warps(lower *l, mma *p, ir warp) {
   gpu_rows_close(l, p, &l->outside, integer(e, 0));
 }
 
-/* ---- the product ---- */
+// ---- the product ----
 
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   emitter *e = l->e;
@@ -433,7 +421,7 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
     by_rows_of_warps(l, &p, warp);
     return;
   }
-  for (int block = 0; operands->kept && block < operands->kept->blocks; block++) { /* every warp has as many */
+  for (int block = 0; operands->kept && block < operands->kept->blocks; block++) {  // every warp has as many
     p.first_tile = block * p.tiles;
     ir index = int_add(e, warp, integer(e, block * warps));
     one_block(l, &p, index, rows, columns, &around);

@@ -1,4 +1,4 @@
-/* A product on tensor cores while it is made: what mma.c and wgmma.c share. */
+// A product on tensor cores while it is made: what mma.c and wgmma.c share.
 #ifndef REC_LOWER_GPU_MMA_H
 #define REC_LOWER_GPU_MMA_H
 
@@ -10,54 +10,54 @@ typedef enum operand_way { BY_ELEMENTS, BY_MATRIX, BY_MATRIX_TRANSPOSED } operan
 typedef struct mma_operand {
   view v;
   axis_set axes;
-  int line; /* the axis that is not summed: i or j */
+  int line;  // the axis that is not summed: i or j
   operand_way way;
-  const left_factor *left; /* in registers, of depth 16 each; NULL: in memory */
+  const left_factor *left;  // in registers, of depth 16 each; NULL: in memory
 } mma_operand;
 
 typedef struct mma {
   const plan_nest *nest;
   const gpu_operands *operands;
-  const gpu_factors *factors; /* at hand, and its operands */
+  const gpu_factors *factors;  // at hand, and its operands
   mma_operand a, b;
-  number_type type; /* f32: by tf32 */
-  int depth;        /* steps of k in an instruction */
-  int tiles;        /* of columns in a warp's block */
-  int first_tile;   /* of what stays in registers: tiles before those of the block */
-  /* at the block at hand */
-  ir first_row, first_column; /* of the block */
-  ir group_row;               /* of the four warps that make it together */
-  ir group, pair;             /* lane / 4, lane % 4 */
+  number_type type;  // f32: by tf32
+  int depth;         // steps of k in an instruction
+  int tiles;         // of columns in a warp's block
+  int first_tile;    // of what stays in registers: tiles before those of the block
+  // at the block at hand
+  ir first_row, first_column;  // of the block
+  ir group_row;                // of the four warps that make it together
+  ir group, pair;              // lane / 4, lane % 4
   ir lane;
   ir sums[GPU_MOST_KEPT][4];
-  ir others[GPU_MOST_KEPT][4]; /* of the first of two products, if something becomes of them before they are added */
-  ir *row_sums[2]; /* of rows 0-7 and 8-15 of the block, by position in the nest (row_sums.c); NULL: it has no sums */
-  int row_lanes;   /* of each of them */
+  ir others[GPU_MOST_KEPT][4];  // of the first of two products, if something becomes of them before they are added
+  ir *row_sums[2];              // of rows 0-7 and 8-15 of the block, by position in the nest (row_sums.c); NULL: it has no sums
+  int row_lanes;                // of each of them
 } mma;
 
-/* mma.c: these factors are at hand. */
+// mma.c: these factors are at hand.
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *factors);
-/* mma_operands.c: how an operand is loaded, in blocks of `line_tile` rows or columns. */
+// mma_operands.c: how an operand is loaded, in blocks of `line_tile` rows or columns.
 void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile);
-/* The registers of `a`, and of `b` for a tile of 8 columns, for one instruction. */
+// The registers of `a`, and of `b` for a tile of 8 columns, for one instruction.
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]);
 void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]);
 bool gpu_mma_is_tf32(const mma *p);
-/* x + n; whether an index lies inside of the axis. */
+// x + n; whether an index lies inside of the axis.
 ir gpu_mma_plus(lower *l, ir x, int64_t n);
 ir gpu_mma_below(lower *l, ir index, int axis);
 
-/* row_sums.c: sums over the columns of a product, of rows: begun, and what a warp has added up stored. `lanes`: numbers of a row at
- * once, 0 one by one. */
+// row_sums.c: sums over the columns of a product, of rows: begun, and what a warp has added up stored. `lanes`: numbers of a row at
+// once, 0 one by one.
 void gpu_rows_open(lower *l, mma *p, int lanes);
 void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_block);
-/* Behind all blocks: where several warps have parts of a row. */
+// Behind all blocks: where several warps have parts of a row.
 void gpu_rows_finish(lower *l, const mma *p);
 
-/* wgmma.c: the factors at hand are such that warpgroups multiply them; then a product over all of k. */
+// wgmma.c: the factors at hand are such that warpgroups multiply them; then a product over all of k.
 bool gpu_is_group(lower *l, const mma *p);
 void gpu_group_multiply(lower *l, mma *p, const place_in_loops *at);
-/* Both products of a nest are such; then both, waited for once. */
+// Both products of a nest are such; then both, waited for once.
 bool gpu_are_groups(lower *l, mma *p);
 void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at);
 

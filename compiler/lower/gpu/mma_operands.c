@@ -1,9 +1,8 @@
-/* Operands of products on tensor cores, as registers of the lanes of a warp.
- *
- * An operand in whole rows of 16 bytes in shared memory is loaded by ldmatrix, transposed if the other axis is contiguous and
- * numbers have 16 bits. Of other operands each lane gathers its own elements. Sizes that are no multiples of 16 read 0 beyond
- * their end.
- */
+// Operands of products on tensor cores, as registers of the lanes of a warp.
+//
+// An operand in whole rows of 16 bytes in shared memory is loaded by ldmatrix, transposed if the other axis is contiguous and
+// numbers have 16 bits. Of other operands each lane gathers its own elements. Sizes that are no multiples of 16 read 0 beyond
+// their end.
 #include "compiler/lower/gpu/mma.h"
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
@@ -12,20 +11,17 @@ static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
 
 ir gpu_mma_plus(lower *l, ir x, int64_t n) { return n ? int_add(l->e, x, integer(l->e, n)) : x; }
 
-ir gpu_mma_below(lower *l, ir index, int axis) {
-  return int_compare(l->e, LLVMIntSLT, index, integer(l->e, size_of(l, axis)));
-}
+ir gpu_mma_below(lower *l, ir index, int axis) { return int_compare(l->e, LLVMIntSLT, index, integer(l->e, size_of(l, axis))); }
 
 bool gpu_mma_is_tf32(const mma *p) { return p->type == NUMBER_F32; }
 
-/* Rows of 16 bytes that begin at multiples of as many, whatever the indices are. */
+// Rows of 16 bytes that begin at multiples of as many, whatever the indices are.
 static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous) {
   int64_t stride;
   int row = gpu_mma_is_tf32(p) ? 4 : 8;
   if (LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) != GPU_SHARED_MEMORY) return false;
   if (o->v.alignment < row || number_is_narrow(o->v.stored) == gpu_mma_is_tf32(p)) return false;
-  if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1)
-    return false;
+  if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1) return false;
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     if (axis == contiguous || !axis_in(o->axes, axis) || !o->v.stride[axis]) continue;
     if (axis_in(l->m->instance, axis)) return false;
@@ -41,14 +37,12 @@ void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_
   if (!gpu_mma_is_tf32(p) && in_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
 }
 
-/* One number of an operand as 16 bits, 0 outside of the tensor. */
-static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
-                    ir k) {
+// One number of an operand as 16 bits, 0 outside of the tensor.
+static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
   emitter *e = l->e;
   int depth = p->factors->dot->k;
   int tile = o->line == p->factors->dot->j ? p->tiles * TILE_COLUMNS : TILE_ROWS;
-  bool whole_lines = size_of(l, o->line) % tile == 0,
-       whole_depth = size_of(l, depth) % p->depth == 0;
+  bool whole_lines = size_of(l, o->line) % tile == 0, whole_depth = size_of(l, depth) % p->depth == 0;
   ir inside = NULL;
   if (!whole_lines) inside = gpu_mma_below(l, line, o->line);
   if (!whole_depth) {
@@ -67,15 +61,13 @@ static ir packed(lower *l, const mma *p, ir low, ir high) {
   return gpu_call(l->e, op, (ir[]){low, high}, 2);
 }
 
-/* Two numbers side by side are loaded together. */
+// Two numbers side by side are loaded together.
 static bool has_pairs(lower *l, const mma_operand *o, int k) {
   int64_t stride;
-  return size_of(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) &&
-         stride == 1;
+  return size_of(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) && stride == 1;
 }
 
-static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
-                  ir k) {
+static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
   emitter *e = l->e;
   int depth = p->factors->dot->k;
   if (has_pairs(l, o, depth)) {
@@ -90,10 +82,9 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
   return packed(l, p, low, high);
 }
 
-/* Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32. `part` counts halves of the
- * instruction's depth. */
-static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
-                      ir line, ir k, int part) {
+// Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32. `part` counts halves of the
+// instruction's depth.
+static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k, int part) {
   emitter *e = l->e;
   if (!gpu_mma_is_tf32(p)) {
     ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
@@ -103,8 +94,8 @@ static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_
   return LLVMBuildBitCast(e->b, x, e->i32, "");
 }
 
-/* Lane 8 m + i has row i of matrix m. A: matrices are rows 0-7 and 8-15, then the same of the next half of k: 8 numbers of
- * 16 bits, or 4 of 32, of which a lane gets the two halves together. */
+// Lane 8 m + i has row i of matrix m. A: matrices are rows 0-7 and 8-15, then the same of the next half of k: 8 numbers of
+// 16 bits, or 4 of 32, of which a lane gets the two halves together.
 static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
   emitter *e = l->e;
   const mma_operand *o = &p->a;
@@ -122,9 +113,8 @@ static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k
   for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
 }
 
-/* B: 8 columns, matrices are the first and the other half of k. */
-static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir column, ir k,
-                          ir out[2]) {
+// B: 8 columns, matrices are the first and the other half of k.
+static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir column, ir k, ir out[2]) {
   emitter *e = l->e;
   const mma_operand *o = &p->b;
   ir row = int_rem(e, p->lane, integer(e, 8));
@@ -144,12 +134,10 @@ void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]
   emitter *e = l->e;
   int64_t depth;
   if (p->a.left && int_known(k, &depth)) {
-    for (int r = 0; r < 4; r++)
-      out[r] = LLVMBuildLoad2(e->b, e->i32, p->a.left->slots[depth / p->depth][r], "");
+    for (int r = 0; r < 4; r++) out[r] = LLVMBuildLoad2(e->b, e->i32, p->a.left->slots[depth / p->depth][r], "");
   } else if (p->a.way == BY_ELEMENTS) {
     ir row = int_add(e, p->first_row, p->group);
-    for (int r = 0; r < 4; r++)
-      out[r] = register_at(l, p, &p->a, at, gpu_mma_plus(l, row, r % 2 * 8), k, r / 2);
+    for (int r = 0; r < 4; r++) out[r] = register_at(l, p, &p->a, at, gpu_mma_plus(l, row, r % 2 * 8), k, r / 2);
   } else {
     matrices_of_a(l, p, at, k, out);
   }
@@ -161,10 +149,9 @@ void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k,
   emitter *e = l->e;
   ir column = gpu_mma_plus(l, p->first_column, tile * TILE_COLUMNS);
   if (p->b.way != BY_ELEMENTS) {
-    /* columns beyond the last are not stored, but what lies behind a matrix may be being written */
+    // columns beyond the last are not stored, but what lies behind a matrix may be being written
     int64_t last = size_of(l, p->b.line) - TILE_COLUMNS;
-    if (size_of(l, p->b.line) % (p->tiles * TILE_COLUMNS))
-      column = int_min(e, column, integer(e, last));
+    if (size_of(l, p->b.line) % (p->tiles * TILE_COLUMNS)) column = int_min(e, column, integer(e, last));
     matrices_of_b(l, p, at, column, k, out);
     return;
   }

@@ -1,15 +1,14 @@
-/* Nests that GPU threads run in another way than the host: triangular systems, sums over threads.
- *
- *   %6 [t,V] = solve %5 %2    each thread one column of V, four rows at a time in registers
- *   d.B[n] += x[n] of every channel    sums of warps by shuffles, into shared memory; then thread n adds up the warps
- */
+// Nests that GPU threads run in another way than the host: triangular systems, sums over threads.
+//
+//   %6 [t,V] = solve %5 %2    each thread one column of V, four rows at a time in registers
+//   d.B[n] += x[n] of every channel    sums of warps by shuffles, into shared memory; then thread n adds up the warps
 #include "compiler/lower/gpu/nests.h"
 
 #include "compiler/base/ice.h"
 #include "compiler/kernel/gpu/gpu.h"
 
-/* Addresses of all nests are made from few parts: those of a thread's number, kept through a chunk, would take a third of the
- * registers. */
+// Addresses of all nests are made from few parts: those of a thread's number, kept through a chunk, would take a third of the
+// registers.
 team gpu_team_of_nest(const lower *l) {
   emitter *e = l->e;
   team own = *l->team;
@@ -23,7 +22,7 @@ team gpu_team_of_nest(const lower *l) {
   return own;
 }
 
-/* What lane 0 says: nothing else tells ptxas that thread / 32 is the same in all lanes. */
+// What lane 0 says: nothing else tells ptxas that thread / 32 is the same in all lanes.
 ir gpu_warp_of_block(emitter *e, ir thread, int threads) {
   if (threads == GPU_WARP_LANES) return LLVMConstInt(e->i32, 0, 0);
   ir own = int_div(e, thread, integer(e, GPU_WARP_LANES));
@@ -37,19 +36,19 @@ ir gpu_warp(const lower *l) {
 
 ir gpu_lane(const lower *l) { return int_rem(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES)); }
 
-/* ---- triangular systems ---- */
+// ---- triangular systems ----
 
 enum { MOST_ROWS = 4, MOST_STEPS = 4 };
 
-/* x[t] += sum of a[t, s] x[s] over s < t; transposed: of a[s, t] x[s] over s > t, from the last row. */
+// x[t] += sum of a[t, s] x[s] over s < t; transposed: of a[s, t] x[s] over s > t, from the last row.
 typedef struct gpu_system {
   tile_id id;
   view a, x;
   bool transposed;
   int row, pair;
-  int rows;  /* of x that a thread makes at a time, in registers */
-  int steps; /* of them, or of s, that it reads of `a` at once */
-  ir first;  /* of the rows at hand */
+  int rows;   // of x that a thread makes at a time, in registers
+  int steps;  // of them, or of s, that it reads of `a` at once
+  ir first;   // of the rows at hand
   ir own[MOST_ROWS];
 } gpu_system;
 
@@ -74,7 +73,7 @@ static void store_own(lower *l, const gpu_system *s, const ir *own) {
   for (int i = 0; i < s->rows; i++) store_real(l->e, own[i], s->own[i]);
 }
 
-/* What so many rows of x from `done` on, which are made, add to those at hand. */
+// What so many rows of x from `done` on, which are made, add to those at hand.
 static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *at, ir done) {
   emitter *e = l->e;
   ir x[MOST_STEPS], own[MOST_ROWS];
@@ -96,7 +95,7 @@ static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *a
   store_own(l, s, own);
 }
 
-/* What the rows at hand add to each other: a row of `a` has what all before add to one, or one to all before. */
+// What the rows at hand add to each other: a row of `a` has what all before add to one, or one to all before.
 static void add_own_rows(lower *l, const gpu_system *s, const place_in_loops *at) {
   emitter *e = l->e;
   ir own[MOST_ROWS];
@@ -115,7 +114,7 @@ static void add_own_rows(lower *l, const gpu_system *s, const place_in_loops *at
   store_own(l, s, own);
 }
 
-/* Of the right side, or to x. */
+// Of the right side, or to x.
 static void each_own_row(lower *l, const gpu_system *s, const place_in_loops *at, bool stores) {
   emitter *e = l->e;
   const tile_value *v = value(l, s->id);
@@ -149,7 +148,7 @@ static void one_column(lower *l, const place_in_loops *at, void *data) {
   loop_end_kept(e, &blocks);
 }
 
-/* A system of one column alone is one thread's: the others must not read what it has not stored. */
+// A system of one column alone is one thread's: the others must not read what it has not stored.
 static void by_first_thread(lower *l, place_in_loops *at, const gpu_system *s) {
   emitter *e = l->e;
   ir first = int_compare(e, LLVMIntEQ, l->team->thread, integer(e, 0));
@@ -176,18 +175,17 @@ void gpu_solve(lower *l, const plan_nest *nest) {
   }
 }
 
-/* ---- sums over threads ---- */
+// ---- sums over threads ----
 
 static ir warp_sum(emitter *e, ir x) {
   for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2) {
-    ir other =
-        gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
+    ir other = gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
     x = real_add(e, x, other);
   }
   return x;
 }
 
-/* The first lane of every warp stores what its warp came to. */
+// The first lane of every warp stores what its warp came to.
 static void store_of_warp(lower *l, ir x, ir row) {
   emitter *e = l->e;
   ir first = int_compare(e, LLVMIntEQ, gpu_lane(l), integer(e, 0));
@@ -199,8 +197,7 @@ static void store_of_warp(lower *l, ir x, ir row) {
 ir team_all(lower *l, tile_op op, ir x) {
   emitter *e = l->e;
   for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2) {
-    ir other =
-        gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
+    ir other = gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
     x = lower_combine(e, op, x, other);
   }
   lower_barrier(l);
@@ -242,14 +239,13 @@ int64_t team_numbers(const mapping *m, const plan *p, const plan_nest *nest, int
   return numbers;
 }
 
-/* Where the rows of a result begin: behind those of the earlier results of the nest. */
+// Where the rows of a result begin: behind those of the earlier results of the nest.
 static ir rows_of(lower *l, const plan_nest *nest, int position, const place_in_loops *at) {
   emitter *e = l->e;
   int64_t points = points_of(l->m, l->p->program, nest->axes);
   ir row = integer(e, 0);
   for (int axis = 0; points >= 0 && axis < l->p->program->axes.count; axis++) {
-    if (axis_in(nest->axes, axis))
-      row = int_add(e, int_mul(e, row, l->axis_size[axis]), at->index[axis]);
+    if (axis_in(nest->axes, axis)) row = int_add(e, int_mul(e, row, l->axis_size[axis]), at->index[axis]);
   }
   int before = 0;
   for (int i = 0; i < position; i++) before += l->results[nest->results.items[i]].over_threads;
@@ -271,7 +267,7 @@ static void store_sum(lower *l, const plan_nest *nest, int position, const place
   branch_end(e, &branch);
 }
 
-/* Run-time sizes: every point is summed at once. */
+// Run-time sizes: every point is summed at once.
 static void sum_here(lower *l, const plan_nest *nest, int position, const place_in_loops *at) {
   emitter *e = l->e;
   gpu_call(e, GPU_BARRIER, NULL, 0);
@@ -310,8 +306,7 @@ static void point_among_threads(lower *l, const plan_nest *nest, int position) {
 
 void team_finish(lower *l, const plan_nest *nest) {
   bool sums = false;
-  for (int i = 0; i < nest->results.count; i++)
-    sums = sums || l->results[nest->results.items[i]].over_threads;
+  for (int i = 0; i < nest->results.count; i++) sums = sums || l->results[nest->results.items[i]].over_threads;
   if (!sums || points_of(l->m, l->p->program, nest->axes) < 0) return;
   gpu_call(l->e, GPU_BARRIER, NULL, 0);
   for (int i = 0; i < nest->results.count; i++) {

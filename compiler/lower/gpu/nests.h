@@ -1,121 +1,118 @@
-/* Nests among the threads of a GPU block: functions that the files of lower/gpu share. */
+// Nests among the threads of a GPU block: functions that the files of lower/gpu share.
 #ifndef REC_LOWER_GPU_NESTS_H
 #define REC_LOWER_GPU_NESTS_H
 
 #include "compiler/lower/nests.h"
 
-
-/* mma.c: blocks of a product, of 16 rows each. Row and column of the one of this number; returns what is left of it. */
+// mma.c: blocks of a product, of 16 rows each. Row and column of the one of this number; returns what is left of it.
 typedef struct gpu_blocks {
   int64_t rows, columns;
 } gpu_blocks;
 ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j);
-/* wgmma.c: the fence after stores to memory that warpgroup products may read. */
+// wgmma.c: the fence after stores to memory that warpgroup products may read.
 void gpu_fence_groups(lower *l);
 bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
 
-/* nests.c */
-/* The threads of a block for one nest: what it makes of their number is not kept in registers for other nests. */
+// nests.c
+// The threads of a block for one nest: what it makes of their number is not kept in registers for other nests.
 team gpu_team_of_nest(const lower *l);
-/* The warp of a thread, where all threads of the block are: the assembler knows then that branches and loops by it are the same
- * for all lanes, and shuffles in them need no second way for lanes that went elsewhere. */
+// The warp of a thread, where all threads of the block are: the assembler knows then that branches and loops by it are the same
+// for all lanes, and shuffles in them need no second way for lanes that went elsewhere.
 ir gpu_warp_of_block(emitter *e, ir thread, int threads);
 ir gpu_warp(const lower *l);
 ir gpu_lane(const lower *l);
 void gpu_solve(lower *l, const plan_nest *nest);
-/* Results that are summed over threads: each point of the nest puts the sums of its warps into shared memory, afterwards
- * the threads add them up, a point each. */
+// Results that are summed over threads: each point of the nest puts the sums of its warps into shared memory, afterwards
+// the threads add them up, a point each.
 void team_stage(lower *l, const plan_nest *nest, int position, const place_in_loops *at, ir x);
 void team_finish(lower *l, const plan_nest *nest);
-/* Numbers of shared memory that a nest of the plan needs for that, at most. */
+// Numbers of shared memory that a nest of the plan needs for that, at most.
 int64_t team_numbers(const mapping *m, const plan *p, const plan_nest *nest, int threads);
 
-/* What a reduction comes to over all threads of a block, for each of them. */
+// What a reduction comes to over all threads of a block, for each of them.
 ir team_all(lower *l, tile_op op, ir x);
 
-/* scan.c: a sum along time, if several threads share its columns; the adjoint of a segment. */
+// scan.c: a sum along time, if several threads share its columns; the adjoint of a segment.
 bool gpu_scan(lower *l, const plan_nest *nest);
 void gpu_segment_adjoint(lower *l, const plan_nest *nest);
 
-/* segment.c: sums between pairs of steps. */
+// segment.c: sums between pairs of steps.
 void gpu_make_levels(lower *l, const plan_nest *nest);
 bool gpu_adjoint_by_levels(lower *l, const plan_nest *nest);
 
-/* lower/gpu/register_states.c: registers for a state; its numbers from memory (NULL: zeros), factor * the numbers + left, as products see
- * them, and to memory. */
+// lower/gpu/register_states.c: registers for a state; its numbers from memory (NULL: zeros), factor * the numbers + left, as products see
+// them, and to memory.
 void gpu_kept_open(lower *l, int carried);
 void gpu_kept_load(lower *l, const kept_sums *k, const view *from, axis_set axes);
-void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes,
-                   const view *factor, axis_set factor_axes);
+void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes, const view *factor, axis_set factor_axes);
 void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes);
 void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes);
-/* What two slots hold, as a vector. */
+// What two slots hold, as a vector.
 ir gpu_pair_of(emitter *e, const ir *slots);
 void gpu_set_pair(emitter *e, const ir *slots, ir x);
-/* Calls `body` at each pair of numbers side by side, of a tile's upper or lower half. */
+// Calls `body` at each pair of numbers side by side, of a tile's upper or lower half.
 typedef void pair_function(lower *l, const place_in_loops *at, const ir *slots, void *data);
 void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data);
 
-/* vectors.c: at->lanes numbers at a place, whose index of at->vector_axis is a multiple of as many; the axis has a stride. */
+// vectors.c: at->lanes numbers at a place, whose index of at->vector_axis is a multiple of as many; the axis has a stride.
 ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
-/* How many neighbours along the last axis a thread takes at once: all threads have work. */
+// How many neighbours along the last axis a thread takes at once: all threads have work.
 int gpu_lanes(const lower *l, const loop_axes *axes);
 
-/* copies.c */
+// copies.c
 typedef struct view_copy {
-  const view *from; /* NULL: zeros */
+  const view *from;  // NULL: zeros
   view to;
   axis_set axes;
 } view_copy;
-/* One function for all copies of a shape. */
+// One function for all copies of a shape.
 void gpu_copy(lower *l, const view_copy *c, axis_set tile, point_function *point);
 bool gpu_copies_by_call(const lower *l, const view_copy *c, axis_set tile);
-/* Of a function that is made from all of `parts`. */
+// Of a function that is made from all of `parts`.
 const char *gpu_short_name(emitter *e, const char *what, const char *parts);
 
-/* barriers.c */
+// barriers.c
 memory_since *gpu_memory_since(arena *a, const plan *p);
-/* A barrier where the nest needs one. */
+// A barrier where the nest needs one.
 void gpu_before_nest(lower *l, const plan_nest *nest);
-/* `known`: there was a barrier just now; else nothing is known of what ran before. */
+// `known`: there was a barrier just now; else nothing is known of what ran before.
 void gpu_forget_accesses(lower *l, bool known);
 
-/* The operands of a product. */
+// The operands of a product.
 typedef struct gpu_factors {
   const plan_dot *dot;
   view a, b;
   axis_set a_axes, b_axes;
-  axis_set summed; /* beside k */
+  axis_set summed;  // beside k
   bool minus;
-  const left_factor *left; /* `a` is in registers; NULL: in memory */
+  const left_factor *left;  // `a` is in registers; NULL: in memory
 } gpu_factors;
 
-/* A product of the plan: c (+)= a b, or c -= a b. */
+// A product of the plan: c (+)= a b, or c -= a b.
 typedef struct gpu_operands {
-  gpu_factors first, other; /* `other`, of nests of two products, is made before */
+  gpu_factors first, other;  // `other`, of nests of two products, is made before
   view c;
-  axis_set c_axes, around; /* around: beside i and j */
+  axis_set c_axes, around;  // around: beside i and j
   bool add;
-  tile_id start; /* the sum that starts with something else than what is in c; NO_TILE */
-  const kept_sums *kept; /* the sums are a state that stays in them; NULL */
-  int state;             /* its argument */
-  bool hidden;           /* shared memory has no copy of that state */
-  bool goes_on;  /* there is no c: values after the product read the accumulator */
-  tile_id stays; /* what the nest makes stays in registers, or NO_TILE */
+  tile_id start;          // the sum that starts with something else than what is in c; NO_TILE
+  const kept_sums *kept;  // the sums are a state that stays in them; NULL
+  int state;              // its argument
+  bool hidden;            // shared memory has no copy of that state
+  bool goes_on;           // there is no c: values after the product read the accumulator
+  tile_id stays;          // what the nest makes stays in registers, or NO_TILE
 } gpu_operands;
 
-/* lower/gpu/products.c: the sums at a place, which may be a vector along j, before and after the product. `kept`: what a state that
- * stays in them is. */
+// lower/gpu/products.c: the sums at a place, which may be a vector along j, before and after the product. `kept`: what a state that
+// stays in them is.
 ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept);
-void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
-                  ir x);
+void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at, ir x);
 
-/* lower/gpu/products.c */
+// lower/gpu/products.c
 void gpu_dot(lower *l, const plan_nest *nest);
-/* matrix_vector.c: a matrix of parameters times a vector. */
+// matrix_vector.c: a matrix of parameters times a vector.
 void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o);
-/* mma.c: on tensor cores. */
+// mma.c: on tensor cores.
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands);
 
 #endif

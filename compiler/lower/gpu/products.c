@@ -1,10 +1,9 @@
-/* Products of tiles among the threads of a block: each thread takes blocks of rows x columns of the result.
- *
- *   %12 [t,P] = dot %10 %11 over s    thread n: rows 4 i .. 4 i + 3, columns j, j + P/4, j + P/2, j + 3 P/4
- *                                     for s: 4 numbers of %10, 4 of %11, 16 multiply-adds
- *
- * Columns of a thread lie apart so that neighbouring threads read neighbouring numbers.
- */
+// Products of tiles among the threads of a block: each thread takes blocks of rows x columns of the result.
+//
+//   %12 [t,P] = dot %10 %11 over s    thread n: rows 4 i .. 4 i + 3, columns j, j + P/4, j + P/2, j + 3 P/4
+//                                     for s: 4 numbers of %10, 4 of %11, 16 multiply-adds
+//
+// Columns of a thread lie apart so that neighbouring threads read neighbouring numbers.
 #include "compiler/lower/gpu/nests.h"
 
 typedef enum row_range { RANGE_ALL, RANGE_TO_ROW, RANGE_FROM_ROW } row_range;
@@ -14,13 +13,13 @@ enum { MOST_BLOCK = 4 };
 typedef struct gpu_product {
   const plan_nest *nest;
   const gpu_operands *o;
-  int rows, columns; /* of a thread's block */
+  int rows, columns;  // of a thread's block
   row_range range;
 } gpu_product;
 
 typedef struct sums {
   ir slots[MOST_BLOCK][MOST_BLOCK];
-  ir i[MOST_BLOCK], j[MOST_BLOCK]; /* rows and columns of the block */
+  ir i[MOST_BLOCK], j[MOST_BLOCK];  // rows and columns of the block
 } sums;
 
 static int block_of(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
@@ -53,7 +52,7 @@ static void multiply_point(lower *l, const place_in_loops *at, void *data, sums 
   }
 }
 
-/* Loops over what is summed; the last of them, over k, leaves out what is 0. */
+// Loops over what is summed; the last of them, over k, leaves out what is 0.
 static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, axis_set axes) {
   emitter *e = l->e;
   int k = p->nest->dot.k;
@@ -63,8 +62,7 @@ static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, 
     if (axis_in(axes, other)) axis = other;
   }
   if (axes) end = l->axis_size[axis];
-  if (!axes && p->range == RANGE_TO_ROW)
-    end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
+  if (!axes && p->range == RANGE_TO_ROW) end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
   if (!axes && p->range == RANGE_FROM_ROW) begin = s->i[0];
   emit_loop loop = loop_begin(e, begin, end, 1, "k");
   at->index[axis] = loop.index;
@@ -84,14 +82,12 @@ static int lanes_of(const gpu_operands *o, const place_in_loops *at) {
 ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept) {
   int lanes = lanes_of(o, at);
   known_argument state = {kept ? o->state : -1, kept};
-  if (o->start != NO_TILE)
-    return spread(l->e, lower_before_product(l, at, o->start, state), lanes);
+  if (o->start != NO_TILE) return spread(l->e, lower_before_product(l, at, o->start, state), lanes);
   if (o->add) return view_load(l, &o->c, at, o->c_axes);
   return real_number(l->e, 0, lanes);
 }
 
-void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
-                  ir x) {
+void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at, ir x) {
   if (o->goes_on) {
     lower_after_product(l, at, nest, x);
   } else if (!o->hidden) {
@@ -121,7 +117,7 @@ static void start_block(lower *l, const place_in_loops *at, const gpu_product *p
   }
 }
 
-/* Block number `index`: columns count fastest, then rows, then the axes around. */
+// Block number `index`: columns count fastest, then rows, then the axes around.
 static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *around) {
   emitter *e = l->e;
   int64_t columns = known_size(l, p->nest->dot.j) / p->columns;
@@ -137,8 +133,7 @@ static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *aroun
     at.index[around->axes[x]] = int_rem(e, rest, size);
     rest = int_div(e, rest, size);
   }
-  for (int r = 0; r < p->rows; r++)
-    s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
+  for (int r = 0; r < p->rows; r++) s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
   for (int c = 0; c < p->columns; c++) s.j[c] = int_add(e, j, integer(e, c * columns));
   start_block(l, &at, p, &s);
   summed_loops(l, &at, p, &s, p->o->first.summed);
@@ -167,11 +162,9 @@ static void by_threads(lower *l, const plan_nest *nest, const gpu_operands *o) {
   loop_end(e, &loop);
 }
 
-static view operand(lower *l, tile_id id, int pack) {
-  return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
-}
+static view operand(lower *l, tile_id id, int pack) { return pack < 0 ? value_view(l, id) : lower_buffer(l, pack); }
 
-/* REGION_STEPS: rows of all steps of a chunk. */
+// REGION_STEPS: rows of all steps of a chunk.
 static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
   plan_buffer row = plan_kept_row(l->m, l->p, id, pack);
   int64_t words = plan_words(&row).factor;
@@ -199,14 +192,14 @@ static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
   return f;
 }
 
-/* What the nest makes of its product that stays in registers; NO_TILE: nothing. */
+// What the nest makes of its product that stays in registers; NO_TILE: nothing.
 static tile_id stays(const lower *l, const plan_nest *nest) {
   for (int i = 0; i < nest->values.count; i++)
     if (l->p->values[nest->values.items[i]].left) return nest->values.items[i];
   return NO_TILE;
 }
 
-/* Is the sum a state that stays in registers? */
+// Is the sum a state that stays in registers?
 static void keep_sums(lower *l, const plan_nest *nest, tile_id sum, gpu_operands *o) {
   int buffer = l->p->values[sum].buffer, carried = buffer < 0 ? -1 : l->p->buffers.items[buffer].carried;
   if (carried < 0 || l->p->carried[carried].sums != (int)(nest - l->p->nests.items)) return;

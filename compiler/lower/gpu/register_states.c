@@ -1,10 +1,9 @@
-/* GPU: states in accumulators (plan/register_states.c) on their way from and to memory.
- *
- *   load    h0, or 0, or a saved state -> the accumulators of a warp's tiles
- *   join    factor * accumulators + the summary of a time slice (slices.c) -> the accumulators
- *   show    accumulators -> the 16-bit copy that products read
- *   store   accumulators -> hT, or saved states
- */
+// GPU: states in accumulators (plan/register_states.c) on their way from and to memory.
+//
+//   load    h0, or 0, or a saved state -> the accumulators of a warp's tiles
+//   join    factor * accumulators + the summary of a time slice (slices.c) -> the accumulators
+//   show    accumulators -> the 16-bit copy that products read
+//   store   accumulators -> hT, or saved states
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -22,13 +21,13 @@ void gpu_kept_open(lower *l, int carried) {
   }
 }
 
-/* What pairs meet in memory. */
+// What pairs meet in memory.
 typedef struct pair_views {
-  const view *v, *factor; /* factor: NULL, if there is none */
+  const view *v, *factor;  // factor: NULL, if there is none
   axis_set axes, factor_axes;
 } pair_views;
 
-/* The first pair that a thread has of a block of rows. */
+// The first pair that a thread has of a block of rows.
 typedef struct first_pair {
   ir row, column;
 } first_pair;
@@ -44,7 +43,7 @@ static first_pair first_of_block(lower *l, const kept_sums *k, ir index) {
                       int_add(e, column, int_mul(e, int_rem(e, lane, integer(e, 4)), integer(e, 2)))};
 }
 
-/* The pairs of a block, whose tiles are those from number `first` on. */
+// The pairs of a block, whose tiles are those from number `first` on.
 static void pairs_of_block(lower *l, const kept_sums *k, first_pair from, int first, pair_function *body, void *data) {
   emitter *e = l->e;
   place_in_loops at = lower_start_place(l, false);
@@ -59,7 +58,7 @@ static void pairs_of_block(lower *l, const kept_sums *k, first_pair from, int fi
   }
 }
 
-/* Where no bits of an address trade places, each pair is a known distance from the first. */
+// Where no bits of an address trade places, each pair is a known distance from the first.
 static bool begin_at(lower *l, const kept_sums *k, first_pair from, view *v) {
   emitter *e = l->e;
   if (!v) return true;
@@ -101,7 +100,7 @@ static void meet_in_block(lower *l, const kept_sums *k, first_pair from, int fir
   pairs_of_block(l, k, from, first, body, near ? &at : data);
 }
 
-/* What pairs meet in memory: `data` of the body are its views. */
+// What pairs meet in memory: `data` of the body are its views.
 static void kept_meets(lower *l, const kept_sums *k, const pair_views *views, pair_function *body) {
   pair_views at = *views;
   each_block(l, k, meet_in_block, body, &at);
@@ -114,8 +113,7 @@ ir gpu_pair_of(emitter *e, const ir *slots) {
 }
 
 void gpu_set_pair(emitter *e, const ir *slots, ir x) {
-  for (int i = 0; i < 2; i++)
-    store_real(e, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), slots[i]);
+  for (int i = 0; i < 2; i++) store_real(e, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), slots[i]);
 }
 
 static void load_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
@@ -144,8 +142,7 @@ static view of_pairs(const view *v, int alignment) {
   return pairs;
 }
 
-static void pairs_at(lower *l, const kept_sums *k, pair_views *views, int alignment,
-                     pair_function *body) {
+static void pairs_at(lower *l, const kept_sums *k, pair_views *views, int alignment, pair_function *body) {
   view v = of_pairs(views->v, alignment), factor;
   pair_views at = *views;
   at.v = &v;
@@ -153,9 +150,8 @@ static void pairs_at(lower *l, const kept_sums *k, pair_views *views, int alignm
   kept_meets(l, k, &at, body);
 }
 
-/* Rows of 16 bytes hold whole pairs. */
-static void pairs_by_alignment(lower *l, const kept_sums *k, pair_views *views,
-                               pair_function *body) {
+// Rows of 16 bytes hold whole pairs.
+static void pairs_by_alignment(lower *l, const kept_sums *k, pair_views *views, pair_function *body) {
   enum { ALIGNED = 4 };
   if (!views->v || !views->v->aligned) {
     kept_meets(l, k, views, body);
@@ -174,8 +170,7 @@ void gpu_kept_load(lower *l, const kept_sums *k, const view *from, axis_set axes
   pairs_by_alignment(l, k, &(pair_views){.v = from, .axes = axes}, load_pair);
 }
 
-void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes,
-                   const view *factor, axis_set factor_axes) {
+void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes, const view *factor, axis_set factor_axes) {
   pair_views views = {left, factor, axes, factor_axes};
   pairs_by_alignment(l, k, &views, join_pair);
 }

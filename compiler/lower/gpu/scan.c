@@ -1,19 +1,18 @@
-/* GPU: sums along time with fewer columns than threads.
- *
- *   prefix [t] %20, 64 steps    lane p adds up rows 2 p and 2 p + 1; five shuffles add up the lanes before it; from there
- *                               on it stores its two rows
- *   segment [t,s] %21           four lanes to a column, 16 rows each; rows at or before s count as 0
- *
- * Sums go towards their reference, never as a difference of two sums. Their order depends on sizes alone.
- */
+// GPU: sums along time with fewer columns than threads.
+//
+//   prefix [t] %20, 64 steps    lane p adds up rows 2 p and 2 p + 1; five shuffles add up the lanes before it; from there
+//                               on it stores its two rows
+//   segment [t,s] %21           four lanes to a column, 16 rows each; rows at or before s count as 0
+//
+// Sums go towards their reference, never as a difference of two sums. Their order depends on sizes alone.
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-/* Lanes that share a column, or a point: `side` columns lie side by side in a warp. */
+// Lanes that share a column, or a point: `side` columns lie side by side in a warp.
 typedef struct shared_column {
   int lanes, side;
-  ir part;   /* which of the lanes */
-  ir inside; /* i1: there is such a column; NULL: always */
+  ir part;    // which of the lanes
+  ir inside;  // i1: there is such a column; NULL: always
   place_in_loops at;
 } shared_column;
 
@@ -26,7 +25,7 @@ static int64_t points_of(const lower *l, const loop_axes *axes) {
   return points;
 }
 
-/* As many as have threads, of the numbers that divide `size`; 1: a thread by itself is as fast. */
+// As many as have threads, of the numbers that divide `size`; 1: a thread by itself is as fast.
 static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
   enum { FEWEST = 4 };
   int64_t count = points_of(l, columns);
@@ -36,7 +35,7 @@ static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
   return lanes < FEWEST ? 1 : lanes;
 }
 
-/* Neighbours along the last axis are neighbours in a warp. */
+// Neighbours along the last axis are neighbours in a warp.
 static shared_column column_of(lower *l, const loop_axes *columns, int lanes) {
   emitter *e = l->e;
   shared_column c = {.lanes = lanes, .side = GPU_WARP_LANES / lanes, .at = lower_start_place(l, false)};
@@ -56,11 +55,11 @@ static shared_column column_of(lower *l, const loop_axes *columns, int lanes) {
   return c;
 }
 
-/* ---- prefixes and segments ---- */
+// ---- prefixes and segments ----
 
 enum { MOST_KEPT = 4 };
 
-/* Row i of a column, from the start or from the end. */
+// Row i of a column, from the start or from the end.
 static void place_row(lower *l, tile_id id, place_in_loops *at, ir i) {
   const tile_value *v = value(l, id);
   bool from_end = v->op == TILE_PREFIX && tile_is_from_end(v);
@@ -68,7 +67,7 @@ static void place_row(lower *l, tile_id id, place_in_loops *at, ir i) {
   at->index[tile_step_axis(v)] = from_end ? int_from_end(l->e, last, 1, i) : i;
 }
 
-/* The number there, 0 where it does not count. */
+// The number there, 0 where it does not count.
 static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
@@ -81,7 +80,7 @@ static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
   return choose(e, counts, x, real_number(e, 0, 0));
 }
 
-/* What the lanes before this one come to. */
+// What the lanes before this one come to.
 static ir sum_before(lower *l, const shared_column *c, ir own) {
   emitter *e = l->e;
   ir zero = real_number(e, 0, 0), sum = own;
@@ -97,7 +96,7 @@ static ir sum_before(lower *l, const shared_column *c, ir own) {
   return sum;
 }
 
-/* The rows of a lane: few are read once and kept. */
+// The rows of a lane: few are read once and kept.
 typedef struct lane_rows {
   tile_id id;
   const shared_column *column;
@@ -120,15 +119,14 @@ static void store_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir
   lower_keep_value(l, at, r->id, tile_is_exclusive(value(l, r->id)) ? before : after);
 }
 
-/* Calls for each row in turn. Returns the sum of all, which begins with `start`. */
+// Calls for each row in turn. Returns the sum of all, which begins with `start`.
 static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
   emitter *e = l->e;
   place_in_loops at = r->column->at;
   ir sum = stack_slot(e, e->real, "sum");
   store_real(e, start, sum);
   if (r->count <= MOST_KEPT) {
-    for (int i = 0; i < r->count; i++)
-      body(l, r, &at, int_add(e, r->first, integer(e, i)), r->kept[i], sum);
+    for (int i = 0; i < r->count; i++) body(l, r, &at, int_add(e, r->first, integer(e, i)), r->kept[i], sum);
   } else {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, r->count), 1, "row");
     ir i = int_add(e, r->first, loop.index);
@@ -150,8 +148,7 @@ bool gpu_scan(lower *l, const plan_nest *nest) {
   r.first = int_mul(e, c.part, integer(e, r.count));
   lower_forget(l);
   place_in_loops at = c.at;
-  for (int i = 0; r.count <= MOST_KEPT && i < r.count; i++)
-    r.kept[i] = row_at(l, id, &at, int_add(e, r.first, integer(e, i)));
+  for (int i = 0; r.count <= MOST_KEPT && i < r.count; i++) r.kept[i] = row_at(l, id, &at, int_add(e, r.first, integer(e, i)));
   ir before = sum_before(l, &c, each_row(l, &r, real_number(e, 0, 0), add_row));
   emit_branch branch = {0};
   if (c.inside) branch = branch_begin(e, c.inside);
@@ -161,9 +158,9 @@ bool gpu_scan(lower *l, const plan_nest *nest) {
   return true;
 }
 
-/* ---- adjoints of segments ---- */
+// ---- adjoints of segments ----
 
-/* dx[j] = sum of g[t, s] over t >= j (index 1: t > j) and s < j; this lane's part of the rows t. */
+// dx[j] = sum of g[t, s] over t >= j (index 1: t > j) and s < j; this lane's part of the rows t.
 static ir adjoint_sum(lower *l, tile_id id, const place_in_loops *at, ir part, int lanes) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);

@@ -1,13 +1,12 @@
-/* GPU: sums between pairs of steps. Levels of sums are stored, and each reader adds up two of their numbers.
- *
- *   segment [t,s] %20, 64 steps     level 5 of step u: sum over 32 .. u, or u + 1 .. 31 if u is before the middle;
- *                                   level 4: from or to the middle of each 32 steps; ..
- *   %21 at t, s                ->   level l of t + level l of s, where l is the highest bit in which t and s differ
- *
- * 64 steps take 384 numbers, not 4096. Products add two of them in their accumulator. Sums go towards their reference, never
- * as a difference of two sums. A warp makes all levels of a column: the sum of a block of steps is exchanged with the
- * neighbouring block.
- */
+// GPU: sums between pairs of steps. Levels of sums are stored, and each reader adds up two of their numbers.
+//
+//   segment [t,s] %20, 64 steps     level 5 of step u: sum over 32 .. u, or u + 1 .. 31 if u is before the middle;
+//                                   level 4: from or to the middle of each 32 steps; ..
+//   %21 at t, s                ->   level l of t + level l of s, where l is the highest bit in which t and s differ
+//
+// 64 steps take 384 numbers, not 4096. Products add two of them in their accumulator. Sums go towards their reference, never
+// as a difference of two sums. A warp makes all levels of a column: the sum of a block of steps is exchanged with the
+// neighbouring block.
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -21,17 +20,17 @@ static view level_at(lower *l, tile_id id, ir level) {
   return v;
 }
 
-/* ---- made ------------------------------------------------------------------------------------ */
+// ---- made ------------------------------------------------------------------------------------
 
-/* Steps of a lane, and blocks of 2^level steps around them. */
+// Steps of a lane, and blocks of 2^level steps around them.
 typedef struct lane_blocks {
-  int count; /* steps of the lane */
-  ir up_to[MOST_OF_LANE], behind[MOST_OF_LANE]; /* in its block: up to the step and with it, behind the step */
+  int count;                                     // steps of the lane
+  ir up_to[MOST_OF_LANE], behind[MOST_OF_LANE];  // in its block: up to the step and with it, behind the step
   ir all[MOST_OF_LANE];
   ir levels[MOST_LEVELS][MOST_OF_LANE];
 } lane_blocks;
 
-/* Blocks of one lane become twice as long. */
+// Blocks of one lane become twice as long.
 static void join_in_lane(emitter *e, lane_blocks *b, int level) {
   int other = 1 << level;
   ir all[MOST_OF_LANE];
@@ -98,7 +97,7 @@ static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
 
 typedef void column_function(lower *l, tile_id id, place_in_loops at, ir lane);
 
-/* A warp to each column. */
+// A warp to each column.
 static void each_column(lower *l, const plan_nest *nest, column_function *body) {
   emitter *e = l->e;
   tile_id id = nest->values.items[0];
@@ -123,14 +122,12 @@ static void each_column(lower *l, const plan_nest *nest, column_function *body) 
 
 void gpu_make_levels(lower *l, const plan_nest *nest) { each_column(l, nest, levels_of_column); }
 
-/* ---- read ------------------------------------------------------------------------------------ */
+// ---- read ------------------------------------------------------------------------------------
 
-/* Steps are few. */
-static ir of_32_bits(emitter *e, ir x) {
-  return LLVMTypeOf(x) == e->i32 ? x : LLVMBuildTrunc(e->b, x, e->i32, "");
-}
+// Steps are few.
+static ir of_32_bits(emitter *e, ir x) { return LLVMTypeOf(x) == e->i32 ? x : LLVMBuildTrunc(e->b, x, e->i32, ""); }
 
-/* The highest bit in which two steps differ, 0 if there is none. */
+// The highest bit in which two steps differ, 0 if there is none.
 static ir level_of(emitter *e, ir t, ir s) {
   ir differ = LLVMBuildXor(e->b, of_32_bits(e, t), of_32_bits(e, s), "");
   differ = LLVMBuildOr(e->b, differ, LLVMConstInt(e->i32, 1, 0), "");
@@ -149,13 +146,13 @@ static ir later_than(emitter *e, ir t, ir s, int lanes) {
   return both;
 }
 
-/* At one s, or at an even one and the next, to which t has the same level. */
+// At one s, or at an even one and the next, to which t has the same level.
 static ir sum_between(lower *l, tile_id id, const place_in_loops *at, ir s, int lanes) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
   axis_set axes = v->axes & ~axis_bit(tile_other_step_axis(v));
   ir t = at->index[tile_step_axis(v)];
-  if (tile_is_exclusive(v)) t = int_sub(e, t, integer(e, 1)); /* without the last step */
+  if (tile_is_exclusive(v)) t = int_sub(e, t, integer(e, 1));  // without the last step
   ir row = tile_is_exclusive(v) ? int_max(e, t, integer(e, 0)) : t;
   view levels = level_at(l, id, level_of(e, row, s));
   place_in_loops where = *at;
@@ -172,8 +169,7 @@ static ir sum_between(lower *l, tile_id id, const place_in_loops *at, ir s, int 
 ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  if (!at->lanes || !axis_in(v->axes, at->vector_axis))
-    return sum_between(l, id, at, at->index[tile_other_step_axis(v)], 0);
+  if (!at->lanes || !axis_in(v->axes, at->vector_axis)) return sum_between(l, id, at, at->index[tile_other_step_axis(v)], 0);
   bool pairs = at->vector_axis == tile_other_step_axis(v) && at->lanes % 2 == 0;
   int step = pairs ? 2 : 1;
   ir all = LLVMGetPoison(real_type(e, at->lanes));
@@ -189,9 +185,9 @@ ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id) {
   return all;
 }
 
-/* ---- adjoints -------------------------------------------------------------------------------- */
+// ---- adjoints --------------------------------------------------------------------------------
 
-/* The steps of a lane lie as many apart as a warp has lanes: neighbouring lanes read neighbouring numbers. */
+// The steps of a lane lie as many apart as a warp has lanes: neighbouring lanes read neighbouring numbers.
 typedef struct lane_steps {
   int count;
   ir lane;
@@ -209,7 +205,7 @@ static ir has_bit(emitter *e, ir x, int level) {
 
 enum { PAIRS_AT_ONCE = 4 };
 
-/* The gradient by a level of a step: of all pairs of it and a step of the block beside its own, each step beginning elsewhere. */
+// The gradient by a level of a step: of all pairs of it and a step of the block beside its own, each step beginning elsewhere.
 static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, int level) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
@@ -223,7 +219,7 @@ static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, in
   ir other = int_add(e, beside, int_rem(e, int_add(e, pairs.index, step), integer(e, size)));
   ir t = int_choose(e, later, step, other), s = int_choose(e, later, other, step), there = NULL;
   at.moved = true;
-  if (tile_is_exclusive(v)) { /* row t + 1 is the sum up to t */
+  if (tile_is_exclusive(v)) {  // row t + 1 is the sum up to t
     there = int_compare(e, LLVMIntSLT, t, integer(e, last));
     t = int_min(e, int_add(e, t, integer(e, 1)), integer(e, last));
   }
@@ -236,8 +232,8 @@ static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, in
   return load_real(e, sum, 0);
 }
 
-/* Of each step, within its block of 2^level: what it and those behind it come to if the block is the later one of two, else
- * what those before it come to. */
+// Of each step, within its block of 2^level: what it and those behind it come to if the block is the later one of two, else
+// what those before it come to.
 static void add_level(lower *l, lane_steps *steps, ir *own, int level) {
   enum { IN_LANES = 5 };
   emitter *e = l->e;
@@ -273,8 +269,7 @@ static void adjoint_of_column(lower *l, tile_id id, place_in_loops at, ir lane) 
   for (int i = 0; i < steps.count; i++) steps.sums[i] = real_number(e, 0, 0);
   for (int level = 0; (int64_t)1 << level < size; level++) {
     ir own[MOST_OF_LANE];
-    for (int i = 0; i < steps.count; i++)
-      own[i] = gradient_of_level(l, id, at, step_of(e, &steps, i), level);
+    for (int i = 0; i < steps.count; i++) own[i] = gradient_of_level(l, id, at, step_of(e, &steps, i), level);
     add_level(l, &steps, own, level);
   }
   for (int i = 0; i < steps.count; i++) {

@@ -1,10 +1,9 @@
-/* GPU: neighbouring numbers that one thread loads or stores together.
- *
- *   y [t, P] at 4 entries of P   ->   ld.shared.v4.f32 where rows begin at multiples of 16 bytes
- *                                     st.global.v4 if the kernel finds that the caller's rows do, else number by number
- *
- * Scattered numbers, and numbers that an index map has moved, go one by one.
- */
+// GPU: neighbouring numbers that one thread loads or stores together.
+//
+//   y [t, P] at 4 entries of P   ->   ld.shared.v4.f32 where rows begin at multiples of 16 bytes
+//                                     st.global.v4 if the kernel finds that the caller's rows do, else number by number
+//
+// Scattered numbers, and numbers that an index map has moved, go one by one.
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -14,8 +13,8 @@ static int power_of_two_in(int64_t n, int most) {
   return power;
 }
 
-/* How many numbers lie side by side from the place on, beginning at a multiple of as many. Indices of the axis in lanes are
- * multiples of the lanes. */
+// How many numbers lie side by side from the place on, beginning at a multiple of as many. Indices of the axis in lanes are
+// multiples of the lanes.
 static int piece_of(lower *l, const view *v, const place_in_loops *at, axis_set axes, int base) {
   int piece = at->lanes;
   int64_t n;
@@ -42,11 +41,9 @@ static place_in_loops scalar_place(lower *l, const place_in_loops *at, int lane)
   return one;
 }
 
-static unsigned bytes_of(const view *v, int piece) {
-  return (unsigned)(number_is_narrow(v->stored) ? 2 * piece : 4 * piece);
-}
+static unsigned bytes_of(const view *v, int piece) { return (unsigned)(number_is_narrow(v->stored) ? 2 * piece : 4 * piece); }
 
-/* ---- loads ---- */
+// ---- loads ----
 
 static ir load_piece(lower *l, const view *v, ir address, int piece) {
   emitter *e = l->e;
@@ -71,7 +68,7 @@ static ir load_by(lower *l, const view *v, const place_in_loops *at, axis_set ax
   return all;
 }
 
-/* Neighbours from an address on, of which nothing else is known. */
+// Neighbours from an address on, of which nothing else is known.
 static ir load_neighbours(lower *l, const view *v, ir address, int count) {
   emitter *e = l->e, as = emit_as(e, view_type(e, v));
   ir all = LLVMGetPoison(real_type(e, count));
@@ -95,7 +92,7 @@ ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set ax
   return load_real(e, slot, at->lanes);
 }
 
-/* ---- stores ---- */
+// ---- stores ----
 
 static ir part_of(lower *l, ir x, int first, int count) {
   emitter *e = l->e;
@@ -103,8 +100,7 @@ static ir part_of(lower *l, ir x, int first, int count) {
   if (count == 1) return LLVMBuildExtractElement(e->b, x, integer(e, first), "");
   ir numbers[16];
   for (int i = 0; i < count; i++) numbers[i] = LLVMConstInt(e->i32, (unsigned)(first + i), 0);
-  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
-                                LLVMConstVector(numbers, (unsigned)count), "");
+  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(numbers, (unsigned)count), "");
 }
 
 static void store_piece(lower *l, const view *v, ir address, ir x) {
@@ -115,8 +111,7 @@ static void store_piece(lower *l, const view *v, ir address, ir x) {
   LLVMSetAlignment(store, bytes_of(v, piece));
 }
 
-static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x,
-                     int piece) {
+static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x, int piece) {
   for (int lane = 0; lane < at->lanes; lane += piece) {
     place_in_loops one = scalar_place(l, at, lane);
     if (piece > 1) {
@@ -153,7 +148,7 @@ void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set
   branch_end(e, &branch);
 }
 
-/* ---- who takes how many ---- */
+// ---- who takes how many ----
 
 int gpu_lanes(const lower *l, const loop_axes *axes) {
   if (!l->team || !l->team->shares || !axes->count) return 1;

@@ -1,30 +1,29 @@
-/* Products by warpgroups (sm_90a): four warps make 64 rows of the result together. Hardware computes them asynchronously.
- *
- *   %12 [t,P] = dot %10 %11 over s, 64 rows   ->   fence; for s by 16: sums = wgmma sums, %10 at s, %11 at s; commit; wait
- *   r * dot %1 %2 + dot %3 %4                 ->   fence; both, with sums of their own; commit; wait; sums = r * others + sums
- *
- * Operands are read from shared memory once for all four warps; with mma each warp loads its own by ldmatrix. Operands lie in
- * tiles of 64 columns (view.width). A row of a tile has 128 bytes, or 64 or 32 if there are no more columns, and its 16-byte
- * vectors are swizzled as for ldmatrix. A tile begins at a multiple of 1024 bytes, eight rows after eight. The accumulator has
- * the layout of mma, so that elementwise code around a product is the same. A thread that writes an operand ends with a fence;
- * then all threads meet.
- */
+// Products by warpgroups (sm_90a): four warps make 64 rows of the result together. Hardware computes them asynchronously.
+//
+//   %12 [t,P] = dot %10 %11 over s, 64 rows   ->   fence; for s by 16: sums = wgmma sums, %10 at s, %11 at s; commit; wait
+//   r * dot %1 %2 + dot %3 %4                 ->   fence; both, with sums of their own; commit; wait; sums = r * others + sums
+//
+// Operands are read from shared memory once for all four warps; with mma each warp loads its own by ldmatrix. Operands lie in
+// tiles of 64 columns (view.width). A row of a tile has 128 bytes, or 64 or 32 if there are no more columns, and its 16-byte
+// vectors are swizzled as for ldmatrix. A tile begins at a multiple of 1024 bytes, eight rows after eight. The accumulator has
+// the layout of mma, so that elementwise code around a product is the same. A thread that writes an operand ends with a fence;
+// then all threads meet.
 #include "compiler/lower/gpu/mma.h"
 
 enum { DEPTH = GPU_GROUP_DEPTH, GROUP_ROWS = GPU_GROUP_ROWS, ROWS_OF_PATTERN = 8 };
-/* Registers of a are loaded before the first product. */
+// Registers of a are loaded before the first product.
 enum { MOST_DEPTH_IN_REGISTERS = 64 };
 
-/* ---- which products -------------------------------------------------------------------------- */
+// ---- which products --------------------------------------------------------------------------
 
 static bool is_known(ir x, int64_t *n) { return x && int_known(x, n); }
 
-/* Whether a step along an axis, or what an index map has added, keeps to whole patterns of rows and so many columns. */
+// Whether a step along an axis, or what an index map has added, keeps to whole patterns of rows and so many columns.
 static bool keeps_place(const view *v, int64_t step, int columns) {
   return step / v->width % ROWS_OF_PATTERN == 0 && step % v->width % columns == 0;
 }
 
-/* Lines of k in tiles, or transposed: rows of lines. */
+// Lines of k in tiles, or transposed: rows of lines.
 static bool is_in_tiles(lower *l, const mma *p, const mma_operand *o, int columns, bool *transposed) {
   int k = p->factors->dot->k;
   int64_t along_k, along_line, n;
@@ -49,16 +48,15 @@ bool gpu_is_group(lower *l, const mma *p) {
   int columns = p->tiles * GPU_TILE_COLUMNS;
   if (!gpu_may_be_group(l->m, l->p->program, dot) || p->tiles & (p->tiles - 1)) return false;
   if (known_size(l, dot->j) % columns || !is_in_tiles(l, p, &p->b, columns, &transposed)) return false;
-  return is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed) ||
-         known_size(l, dot->k) <= MOST_DEPTH_IN_REGISTERS;
+  return is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed) || known_size(l, dot->k) <= MOST_DEPTH_IN_REGISTERS;
 }
 
-/* ---- operands -------------------------------------------------------------------------------- */
+// ---- operands --------------------------------------------------------------------------------
 
-/* gpu_ops.def: the address of the first number, and the distances. Where rows run along k, the first of these is not read; 1 is
- * what it should say then. */
-static ir descriptor_of(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
-                        int64_t k, bool transposed) {
+// gpu_ops.def: the address of the first number, and the distances. Where rows run along k, the first of these is not read; 1 is
+// what it should say then.
+static ir descriptor_of(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, int64_t k,
+                        bool transposed) {
   emitter *e = l->e;
   uint64_t across = transposed ? (uint64_t)(o->v.tile * 2 / 16) : 1;
   int width = o->v.width < VIEW_TILE ? o->v.width : VIEW_TILE;
@@ -78,9 +76,9 @@ typedef struct registers_of_a {
   ir parts[MOST_DEPTH_IN_REGISTERS / DEPTH][4];
 } registers_of_a;
 
-/* ---- the product ----------------------------------------------------------------------------- */
+// ---- the product -----------------------------------------------------------------------------
 
-/* The row of the table, of those for 8, 16, 32 and 64 columns: they lie as many rows apart. */
+// The row of the table, of those for 8, 16, 32 and 64 columns: they lie as many rows apart.
 static gpu_op for_columns(const mma *p, gpu_op of_8) {
   int rows = GPU_WGMMA_FENCE_N16 - GPU_WGMMA_FENCE_N8, more = 0;
   for (int tiles = p->tiles; tiles > 1; tiles /= 2) more += rows;
@@ -95,14 +93,12 @@ static void call_with_sums(lower *l, const mma *p, gpu_op op, ir *sums, const ir
   for (int i = 0; i < all; i++) args[i] = sums[i];
   for (int i = 0; i < count; i++) args[all + i] = more[i];
   ir result = gpu_call(l->e, for_columns(p, op), args, all + count);
-  for (int i = 0; i < all; i++)
-    sums[i] = LLVMBuildExtractValue(l->e->b, result, (unsigned)i, "");
+  for (int i = 0; i < all; i++) sums[i] = LLVMBuildExtractValue(l->e->b, result, (unsigned)i, "");
 }
 
 static ir flag(lower *l, int x) { return LLVMConstInt(l->e->i32, (unsigned long long)x, 1); }
 
-static void one_step(lower *l, const mma *p, const place_in_loops *at, int64_t k, const ir *registers,
-                     ir *sums) {
+static void one_step(lower *l, const mma *p, const place_in_loops *at, int64_t k, const ir *registers, ir *sums) {
   bool across_a = false, across_b = false, f16 = p->type == NUMBER_F16;
   is_in_tiles(l, p, &p->b, p->tiles * GPU_TILE_COLUMNS, &across_b);
   ir b = descriptor_of(l, p, &p->b, at, p->first_column, k, across_b);
@@ -118,26 +114,24 @@ static void one_step(lower *l, const mma *p, const place_in_loops *at, int64_t k
   call_with_sums(l, p, f16 ? GPU_WGMMA_N8_F16 : GPU_WGMMA_N8_BF16, sums, more, 5);
 }
 
-/* A product over all of k between fence and commit. */
+// A product over all of k between fence and commit.
 typedef struct group_product {
   ir sums[MOST_SUMS];
   registers_of_a a;
-  bool in_registers; /* a is */
+  bool in_registers;  // a is
 } group_product;
 
 static group_product open_product(lower *l, const mma *p, const place_in_loops *at) {
   bool transposed;
   group_product g = {.in_registers = !is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed)};
   int64_t depth = known_size(l, p->factors->dot->k);
-  for (int64_t k = 0; g.in_registers && k < depth; k += DEPTH)
-    gpu_mma_a(l, p, at, integer(l->e, k), g.a.parts[k / DEPTH]);
+  for (int64_t k = 0; g.in_registers && k < depth; k += DEPTH) gpu_mma_a(l, p, at, integer(l->e, k), g.a.parts[k / DEPTH]);
   return g;
 }
 
 static void all_steps(lower *l, const mma *p, const place_in_loops *at, const group_product *g, ir *sums) {
   int64_t depth = known_size(l, p->factors->dot->k);
-  for (int64_t k = 0; k < depth; k += DEPTH)
-    one_step(l, p, at, k, g->in_registers ? g->a.parts[k / DEPTH] : NULL, sums);
+  for (int64_t k = 0; k < depth; k += DEPTH) one_step(l, p, at, k, g->in_registers ? g->a.parts[k / DEPTH] : NULL, sums);
 }
 
 static void load_sums(lower *l, const mma *p, ir *sums) {
@@ -167,7 +161,7 @@ bool gpu_are_groups(lower *l, mma *p) {
   return both;
 }
 
-/* They are under way together. One that is multiplied by something before they are added has sums of its own. */
+// They are under way together. One that is multiplied by something before they are added has sums of its own.
 void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at) {
   bool apart = p->nest->scaled != NO_TILE;
   gpu_mma_take(l, p, &p->operands->other);
@@ -190,7 +184,7 @@ void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at) {
   store_sums(l, p, other.sums, p->others);
 }
 
-/* ---- who writes operands --------------------------------------------------------------------- */
+// ---- who writes operands ---------------------------------------------------------------------
 
 void gpu_fence_groups(lower *l) { gpu_call(l->e, GPU_FENCE_ASYNC, NULL, 0); }
 

@@ -1,11 +1,10 @@
-/* Products of tiles: register blocks of rows x vectors, one multiply-add per element and step of k.
- *
- *   %12 [t,P] = dot %10 %11 over s      for each block of 4 rows and 4 vectors of P:
- *                                         for s: c[row] += broadcast(a[row, s]) * b[s, P..]
- *
- * A lone row is multiplied by more vectors at a time. One function per shape and clone, shared by all products of that shape;
- * strides are its arguments. A factor that is zero above the diagonal of (t, s) shortens the loop over k, block by block.
- */
+// Products of tiles: register blocks of rows x vectors, one multiply-add per element and step of k.
+//
+//   %12 [t,P] = dot %10 %11 over s      for each block of 4 rows and 4 vectors of P:
+//                                         for s: c[row] += broadcast(a[row, s]) * b[s, P..]
+//
+// A lone row is multiplied by more vectors at a time. One function per shape and clone, shared by all products of that shape;
+// strides are its arguments. A factor that is zero above the diagonal of (t, s) shortens the loop over k, block by block.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,33 +13,33 @@
 
 typedef enum k_range {
   K_ALL,
-  K_TO_ROW,     /* k <= i */
-  K_FROM_ROW,   /* k >= i */
-  K_TO_COLUMN,  /* k <= j */
-  K_FROM_COLUMN /* k >= j */
+  K_TO_ROW,      // k <= i
+  K_FROM_ROW,    // k >= i
+  K_TO_COLUMN,   // k <= j
+  K_FROM_COLUMN  // k >= j
 } k_range;
 
 typedef struct shape {
-  int64_t rows, columns, depth; /* depth 0: known at run time */
+  int64_t rows, columns, depth;  // depth 0: known at run time
   dot_start start;
   k_range range;
-  int lines, entries; /* of what it fetches: an entry, a block */
+  int lines, entries;  // of what it fetches: an entry, a block
 } shape;
 
 typedef struct product {
   emitter *e;
   shape s;
   ir a, a_i, a_k, b, b_k, c, c_i;
-  ir fetch; /* prefetch.c; NULL: nothing is fetched beside it */
+  ir fetch;  // prefetch.c; NULL: nothing is fetched beside it
   ir depth;
 } product;
 
-/* A lone row has as many sums at a time as a processor adds before the first is done. */
+// A lone row has as many sums at a time as a processor adds before the first is done.
 enum { MOST_ROWS = 8, MOST_VECTORS = 8, VECTORS_OF_ROWS = 4 };
 
 static int64_t in_parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
-/* Rows and vectors of a block: as many accumulators as the registers hold beside the operands. */
+// Rows and vectors of a block: as many accumulators as the registers hold beside the operands.
 static void block_of(const emitter *e, const shape *s, int *rows, int *vectors) {
   int registers = clone_targets[e->clone].vector_registers;
   int64_t wide = (s->columns + e->lanes - 1) / e->lanes;
@@ -50,7 +49,7 @@ static void block_of(const emitter *e, const shape *s, int *rows, int *vectors) 
   if (most > MOST_ROWS) most = MOST_ROWS;
   if (most > s->rows) most = (int)s->rows;
   *rows = most;
-  for (int r = most; 4 * r > 3 * most && r > 1; r--) { /* a divisor saves the rest block */
+  for (int r = most; 4 * r > 3 * most && r > 1; r--) {  // a divisor saves the rest block
     if (s->rows % r == 0) {
       *rows = r;
       break;
@@ -93,8 +92,8 @@ static void open_sums(product *p, const block *b, block_sums *sums) {
   for (int v = 0; v < b->vectors; v++) {
     for (int r = 0; r < b->rows; r++) {
       sums->at[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
-      ir start = p->s.start != START_ZERO ? load_real(e, c_address(p, b, r, columns), b->lanes[v])
-                                          : real_number(e, 0, b->lanes[v]);
+      ir start =
+          p->s.start != START_ZERO ? load_real(e, c_address(p, b, r, columns), b->lanes[v]) : real_number(e, 0, b->lanes[v]);
       store_real(e, start, sums->at[r][v]);
     }
     columns += b->lanes[v];
@@ -125,13 +124,12 @@ static void close_sums(product *p, const block *b, const block_sums *sums) {
   emitter *e = p->e;
   int64_t column = 0;
   for (int v = 0; v < b->vectors; v++) {
-    for (int r = 0; r < b->rows; r++)
-      store_real(e, load_real(e, sums->at[r][v], b->lanes[v]), c_address(p, b, r, column));
+    for (int r = 0; r < b->rows; r++) store_real(e, load_real(e, sums->at[r][v], b->lanes[v]), c_address(p, b, r, column));
     column += b->lanes[v];
   }
 }
 
-/* How many sums of every other step, or of fewer, a lone row of few vectors has beside each other. */
+// How many sums of every other step, or of fewer, a lone row of few vectors has beside each other.
 static int chains_of(const product *p, const block *b) {
   int chains = 1;
   bool splits = p->s.rows == 1 && p->s.range == K_ALL && p->s.depth;
@@ -176,7 +174,7 @@ static void add_steps(product *p, const block *b, const block_sums *sums, ir beg
   loop_end(p->e, &loop);
 }
 
-/* A few lines, then so many steps that they may come in their time. */
+// A few lines, then so many steps that they may come in their time.
 static void add_and_fetch(product *p, const block *b, const block_sums *sums) {
   emitter *e = p->e;
   fetch_list list = {p->fetch, p->s.lines, p->s.entries};
@@ -249,11 +247,9 @@ static void product_body(product *p) {
 static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
   char name[128], fetches[32] = "";
   if (s.entries) snprintf(fetches, sizeof fetches, "_fetch%d_%d", s.lines, s.entries);
-  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s", (long long)s.rows,
-           (long long)s.columns, (long long)s.depth, s.start, s.range, fetches,
-           clone_targets[e->clone].suffix);
-  LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer,
-                         e->i64,     e->pointer, e->i64, s.depth ? e->pointer : e->i64};
+  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s", (long long)s.rows, (long long)s.columns, (long long)s.depth,
+           s.start, s.range, fetches, clone_targets[e->clone].suffix);
+  LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64, e->pointer, e->i64, s.depth ? e->pointer : e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, s.entries || !s.depth ? 8 : 7, 0);
   ir function, args[8] = {0};
   emitter inner;
@@ -267,7 +263,7 @@ static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
   return function;
 }
 
-/* ---- a product of the plan ---- */
+// ---- a product of the plan ----
 
 static view operand_view(lower *l, tile_id id, int pack) {
   if (pack < 0) return value_view(l, id);
@@ -288,7 +284,7 @@ typedef struct dot_data {
   const plan_nest *nest;
   view a, b, c;
   axis_set a_axes, b_axes, c_axes;
-  axis_set free, summed; /* loops around the blocked kernel */
+  axis_set free, summed;  // loops around the blocked kernel
 } dot_data;
 
 static ir stride_of(lower *l, const view *v, int axis) {
@@ -304,7 +300,7 @@ static shape shape_of(const lower *l, const plan_nest *nest) {
                  .range = range_of(l, dot)};
 }
 
-/* All its blocks take all of k, and their time: others are not worth while, or made once for many instances. */
+// All its blocks take all of k, and their time: others are not worth while, or made once for many instances.
 static bool may_fetch(const lower *l, const plan_nest *nest) {
   return nest->kind == NEST_DOT && nest->region == REGION_BODY && !nest->lane && !nest->dot.along &&
          range_of(l, &nest->dot) == K_ALL;
@@ -324,7 +320,7 @@ int64_t dot_blocks(const lower *l, const plan_nest *nest) {
   return blocks;
 }
 
-/* From one number of an operand to the next of the sum: in REGION_STEPS, to the same one of the next step. */
+// From one number of an operand to the next of the sum: in REGION_STEPS, to the same one of the next step.
 static ir stride_of_depth(lower *l, const view *v, const plan_dot *dot, tile_id id, int pack) {
   if (dot->k >= 0) return stride_of(l, v, dot->k);
   plan_buffer row = plan_kept_row(l->m, l->p, id, pack);
@@ -348,15 +344,8 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   if (d->nest->lane) {
     dot_sizes sizes = {s.rows, s.columns, s.depth};
     ir function = dot_lanes_function(e, sizes, l->m->lanes, start, &type);
-    ir args[] = {a,
-                 a_i,
-                 stride_of(l, &d->a, dot->k),
-                 b,
-                 stride_of(l, &d->b, dot->j),
-                 stride_of(l, &d->b, dot->k),
-                 c,
-                 c_i,
-                 stride_of(l, &d->c, dot->j)};
+    ir args[] = {a, a_i, stride_of(l, &d->a, dot->k), b, stride_of(l, &d->b, dot->j), stride_of(l, &d->b, dot->k),
+                 c, c_i, stride_of(l, &d->c, dot->j)};
     LLVMBuildCall2(e->b, type, function, args, 9, "");
     return;
   }
@@ -373,16 +362,15 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   LLVMBuildCall2(e->b, type, function, args, s.entries || !s.depth ? 8 : 7, "");
 }
 
-/* Loops over axes that the blocked kernel does not take; the first product of a sum may start it, the others add. */
-static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_set axes,
-                          dot_start start) {
+// Loops over axes that the blocked kernel does not take; the first product of a sum may start it, the others add.
+static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_set axes, dot_start start) {
   if (!axes) {
     call_product(l, at, d, start);
     return;
   }
   emitter *e = l->e;
   int axis = 0;
-  axis_set first = axes & d->free ? axes & d->free : axes; /* sums innermost */
+  axis_set first = axes & d->free ? axes & d->free : axes;  // sums innermost
   while (!axis_in(first, axis)) axis++;
   int64_t size = plan_axis_size(l->m, l->p->program, axis);
   int64_t begin = 0;

@@ -1,11 +1,10 @@
-/* Products whose operands are both contiguous along the summed axis: blocks of rows x columns, one vector of partial sums for
- * each pair of them, and the lanes of all added up together.
- *
- *   %13 [t,s] = dot %8 %9 over N      4 rows of t, 4 of s, 16 lanes along N: 16 vectors, 15 x (two shuffles, one
- *                                     addition), one vector with the 16 sums
- *
- * This way suits few columns. With many columns, a copy of b that lies along them is faster (lower/host/products.c).
- */
+// Products whose operands are both contiguous along the summed axis: blocks of rows x columns, one vector of partial sums for
+// each pair of them, and the lanes of all added up together.
+//
+//   %13 [t,s] = dot %8 %9 over N      4 rows of t, 4 of s, 16 lanes along N: 16 vectors, 15 x (two shuffles, one
+//                                     addition), one vector with the 16 sums
+//
+// This way suits few columns. With many columns, a copy of b that lies along them is faster (lower/host/products.c).
 #include <stdio.h>
 
 #include "compiler/base/ice.h"
@@ -17,23 +16,22 @@ typedef struct along {
   emitter *e;
   int64_t rows, columns, depth;
   dot_start start;
-  int block_rows, block_columns; /* their product is the number of lanes */
+  int block_rows, block_columns;  // their product is the number of lanes
   ir a, a_i, b, b_j, c, c_i;
 } along;
 
 typedef struct corner {
   ir i, j;
-  int rows, columns; /* of the block that exist */
+  int rows, columns;  // of the block that exist
 } corner;
 
-/* Whole vectors of a row or column; the last, shorter one ends in zeros. */
+// Whole vectors of a row or column; the last, shorter one ends in zeros.
 static ir load_along(const along *p, ir row, ir k, int lanes) {
   emitter *e = p->e;
   ir x = load_real(e, element(e, e->real, row, k), lanes);
   if (lanes == e->lanes) return x;
   ir mask[MOST_LANES];
-  for (int i = 0; i < e->lanes; i++)
-    mask[i] = LLVMConstInt(e->i32, (unsigned)(i < lanes ? i : lanes), 0);
+  for (int i = 0; i < e->lanes; i++) mask[i] = LLVMConstInt(e->i32, (unsigned)(i < lanes ? i : lanes), 0);
   ir zeros = real_number(e, 0, lanes);
   return LLVMBuildShuffleVector(e->b, x, zeros, LLVMConstVector(mask, (unsigned)e->lanes), "");
 }
@@ -118,12 +116,11 @@ static void all_blocks(const along *p) {
   if (p->rows > whole) columns_of(p, integer(e, whole), (int)(p->rows - whole));
 }
 
-/* About square, but not more of either than there are. */
+// About square, but not more of either than there are.
 static void choose_block(along *p) {
   int lanes = p->e->lanes;
   p->block_columns = 1;
-  while (p->block_columns * p->block_columns < lanes && 2 * p->block_columns <= p->columns)
-    p->block_columns *= 2;
+  while (p->block_columns * p->block_columns < lanes && 2 * p->block_columns <= p->columns) p->block_columns *= 2;
   p->block_rows = lanes / p->block_columns;
   while (p->block_rows > p->rows && 2 * p->block_columns <= p->columns && p->block_rows > 1) {
     p->block_rows /= 2;
@@ -131,11 +128,10 @@ static void choose_block(along *p) {
   }
 }
 
-ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
-                      LLVMTypeRef *type) {
+ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start, LLVMTypeRef *type) {
   char name[128];
-  snprintf(name, sizeof name, "rec_along_%lldx%lldx%lld_%d%s", (long long)rows, (long long)columns,
-           (long long)depth, start, clone_targets[e->clone].suffix);
+  snprintf(name, sizeof name, "rec_along_%lldx%lldx%lld_%d%s", (long long)rows, (long long)columns, (long long)depth, start,
+           clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->pointer, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 6, 0);
   ir function, args[6];

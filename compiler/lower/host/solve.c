@@ -1,12 +1,11 @@
-/* Unit lower triangular systems: blocks of rows in registers, columns in the lanes.
- *
- *   %6 [t,V] = solve %5 %2 along t,s      x = %2; for each block of 8 rows and 2 vectors of V:
- *                                           for s before the block: x[row] += a[row, s] * x[s, V..]
- *                                           rows of the block among themselves, in order
- *
- * One function per shape and clone. The transposed system is the same from the last row to the first, with the strides
- * of the matrix exchanged: the caller hands over the far ends and negative strides.
- */
+// Unit lower triangular systems: blocks of rows in registers, columns in the lanes.
+//
+//   %6 [t,V] = solve %5 %2 along t,s      x = %2; for each block of 8 rows and 2 vectors of V:
+//                                           for s before the block: x[row] += a[row, s] * x[s, V..]
+//                                           rows of the block among themselves, in order
+//
+// One function per shape and clone. The transposed system is the same from the last row to the first, with the strides
+// of the matrix exchanged: the caller hands over the far ends and negative strides.
 #include <stdio.h>
 
 #include "compiler/base/ice.h"
@@ -20,7 +19,7 @@ typedef struct system {
   ir a, a_t, a_s, x, x_t;
 } system;
 
-/* Rows i .. i + rows of the vectors at column j. */
+// Rows i .. i + rows of the vectors at column j.
 typedef struct panel {
   int rows, vectors, lanes[SOLVE_VECTORS];
   ir i, j;
@@ -70,8 +69,7 @@ static void one_panel(system *s, const panel *p) {
     for (int v = 0; v < p->vectors; v++) solved[r][v] = load_real(e, sums[r][v], p->lanes[v]);
     for (int before = 0; before < r; before++) {
       ir factor = factor_at(s, row[r], row[before]);
-      for (int v = 0; v < p->vectors; v++)
-        solved[r][v] = real_fma(e, factor, solved[before][v], solved[r][v]);
+      for (int v = 0; v < p->vectors; v++) solved[r][v] = real_fma(e, factor, solved[before][v], solved[r][v]);
     }
     for (int v = 0; v < p->vectors; v++) store_real(e, solved[r][v], x_address(s, p, row[r], v));
   }
@@ -114,8 +112,7 @@ static void system_body(system *s) {
 
 static ir system_function(emitter *e, int64_t rows, int64_t columns, LLVMTypeRef *type) {
   char name[96];
-  snprintf(name, sizeof name, "rec_solve_%lldx%lld%s", (long long)rows, (long long)columns,
-           clone_targets[e->clone].suffix);
+  snprintf(name, sizeof name, "rec_solve_%lldx%lld%s", (long long)rows, (long long)columns, clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);
   ir function, args[5];
@@ -127,11 +124,11 @@ static ir system_function(emitter *e, int64_t rows, int64_t columns, LLVMTypeRef
   return function;
 }
 
-/* ---- a system of the plan ---- */
+// ---- a system of the plan ----
 
 typedef struct solve_data {
   tile_id id;
-  int j; /* column axis in the lanes, or -1 */
+  int j;  // column axis in the lanes, or -1
   view a, x;
 } solve_data;
 
@@ -176,8 +173,7 @@ void lower_solve(lower *l, const plan_nest *nest) {
   const tile_value *v = value(l, d.id);
   int pack = nest->dot.pack_a, buffer = l->p->values[d.id].buffer;
   const plan_buffer *b = &l->p->buffers.items[buffer];
-  d.a = pack < 0 ? value_view(l, nest->dot.a)
-                 : buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
+  d.a = pack < 0 ? value_view(l, nest->dot.a) : buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
   d.x = b->carried >= 0 ? l->carried[b->carried] : buffer_view(l, b, l->buffers[buffer]);
   lower_points(l, plan_tile_axes(l->m, v->axes), false, copy_right_side, &d);
   axis_set around = plan_tile_axes(l->m, v->axes) & ~axis_bit(tile_row_axis(v));

@@ -34,8 +34,7 @@ static int64_t copy_block(const train_data *data, int64_t place, int64_t end, ui
 }
 
 // `count` tokens from a place on, and their successors.
-static void copy_window(const train_data *data, int64_t place, int64_t count, uint16_t *tokens,
-                        uint16_t *targets) {
+static void copy_window(const train_data *data, int64_t place, int64_t count, uint16_t *tokens, uint16_t *targets) {
   copy_tokens(data, place, count, tokens);
   copy_tokens(data, place + 1, count, targets);
 }
@@ -76,9 +75,8 @@ static rec_status check_tokens(const char *path, const train_data *data) {
     int64_t count = copy_block(data, first, data->count, block);
     for (int64_t i = 0; i < count; i++)
       if (block[i] >= vocabulary)
-        return rec_fail(REC_ERROR_ARGUMENT,
-                        "%s: expected %ss below %d, the symbols of the model, found %d at %s %lld",
-                        path, unit, vocabulary, block[i], unit, (long long)(first + i));
+        return rec_fail(REC_ERROR_ARGUMENT, "%s: expected %ss below %d, the symbols of the model, found %d at %s %lld", path,
+                        unit, vocabulary, block[i], unit, (long long)(first + i));
   }
   return REC_OK;
 }
@@ -88,11 +86,9 @@ static rec_status check(const char *path, train_data *data) {
   data->train_count = (int64_t)((double)data->count * data->source.split);
   int64_t held_out = data->count - data->train_count;
   if (data->train_count <= context || held_out <= 1)
-    return rec_fail(
-        REC_ERROR_ARGUMENT,
-        "%s: expected more than %lld %s to train on and 2 held out, found %lld and %lld", path,
-        (long long)context, data->source.kind == SOURCE_BYTES ? "bytes" : "tokens",
-        (long long)data->train_count, (long long)held_out);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected more than %lld %s to train on and 2 held out, found %lld and %lld", path,
+                    (long long)context, data->source.kind == SOURCE_BYTES ? "bytes" : "tokens", (long long)data->train_count,
+                    (long long)held_out);
   return check_tokens(path, data);
 }
 
@@ -136,16 +132,14 @@ static rec_status one_document(train_data *data) {
 // Those of the file's documents that begin in the training part.
 static rec_status documents_of_file(train_data *data) {
   data->starts = data->file.starts;
-  while (data->document_count < data->file.document_count &&
-         data->starts[data->document_count] < data->train_count)
+  while (data->document_count < data->file.document_count && data->starts[data->document_count] < data->train_count)
     data->document_count++;
   return REC_OK;
 }
 
 // Behind the last input of a document.
 static int64_t document_end(const train_data *data, int64_t document) {
-  int64_t end =
-      document + 1 < data->document_count ? data->starts[document + 1] : data->train_count;
+  int64_t end = document + 1 < data->document_count ? data->starts[document + 1] : data->train_count;
   // What follows the last input is its target, of this document or, behind a separator, the next.
   return data->ends_count && end < data->count ? end : end - 1;
 }
@@ -166,12 +160,10 @@ static rec_status cut_pieces(const char *path, train_data *data) {
   if (!data->pieces_before) return rec_no_memory();
   for (int64_t i = 0; i < data->document_count; i++) {
     int64_t length = document_end(data, i) - data->starts[i], context = data->windows.context;
-    data->pieces_before[i + 1] =
-        data->pieces_before[i] + (length > 0 ? (length + context - 1) / context : 0);
+    data->pieces_before[i + 1] = data->pieces_before[i] + (length > 0 ? (length + context - 1) / context : 0);
   }
   if (data->pieces_before[data->document_count]) return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected documents of two tokens or more, found none",
-                  path);
+  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected documents of two tokens or more, found none", path);
 }
 
 // ---- opening ------------------------------------------------------------------------------------
@@ -193,8 +185,7 @@ static rec_status open_source(const char *path, train_data *data) {
   return status;
 }
 
-rec_status train_data_open(const char *path, const train_source *source,
-                           const train_windows *windows, train_data *data) {
+rec_status train_data_open(const char *path, const train_source *source, const train_windows *windows, train_data *data) {
   *data = (train_data){.source = *source, .windows = *windows};
   rec_status status = open_source(path, data);
   if (!status) status = check(path, data);
@@ -204,19 +195,16 @@ rec_status train_data_open(const char *path, const train_source *source,
 }
 
 // The compiler has checked this; a damaged library has not been compiled.
-rec_status train_data_generate(const train_task *task, int64_t context, int vocabulary,
-                               train_data *data) {
+rec_status train_data_generate(const train_task *task, int64_t context, int vocabulary, train_data *data) {
   *data = (train_data){.task = task};
   int64_t tokens = task_tokens(task, task->length), symbols = task_vocabulary(task);
-  if (task_least(task) <= task->shortest && task->shortest <= task->length && tokens <= context &&
-      symbols <= vocabulary)
+  if (task_least(task) <= task->shortest && task->shortest <= task->length && tokens <= context && symbols <= vocabulary)
     return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
                   "%s: expected lengths from %lld on, a context of %lld tokens and %lld symbols, "
                   "found %lld..%lld, %lld and %d",
-                  task_rules_of[task->kind].name, (long long)task_least(task), (long long)tokens,
-                  (long long)symbols, (long long)task->shortest, (long long)task->length,
-                  (long long)context, vocabulary);
+                  task_rules_of[task->kind].name, (long long)task_least(task), (long long)tokens, (long long)symbols,
+                  (long long)task->shortest, (long long)task->length, (long long)context, vocabulary);
 }
 
 void train_data_close(train_data *data) {
@@ -230,8 +218,8 @@ void train_data_close(train_data *data) {
 
 // ---- windows ------------------------------------------------------------------------------------
 
-static int64_t task_window(const train_data *data, uint64_t seed, uint64_t stream,
-                           uint64_t position, int64_t length, uint16_t *tokens, uint16_t *targets) {
+static int64_t task_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
+                           uint16_t *tokens, uint16_t *targets) {
   int64_t count = 0;
   task_sequence(data->task, seed, stream, position, length, tokens, targets);
   for (int64_t i = 0; i < length; i++) count += targets[i] != NO_TARGET;
@@ -259,26 +247,22 @@ static int64_t piece_of_stream(const train_data *data, uint64_t position) {
   return (first + step % pieces) % pieces;
 }
 
-static int64_t piece_window(const train_data *data, int64_t piece, int64_t length, uint16_t *tokens,
-                            uint16_t *targets) {
+static int64_t piece_window(const train_data *data, int64_t piece, int64_t length, uint16_t *tokens, uint16_t *targets) {
   int64_t document = document_of(data, piece), end = document_end(data, document);
-  int64_t first =
-      data->starts[document] + (piece - data->pieces_before[document]) * data->windows.context;
+  int64_t first = data->starts[document] + (piece - data->pieces_before[document]) * data->windows.context;
   int64_t count = end - first < length ? end - first : length;
   copy_window(data, first, count, tokens, targets);
   for (int64_t i = count; i < length; i++) tokens[i] = 0, targets[i] = NO_TARGET;
   return count;
 }
 
-int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
-                          int64_t length, uint16_t *tokens, uint16_t *targets) {
+int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
+                          uint16_t *tokens, uint16_t *targets) {
   if (data->task) return task_window(data, seed, stream, position, length, tokens, targets);
-  if (data->source.streaming)
-    return piece_window(data, piece_of_stream(data, position), length, tokens, targets);
+  if (data->source.streaming) return piece_window(data, piece_of_stream(data, position), length, tokens, targets);
   if (data->source.apart) {
     int64_t pieces = data->pieces_before[data->document_count];
-    return piece_window(data, random_below(seed, stream, position, pieces), length, tokens,
-                        targets);
+    return piece_window(data, random_below(seed, stream, position, pieces), length, tokens, targets);
   }
   int64_t start = random_below(seed, stream, position, data->train_count - length);
   copy_window(data, start, length, tokens, targets);
@@ -301,8 +285,7 @@ static void copy_ring(const train_data *data, int64_t place, int64_t count, uint
   }
 }
 
-void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,
-                         uint16_t *targets) {
+void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens, uint16_t *targets) {
   copy_ring(data, place, length, tokens);
   copy_ring(data, place + 1, length, targets);
 }

@@ -37,7 +37,7 @@ typedef struct train_data {
   rec_mapping bytes;       // SOURCE_BYTES
   train_text text;         // SOURCE_CHARACTERS
   int64_t count;
-  int64_t train_count;     // the first ones
+  int64_t train_count;  // the first ones
   // Streaming or apart: windows are pieces of documents, none of which crosses a boundary.
   int64_t document_count;
   const int64_t *starts;   // of the documents of the training part; the last is where it ends
@@ -49,23 +49,20 @@ typedef struct train_data {
 } train_data;
 
 // One window and its next token must fit into either part.
-rec_status train_data_open(const char *path, const train_source *source,
-                           const train_windows *windows, train_data *data);
+rec_status train_data_open(const char *path, const train_source *source, const train_windows *windows, train_data *data);
 // `task` must outlive the data.
-rec_status train_data_generate(const train_task *task, int64_t context, int vocabulary,
-                               train_data *data);
+rec_status train_data_generate(const train_task *task, int64_t context, int vocabulary, train_data *data);
 void train_data_close(train_data *data);
 
 // Window number `position`, that is row position % rows of step position / rows: `length` tokens and
 // their successors. At random places, or, if streaming, the next piece of what the row reads; or a
 // sequence of the task and its answers. Returns the number of targets.
-int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
-                          int64_t length, uint16_t *tokens, uint16_t *targets);
+int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
+                          uint16_t *tokens, uint16_t *targets);
 // Does this window of a stream begin a document, so that nothing before it belongs to it?
 bool train_data_begins(const train_data *data, uint64_t position);
 // `length` tokens of the held-out text from `place` on, which is a ring, and their successors.
-void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,
-                         uint16_t *targets);
+void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens, uint16_t *targets);
 
 // The memory that the data lie in, that of files included.
 int64_t train_data_memory(const train_data *data);

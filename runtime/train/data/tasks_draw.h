@@ -10,13 +10,10 @@ typedef struct draws {
   uint64_t seed, stream, next;
 } draws;
 
-static inline int64_t below(draws *d, int64_t limit) {
-  return random_below(d->seed, d->stream, d->next++, limit);
-}
+static inline int64_t below(draws *d, int64_t limit) { return random_below(d->seed, d->stream, d->next++, limit); }
 
 // Writes the tokens and answers of a sequence of TASK_BABI; returns how many tokens there are, in
 // *fact where the fact that the answer follows from begins.
-int64_t babi_sequence(const train_task *t, int64_t length, draws *d, uint16_t *tokens,
-                      uint16_t *targets, int64_t *fact);
+int64_t babi_sequence(const train_task *t, int64_t length, draws *d, uint16_t *tokens, uint16_t *targets, int64_t *fact);
 
 #endif

@@ -13,11 +13,7 @@ enum { POINTS = 0x110000, STRIDE = 64 };
 int train_character(const unsigned char *text, size_t size, uint32_t *point) {
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   unsigned char first = text[0];
-  int length = first < 0x80       ? 1
-               : first >> 5 == 6  ? 2
-               : first >> 4 == 14 ? 3
-               : first >> 3 == 30 ? 4
-                                  : 0;
+  int length = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
   if (!length || (size_t)length > size) return 0;
   uint32_t p = length == 1 ? first : first & (0x7Fu >> length);
   for (int i = 1; i < length; i++) {
@@ -38,9 +34,7 @@ static rec_status find_characters(const char *path, train_text *t) {
     uint32_t point;
     int length = train_character(bytes + at, t->bytes.size - at, &point);
     if (!length || !point)
-      return rec_fail(REC_ERROR_FORMAT,
-                      "%s: expected characters in UTF-8, found byte %d at byte %zu", path,
-                      bytes[at], at);
+      return rec_fail(REC_ERROR_FORMAT, "%s: expected characters in UTF-8, found byte %d at byte %zu", path, bytes[at], at);
     t->number_of[point] = 1;
     at += (size_t)length;
   }

@@ -22,7 +22,7 @@ void token_file_close(token_file *file);
 
 // The same for bytes in memory, which must outlive the file and be aligned to 2. `index`: of
 // Megatron's, else NULL.
-rec_status token_file_read(const char *path, token_format format, rec_mapping bytes,
-                           const rec_mapping *index, token_file *file);
+rec_status token_file_read(const char *path, token_format format, rec_mapping bytes, const rec_mapping *index,
+                           token_file *file);
 
 #endif

@@ -70,8 +70,7 @@ static rec_status open_reading(reading *r, int first) {
   const accuracy *a = r->a;
   const trained_model *of = &a->of;
   size_t all = (size_t)(r->count * a->tokens), part = (size_t)(r->count * r->window),
-         states = (size_t)(of->model->state_elements * r->count) + 1,
-         pointers = (size_t)of->model->state_count + 1;
+         states = (size_t)(of->model->state_elements * r->count) + 1, pointers = (size_t)of->model->state_count + 1;
   r->tokens = calloc(all, sizeof *r->tokens);
   r->targets = calloc(all, sizeof *r->targets);
   r->all_hits = calloc(all, 1);
@@ -81,13 +80,12 @@ static rec_status open_reading(reading *r, int first) {
   for (int i = 0; i < 2; i++) r->states[i] = calloc(states, (size_t)of->n->element_size);
   r->before = calloc(pointers, sizeof *r->before);
   r->after = calloc(pointers, sizeof *r->after);
-  if (!r->tokens || !r->targets || !r->all_hits || !r->window_tokens || !r->window_targets ||
-      !r->hits || !r->states[0] || !r->states[1] || !r->before || !r->after)
+  if (!r->tokens || !r->targets || !r->all_hits || !r->window_tokens || !r->window_targets || !r->hits || !r->states[0] ||
+      !r->states[1] || !r->before || !r->after)
     return rec_no_memory();
   for (int s = 0; s < r->count; s++)
-    r->facts[s] =
-        task_sequence(&a->task, a->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
-                      a->tokens, r->tokens + s * a->tokens, r->targets + s * a->tokens);
+    r->facts[s] = task_sequence(&a->task, a->seed, random_stream("held-out sequences"), (uint64_t)(first + s), a->tokens,
+                                r->tokens + s * a->tokens, r->targets + s * a->tokens);
   return executor_new(of->model, of->kernels, of->where, r->count, r->window, false, &r->x);
 }
 
@@ -110,10 +108,8 @@ static rec_status read_window(reading *r, int64_t from, int64_t time, int turn) 
   const accuracy *a = r->a;
   const train_model *m = a->of.model;
   for (int s = 0; s < r->count; s++) {
-    memcpy(r->window_tokens + s * time, r->tokens + s * a->tokens + from,
-           (size_t)time * sizeof *r->tokens);
-    memcpy(r->window_targets + s * time, r->targets + s * a->tokens + from,
-           (size_t)time * sizeof *r->targets);
+    memcpy(r->window_tokens + s * time, r->tokens + s * a->tokens + from, (size_t)time * sizeof *r->tokens);
+    memcpy(r->window_targets + s * time, r->targets + s * a->tokens + from, (size_t)time * sizeof *r->targets);
   }
   for (int i = 0; i < m->state_count; i++) {
     int64_t offset = m->states[i].place * r->count * a->of.n->element_size;
@@ -129,8 +125,7 @@ static rec_status read_window(reading *r, int64_t from, int64_t time, int turn) 
                 .before = r->before,
                 .after = r->after};
   rec_status status = executor_hits(r->x, a->there, &part, r->hits);
-  for (int s = 0; s < r->count; s++)
-    memcpy(r->all_hits + s * a->tokens + from, r->hits + s * time, (size_t)time);
+  for (int s = 0; s < r->count; s++) memcpy(r->all_hits + s * a->tokens + from, r->hits + s * time, (size_t)time);
   return status;
 }
 
@@ -147,8 +142,7 @@ static void count_hits(const reading *r, found_counts *found) {
 }
 
 static rec_status judge(const accuracy *a, int first, int count, found_counts *found) {
-  reading r = {
-      .a = a, .count = count, .window = a->tokens < LONGEST_WINDOW ? a->tokens : LONGEST_WINDOW};
+  reading r = {.a = a, .count = count, .window = a->tokens < LONGEST_WINDOW ? a->tokens : LONGEST_WINDOW};
   rec_status status = open_reading(&r, first);
   int turn = 0;
   for (int64_t from = 0; !status && from < a->tokens; from += r.window, turn = 1 - turn)
@@ -160,8 +154,7 @@ static rec_status judge(const accuracy *a, int first, int count, found_counts *f
 
 static void run_task(void *context, int number, int worker) {
   accuracy *a = context;
-  int first = number * a->at_once,
-      count = SEQUENCES - first < a->at_once ? SEQUENCES - first : a->at_once;
+  int first = number * a->at_once, count = SEQUENCES - first < a->at_once ? SEQUENCES - first : a->at_once;
   (void)worker;
   rec_status status = judge(a, first, count, &a->found[number]);
   int good = REC_OK;
@@ -205,18 +198,15 @@ static void put_depths(FILE *file, int length, const found_counts *sum) {
   for (int d = 0; d < DEPTHS; d++) {
     const counts *c = &sum->at_depth[d];
     if (!c->sequences) continue;
-    printf("    depth %.1f..%.1f   %.4f of the answers   %.4f of the sequences\n",
-           (double)d / DEPTHS, (double)(d + 1) / DEPTHS, share(c->right, c->answers),
-           share(c->exact, c->sequences));
-    fprintf(file, "%d,%.2f,%.2f,%.6f,%.6f,%" PRId64 ",%" PRId64 "\n", length, (double)d / DEPTHS,
-            (double)(d + 1) / DEPTHS, share(c->right, c->answers), share(c->exact, c->sequences),
-            c->answers, c->sequences);
+    printf("    depth %.1f..%.1f   %.4f of the answers   %.4f of the sequences\n", (double)d / DEPTHS, (double)(d + 1) / DEPTHS,
+           share(c->right, c->answers), share(c->exact, c->sequences));
+    fprintf(file, "%d,%.2f,%.2f,%.6f,%.6f,%" PRId64 ",%" PRId64 "\n", length, (double)d / DEPTHS, (double)(d + 1) / DEPTHS,
+            share(c->right, c->answers), share(c->exact, c->sequences), c->answers, c->sequences);
   }
 }
 
 // Prints the table while it is made, and writes it.
-static rec_status measure_all(accuracy *a, train_pool *pool, const evaluate_block *b, FILE *file,
-                              FILE *depths) {
+static rec_status measure_all(accuracy *a, train_pool *pool, const evaluate_block *b, FILE *file, FILE *depths) {
   rec_status status = REC_OK;
   fprintf(file, "length,character_accuracy,exact_accuracy,answers,sequences\n");
   fprintf(depths, "length,from,to,character_accuracy,exact_accuracy,answers,sequences\n");
@@ -224,20 +214,16 @@ static rec_status measure_all(accuracy *a, train_pool *pool, const evaluate_bloc
     found_counts sum;
     status = measure(a, pool, b->lengths[i], &sum);
     if (status) break;
-    double character = share(sum.all.right, sum.all.answers),
-           exact = share(sum.all.exact, sum.all.sequences);
-    printf("  length %6d   %.4f of the answers   %.4f of the sequences\n", b->lengths[i], character,
-           exact);
-    fprintf(file, "%d,%.6f,%.6f,%" PRId64 ",%d\n", b->lengths[i], character, exact, sum.all.answers,
-            SEQUENCES);
+    double character = share(sum.all.right, sum.all.answers), exact = share(sum.all.exact, sum.all.sequences);
+    printf("  length %6d   %.4f of the answers   %.4f of the sequences\n", b->lengths[i], character, exact);
+    fprintf(file, "%d,%.6f,%.6f,%" PRId64 ",%d\n", b->lengths[i], character, exact, sum.all.answers, SEQUENCES);
     put_depths(depths, b->lengths[i], &sum);
     fflush(stdout);
   }
   return status;
 }
 
-static rec_status measure_into_files(accuracy *a, train_pool *pool, const session *s,
-                                     const evaluate_block *b) {
+static rec_status measure_into_files(accuracy *a, train_pool *pool, const session *s, const evaluate_block *b) {
   char *texts[2] = {NULL, NULL};
   size_t sizes[2];
   FILE *file = open_memstream(&texts[0], &sizes[0]), *depths = open_memstream(&texts[1], &sizes[1]);
@@ -254,22 +240,16 @@ static rec_status measure_into_files(accuracy *a, train_pool *pool, const sessio
 
 rec_status judge_accuracy(session *s, const evaluate_block *b) {
   const train_block *block = train_program_block(s->program, b->after);
-  accuracy a = {.of = session_model(s, block),
-                .seed = block->seed,
-                .learned = b->learned,
-                .task = block->task};
+  accuracy a = {.of = session_model(s, block), .seed = block->seed, .learned = b->learned, .task = block->task};
   train_data data = {0};
   train_pool *pool = train_pool_new(s->options.threads);
   a.weights = calloc((size_t)a.of.model->parameter_elements + 1, (size_t)a.of.n->element_size);
   rec_status status = pool && a.weights ? session_open_data(s, block, &data) : rec_no_memory();
   if (!status) status = session_load_result(s, block, a.weights);
-  if (!status)
-    status = compute_place(a.of.where, a.weights,
-                           a.of.model->parameter_elements * a.of.n->element_size, &a.there);
+  if (!status) status = compute_place(a.of.where, a.weights, a.of.model->parameter_elements * a.of.n->element_size, &a.there);
   if (!status) status = session_make_folder(s, b->name);
   if (!status) {
-    printf("evaluate %s after %s: accuracy by length, %s\n", b->name, b->after,
-           task_rules_of[block->task.kind].name);
+    printf("evaluate %s after %s: accuracy by length, %s\n", b->name, b->after, task_rules_of[block->task.kind].name);
     status = measure_into_files(&a, pool, s, b);
   }
   train_data_close(&data);

@@ -67,8 +67,7 @@ static bool find_map(const train_model *m, const train_kernel *kernels, int op, 
   if (to->output < 0 || first_of(s, REC_STATE) < 0) return false;
   const rec_variable *y = &s->variables[to->output];
   for (int i = s->variable_count - 1; i >= 0; i--)
-    if (s->variables[i].kind == REC_INPUT && has_axes_of(&s->variables[i], y) &&
-        !s->variables[i].complex && !y->complex)
+    if (s->variables[i].kind == REC_INPUT && has_axes_of(&s->variables[i], y) && !s->variables[i].complex && !y->complex)
       to->value = i;
   if (to->value < 0) return false;
   to->width = y->axis_count ? s->axes[y->axes[y->axis_count - 1]].size : 1;
@@ -79,9 +78,7 @@ static bool find_map(const train_model *m, const train_kernel *kernels, int op, 
 
 // ---- one recurrence -----------------------------------------------------------------------------
 
-static void *zeroed_rows(int64_t numbers, const numeric *n) {
-  return calloc((size_t)numbers + 1, (size_t)n->token_size);
-}
+static void *zeroed_rows(int64_t numbers, const numeric *n) { return calloc((size_t)numbers + 1, (size_t)n->token_size); }
 
 static void fill(const numeric *n, void *to, int64_t count, double x) {
   for (int64_t i = 0; i < count; i++) n->store(to, i, x);
@@ -92,8 +89,7 @@ static void fill_row(const numeric *n, void *to, int64_t time, int64_t numbers, 
   for (int64_t i = 0; i < time * numbers; i++) n->store_token(to, i, i / numbers == place);
 }
 
-static double mean(double (*load)(const void *, int64_t), const void *values, int64_t first,
-                   int64_t count) {
+static double mean(double (*load)(const void *, int64_t), const void *values, int64_t first, int64_t count) {
   double sum = 0;
   for (int64_t i = first; i < first + count; i++) sum += load(values, i);
   return sum / (double)count;
@@ -111,8 +107,7 @@ static rec_status make_map(kernel_runs *r, const mapped *m, int64_t time) {
     status = r->k->backward(r->k, &r->call);
     for (int64_t h = 0; !status && h < m->heads; h++)
       for (int64_t j = 0; j <= i; j++)
-        m->map[(h * time + i) * time + j] =
-            mean(r->n->load_token, dx, j * numbers + h * m->width, m->width);
+        m->map[(h * time + i) * time + j] = mean(r->n->load_token, dx, j * numbers + h * m->width, m->width);
   }
   free(dy);
   free(dx);
@@ -149,11 +144,9 @@ static rec_status make_mask(kernel_runs *r, const mapped *m, int64_t time) {
     // The state after step j, which what follows starts from.
     status = kernel_runs_steps(r, j, j + 1);
     for (int i = 0; !status && i < s->variable_count; i++)
-      if (kernel_runs_is_state(r, i))
-        memcpy(r->before[i], r->final[i], (size_t)(kernel_numbers(s, i) * r->n->element_size));
+      if (kernel_runs_is_state(r, i)) memcpy(r->before[i], r->final[i], (size_t)(kernel_numbers(s, i) * r->n->element_size));
     m->mask[j * time + j] = 1;
-    for (int64_t i = j + 1; !status && i < time; i++)
-      status = make_entry(r, j + 1, i + 1, &m->mask[i * time + j]);
+    for (int64_t i = j + 1; !status && i < time; i++) status = make_entry(r, j + 1, i + 1, &m->mask[i * time + j]);
   }
   return status;
 }
@@ -186,9 +179,7 @@ static void run_map(void *context, int number, int worker) {
 // ---- answers that a map leads to ----------------------------------------------------------------
 
 // In the others an answer is bytes of a text, which stand in many places.
-static bool answers_are_symbols(const train_task *t) {
-  return t && !task_rules_of[t->kind].text;
-}
+static bool answers_are_symbols(const train_task *t) { return t && !task_rules_of[t->kind].text; }
 
 // The place below `before` where the mean over the heads of row i is largest.
 static int64_t largest_place(const mapped *m, int64_t time, int64_t i, int64_t before) {
@@ -235,8 +226,7 @@ static void run_found(void *context, int number, int worker) {
   probe p;
   (void)worker;
   rec_status status = probe_open(&p, a->e, a->p.time, number);
-  for (int i = 0; !status && i < a->count; i++)
-    status = find_answers(&p, &a->maps[i], &a->found[number * a->count + i]);
+  for (int i = 0; !status && i < a->count; i++) status = find_answers(&p, &a->maps[i], &a->found[number * a->count + i]);
   probe_close(&p);
   keep_failure(a->e, status);
 }
@@ -272,8 +262,7 @@ static rec_status judge_found(attention *a, const evaluate_block *b) {
   a->found = calloc((size_t)(SEQUENCES * a->count) + 1, sizeof *a->found);
   if (!a->found) return rec_no_memory();
   train_pool_run(a->e->pool, SEQUENCES, run_found, a);
-  if (atomic_load(&a->e->failed))
-    return rec_fail((rec_status)atomic_load(&a->e->failed), "%s", a->e->message);
+  if (atomic_load(&a->e->failed)) return rec_fail((rec_status)atomic_load(&a->e->failed), "%s", a->e->message);
   return save_found(a, b);
 }
 
@@ -304,8 +293,8 @@ static void write_map(FILE *file, const attention *a, const mapped *m) {
     for (int64_t i = 0; i < t; i++)
       for (int64_t j = 0; j <= i; j++) {
         put_csv_cell(file, probe_name(&a->p, m->op));
-        fprintf(file, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.6g,%.6g\n", h, i, j,
-                m->map[(h * t + i) * t + j], m->mask[i * t + j]);
+        fprintf(file, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.6g,%.6g\n", h, i, j, m->map[(h * t + i) * t + j],
+                m->mask[i * t + j]);
       }
 }
 
@@ -323,8 +312,7 @@ static void print_map(const attention *a, const mapped *m) {
   printf("  %s: %" PRId64
          " head%s, |M| reaches %.2f tokens back, half the sequence keeps %.4f of a "
          "state\n",
-         probe_name(&a->p, m->op), m->heads, m->heads == 1 ? "" : "s", all > 0 ? reach / all : 0,
-         m->mask[(t / 2) * t]);
+         probe_name(&a->p, m->op), m->heads, m->heads == 1 ? "" : "s", all > 0 ? reach / all : 0, m->mask[(t / 2) * t]);
 }
 
 static rec_status save_maps(const attention *a, const evaluate_block *b) {
@@ -342,15 +330,13 @@ static rec_status save_maps(const attention *a, const evaluate_block *b) {
 
 rec_status judge_attention(evaluation *e, const evaluate_block *b) {
   attention a = {.e = e};
-  printf("evaluate %s after %s: attention maps of %" PRId64 " tokens\n", b->name, b->after,
-         b->attention);
+  printf("evaluate %s after %s: attention maps of %" PRId64 " tokens\n", b->name, b->after, b->attention);
   rec_status status = open_attention(&a, b->attention);
   if (!status && !a.count) printf("  no recurrence has an input with the axes of its output\n");
   fflush(stdout);
   atomic_store(&e->failed, REC_OK);
   if (!status) train_pool_run(e->pool, a.count, run_map, &a);
-  if (!status && atomic_load(&e->failed))
-    status = rec_fail((rec_status)atomic_load(&e->failed), "%s", e->message);
+  if (!status && atomic_load(&e->failed)) status = rec_fail((rec_status)atomic_load(&e->failed), "%s", e->message);
   for (int i = 0; !status && i < a.count; i++) print_map(&a, &a.maps[i]);
   if (!status) status = save_maps(&a, b);
   if (!status && a.count && answers_are_symbols(e->data.task)) status = judge_found(&a, b);

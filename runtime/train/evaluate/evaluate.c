@@ -4,13 +4,14 @@
 //
 // Near positions get more streams than far ones, so that every range of positions rests on a like
 // number of bytes.
+#include "runtime/train/evaluate/evaluate.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/evaluate/evaluate.h"
 #include "runtime/train/evaluate/verdict.h"
 #include "runtime/train/report/events.h"
 
@@ -23,15 +24,13 @@ static rec_status sum_losses(const evaluation *e, stream_run *r, double *sums) {
   while (!status && r->position < e->now->until) {
     int64_t position = r->position, length;
     status = streams_read(e, r, e->now->until, &length);
-    for (int64_t i = 0; !status && i < r->streams * length; i++)
-      sums[position + i % length] += (double)r->losses[i];
+    for (int64_t i = 0; !status && i < r->streams * length; i++) sums[position + i % length] += (double)r->losses[i];
   }
   return status;
 }
 
 static rec_status run_pass(evaluation *e, int64_t streams, int64_t until, double *total) {
-  return evaluation_pass(
-      e, (pass){.streams = streams, .until = until, .width = until, .read = sum_losses}, total);
+  return evaluation_pass(e, (pass){.streams = streams, .until = until, .width = until, .read = sum_losses}, total);
 }
 
 typedef struct by_position {
@@ -39,9 +38,7 @@ typedef struct by_position {
   double *near, *far;
 } by_position;
 
-static int64_t streams_for(int64_t until, int64_t most) {
-  return between(TOKENS_OF_A_PASS / until, STREAMS_OF_A_TASK, most);
-}
+static int64_t streams_for(int64_t until, int64_t most) { return between(TOKENS_OF_A_PASS / until, STREAMS_OF_A_TASK, most); }
 
 static rec_status measure(evaluation *e, int64_t until, by_position *m) {
   m->near_until = between(8 * e->block->context, 1, until);
@@ -89,21 +86,18 @@ static void write_curve(FILE *file, const by_position *m) {
 static void write_table(FILE *file, const by_position *m, int64_t context, bool people) {
   int64_t half = context / 2 > 0 ? context / 2 : 1;
   if (!people) fprintf(file, "from,to,bits_per_byte,perplexity,bytes\n");
-  for (int64_t from = 0, to = half; from < m->far_until;
-       from = to, to = to < context ? context : 2 * to) {
+  for (int64_t from = 0, to = half; from < m->far_until; from = to, to = to < context ? context : 2 * to) {
     int64_t end = to < m->far_until ? to : m->far_until, bytes;
     double bits = mean_bits(m, from, end, &bytes);
     if (people)
-      fprintf(file, "  %9" PRId64 " ..%9" PRId64 "   %8.4f bits a byte   perplexity %8.3f\n", from,
-              end, bits, pow(2, bits));
+      fprintf(file, "  %9" PRId64 " ..%9" PRId64 "   %8.4f bits a byte   perplexity %8.3f\n", from, end, bits, pow(2, bits));
     else
-      fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%.6f,%" PRId64 "\n", from, end, bits,
-              pow(2, bits), bytes);
+      fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%.6f,%" PRId64 "\n", from, end, bits, pow(2, bits), bytes);
   }
 }
 
-static rec_status write_file(const session *s, const evaluate_block *b, const char *name,
-                             const by_position *m, int64_t table_of) {
+static rec_status write_file(const session *s, const evaluate_block *b, const char *name, const by_position *m,
+                             int64_t table_of) {
   char *text = NULL;
   size_t size;
   FILE *memory = open_memstream(&text, &size);
@@ -131,11 +125,9 @@ static verdict verdict_of(const by_position *m, int64_t context, double toleranc
 }
 
 static void print_verdict(const verdict *v) {
-  printf("  generalises in length to %" PRId64 ": %s", v->until,
-         v->reaches == v->until ? "yes" : "no");
+  printf("  generalises in length to %" PRId64 ": %s", v->until, v->reaches == v->until ? "yes" : "no");
   if (v->reaches > v->context && v->reaches < v->until) printf(", to %" PRId64, v->reaches);
-  printf("   (yes: no range beyond the context above its %.4f bits by %.2f)\n", v->at_context,
-         v->tolerance);
+  printf("   (yes: no range beyond the context above its %.4f bits by %.2f)\n", v->at_context, v->tolerance);
   printf(
       "  length extension: %s   (strong: no range above the least before it by %.2f, weak: none "
       "above that at the context)\n",
@@ -150,16 +142,14 @@ static rec_status judge_length(const evaluation *e, const evaluate_block *b, con
   print_verdict(&v);
   int size =
       snprintf(text, sizeof text,
-               "context,bits_per_byte,tolerance,reaches,until,extension\n%" PRId64
-               ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
+               "context,bits_per_byte,tolerance,reaches,until,extension\n%" PRId64 ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
                v.context, v.at_context, v.tolerance, v.reaches, v.until, verdict_name(v.extension));
   return evaluation_save(e->s, b, "verdict.csv", text, (size_t)size);
 }
 
 static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
   by_position m = {0};
-  printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after,
-         b->until);
+  printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after, b->until);
   fflush(stdout);
   rec_status status = measure(e, b->until, &m);
   if (!status) {
@@ -179,8 +169,7 @@ static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
 // ---- an evaluate block --------------------------------------------------------------------------
 
 // A stream of `length` tokens and the target after the last of them.
-static rec_status check_length(const evaluation *e, const evaluate_block *b, const char *what,
-                               int64_t length) {
+static rec_status check_length(const evaluation *e, const evaluate_block *b, const char *what, int64_t length) {
   int64_t held_out = e->data.count - e->data.train_count;
   if (e->data.task || length < held_out) return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
@@ -208,8 +197,7 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   rec_status status = e->weights && e->pool ? REC_OK : rec_no_memory();
   if (!status) status = session_load_result(s, e->block, e->weights);
   if (!status)
-    status = compute_place(e->of.where, e->weights,
-                           e->of.model->parameter_elements * e->of.n->element_size, &e->there);
+    status = compute_place(e->of.where, e->weights, e->of.model->parameter_elements * e->of.n->element_size, &e->there);
   if (!status) status = session_open_data(s, e->block, &e->data);
   if (!status) status = check_lengths(e, b);
   if (!status) status = session_make_folder(s, b->name);
@@ -229,8 +217,7 @@ static rec_status judge(session *s, const evaluate_block *b) {
     rec_status status = judge_accuracy(s, b);
     if (status) return status;
   }
-  if (!b->until && !b->state_until && !b->remembrance && !b->attention && !b->overflow)
-    return REC_OK;
+  if (!b->until && !b->state_until && !b->remembrance && !b->attention && !b->overflow) return REC_OK;
   rec_status status = open_evaluation(&e, b);
   if (!status && b->until) status = judge_perplexity(&e, b);
   if (!status && b->state_until) status = judge_states(&e, b);

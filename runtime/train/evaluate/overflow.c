@@ -24,9 +24,7 @@ static const struct {
 } types[] = {{"f16", 65504}, {"bf16", 3.3895313892515355e38}, {"f32", FLT_MAX}};
 enum { TYPES = sizeof types / sizeof *types };
 
-double overflow_bound(double a, double b, double steps) {
-  return a == 1 ? b * steps : b * -expm1(steps * log(a)) / (1 - a);
-}
+double overflow_bound(double a, double b, double steps) { return a == 1 ? b * steps : b * -expm1(steps * log(a)) / (1 - a); }
 
 double overflow_length(double a, double b, double most) {
   if (b <= 0) return INFINITY;
@@ -71,10 +69,9 @@ static double size_of(const growth *g, const double *numbers, int64_t entry) {
 }
 
 // One step from the zero state (draw 0) or from a drawn one, its result less `subtract`.
-static rec_status run_step(kernel_runs *r, const growth *g, int64_t step, uint64_t draw,
-                           const double *subtract, double *result) {
-  for (int64_t e = 0; e < g->entries; e++)
-    r->n->store(r->before[g->variable], g->parts * e, draw ? drawn(draw, e) : 0);
+static rec_status run_step(kernel_runs *r, const growth *g, int64_t step, uint64_t draw, const double *subtract,
+                           double *result) {
+  for (int64_t e = 0; e < g->entries; e++) r->n->store(r->before[g->variable], g->parts * e, draw ? drawn(draw, e) : 0);
   rec_status status = kernel_runs_steps(r, step, step + 1);
   for (int64_t i = 0; !status && i < g->entries * g->parts; i++)
     result[i] = r->n->load(r->final[g->variable], i) - (subtract ? subtract[i] : 0);
@@ -127,10 +124,8 @@ static rec_status read_state(const probe *p, int op, growth *g) {
   g->first = calloc((size_t)numbers + 1, sizeof *g->first);
   g->h = calloc((size_t)numbers + 1, sizeof *g->h);
   g->heads = calloc((size_t)g->state->heads + 1, sizeof *g->heads);
-  if (!status && (!second || !g->input || !g->first || !g->h || !g->heads))
-    status = rec_no_memory();
-  for (int64_t t = 0; !status && !g->mixes && t < p->time; t++)
-    status = read_step(&r, g, t, second);
+  if (!status && (!second || !g->input || !g->first || !g->h || !g->heads)) status = rec_no_memory();
+  for (int64_t t = 0; !status && !g->mixes && t < p->time; t++) status = read_step(&r, g, t, second);
   kernel_runs_close(&r);
   free(second);
   return status;
@@ -153,8 +148,7 @@ static void print_length(double length) {
 }
 
 static void write_state(const growth *g, int64_t time, FILE *csv) {
-  printf("  %s, %" PRId64 " head%s\n", g->state->name, g->state->heads,
-         g->state->heads == 1 ? "" : "s");
+  printf("  %s, %" PRId64 " head%s\n", g->state->name, g->state->heads, g->state->heads == 1 ? "" : "s");
   if (g->mixes) {
     printf("    its numbers do not keep to themselves: no bound by decays\n");
     return;
@@ -165,11 +159,10 @@ static void write_state(const growth *g, int64_t time, FILE *csv) {
   for (int64_t i = 0; i < g->state->heads; i++) {
     const head_growth *x = &g->heads[i];
     double bound = fmin(overflow_bound(x->decay, x->input, (double)time), x->limit);
-    printf("    %4" PRId64 "  %9.6f  %9.3e    %9.3e      %9.3e       %9.3e", i, x->decay, x->input,
-           x->largest, bound, x->limit);
+    printf("    %4" PRId64 "  %9.6f  %9.3e    %9.3e      %9.3e       %9.3e", i, x->decay, x->input, x->largest, bound,
+           x->limit);
     put_csv_cell(csv, g->state->name);
-    fprintf(csv, ",%" PRId64 ",%.9g,%.9g,%.9g,%.9g,%.9g", i, x->decay, x->input, x->largest, bound,
-            x->limit);
+    fprintf(csv, ",%" PRId64 ",%.9g,%.9g,%.9g,%.9g,%.9g", i, x->decay, x->input, x->largest, bound, x->limit);
     for (int k = 0; k < TYPES; k++) {
       double most = types[k].most;
       double length = x->limit <= most ? INFINITY : overflow_length(x->decay, x->input, most);
@@ -202,9 +195,8 @@ rec_status judge_overflow(evaluation *e, const evaluate_block *b) {
   char *text = NULL;
   size_t size;
   FILE *csv = open_memstream(&text, &size);
-  printf("evaluate %s after %s: growth of the states, by the decays a and inputs b of %" PRId64
-         " tokens\n",
-         b->name, b->after, b->overflow);
+  printf("evaluate %s after %s: growth of the states, by the decays a and inputs b of %" PRId64 " tokens\n", b->name, b->after,
+         b->overflow);
   rec_status status = probe_open(&p, e, b->overflow, 0);
   if (!csv && !status) status = rec_no_memory();
   if (!status) fprintf(csv, "state,head,decay,input,largest,bound,limit,f16,bf16,f32\n");

@@ -13,8 +13,7 @@ static rec_status read_sequence(probe *p, int number) {
   train_task task = {.kind = TASK_KINDS};
   if (d->task) {
     task = *d->task;
-    while (task_tokens(&task, task.length) > p->time && task.length > task_least(&task))
-      task.length--;
+    while (task_tokens(&task, task.length) > p->time && task.length > task_least(&task)) task.length--;
     task.shortest = task.length;
     if (task_tokens(&task, task.length) > room) room = task_tokens(&task, task.length);
   }
@@ -22,8 +21,7 @@ static rec_status read_sequence(probe *p, int number) {
   p->targets = calloc((size_t)room, sizeof *p->targets);
   if (!p->tokens || !p->targets) return rec_no_memory();
   if (d->task)
-    task_sequence(&task, p->e->block->seed, random_stream("held-out sequences"), (uint64_t)number,
-                  room, p->tokens, p->targets);
+    task_sequence(&task, p->e->block->seed, random_stream("held-out sequences"), (uint64_t)number, room, p->tokens, p->targets);
   else
     train_data_held_out(d, 0, p->time, p->tokens, p->targets);
   return REC_OK;
@@ -72,24 +70,16 @@ bool kernel_runs_is_state(const kernel_runs *r, int i) {
   return kind == REC_STATE || kind == REC_LAG;
 }
 
-static void *zeroed(int64_t numbers, const numeric *n) {
-  return calloc((size_t)numbers + 1, (size_t)n->element_size);
-}
+static void *zeroed(int64_t numbers, const numeric *n) { return calloc((size_t)numbers + 1, (size_t)n->element_size); }
 
-static void *zeroed_rows(int64_t numbers, const numeric *n) {
-  return calloc((size_t)numbers + 1, (size_t)n->token_size);
-}
+static void *zeroed_rows(int64_t numbers, const numeric *n) { return calloc((size_t)numbers + 1, (size_t)n->token_size); }
 
 rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r) {
   const train_model *model = p->e->of.model;
   const train_kernel *k = &p->e->of.kernels[model->ops[op].kernel];
   *r = (kernel_runs){.k = k, .n = p->e->of.n};
-  r->call = (kernel_call){.batch = 1,
-                          .threads = 1,
-                          .value = r->value,
-                          .gradient = r->gradient,
-                          .final = r->final,
-                          .d_final = r->d_final};
+  r->call = (kernel_call){
+      .batch = 1, .threads = 1, .value = r->value, .gradient = r->gradient, .final = r->final, .d_final = r->d_final};
   executor_values(p->x, p->e->weights, &p->sequence, op, r->whole);
   bool good = true;
   for (int i = 0; i < k->signature->variable_count; i++) {
@@ -103,10 +93,8 @@ rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r) {
   }
   rec_status status = k->sizes(k, 1, p->time, &r->call.workspace_bytes, &r->call.saved_bytes);
   if (status) return status;
-  r->call.workspace = aligned_alloc(
-      REC_ALIGNMENT, ((size_t)r->call.workspace_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
-  r->call.saved = aligned_alloc(REC_ALIGNMENT,
-                                ((size_t)r->call.saved_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  r->call.workspace = aligned_alloc(REC_ALIGNMENT, ((size_t)r->call.workspace_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  r->call.saved = aligned_alloc(REC_ALIGNMENT, ((size_t)r->call.saved_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
   return good && r->call.workspace && r->call.saved ? REC_OK : rec_no_memory();
 }
 

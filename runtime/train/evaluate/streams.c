@@ -14,15 +14,13 @@ static rec_status open_run(const evaluation *e, int64_t first, int64_t streams, 
   const train_model *m = e->of.model;
   int64_t tokens = streams * e->now->window;
   *r = (stream_run){.first = first, .streams = streams};
-  for (int i = 0; i < 2; i++)
-    r->states[i] = calloc((size_t)(m->state_elements * streams) + 1, (size_t)e->of.n->element_size);
+  for (int i = 0; i < 2; i++) r->states[i] = calloc((size_t)(m->state_elements * streams) + 1, (size_t)e->of.n->element_size);
   r->before = calloc((size_t)m->state_count + 1, sizeof *r->before);
   r->after = calloc((size_t)m->state_count + 1, sizeof *r->after);
   r->tokens = calloc((size_t)tokens, sizeof *r->tokens);
   r->targets = calloc((size_t)tokens, sizeof *r->targets);
   r->losses = calloc((size_t)tokens, sizeof *r->losses);
-  if (!r->states[0] || !r->states[1] || !r->before || !r->after || !r->tokens || !r->targets ||
-      !r->losses)
+  if (!r->states[0] || !r->states[1] || !r->before || !r->after || !r->tokens || !r->targets || !r->losses)
     return rec_no_memory();
   return executor_new(m, e->of.kernels, e->of.where, streams, e->now->window, false, &r->x);
 }
@@ -43,15 +41,14 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
   int64_t time = end - r->position < p->window ? end - r->position : p->window;
   int64_t ring = e->data.count - e->data.train_count;
   for (int64_t i = 0; i < r->streams; i++)
-    train_data_held_out(&e->data, (r->first + i) * ring / p->streams + r->position, time,
-                        r->tokens + i * time, r->targets + i * time);
+    train_data_held_out(&e->data, (r->first + i) * ring / p->streams + r->position, time, r->tokens + i * time,
+                        r->targets + i * time);
   for (int i = 0; i < m->state_count; i++) {
     int64_t offset = m->states[i].place * r->streams * e->of.n->element_size;
     r->before[i] = r->position != r->start ? r->states[r->turn] + offset : NULL;
     r->after[i] = r->states[1 - r->turn] + offset;
   }
-  if (e->learned && r->position == r->start)
-    learned_start(&e->of, e->weights, r->streams, r->states[r->turn], r->before);
+  if (e->learned && r->position == r->start) learned_start(&e->of, e->weights, r->streams, r->states[r->turn], r->before);
   shard s = {.batch = r->streams,
              .time = time,
              .threads = 1,
@@ -70,8 +67,7 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
 static rec_status read_streams(const evaluation *e, int number) {
   const pass *p = e->now;
   stream_run r;
-  int64_t first = p->streams * number / p->task_count,
-          streams = p->streams * (number + 1) / p->task_count - first;
+  int64_t first = p->streams * number / p->task_count, streams = p->streams * (number + 1) / p->task_count - first;
   rec_status status = open_run(e, first, streams, &r);
   if (!status) status = p->read(e, &r, p->sums + number * p->width);
   close_run(&r);
@@ -94,8 +90,7 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
   p.window = between(e->block->context, 1, p.until);
   p.task_count = (int)((p.streams + STREAMS_OF_A_TASK - 1) / STREAMS_OF_A_TASK);
   if (!rec_multiply(p.task_count, p.width, &numbers)) return rec_no_memory();
-  rec_status status =
-      compute_is_host(e->of.where) ? train_pool_reserve(e->pool, p.task_count) : REC_OK;
+  rec_status status = compute_is_host(e->of.where) ? train_pool_reserve(e->pool, p.task_count) : REC_OK;
   if (status) return status;
   p.sums = calloc((size_t)numbers + 1, sizeof *p.sums);
   if (!p.sums) return rec_no_memory();
@@ -113,8 +108,7 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
 
 // ---- files --------------------------------------------------------------------------------------
 
-rec_status evaluation_save(const session *s, const evaluate_block *b, const char *name,
-                           const char *text, size_t size) {
+rec_status evaluation_save(const session *s, const evaluate_block *b, const char *name, const char *text, size_t size) {
   char *path = session_path(s, b->name, name);
   if (!path || !text) {
     free(path);

@@ -9,9 +9,7 @@
 
 enum { STREAMS_OF_A_TASK = 16 };
 
-static inline int64_t between(int64_t x, int64_t low, int64_t high) {
-  return x < low ? low : x > high ? high : x;
-}
+static inline int64_t between(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 
 typedef struct evaluation evaluation;
 
@@ -24,9 +22,8 @@ typedef struct stream_run {
   int turn;                // which of the two holds the states at `position`
   void **before, **after;  // of the last window; after: [streams][elements] by state
   uint16_t *tokens, *targets;
-  float *losses;  // of the last window: [streams][length]
-  double *
-      logits;  // NULL, or wanted in place of the losses: after the last token, [streams][vocabulary]
+  float *losses;   // of the last window: [streams][length]
+  double *logits;  // NULL, or wanted in place of the losses: after the last token, [streams][vocabulary]
 } stream_run;
 
 // All streams once. A task reads its streams up to `until` and leaves `width` sums.
@@ -57,7 +54,6 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
 // Runs the tasks of a pass and adds their sums, in the order of the tasks, to `total`.
 rec_status evaluation_pass(evaluation *e, pass p, double *total);
 // Writes RUNS/NAME/FILE of an evaluate block.
-rec_status evaluation_save(const session *s, const evaluate_block *b, const char *name,
-                           const char *text, size_t size);
+rec_status evaluation_save(const session *s, const evaluate_block *b, const char *name, const char *text, size_t size);
 
 #endif

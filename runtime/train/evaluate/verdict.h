@@ -12,7 +12,7 @@ typedef enum length_extension { STRONG_EXTENSION, WEAK_EXTENSION, NO_EXTENSION }
 typedef struct verdict {
   int64_t context;
   double at_context, least, tolerance;  // bits
-  int64_t reaches, until;  // positions up to which it length-generalises, and that were read
+  int64_t reaches, until;               // positions up to which it length-generalises, and that were read
   length_extension extension;
 } verdict;
 

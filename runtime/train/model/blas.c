@@ -18,8 +18,7 @@ static bool has_room(int buffers) {
   void *taken[MOST_BUFFERS];
   int count = 0;
   for (; count < buffers; count++) {
-    taken[count] =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    taken[count] = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (taken[count] == MAP_FAILED) break;
   }
   for (int i = 0; i < count; i++) munmap(taken[i], size);

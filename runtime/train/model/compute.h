@@ -28,30 +28,26 @@ typedef struct compute_ops {
   rec_status (*clear)(const compute *c, void *to, int64_t bytes);
 
   int64_t (*linear_room)(const compute *c, int64_t in, int64_t out);
-  rec_status (*linear)(const compute *c, rows x, const void *weight, const void *bias, rows y,
-                       void *room);
-  rec_status (*linear_backward)(const compute *c, rows x, const void *weight, rows dy, rows dx,
-                                bool add_to_dx, void *d_weight, void *d_bias, void *room);
+  rec_status (*linear)(const compute *c, rows x, const void *weight, const void *bias, rows y, void *room);
+  rec_status (*linear_backward)(const compute *c, rows x, const void *weight, rows dy, rows dx, bool add_to_dx, void *d_weight,
+                                void *d_bias, void *room);
   rec_status (*embed)(const compute *c, const uint16_t *tokens, const void *table, rows y);
   rec_status (*embed_backward)(const compute *c, const uint16_t *tokens, rows dy, void *d_table);
   // *total: the sum. `losses`: each row's own; NULL is allowed on the host.
-  rec_status (*cross_entropy)(const compute *c, rows logits, const uint16_t *targets,
-                              const float *weights, double scale, rows d_logits, float *losses,
-                              double *total);
+  rec_status (*cross_entropy)(const compute *c, rows logits, const uint16_t *targets, const float *weights, double scale,
+                              rows d_logits, float *losses, double *total);
   rec_status (*hits)(const compute *c, rows logits, const uint16_t *targets, uint8_t *hits);
   rec_status (*add)(const compute *c, rows to, rows from);
   rec_status (*zero)(const compute *c, rows to);
   rec_status (*row_squares)(const compute *c, rows x, double *sum);
   rec_status (*sum_into)(const compute *c, void *to, const void *from, int64_t count);
   rec_status (*square_sum)(const compute *c, const void *values, int64_t count, double *sum);
-  rec_status (*adamw)(const compute *c, void *values, const void *gradient, void *moment1,
-                      void *moment2, int64_t count, const adamw_step *step);
+  rec_status (*adamw)(const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
+                      const adamw_step *step);
   // to[height][width] = a[height][depth] b[depth][width]
-  rec_status (*product)(const compute *c, int64_t height, int64_t width, int64_t depth, matrix a,
-                        matrix b, void *to);
+  rec_status (*product)(const compute *c, int64_t height, int64_t width, int64_t depth, matrix a, matrix b, void *to);
   // to = alpha to + beta from
-  rec_status (*combine)(const compute *c, void *to, double alpha, const void *from, double beta,
-                        int64_t count);
+  rec_status (*combine)(const compute *c, void *to, double alpha, const void *from, double beta, int64_t count);
   // Divides numbers by epsilon and the root of the sum of their squares.
   rec_status (*normalize)(const compute *c, void *values, int64_t count, double epsilon);
 } compute_ops;

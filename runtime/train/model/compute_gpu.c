@@ -35,13 +35,11 @@ static rec_status start_product(const compute *c, int kernel, const model_produc
 static int row_type(const compute *c) { return place(c)->narrow ? CUDA_TYPE_BF16 : CUDA_TYPE_F32; }
 
 // Rows of tokens as the columns of a matrix.
-static cublas_matrix columns_of(const compute *c, rows x) {
-  return (cublas_matrix){x.data, x.stride, row_type(c), false};
-}
+static cublas_matrix columns_of(const compute *c, rows x) { return (cublas_matrix){x.data, x.stride, row_type(c), false}; }
 
 // The weights [out][in] in the type of rows: `in` numbers in each of `out` columns.
-static rec_status weights_for_blas(const compute *c, const void *weight, int64_t in, int64_t out,
-                                   void *room, cublas_matrix *w) {
+static rec_status weights_for_blas(const compute *c, const void *weight, int64_t in, int64_t out, void *room,
+                                   cublas_matrix *w) {
   *w = (cublas_matrix){weight, in, row_type(c), false};
   if (!place(c)->narrow) return REC_OK;
   w->data = room;
@@ -49,8 +47,7 @@ static rec_status weights_for_blas(const compute *c, const void *weight, int64_t
   return gpu_start(c, MODEL_round, blocks_for(in * out), &p);
 }
 
-static rec_status gpu_linear(const compute *c, rows x, const void *weight, const void *bias, rows y,
-                             void *room) {
+static rec_status gpu_linear(const compute *c, rows x, const void *weight, const void *bias, rows y, void *room) {
   if (!x.count) return REC_OK;
   // cuBLAS knows no bias.
   if (place(c)->blas.opened && !bias) {
@@ -58,8 +55,7 @@ static rec_status gpu_linear(const compute *c, rows x, const void *weight, const
     rec_status status = weights_for_blas(c, weight, x.width, y.width, room, &w);
     w.transposed = true;
     return status ? status
-                  : cublas_product(&place(c)->blas, y.width, x.count, x.width, w, columns_of(c, x),
-                                   columns_of(c, y), false);
+                  : cublas_product(&place(c)->blas, y.width, x.count, x.width, w, columns_of(c, x), columns_of(c, y), false);
   }
   model_product p = {.a = x.data,
                      .b = weight,
@@ -77,14 +73,12 @@ static rec_status gpu_linear(const compute *c, rows x, const void *weight, const
 }
 
 // dx = (dx +) dy weight
-static rec_status input_gradient(const compute *c, const void *weight, rows dy, rows dx, bool add,
-                                 void *room) {
+static rec_status input_gradient(const compute *c, const void *weight, rows dy, rows dx, bool add, void *room) {
   if (place(c)->blas.opened) {
     cublas_matrix w;
     rec_status status = weights_for_blas(c, weight, dx.width, dy.width, room, &w);
     return status ? status
-                  : cublas_product(&place(c)->blas, dx.width, dy.count, dy.width, w,
-                                   columns_of(c, dy), columns_of(c, dx), add);
+                  : cublas_product(&place(c)->blas, dx.width, dy.count, dy.width, w, columns_of(c, dy), columns_of(c, dx), add);
   }
   model_product p = {.a = dy.data,
                      .b = weight,
@@ -106,8 +100,7 @@ static rec_status weight_gradient(const compute *c, rows x, rows dy, void *d_wei
   if (place(c)->blas.opened) {
     cublas_matrix across = columns_of(c, dy), to = {d_weight, x.width, CUDA_TYPE_F32, false};
     across.transposed = true;
-    return cublas_product(&place(c)->blas, x.width, dy.width, x.count, columns_of(c, x), across, to,
-                          true);
+    return cublas_product(&place(c)->blas, x.width, dy.width, x.count, columns_of(c, x), across, to, true);
   }
   model_product p = {.a = dy.data,
                      .b = x.data,
@@ -124,9 +117,8 @@ static rec_status weight_gradient(const compute *c, rows x, rows dy, void *d_wei
   return start_product(c, MODEL_weight_product, &p);
 }
 
-static rec_status gpu_linear_backward(const compute *c, rows x, const void *weight, rows dy,
-                                      rows dx, bool add_to_dx, void *d_weight, void *d_bias,
-                                      void *room) {
+static rec_status gpu_linear_backward(const compute *c, rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
+                                      void *d_weight, void *d_bias, void *room) {
   if (!x.count) return REC_OK;
   rec_status status = dx.data ? input_gradient(c, weight, dy, dx, add_to_dx, room) : REC_OK;
   if (!status) status = weight_gradient(c, x, dy, d_weight);
@@ -142,17 +134,14 @@ static rec_status gpu_embed(const compute *c, const uint16_t *tokens, const void
   return gpu_start(c, MODEL_embed, blocks_for(y.count * y.width), &p);
 }
 
-static rec_status gpu_embed_backward(const compute *c, const uint16_t *tokens, rows dy,
-                                     void *d_table) {
+static rec_status gpu_embed_backward(const compute *c, const uint16_t *tokens, rows dy, void *d_table) {
   model_embed p = {tokens, rows_there(dy), d_table};
   return gpu_start(c, MODEL_embed_backward, blocks_for(MODEL_PARTS * dy.width), &p);
 }
 
-static rec_status gpu_cross_entropy(const compute *c, rows logits, const uint16_t *targets,
-                                    const float *weights, double scale, rows d_logits,
-                                    float *losses, double *total) {
-  model_cross_entropy p = {rows_there(logits), rows_there(d_logits), targets, weights, losses,
-                           (float)scale};
+static rec_status gpu_cross_entropy(const compute *c, rows logits, const uint16_t *targets, const float *weights, double scale,
+                                    rows d_logits, float *losses, double *total) {
+  model_cross_entropy p = {rows_there(logits), rows_there(d_logits), targets, weights, losses, (float)scale};
   int64_t bytes = logits.count * (int64_t)sizeof *losses;
   *total = 0;
   rec_status status = gpu_start(c, MODEL_cross_entropy, logits.count, &p);
@@ -201,8 +190,8 @@ static rec_status gpu_sum_into(const compute *c, void *to, const void *from, int
   return gpu_start_f32(c, MODEL_add, blocks_for(count), &p);
 }
 
-static rec_status gpu_adamw(const compute *c, void *values, const void *gradient, void *moment1,
-                            void *moment2, int64_t count, const adamw_step *step) {
+static rec_status gpu_adamw(const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
+                            const adamw_step *step) {
   model_adamw p = {.values = values,
                    .moment1 = moment1,
                    .moment2 = moment2,
@@ -218,12 +207,10 @@ static rec_status gpu_adamw(const compute *c, void *values, const void *gradient
   return gpu_start_f32(c, MODEL_adamw, blocks_for(count), &p);
 }
 
-static rec_status gpu_product(const compute *c, int64_t height, int64_t width, int64_t depth,
-                              matrix a, matrix b, void *to) {
+static rec_status gpu_product(const compute *c, int64_t height, int64_t width, int64_t depth, matrix a, matrix b, void *to) {
   // Row by row a matrix is the transposed one column by column.
   if (place(c)->blas.opened)
-    return cublas_product(&place(c)->blas, width, height, depth,
-                          (cublas_matrix){b.data, b.stride, CUDA_TYPE_F32, b.transposed},
+    return cublas_product(&place(c)->blas, width, height, depth, (cublas_matrix){b.data, b.stride, CUDA_TYPE_F32, b.transposed},
                           (cublas_matrix){a.data, a.stride, CUDA_TYPE_F32, a.transposed},
                           (cublas_matrix){to, width, CUDA_TYPE_F32, false}, false);
   model_product p = {.a = a.data,
@@ -240,8 +227,7 @@ static rec_status gpu_product(const compute *c, int64_t height, int64_t width, i
   return gpu_start_f32(c, MODEL_product, tiles_of(&p), &p);
 }
 
-static rec_status gpu_combine(const compute *c, void *to, double alpha, const void *from,
-                              double beta, int64_t count) {
+static rec_status gpu_combine(const compute *c, void *to, double alpha, const void *from, double beta, int64_t count) {
   model_combine p = {to, from, count, (float)alpha, (float)beta};
   return gpu_start_f32(c, MODEL_combine, blocks_for(count), &p);
 }
@@ -259,8 +245,7 @@ static rec_status gpu_normalize(const compute *c, void *values, int64_t count, d
 
 static rec_status gpu_hits(const compute *c, rows logits, const uint16_t *targets, uint8_t *hits) {
   if (!logits.count) return REC_OK;
-  int64_t wide = logits.count * logits.stride * c->n->token_size,
-          narrow = logits.count * (int64_t)sizeof *targets;
+  int64_t wide = logits.count * logits.stride * c->n->token_size, narrow = logits.count * (int64_t)sizeof *targets;
   char *here = gpu_here(c, wide + narrow + logits.count);
   if (!here) return REC_ERROR_MEMORY;
   rows copy = {here, logits.count, logits.width, logits.stride};

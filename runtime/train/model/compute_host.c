@@ -32,19 +32,15 @@ static rec_status host_clear(const compute *c, void *to, int64_t bytes) {
   return REC_OK;
 }
 
-static int64_t host_linear_room(const compute *c, int64_t in, int64_t out) {
-  return c->n->linear_room(in, out);
-}
+static int64_t host_linear_room(const compute *c, int64_t in, int64_t out) { return c->n->linear_room(in, out); }
 
-static rec_status host_linear(const compute *c, rows x, const void *weight, const void *bias,
-                              rows y, void *room) {
+static rec_status host_linear(const compute *c, rows x, const void *weight, const void *bias, rows y, void *room) {
   c->n->linear(x, weight, bias, y, room);
   return REC_OK;
 }
 
-static rec_status host_linear_backward(const compute *c, rows x, const void *weight, rows dy,
-                                       rows dx, bool add_to_dx, void *d_weight, void *d_bias,
-                                       void *room) {
+static rec_status host_linear_backward(const compute *c, rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
+                                       void *d_weight, void *d_bias, void *room) {
   c->n->linear_backward(x, weight, dy, dx, add_to_dx, d_weight, d_bias, room);
   return REC_OK;
 }
@@ -54,15 +50,13 @@ static rec_status host_embed(const compute *c, const uint16_t *tokens, const voi
   return REC_OK;
 }
 
-static rec_status host_embed_backward(const compute *c, const uint16_t *tokens, rows dy,
-                                      void *d_table) {
+static rec_status host_embed_backward(const compute *c, const uint16_t *tokens, rows dy, void *d_table) {
   c->n->embed_backward(tokens, dy, d_table);
   return REC_OK;
 }
 
-static rec_status host_cross_entropy(const compute *c, rows logits, const uint16_t *targets,
-                                     const float *weights, double scale, rows d_logits,
-                                     float *losses, double *total) {
+static rec_status host_cross_entropy(const compute *c, rows logits, const uint16_t *targets, const float *weights, double scale,
+                                     rows d_logits, float *losses, double *total) {
   *total = c->n->cross_entropy(logits, targets, weights, scale, d_logits, losses);
   return REC_OK;
 }
@@ -92,27 +86,23 @@ static rec_status host_sum_into(const compute *c, void *to, const void *from, in
   return REC_OK;
 }
 
-static rec_status host_square_sum(const compute *c, const void *values, int64_t count,
-                                  double *sum) {
+static rec_status host_square_sum(const compute *c, const void *values, int64_t count, double *sum) {
   *sum = c->n->square_sum(values, count);
   return REC_OK;
 }
 
-static rec_status host_adamw(const compute *c, void *values, const void *gradient, void *moment1,
-                             void *moment2, int64_t count, const adamw_step *step) {
+static rec_status host_adamw(const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
+                             const adamw_step *step) {
   c->n->adamw(values, gradient, moment1, moment2, count, step);
   return REC_OK;
 }
 
-static rec_status host_product(const compute *c, int64_t height, int64_t width, int64_t depth,
-                               matrix a, matrix b, void *to) {
-  c->n->product(height, width, depth, a.data, a.stride, a.transposed, b.data, b.stride,
-                b.transposed, to);
+static rec_status host_product(const compute *c, int64_t height, int64_t width, int64_t depth, matrix a, matrix b, void *to) {
+  c->n->product(height, width, depth, a.data, a.stride, a.transposed, b.data, b.stride, b.transposed, to);
   return REC_OK;
 }
 
-static rec_status host_combine(const compute *c, void *to, double alpha, const void *from,
-                               double beta, int64_t count) {
+static rec_status host_combine(const compute *c, void *to, double alpha, const void *from, double beta, int64_t count) {
   c->n->combine(to, alpha, from, beta, count);
   return REC_OK;
 }

@@ -29,10 +29,8 @@ struct executor {
 // ---- checks -------------------------------------------------------------------------------------
 
 static rec_status misfit(const train_kernel *k) {
-  return rec_fail(
-      REC_ERROR_FORMAT,
-      "expected a library made by recc, found one whose model calls '%s' with other tensors",
-      k->signature->name);
+  return rec_fail(REC_ERROR_FORMAT, "expected a library made by recc, found one whose model calls '%s' with other tensors",
+                  k->signature->name);
 }
 
 static int64_t numbers_of(const rec_signature *s, int variable) {
@@ -53,53 +51,39 @@ static rec_status check_call(const train_model *m, const model_op *op, const tra
     int64_t numbers = numbers_of(s, i), found = -1;
     switch (s->variables[i].kind) {
       case REC_INPUT: found = in < op->in_count ? m->tensors[op->in[in]].elements : -1, in++; break;
-      case REC_OUTPUT:
-        found = out < op->out_count ? m->tensors[op->out[out]].elements : -1, out++;
-        break;
+      case REC_OUTPUT: found = out < op->out_count ? m->tensors[op->out[out]].elements : -1, out++; break;
       case REC_PARAM:
-        if (use < op->use_count &&
-            op->uses[use].first + numbers <= m->parameters[op->uses[use].parameter].elements)
+        if (use < op->use_count && op->uses[use].first + numbers <= m->parameters[op->uses[use].parameter].elements)
           found = numbers;
         use++;
         break;
       case REC_STATE:
-      case REC_LAG:
-        found = state < op->state_count ? m->states[op->states[state]].elements : -1, state++;
-        break;
+      case REC_LAG: found = state < op->state_count ? m->states[op->states[state]].elements : -1, state++; break;
     }
     if (numbers < 0 || found != numbers) return misfit(k);
   }
-  return in == op->in_count && out == op->out_count && use == op->use_count &&
-                 state == op->state_count
-             ? REC_OK
-             : misfit(k);
+  return in == op->in_count && out == op->out_count && use == op->use_count && state == op->state_count ? REC_OK : misfit(k);
 }
 
 static bool linear_fits(const train_model *m, const model_op *op) {
   const model_parameter *w = &m->parameters[op->uses[0].parameter];
-  return w->rank == 2 && w->shape[0] == m->tensors[op->row].elements &&
-         w->shape[1] == m->tensors[op->in[0]].elements &&
+  return w->rank == 2 && w->shape[0] == m->tensors[op->row].elements && w->shape[1] == m->tensors[op->in[0]].elements &&
          (op->use_count < 2 || m->parameters[op->uses[1].parameter].elements == w->shape[0]);
 }
 
 static bool embed_fits(const train_model *m, const model_op *op) {
   const model_parameter *w = &m->parameters[op->uses[0].parameter];
-  return w->rank == 2 && w->shape[0] == m->vocabulary &&
-         w->shape[1] == m->tensors[op->out[0]].elements;
+  return w->rank == 2 && w->shape[0] == m->vocabulary && w->shape[1] == m->tensors[op->out[0]].elements;
 }
 
 rec_status execute_check(const train_model *m, const train_kernel *kernels) {
   for (int i = 0; i < m->op_count; i++) {
     const model_op *op = &m->ops[i];
     rec_status status = op->kind == OP_CALL ? check_call(m, op, &kernels[op->kernel]) : REC_OK;
-    bool fits = op->kind == OP_LINEAR  ? linear_fits(m, op)
-                : op->kind == OP_EMBED ? embed_fits(m, op)
-                                       : true;
+    bool fits = op->kind == OP_LINEAR ? linear_fits(m, op) : op->kind == OP_EMBED ? embed_fits(m, op) : true;
     if (!fits)
-      status = rec_fail(
-          REC_ERROR_FORMAT,
-          "expected a library made by recc, found one whose model '%s' does not fit together",
-          m->name);
+      status = rec_fail(REC_ERROR_FORMAT, "expected a library made by recc, found one whose model '%s' does not fit together",
+                        m->name);
     if (status) return status;
   }
   if (m->tensors[m->logits].elements == m->vocabulary) return REC_OK;
@@ -109,9 +93,7 @@ rec_status execute_check(const train_model *m, const train_kernel *kernels) {
 
 // ---- memory -------------------------------------------------------------------------------------
 
-static int64_t padded(int64_t bytes) {
-  return (bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT;
-}
+static int64_t padded(int64_t bytes) { return (bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT; }
 
 typedef struct executor_sizes {
   int64_t activations, workspace, scratch, saved, room;
@@ -122,9 +104,8 @@ static int64_t linear_room(const train_model *m, const model_op *op, const compu
   return c->ops->linear_room(c, m->tensors[op->in[0]].elements, m->tensors[op->row].elements);
 }
 
-static rec_status measure(const train_model *m, const train_kernel *kernels, const compute *c,
-                          int64_t batch, int64_t time, bool backward, executor_sizes *sizes,
-                          int64_t *saved_bytes) {
+static rec_status measure(const train_model *m, const train_kernel *kernels, const compute *c, int64_t batch, int64_t time,
+                          bool backward, executor_sizes *sizes, int64_t *saved_bytes) {
   int64_t tokens;
   *sizes = (executor_sizes){0};
   if (!rec_multiply(batch, time, &tokens) || !rec_multiply(m->row, tokens, &sizes->activations) ||
@@ -148,8 +129,8 @@ static rec_status measure(const train_model *m, const train_kernel *kernels, con
   return REC_OK;
 }
 
-rec_status executor_bytes(const train_model *m, const train_kernel *kernels, const compute *c,
-                          int64_t batch, int64_t time, bool backward, int64_t *bytes) {
+rec_status executor_bytes(const train_model *m, const train_kernel *kernels, const compute *c, int64_t batch, int64_t time,
+                          bool backward, int64_t *bytes) {
   executor_sizes sizes;
   rec_status status = measure(m, kernels, c, batch, time, backward, &sizes, NULL);
   *bytes = sizes.activations + sizes.workspace + sizes.scratch + sizes.saved + sizes.room;
@@ -177,23 +158,17 @@ static rec_status allocate(executor *x, const executor_sizes *sizes) {
   if (!status) status = c->ops->allocate(c, sizes->workspace, &x->workspace);
   if (!status) status = c->ops->allocate(c, sizes->scratch, &x->scratch);
   if (!status) status = c->ops->allocate(c, sizes->room, &x->room);
-  for (int i = 0; !status && i < x->model->op_count; i++)
-    status = c->ops->allocate(c, x->saved_bytes[i], &x->saved[i]);
+  for (int i = 0; !status && i < x->model->op_count; i++) status = c->ops->allocate(c, x->saved_bytes[i], &x->saved[i]);
   return status ? status : staging_open(c, x->model, x->batch, x->time, &x->staged);
 }
 
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c,
-                        int64_t batch, int64_t time, bool backward, executor **made) {
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, int64_t batch, int64_t time,
+                        bool backward, executor **made) {
   executor_sizes sizes;
   executor *x = calloc(1, sizeof *x);
   *made = NULL;
   if (!x) return rec_no_memory();
-  *x = (executor){.model = model,
-                  .kernels = kernels,
-                  .c = c,
-                  .batch = batch,
-                  .time = time,
-                  .backward = backward};
+  *x = (executor){.model = model, .kernels = kernels, .c = c, .batch = batch, .time = time, .backward = backward};
   x->saved = calloc((size_t)model->op_count + 1, sizeof *x->saved);
   x->saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x->saved_bytes);
   x->row = malloc((size_t)(model->vocabulary * c->n->token_size) + 1);
@@ -223,25 +198,18 @@ typedef struct run {
 
 static rows rows_of(const run *r, int tensor) {
   const model_tensor *t = &r->x->model->tensors[tensor];
-  char *data =
-      (char *)r->x->activations + (t->place * r->tokens + t->offset) * r->x->c->n->token_size;
+  char *data = (char *)r->x->activations + (t->place * r->tokens + t->offset) * r->x->c->n->token_size;
   return (rows){data, r->tokens, t->elements, t->stride};
 }
 
-static rows optional_rows(const run *r, int tensor) {
-  return tensor == NO_TENSOR ? (rows){0} : rows_of(r, tensor);
-}
+static rows optional_rows(const run *r, int tensor) { return tensor == NO_TENSOR ? (rows){0} : rows_of(r, tensor); }
 
 static int64_t use_offset(const run *r, const model_use *use) {
   return (r->x->model->parameters[use->parameter].place + use->first) * r->x->c->n->element_size;
 }
 
-static const void *use_values(const run *r, const model_use *use) {
-  return r->parameters + use_offset(r, use);
-}
-static void *use_gradients(const run *r, const model_use *use) {
-  return r->gradients + use_offset(r, use);
-}
+static const void *use_values(const run *r, const model_use *use) { return r->parameters + use_offset(r, use); }
+static void *use_gradients(const run *r, const model_use *use) { return r->gradients + use_offset(r, use); }
 
 static kernel_memory kernel_rows(const run *r, int tensor) {
   rows y = optional_rows(r, tensor);
@@ -295,12 +263,10 @@ static rec_status forward(const run *r, int number) {
   const compute *c = r->x->c;
   call_memory memory;
   switch (op->kind) {
-    case OP_EMBED:
-      return c->ops->embed(c, r->s->tokens, use_values(r, &op->uses[0]), rows_of(r, op->out[0]));
+    case OP_EMBED: return c->ops->embed(c, r->s->tokens, use_values(r, &op->uses[0]), rows_of(r, op->out[0]));
     case OP_LINEAR:
       return c->ops->linear(c, rows_of(r, op->in[0]), use_values(r, &op->uses[0]),
-                            op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL,
-                            rows_of(r, op->row), r->x->room);
+                            op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL, rows_of(r, op->row), r->x->room);
     case OP_CALL: {
       kernel_call call = bind_call(r, number, &memory);
       const train_kernel *k = &r->x->kernels[op->kernel];
@@ -318,13 +284,11 @@ static void bind_gradients(const run *r, const model_step *step, call_memory *m)
   for (int i = 0; i < s->variable_count; i++) {
     bool carried = s->variables[i].kind == REC_STATE || s->variables[i].kind == REC_LAG;
     int number = carried ? op->states[state++] : 0;
-    if (carried && r->s->d_before && r->s->before[number])
-      m->gradient[i].data = r->s->d_before[number];
+    if (carried && r->s->d_before && r->s->before[number]) m->gradient[i].data = r->s->d_before[number];
     if (s->variables[i].kind == REC_INPUT) m->gradient[i] = kernel_rows(r, step->d_in[in++]);
     if (s->variables[i].kind == REC_OUTPUT) m->gradient[i] = kernel_rows(r, step->d_out[out++]);
     if (m->use_of[i] >= 0)
-      m->gradient[i].data =
-          step->add_use[m->use_of[i]] ? r->x->scratch : use_gradients(r, &op->uses[m->use_of[i]]);
+      m->gradient[i].data = step->add_use[m->use_of[i]] ? r->x->scratch : use_gradients(r, &op->uses[m->use_of[i]]);
   }
 }
 
@@ -343,13 +307,11 @@ static rec_status call_backward(const run *r, const model_step *step) {
     if (memory.use_of[i] >= 0 && step->add_use[memory.use_of[i]]) waiting[count++] = i;
   rec_status status = REC_OK;
   for (int turn = 0; !status && (turn < count || turn == 0); turn++) {
-    for (int i = 0; i < count; i++)
-      memory.gradient[waiting[i]].data = i == turn ? r->x->scratch : NULL;
+    for (int i = 0; i < count; i++) memory.gradient[waiting[i]].data = i == turn ? r->x->scratch : NULL;
     status = k->backward(k, &call);
     if (!status && turn < count)
-      status =
-          r->x->c->ops->sum_into(r->x->c, use_gradients(r, &op->uses[memory.use_of[waiting[turn]]]),
-                                 r->x->scratch, numbers_of(k->signature, waiting[turn]));
+      status = r->x->c->ops->sum_into(r->x->c, use_gradients(r, &op->uses[memory.use_of[waiting[turn]]]), r->x->scratch,
+                                      numbers_of(k->signature, waiting[turn]));
   }
   return status;
 }
@@ -361,22 +323,19 @@ static rec_status backward(const run *r, const model_step *step) {
   const model_op *op = &r->x->model->ops[step->op];
   if (op->kind == OP_CALL) return call_backward(r, step);
   if (op->kind == OP_EMBED)
-    return c->ops->embed_backward(c, r->s->tokens, rows_of(r, step->d_out[0]),
-                                  use_gradients(r, &op->uses[0]));
+    return c->ops->embed_backward(c, r->s->tokens, rows_of(r, step->d_out[0]), use_gradients(r, &op->uses[0]));
   if (op->kind == OP_LINEAR)
-    return c->ops->linear_backward(
-        c, rows_of(r, op->in[0]), use_values(r, &op->uses[0]), rows_of(r, step->d_out[0]),
-        optional_rows(r, step->d_in[0]), step->add, use_gradients(r, &op->uses[0]),
-        op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL, r->x->room);
+    return c->ops->linear_backward(c, rows_of(r, op->in[0]), use_values(r, &op->uses[0]), rows_of(r, step->d_out[0]),
+                                   optional_rows(r, step->d_in[0]), step->add, use_gradients(r, &op->uses[0]),
+                                   op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL, r->x->room);
   return REC_OK;
 }
 
 static rec_status run_forward(const run *r) {
   const executor *x = r->x;
   if (r->s->batch > x->batch || r->s->time > x->time || (r->gradients && !x->backward))
-    return rec_fail(REC_ERROR_INTERNAL, "a run of %lld x %lld tokens in memory for %lld x %lld",
-                    (long long)r->s->batch, (long long)r->s->time, (long long)x->batch,
-                    (long long)x->time);
+    return rec_fail(REC_ERROR_INTERNAL, "a run of %lld x %lld tokens in memory for %lld x %lld", (long long)r->s->batch,
+                    (long long)r->s->time, (long long)x->batch, (long long)x->time);
   rec_status status = REC_OK;
   for (int i = 0; !status && i < x->model->op_count; i++) status = forward(r, i);
   return status;
@@ -399,10 +358,8 @@ rec_status executor_logits(executor *x, const void *parameters, const shard *s, 
   rows all = rows_of(&r, m->logits);
   for (int64_t b = 0; !status && b < s->batch; b++) {
     int64_t last = ((b + 1) * s->time - 1) * all.stride;
-    status = c->ops->download(c, x->row, (char *)all.data + last * c->n->token_size,
-                              m->vocabulary * c->n->token_size);
-    for (int i = 0; !status && i < m->vocabulary; i++)
-      logits[b * m->vocabulary + i] = c->n->load_token(x->row, i);
+    status = c->ops->download(c, x->row, (char *)all.data + last * c->n->token_size, m->vocabulary * c->n->token_size);
+    for (int i = 0; !status && i < m->vocabulary; i++) logits[b * m->vocabulary + i] = c->n->load_token(x->row, i);
   }
   return status ? status : staging_leave(&x->staged, s, &there);
 }
@@ -425,8 +382,7 @@ rec_status executor_forward(executor *x, const void *parameters, const shard *s)
   return status ? status : staging_leave(&x->staged, s, &there);
 }
 
-void executor_values(executor *x, const void *parameters, const shard *s, int op,
-                     kernel_memory value[MOST_VARIABLES]) {
+void executor_values(executor *x, const void *parameters, const shard *s, int op, kernel_memory value[MOST_VARIABLES]) {
   run r = {.x = x, .s = s, .parameters = parameters, .tokens = s->batch * s->time};
   call_memory memory = {0};
   bind_call(&r, op, &memory);
@@ -439,10 +395,9 @@ static rec_status run_loss(const run *r, double scale, double *loss, float *loss
   const compute *c = x->c;
   rows logits = rows_of(r, x->model->logits);
   float *found = compute_is_host(c) ? losses : x->staged.losses;
-  rec_status status = c->ops->cross_entropy(c, logits, r->s->targets, r->s->weights, scale,
-                                            r->gradients ? logits : (rows){0}, found, loss);
-  if (!status && losses && found != losses)
-    status = c->ops->download(c, losses, found, r->tokens * (int64_t)sizeof *losses);
+  rec_status status =
+      c->ops->cross_entropy(c, logits, r->s->targets, r->s->weights, scale, r->gradients ? logits : (rows){0}, found, loss);
+  if (!status && losses && found != losses) status = c->ops->download(c, losses, found, r->tokens * (int64_t)sizeof *losses);
   return status;
 }
 
@@ -451,16 +406,15 @@ static rec_status clear_gradients(const run *r) {
   return c->ops->clear(c, r->gradients, r->x->model->parameter_elements * c->n->element_size);
 }
 
-rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
-                        void *gradients, double *loss, float *losses) {
+rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *gradients, double *loss,
+                        float *losses) {
   const train_model *m = x->model;
   shard there;
   run r = {.x = x, .parameters = parameters, .gradients = gradients};
   rec_status status = enter_and_run(&r, s, &there);
   if (!status) status = run_loss(&r, scale, loss, losses);
   if (!status && gradients) status = clear_gradients(&r);
-  for (int i = 0; !status && gradients && i < m->step_count; i++)
-    status = backward(&r, &m->steps[i]);
+  for (int i = 0; !status && gradients && i < m->step_count; i++) status = backward(&r, &m->steps[i]);
   return status ? status : staging_leave(&x->staged, s, &there);
 }
 
@@ -501,8 +455,7 @@ static bool blame_forward(const run *r, int number, char *text, size_t size) {
   char place[512];
   for (int i = 0; i < op->out_count; i++) {
     if (finite_rows(r->x->c, rows_of(r, op->out[i]))) continue;
-    snprintf(text, size, "the output '%s' of %s%s", m->tensors[op->out[i]].name, op_name(r, op),
-             place_of(r, number, place));
+    snprintf(text, size, "the output '%s' of %s%s", m->tensors[op->out[i]].name, op_name(r, op), place_of(r, number, place));
     return true;
   }
   for (int i = 0; i < op->state_count; i++) {
@@ -529,23 +482,19 @@ static bool blame_backward(const run *r, const model_step *step, char *text, siz
   }
   for (int i = 0; i < step->in_count; i++) {
     if (finite_rows(r->x->c, optional_rows(r, step->d_in[i]))) continue;
-    snprintf(text, size, "the gradient of '%s', an input of %s%s", m->tensors[op->in[i]].name,
-             op_name(r, op), place_of(r, step->op, place));
+    snprintf(text, size, "the gradient of '%s', an input of %s%s", m->tensors[op->in[i]].name, op_name(r, op),
+             place_of(r, step->op, place));
     return true;
   }
   return false;
 }
 
-void executor_blame(executor *x, const void *parameters, const shard *s, double scale,
-                    void *gradients, char *text, size_t size) {
+void executor_blame(executor *x, const void *parameters, const shard *s, double scale, void *gradients, char *text,
+                    size_t size) {
   const train_model *m = x->model;
   shard there;
   double loss;
-  run r = {.x = x,
-           .s = &there,
-           .parameters = parameters,
-           .gradients = gradients,
-           .tokens = s->batch * s->time};
+  run r = {.x = x, .s = &there, .parameters = parameters, .gradients = gradients, .tokens = s->batch * s->time};
   rec_status status = staging_enter(&x->staged, s, &there);
   *text = 0;
   for (int i = 0; !status && i < m->op_count; i++) {

@@ -34,12 +34,11 @@ typedef struct train_kernel train_kernel;
 struct train_kernel {
   const rec_signature *signature;
   const void *code;
-  rec_status (*sizes)(const train_kernel *kernel, int64_t batch, int64_t time, int64_t *workspace,
-                      int64_t *saved);
+  rec_status (*sizes)(const train_kernel *kernel, int64_t batch, int64_t time, int64_t *workspace, int64_t *saved);
   rec_status (*forward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*backward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*step)(const train_kernel *kernel, const kernel_call *call);  // forward for one token
-  int32_t device;  // REC_DEVICE_HOST, ..
+  int32_t device;                                                           // REC_DEVICE_HOST, ..
 };
 
 enum { MOST_VARIABLES = 256 };
@@ -64,12 +63,12 @@ typedef struct trained_model {
 typedef struct executor executor;
 
 // For at most `batch` sequences of `time` tokens. `backward`: gradients are wanted.
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c,
-                        int64_t batch, int64_t time, bool backward, executor **made);
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, int64_t batch, int64_t time,
+                        bool backward, executor **made);
 void executor_free(executor *x);  // NULL is allowed
 // Bytes that executor_new takes.
-rec_status executor_bytes(const train_model *model, const train_kernel *kernels, const compute *c,
-                          int64_t batch, int64_t time, bool backward, int64_t *bytes);
+rec_status executor_bytes(const train_model *model, const train_kernel *kernels, const compute *c, int64_t batch, int64_t time,
+                          bool backward, int64_t *bytes);
 
 // The sequences of one run.
 typedef struct shard {
@@ -78,7 +77,7 @@ typedef struct shard {
   void *const *before;               // by state: [batch][elements], or NULL for zero
   void *const *after;                // by state: written, or NULL
   const float *weights;              // of the targets, [batch][time]; NULL: 1
-  void *const *d_before;  // by state: written by backward, or NULL; all NULL where `before` is
+  void *const *d_before;             // by state: written by backward, or NULL; all NULL where `before` is
 } shard;
 
 // Forward alone, one token by the single-step forms: the logits after the last token of each sequence,
@@ -91,18 +90,17 @@ rec_status executor_hits(executor *x, const void *parameters, const shard *s, ui
 // Forward alone, what every operation reads and writes kept until the next run; then the memory of a
 // call's variables: inputs, outputs and parameters.
 rec_status executor_forward(executor *x, const void *parameters, const shard *s);
-void executor_values(executor *x, const void *parameters, const shard *s, int op,
-                     kernel_memory value[MOST_VARIABLES]);
+void executor_values(executor *x, const void *parameters, const shard *s, int op, kernel_memory value[MOST_VARIABLES]);
 
 // Forward, and the loss: the sum over all tokens in nats. `losses`: each token's own, or NULL. With
 // gradients != NULL the backward pass of scale * sum follows; the block of gradients is
 // overwritten.
-rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
-                        void *gradients, double *loss, float *losses);
+rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *gradients, double *loss,
+                        float *losses);
 
 // The same run again, looked at after each operation: what the first number is that is not finite, as
 // text of at most `size` bytes; "" if all are.
-void executor_blame(executor *x, const void *parameters, const shard *s, double scale,
-                    void *gradients, char *text, size_t size);
+void executor_blame(executor *x, const void *parameters, const shard *s, double scale, void *gradients, char *text,
+                    size_t size);
 
 #endif

@@ -37,14 +37,13 @@ static rec_status check(const rec_recurrence *r, int answer) {
   return rec_fail((rec_status)answer, "%s: %s", r->signature.name, r->module->error());
 }
 
-static rec_status library_sizes(const train_kernel *kernel, int64_t batch, int64_t time,
-                                int64_t *workspace, int64_t *saved) {
+static rec_status library_sizes(const train_kernel *kernel, int64_t batch, int64_t time, int64_t *workspace, int64_t *saved) {
   const rec_recurrence *r = kernel->code;
   rec_sizes sizes = {.size = sizeof sizes, .device_kind = kernel->device};
   arguments a;
   if (r->arguments_size > LARGEST_ARGUMENTS)
-    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %d bytes of arguments, found %d",
-                    r->signature.name, LARGEST_ARGUMENTS, r->arguments_size);
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %d bytes of arguments, found %d", r->signature.name,
+                    LARGEST_ARGUMENTS, r->arguments_size);
   set_sizes(r, batch, time, &a);
   rec_status status = check(r, r->sizes(&a, &sizes));
   *workspace = sizes.workspace;
@@ -52,8 +51,7 @@ static rec_status library_sizes(const train_kernel *kernel, int64_t batch, int64
   return status;
 }
 
-static rec_status library_run(const train_kernel *kernel, const kernel_call *call,
-                              rec_entry entry) {
+static rec_status library_run(const train_kernel *kernel, const kernel_call *call, rec_entry entry) {
   const rec_recurrence *r = kernel->code;
   arguments a;
   set_sizes(r, call->batch, call->time, &a);

@@ -20,24 +20,20 @@ struct generator {
   double *logits;
 };
 
-rec_status generator_new(const trained_model *of, const void *weights, int threads,
-                         generator **made) {
+rec_status generator_new(const trained_model *of, const void *weights, int threads, generator **made) {
   const train_model *m = of->model;
   generator *g = calloc(1, sizeof *g);
   *made = NULL;
   if (!g) return rec_no_memory();
   *g = (generator){.of = of, .weights = weights, .threads = threads, .window = LONGEST_WINDOW};
   while (g->window > 1 && m->row * g->window * of->n->token_size > WINDOW_BYTES) g->window /= 2;
-  for (int i = 0; i < 2; i++)
-    g->states[i] = calloc((size_t)m->state_elements + 1, (size_t)of->n->element_size);
+  for (int i = 0; i < 2; i++) g->states[i] = calloc((size_t)m->state_elements + 1, (size_t)of->n->element_size);
   g->before = calloc((size_t)m->state_count + 1, sizeof *g->before);
   g->after = calloc((size_t)m->state_count + 1, sizeof *g->after);
   g->logits = calloc((size_t)m->vocabulary, sizeof *g->logits);
   bool good = g->states[0] && g->states[1] && g->before && g->after && g->logits;
   rec_status status = good ? REC_OK : rec_no_memory();
-  if (!status)
-    status = compute_place(of->where, weights, m->parameter_elements * of->n->element_size,
-                           &g->there);
+  if (!status) status = compute_place(of->where, weights, m->parameter_elements * of->n->element_size, &g->there);
   if (!status) status = executor_new(m, of->kernels, of->where, 1, 1, false, &g->single);
   if (status)
     generator_free(g);
@@ -65,8 +61,7 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
     executor_free(g->whole);
     g->whole = NULL;
   } else if (!g->whole) {
-    status =
-        executor_new(g->of->model, g->of->kernels, g->of->where, 1, g->window, false, &g->whole);
+    status = executor_new(g->of->model, g->of->kernels, g->of->where, 1, g->window, false, &g->whole);
   }
   *x = count == 1 ? g->single : g->whole;
   return status;
@@ -82,12 +77,7 @@ static rec_status read_window(generator *g, const uint16_t *tokens, int64_t coun
     g->after[i] = g->states[1 - g->turn] + offset;
   }
   if (g->learned && !g->begun) learned_start(g->of, g->weights, 1, g->states[g->turn], g->before);
-  shard s = {.batch = 1,
-             .time = count,
-             .threads = g->threads,
-             .tokens = tokens,
-             .before = g->before,
-             .after = g->after};
+  shard s = {.batch = 1, .time = count, .threads = g->threads, .tokens = tokens, .before = g->before, .after = g->after};
   if (!status) status = executor_logits(x, g->there, &s, g->logits);
   if (status) return status;
   g->turn = 1 - g->turn;

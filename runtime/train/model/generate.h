@@ -8,8 +8,7 @@
 typedef struct generator generator;
 
 // Starts from the zero state. `of` and `weights` must outlive the generator.
-rec_status generator_new(const trained_model *of, const void *weights, int threads,
-                         generator **made);
+rec_status generator_new(const trained_model *of, const void *weights, int threads, generator **made);
 void generator_free(generator *g);  // NULL is allowed
 
 // What is read from now on starts from the learned states; before anything was read.

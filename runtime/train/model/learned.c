@@ -8,8 +8,7 @@ bool learned_has(const train_model *model) {
   return false;
 }
 
-void learned_start(const trained_model *of, const void *weights, int64_t sequences, void *block,
-                   void **before) {
+void learned_start(const trained_model *of, const void *weights, int64_t sequences, void *block, void **before) {
   const train_model *m = of->model;
   for (int i = 0; i < m->state_count; i++) {
     const model_state *s = &m->states[i];
@@ -19,7 +18,6 @@ void learned_start(const trained_model *of, const void *weights, int64_t sequenc
     char *to = (char *)block + s->place * sequences * of->n->element_size;
     before[i] = to;
     for (int64_t k = 0; k < sequences; k++, to += size)
-      memcpy(to, (const char *)weights + m->parameters[s->learned].place * of->n->element_size,
-             size);
+      memcpy(to, (const char *)weights + m->parameters[s->learned].place * of->n->element_size, size);
   }
 }

@@ -7,9 +7,7 @@
 
 enum { MAX_SYMBOLS = 65535 };  // tokens are 16 bits; NO_TARGET is none
 
-static CBLAS_TRANSPOSE turned(bool transposed) {
-  return transposed ? CblasTrans : CblasNoTrans;
-}
+static CBLAS_TRANSPOSE turned(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
 #define WIDE(x) (x)
 #define NARROW(x) (x)

@@ -37,15 +37,15 @@ typedef struct numeric {
   // y = x weight^T (+ bias)
   void (*linear)(rows x, const void *weight, const void *bias, rows y, void *room);
   // dx = (dx +) dy weight, unless dx.data is NULL; d_weight += dy^T x; d_bias += column sums of dy
-  void (*linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
-                          void *d_weight, void *d_bias, void *room);
+  void (*linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx, void *d_weight, void *d_bias,
+                          void *room);
   void (*embed)(const uint16_t *tokens, const void *table, rows y);
   void (*embed_backward)(const uint16_t *tokens, rows dy, void *d_table);
   // Sum over the rows of -log softmax(logits)[target], in nats; with `losses` each row's own.
   // d_logits (data may be NULL, may be the logits' own memory) becomes scale * (softmax - one hot).
   // A target of NO_TARGET counts nothing, with `weights` each row its own weight times.
-  double (*cross_entropy)(rows logits, const uint16_t *targets, const float *weights, double scale,
-                          rows d_logits, float *losses);
+  double (*cross_entropy)(rows logits, const uint16_t *targets, const float *weights, double scale, rows d_logits,
+                          float *losses);
   // 1 where the target is the first of the greatest logits, else 0.
   void (*hits)(rows logits, const uint16_t *targets, uint8_t *hits);
   void (*add)(rows to, rows from);
@@ -56,11 +56,10 @@ typedef struct numeric {
   // Of weights, their gradients and states:
   void (*sum_into)(void *to, const void *from, int64_t count);  // to += from
   double (*square_sum)(const void *values, int64_t count);
-  void (*adamw)(void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
-                const adamw_step *step);
+  void (*adamw)(void *values, const void *gradient, void *moment1, void *moment2, int64_t count, const adamw_step *step);
   // to[height][width] = a[height][depth] b[depth][width]; `to` has no gaps
-  void (*product)(int64_t height, int64_t width, int64_t depth, const void *a, int64_t a_stride,
-                  bool a_transposed, const void *b, int64_t b_stride, bool b_transposed, void *to);
+  void (*product)(int64_t height, int64_t width, int64_t depth, const void *a, int64_t a_stride, bool a_transposed,
+                  const void *b, int64_t b_stride, bool b_transposed, void *to);
   void (*combine)(void *to, double alpha, const void *from, double beta, int64_t count);
   void (*store)(void *to, int64_t position, double value);
   double (*load)(const void *from, int64_t position);

@@ -39,7 +39,6 @@ extern const optimizer optimizers[OPTIMIZERS];
 optimizer_kind optimizer_of(const train_model *model, const train_block *block, int parameter);
 // The same of all parameters, for people: "adamw", or "muon for 10 matrices of 1344 weights, adamw for 4516".
 enum { OPTIMIZER_TEXT = 128 };
-const char *optimizer_text(const train_model *model, const train_block *block,
-                           char text[OPTIMIZER_TEXT]);
+const char *optimizer_text(const train_model *model, const train_block *block, char text[OPTIMIZER_TEXT]);
 
 #endif

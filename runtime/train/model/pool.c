@@ -32,8 +32,7 @@ typedef struct worker_start {
 // has room for as many workers as there are tasks.
 static void take_tasks(train_pool *pool, int worker) {
   if (worker >= pool->count) return;
-  for (int number; (number = atomic_fetch_add(&pool->next, 1)) < pool->count;)
-    pool->task(pool->context, number, worker);
+  for (int number; (number = atomic_fetch_add(&pool->next, 1)) < pool->count;) pool->task(pool->context, number, worker);
 }
 
 static void *worker_main(void *argument) {
@@ -98,8 +97,7 @@ rec_status train_pool_reserve(const train_pool *pool, int count) {
   return blas_reserve(pool->threads < count ? pool->threads : count);
 }
 
-void train_pool_run(train_pool *pool, int count,
-                    void (*task)(void *context, int number, int worker), void *context) {
+void train_pool_run(train_pool *pool, int count, void (*task)(void *context, int number, int worker), void *context) {
   if (pool->threads == 1 || count <= 1) {
     for (int number = 0; number < count; number++) task(context, number, 0);
     return;

@@ -17,7 +17,6 @@ rec_status train_pool_reserve(const train_pool *pool, int count);
 
 // Runs task(context, 0 .. count - 1, worker), each once; returns when all are done. `worker` is
 // below train_pool_threads and below `count`. Not to be called from inside a task.
-void train_pool_run(train_pool *pool, int count,
-                    void (*task)(void *context, int number, int worker), void *context);
+void train_pool_run(train_pool *pool, int count, void (*task)(void *context, int number, int worker), void *context);
 
 #endif

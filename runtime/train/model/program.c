@@ -29,19 +29,14 @@ static void *take(reader *r, size_t count, size_t size) {
 
 static void wrong(reader *r, const char *key) {
   if (!r->status)
-    r->status = rec_fail(REC_ERROR_FORMAT,
-                         "expected a library made by recc, found one whose %s has no proper '%s'",
-                         r->what, key);
+    r->status =
+        rec_fail(REC_ERROR_FORMAT, "expected a library made by recc, found one whose %s has no proper '%s'", r->what, key);
 }
 
-static const cJSON *get(const cJSON *object, const char *key) {
-  return cJSON_GetObjectItemCaseSensitive(object, key);
-}
+static const cJSON *get(const cJSON *object, const char *key) { return cJSON_GetObjectItemCaseSensitive(object, key); }
 
-static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t least,
-                          int64_t most) {
-  if (cJSON_IsNumber(item) && item->valuedouble >= (double)least &&
-      item->valuedouble <= (double)most)
+static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t least, int64_t most) {
+  if (cJSON_IsNumber(item) && item->valuedouble >= (double)least && item->valuedouble <= (double)most)
     return (int64_t)item->valuedouble;
   wrong(r, key);
   return least;
@@ -70,8 +65,7 @@ static const char *text(reader *r, const cJSON *object, const char *key, bool op
 static bool flag(const cJSON *object, const char *key) { return cJSON_IsTrue(get(object, key)); }
 
 // The list `key`, its length in *count; room for `size` bytes an entry.
-static void *list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items,
-                  int *count) {
+static void *list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items, int *count) {
   *items = get(object, key);
   *count = 0;
   if (!cJSON_IsArray(*items)) {
@@ -84,18 +78,15 @@ static void *list(reader *r, const cJSON *object, const char *key, size_t size, 
   return memory;
 }
 
-static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most,
-                           int *count) {
+static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most, int *count) {
   const cJSON *items, *item;
   int *numbers = list(r, object, key, sizeof *numbers, &items, count), i = 0;
-  if (numbers)
-    cJSON_ArrayForEach(item, items) numbers[i++] = (int)whole_item(r, item, key, least, most);
+  if (numbers) cJSON_ArrayForEach(item, items) numbers[i++] = (int)whole_item(r, item, key, least, most);
   return numbers;
 }
 
 // The place of a name in a list of `count`.
-static int named(reader *r, const cJSON *object, const char *key, const char *const *names,
-                 int count) {
+static int named(reader *r, const cJSON *object, const char *key, const char *const *names, int count) {
   const char *name = text(r, object, key, false);
   for (int i = 0; i < count; i++)
     if (!strcmp(names[i], name)) return i;
@@ -112,9 +103,8 @@ static void read_parts(reader *r, const cJSON *object, model_parameter *p) {
   if (!parts) return;
   p->parts = parts;
   cJSON_ArrayForEach(item, items) {
-    *parts = (model_part){whole(r, item, "first", 0, most_elements),
-                          whole(r, item, "count", 0, most_elements), get(item, "default"),
-                          get(item, "start")};
+    *parts = (model_part){whole(r, item, "first", 0, most_elements), whole(r, item, "count", 0, most_elements),
+                          get(item, "default"), get(item, "start")};
     if (parts->first != expected) wrong(r, "first");
     expected = parts->first + parts->count;
     parts++;
@@ -133,8 +123,7 @@ static void read_parameter(reader *r, const cJSON *object, model_parameter *p) {
   p->shape = shape;
   if (shape) cJSON_ArrayForEach(item, items) {
       *shape = whole_item(r, item, "shape", 0, most_elements);
-      if (!rec_multiply(p->elements, *shape, &p->elements) || p->elements > most_elements)
-        wrong(r, "shape"), p->elements = 0;
+      if (!rec_multiply(p->elements, *shape, &p->elements) || p->elements > most_elements) wrong(r, "shape"), p->elements = 0;
       shape++;
     }
   read_parts(r, object, p);
@@ -162,8 +151,7 @@ static int64_t heads_of(reader *r, const cJSON *object, int64_t elements) {
   const cJSON *axes = get(object, "axes");
   int64_t heads = 1;
   for (int i = 0; i < cJSON_GetArraySize(axes) - 2; i++) {
-    int64_t size =
-        whole_item(r, cJSON_GetArrayItem(cJSON_GetArrayItem(axes, i), 1), "axes", 1, most_elements);
+    int64_t size = whole_item(r, cJSON_GetArrayItem(cJSON_GetArrayItem(axes, i), 1), "axes", 1, most_elements);
     if (!rec_multiply(heads, size, &heads)) wrong(r, "axes");
     if (r->status) return 1;
   }
@@ -182,8 +170,7 @@ static void read_axes(reader *r, const cJSON *object, model_state *s) {
     const cJSON *axis = cJSON_GetArrayItem(axes, i), *name = cJSON_GetArrayItem(axis, 0);
     int64_t size = whole_item(r, cJSON_GetArrayItem(axis, 1), "axes", 1, most_elements);
     s->axes[i] = (state_axis){cJSON_IsString(name) ? name->valuestring : "", size, stride};
-    if (!rec_multiply(stride, size, &stride) || stride > most_elements)
-      wrong(r, "axes"), stride = 1;
+    if (!rec_multiply(stride, size, &stride) || stride > most_elements) wrong(r, "axes"), stride = 1;
   }
   if (s->elements % stride) wrong(r, "axes");
 }
@@ -207,8 +194,7 @@ static void read_states(reader *r, const cJSON *object, train_model *m) {
     if (s->learned >= 0 && m->parameters[s->learned].elements != s->elements) wrong(r, "learned");
     read_axes(r, item, s);
     int64_t round;
-    if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round)
-      wrong(r, "head_elements");
+    if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round) wrong(r, "head_elements");
     m->head_count += s->heads;
     m->state_elements += aligned(s->elements);
     s++;
@@ -222,8 +208,7 @@ static void read_tensors(reader *r, const cJSON *object, train_model *m) {
   if (!t) return;
   cJSON_ArrayForEach(item, items) {
     int64_t n[4];
-    for (int i = 0; i < 4; i++)
-      n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
+    for (int i = 0; i < 4; i++) n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
     const cJSON *name = cJSON_GetArrayItem(item, 4);
     if (!cJSON_IsString(name)) wrong(r, "tensors");
     *t++ = (model_tensor){n[0], n[1], n[2], n[3], cJSON_IsString(name) ? name->valuestring : ""};
@@ -237,27 +222,22 @@ static void read_uses(reader *r, const cJSON *object, const train_model *m, mode
   op->uses = u;
   if (!u) return;
   cJSON_ArrayForEach(item, items) {
-    u->parameter =
-        (int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, m->parameter_count - 1);
+    u->parameter = (int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, m->parameter_count - 1);
     u->first = whole_item(r, cJSON_GetArrayItem(item, 1), "use", 0, most_elements);
     u++;
   }
 }
 
-static void read_op(reader *r, const cJSON *object, const train_model *m, int kernel_count,
-                    model_op *op) {
+static void read_op(reader *r, const cJSON *object, const train_model *m, int kernel_count, model_op *op) {
   op->kind = (model_op_kind)named(r, object, "op", model_op_names, OP_LOSS + 1);
   op->kernel = (int)whole(r, object, "kernel", op->kind == OP_CALL ? 0 : -1, kernel_count - 1);
   op->in = int_list(r, object, "in", 0, m->tensor_count - 1, &op->in_count);
   op->out = int_list(r, object, "out", 0, m->tensor_count - 1, &op->out_count);
-  op->row =
-      (int)whole(r, object, "row", op->kind == OP_LINEAR ? 0 : NO_TENSOR, m->tensor_count - 1);
+  op->row = (int)whole(r, object, "row", op->kind == OP_LINEAR ? 0 : NO_TENSOR, m->tensor_count - 1);
   op->states = int_list(r, object, "states", 0, m->state_count - 1, &op->state_count);
   read_uses(r, object, m, op);
-  static const int least[][2] = {
-      [OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
-  if (op->in_count < least[op->kind][0] || op->use_count < least[op->kind][1] ||
-      (op->kind == OP_EMBED && op->out_count < 1))
+  static const int least[][2] = {[OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
+  if (op->in_count < least[op->kind][0] || op->use_count < least[op->kind][1] || (op->kind == OP_EMBED && op->out_count < 1))
     wrong(r, "op");
 }
 
@@ -312,16 +292,14 @@ static void read_model(reader *r, const cJSON *object, int kernel_count, train_m
 
 static number_ramp read_ramp(reader *r, const cJSON *item, const char *key) {
   const cJSON *from = cJSON_GetArrayItem(item, 0), *to = cJSON_GetArrayItem(item, 1);
-  if (cJSON_IsNumber(from) && cJSON_IsNumber(to))
-    return (number_ramp){from->valuedouble, to->valuedouble};
+  if (cJSON_IsNumber(from) && cJSON_IsNumber(to)) return (number_ramp){from->valuedouble, to->valuedouble};
   wrong(r, key);
   return (number_ramp){0};
 }
 
 static void read_choice(reader *r, const cJSON *object, state_choice *c) {
   const cJSON *items, *item;
-  *c = (state_choice){.kind = (intervention_kind)named(r, object, "kind", intervention_names,
-                                                       INTERVENTION_KINDS),
+  *c = (state_choice){.kind = (intervention_kind)named(r, object, "kind", intervention_names, INTERVENTION_KINDS),
                       .weight = number(r, object, "weight")};
   c->number = read_ramp(r, get(object, "number"), "number");
   number_ramp *ramps = list(r, object, "ramps", sizeof *ramps, &items, &c->ramp_count);
@@ -335,9 +313,7 @@ static void read_per(reader *r, const cJSON *object, intervention *v) {
   if (!v->has_per) return;
   const char **per = list(r, object, "per", sizeof *per, &items, &v->per_count);
   v->per = per;
-  if (per)
-    cJSON_ArrayForEach(item, items) *per++ =
-        cJSON_IsString(item) ? item->valuestring : (wrong(r, "per"), "");
+  if (per) cJSON_ArrayForEach(item, items) *per++ = cJSON_IsString(item) ? item->valuestring : (wrong(r, "per"), "");
 }
 
 static void read_intervention(reader *r, const cJSON *object, intervention *v) {
@@ -365,20 +341,18 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
                          .all = flag(t, "all")};
   if (b->task.kind == TASK_KINDS) wrong(r, "kind"), b->task.kind = TASK_COPYING;
   if (b->task.kind == TASK_MQAR && b->task.count >= b->task.alphabet / 2) wrong(r, "count");
-  if (b->task.kind == TASK_BABI &&
-      (b->task.count > MOST_BABI_FACTS || b->task.count < (b->task.alphabet == 2 ? 2 : 1)))
+  if (b->task.kind == TASK_BABI && (b->task.count > MOST_BABI_FACTS || b->task.count < (b->task.alphabet == 2 ? 2 : 1)))
     wrong(r, "count");
 }
 
 static void read_source(reader *r, const cJSON *object, train_source *s) {
   const cJSON *o = get(object, "source");
-  *s = (train_source){
-      .kind = (source_kind)named(r, o, "tokens", source_names, SOURCES),
-      .format = (token_format)named(r, o, "format", token_format_names, TOKEN_FORMATS),
-      .split = number(r, o, "split"),
-      .streaming = flag(o, "streaming"),
-      .apart = flag(o, "apart"),
-      .separator = whole(r, o, "separator", -1, 65535)};
+  *s = (train_source){.kind = (source_kind)named(r, o, "tokens", source_names, SOURCES),
+                      .format = (token_format)named(r, o, "format", token_format_names, TOKEN_FORMATS),
+                      .split = number(r, o, "split"),
+                      .streaming = flag(o, "streaming"),
+                      .apart = flag(o, "apart"),
+                      .separator = whole(r, o, "separator", -1, 65535)};
 }
 
 static schedule_kind read_schedule(reader *r, const cJSON *object) {
@@ -389,9 +363,7 @@ static schedule_kind read_schedule(reader *r, const cJSON *object) {
 static void read_optimizer(reader *r, const cJSON *object, train_block *b) {
   const char *names[OPTIMIZERS];
   for (int i = 0; i < OPTIMIZERS; i++) names[i] = optimizer_rules_of[i].name;
-  b->optimizer = get(object, "optimizer")
-                     ? (optimizer_kind)named(r, object, "optimizer", names, OPTIMIZERS)
-                     : OPTIMIZER_ADAMW;
+  b->optimizer = get(object, "optimizer") ? (optimizer_kind)named(r, object, "optimizer", names, OPTIMIZERS) : OPTIMIZER_ADAMW;
   const char *own = optimizer_rules_of[b->optimizer].own;
   b->optimizer_own = own ? number(r, object, own) : 0;
 }
@@ -408,14 +380,12 @@ static void read_recipe(reader *r, const cJSON *object, const train_model *m, tr
   if (l) cJSON_ArrayForEach(item, items) {
       const cJSON *weight = cJSON_GetArrayItem(item, 1);
       if (!cJSON_IsNumber(weight)) wrong(r, "label_weights");
-      *l++ = (weighted_label){
-          (int)whole_item(r, cJSON_GetArrayItem(item, 0), "label_weights", 0, m->vocabulary - 1),
-          weight ? weight->valuedouble : 1};
+      *l++ = (weighted_label){(int)whole_item(r, cJSON_GetArrayItem(item, 0), "label_weights", 0, m->vocabulary - 1),
+                              weight ? weight->valuedouble : 1};
     }
 }
 
-static void read_block(reader *r, const cJSON *object, const train_model *models, int model_count,
-                       train_block *b) {
+static void read_block(reader *r, const cJSON *object, const train_model *models, int model_count, train_block *b) {
   const cJSON *items, *item;
   r->what = "train block";
   *b = (train_block){.json = object,
@@ -506,8 +476,7 @@ static void check_evaluate(reader *r, const evaluate_block *e, const train_block
 // A block or evaluation must refer to an earlier block.
 static void check_order(reader *r, const train_program *p) {
   for (int i = 0; i < p->block_count; i++) {
-    const train_block *before =
-        p->blocks[i].after ? train_program_block(p, p->blocks[i].after) : NULL;
+    const train_block *before = p->blocks[i].after ? train_program_block(p, p->blocks[i].after) : NULL;
     if (p->blocks[i].after && (!before || before >= &p->blocks[i])) wrong(r, "after");
   }
   for (int i = 0; i < p->evaluate_count; i++)

@@ -64,8 +64,7 @@ static void put_model(writing *w, const char *embedding, int64_t width, const ch
 
 // The end of the model, and a block that has nothing to do but to be continued.
 static void put_end(writing *w, const char *norm, bool tied) {
-  put(w, "  output logits[vocab] = unembed(%s%s)\n}\n\n", norm,
-      tied ? "" : ", tied = off, name = \"lm_head\"");
+  put(w, "  output logits[vocab] = unembed(%s%s)\n}\n\n", norm, tied ? "" : ", tied = off, name = \"lm_head\"");
   put(w,
       "/// The imported weights; continue with `train NAME after imported { .. }`.\n"
       "train imported {\n"
@@ -93,8 +92,7 @@ static void read_mixer_forms(settings *s, mixer *m) {
   m->norm = config_flag(s, "rmsnorm", true);
   m->norm_first = config_flag(s, "norm_before_gate", false);
   // Libraries disagree about what another function does to the gate.
-  if (strcmp(config_function(s, "hidden_act", "silu"), "silu") != 0)
-    config_refuse(s, "hidden_act", "silu");
+  if (strcmp(config_function(s, "hidden_act", "silu"), "silu") != 0) config_refuse(s, "hidden_act", "silu");
   config_must_be(s, "D_has_hdim", false, false);
   config_must_be_absent(s, "d_ssm");
   config_must_not_bound(s, "time_step_limit");
@@ -122,8 +120,7 @@ static void read_mixer(writing *w, mixer *m) {
   m->K = second ? 1 : read_rank(w, &inner, m->D);
   read_mixer_forms(&inner, m);
   if (!inner.status && second && (m->E % m->P || m->E / m->P % m->G))
-    config_refuse(&inner, original ? "headdim" : "head_dim",
-                  "a size of heads that divides the width, in groups of as many");
+    config_refuse(&inner, original ? "headdim" : "head_dim", "a size of heads that divides the width, in groups of as many");
   if (inner.status) w->s.status = inner.status;
 }
 
@@ -152,8 +149,8 @@ static void put_mamba2_layer(writing *w, const mixer *m) {
   const char *bias = if_on(m->bias, ", bias = on");
   char out[160];
   if (m->norm)
-    snprintf(out, sizeof out, "rms_norm[R,P](%s, weight = [G,R,P]%s)%s",
-             m->norm_first ? "y" : "y * silu(z)", w->eps, if_on(m->norm_first, " * silu(z)"));
+    snprintf(out, sizeof out, "rms_norm[R,P](%s, weight = [G,R,P]%s)%s", m->norm_first ? "y" : "y * silu(z)", w->eps,
+             if_on(m->norm_first, " * silu(z)"));
   else
     snprintf(out, sizeof out, "y * silu(z)");
   put(w,
@@ -169,15 +166,13 @@ static void put_mamba2_layer(writing *w, const mixer *m) {
 
 static void put_mamba_blocks(writing *w, const mixer *m, const char *layer, int64_t layers) {
   for (long long i = 0; i < layers; i++) {
-    put(w, "  let x%lld = x%lld + %s(rms_norm[D](x%lld, name = \"backbone.layers.%lld.norm\"%s), ",
-        i + 1, i, layer, i, i, w->eps);
+    put(w, "  let x%lld = x%lld + %s(rms_norm[D](x%lld, name = \"backbone.layers.%lld.norm\"%s), ", i + 1, i, layer, i, i,
+        w->eps);
     if (m->second)
-      put(w, "G = %lld, R = %lld, P = %lld, ", (long long)m->G, (long long)(m->E / m->P / m->G),
-          (long long)m->P);
+      put(w, "G = %lld, R = %lld, P = %lld, ", (long long)m->G, (long long)(m->E / m->P / m->G), (long long)m->P);
     else
       put(w, "E = %lld, K = %lld, ", (long long)m->E, (long long)m->K);
-    put(w, "N = %lld, W = %lld, name = \"backbone.layers.%lld.mixer\")\n", (long long)m->N,
-        (long long)m->W, i);
+    put(w, "N = %lld, W = %lld, name = \"backbone.layers.%lld.mixer\")\n", (long long)m->N, (long long)m->W, i);
   }
 }
 
@@ -188,9 +183,8 @@ static void put_mamba(writing *w, bool second) {
   bool fla = !config_is_absent(&w->s, "norm_eps");
   read_eps(w, fla ? "norm_eps" : "layer_norm_epsilon", 1e-5);
   bool tied = config_flag(&w->s, m.original ? "tie_embeddings" : "tie_word_embeddings", true);
-  const char *embedding = m.original || axis_of(w, 0, "backbone.embedding.weight")
-                              ? "backbone.embedding"
-                              : "backbone.embeddings";
+  const char *embedding =
+      m.original || axis_of(w, 0, "backbone.embedding.weight") ? "backbone.embedding" : "backbone.embeddings";
   config_must_be(&w->s, "rms_norm", true, true);
   config_must_be_absent(&w->s, "attn_layer_idx");
   if (w->s.status) return;
@@ -200,8 +194,7 @@ static void put_mamba(writing *w, bool second) {
   put_model(w, embedding, m.D, "");
   put_mamba_blocks(w, &m, !standard ? "Mixer" : second ? "Mamba2" : "Mamba1", layers);
   char norm[120];
-  snprintf(norm, sizeof norm, "rms_norm[D](x%lld, name = \"backbone.norm_f\"%s)", (long long)layers,
-           w->eps);
+  snprintf(norm, sizeof norm, "rms_norm[D](x%lld, name = \"backbone.norm_f\"%s)", (long long)layers, w->eps);
   put_end(w, norm, tied);
 }
 
@@ -218,17 +211,14 @@ typedef struct attention {
 // `let q[H,K] = ..`, behind a convolution if there is one; its name is followed by a 2 then.
 static void put_projection(writing *w, const attention *a, char name, const char *axes) {
   put(w, "  let %c[%s] = linear(u, name = \"%c_proj\")\n", name, axes, name);
-  if (a->convolutions)
-    put(w, "  let %c2 = silu(conv1d(%c, width = W, bias = off, name = \"%c_conv1d\"))\n", name,
-        name, name);
+  if (a->convolutions) put(w, "  let %c2 = silu(conv1d(%c, width = W, bias = off, name = \"%c_conv1d\"))\n", name, name, name);
 }
 
 // The end of the layer: a norm of each head, a gate.
 static void put_output(writing *w, const attention *a) {
   char gate[40] = "";
   if (a->gate) snprintf(gate, sizeof gate, " * %s(g)", a->gate_function);
-  put(w, "  output o[D] = linear(rms_norm[V](y, name = \"%s\"%s)%s, name = \"o_proj\")\n}\n\n",
-      a->norm, w->eps, gate);
+  put(w, "  output o[D] = linear(rms_norm[V](y, name = \"%s\"%s)%s, name = \"o_proj\")\n}\n\n", a->norm, w->eps, gate);
 }
 
 static const char *const shared_gla =
@@ -249,8 +239,7 @@ static void put_gla_layer(writing *w, const attention *a) {
   if (a->feature) snprintf(feature[0], sizeof feature[0], "%s(", a->feature);
   if (a->feature) snprintf(feature[1], sizeof feature[1], ")");
   put(w, "import std.gla\n\n%s", if_on(shared, shared_gla));
-  put(w, "layer Attention(D, H, %sK, V, L%s) {\n  input u[D]\n", if_on(shared, "R, "),
-      if_on(a->convolutions, ", W"));
+  put(w, "layer Attention(D, H, %sK, V, L%s) {\n  input u[D]\n", if_on(shared, "R, "), if_on(a->convolutions, ", W"));
   put_projection(w, a, 'q', shared ? "H,R,K" : "H,K");
   put_projection(w, a, 'k', "H,K");
   put_projection(w, a, 'v', "H,V");
@@ -259,8 +248,7 @@ static void put_gla_layer(writing *w, const attention *a) {
       "  let low[L] = linear(u, name = \"gk_proj.0\")\n"
       "  let gate[H,K] = linear(low, name = \"gk_proj.1\", bias = on)\n"
       "  let y = %s(%sq%s%s, %sk%s%s, v%s, gate)\n",
-      shared ? "shared_gla" : "gla", feature[0], after, feature[1], feature[0], after, feature[1],
-      after);
+      shared ? "shared_gla" : "gla", feature[0], after, feature[1], feature[0], after, feature[1], after);
   put_output(w, a);
 }
 
@@ -289,8 +277,7 @@ static void put_gated_deltanet_layer(writing *w, const attention *a) {
   snprintf(values, sizeof values, "%s,V", heads);
   put(w, "import std.gated_deltanet\n\n");
   if (!standard) put_delta_rule(w, a);
-  put(w, "layer Attention(D, H, %sK, V%s) {\n  input u[D]\n", if_on(!standard, "R, "),
-      if_on(a->convolutions, ", W"));
+  put(w, "layer Attention(D, H, %sK, V%s) {\n  input u[D]\n", if_on(!standard, "R, "), if_on(a->convolutions, ", W"));
   put_projection(w, a, 'q', "H,K");
   put_projection(w, a, 'k', "H,K");
   put_projection(w, a, 'v', values);
@@ -310,14 +297,12 @@ static void write_sizes(const attention *a, bool with_R, char text[200]) {
   if (with_R) snprintf(R, sizeof R, "R = %lld, ", (long long)a->R);
   if (a->L) snprintf(L, sizeof L, ", L = %lld", (long long)a->L);
   if (a->convolutions) snprintf(W, sizeof W, ", W = %lld", (long long)a->W);
-  snprintf(text, 200, "H = %lld, %sK = %lld, V = %lld%s%s", (long long)a->H, R, (long long)a->K,
-           (long long)a->V, L, W);
+  snprintf(text, 200, "H = %lld, %sK = %lld, V = %lld%s%s", (long long)a->H, R, (long long)a->K, (long long)a->V, L, W);
 }
 
 // Blocks of attention and gated MLP, each behind its norm. `sizes`: of the attention.
 static void put_gated_blocks(writing *w, int64_t D, const char *sizes) {
-  int64_t layers = config_whole(&w->s, "num_hidden_layers", -1),
-          F = axis_of(w, 0, "model.layers.0.mlp.gate_proj.weight");
+  int64_t layers = config_whole(&w->s, "num_hidden_layers", -1), F = axis_of(w, 0, "model.layers.0.mlp.gate_proj.weight");
   if (!F) F = config_whole(&w->s, "intermediate_size", 1);
   bool tied = config_flag(&w->s, "tie_word_embeddings", false);
   if (w->s.status) return;
@@ -332,8 +317,7 @@ static void put_gated_blocks(writing *w, int64_t D, const char *sizes) {
         "F = %lld, name = \"model.layers.%lld.mlp\")\n",
         i, i, i, i, w->eps, sizes, i, i + 1, i, i, i, w->eps, (long long)F, i);
   char norm[120];
-  snprintf(norm, sizeof norm, "rms_norm[D](x%lld, name = \"model.norm\"%s)", (long long)layers,
-           w->eps);
+  snprintf(norm, sizeof norm, "rms_norm[D](x%lld, name = \"model.norm\"%s)", (long long)layers, w->eps);
   put_end(w, norm, tied);
 }
 
@@ -435,8 +419,7 @@ static const char *const rwkv7_mlp =
     "}\n\n";
 
 static int64_t rwkv_width(writing *w, bool seventh) {
-  int64_t F = axis_of(
-      w, 0, seventh ? "model.layers.0.ffn.key.weight" : "model.layers.0.ffn.key.linear.weight");
+  int64_t F = axis_of(w, 0, seventh ? "model.layers.0.ffn.key.weight" : "model.layers.0.ffn.key.linear.weight");
   config_must_be_word(&w->s, "hidden_act", "sqrelu");
   config_must_be(&w->s, "norm_first", true, true);
   config_must_be(&w->s, "norm_bias", true, true);
@@ -454,8 +437,8 @@ static void put_rwkv_block(writing *w, long long i, const char *sizes, int64_t F
   if (seventh && !i)
     put(w, "  let (y0, first) = RWKV7First(n0, %s, name = \"model.layers.0.attn\")\n", sizes);
   else
-    put(w, "  let y%lld = RWKV%d(n%lld, %s%s, name = \"model.layers.%lld.attn\")\n", i,
-        seventh ? 7 : 6, i, seventh ? "first, " : "", sizes, i);
+    put(w, "  let y%lld = RWKV%d(n%lld, %s%s, name = \"model.layers.%lld.attn\")\n", i, seventh ? 7 : 6, i,
+        seventh ? "first, " : "", sizes, i);
   put(w, "  let a%lld = %s + y%lld\n", i, x, i);
   put(w,
       "  let x%lld = a%lld + MLP(LayerNorm(a%lld, name = \"model.layers.%lld.ffn_norm\"), F = "
@@ -471,17 +454,15 @@ static void put_rwkv_end(writing *w, int64_t layers) {
 }
 
 static void put_rwkv6(writing *w) {
-  int64_t D = config_whole(&w->s, "hidden_size", 2048),
-          layers = config_whole(&w->s, "num_hidden_layers", -1),
-          H = config_whole(&w->s, "num_heads", 4), F = rwkv_width(w, false),
-          R = config_whole(&w->s, "proj_low_rank_dim", 32),
+  int64_t D = config_whole(&w->s, "hidden_size", 2048), layers = config_whole(&w->s, "num_hidden_layers", -1),
+          H = config_whole(&w->s, "num_heads", 4), F = rwkv_width(w, false), R = config_whole(&w->s, "proj_low_rank_dim", 32),
           L = config_whole(&w->s, "gate_low_rank_dim", 64);
   attention a = {.D = D, .H = H, .R = 1};
   a.K = head_width(&w->s, "expand_k", 0.5, &a), a.V = head_width(&w->s, "expand_v", 1, &a);
   char sizes[200];
   if (w->s.status) return;
-  snprintf(sizes, sizeof sizes, "H = %lld, K = %lld, V = %lld, R = %lld, L = %lld", (long long)H,
-           (long long)a.K, (long long)a.V, (long long)R, (long long)L);
+  snprintf(sizes, sizeof sizes, "H = %lld, K = %lld, V = %lld, R = %lld, L = %lld", (long long)H, (long long)a.K,
+           (long long)a.V, (long long)R, (long long)L);
   put(w, "import std.norm\nimport std.rwkv6\n\n%s", rwkv6_mlp);
   put_model(w, "model.embeddings", D, "");
   for (long long i = 0; i < layers; i++) put_rwkv_block(w, i, sizes, F, false);
@@ -497,22 +478,19 @@ static int64_t rank_of(writing *w, int layer, const char *of, const char *key) {
 }
 
 static void put_rwkv7(writing *w) {
-  int64_t D = config_whole(&w->s, "hidden_size", 2048),
-          layers = config_whole(&w->s, "num_hidden_layers", -1),
-          K = config_whole(&w->s, "head_dim", 64), F = rwkv_width(w, true),
-          LW = rank_of(w, 0, "w", "decay_low_rank_dim"), LA = rank_of(w, 0, "a", "a_low_rank_dim"),
-          LG = rank_of(w, 0, "g", "gate_low_rank_dim"), LV = rank_of(w, 1, "v", "v_low_rank_dim"),
-          V = axis_of(w, 0, "model.layers.0.attn.v_proj.weight");
+  int64_t D = config_whole(&w->s, "hidden_size", 2048), layers = config_whole(&w->s, "num_hidden_layers", -1),
+          K = config_whole(&w->s, "head_dim", 64), F = rwkv_width(w, true), LW = rank_of(w, 0, "w", "decay_low_rank_dim"),
+          LA = rank_of(w, 0, "a", "a_low_rank_dim"), LG = rank_of(w, 0, "g", "gate_low_rank_dim"),
+          LV = rank_of(w, 1, "v", "v_low_rank_dim"), V = axis_of(w, 0, "model.layers.0.attn.v_proj.weight");
   char heads[80], first[200], later[220];
   if (D % K) config_refuse(&w->s, "head_dim", "heads that divide hidden_size");
   if (w->s.status) return;
   int64_t H = D / K;
-  snprintf(heads, sizeof heads, ", H = %lld, V = %lld", (long long)H,
-           (long long)(V && V % H == 0 ? V / H : K));
-  snprintf(first, sizeof first, "H = H, K = %lld, V = V, LW = %lld, LA = %lld, LG = %lld",
-           (long long)K, (long long)LW, (long long)LA, (long long)LG);
-  snprintf(later, sizeof later, "K = %lld, LW = %lld, LA = %lld, LG = %lld, LV = %lld",
-           (long long)K, (long long)LW, (long long)LA, (long long)LG, (long long)LV);
+  snprintf(heads, sizeof heads, ", H = %lld, V = %lld", (long long)H, (long long)(V && V % H == 0 ? V / H : K));
+  snprintf(first, sizeof first, "H = H, K = %lld, V = V, LW = %lld, LA = %lld, LG = %lld", (long long)K, (long long)LW,
+           (long long)LA, (long long)LG);
+  snprintf(later, sizeof later, "K = %lld, LW = %lld, LA = %lld, LG = %lld, LV = %lld", (long long)K, (long long)LW,
+           (long long)LA, (long long)LG, (long long)LV);
   put(w, "import std.norm\nimport std.rwkv7\n\n%s", rwkv7_mlp);
   put_model(w, "model.embeddings", D, heads);
   for (long long i = 0; i < layers; i++) put_rwkv_block(w, i, i ? later : first, F, true);
@@ -546,11 +524,10 @@ rec_status public_program(const cJSON *config, const tensor_folder *tensors, cha
   else if (!strcmp(type, "rwkv7"))
     put_rwkv7(&w);
   else
-    w.s.status =
-        rec_fail(REC_ERROR_UNSUPPORTED,
-                 "config.json: expected a model_type of mamba, mamba2, gla, gated_deltanet, "
-                 "rwkv6 or rwkv7, found '%.100s'",
-                 type);
+    w.s.status = rec_fail(REC_ERROR_UNSUPPORTED,
+                          "config.json: expected a model_type of mamba, mamba2, gla, gated_deltanet, "
+                          "rwkv6 or rwkv7, found '%.100s'",
+                          type);
   if (fclose(w.out) && !w.s.status) w.s.status = rec_no_memory();
   if (!w.s.status) return REC_OK;
   free(*text);

@@ -18,7 +18,6 @@ rec_status public_config(const train_model *model, cJSON **config);
 
 enum { MOST_PUBLIC_AXES = 4 };
 // The shape that a weight of the model has in public files; its rank.
-int public_shape(const train_model *model, const model_parameter *p,
-                 int64_t shape[MOST_PUBLIC_AXES]);
+int public_shape(const train_model *model, const model_parameter *p, int64_t shape[MOST_PUBLIC_AXES]);
 
 #endif

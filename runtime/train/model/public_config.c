@@ -43,8 +43,7 @@ static shape_rule rule_of(const train_model *m, const char *name) {
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (ends_with(name, rules[i].end)) return rules[i].rule;
   // Mamba-1 has a matrix of them, Mamba-2, which has biases of dt of its own, one for each head.
-  return ends_with(name, ".mixer.A_log") && find(m, "backbone.layers.0.mixer.dt_bias") ? FLAT
-                                                                                       : AS_IT_IS;
+  return ends_with(name, ".mixer.A_log") && find(m, "backbone.layers.0.mixer.dt_bias") ? FLAT : AS_IT_IS;
 }
 
 int public_shape(const train_model *m, const model_parameter *p, int64_t shape[MOST_PUBLIC_AXES]) {
@@ -89,15 +88,13 @@ static int layer_count(const train_model *m, const char *prefix) {
   int count = 0, layer;
   size_t length = strlen(prefix);
   for (int i = 0; i < m->parameter_count; i++)
-    if (!strncmp(m->parameters[i].name, prefix, length) &&
-        sscanf(m->parameters[i].name + length, "%d.", &layer) == 1 && layer >= count)
+    if (!strncmp(m->parameters[i].name, prefix, length) && sscanf(m->parameters[i].name + length, "%d.", &layer) == 1 &&
+        layer >= count)
       count = layer + 1;
   return count;
 }
 
-static void add_number(sizes *s, const char *key, double x) {
-  cJSON_AddNumberToObject(s->config, key, x);
-}
+static void add_number(sizes *s, const char *key, double x) { cJSON_AddNumberToObject(s->config, key, x); }
 
 // A number that Python shall read as a float though it may be whole.
 static void add_real(sizes *s, const char *key, double x) {
@@ -107,9 +104,7 @@ static void add_real(sizes *s, const char *key, double x) {
   cJSON_AddRawToObject(s->config, key, text);
 }
 
-static void add_flag(sizes *s, const char *key, bool on) {
-  cJSON_AddBoolToObject(s->config, key, on);
-}
+static void add_flag(sizes *s, const char *key, bool on) { cJSON_AddBoolToObject(s->config, key, on); }
 
 static bool has(const sizes *s, const char *name) { return find(s->m, name) != NULL; }
 
@@ -119,8 +114,7 @@ static void add_eps(sizes *s, const char *key, const char *norm) {
   add_real(s, key, p && p->eps > 0 ? p->eps : 1e-5);
 }
 
-static void add_common(sizes *s, const char *architecture, const char *type, const char *table,
-                       const char *prefix) {
+static void add_common(sizes *s, const char *architecture, const char *type, const char *table, const char *prefix) {
   const char *names[] = {architecture};
   bool tied = !find(s->m, "lm_head.weight");
   cJSON_AddItemToObject(s->config, "architectures", cJSON_CreateStringArray(names, 1));
@@ -148,8 +142,7 @@ static void add_mamba2(sizes *s) {
   const char *original = "backbone.embedding.weight", *table = "backbone.embeddings.weight";
   if (find(s->m, original)) table = original;
   int64_t D = axis(s, table, 1), E = axis(s, "backbone.layers.0.mixer.out_proj.weight", 1),
-          H = elements(s, "backbone.layers.0.mixer.A_log"),
-          G = axis(s, "backbone.layers.0.mixer.A_log", 0),
+          H = elements(s, "backbone.layers.0.mixer.A_log"), G = axis(s, "backbone.layers.0.mixer.A_log", 0),
           both = axis(s, "backbone.layers.0.mixer.conv1d.weight", 0) - E;
   add_common(s, "Mamba2ForCausalLM", "mamba2", table, "backbone.layers.");
   add_number(s, "expand", (double)(E / D));
@@ -177,15 +170,12 @@ static void add_gated_blocks(sizes *s) {
   add_eps(s, "norm_eps", "model.norm.weight");
   bool convolutions = has(s, "model.layers.0.attn.q_conv1d.weight");
   add_flag(s, "use_short_conv", convolutions);
-  if (convolutions)
-    add_number(s, "conv_size", (double)axis(s, "model.layers.0.attn.q_conv1d.weight", 2));
+  if (convolutions) add_number(s, "conv_size", (double)axis(s, "model.layers.0.attn.q_conv1d.weight", 2));
 }
 
 static void add_gla(sizes *s) {
-  const char *fused = "model.layers.0.attn.g_norm_swish_gate.weight",
-             *apart = "model.layers.0.attn.g_norm.weight";
-  double D = (double)axis(s, "model.embeddings.weight", 1),
-         key = (double)axis(s, "model.layers.0.attn.q_proj.weight", 0),
+  const char *fused = "model.layers.0.attn.g_norm_swish_gate.weight", *apart = "model.layers.0.attn.g_norm.weight";
+  double D = (double)axis(s, "model.embeddings.weight", 1), key = (double)axis(s, "model.layers.0.attn.q_proj.weight", 0),
          value = (double)axis(s, "model.layers.0.attn.o_proj.weight", 1),
          head = (double)elements(s, has(s, fused) ? fused : apart),
          shared = (double)axis(s, "model.layers.0.attn.v_proj.weight", 0);
@@ -201,16 +191,13 @@ static void add_gla(sizes *s) {
 }
 
 static void add_gated_deltanet(sizes *s) {
-  int64_t H = axis(s, "model.layers.0.attn.A_log", 0),
-          values = elements(s, "model.layers.0.attn.A_log"),
+  int64_t H = axis(s, "model.layers.0.attn.A_log", 0), values = elements(s, "model.layers.0.attn.A_log"),
           K = axis(s, "model.layers.0.attn.q_proj.weight", 0) / H;
-  add_common(s, "GatedDeltaNetForCausalLM", "gated_deltanet", "model.embeddings.weight",
-             "model.layers.");
+  add_common(s, "GatedDeltaNetForCausalLM", "gated_deltanet", "model.embeddings.weight", "model.layers.");
   add_number(s, "num_heads", (double)H);
   if (values != H) add_number(s, "num_v_heads", (double)values);
   add_number(s, "head_dim", (double)K);
-  add_real(s, "expand_v",
-           (double)elements(s, "model.layers.0.attn.o_norm.weight") / (double)(K ? K : 1));
+  add_real(s, "expand_v", (double)elements(s, "model.layers.0.attn.o_norm.weight") / (double)(K ? K : 1));
   add_flag(s, "use_gate", has(s, "model.layers.0.attn.g_proj.weight"));
   add_gated_blocks(s);
 }
@@ -221,10 +208,8 @@ static void add_rwkv6(sizes *s) {
   add_real(s, "expand_k", (double)axis(s, "model.layers.0.attn.r_proj.linear.weight", 0) / D);
   add_real(s, "expand_v", (double)axis(s, "model.layers.0.attn.v_proj.linear.weight", 0) / D);
   add_number(s, "num_heads", (double)axis(s, "model.layers.0.attn.bonus", 0));
-  add_number(s, "proj_low_rank_dim",
-             (double)(axis(s, "model.layers.0.attn.x_proj.0.linear.weight", 0) / 5));
-  add_number(s, "gate_low_rank_dim",
-             (double)axis(s, "model.layers.0.attn.w_proj.linear.lora.0.weight", 0));
+  add_number(s, "proj_low_rank_dim", (double)(axis(s, "model.layers.0.attn.x_proj.0.linear.weight", 0) / 5));
+  add_number(s, "gate_low_rank_dim", (double)axis(s, "model.layers.0.attn.w_proj.linear.lora.0.weight", 0));
   add_number(s, "intermediate_size", (double)axis(s, "model.layers.0.ffn.key.linear.weight", 0));
   add_real(s, "norm_eps", 1e-5);
 }
@@ -233,11 +218,9 @@ static void add_rwkv7(sizes *s) {
   add_common(s, "RWKV7ForCausalLM", "rwkv7", "model.embeddings.weight", "model.layers.");
   add_number(s, "num_heads", (double)axis(s, "model.layers.0.attn.r_k", 0));
   add_number(s, "head_dim", (double)axis(s, "model.layers.0.attn.r_k", 1));
-  add_number(s, "decay_low_rank_dim",
-             (double)axis(s, "model.layers.0.attn.w_lora.lora.0.weight", 0));
+  add_number(s, "decay_low_rank_dim", (double)axis(s, "model.layers.0.attn.w_lora.lora.0.weight", 0));
   add_number(s, "a_low_rank_dim", (double)axis(s, "model.layers.0.attn.a_lora.lora.0.weight", 0));
-  add_number(s, "gate_low_rank_dim",
-             (double)axis(s, "model.layers.0.attn.g_lora.lora.0.weight", 0));
+  add_number(s, "gate_low_rank_dim", (double)axis(s, "model.layers.0.attn.g_lora.lora.0.weight", 0));
   if (find(s->m, "model.layers.1.attn.v_lora.lora.0.weight"))
     add_number(s, "v_low_rank_dim", (double)axis(s, "model.layers.1.attn.v_lora.lora.0.weight", 0));
   add_number(s, "value_dim", (double)axis(s, "model.layers.0.attn.v_proj.weight", 0));

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const cJSON *config_setting(const settings *s, const char *key) {
-  return cJSON_GetObjectItemCaseSensitive(s->object, key);
-}
+const cJSON *config_setting(const settings *s, const char *key) { return cJSON_GetObjectItemCaseSensitive(s->object, key); }
 
 bool config_is_absent(const settings *s, const char *key) {
   const cJSON *item = config_setting(s, key);
@@ -18,8 +16,8 @@ void config_refuse(settings *s, const char *key, const char *expected) {
   if (s->status) return;
   const cJSON *item = config_setting(s, key);
   char *found = item ? cJSON_PrintUnformatted(item) : NULL;
-  s->status = rec_fail(REC_ERROR_UNSUPPORTED, "config.json: expected %s for '%s', found %.100s",
-                       expected, key, found ? found : "none");
+  s->status =
+      rec_fail(REC_ERROR_UNSUPPORTED, "config.json: expected %s for '%s', found %.100s", expected, key, found ? found : "none");
   cJSON_free(found);
 }
 
@@ -61,11 +59,7 @@ double config_eps(settings *s, const char *key, double by_default) {
 const char *config_function(settings *s, const char *key, const char *by_default) {
   static const struct {
     const char *public, *name;
-  } functions[] = {{"silu", "silu"},
-                   {"swish", "silu"},
-                   {"relu", "relu"},
-                   {"sigmoid", "sigmoid"},
-                   {"tanh", "tanh"}};
+  } functions[] = {{"silu", "silu"}, {"swish", "silu"}, {"relu", "relu"}, {"sigmoid", "sigmoid"}, {"tanh", "tanh"}};
   if (config_is_absent(s, key)) return by_default;
   const cJSON *item = config_setting(s, key);
   for (size_t i = 0; cJSON_IsString(item) && i < sizeof functions / sizeof *functions; i++)
@@ -102,8 +96,7 @@ void config_must_not_bound(settings *s, const char *key) {
   const cJSON *item = config_setting(s, key), *least = cJSON_GetArrayItem(item, 0);
   if (config_is_absent(s, key)) return;
   bool from_zero = cJSON_IsNumber(least) && least->valuedouble == 0;
-  if (!from_zero || !is_unbounded(cJSON_GetArrayItem(item, 1)))
-    config_refuse(s, key, "[0, Infinity]");
+  if (!from_zero || !is_unbounded(cJSON_GetArrayItem(item, 1))) config_refuse(s, key, "[0, Infinity]");
 }
 
 const char *shortest_text(double x, char text[SHORTEST_TEXT]) {

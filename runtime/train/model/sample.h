@@ -8,7 +8,7 @@
 typedef struct sample_options {
   double temperature;  // 0: always the most probable token
   int top_k;           // only the k most probable tokens; 0: all
-  double top_p;  // only the fewest most probable tokens that together have this probability; 1: all
+  double top_p;        // only the fewest most probable tokens that together have this probability; 1: all
   uint64_t seed;
 } sample_options;
 

@@ -15,8 +15,7 @@ int64_t staging_bytes(const compute *c, const train_model *m, int64_t batch, int
   return batch * time * each + 3 * state_bytes(c, m, batch);
 }
 
-rec_status staging_open(const compute *c, const train_model *m, int64_t batch, int64_t time,
-                        staging *s) {
+rec_status staging_open(const compute *c, const train_model *m, int64_t batch, int64_t time, staging *s) {
   *s = (staging){.c = c, .model = m, .batch = batch, .time = time};
   if (compute_is_host(c)) return REC_OK;
   size_t states = (size_t)m->state_count + 1;
@@ -62,8 +61,7 @@ static rec_status enter_states(const staging *s, const shard *here) {
     s->before[i] = here->before[i] ? place_of(s, 0, i, here->batch) : NULL;
     s->after[i] = here->after[i] ? place_of(s, 1, i, here->batch) : NULL;
     s->d_before[i] = here->d_before && here->d_before[i] ? place_of(s, 2, i, here->batch) : NULL;
-    if (s->before[i])
-      status = s->c->ops->upload(s->c, s->before[i], here->before[i], bytes_of(s, i, here->batch));
+    if (s->before[i]) status = s->c->ops->upload(s->c, s->before[i], here->before[i], bytes_of(s, i, here->batch));
   }
   return status;
 }
@@ -74,8 +72,7 @@ rec_status staging_enter(const staging *s, const shard *here, shard *there) {
   *there = *here;
   if (compute_is_host(c)) return REC_OK;
   there->tokens = s->tokens;
-  rec_status status =
-      c->ops->upload(c, s->tokens, here->tokens, tokens * (int64_t)sizeof *here->tokens);
+  rec_status status = c->ops->upload(c, s->tokens, here->tokens, tokens * (int64_t)sizeof *here->tokens);
   if (!status && here->targets) {
     there->targets = s->targets;
     status = c->ops->upload(c, s->targets, here->targets, tokens * (int64_t)sizeof *here->targets);

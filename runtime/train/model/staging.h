@@ -15,8 +15,7 @@ typedef struct staging {
   void **before, **after, **d_before;  // by state
 } staging;
 
-rec_status staging_open(const compute *c, const train_model *model, int64_t batch, int64_t time,
-                        staging *s);
+rec_status staging_open(const compute *c, const train_model *model, int64_t batch, int64_t time, staging *s);
 void staging_close(staging *s);
 int64_t staging_bytes(const compute *c, const train_model *model, int64_t batch, int64_t time);
 

@@ -66,9 +66,7 @@ static rec_status add_run(folders *all, const char *run) {
   if (all->count == before && holds_a_block(run)) add(all, strdup(run));
   if (all->failed) return rec_no_memory();
   if (all->count > before) return REC_OK;
-  return rec_fail(REC_ERROR_FILE,
-                  "%s: expected a folder of runs, found no block that was trained or judged in it",
-                  run);
+  return rec_fail(REC_ERROR_FILE, "%s: expected a folder of runs, found no block that was trained or judged in it", run);
 }
 
 static rec_status draw(const folders *all, const picture *of, const char *folder, bool *drawn) {
@@ -94,9 +92,7 @@ static void put_ranges(FILE *out, const folders *all) {
   int count = 0;
   for (int i = 0; columns && i < all->count; i++) {
     char *ranges = read_in(all->names[i], "ranges.csv");
-    if (ranges)
-      columns[count++] =
-          (range_column){all->names[i], ranges, read_in(all->names[i], "verdict.csv")};
+    if (ranges) columns[count++] = (range_column){all->names[i], ranges, read_in(all->names[i], "verdict.csv")};
   }
   if (count) page_ranges(out, columns, count);
   for (int i = 0; i < count; i++) {
@@ -130,8 +126,7 @@ rec_status compare_runs(const char *const *runs, int count, const char *folder) 
   folders all = {0};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < count; i++) status = add_run(&all, runs[i]);
-  if (!status && mkdir(folder, 0777) && errno != EEXIST)
-    status = rec_fail(REC_ERROR_FILE, "%s: %s", folder, strerror(errno));
+  if (!status && mkdir(folder, 0777) && errno != EEXIST) status = rec_fail(REC_ERROR_FILE, "%s: %s", folder, strerror(errno));
   if (!status) status = make_page(&all, folder);
   for (int i = 0; i < all.count; i++) free(all.names[i]);
   free(all.names);

@@ -50,9 +50,7 @@ static size_t varint_size(uint64_t number) {
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
-static void put_key(FILE *out, int field, int wire) {
-  put_varint(out, (uint64_t)(field << 3 | wire));
-}
+static void put_key(FILE *out, int field, int wire) { put_varint(out, (uint64_t)(field << 3 | wire)); }
 
 static void put_string(FILE *out, int field, const char *text, size_t size) {
   put_key(out, field, WIRE_BYTES);
@@ -133,9 +131,7 @@ static rec_status open_file(const char *folder, const char *name, int64_t step, 
   static const char version[] = "brain.Event:2", start[] = {1 << 3 | WIRE_VARINT, 1};
   char *path = report_path(folder, name, "");
   *made = path ? fopen(path, "w") : NULL;
-  rec_status status = *made  ? REC_OK
-                      : path ? rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno))
-                             : rec_no_memory();
+  rec_status status = *made ? REC_OK : path ? rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno)) : rec_no_memory();
   if (!status) status = put_event(*made, 0, 3, version, sizeof version - 1);
   if (!status) status = put_event(*made, step, 7, start, sizeof start);
   free(path);
@@ -180,10 +176,8 @@ static const char *cell_of(const char *name, char *const *names, char *const *ce
   return NULL;
 }
 
-static rec_status put_row(FILE *file, const event_table *t, char *const *names, char *const *cells,
-                          int count) {
-  const char *step = cell_of(t->columns[0], names, cells, count),
-             *by = cell_of(t->by, names, cells, count);
+static rec_status put_row(FILE *file, const event_table *t, char *const *names, char *const *cells, int count) {
+  const char *step = cell_of(t->columns[0], names, cells, count), *by = cell_of(t->by, names, cells, count);
   rec_status status = REC_OK;
   for (int i = 1; step && !status && i < 4 && t->columns[i]; i++) {
     const char *number = cell_of(t->columns[i], names, cells, count);
@@ -219,7 +213,6 @@ rec_status events_of_tables(const char *folder) {
     free(csv);
     free(path);
   }
-  if (file && fclose(file) && !status)
-    status = rec_fail(REC_ERROR_FILE, "%s: %s", folder, strerror(errno));
+  if (file && fclose(file) && !status) status = rec_fail(REC_ERROR_FILE, "%s: %s", folder, strerror(errno));
   return status;
 }

@@ -38,8 +38,7 @@ static void put_verdicts(FILE *out, const range_column *columns, int count) {
     char extension[16];
     const char *line = columns[i].verdict ? strchr(columns[i].verdict, '\n') : NULL;
     if (!columns[i].ranges) continue;
-    if (line &&
-        sscanf(line + 1, "%*d,%*f,%*f,%lld,%lld,%15[a-z]", &reaches, &until, extension) == 3)
+    if (line && sscanf(line + 1, "%*d,%*f,%*f,%lld,%lld,%15[a-z]", &reaches, &until, extension) == 3)
       fprintf(out, "<td>%s, %lld of %lld</td>", extension, reaches, until);
     else
       fprintf(out, "<td></td>");
@@ -48,10 +47,8 @@ static void put_verdicts(FILE *out, const range_column *columns, int count) {
 }
 
 // The line of the range that begins at `from`, or the first one behind it.
-static const char *range_at(const char *csv, long long least, long long *from, long long *to,
-                            double *bits) {
-  for (const char *line = csv ? strchr(csv, '\n') : NULL; line && line[1];
-       line = strchr(line + 1, '\n'))
+static const char *range_at(const char *csv, long long least, long long *from, long long *to, double *bits) {
+  for (const char *line = csv ? strchr(csv, '\n') : NULL; line && line[1]; line = strchr(line + 1, '\n'))
     if (sscanf(line + 1, "%lld,%lld,%lf", from, to, bits) == 3 && *from >= least) return line;
   return NULL;
 }
@@ -69,8 +66,7 @@ void page_ranges(FILE *out, const range_column *columns, int count) {
     long long from, to, first = INT64_MAX, end = 0;
     double bits;
     for (int i = 0; i < count; i++)
-      if (range_at(columns[i].ranges, least, &from, &to, &bits) && from < first)
-        first = from, end = to;
+      if (range_at(columns[i].ranges, least, &from, &to, &bits) && from < first) first = from, end = to;
     if (first == INT64_MAX) break;
     fprintf(out, "<tr><td>%lld .. %lld</td>", first, end);
     for (int i = 0; i < count; i++) {

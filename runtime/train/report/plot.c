@@ -31,8 +31,7 @@ char *report_read(const char *path) {
   size_t size = 0;
   if (!file) return NULL;
   FILE *memory = open_memstream(&text, &size);
-  for (size_t got; memory && (got = fread(block, 1, sizeof block, file)) > 0;)
-    fwrite(block, 1, got, memory);
+  for (size_t got; memory && (got = fread(block, 1, sizeof block, file)) > 0;) fwrite(block, 1, got, memory);
   if (memory) fclose(memory);
   fclose(file);
   return text;
@@ -62,8 +61,8 @@ bool plot_open(plot *p, const picture *of) {
   fputs("\nset ylabel ", p->out);
   put_gnuplot_string(p->out, of->y);
   fputs("\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", p->out);
-  fprintf(p->out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s",
-          of->log_axis ? "left" : "right", of->log_axis ? "set logscale x 2\n" : "");
+  fprintf(p->out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s", of->log_axis ? "left" : "right",
+          of->log_axis ? "set logscale x 2\n" : "");
   fprintf(p->csv, "curve,");
   put_column(p->csv, of->x);
   putc(',', p->csv);
@@ -141,12 +140,11 @@ bool report_draw(const char *script, size_t size, const char *svg) {
 
 // Beyond ten curves the colours come again, broken.
 static void put_commands(plot *p, const picture *of) {
-  fputs("set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\n",
-        p->out);
+  fputs("set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\n", p->out);
   for (int i = 0; i < p->curves; i++)
-    fprintf(p->out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d",
-            i ? "," : "plot", i, of->marks ? "linespoints" : "lines",
-            of->marks ? "pt 7 ps 0.4" : "", 1 + i / COLOUR_COUNT % 5, colours[i % COLOUR_COUNT], i);
+    fprintf(p->out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d", i ? "," : "plot", i,
+            of->marks ? "linespoints" : "lines", of->marks ? "pt 7 ps 0.4" : "", 1 + i / COLOUR_COUNT % 5,
+            colours[i % COLOUR_COUNT], i);
   fprintf(p->out, "\n");
 }
 
@@ -182,14 +180,11 @@ static void put_loss(plot *p, const char *curve, const char *log, int64_t first_
   int64_t steps = count_lines(log), every = steps / 100 > 0 ? steps / 100 : 1, count = 0;
   double sum = 0;
   if (!out) return;
-  for (const char *line = log; line && *line;
-       line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+  for (const char *line = log; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
     const char *bits = strstr(line, "\"bits_per_byte\":");
     if (!bits) break;
     sum += strtod(bits + strlen("\"bits_per_byte\":"), NULL);
-    if (++count % every == 0)
-      fprintf(out, "%" PRId64 " %.5f\n", first_step + count - every / 2, sum / (double)every),
-          sum = 0;
+    if (++count % every == 0) fprintf(out, "%" PRId64 " %.5f\n", first_step + count - every / 2, sum / (double)every), sum = 0;
   }
   fclose(out);
   plot_curve(p, curve, points);
@@ -205,8 +200,7 @@ static void put_positions(plot *p, const char *curve, const char *csv, int64_t f
   if (!out) return;
   for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
     double from, to, bits;
-    if (sscanf(line + 1, "%lf,%lf,%lf", &from, &to, &bits) == 3)
-      fprintf(out, "%.3f %.5f\n", (from + to) / 2 + 0.5, bits);
+    if (sscanf(line + 1, "%lf,%lf,%lf", &from, &to, &bits) == 3) fprintf(out, "%.3f %.5f\n", (from + to) / 2 + 0.5, bits);
   }
   fclose(out);
   plot_curve(p, curve, points);
@@ -261,8 +255,7 @@ static void put_share(plot *p, const char *curve, const char *csv, bool exact) {
   FILE *out = open_memstream(&points, &size);
   if (!out) return;
   for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n'))
-    if (sscanf(line + 1, "%lf,%lf,%lf", &length, &share[0], &share[1]) == 3)
-      fprintf(out, "%.0f %.6f\n", length, share[exact]);
+    if (sscanf(line + 1, "%lf,%lf,%lf", &length, &share[0], &share[1]) == 3) fprintf(out, "%.0f %.6f\n", length, share[exact]);
   fclose(out);
   snprintf(name, sizeof name, "%s: %s", curve, exact ? "sequences" : "answers");
   plot_curve(p, name, points);
@@ -280,23 +273,19 @@ const picture pictures[PICTURES] = {
     [PICTURE_POSITIONS] = {"positions", "Bits a byte by position",
                            "Held-out text, the state carried from window to window; the dashed "
                            "line is the context of training.",
-                           "bits a byte by position", "position", "bits a byte", true, true,
-                           "perplexity.csv", put_positions},
+                           "bits a byte by position", "position", "bits a byte", true, true, "perplexity.csv", put_positions},
     [PICTURE_STATES] = {"states", "States",
                         "The norm of a head's state, averaged over the heads of a layer and over "
                         "streams of held-out text.",
-                        "norm of the states by position", "position", "norm", true, true,
-                        "state_norm.csv", put_states},
+                        "norm of the states by position", "position", "norm", true, true, "state_norm.csv", put_states},
     [PICTURE_REMEMBRANCE] = {"remembrance", "Effective remembrance",
-                             "How far the prediction moves if the first t tokens were never read.",
-                             "effective remembrance", "t", "distance without the first t tokens",
-                             false, true, "remembrance.csv", put_remembrance},
+                             "How far the prediction moves if the first t tokens were never read.", "effective remembrance",
+                             "t", "distance without the first t tokens", false, true, "remembrance.csv", put_remembrance},
     [PICTURE_ACCURACY] = {"accuracy", "Accuracy",
                           "The share of answers, and of sequences without a wrong one, by length; "
                           "by the depth of what the answer follows from, where it follows from one "
                           "place.",
-                          "accuracy by length", "length", "share", true, true, "accuracy.csv",
-                          put_accuracy},
-    [PICTURE_LOSS] = {"loss", "Training", "The loss, in means over a hundredth of each block.",
-                      "training loss", "step", "bits a byte", false, false, "log.jsonl", put_loss},
+                          "accuracy by length", "length", "share", true, true, "accuracy.csv", put_accuracy},
+    [PICTURE_LOSS] = {"loss", "Training", "The loss, in means over a hundredth of each block.", "training loss", "step",
+                      "bits a byte", false, false, "log.jsonl", put_loss},
 };

@@ -23,14 +23,7 @@ typedef struct picture {
   void (*put)(plot *p, const char *curve, const char *text, int64_t first_step);
 } picture;
 
-enum {
-  PICTURE_POSITIONS,
-  PICTURE_STATES,
-  PICTURE_REMEMBRANCE,
-  PICTURE_ACCURACY,
-  PICTURE_LOSS,
-  PICTURES
-};
+enum { PICTURE_POSITIONS, PICTURE_STATES, PICTURE_REMEMBRANCE, PICTURE_ACCURACY, PICTURE_LOSS, PICTURES };
 extern const picture pictures[PICTURES];
 
 bool plot_open(plot *p, const picture *of);

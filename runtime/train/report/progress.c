@@ -12,8 +12,7 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-void progress_open(progress *p, const char *name, int64_t first, int64_t total,
-                   int64_t tokens_of_a_step) {
+void progress_open(progress *p, const char *name, int64_t first, int64_t total, int64_t tokens_of_a_step) {
   double start = now();
   *p = (progress){.name = name,
                   .first = first,
@@ -29,16 +28,14 @@ static void show(const progress *p, double time) {
   double elapsed = time - p->began, done = (double)(p->step - p->first);
   double left = done > 0 ? elapsed / done * (double)(p->total - p->step) : 0;
   char bar[25];
-  for (int i = 0; i < 24; i++)
-    bar[i] = (double)i < 24.0 * (double)p->step / (double)p->total ? '=' : ' ';
+  for (int i = 0; i < 24; i++) bar[i] = (double)i < 24.0 * (double)p->step / (double)p->total ? '=' : ' ';
   bar[24] = 0;
   if (p->terminal)
     printf("\r  %s [%s] ", p->name, bar);
   else
     printf("  %s ", p->name);
-  printf("%" PRId64 "/%" PRId64 "  loss %.4f (%.3f bits a byte)  %.0f tokens/s  %d:%02d left",
-         p->step, p->total, p->loss, p->loss / log(2),
-         elapsed > 0 ? done * (double)p->unit / elapsed : 0, (int)left / 60, (int)left % 60);
+  printf("%" PRId64 "/%" PRId64 "  loss %.4f (%.3f bits a byte)  %.0f tokens/s  %d:%02d left", p->step, p->total, p->loss,
+         p->loss / log(2), elapsed > 0 ? done * (double)p->unit / elapsed : 0, (int)left / 60, (int)left % 60);
   printf(p->terminal ? "\x1b[K" : "\n");
   fflush(stdout);
 }

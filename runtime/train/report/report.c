@@ -55,13 +55,9 @@ static void put_context(const report_source *s, plot *p) {
     if (e->until) context = train_program_block(s->program, e->after)->context;
   }
   if (!context) return;
-  fprintf(p->out,
-          "set arrow 1 from %" PRId64 ", graph 0 to %" PRId64
-          ", graph 1 nohead dt 2 lc rgb '#888888'\n",
-          context, context);
-  fprintf(p->out,
-          "set label 1 'context' at %" PRId64 ", graph 0.95 offset 0.5,0 textcolor rgb '#666666'\n",
+  fprintf(p->out, "set arrow 1 from %" PRId64 ", graph 0 to %" PRId64 ", graph 1 nohead dt 2 lc rgb '#888888'\n", context,
           context);
+  fprintf(p->out, "set label 1 'context' at %" PRId64 ", graph 0.95 offset 0.5,0 textcolor rgb '#666666'\n", context);
 }
 
 static rec_status draw(const report_source *s, int number, bool *drawn) {
@@ -72,8 +68,7 @@ static rec_status draw(const report_source *s, int number, bool *drawn) {
       put_curve(s, &p, number, b->name, first_step_of(s, b));
     }
     for (int i = 0; number != PICTURE_LOSS && i < s->program->evaluate_count; i++)
-      if (is_asked(&s->program->evaluates[i], number))
-        put_curve(s, &p, number, s->program->evaluates[i].name, 0);
+      if (is_asked(&s->program->evaluates[i], number)) put_curve(s, &p, number, s->program->evaluates[i].name, 0);
     if (number == PICTURE_POSITIONS) put_context(s, &p);
   }
   return plot_close(&p, &pictures[number], s->runs, drawn);
@@ -83,8 +78,7 @@ static rec_status draw(const report_source *s, int number, bool *drawn) {
 
 static void put_picture(FILE *out, const report_source *s, int number, bool drawn) {
   char *svg = drawn ? report_path(s->runs, pictures[number].name, ".svg") : NULL;
-  if (svg)
-    fprintf(out, "<h2>%s</h2>\n<p>%s</p>\n", pictures[number].heading, pictures[number].words);
+  if (svg) fprintf(out, "<h2>%s</h2>\n<p>%s</p>\n", pictures[number].heading, pictures[number].words);
   page_svg(out, svg);
   free(svg);
 }
@@ -95,8 +89,7 @@ static void put_ranges(FILE *out, const report_source *s) {
   range_column *columns = calloc((size_t)count + 1, sizeof *columns);
   for (int i = 0; columns && i < count; i++) {
     const char *name = s->program->evaluates[i].name;
-    columns[i] = (range_column){name, text_of(s, name, "ranges.csv"),
-                                text_of(s, name, "verdict.csv")};
+    columns[i] = (range_column){name, text_of(s, name, "ranges.csv"), text_of(s, name, "verdict.csv")};
   }
   if (columns) page_ranges(out, columns, count);
   for (int i = 0; columns && i < count; i++) {
@@ -186,11 +179,8 @@ static void put_block(FILE *out, const report_source *s, const train_block *b) {
   fputs("</td><td>", out);
   put_html(out, s->program->models[b->model].text);
   if (b->init) fputs(", init ", out), put_html(out, b->init);
-  fprintf(out,
-          "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64
-          "</td><td>%g</td><td>%s</td></tr>\n",
-          b->context, b->batch, b->steps, b->rate,
-          optimizer_text(&s->program->models[b->model], b, stepped_by));
+  fprintf(out, "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%g</td><td>%s</td></tr>\n", b->context,
+          b->batch, b->steps, b->rate, optimizer_text(&s->program->models[b->model], b, stepped_by));
 }
 
 static void put_page(FILE *out, const report_source *s, const bool drawn[PICTURES]) {

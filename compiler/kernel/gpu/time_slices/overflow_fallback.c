@@ -1,11 +1,10 @@
-/* GPU: overflow fallback. Time slices with a large transition are not combined.
- *
- *   KERNEL_PART:   a factor or matrix with a number above 1024, or any number that is not finite   ->   1 behind the summary
- *   FORWARD:       a 1 of any slice of this instance   ->   its first slice takes all steps, the others none
- *
- * The transition of 128 steps that take 3 k (k . S) away overflows; states that are 0 all the time would become NaN. A large
- * transition times states that it shrinks leaves nothing but rounding. Steps one after another need no transition.
- */
+// GPU: overflow fallback. Time slices with a large transition are not combined.
+//
+//   KERNEL_PART:   a factor or matrix with a number above 1024, or any number that is not finite   ->   1 behind the summary
+//   FORWARD:       a 1 of any slice of this instance   ->   its first slice takes all steps, the others none
+//
+// The transition of 128 steps that take 3 k (k . S) away overflows; states that are 0 all the time would become NaN. A large
+// transition times states that it shrinks leaves nothing but rounding. Steps one after another need no transition.
 #include <float.h>
 
 #include "compiler/kernel/frame.h"
@@ -21,26 +20,24 @@ static axis_set instance_axes(const kernel *k) {
 
 static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
 
-/* ---- what is kept: for each instance a number for each block that makes parts of it, or more ---- */
+// ---- what is kept: for each instance a number for each block that makes parts of it, or more ----
 
-/* Blocks have at least so many entries of the value axis, or all. */
+// Blocks have at least so many entries of the value axis, or all.
 enum { FEWEST_ENTRIES = 16 };
 
-/* Blocks of threads that share an instance, at most: of the longest axis, and of columns. */
+// Blocks of threads that share an instance, at most: of the longest axis, and of columns.
 static int64_t most_blocks(const kernel *k) {
   const typed_body *body = &k->recurrence->body;
   int64_t longest = 1, fewest = FEWEST_ENTRIES;
   for (int i = 0; i < body->axes.count; i++)
     if (body->axes.items[i].size > longest) longest = body->axes.items[i].size;
-  if (k->columns && body->axes.items[k->column_axis].size < fewest)
-    fewest = body->axes.items[k->column_axis].size;
+  if (k->columns && body->axes.items[k->column_axis].size < fewest) fewest = body->axes.items[k->column_axis].size;
   return (longest + FEWEST_ENTRIES - 1) / FEWEST_ENTRIES + (k->columns + fewest - 1) / fewest;
 }
 
 void gpu_guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   axis_set axes = instance_axes(k);
-  if (is_alone(k))
-    codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
+  if (is_alone(k)) codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
   int64_t rest = is_alone(k) ? k->columns : most_blocks(k);
   if (rest) codegen_bytes_add(a, numbers, (codegen_bytes_term){rest, axes});
 }
@@ -50,13 +47,12 @@ static ir numbers_of_instance(kernel_frame *h) {
   return int_add(h->e, h->axis_size[h->k->lane_axis], integer(h->e, h->k->columns));
 }
 
-/* Where the instance has its numbers in what is kept of part 0. */
+// Where the instance has its numbers in what is kept of part 0.
 static ir flags_of_instance(kernel_frame *h) {
   emitter *e = h->e;
   ir instance = integer(e, 0);
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
-    if (axis_in(instance_axes(h->k), axis))
-      instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
+    if (axis_in(instance_axes(h->k), axis)) instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
   }
   ir offset = int_add(e, gpu_columns_offset(h, NULL), int_mul(e, instance, numbers_of_instance(h)));
   return element(e, e->real, h->slice.summary, offset);
@@ -66,11 +62,11 @@ static ir flag_at(kernel_frame *h, ir flags, ir of, ir number) {
   return element(h->e, h->e->real, flags, int_add(h->e, int_mul(h->e, of, h->slice.summary_stride), number));
 }
 
-/* ---- all threads of a block ---- */
+// ---- all threads of a block ----
 
 static ir own_thread(kernel_frame *h) { return LLVMBuildZExt(h->e->b, h->team.thread, h->e->i64, ""); }
 
-/* sums[0] = the sum of what threads have, for all of them. */
+// sums[0] = the sum of what threads have, for all of them.
 static void add_up(kernel_frame *h, ir sums, ir x) {
   emitter *e = h->e;
   for (unsigned mask = GPU_WARP_LANES / 2; mask; mask /= 2)
@@ -91,7 +87,7 @@ static void add_up(kernel_frame *h, ir sums, ir x) {
   gpu_call(e, GPU_BARRIER, NULL, 0);
 }
 
-/* i1: a sum is more than 0. Nobody reads it any more when this is known. */
+// i1: a sum is more than 0. Nobody reads it any more when this is known.
 static ir is_any(kernel_frame *h) {
   emitter *e = h->e;
   ir any = real_compare(e, LLVMRealOGT, load_real(e, h->team.sums, 0), real_number(e, 0, 0));
@@ -102,8 +98,7 @@ static ir is_any(kernel_frame *h) {
 static void call_together(emitter *e, LLVMTypeRef type, ir function, ir *args, unsigned count) {
   unsigned convergent = LLVMGetEnumAttributeKindForName("convergent", 10);
   LLVMAddCallSiteAttribute(LLVMBuildCall2(e->b, type, function, args, count, ""),
-                           (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                           LLVMCreateEnumAttribute(e->context, convergent, 0));
+                           (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, convergent, 0));
 }
 
 int64_t gpu_guard_sums(const kernel_frame *h) {
@@ -111,13 +106,13 @@ int64_t gpu_guard_sums(const kernel_frame *h) {
   return guards ? h->team.threads / GPU_WARP_LANES : 0;
 }
 
-/* ---- makers ---- */
+// ---- makers ----
 
 typedef struct guard {
   const view *state;
   axis_set axes;
-  bool sums;       /* of logarithms: -inf is one */
-  ir limit, count; /* of numbers beyond it, of this thread */
+  bool sums;        // of logarithms: -inf is one
+  ir limit, count;  // of numbers beyond it, of this thread
 } guard;
 
 static void count_beyond(const guard *g, emitter *e, ir x) {
@@ -151,9 +146,9 @@ static ir count_of_thread(kernel_frame *h, part *p) {
     ir most = real_number(e, largest_operator, 0), finite = real_number(e, FLT_MAX, 0);
     if (place->lag >= 0) continue;
     g.sums = place->transfer && place->relative;
-    g.limit = place->transfer ? g.sums ? finite : most
-              : h->slice.of_matrix  ? choose(e, h->slice.of_matrix, most, finite)
-                              : finite;
+    g.limit = place->transfer      ? g.sums ? finite : most
+              : h->slice.of_matrix ? choose(e, h->slice.of_matrix, most, finite)
+                                   : finite;
     if (kept) {
       gpu_kept_each(&p->l, kept, guard_pair, &g);
     } else {
@@ -163,7 +158,7 @@ static ir count_of_thread(kernel_frame *h, part *p) {
   return load_real(e, count, 0);
 }
 
-/* Threads by themselves: the block's number is behind those of blocks before it, or of all entries. */
+// Threads by themselves: the block's number is behind those of blocks before it, or of all entries.
 static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   ir block = h->lane_block, size = h->axis_size[h->k->lane_axis];
@@ -175,12 +170,11 @@ static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
   branch_end(e, &branch);
 }
 
-/* Blocks of an instance share out all its numbers. */
+// Blocks of an instance share out all its numbers.
 static void set_flags(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   bool lanes = h->k->lane_axis >= 0;
-  ir first = lanes ? h->lane_block : integer(e, 0),
-     count = lanes ? frame_lane_blocks(h) : integer(e, 1);
+  ir first = lanes ? h->lane_block : integer(e, 0), count = lanes ? frame_lane_blocks(h) : integer(e, 1);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
   emit_loop loop = loop_begin_by(e, first, integer(e, most_blocks(h->k)), count, "block");
   store_real(e, flag, flag_at(h, flags, h->slice.number, loop.index));
@@ -201,17 +195,17 @@ void gpu_guard_part(kernel_frame *h, part *p) {
   }
 }
 
-/* ---- those that join ---- */
+// ---- those that join ----
 
-/* Those of a part that an item looks at: of its own block and of all with columns, or of all blocks. */
+// Those of a part that an item looks at: of its own block and of all with columns, or of all blocks.
 static int64_t flags_of_part(const kernel *k) {
   return is_alone(k) ? 1 + (k->columns + k->lane_block - 1) / k->lane_block : most_blocks(k);
 }
 
-/* What the function below takes. */
+// What the function below takes.
 typedef enum looked_at { FLAGS, STRIDE, PARTS, OWN, BEHIND, SUMS, LOOKED_AT } looked_at;
 
-/* sums[0] = the sum of flag `own`, and of those from `behind` on, of all parts. */
+// sums[0] = the sum of flag `own`, and of those from `behind` on, of all parts.
 static void add_flags(kernel_frame *h, const ir *args) {
   emitter *e = h->e;
   ir sum = stack_slot(e, e->real, "flags"), of_part = integer(e, flags_of_part(h->k));
@@ -224,11 +218,11 @@ static void add_flags(kernel_frame *h, const ir *args) {
   ir at = int_add(e, int_mul(e, of, args[STRIDE]), number);
   ir flag = load_real(e, element(e, e->real, args[FLAGS], at), 0);
   store_real(e, real_add(e, load_real(e, sum, 0), flag), sum);
-  loop_end_kept(e, &loop); /* as good as always one turn */
+  loop_end_kept(e, &loop);  // as good as always one turn
   add_up(h, args[SUMS], load_real(e, sum, 0));
 }
 
-/* i1: there is one. By a function: kernels are long enough. */
+// i1: there is one. By a function: kernels are long enough.
 static ir any_flag(kernel_frame *h) {
   emitter *e = h->e, inside;
   bool alone = is_alone(h->k);
@@ -242,8 +236,7 @@ static ir any_flag(kernel_frame *h) {
   LLVMTypeRef types[LOOKED_AT];
   for (int i = 0; i < LOOKED_AT; i++) types[i] = LLVMTypeOf(args[i]);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, LOOKED_AT, 0);
-  const char *name =
-      arena_printf(h->a, "rec_guard_%d_%lld", h->team.threads, (long long)flags_of_part(h->k));
+  const char *name = arena_printf(h->a, "rec_guard_%d_%lld", h->team.threads, (long long)flags_of_part(h->k));
   if (emit_shared(e, name, type, &function, &inside, own)) {
     kernel_frame there = *h;
     there.e = &inside;
@@ -257,7 +250,7 @@ static ir any_flag(kernel_frame *h) {
   return is_any(h);
 }
 
-/* An item that goes through several entries has an instance of the makers for each. */
+// An item that goes through several entries has an instance of the makers for each.
 static ir any_of_entries(kernel_frame *h) {
   emitter *e = h->e;
   const kernel *k = h->k;

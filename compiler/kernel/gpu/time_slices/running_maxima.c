@@ -1,13 +1,12 @@
-/* GPU: time slices of running maxima and of states relative to them (recurrence/relative.c).
- *
- *   KERNEL_PART:   no maximum, states 0, sums of logarithms 0 .. all chunks of the slice .. summary: M, S^, F, D
- *   FORWARD:       for each slice before this one:  S = exp(min(0, d) + D) S + exp(min(0, -d)) S^,  m = max(F + m, M)
- *                  where d = F + m - M
- */
+// GPU: time slices of running maxima and of states relative to them (recurrence/relative.c).
+//
+//   KERNEL_PART:   no maximum, states 0, sums of logarithms 0 .. all chunks of the slice .. summary: M, S^, F, D
+//   FORWARD:       for each slice before this one:  S = exp(min(0, d) + D) S + exp(min(0, -d)) S^,  m = max(F + m, M)
+//                  where d = F + m - M
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-/* Below all that counts; added to what is of its size it is still finite. */
+// Below all that counts; added to what is of its size it is still finite.
 static const double no_maximum = -1e30;
 
 static bool is_maximum(const tile_place *place) {
@@ -21,7 +20,7 @@ void gpu_begin_maxima(kernel_frame *h, part *p) {
   }
 }
 
-/* What a state is joined with, if there is something. */
+// What a state is joined with, if there is something.
 typedef struct term {
   bool there;
   view v;
@@ -32,8 +31,8 @@ typedef struct relative {
   const view *state;
   axis_set axes;
   bool is_maximum;
-  term kept, sum;               /* S^, D; of the maximum itself M, F */
-  term maximum, largest, shift; /* m, M, F */
+  term kept, sum;                // S^, D; of the maximum itself M, F
+  term maximum, largest, shift;  // m, M, F
 } relative;
 
 static ir term_at(lower *l, const place_in_loops *at, const term *t) {
@@ -45,17 +44,15 @@ static ir term_at(lower *l, const place_in_loops *at, const term *t) {
 
 static ir power_at(emitter *e, ir x) { return expr_apply(e, TILE_EXP, &x); }
 
-/* The state behind a part, from what it is before that. */
+// The state behind a part, from what it is before that.
 static ir joined_at(lower *l, const place_in_loops *at, const relative *r, ir before) {
   emitter *e = l->e;
   ir zero = real_number(e, 0, at->vector_axis >= 0 ? at->lanes : 0);
   ir maximum = r->is_maximum ? before : term_at(l, at, &r->maximum);
-  ir shifted = real_add(e, maximum, term_at(l, at, &r->shift)),
-     largest = term_at(l, at, &r->largest);
+  ir shifted = real_add(e, maximum, term_at(l, at, &r->shift)), largest = term_at(l, at, &r->largest);
   if (r->is_maximum) return expr_apply(e, TILE_MAX, (ir[]){shifted, largest});
   ir above = real_sub(e, shifted, largest), below = real_neg(e, above);
-  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}),
-     writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
+  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}), writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
   keeps = real_add(e, keeps, term_at(l, at, &r->sum));
   ir own = real_mul(e, power_at(e, writes), term_at(l, at, &r->kept));
   return real_fma(e, power_at(e, keeps), before, own);
@@ -73,7 +70,7 @@ static void join_pair(lower *l, const place_in_loops *at, const ir *slots, void 
   gpu_set_pair(l->e, slots, joined_at(l, at, data, gpu_pair_of(l->e, slots)));
 }
 
-/* ---- what is kept ---- */
+// ---- what is kept ----
 
 static const tile_place *place_in(const kernel *k, int tensor, bool transfer) {
   for (int i = 0; i < k->ends->results.count; i++) {
@@ -100,21 +97,20 @@ static int carried_state(const part *p, int tensor) {
   return -1;
 }
 
-/* All states behind part `number` that are relative, or all maxima. */
+// All states behind part `number` that are relative, or all maxima.
 static void join_all(kernel_frame *h, part *p, ir number, bool maxima) {
   for (int i = 0; i < h->k->ends->results.count; i++) {
     const tile_place *place = &h->k->ends->results.items[i].place;
     if (!place->relative || place->transfer || is_maximum(place) != maxima) continue;
     int m = place->relative - 1, at = carried_state(p, m);
-    relative r = {
-        .state = &p->l.carried[carried_state(p, place->tensor)],
-        .axes = frame_axes_of_place(place),
-        .is_maximum = maxima,
-        .kept = kept_term(h, p, place->tensor, false, number),
-        .sum = kept_term(h, p, place->tensor, true, number),
-        .largest = kept_term(h, p, m, false, number),
-        .shift = kept_term(h, p, m, true, number),
-        .maximum = {true, p->l.carried[at], frame_axes_of_place(&p->carried.items[at].place)}};
+    relative r = {.state = &p->l.carried[carried_state(p, place->tensor)],
+                  .axes = frame_axes_of_place(place),
+                  .is_maximum = maxima,
+                  .kept = kept_term(h, p, place->tensor, false, number),
+                  .sum = kept_term(h, p, place->tensor, true, number),
+                  .largest = kept_term(h, p, m, false, number),
+                  .shift = kept_term(h, p, m, true, number),
+                  .maximum = {true, p->l.carried[at], frame_axes_of_place(&p->carried.items[at].place)}};
     const kept_sums *kept = frame_kept_of(p, r.state);
     if (kept) {
       r.kept.v.aligned = NULL;
@@ -131,7 +127,7 @@ bool gpu_joins_relatives(const kernel *k) {
   return false;
 }
 
-/* A maximum is as it was before the part until all states have read it. */
+// A maximum is as it was before the part until all states have read it.
 void gpu_join_relatives(kernel_frame *h, part *p, ir number) {
   p->l.outside = h->at;
   lower_barrier(&p->l);

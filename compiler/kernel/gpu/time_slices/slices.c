@@ -1,22 +1,19 @@
-/* GPU: time slices. Each work item has a part of the steps.
- *
- *   without states:   the slices are independent
- *   KERNEL_PART:      states 0 (the caller has none for it), factors 1 .. all chunks of the slice .. summary in frame.ends
- *   FORWARD:          states before the first step; for each slice before this one: states = factor * states + summary
- *                     .. all chunks of the slice .. the last slice hands the states out
- *
- * Backward does the same from the end. With one slice, FORWARD and BACKWARD run as if there were none. Without saved states,
- * an item of BACKWARD makes the states of its slice; so does an item of PART_BACK, if it reads states:
- *
- *   states before its first step, as FORWARD has them .. all groups of chunks but the last, in order: recomputed, saved
- *   .. all groups from the last: states recomputed, chunks back
- */
+// GPU: time slices. Each work item has a part of the steps.
+//
+//   without states:   the slices are independent
+//   KERNEL_PART:      states 0 (the caller has none for it), factors 1 .. all chunks of the slice .. summary in frame.ends
+//   FORWARD:          states before the first step; for each slice before this one: states = factor * states + summary
+//                     .. all chunks of the slice .. the last slice hands the states out
+//
+// Backward does the same from the end. With one slice, FORWARD and BACKWARD run as if there were none. Without saved states,
+// an item of BACKWARD makes the states of its slice; so does an item of PART_BACK, if it reads states:
+//
+//   states before its first step, as FORWARD has them .. all groups of chunks but the last, in order: recomputed, saved
+//   .. all groups from the last: states recomputed, chunks back
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-ir gpu_frame_number(kernel_frame *h, size_t offset) {
-  return frame_field(h, h->frame, (int64_t)offset, h->e->i64);
-}
+ir gpu_frame_number(kernel_frame *h, size_t offset) { return frame_field(h, h->frame, (int64_t)offset, h->e->i64); }
 
 bool gpu_makes_parts(const kernel *k) {
   if (k->ends) return false;
@@ -26,11 +23,9 @@ bool gpu_makes_parts(const kernel *k) {
   return false;
 }
 
-static bool goes_back(const kernel_frame *h) {
-  return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK;
-}
+static bool goes_back(const kernel_frame *h) { return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK; }
 
-/* Of what is kept of parts: of states, of cotangents. */
+// Of what is kept of parts: of states, of cotangents.
 static ir ends_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
   size_t first = offsetof(rec_gpu_frame, ends) + (goes_back(h) ? sizeof(rec_gpu_ends) : 0);
   return frame_field(h, h->frame, (int64_t)(first + offset), type);
@@ -45,7 +40,7 @@ static bool cuts_time(const kernel_frame *h) {
   return h->described->time_splits || h->described->joins || gpu_makes_parts(h->k);
 }
 
-/* ---- steps ---- */
+// ---- steps ----
 
 void gpu_read_part(kernel_frame *h, ir *item) {
   emitter *e = h->e;
@@ -56,7 +51,7 @@ void gpu_read_part(kernel_frame *h, ir *item) {
   h->slice.number = int_split(e, item, h->tiles.count);
 }
 
-/* Nobody begins with what the last part would leave: it need not be made. The states of its steps may be. */
+// Nobody begins with what the last part would leave: it need not be made. The states of its steps may be.
 static void skip_last(kernel_frame *h) {
   emitter *e = h->e;
   ir last = goes_back(h) ? integer(e, 0) : h->slice.last;
@@ -67,7 +62,7 @@ static void skip_last(kernel_frame *h) {
   h->time = int_choose(e, skip, integer(e, 0), h->time);
 }
 
-/* Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it. */
+// Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it.
 static bool warms_up(const kernel *k) {
   if (!gpu_makes_parts(k) || k->program->form != TILE_CHUNK) return false;
   for (int i = 0; i < k->program->results.count; i++)
@@ -102,7 +97,7 @@ void gpu_end_warm_up(kernel_frame *h, part *p, ir turn) {
   branch_end(e, &branch);
 }
 
-/* Where cotangents of earlier steps are needed: so many steps more, or parts that lie so much later. */
+// Where cotangents of earlier steps are needed: so many steps more, or parts that lie so much later.
 static ir begin_behind(kernel_frame *h, ir steps, ir *before) {
   emitter *e = h->e;
   ir more = integer(e, h->k->chunk);
@@ -114,7 +109,7 @@ static ir begin_behind(kernel_frame *h, ir steps, ir *before) {
   return int_add(e, steps, more);
 }
 
-/* Parts of states may be such that cannot be joined; `whole`: there are none. */
+// Parts of states may be such that cannot be joined; `whole`: there are none.
 static void open_states(kernel_frame *h, ir whole) {
   emitter *e = h->e;
   kernel_frame of_states = gpu_host_of_states(h);
@@ -124,13 +119,13 @@ static void open_states(kernel_frame *h, ir whole) {
   h->slice.states_grow = gpu_parts_grow(&of_states, none);
 }
 
-/* A part without steps has no memory for any. */
+// A part without steps has no memory for any.
 static void makes_states_here(kernel_frame *h) {
   ir any = int_compare(h->e, LLVMIntSGT, h->time, integer(h->e, 0));
   h->slice.makes_states = LLVMBuildAnd(h->e->b, h->slice.makes_states, any, "");
 }
 
-/* Parts that make the states behind their own steps, too, save these for themselves: so many are before this one's. */
+// Parts that make the states behind their own steps, too, save these for themselves: so many are before this one's.
 static ir saved_behind(kernel_frame *h) {
   emitter *e = h->e;
   ir parts = int_add(e, int_mul(e, h->batch, h->tiles.count), h->slice.number);
@@ -172,7 +167,7 @@ void gpu_begin_group(kernel_frame *h, ir group) {
   h->slice.in_warm_up = behind ? int_compare(h->e, LLVMIntSGE, group, h->slice.own_groups) : NULL;
 }
 
-/* What the steps behind would have added to gradients belongs to others. */
+// What the steps behind would have added to gradients belongs to others.
 void gpu_end_group(kernel_frame *h) {
   if (!h->slice.in_warm_up) return;
   emit_branch branch = branch_begin(h->e, h->slice.in_warm_up);
@@ -184,11 +179,9 @@ void gpu_end_group(kernel_frame *h) {
   branch_end(h->e, &branch);
 }
 
-/* ---- what is kept of a part: results of the program that makes it, one behind the other ---- */
+// ---- what is kept of a part: results of the program that makes it, one behind the other ----
 
-const tile_program *gpu_ends_of(const kernel *k) {
-  return gpu_makes_parts(k) ? k->program : k->ends;
-}
+const tile_program *gpu_ends_of(const kernel *k) { return gpu_makes_parts(k) ? k->program : k->ends; }
 
 codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
   codegen_bytes numbers = {0};
@@ -205,14 +198,12 @@ codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
 
 ir gpu_end_numbers(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, 1);
-  for (int x = 0; x < place->axis_count; x++)
-    numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
+  for (int x = 0; x < place->axis_count; x++) numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
   return numbers;
 }
 
-/* The place, in the program that makes it, of what is kept of a state (`from`: with another one); NULL: nothing. */
-static const tile_place *find_place(const kernel_frame *h, const tile_place *state, bool transfer,
-                                    int component, int from) {
+// The place, in the program that makes it, of what is kept of a state (`from`: with another one); NULL: nothing.
+static const tile_place *find_place(const kernel_frame *h, const tile_place *state, bool transfer, int component, int from) {
   const tile_program *ends = gpu_ends_of(h->k);
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
@@ -225,8 +216,7 @@ static const tile_place *find_place(const kernel_frame *h, const tile_place *sta
   return NULL;
 }
 
-static const tile_place *place_of(const kernel_frame *h, const tile_place *state, bool transfer,
-                                  int component) {
+static const tile_place *place_of(const kernel_frame *h, const tile_place *state, bool transfer, int component) {
   const tile_place *place = find_place(h, state, transfer, component, state->source);
   if (!place) ICE("kernel", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
   return place;
@@ -262,7 +252,7 @@ static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
 void gpu_begin_factors(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    /* of a logarithm it is 0 */
+    // of a logarithm it is 0
     int one = place->component || place->relative || place->source ? 0 : 1;
     if (place->transfer) frame_fill_state(h, p, place, one, &p->l.carried[c]);
   }
@@ -288,12 +278,12 @@ void gpu_end_part(kernel_frame *h, part *p) {
   branch_end(e, &wanted);
 }
 
-/* ---- from part to part ---- */
+// ---- from part to part ----
 
 enum { MOST_JOINED = 4 };
 
-/* A state that is joined: its components, and of each the view of what part number 0 keeps. Or states that are made of each
- * other: across[i][k] is the factor of state k in state i. */
+// A state that is joined: its components, and of each the view of what part number 0 keeps. Or states that are made of each
+// other: across[i][k] is the factor of state k in state i.
 typedef struct joined {
   kernel_frame *h;
   int count;
@@ -302,7 +292,7 @@ typedef struct joined {
   bool coupled, leads[MOST_JOINED][MOST_JOINED];
   view across[MOST_JOINED][MOST_JOINED];
   axis_set axes, factor_axes;
-  ir stride; /* numbers between parts */
+  ir stride;  // numbers between parts
   bool back;
 } joined;
 
@@ -312,9 +302,8 @@ static view at_part(const joined *j, const view *v, ir number) {
   return there;
 }
 
-/* x = factor * x + kept, of complex numbers. */
-static void join_part(lower *l, const place_in_loops *at, const joined *j, ir number,
-                      const ir *slots) {
+// x = factor * x + kept, of complex numbers.
+static void join_part(lower *l, const place_in_loops *at, const joined *j, ir number, const ir *slots) {
   emitter *e = l->e;
   ir x[2], f[2], next[2];
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
@@ -332,9 +321,8 @@ static void join_part(lower *l, const place_in_loops *at, const joined *j, ir nu
   for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
 }
 
-/* The same of states that are made of each other. */
-static void join_coupled(lower *l, const place_in_loops *at, const joined *j, ir number,
-                         const ir *slots) {
+// The same of states that are made of each other.
+static void join_coupled(lower *l, const place_in_loops *at, const joined *j, ir number, const ir *slots) {
   emitter *e = l->e;
   ir x[MOST_JOINED], next[MOST_JOINED];
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
@@ -352,9 +340,7 @@ static void join_coupled(lower *l, const place_in_loops *at, const joined *j, ir
   for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
 }
 
-static ir number_in_order(const joined *j, ir index) {
-  return j->back ? int_sub(j->h->e, j->h->slice.last, index) : index;
-}
+static ir number_in_order(const joined *j, ir index) { return j->back ? int_sub(j->h->e, j->h->slice.last, index) : index; }
 
 static emit_loop each_part_before(const joined *j) {
   kernel_frame *h = j->h;
@@ -362,7 +348,7 @@ static emit_loop each_part_before(const joined *j) {
   return loop_begin(h->e, integer(h->e, 0), parts, 1, "part");
 }
 
-/* All numbers of a thread at once: what it reads of a part is on its way together. */
+// All numbers of a thread at once: what it reads of a part is on its way together.
 static void join_kept(lower *l, const joined *j, const kept_sums *kept) {
   emit_loop loop = each_part_before(j);
   ir number = number_in_order(j, loop.index);
@@ -371,8 +357,8 @@ static void join_kept(lower *l, const joined *j, const kept_sums *kept) {
   loop_end(l->e, &loop);
 }
 
-/* A single number is at hand for all threads: the one that stores it reads it. Several places of a thread at once, for what it
- * reads of a part is on its way together. */
+// A single number is at hand for all threads: the one that stores it reads it. Several places of a thread at once, for what it
+// reads of a part is on its way together.
 static void join_points(lower *l, const place_in_loops *at, int count, void *data) {
   enum { PLENTY = 8 };
   const joined *j = data;
@@ -392,8 +378,7 @@ static void join_points(lower *l, const place_in_loops *at, int count, void *dat
     (j->coupled ? join_coupled : join_part)(l, &at[i], j, number_in_order(j, loop.index), slots[i]);
   (count * lanes >= PLENTY ? loop_end_kept : loop_end)(e, &loop);
   for (int i = 0; i < count; i++)
-    for (int k = 0; k < j->count; k++)
-      view_store(l, j->state[k], &at[i], j->axes, load_real(e, slots[i][k], lanes));
+    for (int k = 0; k < j->count; k++) view_store(l, j->state[k], &at[i], j->axes, load_real(e, slots[i][k], lanes));
   if (l->only) branch_end(e, &own);
 }
 
@@ -420,9 +405,8 @@ view gpu_end_view(kernel_frame *h, part *p, const tile_place *state, ir number) 
   return aligned_view(h, p, place_of(h, state, state->transfer, state->component), number);
 }
 
-/* The states that this one is made of, or that are made of it, and so on, in order, itself among them. */
-static int find_coupled(const kernel_frame *h, const part *p, const tile_place *state,
-                        const tile_place *all[MOST_JOINED]) {
+// The states that this one is made of, or that are made of it, and so on, in order, itself among them.
+static int find_coupled(const kernel_frame *h, const part *p, const tile_place *state, const tile_place *all[MOST_JOINED]) {
   const tile_place *group[MOST_JOINED] = {state};
   int count = 1, ordered = 0;
   for (int i = 0; i < count; i++) {
@@ -442,7 +426,7 @@ static int find_coupled(const kernel_frame *h, const part *p, const tile_place *
   return ordered;
 }
 
-/* All of them at once, with the first one. */
+// All of them at once, with the first one.
 static void join_group(kernel_frame *h, part *p, const tile_place *const *states, int count) {
   joined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
   j.stride = h->slice.summary_stride;
@@ -491,7 +475,7 @@ static void join_state(kernel_frame *h, part *p, const tile_place *state) {
   }
 }
 
-/* What all states take from a part together. */
+// What all states take from a part together.
 static void join_together(kernel_frame *h, part *p, void join(kernel_frame *, part *, ir)) {
   joined j = {.h = h, .back = p->backward};
   p->l.outside = h->at;
@@ -500,7 +484,7 @@ static void join_together(kernel_frame *h, part *p, void join(kernel_frame *, pa
   loop_end(h->e, &loop);
 }
 
-/* Parts behind the last one that has steps have nothing to begin. */
+// Parts behind the last one that has steps have nothing to begin.
 void gpu_join_parts(kernel_frame *h, part *p) {
   emitter *e = h->e;
   ir other = p->backward ? int_compare(e, LLVMIntSLT, h->slice.number, h->slice.last)
@@ -522,7 +506,7 @@ void gpu_join_parts(kernel_frame *h, part *p) {
   branch_end(e, &branch);
 }
 
-/* ---- backward that makes its states ---- */
+// ---- backward that makes its states ----
 
 kernel gpu_kernel_of_states(const kernel *back) {
   kernel k = *back;

@@ -1,16 +1,15 @@
-/* GPU: time slices of states that mix their entries (tile/columns.c).
- *
- *   KERNEL_PART, blocks of V:       0 .. all chunks of the slice .. summary: columns of states
- *   as many blocks behind them      1 in one row each; tokens that have V are 0 .. all chunks .. summary: columns of the matrix
- *   FORWARD                         for each slice before this one: states = matrix * states + summary
- *
- * The blocks behind run the same code on multiprocessors that would be idle. Where each thread has an entry of V by itself, a
- * thread behind has a column of the matrix. The products that combine slices are in f32.
- */
+// GPU: time slices of states that mix their entries (tile/columns.c).
+//
+//   KERNEL_PART, blocks of V:       0 .. all chunks of the slice .. summary: columns of states
+//   as many blocks behind them      1 in one row each; tokens that have V are 0 .. all chunks .. summary: columns of the matrix
+//   FORWARD                         for each slice before this one: states = matrix * states + summary
+//
+// The blocks behind run the same code on multiprocessors that would be idle. Where each thread has an entry of V by itself, a
+// thread behind has a column of the matrix. The products that combine slices are in f32.
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-/* Threads have an entry of the axis each, and share nothing. */
+// Threads have an entry of the axis each, and share nothing.
 static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
 
 static bool is_column(const kernel *k, const tile_place *state) {
@@ -29,9 +28,9 @@ int gpu_column_blocks(const kernel *k) {
   return (k->columns + k->lane_block - 1) / k->lane_block;
 }
 
-/* ---- what is kept of the matrix: behind the states, [state without the axis][column], as the states come ---- */
+// ---- what is kept of the matrix: behind the states, [state without the axis][column], as the states come ----
 
-/* Whole blocks of columns, if a block stores all of its own. */
+// Whole blocks of columns, if a block stores all of its own.
 static int64_t row_numbers(const kernel *k) {
   int64_t whole = k->recurrence->body.axes.items[k->column_axis].size;
   return is_alone(k) ? k->columns : (k->columns + whole - 1) / whole * whole;
@@ -50,8 +49,7 @@ void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
 static ir numbers_of(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, row_numbers(h->k));
   for (int x = 0; x < place->axis_count; x++) {
-    if (place->axes[x] != h->k->column_axis)
-      numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
+    if (place->axes[x] != h->k->column_axis) numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
   }
   return numbers;
 }
@@ -60,8 +58,7 @@ ir gpu_columns_offset(kernel_frame *h, const tile_place *state) {
   emitter *e = h->e;
   const tile_program *ends = gpu_ends_of(h->k);
   ir offset = integer(e, 0);
-  for (int i = 0; i < ends->results.count; i++)
-    offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
+  for (int i = 0; i < ends->results.count; i++) offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (state && place->tensor == state->tensor && place->component == state->component) break;
@@ -70,7 +67,7 @@ ir gpu_columns_offset(kernel_frame *h, const tile_place *state) {
   return offset;
 }
 
-/* The rows of a state in the matrix of a part, from the column `first` on. */
+// The rows of a state in the matrix of a part, from the column `first` on.
 static view matrix_view(kernel_frame *h, const tile_place *state, ir number, ir first) {
   emitter *e = h->e;
   ir offset = int_add(e, gpu_columns_offset(h, state), first);
@@ -84,9 +81,9 @@ static view matrix_view(kernel_frame *h, const tile_place *state, ir number, ir 
   return v;
 }
 
-/* ---- the blocks behind ---- */
+// ---- the blocks behind ----
 
-/* The first entry of the axis that the block has; of a block behind, the first column. */
+// The first entry of the axis that the block has; of a block behind, the first column.
 ir gpu_first_of_lanes(kernel_frame *h) {
   emitter *e = h->e;
   ir block = integer(e, h->k->lane_block), first = int_mul(e, h->lane_block, block);
@@ -99,7 +96,7 @@ ir gpu_first_of_lanes(kernel_frame *h) {
   return is_alone(h->k) ? int_choose(e, h->slice.of_matrix, h->slice.first_column, first) : first;
 }
 
-/* The first row of a state in a column of all, and how many it has. */
+// The first row of a state in a column of all, and how many it has.
 static int64_t first_row(kernel_frame *h, const tile_place *state, int64_t *rows) {
   const tile_program *ends = gpu_ends_of(h->k);
   int64_t first = 0;
@@ -109,8 +106,7 @@ static int64_t first_row(kernel_frame *h, const tile_place *state, int64_t *rows
     *rows = 1;
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
-      if (axis != h->k->column_axis && !axis_in(h->m.instance, axis))
-        *rows *= plan_axis_size(&h->m, ends, axis);
+      if (axis != h->k->column_axis && !axis_in(h->m.instance, axis)) *rows *= plan_axis_size(&h->m, ends, axis);
     }
     if (place->tensor == state->tensor && place->component == state->component) return first;
     first += *rows;
@@ -124,7 +120,7 @@ typedef struct identity {
   const view *to;
 } identity;
 
-/* 1 where the row of the point is its column. */
+// 1 where the row of the point is its column.
 static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
   kernel_frame *h = x->h;
   emitter *e = l->e;
@@ -189,9 +185,9 @@ void gpu_end_column(kernel_frame *h, part *p, const tile_place *state, const vie
   branch_end(e, &branch);
 }
 
-/* ---- joins ---- */
+// ---- joins ----
 
-/* Numbers of what a part joins, which is at the same time in its own memory; *begin: behind that. */
+// Numbers of what a part joins, which is at the same time in its own memory; *begin: behind that.
 static int64_t numbers_joined(const kernel *k, const part *p, int64_t *begin) {
   int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) {
@@ -214,14 +210,14 @@ void gpu_place_columns(kernel_frame *h) {
   int64_t of_again = h->k->states ? numbers_joined(&of_states, &h->recompute, &begin) : 0;
   if (of_again > numbers) numbers = of_again;
   begin = (begin + 31) / 32 * 32;
-  bool fits = begin + numbers <= h->chip_limit; /* nothing else is alive yet */
+  bool fits = begin + numbers <= h->chip_limit;  // nothing else is alive yet
   h->slice.states_at = (location){fits ? begin : h->shared_numbers, -1, fits};
   int64_t *used = fits ? &h->on_chip : &h->shared_numbers;
   int64_t end = h->slice.states_at.offset + (numbers + 31) / 32 * 32;
   if (end > *used) *used = end;
 }
 
-/* States before a part, all of them: [row][entry of the axis]. */
+// States before a part, all of them: [row][entry of the axis].
 typedef struct product {
   kernel_frame *h;
   part *p;
@@ -231,7 +227,7 @@ typedef struct product {
   axis_set axes;
 } product;
 
-/* The numbers of all states before the part: a row behind the other. Threads alone have columns of their own. */
+// The numbers of all states before the part: a row behind the other. Threads alone have columns of their own.
 static ir row_width(const kernel_frame *h, const part *p) {
   return is_alone(h->k) ? integer(h->e, h->team.threads) : p->l.axis_size[h->k->column_axis];
 }
@@ -258,7 +254,7 @@ static view before_of_state(kernel_frame *h, part *p, const tile_place *state) {
   return v;
 }
 
-/* x + an entry of the matrix times the number in that row before. */
+// x + an entry of the matrix times the number in that row before.
 static ir add_row(const product *d, lower *l, const place_in_loops *at, ir row, ir x) {
   kernel_frame *h = d->h;
   emitter *e = l->e;
@@ -296,7 +292,7 @@ static void product_pair(lower *l, const place_in_loops *at, const ir *slots, vo
   gpu_set_pair(l->e, slots, add_row(d->product, l, at, d->row, gpu_pair_of(l->e, slots)));
 }
 
-/* States in registers have no address: all of them take a row at a time. */
+// States in registers have no address: all of them take a row at a time.
 static void add_point(lower *l, const place_in_loops *at, void *data) {
   const row_of_product *d = data;
   const product *x = d->product;
