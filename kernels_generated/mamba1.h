@@ -7,95 +7,94 @@
 #ifndef REC_GPU_SELECTIVE_SCAN_H
 #define REC_GPU_SELECTIVE_SCAN_H
 
-/* What a GPU kernel sees: its one parameter, and how its work is numbered. Generated code (compiler/kernel/gpu) and
- * the support code that fills it must agree.
- *
- * The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
- * codegen_kernel.slots has them. Kernels that may have rows of tokens copied in bulk (sm_90a) have behind them an int64_t
- * mapped and, from the next multiple of 128 on, rec_gpu_map maps[] as codegen_gpu_kernel.maps has them: bit i of `mapped` says
- * that maps[i] is filled. What is not comes by copies of 16 bytes, as everywhere else.
- *
- * A thread block takes the work items block, block + grid, ..; an item is
- *   (entry * parts + part) * instances + instance
- * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
- * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
- * that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
- * NAME_backward behind it. Where NAME_part and NAME_part_backward are one
- * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
- * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
- * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
- *
- * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
- * (rec_gpu_sum, or NAME_backward itself: rec_gpu_last): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
- * time), then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
- * Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
- */
+// What a GPU kernel sees: its one parameter, and how its work is numbered. Generated code (compiler/kernel/gpu) and
+// the support code that fills it must agree.
+//
+// The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
+// codegen_kernel.slots has them. Kernels that may have rows of tokens copied in bulk (sm_90a) have behind them an int64_t
+// mapped and, from the next multiple of 128 on, rec_gpu_map maps[] as codegen_gpu_kernel.maps has them: bit i of `mapped` says
+// that maps[i] is filled. What is not comes by copies of 16 bytes, as everywhere else.
+//
+// A thread block takes the work items block, block + grid, ..; an item is
+//   (entry * parts + part) * instances + instance
+// entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
+// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+// NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+// what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+// that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
+// NAME_backward behind it. Where NAME_part and NAME_part_backward are one
+// function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+// block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+// their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
+//
+// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
+// (rec_gpu_sum, or NAME_backward itself: rec_gpu_last): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
+// time), then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
+// Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
 #ifndef REC_SUPPORT_GPU_FRAME_H
 #define REC_SUPPORT_GPU_FRAME_H
 
 #include <stdint.h>
 
-enum { REC_GPU_PARAMETER_BYTES = 4000 };   /* at most; CUDA allows 4096 */
+enum { REC_GPU_PARAMETER_BYTES = 4000 };  // at most; CUDA allows 4096
 
 typedef struct rec_gpu_slot {
-  void *data;               /* NULL: absent, reads 0; not wanted, is not written */
-  int64_t batch_stride;     /* numbers between entries; packed: 0 for tokens, which begin at step cu_seqlens[entry] */
+  void *data;            // NULL: absent, reads 0; not wanted, is not written
+  int64_t batch_stride;  // numbers between entries; packed: 0 for tokens, which begin at step cu_seqlens[entry]
   int64_t time_stride;
-  int64_t copy_stride;      /* accumulated: numbers between copies */
+  int64_t copy_stride;  // accumulated: numbers between copies
 } rec_gpu_slot;
 
-/* A CUtensorMap of the tokens of a slot, numbers of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16), of four dimensions: columns,
- * what there is of them in a step, steps, batch entries (packed: one). A box is so many columns of so many steps. */
+// A CUtensorMap of the tokens of a slot, numbers of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16), of four dimensions: columns,
+// what there is of them in a step, steps, batch entries (packed: one). A box is so many columns of so many steps.
 typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
-/* What is kept of parts of time. */
+// What is kept of parts of time.
 typedef struct rec_gpu_ends {
-  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
-  int64_t stride;              /* numbers between parts */
+  float *data;     // [entry][part][numbers], see above; NULL: there is none
+  int64_t stride;  // numbers between parts
 } rec_gpu_ends;
 
 typedef struct rec_gpu_frame {
   int64_t entries;
-  int64_t time;                /* steps of every entry; not read with cu_seqlens */
-  const int32_t *cu_seqlens;   /* on the device, entries + 1 of them; NULL: not packed */
-  int64_t blocks;              /* work items */
-  int64_t parts, part_steps;   /* part_steps: a multiple of the chunk */
-  void *saved;                 /* chunk-start states, f32; NULL: not wanted */
-  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
-                                  makes its states, and those behind its own steps, so many later as there are parts before it */
+  int64_t time;                // steps of every entry; not read with cu_seqlens
+  const int32_t *cu_seqlens;   // on the device, entries + 1 of them; NULL: not packed
+  int64_t blocks;              // work items
+  int64_t parts, part_steps;   // part_steps: a multiple of the chunk
+  void *saved;                 // chunk-start states, f32; NULL: not wanted
+  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
+                               // makes its states, and those behind its own steps, so many later as there are parts before it
   int64_t saved_chunk_stride;
   void *scratch;
-  int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  rec_gpu_ends ends[2];        /* of states, of cotangents */
-  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
-                                  of cotangents; those before them the `blocks` */
+  int64_t scratch_stride;           // bytes between the scratch of one thread block and the next
+  rec_gpu_ends ends[2];             // of states, of cotangents
+  int64_t back_items, back_blocks;  // kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                    // of cotangents; those before them the `blocks`
 } rec_gpu_frame;
 
-/* A sum: to[entry][step][number] = sum of the copies, in order. */
+// A sum: to[entry][step][number] = sum of the copies, in order.
 typedef struct rec_gpu_sum_task {
-  void *to;                    /* NULL: not wanted */
+  void *to;  // NULL: not wanted
   int64_t to_entry_stride, to_step_stride;
-  uint32_t numbers;            /* of one step */
-  uint32_t copies : 28, stored : 2, of : 2; /* stored: REC_STORED_.. of `to`; of: REC_GPU_OF_.. */
+  uint32_t numbers;                          // of one step
+  uint32_t copies : 28, stored : 2, of : 2;  // stored: REC_STORED_.. of `to`; of: REC_GPU_OF_..
 } rec_gpu_sum_task;
 
-/* What there is a result of: all, with one entry and step; each of `entries`; each step of each of `batch`. */
+// What there is a result of: all, with one entry and step; each of `entries`; each step of each of `batch`.
 enum { REC_GPU_OF_ALL, REC_GPU_OF_ENTRY, REC_GPU_OF_STEP };
 
-/* Sums of one kernel: in front of their tasks. */
+// Sums of one kernel: in front of their tasks.
 typedef struct rec_gpu_sum_list {
-  int64_t count;               /* of tasks */
-  const float *copies;         /* of the first task: [copy][entry][step][number], dense; those of the next begin behind them, at
-                                  a multiple of 64 bytes */
+  int64_t count;        // of tasks
+  const float *copies;  // of the first task: [copy][entry][step][number], dense; those of the next begin behind them, at
+                        // a multiple of 64 bytes
   int64_t batch, entries, steps;
 } rec_gpu_sum_list;
 
-/* The parameter of the kernel `rec_gpu_sum`: REC_GPU_SUM_THREADS threads in a block, any number of blocks. A task takes no more room
- * than a slot, so that there is room for all sums that a kernel may have. */
+// The parameter of the kernel `rec_gpu_sum`: REC_GPU_SUM_THREADS threads in a block, any number of blocks. A task takes no more room
+// than a slot, so that there is room for all sums that a kernel may have.
 enum {
   REC_GPU_SUM_TASKS = (REC_GPU_PARAMETER_BYTES - sizeof(rec_gpu_sum_list)) / sizeof(rec_gpu_sum_task),
   REC_GPU_SUM_THREADS = 256
@@ -106,12 +105,12 @@ typedef struct rec_gpu_sums {
   rec_gpu_sum_task tasks[REC_GPU_SUM_TASKS];
 } rec_gpu_sums;
 
-/* What stands behind all else in the parameter of a NAME_backward before which parts of states and then those of cotangents are
- * made: a sum behind it would be a fourth launch. Its thread blocks count in `ended` how many of them have made all their items; the
- * one that ends last adds all copies up, of which it has a list, and tasks behind it. Copies of tokens are too many for one
- * block. NAME_part_backward before it has the same without tasks, and sets the counter to 0. */
+// What stands behind all else in the parameter of a NAME_backward before which parts of states and then those of cotangents are
+// made: a sum behind it would be a fourth launch. Its thread blocks count in `ended` how many of them have made all their items; the
+// one that ends last adds all copies up, of which it has a list, and tasks behind it. Copies of tokens are too many for one
+// block. NAME_part_backward before it has the same without tasks, and sets the counter to 0.
 typedef struct rec_gpu_last {
-  uint32_t *ended;             /* NULL: the copies are left to rec_gpu_sum */
+  uint32_t *ended;  // NULL: the copies are left to rec_gpu_sum
   rec_gpu_sum_list list;
 } rec_gpu_last;
 
