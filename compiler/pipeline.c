@@ -3,11 +3,11 @@
 #include "compiler/pipeline.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/emission.h"
 #include "compiler/passes.h"
+#include "runtime/shared/clock.h"
 
 // ---- the table -------------------------------------------------------------------------------
 
@@ -89,18 +89,12 @@ static int last_pass(unsigned input, pipeline_layer layer) {
 
 // ---- the loop --------------------------------------------------------------------------------
 
-static double seconds(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 typedef struct timing {
   bool ran;
   double wall, processor;
 } timing;
 
-static timing now(void) { return (timing){true, seconds(CLOCK_MONOTONIC), seconds(CLOCK_PROCESS_CPUTIME_ID)}; }
+static timing now(void) { return (timing){true, clock_seconds(CLOCK_MONOTONIC), clock_seconds(CLOCK_PROCESS_CPUTIME_ID)}; }
 
 static void add_time(timing *sum, timing start, timing end) {
   sum->ran = true;
@@ -161,6 +155,11 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
             options->emit         ? options->emit
             : options->check_only ? "nothing"
                                   : "a library");
+    return 1;
+  }
+  if (c.needs & (EMISSION_GPU | EMISSION_EXECUTOR) && options->dtype == NUMBER_F64) {
+    fprintf(errors, "error: expected --dtype f32, bf16 or f16 with --emit=%s, found f64: GPU kernels compute in f32\n",
+            options->emit);
     return 1;
   }
   timing times[PASSES] = {0};

@@ -12,7 +12,7 @@
 // A place in scratch: `offset` elements from the start, or in the block of run-time size number `sized`.
 typedef struct location {
   int64_t offset;  // -1: on the stack
-  int sized;       // position in host.sized, or -1
+  int sized;       // position in kernel_frame.sized, or -1
   bool on_chip;    // GPU: in shared memory instead
 } location;
 
@@ -35,7 +35,7 @@ typedef struct part {
   plan_buffer *history;                  // by argument: states before each step of the chunk, or each chunk of the group
   location *history_at;
   pad *pads;             // by argument
-  int *maps;             // GPU, by argument: number of the map in host.maps, -1: none; NULL: no argument has one
+  int *maps;             // GPU, by argument: number of the map in bulk_copies.maps, -1: none; NULL: no argument has one
   ir *rows, first_step;  // step_rows.c: rows of the chunk by argument (NULL: not copied ahead); its first step
   lower l;
   view *memory;     // by argument: tensor in memory, without time
@@ -274,7 +274,7 @@ void gpu_join_columns(kernel_frame *h, part *p, ir number);
 // overflow_fallback.c: slices that must not be combined. A mark at the end of the summary; its kernel writes it last.
 void gpu_guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers);
 void gpu_guard_part(kernel_frame *h, part *p);
-// i1: a slice of the instance is marked; `whole`: there is a single slice, without summary. Elements of host.sums for this.
+// i1: a slice of the instance is marked; `whole`: there is a single slice, without summary. Elements of kernel_frame.sums for this.
 ir gpu_parts_grow(kernel_frame *h, ir whole);
 int64_t gpu_guard_sums(const kernel_frame *h);
 // value_tiles.c: an instance whose chunks are computed in passes over value-axis tiles.

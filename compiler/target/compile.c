@@ -4,19 +4,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/base/processors.h"
 #include "compiler/emit/lines.h"
 #include "compiler/kernel/host/kernel.h"
 #include "compiler/target/target.h"
-
-static double seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "runtime/shared/clock.h"
 
 // ---- tables and entry points ----
 
@@ -130,13 +124,13 @@ static void count_instructions(arena *a, llvm_module *m, codegen_object *object)
 }
 
 static void compile_part(part *p) {
-  double start = seconds();
+  double start = clock_seconds(CLOCK_MONOTONIC);
   llvm_optimise(&p->module, p->options.level);
-  double optimised = seconds();
+  double optimised = clock_seconds(CLOCK_MONOTONIC);
   if (p->options.text) p->assembly = llvm_assembly(p->memory, &p->module);
   p->bytes = llvm_object(p->memory, &p->module, &p->size);
   p->passes_seconds = optimised - start;
-  p->emit_seconds = seconds() - optimised;
+  p->emit_seconds = clock_seconds(CLOCK_MONOTONIC) - optimised;
 }
 
 typedef struct part_queue {
@@ -197,7 +191,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   codegen_object *object = ARENA_NEW(a, codegen_object);
   part parts[CLONE_COUNT];
   processors_take(TURN_SHORT);
-  double start = seconds();
+  double start = clock_seconds(CLOCK_MONOTONIC);
   for (int clone = 0; clone < CLONE_COUNT; clone++) {
     const char *name = clone_targets[clone].name;
     parts[clone] = (part){.memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
@@ -213,7 +207,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
     llvm_verify(&parts[clone].module);
     if (options.text) object->llvm = joined(a, object->llvm, llvm_text(a, &parts[clone].module));
   }
-  object->build_seconds = seconds() - start;
+  object->build_seconds = clock_seconds(CLOCK_MONOTONIC) - start;
   processors_give();
   compile_side_by_side(parts);
   for (int clone = 0; clone < CLONE_COUNT; clone++) {

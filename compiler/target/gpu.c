@@ -4,7 +4,6 @@
 #include "compiler/target/images.h"
 
 #include <string.h>
-#include <time.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -13,12 +12,7 @@
 #include "compiler/emit/lines.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/target.h"
-
-static double seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "runtime/shared/clock.h"
 
 static bool is_lowered(const kernel *const *kernels, int index) {
   for (int i = 0; i < index; i++) {
@@ -120,7 +114,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   if (options.dtype == NUMBER_F64) ICE("target", "GPU kernels compute in f32");
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
   processors_take(TURN_LONG);
-  double start = seconds();
+  double start = clock_seconds(CLOCK_MONOTONIC);
   llvm_module m = gpu_module_new("rec_gpu");
   if (options.lines) lines_begin(&m, options.lines, LINES_ALONE);
   for (int i = 0; i < count; i++) {
@@ -140,10 +134,10 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   lines_end(&m);
   llvm_verify(&m);
   if (options.text) object->hash = hash_of(a, &m);
-  object->build_seconds = seconds() - start;
-  start = seconds();
+  object->build_seconds = clock_seconds(CLOCK_MONOTONIC) - start;
+  start = clock_seconds(CLOCK_MONOTONIC);
   gpu_make_images(a, &m, options, object);
-  object->emit_seconds = seconds() - start;
+  object->emit_seconds = clock_seconds(CLOCK_MONOTONIC) - start;
   llvm_module_free(&m);
   processors_give();
   return object;

@@ -1,4 +1,5 @@
 #include "runtime/command/writer.h"
+#include "runtime/shared/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,12 +12,6 @@ enum { BLOCK_OF_PROMPT = 4096 };
 const char *writer_unit(const writer *w) {
   static const char *const units[] = {"bytes", "characters", "tokens"};
   return units[w->kind];
-}
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 // ---- reading ------------------------------------------------------------------------------------
@@ -119,12 +114,12 @@ static rec_status read_start(writer *w) {
 }
 
 rec_status writer_read(writer *w, const char *text, const char *path) {
-  double begin = now();
+  double begin = clock_seconds(CLOCK_MONOTONIC);
   w->number = -1;
   rec_status status = path ? read_file(w, path) : text ? read_text(w, text) : REC_OK;
   if (!status && w->number >= 0) status = read_numbers(w, " ", 1);
   if (!status && !w->read && !*w->stopped) status = read_start(w);
-  w->read_seconds = now() - begin;
+  w->read_seconds = clock_seconds(CLOCK_MONOTONIC) - begin;
   return status;
 }
 
@@ -153,11 +148,11 @@ static rec_status write_token(writer *w, int64_t count) {
 }
 
 rec_status writer_write(writer *w, int64_t count) {
-  double begin = now();
+  double begin = clock_seconds(CLOCK_MONOTONIC);
   rec_status status = REC_OK;
   while (!status && !*w->stopped && w->written < count) status = write_token(w, count);
   if (!status && w->kind == TEXT_NUMBERS && w->written && (putchar('\n') < 0 || fflush(stdout)))
     status = rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
-  w->written_seconds = now() - begin;
+  w->written_seconds = clock_seconds(CLOCK_MONOTONIC) - begin;
   return status;
 }

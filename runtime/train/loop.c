@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/shared/clock.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/identity.h"
 #include "runtime/train/model/gpu_place.h"
@@ -36,12 +37,6 @@ typedef struct loop {
   double last_checkpoint;
   struct sigaction old_interrupt, old_terminate;
 } loop;
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 // ---- the log ------------------------------------------------------------------------------------
 
@@ -151,7 +146,7 @@ static rec_status save(loop *l) {
   if (!status) status = check_weights(l);
   if (status) return status;
   if (fsync(fileno(l->log)) || fflush(l->events)) return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
-  l->last_checkpoint = now();
+  l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
   status = checkpoint_save(l->t, l->fresh);
   return status ? status : replace_checkpoint(l);
 }
@@ -169,7 +164,7 @@ static rec_status keep_checkpoint(const loop *l, rec_status status) {
 static bool checkpoint_due(const loop *l) {
   int64_t every = l->s->options.checkpoint_steps;
   if (every > 0 && l->t->step % every == 0) return true;
-  return now() - l->last_checkpoint >= l->s->options.checkpoint_seconds;
+  return clock_seconds(CLOCK_MONOTONIC) - l->last_checkpoint >= l->s->options.checkpoint_seconds;
 }
 
 // ---- a block ------------------------------------------------------------------------------------
@@ -248,12 +243,12 @@ static rec_status run_steps(loop *l) {
   progress bar;
   rec_status status = REC_OK;
   progress_open(&bar, b->name, l->t->step, b->steps, b->batch * b->context);
-  l->last_checkpoint = now();
+  l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
   while (!status && l->t->step < b->steps && !asked_to_stop) {
     step_report report;
-    double began = now();
+    double began = clock_seconds(CLOCK_MONOTONIC);
     status = trainer_step(l->t, &l->data, &report);
-    double seconds = now() - began;
+    double seconds = clock_seconds(CLOCK_MONOTONIC) - began;
     if (!status) status = write_log(l, &report, seconds);
     if (!status) status = write_events(l, &report, seconds);
     if (status) break;

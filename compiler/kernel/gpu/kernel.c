@@ -110,7 +110,7 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   return function;
 }
 
-// `first`: the host of the kernel that the same function has, too; NULL.
+// `first`: the frame of the other kernel of the function, if the function has two; else NULL.
 static kernel_frame gpu_host(arena *a, const codegen_kernel *k, const kernel_frame *first, codegen_gpu_options options) {
   kernel_frame h = frame_for(a, k, k->kernel->symbol, CLONE_GPU, options.dtype);
   if (first) h.bulk.maps = first->bulk.maps;

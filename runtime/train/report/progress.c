@@ -1,4 +1,5 @@
 #include "runtime/train/report/progress.h"
+#include "runtime/shared/clock.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -6,14 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 void progress_open(progress *p, const char *name, int64_t first, int64_t total, int64_t tokens_of_a_step) {
-  double start = now();
+  double start = clock_seconds(CLOCK_MONOTONIC);
   *p = (progress){.name = name,
                   .first = first,
                   .total = total,
@@ -41,7 +36,7 @@ static void show(const progress *p, double time) {
 }
 
 void progress_step(progress *p, int64_t done, double loss) {
-  double time = now();
+  double time = clock_seconds(CLOCK_MONOTONIC);
   p->loss = p->step == p->first ? loss : 0.95 * p->loss + 0.05 * loss;
   p->step = done;
   if (time - p->shown < (p->terminal ? 0.1 : 10.0)) return;
@@ -51,6 +46,6 @@ void progress_step(progress *p, int64_t done, double loss) {
 
 void progress_close(progress *p) {
   if (p->step == p->first) return;
-  show(p, now());
+  show(p, clock_seconds(CLOCK_MONOTONIC));
   if (p->terminal) printf("\n");
 }
