@@ -138,14 +138,6 @@ static void put_maps(printer *p) {
   put(p, "  rec_gpu_map maps[%d];\n", k->maps.count);
 }
 
-// Without a counter nothing is counted.
-static void put_last(printer *p) {
-  const codegen_gpu_kernel *k = p->k;
-  if (!k->last_at) return;
-  put(p, "  rec_gpu_last last;  /* 0 will do */\n");
-  if (k->sums) put(p, "  rec_gpu_sum_task sums[%d];\n", k->sums);
-}
-
 static void put_parameter(printer *p, number_type dtype) {
   const typed_body *body = p->abi->body;
   put(p, "typedef struct %s_parameter {\n  rec_gpu_frame frame;\n", p->prefix);
@@ -160,7 +152,6 @@ static void put_parameter(printer *p, number_type dtype) {
         number_text(p, slot, dtype), slot->written ? ": written" : "");
   }
   put_maps(p);
-  put_last(p);
   put(p, "} %s_parameter;\n", p->prefix);
 }
 

@@ -95,8 +95,6 @@ typedef struct codegen_gpu_kernel {
   int parameter_bytes;
   VEC(codegen_gpu_map) maps;  // from byte maps_at of the parameter on
   int maps_at;
-  int last_at;                   // byte of the parameter where its rec_gpu_last begins; 0: there is none (kernel.sums)
-  int sums;                      // how many tasks that has
   double bulk_gain;              // what bulk copies save in a chunk, in multiply-adds (kernel/gpu/schedule.c)
   int bulk_rows, rows;           // of a chunk: arguments whose rows may be copied in bulk, all whose rows are copied
   int nests;                     // of a chunk: all threads meet between one and the next

@@ -315,11 +315,6 @@ void gpu_open_chunks(kernel_frame *h, part *p, ir first, ir any);
 // being copied.
 void gpu_next_chunk(kernel_frame *h, part *p, ir turn, ir chunk, ir next, ir more);
 
-// last_block.c: results that blocks add to, without tokens.
-int gpu_sums_of(const codegen_gpu_kernel *k);
-// A block has made all its items: BACKWARD counts, and the last block makes the sums; PART_BACK clears the counter.
-void gpu_end_block(kernel_frame *h, int64_t last_at);
-
 // step_rows.c: threads by themselves, whose tokens come a chunk ahead.
 void gpu_place_steps(kernel_frame *h);
 bool gpu_steps_ahead(kernel_frame *h);

@@ -64,12 +64,9 @@ typedef struct kernel {
   int states_columns, states_column_axis;  // of that program, as columns, column_axis
   const struct kernel *beside;  // PART, PART_BACK, and STATES where it is PART's function: one function has PART and PART_BACK,
                                 // some thread blocks run one, some the other; NULL: it is alone (kernel/gpu/schedule.c)
-  bool sums;  // GPU: BACKWARD, where it is the third launch: the thread block that ends last adds up what all have added
-              // to gradients; PART_BACK before it: sets the counter for that to 0 (kernel/gpu/last_block.c)
   int join_steps,
       maker_percent;  // GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
                       // percent of the steps themselves (kernel/gpu/schedule.c)
-  int sum_steps;      // GPU, with `sums`: in steps of a block, what it takes to add up REC_GPU_COPIES_WEIGHED numbers of copies
   int sequences,
       sequences_axis;  // host: the programs have so many sequences along this axis of their own, which states and tokens
                        // have, too (codegen_kernel.together); 0: one, and no such axis

@@ -420,12 +420,7 @@ static const char *unsaved_text(const reporter *r, bool back) {
   const char *why = r->kernels->whole_unsaved;
   if (back && why) return arena_printf(r->a, "; whole without what forward saved: %s", why);
   const kernel *part = back ? kernel_of(r, KERNEL_PART_BACK) : NULL;
-  const char *sums = part && part->sums ? "; the block that ends last sums gradients" : "";
-  if (part && part->states)
-    return arena_printf(r->a,
-                        "; without what forward saved, one launch more, if blocks add to no token's gradient: parts of "
-                        "cotangents make their states%s",
-                        sums);
+  if (part && part->states) return "; without what forward saved, one launch more: parts of cotangents make their states";
   return back && kernel_of(r, KERNEL_BACKWARD)->states ? "; without what forward saved, each part makes its states" : "";
 }
 

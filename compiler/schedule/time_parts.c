@@ -124,8 +124,8 @@ static bool states_are_apart(const scheduler *s, const kernel *k) {
 }
 
 // Without what forward saved, who needs states first makes them, of the parts of states. Where that is BACKWARD, these are made
-// beside the parts of cotangents: three launches with the sums. Where parts of cotangents are made of states, these parts make
-// them, and save them for BACKWARD: three launches, too, of which the last makes sums itself (kernel.sums). Returns why not.
+// beside the parts of cotangents. Where parts of cotangents are made of states, these parts make them, and save them for BACKWARD.
+// Returns why not.
 static const char *make_states_too(scheduler *s) {
   kernel *back = schedule_kernel(s->out, KERNEL_BACKWARD), *part = schedule_kernel(s->out, KERNEL_PART),
          *part_back = schedule_kernel(s->out, KERNEL_PART_BACK);

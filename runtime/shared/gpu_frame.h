@@ -18,9 +18,9 @@
 // block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
 // their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
 //
-// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
-// (rec_gpu_sum, or NAME_backward itself: rec_gpu_last): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
-// time), then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
+// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order by
+// rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no time),
+// then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
 // Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
 #ifndef REC_SUPPORT_GPU_FRAME_H
 #define REC_SUPPORT_GPU_FRAME_H
@@ -95,15 +95,6 @@ typedef struct rec_gpu_sums {
   rec_gpu_sum_list list;
   rec_gpu_sum_task tasks[REC_GPU_SUM_TASKS];
 } rec_gpu_sums;
-
-// What stands behind all else in the parameter of a NAME_backward before which parts of states and then those of cotangents are
-// made: a sum behind it would be a fourth launch. Its thread blocks count in `ended` how many of them have made all their items; the
-// one that ends last adds all copies up, of which it has a list, and tasks behind it. Copies of tokens are too many for one
-// block. NAME_part_backward before it has the same without tasks, and sets the counter to 0.
-typedef struct rec_gpu_last {
-  uint32_t *ended;  // NULL: the copies are left to rec_gpu_sum
-  rec_gpu_sum_list list;
-} rec_gpu_last;
 
 _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is at most 4096 bytes");
 _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gpu_sum_list) <= sizeof(rec_gpu_frame),

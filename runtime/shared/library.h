@@ -130,12 +130,8 @@ typedef struct rec_table_gpu_kernel {
   int32_t behind;              // so many steps behind its own that a part begins with
   int32_t makes_states;        // BACKWARD, PART_BACK: without `saved`, parts make their states from what PART keeps
   int32_t is_second;           // PART_BACK: the work items of its function's last blocks (gpu_frame.h: back_items)
-  int32_t last_at;             // where the rec_gpu_last begins in the parameter; 0: there is none
-  int32_t sum_steps, unused;   // BACKWARD with it: what adding up REC_GPU_COPIES_WEIGHED numbers costs, in steps of
-                               // a block
+  int32_t unused;
 } rec_table_gpu_kernel;
-
-enum { REC_GPU_COPIES_WEIGHED = 1024 };
 
 // The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
 // multiply.

@@ -18,10 +18,8 @@
 //  - a bulk copy lands when its mbarrier is waited for. A thread may touch its data after its own wait, or after a barrier with
 //    a thread that has waited. The bytes of the copies must be those that the mbarrier expects;
 //  - a bulk copy may overwrite memory that threads have written only after a barrier and a fence.
-// mbarriers order bulk copies, not other accesses of threads. Blocks share only memory whose accesses a counter (atom_inc)
-// orders, which is checked where the launch has room for it (simt_order). A block that touches data of another block, or
-// overwrites data that another has read, must have found that block counted, with a barrier on either side. The executor models
-// neither the order in which other threads see stores nor the speed of anything.
+// mbarriers order bulk copies, not other accesses of threads. Blocks are not ordered among each other: a block may not touch
+// the scratch of another one. The executor models neither the order in which other threads see stores nor the speed of anything.
 #ifndef REC_SIMT_H
 #define REC_SIMT_H
 
@@ -29,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SIMT_WARP = 32, SIMT_THREADS_MAX = 1024, SIMT_SECTOR = 32, SIMT_ORDER_BYTES = 2, SIMT_MESSAGE = 400 };
+enum { SIMT_WARP = 32, SIMT_THREADS_MAX = 1024, SIMT_SECTOR = 32, SIMT_MESSAGE = 400 };
 
 // Global memory that a launch may touch. Without regions nothing is checked there.
 typedef struct simt_region {
@@ -61,28 +59,6 @@ typedef struct simt_stamps {
   int64_t *read_bytes, *written_bytes;  // by region: added to as block_read_bytes is
 } simt_stamps;
 
-// What a block has done last with two bytes: block + 1, thread, its barriers until then; 0: nobody has.
-typedef struct simt_order_cell {
-  uint64_t written, read;
-} simt_order_cell;
-
-// A block at the counter.
-typedef struct simt_arrival {
-  int32_t number;  // from 1; 0: it has not been there
-  int32_t thread;
-  uint32_t epoch;  // its barriers until then
-  bool released;
-} simt_arrival;
-
-// Of a launch whose blocks count each other: of all that it may write but scratch. All 0 before.
-typedef struct simt_order {
-  simt_order_cell *cells;  // one region behind the other: for every SIMT_ORDER_BYTES of those that may be written
-  int64_t *first;          // by region: where its cells begin, -1: there are none
-  simt_arrival *arrivals;  // by block
-  int32_t arrived;
-  int32_t locked;  // 1: a thread of the host is at the counter
-} simt_order;
-
 typedef struct simt_launch {
   const char *kernel;  // for messages
   void (*function)(const void *parameters);
@@ -99,11 +75,9 @@ typedef struct simt_launch {
   int64_t skipped_wait;     // the same of its waits for asynchronous copies, for products and for mbarriers
   int64_t skipped_expect;   // of its mbarrier_expects
   int64_t skipped_fence;    // of its fences, of either kind, for products of warpgroups
-  int64_t skipped_release;  // block number n, from 1, is counted without what it has written; with `order`
   const simt_region *regions;
   int region_count;
   const simt_stamps *stamps;  // NULL: sectors are not counted; else one host thread runs all blocks
-  simt_order *order;          // NULL: what blocks share is not checked
 } simt_launch;
 
 // Writes a tensor map, of the executor's own form, with the arguments of cuTensorMapEncodeTiled and its numbers for them; 0, or

@@ -71,8 +71,6 @@ typedef struct simt_block {
   int64_t number;
   int warp_count, running, turn;  // the thread that runs, the warp whose turn it is
   int at_barrier, gone;
-  int at_barrier_or;     // of those at the barrier
-  bool any, any_before;  // of their arguments, and of those at the one before
   simt_thread *threads;
   simt_warp *warps;
   fiber host;
@@ -110,8 +108,6 @@ void simt_collect(const collective *c, void *passed);
 void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment, bool write);
 void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes, bool write);
 void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignment, int32_t write);
-// A counter, which no other access is checked against.
-void global_check_counter(simt_block *b, const void *at, int32_t bytes);
 // Marks bytes as being filled by a copy, and as filled by it.
 void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
@@ -149,9 +145,6 @@ void bulk_open(simt_block *b);
 void bulk_check_exit(const simt_block *b);
 _Noreturn void bulk_report_deadlock(const simt_block *b, int thread);
 void bulk_free(simt_block *b);
-
-// order.c: an access of global memory that other blocks may touch, too.
-void order_check(simt_block *b, int region, const void *at, int64_t bytes, bool write);
 
 // A cell for every so many bytes: the smallest numbers that threads write side by side.
 enum { SHADOW_BYTES = 2, BULK_WRITER = 0x8000 };

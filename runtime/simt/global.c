@@ -81,14 +81,13 @@ static void check_scratch(simt_block *b, const void *at, int32_t bytes, bool wri
 }
 
 // Which one it is.
-static int check_region(simt_block *b, const void *at, int32_t bytes, bool write) {
+static void check_region(simt_block *b, const void *at, int32_t bytes, bool write) {
   const char *does = write ? "writes" : "reads";
   int index = find_region(b, at, bytes, write);
   if (index < 0) report_outside(b, at, bytes, does);
   const simt_region *r = &b->launch->regions[index];
   if (write && !r->writable) simt_fail("writes to %s, which is read only", r->name);
   if (b->launch->stamps) count_access(b, index, at, bytes, write);
-  return index;
 }
 
 static void check_alignment(const void *at, int32_t bytes, int32_t alignment, bool write) {
@@ -102,16 +101,7 @@ void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignmen
   check_alignment(at, bytes, alignment, write != 0);
   *(write ? &b->counts.written_bytes : &b->counts.read_bytes) += bytes;
   if (b->launch->scratch_bytes > 0) check_scratch(b, at, bytes, write != 0);
-  if (b->launch->region_count == 0) return;
-  int region = check_region(b, at, bytes, write != 0);
-  if (b->launch->order) order_check(b, region, at, bytes, write != 0);
-}
-
-void global_check_counter(simt_block *b, const void *at, int32_t bytes) {
-  check_alignment(at, bytes, bytes, true);
-  b->counts.read_bytes += bytes;
-  b->counts.written_bytes += bytes;
-  if (b->launch->region_count > 0) check_region(b, at, bytes, true);
+  if (b->launch->region_count > 0) check_region(b, at, bytes, write != 0);
 }
 
 void simt_check_global(const void *at, int32_t bytes, int32_t alignment, int32_t write) {

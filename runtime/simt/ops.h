@@ -13,8 +13,6 @@ void *simt_shared(void);
 
 void simt_barrier(void);
 void simt_warp_barrier(void);
-int32_t simt_barrier_or(int32_t x);
-int32_t simt_atom_inc(void *at, int32_t most);
 
 float simt_shfl_bfly_f32(float x, int32_t mask);
 float simt_shfl_idx_f32(float x, int32_t lane);

@@ -145,11 +145,6 @@ static const collective warp_barrier = {"the warp's barrier", NULL};
 
 static void release_barrier(simt_block *b) {
   group_check_barrier(b);
-  if (b->at_barrier_or && b->at_barrier_or < b->launch->threads)
-    simt_fail("is at a barrier, and %d of %d threads at one that asks all of them", b->at_barrier_or, b->launch->threads);
-  b->at_barrier_or = 0;
-  b->any_before = b->any;
-  b->any = false;
   for (int t = 0; t < b->launch->threads; t++) b->threads[t].state = THREAD_READY;
   for (int w = 0; w < b->warp_count; w++) b->warps[w].ready = UINT32_MAX;
   b->at_barrier = 0;
@@ -173,15 +168,6 @@ void simt_barrier(void) {
   simt_block *b = simt_current;
   if (++b->threads[b->running].barriers == b->launch->skipped_barrier) return;
   wait_for_all(b);
-}
-
-// Its answer is why it cannot be left out.
-int32_t simt_barrier_or(int32_t x) {
-  simt_block *b = simt_current;
-  b->any = b->any || x;
-  b->at_barrier_or++;
-  wait_for_all(b);
-  return b->any_before;
 }
 
 // A lane that is elsewhere never comes here.
@@ -277,8 +263,7 @@ static void start_threads(simt_block *b) {
 static void run_block(simt_block *b, int64_t number) {
   b->number = number;
   b->random = b->launch->seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)number;
-  b->at_barrier = b->at_barrier_or = b->gone = 0;
-  b->any = false;
+  b->at_barrier = b->gone = 0;
   b->epoch++;
   if (b->launch->shared_bytes) memset(b->shared, 0xff, (size_t)b->launch->shared_bytes);
   if (b->launch->scratch_bytes) {

@@ -1,7 +1,7 @@
 // Lays out a call on a GPU and starts its kernels (gpu.h).
 //
-//   workspace:  [chunk-start states] [slice summaries: of cotangents, of states] [blocks that have ended]
-//               [copies of results that items add to] [initial states] [scratch of the blocks]
+//   workspace:  [chunk-start states] [slice summaries: of cotangents, of states] [copies of results that items add to]
+//               [initial states] [scratch of the blocks]
 #include <string.h>
 
 #include "runtime/support/error.h"
@@ -71,28 +71,22 @@ static int64_t most_parts(const gpu_pass *whole) {
   return smaller(smaller(parts, c->time / JOINED_PART_STEPS), JOINED_PARTS);
 }
 
-// What is begun and ended for each part: work items of the makers, numbers that the last block adds up.
-typedef struct part_work {
-  int64_t made, summed;
-} part_work;
-
 // How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks may be more
-// than multiprocessors, the joins of the last part, and the sums of the last block.
-static int64_t time_of_parts(const gpu_pass *whole, part_work work, int64_t parts) {
+// than multiprocessors, and the joins of the last part. `made`: work items of the makers for each part.
+static int64_t time_of_parts(const gpu_pass *whole, int64_t made, int64_t parts) {
   const rec_table_gpu_kernel *k = whole->kernel;
   int64_t room = whole->device->multiprocessors, steps = (whole->call->time + parts - 1) / parts;
   if (parts == 1) return 100 * steps;
-  int64_t turns = (work.made * parts + room - 1) / room,
-          sums = 100 * work.summed * parts / REC_GPU_COPIES_WEIGHED * k->sum_steps;
-  return 100 * (steps + k->behind) + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps + sums;
+  int64_t turns = (made * parts + room - 1) / room;
+  return 100 * (steps + k->behind) + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps;
 }
 
 // 1: parts do not pay.
-static int64_t parts_wanted(const gpu_pass *whole, part_work work) {
+static int64_t parts_wanted(const gpu_pass *whole, int64_t made) {
   if (whole->call->time_parts) return whole->call->time_parts;
-  int64_t best = 1, least = time_of_parts(whole, work, 1) * WORTH_PERCENT / 100;
+  int64_t best = 1, least = time_of_parts(whole, made, 1) * WORTH_PERCENT / 100;
   for (int64_t parts = 2; parts <= most_parts(whole); parts++) {
-    int64_t time = time_of_parts(whole, work, parts);
+    int64_t time = time_of_parts(whole, made, parts);
     if (time < least) least = time, best = parts;
   }
   return best;
@@ -101,17 +95,9 @@ static int64_t parts_wanted(const gpu_pass *whole, part_work work) {
 // Are parts of states made before those of cotangents, which are made of them, and not beside them?
 static bool makes_states_first(const time_cut *cut) { return cut->states && cut->maker->makes_states; }
 
-static part_work work_of_part(const gpu_pass *whole, time_cut one) {
-  const call *c = whole->call;
-  part_work work = {.made = plan_pass(c, whole->device, one.maker, one).items};
-  if (one.states) work.made += plan_pass(c, whole->device, one.states, one).items;
-  if (makes_states_first(&one) && whole->kernel->last_at) work.summed = gpu_numbers_summed(whole);
-  return work;
-}
-
-// Behind parts of states and then of cotangents: is it the last launch?
-static bool ends_in_time(const gpu_pass *last) {
-  return !gpu_has_sums(last) || (last->kernel->last_at && !gpu_sums_tokens(last));
+static int64_t made_for_part(const call *c, const gpu_device *device, time_cut one) {
+  int64_t made = plan_pass(c, device, one.maker, one).items;
+  return one.states ? made + plan_pass(c, device, one.states, one).items : made;
 }
 
 static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool recompute) {
@@ -124,14 +110,13 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool
   if (recompute && !kernel->makes_states && !made.maker->makes_states) return cut;
   if (recompute) made.states = gpu_kernel_of(device, REC_KERNEL_PART);
   gpu_pass whole = plan_pass(c, device, kernel, cut);
-  int64_t wanted = parts_wanted(&whole, work_of_part(&whole, made));
-  if (wanted < 2 || (!back && gpu_has_sums(&whole))) return cut;
+  int64_t wanted = parts_wanted(&whole, made_for_part(c, device, made));
+  if (wanted < 2) return cut;
   int64_t steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
   if (steps >= c->time) return cut;
   made.part_steps = steps;
   made.parts = (c->time + steps - 1) / steps;
-  gpu_pass last = plan_pass(c, device, kernel, made);
-  return makes_states_first(&made) && !ends_in_time(&last) ? cut : made;
+  return made;
 }
 
 // Numbers that a maker keeps of a part: whole cache lines.
@@ -142,9 +127,6 @@ static int64_t ends_stride(const call *c, const rec_table_gpu_kernel *maker) {
 static int64_t ends_bytes(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker) {
   return 4 * call_entries(c) * cut->parts * ends_stride(c, maker);
 }
-
-// Of the counter of thread blocks that have ended.
-static int64_t ended_bytes(const time_cut *cut) { return makes_states_first(cut) && cut->maker->last_at ? REC_ALIGNMENT : 0; }
 
 // Two kernels of one function, in one launch: each has half of the blocks that the device runs.
 static void put_beside(gpu_pass *p, const gpu_pass *other) {
@@ -222,7 +204,7 @@ static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, 
       pass = plan_pass(c, device, cut.states, cut);
       bytes = larger(bytes, pass_bytes(&pass));
     }
-    bytes += ends_bytes(c, &cut, cut.maker) + ended_bytes(&cut);
+    bytes += ends_bytes(c, &cut, cut.maker);
     return cut.states ? saved + bytes + ends_bytes(c, &cut, cut.states) : bytes;
   }
   if (!recompute || saved == 0) return bytes;
@@ -250,7 +232,7 @@ rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes 
 typedef struct gpu_parameter {
   _Alignas(rec_gpu_map) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
   int64_t size;
-  simt_region regions[GPU_SLOTS_MAX + REC_GPU_SUM_TASKS + 6];
+  simt_region regions[GPU_SLOTS_MAX + 5];
   int region_count;
 } gpu_parameter;
 
@@ -278,7 +260,6 @@ typedef struct pass_run {
   const time_cut *cut;
   const rec_gpu_ends *ends;  // of states and cotangents, of parts of time if there are several
   bool saved_only;           // no other results are wanted
-  uint32_t *ended;           // how many thread blocks have; NULL: nobody counts
   char *free_memory;
   gpu_parameter parameter;
   gpu_sums sums;
@@ -322,20 +303,6 @@ static rec_status place_slots(pass_run *r, int64_t slots_at, bool copies) {
   return REC_OK;
 }
 
-// The sums that the kernel makes itself; of one without results the counter alone.
-static void put_last(pass_run *r) {
-  gpu_parameter *x = &r->parameter;
-  const rec_gpu_sums *all = &r->sums.all;
-  unsigned char *at = x->bytes + r->pass->kernel->last_at;
-  rec_gpu_last last = {.ended = r->ended};
-  add_region(x, "blocks that have ended", r->ended, sizeof *r->ended, true);
-  if (r->sums.wanted) last.list = all->list;
-  memcpy(at, &last, sizeof last);
-  if (!r->sums.wanted) return;
-  memcpy(at + sizeof last, all->tasks, sizeof *all->tasks * (size_t)all->list.count);
-  x->region_count += gpu_sum_regions(&r->sums, x->regions + x->region_count);
-}
-
 static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   const gpu_pass *p = r->pass;
   const call *c = p->call;
@@ -362,16 +329,13 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   if (p->kernel->map_count)
     x->size = round_up(x->size + (int64_t)sizeof(int64_t), (int64_t)_Alignof(rec_gpu_map)) +
               (int64_t)sizeof(rec_gpu_map) * p->kernel->map_count;
-  int64_t last_at = p->kernel->last_at ? p->kernel->last_at : p->kernel->parameter_bytes;
-  if (x->size != last_at)
+  if (x->size != p->kernel->parameter_bytes)
     return rec_fail(REC_ERROR_INTERNAL, "%s_%s: a kernel of %d bytes of parameters, found %lld", call_name(c), c->entry,
-                    (int)last_at, (long long)x->size);
-  x->size = p->kernel->parameter_bytes;
+                    p->kernel->parameter_bytes, (long long)x->size);
   rec_status status = place_slots(r, slots_at, true);
   if (status == REC_OK) status = place_slots(r, slots_at, false);
   if (status != REC_OK) return status;
   gpu_fill_maps(c, p->device, p->kernel, x->bytes);
-  if (r->ended) put_last(r);
   uintptr_t past = (uintptr_t)r->free_memory % SCRATCH_ALIGNMENT;
   if (past) r->free_memory += SCRATCH_ALIGNMENT - past;
   frame.scratch = r->free_memory;
@@ -395,19 +359,13 @@ typedef struct kernel_run {
   bool saved_only;
   time_cut cut;
   rec_gpu_ends ends[2];
-  uint32_t *ended;  // pass_run.ended
 } kernel_run;
 
 static rec_status run_kernel(const call *c, const gpu_device *device, const kernel_run *run, char *workspace) {
   const rec_table_gpu_kernel *kernel = run->kernel;
   bool makes = kernel == run->cut.maker;
   gpu_pass pass = makes ? plan_makers(c, device, run->cut) : plan_pass(c, device, kernel, run->cut);
-  pass_run r = {.pass = &pass,
-                .cut = &run->cut,
-                .ends = run->ends,
-                .saved_only = run->saved_only,
-                .ended = run->ended,
-                .free_memory = workspace};
+  pass_run r = {.pass = &pass, .cut = &run->cut, .ends = run->ends, .saved_only = run->saved_only, .free_memory = workspace};
   rec_status status = fill_parameter(&r, run->saved);
   if (status != REC_OK) return status;
   gpu_launch launch = {.name = table_text(c->table, kernel->symbol_at),
@@ -420,21 +378,15 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
                        .scratch = r.free_memory,
                        .scratch_bytes = pass.scratch_bytes,
                        .regions = r.parameter.regions,
-                       .region_count = r.parameter.region_count,
-                       .counts = r.ended && r.sums.wanted};
+                       .region_count = r.parameter.region_count};
   status = device->launch(c, &launch);
-  return status == REC_OK && !r.ended ? gpu_run_sums(&r.sums, &pass) : status;
+  return status == REC_OK ? gpu_run_sums(&r.sums, &pass) : status;
 }
 
 static rec_gpu_ends take_ends(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker, char **free_memory) {
   if (!maker) return (rec_gpu_ends){0};
   char *taken = take(free_memory, ends_bytes(c, cut, maker));
   return (rec_gpu_ends){.data = (float *)(void *)taken, .stride = ends_stride(c, maker)};
-}
-
-static uint32_t *take_ended(const time_cut *cut, char **free_memory) {
-  int64_t bytes = ended_bytes(cut);
-  return bytes ? (uint32_t *)(void *)take(free_memory, bytes) : NULL;
 }
 
 // Parts of states, before those of cotangents that are made of them.
@@ -452,9 +404,8 @@ static rec_status run_parts(const call *c, const gpu_device *device, kernel_run 
   if (cut->maker) {
     run.ends[backward] = take_ends(c, cut, cut->maker, &workspace);
     if (cut->states) run.ends[0] = take_ends(c, cut, cut->states, &workspace);
-    run.ended = take_ended(cut, &workspace);
     if (makes_states_first(cut)) status = run_states_first(c, device, &run, workspace);
-    kernel_run maker = {.kernel = cut->maker, .saved_only = true, .cut = *cut, .ended = run.ended};
+    kernel_run maker = {.kernel = cut->maker, .saved_only = true, .cut = *cut};
     memcpy(maker.ends, run.ends, sizeof maker.ends);
     if (cut->maker->base.reads_saved) maker.saved = run.saved;
     if (status == REC_OK) status = run_kernel(c, device, &maker, workspace);

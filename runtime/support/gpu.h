@@ -5,14 +5,11 @@
 //   backward:       STATES without `saved`, BACKWARD, the sum
 //
 // Time slices: with fewer work items than multiprocessors, time is cut into the number of slices that ends first. PART before
-// FORWARD, and PART_BACK before BACKWARD, makes the summaries from which the slices start. Forward is not cut where it has a
-// sum, which would be a third launch.
+// FORWARD, and PART_BACK before BACKWARD, makes the summaries from which the slices start.
 //
-// Without `saved`, states and cotangents in slices, one after the other, would be five launches; three are promised. One
-// launch makes the summaries of states and of cotangents, and BACKWARD makes the states of its slice, where it can
-// (rec_table_gpu_kernel.makes_states). Where summaries of cotangents are made of states, the launches are PART, PART_BACK
-// (which makes the states) and BACKWARD. The thread block of BACKWARD that ends last then makes the sums (rec_gpu_last). Time
-// is not cut where blocks add to gradients of tokens.
+// Without `saved`, one launch makes the summaries of states and of cotangents, and BACKWARD makes the states of its slice, where
+// it can (rec_table_gpu_kernel.makes_states). Where summaries of cotangents are made of states, the launches are PART, PART_BACK
+// (which makes the states) and BACKWARD.
 //
 // Everything depends on sizes alone; nothing waits for the device.
 #ifndef REC_SUPPORT_GPU_H
@@ -37,7 +34,6 @@ typedef struct gpu_launch {
   int64_t scratch_bytes;       // of a block
   const simt_region *regions;  // what it may touch
   int region_count;
-  bool counts;  // its blocks count how many of them have ended: then one reads what the others have written
 } gpu_launch;
 
 // Fills a tensor map: the arguments are those of cuTensorMapEncodeTiled, 0 is done.

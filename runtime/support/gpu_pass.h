@@ -17,12 +17,6 @@ typedef struct gpu_pass {
 int64_t gpu_copies_bytes(const gpu_pass *pass, const rec_table_slot *slot);
 // Whether there are any: a single copy is the result itself, unless that is narrower.
 bool gpu_has_copies(const gpu_pass *pass, const rec_table_slot *slot);
-// Of any result; of gradients of tokens.
-bool gpu_has_sums(const gpu_pass *pass);
-bool gpu_sums_tokens(const gpu_pass *pass);
-
-// Numbers of all copies of results but tokens.
-int64_t gpu_numbers_summed(const gpu_pass *pass);
 
 // Sums of a pass. Copies lie one behind the other in the order of their tasks.
 typedef struct gpu_sums {
@@ -33,8 +27,6 @@ typedef struct gpu_sums {
 // `copies` take the place of a result, whose data is NULL where it is not wanted.
 rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *pass, const rec_table_slot *slot, rec_slot result, char *copies,
                             rec_gpu_slot *placed);
-// What they write.
-int gpu_sum_regions(const gpu_sums *sums, simt_region regions[REC_GPU_SUM_TASKS]);
 // A launch for all of them.
 rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *pass);
 

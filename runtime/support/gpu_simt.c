@@ -83,27 +83,6 @@ static void close_stamps(simt_stamps *s) {
   free(s->written_bytes);
 }
 
-// Room for what blocks that count each other share.
-static bool open_order(const simt_launch *l, simt_order *o) {
-  int64_t cells = 0;
-  o->first = calloc((size_t)l->region_count + 1, sizeof *o->first);
-  for (int i = 0; o->first && i < l->region_count; i++) {
-    const simt_region *r = &l->regions[i];
-    bool shared = r->writable && r->data != l->scratch;
-    o->first[i] = shared ? cells : -1;
-    if (shared) cells += r->bytes / SIMT_ORDER_BYTES + 1;
-  }
-  o->cells = calloc((size_t)cells + 1, sizeof *o->cells);
-  o->arrivals = calloc((size_t)l->blocks, sizeof *o->arrivals);
-  return o->first && o->cells && o->arrivals;
-}
-
-static void close_order(simt_order *o) {
-  free(o->first);
-  free(o->cells);
-  free(o->arrivals);
-}
-
 static void report_regions(const rec_simt_options *o, const simt_launch *l) {
   for (int i = 0; o->report && i < l->region_count; i++)
     o->report(o->context, l->kernel, l->regions[i].name, l->stamps->read_bytes[i], l->stamps->written_bytes[i]);
@@ -119,20 +98,16 @@ static int64_t cache_of_block(const rec_simt_options *o, const gpu_launch *launc
 
 // The faults of tests.
 static void leave_out(const rec_simt_options *o, simt_launch *l) {
-  bool whole = o->size >= sizeof *o;
-  if (whole && o->faulty && strcmp(o->faulty, l->kernel) != 0) return;
   l->skipped_barrier = o->skipped_barrier;
   l->skipped_wait = o->skipped_wait;
-  if (!whole) return;
+  if (o->size < sizeof *o) return;
   l->skipped_fence = o->skipped_fence;
   l->skipped_expect = o->skipped_expect;
-  l->skipped_release = o->skipped_release;
 }
 
 static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
   rec_simt_options *options = c->launch->stream;
   simt_stamps stamps = {0};
-  simt_order order = {0};
   simt_task t = {.table = c->table,
                  .launch = {.kernel = launch->name,
                             .function = launch->kernel ? launch->kernel->simt
@@ -153,13 +128,11 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
     t.launch.cache_bytes = cache_of_block(options, launch);
     options->launches++;
   }
-  bool opened = (!t.counts || open_stamps(&t.launch, &stamps)) && (!launch->counts || open_order(&t.launch, &order));
+  bool opened = !t.counts || open_stamps(&t.launch, &stamps);
   if (opened && t.counts) t.launch.stamps = &stamps;
-  if (opened && launch->counts) t.launch.order = &order;
   if (opened) run_blocks(c, &t);
   if (t.launch.stamps) report_regions(options, &t.launch);
   close_stamps(&stamps);
-  close_order(&order);
   if (!opened) return rec_fail(REC_ERROR_MEMORY, "no memory to check and count what a kernel reads");
   return answer_of(c, &t);
 }

@@ -23,31 +23,9 @@ bool gpu_has_copies(const gpu_pass *p, const rec_table_slot *slot) {
   return table_memory(p->call->table, slot->memory)->stored != REC_STORED_NUMBER || copies_of(p, slot) > 1;
 }
 
-static bool has_copies(const gpu_pass *p, bool tokens_alone) {
-  for (int i = 0; i < p->kernel->base.slot_count; i++) {
-    const rec_table_slot *slot = table_slot(p->call->table, &p->kernel->base, i);
-    if (tokens_alone && !table_memory(p->call->table, slot->memory)->token) continue;
-    if (gpu_has_copies(p, slot)) return true;
-  }
-  return false;
-}
-
-bool gpu_has_sums(const gpu_pass *p) { return has_copies(p, false); }
-bool gpu_sums_tokens(const gpu_pass *p) { return has_copies(p, true); }
-
 int64_t gpu_copies_bytes(const gpu_pass *p, const rec_table_slot *slot) {
   int64_t numbers = call_total(p->call, table_memory(p->call->table, slot->memory));
   return round_up(numbers * copies_of(p, slot) * (int64_t)sizeof(float), REC_ALIGNMENT);
-}
-
-int64_t gpu_numbers_summed(const gpu_pass *p) {
-  int64_t numbers = 0;
-  for (int i = 0; i < p->kernel->base.slot_count; i++) {
-    const rec_table_slot *slot = table_slot(p->call->table, &p->kernel->base, i);
-    if (slot->accumulated && !table_memory(p->call->table, slot->memory)->token)
-      numbers += gpu_copies_bytes(p, slot) / (int64_t)sizeof(float);
-  }
-  return numbers;
 }
 
 // ---- sums ------------------------------------------------------------------------------------
@@ -98,7 +76,8 @@ rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *p, const rec_table_s
   return REC_OK;
 }
 
-int gpu_sum_regions(const gpu_sums *sums, simt_region regions[REC_GPU_SUM_TASKS]) {
+// What they write.
+static int regions_of(const gpu_sums *sums, simt_region regions[REC_GPU_SUM_TASKS]) {
   const rec_gpu_sum_list *list = &sums->all.list;
   int count = 0;
   for (int i = 0; i < list->count; i++) {
@@ -124,7 +103,7 @@ rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *p) {
     most = larger(most, total_of(list, &sums->all.tasks[i]));
     bytes += bytes_of_copies(list, &sums->all.tasks[i]);
   }
-  int count = gpu_sum_regions(sums, regions);
+  int count = regions_of(sums, regions);
   regions[count++] = (simt_region){"copies", (void *)list->copies, bytes, false};
   gpu_launch launch = {.name = "rec_gpu_sum",
                        .threads = REC_GPU_SUM_THREADS,

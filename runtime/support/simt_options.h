@@ -19,8 +19,6 @@ typedef struct rec_simt_options {
   // With counts: what a multiprocessor has of the second level cache, and of shared memory, both for all blocks that it runs at a
   // time; so many threads does it run. 0: all scratch stays in the cache.
   int64_t cache_bytes, shared_bytes, threads;
-  int64_t skipped_release;  // as in simt_launch
-  const char *faulty;       // the kernel in which something is left out; NULL: in all of them
 } rec_simt_options;
 
 #endif

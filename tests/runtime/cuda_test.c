@@ -94,9 +94,18 @@ static void check_memory(const rec_recurrence *r) {
 
 // Parts of time with nothing saved, in that order: those of states and of cotangents in one launch, then the kernel that makes its
 // states; or, where cotangents are made of states, one kernel behind the other.
-static const char *const gla_parts[] = {"gla_parts", "gla_forward", "gla_parts", "gla_backward", NULL};
-static const char *const mlstm_parts[] = {"mlstm_states",        "mlstm_forward",  "mlstm_states",
-                                          "mlstm_part_backward", "mlstm_backward", NULL};
+static const char *const gla_parts[] = {"rec_kernel_gla_parts_gpu", "rec_kernel_gla_forward_gpu", "rec_kernel_gla_parts_gpu",
+                                        "rec_kernel_gla_backward_gpu", NULL};
+static const char *const mlstm_parts[] = {"rec_kernel_mlstm_states_gpu",   "rec_kernel_mlstm_forward_gpu",
+                                          "rec_kernel_mlstm_states_gpu",   "rec_kernel_mlstm_part_backward_gpu",
+                                          "rec_kernel_mlstm_backward_gpu", NULL};
+static const char *const rwkv4_parts[] = {"rec_kernel_rwkv4_part_gpu",
+                                          "rec_kernel_rwkv4_forward_gpu",
+                                          "rec_kernel_rwkv4_part_gpu",
+                                          "rec_kernel_rwkv4_part_backward_gpu",
+                                          "rec_kernel_rwkv4_backward_gpu",
+                                          "rec_gpu_sum",
+                                          NULL};
 
 // The kernels that were launched since begin_log are these, in order.
 static bool logged_kernels(const char *const *names) {
@@ -105,7 +114,7 @@ static bool logged_kernels(const char *const *names) {
   bool same = file != NULL;
   while (file && fgets(line, sizeof line, file)) {
     if (strncmp(line, "cuLaunchKernel ", 15) != 0) continue;
-    snprintf(wanted, sizeof wanted, "rec_kernel_%s_gpu ", *names ? *names : "");
+    snprintf(wanted, sizeof wanted, "%s ", *names ? *names : "");
     same = same && *names && strncmp(line + 15, wanted, strlen(wanted)) == 0;
     names += *names != NULL;
   }
@@ -126,9 +135,6 @@ static void check_parts(const rec_recurrence *r, const char *const *kernels) {
   problem_free(first);
   problem_free(second);
 }
-
-static const char *const rwkv4_parts[] = {"rwkv4_part",          "rwkv4_forward",  "rwkv4_part",
-                                          "rwkv4_part_backward", "rwkv4_backward", NULL};
 
 // As many as there are slots for; one more has none (gpu_frame.h: REC_GPU_PARAMETER_BYTES).
 enum { MANY_PARAMETERS = 116, TOO_MANY_PARAMETERS = 130 };

@@ -1,9 +1,9 @@
 // Parts of time: the executor's results are the interpreter's. (50 s of processor time.)
 //   states that could grow:  what a part leaves of those before it overflows in f32, and they themselves are 0 meanwhile
 //   running maxima:          states relative to them; parts without a finite token, tokens that rise by 500, and jumps
-//   nothing saved:           backward makes its states in parts, too, in three launches; also where cotangents are made of
-//                            them, where parameters have gradients then, and where they know the step before
-//   sums by the last block:  the same bits whichever it is; what is missing between it and the others is found
+//   nothing saved:           backward makes its states in parts, too, in five launches at most; also where cotangents are made
+//                            of them, where parameters have gradients then, and where they know the step before
+//   sums of several blocks:  the same bits in whatever order the blocks run
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,9 +75,9 @@ static void make_grow(problem *p) {
   }
 }
 
-// A maximum of all heads for a matrix and its norm; one of channels, read before it is written; two of them, of different axes,
-// where a state decays faster than its maximum, resets are choices, and a state beside them knows none. Three states that are made
-// of each other, entry by entry: as the cotangents of the channels are.
+// A maximum of all heads for a matrix and its norm; one of heads that share keys; one of channels, read before it is written; two
+// of them, of different axes, where a state decays faster than its maximum, resets are choices, and a state beside them knows
+// none. Three states that are made of each other, entry by entry: as the cotangents of the channels are.
 static const char relative[] =
     "recurrence heads(H, K = 5, V = 3) {\n"
     "  input q[H,K], k[H,K], x[H,V], z[H], g[H]\n"
@@ -88,6 +88,15 @@ static const char relative[] =
     "  C = exp(f + m[t-1] - m) * C[t-1] + exp(z - m) * k * x\n"
     "  n = exp(f + m[t-1] - m) * n[t-1] + exp(z - m) * k\n"
     "  y = sum[K](q * C) / max(abs(sum[K](q * n)), exp(-m))\n"
+    "}\n"
+    "recurrence shared(H, K = 5, V = 3) {\n"
+    "  input q[H,K], k[K], x[H,V], z[H], g[H]\n"
+    "  state C[H,K,V], m[H]\n"
+    "  output y[H,V]\n"
+    "  let f = log_sigmoid(4 + g)\n"
+    "  m = stop_gradient(max(f + m[t-1], z))\n"
+    "  C = exp(f + m[t-1] - m) * C[t-1] + exp(z - m) * k * x\n"
+    "  y = sum[K](q * C)\n"
     "}\n"
     "recurrence channels(D) {\n"
     "  input z[D], x[D]\n"
@@ -225,7 +234,7 @@ static void count_launches(const problem *inputs, const rec_recurrence *r, const
   int64_t one = launches_of(inputs, r, options, &forward);
   options.backward = options.recompute = true;
   int64_t all = launches_of(inputs, r, options, &both);
-  check(one <= 2 && all - one <= 3, "%s %s: %d launches forward, %d backward", name, form, (int)one, (int)(all - one));
+  check(one <= 3 && all - one <= 5, "%s %s: %d launches forward, %d backward", name, form, (int)one, (int)(all - one));
   check(forward == 1 && both == 3, "%s %s: time is not cut: parts are kept %d times forward, %d in all", name, form, forward,
         both);
 }
@@ -261,51 +270,20 @@ static bool run_told(problem *p, const rec_recurrence *r, rec_simt_options simt,
       &(rec_run_options){.backward = true, .recompute = true, .time_parts = PARTS, .threads = threads, .simt = &simt});
 }
 
-// The seed chooses in which order blocks run, and so which one ends last; with several threads of the host, chance does.
-static void run_seeds(const problem *inputs, const problem *right, const rec_recurrence *r, const char *form) {
+// The seed chooses in which order blocks run; with several threads of the host, chance does.
+static void run_seeds(const rec_recurrence *r, const char *form, int64_t time) {
   enum { SEEDS = 16 };
-  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+  problem *right = problem_new(rec_recurrence_signature(r), 1, time, 3);
+  problem_draw(right, 7, 0.3);
+  problem_retype(right, right->signature);
+  problem *inputs = problem_copy(right);
+  const char *name = inputs->signature->name;
+  bool first = check(run_told(right, r, (rec_simt_options){0}, 1), "%s %s: %s", name, form, rec_message());
+  for (uint64_t seed = 1; first && seed <= SEEDS; seed++) {
     problem *p = problem_copy(inputs);
-    bool ran = run_told(p, r, (rec_simt_options){.seed = seed}, seed % 3 ? 1 : 3);
-    if (check(ran, "%s %s: %s", inputs->signature->name, form, rec_message()))
-      check(problem_equal(right, p, true), "%s %s: other bits with seed %d", inputs->signature->name, form, (int)seed);
+    if (check(run_told(p, r, (rec_simt_options){.seed = seed}, seed % 3 ? 1 : 3), "%s %s: %s", name, form, rec_message()))
+      check(problem_equal(right, p, true), "%s %s: other bits with seed %d", name, form, (int)seed);
     problem_free(p);
-  }
-}
-
-// A fault is found, or what is missing nobody needed. Returns how many are found as a race between blocks.
-static int run_fault(const problem *inputs, const problem *right, const rec_recurrence *r, rec_simt_options simt,
-                     const char *what) {
-  problem *p = problem_copy(inputs);
-  bool ran = run_told(p, r, simt, 1), found = !ran && strstr(rec_message(), ", and no counter orders the two");
-  if (ran) check(problem_equal(right, p, true), "%s: wrong without %s, and nothing is reported", inputs->signature->name, what);
-  bool told = found || strstr(rec_message(), "race: ") || strstr(rec_message(), "asynchronous copy");
-  if (!ran) check(told, "without %s: %s", what, rec_message());
-  problem_free(p);
-  return found;
-}
-
-// A block that is counted without what it has written; barriers, of which one stands before that, in steps among the first.
-// `blocks`: of the backward.
-static void run_last_block(const rec_recurrence *r, const char *form, int64_t time, int64_t blocks) {
-  const int barriers = strcmp(form, "step") == 0 ? 16 : 0;
-  const char *name = rec_recurrence_signature(r)->name;
-  char kernel[64];
-  snprintf(kernel, sizeof kernel, "rec_kernel_%s_backward_gpu", name);
-  problem *inputs = problem_new(rec_recurrence_signature(r), 1, time, 3);
-  problem_draw(inputs, 7, 0.3);
-  problem_retype(inputs, inputs->signature);
-  problem *right = problem_copy(inputs);
-  int released = 0, met = 0;
-  if (check(run_told(right, r, (rec_simt_options){0}, 1), "%s: %s", name, rec_message())) {
-    run_seeds(inputs, right, r, form);
-    for (int64_t n = 1; n <= blocks; n++)
-      released += run_fault(inputs, right, r, (rec_simt_options){.skipped_release = n, .faulty = kernel}, "a release");
-    for (int64_t n = 1; n <= barriers; n++)
-      met += run_fault(inputs, right, r, (rec_simt_options){.skipped_barrier = n, .faulty = kernel}, "a barrier");
-    check(released == blocks - 1, "%s %s: of %d blocks that release nothing, %d were found", name, form, (int)blocks - 1,
-          released);
-    check(met > 0 || !barriers, "%s %s: the barrier before a block is counted is not missed", name, form);
   }
   problem_free(inputs);
   problem_free(right);
@@ -345,8 +323,9 @@ int main(void) {
       if (i) run_relative(module, "both", forms[i], kind);  // its single steps wait for k[t-1]
     }
     run_unsaved(rec_module_find(module, "heads"), forms[i], 20);
+    run_unsaved(rec_module_find(module, "shared"), forms[i], 70);
     if (!i) run_unsaved(rec_module_find(module, "channels"), forms[i], 50);
-    if (!i) run_last_block(rec_module_find(module, "channels"), forms[i], 64, 4);
+    if (!i) run_seeds(rec_module_find(module, "channels"), forms[i], 64);
     if (!i) run_unsaved(rec_module_find(module, "circle"), forms[i], 30);
     rec_module_close(module);
   }
@@ -357,7 +336,7 @@ int main(void) {
   module = compile_file(REC_SOURCE_DIR "/tests/invented/read_before_gates_read_after.rec", words);
   if (check(module, "does not compile")) {
     run_unsaved(rec_module_find(module, "read_before_gates_read_after"), "chunk", 60);
-    run_last_block(rec_module_find(module, "read_before_gates_read_after"), "chunk", 300, 6);
+    run_seeds(rec_module_find(module, "read_before_gates_read_after"), "chunk", 300);
   }
   rec_module_close(module);
   return checked();

@@ -147,8 +147,8 @@ static void run_cut(const subject *s, problem *inputs, int64_t parts, const char
     int64_t one = judge(s, inputs, exact, "not in parts", whole), more = judge(s, inputs, exact, what, many);
     many.recompute = true;
     int64_t unsaved = judge(s, inputs, exact, nothing_saved, many);
-    check(more == one || more <= 5, "%s %s: %d launches in parts, %d without", name, what, (int)more, (int)one);
-    check(unsaved <= 5, "%s %s: %d launches, nothing saved", name, what, (int)unsaved);
+    check(more <= one + 2, "%s %s: %d launches in parts, %d without", name, what, (int)more, (int)one);
+    check(unsaved <= 3 + 5, "%s %s: %d launches, nothing saved", name, what, (int)unsaved);
     cut[0] += more > one;
     cut[1] += more > one + 1;
     many.recompute = s->seed % 2;

@@ -220,18 +220,8 @@ static void kernel_barrier_not_for_all(const void *parameters) {
   if (simt_thread_x() != 40) simt_barrier();
 }
 
-// One warp asks all threads, the other does not.
-static void kernel_asks_half(const void *parameters) {
-  (void)parameters;
-  if (simt_thread_x() < 32)
-    simt_barrier_or(1);
-  else
-    simt_barrier();
-}
-
 static void test_divergence(void **state) {
   (void)state;
-  expect_fault(kernel_asks_half, 64, "32 of 64 threads at one that asks all of them");
   expect_fault(kernel_half_a_warp, 32, "shfl_bfly_f32");
   expect_fault(kernel_two_collectives, 32, "of the same warp in ");
   expect_fault(kernel_barrier_in_a_warp, 64, "barrier");
@@ -340,97 +330,6 @@ static void test_scratch(void **state) {
   assert_int_equal(simt_run(&launch, 0, 4, NULL, message), SIMT_DONE);
 }
 
-// ---- blocks that count each other ------------------------------------------------------------
-
-enum { BLOCKS = 5, OF_BLOCK = 64 };
-typedef enum missing { NOTHING, BARRIER_BEFORE, BARRIER_BEHIND, THE_OTHERS, ONE_COUNT } missing;
-
-static struct {
-  float copies[BLOCKS][OF_BLOCK], sums[OF_BLOCK];
-  uint32_t ended;
-} counted;
-
-// Each block writes a copy; the last one adds them up.
-static void kernel_counts(const void *parameters) {
-  missing left_out = *(const missing *)parameters;
-  int thread = simt_thread_x(), block = simt_block_x(), last = 0;
-  float *own = &counted.copies[block][thread], sum = 0;
-  simt_check_global(own, 4, 4, 1);
-  *own = (float)(block * OF_BLOCK + thread);
-  if (left_out != BARRIER_BEFORE) simt_barrier();
-  if (thread == 0) last = simt_atom_inc(&counted.ended, BLOCKS - 1) == BLOCKS - 1;
-  if (thread == 0 && left_out == ONE_COUNT) simt_atom_inc(&counted.ended, BLOCKS - 1);
-  if (left_out == BARRIER_BEHIND) {
-    last = counted.ended == 0;
-  } else {
-    last = simt_barrier_or(last);
-  }
-  if (!last && left_out != THE_OTHERS) return;
-  for (int i = 0; i < BLOCKS; i++) {
-    simt_check_global(&counted.copies[i][(thread + 1) % OF_BLOCK], 4, 4, 0);
-    sum += counted.copies[i][(thread + 1) % OF_BLOCK];
-  }
-  simt_check_global(&counted.sums[thread], 4, 4, 1);
-  counted.sums[thread] = sum;
-}
-
-// Blocks in an order of the seed.
-static simt_answer run_counted(missing left_out, uint64_t seed, int64_t skipped_release, char message[SIMT_MESSAGE]) {
-  static simt_order_cell cells[sizeof counted / SIMT_ORDER_BYTES];
-  simt_arrival arrivals[BLOCKS] = {0};
-  simt_region regions[] = {{"copies", counted.copies, sizeof counted.copies, true},
-                           {"sums", counted.sums, sizeof counted.sums, true},
-                           {"counter", &counted.ended, sizeof counted.ended, true}};
-  int64_t first[] = {0, sizeof counted.copies / SIMT_ORDER_BYTES, -1};
-  simt_order order = {.cells = cells, .first = first, .arrivals = arrivals};
-  simt_launch launch = launch_of(kernel_counts, OF_BLOCK, seed);
-  simt_answer answer = SIMT_DONE;
-  launch.parameters = &left_out;
-  launch.blocks = BLOCKS;
-  launch.regions = regions;
-  launch.region_count = 3;
-  launch.order = &order;
-  launch.skipped_release = skipped_release;
-  memset(cells, 0, sizeof cells);
-  memset(&counted, 0, sizeof counted);
-  for (int64_t i = 0; i < BLOCKS && answer == SIMT_DONE; i++) {
-    int64_t block = ((int64_t)seed + (seed % 2 ? BLOCKS - i : i)) % BLOCKS;
-    answer = simt_run(&launch, block, block + 1, NULL, message);
-  }
-  return answer;
-}
-
-static void expect_race(missing left_out, const char *expected) {
-  for (uint64_t seed = 0; seed < SEEDS; seed++) {
-    char message[SIMT_MESSAGE] = "";
-    simt_answer answer = run_counted(left_out, seed, 0, message);
-    if (answer != SIMT_FAULT || !strstr(message, expected))
-      fail_msg("seed %d: expected `%s`, found %d `%s`", (int)seed, expected, answer, message);
-  }
-}
-
-static void test_counter(void **state) {
-  (void)state;
-  for (uint64_t seed = 0; seed < SEEDS; seed++) {
-    char message[SIMT_MESSAGE] = "";
-    if (run_counted(NOTHING, seed, 0, message) != SIMT_DONE) fail_msg("%s", message);
-    assert_int_equal(counted.ended, 0);
-    for (int i = 0; i < OF_BLOCK; i++)
-      assert_int_equal((int)counted.sums[i], OF_BLOCK * BLOCKS * (BLOCKS - 1) / 2 + BLOCKS * ((i + 1) % OF_BLOCK));
-  }
-  expect_race(BARRIER_BEFORE, ", and no counter orders the two");
-  expect_race(BARRIER_BEHIND, ", and no counter orders the two");
-  expect_race(THE_OTHERS, ", and no counter orders the two");
-  expect_race(ONE_COUNT, "counts its block a second time");
-  // of the block that happens to be the last one, nobody else reads anything
-  int found = 0;
-  for (int64_t n = 1; n <= BLOCKS; n++) {
-    char message[SIMT_MESSAGE] = "";
-    found += run_counted(NOTHING, 0, n, message) == SIMT_FAULT && strstr(message, "which thread ");
-  }
-  assert_int_equal(found, BLOCKS - 1);
-}
-
 // A word of each of 64 sectors of scratch, in order; then of each again, in order or from the last.
 enum { SECTORS = 64, WORDS_OF_SECTOR = SIMT_SECTOR / 4 };
 static _Alignas(SIMT_SECTOR) float sectors_memory[SECTORS * WORDS_OF_SECTOR];
@@ -536,17 +435,11 @@ static void test_shared_memory_begins_as_nan(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_races),
-      cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_divergence),
-      cmocka_unit_test(test_addresses),
-      cmocka_unit_test(test_global_memory),
-      cmocka_unit_test(test_scratch),
-      cmocka_unit_test(test_counter),
-      cmocka_unit_test(test_cache),
-      cmocka_unit_test(test_counts),
-      cmocka_unit_test(test_stack),
-      cmocka_unit_test(test_shared_memory_begins_as_nan),
+      cmocka_unit_test(test_races),         cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_divergence),    cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_global_memory), cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_cache),         cmocka_unit_test(test_counts),
+      cmocka_unit_test(test_stack),         cmocka_unit_test(test_shared_memory_begins_as_nan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,56 +160,6 @@ static void test_blocks_on_any_threads(void **state) {
   assert_int_equal(counts.collectives, BLOCKS * 4 * 5);
 }
 
-// Each thread asks in a round of its own, then none, then all.
-static void kernel_any(const void *parameters) {
-  const numbers *p = parameters;
-  int thread = simt_thread_x(), wrong = 0;
-  for (int round = 0; round < 64; round++) wrong += simt_barrier_or(round == thread ? 7 : 0) != 1;
-  wrong += simt_barrier_or(0) != 0;
-  wrong += simt_barrier_or(-1) != 1;
-  p->out[thread] = (float)wrong;
-}
-
-static uint32_t counter;
-static int32_t counts_to;
-
-static void kernel_counts(const void *parameters) {
-  const numbers *p = parameters;
-  int thread = simt_thread_x();
-  if (thread < p->way) p->out[thread] = (float)simt_atom_inc(&counter, counts_to);
-}
-
-static void test_barrier_that_asks(void **state) {
-  (void)state;
-  float out[64];
-  numbers p = {out, 0};
-  run(kernel_any, &p, 64, 0);
-  for (int i = 0; i < 64; i++) assert_true(out[i] == 0);
-}
-
-// One thread counts from anywhere; then all of them do, around four times eight.
-static void test_counter(void **state) {
-  (void)state;
-  float out[32];
-  numbers one = {out, 1}, all = {out, 32};
-  for (uint32_t before = 0; before < 9; before++) {
-    for (counts_to = 0; counts_to < 9; counts_to++) {
-      uint32_t expected = before;
-      for (int i = 0; i < 3; i++) expected = expected < (uint32_t)counts_to ? expected + 1 : 0;
-      counter = before;
-      run(kernel_counts, &one, 32, 0);  // three times
-      assert_int_equal(counter, expected);
-    }
-  }
-  int seen[4] = {0};
-  counter = 0;
-  counts_to = 3;
-  run(kernel_counts, &all, 32, 0);
-  for (int i = 0; i < 32; i++) seen[(int)out[i]]++;
-  for (int i = 0; i < 4; i++) assert_int_equal(seen[i], 8);
-  assert_int_equal(counter, 0);
-}
-
 // ---- ldmatrix --------------------------------------------------------------------------------
 
 typedef struct loads {
@@ -406,8 +356,6 @@ int main(void) {
       cmocka_unit_test(test_layouts_cover_each_element_once),
       cmocka_unit_test(test_shuffles),
       cmocka_unit_test(test_blocks_on_any_threads),
-      cmocka_unit_test(test_barrier_that_asks),
-      cmocka_unit_test(test_counter),
       cmocka_unit_test(test_ldmatrix),
       cmocka_unit_test(test_products),
       cmocka_unit_test(test_tf32_reads_19_bits),

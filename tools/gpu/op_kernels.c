@@ -117,7 +117,6 @@ static void body_of(op_kernel *k, ir frame) {
   if (begins(row->name, "cp_async_")) start_copy(k);
   for (int i = 0; i < count; i++) args[i] = argument(k, i);
   ir result = gpu_call(e, k->op, args, count);
-  if (k->op == GPU_ATOM_INC) result = gpu_call(e, k->op, args, count);  // what the first call has left
   if (k->op == GPU_SHARED_ADDRESS) result = int_sub(e, result, gpu_call(e, k->op, &k->shared, 1));
   if (gpu_result_count(row) && row->result[row->result[1] != 0] != 's') {
     store_results(k, result);

@@ -88,7 +88,6 @@ static uint32_t word_of(const op *o, char letter, int lane, uint32_t *seed) {
   if (strncmp(o->name, "mma", 3) == 0) return matrix_word(o, seed);
   if (strcmp(o->name, "cp_async16") == 0) return next(seed) % 17;
   if (strcmp(o->name, "cp_async4") == 0) return next(seed) % 5;
-  if (strcmp(o->name, "barrier_or") == 0) return next(seed) % LANES == 0;
   return next(seed) % 32;
 }
 
@@ -97,15 +96,11 @@ static void draw(const op *o, trial *t, uint32_t seed) {
   for (int a = 0; o->arguments[a]; a++)
     for (int lane = 0; lane < LANES; lane++) t->in[a * LANES + lane] = word_of(o, o->arguments[a], lane, &seed);
   for (int i = ARGUMENTS * LANES; i < INPUT; i++) t->in[i] = next(&seed) ^ next(&seed) << 8;
-  if (strcmp(o->name, "atom_inc")) return;
-  for (int i = ARGUMENTS * LANES; i < INPUT; i++) t->in[i] %= 40;  // some below what they are counted to
 }
 
 static bool run_by_simt(const op *o, trial *t) {
   char message[SIMT_MESSAGE] = "";
-  static uint32_t in[INPUT];  // a counter goes on
-  memcpy(in, t->in, sizeof in);
-  pointers p = {in, t->by_simt};
+  pointers p = {t->in, t->by_simt};
   simt_launch launch = {.kernel = o->name,
                         .function = o->body,
                         .parameters = &p,

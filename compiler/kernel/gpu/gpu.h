@@ -23,8 +23,7 @@ bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);
 void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options);
 // The plans of a kernel as text (kernel/plan_text.c).
 char *gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options);
-// reductions.c: the sums of a rec_gpu_sum_list and the tasks behind it, by threads of which this one has the number `first`.
-void gpu_sum_copies(emitter *e, ir list, ir first, ir threads);
+// reductions.c: the kernel `rec_gpu_sum`.
 void gpu_sum_kernel(arena *a, llvm_module *m);
 // A number as `stored` (an i64, REC_STORED_..) says.
 void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x);

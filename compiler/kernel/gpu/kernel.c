@@ -74,7 +74,6 @@ static void one_item(kernel_frame *h, ir item) {
 
 // ---- functions ----
 
-// Without the rec_gpu_last.
 static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
   if (g->maps.count) return g->maps_at + (int64_t)sizeof(rec_gpu_map) * g->maps.count;
   return (int64_t)sizeof(rec_gpu_frame) + 8 * g->base.kernel->recurrence->body.axes.count +
@@ -206,7 +205,6 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_optio
   } else {
     lower_items(&x->hosts[0], block, items, blocks);
   }
-  if (k->last_at) gpu_end_block(&x->hosts[0], k->last_at);
   LLVMBuildRetVoid(e->b);
 }
 
@@ -257,12 +255,6 @@ static void add_resources(arena *a, const kernel_frame *h, codegen_gpu_kernel *g
   if (h->bulk.maps_at) g->maps_at = (int)h->bulk.maps_at;
 }
 
-static void add_last(codegen_gpu_kernel *g) {
-  g->last_at = g->parameter_bytes;
-  if (g->base.kernel->kind == KERNEL_BACKWARD) g->sums = gpu_sums_of(g);
-  g->parameter_bytes += (int)sizeof(rec_gpu_last) + (int)sizeof(rec_gpu_sum_task) * g->sums;
-}
-
 // Of the two kernels of a function, which is this one.
 static int number_of(const bodies *x, const kernel *k) { return x->hosts[0].k->kind == k->kind ? 0 : 1; }
 
@@ -280,7 +272,6 @@ static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_op
   g.base.scratch = (codegen_bytes){0};
   for (int i = 0; i < x->count; i++) add_resources(a, &x->hosts[i], &g);
   g.parameter_bytes = (int)parameter_bytes(&g);
-  if (k->sums) add_last(&g);
   count_rows(h, &g);
   g.threads = h->team.threads;
   g.history_bytes = 4 * h->history;

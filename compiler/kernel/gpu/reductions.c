@@ -1,8 +1,7 @@
-// Adds up the copies that work items made of results (runtime/shared/gpu_frame.h), in their order, a thread for each number.
+// The kernel `rec_gpu_sum` adds up the copies that work items made of results (runtime/shared/gpu_frame.h), in their order, a
+// thread for each number.
 //
 //   to[entry][step][number] = from[0][..] + from[1][..] + ..
-//
-// So does the kernel `rec_gpu_sum`, a launch of its own, with all blocks that there are.
 #include <stddef.h>
 
 #include "compiler/kernel/gpu/gpu.h"
@@ -126,7 +125,8 @@ static sum_task read_task(emitter *e, ir list, ir task) {
   return t;
 }
 
-void gpu_sum_copies(emitter *e, ir list, ir first, ir threads) {
+// The sums of a rec_gpu_sum_list and the tasks behind it, by `threads` of which this one has the number `first`.
+static void sum_all(emitter *e, ir list, ir first, ir threads) {
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   ir from = stack_slot(e, e->data, "from"), tasks = element(e, bytes, list, integer(e, sizeof(rec_gpu_sum_list)));
   LLVMBuildStore(e->b, LIST(list, e->data, copies), from);
@@ -148,7 +148,7 @@ void gpu_sum_kernel(arena *a, llvm_module *m) {
   ir kernel_function = gpu_kernel_function(e, "rec_gpu_sum", sizeof(rec_gpu_sums), REC_GPU_SUM_THREADS);
   ir first = int_add(e, int_mul(e, wide(e, GPU_BLOCK_X), integer(e, REC_GPU_SUM_THREADS)), wide(e, GPU_THREAD_X));
   ir all = int_mul(e, wide(e, GPU_BLOCK_COUNT), integer(e, REC_GPU_SUM_THREADS));
-  gpu_sum_copies(e, LLVMGetParam(kernel_function, 0), first, all);
+  sum_all(e, LLVMGetParam(kernel_function, 0), first, all);
   LLVMBuildRetVoid(e->b);
   emitter_free(e);
 }

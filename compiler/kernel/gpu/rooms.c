@@ -28,7 +28,7 @@ static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gp
 
 // The same of all that a function has.
 static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
-  if (!x->states != !y->states || !x->beside != !y->beside || x->sums != y->sums) return false;
+  if (!x->states != !y->states || !x->beside != !y->beside) return false;
   kernel one = *x, other = *y;
   one.beside = other.beside = NULL;
   if (!is_same_alone(a, &one, &other, options)) return false;

@@ -12,7 +12,6 @@
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/schedule/cost.h"
-#include "runtime/shared/library.h"
 
 enum { LONGEST = 64, SHORTEST = 16 };
 
@@ -285,9 +284,6 @@ static double cost_of_join(const kernel *k) {
   return passes * (MULTIPLY_ADDS_OF_MEETING + MULTIPLY_ADDS_OF_A_NUMBER * numbers + SLOWER * product);
 }
 
-// A single block reads a part of what all together could.
-enum { MULTIPLY_ADDS_OF_A_COPY = 100 };
-
 // What the runtime needs to know to choose how many parts there are.
 static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *costs) {
   for (int i = 0; i < kernels->kernels.count; i++) {
@@ -296,7 +292,6 @@ static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *cos
     if (!k->ends || (k->kind != KERNEL_BACKWARD && k->kind != KERNEL_FORWARD)) continue;
     double own = block_cost(k, costs[i]);
     k->join_steps = (int)ceil(cost_of_join(k) / own);
-    k->sum_steps = (int)ceil(REC_GPU_COPIES_WEIGHED * (double)MULTIPLY_ADDS_OF_A_COPY / own);
     for (int m = 0; m < kernels->kernels.count; m++) {
       const kernel *other = &kernels->kernels.items[m];
       if (other->kind != maker) continue;
@@ -394,22 +389,6 @@ static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_option
   }
 }
 
-// Parts of states, parts of cotangents made of them, BACKWARD: a sum of what its blocks add to would be a fourth launch, so it makes
-// that itself. Parts of time add to parameters' gradients; whether several blocks do to those of tokens, the sizes of a call
-// decide.
-static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
-  kernel *back = schedule_kernel(kernels, KERNEL_PART_BACK), *last = schedule_kernel(kernels, KERNEL_BACKWARD);
-  if (!back || !back->states) return;
-  codegen_gpu_kernel described = codegen_gpu_describe(a, last, options);
-  if (!gpu_sums_of(&described)) return;
-  back->sums = last->sums = true;
-  kernels->whole_unsaved = codegen_gpu_describe(a, last, options).why_not;
-  if (!kernels->whole_unsaved) kernels->whole_unsaved = codegen_gpu_describe(a, back, options).why_not;
-  if (!kernels->whole_unsaved) return;
-  back->sums = last->sums = false;
-  back->states = NULL;
-}
-
 // ---- lengths of chunks ----
 
 static bool keeps_values(const recurrence_kernels *kernels) {
@@ -495,6 +474,5 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
     if (other->gpu_cost < best->gpu_cost) best = other;
   }
   pair_parts(a, with_threads(a, best, options), options);
-  keep_three_launches(a, best, options);
   return best;
 }
