@@ -4,7 +4,7 @@
 //   %s = fadd float %p, %c
 //
 // For %c - %p and %p - %c a sign is changed, which costs a GPU nothing. A product with other readers stays a product.
-#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/emit/gpu_ops.h"
 
 // The only use of a product.
 static bool is_part(LLVMValueRef x, LLVMValueRef sum) {

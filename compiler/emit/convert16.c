@@ -7,7 +7,7 @@
 // function of its own. Two cases do not: clones with masked 16-bit loads and stores, and numbers two apart (complex ones).
 #include <stdio.h>
 
-#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/emit/gpu_ops.h"
 
 static LLVMTypeRef lanes_of(LLVMTypeRef type, int lanes) { return lanes ? LLVMVectorType(type, (unsigned)lanes) : type; }
 

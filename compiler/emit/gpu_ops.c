@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/emit/gpu_ops.h"
 
 enum { PURE = GPU_PURE, WARP = GPU_WARP, GROUP = GPU_GROUP, BLOCK = GPU_BLOCK, MEMORY = GPU_MEMORY };
 

@@ -5,7 +5,7 @@
 // In f32, exponentials stay polynomials: a decay that is the same at all steps would count its error once for each of them.
 #include "compiler/emit/math_gpu.h"
 
-#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/emit/gpu_ops.h"
 
 static const double log2_e = 1.44269504088896340736;
 

@@ -1,7 +1,6 @@
 // Copies of tensors, and packs: operands of products in the order of axes in which products read them.
 #include <string.h>
 
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 typedef struct pack_data {

@@ -2,7 +2,6 @@
 // block.
 //
 //   [t, N]     for t: for N by 16: ..                 threads: for point = thread; point < t N; point += threads: ..
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 loop_axes lower_by_rank(const lower *l, axis_set axes) {

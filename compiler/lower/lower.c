@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 #include "compiler/lower/nests.h"
 

@@ -1,7 +1,6 @@
 // Values of a nest at one of its points, and the code around a product in its nest.
 //
 //   nest of %7 = dot, %8 = mul %7 %2, %9 = sum %8 over s      at each place of %7: %8, then %9 += %8
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 void lower_compute(lower *l, const place_in_loops *at, tile_id id) {

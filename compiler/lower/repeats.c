@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "compiler/emit/lines.h"
-#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
 #include "compiler/plan/repeats.h"
 
 typedef struct repeat_calls {

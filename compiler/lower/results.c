@@ -2,7 +2,6 @@
 // tiles.
 //
 //   d.B [n] of instance 3     the first instance stores, later ones add; on a GPU each block has a copy, and tiles add up first
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 // To the tensor, or to the copy of it.

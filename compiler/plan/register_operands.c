@@ -8,7 +8,6 @@
 // Accumulators of two tiles of 8 columns, two neighbours to a register, lie as 16 columns of an A operand do (gpu_ops.def). A
 // block must have as many warps as there are blocks of 16 rows: 128 threads for chunks of 64 steps. With more warps, several
 // would make the same rows. A result that other nests read is stored in memory as well.
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 

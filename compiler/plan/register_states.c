@@ -6,7 +6,6 @@
 // A warp takes the same tiles of the result for every chunk. A state in memory would be read and written as f32 for each
 // chunk, and the products that read it would gather it number by number. A state that code other than products reads stays in
 // memory.
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 

@@ -5,7 +5,6 @@
 // A nest waits if it reads memory that was written since the last barrier, or writes memory that was read or written since.
 // The memory of a dead buffer counts as well: other threads may still read it. If nothing is known of earlier nests, the nest
 // waits.
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 // Buffers, then carried values.

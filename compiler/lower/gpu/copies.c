@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 const char *gpu_short_name(emitter *e, const char *what, const char *parts) {

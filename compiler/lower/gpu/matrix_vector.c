@@ -8,7 +8,6 @@
 // Either way neighbouring threads read neighbouring numbers, so that one copy of the matrix serves forward and backward. The
 // copy stays in shared memory from the first step to the last if it fits (plan/products.c), with 16 bits where tokens have 16
 // bits.
-#include "compiler/emit/gpu_ops.h"
 #include "compiler/lower/gpu/nests.h"
 
 enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_PIECE = 8 };

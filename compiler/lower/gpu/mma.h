@@ -2,7 +2,6 @@
 #ifndef REC_LOWER_GPU_MMA_H
 #define REC_LOWER_GPU_MMA_H
 
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 typedef enum operand_way { BY_ELEMENTS, BY_MATRIX, BY_MATRIX_TRANSPOSED } operand_way;

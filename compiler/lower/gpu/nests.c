@@ -5,7 +5,6 @@
 #include "compiler/lower/gpu/nests.h"
 
 #include "compiler/base/ice.h"
-#include "compiler/kernel/gpu/gpu.h"
 
 // Addresses of all nests are made from few parts: those of a thread's number, kept through a chunk, would take a third of the
 // registers.

@@ -2,6 +2,7 @@
 #ifndef REC_LOWER_GPU_NESTS_H
 #define REC_LOWER_GPU_NESTS_H
 
+#include "compiler/emit/gpu_ops.h"
 #include "compiler/lower/nests.h"
 
 // mma.c: blocks of a product, of 16 rows each. Row and column of the one of this number; returns what is left of it.

@@ -4,7 +4,6 @@
 //   join    factor * accumulators + the summary of a time slice (slices.c) -> the accumulators
 //   show    accumulators -> the 16-bit copy that products read
 //   store   accumulators -> hT, or saved states
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 void gpu_kept_open(lower *l, int carried) {

@@ -5,7 +5,6 @@
 //   segment [t,s] %21           four lanes to a column, 16 rows each; rows at or before s count as 0
 //
 // Sums go towards their reference, never as a difference of two sums. Their order depends on sizes alone.
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 // Lanes that share a column, or a point: `side` columns lie side by side in a warp.

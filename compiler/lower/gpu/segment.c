@@ -7,7 +7,6 @@
 // 64 steps take 384 numbers, not 4096. Products add two of them in their accumulator. Sums go towards their reference, never
 // as a difference of two sums. A warp makes all levels of a column: the sum of a block of steps is exchanged with the
 // neighbouring block.
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 enum { MOST_OF_LANE = GPU_MOST_STEPS_OF_LANE, MOST_LEVELS = 7 };

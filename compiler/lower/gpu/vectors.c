@@ -4,7 +4,6 @@
 //                                     st.global.v4 if the kernel finds that the caller's rows do, else number by number
 //
 // Scattered numbers, and numbers that an index map has moved, go one by one.
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 static int power_of_two_in(int64_t n, int most) {
