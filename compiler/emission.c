@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
+#include "compiler/emit/llvm.h"
 #include "compiler/equations/equations.h"
 #include "compiler/kernel/gpu/schedule.h"
 #include "compiler/passes.h"

@@ -88,6 +88,7 @@
 #ifndef REC_ARTIFACT_ABI_H
 #define REC_ARTIFACT_ABI_H
 
+#include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
 
 #define ABI_TEXT "1.0"

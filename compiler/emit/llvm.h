@@ -5,18 +5,10 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-#include "compiler/emit/machine.h"
+#include "compiler/plan/machine.h"
 
-// A row of the target table: what the lowering asks about a clone.
-typedef struct clone_target {
-  const char *name, *suffix, *cpu;
-  int vector_bytes;
-  int vector_registers;
-  bool converts_half;  // F16C
-  bool masks_halves;   // masked loads and stores of 16-bit numbers
-} clone_target;
-
-extern const clone_target clone_targets[CLONE_COUNT + 1];  // the last row is the GPU's
+// "22.1.0"
+const char *codegen_llvm_version(arena *a);
 
 typedef struct llvm_module {
   LLVMContextRef context;

@@ -3,7 +3,7 @@
 #ifndef REC_EQUATIONS_EQUATIONS_H
 #define REC_EQUATIONS_EQUATIONS_H
 
-#include "compiler/schedule/kernel.h"
+#include "compiler/schedule/schedule.h"
 
 typedef enum equation_style { EQUATIONS_TEXT, EQUATIONS_LATEX } equation_style;
 

@@ -4,7 +4,7 @@
 
 #include "compiler/base/number.h"
 #include "compiler/emit/link.h"
-#include "compiler/emit/machine.h"
+#include "compiler/plan/machine.h"
 
 // One memory tensor of a kernel: entry `i` describes slots[i] of the frame. Parts of a tensor (real and imaginary part,
 // the entries of a lag buffer) share a slot; they are offsets inside it.

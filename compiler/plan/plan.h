@@ -3,7 +3,7 @@
 #define REC_PLAN_PLAN_H
 
 #include "compiler/base/number.h"
-#include "compiler/schedule/kernel.h"
+#include "compiler/plan/kernel.h"
 
 #define PLAN_MAX_AXES 64
 // Vectors of a buffer of lanes that may lie on the stack: more go to scratch memory. A guess.

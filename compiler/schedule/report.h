@@ -3,7 +3,7 @@
 #define REC_SCHEDULE_REPORT_H
 
 #include "compiler/base/number.h"
-#include "compiler/schedule/kernel.h"
+#include "compiler/schedule/schedule.h"
 
 // The lines behind recurrence_report. `dtype`: of inputs and outputs.
 char *schedule_report(arena *arena, const recurrence_kernels *kernels, number_type dtype);

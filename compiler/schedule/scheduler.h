@@ -2,7 +2,7 @@
 #ifndef REC_SCHEDULE_SCHEDULER_H
 #define REC_SCHEDULE_SCHEDULER_H
 
-#include "compiler/schedule/kernel.h"
+#include "compiler/schedule/schedule.h"
 
 typedef struct scheduler {
   arena *a;

@@ -15,25 +15,6 @@ static axis_set column_axes(const scheduler *s, const kernel *part) {
   return axes & (((axis_set)1 << s->r->body.axes.count) - 1);
 }
 
-bool kernel_has_factor(const tile_program *ends, int tensor) {
-  for (int i = 0; i < ends->results.count; i++) {
-    const tile_place *place = &ends->results.items[i].place;
-    if (place->transfer && !place->relative && place->tensor == tensor) return true;
-  }
-  return false;
-}
-
-bool kernel_couples(const tile_program *ends, int tensor, int other) {
-  for (int i = 0; i < ends->results.count; i++) {
-    const tile_place *place = &ends->results.items[i].place;
-    if (!place->source) continue;
-    int from = place->source - 1;
-    if (place->tensor == tensor && from == other) return true;
-    if (place->tensor == other && from == tensor) return true;
-  }
-  return false;
-}
-
 // Numbers of a column of all states that have no factor, in one instance; 0: one has an axis of run-time size.
 static int64_t column_numbers(const kernel *part, int axis) {
   axis_set cut = axis_bit(axis);

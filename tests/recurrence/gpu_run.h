@@ -2,6 +2,7 @@
 #ifndef REC_TESTS_RECURRENCE_GPU_RUN_H
 #define REC_TESTS_RECURRENCE_GPU_RUN_H
 
+#include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
 #include "runtime/shared/simt.h"
 #include "tests/recurrence/fixture.h"

@@ -2,25 +2,7 @@
 // back for each group of chunks.
 //
 //   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
-#include "compiler/base/ice.h"
 #include "compiler/kernel/gpu/gpu.h"
-
-typedef struct device {
-  codegen_gpu_target target;
-  int64_t multiprocessors, shared_kib, cache_mib;
-} device;
-
-static const device devices[] = {
-#define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) {GPU_##target, multiprocessors, shared_kib, cache_mib},
-#include "compiler/kernel/gpu/devices.def"
-#undef GPU_DEVICE
-};
-
-int64_t gpu_shared_kib(codegen_gpu_target target) {
-  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-    if (devices[i].target == target) return devices[i].shared_kib;
-  ICE("gpu", "%s has no row in devices.def", codegen_gpu_target_name(target));
-}
 
 // As shared memory allows, and registers, of which a thread has up to 128, and backward, where ptxas takes what there is, 255.
 static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_kernel *described) {
@@ -39,11 +21,11 @@ int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *describe
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described) {
   kernel_room room = ROOM_SMALL;  // kernels without warpgroups may turn out to be those of the devices that have them, too
   if (k->shared_kib >= GPU_LARGE_KIB) room = k->groups ? ROOM_GROUPS : ROOM_LARGE | ROOM_GROUPS;
-  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-    const device *d = &devices[i];
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
+    const machine_device *d = machine_device_of(target);
+    if (!d || !codegen_gpu_has_room(target, room)) continue;
     int64_t blocks = d->multiprocessors * blocks_of(d->shared_kib, k, described);
-    bool runs = codegen_gpu_has_room(d->target, room);
-    if (runs && blocks * described->base.scratch.constant > d->cache_mib << 20) return false;
+    if (blocks * described->base.scratch.constant > d->cache_mib << 20) return false;
   }
   return true;
 }

@@ -14,9 +14,7 @@ static const double gpu_worth = 0.95;
 
 // kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes.
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
-// kernel/gpu/cache.c: KiB of shared memory that a multiprocessor of the target has for all its blocks; blocks that it runs at a
-// time; whether their scratch stays in the second level cache.
-int64_t gpu_shared_kib(codegen_gpu_target target);
+// kernel/gpu/cache.c: blocks that a multiprocessor runs at a time; whether their scratch stays in the second level cache.
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described);
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);
 // Adds the kernel to the emitter's module.

@@ -3,6 +3,7 @@
 #define REC_KERNEL_GPU_SCHEDULE_H
 
 #include "compiler/kernel/description.h"
+#include "compiler/schedule/schedule.h"
 
 // schedule_recurrence for a GPU: of the chunk lengths that products like, the longest whose kernels keep everything on
 // chip, or the one that puts least outside.

@@ -1,14 +1,12 @@
-// Kernels: tile programs with a mapping to loops, lanes and tasks.
+// Kernels: tile programs with a mapping of their axes to loops, lanes and tasks. The schedule chooses them.
 //
-// schedule_recurrence chooses, per recurrence, from sizes, structure and a cost model: step or chunk form and chunk
-// length; which grid axes become instances; which axis lies in the SIMD lanes. The same kernel is lowered to every
-// host clone (lane width is the clone's). Codegen makes of each kernel one function
+// The same kernel is lowered to every host clone (lane width is the clone's). One function is made of each kernel
 //
 //   void SYMBOL(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch)
 //
 // (runtime/shared/frame.h) that runs the instances first..last-1 of one batch entry over the whole time range.
-#ifndef REC_SCHEDULE_KERNEL_H
-#define REC_SCHEDULE_KERNEL_H
+#ifndef REC_PLAN_KERNEL_H
+#define REC_PLAN_KERNEL_H
 
 #include "compiler/chunk/chunk.h"
 
@@ -84,61 +82,5 @@ typedef struct kernel {
 bool kernel_has_factor(const tile_program *ends, int tensor);
 // Are these two states made of each other, entry by entry, or one of the other (tile_place.source)?
 bool kernel_couples(const tile_program *ends, int tensor, int other);
-
-// A form that the schedule looked at.
-typedef struct schedule_alternative {
-  const char *form;             // "step", "chunk"
-  int chunk, saved_every;       // steps computed at once; steps between saved states
-  double forward, backward;     // per step, in multiply-adds of a well filled product (cost.h)
-  const tile_program *program;  // its forward
-  tile_gradient gradient;
-} schedule_alternative;
-
-typedef struct recurrence_kernels {
-  const recurrence *recurrence;
-  VEC(kernel) kernels;   // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or PART, PART_BACK
-  const char *whole[2];  // GPU: why forward, backward cannot be sliced in time; NULL: they can
-  const char
-      *whole_unsaved;  // GPU: why backward cannot be sliced in time when forward saved no states; NULL: it can, or needs none
-  int chunk;
-  const char *form;    // "step", "chunk", "pointwise", for report and manifest
-  const char *why;     // one line for the report: what decided
-  double spared;       // the share of backward's work that values in `saved` spare (save.h)
-  bool steps_forward;  // form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step`
-  double fused_step;
-  VEC(schedule_alternative) alternatives;
-  double gpu_cost, gpu_forward;  // GPU: of a step forward and back (codegen_gpu_schedule); of that, forward
-} recurrence_kernels;
-
-typedef VEC(const kernel *) kernel_list;
-
-// GPU: the kernels of a recurrence by room (kernel/gpu/rooms.c). `small` NULL: no target is a GPU.
-typedef struct gpu_forms {
-  recurrence_kernels *small;
-  recurrence_kernels *large;   // for devices with more shared memory; NULL: as small
-  recurrence_kernels *groups;  // for those whose warpgroups multiply; NULL: as large
-} gpu_forms;
-
-typedef enum schedule_form { FORM_CHOSEN, FORM_STEP, FORM_CHUNK, FORM_COUNT } schedule_form;
-// "chosen", "step", "chunk"; FORM_COUNT if there is none.
-const char *schedule_form_text(schedule_form form);
-schedule_form schedule_form_find(const char *text);
-
-typedef struct schedule_options {
-  int chunk;           // 0: the model's choice
-  schedule_form form;  // FORM_CHUNK: the chunk form wherever the structure allows it
-  bool f64;
-  bool gpu;  // kernels for GPU threads (see below)
-} schedule_options;
-
-// GPU: the same programs. Step form of small states: lane_axis is shared out among the threads of a block, lane_block of
-// them. Otherwise the threads of a block run one instance together: no lane axis.
-
-recurrence_kernels *schedule_recurrence(arena *arena, const recurrence *recurrence, schedule_options options);
-// Axes that some tensor has. Another one is a number alone, such as a layer's place in the model: there are no instances
-// along it.
-axis_set schedule_tensor_axes(const typed_body *body);
-// The first kernel of a kind, or NULL.
-kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind);
 
 #endif

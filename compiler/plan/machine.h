@@ -1,10 +1,10 @@
 // What code is made for: clones of the host by their instruction sets, and GPUs.
-#ifndef REC_EMIT_MACHINE_H
-#define REC_EMIT_MACHINE_H
+#ifndef REC_PLAN_MACHINE_H
+#define REC_PLAN_MACHINE_H
 
 #include "compiler/base/arena.h"
 #include "compiler/base/number.h"
-#include "compiler/schedule/kernel.h"
+#include "compiler/plan/kernel.h"
 
 typedef enum codegen_clone {
   CLONE_V2,  // x86-64-v2: 128-bit vectors
@@ -13,6 +13,17 @@ typedef enum codegen_clone {
   CLONE_COUNT,
   CLONE_GPU = CLONE_COUNT  // no clone of the host: code for one GPU thread, scalars
 } codegen_clone;
+
+// A row of the table of clones: what the plan and the lowering ask about one.
+typedef struct clone_target {
+  const char *name, *suffix, *cpu;
+  int vector_bytes;
+  int vector_registers;
+  bool converts_half;  // F16C
+  bool masks_halves;   // masked loads and stores of 16-bit numbers
+} clone_target;
+
+extern const clone_target clone_targets[CLONE_COUNT + 1];  // the last row is the GPU's
 
 // Name and element width for the report: "x86-64-v4", 16 for f32.
 const char *codegen_clone_name(codegen_clone clone);
@@ -32,11 +43,22 @@ int codegen_gpu_capability(codegen_gpu_target target);           // 80: compute 
 bool codegen_gpu_exact(codegen_gpu_target target);               // not for later devices
 
 // KiB of shared memory, as NVIDIA states them: that a thread block may have on every device, and on those of the targets with
-// ROOM_LARGE; that the system takes for each block from what a multiprocessor has for all (kernel/gpu/devices.def).
+// ROOM_LARGE; that the system takes for each block from what a multiprocessor has for all (devices.def).
 enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227, GPU_SYSTEM_KIB = 1 };
 kernel_room codegen_gpu_room(codegen_gpu_target target);
 bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room);
 
-const char *codegen_llvm_version(arena *a);
+// devices.def: the device that the model thinks of for a target.
+typedef struct machine_device {
+  codegen_gpu_target target;
+  int64_t multiprocessors;
+  int64_t shared_kib;  // that a multiprocessor has for all its blocks
+  int64_t cache_mib;   // the second-level cache
+} machine_device;
+
+// NULL: the executor.
+const machine_device *machine_device_of(codegen_gpu_target target);
+// KiB of shared memory that a multiprocessor of the target has for all its blocks.
+int64_t gpu_shared_kib(codegen_gpu_target target);
 
 #endif
