@@ -18,7 +18,7 @@ static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
 }
 
 codegen_kernel codegen_describe(arena *a, const kernel *k, codegen_options options) {
-  codegen_kernel described = host_describe(a, k);
+  codegen_kernel described = kernel_describe(a, k);
   described.together = host_together(a, k);
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
     if (!(codegen_clones(&options) >> clone & 1)) continue;

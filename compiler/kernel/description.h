@@ -1,65 +1,8 @@
-// Descriptions of kernels: the slots, scratch and flags that callers must know, and the options of compilation.
+// Host kernels without compiling them: descriptions for all clones that are asked for, and plans as text.
 #ifndef REC_KERNEL_DESCRIPTION_H
 #define REC_KERNEL_DESCRIPTION_H
 
-#include "compiler/base/number.h"
-#include "compiler/emit/link.h"
-#include "compiler/plan/machine.h"
-
-// One memory tensor of a kernel: entry `i` describes slots[i] of the frame. Parts of a tensor (real and imaginary part,
-// the entries of a lag buffer) share a slot; they are offsets inside it.
-typedef struct codegen_slot {
-  tile_role role;   // INPUT, PARAM, STATE (h0), D_OUTPUT, D_NEXT_STATE (d.hT); OUTPUT, NEXT_STATE (hT), D_INPUT,
-                    //             D_PARAM, D_STATE (d.h0)
-  int tensor, lag;  // position in body.tensors or in body.lags; the other is -1
-  bool time;        // one entry per step: time_stride is used
-  bool per_batch;   // one entry per batch entry; false for parameters and their gradients
-  bool narrow;      // stored in the 16-bit type of tokens, if that is one; sums are not
-  bool written;
-  bool accumulated;  // the kernel ADDS to the entries: the caller zeroes them before the first instance runs
-  bool single;       // GPU: where one copy of what is accumulated is enough, the kernel writes the tensor itself, told by
-                     // a copy stride of 0
-  axis_set summed;   // accumulated: instances that differ only in these grid axes (and in the batch entry, where
-                     //           per_batch is false) add to the same entries; at one time only one of them may run, or
-                     //           each has a copy of its own (a partial sum)
-} codegen_slot;
-
-// Bytes as a function of the sizes at run time: constant + per_instance * (last - first) + sum of terms.
-typedef struct codegen_bytes_term {
-  int64_t coefficient;
-  axis_set axes;  // times the product of the sizes of these axes
-} codegen_bytes_term;
-
-typedef struct codegen_bytes {
-  int64_t constant, per_instance;
-  VEC(codegen_bytes_term) terms;
-} codegen_bytes;
-
-// bytes.c: the term of these axes, or NULL.
-codegen_bytes_term *codegen_bytes_of(codegen_bytes *bytes, axis_set axes);
-// Adds a term to those of the same axes.
-void codegen_bytes_add(arena *a, codegen_bytes *bytes, codegen_bytes_term term);
-
-typedef struct codegen_kernel {
-  const kernel *kernel;
-  const char *symbols[CLONE_COUNT];  // NULL: clone not asked for
-  VEC(codegen_slot) slots;
-  codegen_bytes scratch;  // 64-byte aligned memory for one call; the largest of the clones
-  // Instances of one batch entry: product over kernel.grid_axes of the axis size, times ceil(size of lane_axis /
-  // lane_block) if there is a lane axis. Their number in a call is first..last-1; axes in nest order, lane blocks last.
-  codegen_bytes kept;      // chunk form: elements (not bytes) of the state type saved for each chunk before its states
-  bool reads_saved;        // frame.saved must hold the chunk-start states and these (BACKWARD with states)
-  bool writes_saved;       // frame.saved is written unless NULL
-  bool time_splits;        // no state: any range of steps may be given to a call of its own
-  bool joins;              // GPU: time slices, each from the summaries that kernel.ends made of those before it
-  int chunk;               // steps between saved states
-  const kernel *together;  // host: runs as many sequences as it has where rec_frame.sequences says so (kernel/host/together.c);
-                           // NULL: there is none
-} codegen_kernel;
-
-// Elements of the state type that one saved chunk-start state takes (frame.saved_chunk_stride must be at least that and
-// codegen_kernel.kept).
-int64_t codegen_saved_elements(const recurrence *recurrence, const int64_t *axis_sizes);
+#include "compiler/plan/kernel/description.h"
 
 typedef struct codegen_options {
   int level;             // -O0 .. -O3
@@ -78,63 +21,6 @@ codegen_kernel codegen_describe(arena *a, const kernel *kernel, codegen_options 
 // For --emit=plan: the plans of kernels, and where their memory lies.
 char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone, number_type dtype);
 
-// Rows of tokens that bulk copies may bring (sm_90a): a tensor map in the kernel's parameter.
-typedef struct codegen_gpu_map {
-  int slot;
-  int columns;     // side by side in memory; a step has a multiple of them
-  int box, steps;  // columns and steps of a copy
-  int swizzle;     // bytes of a row in shared memory whose 16-byte vectors are swizzled; 0: none
-} codegen_gpu_map;
-
-typedef struct codegen_gpu_kernel {
-  codegen_kernel base;  // slots and flags; scratch: of one thread block; no symbols
-  const char *symbol;   // NULL: not made, `why_not` tells why
-  const char *why_not;
-  int threads;       // of a block
-  int shared_bytes;  // dynamic shared memory of a block
-  int parameter_bytes;
-  VEC(codegen_gpu_map) maps;  // from byte maps_at of the parameter on
-  int maps_at;
-  double bulk_gain;              // what bulk copies save in a chunk, in multiply-adds (kernel/gpu/schedule.c)
-  int bulk_rows, rows;           // of a chunk: arguments whose rows may be copied in bulk, all whose rows are copied
-  int nests;                     // of a chunk: all threads meet between one and the next
-  int group_products, products;  // of a chunk: by warpgroups, all on tensor cores
-  int left;                      // products of a chunk whose result stays in registers, as the A operand of others
-  double operand_bytes;          // of shared memory that products of a chunk read
-  double group_share;            // the share of all products' multiply-adds that warpgroups make
-  int64_t history_bytes;         // part of base.scratch: recomputed states before each chunk of a group
-  int64_t home_bytes;            // cotangents of the states of all passes, between groups
-  int64_t sum_bytes;             // what passes add up in a group
-  codegen_bytes ends;            // elements of a slice summary: of kernel.ends, or of a kernel that makes summaries
-  bool is_second;                // PART_BACK, in one function with PART (kernel.beside): frame.back_items are its items
-  int column_blocks;             // kernels of summaries: blocks of the lane axis behind its own, for columns of a matrix
-} codegen_gpu_kernel;
-
-typedef struct codegen_gpu_image {
-  codegen_gpu_target target;
-  const char *text;    // PTX, or with options.text LLVM IR of what the executor runs
-  link_object object;  // GPU_SIMT: to be linked into the library
-  kernel_room room;    // the device class of its kernels
-  int shared_bytes;    // the most that a thread block of a kernel has
-  const char *cubin;   // machine code (artifact_assemble); NULL: none
-  size_t cubin_bytes;
-} codegen_gpu_image;
-
-typedef struct codegen_gpu_options {
-  number_type dtype;  // not NUMBER_F64
-  bool tf32;          // products of f32 numbers with 10 bits behind the point
-  int shared_kib;     // schedule: shared memory that a thread block may have; 0: 99, which every device has
-  bool groups;        // schedule: products by warpgroups
-  unsigned targets;   // bits 1 << GPU_..
-  bool text;
-  const sources *lines;  // as codegen_options.lines
-  // Told of each image when it is made, while others are not; or NULL.
-  void (*made)(void *context, int image, const codegen_gpu_image *made);
-  void *context;
-} codegen_gpu_options;
-
-// What a kernel's slots, shared memory and symbol will be, without compiling it.
-codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *kernel, codegen_gpu_options options);
 // For --emit=plan, with the names of those targets that have the kernel.
 char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options);
 

@@ -5,14 +5,14 @@
 
 // Instances that have nothing of their own in a value would store the same, where the tensor lacks the axis: the first does.
 static ir stores_here(kernel_frame *h, const plan *p, const tile_result *r) {
-  return frame_is_first(h, ~(p->values[r->value].own | frame_axes_of_place(&r->place)));
+  return frame_is_first(h, ~(p->values[r->value].own | kernel_axes_of_place(&r->place)));
 }
 
 // GPU: sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
 // threads have entries of the lane axis, they are summed over the block.
 static void gpu_result(kernel_frame *h, const part *p, const tile_result *r, result_target *target, ir wanted) {
   emitter *e = h->e;
-  axis_set place = frame_axes_of_place(&r->place);
+  axis_set place = kernel_axes_of_place(&r->place);
   ir first = stores_here(h, p->p, r);
   bool lane = h->m.kind == MAP_THREADS && !axis_in(place, h->k->lane_axis);
   target->over_threads = target->add && lane;
@@ -24,7 +24,7 @@ static void gpu_result(kernel_frame *h, const part *p, const tile_result *r, res
     target->active = LLVMBuildAnd(e->b, wanted, first, "");
   }
   if (!target->over_threads) target->active = frame_by_this_thread(h, target->active);
-  if (h->tiles.used && p == &h->main) {
+  if (h->plan->in_tiles && p == &h->main) {
     gpu_pass_target(h, p, (int)(r - p->p->program->results.items), target);
     if (target->in_passes) target->own = first, target->active = wanted;
   }
@@ -33,8 +33,8 @@ static void gpu_result(kernel_frame *h, const part *p, const tile_result *r, res
 // One copy is the tensor itself, in the numbers' own type. In f32 that is the type of copies, and where they lie.
 static void single_target(kernel_frame *h, const tile_result *r, result_target *target) {
   emitter *e = h->e;
-  if (!frame_stores_narrow(h, &r->place)) return;
-  int slot = frame_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+  if (!kernel_stores_narrow(&h->m, &r->place)) return;
+  int slot = kernel_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
   if (!h->described->slots.items[slot].single) return;
   ir stride = frame_slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
   target->single = int_compare(e, LLVMIntEQ, stride, integer(e, 0));
@@ -48,15 +48,15 @@ void frame_open_instance(kernel_frame *h, part *p) {
   lower *l = &p->l;
   l->outside = h->at;
   l->part_first = h->part_first;
-  for (int i = 0; h->tiles.used && i < p->p->buffers.count; i++) {
-    if (p->p->buffers.items[i].persistent) l->buffers[i] = frame_scratch_at(h, h->local, p->persistent_at[i].offset);
+  for (int i = 0; h->plan->in_tiles && i < p->p->buffers.count; i++) {
+    if (p->p->buffers.items[i].persistent) l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
   }
   if (h->m.chunks_outside) {
     for (int c = 0; c < p->carried.count; c++) {
-      l->carried[c] = buffer_view(l, &p->carried.items[c].memory, frame_scratch_at(h, h->local, p->carried_at[c].offset));
+      l->carried[c] = buffer_view(l, &p->carried.items[c].memory, frame_scratch_at(h, h->local, p->at->carried_at[c].offset));
     }
     for (int i = 0; i < p->p->buffers.count; i++) {
-      if (p->p->buffers.items[i].persistent) l->buffers[i] = frame_scratch_at(h, h->local, p->persistent_at[i].offset);
+      if (p->p->buffers.items[i].persistent) l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
     }
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -66,7 +66,7 @@ void frame_open_instance(kernel_frame *h, part *p) {
     ir data;
     view v = frame_memory_view(h, role, place, &data);
     if (role == TILE_D_OUTPUT) v.present = LLVMBuildIsNotNull(e->b, data, "");
-    if (h->slice.of_matrix && axis_in(frame_axes_of_place(place), h->k->column_axis)) {
+    if (h->slice.of_matrix && axis_in(kernel_axes_of_place(place), h->k->column_axis)) {
       ir tokens = LLVMBuildNot(e->b, h->slice.of_matrix, "");
       v.present = v.present ? LLVMBuildAnd(e->b, v.present, tokens, "") : tokens;
     }
@@ -79,14 +79,14 @@ void frame_open_instance(kernel_frame *h, part *p) {
   }
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_result *r = &p->p->program->results.items[i];
-    if (!frame_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE || r->place.role == TILE_D_STATE) continue;
+    if (!kernel_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE || r->place.role == TILE_D_STATE) continue;
     ir data;
     p->result_memory[i] = frame_memory_view(h, r->place.role, &r->place, &data);
     p->result_time_stride[i] = frame_slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
     result_target *target = &l->results[i];
     target->at = p->result_memory[i];
     target->active = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), stores_here(h, p->p, r), "");
-    int slot = frame_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+    int slot = kernel_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
     target->add = h->described->slots.items[slot].accumulated;
     if (!e->gpu) continue;
     gpu_result(h, p, r, target, LLVMBuildIsNotNull(e->b, data, ""));

@@ -15,7 +15,7 @@ static void add_point(lower *l, const place_in_loops *at, void *data) {
 }
 
 static void add_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
-  add_data c = {.from = from, .to = to, .axes = frame_axes_of_place(place)};
+  add_data c = {.from = from, .to = to, .axes = kernel_axes_of_place(place)};
   bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
   p->l.outside = h->at;
   lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
@@ -26,7 +26,7 @@ static bool rows_are_aligned(const kernel_frame *h) {
   const typed_body *body = &h->k->recurrence->body;
   int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
   if (h->e->gpu || h->m.lane_axis >= 0 || body->lags.count) return false;
-  if (frame_kept_value(h->k, 0) && h->k->chunk % line != 0) return false;
+  if (kernel_kept_value(h->k, 0) && h->k->chunk % line != 0) return false;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
@@ -105,13 +105,13 @@ void frame_store_states(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     tile_role role = p->backward ? TILE_D_STATE : TILE_NEXT_STATE;
-    if (frame_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
+    if (kernel_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
     ir data;
     view memory = frame_memory_view(h, role, place, &data);
     ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
     if (h->described->joins) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_part(h, p), "");
     emit_branch branch = branch_begin(e, frame_by_this_thread(h, wanted));
-    if (!e->gpu && (frame_grid_of(h->k) & place->partial)) {
+    if (!e->gpu && (kernel_grid_of(h->k) & place->partial)) {
       add_state(h, p, place, &p->l.carried[c], &memory);
     } else {
       frame_copy_state(h, p, place, &p->l.carried[c], &memory);
@@ -129,7 +129,7 @@ void frame_save_states(kernel_frame *h, part *p, ir chunk) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->transfer) continue;
     view memory = frame_saved_view(h, place, chunk);
-    if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, frame_axes_of_place(place));
+    if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
     emit_branch first = branch_begin(e, frame_by_this_thread(h, frame_writes_state(h, place)));
     frame_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &first);

@@ -16,7 +16,7 @@ ir frame_field(kernel_frame *h, ir base, int64_t offset, LLVMTypeRef type) {
 }
 
 ir frame_slot_field(kernel_frame *h, tile_role role, const tile_place *place, size_t offset, LLVMTypeRef type) {
-  int slot = frame_find_slot(h->described, role, place->tensor, place->lag);
+  int slot = kernel_find_slot(h->described, role, place->tensor, place->lag);
   if (slot < 0) ICE("kernel", "%s has no slot for %s", h->symbol, place->name ? place->name : "?");
   size_t bytes = h->e->gpu ? sizeof(rec_gpu_slot) : sizeof(rec_slot);
   return frame_field(h, h->slots, slot * (int64_t)bytes + (int64_t)offset, type);
@@ -46,7 +46,7 @@ void frame_read_sizes(kernel_frame *h) {
 // GPU: where this instance's tokens and its copy of a sum begin.
 static ir gpu_offset(kernel_frame *h, tile_role role, const tile_place *place) {
   emitter *e = h->e;
-  const codegen_slot *slot = &h->described->slots.items[frame_find_slot(h->described, role, place->tensor, place->lag)];
+  const codegen_slot *slot = &h->described->slots.items[kernel_find_slot(h->described, role, place->tensor, place->lag)];
   ir offset = integer(e, 0);
   if (slot->time) {
     ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
@@ -85,10 +85,10 @@ view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *pla
   ir base = frame_slot_field(h, role, place, offsetof(rec_slot, data), e->data);
   ir batch_stride = frame_slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
   if (data) *data = base;
-  ir stride = integer(e, frame_is_complex(h, place) ? 2 : 1);
+  ir stride = integer(e, kernel_is_complex(h->k, place) ? 2 : 1);
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int axis = place->axes[x];
-    bool sequences = frame_is_of_sequences(h->k, axis);
+    bool sequences = kernel_is_of_sequences(h->k, axis);
     v.stride[axis] = sequences ? batch_stride : stride;
     if (!sequences) stride = int_mul(e, stride, h->axis_size[axis]);
   }
@@ -96,12 +96,12 @@ view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *pla
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
   if (e->gpu) offset = int_add(e, offset, gpu_offset(h, role, place));
   v.base = element(e, view_type(e, &v), base, offset);
-  frame_move_to_part(h, &v, frame_axes_of_place(place));
+  frame_move_to_part(h, &v, kernel_axes_of_place(place));
   return v;
 }
 
 view frame_memory_view(kernel_frame *h, tile_role role, const tile_place *place, ir *data) {
-  int slot = frame_find_slot(h->described, role, place->tensor, place->lag);
+  int slot = kernel_find_slot(h->described, role, place->tensor, place->lag);
   bool narrow = h->described->slots.items[slot].narrow;
   return frame_view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
 }
@@ -122,9 +122,9 @@ static ir saved_offset(kernel_frame *h, const tile_place *place) {
   const typed_body *body = &h->k->recurrence->body;
   ir offset = integer(e, 0);
   const tile_place *kept;
-  for (int i = 0; (kept = frame_kept_value(h->k, i)); i++) {
+  for (int i = 0; (kept = kernel_kept_value(h->k, i)); i++) {
     if (is_kept(place) && place->stash == i) return offset;
-    ir n = elements_ir(h, frame_axes_of_place(kept));
+    ir n = elements_ir(h, kernel_axes_of_place(kept));
     offset = int_add(e, offset, int_mul(e, n, integer(e, h->k->chunk)));
   }
   for (int i = 0; i < body->tensors.count; i++) {
@@ -139,7 +139,7 @@ static ir saved_offset(kernel_frame *h, const tile_place *place) {
     ir n = elements_ir(h, lag->axes);
     int64_t parts = lag->complex ? 2 : 1;
     if (i == place->lag) return int_add(e, offset, int_mul(e, n, integer(e, place->slot * parts + place->component)));
-    offset = int_add(e, offset, int_mul(e, n, integer(e, frame_parts_of_lag(lag))));
+    offset = int_add(e, offset, int_mul(e, n, integer(e, kernel_parts_of_lag(lag))));
   }
   ICE("kernel", "%s is no state", place->name ? place->name : "?");
 }
@@ -168,7 +168,7 @@ view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
   emitter *e = h->e;
   ir offset = int_add(e, saved_chunk(h, chunk), saved_offset(h, place));
   view v = {.base = element(e, e->real, frame_saved_data(h), offset)};
-  axis_set axes = frame_axes_of_place(place);
+  axis_set axes = kernel_axes_of_place(place);
   if (is_kept(place)) axes |= axis_bit(h->k->program->time_axis);
   axis_set tile = plan_tile_axes(&h->m, axes);
   ir stride = integer(e, 1);
@@ -180,7 +180,7 @@ view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
   plan_buffer order = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
   for (int i = order.axis_count - 1; i >= 0; i--) {
     int axis = order.axes[i];
-    bool sequences = frame_is_of_sequences(h->k, axis);
+    bool sequences = kernel_is_of_sequences(h->k, axis);
     v.stride[axis] = sequences ? saved_batch_stride(h) : stride;
     if (!sequences) stride = int_mul(e, stride, h->axis_size[axis]);
   }
@@ -201,8 +201,8 @@ ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset) { return element(h
 ir frame_located(kernel_frame *h, location at) {
   if (at.on_chip) return frame_scratch_at(h, h->chip, at.offset);
   if (at.sized < 0) return frame_scratch_at(h, h->scratch, at.offset);
-  ir offset = integer(h->e, h->shared_numbers);
-  for (int i = 0; i < at.sized; i++) offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->sized.items[i]));
+  ir offset = integer(h->e, h->plan->shared_numbers);
+  for (int i = 0; i < at.sized; i++) offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->plan->sized.items[i]));
   return element(h->e, h->e->real, h->scratch, offset);
 }
 
@@ -216,7 +216,7 @@ static ir buffer_memory(kernel_frame *h, const part *p, const plan_buffer *b) {
   int block = 0;
   while (p->p->scratch.items[block].sizes != b->numbers.sizes) block++;
   extent offset = {b->offset, b->numbers.sizes};
-  return element(h->e, h->e->real, frame_located(h, p->scratch[block]), lower_extent(h->e, h->axis_size, offset));
+  return element(h->e, h->e->real, frame_located(h, p->at->scratch[block]), lower_extent(h->e, h->axis_size, offset));
 }
 
 // Buffers and variables: once in a function.
@@ -254,18 +254,18 @@ void frame_open_part(kernel_frame *h, part *p) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (b->last < 0 || b->carried >= 0 || b->persistent) continue;
     if (b->kept) continue;  // where the step at hand has its row
-    l->buffers[i] = e->gpu ? memory_for(h, b, p->buffer_at[i], "buffer") : buffer_memory(h, p, b);
+    l->buffers[i] = e->gpu ? memory_for(h, b, p->at->buffer_at[i], "buffer") : buffer_memory(h, p, b);
   }
   for (int c = 0; c < p->carried.count && !h->m.chunks_outside; c++) {
     const plan_buffer *b = &p->carried.items[c].memory;
-    l->carried[c] = buffer_view(l, b, memory_for(h, b, p->carried_at[c], "state"));
+    l->carried[c] = buffer_view(l, b, memory_for(h, b, p->at->carried_at[c], "state"));
   }
   l->kept = ARENA_ARRAY(h->a, kept_sums, p->carried.count);
   for (int c = 0; c < p->carried.count; c++)
     if (p->p->carried[c].sums >= 0) gpu_kept_open(l, c);
   for (int i = 0; i < p->p->buffers.count && !h->m.chunks_outside; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (b->persistent && !h->tiles.used) l->buffers[i] = memory_for(h, b, p->persistent_at[i], "sum");
+    if (b->persistent && !h->plan->in_tiles) l->buffers[i] = memory_for(h, b, p->at->persistent_at[i], "sum");
   }
 }
 
@@ -273,7 +273,7 @@ void frame_open_part(kernel_frame *h, part *p) {
 ir frame_is_first(kernel_frame *h, axis_set axes) {
   emitter *e = h->e;
   ir here = LLVMConstInt(e->i1, 1, 0);
-  axis_set cut = (frame_grid_of(h->k) | h->m.parts) & axes;
+  axis_set cut = (kernel_grid_of(h->k) | h->m.parts) & axes;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
     if (!axis_in(cut, axis)) continue;
     ir index = axis_in(h->m.parts, axis) ? h->part_first : h->at.index[axis];
@@ -307,11 +307,11 @@ const kept_sums *frame_kept_of(const part *p, const view *v) {
 void frame_copy_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
   p->l.outside = h->at;
   if (frame_kept_of(p, to)) {
-    gpu_kept_load(&p->l, frame_kept_of(p, to), from, frame_axes_of_place(place));
+    gpu_kept_load(&p->l, frame_kept_of(p, to), from, kernel_axes_of_place(place));
   } else if (frame_kept_of(p, from)) {
-    gpu_kept_store(&p->l, frame_kept_of(p, from), to, frame_axes_of_place(place));
+    gpu_kept_store(&p->l, frame_kept_of(p, from), to, kernel_axes_of_place(place));
   } else {
-    lower_copy_view(&p->l, from, to, frame_axes_of_place(place));
+    lower_copy_view(&p->l, from, to, kernel_axes_of_place(place));
   }
 }
 
@@ -327,7 +327,7 @@ static void fill_point(lower *l, const place_in_loops *at, void *data) {
 }
 
 void frame_fill_state(kernel_frame *h, part *p, const tile_place *place, double number, const view *to) {
-  fill_data f = {.to = to, .axes = frame_axes_of_place(place), .number = number};
+  fill_data f = {.to = to, .axes = kernel_axes_of_place(place), .number = number};
   p->l.outside = h->at;
   lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
 }
@@ -337,7 +337,7 @@ void frame_show_states(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const view *state = &p->l.carried[c];
     const kept_sums *kept = frame_kept_of(p, state);
-    if (kept && p->p->carried[c].shown) gpu_kept_show(&p->l, kept, state, frame_axes_of_place(&p->carried.items[c].place));
+    if (kept && p->p->carried[c].shown) gpu_kept_show(&p->l, kept, state, kernel_axes_of_place(&p->carried.items[c].place));
   }
 }
 

@@ -43,7 +43,7 @@ static void fetch_point(lower *l, const place_in_loops *at, void *data) {
 
 // Rows in lanes, or in the tile; what has both is a matrix, which would push others out.
 static void fetch_tensor(kernel_frame *h, part *p, const tile_place *place, view tensor, ir t, ir stride, bool write) {
-  axis_set axes = frame_axes_of_place(place);
+  axis_set axes = kernel_axes_of_place(place);
   if (!place->time || !tensor.base) return;
   bool lane = plan_has_lane(&h->m, axes);
   if (lane == (plan_tile_axes(&h->m, axes) != 0)) return;
@@ -125,7 +125,7 @@ static void recompute_step(kernel_frame *h, ir t, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
-    view row = kept_row(h, &p->history[i], p->history_at[i], step, &again->l);
+    view row = kept_row(h, &p->at->history[i], p->at->history_at[i], step, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place)) frame_copy_state(h, again, place, &again->l.carried[c], &row);
     }
@@ -135,7 +135,7 @@ static void recompute_step(kernel_frame *h, ir t, ir step) {
     if (place->role != TILE_KEEP) continue;
     result_target *target = &again->l.results[i];
     *target = (result_target){.active = LLVMConstInt(h->e->i1, 1, 0)};
-    target->at = kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &again->l);
+    target->at = kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step, &again->l);
   }
   one_step(h, again, t);
 }
@@ -145,15 +145,15 @@ static void set_kept_rows(kernel_frame *h, part *p, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE) {
-      p->l.arguments[i] = kept_row(h, &p->history[i], p->history_at[i], step, &p->l);
+      p->l.arguments[i] = kept_row(h, &p->at->history[i], p->at->history_at[i], step, &p->l);
     }
     if (place->role == TILE_STASH) {
-      p->l.arguments[i] = kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &p->l);
+      p->l.arguments[i] = kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step, &p->l);
     }
   }
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (b->kept) p->l.buffers[i] = kept_row(h, b, p->kept_at[i], step, &p->l).base;
+    if (b->kept) p->l.buffers[i] = kept_row(h, b, p->at->kept_at[i], step, &p->l).base;
   }
 }
 
@@ -175,11 +175,11 @@ static view row_of_operand(kernel_frame *h, part *p, tile_id id, int pack, ir st
   tile_id root = plan_root(program, id);
   const tile_value *v = &program->values.items[root];
   int buffer = pack >= 0 ? pack : p->p->values[root].buffer;
-  if (buffer >= 0) return kept_row(h, &p->p->buffers.items[buffer], p->kept_at[buffer], step, &p->l);
+  if (buffer >= 0) return kept_row(h, &p->p->buffers.items[buffer], p->at->kept_at[buffer], step, &p->l);
   const tile_place *place = tile_place_of(program, v);
   int argument = tile_argument_number(v);
-  if (place->role == TILE_STATE) return kept_row(h, &p->history[argument], p->history_at[argument], step, &p->l);
-  return kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &p->l);
+  if (place->role == TILE_STATE) return kept_row(h, &p->at->history[argument], p->at->history_at[argument], step, &p->l);
+  return kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step, &p->l);
 }
 
 static void clear_row(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
@@ -216,7 +216,7 @@ static void load_saved(kernel_frame *h, part *p, ir chunk) {
     view memory = frame_saved_view(h, place, chunk);
     // once a group, a thread's own pairs may as well come number by number: they are not copied by a function
     bool alone = frame_kept_of(p, &p->l.carried[c]);
-    if (h->team.shares && !alone) memory.aligned = gpu_aligned(h, p, &memory, frame_axes_of_place(place));
+    if (h->team.shares && !alone) memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
   }
   frame_show_states(h, p);
@@ -296,7 +296,7 @@ static void set_rows(kernel_frame *h, part *p, int i, ir begin, ir rows, ir new_
   emitter *e = h->e;
   int t = p->program->time_axis;
   const tile_place *place = &p->program->arguments.items[i];
-  const pad *d = &p->pads[i];
+  const pad *d = &p->at->pads[i];
   view memory = frame_at_time(h, p->memory[i], begin, p->time_stride[i]);
   ir present = memory.present;
   memory.present = NULL;
@@ -304,7 +304,7 @@ static void set_rows(kernel_frame *h, part *p, int i, ir begin, ir rows, ir new_
   ir inside = integer(e, 0);
   view copy = {.base = frame_scratch_at(h, h->scratch, d->offset)};
   copy.stride[t] = integer(e, d->row);
-  bool lanes = plan_has_lane(&h->m, frame_axes_of_place(place));
+  bool lanes = plan_has_lane(&h->m, kernel_axes_of_place(place));
   copy.internal = lanes;
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
@@ -342,7 +342,7 @@ void frame_set_chunk(kernel_frame *h, part *p, ir chunk, ir new_group) {
   ir stored = h->slice.in_warm_up ? int_choose(e, h->slice.in_warm_up, LLVMConstNull(LLVMTypeOf(rows)), rows) : rows;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    bool saved = frame_is_saved(p, place);
+    bool saved = kernel_is_saved(p->backward, place);
     if (place->time && !saved && !e->gpu) set_rows(h, p, i, begin, rows, new_group);
     if (!saved) continue;
     l->arguments[i] = frame_saved_view(h, place, chunk);
@@ -417,7 +417,7 @@ static void keep_states(kernel_frame *h, ir index) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
-    view row = kept_row(h, &p->history[i], p->history_at[i], index, &again->l);
+    view row = kept_row(h, &p->at->history[i], p->at->history_at[i], index, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place)) frame_copy_state(h, again, place, &again->l.carried[c], &row);
     }
@@ -459,7 +459,7 @@ static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
   frame_set_chunk(h, p, chunk, NULL);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (place->role == TILE_STATE) p->l.arguments[i] = kept_row(h, &p->history[i], p->history_at[i], number, &p->l);
+    if (place->role == TILE_STATE) p->l.arguments[i] = kept_row(h, &p->at->history[i], p->at->history_at[i], number, &p->l);
   }
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
@@ -490,10 +490,10 @@ void frame_groups_back(kernel_frame *h) {
   h->slice.states_alone = gpu_turn_of_groups(h, groups, loop.index, &group);
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
   gpu_begin_group(h, group);
-  (h->tiles.used ? gpu_group_in_passes : frame_group_back)(h, group, first, chunks);
+  (h->plan->in_tiles ? gpu_group_in_passes : frame_group_back)(h, group, first, chunks);
   gpu_end_group(h);
   loop_end(e, &loop);
-  if (!h->tiles.used) frame_open_instance(h, &h->main);
+  if (!h->plan->in_tiles) frame_open_instance(h, &h->main);
 }
 
 void frame_chunks_inside(kernel_frame *h) {

@@ -23,7 +23,7 @@ typedef struct view {
   number_type stored;  // a 16-bit type: converted by loads and stores; else the type of the computation
 } view;
 
-enum { VIEW_TILE = 64 };  // view.width: columns of a tile
+enum { VIEW_TILE = PLAN_TILE_COLUMNS };  // view.width: columns of a tile
 
 // Where the loops are.
 typedef struct place_in_loops {
@@ -113,8 +113,6 @@ typedef struct lower {
 
 // The number that an extent stands for, with these sizes.
 ir lower_extent(emitter *e, const ir *axis_size, extent x);
-// The view.swizzle of memory that holds rows of so many elements.
-int view_swizzle(number_type stored, int64_t row);
 // Gives the view the layout of wgmma, if it suits all of the memory: so many rows of so many elements.
 void view_in_tiles(view *v, int64_t row, int64_t rows);
 view buffer_view(lower *l, const plan_buffer *b, ir base);

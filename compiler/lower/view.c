@@ -22,7 +22,7 @@ ir lower_extent(emitter *e, const ir *axis_size, extent x) {
 view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
   int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
-  if (last >= 0 && b->axis_count > 1 && !b->kept) v.swizzle = view_swizzle(b->stored, known_size(l, last));
+  if (last >= 0 && b->axis_count > 1 && !b->kept) v.swizzle = plan_swizzle(b->stored, known_size(l, last));
   if (b->groups && v.swizzle && !b->numbers.sizes)
     view_in_tiles(&v, known_size(l, last), b->numbers.factor / known_size(l, last));
   bool each_thread = l->m->kind == MAP_THREADS && !b->stack;
@@ -41,17 +41,8 @@ LLVMTypeRef view_type(emitter *e, const view *v) {
   return v->stored == NUMBER_F64 ? LLVMDoubleTypeInContext(e->context) : e->memory;
 }
 
-int view_swizzle(number_type stored, int64_t row) {
-  if (!number_is_narrow(stored) || row < 8 || (row & (row - 1))) return 0;
-  int bits = 6;  // 64 numbers of 16 bits: all banks once
-  while ((int64_t)1 << bits < row) bits++;
-  return bits;
-}
-
 void view_in_tiles(view *v, int64_t row, int64_t rows) {
-  enum { LEAST_ROW = 16, MOST_ROW = 256, LEAST_NUMBERS = 512 };
-  if (row < LEAST_ROW || row > MOST_ROW || row & (row - 1) || rows % 8) return;
-  if (row * rows < LEAST_NUMBERS) return;  // it may begin anywhere
+  if (!plan_is_in_tiles(row, rows)) return;
   v->width = (int)row;
   v->tile = rows * VIEW_TILE;
 }

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "compiler/emit/link.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "runtime/shared/model_kernels.h"
 

@@ -195,6 +195,11 @@ plan *plan_program_checked(arena *a, const mapping *m, const tile_program *progr
 bool plan_at_hand(const plan *p, tile_id id);
 // Products on tensor cores read the argument, and round it to 16 bits.
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
+// wgmma_layout.c: the swizzle of memory that holds rows of so many elements, in bits of an address; 0: none.
+int plan_swizzle(number_type stored, int64_t row);
+// Whether the layout of wgmma, tiles of so many columns, suits all of a memory of so many rows of so many elements.
+enum { PLAN_TILE_COLUMNS = 64 };
+bool plan_is_in_tiles(int64_t row, int64_t rows);
 // Whether all these axes have compile-time sizes.
 bool plan_sized(const tile_program *program, axis_set axes);
 // The axis along which the value at hand lies contiguously in memory, or -1.

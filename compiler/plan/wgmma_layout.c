@@ -6,6 +6,21 @@
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
+// ---- layouts ----
+
+int plan_swizzle(number_type stored, int64_t row) {
+  if (!number_is_narrow(stored) || row < 8 || (row & (row - 1))) return 0;
+  int bits = 6;  // 64 numbers of 16 bits: all banks once
+  while ((int64_t)1 << bits < row) bits++;
+  return bits;
+}
+
+bool plan_is_in_tiles(int64_t row, int64_t rows) {
+  enum { LEAST_ROW = 16, MOST_ROW = 256, LEAST_NUMBERS = 512 };
+  if (row < LEAST_ROW || row > MOST_ROW || row & (row - 1) || rows % 8) return false;
+  return row * rows >= LEAST_NUMBERS;  // smaller memory may begin anywhere
+}
+
 // ---- copies ----
 
 static tile_id root_of(const planner *q, tile_id id) {

@@ -7,6 +7,7 @@
 #ifndef REC_TARGET_TARGET_H
 #define REC_TARGET_TARGET_H
 
+#include "compiler/emit/link.h"
 #include "compiler/kernel/description.h"
 
 // Constant data of the library: bytes, and addresses of symbols stored inside them (8 bytes at each offset).
@@ -64,6 +65,16 @@ codegen_object *codegen_end(codegen_job *job);
 link_object codegen_data(arena *a, const codegen_blob *blobs, int count);
 
 // ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/shared/gpu_frame.h) ----
+
+typedef struct codegen_gpu_image {
+  codegen_gpu_target target;
+  const char *text;    // PTX, or with options.text LLVM IR of what the executor runs
+  link_object object;  // GPU_SIMT: to be linked into the library
+  kernel_room room;    // the device class of its kernels
+  int shared_bytes;    // the most that a thread block of a kernel has
+  const char *cubin;   // machine code (artifact_assemble); NULL: none
+  size_t cubin_bytes;
+} codegen_gpu_image;
 
 typedef struct codegen_gpu_object {
   VEC(codegen_gpu_kernel) kernels;  // in the order given

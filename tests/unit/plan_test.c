@@ -29,7 +29,7 @@ static int plan_kernels(arena *a, const recurrence_kernels *kernels, codegen_clo
   int nests = 0;
   for (int i = 0; i < kernels->kernels.count; i++) {
     const kernel *k = &kernels->kernels.items[i];
-    mapping m = frame_mapping_of(k, clone, dtype);
+    mapping m = kernel_mapping_of(k, clone, dtype);
     m.threads = k->threads ? k->threads : GPU_BLOCK_THREADS;
     nests += plan_kernel(a, &m, k->program, k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK);
     nests += plan_kernel(a, &m, k->recompute, false);
@@ -250,7 +250,7 @@ static void broken_plans_are_refused(void **state) {
   for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
     fixture f = fixture_open();
     const kernel *k = schedule_tile(f.memory, read_program(&f));
-    mapping m = frame_mapping_of(k, CLONE_V3, NUMBER_F32);
+    mapping m = kernel_mapping_of(k, CLONE_V3, NUMBER_F32);
     carried_list carried = plan_carried(f.memory, &m, k->program, false);
     plan *p = plan_program(f.memory, &m, k->program, &carried);
     assert_null(plan_verify(f.memory, &m, p, "memory"));
@@ -267,7 +267,7 @@ static void buffers_over_each_other_are_refused(void **state) {
   (void)state;
   fixture f = fixture_open();
   const kernel *k = schedule_tile(f.memory, read_program(&f));
-  mapping m = frame_mapping_of(k, CLONE_GPU, NUMBER_F32);
+  mapping m = kernel_mapping_of(k, CLONE_GPU, NUMBER_F32);
   m.threads = GPU_BLOCK_THREADS;
   carried_list carried = plan_carried(f.memory, &m, k->program, false);
   plan *p = plan_program(f.memory, &m, k->program, &carried);

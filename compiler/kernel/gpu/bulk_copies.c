@@ -10,116 +10,7 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-enum { THIRD = 2, BARRIERS = 3, BARRIER_WORDS = 2, NUMBER_BYTES = 2, PIECE = 16 };
-
-// ---- which rows ----
-
-// The row of an argument as it lies in memory: tile axes side by side, none but the outermost of them cut.
-typedef struct row_axes {
-  int first;                 // of place.axes: those before it are of the instance
-  int64_t columns, numbers;  // of the tensor, side by side; of a row of this kernel
-} row_axes;
-
-static bool find_row(const kernel_frame *h, const part *p, const tile_place *place, row_axes *row) {
-  bool whole = true;
-  *row = (row_axes){.first = place->axis_count, .columns = 1, .numbers = 1};
-  while (row->first > 0 && whole && !axis_in(h->m.instance, place->axes[row->first - 1])) {
-    int axis = place->axes[--row->first];
-    int64_t size = plan_axis_size(&h->m, p->program, axis), all = size;
-    if (size == TILE_RUNTIME_SIZE) return false;
-    if (axis_in(h->m.parts, axis)) all = h->k->recurrence->body.axes.items[axis].size;
-    row->columns *= all;
-    row->numbers *= size;
-    whole = size == all;
-  }
-  for (int x = 0; x < row->first; x++)
-    if (!axis_in(h->m.instance, place->axes[x])) return false;
-  return true;
-}
-
-// Whether boxes land where the kernel reads rows of so many numbers.
-static bool lay_boxes(const kernel_frame *h, const part *p, int64_t row, codegen_gpu_map *map) {
-  enum { MOST_COLUMNS = 256 };
-  view v = {0};
-  map->steps = p->program->chunk;
-  map->box = (int)row;
-  if (!view_swizzle(h->m.dtype, row)) return row <= MOST_COLUMNS && row * NUMBER_BYTES % PIECE == 0;
-  view_in_tiles(&v, row, p->program->chunk);
-  if (v.width > VIEW_TILE) map->box = VIEW_TILE;
-  map->swizzle = map->box * NUMBER_BYTES;
-  return v.width;
-}
-
-static bool map_of(const kernel_frame *h, const part *p, int argument, codegen_gpu_map *map) {
-  const tile_place *place = &p->program->arguments.items[argument];
-  row_axes row;
-  if (!gpu_is_staged(p, argument) || !p->pads[argument].at.on_chip || place->lag >= 0) return false;
-  *map = (codegen_gpu_map){.slot = frame_find_slot(h->described, place->role, place->tensor, place->lag)};
-  if (map->slot < 0 || !h->described->slots.items[map->slot].narrow || frame_is_complex(h, place)) return false;
-  if (!find_row(h, p, place, &row) || row.numbers != p->pads[argument].row) return false;
-  map->columns = (int)row.columns;
-  return lay_boxes(h, p, row.numbers, map);
-}
-
-// ---- whether they pay: in multiply-adds, as kernel/gpu/schedule.c counts ----
-
-// A thread makes two addresses and a comparison for a piece; one thread alone does the same, with more words, for a box; for a
-// chunk all wait a little longer.
-enum { OF_A_PIECE = 20, OF_A_BOX = 2300, OF_A_CHUNK = 9000 };
-
-static double gain_of(const codegen_gpu_map *map, int64_t row) {
-  double pieces = (double)(row * map->steps * NUMBER_BYTES) / PIECE;
-  return OF_A_PIECE * pieces - OF_A_BOX * (double)(row / map->box);
-}
-
-static bool is_same_map(const codegen_gpu_map *x, const codegen_gpu_map *y) {
-  return x->slot == y->slot && x->columns == y->columns && x->box == y->box && x->steps == y->steps && x->swizzle == y->swizzle;
-}
-
-static int64_t bytes_before(const kernel_frame *h) {
-  return (int64_t)sizeof(rec_gpu_frame) + 8 * h->k->recurrence->body.axes.count +
-         (int64_t)sizeof(rec_gpu_slot) * h->described->slots.count;
-}
-
-// The number of the map, -1 where the parameter has no room for it.
-static int find_map(kernel_frame *h, const codegen_gpu_map *map) {
-  for (int i = 0; i < h->bulk.maps.count; i++)
-    if (is_same_map(&h->bulk.maps.items[i], map)) return i;
-  int64_t end = h->bulk.maps_at + (int64_t)sizeof(rec_gpu_map) * (h->bulk.maps.count + 1);
-  if (end > REC_GPU_PARAMETER_BYTES) return -1;
-  vec_push(h->a, &h->bulk.maps, *map);
-  return h->bulk.maps.count - 1;
-}
-
-// Returns what a chunk gains.
-static double choose_rows(kernel_frame *h, part *p) {
-  double gain = -OF_A_CHUNK;
-  p->maps = ARENA_ARRAY(h->a, int, p->program->arguments.count);
-  for (int i = 0; i < p->program->arguments.count; i++) {
-    codegen_gpu_map map;
-    p->maps[i] = -1;
-    if (!map_of(h, p, i, &map) || gain_of(&map, p->pads[i].row) <= 0) continue;
-    p->maps[i] = find_map(h, &map);
-    if (p->maps[i] >= 0) gain += gain_of(&map, p->pads[i].row);
-  }
-  return gain;
-}
-
-bool gpu_is_bulk(const part *p, int argument) { return p->maps && p->maps[argument] >= 0; }
-
-void gpu_choose_bulk(kernel_frame *h) {
-  enum { MAP_ALIGNMENT = _Alignof(rec_gpu_map) };
-  const int group_products = h->main.p->group_products + (h->recomputes ? h->recompute.p->group_products : 0);
-  if (!h->m.groups || !group_products) return;
-  const int before = h->bulk.maps.count;
-  h->bulk.maps_at = (bytes_before(h) + 8 + MAP_ALIGNMENT - 1) / MAP_ALIGNMENT * MAP_ALIGNMENT;
-  h->bulk.gain = choose_rows(h, &h->main);
-  if (h->recomputes) h->bulk.gain += choose_rows(h, &h->recompute);
-  if (h->bulk.gain > 0) return;
-  h->bulk.gain = 0;
-  h->bulk.maps.count = before;
-  h->main.maps = h->recompute.maps = NULL;
-}
+enum { THIRD = 2, BARRIERS = 3, BARRIER_WORDS = 2, NUMBER_BYTES = 2 };
 
 // ---- barriers ----
 
@@ -150,9 +41,9 @@ static emit_branch one_thread(kernel_frame *h) {
 
 void gpu_open_bulk(kernel_frame *h) {
   emitter *e = h->e;
-  if (!h->bulk.maps.count) return;
-  h->bulk.phases = stack_slot(e, e->i32, "phases");
-  LLVMBuildStore(e->b, of_32(e, 0), h->bulk.phases);
+  if (!h->plan->maps.count) return;
+  h->bulk_phases = stack_slot(e, e->i32, "phases");
+  LLVMBuildStore(e->b, of_32(e, 0), h->bulk_phases);
   emit_branch branch = one_thread(h);
   for (int i = 0; i < BARRIERS; i++) gpu_call(e, GPU_MBARRIER_INIT, (ir[]){barrier_at(h, of_32(e, i)), of_32(e, 1)}, 2);
   branch_end(e, &branch);
@@ -163,11 +54,11 @@ void gpu_open_bulk(kernel_frame *h) {
 // Bit n of `phases` is the parity of the phase that barrier n is in.
 void gpu_wait_bulk(kernel_frame *h, ir turn) {
   emitter *e = h->e;
-  ir number = number_of(h, turn), phases = LLVMBuildLoad2(e->b, e->i32, h->bulk.phases, "");
+  ir number = number_of(h, turn), phases = LLVMBuildLoad2(e->b, e->i32, h->bulk_phases, "");
   ir parity = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, phases, number, ""), of_32(e, 1), "");
   gpu_call(e, GPU_MBARRIER_WAIT, (ir[]){barrier_at(h, number), parity}, 2);
   ir bit = LLVMBuildShl(e->b, of_32(e, 1), number, "");
-  LLVMBuildStore(e->b, LLVMBuildXor(e->b, phases, bit, ""), h->bulk.phases);
+  LLVMBuildStore(e->b, LLVMBuildXor(e->b, phases, bit, ""), h->bulk_phases);
 }
 
 // ---- copies ----
@@ -175,7 +66,7 @@ void gpu_wait_bulk(kernel_frame *h, ir turn) {
 // i1: the rows of an argument come in bulk, for the whole block.
 static ir comes_in_bulk(kernel_frame *h, const part *p, int argument, ir mapped, ir whole) {
   emitter *e = h->e;
-  ir bit = integer(e, INT64_C(1) << p->maps[argument]);
+  ir bit = integer(e, INT64_C(1) << p->at->maps[argument]);
   ir there = int_compare(e, LLVMIntNE, LLVMBuildAnd(e->b, mapped, bit, ""), integer(e, 0));
   if (p->memory[argument].present) there = LLVMBuildAnd(e->b, there, p->memory[argument].present, "");
   return LLVMBuildAnd(e->b, there, whole, "");
@@ -189,7 +80,7 @@ static box_place place_of_box(kernel_frame *h, const part *p, int argument, ir c
   emitter *e = h->e;
   const tile_place *place = &p->program->arguments.items[argument];
   row_axes row;
-  find_row(h, p, place, &row);
+  gpu_find_row(h->plan, p->at, place, &row);
   ir column = integer(e, 0), other = column, inner = integer(e, 1);
   int outermost = place->axes[row.first];
   if (axis_in(h->m.parts, outermost)) {
@@ -211,12 +102,12 @@ static box_place place_of_box(kernel_frame *h, const part *p, int argument, ir c
 
 static void start_boxes(kernel_frame *h, const part *p, int argument, ir to, ir chunk, ir barrier) {
   emitter *e = h->e;
-  int number = p->maps[argument];
-  const codegen_gpu_map *m = &h->bulk.maps.items[number];
+  int number = p->at->maps[argument];
+  const codegen_gpu_map *m = &h->plan->maps.items[number];
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
-  ir map = element(e, bytes, h->frame, integer(e, h->bulk.maps_at + (int64_t)sizeof(rec_gpu_map) * number));
+  ir map = element(e, bytes, h->frame, integer(e, h->plan->maps_at + (int64_t)sizeof(rec_gpu_map) * number));
   box_place at = place_of_box(h, p, argument, chunk);
-  int64_t boxes = p->pads[argument].row / m->box;
+  int64_t boxes = p->at->pads[argument].row / m->box;
   for (int64_t i = 0; i < boxes; i++) {
     ir box = element(e, e->i16, to, integer(e, i * m->box * m->steps));
     ir column = LLVMBuildAdd(e->b, at.coordinates[0], of_32(e, i * m->box), "");
@@ -227,17 +118,17 @@ static void start_boxes(kernel_frame *h, const part *p, int argument, ir to, ir 
 
 // i32: bytes of an argument that come in bulk.
 static ir bytes_of(kernel_frame *h, const part *p, int argument, ir bulk) {
-  int64_t bytes = p->pads[argument].row * p->program->chunk * NUMBER_BYTES;
+  int64_t bytes = p->at->pads[argument].row * p->program->chunk * NUMBER_BYTES;
   return LLVMBuildSelect(h->e->b, bulk, of_32(h->e, bytes), of_32(h->e, 0), "");
 }
 
 void gpu_start_bulk(kernel_frame *h, part *p, ir turn, ir chunk, ir *bulk) {
   emitter *e = h->e;
-  ir mapped = frame_field(h, h->frame, bytes_before(h), e->i64), bytes = of_32(e, 0);
+  ir mapped = frame_field(h, h->frame, gpu_bytes_before_maps(h->plan), e->i64), bytes = of_32(e, 0);
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   ir whole = int_compare(e, LLVMIntSGE, int_sub(e, h->time, begin), integer(e, p->program->chunk));
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (!gpu_is_bulk(p, i) || gpu_is_ahead(p, i) != (turn != NULL)) continue;
+    if (!gpu_is_bulk(p->at, i) || gpu_is_ahead(p, i) != (turn != NULL)) continue;
     bulk[i] = comes_in_bulk(h, p, i, mapped, whole);
     bytes = LLVMBuildAdd(e->b, bytes, bytes_of(h, p, i, bulk[i]), "");
   }
@@ -247,7 +138,7 @@ void gpu_start_bulk(kernel_frame *h, part *p, ir turn, ir chunk, ir *bulk) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (!bulk[i]) continue;
     emit_branch here = branch_begin(e, bulk[i]);
-    start_boxes(h, p, i, gpu_rows_place(h, &p->pads[i], turn), chunk, barrier);
+    start_boxes(h, p, i, gpu_rows_place(h, &p->at->pads[i], turn), chunk, barrier);
     branch_end(e, &here);
   }
   branch_end(e, &branch);

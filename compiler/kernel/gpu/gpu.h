@@ -19,8 +19,6 @@ int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *describe
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);
 // Adds the kernel to the emitter's module.
 void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options);
-// The plans of a kernel as text (kernel/plan_text.c).
-char *gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options);
 // reductions.c: the kernel `rec_gpu_sum`.
 void gpu_sum_kernel(arena *a, llvm_module *m);
 // A number as `stored` (an i64, REC_STORED_..) says.

@@ -74,12 +74,6 @@ static void one_item(kernel_frame *h, ir item) {
 
 // ---- functions ----
 
-static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
-  if (g->maps.count) return g->maps_at + (int64_t)sizeof(rec_gpu_map) * g->maps.count;
-  return (int64_t)sizeof(rec_gpu_frame) + 8 * g->base.kernel->recurrence->body.axes.count +
-         (int64_t)sizeof(rec_gpu_slot) * g->base.slots.count;
-}
-
 static void align_parameter(LLVMContextRef context, ir function, size_t bytes) {
   unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
   LLVMRemoveEnumAttributeAtIndex(function, 1, align);
@@ -109,51 +103,6 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   return function;
 }
 
-// `first`: the frame of the other kernel of the function, if the function has two; else NULL.
-static kernel_frame gpu_host(arena *a, const codegen_kernel *k, const kernel_frame *first, codegen_gpu_options options) {
-  kernel_frame h = frame_for(a, k, k->kernel->symbol, CLONE_GPU, options.dtype);
-  if (first) h.bulk.maps = first->bulk.maps;
-  h.m.tf32 = options.tf32;
-  h.m.threads = k->kernel->threads ? k->kernel->threads : GPU_BLOCK_THREADS;
-  h.team.shares = h.m.kind == MAP_BLOCK;
-  h.team.axis = k->kernel->lane_axis;
-  h.team.threads = h.m.kind == MAP_BLOCK ? h.m.threads : k->kernel->lane_block;
-  h.m.shared_kib = k->kernel->shared_kib ? k->kernel->shared_kib : GPU_SMALL_KIB;
-  h.chip_limit = h.m.shared_kib * 1024 / 4;
-  frame_plan(&h);
-  if (h.m.kind == MAP_BLOCK) frame_verify_places(&h);
-  return h;
-}
-
-// What a function runs: a kernel, or one that makes parts of states and one that makes parts of cotangents.
-typedef struct bodies {
-  int count;
-  codegen_kernel described[2];  // with the slots of both
-  kernel_frame hosts[2];
-} bodies;
-
-// The second one has all slots, those of the first in front.
-static void unite_slots(arena *a, codegen_kernel *first, codegen_kernel *second) {
-  for (int i = 0; i < second->slots.count; i++) {
-    const codegen_slot *slot = &second->slots.items[i];
-    if (frame_find_slot(first, slot->role, slot->tensor, slot->lag) < 0) vec_push(a, &first->slots, *slot);
-  }
-  second->slots = first->slots;
-}
-
-static bodies *bodies_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  bodies *x = ARENA_NEW(a, bodies);
-  bool last = k->kind == KERNEL_PART_BACK && k->beside;
-  x->count = k->beside ? 2 : 1;
-  x->described[0] = host_describe(a, last ? k->beside : k);
-  if (k->beside) {
-    x->described[1] = host_describe(a, last ? k : k->beside);
-    unite_slots(a, &x->described[0], &x->described[1]);
-  }
-  for (int i = 0; i < x->count; i++) x->hosts[i] = gpu_host(a, &x->described[i], i ? &x->hosts[0] : NULL, options);
-  return x;
-}
-
 // Work items by the thread blocks of a kernel from number `block` on.
 static void lower_items(kernel_frame *h, ir block, ir items, ir blocks) {
   gpu_open_bulk(h);
@@ -175,22 +124,28 @@ static void lower_both(kernel_frame *h, ir block, ir items, ir blocks) {
   branch_end(e, &branch);
 }
 
-static void open_host(kernel_frame *h, emitter *e, ir function, ir block) {
+static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block) {
+  kernel_frame frame = frame_for(w), *h = &frame;
   h->e = e;
+  h->team.shares = h->m.kind == MAP_BLOCK;
+  h->team.axis = h->k->lane_axis;
+  h->team.threads = w->threads;
   h->frame = LLVMGetParam(function, 0);
   frame_read_sizes(h);
   h->team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
   if (h->team.shares) h->team.warp = gpu_warp_of_block(e, h->team.thread, h->team.threads);
   h->chip = gpu_call(e, GPU_SHARED, NULL, 0);
-  h->team.sums = frame_scratch_at(h, h->chip, h->sums);
+  h->team.sums = frame_scratch_at(h, h->chip, h->plan->sums);
   ir scratch = frame_field(h, h->frame, offsetof(rec_gpu_frame, scratch), e->data);
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, scratch_stride));
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   h->scratch = element(e, bytes, scratch, int_mul(e, block, stride));
+  return frame;
 }
 
 void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
-  bodies *x = bodies_of(e->a, k->base.kernel, options);
+  const gpu_bodies *x = gpu_bodies_of(e->a, k->base.kernel, options);
+  kernel_frame frames[2];
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));
@@ -198,107 +153,12 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_optio
   if (k->base.kernel->room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
   ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
-  for (int i = 0; i < x->count; i++) open_host(&x->hosts[i], e, function, block);
-  ir items = gpu_frame_number(&x->hosts[0], offsetof(rec_gpu_frame, blocks));
+  for (int i = 0; i < x->count; i++) frames[i] = open_frame(&x->plans[i], e, function, block);
+  ir items = gpu_frame_number(&frames[0], offsetof(rec_gpu_frame, blocks));
   if (x->count == 2) {
-    lower_both(x->hosts, block, items, blocks);
+    lower_both(frames, block, items, blocks);
   } else {
-    lower_items(&x->hosts[0], block, items, blocks);
+    lower_items(&frames[0], block, items, blocks);
   }
   LLVMBuildRetVoid(e->b);
-}
-
-// ---- the door ----
-
-// Of what all parts of the kernel multiply.
-static void count_products(const kernel_frame *h, codegen_gpu_kernel *g) {
-  const plan *plans[] = {h->main.p, h->recomputes ? h->recompute.p : NULL};
-  double group = 0, all = 0;
-  for (int i = 0; i < 2; i++) {
-    if (!plans[i]) continue;
-    g->group_products += plans[i]->group_products;
-    g->products += plans[i]->products;
-    g->left += plans[i]->left;
-    g->operand_bytes += plans[i]->operand_bytes;
-    group += plans[i]->group_work;
-    all += plans[i]->all_work;
-  }
-  g->group_share = all > 0 ? group / all : 0;
-}
-
-// What is copied for a chunk, and what of it may come in bulk.
-static void count_rows(const kernel_frame *h, codegen_gpu_kernel *g) {
-  const part *parts[] = {&h->main, h->recomputes ? &h->recompute : NULL};
-  g->bulk_gain = h->bulk.gain;
-  for (int i = 0; i < 2 && h->bulk.maps.count; i++) {
-    for (int n = 0; parts[i] && n < parts[i]->program->arguments.count; n++) {
-      g->rows += gpu_is_staged(parts[i], n);
-      g->bulk_rows += gpu_is_bulk(parts[i], n);
-    }
-  }
-}
-
-static int nests_of(const part *p) {
-  int count = 0;
-  for (int n = 0; p->p && n < p->p->nests.count; n++) count += p->p->nests.items[n].region == REGION_BODY;
-  return count;
-}
-
-// Enough for each of them.
-static void add_resources(arena *a, const kernel_frame *h, codegen_gpu_kernel *g) {
-  codegen_bytes scratch = h->shared_numbers || h->sized.count ? frame_bytes_of(h) : (codegen_bytes){0};
-  if (4 * h->on_chip > g->shared_bytes) g->shared_bytes = (int)(4 * h->on_chip);
-  if (scratch.constant > g->base.scratch.constant) g->base.scratch.constant = scratch.constant;
-  for (int i = 0; i < scratch.terms.count; i++) codegen_bytes_add(a, &g->base.scratch, scratch.terms.items[i]);
-  g->maps.items = h->bulk.maps.items;
-  g->maps.count = h->bulk.maps.count;
-  if (h->bulk.maps_at) g->maps_at = (int)h->bulk.maps_at;
-}
-
-// Of the two kernels of a function, which is this one.
-static int number_of(const bodies *x, const kernel *k) { return x->hosts[0].k->kind == k->kind ? 0 : 1; }
-
-char *gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options) {
-  bodies *x = bodies_of(a, k, options);
-  return frame_plan_text(a, &x->hosts[number_of(x, k)]);
-}
-
-// The schedule describes hundreds of kernels: what `g` says is kept, their plans are not.
-static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_options options) {
-  bodies *x = bodies_of(a, k, options);
-  int own = number_of(x, k);
-  const kernel_frame *h = &x->hosts[own];
-  codegen_gpu_kernel g = {.base = x->described[own]};
-  g.base.scratch = (codegen_bytes){0};
-  for (int i = 0; i < x->count; i++) add_resources(a, &x->hosts[i], &g);
-  g.parameter_bytes = (int)parameter_bytes(&g);
-  count_rows(h, &g);
-  g.threads = h->team.threads;
-  g.history_bytes = 4 * h->history;
-  g.home_bytes = 4 * h->tiles.homes;
-  g.sum_bytes = 4 * h->tiles.group_sums;
-  g.ends = gpu_ends_numbers(a, k);
-  g.column_blocks = gpu_column_blocks(k);
-  g.is_second = own;
-  g.nests = nests_of(&h->main) + nests_of(&h->recompute);
-  count_products(h, &g);
-  if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
-    g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
-  } else {
-    g.symbol = arena_printf(a, "%s_gpu", k->symbol);
-  }
-  return g;
-}
-
-codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
-  arena *plans = arena_new();
-  codegen_gpu_kernel g = described_in(plans, k, options);
-  vec_keep(a, &g.base.slots);
-  vec_keep(a, &g.base.scratch.terms);
-  vec_keep(a, &g.base.kept.terms);
-  vec_keep(a, &g.maps);
-  vec_keep(a, &g.ends.terms);
-  if (g.symbol) g.symbol = arena_strdup(a, g.symbol);
-  arena_free(plans);
-  return g;
 }

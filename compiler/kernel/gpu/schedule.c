@@ -132,7 +132,7 @@ static double copied_bytes(const kernel *k) {
     if (place->role != TILE_D_INPUT || !lacks(place, k->lane_axis)) continue;
     double all = 1;
     for (int x = 0; x < place->axis_count; x++)
-      if (!axis_in(frame_grid_of(k) & ~frame_parts_of(k), place->axes[x]))
+      if (!axis_in(kernel_grid_of(k) & ~kernel_parts_of(k), place->axes[x]))
         all *= (double)k->recurrence->body.axes.items[place->axes[x]].size;
     numbers += all;
   }
@@ -151,7 +151,7 @@ static const tile_program *of_block(arena *a, const kernel *k, const tile_progra
   if (k->lanes == LANES_OWN && k->lane_axis >= 0) return program;
   for (int i = 0; i < program->values.count; i++)
     if (program->values.items[i].op == TILE_DOT) cut |= program->values.items[i].axes;
-  cut &= frame_grid_of(k) & ~frame_parts_of(k);
+  cut &= kernel_grid_of(k) & ~kernel_parts_of(k);
   tile_program *p = ARENA_NEW(a, tile_program);
   *p = *program;
   p->axes.items = ARENA_ARRAY(a, tile_axis, program->axes.count);
@@ -262,7 +262,7 @@ static double block_cost(const kernel *k, double cost) { return k->lanes == LANE
 static double entries_of(const kernel *k, int axis) {
   if (axis == k->lane_axis && k->lanes == LANES_OWN) return k->lane_block;
   int64_t size = k->program->axes.items[axis].size;
-  return size == TILE_RUNTIME_SIZE || axis_in(frame_grid_of(k) & ~frame_parts_of(k), axis) ? 1 : (double)size;
+  return size == TILE_RUNTIME_SIZE || axis_in(kernel_grid_of(k) & ~kernel_parts_of(k), axis) ? 1 : (double)size;
 }
 
 static double state_numbers(const kernel *k) {

@@ -23,43 +23,11 @@ typedef struct staged {
 
 static const tile_place *place_of(const part *p, int argument) { return &p->program->arguments.items[argument]; }
 
-bool gpu_is_staged(const part *p, int argument) {
-  const tile_place *place = place_of(p, argument);
-  return place->time && !frame_is_saved(p, place);
+bool gpu_is_ahead(const part *p, int argument) {
+  return gpu_is_staged(p->at, argument) && p->at->pads[argument].ahead.offset >= 0;
 }
-
-bool gpu_is_ahead(const part *p, int argument) { return gpu_is_staged(p, argument) && p->pads[argument].ahead.offset >= 0; }
 
 // ---- places ----
-
-static int64_t words_of(const kernel_frame *h, const part *p, int argument) {
-  int64_t numbers = p->pads[argument].row * p->program->chunk;
-  if (frame_stores_narrow(h, place_of(p, argument))) numbers = (numbers + 1) / 2;
-  return (numbers + 31) / 32 * 32;  // lines of banks
-}
-
-// Neither part reads ahead while the other runs: their second halves may lie in the same place.
-static void place_part_ahead(kernel_frame *h, part *p) {
-  for (int i = 0; i < p->program->arguments.count; i++) {
-    pad *d = &p->pads[i];
-    d->ahead = (location){-1, -1, false};
-    if (!gpu_is_staged(p, i) || !d->at.on_chip) continue;
-    if (gpu_chip_place(h, h->on_chip, words_of(h, p, i)) + words_of(h, p, i) <= h->chip_limit)
-      d->ahead = gpu_take(h, words_of(h, p, i));
-  }
-}
-
-void gpu_place_ahead(kernel_frame *h) {
-  if (h->m.kind != MAP_BLOCK || h->k->program->form != TILE_CHUNK) return;
-  gpu_choose_bulk(h);
-  int64_t begin = h->on_chip;
-  place_part_ahead(h, &h->main);
-  int64_t end = h->on_chip;
-  if (!h->recomputes) return;
-  h->on_chip = begin;
-  place_part_ahead(h, &h->recompute);
-  if (end > h->on_chip) h->on_chip = end;
-}
 
 // ---- copies ----
 
@@ -106,7 +74,7 @@ static loop_axes axes_of(const kernel_frame *h, const part *p, int argument) {
 static int numbers_of_piece(const kernel_frame *h, const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
   int numbers = number_is_narrow(p->memory[argument].stored) ? 8 : 4;
-  if (!p->pads[argument].at.on_chip || !place->axis_count || frame_is_complex(h, place)) return 0;
+  if (!p->at->pads[argument].at.on_chip || !place->axis_count || kernel_is_complex(h->k, place)) return 0;
   int last = place->axes[place->axis_count - 1];
   if (axis_in(h->m.instance, last)) return 0;
   int64_t size = plan_axis_size(&h->m, p->program, last);
@@ -135,13 +103,13 @@ ir gpu_aligned(kernel_frame *h, part *p, const view *v, axis_set axes) {
 }
 
 static view copy_of(kernel_frame *h, const part *p, int argument, ir base) {
-  const pad *d = &p->pads[argument];
+  const pad *d = &p->at->pads[argument];
   const tile_place *place = place_of(p, argument);
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
   copy.stride[p->program->time_axis] = integer(h->e, d->row);
-  copy.swizzle = view_swizzle(copy.stored, d->row);
+  copy.swizzle = plan_swizzle(copy.stored, d->row);
   bool group = p->p->groups[argument] && h->m.groups;
-  if (copy.swizzle && (group || gpu_is_bulk(p, argument))) view_in_tiles(&copy, d->row, p->program->chunk);
+  if (copy.swizzle && (group || gpu_is_bulk(p->at, argument))) view_in_tiles(&copy, d->row, p->program->chunk);
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
     if (!axis_in(h->m.instance, axis)) copy.stride[axis] = integer(h->e, d->stride[axis]);
@@ -252,7 +220,7 @@ static void start_rows(lower *l, row_copy *c) {
 static void start_argument(kernel_frame *h, part *p, int argument, ir base, ir chunk) {
   row_copy c = {
       .s = staged_of(h, p, argument, base, chunk), .all = axes_of(h, p, argument), .numbers = numbers_of_piece(h, p, argument)};
-  c.words = !number_is_narrow(c.s.from.stored) && p->pads[argument].at.on_chip;
+  c.words = !number_is_narrow(c.s.from.stored) && p->at->pads[argument].at.on_chip;
   start_rows(&p->l, &c);
 }
 
@@ -270,7 +238,7 @@ ir gpu_rows_place(kernel_frame *h, const pad *d, ir turn) {
 // Are there rows, ahead or not, that may come in bulk?
 static bool any_bulk(const part *p, bool ahead) {
   for (int i = 0; i < p->program->arguments.count; i++)
-    if (gpu_is_bulk(p, i) && gpu_is_ahead(p, i) == ahead) return true;
+    if (gpu_is_bulk(p->at, i) && gpu_is_ahead(p, i) == ahead) return true;
   return false;
 }
 
@@ -280,10 +248,10 @@ static int start_arguments(kernel_frame *h, part *p, ir turn, ir chunk, bool ahe
   p->l.outside = h->at;
   if (any_bulk(p, ahead)) gpu_start_bulk(h, p, ahead ? turn : NULL, chunk, bulk);
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (!gpu_is_staged(p, i) || gpu_is_ahead(p, i) != ahead) continue;
+    if (!gpu_is_staged(p->at, i) || gpu_is_ahead(p, i) != ahead) continue;
     emit_branch branch = {0};
     if (bulk[i]) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, bulk[i], ""));
-    start_argument(h, p, i, gpu_rows_place(h, &p->pads[i], turn), chunk);
+    start_argument(h, p, i, gpu_rows_place(h, &p->at->pads[i], turn), chunk);
     if (bulk[i]) branch_end(h->e, &branch);
     count++;
   }
@@ -301,7 +269,7 @@ static bool any_ahead(const part *p) {
 void gpu_open_chunks(kernel_frame *h, part *p, ir first, ir any) {
   emitter *e = h->e;
   if (!any_ahead(p)) return;
-  if (h->bulk.maps.count) gpu_fence_groups(&p->l);
+  if (h->plan->maps.count) gpu_fence_groups(&p->l);
   lower_barrier(&p->l);
   emit_branch branch = branch_begin(e, any);
   start_arguments(h, p, integer(e, 0), first, true);
@@ -312,9 +280,9 @@ void gpu_open_chunks(kernel_frame *h, part *p, ir first, ir any) {
 // What copies have written, products of warpgroups see as little as what threads have; nor do copies in bulk that come to the
 // same place.
 static void fence_rows(const kernel_frame *h, part *p) {
-  if (h->bulk.maps.count) gpu_fence_groups(&p->l);
-  for (int i = 0; i < p->program->arguments.count && !h->bulk.maps.count; i++) {
-    if (!gpu_is_staged(p, i) || !p->p->groups[i] || !p->l.m->groups) continue;
+  if (h->plan->maps.count) gpu_fence_groups(&p->l);
+  for (int i = 0; i < p->program->arguments.count && !h->plan->maps.count; i++) {
+    if (!gpu_is_staged(p->at, i) || !p->p->groups[i] || !p->l.m->groups) continue;
     gpu_fence_groups(&p->l);
     return;
   }
@@ -326,7 +294,7 @@ void gpu_next_chunk(kernel_frame *h, part *p, ir turn, ir chunk, ir next, ir mor
   emitter *e = h->e;
   bool ahead = any_ahead(p);
   if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
-  if (ahead || h->bulk.maps.count) fence_rows(h, p);
+  if (ahead || h->plan->maps.count) fence_rows(h, p);
   if (any_bulk(p, true)) gpu_wait_bulk(h, turn);
   lower_barrier(&p->l);
   gpu_forget_accesses(&p->l, true);
@@ -345,6 +313,6 @@ void gpu_next_chunk(kernel_frame *h, part *p, ir turn, ir chunk, ir next, ir mor
     lower_barrier(&p->l);
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (gpu_is_staged(p, i)) p->l.arguments[i] = copy_of(h, p, i, gpu_rows_place(h, &p->pads[i], turn));
+    if (gpu_is_staged(p->at, i)) p->l.arguments[i] = copy_of(h, p, i, gpu_rows_place(h, &p->at->pads[i], turn));
   }
 }

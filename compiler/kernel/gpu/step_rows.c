@@ -14,81 +14,7 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-typedef struct row_shape {
-  axis_set axes;
-  int64_t numbers;  // of a thread, or of all if the row has no lane axis; 0: not known
-  bool lane, narrow;
-} row_shape;
-
 static const tile_place *place_of(const part *p, int argument) { return &p->program->arguments.items[argument]; }
-
-static row_shape shape_of(const kernel_frame *h, const part *p, int argument) {
-  enum { MOST_NUMBERS = 64 };
-  const tile_place *place = place_of(p, argument);
-  row_shape s = {.axes = frame_axes_of_place(place), .numbers = 1};
-  int slot = frame_find_slot(h->described, place->role, place->tensor, place->lag);
-  s.narrow = number_is_narrow(h->m.dtype) && h->described->slots.items[slot].narrow;
-  s.lane = axis_in(s.axes, h->team.axis);
-  axis_set tile = plan_tile_axes(&h->m, s.axes);
-  for (int axis = 0; axis < p->program->axes.count; axis++) {
-    int64_t size = axis_in(tile, axis) ? plan_axis_size(&h->m, p->program, axis) : 1;
-    s.numbers = size == TILE_RUNTIME_SIZE ? 0 : s.numbers * size;
-  }
-  if (s.numbers > MOST_NUMBERS) s.numbers = 0;
-  return s;
-}
-
-static int64_t row_of(const kernel_frame *h, row_shape s) { return s.lane ? s.numbers * h->team.threads : s.numbers; }
-
-// ---- places ----
-
-static bool is_token(const tile_place *place) {
-  return place->time && (place->role == TILE_INPUT || place->role == TILE_D_OUTPUT);
-}
-
-static bool is_ahead(const part *p, int argument) { return is_token(place_of(p, argument)) && p->pads[argument].ahead.on_chip; }
-
-// Backward, the steps that are computed again read tokens that the steps back read as well.
-static int same_of_main(const kernel_frame *h, const part *p, int argument) {
-  const tile_place *place = place_of(p, argument);
-  for (int i = 0; p != &h->main && i < h->main.program->arguments.count; i++) {
-    const tile_place *other = place_of(&h->main, i);
-    bool same = other->role == place->role && other->tensor == place->tensor && other->lag == place->lag &&
-                other->component == place->component;
-    if (same && is_ahead(&h->main, i)) return i;
-  }
-  return -1;
-}
-
-static location take_words(kernel_frame *h, int64_t words) {
-  location at = {h->on_chip, -1, true};
-  h->on_chip += words;
-  return at;
-}
-
-// Numbers of shared memory that a block may take for rows.
-static int64_t limit_of(const kernel_frame *h) {
-  enum { BLOCKS = 4, OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
-  bool large = h->chip_limit > GPU_SMALL_KIB * OF_A_KIB;
-  int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB, blocks = all / (h->on_chip + OF_A_BLOCK);
-  if (blocks > BLOCKS) blocks = BLOCKS;
-  int64_t limit = blocks ? all / blocks - OF_A_BLOCK : 0;
-  return limit < h->chip_limit ? limit : h->chip_limit;
-}
-
-static void place_rows(kernel_frame *h, part *p, int argument, int64_t limit) {
-  enum { LINE = 32 };
-  row_shape s = shape_of(h, p, argument);
-  int same = same_of_main(h, p, argument);
-  int64_t numbers = row_of(h, s) * h->k->chunk;
-  int64_t words = ((s.narrow ? (numbers + 1) / 2 : numbers) + LINE - 1) / LINE * LINE;
-  if (same >= 0) {
-    p->pads[argument] = h->main.pads[same];
-  } else if (words && h->on_chip + 2 * words <= limit) {
-    p->pads[argument].at = take_words(h, words);
-    p->pads[argument].ahead = take_words(h, words);
-  }
-}
 
 // Of both programs, where there are two.
 static int parts_of(kernel_frame *h, part *parts[2]) {
@@ -97,25 +23,12 @@ static int parts_of(kernel_frame *h, part *parts[2]) {
   return h->recomputes ? 2 : 1;
 }
 
-void gpu_place_steps(kernel_frame *h) {
-  part *parts[2];
-  if (h->m.kind != MAP_THREADS) return;
-  int64_t limit = limit_of(h);
-  for (int n = 0, count = 2 * parts_of(h, parts); n < count; n++) {
-    part *p = parts[n / 2];
-    for (int i = 0; i < p->program->arguments.count; i++) {
-      bool lane = is_token(place_of(p, i)) && shape_of(h, p, i).lane;
-      if (is_token(place_of(p, i)) && lane == n % 2) place_rows(h, p, i, limit);
-    }
-  }
-}
-
 bool gpu_steps_ahead(kernel_frame *h) {
   part *parts[2];
   if (h->m.kind != MAP_THREADS) return false;
   for (int n = 0, count = parts_of(h, parts); n < count; n++) {
     for (int i = 0; i < parts[n]->program->arguments.count; i++)
-      if (is_ahead(parts[n], i)) return true;
+      if (gpu_is_step_ahead(parts[n]->at, i)) return true;
   }
   return false;
 }
@@ -126,7 +39,7 @@ bool gpu_steps_ahead(kernel_frame *h) {
 static view row_at(kernel_frame *h, const part *p, int argument, ir base, ir step) {
   emitter *e = h->e;
   const tile_place *place = place_of(p, argument);
-  row_shape s = shape_of(h, p, argument);
+  row_shape s = gpu_row_shape(h->plan, p->at, argument);
   view v = {.stored = p->memory[argument].stored};
   int64_t stride = s.lane ? h->team.threads : 1;
   for (int x = place->axis_count - 1; x >= 0; x--) {
@@ -135,7 +48,7 @@ static view row_at(kernel_frame *h, const part *p, int argument, ir base, ir ste
     v.stride[axis] = integer(e, stride);
     stride *= plan_axis_size(&h->m, p->program, axis);
   }
-  ir at = int_mul(e, step, integer(e, row_of(h, s)));
+  ir at = int_mul(e, step, integer(e, gpu_numbers_of_row(h->plan, s)));
   if (s.lane) at = int_add(e, at, h->team.thread);
   v.base = element(e, view_type(e, &v), base, at);
   return v;
@@ -172,7 +85,7 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
 static row_copy copy_of_step(kernel_frame *h, part *p, int argument, ir base, ir begin, ir step) {
   emitter *e = h->e;
   ir t = int_add(e, begin, step);
-  row_copy c = {.axes = frame_axes_of_place(place_of(p, argument)),
+  row_copy c = {.axes = kernel_axes_of_place(place_of(p, argument)),
                 .from = frame_at_time(h, p->memory[argument], t, p->time_stride[argument]),
                 .to = row_at(h, p, argument, base, step),
                 .there = int_compare(e, LLVMIntSLT, t, h->time)};
@@ -194,7 +107,7 @@ static void start_common(kernel_frame *h, part *p, int argument, ir base, ir beg
   emitter *e = h->e;
   const tile_place *place = place_of(p, argument);
   place_in_loops at = h->at;
-  ir points = integer(e, shape_of(h, p, argument).numbers * h->k->chunk);
+  ir points = integer(e, gpu_row_shape(h->plan, p->at, argument).numbers * h->k->chunk);
   emit_loop loop = loop_begin(e, h->team.thread, points, h->team.threads, "ahead");
   ir rest = loop.index;
   for (int x = place->axis_count - 1; x >= 0; x--) {
@@ -215,9 +128,9 @@ static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
   for (int n = 0, count = parts_of(h, parts); n < count; n++) {
     part *p = parts[n];
     for (int i = 0; i < p->program->arguments.count; i++) {
-      if (!is_token(place_of(p, i)) || !is_ahead(p, i) || same_of_main(h, p, i) >= 0) continue;
-      ir base = half_of(h, &p->pads[i], turn);
-      if (shape_of(h, p, i).lane) {
+      if (!gpu_copies_step(h->plan, p->at, i)) continue;
+      ir base = half_of(h, &p->at->pads[i], turn);
+      if (gpu_row_shape(h->plan, p->at, i).lane) {
         start_own(h, p, i, base, begin);
       } else {
         start_common(h, p, i, base, begin);
@@ -249,7 +162,7 @@ void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
     p->first_step = int_mul(e, chunk, integer(e, h->k->chunk));
     p->rows = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
     for (int i = 0; i < p->program->arguments.count; i++)
-      if (is_ahead(p, i)) p->rows[i] = half_of(h, &p->pads[i], turn);
+      if (gpu_is_step_ahead(p->at, i)) p->rows[i] = half_of(h, &p->at->pads[i], turn);
   }
 }
 

@@ -11,67 +11,6 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-static axis_set pass_axes(const kernel *k) {
-  axis_set axes = k->lanes == LANES_PASSES ? axis_bit(k->lane_axis) : 0;
-  return k->part_entries ? axes | axis_bit(k->part_axis) : axes;
-}
-
-static int64_t parts_of(const kernel *k) {
-  if (!k->part_entries) return 1;
-  return k->recurrence->body.axes.items[k->part_axis].size / k->part_entries;
-}
-
-bool gpu_has_passes(const kernel *k) { return pass_axes(k) != 0; }
-
-int64_t gpu_most_passes(const kernel *k) { return (k->lanes == LANES_PASSES ? k->lane_block : 1) * parts_of(k); }
-
-// ---- places ----
-
-static int64_t whole_size(const kernel_frame *h, int axis) {
-  return axis_in(h->m.parts, axis) ? h->k->recurrence->body.axes.items[axis].size
-                                   : plan_axis_size(&h->m, h->main.program, axis);
-}
-
-static int64_t numbers_of_result(const kernel_frame *h, const tile_place *place) {
-  int64_t numbers = place->time ? h->k->chunk : 1;
-  for (int x = 0; x < place->axis_count; x++) {
-    if (!axis_in(h->m.instance, place->axes[x])) numbers *= whole_size(h, place->axes[x]);
-  }
-  return numbers;
-}
-
-static int64_t take(int64_t *total, int64_t numbers) {
-  int64_t offset = *total;
-  *total += (numbers + 31) / 32 * 32;
-  return offset;
-}
-
-// A result that lacks an axis of the passes, of a value that has it or is partial over it, is a sum of theirs.
-static bool is_sum_of_passes(const kernel_frame *h, const tile_result *r) {
-  axis_set lacking = pass_axes(h->k) & ~frame_axes_of_place(&r->place);
-  if (r->place.role != TILE_D_INPUT && r->place.role != TILE_D_PARAM) return false;
-  return lacking & h->main.p->values[r->value].own;
-}
-
-void gpu_place_passes(kernel_frame *h) {
-  const tile_program *program = h->main.p->program;
-  h->tiles.home_at = ARENA_ARRAY(h->a, location, h->main.carried.count);
-  for (int c = 0; c < h->main.carried.count; c++) {
-    int64_t numbers = h->main.carried.items[c].memory.numbers.factor;
-    h->tiles.home_at[c] = (location){take(&h->instance_numbers, numbers), -1, false};
-  }
-  h->tiles.homes = h->instance_numbers * gpu_most_passes(h->k);
-  h->tiles.sums_at = ARENA_ARRAY(h->a, location, program->results.count);
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_result *r = &program->results.items[i];
-    h->tiles.sums_at[i] = (location){-1, -1, false};
-    if (!is_sum_of_passes(h, r)) continue;
-    int64_t numbers = numbers_of_result(h, &r->place);
-    h->tiles.sums_at[i].offset = take(&h->shared_numbers, numbers);
-    h->tiles.group_sums += (numbers + 31) / 32 * 32;
-  }
-}
-
 // ---- sums over passes ----
 
 // The pass is the first, or the last, along all of these axes.
@@ -84,7 +23,7 @@ static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
     here = int_compare(e, LLVMIntEQ, h->tiles.entry, end);
   }
   if (k->part_entries && axis_in(axes, k->part_axis)) {
-    ir end = integer(e, last ? (parts_of(k) - 1) * k->part_entries : 0);
+    ir end = integer(e, last ? (gpu_tiles_of(k) - 1) * k->part_entries : 0);
     here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntEQ, h->part_first, end), "");
   }
   return here;
@@ -93,8 +32,8 @@ static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
 void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *target) {
   emitter *e = h->e;
   const tile_place *place = &p->program->results.items[result].place;
-  location at = h->tiles.sums_at[result];
-  axis_set lacking = pass_axes(h->k) & ~frame_axes_of_place(place);
+  location at = h->plan->sums_at[result];
+  axis_set lacking = gpu_pass_axes(h->k) & ~kernel_axes_of_place(place);
   target->first_pass = at_end_of(h, lacking, false);
   target->in_passes = at.offset >= 0;
   if (!target->in_passes) {  // all passes make the same: the others would store 0 over what the first has added
@@ -109,7 +48,7 @@ void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *
     if (axis_in(h->m.instance, axis)) continue;
     v.stride[axis] = integer(e, stride);
     if (axis_in(h->m.parts, axis)) v.base = element(e, e->real, v.base, int_mul(e, h->part_first, v.stride[axis]));
-    stride *= whole_size(h, axis);
+    stride *= gpu_whole_size(h->plan, axis);
   }
   if (place->time) v.stride[p->program->time_axis] = integer(e, stride);
   if (place->time && h->tiles.chunk)
@@ -122,15 +61,15 @@ void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *
 static void open_pass(kernel_frame *h, ir pass) {
   emitter *e = h->e;
   const kernel *k = h->k;
-  ir parts = integer(e, parts_of(k));
+  ir parts = integer(e, gpu_tiles_of(k));
   h->tiles.entry = int_div(e, pass, parts);
   h->part_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->part_entries));
   if (k->lanes == LANES_PASSES) {
     ir before = int_mul(e, h->lane_block, integer(e, k->lane_block));
     h->at.index[k->lane_axis] = int_add(e, before, h->tiles.entry);
   }
-  ir offset = int_mul(e, pass, integer(e, h->instance_numbers));
-  h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->shared_numbers), offset);
+  ir offset = int_mul(e, pass, integer(e, h->plan->instance_numbers));
+  h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->plan->shared_numbers), offset);
   frame_open_instance(h, &h->recompute);
   frame_open_instance(h, &h->main);
 }
@@ -139,7 +78,7 @@ static bool varies(const kernel_frame *h, const part *p) {
   for (int id = 0; id < p->p->program->values.count; id++) {
     const plan_value *v = &p->p->values[id];
     if (!v->needed || v->region != REGION_PROLOGUE) continue;
-    if (p->p->program->values.items[id].axes & pass_axes(h->k)) return true;
+    if (p->p->program->values.items[id].axes & gpu_pass_axes(h->k)) return true;
   }
   return false;
 }
@@ -153,7 +92,7 @@ static void move_states(kernel_frame *h, bool in) {
   part *p = &h->main;
   for (int c = 0; c < p->carried.count; c++) {
     view home = p->l.carried[c];
-    home.base = frame_scratch_at(h, h->local, h->tiles.home_at[c].offset);
+    home.base = frame_scratch_at(h, h->local, h->plan->home_at[c].offset);
     const view *near = &p->l.carried[c];
     frame_copy_state(h, p, &p->carried.items[c].place, in ? &home : near, in ? near : &home);
   }
@@ -161,7 +100,7 @@ static void move_states(kernel_frame *h, bool in) {
 
 static emit_loop begin_passes(kernel_frame *h) {
   emitter *e = h->e;
-  ir passes = int_mul(e, h->tiles.entries, integer(e, parts_of(h->k)));
+  ir passes = int_mul(e, h->tiles.entries, integer(e, gpu_tiles_of(h->k)));
   emit_loop loop = loop_begin(e, integer(e, 0), passes, 1, "pass");
   open_pass(h, loop.index);
   return loop;

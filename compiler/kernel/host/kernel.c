@@ -27,7 +27,7 @@ static void end_instance(kernel_frame *h) {
 }
 
 void frame_whole_instance(kernel_frame *h) {
-  if (h->tiles.used) {
+  if (h->plan->in_tiles) {
     gpu_instance_in_passes(h);
     return;
   }
@@ -100,10 +100,39 @@ static void call_instance(kernel_frame *h, ir f, LLVMTypeRef type, ir lane) {
   LLVMBuildCall2(h->e->b, type, f, args, (unsigned)count, "");
 }
 
-kernel_frame frame_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone, number_type dtype) {
-  kernel_frame h = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
-  h.m = frame_mapping_of(k->kernel, clone, dtype);
-  return h;
+static part part_of(const program_plan *at) {
+  return (part){.at = at, .program = at->program, .p = at->p, .carried = at->carried, .backward = at->backward};
+}
+
+kernel_frame frame_for(const kernel_plan *w) {
+  return (kernel_frame){.a = w->a,
+                        .plan = w,
+                        .k = w->k,
+                        .described = w->described,
+                        .symbol = w->symbol,
+                        .m = w->m,
+                        .main = part_of(&w->main),
+                        .recompute = part_of(&w->recompute),
+                        .recomputes = w->recomputes};
+}
+
+// `lanes`: that are computed together; 0: as many as the mapping says.
+static const kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k, const char *symbol,
+                                  codegen_clone clone, number_type dtype, int lanes) {
+  kernel_plan *w = ARENA_NEW(a, kernel_plan);
+  *w = kernel_plan_for(a, described, symbol, clone, dtype);
+  w->k = k;
+  if (k != described->kernel) w->m = kernel_mapping_of(k, clone, dtype);
+  if (lanes) w->m.lanes = lanes;
+  kernel_plan_make(w);
+  return w;
+}
+
+// Another function of the same kernel.
+static kernel_frame frame_beside(const kernel_frame *h, const kernel *k, int lanes) {
+  kernel_frame other = frame_for(plan_of(h->a, h->described, k, h->symbol, h->e->clone, h->e->dtype, lanes));
+  other.e = h->e;
+  return other;
 }
 
 typedef struct instance_functions {
@@ -150,12 +179,8 @@ static void rest_function(kernel_frame *h, instance_functions *f) {
     f->rest = instance_function(h, name, true, &f->type);
     return;
   }
-  kernel_frame narrow = frame_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
-  narrow.m.lanes = 1;
-  narrow.e = h->e;
-  frame_plan(&narrow);
+  kernel_frame narrow = frame_beside(h, h->k, 1);
   f->rest = instance_function(&narrow, name, false, &f->type);
-  if (narrow.shared_numbers > h->shared_numbers) h->shared_numbers = narrow.shared_numbers;
 }
 
 static bool has_rest(const kernel_frame *h) {
@@ -166,11 +191,7 @@ static bool has_rest(const kernel_frame *h) {
 
 // Several sequences in one pass over time.
 static ir together_function(kernel_frame *h, const kernel *k, LLVMTypeRef *type) {
-  kernel_frame several = frame_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
-  several.k = k;
-  several.m = frame_mapping_of(k, h->e->clone, h->e->dtype);
-  several.e = h->e;
-  frame_plan(&several);
+  kernel_frame several = frame_beside(h, k, 0);
   return instance_function(&several, arena_printf(h->a, "%s_together", h->symbol), false, type);
 }
 
@@ -195,7 +216,7 @@ static void call_whole(kernel_frame *h, const instance_functions *f) {
 static void instances_outside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
   instance_functions f = {0};
-  bool rest = h->m.lane_axis >= 0 && has_rest(h), always_masked = rest && frame_is_long(h->k) && e->clone != CLONE_V2;
+  bool rest = h->m.lane_axis >= 0 && has_rest(h), always_masked = rest && kernel_is_long(h->k) && e->clone != CLONE_V2;
   f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
   if (rest && !always_masked) rest_function(h, &f);
   if (h->described->together) f.together = together_function(h, h->described->together, &f.type);
@@ -212,8 +233,8 @@ static void instances_outside(kernel_frame *h, ir first, ir last) {
 static void place_instance(kernel_frame *h, ir instance, ir first) {
   emitter *e = h->e;
   frame_split_instance(h, instance);
-  ir offset = int_mul(e, int_sub(e, instance, first), integer(e, h->instance_numbers));
-  h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->shared_numbers), offset);
+  ir offset = int_mul(e, int_sub(e, instance, first), integer(e, h->plan->instance_numbers));
+  h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->plan->shared_numbers), offset);
 }
 
 // The next instance with this chunk; behind the last one, the first with the next chunk.
@@ -273,12 +294,11 @@ static bool compares_extremes(const typed_body *body) {
   return false;
 }
 
-codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
-  kernel_frame h = frame_for(e->a, k, symbol, e->clone, e->dtype);
+void host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
+  kernel_frame h = frame_for(plan_of(e->a, k, k->kernel, symbol, e->clone, e->dtype, 0));
   h.e = e;
   e->contract = !compares_extremes(&k->kernel->recurrence->body);
   e->where = lines_of_recurrence(k->kernel->recurrence);
-  frame_plan(&h);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->i64, e->pointer};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);
   ir f = llvm_function(e->m, symbol, type, e->clone);
@@ -294,15 +314,13 @@ codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol
     instances_outside(&h, LLVMGetParam(f, 2), LLVMGetParam(f, 3));
   }
   LLVMBuildRetVoid(e->b);
-  return frame_bytes_of(&h);
 }
 
 codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
   arena *plans = arena_new();
-  codegen_kernel described = host_describe(plans, k);
-  kernel_frame h = frame_for(plans, &described, k->symbol, clone, dtype);
-  frame_plan(&h);
-  codegen_bytes bytes = frame_bytes_of(&h);  // lanes one by one need no more than a vector of them
+  codegen_kernel described = kernel_describe(plans, k);
+  const kernel_plan *w = plan_of(plans, &described, k, k->symbol, clone, dtype, 0);
+  codegen_bytes bytes = kernel_bytes_of(w);  // lanes one by one need no more than a vector of them
   vec_keep(a, &bytes.terms);
   arena_free(plans);
   return bytes;

@@ -4,14 +4,12 @@
 
 #include "compiler/emit/emit.h"
 #include "compiler/kernel/description.h"
-#include "compiler/plan/plan.h"
+#include "compiler/plan/kernel_plan.h"
 
-// Slots and flags of a kernel, the same for all clones.
-codegen_kernel host_describe(arena *a, const kernel *k);
 // together.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing.
 const kernel *host_together(arena *a, const kernel *k);
-// Adds the functions of the clone to the module; returns the bytes of scratch it needs.
-codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol);
+// Adds the functions of the clone to the module.
+void host_lower(emitter *e, const codegen_kernel *k, const char *symbol);
 // Scratch alone.
 codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype);
 

@@ -30,7 +30,7 @@ static int64_t number_bytes(const kernel_frame *h, number_type stored) {
 
 // Numbers of a row, if all of it lies side by side; else 0.
 static int64_t row_numbers(const kernel_frame *h, const part *p, const tile_place *place) {
-  int64_t numbers = frame_is_complex(h, place) ? 2 : 1;
+  int64_t numbers = kernel_is_complex(h->k, place) ? 2 : 1;
   bool outside = false;
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int64_t size = p->program->axes.items[place->axes[x]].size;
@@ -47,7 +47,7 @@ static bool is_near(const kernel_frame *h, axis_set axes) { return plan_is_share
 
 static void add_rows(kernel_frame *h, part *p, fetched_list *list, const tile_place *place, view v, ir stride, ir there,
                      ir begin) {
-  axis_set axes = frame_axes_of_place(place);
+  axis_set axes = kernel_axes_of_place(place);
   if (!place->time || !v.base || is_near(h, axes)) return;
   int64_t bytes = number_bytes(h, v.stored);
   v.present = NULL;
@@ -61,7 +61,7 @@ static void add_rows(kernel_frame *h, part *p, fetched_list *list, const tile_pl
 }
 
 static void add_saved(kernel_frame *h, part *p, fetched_list *list, const tile_place *place, ir chunk) {
-  axis_set axes = frame_axes_of_place(place);
+  axis_set axes = kernel_axes_of_place(place);
   if (is_near(h, axes)) return;
   view v = frame_saved_view(h, place, chunk);
   int64_t rows = place->role == TILE_STASH ? p->program->chunk : 1;
@@ -77,7 +77,7 @@ static fetched_list list_of(kernel_frame *h, part *p, ir chunk) {
   ir begin = int_mul(h->e, chunk, integer(h->e, p->program->chunk));
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (frame_is_saved(p, place)) {
+    if (kernel_is_saved(p->backward, place)) {
       add_saved(h, p, &list, place, chunk);
     } else {
       add_rows(h, p, &list, place, p->memory[i], p->time_stride[i], p->memory[i].present, begin);

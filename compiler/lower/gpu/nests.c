@@ -220,24 +220,6 @@ static int64_t points_of(const mapping *m, const tile_program *program, axis_set
   return points;
 }
 
-static bool may_sum(const mapping *m, const tile_place *place) {
-  if (m->kind != MAP_THREADS || place->role == TILE_KEEP) return false;
-  for (int x = 0; x < place->axis_count; x++) {
-    if (place->axes[x] == m->kernel->lane_axis) return false;
-  }
-  return true;
-}
-
-int64_t team_numbers(const mapping *m, const plan *p, const plan_nest *nest, int threads) {
-  int64_t numbers = 0;
-  for (int i = 0; i < nest->results.count; i++) {
-    const tile_place *place = &p->program->results.items[nest->results.items[i]].place;
-    int64_t points = points_of(m, p->program, nest->axes);
-    if (may_sum(m, place)) numbers += (points < 0 ? 1 : points) * (threads / GPU_WARP_LANES);
-  }
-  return numbers;
-}
-
 // Where the rows of a result begin: behind those of the earlier results of the nest.
 static ir rows_of(lower *l, const plan_nest *nest, int position, const place_in_loops *at) {
   emitter *e = l->e;

@@ -27,8 +27,6 @@ void gpu_solve(lower *l, const plan_nest *nest);
 // the threads add them up, a point each.
 void team_stage(lower *l, const plan_nest *nest, int position, const place_in_loops *at, ir x);
 void team_finish(lower *l, const plan_nest *nest);
-// Numbers of shared memory that a nest of the plan needs for that, at most.
-int64_t team_numbers(const mapping *m, const plan *p, const plan_nest *nest, int threads);
 
 // What a reduction comes to over all threads of a block, for each of them.
 ir team_all(lower *l, tile_op op, ir x);

@@ -13,37 +13,10 @@
 
 static const double largest_operator = 1024;
 
-static axis_set instance_axes(const kernel *k) {
-  axis_set axes = frame_grid_of(k) & ~frame_parts_of(k);
-  return k->lanes == LANES_OWN && k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
-}
-
-static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
-
 // ---- what is kept: for each instance a number for each block that makes parts of it, or more ----
 
-// Blocks have at least so many entries of the value axis, or all.
-enum { FEWEST_ENTRIES = 16 };
-
-// Blocks of threads that share an instance, at most: of the longest axis, and of columns.
-static int64_t most_blocks(const kernel *k) {
-  const typed_body *body = &k->recurrence->body;
-  int64_t longest = 1, fewest = FEWEST_ENTRIES;
-  for (int i = 0; i < body->axes.count; i++)
-    if (body->axes.items[i].size > longest) longest = body->axes.items[i].size;
-  if (k->columns && body->axes.items[k->column_axis].size < fewest) fewest = body->axes.items[k->column_axis].size;
-  return (longest + FEWEST_ENTRIES - 1) / FEWEST_ENTRIES + (k->columns + fewest - 1) / fewest;
-}
-
-void gpu_guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
-  axis_set axes = instance_axes(k);
-  if (is_alone(k)) codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
-  int64_t rest = is_alone(k) ? k->columns : most_blocks(k);
-  if (rest) codegen_bytes_add(a, numbers, (codegen_bytes_term){rest, axes});
-}
-
 static ir numbers_of_instance(kernel_frame *h) {
-  if (!is_alone(h->k)) return integer(h->e, most_blocks(h->k));
+  if (!gpu_is_alone(h->k)) return integer(h->e, gpu_most_blocks(h->k));
   return int_add(h->e, h->axis_size[h->k->lane_axis], integer(h->e, h->k->columns));
 }
 
@@ -52,7 +25,7 @@ static ir flags_of_instance(kernel_frame *h) {
   emitter *e = h->e;
   ir instance = integer(e, 0);
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
-    if (axis_in(instance_axes(h->k), axis)) instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
+    if (axis_in(gpu_guard_axes(h->k), axis)) instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
   }
   ir offset = int_add(e, gpu_columns_offset(h, NULL), int_mul(e, instance, numbers_of_instance(h)));
   return element(e, e->real, h->slice.summary, offset);
@@ -101,11 +74,6 @@ static void call_together(emitter *e, LLVMTypeRef type, ir function, ir *args, u
                            (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, convergent, 0));
 }
 
-int64_t gpu_guard_sums(const kernel_frame *h) {
-  bool guards = h->k->ends || gpu_makes_parts(h->k);
-  return guards ? h->team.threads / GPU_WARP_LANES : 0;
-}
-
 // ---- makers ----
 
 typedef struct guard {
@@ -141,7 +109,7 @@ static ir count_of_thread(kernel_frame *h, part *p) {
   p->l.outside = h->at;
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    guard g = {.state = &p->l.carried[c], .axes = frame_axes_of_place(place), .count = count};
+    guard g = {.state = &p->l.carried[c], .axes = kernel_axes_of_place(place), .count = count};
     const kept_sums *kept = frame_kept_of(p, g.state);
     ir most = real_number(e, largest_operator, 0), finite = real_number(e, FLT_MAX, 0);
     if (place->lag >= 0) continue;
@@ -176,7 +144,7 @@ static void set_flags(kernel_frame *h, ir flags, ir flag) {
   bool lanes = h->k->lane_axis >= 0;
   ir first = lanes ? h->lane_block : integer(e, 0), count = lanes ? frame_lane_blocks(h) : integer(e, 1);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
-  emit_loop loop = loop_begin_by(e, first, integer(e, most_blocks(h->k)), count, "block");
+  emit_loop loop = loop_begin_by(e, first, integer(e, gpu_most_blocks(h->k)), count, "block");
   store_real(e, flag, flag_at(h, flags, h->slice.number, loop.index));
   loop_end(e, &loop);
   branch_end(e, &branch);
@@ -188,7 +156,7 @@ void gpu_guard_part(kernel_frame *h, part *p) {
   ir grows = is_any(h);
   if (h->k->states) grows = LLVMBuildOr(e->b, grows, h->slice.states_grow, "");
   ir flag = choose(e, grows, real_number(e, 1, 0), real_number(e, 0, 0));
-  if (is_alone(h->k)) {
+  if (gpu_is_alone(h->k)) {
     set_flag_of_block(h, flags_of_instance(h), flag);
   } else {
     set_flags(h, flags_of_instance(h), flag);
@@ -199,7 +167,7 @@ void gpu_guard_part(kernel_frame *h, part *p) {
 
 // Those of a part that an item looks at: of its own block and of all with columns, or of all blocks.
 static int64_t flags_of_part(const kernel *k) {
-  return is_alone(k) ? 1 + (k->columns + k->lane_block - 1) / k->lane_block : most_blocks(k);
+  return gpu_is_alone(k) ? 1 + (k->columns + k->lane_block - 1) / k->lane_block : gpu_most_blocks(k);
 }
 
 // What the function below takes.
@@ -225,7 +193,7 @@ static void add_flags(kernel_frame *h, const ir *args) {
 // i1: there is one. By a function: kernels are long enough.
 static ir any_flag(kernel_frame *h) {
   emitter *e = h->e, inside;
-  bool alone = is_alone(h->k);
+  bool alone = gpu_is_alone(h->k);
   ir function, own[LOOKED_AT];
   ir args[] = {[FLAGS] = flags_of_instance(h),
                [STRIDE] = h->slice.summary_stride,

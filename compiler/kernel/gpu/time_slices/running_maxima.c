@@ -85,7 +85,7 @@ static term kept_term(kernel_frame *h, part *p, int tensor, bool transfer, ir nu
   term t = {.there = place};
   if (!place) return t;
   t.v = gpu_end_view(h, p, place, number);
-  t.axes = frame_axes_of_place(place);
+  t.axes = kernel_axes_of_place(place);
   return t;
 }
 
@@ -104,13 +104,13 @@ static void join_all(kernel_frame *h, part *p, ir number, bool maxima) {
     if (!place->relative || place->transfer || is_maximum(place) != maxima) continue;
     int m = place->relative - 1, at = carried_state(p, m);
     relative r = {.state = &p->l.carried[carried_state(p, place->tensor)],
-                  .axes = frame_axes_of_place(place),
+                  .axes = kernel_axes_of_place(place),
                   .is_maximum = maxima,
                   .kept = kept_term(h, p, place->tensor, false, number),
                   .sum = kept_term(h, p, place->tensor, true, number),
                   .largest = kept_term(h, p, m, false, number),
                   .shift = kept_term(h, p, m, true, number),
-                  .maximum = {true, p->l.carried[at], frame_axes_of_place(&p->carried.items[at].place)}};
+                  .maximum = {true, p->l.carried[at], kernel_axes_of_place(&p->carried.items[at].place)}};
     const kept_sums *kept = frame_kept_of(p, r.state);
     if (kept) {
       r.kept.v.aligned = NULL;

@@ -15,14 +15,6 @@
 
 ir gpu_frame_number(kernel_frame *h, size_t offset) { return frame_field(h, h->frame, (int64_t)offset, h->e->i64); }
 
-bool gpu_makes_parts(const kernel *k) {
-  if (k->ends) return false;
-  if (k->columns) return true;
-  for (int i = 0; i < k->program->results.count; i++)
-    if (k->program->results.items[i].place.transfer) return true;
-  return false;
-}
-
 static bool goes_back(const kernel_frame *h) { return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK; }
 
 // Of what is kept of parts: of states, of cotangents.
@@ -171,7 +163,7 @@ void gpu_begin_group(kernel_frame *h, ir group) {
 void gpu_end_group(kernel_frame *h) {
   if (!h->slice.in_warm_up) return;
   emit_branch branch = branch_begin(h->e, h->slice.in_warm_up);
-  if (h->tiles.used) {
+  if (h->plan->in_tiles) {
     gpu_clear_passes(h);
   } else {
     frame_clear_sums(h, &h->main);
@@ -180,21 +172,6 @@ void gpu_end_group(kernel_frame *h) {
 }
 
 // ---- what is kept of a part: results of the program that makes it, one behind the other ----
-
-const tile_program *gpu_ends_of(const kernel *k) { return gpu_makes_parts(k) ? k->program : k->ends; }
-
-codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
-  codegen_bytes numbers = {0};
-  const tile_program *ends = gpu_ends_of(k);
-  for (int i = 0; ends && i < ends->results.count; i++) {
-    axis_set axes = frame_axes_of_place(&ends->results.items[i].place);
-    codegen_bytes_add(a, &numbers, (codegen_bytes_term){1, axes});
-  }
-  if (!ends) return numbers;
-  gpu_columns_numbers(a, k, &numbers);
-  gpu_guard_numbers(a, k, &numbers);
-  return numbers;
-}
 
 ir gpu_end_numbers(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, 1);
@@ -245,7 +222,7 @@ static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
     v.stride[place->axes[x]] = stride;
     stride = int_mul(e, stride, h->axis_size[place->axes[x]]);
   }
-  frame_move_to_part(h, &v, frame_axes_of_place(place));
+  frame_move_to_part(h, &v, kernel_axes_of_place(place));
   return v;
 }
 
@@ -266,7 +243,7 @@ void gpu_end_part(kernel_frame *h, part *p) {
     const tile_place *state = &p->carried.items[c].place;
     const tile_place *place = place_of(h, state, state->transfer, state->component);
     view to = ends_view(h, place, h->slice.number);
-    if (h->team.shares) to.aligned = gpu_aligned(h, p, &to, frame_axes_of_place(place));
+    if (h->team.shares) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(place));
     ir here = frame_by_this_thread(h, frame_writes_state(h, place));
     if (h->slice.of_matrix) here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->slice.of_matrix, ""), "");
     emit_branch branch = branch_begin(e, here);
@@ -396,7 +373,7 @@ static view aligned_view(kernel_frame *h, part *p, const tile_place *place, ir n
   view v = ends_view(h, place, number);
   ir rest = LLVMBuildAnd(h->e->b, h->slice.summary_stride, integer(h->e, 3), "");
   if (!h->team.shares) return v;
-  v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, frame_axes_of_place(place)),
+  v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, kernel_axes_of_place(place)),
                            int_compare(h->e, LLVMIntEQ, rest, integer(h->e, 0)), "");
   return v;
 }
@@ -430,7 +407,7 @@ static int find_coupled(const kernel_frame *h, const part *p, const tile_place *
 static void join_group(kernel_frame *h, part *p, const tile_place *const *states, int count) {
   joined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
   j.stride = h->slice.summary_stride;
-  j.axes = frame_axes_of_place(states[0]);
+  j.axes = kernel_axes_of_place(states[0]);
   for (int i = 0; i < count; i++) {
     j.state[i] = carried_view(p, states[i], 0);
     j.kept[i] = aligned_view(h, p, place_of(h, states[i], false, 0), integer(h->e, 0));
@@ -440,7 +417,7 @@ static void join_group(kernel_frame *h, part *p, const tile_place *const *states
       j.leads[i][k] = factor;
       if (!factor) continue;
       j.across[i][k] = aligned_view(h, p, factor, integer(h->e, 0));
-      j.factor_axes = frame_axes_of_place(factor);
+      j.factor_axes = kernel_axes_of_place(factor);
     }
   }
   p->l.outside = h->at;
@@ -454,15 +431,15 @@ static void join_state(kernel_frame *h, part *p, const tile_place *state) {
     if (all[0]->tensor == state->tensor) join_group(h, p, all, coupled);
     return;
   }
-  joined j = {.h = h, .count = frame_is_complex(h, state) ? 2 : 1, .back = p->backward};
+  joined j = {.h = h, .count = kernel_is_complex(h->k, state) ? 2 : 1, .back = p->backward};
   j.stride = h->slice.summary_stride;
-  j.axes = frame_axes_of_place(state);
+  j.axes = kernel_axes_of_place(state);
   for (int k = 0; k < j.count; k++) {
     const tile_place *factor = place_of(h, state, true, k);
     j.state[k] = carried_view(p, state, k);
     j.kept[k] = aligned_view(h, p, place_of(h, state, false, k), integer(h->e, 0));
     j.factor[k] = aligned_view(h, p, factor, integer(h->e, 0));
-    j.factor_axes = frame_axes_of_place(factor);
+    j.factor_axes = kernel_axes_of_place(factor);
   }
   p->l.outside = h->at;
   const kept_sums *kept = frame_kept_of(p, j.state[0]);
@@ -507,15 +484,6 @@ void gpu_join_parts(kernel_frame *h, part *p) {
 }
 
 // ---- backward that makes its states ----
-
-kernel gpu_kernel_of_states(const kernel *back) {
-  kernel k = *back;
-  k.kind = KERNEL_FORWARD;
-  k.ends = back->states;
-  k.columns = back->states_columns;
-  k.column_axis = back->states_column_axis;
-  return k;
-}
 
 kernel_frame gpu_host_of_states(const kernel_frame *h) {
   kernel *k = ARENA_NEW(h->a, kernel);

@@ -9,45 +9,10 @@
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-// Threads have an entry of the axis each, and share nothing.
-static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
-
-static bool is_column(const kernel *k, const tile_place *state) {
-  if (!k->columns || state->transfer || state->lag >= 0) return false;
-  const tile_program *ends = gpu_ends_of(k);
-  bool joined = false;
-  for (int i = 0; i < ends->results.count; i++) {
-    const tile_place *place = &ends->results.items[i].place;
-    joined = joined || (plan_same_state(place, state) && !place->relative);
-  }
-  return joined && !kernel_has_factor(ends, state->tensor);
-}
-
-int gpu_column_blocks(const kernel *k) {
-  if (!k->columns || !gpu_makes_parts(k)) return 0;
-  return (k->columns + k->lane_block - 1) / k->lane_block;
-}
-
 // ---- what is kept of the matrix: behind the states, [state without the axis][column], as the states come ----
 
-// Whole blocks of columns, if a block stores all of its own.
-static int64_t row_numbers(const kernel *k) {
-  int64_t whole = k->recurrence->body.axes.items[k->column_axis].size;
-  return is_alone(k) ? k->columns : (k->columns + whole - 1) / whole * whole;
-}
-
-void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
-  const tile_program *ends = gpu_ends_of(k);
-  for (int i = 0; ends && i < ends->results.count; i++) {
-    const tile_place *place = &ends->results.items[i].place;
-    if (!is_column(k, place)) continue;
-    axis_set axes = frame_axes_of_place(place) & ~axis_bit(k->column_axis);
-    codegen_bytes_add(a, numbers, (codegen_bytes_term){row_numbers(k), axes});
-  }
-}
-
 static ir numbers_of(kernel_frame *h, const tile_place *place) {
-  ir numbers = integer(h->e, row_numbers(h->k));
+  ir numbers = integer(h->e, gpu_row_numbers(h->k));
   for (int x = 0; x < place->axis_count; x++) {
     if (place->axes[x] != h->k->column_axis) numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
   }
@@ -62,7 +27,7 @@ ir gpu_columns_offset(kernel_frame *h, const tile_place *state) {
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (state && place->tensor == state->tensor && place->component == state->component) break;
-    if (is_column(h->k, place)) offset = int_add(e, offset, numbers_of(h, place));
+    if (gpu_is_column(h->k, place)) offset = int_add(e, offset, numbers_of(h, place));
   }
   return offset;
 }
@@ -72,7 +37,7 @@ static view matrix_view(kernel_frame *h, const tile_place *state, ir number, ir 
   emitter *e = h->e;
   ir offset = int_add(e, gpu_columns_offset(h, state), first);
   view v = {.base = gpu_end_at(h, number, offset)};
-  ir stride = integer(e, row_numbers(h->k));
+  ir stride = integer(e, gpu_row_numbers(h->k));
   for (int x = state->axis_count - 1; x >= 0; x--) {
     int axis = state->axes[x];
     v.stride[axis] = axis == h->k->column_axis ? integer(e, 1) : stride;
@@ -93,7 +58,7 @@ ir gpu_first_of_lanes(kernel_frame *h) {
   h->slice.of_matrix = int_compare(e, LLVMIntSGE, h->lane_block, own);
   h->lane_end = int_choose(e, h->slice.of_matrix, integer(e, h->k->columns), h->lane_end);
   h->slice.first_column = int_mul(e, int_sub(e, h->lane_block, own), block);
-  return is_alone(h->k) ? int_choose(e, h->slice.of_matrix, h->slice.first_column, first) : first;
+  return gpu_is_alone(h->k) ? int_choose(e, h->slice.of_matrix, h->slice.first_column, first) : first;
 }
 
 // The first row of a state in a column of all, and how many it has.
@@ -102,7 +67,7 @@ static int64_t first_row(kernel_frame *h, const tile_place *state, int64_t *rows
   int64_t first = 0;
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
-    if (!is_column(h->k, place)) continue;
+    if (!gpu_is_column(h->k, place)) continue;
     *rows = 1;
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
@@ -133,7 +98,7 @@ static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
     stride = int_mul(e, stride, l->axis_size[axis]);
   }
   ir column = at->index[h->k->column_axis];
-  if (!is_alone(h->k)) column = int_add(e, h->slice.first_column, column);
+  if (!gpu_is_alone(h->k)) column = int_add(e, h->slice.first_column, column);
   ir same = int_compare(e, LLVMIntEQ, int_add(e, row, integer(e, first)), column);
   return LLVMBuildSelect(e->b, same, real_number(e, 1, 0), real_number(e, 0, 0), "");
 }
@@ -152,7 +117,7 @@ static ir identity_at(const identity *x, lower *l, const place_in_loops *at) {
 
 static void identity_point(lower *l, const place_in_loops *at, void *data) {
   const identity *x = data;
-  view_store(l, x->to, at, frame_axes_of_place(x->state), identity_at(x, l, at));
+  view_store(l, x->to, at, kernel_axes_of_place(x->state), identity_at(x, l, at));
 }
 
 static void identity_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
@@ -163,59 +128,29 @@ void gpu_begin_column(kernel_frame *h, part *p, const tile_place *state, const v
   emitter *e = h->e;
   identity x = {h, state, to};
   const kept_sums *kept = frame_kept_of(p, to);
-  if (!gpu_column_blocks(h->k) || !is_column(h->k, state)) return;
+  if (!gpu_column_blocks(h->k) || !gpu_is_column(h->k, state)) return;
   emit_branch branch = branch_begin(e, h->slice.of_matrix);
   p->l.outside = h->at;
   if (kept) {
     gpu_kept_each(&p->l, kept, identity_pair, &x);
   } else {
-    lower_copies(&p->l, plan_tile_axes(&h->m, frame_axes_of_place(state)), false, identity_point, &x);
+    lower_copies(&p->l, plan_tile_axes(&h->m, kernel_axes_of_place(state)), false, identity_point, &x);
   }
   branch_end(e, &branch);
 }
 
 void gpu_end_column(kernel_frame *h, part *p, const tile_place *state, const view *from) {
   emitter *e = h->e;
-  if (!is_column(h->k, state)) return;
-  view to = matrix_view(h, state, h->slice.number, is_alone(h->k) ? integer(e, 0) : h->slice.first_column);
+  if (!gpu_is_column(h->k, state)) return;
+  view to = matrix_view(h, state, h->slice.number, gpu_is_alone(h->k) ? integer(e, 0) : h->slice.first_column);
   ir here = LLVMBuildAnd(e->b, h->slice.of_matrix, frame_writes_state(h, state), "");
   emit_branch branch = branch_begin(e, frame_by_this_thread(h, here));
-  if (!is_alone(h->k)) to.aligned = gpu_aligned(h, p, &to, frame_axes_of_place(state));
+  if (!gpu_is_alone(h->k)) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(state));
   frame_copy_state(h, p, state, from, &to);
   branch_end(e, &branch);
 }
 
 // ---- joins ----
-
-// Numbers of what a part joins, which is at the same time in its own memory; *begin: behind that.
-static int64_t numbers_joined(const kernel *k, const part *p, int64_t *begin) {
-  int64_t numbers = 0;
-  for (int c = 0; c < p->carried.count; c++) {
-    const plan_buffer *b = &p->carried.items[c].memory;
-    location at = p->carried_at[c];
-    if (is_column(k, &p->carried.items[c].place)) numbers += b->numbers.factor;
-    if (at.on_chip && at.offset + b->numbers.factor > *begin) *begin = at.offset + b->numbers.factor;
-  }
-  return numbers;
-}
-
-void gpu_place_columns(kernel_frame *h) {
-  kernel of_states = gpu_kernel_of_states(h->k);
-  if (!of_states.columns && !(h->k->ends && h->k->columns)) return;
-  if (is_alone(h->k)) {
-    h->slice.states_at = gpu_take(h, of_states.columns > h->k->columns ? of_states.columns : h->k->columns);
-    return;
-  }
-  int64_t begin = h->sums + GPU_MOST_WARPS, numbers = numbers_joined(h->k, &h->main, &begin);
-  int64_t of_again = h->k->states ? numbers_joined(&of_states, &h->recompute, &begin) : 0;
-  if (of_again > numbers) numbers = of_again;
-  begin = (begin + 31) / 32 * 32;
-  bool fits = begin + numbers <= h->chip_limit;  // nothing else is alive yet
-  h->slice.states_at = (location){fits ? begin : h->shared_numbers, -1, fits};
-  int64_t *used = fits ? &h->on_chip : &h->shared_numbers;
-  int64_t end = h->slice.states_at.offset + (numbers + 31) / 32 * 32;
-  if (end > *used) *used = end;
-}
 
 // States before a part, all of them: [row][entry of the axis].
 typedef struct product {
@@ -229,15 +164,15 @@ typedef struct product {
 
 // The numbers of all states before the part: a row behind the other. Threads alone have columns of their own.
 static ir row_width(const kernel_frame *h, const part *p) {
-  return is_alone(h->k) ? integer(h->e, h->team.threads) : p->l.axis_size[h->k->column_axis];
+  return gpu_is_alone(h->k) ? integer(h->e, h->team.threads) : p->l.axis_size[h->k->column_axis];
 }
 
 static view before_view(kernel_frame *h, part *p, ir row) {
   emitter *e = h->e;
-  view v = {.base = frame_located(h, h->slice.states_at), .alignment = 1};
-  if (is_alone(h->k)) v.base = element(e, e->real, v.base, h->team.thread);
+  view v = {.base = frame_located(h, h->plan->joined_at), .alignment = 1};
+  if (gpu_is_alone(h->k)) v.base = element(e, e->real, v.base, h->team.thread);
   v.base = element(e, e->real, v.base, int_mul(e, row, row_width(h, p)));
-  if (!is_alone(h->k)) v.stride[h->k->column_axis] = integer(e, 1);
+  if (!gpu_is_alone(h->k)) v.stride[h->k->column_axis] = integer(e, 1);
   return v;
 }
 
@@ -312,7 +247,7 @@ static void multiply(product *d) {
   kernel_frame *h = d->h;
   lower *l = &d->p->l;
   const kept_sums *kept = frame_kept_of(d->p, d->to);
-  if (is_alone(h->k)) {
+  if (gpu_is_alone(h->k)) {
     multiply_alone(d);
     return;
   }
@@ -333,7 +268,7 @@ void gpu_join_columns(kernel_frame *h, part *p, ir number) {
   lower_barrier(l);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
-    if (!is_column(h->k, state)) continue;
+    if (!gpu_is_column(h->k, state)) continue;
     view before = before_of_state(h, p, state);
     frame_copy_state(h, p, state, &l->carried[c], &before);
     any = true;
@@ -341,8 +276,8 @@ void gpu_join_columns(kernel_frame *h, part *p, ir number) {
   if (any) lower_barrier(l);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
-    if (!is_column(h->k, state)) continue;
-    product d = {.h = h, .p = p, .state = state, .to = &l->carried[c], .axes = frame_axes_of_place(state)};
+    if (!gpu_is_column(h->k, state)) continue;
+    product d = {.h = h, .p = p, .state = state, .to = &l->carried[c], .axes = kernel_axes_of_place(state)};
     d.kept = gpu_end_view(h, p, state, number);
     d.matrix = matrix_view(h, state, number, integer(h->e, 0));
     d.matrix.stride[h->k->column_axis] = NULL;

@@ -1,11 +1,11 @@
 // Slots: the memory tensors of a kernel, and the values that it saves for each chunk.
 //
 //   arguments x, dt, h (before), results y, h (after)   ->   input x, input dt, state h, output y, next h
-#include "compiler/kernel/frame.h"
+#include "compiler/plan/kernel_plan.h"
 
 // ---- slots ----
 
-bool frame_in_memory(const kernel *k, const tile_place *place) {
+bool kernel_in_memory(const kernel *k, const tile_place *place) {
   if (place->transfer) return false;
   switch (place->role) {
     case TILE_STASH:
@@ -18,7 +18,7 @@ bool frame_in_memory(const kernel *k, const tile_place *place) {
   }
 }
 
-int frame_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag) {
+int kernel_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag) {
   for (int i = 0; i < k->slots.count; i++) {
     const codegen_slot *slot = &k->slots.items[i];
     if (slot->role == role && slot->tensor == tensor && slot->lag == lag) return i;
@@ -26,13 +26,13 @@ int frame_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag
   return -1;
 }
 
-axis_set frame_grid_of(const kernel *k) {
+axis_set kernel_grid_of(const kernel *k) {
   axis_set axes = k->lane_axis >= 0 ? axis_bit(k->lane_axis) : 0;
   for (int i = 0; i < k->grid_count; i++) axes |= axis_bit(k->grid_axes[i]);
   return axes;
 }
 
-axis_set frame_axes_of_place(const tile_place *place) {
+axis_set kernel_axes_of_place(const tile_place *place) {
   axis_set axes = 0;
   for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
   return axes;
@@ -45,25 +45,25 @@ static bool is_narrow(const recurrence *r, tile_role role, const tile_place *pla
   return !(role == TILE_D_INPUT || role == TILE_D_OUTPUT ? t->wide_gradient : t->wide);
 }
 
-bool frame_stores_narrow(const kernel_frame *h, const tile_place *place) {
-  return number_is_narrow(h->m.dtype) && is_narrow(h->k->recurrence, place->role, place);
+bool kernel_stores_narrow(const mapping *m, const tile_place *place) {
+  return number_is_narrow(m->dtype) && is_narrow(m->kernel->recurrence, place->role, place);
 }
 
 static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_role role) {
-  if (frame_find_slot(k, role, place->tensor, place->lag) >= 0) return;
+  if (kernel_find_slot(k, role, place->tensor, place->lag) >= 0) return;
   codegen_slot slot = {.role = role, .tensor = place->tensor, .lag = place->lag};
   bool state = role == TILE_STATE || role == TILE_NEXT_STATE || role == TILE_D_NEXT_STATE || role == TILE_D_STATE;
   slot.per_batch = role != TILE_PARAM && role != TILE_D_PARAM;
   slot.time = slot.per_batch && !state;
   slot.written = tile_role_is_result(role);
   if (role == TILE_D_INPUT || role == TILE_D_PARAM) {
-    slot.summed = frame_grid_of(k->kernel) & ~frame_axes_of_place(place);
+    slot.summed = kernel_grid_of(k->kernel) & ~kernel_axes_of_place(place);
     slot.accumulated = slot.summed || !slot.per_batch;
   }
   slot.narrow = slot.time && !slot.accumulated && is_narrow(k->kernel->recurrence, role, place);
   slot.single = slot.time && slot.accumulated && k->kernel->lanes == LANES_PASSES;
   if (role == TILE_D_STATE) {
-    slot.summed = frame_grid_of(k->kernel) & place->partial;
+    slot.summed = kernel_grid_of(k->kernel) & place->partial;
     slot.accumulated = slot.summed != 0;
   }
   vec_push(a, &k->slots, slot);
@@ -72,11 +72,11 @@ static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_
 static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) {
   for (int i = 0; i < program->arguments.count; i++) {
     const tile_place *place = &program->arguments.items[i];
-    if (frame_in_memory(k->kernel, place)) add_slot(a, k, place, place->role);
+    if (kernel_in_memory(k->kernel, place)) add_slot(a, k, place, place->role);
   }
   for (int i = 0; i < program->results.count; i++) {
     const tile_place *place = &program->results.items[i].place;
-    if (!frame_in_memory(k->kernel, place)) continue;
+    if (!kernel_in_memory(k->kernel, place)) continue;
     add_slot(a, k, place, place->role);
     // a sequence of no steps hands its state through
     if (place->role == TILE_NEXT_STATE) add_slot(a, k, place, TILE_STATE);
@@ -86,8 +86,8 @@ static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) 
 
 static bool reads_states(const tile_program *program) { return tile_takes(program, 1u << TILE_STATE | 1u << TILE_STASH); }
 
-bool frame_is_saved(const part *p, const tile_place *place) {
-  return (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
+bool kernel_is_saved(bool backward, const tile_place *place) {
+  return (place->role == TILE_STATE && backward) || place->role == TILE_STASH;
 }
 
 static bool has_states(const recurrence *r) {
@@ -102,9 +102,9 @@ static bool has_states(const recurrence *r) {
 // First the values that the forward keeps, each [instance axes, step, tile axes]; then each part of a state or lag buffer,
 // with instance axes outside, tile axes, lanes inside.
 
-int64_t frame_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
+int64_t kernel_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
 
-const tile_place *frame_kept_value(const kernel *k, int number) {
+const tile_place *kernel_kept_value(const kernel *k, int number) {
   const tile_program *p = k->program;
   if (p->form != TILE_CHUNK) return NULL;
   for (int i = 0; i < p->arguments.count; i++) {
@@ -121,8 +121,8 @@ const tile_place *frame_kept_value(const kernel *k, int number) {
 static codegen_bytes kept_numbers(arena *a, const kernel *k) {
   codegen_bytes count = {0};
   const tile_place *kept;
-  for (int i = 0; (kept = frame_kept_value(k, i)); i++) {
-    codegen_bytes_add(a, &count, (codegen_bytes_term){k->chunk, frame_axes_of_place(kept)});
+  for (int i = 0; (kept = kernel_kept_value(k, i)); i++) {
+    codegen_bytes_add(a, &count, (codegen_bytes_term){k->chunk, kernel_axes_of_place(kept)});
   }
   return count;
 }
@@ -143,12 +143,12 @@ int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
   }
   for (int i = 0; i < r->body.lags.count; i++) {
     const typed_lag *lag = &r->body.lags.items[i];
-    total += elements_of(lag->axes, axis_sizes) * frame_parts_of_lag(lag);
+    total += elements_of(lag->axes, axis_sizes) * kernel_parts_of_lag(lag);
   }
   return total;
 }
 
-bool frame_reads_saved(const kernel *k) {
+bool kernel_reads_saved(const kernel *k) {
   bool back = k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK;
   return back && reads_states(k->program);
 }
@@ -161,10 +161,10 @@ static void add_initial_states(arena *a, codegen_kernel *d) {
   }
 }
 
-codegen_kernel host_describe(arena *a, const kernel *k) {
+codegen_kernel kernel_describe(arena *a, const kernel *k) {
   codegen_kernel d = {.kernel = k, .chunk = k->chunk, .kept = kept_numbers(a, k)};
   add_slots(a, &d, k->program);
-  bool again = frame_reads_saved(k);
+  bool again = kernel_reads_saved(k);
   if (again && k->recompute) add_slots(a, &d, k->recompute);
   if (k->states) add_initial_states(a, &d);
   bool states = has_states(k->recurrence);
@@ -175,8 +175,8 @@ codegen_kernel host_describe(arena *a, const kernel *k) {
   return d;
 }
 
-bool frame_is_complex(const kernel_frame *h, const tile_place *place) {
-  const typed_body *body = &h->k->recurrence->body;
+bool kernel_is_complex(const kernel *k, const tile_place *place) {
+  const typed_body *body = &k->recurrence->body;
   if (place->tensor >= 0) return body->tensors.items[place->tensor].complex;
   return place->lag >= 0 && body->lags.items[place->lag].complex;  // values that forward keeps are of neither
 }

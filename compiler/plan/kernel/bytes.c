@@ -1,5 +1,5 @@
 // Numbers of bytes as functions of sizes that are known at run time.
-#include "compiler/kernel/description.h"
+#include "compiler/plan/kernel/description.h"
 
 codegen_bytes_term *codegen_bytes_of(codegen_bytes *bytes, axis_set axes) {
   for (int i = 0; i < bytes->terms.count; i++) {

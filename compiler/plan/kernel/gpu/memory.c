@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/kernel/frame.h"
-#include "compiler/lower/gpu/nests.h"
 #include "compiler/plan/first_fit.h"
+#include "compiler/plan/kernel_plan.h"
 
 // ---- places ----
 
@@ -18,22 +17,22 @@ static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 static int64_t words_of(const plan_buffer *b) { return up(plan_words(b).factor); }
 
 // Buffers that are placed already, on the chip or in scratch.
-static placed_list placed_buffers(const kernel_frame *h, const part *p, bool on_chip) {
+static placed_list placed_buffers(const kernel_plan *w, const program_plan *p, bool on_chip) {
   placed_list list = {0};
   for (int k = 0; k < p->p->buffers.count; k++) {
     const plan_buffer *b = &p->p->buffers.items[k];
     location at = p->buffer_at[k];
     if (at.offset < 0 || at.sized >= 0 || at.on_chip != on_chip) continue;
-    first_fit_add(h->a, &list, (placed){at.offset, at.offset + words_of(b), b->first, b->last});
+    first_fit_add(w->a, &list, (placed){at.offset, at.offset + words_of(b), b->first, b->last});
   }
   return list;
 }
 
 // Behind the placed buffers that live at the same time, from `base` on.
-static int64_t first_fit(const kernel_frame *h, const placed_list *list, const plan_buffer *b, int64_t base) {
-  int64_t words = words_of(b), offset = gpu_chip_place(h, base, words), end;
+static int64_t first_fit(const kernel_plan *w, const placed_list *list, const plan_buffer *b, int64_t base) {
+  int64_t words = words_of(b), offset = gpu_chip_place(w, base, words), end;
   int next = 0;
-  while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0) offset = gpu_chip_place(h, end, words);
+  while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0) offset = gpu_chip_place(w, end, words);
   return offset;
 }
 
@@ -54,10 +53,10 @@ static int compare_sizes(const void *left, const void *right) {
 
 // Buffers by size, the largest first: small ones fit into what is left between them. Those of fewer words than `first`
 // come before all others.
-static int *by_size(kernel_frame *h, const part *p, int64_t first) {
+static int *by_size(kernel_plan *w, const program_plan *p, int64_t first) {
   int count = p->p->buffers.count;
-  sized_buffer *sorted = ARENA_ARRAY(h->a, sized_buffer, count);
-  int *order = ARENA_ARRAY(h->a, int, count);
+  sized_buffer *sorted = ARENA_ARRAY(w->a, sized_buffer, count);
+  int *order = ARENA_ARRAY(w->a, int, count);
   for (int i = 0; i < count; i++) {
     int64_t words = words_of(&p->p->buffers.items[i]);
     sorted[i] = (sized_buffer){words, words < first, i};
@@ -68,20 +67,20 @@ static int *by_size(kernel_frame *h, const part *p, int64_t first) {
 }
 
 // Whether all fit on the chip.
-static bool place_in_order(kernel_frame *h, part *p, const int *order) {
-  int64_t chip = h->on_chip, scratch = h->shared_numbers;
-  placed_list lists[] = {placed_buffers(h, p, false), placed_buffers(h, p, true)};
+static bool place_in_order(kernel_plan *w, program_plan *p, const int *order) {
+  int64_t chip = w->on_chip, scratch = w->shared_numbers;
+  placed_list lists[] = {placed_buffers(w, p, false), placed_buffers(w, p, true)};
   bool all = true;
   for (int n = 0; n < p->p->buffers.count; n++) {
     int i = order[n];
     plan_buffer *b = &p->p->buffers.items[i];
     if (!is_placed_here(b) || b->numbers.sizes || p->buffer_at[i].offset >= 0) continue;
-    int64_t numbers = words_of(b), offset = first_fit(h, &lists[1], b, chip);
-    bool fits = offset + numbers <= h->chip_limit;
-    if (!fits) offset = first_fit(h, &lists[0], b, scratch);
+    int64_t numbers = words_of(b), offset = first_fit(w, &lists[1], b, chip);
+    bool fits = offset + numbers <= w->chip_limit;
+    if (!fits) offset = first_fit(w, &lists[0], b, scratch);
     p->buffer_at[i] = (location){offset, -1, fits};
-    first_fit_add(h->a, &lists[fits], (placed){offset, offset + numbers, b->first, b->last});
-    int64_t *used = fits ? &h->on_chip : &h->shared_numbers;
+    first_fit_add(w->a, &lists[fits], (placed){offset, offset + numbers, b->first, b->last});
+    int64_t *used = fits ? &w->on_chip : &w->shared_numbers;
     if (offset + numbers > *used) *used = offset + numbers;
     all = all && fits;
   }
@@ -89,31 +88,31 @@ static bool place_in_order(kernel_frame *h, part *p, const int *order) {
 }
 
 // If something must go to scratch, it is not what is small: that is read most often for each byte.
-static void place_by_lives(kernel_frame *h, part *p) {
+static void place_by_lives(kernel_plan *w, program_plan *p) {
   enum { SMALL = 1024 };
-  int64_t chip = h->on_chip, scratch = h->shared_numbers;
+  int64_t chip = w->on_chip, scratch = w->shared_numbers;
   size_t bytes = (size_t)p->p->buffers.count * sizeof *p->buffer_at;
-  location *before = ARENA_ARRAY(h->a, location, p->p->buffers.count);
+  location *before = ARENA_ARRAY(w->a, location, p->p->buffers.count);
   memcpy(before, p->buffer_at, bytes);
-  if (place_in_order(h, p, by_size(h, p, 0))) return;
-  h->on_chip = chip;
-  h->shared_numbers = scratch;
+  if (place_in_order(w, p, by_size(w, p, 0))) return;
+  w->on_chip = chip;
+  w->shared_numbers = scratch;
   memcpy(p->buffer_at, before, bytes);
-  place_in_order(h, p, by_size(h, p, SMALL));
+  place_in_order(w, p, by_size(w, p, SMALL));
 }
 
-static void open_places(kernel_frame *h, part *p) {
-  p->buffer_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
+static void open_places(kernel_plan *w, program_plan *p) {
+  p->buffer_at = ARENA_ARRAY(w->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) p->buffer_at[i] = (location){-1, -1, false};
 }
 
 // The next state that is made of no nest, such as the tail of a lag, is copied behind all nests: its buffer has none.
-static bool is_of_prologue(const part *p, const plan_buffer *b) {
+static bool is_of_prologue(const program_plan *p, const plan_buffer *b) {
   return is_placed_here(b) && b->first < p->p->nests.count && p->p->nests.items[b->first].region == REGION_PROLOGUE;
 }
 
 // Numbers that a thread holds all the time.
-static int64_t numbers_of_thread(const part *p) {
+static int64_t numbers_of_thread(const program_plan *p) {
   int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) numbers += p->carried.items[c].memory.numbers.factor;
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -123,10 +122,10 @@ static int64_t numbers_of_thread(const part *p) {
   return numbers;
 }
 
-static int64_t numbers_over(const kernel_frame *h, const tile_program *program, axis_set axes) {
+static int64_t numbers_over(const kernel_plan *w, const tile_program *program, axis_set axes) {
   int64_t numbers = 1;
   for (int axis = 0; axis < program->axes.count; axis++) {
-    int64_t size = axis_in(axes, axis) ? plan_axis_size(&h->m, program, axis) : 1;
+    int64_t size = axis_in(axes, axis) ? plan_axis_size(&w->m, program, axis) : 1;
     if (size != TILE_RUNTIME_SIZE) numbers *= size;
   }
   return numbers;
@@ -143,7 +142,7 @@ static bool lives_into(int nest, int first, int last) { return first < nest && n
 
 // Numbers that a thread has when it comes to a nest, beside its states: buffers, and what it has read and will read again,
 // which LLVM reads once.
-static int64_t numbers_before(const kernel_frame *h, const part *p, int nest) {
+static int64_t numbers_before(const kernel_plan *w, const program_plan *p, int nest) {
   const tile_program *program = p->p->program;
   int64_t numbers = 0;
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -155,79 +154,79 @@ static int64_t numbers_before(const kernel_frame *h, const part *p, int nest) {
     const tile_value *v = &program->values.items[id];
     const plan_value *pv = &p->p->values[id];
     if (v->op != TILE_ARGUMENT || is_carried(p->p, tile_argument_number(v))) continue;
-    if (lives_into(nest, pv->first_read, pv->last_read)) numbers += numbers_over(h, program, plan_tile_axes(&h->m, v->axes));
+    if (lives_into(nest, pv->first_read, pv->last_read)) numbers += numbers_over(w, program, plan_tile_axes(&w->m, v->axes));
   }
   return numbers;
 }
 
-static int64_t most_between_nests(const kernel_frame *h, const part *p) {
+static int64_t most_between_nests(const kernel_plan *w, const program_plan *p) {
   int64_t most = 0;
   for (int n = 1; n < p->p->nests.count; n++) {
-    int64_t numbers = numbers_before(h, p, n);
+    int64_t numbers = numbers_before(w, p, n);
     if (numbers > most) most = numbers;
   }
   return most;
 }
 
-static int64_t numbers_of_states(const kernel_frame *h) {
+static int64_t numbers_of_states(const kernel_plan *w) {
   int64_t numbers = 0;
-  for (int c = 0; c < h->main.carried.count; c++) numbers += h->main.carried.items[c].memory.numbers.factor;
+  for (int c = 0; c < w->main.carried.count; c++) numbers += w->main.carried.items[c].memory.numbers.factor;
   return numbers;
 }
 
 // Is a step alone too much for registers? Backward also holds the gradients that it adds up; ptxas reads again part of what
 // backward reads again, so that more is allowed there.
-static bool is_long_step(const kernel_frame *h) {
+static bool is_long_step(const kernel_plan *w) {
   enum { MOST_ALIVE = 136, MOST_ALIVE_BACK = 184 };
-  int64_t between = most_between_nests(h, &h->main);
-  if (!h->recomputes) return numbers_of_states(h) + between > MOST_ALIVE;
-  return numbers_of_thread(&h->main) + between > MOST_ALIVE_BACK;
+  int64_t between = most_between_nests(w, &w->main);
+  if (!w->recomputes) return numbers_of_states(w) + between > MOST_ALIVE;
+  return numbers_of_thread(&w->main) + between > MOST_ALIVE_BACK;
 }
 
 // More than registers hold beside what is computed with; backward computes with the states and their cotangents at once.
-bool gpu_is_crowded(const kernel_frame *h) {
+bool gpu_is_crowded(const kernel_plan *w) {
   enum { MOST_NUMBERS = 128, MOST_BACK = 90 };
-  if (h->m.kind != MAP_THREADS) return false;
-  if (is_long_step(h)) return true;
-  if (!h->recomputes) return numbers_of_thread(&h->main) > MOST_NUMBERS;
-  return numbers_of_thread(&h->main) + numbers_of_thread(&h->recompute) > MOST_BACK;
+  if (w->m.kind != MAP_THREADS) return false;
+  if (is_long_step(w)) return true;
+  if (!w->recomputes) return numbers_of_thread(&w->main) > MOST_NUMBERS;
+  return numbers_of_thread(&w->main) + numbers_of_thread(&w->recompute) > MOST_BACK;
 }
 
 // Are the states alone too many, or what a step computes?
-bool gpu_carries_many(const kernel_frame *h) {
+bool gpu_carries_many(const kernel_plan *w) {
   enum { MOST_CARRIED = 96 };
-  return numbers_of_states(h) > MOST_CARRIED || is_long_step(h);
+  return numbers_of_states(w) > MOST_CARRIED || is_long_step(w);
 }
 
 // What is alive all the time lies in shared memory then, neighbours from thread to thread. States and their cotangents
 // backward, or states and factors of a part of time, are too many as well: all arrays do.
-static void place_crowded(kernel_frame *h, part *p) {
+static void place_crowded(kernel_plan *w, program_plan *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
-    bool mine = is_of_prologue(p, b) || (h->m.looped && is_placed_here(b));
+    bool mine = is_of_prologue(p, b) || (w->m.looped && is_placed_here(b));
     if (b->numbers.sizes || (!b->persistent && !mine)) continue;
     b->stack = false;
-    if (mine) p->buffer_at[i] = gpu_take(h, b->numbers.factor);
+    if (mine) p->buffer_at[i] = gpu_take(w, b->numbers.factor);
   }
 }
 
-static void place_part(kernel_frame *h, part *p) {
-  if (!p->buffer_at) open_places(h, p);
+static void place_part(kernel_plan *w, program_plan *p) {
+  if (!p->buffer_at) open_places(w, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
-    b->stack = h->m.kind == MAP_THREADS && !b->numbers.sizes;
+    b->stack = w->m.kind == MAP_THREADS && !b->numbers.sizes;
     if (!is_placed_here(b) || !b->numbers.sizes) continue;
     extent numbers = b->numbers;
-    if (h->m.kind == MAP_THREADS) numbers.factor *= h->team.threads;
-    vec_push(h->a, &h->sized, numbers);
-    p->buffer_at[i] = (location){0, h->sized.count - 1, false};
+    if (w->m.kind == MAP_THREADS) numbers.factor *= w->threads;
+    vec_push(w->a, &w->sized, numbers);
+    p->buffer_at[i] = (location){0, w->sized.count - 1, false};
   }
   for (int c = 0; c < p->carried.count; c++) p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
-  if (h->crowded) place_crowded(h, p);
-  if (h->m.kind == MAP_BLOCK) place_by_lives(h, p);
+  if (w->crowded) place_crowded(w, p);
+  if (w->m.kind == MAP_BLOCK) place_by_lives(w, p);
 }
 
-static bool has_matrices(const part *p) {
+static bool has_matrices(const program_plan *p) {
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (nest->kind == NEST_DOT && (nest->dot.i < 0 || nest->region == REGION_STEPS)) return true;
@@ -236,7 +235,7 @@ static bool has_matrices(const part *p) {
 }
 
 // The parameter that the prologue copies into the buffer; -1: it does not.
-static int copied_parameter(const part *p, int buffer) {
+static int copied_parameter(const program_plan *p, int buffer) {
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (nest->kind != NEST_PACK || nest->region != REGION_PROLOGUE || nest->pack != buffer) continue;
@@ -247,92 +246,122 @@ static int copied_parameter(const part *p, int buffer) {
 }
 
 // Where the main program has the same copy; its number, or -1.
-static int same_copy(const kernel_frame *h, const part *p, int buffer) {
+static int same_copy(const kernel_plan *w, const program_plan *p, int buffer) {
   const plan_buffer *b = &p->p->buffers.items[buffer];
   int tensor = copied_parameter(p, buffer);
-  for (int i = 0; p != &h->main && tensor >= 0 && i < h->main.p->buffers.count; i++) {
-    const plan_buffer *other = &h->main.p->buffers.items[i];
+  for (int i = 0; p != &w->main && tensor >= 0 && i < w->main.p->buffers.count; i++) {
+    const plan_buffer *other = &w->main.p->buffers.items[i];
     bool same = b->stored == other->stored && !memcmp(b->stride, other->stride, sizeof b->stride);
-    if (same && copied_parameter(&h->main, i) == tensor) return i;
+    if (same && copied_parameter(&w->main, i) == tensor) return i;
   }
   return -1;
 }
 
-static void place_matrices(kernel_frame *h, part *p) {
-  open_places(h, p);
+static void place_matrices(kernel_plan *w, program_plan *p) {
+  open_places(w, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (!is_of_prologue(p, b) || b->numbers.sizes) continue;
-    int same = same_copy(h, p, i);
-    p->buffer_at[i] = same >= 0 ? h->main.buffer_at[same] : gpu_take(h, words_of(b));
+    int same = same_copy(w, p, i);
+    p->buffer_at[i] = same >= 0 ? w->main.buffer_at[same] : gpu_take(w, words_of(b));
   }
 }
 
-bool gpu_place_matrices(kernel_frame *h) {
-  if (h->m.kind != MAP_BLOCK || h->k->program->form != TILE_STEP) return false;
-  if (!has_matrices(&h->main) && !(h->recomputes && has_matrices(&h->recompute))) return false;
-  place_matrices(h, &h->main);
-  if (h->recomputes) place_matrices(h, &h->recompute);
+bool gpu_place_matrices(kernel_plan *w) {
+  if (w->m.kind != MAP_BLOCK || w->k->program->form != TILE_STEP) return false;
+  if (!has_matrices(&w->main) && !(w->recomputes && has_matrices(&w->recompute))) return false;
+  place_matrices(w, &w->main);
+  if (w->recomputes) place_matrices(w, &w->recompute);
   return true;
 }
 
-void gpu_place(kernel_frame *h) {
-  place_part(h, &h->main);
-  if (h->recomputes) place_part(h, &h->recompute);
-  gpu_place_ahead(h);
-  gpu_place_steps(h);
+void gpu_place(kernel_plan *w) {
+  place_part(w, &w->main);
+  if (w->recomputes) place_part(w, &w->recompute);
+  gpu_place_ahead(w);
+  gpu_place_steps(w);
 }
 
 // What the prologue makes is read in every run.
-static void place_prologue(kernel_frame *h, part *p) {
-  open_places(h, p);
+static void place_prologue(kernel_plan *w, program_plan *p) {
+  open_places(w, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (is_of_prologue(p, b)) p->buffer_at[i] = gpu_take(h, words_of(b));
+    if (is_of_prologue(p, b)) p->buffer_at[i] = gpu_take(w, words_of(b));
   }
 }
 
 // Shared memory: cotangents of states and what prologues make; behind them either the rows and buffers of the chunks back,
 // or states, rows and buffers of the chunks again.
-void gpu_plan_chunks(kernel_frame *h) {
-  frame_plan_program(h, &h->main, h->k->program, true);
-  frame_plan_program(h, &h->recompute, h->k->recompute, false);
-  gpu_place_sums(h);
-  frame_place_carried(h, &h->main);
-  place_prologue(h, &h->main);
-  place_prologue(h, &h->recompute);
-  int64_t shared = h->on_chip;
-  frame_place_pads(h, &h->main);
-  frame_place_history(h, &h->main);
-  if (h->tiles.used) gpu_place_passes(h);
-  place_part(h, &h->main);
-  int64_t back = h->on_chip;
-  h->on_chip = shared;
-  frame_place_carried(h, &h->recompute);
-  frame_place_pads(h, &h->recompute);
-  place_part(h, &h->recompute);
-  if (back > h->on_chip) h->on_chip = back;
-  gpu_place_ahead(h);
+void gpu_plan_chunks(kernel_plan *w) {
+  kernel_plan_program(w, &w->main, w->k->program, true);
+  kernel_plan_program(w, &w->recompute, w->k->recompute, false);
+  gpu_place_sums(w);
+  kernel_place_carried(w, &w->main);
+  place_prologue(w, &w->main);
+  place_prologue(w, &w->recompute);
+  int64_t shared = w->on_chip;
+  kernel_place_pads(w, &w->main);
+  kernel_place_history(w, &w->main);
+  if (w->in_tiles) gpu_place_passes(w);
+  place_part(w, &w->main);
+  int64_t back = w->on_chip;
+  w->on_chip = shared;
+  kernel_place_carried(w, &w->recompute);
+  kernel_place_pads(w, &w->recompute);
+  place_part(w, &w->recompute);
+  if (back > w->on_chip) w->on_chip = back;
+  gpu_place_ahead(w);
 }
 
-static int64_t most_sums(const kernel_frame *h, const part *p) {
+static int64_t points_of(const mapping *m, const tile_program *program, axis_set axes) {
+  int64_t points = 1;
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    int64_t size = plan_axis_size(m, program, axis);
+    if (size == TILE_RUNTIME_SIZE) return -1;
+    points *= size;
+  }
+  return points;
+}
+
+static bool may_sum(const mapping *m, const tile_place *place) {
+  if (m->kind != MAP_THREADS || place->role == TILE_KEEP) return false;
+  for (int x = 0; x < place->axis_count; x++) {
+    if (place->axes[x] == m->kernel->lane_axis) return false;
+  }
+  return true;
+}
+
+// Elements of shared memory in which results of a nest are summed over threads (lower/gpu/nests.c), at most.
+static int64_t numbers_of_sums(const mapping *m, const plan *p, const plan_nest *nest, int threads) {
+  int64_t numbers = 0;
+  for (int i = 0; i < nest->results.count; i++) {
+    const tile_place *place = &p->program->results.items[nest->results.items[i]].place;
+    int64_t points = points_of(m, p->program, nest->axes);
+    if (may_sum(m, place)) numbers += (points < 0 ? 1 : points) * (threads / GPU_WARP_LANES);
+  }
+  return numbers;
+}
+
+static int64_t most_sums(const kernel_plan *w, const program_plan *p) {
   int64_t most = 0;
   for (int n = 0; n < p->p->nests.count; n++) {
-    int64_t numbers = team_numbers(&h->m, p->p, &p->p->nests.items[n], h->team.threads);
+    int64_t numbers = numbers_of_sums(&w->m, p->p, &p->p->nests.items[n], w->threads);
     if (numbers > most) most = numbers;
   }
   return most;
 }
 
-void gpu_place_sums(kernel_frame *h) {
-  if (h->m.kind == MAP_BLOCK) {
-    h->sums = h->on_chip;
-    h->on_chip += GPU_MOST_WARPS;
+void gpu_place_sums(kernel_plan *w) {
+  if (w->m.kind == MAP_BLOCK) {
+    w->sums = w->on_chip;
+    w->on_chip += GPU_MOST_WARPS;
     return;
   }
-  int64_t numbers = most_sums(h, &h->main);
-  if (gpu_guard_sums(h) > numbers) numbers = gpu_guard_sums(h);
-  if (h->recomputes && most_sums(h, &h->recompute) > numbers) numbers = most_sums(h, &h->recompute);
-  h->sums = h->on_chip;
-  h->on_chip += up(numbers);
+  int64_t numbers = most_sums(w, &w->main);
+  if (gpu_guard_sums(w) > numbers) numbers = gpu_guard_sums(w);
+  if (w->recomputes && most_sums(w, &w->recompute) > numbers) numbers = most_sums(w, &w->recompute);
+  w->sums = w->on_chip;
+  w->on_chip += up(numbers);
 }

@@ -1,19 +1,19 @@
 // How the axes of a kernel become instances, lanes and tile axes, and their order in memory.
-#include "compiler/kernel/frame.h"
+#include "compiler/plan/kernel_plan.h"
 
 // Programs of many values are compiled for one vector of lanes, and for masked lanes only: code is what costs then.
 enum { MANY_VALUES = 200 };
 
 enum { RANKS_PER_AXIS = PLAN_MAX_AXES, TIME_RANK = PLAN_MAX_AXES };
 
-static axis_set consumed_or_instance(const kernel *k) { return (frame_grid_of(k) & ~frame_parts_of(k)) | ~k->program->grid; }
+static axis_set consumed_or_instance(const kernel *k) { return (kernel_grid_of(k) & ~kernel_parts_of(k)) | ~k->program->grid; }
 
-axis_set frame_parts_of(const kernel *k) {
+axis_set kernel_parts_of(const kernel *k) {
   axis_set parts = k->lanes == LANES_TILE ? axis_bit(k->lane_axis) : 0;
   return k->part_entries ? parts | axis_bit(k->part_axis) : parts;
 }
 
-bool frame_is_of_sequences(const kernel *k, int axis) { return k->sequences && axis == k->sequences_axis; }
+bool kernel_is_of_sequences(const kernel *k, int axis) { return k->sequences && axis == k->sequences_axis; }
 
 // Elements of all states per lane: decides how many lanes are computed together. A run-time size counts as a large one.
 static int64_t state_points(const kernel *k) {
@@ -25,7 +25,7 @@ static int64_t state_points(const kernel *k) {
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
       int64_t size = k->program->axes.items[axis].size;
-      if (!axis_in(frame_grid_of(k), axis)) n *= size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
+      if (!axis_in(kernel_grid_of(k), axis)) n *= size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
     }
     points += n;
   }
@@ -40,7 +40,7 @@ static bool has_shared_work(const kernel *k, int inner) {
   return false;
 }
 
-bool frame_is_long(const kernel *k) {
+bool kernel_is_long(const kernel *k) {
   return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
 }
 
@@ -97,7 +97,7 @@ static void rank_axes(mapping *m) {
   const tile_program *p = m->kernel->program;
   for (int axis = 0; axis < p->axes.count; axis++) {
     m->rank[axis] = is_local(p, axis) ? RANKS_PER_AXIS * TIME_RANK + 1 : rank_of_body_axis(m, axis);
-    if (frame_is_of_sequences(m->kernel, axis)) m->rank[axis] = -1;
+    if (kernel_is_of_sequences(m->kernel, axis)) m->rank[axis] = -1;
   }
   bool changed = true;
   for (int round = 0; changed && round < RANKS_PER_AXIS / 2; round++) {
@@ -113,15 +113,15 @@ static void rank_axes(mapping *m) {
   }
 }
 
-mapping frame_mapping_of(const kernel *k, codegen_clone clone, number_type dtype) {
+mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtype) {
   bool f64 = dtype == NUMBER_F64;
   mapping m = {.kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
   m.width = codegen_lanes(clone, f64);
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   if (clone == CLONE_GPU) {
     m.kind = k->lane_axis >= 0 && k->lanes == LANES_OWN ? MAP_THREADS : MAP_BLOCK;
-    m.parts = frame_parts_of(k);
-    m.instance = frame_grid_of(k) & ~m.parts;
+    m.parts = kernel_parts_of(k);
+    m.instance = kernel_grid_of(k) & ~m.parts;
     m.lane_axis = -1;
     m.groups = k->groups && m.kind == MAP_BLOCK && number_is_narrow(dtype);
     rank_axes(&m);
@@ -129,7 +129,7 @@ mapping frame_mapping_of(const kernel *k, codegen_clone clone, number_type dtype
   }
   if (k->lane_axis >= 0) {
     int64_t points = state_points(k);
-    bool one = frame_is_long(k) || k->program->form == TILE_CHUNK;
+    bool one = kernel_is_long(k) || k->program->form == TILE_CHUNK;
     int together = one ? 1 : points > 32 || points <= 2 ? 4 : 2;
     m.lanes = m.width * together < k->lane_block ? m.width * together : k->lane_block;
   }

@@ -1,0 +1,99 @@
+// GPU: tokens of the next steps in shared memory, where each thread runs a recurrence by itself (kernel/gpu/step_rows.c).
+//
+// Rows are copied ahead as long as a multiprocessor holds as many blocks as without them. Short rows, which all threads read,
+// come first.
+#include "compiler/plan/kernel_plan.h"
+
+static const tile_place *place_of(const program_plan *p, int argument) { return &p->program->arguments.items[argument]; }
+
+row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argument) {
+  enum { MOST_NUMBERS = 64 };
+  const tile_place *place = place_of(p, argument);
+  row_shape s = {.axes = kernel_axes_of_place(place), .numbers = 1};
+  int slot = kernel_find_slot(w->described, place->role, place->tensor, place->lag);
+  s.narrow = number_is_narrow(w->m.dtype) && w->described->slots.items[slot].narrow;
+  s.lane = axis_in(s.axes, w->k->lane_axis);
+  axis_set tile = plan_tile_axes(&w->m, s.axes);
+  for (int axis = 0; axis < p->program->axes.count; axis++) {
+    int64_t size = axis_in(tile, axis) ? plan_axis_size(&w->m, p->program, axis) : 1;
+    s.numbers = size == TILE_RUNTIME_SIZE ? 0 : s.numbers * size;
+  }
+  if (s.numbers > MOST_NUMBERS) s.numbers = 0;
+  return s;
+}
+
+int64_t gpu_numbers_of_row(const kernel_plan *w, row_shape s) { return s.lane ? s.numbers * w->threads : s.numbers; }
+
+static bool is_token(const tile_place *place) {
+  return place->time && (place->role == TILE_INPUT || place->role == TILE_D_OUTPUT);
+}
+
+bool gpu_is_step_ahead(const program_plan *p, int argument) {
+  return is_token(place_of(p, argument)) && p->pads[argument].ahead.on_chip;
+}
+
+// Backward, the steps that are computed again read tokens that the steps back read as well.
+static int same_of_main(const kernel_plan *w, const program_plan *p, int argument) {
+  const tile_place *place = place_of(p, argument);
+  for (int i = 0; p != &w->main && i < w->main.program->arguments.count; i++) {
+    const tile_place *other = place_of(&w->main, i);
+    bool same = other->role == place->role && other->tensor == place->tensor && other->lag == place->lag &&
+                other->component == place->component;
+    if (same && gpu_is_step_ahead(&w->main, i)) return i;
+  }
+  return -1;
+}
+
+static location take_words(kernel_plan *w, int64_t words) {
+  location at = {w->on_chip, -1, true};
+  w->on_chip += words;
+  return at;
+}
+
+// Numbers of shared memory that a block may take for rows.
+static int64_t limit_of(const kernel_plan *w) {
+  enum { BLOCKS = 4, OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
+  bool large = w->chip_limit > GPU_SMALL_KIB * OF_A_KIB;
+  int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB, blocks = all / (w->on_chip + OF_A_BLOCK);
+  if (blocks > BLOCKS) blocks = BLOCKS;
+  int64_t limit = blocks ? all / blocks - OF_A_BLOCK : 0;
+  return limit < w->chip_limit ? limit : w->chip_limit;
+}
+
+static void place_rows(kernel_plan *w, program_plan *p, int argument, int64_t limit) {
+  enum { LINE = 32 };
+  row_shape s = gpu_row_shape(w, p, argument);
+  int same = same_of_main(w, p, argument);
+  int64_t numbers = gpu_numbers_of_row(w, s) * w->k->chunk;
+  int64_t words = ((s.narrow ? (numbers + 1) / 2 : numbers) + LINE - 1) / LINE * LINE;
+  if (same >= 0) {
+    p->pads[argument] = w->main.pads[same];
+  } else if (words && w->on_chip + 2 * words <= limit) {
+    p->pads[argument].at = take_words(w, words);
+    p->pads[argument].ahead = take_words(w, words);
+  }
+}
+
+// Of both programs, where there are two.
+static int programs_of(kernel_plan *w, program_plan *programs[2]) {
+  programs[0] = &w->main;
+  programs[1] = &w->recompute;
+  return w->recomputes ? 2 : 1;
+}
+
+void gpu_place_steps(kernel_plan *w) {
+  program_plan *programs[2];
+  if (w->m.kind != MAP_THREADS) return;
+  int64_t limit = limit_of(w);
+  for (int n = 0, count = 2 * programs_of(w, programs); n < count; n++) {
+    program_plan *p = programs[n / 2];
+    for (int i = 0; i < p->program->arguments.count; i++) {
+      bool lane = is_token(place_of(p, i)) && gpu_row_shape(w, p, i).lane;
+      if (is_token(place_of(p, i)) && lane == n % 2) place_rows(w, p, i, limit);
+    }
+  }
+}
+
+bool gpu_copies_step(const kernel_plan *w, const program_plan *p, int argument) {
+  return gpu_is_step_ahead(p, argument) && same_of_main(w, p, argument) < 0;
+}

@@ -1,0 +1,137 @@
+// GPU: what the summary of a time slice holds (kernel/gpu/time_slices): states, transition matrices, marks of overflow.
+#include "compiler/plan/kernel_plan.h"
+
+// ---- programs that make summaries ----
+
+bool gpu_makes_parts(const kernel *k) {
+  if (k->ends) return false;
+  if (k->columns) return true;
+  for (int i = 0; i < k->program->results.count; i++)
+    if (k->program->results.items[i].place.transfer) return true;
+  return false;
+}
+
+const tile_program *gpu_ends_of(const kernel *k) { return gpu_makes_parts(k) ? k->program : k->ends; }
+
+kernel gpu_kernel_of_states(const kernel *back) {
+  kernel k = *back;
+  k.kind = KERNEL_FORWARD;
+  k.ends = back->states;
+  k.columns = back->states_columns;
+  k.column_axis = back->states_column_axis;
+  return k;
+}
+
+// ---- transition matrices ----
+
+// Threads have an entry of the axis each, and share nothing.
+bool gpu_is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
+
+bool gpu_is_column(const kernel *k, const tile_place *state) {
+  if (!k->columns || state->transfer || state->lag >= 0) return false;
+  const tile_program *ends = gpu_ends_of(k);
+  bool joined = false;
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    joined = joined || (plan_same_state(place, state) && !place->relative);
+  }
+  return joined && !kernel_has_factor(ends, state->tensor);
+}
+
+int gpu_column_blocks(const kernel *k) {
+  if (!k->columns || !gpu_makes_parts(k)) return 0;
+  return (k->columns + k->lane_block - 1) / k->lane_block;
+}
+
+// Whole blocks of columns, if a block stores all of its own.
+int64_t gpu_row_numbers(const kernel *k) {
+  int64_t whole = k->recurrence->body.axes.items[k->column_axis].size;
+  return gpu_is_alone(k) ? k->columns : (k->columns + whole - 1) / whole * whole;
+}
+
+static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
+  const tile_program *ends = gpu_ends_of(k);
+  for (int i = 0; ends && i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    if (!gpu_is_column(k, place)) continue;
+    axis_set axes = kernel_axes_of_place(place) & ~axis_bit(k->column_axis);
+    codegen_bytes_add(a, numbers, (codegen_bytes_term){gpu_row_numbers(k), axes});
+  }
+}
+
+// Numbers of what a part joins, which is at the same time in its own memory; *begin: behind that.
+static int64_t numbers_joined(const kernel *k, const program_plan *p, int64_t *begin) {
+  int64_t numbers = 0;
+  for (int c = 0; c < p->carried.count; c++) {
+    const plan_buffer *b = &p->carried.items[c].memory;
+    location at = p->carried_at[c];
+    if (gpu_is_column(k, &p->carried.items[c].place)) numbers += b->numbers.factor;
+    if (at.on_chip && at.offset + b->numbers.factor > *begin) *begin = at.offset + b->numbers.factor;
+  }
+  return numbers;
+}
+
+void gpu_place_columns(kernel_plan *w) {
+  kernel of_states = gpu_kernel_of_states(w->k);
+  if (!of_states.columns && !(w->k->ends && w->k->columns)) return;
+  if (gpu_is_alone(w->k)) {
+    w->joined_at = gpu_take(w, of_states.columns > w->k->columns ? of_states.columns : w->k->columns);
+    return;
+  }
+  int64_t begin = w->sums + GPU_MOST_WARPS, numbers = numbers_joined(w->k, &w->main, &begin);
+  int64_t of_again = w->k->states ? numbers_joined(&of_states, &w->recompute, &begin) : 0;
+  if (of_again > numbers) numbers = of_again;
+  begin = (begin + 31) / 32 * 32;
+  bool fits = begin + numbers <= w->chip_limit;  // nothing else is alive yet
+  w->joined_at = (location){fits ? begin : w->shared_numbers, -1, fits};
+  int64_t *used = fits ? &w->on_chip : &w->shared_numbers;
+  int64_t end = w->joined_at.offset + (numbers + 31) / 32 * 32;
+  if (end > *used) *used = end;
+}
+
+// ---- marks of overflow ----
+
+// Blocks have at least so many entries of the value axis, or all.
+enum { FEWEST_ENTRIES = 16 };
+
+axis_set gpu_guard_axes(const kernel *k) {
+  axis_set axes = kernel_grid_of(k) & ~kernel_parts_of(k);
+  return k->lanes == LANES_OWN && k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
+}
+
+// Blocks of threads that share an instance, at most: of the longest axis, and of columns.
+int64_t gpu_most_blocks(const kernel *k) {
+  const typed_body *body = &k->recurrence->body;
+  int64_t longest = 1, fewest = FEWEST_ENTRIES;
+  for (int i = 0; i < body->axes.count; i++)
+    if (body->axes.items[i].size > longest) longest = body->axes.items[i].size;
+  if (k->columns && body->axes.items[k->column_axis].size < fewest) fewest = body->axes.items[k->column_axis].size;
+  return (longest + FEWEST_ENTRIES - 1) / FEWEST_ENTRIES + (k->columns + fewest - 1) / fewest;
+}
+
+static void guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
+  axis_set axes = gpu_guard_axes(k);
+  if (gpu_is_alone(k)) codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
+  int64_t rest = gpu_is_alone(k) ? k->columns : gpu_most_blocks(k);
+  if (rest) codegen_bytes_add(a, numbers, (codegen_bytes_term){rest, axes});
+}
+
+int64_t gpu_guard_sums(const kernel_plan *w) {
+  bool guards = w->k->ends || gpu_makes_parts(w->k);
+  return guards ? w->threads / GPU_WARP_LANES : 0;
+}
+
+// ---- all of a summary ----
+
+codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
+  codegen_bytes numbers = {0};
+  const tile_program *ends = gpu_ends_of(k);
+  for (int i = 0; ends && i < ends->results.count; i++) {
+    axis_set axes = kernel_axes_of_place(&ends->results.items[i].place);
+    codegen_bytes_add(a, &numbers, (codegen_bytes_term){1, axes});
+  }
+  if (!ends) return numbers;
+  columns_numbers(a, k, &numbers);
+  guard_numbers(a, k, &numbers);
+  return numbers;
+}

@@ -1,0 +1,184 @@
+// Places in memory: each item of a kernel gets one in scratch, on the stack, or in shared memory.
+//
+//   Mamba on x86-64-v4: lanes 32 of D; state [N] x 32 and sums of parameters, then recomputed rows of a chunk, then buffers
+#include "compiler/plan/kernel_plan.h"
+
+static int64_t rounded_up(int64_t n) { return (n + 15) / 16 * 16; }
+
+static int64_t take(int64_t *total, int64_t numbers) {
+  int64_t offset = *total;
+  *total += rounded_up(numbers);
+  return offset;
+}
+
+// GPU: shared memory while there is some. Where threads share nothing each has its own numbers.
+location gpu_take(kernel_plan *w, int64_t numbers) {
+  if (w->m.kind == MAP_THREADS) numbers *= w->threads;
+  numbers = (numbers + 31) / 32 * 32;  // lines of banks
+  int64_t at = gpu_chip_place(w, w->on_chip, numbers);
+  if (at + numbers > w->chip_limit) return (location){take(&w->shared_numbers, numbers), -1, false};
+  w->on_chip = at + numbers;
+  return (location){at, -1, true};
+}
+
+// Scratch of the call for so many of an extent.
+static location take_extent(kernel_plan *w, extent numbers, int64_t times) {
+  numbers.factor *= times;
+  if (w->m.kind != MAP_LANES && !numbers.sizes) return gpu_take(w, numbers.factor);
+  if (!numbers.sizes) return (location){take(&w->shared_numbers, numbers.factor), -1, false};
+  if (w->k->program->form == TILE_CHUNK) ICE("kernel", "%s has run-time tiles", w->symbol);
+  vec_push(w->a, &w->sized, numbers);
+  return (location){0, w->sized.count - 1, false};
+}
+
+static const location on_stack = {-1, -1, false};
+
+// What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too.
+static location place_persistent(kernel_plan *w, const plan_buffer *b) {
+  bool seldom = w->m.kind == MAP_BLOCK && b->gathered && !b->numbers.sizes;
+  if (seldom) return (location){take(&w->shared_numbers, b->numbers.factor), -1, false};
+  if (w->crowded && !b->numbers.sizes) return gpu_take(w, b->numbers.factor);
+  if (w->in_tiles) return (location){take(&w->instance_numbers, b->numbers.factor), -1, false};
+  if (w->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;
+  bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)PLAN_STACK_VECTORS * w->m.width;
+  if (!w->m.chunks_outside && b->lane && small) return on_stack;
+  if (w->m.chunks_outside) return (location){take(&w->instance_numbers, b->numbers.factor), -1, false};
+  return take_extent(w, b->numbers, 1);
+}
+
+void kernel_place_carried(kernel_plan *w, program_plan *p) {
+  p->carried_at = ARENA_ARRAY(w->a, location, p->carried.count);
+  for (int c = 0; c < p->carried.count; c++) {
+    plan_buffer words = p->carried.items[c].memory, *memory = &words;
+    if (p->p->carried[c].sums >= 0) words.numbers.factor = p->p->carried[c].shown ? (words.numbers.factor + 1) / 2 : 0;
+    bool registers = w->m.kind == MAP_THREADS && !memory->numbers.sizes;
+    if (w->m.looped) registers = false;
+    p->carried_at[c] = registers ? on_stack : w->in_tiles ? gpu_take(w, memory->numbers.factor) : place_persistent(w, memory);
+  }
+  p->persistent_at = ARENA_ARRAY(w->a, location, p->p->buffers.count);
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    p->persistent_at[i] = b->persistent ? place_persistent(w, b) : on_stack;
+  }
+}
+
+void kernel_place_scratch(kernel_plan *w, program_plan *p) {
+  p->scratch = ARENA_ARRAY(w->a, location, p->p->scratch.count);
+  for (int i = 0; i < p->p->scratch.count; i++) p->scratch[i] = take_extent(w, p->p->scratch.items[i], 1);
+}
+
+// Buffers with a row for every step of a chunk.
+void kernel_place_kept(kernel_plan *w, program_plan *p) {
+  p->kept_at = ARENA_ARRAY(w->a, location, p->p->buffers.count);
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (b->kept) p->kept_at[i] = take_extent(w, plan_words(b), w->k->chunk);
+  }
+}
+
+// Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
+// they are in memory where they are known. What is stored in 16 bits, or lies in lanes, is always read from a copy, which is
+// dense.
+void kernel_place_pads(kernel_plan *w, program_plan *p) {
+  p->pads = ARENA_ARRAY(w->a, pad, p->program->arguments.count);
+  if (p->program->form != TILE_CHUNK) return;
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (!place->time || place->role == TILE_STASH) continue;
+    int64_t stride = kernel_is_complex(w->k, place) ? 2 : 1, dense = 1, last = 0;
+    bool lanes = plan_has_lane(&w->m, kernel_axes_of_place(place));
+    bool narrow = kernel_stores_narrow(&w->m, place);
+    if (narrow || w->m.kind == MAP_BLOCK || lanes) stride = -1;
+    if (lanes) dense = w->m.lanes, last = dense - 1;
+    for (int x = place->axis_count - 1; x >= 0; x--) {
+      int axis = place->axes[x];
+      if (axis == w->m.lane_axis) continue;
+      int64_t size = p->program->axes.items[axis].size;
+      if (!axis_in(w->m.instance, axis)) {
+        p->pads[i].stride[axis] = stride > 0 ? stride : dense;
+        last += (size - 1) * p->pads[i].stride[axis];
+        dense *= size;
+      }
+      stride = stride > 0 && size != TILE_RUNTIME_SIZE ? stride * size : -1;
+      if (stride < 0 && dense <= last) dense = last + 1;
+    }
+    p->pads[i].row = last + 1;
+    if (w->m.kind == MAP_BLOCK) {
+      int64_t numbers = (last + 1) * p->program->chunk;
+      p->pads[i].at = gpu_take(w, narrow ? (numbers + 1) / 2 : numbers);
+      continue;
+    }
+    p->pads[i].offset = take(&w->shared_numbers, (last + 1) * p->program->chunk);
+  }
+}
+
+// Rows of what is kept between the states that forward saves: steps, or chunks.
+static int64_t kept_rows(const kernel_plan *w) { return w->k->chunk / w->k->program->chunk; }
+
+// In chunk form with 16 bits where products read the state, and round it; states go on from what is not rounded.
+static void place_state(kernel_plan *w, program_plan *p, int argument, const plan_buffer *memory) {
+  plan_buffer *row = &p->history[argument];
+  *row = *memory;
+  if (w->k->program->form != TILE_CHUNK) {
+    p->history_at[argument] = take_extent(w, row->numbers, kept_rows(w));
+    return;
+  }
+  row->groups = false;
+  row->stored = plan_narrows_argument(&w->m, p->p, argument) ? w->m.dtype : NUMBER_F32;
+  int64_t words = plan_words(row).factor * kept_rows(w);
+  w->history += words;
+  p->history_at[argument] = (location){take(&w->shared_numbers, words), -1, false};
+}
+
+void kernel_place_history(kernel_plan *w, program_plan *p) {
+  p->history = ARENA_ARRAY(w->a, plan_buffer, p->program->arguments.count);
+  p->history_at = ARENA_ARRAY(w->a, location, p->program->arguments.count);
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    p->history_at[i] = on_stack;
+    if (!w->recomputes || p != &w->main || place->role != TILE_STATE) continue;
+    for (int c = 0; c < w->recompute.carried.count; c++) {
+      const carried_value *state = &w->recompute.carried.items[c];
+      if (plan_same_state(&state->place, place)) place_state(w, p, i, &state->memory);
+    }
+    if (p->history_at[i].offset < 0) ICE("kernel", "no recomputation of state %s", place->name ? place->name : "?");
+  }
+}
+
+void kernel_place_stashes(kernel_plan *w) {
+  if (!w->recomputes) return;
+  const tile_program *program = w->k->recompute;
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_place *place = &program->results.items[i].place;
+    if (place->role == TILE_KEEP && place->stash >= w->stash_count) w->stash_count = place->stash + 1;
+  }
+  w->stash_at = ARENA_ARRAY(w->a, location, w->stash_count);
+  w->stashes = ARENA_ARRAY(w->a, plan_buffer, w->stash_count);
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *r = &program->results.items[i];
+    if (r->place.role != TILE_KEEP) continue;
+    axis_set axes = program->values.items[r->value].axes;
+    bool lane = w->m.lane_axis >= 0 && axis_in(axes, w->m.lane_axis);
+    plan_buffer b = plan_buffer_for(&w->m, program, plan_tile_axes(&w->m, axes), lane, -1);
+    w->stashes[r->place.stash] = b;
+    w->stash_at[r->place.stash] = take_extent(w, b.numbers, w->k->chunk);
+  }
+}
+
+void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *program, bool backward) {
+  p->program = program;
+  p->backward = backward;
+  p->carried = plan_carried(w->a, &w->m, program, backward);
+  p->p = plan_program(w->a, &w->m, program, &p->carried);
+  for (int c = 0; c < p->carried.count; c++)  // memory has a copy
+    if (p->p->carried[c].sums >= 0) {
+      p->carried.items[c].memory.stored = w->m.dtype;
+      p->carried.items[c].memory.groups = p->p->carried[c].groups;
+    }
+}
+
+// Products of warpgroups want what they read to begin at multiples of 1024 bytes; whatever has fewer is none of it.
+int64_t gpu_chip_place(const kernel_plan *w, int64_t at, int64_t words) {
+  enum { WORDS = 256 };
+  return w->m.groups && words >= WORDS ? (at + WORDS - 1) / WORDS * WORDS : at;
+}

@@ -1,0 +1,206 @@
+// The plan of a kernel for one clone or for GPUs: how its axes are mapped, the plans of its programs, and where states, buffers
+// and rows of tokens lie in memory. kernel/ lowers it as it is.
+//
+// The files of plan/kernel/ make it. Each section of functions names its file.
+#ifndef REC_PLAN_KERNEL_PLAN_H
+#define REC_PLAN_KERNEL_PLAN_H
+
+#include "compiler/base/ice.h"
+#include "compiler/plan/kernel/description.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/tensor_cores.h"
+#include "runtime/shared/gpu_frame.h"
+
+// A place in scratch: `offset` elements from the start, or in the block of run-time size number `sized`.
+typedef struct location {
+  int64_t offset;  // -1: on the stack
+  int sized;       // position in kernel_plan.sized, or -1
+  bool on_chip;    // GPU: in shared memory instead
+} location;
+
+typedef struct pad {
+  int64_t offset, row;  // in scratch; elements of a row
+  location at, ahead;   // GPU: its memory; the other half of a double buffer (offset -1: none)
+  int64_t stride[PLAN_MAX_AXES];
+} pad;
+
+// The plan of a program of the kernel (its program, or the recomputation of the steps of a chunk), and its memory.
+typedef struct program_plan {
+  const tile_program *program;
+  plan *p;
+  carried_list carried;
+  bool backward;
+  location *scratch;                     // where its buffers begin, as plan.scratch
+  location *carried_at, *persistent_at;  // by carried value, by buffer
+  location *buffer_at;                   // GPU: by buffer
+  location *kept_at;                     // by buffer: of those with a row for every step of a chunk
+  plan_buffer *history;                  // by argument: states before each step of the chunk, or each chunk of the group
+  location *history_at;
+  pad *pads;  // by argument
+  int *maps;  // GPU, by argument: number of the map in kernel_plan.maps, -1: none; NULL: no argument has one
+} program_plan;
+
+typedef struct kernel_plan {
+  arena *a;
+  const kernel *k;
+  const codegen_kernel *described;
+  const char *symbol;
+  mapping m;
+  program_plan main, recompute;  // the program, and the one that computes the states of a chunk again
+  bool recomputes;
+  int64_t shared_numbers, instance_numbers;  // elements of scratch: of the call, of each instance
+  VEC(extent) sized;                         // step form: blocks of scratch whose size is known at run time
+  location *stash_at;                        // by stash
+  plan_buffer *stashes;
+  int stash_count;
+
+  // GPU
+  int threads;                  // of a block
+  int64_t on_chip, chip_limit;  // elements of shared memory: taken, and at most
+  int64_t history;              // elements of scratch for the states before each chunk
+  int64_t sums;                 // where in shared memory results are summed over threads
+  bool crowded;                 // register pressure: each thread holds states in registers, and no sums or prologue values
+  location joined_at;           // the states before a time slice while summaries are combined
+  bool in_tiles;                // value-axis tiles, one after another within a group of chunks
+  location *home_at;            // in_tiles, by carried value: where it lies between tiles
+  location *sums_at;            // in_tiles, by result of the main program: where tiles sum it; offset -1: they do not
+  int64_t homes, group_sums;    // in_tiles, elements of scratch: states between groups, sums within a group
+  VEC(codegen_gpu_map) maps;    // of the rows that bulk copies load
+  int64_t maps_at;              // byte of the kernel's parameter where they begin
+  double bulk_gain;             // what bulk copies save of a chunk, in multiply-adds
+} kernel_plan;
+
+// slots.c
+// Slots and flags of a kernel, the same for all clones.
+codegen_kernel kernel_describe(arena *a, const kernel *k);
+bool kernel_in_memory(const kernel *k, const tile_place *place);
+int kernel_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag);
+bool kernel_stores_narrow(const mapping *m, const tile_place *place);
+bool kernel_is_complex(const kernel *k, const tile_place *place);
+axis_set kernel_grid_of(const kernel *k);
+axis_set kernel_axes_of_place(const tile_place *place);
+// Chunk form: does the place lie where forward has saved it?
+bool kernel_is_saved(bool backward, const tile_place *place);
+// Backward: reads the states before, or values saved for them.
+bool kernel_reads_saved(const kernel *k);
+int64_t kernel_parts_of_lag(const typed_lag *lag);
+// Chunk form: the place of stash `number`, kept by the forward and read by the backward; NULL if there are fewer.
+const tile_place *kernel_kept_value(const kernel *k, int number);
+
+// mapping.c
+axis_set kernel_parts_of(const kernel *k);
+// Is it the axis of sequences side by side, the outermost of all?
+bool kernel_is_of_sequences(const kernel *k, int axis);
+bool kernel_is_long(const kernel *k);
+mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtype);
+
+// memory.c
+// A kernel that is mapped, and not planned yet.
+kernel_plan kernel_plan_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone, number_type dtype);
+// Plans its programs and places what they need.
+void kernel_plan_make(kernel_plan *w);
+codegen_bytes kernel_bytes_of(const kernel_plan *w);
+
+// text.c: a bug in the compiler if buffers lie over each other while both are alive.
+void kernel_verify_places(const kernel_plan *w);
+char *kernel_plan_text(arena *a, const kernel_plan *w);
+
+// place.c
+location gpu_take(kernel_plan *w, int64_t numbers);
+// From `at` on the first place in shared memory where so many words may begin.
+int64_t gpu_chip_place(const kernel_plan *w, int64_t at, int64_t words);
+void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *program, bool backward);
+void kernel_place_carried(kernel_plan *w, program_plan *p);
+void kernel_place_pads(kernel_plan *w, program_plan *p);
+void kernel_place_history(kernel_plan *w, program_plan *p);
+void kernel_place_stashes(kernel_plan *w);
+// Host: buffers, and those with a row for every step of a chunk.
+void kernel_place_scratch(kernel_plan *w, program_plan *p);
+void kernel_place_kept(kernel_plan *w, program_plan *p);
+
+// gpu/memory.c
+void gpu_place(kernel_plan *w);
+// Steps that multiply with matrices of parameters: their copies. False: there are no such steps.
+bool gpu_place_matrices(kernel_plan *w);
+bool gpu_is_crowded(const kernel_plan *w);
+bool gpu_carries_many(const kernel_plan *w);
+void gpu_place_sums(kernel_plan *w);
+// Backward in chunks whose states are made again: forward saves those before every few chunks.
+void gpu_plan_chunks(kernel_plan *w);
+
+// gpu/summaries.c: time slices.
+bool gpu_makes_parts(const kernel *k);
+// Threads have an entry of the lane axis each, and share nothing.
+bool gpu_is_alone(const kernel *k);
+// The program that makes slice summaries: the kernel's own, or `ends`; NULL: time is not cut.
+const tile_program *gpu_ends_of(const kernel *k);
+// Elements of a slice summary: states at its end, and its transition.
+codegen_bytes gpu_ends_numbers(arena *a, const kernel *k);
+// Backward that makes its states (kernel.states): the kernel that combines state summaries.
+kernel gpu_kernel_of_states(const kernel *back);
+// States that mix their entries: whether a summary has columns of this one; blocks of KERNEL_PART that make the matrix;
+// elements of a row of the matrix.
+bool gpu_is_column(const kernel *k, const tile_place *state);
+int gpu_column_blocks(const kernel *k);
+int64_t gpu_row_numbers(const kernel *k);
+void gpu_place_columns(kernel_plan *w);
+// Marks of slices that must not be combined: axes of the instances that have marks, how many each has at most, elements of
+// kernel_plan.sums to look at them.
+axis_set gpu_guard_axes(const kernel *k);
+int64_t gpu_most_blocks(const kernel *k);
+int64_t gpu_guard_sums(const kernel_plan *w);
+
+// gpu/value_tiles.c: an instance whose chunks are computed in passes over value-axis tiles.
+bool gpu_has_passes(const kernel *k);
+int64_t gpu_most_passes(const kernel *k);
+// How many tiles of the part axis there are.
+int64_t gpu_tiles_of(const kernel *k);
+// The axes that passes go along; the entries of an axis in all passes.
+axis_set gpu_pass_axes(const kernel *k);
+int64_t gpu_whole_size(const kernel_plan *w, int axis);
+void gpu_place_passes(kernel_plan *w);
+
+// gpu/bulk_copies.c: rows that bulk copies bring.
+void gpu_choose_bulk(kernel_plan *w);
+bool gpu_is_bulk(const program_plan *p, int argument);
+// Bytes of the parameter before the word that says which maps there are.
+int64_t gpu_bytes_before_maps(const kernel_plan *w);
+// The row of an argument as it lies in memory: tile axes side by side, none but the outermost of them cut.
+typedef struct row_axes {
+  int first;                 // of place.axes: those before it are of the instance
+  int64_t columns, numbers;  // of the tensor, side by side; of a row of this kernel
+} row_axes;
+bool gpu_find_row(const kernel_plan *w, const program_plan *p, const tile_place *place, row_axes *row);
+
+// gpu/staging.c: rows of a chunk in shared memory.
+// Is the argument staged, rather than read where forward saved it?
+bool gpu_is_staged(const program_plan *p, int argument);
+// Double buffers, where shared memory is left.
+void gpu_place_ahead(kernel_plan *w);
+
+// gpu/step_rows.c: threads by themselves, whose tokens come a chunk ahead.
+void gpu_place_steps(kernel_plan *w);
+bool gpu_is_step_ahead(const program_plan *p, int argument);
+// Whether the program copies these rows itself: backward, the steps that are computed again read the rows of the steps back.
+bool gpu_copies_step(const kernel_plan *w, const program_plan *p, int argument);
+typedef struct row_shape {
+  axis_set axes;
+  int64_t numbers;  // of a thread, or of all if the row has no lane axis; 0: not known
+  bool lane, narrow;
+} row_shape;
+row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argument);
+// Elements of shared memory of a row.
+int64_t gpu_numbers_of_row(const kernel_plan *w, row_shape s);
+
+// gpu/kernel.c
+// What a function runs: a kernel, or one that makes parts of states and one that makes parts of cotangents.
+typedef struct gpu_bodies {
+  int count;
+  codegen_kernel described[2];  // with the slots of both
+  kernel_plan plans[2];
+} gpu_bodies;
+gpu_bodies *gpu_bodies_of(arena *a, const kernel *k, codegen_gpu_options options);
+// Of the two kernels of a function, which is this one.
+int gpu_number_of(const gpu_bodies *x, const kernel *k);
+
+#endif
