@@ -7,8 +7,8 @@
 #include "compiler/base/ice.h"
 #include "compiler/emit/llvm.h"
 #include "compiler/equations/equations.h"
-#include "compiler/kernel/gpu/schedule.h"
 #include "compiler/passes.h"
+#include "compiler/schedule/gpu/schedule.h"
 #include "compiler/schedule/tile_kernel.h"
 #include "compiler/syntax/syntax.h"
 

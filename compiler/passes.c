@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "compiler/base/embedded.h"
-#include "compiler/kernel/gpu/schedule.h"
+#include "compiler/schedule/gpu/schedule.h"
 #include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
 

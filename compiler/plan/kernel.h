@@ -61,10 +61,10 @@ typedef struct kernel {
                                // what this program of KERNEL_PART has left of those before it; NULL: they do not
   int states_columns, states_column_axis;  // of that program, as columns, column_axis
   const struct kernel *beside;  // PART, PART_BACK, and STATES where it is PART's function: one function has PART and PART_BACK,
-                                // some thread blocks run one, some the other; NULL: it is alone (kernel/gpu/schedule.c)
+                                // some thread blocks run one, some the other; NULL: it is alone (schedule/gpu/schedule.c)
   int join_steps,
       maker_percent;  // GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
-                      // percent of the steps themselves (kernel/gpu/schedule.c)
+                      // percent of the steps themselves (schedule/gpu/schedule.c)
   int sequences,
       sequences_axis;  // host: the programs have so many sequences along this axis of their own, which states and tokens
                        // have, too (codegen_kernel.together); 0: one, and no such axis

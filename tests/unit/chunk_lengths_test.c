@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "compiler/kernel/gpu/schedule.h"
+#include "compiler/schedule/gpu/schedule.h"
 #include "compiler/target/target.h"
 #include "runtime/front.h"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "compiler/base/arena.h"
-#include "compiler/kernel/gpu/schedule.h"
+#include "compiler/schedule/gpu/schedule.h"
 #include "tests/recurrence/gpu_run.h"
 #include "tests/recurrence/kernel_programs.h"
 #include "tests/recurrence/kernel_run.h"

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "compiler/kernel/frame.h"
-#include "compiler/kernel/gpu/schedule.h"
 #include "compiler/plan/tensor_cores.h"
+#include "compiler/schedule/gpu/schedule.h"
 #include "compiler/schedule/tile_kernel.h"
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/kernel_programs.h"

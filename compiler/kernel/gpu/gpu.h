@@ -9,14 +9,8 @@
 // Of the function of a kernel that is not for all devices: its room, as a digit.
 extern const char gpu_room_attribute[];
 
-// Kernels must cost less than so much of others to be taken in their place: what the model tells less apart is noise.
-static const double gpu_worth = 0.95;
-
 // kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes.
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
-// kernel/gpu/cache.c: blocks that a multiprocessor runs at a time; whether their scratch stays in the second level cache.
-int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described);
-bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);
 // Adds the kernel to the emitter's module.
 void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options);
 // reductions.c: the kernel `rec_gpu_sum`.

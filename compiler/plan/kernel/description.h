@@ -78,7 +78,7 @@ typedef struct codegen_gpu_kernel {
   int parameter_bytes;
   VEC(codegen_gpu_map) maps;  // from byte maps_at of the parameter on
   int maps_at;
-  double bulk_gain;              // what bulk copies save in a chunk, in multiply-adds (kernel/gpu/schedule.c)
+  double bulk_gain;              // what bulk copies save in a chunk, in multiply-adds (schedule/gpu/schedule.c)
   int bulk_rows, rows;           // of a chunk: arguments whose rows may be copied in bulk, all whose rows are copied
   int nests;                     // of a chunk: all threads meet between one and the next
   int group_products, products;  // of a chunk: by warpgroups, all on tensor cores

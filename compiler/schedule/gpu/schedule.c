@@ -4,13 +4,12 @@
 //
 // Columns of a state along the value axis are independent. Each instance may have a tile of them; the values that tiles share
 // are computed in each.
-#include "compiler/kernel/gpu/schedule.h"
+#include "compiler/schedule/gpu/schedule.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "compiler/kernel/frame.h"
-#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/cost.h"
 
 enum { LONGEST = 64, SHORTEST = 16 };

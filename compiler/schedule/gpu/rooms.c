@@ -6,8 +6,7 @@
 // Where another form is hardly cheaper there is none; a kernel that is the same in two forms is one function for both.
 #include <string.h>
 
-#include "compiler/kernel/gpu/gpu.h"
-#include "compiler/kernel/gpu/schedule.h"
+#include "compiler/schedule/gpu/schedule.h"
 
 // ---- kernels that are the same in two forms ----
 

@@ -2,7 +2,7 @@
 // back for each group of chunks.
 //
 //   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
-#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/schedule/gpu/schedule.h"
 
 // As shared memory allows, and registers, of which a thread has up to 128, and backward, where ptxas takes what there is, 255.
 static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_kernel *described) {

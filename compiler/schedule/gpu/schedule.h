@@ -1,8 +1,8 @@
 // The schedule of GPU kernels: chunks, threads and shared memory, chosen by a model of what kernels cost.
-#ifndef REC_KERNEL_GPU_SCHEDULE_H
-#define REC_KERNEL_GPU_SCHEDULE_H
+#ifndef REC_SCHEDULE_GPU_SCHEDULE_H
+#define REC_SCHEDULE_GPU_SCHEDULE_H
 
-#include "compiler/kernel/description.h"
+#include "compiler/plan/kernel/description.h"
 #include "compiler/schedule/schedule.h"
 
 // schedule_recurrence for a GPU: of the chunk lengths that products like, the longest whose kernels keep everything on
@@ -10,7 +10,7 @@
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *recurrence, schedule_options schedule,
                                          codegen_gpu_options options);
 
-// kernel/gpu/rooms.c. Adds forms->large to forms->small: the same with GPU_LARGE_KIB, where a target has as much. NULL where
+// schedule/gpu/rooms.c. Adds forms->large to forms->small: the same with GPU_LARGE_KIB, where a target has as much. NULL where
 // that changes little. Kernels that come out as in `small` are those, with one symbol; the others are marked in both
 // (kernel.room). options.shared_kib is for all targets: then there is no other form.
 void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options);
@@ -24,5 +24,12 @@ void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all)
 bool codegen_gpu_is_for(const kernel *k, unsigned targets);
 // Whether a target has this room, and nothing else is asked for (options.shared_kib).
 bool codegen_gpu_has_target(codegen_gpu_options options, kernel_room room);
+
+// Kernels must cost less than so much of others to be taken in their place: what the model tells less apart is noise.
+static const double gpu_worth = 0.95;
+
+// schedule/gpu/cache.c: blocks that a multiprocessor runs at a time; whether their scratch stays in the second level cache.
+int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described);
+bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);
 
 #endif
