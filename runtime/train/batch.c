@@ -36,7 +36,7 @@ static double weigh(trainer *t, int64_t sequence, uint64_t position) {
   return sum;
 }
 
-static void fill_windows(void *context, int number, int worker) {
+static rec_status fill_windows(void *context, int number, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
   int64_t time = t->block->context, end = trainer_first_sequence(t, number + 1);
@@ -48,13 +48,14 @@ static void fill_windows(void *context, int number, int worker) {
         train_data_window(in->data, t->block->seed, in->windows, position, time, in->tokens + b * time, in->targets + b * time);
     in->weight_sums[number] += in->target_weights ? weigh(t, b, position) : (double)count;
   }
+  return REC_OK;
 }
 
 // All windows are there before the first shard runs: the mean is over the targets of the batch, and
 // how many a sequence has is its own.
 void batch_fill(trainer *t) {
   trainer_internals *in = t->in;
-  train_pool_run(t->pool, t->shard_count, fill_windows, t);
+  train_pool_run(t->threads, t->shard_count, fill_windows, t);
   in->weight_sum = 0;
   for (int i = 0; i < t->shard_count; i++) in->weight_sum += in->weight_sums[i];
 }

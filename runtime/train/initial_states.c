@@ -202,7 +202,7 @@ static char *state_of(const trainer *t, void *block, int number, int64_t sequenc
 
 // A task of the pool: fits the noise of a state to what the last batch ended with, if the state is
 // to start from such noise.
-static void fit_state(void *context, int number, int worker) {
+static rec_status fit_state(void *context, int number, int worker) {
   trainer *t = context;
   (void)worker;
   const model_state *state = &t->of.model->states[number];
@@ -214,12 +214,13 @@ static void fit_state(void *context, int number, int worker) {
     noise_fit(t->of.n, state_of(t, t->carried, number, 0), t->block->batch, state->elements, beta, !t->fitted_valid[number],
               t->in->fit_room + (t->groups[number].mean - t->fitted), &t->groups[number]);
     t->fitted_valid[number] = true;
-    return;  // a mix has one beta
+    break;  // a mix has one beta
   }
+  return REC_OK;
 }
 
 // A task of the pool: the initial states of one sequence.
-static void fill_sequence(void *context, int sequence, int worker) {
+static rec_status fill_sequence(void *context, int sequence, int worker) {
   trainer *t = context;
   (void)worker;
   for (int i = 0; i < t->of.model->state_count; i++) {
@@ -240,15 +241,17 @@ static void fill_sequence(void *context, int sequence, int worker) {
       case INTERVENTION_KINDS: memset(before, 0, size); break;
     }
   }
+  return REC_OK;
 }
 
 // ---- what is reported ---------------------------------------------------------------------------
 
-static void square_state(void *context, int number, int worker) {
+static rec_status square_state(void *context, int number, int worker) {
   trainer *t = context;
   (void)worker;
   t->in->squares_of[number] =
       t->of.n->square_sum(state_of(t, t->in->measured, number, 0), t->of.model->states[number].elements * t->block->batch);
+  return REC_OK;
 }
 
 // The norm of all states of a sequence, as the root of the mean of its square over the batch; by
@@ -256,7 +259,7 @@ static void square_state(void *context, int number, int worker) {
 static double norm_of_states(trainer *t, void *block, double *by_layer) {
   double sum = 0, batch = (double)t->block->batch;
   t->in->measured = block;
-  train_pool_run(t->pool, t->of.model->state_count, square_state, t);
+  train_pool_run(t->threads, t->of.model->state_count, square_state, t);
   memset(by_layer, 0, (size_t)t->layer_count * sizeof *by_layer);
   for (int i = 0; i < t->of.model->state_count; i++) {
     by_layer[t->layer_of[i]] += t->in->squares_of[i];
@@ -287,7 +290,7 @@ void initial_states_fill(trainer *t, step_report *report) {
   report->norm_before = report->norm_after = report->age = report->oldest = 0;
   for (int k = 0; k < INTERVENTION_KINDS; k++) report->drawn[k] = k == FROM_ZERO;
   if (!t->carried || !m->state_count) return;
-  if (t->carried_valid) train_pool_run(t->pool, m->state_count, fit_state, t);
+  if (t->carried_valid) train_pool_run(t->threads, m->state_count, fit_state, t);
   for (int i = 0; i < m->state_count; i++) {
     bool other = draw_state(t, i, counts);
     for (int s = 0; s < t->shard_count; s++) {
@@ -296,7 +299,7 @@ void initial_states_fill(trainer *t, step_report *report) {
       t->in->after_of[s * m->state_count + i] = state_of(t, t->carried, i, first);
     }
   }
-  train_pool_run(t->pool, (int)t->block->batch, fill_sequence, t);
+  train_pool_run(t->threads, (int)t->block->batch, fill_sequence, t);
   for (int k = 0; k < INTERVENTION_KINDS; k++) report->drawn[k] = (double)counts[k] / all;
   report->norm_before = norm_of_states(t, t->in->before, t->norms_before);
   measure_age(t, report);

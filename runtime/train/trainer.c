@@ -10,7 +10,8 @@
 
 enum { PIECE = 16384 };  // numbers of a parameter that one task sums and steps
 
-int trainer_shards(const train_model *model, int64_t batch, int64_t context) {
+// Into how many shards a batch is cut: a function of sizes alone.
+static int count_shards(const train_model *model, int64_t batch, int64_t context) {
   enum { TOKENS_OF_A_SHARD = 128, MOST_SHARDS = 16 };
   const int64_t most_numbers = (int64_t)1 << 27;  // of all gradients together
   int64_t shards = batch * context / TOKENS_OF_A_SHARD;
@@ -115,7 +116,7 @@ static rec_status make_step_rooms(trainer *t) {
     if (numbers > most) most = numbers;
   }
   if (!most) return REC_OK;
-  int workers = train_pool_threads(t->pool);
+  int workers = t->threads;
   t->in->step_rooms = calloc((size_t)workers, sizeof *t->in->step_rooms);
   if (!t->in->step_rooms) return rec_no_memory();
   if (compute_is_host(c)) status = blas_reserve(workers);
@@ -196,7 +197,7 @@ static bool allocate(trainer *t) {
   if (weighs(t->block)) in->target_weights = calloc((size_t)tokens, sizeof *in->target_weights);
   if (t->block->loss_rest != 1) in->answers = calloc((size_t)tokens, 2 * sizeof *in->answers);
   in->answer_room = tokens;
-  in->executors = calloc((size_t)train_pool_threads(t->pool), sizeof(executor *));
+  in->executors = calloc((size_t)t->threads, sizeof(executor *));
   t->memory.weights = m->parameter_elements * size;
   t->memory.gradients = m->parameter_elements * size * gradient_blocks(t);
   t->memory.data = tokens * 4;
@@ -223,9 +224,9 @@ static bool make_state_gradients(trainer *t, int workers, int64_t batch) {
 }
 
 static rec_status make_executors(trainer *t) {
-  int workers = train_pool_threads(t->pool) < t->in->part_shards ? train_pool_threads(t->pool) : t->in->part_shards;
+  int workers = t->threads < t->in->part_shards ? t->threads : t->in->part_shards;
   int64_t batch = (t->block->batch + t->shard_count - 1) / t->shard_count, bytes = 0;
-  if (compute_is_host(t->of.where)) t->in->threads_inside = t->in->part_shards == 1 ? train_pool_threads(t->pool) : 1;
+  if (compute_is_host(t->of.where)) t->in->threads_inside = t->in->part_shards == 1 ? t->threads : 1;
   rec_status status = compute_is_host(t->of.where) ? blas_reserve(workers) : REC_OK;
   if (!status) status = executor_bytes(t->of.model, t->of.kernels, t->of.where, batch, t->block->context, true, &bytes);
   for (int i = 0; !status && i < workers; i++)
@@ -241,13 +242,12 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
   trainer *t = calloc(1, sizeof *t);
   if (!t) return rec_no_memory();
   bool host = compute_is_host(of.where);
-  int shards = host ? trainer_shards(of.model, block->batch / block->accumulate, block->context) : 1;
-  *t = (trainer){.of = of, .block = block, .shard_count = shards * (int)block->accumulate};
+  int shards = host ? count_shards(of.model, block->batch / block->accumulate, block->context) : 1;
+  *t = (trainer){.of = of, .block = block, .threads = host ? threads : 1, .shard_count = shards * (int)block->accumulate};
   t->in = calloc(1, sizeof *t->in);
   if (t->in) t->in->part_shards = shards;
   if (t->in) t->in->threads_inside = threads;
-  t->pool = t->in ? train_pool_new(host ? threads : 1) : NULL;
-  rec_status status = t->pool && allocate(t) ? allocate_there(t) : rec_no_memory();
+  rec_status status = t->in && allocate(t) ? allocate_there(t) : rec_no_memory();
   if (!status) status = make_executors(t);
   if (!status) status = make_step_rooms(t);
   if (status) {
@@ -263,7 +263,7 @@ void trainer_free(trainer *t) {
   if (!t) return;
   trainer_internals *in = t->in;
   if (in) {
-    for (int i = 0; in->executors && t->pool && i < train_pool_threads(t->pool); i++) executor_free(in->executors[i]);
+    for (int i = 0; in->executors && i < t->threads; i++) executor_free(in->executors[i]);
     free(in->executors);
     release_there(t);
     initial_states_free(t);
@@ -275,14 +275,12 @@ void trainer_free(trainer *t) {
     free(in->weight_sums);
     free(in->target_weights);
     free(in->answers);
-    for (int i = 0; in->step_rooms && i < train_pool_threads(t->pool); i++)
-      t->of.where->ops->release(t->of.where, in->step_rooms[i]);
+    for (int i = 0; in->step_rooms && i < t->threads; i++) t->of.where->ops->release(t->of.where, in->step_rooms[i]);
     free(in->step_rooms);
     free(in->pieces);
     free(in->squares);
     free(in);
   }
-  train_pool_free(t->pool);
   free(t->weights);
   free(t->moments);
   free(t->moments_of);
@@ -348,13 +346,7 @@ static shard shard_of(const trainer *t, int number, int worker) {
 
 static double loss_scale(const trainer *t) { return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0; }
 
-static void note_failure(trainer *t, rec_status status) {
-  int good = REC_OK;
-  if (status && atomic_compare_exchange_strong(&t->in->failed, &good, (int)status))
-    strncpy(t->in->message, rec_message(), sizeof t->in->message - 1);
-}
-
-static void run_shard(void *context, int place, int worker) {
+static rec_status run_shard(void *context, int place, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
   int number = in->part * in->part_shards + place;
@@ -362,7 +354,7 @@ static void run_shard(void *context, int place, int worker) {
   rec_status status =
       executor_run(in->executors[worker], in->weights, &s, loss_scale(t), gradients_of(t, place), &in->losses[number], NULL);
   if (!status && in->learns) status = sum_learned(t, &s, trainer_first_sequence(t, number), gradients_of(t, place));
-  note_failure(t, status);
+  return status;
 }
 
 // The gradients of the shards of a part, and with several parts those of the parts before.
@@ -378,22 +370,20 @@ static rec_status sum_numbers(trainer *t, int64_t place, int64_t count, double *
   return status;
 }
 
-static void sum_piece(void *context, int number, int worker) {
+static rec_status sum_piece(void *context, int number, int worker) {
   trainer *t = context;
   (void)worker;
   const piece *p = &t->in->pieces[number];
-  note_failure(t, sum_numbers(t, p->place, p->count, &t->in->squares[number]));
+  return sum_numbers(t, p->place, p->count, &t->in->squares[number]);
 }
 
 // On a device at once, with the gaps between parameters, which are zero.
-static void sum_gradients(trainer *t) {
-  if (compute_is_host(t->of.where))
-    train_pool_run(t->pool, t->in->piece_count, sum_piece, t);
-  else
-    note_failure(t, sum_numbers(t, 0, t->of.model->parameter_elements, t->in->squares));
+static rec_status sum_gradients(trainer *t) {
+  if (compute_is_host(t->of.where)) return train_pool_run(t->threads, t->in->piece_count, sum_piece, t);
+  return sum_numbers(t, 0, t->of.model->parameter_elements, t->in->squares);
 }
 
-static void step_piece(void *context, int number, int worker) {
+static rec_status step_piece(void *context, int number, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
   const piece *p = &in->pieces[number];
@@ -407,12 +397,12 @@ static void step_piece(void *context, int number, int worker) {
                        .decays = p->decays};
   for (int i = 0; i < optimizer_rules_of[p->optimizer].states; i++)
     w.states[i] = in->moments + (trainer_moment(t, p->parameter, i) + p->first) * size;
-  note_failure(t, o->step(t->of.where, &in->step, &w));
+  return o->step(t->of.where, &in->step, &w);
 }
 
 // ---- one step -----------------------------------------------------------------------------------
 
-double trainer_rate(const train_block *b, int64_t step) {
+static double rate_at(const train_block *b, int64_t step) {
   if (step < b->warmup) return b->rate * (double)(step + 1) / (double)b->warmup;
   int64_t from = b->schedule == SCHEDULE_STABLE ? b->steps - b->decay : b->warmup;
   if (b->schedule == SCHEDULE_CONSTANT || step < from) return b->rate;
@@ -426,23 +416,20 @@ static void update(trainer *t, step_report *report) {
   double squares = 0;
   for (int i = 0; i < t->in->piece_count; i++) squares += t->in->squares[i];
   report->gradient_norm = sqrt(squares);
-  report->rate = trainer_rate(b, t->step);
+  report->rate = rate_at(b, t->step);
   double scale = b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
   t->in->step = (optimizer_step){b, report->rate, scale, t->step + 1};
 }
 
-static rec_status failure(const trainer *t) { return rec_fail((rec_status)atomic_load(&t->in->failed), "%s", t->in->message); }
-
 // Forward and backward of all parts of the batch; the gradient of the sum.
 static rec_status run_batch(trainer *t) {
   trainer_internals *in = t->in;
-  atomic_store(&in->failed, REC_OK);
-  for (in->part = 0; in->part < t->block->accumulate; in->part++) {
-    train_pool_run(t->pool, in->part_shards, run_shard, t);
-    if (!atomic_load(&in->failed)) sum_gradients(t);
-    if (atomic_load(&in->failed)) return failure(t);
+  rec_status status = REC_OK;
+  for (in->part = 0; !status && in->part < t->block->accumulate; in->part++) {
+    status = train_pool_run(t->threads, in->part_shards, run_shard, t);
+    if (!status) status = sum_gradients(t);
   }
-  return REC_OK;
+  return status;
 }
 
 const char *trainer_bad_weight(const trainer *t) {
@@ -491,8 +478,8 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   report->loss = in->weight_sum > 0 ? loss / in->weight_sum : 0;
   update(t, report);
   if (!isfinite(report->loss) || !isfinite(report->gradient_norm)) return not_finite(t, report);
-  train_pool_run(t->pool, in->piece_count, step_piece, t);
-  if (atomic_load(&in->failed)) return failure(t);
+  status = train_pool_run(t->threads, in->piece_count, step_piece, t);
+  if (status) return status;
   initial_states_done(t, report);
   t->step++;
   return REC_OK;

@@ -5,7 +5,6 @@
 
 #include "runtime/train/data/data.h"
 #include "runtime/train/model/execute.h"
-#include "runtime/train/model/pool.h"
 #include "runtime/train/noise.h"
 
 typedef struct trainer_memory {
@@ -16,7 +15,7 @@ typedef struct trainer_memory {
 typedef struct trainer {
   trained_model of;
   const train_block *block;
-  train_pool *pool;
+  int threads;   // that share its tasks; on a device the caller alone
   int64_t step;  // steps done
   int shard_count;
   void *weights, *moments;               // in the host's memory; of trainer_fetch
@@ -45,9 +44,6 @@ typedef struct step_report {
   double age, oldest;                // tokens behind the carried states: mean and most
 } step_report;
 
-// Into how many shards a batch is cut: a function of sizes alone.
-int trainer_shards(const train_model *model, int64_t batch, int64_t context);
-
 rec_status trainer_new(trained_model of, const train_block *block, int threads, trainer **made);
 void trainer_free(trainer *t);  // NULL is allowed
 
@@ -61,7 +57,6 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
 // The first weight with a number that is not finite; NULL: none.
 const char *trainer_bad_weight(const trainer *t);
 
-double trainer_rate(const train_block *block, int64_t step);
 // Where state `number` of a parameter's optimizer begins in the moments.
 int64_t trainer_moment(const trainer *t, int parameter, int number);
 int64_t trainer_bytes(const trainer_memory *memory);

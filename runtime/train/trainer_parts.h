@@ -2,9 +2,8 @@
 #ifndef REC_TRAIN_TRAINER_PARTS_H
 #define REC_TRAIN_TRAINER_PARTS_H
 
-#include <stdatomic.h>
-
 #include "runtime/train/model/optimizer.h"
+#include "runtime/train/model/pool.h"
 #include "runtime/train/trainer.h"
 
 // What one task sums and steps: a matrix, or some numbers of a parameter.
@@ -54,8 +53,6 @@ typedef struct trainer_internals {
   const train_data *data;
   optimizer_step step;
   void **step_rooms;  // by worker, where the model is trained; NULL: the optimizer needs none
-  atomic_int failed;  // the first rec_status that is no REC_OK
-  char message[512];
 } trainer_internals;
 
 // Shard s has the sequences from this of s to this of s + 1.

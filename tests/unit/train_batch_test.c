@@ -31,10 +31,8 @@ static void fill(fixture *f, const train_data *data) {
                               .weight_sums = f->sums,
                               .data = data,
                               .windows = 9};
-  f->t = (trainer){.block = &f->block, .in = &f->in, .shard_count = 2, .pool = train_pool_new(2), .step = 6};
-  assert_non_null(f->t.pool);
+  f->t = (trainer){.block = &f->block, .in = &f->in, .shard_count = 2, .threads = 2, .step = 6};
   batch_fill(&f->t);
-  train_pool_free(f->t.pool);
 }
 
 static void text_counts_from_a_token_on_and_by_label(void **state) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/internal.h"
 #include "runtime/train/data/random.h"
 #include "runtime/train/model/numeric.h"
 #include "runtime/train/model/pool.h"
@@ -45,45 +46,56 @@ static void draws_have_their_moments(void **state) {
 }
 
 // Tasks that take a while, so that every worker has woken before the last is taken.
-static void keep_worker(void *context, int number, int worker) {
+static rec_status keep_worker(void *context, int number, int worker) {
   ((int *)context)[number] = worker;
   usleep(200);
+  return REC_OK;
 }
 
 static void workers_are_no_more_than_tasks(void **state) {
   (void)state;
   static const int threads[] = {1, 2, 3, 5, 16, 64}, tasks[] = {1, 2, 3, 4, 13};
   for (int i = 0; i < 6; i++) {
-    train_pool *pool = train_pool_new(threads[i]);
-    assert_non_null(pool);
     for (int round = 0; round < 50; round++) {
       int workers[13], count = tasks[round % 5];
-      train_pool_run(pool, count, keep_worker, workers);
+      assert_int_equal(train_pool_run(threads[i], count, keep_worker, workers), REC_OK);
       for (int k = 0; k < count; k++) {
         assert_in_range(workers[k], 0, count - 1);
         assert_in_range(workers[k], 0, threads[i] - 1);
       }
     }
-    train_pool_free(pool);
   }
 }
 
-static void mark(void *context, int number, int worker) {
+static rec_status mark(void *context, int number, int worker) {
   (void)worker;
   ((int *)context)[number]++;
+  return REC_OK;
+}
+
+static rec_status fail_once(void *context, int number, int worker) {
+  return number == 5 ? rec_fail(REC_ERROR_FILE, "task %d", number) : mark(context, number, worker);
 }
 
 static void pool_runs_each_task_once(void **state) {
   (void)state;
   for (int threads = 1; threads <= 3; threads++) {
-    train_pool *pool = train_pool_new(threads);
-    assert_non_null(pool);
     for (int round = 0; round < 50; round++) {
       int marks[37] = {0};
-      train_pool_run(pool, 37, mark, marks);
+      assert_int_equal(train_pool_run(threads, 37, mark, marks), REC_OK);
       for (int i = 0; i < 37; i++) assert_int_equal(marks[i], 1);
     }
-    train_pool_free(pool);
+  }
+}
+
+// Its message reaches the caller, whichever thread it was on; the other tasks are run.
+static void pool_tells_of_a_failure(void **state) {
+  (void)state;
+  for (int threads = 1; threads <= 3; threads++) {
+    int marks[9] = {0};
+    assert_int_equal(train_pool_run(threads, 9, fail_once, marks), REC_ERROR_FILE);
+    assert_string_equal(rec_message(), "task 5");
+    for (int i = 0; i < 9; i++) assert_int_equal(marks[i], i != 5);
   }
 }
 
@@ -260,6 +272,7 @@ int main(void) {
       cmocka_unit_test(draws_have_their_moments),
       cmocka_unit_test(workers_are_no_more_than_tasks),
       cmocka_unit_test(pool_runs_each_task_once),
+      cmocka_unit_test(pool_tells_of_a_failure),
       cmocka_unit_test(gradients_equal_differences),
       cmocka_unit_test(embedding_gradients_add_up),
       cmocka_unit_test(adamw_steps_by_the_rate),

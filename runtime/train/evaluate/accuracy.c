@@ -32,16 +32,11 @@ typedef struct found_counts {
 } found_counts;
 
 typedef struct accuracy {
-  trained_model of;
-  uint64_t seed;
-  bool learned;           // from the learned states
-  train_task task;        // of one length
-  int64_t tokens;         // of a sequence
-  int at_once;            // sequences of a task of the pool
-  void *weights, *there;  // there: where the model runs
-  found_counts *found;    // by task of the pool
-  atomic_int failed;
-  char message[512];
+  const evaluation *e;
+  train_task task;      // of one length
+  int64_t tokens;       // of a sequence
+  int at_once;          // sequences of a task of the pool
+  found_counts *found;  // by task of the pool
 } accuracy;
 
 static void add(counts *to, const counts *from) {
@@ -68,7 +63,7 @@ typedef struct reading {
 
 static rec_status open_reading(reading *r, int first) {
   const accuracy *a = r->a;
-  const trained_model *of = &a->of;
+  const trained_model *of = &a->e->of;
   size_t all = (size_t)(r->count * a->tokens), part = (size_t)(r->count * r->window),
          states = (size_t)(of->model->state_elements * r->count) + 1, pointers = (size_t)of->model->state_count + 1;
   r->tokens = calloc(all, sizeof *r->tokens);
@@ -84,8 +79,8 @@ static rec_status open_reading(reading *r, int first) {
       !r->states[1] || !r->before || !r->after)
     return rec_no_memory();
   for (int s = 0; s < r->count; s++)
-    r->facts[s] = task_sequence(&a->task, a->seed, random_stream("held-out sequences"), (uint64_t)(first + s), a->tokens,
-                                r->tokens + s * a->tokens, r->targets + s * a->tokens);
+    r->facts[s] = task_sequence(&a->task, a->e->block->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
+                                a->tokens, r->tokens + s * a->tokens, r->targets + s * a->tokens);
   return executor_new(of->model, of->kernels, of->where, r->count, r->window, false, &r->x);
 }
 
@@ -106,17 +101,18 @@ static void close_reading(reading *r) {
 // The window of `time` tokens from `from` on; `turn`: which states it starts from.
 static rec_status read_window(reading *r, int64_t from, int64_t time, int turn) {
   const accuracy *a = r->a;
-  const train_model *m = a->of.model;
+  const trained_model *of = &a->e->of;
+  const train_model *m = of->model;
   for (int s = 0; s < r->count; s++) {
     memcpy(r->window_tokens + s * time, r->tokens + s * a->tokens + from, (size_t)time * sizeof *r->tokens);
     memcpy(r->window_targets + s * time, r->targets + s * a->tokens + from, (size_t)time * sizeof *r->targets);
   }
   for (int i = 0; i < m->state_count; i++) {
-    int64_t offset = m->states[i].place * r->count * a->of.n->element_size;
+    int64_t offset = m->states[i].place * r->count * of->n->element_size;
     r->before[i] = from ? r->states[turn] + offset : NULL;
     r->after[i] = r->states[1 - turn] + offset;
   }
-  if (a->learned && !from) learned_start(&a->of, a->weights, r->count, r->states[turn], r->before);
+  if (a->e->learned && !from) learned_start(of, a->e->weights, r->count, r->states[turn], r->before);
   shard part = {.batch = r->count,
                 .time = time,
                 .threads = 1,
@@ -124,7 +120,7 @@ static rec_status read_window(reading *r, int64_t from, int64_t time, int turn) 
                 .targets = r->window_targets,
                 .before = r->before,
                 .after = r->after};
-  rec_status status = executor_hits(r->x, a->there, &part, r->hits);
+  rec_status status = executor_hits(r->x, a->e->there, &part, r->hits);
   for (int s = 0; s < r->count; s++) memcpy(r->all_hits + s * a->tokens + from, r->hits + s * time, (size_t)time);
   return status;
 }
@@ -141,29 +137,22 @@ static void count_hits(const reading *r, found_counts *found) {
   }
 }
 
-static rec_status judge(const accuracy *a, int first, int count, found_counts *found) {
+static rec_status run_task(void *context, int number, int worker) {
+  const accuracy *a = context;
+  int first = number * a->at_once, count = SEQUENCES - first < a->at_once ? SEQUENCES - first : a->at_once;
+  (void)worker;
   reading r = {.a = a, .count = count, .window = a->tokens < LONGEST_WINDOW ? a->tokens : LONGEST_WINDOW};
   rec_status status = open_reading(&r, first);
   int turn = 0;
   for (int64_t from = 0; !status && from < a->tokens; from += r.window, turn = 1 - turn)
     status = read_window(&r, from, a->tokens - from < r.window ? a->tokens - from : r.window, turn);
-  if (!status) count_hits(&r, found);
+  if (!status) count_hits(&r, &a->found[number]);
   close_reading(&r);
   return status;
 }
 
-static void run_task(void *context, int number, int worker) {
-  accuracy *a = context;
-  int first = number * a->at_once, count = SEQUENCES - first < a->at_once ? SEQUENCES - first : a->at_once;
-  (void)worker;
-  rec_status status = judge(a, first, count, &a->found[number]);
-  int good = REC_OK;
-  if (!status || !atomic_compare_exchange_strong(&a->failed, &good, (int)status)) return;
-  snprintf(a->message, sizeof a->message, "%s", rec_message());
-}
-
 // All sequences of one length.
-static rec_status measure(accuracy *a, train_pool *pool, int64_t length, found_counts *sum) {
+static rec_status measure(accuracy *a, int64_t length, found_counts *sum) {
   *sum = (found_counts){0};
   if (length < task_least(&a->task))
     return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a length from %" PRId64 " on, found %" PRId64,
@@ -174,22 +163,15 @@ static rec_status measure(accuracy *a, train_pool *pool, int64_t length, found_c
   int64_t fitting = TOKENS_OF_A_TASK / a->tokens;
   a->at_once = fitting < 1 ? 1 : fitting > MOST_OF_A_TASK ? MOST_OF_A_TASK : (int)fitting;
   int tasks = (SEQUENCES + a->at_once - 1) / a->at_once;
-  rec_status status = compute_is_host(a->of.where) ? train_pool_reserve(pool, tasks) : REC_OK;
-  if (status) return status;
   a->found = calloc((size_t)tasks, sizeof *a->found);
   if (!a->found) return rec_no_memory();
-  atomic_store(&a->failed, REC_OK);
-  if (compute_is_host(a->of.where))
-    train_pool_run(pool, tasks, run_task, a);
-  else  // only the thread that opened a device uses it
-    for (int i = 0; i < tasks; i++) run_task(a, i, 0);
+  rec_status status = evaluation_run(a->e, tasks, run_task, a);
   for (int i = 0; i < tasks; i++) {
     add(&sum->all, &a->found[i].all);
     for (int d = 0; d < DEPTHS; d++) add(&sum->at_depth[d], &a->found[i].at_depth[d]);
   }
   free(a->found);
-  int failed = atomic_load(&a->failed);
-  return failed ? rec_fail((rec_status)failed, "%s", a->message) : REC_OK;
+  return status;
 }
 
 static double share(int64_t part, int64_t all) { return all ? (double)part / (double)all : 0; }
@@ -206,13 +188,13 @@ static void put_depths(FILE *file, int length, const found_counts *sum) {
 }
 
 // Prints the table while it is made, and writes it.
-static rec_status measure_all(accuracy *a, train_pool *pool, const evaluate_block *b, FILE *file, FILE *depths) {
+static rec_status measure_all(accuracy *a, const evaluate_block *b, FILE *file, FILE *depths) {
   rec_status status = REC_OK;
   fprintf(file, "length,character_accuracy,exact_accuracy,answers,sequences\n");
   fprintf(depths, "length,from,to,character_accuracy,exact_accuracy,answers,sequences\n");
   for (int i = 0; !status && i < b->length_count; i++) {
     found_counts sum;
-    status = measure(a, pool, b->lengths[i], &sum);
+    status = measure(a, b->lengths[i], &sum);
     if (status) break;
     double character = share(sum.all.right, sum.all.answers), exact = share(sum.all.exact, sum.all.sequences);
     printf("  length %6d   %.4f of the answers   %.4f of the sequences\n", b->lengths[i], character, exact);
@@ -223,38 +205,23 @@ static rec_status measure_all(accuracy *a, train_pool *pool, const evaluate_bloc
   return status;
 }
 
-static rec_status measure_into_files(accuracy *a, train_pool *pool, const session *s, const evaluate_block *b) {
+static rec_status measure_into_files(accuracy *a, const evaluate_block *b) {
   char *texts[2] = {NULL, NULL};
   size_t sizes[2];
   FILE *file = open_memstream(&texts[0], &sizes[0]), *depths = open_memstream(&texts[1], &sizes[1]);
-  rec_status status = file && depths ? measure_all(a, pool, b, file, depths) : rec_no_memory();
+  rec_status status = file && depths ? measure_all(a, b, file, depths) : rec_no_memory();
   if (file) fclose(file);
   if (depths) fclose(depths);
   bool deep = task_rules_of[a->task.kind].text;
-  if (!status) status = evaluation_save(s, b, "accuracy.csv", texts[0], sizes[0]);
-  if (!status && deep) status = evaluation_save(s, b, "accuracy_depth.csv", texts[1], sizes[1]);
+  if (!status) status = evaluation_save(a->e->s, b, "accuracy.csv", texts[0], sizes[0]);
+  if (!status && deep) status = evaluation_save(a->e->s, b, "accuracy_depth.csv", texts[1], sizes[1]);
   free(texts[0]);
   free(texts[1]);
   return status;
 }
 
-rec_status judge_accuracy(session *s, const evaluate_block *b) {
-  const train_block *block = train_program_block(s->program, b->after);
-  accuracy a = {.of = session_model(s, block), .seed = block->seed, .learned = b->learned, .task = block->task};
-  train_data data = {0};
-  train_pool *pool = train_pool_new(s->options.threads);
-  a.weights = calloc((size_t)a.of.model->parameter_elements + 1, (size_t)a.of.n->element_size);
-  rec_status status = pool && a.weights ? session_open_data(s, block, &data) : rec_no_memory();
-  if (!status) status = session_load_result(s, block, a.weights);
-  if (!status) status = compute_place(a.of.where, a.weights, a.of.model->parameter_elements * a.of.n->element_size, &a.there);
-  if (!status) status = session_make_folder(s, b->name);
-  if (!status) {
-    printf("evaluate %s after %s: accuracy by length, %s\n", b->name, b->after, task_rules_of[block->task.kind].name);
-    status = measure_into_files(&a, pool, s, b);
-  }
-  train_data_close(&data);
-  train_pool_free(pool);
-  if (a.there) compute_take_back(a.of.where, a.weights, a.there);
-  free(a.weights);
-  return status;
+rec_status judge_accuracy(evaluation *e, const evaluate_block *b) {
+  accuracy a = {.e = e, .task = e->block->task};
+  printf("evaluate %s after %s: accuracy by length, %s\n", b->name, b->after, task_rules_of[a.task.kind].name);
+  return measure_into_files(&a, b);
 }

@@ -164,16 +164,10 @@ static rec_status make_maps(const attention *a, mapped *m) {
   return status;
 }
 
-static void keep_failure(evaluation *e, rec_status status) {
-  int good = REC_OK;
-  if (!status || !atomic_compare_exchange_strong(&e->failed, &good, (int)status)) return;
-  snprintf(e->message, sizeof e->message, "%s", rec_message());
-}
-
-static void run_map(void *context, int number, int worker) {
+static rec_status run_map(void *context, int number, int worker) {
   attention *a = context;
   (void)worker;
-  keep_failure(a->e, make_maps(a, &a->maps[number]));
+  return make_maps(a, &a->maps[number]);
 }
 
 // ---- answers that a map leads to ----------------------------------------------------------------
@@ -221,14 +215,14 @@ static rec_status find_answers(const probe *p, const mapped *of, found_answers *
   return status;
 }
 
-static void run_found(void *context, int number, int worker) {
+static rec_status run_found(void *context, int number, int worker) {
   attention *a = context;
   probe p;
   (void)worker;
   rec_status status = probe_open(&p, a->e, a->p.time, number);
   for (int i = 0; !status && i < a->count; i++) status = find_answers(&p, &a->maps[i], &a->found[number * a->count + i]);
   probe_close(&p);
-  keep_failure(a->e, status);
+  return status;
 }
 
 static rec_status save_found(const attention *a, const evaluate_block *b) {
@@ -257,13 +251,10 @@ static rec_status save_found(const attention *a, const evaluate_block *b) {
 }
 
 static rec_status judge_found(attention *a, const evaluate_block *b) {
-  rec_status status = train_pool_reserve(a->e->pool, SEQUENCES);
-  if (status) return status;
   a->found = calloc((size_t)(SEQUENCES * a->count) + 1, sizeof *a->found);
   if (!a->found) return rec_no_memory();
-  train_pool_run(a->e->pool, SEQUENCES, run_found, a);
-  if (atomic_load(&a->e->failed)) return rec_fail((rec_status)atomic_load(&a->e->failed), "%s", a->e->message);
-  return save_found(a, b);
+  rec_status status = evaluation_run(a->e, SEQUENCES, run_found, a);
+  return status ? status : save_found(a, b);
 }
 
 // ---- the model ----------------------------------------------------------------------------------
@@ -334,9 +325,7 @@ rec_status judge_attention(evaluation *e, const evaluate_block *b) {
   rec_status status = open_attention(&a, b->attention);
   if (!status && !a.count) printf("  no recurrence has an input with the axes of its output\n");
   fflush(stdout);
-  atomic_store(&e->failed, REC_OK);
-  if (!status) train_pool_run(e->pool, a.count, run_map, &a);
-  if (!status && atomic_load(&e->failed)) status = rec_fail((rec_status)atomic_load(&e->failed), "%s", e->message);
+  if (!status) status = evaluation_run(e, a.count, run_map, &a);
   for (int i = 0; !status && i < a.count; i++) print_map(&a, &a.maps[i]);
   if (!status) status = save_maps(&a, b);
   if (!status && a.count && answers_are_symbols(e->data.task)) status = judge_found(&a, b);

@@ -193,8 +193,7 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   e->learned = b->learned;
   e->of = session_model(s, e->block);
   e->weights = calloc((size_t)e->of.model->parameter_elements + 1, (size_t)e->of.n->element_size);
-  e->pool = train_pool_new(s->options.threads);
-  rec_status status = e->weights && e->pool ? REC_OK : rec_no_memory();
+  rec_status status = e->weights ? REC_OK : rec_no_memory();
   if (!status) status = session_load_result(s, e->block, e->weights);
   if (!status)
     status = compute_place(e->of.where, e->weights, e->of.model->parameter_elements * e->of.n->element_size, &e->there);
@@ -207,18 +206,13 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
 static void close_evaluation(evaluation *e) {
   if (e->there) compute_take_back(session_model(e->s, e->block).where, e->weights, e->there);
   free(e->weights);
-  train_pool_free(e->pool);
   train_data_close(&e->data);
 }
 
 static rec_status judge(session *s, const evaluate_block *b) {
   evaluation e = {.s = s};
-  if (b->length_count) {
-    rec_status status = judge_accuracy(s, b);
-    if (status) return status;
-  }
-  if (!b->until && !b->state_until && !b->remembrance && !b->attention && !b->overflow) return REC_OK;
   rec_status status = open_evaluation(&e, b);
+  if (!status && b->length_count) status = judge_accuracy(&e, b);
   if (!status && b->until) status = judge_perplexity(&e, b);
   if (!status && b->state_until) status = judge_states(&e, b);
   if (!status && b->remembrance) status = judge_remembrance(&e, b);

@@ -8,7 +8,7 @@
 rec_status session_evaluate(session *s, const evaluate_block *e);
 
 // accuracy(lengths = ..), on sequences that no training draws.
-rec_status judge_accuracy(session *s, const evaluate_block *e);
+rec_status judge_accuracy(evaluation *e, const evaluate_block *b);
 // state_norm(until = N).
 rec_status judge_states(evaluation *e, const evaluate_block *b);
 // The bound on a state after `steps` steps of decay a from inputs b, and the first number of steps at which it passes `most`:

@@ -2,9 +2,9 @@
 // the tasks.
 #include "runtime/train/evaluate/streams.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/train/model/blas.h"
 #include "runtime/train/model/learned.h"
 #include "runtime/train/report/whole_file.h"
 
@@ -64,8 +64,10 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
   return executor_run(r->x, e->there, &s, 1, NULL, &loss, r->losses);
 }
 
-static rec_status read_streams(const evaluation *e, int number) {
+static rec_status read_streams(void *context, int number, int worker) {
+  const evaluation *e = context;
   const pass *p = e->now;
+  (void)worker;
   stream_run r;
   int64_t first = p->streams * number / p->task_count, streams = p->streams * (number + 1) / p->task_count - first;
   rec_status status = open_run(e, first, streams, &r);
@@ -74,36 +76,28 @@ static rec_status read_streams(const evaluation *e, int number) {
   return status;
 }
 
-static void run_task(void *context, int number, int worker) {
-  evaluation *e = context;
-  rec_status status = read_streams(e, number);
-  (void)worker;
-  int good = REC_OK;
-  if (!status || !atomic_compare_exchange_strong(&e->failed, &good, (int)status)) return;
-  snprintf(e->message, sizeof e->message, "%s", rec_message());
-}
-
 // ---- passes -------------------------------------------------------------------------------------
+
+// Only the thread that opened a device uses it.
+rec_status evaluation_run(const evaluation *e, int count, train_pool_task *task, void *context) {
+  bool host = compute_is_host(e->of.where);
+  int threads = host ? e->s->options.threads : 1;
+  rec_status status = host ? blas_reserve(threads < count ? threads : count) : REC_OK;
+  return status ? status : train_pool_run(threads, count, task, context);
+}
 
 rec_status evaluation_pass(evaluation *e, pass p, double *total) {
   int64_t numbers;
   p.window = between(e->block->context, 1, p.until);
   p.task_count = (int)((p.streams + STREAMS_OF_A_TASK - 1) / STREAMS_OF_A_TASK);
   if (!rec_multiply(p.task_count, p.width, &numbers)) return rec_no_memory();
-  rec_status status = compute_is_host(e->of.where) ? train_pool_reserve(e->pool, p.task_count) : REC_OK;
-  if (status) return status;
   p.sums = calloc((size_t)numbers + 1, sizeof *p.sums);
   if (!p.sums) return rec_no_memory();
   e->now = &p;
-  atomic_store(&e->failed, REC_OK);
-  if (compute_is_host(e->of.where))
-    train_pool_run(e->pool, p.task_count, run_task, e);
-  else  // only the thread that opened a device uses it
-    for (int i = 0; i < p.task_count; i++) run_task(e, i, 0);
+  rec_status status = evaluation_run(e, p.task_count, read_streams, e);
   for (int64_t i = 0; i < numbers; i++) total[i % p.width] += p.sums[i];
   free(p.sums);
-  int failed = atomic_load(&e->failed);
-  return failed ? rec_fail((rec_status)failed, "%s", e->message) : REC_OK;
+  return status;
 }
 
 // ---- files --------------------------------------------------------------------------------------

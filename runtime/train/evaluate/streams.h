@@ -3,8 +3,7 @@
 #ifndef REC_TRAIN_STREAMS_H
 #define REC_TRAIN_STREAMS_H
 
-#include <stdatomic.h>
-
+#include "runtime/train/model/pool.h"
 #include "runtime/train/session.h"
 
 enum { STREAMS_OF_A_TASK = 16 };
@@ -43,11 +42,11 @@ struct evaluation {
   bool learned;  // streams start from the learned states, not from zero
   train_data data;
   void *weights, *there;  // there: where the model runs
-  train_pool *pool;
   pass *now;
-  atomic_int failed;  // the rec_status of the task that failed first
-  char message[512];
 };
+
+// Tasks of a measurement, side by side; each may multiply by BLAS.
+rec_status evaluation_run(const evaluation *e, int count, train_pool_task *task, void *context);
 
 // Reads one window more, which ends at `end` at the latest. *length: its tokens.
 rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t *length);
