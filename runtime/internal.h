@@ -12,6 +12,9 @@ rec_status rec_no_memory(void);
 // large pages where the system has them.
 void *rec_numbers_new(int64_t bytes);
 
+// A printed text, which the caller frees; NULL: no memory.
+char *rec_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 // a * b into *product; false if it does not fit. Both operands are >= 0.
 static inline bool rec_multiply(int64_t a, int64_t b, int64_t *product) { return !__builtin_mul_overflow(a, b, product); }
 

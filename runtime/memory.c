@@ -1,5 +1,7 @@
-// Memory for numbers on the host.
+// Memory for numbers and texts on the host.
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -18,4 +20,13 @@ void *rec_numbers_new(int64_t bytes) {
   if (memory && unit == LARGE_PAGE) madvise(memory, size, MADV_HUGEPAGE);
 #endif
   return memory;
+}
+
+char *rec_text(const char *format, ...) {
+  char *text = NULL;
+  va_list arguments;
+  va_start(arguments, format);
+  if (vasprintf(&text, format, arguments) < 0) text = NULL;
+  va_end(arguments);
+  return text;
 }

@@ -9,7 +9,7 @@
 #include "runtime/command/command.h"
 #include "runtime/command/writer.h"
 #include "runtime/train/checkpoint.h"
-#include "runtime/train/model/learned.h"
+#include "runtime/train/model/carried.h"
 #include "runtime/train/session.h"
 
 const char generate_usage[] =
@@ -198,7 +198,7 @@ static rec_status open_writer(writer *w, const generate_request *r, const model_
     if (!w->logits) return rec_no_memory();
   }
   bool learned = r->start && !strcmp(r->start, "learned");
-  if (learned && !learned_has(m->of.model))
+  if (learned && !carried_learns(m->of.model))
     return rec_fail(REC_ERROR_ARGUMENT, "expected a model with learned states, found none");
   rec_status status = generator_new(&m->of, m->weights, threads, &w->g);
   if (!status && learned) generator_start_learned(w->g);

@@ -119,26 +119,19 @@ trained_model session_host_model(const session *s, const train_block *block) {
 
 // ---- files --------------------------------------------------------------------------------------
 
-static char *joined(const char *folder, size_t length, const char *name, const char *file) {
-  size_t size = length + strlen(name) + strlen(file) + 4;
-  char *path = malloc(size);
-  if (path) snprintf(path, size, "%.*s%s%s%s%s", (int)length, folder, length ? "/" : "", name, *name ? "/" : "", file);
-  return path;
-}
-
-// Folder of a path without the last slash; 0 for none.
-static size_t folder_length(const char *path) {
+// FILE in the folder of a path.
+static char *beside(const char *path, const char *file) {
   const char *slash = strrchr(path, '/');
-  return !slash ? 0 : slash == path ? 1 : (size_t)(slash - path);
+  return rec_text("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, file);
 }
 
 // The file of the data of a block. The caller frees it.
 static char *data_path(const session *s, const train_block *block) {
   if (s->options.data) return strdup(s->options.data);
   if (block->file[0] == '/') return strdup(block->file);
-  char *beside_source = joined(s->source_path, folder_length(s->source_path), "", block->file);
+  char *beside_source = beside(s->source_path, block->file);
   if (!beside_source || !access(beside_source, R_OK)) return beside_source;
-  char *beside_library = joined(s->module->path, folder_length(s->module->path), "", block->file);
+  char *beside_library = beside(s->module->path, block->file);
   if (beside_library && !access(beside_library, R_OK)) {
     free(beside_source);
     return beside_library;
@@ -158,7 +151,7 @@ rec_status session_open_data(const session *s, const train_block *block, train_d
 }
 
 char *session_path(const session *s, const char *name, const char *file) {
-  return joined(s->options.runs, strlen(s->options.runs), name ? name : "", file);
+  return name ? rec_text("%s/%s/%s", s->options.runs, name, file) : rec_text("%s/%s", s->options.runs, file);
 }
 
 // The number of the process that the file names is for the reader alone: the lock is the kernel's, and goes with its process.

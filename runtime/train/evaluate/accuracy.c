@@ -12,7 +12,6 @@
 
 #include "runtime/train/data/random.h"
 #include "runtime/train/evaluate/evaluate.h"
-#include "runtime/train/model/learned.h"
 
 enum {
   SEQUENCES = 256,
@@ -56,28 +55,23 @@ typedef struct reading {
   uint16_t *window_targets;
   uint8_t *hits, *all_hits;  // of the window; of all, [count][tokens]
   int64_t facts[MOST_OF_A_TASK];
-  char *states[2];
-  void **before, **after;
+  carried_states states;
   executor *x;
 } reading;
 
 static rec_status open_reading(reading *r, int first) {
   const accuracy *a = r->a;
   const trained_model *of = &a->e->of;
-  size_t all = (size_t)(r->count * a->tokens), part = (size_t)(r->count * r->window),
-         states = (size_t)(of->model->state_elements * r->count) + 1, pointers = (size_t)of->model->state_count + 1;
+  size_t all = (size_t)(r->count * a->tokens), part = (size_t)(r->count * r->window);
   r->tokens = calloc(all, sizeof *r->tokens);
   r->targets = calloc(all, sizeof *r->targets);
   r->all_hits = calloc(all, 1);
   r->window_tokens = calloc(part, sizeof *r->tokens);
   r->window_targets = calloc(part, sizeof *r->targets);
   r->hits = calloc(part, 1);
-  for (int i = 0; i < 2; i++) r->states[i] = calloc(states, (size_t)of->n->element_size);
-  r->before = calloc(pointers, sizeof *r->before);
-  r->after = calloc(pointers, sizeof *r->after);
-  if (!r->tokens || !r->targets || !r->all_hits || !r->window_tokens || !r->window_targets || !r->hits || !r->states[0] ||
-      !r->states[1] || !r->before || !r->after)
-    return rec_no_memory();
+  rec_status status = carried_open(&r->states, of, r->count);
+  if (status) return status;
+  if (!r->tokens || !r->targets || !r->all_hits || !r->window_tokens || !r->window_targets || !r->hits) return rec_no_memory();
   for (int s = 0; s < r->count; s++)
     r->facts[s] = task_sequence(&a->task, a->e->block->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
                                 a->tokens, r->tokens + s * a->tokens, r->targets + s * a->tokens);
@@ -92,34 +86,27 @@ static void close_reading(reading *r) {
   free(r->window_tokens);
   free(r->window_targets);
   free(r->hits);
-  free(r->states[0]);
-  free(r->states[1]);
-  free(r->before);
-  free(r->after);
+  carried_close(&r->states);
 }
 
-// The window of `time` tokens from `from` on; `turn`: which states it starts from.
-static rec_status read_window(reading *r, int64_t from, int64_t time, int turn) {
+// The window of `time` tokens from `from` on.
+static rec_status read_window(reading *r, int64_t from, int64_t time) {
   const accuracy *a = r->a;
-  const trained_model *of = &a->e->of;
-  const train_model *m = of->model;
   for (int s = 0; s < r->count; s++) {
     memcpy(r->window_tokens + s * time, r->tokens + s * a->tokens + from, (size_t)time * sizeof *r->tokens);
     memcpy(r->window_targets + s * time, r->targets + s * a->tokens + from, (size_t)time * sizeof *r->targets);
   }
-  for (int i = 0; i < m->state_count; i++) {
-    int64_t offset = m->states[i].place * r->count * of->n->element_size;
-    r->before[i] = from ? r->states[turn] + offset : NULL;
-    r->after[i] = r->states[1 - turn] + offset;
-  }
-  if (a->e->learned && !from) learned_start(of, a->e->weights, r->count, r->states[turn], r->before);
+  if (from)
+    carried_next(&r->states);
+  else
+    carried_first(&r->states, a->e->learned ? a->e->weights : NULL);
   shard part = {.batch = r->count,
                 .time = time,
                 .threads = 1,
                 .tokens = r->window_tokens,
                 .targets = r->window_targets,
-                .before = r->before,
-                .after = r->after};
+                .before = r->states.before,
+                .after = r->states.after};
   rec_status status = executor_hits(r->x, a->e->there, &part, r->hits);
   for (int s = 0; s < r->count; s++) memcpy(r->all_hits + s * a->tokens + from, r->hits + s * time, (size_t)time);
   return status;
@@ -143,9 +130,8 @@ static rec_status run_task(void *context, int number, int worker) {
   (void)worker;
   reading r = {.a = a, .count = count, .window = a->tokens < LONGEST_WINDOW ? a->tokens : LONGEST_WINDOW};
   rec_status status = open_reading(&r, first);
-  int turn = 0;
-  for (int64_t from = 0; !status && from < a->tokens; from += r.window, turn = 1 - turn)
-    status = read_window(&r, from, a->tokens - from < r.window ? a->tokens - from : r.window, turn);
+  for (int64_t from = 0; !status && from < a->tokens; from += r.window)
+    status = read_window(&r, from, a->tokens - from < r.window ? a->tokens - from : r.window);
   if (!status) count_hits(&r, &a->found[number]);
   close_reading(&r);
   return status;
@@ -206,17 +192,12 @@ static rec_status measure_all(accuracy *a, const evaluate_block *b, FILE *file, 
 }
 
 static rec_status measure_into_files(accuracy *a, const evaluate_block *b) {
-  char *texts[2] = {NULL, NULL};
-  size_t sizes[2];
-  FILE *file = open_memstream(&texts[0], &sizes[0]), *depths = open_memstream(&texts[1], &sizes[1]);
-  rec_status status = file && depths ? measure_all(a, b, file, depths) : rec_no_memory();
-  if (file) fclose(file);
-  if (depths) fclose(depths);
-  bool deep = task_rules_of[a->task.kind].text;
-  if (!status) status = evaluation_save(a->e->s, b, "accuracy.csv", texts[0], sizes[0]);
-  if (!status && deep) status = evaluation_save(a->e->s, b, "accuracy_depth.csv", texts[1], sizes[1]);
-  free(texts[0]);
-  free(texts[1]);
+  text_stream table, depths = {0};
+  rec_status status = text_open(&table) && text_open(&depths) ? measure_all(a, b, table.out, depths.out) : rec_no_memory();
+  status = evaluation_save(a->e, b, &table, status, "accuracy.csv");
+  if (task_rules_of[a->task.kind].text) return evaluation_save(a->e, b, &depths, status, "accuracy_depth.csv");
+  text_close(&depths);
+  free(depths.text);
   return status;
 }
 

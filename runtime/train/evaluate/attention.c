@@ -226,11 +226,9 @@ static rec_status run_found(void *context, int number, int worker) {
 }
 
 static rec_status save_found(const attention *a, const evaluate_block *b) {
-  char *text = NULL;
-  size_t size;
-  FILE *memory = open_memstream(&text, &size);
-  if (!memory) return rec_no_memory();
-  fprintf(memory, "state,found,answers,sequences\n");
+  text_stream table;
+  if (!text_open(&table)) return rec_no_memory();
+  fprintf(table.out, "state,found,answers,sequences\n");
   for (int i = 0; i < a->count; i++) {
     found_answers sum = {0};
     for (int s = 0; s < SEQUENCES; s++) {
@@ -241,13 +239,10 @@ static rec_status save_found(const attention *a, const evaluate_block *b) {
     double share = (double)sum.found / (double)sum.answers;
     const char *name = probe_name(&a->p, a->maps[i].op);
     printf("  %s: M leads to %.4f of the answers\n", name, share);
-    put_csv_cell(memory, name);
-    fprintf(memory, ",%.6f,%" PRId64 ",%d\n", share, sum.answers, SEQUENCES);
+    put_csv_cell(table.out, name);
+    fprintf(table.out, ",%.6f,%" PRId64 ",%d\n", share, sum.answers, SEQUENCES);
   }
-  fclose(memory);
-  rec_status status = evaluation_save(a->e->s, b, "attention_found.csv", text, size);
-  free(text);
-  return status;
+  return evaluation_save(a->e, b, &table, REC_OK, "attention_found.csv");
 }
 
 static rec_status judge_found(attention *a, const evaluate_block *b) {
@@ -307,16 +302,11 @@ static void print_map(const attention *a, const mapped *m) {
 }
 
 static rec_status save_maps(const attention *a, const evaluate_block *b) {
-  char *text = NULL;
-  size_t size;
-  FILE *memory = open_memstream(&text, &size);
-  if (!memory) return rec_no_memory();
-  fprintf(memory, "state,head,i,j,m,mask\n");
-  for (int i = 0; i < a->count; i++) write_map(memory, a, &a->maps[i]);
-  fclose(memory);
-  rec_status status = evaluation_save(a->e->s, b, "attention.csv", text, size);
-  free(text);
-  return status;
+  text_stream table;
+  if (!text_open(&table)) return rec_no_memory();
+  fprintf(table.out, "state,head,i,j,m,mask\n");
+  for (int i = 0; i < a->count; i++) write_map(table.out, a, &a->maps[i]);
+  return evaluation_save(a->e, b, &table, REC_OK, "attention.csv");
 }
 
 rec_status judge_attention(evaluation *e, const evaluate_block *b) {

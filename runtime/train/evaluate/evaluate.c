@@ -96,20 +96,14 @@ static void write_table(FILE *file, const by_position *m, int64_t context, bool 
   }
 }
 
-static rec_status write_file(const session *s, const evaluate_block *b, const char *name, const by_position *m,
-                             int64_t table_of) {
-  char *text = NULL;
-  size_t size;
-  FILE *memory = open_memstream(&text, &size);
-  if (!memory) return rec_no_memory();
-  if (table_of)
-    write_table(memory, m, table_of, false);
-  else
-    write_curve(memory, m);
-  fclose(memory);
-  rec_status status = evaluation_save(s, b, name, text, size);
-  free(text);
-  return status;
+static rec_status write_files(const evaluation *e, const evaluate_block *b, const by_position *m) {
+  text_stream curve, table;
+  if (!text_open(&curve)) return rec_no_memory();
+  write_curve(curve.out, m);
+  rec_status status = evaluation_save(e, b, &curve, REC_OK, "perplexity.csv");
+  if (status || !text_open(&table)) return status ? status : rec_no_memory();
+  write_table(table.out, m, e->block->context, false);
+  return evaluation_save(e, b, &table, REC_OK, "ranges.csv");
 }
 
 // ---- the verdict --------------------------------------------------------------------------------
@@ -136,15 +130,15 @@ static void print_verdict(const verdict *v) {
 
 // Nothing where nothing beyond the context was read.
 static rec_status judge_length(const evaluation *e, const evaluate_block *b, const by_position *m) {
-  char text[256];
+  text_stream table;
   if (m->far_until <= e->block->context) return REC_OK;
   verdict v = verdict_of(m, e->block->context, b->tolerance);
   print_verdict(&v);
-  int size =
-      snprintf(text, sizeof text,
-               "context,bits_per_byte,tolerance,reaches,until,extension\n%" PRId64 ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
-               v.context, v.at_context, v.tolerance, v.reaches, v.until, verdict_name(v.extension));
-  return evaluation_save(e->s, b, "verdict.csv", text, (size_t)size);
+  if (!text_open(&table)) return rec_no_memory();
+  fprintf(table.out,
+          "context,bits_per_byte,tolerance,reaches,until,extension\n%" PRId64 ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
+          v.context, v.at_context, v.tolerance, v.reaches, v.until, verdict_name(v.extension));
+  return evaluation_save(e, b, &table, REC_OK, "verdict.csv");
 }
 
 static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
@@ -157,10 +151,7 @@ static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
     status = judge_length(e, b, &m);
     fflush(stdout);
   }
-  if (!status) {
-    status = write_file(e->s, b, "perplexity.csv", &m, 0);
-  }
-  if (!status) status = write_file(e->s, b, "ranges.csv", &m, e->block->context);
+  if (!status) status = write_files(e, b, &m);
   free(m.near);
   free(m.far);
   return status;

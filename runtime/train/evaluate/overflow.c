@@ -192,20 +192,15 @@ static rec_status judge_states_of(const probe *p, int op, FILE *csv) {
 
 rec_status judge_overflow(evaluation *e, const evaluate_block *b) {
   probe p;
-  char *text = NULL;
-  size_t size;
-  FILE *csv = open_memstream(&text, &size);
+  text_stream table;
   printf("evaluate %s after %s: growth of the states, by the decays a and inputs b of %" PRId64 " tokens\n", b->name, b->after,
          b->overflow);
   rec_status status = probe_open(&p, e, b->overflow, 0);
-  if (!csv && !status) status = rec_no_memory();
-  if (!status) fprintf(csv, "state,head,decay,input,largest,bound,limit,f16,bf16,f32\n");
+  if (!text_open(&table) && !status) status = rec_no_memory();
+  if (!status) fprintf(table.out, "state,head,decay,input,largest,bound,limit,f16,bf16,f32\n");
   for (int i = 0; !status && i < e->of.model->op_count; i++)
-    if (e->of.model->ops[i].kind == OP_CALL) status = judge_states_of(&p, i, csv);
+    if (e->of.model->ops[i].kind == OP_CALL) status = judge_states_of(&p, i, table.out);
   fflush(stdout);
-  if (csv) fclose(csv);
-  if (!status) status = evaluation_save(e->s, b, "overflow.csv", text, size);
   probe_close(&p);
-  free(text);
-  return status;
+  return evaluation_save(e, b, &table, status, "overflow.csv");
 }

@@ -83,19 +83,14 @@ rec_status judge_remembrance(evaluation *e, const evaluate_block *b) {
   fflush(stdout);
   pass p = {.streams = STREAMS, .until = b->remembrance, .width = count, .read = sum_distances, .what = b->distance};
   rec_status status = evaluation_pass(e, p, sums);
+  text_stream table;
   if (status) return status;
-  char *text = NULL;
-  size_t size;
-  FILE *memory = open_memstream(&text, &size);
-  if (!memory) return rec_no_memory();
-  fprintf(memory, "t,distance\n");
+  if (!text_open(&table)) return rec_no_memory();
+  fprintf(table.out, "t,distance\n");
   for (int i = 0; i < count; i++) {
     printf("  %9" PRId64 "   %8.6f\n", points[i], sums[i] / STREAMS);
-    fprintf(memory, "%" PRId64 ",%.9g\n", points[i], sums[i] / STREAMS);
+    fprintf(table.out, "%" PRId64 ",%.9g\n", points[i], sums[i] / STREAMS);
   }
   fflush(stdout);
-  fclose(memory);
-  status = evaluation_save(e->s, b, "remembrance.csv", text, size);
-  free(text);
-  return status;
+  return evaluation_save(e, b, &table, REC_OK, "remembrance.csv");
 }

@@ -53,7 +53,7 @@ static void add_states(const evaluation *e, const stream_run *r, head_sums *to) 
     int64_t count = s->elements / s->heads;
     for (int64_t stream = 0; stream < r->streams; stream++)
       for (int64_t head = 0; head < s->heads; head++)
-        add_head(e->of.n, r->after[i], stream * s->elements + head * count, count, &to[head]);
+        add_head(e->of.n, r->states.after[i], stream * s->elements + head * count, count, &to[head]);
     to += s->heads;
   }
 }
@@ -133,15 +133,10 @@ static void write_table(FILE *file, state_table table, const train_model *m, int
 }
 
 static rec_status save(const evaluation *e, const evaluate_block *b, state_table table, const head_sums *sums) {
-  char *text = NULL;
-  size_t size;
-  FILE *memory = open_memstream(&text, &size);
-  if (!memory) return rec_no_memory();
-  write_table(memory, table, e->of.model, b->state_until, sums);
-  fclose(memory);
-  rec_status status = evaluation_save(e->s, b, table == BY_HEAD ? "state_heads.csv" : "state_norm.csv", text, size);
-  free(text);
-  return status;
+  text_stream text;
+  if (!text_open(&text)) return rec_no_memory();
+  write_table(text.out, table, e->of.model, b->state_until, sums);
+  return evaluation_save(e, b, &text, REC_OK, table == BY_HEAD ? "state_heads.csv" : "state_norm.csv");
 }
 
 rec_status judge_states(evaluation *e, const evaluate_block *b) {

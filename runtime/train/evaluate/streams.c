@@ -5,59 +5,48 @@
 #include <stdlib.h>
 
 #include "runtime/train/model/blas.h"
-#include "runtime/train/model/learned.h"
-#include "runtime/train/report/whole_file.h"
 
 // ---- one task: some streams from their first to their last position -----------------------------
 
 static rec_status open_run(const evaluation *e, int64_t first, int64_t streams, stream_run *r) {
-  const train_model *m = e->of.model;
   int64_t tokens = streams * e->now->window;
   *r = (stream_run){.first = first, .streams = streams};
-  for (int i = 0; i < 2; i++) r->states[i] = calloc((size_t)(m->state_elements * streams) + 1, (size_t)e->of.n->element_size);
-  r->before = calloc((size_t)m->state_count + 1, sizeof *r->before);
-  r->after = calloc((size_t)m->state_count + 1, sizeof *r->after);
   r->tokens = calloc((size_t)tokens, sizeof *r->tokens);
   r->targets = calloc((size_t)tokens, sizeof *r->targets);
   r->losses = calloc((size_t)tokens, sizeof *r->losses);
-  if (!r->states[0] || !r->states[1] || !r->before || !r->after || !r->tokens || !r->targets || !r->losses)
-    return rec_no_memory();
-  return executor_new(m, e->of.kernels, e->of.where, streams, e->now->window, false, &r->x);
+  rec_status status = carried_open(&r->states, &e->of, streams);
+  if (status) return status;
+  if (!r->tokens || !r->targets || !r->losses) return rec_no_memory();
+  return executor_new(e->of.model, e->of.kernels, e->of.where, streams, e->now->window, false, &r->x);
 }
 
 static void close_run(stream_run *r) {
   executor_free(r->x);
-  for (int i = 0; i < 2; i++) free(r->states[i]);
-  free(r->before);
-  free(r->after);
+  carried_close(&r->states);
   free(r->tokens);
   free(r->targets);
   free(r->losses);
 }
 
 rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t *length) {
-  const train_model *m = e->of.model;
   const pass *p = e->now;
   int64_t time = end - r->position < p->window ? end - r->position : p->window;
   int64_t ring = e->data.count - e->data.train_count;
   for (int64_t i = 0; i < r->streams; i++)
     train_data_held_out(&e->data, (r->first + i) * ring / p->streams + r->position, time, r->tokens + i * time,
                         r->targets + i * time);
-  for (int i = 0; i < m->state_count; i++) {
-    int64_t offset = m->states[i].place * r->streams * e->of.n->element_size;
-    r->before[i] = r->position != r->start ? r->states[r->turn] + offset : NULL;
-    r->after[i] = r->states[1 - r->turn] + offset;
-  }
-  if (e->learned && r->position == r->start) learned_start(&e->of, e->weights, r->streams, r->states[r->turn], r->before);
+  if (r->position != r->start)
+    carried_next(&r->states);
+  else
+    carried_first(&r->states, e->learned ? e->weights : NULL);
   shard s = {.batch = r->streams,
              .time = time,
              .threads = 1,
              .tokens = r->tokens,
              .targets = r->targets,
-             .before = r->before,
-             .after = r->after};
+             .before = r->states.before,
+             .after = r->states.after};
   double loss;
-  r->turn = 1 - r->turn;
   r->position += time;
   *length = time;
   if (r->logits) return executor_logits(r->x, e->there, &s, r->logits);
@@ -102,13 +91,10 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
 
 // ---- files --------------------------------------------------------------------------------------
 
-rec_status evaluation_save(const session *s, const evaluate_block *b, const char *name, const char *text, size_t size) {
-  char *path = session_path(s, b->name, name);
-  if (!path || !text) {
-    free(path);
-    return rec_no_memory();
-  }
-  rec_status status = whole_file_write(path, text, size);
+rec_status evaluation_save(const evaluation *e, const evaluate_block *b, text_stream *table, rec_status status,
+                           const char *file) {
+  char *path = session_path(e->s, b->name, file);
+  status = text_save(table, status, path);
   free(path);
   return status;
 }

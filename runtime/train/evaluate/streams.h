@@ -3,7 +3,9 @@
 #ifndef REC_TRAIN_STREAMS_H
 #define REC_TRAIN_STREAMS_H
 
+#include "runtime/train/model/carried.h"
 #include "runtime/train/model/pool.h"
+#include "runtime/train/report/whole_file.h"
 #include "runtime/train/session.h"
 
 enum { STREAMS_OF_A_TASK = 16 };
@@ -17,9 +19,7 @@ typedef struct stream_run {
   executor *x;
   int64_t first, streams, position;
   int64_t start;  // the position of the zero or learned state
-  char *states[2];
-  int turn;                // which of the two holds the states at `position`
-  void **before, **after;  // of the last window; after: [streams][elements] by state
+  carried_states states;
   uint16_t *tokens, *targets;
   float *losses;   // of the last window: [streams][length]
   double *logits;  // NULL, or wanted in place of the losses: after the last token, [streams][vocabulary]
@@ -52,7 +52,8 @@ rec_status evaluation_run(const evaluation *e, int count, train_pool_task *task,
 rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t *length);
 // Runs the tasks of a pass and adds their sums, in the order of the tasks, to `total`.
 rec_status evaluation_pass(evaluation *e, pass p, double *total);
-// Writes RUNS/NAME/FILE of an evaluate block.
-rec_status evaluation_save(const session *s, const evaluate_block *b, const char *name, const char *text, size_t size);
+// The end of a table that becomes RUNS/NAME/FILE of an evaluate block, unless `status` is a failure, which is then returned.
+rec_status evaluation_save(const evaluation *e, const evaluate_block *b, text_stream *table, rec_status status,
+                           const char *file);
 
 #endif

@@ -23,11 +23,6 @@ struct tensor_folder {
   int count;
 };
 
-static char *in_folder(const char *folder, const char *name) {
-  char *path = NULL;
-  return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
-}
-
 static bool ends_with(const char *text, const char *end) {
   size_t length = strlen(text), size = strlen(end);
   return length >= size && !strcmp(text + length - size, end);
@@ -72,7 +67,7 @@ static void make_bare(cJSON *item) {
 
 rec_status folder_read_json(const char *folder, const char *name, cJSON **json) {
   rec_mapping bytes;
-  char *path = in_folder(folder, name);
+  char *path = rec_text("%s/%s", folder, name);
   *json = NULL;
   if (!path) return rec_no_memory();
   rec_status status = rec_map(path, &bytes);
@@ -109,7 +104,7 @@ static rec_status add_file(tensor_folder *folder, const char *name) {
   if (folder->file_count == MOST_FILES)
     return rec_fail(REC_ERROR_FORMAT, "%s: expected at most %d files, found more", folder->path, MOST_FILES);
   tensor_file *f = &folder->files[folder->file_count];
-  char *path = in_folder(folder->path, name);
+  char *path = rec_text("%s/%s", folder->path, name);
   f->name = strdup(name);
   if (!path || !f->name) {
     free(path);
@@ -143,7 +138,7 @@ static rec_status add_files(tensor_folder *folder) {
   static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                                       "pytorch_model.bin.index.json"};
   for (int i = 0; i < 4; i++) {
-    char *path = in_folder(folder->path, names[i]);
+    char *path = rec_text("%s/%s", folder->path, names[i]);
     bool there = path && !access(path, F_OK);
     free(path);
     if (there) return i % 2 ? add_indexed(folder, names[i]) : add_file(folder, names[i]);

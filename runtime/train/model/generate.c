@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "runtime/train/model/learned.h"
+#include "runtime/train/model/carried.h"
 
 enum { LONGEST_WINDOW = 1024, WINDOW_BYTES = 1 << 26 };
 
@@ -13,10 +13,8 @@ struct generator {
   int threads;
   int64_t window;            // tokens that are read together
   executor *single, *whole;  // for one token; for a window, while a long text is read
-  char *states[2];
-  int turn;             // states[turn] holds the state after what was read
+  carried_states states;
   bool begun, learned;  // something was read; the first token starts from the learned states
-  void **before, **after;
   double *logits;
 };
 
@@ -27,12 +25,9 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
   if (!g) return rec_no_memory();
   *g = (generator){.of = of, .weights = weights, .threads = threads, .window = LONGEST_WINDOW};
   while (g->window > 1 && m->row * g->window * of->n->token_size > WINDOW_BYTES) g->window /= 2;
-  for (int i = 0; i < 2; i++) g->states[i] = calloc((size_t)m->state_elements + 1, (size_t)of->n->element_size);
-  g->before = calloc((size_t)m->state_count + 1, sizeof *g->before);
-  g->after = calloc((size_t)m->state_count + 1, sizeof *g->after);
   g->logits = calloc((size_t)m->vocabulary, sizeof *g->logits);
-  bool good = g->states[0] && g->states[1] && g->before && g->after && g->logits;
-  rec_status status = good ? REC_OK : rec_no_memory();
+  rec_status status = carried_open(&g->states, of, 1);
+  if (!status && !g->logits) status = rec_no_memory();
   if (!status) status = compute_place(of->where, weights, m->parameter_elements * of->n->element_size, &g->there);
   if (!status) status = executor_new(m, of->kernels, of->where, 1, 1, false, &g->single);
   if (status)
@@ -47,9 +42,7 @@ void generator_free(generator *g) {
   executor_free(g->single);
   executor_free(g->whole);
   if (g->there) compute_take_back(g->of->where, g->weights, g->there);
-  for (int i = 0; i < 2; i++) free(g->states[i]);
-  free(g->before);
-  free(g->after);
+  carried_close(&g->states);
   free(g->logits);
   free(g);
 }
@@ -68,21 +61,16 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
 }
 
 static rec_status read_window(generator *g, const uint16_t *tokens, int64_t count) {
-  const train_model *m = g->of->model;
   executor *x;
   rec_status status = choose_executor(g, count, &x);
-  for (int i = 0; i < m->state_count; i++) {
-    int64_t offset = m->states[i].place * g->of->n->element_size;
-    g->before[i] = g->begun ? g->states[g->turn] + offset : NULL;
-    g->after[i] = g->states[1 - g->turn] + offset;
-  }
-  if (g->learned && !g->begun) learned_start(g->of, g->weights, 1, g->states[g->turn], g->before);
-  shard s = {.batch = 1, .time = count, .threads = g->threads, .tokens = tokens, .before = g->before, .after = g->after};
-  if (!status) status = executor_logits(x, g->there, &s, g->logits);
-  if (status) return status;
-  g->turn = 1 - g->turn;
+  if (g->begun)
+    carried_next(&g->states);
+  else
+    carried_first(&g->states, g->learned ? g->weights : NULL);
   g->begun = true;
-  return REC_OK;
+  shard s = {
+      .batch = 1, .time = count, .threads = g->threads, .tokens = tokens, .before = g->states.before, .after = g->states.after};
+  return status ? status : executor_logits(x, g->there, &s, g->logits);
 }
 
 void generator_start_learned(generator *g) { g->learned = true; }

@@ -88,23 +88,20 @@ static void put_script(FILE *out, const maps *all) {
   fprintf(out, "unset multiplot\n");
 }
 
-bool report_attention(const evaluate_block *e, const char *csv, const char *svg) {
+bool report_attention(const evaluate_block *e, const char *csv, const char *folder) {
   maps all = {.time = e->attention, .cells = e->attention < MOST_CELLS ? (int)e->attention : MOST_CELLS};
-  char *script = NULL;
-  size_t size;
-  bool good = true;
+  char *svg = rec_text("%s/attention.svg", folder);
+  text_stream script;
+  bool good = text_open(&script) && svg;
   for (const char *line = strchr(csv, '\n'); good && line && line[1]; line = strchr(line + 1, '\n'))
     good = add_line(&all, line + 1);
-  FILE *out = good && all.count ? open_memstream(&script, &size) : NULL;
-  if (out) {
-    put_script(out, &all);
-    fclose(out);
-    good = report_draw(script, size, svg);
-  }
+  if (good) put_script(script.out, &all);
+  good = text_close(&script) && good && all.count && report_draw(script.text, script.size, svg);
   for (int l = 0; l < all.count; l++) {
     free(all.layers[l].m);
     free(all.layers[l].mask);
   }
-  free(script);
-  return out && good;
+  free(script.text);
+  free(svg);
+  return good;
 }

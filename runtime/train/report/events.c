@@ -84,32 +84,28 @@ static rec_status put_record(FILE *file, const char *event, size_t size) {
 
 // An event with the field behind its time and step: text as it stands.
 static rec_status put_event(FILE *file, int64_t step, int field, const char *text, size_t size) {
-  char *event = NULL;
-  size_t event_size;
+  text_stream event;
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
   uint64_t bits;
   memcpy(&bits, &seconds, sizeof bits);
-  FILE *out = open_memstream(&event, &event_size);
-  if (!out) return rec_no_memory();
-  put_key(out, 1, WIRE_64);
-  put_fixed(out, bits, 8);
-  if (step) put_key(out, 2, WIRE_VARINT), put_varint(out, (uint64_t)step);
-  put_string(out, field, text, size);
-  rec_status status = fclose(out) ? rec_no_memory() : put_record(file, event, event_size);
-  free(event);
+  if (!text_open(&event)) return rec_no_memory();
+  put_key(event.out, 1, WIRE_64);
+  put_fixed(event.out, bits, 8);
+  if (step) put_key(event.out, 2, WIRE_VARINT), put_varint(event.out, (uint64_t)step);
+  put_string(event.out, field, text, size);
+  rec_status status = text_close(&event) ? put_record(file, event.text, event.size) : rec_no_memory();
+  free(event.text);
   return status;
 }
 
 rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int count) {
-  char *summary = NULL;
-  size_t size;
-  FILE *out = open_memstream(&summary, &size);
-  if (!out) return rec_no_memory();
-  for (int i = 0; i < count; i++) put_value(out, &scalars[i]);
-  rec_status status = fclose(out) ? rec_no_memory() : put_event(file, step, 5, summary, size);
-  free(summary);
+  text_stream summary;
+  if (!text_open(&summary)) return rec_no_memory();
+  for (int i = 0; i < count; i++) put_value(summary.out, &scalars[i]);
+  rec_status status = text_close(&summary) ? put_event(file, step, 5, summary.text, summary.size) : rec_no_memory();
+  free(summary.text);
   return status;
 }
 
@@ -120,7 +116,7 @@ static void remove_from(const char *folder, int64_t step) {
   for (struct dirent *e; entries && (e = readdir(entries));) {
     if (strncmp(e->d_name, prefix, sizeof prefix - 1) != 0) continue;
     if (strtoll(e->d_name + sizeof prefix - 1, NULL, 10) < step) continue;
-    char *path = report_path(folder, e->d_name, "");
+    char *path = rec_text("%s/%s", folder, e->d_name);
     if (path) unlink(path);
     free(path);
   }
@@ -129,7 +125,7 @@ static void remove_from(const char *folder, int64_t step) {
 
 static rec_status open_file(const char *folder, const char *name, int64_t step, FILE **made) {
   static const char version[] = "brain.Event:2", start[] = {1 << 3 | WIRE_VARINT, 1};
-  char *path = report_path(folder, name, "");
+  char *path = rec_text("%s/%s", folder, name);
   *made = path ? fopen(path, "w") : NULL;
   rec_status status = *made ? REC_OK : path ? rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno)) : rec_no_memory();
   if (!status) status = put_event(*made, 0, 3, version, sizeof version - 1);
@@ -207,11 +203,10 @@ rec_status events_of_tables(const char *folder) {
   FILE *file = NULL;
   rec_status status = REC_OK;
   for (int i = 0; !status && i < TABLE_COUNT; i++) {
-    char *path = report_path(folder, tables[i].file, ""), *csv = report_read(path);
+    char *csv = report_read("", folder, tables[i].file);
     if (csv && !file) status = open_file(folder, "events.out.tfevents.judged", 0, &file);
     if (csv && !status) status = put_table(file, &tables[i], csv);
     free(csv);
-    free(path);
   }
   if (file && fclose(file) && !status) status = rec_fail(REC_ERROR_FILE, "%s: %s", folder, strerror(errno));
   return status;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "runtime/escape.h"
-#include "runtime/train/report/plot.h"
 
 void page_open(FILE *out, const char *title) {
   fputs("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>rec: ", out);
@@ -23,12 +22,33 @@ void page_open(FILE *out, const char *title) {
   fputs("</h1>\n", out);
 }
 
-void page_svg(FILE *out, const char *path) {
-  char *svg = report_read(path);
+void page_svg(FILE *out, const char *folder, const char *name) {
+  char file[64];
+  snprintf(file, sizeof file, "%s.svg", name);
+  char *svg = report_read("", folder, file);
   const char *start = svg ? strstr(svg, "<svg") : NULL;
   if (start) fprintf(out, "<figure>%s</figure>\n", start);
   free(svg);
 }
+
+void page_picture(FILE *out, const picture *of, const char *folder) {
+  fprintf(out, "<h2>%s</h2>\n<p>%s</p>\n", of->heading, of->words);
+  page_svg(out, folder, of->name);
+}
+
+rec_status page_save(text_stream *page, rec_status status, const char *folder) {
+  char *path = rec_text("%s/report.html", folder);
+  status = text_save(page, status, path);
+  free(path);
+  return status;
+}
+
+// ---- ranges -------------------------------------------------------------------------------------
+
+typedef struct range_column {
+  const char *name;
+  char *ranges, *verdict;  // the texts of ranges.csv and verdict.csv, NULL: not there
+} range_column;
 
 // The last row of the table of ranges: how far each evaluation found the model to length-generalise.
 static void put_verdicts(FILE *out, const range_column *columns, int count) {
@@ -37,7 +57,6 @@ static void put_verdicts(FILE *out, const range_column *columns, int count) {
     long long reaches, until;
     char extension[16];
     const char *line = columns[i].verdict ? strchr(columns[i].verdict, '\n') : NULL;
-    if (!columns[i].ranges) continue;
     if (line && sscanf(line + 1, "%*d,%*f,%*f,%lld,%lld,%15[a-z]", &reaches, &until, extension) == 3)
       fprintf(out, "<td>%s, %lld of %lld</td>", extension, reaches, until);
     else
@@ -48,19 +67,18 @@ static void put_verdicts(FILE *out, const range_column *columns, int count) {
 
 // The line of the range that begins at `from`, or the first one behind it.
 static const char *range_at(const char *csv, long long least, long long *from, long long *to, double *bits) {
-  for (const char *line = csv ? strchr(csv, '\n') : NULL; line && line[1]; line = strchr(line + 1, '\n'))
+  for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n'))
     if (sscanf(line + 1, "%lld,%lld,%lf", from, to, bits) == 3 && *from >= least) return line;
   return NULL;
 }
 
-void page_ranges(FILE *out, const range_column *columns, int count) {
+static void put_ranges(FILE *out, const range_column *columns, int count) {
   fprintf(out, "<table><tr><th>positions</th>");
-  for (int i = 0; i < count; i++)
-    if (columns[i].ranges) {
-      fprintf(out, "<th>");
-      put_html(out, columns[i].name);
-      fprintf(out, "</th>");
-    }
+  for (int i = 0; i < count; i++) {
+    fprintf(out, "<th>");
+    put_html(out, columns[i].name);
+    fprintf(out, "</th>");
+  }
   fprintf(out, "</tr>\n");
   for (long long least = 0;;) {
     long long from, to, first = INT64_MAX, end = 0;
@@ -69,16 +87,29 @@ void page_ranges(FILE *out, const range_column *columns, int count) {
       if (range_at(columns[i].ranges, least, &from, &to, &bits) && from < first) first = from, end = to;
     if (first == INT64_MAX) break;
     fprintf(out, "<tr><td>%lld .. %lld</td>", first, end);
-    for (int i = 0; i < count; i++) {
-      if (!columns[i].ranges) continue;
+    for (int i = 0; i < count; i++)
       if (range_at(columns[i].ranges, first, &from, &to, &bits) && from == first && to == end)
         fprintf(out, "<td>%.3f</td>", bits);
       else
         fprintf(out, "<td></td>");
-    }
     fprintf(out, "</tr>\n");
     least = first + 1;
   }
   put_verdicts(out, columns, count);
   fprintf(out, "</table>\n");
+}
+
+void page_ranges(FILE *out, const char *folder, const char *const *names, int count) {
+  range_column *columns = calloc((size_t)count + 1, sizeof *columns);
+  int found = 0;
+  for (int i = 0; columns && i < count; i++) {
+    char *ranges = report_read(folder, names[i], "ranges.csv");
+    if (ranges) columns[found++] = (range_column){names[i], ranges, report_read(folder, names[i], "verdict.csv")};
+  }
+  if (found) put_ranges(out, columns, found);
+  for (int i = 0; i < found; i++) {
+    free(columns[i].ranges);
+    free(columns[i].verdict);
+  }
+  free(columns);
 }

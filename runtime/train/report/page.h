@@ -2,18 +2,18 @@
 #ifndef REC_TRAIN_PAGE_H
 #define REC_TRAIN_PAGE_H
 
-#include <stdio.h>
+#include "runtime/train/report/plot.h"
 
 void page_open(FILE *out, const char *title);
-void page_svg(FILE *out, const char *path);
+// FOLDER/NAME.svg, if it is there.
+void page_svg(FILE *out, const char *folder, const char *name);
+// The same with its heading.
+void page_picture(FILE *out, const picture *of, const char *folder);
 
-// What judging a block has left, as a column of the table of ranges.
-typedef struct range_column {
-  const char *name;
-  char *ranges, *verdict;  // the texts of ranges.csv and verdict.csv, NULL: not there
-} range_column;
+// A column of the table of ranges for each of the blocks FOLDER/NAME (plot.h), of those that were judged by ranges.
+void page_ranges(FILE *out, const char *folder, const char *const *names, int count);
 
-// A row for each range of positions, and the verdicts.
-void page_ranges(FILE *out, const range_column *columns, int count);
+// The end of a page, FOLDER/report.html, unless `status` is a failure.
+rec_status page_save(text_stream *page, rec_status status, const char *folder);
 
 #endif

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "runtime/escape.h"
-#include "runtime/train/report/whole_file.h"
 
 static const char *const colours[] = {"#c0392b", "#2471a3", "#7d8083", "#239b56", "#8e44ad",
                                       "#d68910", "#17a2b8", "#1b2631", "#e59bb6", "#7e5109"};
@@ -25,21 +24,11 @@ enum { COLOUR_COUNT = sizeof colours / sizeof *colours };
 
 // ---- files --------------------------------------------------------------------------------------
 
-char *report_read(const char *path) {
-  FILE *file = path ? fopen(path, "rb") : NULL;
-  char *text = NULL, block[4096];
-  size_t size = 0;
-  if (!file) return NULL;
-  FILE *memory = open_memstream(&text, &size);
-  for (size_t got; memory && (got = fread(block, 1, sizeof block, file)) > 0;) fwrite(block, 1, got, memory);
-  if (memory) fclose(memory);
-  fclose(file);
+char *report_read(const char *folder, const char *name, const char *file) {
+  char *path = rec_text("%s%s%s/%s", folder, *folder ? "/" : "", name, file), *text = NULL;
+  if (path && !access(path, R_OK) && whole_file_read(path, &text)) text = NULL;
+  free(path);
   return text;
-}
-
-char *report_path(const char *folder, const char *name, const char *extension) {
-  char *path = NULL;
-  return asprintf(&path, "%s/%s%s", folder, name, extension) < 0 ? NULL : path;
 }
 
 // ---- plots --------------------------------------------------------------------------------------
@@ -51,43 +40,45 @@ static void put_column(FILE *csv, const char *name) {
 
 bool plot_open(plot *p, const picture *of) {
   *p = (plot){0};
-  p->out = open_memstream(&p->script, &p->size);
-  p->csv = open_memstream(&p->table, &p->table_size);
-  if (!p->out || !p->csv) return false;
-  fputs("set title ", p->out);
-  put_gnuplot_string(p->out, of->title);
-  fputs("\nset xlabel ", p->out);
-  put_gnuplot_string(p->out, of->x);
-  fputs("\nset ylabel ", p->out);
-  put_gnuplot_string(p->out, of->y);
-  fputs("\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", p->out);
-  fprintf(p->out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s", of->log_axis ? "left" : "right",
+  if (!text_open(&p->script) || !text_open(&p->table)) return false;
+  FILE *out = p->script.out, *csv = p->table.out;
+  fputs("set title ", out);
+  put_gnuplot_string(out, of->title);
+  fputs("\nset xlabel ", out);
+  put_gnuplot_string(out, of->x);
+  fputs("\nset ylabel ", out);
+  put_gnuplot_string(out, of->y);
+  fputs("\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", out);
+  fprintf(out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s", of->log_axis ? "left" : "right",
           of->log_axis ? "set logscale x 2\n" : "");
-  fprintf(p->csv, "curve,");
-  put_column(p->csv, of->x);
-  putc(',', p->csv);
-  put_column(p->csv, of->y);
-  putc('\n', p->csv);
+  fprintf(csv, "curve,");
+  put_column(csv, of->x);
+  putc(',', csv);
+  put_column(csv, of->y);
+  putc('\n', csv);
   return true;
 }
 
 // Points are lines `x y`. The CSV gets them with the name before.
 static void put_points(plot *p, const char *name, const char *points) {
   for (const char *line = points, *end; (end = strchr(line, '\n')); line = end + 1) {
-    put_csv_cell(p->csv, name);
-    putc(',', p->csv);
-    for (const char *c = line; c <= end; c++) putc(*c == ' ' ? ',' : *c, p->csv);
+    put_csv_cell(p->table.out, name);
+    putc(',', p->table.out);
+    for (const char *c = line; c <= end; c++) putc(*c == ' ' ? ',' : *c, p->table.out);
   }
 }
 
-static void plot_curve(plot *p, const char *name, const char *points) {
-  if (!*points) return;
-  put_points(p, name, points);
-  fprintf(p->out, "$c%d << END\n%sEND\n", p->curves, points);
-  fprintf(p->out, "name%d = ", p->curves);
-  put_gnuplot_string(p->out, name);
-  putc('\n', p->out);
-  p->curves++;
+static void plot_curve(plot *p, const char *name, text_stream *points) {
+  FILE *out = p->script.out;
+  if (text_close(points) && points->size > 0) {
+    put_points(p, name, points->text);
+    fprintf(out, "$c%d << END\n%sEND\n", p->curves, points->text);
+    fprintf(out, "name%d = ", p->curves);
+    put_gnuplot_string(out, name);
+    putc('\n', out);
+    p->curves++;
+  }
+  free(points->text);
 }
 
 // gnuplot with a pipe for its input, and a file for its output: no name of a file stands in the script,
@@ -130,8 +121,8 @@ static bool run_gnuplot(const char *script, size_t size, const char *svg) {
 }
 
 bool report_draw(const char *script, size_t size, const char *svg) {
-  char *fresh = NULL;
-  if (asprintf(&fresh, "%s.new", svg) < 0) return false;
+  char *fresh = rec_text("%s.new", svg);
+  if (!fresh) return false;
   bool good = run_gnuplot(script, size, fresh) && !rename(fresh, svg);
   if (!good) unlink(fresh);
   free(fresh);
@@ -139,26 +130,26 @@ bool report_draw(const char *script, size_t size, const char *svg) {
 }
 
 // Beyond ten curves the colours come again, broken.
-static void put_commands(plot *p, const picture *of) {
-  fputs("set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\n", p->out);
+static void put_commands(const plot *p, const picture *of) {
+  FILE *out = p->script.out;
+  fputs("set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\n", out);
   for (int i = 0; i < p->curves; i++)
-    fprintf(p->out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d", i ? "," : "plot", i,
+    fprintf(out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d", i ? "," : "plot", i,
             of->marks ? "linespoints" : "lines", of->marks ? "pt 7 ps 0.4" : "", 1 + i / COLOUR_COUNT % 5,
             colours[i % COLOUR_COUNT], i);
-  fprintf(p->out, "\n");
+  fprintf(out, "\n");
 }
 
 rec_status plot_close(plot *p, const picture *of, const char *folder, bool *drawn) {
-  char *svg = report_path(folder, of->name, ".svg"), *csv = report_path(folder, of->name, ".csv");
-  bool open = p->out && p->csv;
-  rec_status status = open && svg && csv ? REC_OK : rec_no_memory();
-  if (!status) put_commands(p, of);
-  if (p->out && fclose(p->out) && !status) status = rec_no_memory();
-  if (p->csv && fclose(p->csv) && !status) status = rec_no_memory();
-  if (!status && p->curves) status = whole_file_write(csv, p->table, p->table_size);
-  *drawn = !status && p->curves && report_draw(p->script, p->size, svg);
-  free(p->script);
-  free(p->table);
+  char *svg = rec_text("%s/%s.svg", folder, of->name), *csv = rec_text("%s/%s.csv", folder, of->name);
+  if (p->script.out) put_commands(p, of);
+  bool whole = text_close(&p->script) && text_close(&p->table) && svg && csv;
+  rec_status status = whole ? REC_OK : rec_no_memory();
+  if (!status && p->curves) status = whole_file_write(csv, p->table.text, p->table.size);
+  *drawn = !status && p->curves && report_draw(p->script.text, p->script.size, svg);
+  text_close(&p->table);
+  free(p->script.text);
+  free(p->table.text);
   free(svg);
   free(csv);
   return status;
@@ -173,38 +164,32 @@ static int64_t count_lines(const char *text) {
 }
 
 // The training loss in bits a byte: means over a hundredth of the block each.
-static void put_loss(plot *p, const char *curve, const char *log, int64_t first_step) {
-  char *points = NULL;
-  size_t size;
-  FILE *out = open_memstream(&points, &size);
+static void put_loss(plot *p, const char *curve, const char *log) {
+  text_stream points;
   int64_t steps = count_lines(log), every = steps / 100 > 0 ? steps / 100 : 1, count = 0;
   double sum = 0;
-  if (!out) return;
+  if (!text_open(&points)) return;
   for (const char *line = log; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
     const char *bits = strstr(line, "\"bits_per_byte\":");
     if (!bits) break;
     sum += strtod(bits + strlen("\"bits_per_byte\":"), NULL);
-    if (++count % every == 0) fprintf(out, "%" PRId64 " %.5f\n", first_step + count - every / 2, sum / (double)every), sum = 0;
+    if (++count % every) continue;
+    fprintf(points.out, "%" PRId64 " %.5f\n", p->first_step + count - every / 2, sum / (double)every);
+    sum = 0;
   }
-  fclose(out);
-  plot_curve(p, curve, points);
-  free(points);
+  plot_curve(p, curve, &points);
 }
 
 // from,to,bits: a point in the middle of the range on the logarithmic axis.
-static void put_positions(plot *p, const char *curve, const char *csv, int64_t first_step) {
-  char *points = NULL;
-  size_t size;
-  FILE *out = open_memstream(&points, &size);
-  (void)first_step;
-  if (!out) return;
+static void put_positions(plot *p, const char *curve, const char *csv) {
+  text_stream points;
+  if (!text_open(&points)) return;
   for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
     double from, to, bits;
-    if (sscanf(line + 1, "%lf,%lf,%lf", &from, &to, &bits) == 3) fprintf(out, "%.3f %.5f\n", (from + to) / 2 + 0.5, bits);
+    if (sscanf(line + 1, "%lf,%lf,%lf", &from, &to, &bits) == 3)
+      fprintf(points.out, "%.3f %.5f\n", (from + to) / 2 + 0.5, bits);
   }
-  fclose(out);
-  plot_curve(p, curve, points);
-  free(points);
+  plot_curve(p, curve, &points);
 }
 
 // position,layer,mean,deviation,norm,largest,state: the points of one state, and the line behind.
@@ -220,51 +205,42 @@ static const char *state_points(const char *line, FILE *out, char name[256]) {
   return line;
 }
 
-static void put_states(plot *p, const char *curve, const char *csv, int64_t first_step) {
+static void put_states(plot *p, const char *curve, const char *csv) {
   const char *line = strchr(csv, '\n');
-  (void)first_step;
   if (!line || csv[strlen(csv) - 1] != '\n') return;
   for (line++; *line;) {
-    char *points = NULL, state[256] = "", name[1024];
-    size_t size;
-    FILE *out = open_memstream(&points, &size);
-    if (!out) return;
-    line = state_points(line, out, state);
-    fclose(out);
+    text_stream points;
+    char state[256] = "", name[1024];
+    if (!text_open(&points)) return;
+    line = state_points(line, points.out, state);
     snprintf(name, sizeof name, "%s: %s", curve, state);
-    plot_curve(p, name, points);
-    free(points);
+    plot_curve(p, name, &points);
   }
 }
 
 // t,distance
-static void put_remembrance(plot *p, const char *curve, const char *csv, int64_t first_step) {
-  char *points = strchr(csv, '\n') ? strdup(strchr(csv, '\n') + 1) : NULL;
-  (void)first_step;
-  for (char *at = points; at && *at; at++)
-    if (*at == ',') *at = ' ';
-  if (points) plot_curve(p, curve, points);
-  free(points);
+static void put_remembrance(plot *p, const char *curve, const char *csv) {
+  text_stream points;
+  if (!text_open(&points)) return;
+  for (const char *at = strchr(csv, '\n'); at && *++at;) putc(*at == ',' ? ' ' : *at, points.out);
+  plot_curve(p, curve, &points);
 }
 
 // The numbers behind `length` in the second column, or the third.
 static void put_share(plot *p, const char *curve, const char *csv, bool exact) {
-  char *points = NULL, name[1024];
-  size_t size;
+  text_stream points;
+  char name[1024];
   double length, share[2];
-  FILE *out = open_memstream(&points, &size);
-  if (!out) return;
+  if (!text_open(&points)) return;
   for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n'))
-    if (sscanf(line + 1, "%lf,%lf,%lf", &length, &share[0], &share[1]) == 3) fprintf(out, "%.0f %.6f\n", length, share[exact]);
-  fclose(out);
+    if (sscanf(line + 1, "%lf,%lf,%lf", &length, &share[0], &share[1]) == 3)
+      fprintf(points.out, "%.0f %.6f\n", length, share[exact]);
   snprintf(name, sizeof name, "%s: %s", curve, exact ? "sequences" : "answers");
-  plot_curve(p, name, points);
-  free(points);
+  plot_curve(p, name, &points);
 }
 
-static void put_accuracy(plot *p, const char *curve, const char *csv, int64_t first_step) {
-  (void)first_step;
-  if (!p->curves) fprintf(p->out, "set yrange [-0.02:1.02]\n");
+static void put_accuracy(plot *p, const char *curve, const char *csv) {
+  if (!p->curves) fprintf(p->script.out, "set yrange [-0.02:1.02]\n");
   put_share(p, curve, csv, false);
   put_share(p, curve, csv, true);
 }

@@ -2,15 +2,12 @@
 #ifndef REC_TRAIN_REPORT_PLOT_H
 #define REC_TRAIN_REPORT_PLOT_H
 
-#include <stdio.h>
-
-#include "runtime/internal.h"
+#include "runtime/train/report/whole_file.h"
 
 typedef struct plot {
-  char *script, *table;  // what gnuplot reads; the CSV
-  size_t size, table_size;
-  FILE *out, *csv;
+  text_stream script, table;  // what gnuplot reads; the CSV
   int curves;
+  int64_t first_step;  // of the training block whose curve comes next
 } plot;
 
 // What a picture shows: the files that its curves are read from, as training and judging leave them.
@@ -20,7 +17,7 @@ typedef struct picture {
   const char *title, *x, *y;
   bool log_axis, marks;
   const char *file;  // RUNS/BLOCK/FILE
-  void (*put)(plot *p, const char *curve, const char *text, int64_t first_step);
+  void (*put)(plot *p, const char *curve, const char *text);
 } picture;
 
 enum { PICTURE_POSITIONS, PICTURE_STATES, PICTURE_REMEMBRANCE, PICTURE_ACCURACY, PICTURE_LOSS, PICTURES };
@@ -33,9 +30,7 @@ rec_status plot_close(plot *p, const picture *of, const char *folder, bool *draw
 
 // Runs gnuplot on a script, which prints the picture; false without gnuplot or if it fails.
 bool report_draw(const char *script, size_t size, const char *svg);
-// A file as text, which the caller frees; NULL: it is not there.
-char *report_read(const char *path);
-// FOLDER/NAME; the caller frees it. NULL: no memory.
-char *report_path(const char *folder, const char *name, const char *extension);
+// FOLDER/NAME/FILE, or with the folder "" NAME/FILE, as text, which the caller frees; NULL: it is not there.
+char *report_read(const char *folder, const char *name, const char *file);
 
 #endif

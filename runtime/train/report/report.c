@@ -10,21 +10,6 @@
 #include "runtime/escape.h"
 #include "runtime/train/model/optimizer.h"
 #include "runtime/train/report/page.h"
-#include "runtime/train/report/plot.h"
-#include "runtime/train/report/whole_file.h"
-
-// RUNS/NAME/FILE; the caller frees it. NULL: no memory.
-static char *path_of(const report_source *s, const char *name, const char *file) {
-  char *path = NULL;
-  return asprintf(&path, "%s/%s/%s", s->runs, name, file) < 0 ? NULL : path;
-}
-
-// The same file as text, which the caller frees; NULL: it is not there.
-static char *text_of(const report_source *s, const char *name, const char *file) {
-  char *path = path_of(s, name, file), *text = report_read(path);
-  free(path);
-  return text;
-}
 
 // ---- pictures -----------------------------------------------------------------------------------
 
@@ -42,8 +27,9 @@ static bool is_asked(const evaluate_block *e, int number) {
 }
 
 static void put_curve(const report_source *s, plot *p, int number, const char *block, int64_t first) {
-  char *text = text_of(s, block, pictures[number].file);
-  if (text) pictures[number].put(p, block, text, first);
+  char *text = report_read(s->runs, block, pictures[number].file);
+  p->first_step = first;
+  if (text) pictures[number].put(p, block, text);
   free(text);
 }
 
@@ -55,9 +41,9 @@ static void put_context(const report_source *s, plot *p) {
     if (e->until) context = train_program_block(s->program, e->after)->context;
   }
   if (!context) return;
-  fprintf(p->out, "set arrow 1 from %" PRId64 ", graph 0 to %" PRId64 ", graph 1 nohead dt 2 lc rgb '#888888'\n", context,
-          context);
-  fprintf(p->out, "set label 1 'context' at %" PRId64 ", graph 0.95 offset 0.5,0 textcolor rgb '#666666'\n", context);
+  fprintf(p->script.out, "set arrow 1 from %" PRId64 ", graph 0 to %" PRId64 ", graph 1 nohead dt 2 lc rgb '#888888'\n",
+          context, context);
+  fprintf(p->script.out, "set label 1 'context' at %" PRId64 ", graph 0.95 offset 0.5,0 textcolor rgb '#666666'\n", context);
 }
 
 static rec_status draw(const report_source *s, int number, bool *drawn) {
@@ -76,32 +62,18 @@ static rec_status draw(const report_source *s, int number, bool *drawn) {
 
 // ---- the page -----------------------------------------------------------------------------------
 
-static void put_picture(FILE *out, const report_source *s, int number, bool drawn) {
-  char *svg = drawn ? report_path(s->runs, pictures[number].name, ".svg") : NULL;
-  if (svg) fprintf(out, "<h2>%s</h2>\n<p>%s</p>\n", pictures[number].heading, pictures[number].words);
-  page_svg(out, svg);
-  free(svg);
-}
-
 // One table of all evaluations.
 static void put_ranges(FILE *out, const report_source *s) {
   int count = s->program->evaluate_count;
-  range_column *columns = calloc((size_t)count + 1, sizeof *columns);
-  for (int i = 0; columns && i < count; i++) {
-    const char *name = s->program->evaluates[i].name;
-    columns[i] = (range_column){name, text_of(s, name, "ranges.csv"), text_of(s, name, "verdict.csv")};
-  }
-  if (columns) page_ranges(out, columns, count);
-  for (int i = 0; columns && i < count; i++) {
-    free(columns[i].ranges);
-    free(columns[i].verdict);
-  }
-  free(columns);
+  const char **names = calloc((size_t)count + 1, sizeof *names);
+  for (int i = 0; names && i < count; i++) names[i] = s->program->evaluates[i].name;
+  if (names) page_ranges(out, s->runs, names, count);
+  free(names);
 }
 
 // A CSV file of a block as a table.
 static void put_table(FILE *out, const report_source *s, const evaluate_block *e, const char *file) {
-  char *csv = text_of(s, e->name, file);
+  char *csv = report_read(s->runs, e->name, file);
   if (!csv) return;
   fputs("<h3>", out);
   put_html(out, e->name);
@@ -152,9 +124,9 @@ static void put_overflow(FILE *out, const report_source *s) {
 static void put_attention(FILE *out, const report_source *s) {
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
-    char *csv = e->attention ? text_of(s, e->name, "attention.csv") : NULL,
-         *svg = csv ? path_of(s, e->name, "attention.svg") : NULL;
-    if (svg && report_attention(e, csv, svg)) {
+    char *csv = e->attention ? report_read(s->runs, e->name, "attention.csv") : NULL,
+         *folder = csv ? rec_text("%s/%s", s->runs, e->name) : NULL;
+    if (folder && report_attention(e, csv, folder)) {
       fputs("<h2>Attention maps: ", out);
       put_html(out, e->name);
       fputs(
@@ -163,10 +135,10 @@ static void put_attention(FILE *out, const report_source *s) {
           "how "
           "its state after i follows that after j.</p>\n",
           out);
-      page_svg(out, svg);
+      page_svg(out, folder, "attention");
     }
     free(csv);
-    free(svg);
+    free(folder);
     put_table(out, s, e, "attention_found.csv");
   }
 }
@@ -183,20 +155,23 @@ static void put_block(FILE *out, const report_source *s, const train_block *b) {
           b->batch, b->steps, b->rate, optimizer_text(&s->program->models[b->model], b, stepped_by));
 }
 
+static void put_picture(FILE *out, const report_source *s, int number, const bool drawn[PICTURES]) {
+  if (drawn[number]) page_picture(out, &pictures[number], s->runs);
+}
+
 static void put_page(FILE *out, const report_source *s, const bool drawn[PICTURES]) {
   page_open(out, s->path);
-  put_picture(out, s, PICTURE_POSITIONS, drawn[PICTURE_POSITIONS]);
-  if (s->program->evaluate_count) put_ranges(out, s);
-  put_picture(out, s, PICTURE_STATES, drawn[PICTURE_STATES]);
-  put_picture(out, s, PICTURE_REMEMBRANCE, drawn[PICTURE_REMEMBRANCE]);
-  put_picture(out, s, PICTURE_ACCURACY, drawn[PICTURE_ACCURACY]);
+  put_picture(out, s, PICTURE_POSITIONS, drawn);
+  put_ranges(out, s);
+  put_picture(out, s, PICTURE_STATES, drawn);
+  put_picture(out, s, PICTURE_REMEMBRANCE, drawn);
+  put_picture(out, s, PICTURE_ACCURACY, drawn);
   put_accuracy(out, s);
   put_overflow(out, s);
   put_attention(out, s);
-  put_picture(out, s, PICTURE_LOSS, drawn[PICTURE_LOSS]);
+  put_picture(out, s, PICTURE_LOSS, drawn);
   fputs(
-      "<table><tr><th>block</th><th>model</th><th>context</th><th>batch</th><th>steps</th><th>lr</"
-      "th><th>optimizer</th></tr>\n",
+      "<table><tr><th>block</th><th>model</th><th>context</th><th>batch</th><th>steps</th><th>lr</th><th>optimizer</th></tr>\n",
       out);
   for (int i = 0; i < s->program->block_count; i++) put_block(out, s, &s->program->blocks[i]);
   fputs("</table>\n<h2>The program</h2>\n<pre>", out);
@@ -206,15 +181,9 @@ static void put_page(FILE *out, const report_source *s, const bool drawn[PICTURE
 
 rec_status report_write(const report_source *s) {
   bool drawn[PICTURES];
-  char *text = NULL, *page = report_path(s->runs, "report", ".html");
-  size_t size;
-  FILE *out = page ? open_memstream(&text, &size) : NULL;
-  rec_status status = out ? REC_OK : rec_no_memory();
+  text_stream page;
+  rec_status status = text_open(&page) ? REC_OK : rec_no_memory();
   for (int i = 0; !status && i < PICTURES; i++) status = draw(s, i, &drawn[i]);
-  if (!status) put_page(out, s, drawn);
-  if (out && fclose(out) && !status) status = rec_no_memory();
-  if (!status) status = whole_file_write(page, text, size);
-  free(text);
-  free(page);
-  return status;
+  if (!status) put_page(page.out, s, drawn);
+  return page_save(&page, status, s->runs);
 }

@@ -1,16 +1,13 @@
 #include "runtime/train/report/whole_file.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 rec_status whole_file_write(const char *path, const char *text, size_t size) {
-  size_t room = strlen(path) + sizeof ".new";
-  char *fresh = malloc(room);
+  char *fresh = rec_text("%s.new", path);
   if (!fresh) return rec_no_memory();
-  snprintf(fresh, room, "%s.new", path);
   FILE *file = fopen(fresh, "w");
   bool good = file && fwrite(text, 1, size, file) == size && !fflush(file) && !fsync(fileno(file));
   int error = errno;
@@ -19,6 +16,25 @@ rec_status whole_file_write(const char *path, const char *text, size_t size) {
   if (file && !good) unlink(fresh);
   free(fresh);
   return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(error));
+}
+
+bool text_open(text_stream *s) {
+  *s = (text_stream){0};
+  s->out = open_memstream(&s->text, &s->size);
+  return s->out != NULL;
+}
+
+bool text_close(text_stream *s) {
+  bool whole = s->out && fclose(s->out) == 0;
+  s->out = NULL;
+  return whole;
+}
+
+rec_status text_save(text_stream *s, rec_status status, const char *path) {
+  bool whole = text_close(s) && path;
+  if (!status) status = whole ? whole_file_write(path, s->text, s->size) : rec_no_memory();
+  free(s->text);
+  return status;
 }
 
 rec_status whole_file_read(const char *path, char **text) {

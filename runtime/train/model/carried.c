@@ -1,0 +1,53 @@
+#include "runtime/train/model/carried.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/internal.h"
+
+rec_status carried_open(carried_states *c, const trained_model *of, int64_t sequences) {
+  *c = (carried_states){.of = of, .sequences = sequences};
+  size_t elements = (size_t)(of->model->state_elements * sequences) + 1, states = (size_t)of->model->state_count + 1;
+  for (int i = 0; i < 2; i++) c->blocks[i] = calloc(elements, (size_t)of->n->element_size);
+  c->before = calloc(states, sizeof *c->before);
+  c->after = calloc(states, sizeof *c->after);
+  return c->blocks[0] && c->blocks[1] && c->before && c->after ? REC_OK : rec_no_memory();
+}
+
+void carried_close(carried_states *c) {
+  free(c->blocks[0]);
+  free(c->blocks[1]);
+  free(c->before);
+  free(c->after);
+}
+
+void carried_next(carried_states *c) {
+  for (int i = 0; i < c->of->model->state_count; i++) {
+    int64_t offset = c->of->model->states[i].place * c->sequences * c->of->n->element_size;
+    c->before[i] = c->blocks[c->turn] + offset;
+    c->after[i] = c->blocks[1 - c->turn] + offset;
+  }
+  c->turn = 1 - c->turn;
+}
+
+void carried_first(carried_states *c, const void *weights) {
+  const train_model *m = c->of->model;
+  carried_next(c);
+  for (int i = 0; i < m->state_count; i++) {
+    const model_state *s = &m->states[i];
+    size_t size = (size_t)(s->elements * c->of->n->element_size);
+    char *to = c->before[i];
+    if (!weights || s->learned < 0) {
+      c->before[i] = NULL;
+      continue;
+    }
+    for (int64_t k = 0; k < c->sequences; k++, to += size)
+      memcpy(to, (const char *)weights + m->parameters[s->learned].place * c->of->n->element_size, size);
+  }
+}
+
+bool carried_learns(const train_model *model) {
+  for (int i = 0; i < model->state_count; i++)
+    if (model->states[i].learned >= 0) return true;
+  return false;
+}

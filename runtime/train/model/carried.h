@@ -1,0 +1,27 @@
+// The states of sequences that are read window after window. Each window starts from the states that the one before ended with.
+#ifndef REC_TRAIN_CARRIED_H
+#define REC_TRAIN_CARRIED_H
+
+#include "runtime/train/model/execute.h"
+
+typedef struct carried_states {
+  const trained_model *of;
+  int64_t sequences;
+  char *blocks[2];
+  int turn;                // blocks[turn] holds the states after the last window
+  void **before, **after;  // of the window at hand, as a shard has them; after: [sequences][elements] by state
+} carried_states;
+
+// `of` must outlive the states. To be closed after a failure, too.
+rec_status carried_open(carried_states *c, const trained_model *of, int64_t sequences);
+void carried_close(carried_states *c);
+
+// Points `before` and `after` at the states of the next window.
+void carried_next(carried_states *c);
+// The same of the first window. It starts from zero, or with `weights`, those of the model, from its learned states.
+void carried_first(carried_states *c, const void *weights);
+
+// Has the model any learned states?
+bool carried_learns(const train_model *model);
+
+#endif
