@@ -1,4 +1,4 @@
-// The `rec` command: one row per subcommand.
+// The `rec` command and its subcommands.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,36 +9,42 @@
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
 
-typedef struct command {
-  const char *name, *usage, *purpose;
-  int (*run)(int count, char **words);
-} command;
-
-static const command commands[] = {
-    {"apply", apply_usage, "runs a recurrence on tensors from a file", command_apply},
-    {"bench", bench_usage, "measures a recurrence beside what the machine can do", command_bench},
-    {"train", train_usage, "trains the models of a program", command_train},
-    {"evaluate", evaluate_usage, "judges trained models", command_evaluate},
-    {"compare", compare_usage, "lays runs over one another", command_compare},
-    {"generate", generate_usage, "writes text with a trained model", command_generate},
-    {"import", import_usage, "reads a Hugging Face folder", command_import},
-    {"export", export_usage, "writes one", command_export},
-    {"info", info_usage, "shows what a compiled library holds", command_info},
-    {"fmt", format_usage, "lays out .rec files in the standard way", command_format},
-    {NULL, NULL, NULL, NULL},
-};
+static const subcommand *const commands[] = {&apply_command,
+                                             &bench_command,
+                                             &train_command,
+                                             &evaluate_command,
+                                             &compare_command,
+                                             &generate_command,
+                                             &import_command,
+                                             &export_command,
+                                             &info_command,
+                                             &format_command,
+                                             NULL};
 
 static void print_help(FILE *out) {
   fprintf(out, "rec: runs recurrences and models compiled by recc\n\n");
-  for (const command *c = commands; c->name; c++) fprintf(out, "  rec %-9s %s\n", c->name, c->purpose);
+  for (int i = 0; commands[i]; i++) fprintf(out, "  rec %-9s %s\n", commands[i]->name, commands[i]->purpose);
   fprintf(out, "\n`rec COMMAND --help` tells the words of a command; `rec --version` the version.\n");
 }
 
 static int unknown_command(const char *name) {
   fprintf(stderr, "rec: unknown command `%s`; the commands are", name);
-  for (const command *c = commands; c->name; c++) fprintf(stderr, "%s %s", c == commands ? "" : ",", c->name);
+  for (int i = 0; commands[i]; i++) fprintf(stderr, "%s %s", i ? "," : "", commands[i]->name);
   fprintf(stderr, "\n");
   return 2;
+}
+
+static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
+
+static int run_command(const subcommand *c, int count, char **list) {
+  if (count > 0 && asks_for_help(list[0])) return print_usage(c), 0;
+  size_t room = (size_t)count + 2;
+  char **lists = calloc(4 * room, sizeof *lists);
+  words w = {.command = c->name, .count = count, .list = list, .given = lists, .module_words = (const char **)(lists + room)};
+  if (!lists) rec_no_memory();
+  int status = lists ? c->run(&w) : report_failure(c->name);
+  free(lists);
+  return status;
 }
 
 static int run(int count, char **list) {
@@ -46,7 +52,7 @@ static int run(int count, char **list) {
     print_help(stderr);
     return 2;
   }
-  if (strcmp(list[1], "--help") == 0 || strcmp(list[1], "-h") == 0 || strcmp(list[1], "help") == 0) {
+  if (asks_for_help(list[1]) || strcmp(list[1], "help") == 0) {
     print_help(stdout);
     return 0;
   }
@@ -54,14 +60,8 @@ static int run(int count, char **list) {
     printf("rec %s\n", REC_VERSION);
     return 0;
   }
-  for (const command *c = commands; c->name; c++) {
-    if (strcmp(c->name, list[1]) != 0) continue;
-    if (count > 2 && (strcmp(list[2], "--help") == 0 || strcmp(list[2], "-h") == 0)) {
-      printf("%s", c->usage);
-      return 0;
-    }
-    return c->run(count - 2, list + 2);
-  }
+  for (int i = 0; commands[i]; i++)
+    if (strcmp(commands[i]->name, list[1]) == 0) return run_command(commands[i], count - 2, list + 2);
   return unknown_command(list[1]);
 }
 

@@ -12,29 +12,10 @@
 #include "runtime/limit.h"
 #include "runtime/machine.h"
 
-const char bench_usage[] =
-    "rec bench FILE [NAME]\n"
-    "\n"
-    "Measures a recurrence of a compiled library, or of a .rec file, on random tensors: forward, "
-    "backward and one step,\n"
-    "beside the multiply-adds and the memory speed that this machine reaches.\n"
-    "\n"
-    "  -D axis=size        size of an axis; those known at run time need one\n"
-    "  --time T            steps (2048)\n"
-    "  --batch B           sequences (1)\n"
-    "  --threads N         threads (REC_NUM_THREADS, or all processors); 1 is timed by processor time, "
-    "which other programs do not disturb\n"
-    "  --rounds N          turns; medians are shown (9 or more, for about two seconds)\n"
-    "  --forward           forward only\n"
-    "  --dtype f32|f64|bf16|f16    element type of tokens for a .rec file\n"
-    "  --chunk N           steps in a chunk for a .rec file\n"
-    "  --json              one JSON object\n";
-
 enum { ROUNDS_LEAST = 9, ROUNDS_MOST = 199 };
 
 typedef struct bench {
   module_request module;
-  const char *name;
   int64_t time, batch, rounds;
   int threads;
   bool forward_only, json;
@@ -110,8 +91,7 @@ static int check_define(const bench *b, const rec_module *module, const char *de
 
 // Those of a .rec file were recc's, and are checked.
 static int check_defines(const bench *b, const rec_module *module) {
-  size_t length = strlen(b->module.file);
-  bool compiled = length < 5 || strcmp(b->module.file + length - 4, ".rec") != 0;
+  bool compiled = !is_source(b->module.file);
   int status = 0;
   for (int i = 0; i < b->module.define_count && compiled && !status; i++)
     status = check_define(b, module, b->module.defines[i]);
@@ -353,33 +333,29 @@ static void show_json(const bench *b, const figures *f) {
 
 // ---- The command -------------------------------------------------------------------------------------------------
 
+#define REQUEST bench
+static const option options[] = {
+    OF_MODULE("-D", "axis=size", OPTION_DEFINE, "size of an axis; those known at run time need one"),
+    NUMBER("--time", "T", time, 1, "steps (2048)"),
+    NUMBER("--batch", "B", batch, 1, "sequences (1)"),
+    THREADS(threads,
+            "threads (REC_NUM_THREADS, or all processors); 1 is timed by processor time, which other programs do not disturb"),
+    NUMBER("--rounds", "N", rounds, ROUNDS_LEAST, "turns; medians are shown (9 or more, for about two seconds)"),
+    FLAG("--forward", forward_only, "forward only"),
+    OF_MODULE("--dtype", "f32|f64|bf16|f16", OPTION_DTYPE, "element type of tokens for a .rec file"),
+    OF_MODULE("--chunk", "N", OPTION_RECC, "steps in a chunk for a .rec file"),
+    OF_MODULE("--form", "F", OPTION_RECC, NULL),
+    OF_MODULE("--check", NULL, OPTION_RECC, NULL),
+    FLAG("--json", json, "one JSON object"),
+    OPTIONS_END};
+
 static int read_words(words *w, bench *b) {
-  const char *word;
-  while (w->next < w->count && !w->failed) {
-    if (take_number(w, "--time", 1, &b->time) || take_number(w, "--batch", 1, &b->batch) || take_threads(w, &b->threads) ||
-        take_number(w, "--rounds", ROUNDS_LEAST, &b->rounds)) {
-      continue;
-    }
-    if (take_flag(w, "--forward"))
-      b->forward_only = true;
-    else if (take_flag(w, "--json"))
-      b->json = true;
-    else if (take_module_option(w, &b->module))
-      continue;
-    else if (!w->failed && take_word(w, &word)) {
-      if (!b->module.file)
-        b->module.file = word;
-      else if (!b->name)
-        b->name = word;
-      else
-        usage_error(w, "expected options behind FILE NAME, found `%s`", word);
-    } else if (!w->failed) {
-      usage_error(w, "unknown option `%s`", w->list[w->next]);
-    }
-  }
-  if (!w->failed && !b->module.file) usage_error(w, "expected FILE");
+  if (read_options(w, options, b)) return EXIT_USAGE;
+  if (w->given_count > 2) return usage_error(w, "expected options behind FILE NAME, found `%s`", w->given[2]);
+  if (!w->given_count) return usage_error(w, "expected FILE");
+  b->module.file = w->given[0];
   if (b->rounds > ROUNDS_MOST) b->rounds = ROUNDS_MOST;
-  return w->failed ? EXIT_USAGE : 0;
+  return 0;
 }
 
 static int run_bench(bench *b) {
@@ -397,24 +373,31 @@ static int run_bench(bench *b) {
   return status;
 }
 
-int command_bench(int count, char **list) {
-  words w = {.command = "bench", .count = count, .list = list};
-  bench b = {.time = 2048, .batch = 1, .module.command = "bench"};
-  b.module.defines = calloc(2 * (size_t)count + 1, sizeof *b.module.defines);
-  b.module.recc_words = calloc(2 * (size_t)count + 1, sizeof *b.module.recc_words);
-  int status = EXIT_USAGE;
+static int bench_file(words *w) {
+  bench b = {.time = 2048, .batch = 1, .module = module_request_of(w)};
   rec_module *module = NULL;
-  if (b.module.defines && b.module.recc_words) status = read_words(&w, &b);
+  int status = read_words(w, &b);
   b.module.run_time_defines = true;
   if (!status) status = open_module(&b.module, &module);
-  if (!status && !(b.recurrence = choose_recurrence("bench", b.module.file, module, b.name))) status = EXIT_USAGE;
+  // Without a second word the name is NULL.
+  if (!status && !(b.recurrence = choose_recurrence("bench", b.module.file, module, w->given[1]))) status = EXIT_USAGE;
   if (!status) {
     b.signature = rec_recurrence_signature(b.recurrence);
     status = check_defines(&b, module);
-    if (!status) status = run_bench(&b);
   }
+  if (!status) status = run_bench(&b);
   rec_module_close(module);
-  free(b.module.defines);
-  free(b.module.recc_words);
   return status;
 }
+
+const subcommand bench_command = {
+    .name = "bench",
+    .purpose = "measures a recurrence beside what the machine can do",
+    .usage =
+        "rec bench FILE [NAME]\n"
+        "\n"
+        "Measures a recurrence of a compiled library, or of a .rec file, on random tensors: forward, backward and one "
+        "step,\n"
+        "beside the multiply-adds and the memory speed that this machine reaches.\n",
+    .options = options,
+    .run = bench_file};

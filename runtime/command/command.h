@@ -1,8 +1,9 @@
-// What the subcommands of `rec` share: reading words, printing failures, having .rec files compiled.
+// What the subcommands of `rec` share: their options, messages of failures, having .rec files compiled.
 #ifndef REC_COMMAND_COMMAND_H
 #define REC_COMMAND_COMMAND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "runtime/rec.h"
@@ -10,46 +11,68 @@
 // Exit status of a command that was given something wrong.
 enum { EXIT_USAGE = 2 };
 
-int command_apply(int count, char **words);
-int command_bench(int count, char **words);
-int command_train(int count, char **words);
-int command_evaluate(int count, char **words);
-int command_compare(int count, char **words);
-int command_generate(int count, char **words);
-int command_import(int count, char **words);
-int command_export(int count, char **words);
-int command_info(int count, char **words);
-int command_format(int count, char **words);
-extern const char train_usage[], evaluate_usage[], compare_usage[], generate_usage[];
-extern const char import_usage[], export_usage[];
-extern const char apply_usage[], bench_usage[], info_usage[], format_usage[];
-
-// info_program.c: the models and blocks of a manifest (a cJSON object).
-void print_program(const void *manifest);
-
 // ---- Words -------------------------------------------------------------------------------------------------
 
-// The words behind a subcommand, read one by one.
+// The words behind a subcommand.
 typedef struct words {
   const char *command;
   int count, next;
   char **list;
-  bool failed;  // a message was printed
+  bool failed;   // a message was printed
+  char **given;  // by read_options: those that are neither options nor their values
+  int given_count;
+  const char **module_words;  // room of a module_request
 } words;
 
-// Is the next word `--option VALUE` or `--option=VALUE`? Then both are taken.
-bool take_value(words *w, const char *option, const char **value);
-// The same for a whole number of at least `least`.
-bool take_number(words *w, const char *option, int64_t least, int64_t *number);
-// `--threads N`; more than REC_MOST_THREADS are as many as that.
-bool take_threads(words *w, int *threads);
-// The same for a real number from `least` to `most`.
-bool take_real(words *w, const char *option, double least, double most, double *number);
-bool take_flag(words *w, const char *option);
-// The next word if it is no option.
-bool take_word(words *w, const char **word);
+typedef enum option_kind {
+  OPTION_FLAG,     // bool
+  OPTION_TEXT,     // const char *
+  OPTION_NUMBER,   // int64_t of at least `least`
+  OPTION_THREADS,  // int; more than REC_MOST_THREADS are as many as that
+  OPTION_REAL,     // double from `least` to `most`; without a value it is `least`
+  // Of a module_request:
+  OPTION_DEVICE,  // where models run; the library must hold code for it
+  OPTION_DEFINE,
+  OPTION_DTYPE,
+  OPTION_RECC  // a word for recc, with the value behind it if there is one
+} option_kind;
+
+// `--name VALUE` or `--name=VALUE`, and what the help says about it.
+typedef struct option {
+  const char *name, *value;  // value: as the help calls it; NULL: a flag
+  const char *help;          // NULL: not shown
+  option_kind kind;
+  size_t place;  // in the command's request, of what the kind says
+  double least, most;
+} option;
+
+// Rows of a table of options. A file defines REQUEST as the type of its request.
+#define FLAG(name, member, help) {name, NULL, help, OPTION_FLAG, offsetof(REQUEST, member), 0, 0}
+#define TEXT(name, value, member, help) {name, value, help, OPTION_TEXT, offsetof(REQUEST, member), 0, 0}
+#define NUMBER(name, value, member, least, help) {name, value, help, OPTION_NUMBER, offsetof(REQUEST, member), least, 0}
+#define REAL(name, value, member, least, most, help) {name, value, help, OPTION_REAL, offsetof(REQUEST, member), least, most}
+#define THREADS(member, help) {"--threads", "N", help, OPTION_THREADS, offsetof(REQUEST, member), 1, 0}
+#define OF_MODULE(name, value, kind, help) {name, value, help, kind, offsetof(REQUEST, module), 0, 0}
+#define OPTIONS_END {NULL, NULL, NULL, OPTION_FLAG, 0, 0, 0}
+
+typedef struct subcommand {
+  const char *name, *purpose;
+  const char *usage;  // the help above the options
+  const option *options;
+  int (*run)(words *w);
+} subcommand;
+
+extern const subcommand apply_command, bench_command, train_command, evaluate_command, compare_command, generate_command;
+extern const subcommand import_command, export_command, info_command, format_command;
+
+void print_usage(const subcommand *c);
+
+// Reads the options into the request, and all other words into `given`. Returns 0, or the exit status after a message.
+int read_options(words *w, const option *options, void *request);
 // Prints `rec COMMAND: message` and the way to the usage. Returns EXIT_USAGE.
 int usage_error(words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Takes `:BLOCK` off the word FILE:BLOCK, unless a file is called so; NULL: there is none.
+const char *split_block(char *word);
 
 // Prints `rec COMMAND: ` and rec_message(). Returns EXIT_USAGE.
 int report_failure(const char *command);
@@ -64,17 +87,15 @@ typedef struct module_request {
   int define_count;
   const char *dtype;        // NULL: not asked for
   const char *target;       // code that the library must hold beside the host's: "simt"; or NULL
-  const char **recc_words;  // further words for recc
+  int32_t device;           // where models run: REC_DEVICE_..
+  const char **recc_words;  // further words for recc, with room for one more
   int recc_word_count;
   bool run_time_defines;  // -D may also size the run-time axes of a library
   bool reference;         // no machine code wanted: a .rec file is only read
 } module_request;
 
-// Takes -D, --dtype, --chunk and --check into the request. `defines` and `recc_words` have room for `words` many.
-bool take_module_option(words *w, module_request *request);
-
-// Takes --device host, simt or cuda, where models run, and has the library hold code for it. A failure counts as taken.
-bool take_device(words *w, module_request *request, int32_t *device);
+module_request module_request_of(const words *w);
+bool is_source(const char *file);  // a .rec file
 
 // Opens the library, or compiles the .rec file with the recc beside this program, in a folder that is gone afterwards. A
 // library that was compiled with other options than asked for, or lacks an imported recurrence, is compiled again from the
@@ -83,5 +104,8 @@ int open_module(const module_request *request, rec_module **module);
 
 // The recurrence called `name`, or the only one if it is NULL; otherwise prints which there are and returns NULL.
 const rec_recurrence *choose_recurrence(const char *command, const char *file, const rec_module *module, const char *name);
+
+// info_program.c: the models and blocks of a manifest (a cJSON object).
+void print_program(const void *manifest);
 
 #endif

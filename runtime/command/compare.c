@@ -1,34 +1,31 @@
 // rec compare: several runs in one page.
-#include <stdlib.h>
-
-#include "runtime/command/command.h"
 #include "runtime/train/report/compare.h"
+#include "runtime/command/command.h"
 
-const char compare_usage[] =
-    "rec compare RUN RUN...\n"
-    "\n"
-    "Lays runs over one another: DIR/report.html has the pictures of all blocks of all runs, and "
-    "DIR "
-    "their points as CSV.\n"
-    "A RUN is a folder that `rec train --runs` wrote, or the folder of one block in it.\n"
-    "\n"
-    "  -o DIR            where the page is written (default: compare)\n";
+typedef struct compare_request {
+  const char *folder;
+} compare_request;
 
-int command_compare(int count, char **list) {
-  words w = {.command = "compare", .count = count, .list = list};
-  const char **runs = calloc((size_t)count + 1, sizeof *runs), *folder = "compare";
-  int run_count = 0, status = runs ? 0 : report_failure("compare");
-  while (runs && w.next < w.count && !w.failed) {
-    if (take_value(&w, "-o", &folder) || w.failed) continue;
-    if (take_word(&w, &runs[run_count]))
-      run_count++;
-    else
-      usage_error(&w, "unknown option `%s`", w.list[w.next]);
-  }
-  if (w.failed) status = EXIT_USAGE;
-  if (!status && !run_count) status = usage_error(&w, "expected RUN, a folder of runs");
-  if (!status && compare_runs(runs, run_count, folder)) status = report_failure("compare");
-  if (!status) printf("report: %s/report.html\n", folder);
-  free(runs);
-  return status;
+#define REQUEST compare_request
+static const option options[] = {TEXT("-o", "DIR", folder, "where the page is written (default: compare)"), OPTIONS_END};
+
+static int compare(words *w) {
+  compare_request r = {.folder = "compare"};
+  if (read_options(w, options, &r)) return EXIT_USAGE;
+  if (!w->given_count) return usage_error(w, "expected RUN, a folder of runs");
+  if (compare_runs((const char *const *)w->given, w->given_count, r.folder)) return report_failure("compare");
+  printf("report: %s/report.html\n", r.folder);
+  return 0;
 }
+
+const subcommand compare_command = {
+    .name = "compare",
+    .purpose = "lays runs over one another",
+    .usage =
+        "rec compare RUN RUN...\n"
+        "\n"
+        "Lays runs over one another: DIR/report.html has the pictures of all blocks of all runs, and DIR their points as "
+        "CSV.\n"
+        "A RUN is a folder that `rec train --runs` wrote, or the folder of one block in it.\n",
+    .options = options,
+    .run = compare};

@@ -17,6 +17,7 @@
 #include "runtime/device.h"
 #include "runtime/module.h"
 #include "runtime/shared/launch.h"
+#include "runtime/train/report/whole_file.h"
 
 extern char **environ;
 
@@ -109,27 +110,21 @@ static int compile_into(const compilation *c, const char *library) {
     fprintf(stderr, "rec %s: cannot tell where recc lies\n", request->command);
     return EXIT_USAGE;
   }
-  int most = 14 + 2 * request->define_count + request->recc_word_count, count = 0;
-  const char **list = calloc((size_t)most, sizeof *list);
+  // A library that is compiled again keeps its targets.
+  const char *target = request->target ? request->target : c->from ? NULL : "host";
+  const char *const options[][2] = {
+      {"--from", c->from}, {"--export", c->exported}, {"--dtype", request->dtype}, {"--target", target}};
+  enum { OPTIONS = sizeof options / sizeof *options };
+  const char **list = calloc((size_t)(5 + 2 * (OPTIONS + request->define_count) + request->recc_word_count), sizeof *list);
   if (!list) return EXIT_USAGE;
+  int count = 0;
   list[count++] = recc;
   list[count++] = c->input;
   list[count++] = "-o";
   list[count++] = library;
-  if (c->from) list[count++] = "--from";
-  if (c->from) list[count++] = c->from;
-  if (c->exported) list[count++] = "--export";
-  if (c->exported) list[count++] = c->exported;
-  if (request->dtype) list[count++] = "--dtype";
-  if (request->dtype) list[count++] = request->dtype;
-  // A library that is compiled again keeps its targets.
-  const char *target = request->target ? request->target : c->from ? NULL : "host";
-  if (target) list[count++] = "--target";
-  if (target) list[count++] = target;
-  for (int i = 0; i < request->define_count; i++) {
-    list[count++] = "-D";
-    list[count++] = request->defines[i];
-  }
+  for (int i = 0; i < OPTIONS; i++)
+    if (options[i][1]) list[count++] = options[i][0], list[count++] = options[i][1];
+  for (int i = 0; i < request->define_count; i++) list[count++] = "-D", list[count++] = request->defines[i];
   for (int i = 0; i < request->recc_word_count; i++) list[count++] = request->recc_words[i];
   int ending_signal = 0, status = run_program((char **)list, &ending_signal);
   free(list);
@@ -146,13 +141,6 @@ static int compile_into(const compilation *c, const char *library) {
   return status ? EXIT_USAGE : 0;
 }
 
-static bool write_text(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-  if (!file) return false;
-  bool written = fputs(text, file) >= 0;
-  return fclose(file) == 0 && written;
-}
-
 // Compiles the file, or what `carrier` carries.
 static int compile(const module_request *request, const rec_module *carrier, bool exported, rec_module **module) {
   char folder[PATH_MAX], library[PATH_MAX + 16], manifest[PATH_MAX + 16];
@@ -167,10 +155,8 @@ static int compile(const module_request *request, const rec_module *carrier, boo
   if (carrier) {
     c.input = manifest;
     c.from = "manifest";
-    if (!write_text(manifest, rec_module_manifest(carrier))) {
-      fprintf(stderr, "rec %s: cannot write %s: %s\n", request->command, manifest, strerror(errno));
-      status = EXIT_USAGE;
-    }
+    const char *text = rec_module_manifest(carrier);
+    if (whole_file_write(manifest, text, strlen(text))) status = report_failure(request->command);
   }
   if (status == 0) status = compile_into(&c, library);
   if (status == 0 && rec_module_open(library, module)) status = report_failure(request->command);
@@ -178,7 +164,14 @@ static int compile(const module_request *request, const rec_module *carrier, boo
   return status;
 }
 
-static bool is_source(const char *file) {
+module_request module_request_of(const words *w) {
+  return (module_request){.command = w->command,
+                          .defines = w->module_words,
+                          .recc_words = w->module_words + w->count + 1,
+                          .device = REC_DEVICE_HOST};
+}
+
+bool is_source(const char *file) {
   size_t length = strlen(file);
   return length > 4 && strcmp(file + length - 4, ".rec") == 0;
 }
@@ -220,47 +213,6 @@ int open_module(const module_request *request, rec_module **module) {
   bool lacks = status == 0 && request->name && !rec_module_find(*module, request->name);
   if (lacks && rec_module_knows(*module, request->name)) status = compile_again(request, true, module);
   return status;
-}
-
-bool take_device(words *w, module_request *request, int32_t *device) {
-  static const struct {
-    const char *name, *target;
-    int32_t device;
-  } devices[] = {{"host", NULL, REC_DEVICE_HOST}, {"simt", "simt", REC_DEVICE_SIMT}, {"cuda", NULL, REC_DEVICE_CUDA}};
-  const char *name;
-  if (!take_value(w, "--device", &name)) return false;
-  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-    if (strcmp(devices[i].name, name) != 0) continue;
-    *device = devices[i].device;
-    request->target = *device == REC_DEVICE_CUDA ? rec_cuda_target(0) : devices[i].target;
-    return true;
-  }
-  usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);
-  return true;
-}
-
-bool take_module_option(words *w, module_request *request) {
-  const char *value;
-  if (take_value(w, "-D", &value)) {
-    request->defines[request->define_count++] = value;
-  } else if (take_value(w, "--dtype", &value)) {
-    request->dtype = value;
-    rec_dtype type;
-    if (!rec_number_type(value, &type)) {
-      usage_error(w, "expected f32, f64, bf16 or f16 after `--dtype`, found `%s`", value);
-    }
-  } else if (take_value(w, "--chunk", &value)) {
-    request->recc_words[request->recc_word_count++] = "--chunk";
-    request->recc_words[request->recc_word_count++] = value;
-  } else if (take_value(w, "--form", &value)) {
-    request->recc_words[request->recc_word_count++] = "--form";
-    request->recc_words[request->recc_word_count++] = value;
-  } else if (take_flag(w, "--check")) {
-    request->recc_words[request->recc_word_count++] = "--check";
-  } else {
-    return false;
-  }
-  return true;
 }
 
 const rec_recurrence *choose_recurrence(const char *command, const char *file, const rec_module *module, const char *name) {

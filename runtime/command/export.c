@@ -7,25 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/command/command.h"
+#include "runtime/command/session.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/public.h"
 #include "runtime/train/report/whole_file.h"
-#include "runtime/train/session.h"
-
-const char export_usage[] =
-    "rec export FILE[:BLOCK] -o DIR\n"
-    "\n"
-    "Writes the model of a train block (default: the last one that is trained) as a Hugging Face "
-    "folder:\n"
-    "model.safetensors and config.json. Its weights must have the names of a public model, as rec "
-    "import writes them.\n"
-    "config.json is that of the import, if there was one.\n"
-    "\n"
-    "  -o DIR            the folder, which may exist\n"
-    "  --as f32|f16|bf16 the type of the numbers (default: f32)\n"
-    "  --like DIR        each tensor in the type that it has in this folder\n"
-    "  --runs DIR        where runs are kept (default: runs)\n";
 
 typedef struct export_request {
   module_request module;
@@ -33,20 +18,27 @@ typedef struct export_request {
   const char *block, *folder, *type, *like;
 } export_request;
 
+#define REQUEST export_request
+static const option options[] = {TEXT("-o", "DIR", folder, "the folder, which may exist"),
+                                 TEXT("--as", "f32|f16|bf16", type, "the type of the numbers (default: f32)"),
+                                 TEXT("--like", "DIR", like, "each tensor in the type that it has in this folder"),
+                                 TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),
+                                 OF_MODULE("-D", "axis=size", OPTION_DEFINE, NULL),
+                                 OF_MODULE("--dtype", "T", OPTION_DTYPE, NULL),
+                                 OF_MODULE("--chunk", "N", OPTION_RECC, NULL),
+                                 OF_MODULE("--form", "F", OPTION_RECC, NULL),
+                                 OF_MODULE("--check", NULL, OPTION_RECC, NULL),
+                                 OPTIONS_END};
+
 static int read_words(words *w, export_request *r) {
-  while (w->next < w->count && !w->failed) {
-    const char *word;
-    if (take_value(w, "-o", &r->folder) || take_value(w, "--runs", &r->options.runs) || take_value(w, "--as", &r->type) ||
-        take_value(w, "--like", &r->like) || take_module_option(w, &r->module))
-      continue;
-    if (w->failed) break;
-    if (!take_word(w, &word)) return usage_error(w, "unknown option `%s`", w->list[w->next]);
-    if (r->module.file) return usage_error(w, "expected one FILE, found also `%s`", word);
-    r->module.file = word;
-  }
-  if (w->failed) return EXIT_USAGE;
-  if (!r->module.file) return usage_error(w, "expected FILE, a compiled library or a .rec file");
-  return r->folder ? 0 : usage_error(w, "expected -o DIR");
+  if (read_options(w, options, r)) return EXIT_USAGE;
+  if (w->given_count > 1) return usage_error(w, "expected one FILE, found also `%s`", w->given[1]);
+  if (!w->given_count) return usage_error(w, "expected FILE, a compiled library or a .rec file");
+  if (!r->folder) return usage_error(w, "expected -o DIR");
+  r->block = split_block(w->given[0]);
+  r->module.file = w->given[0];
+  if (is_source(r->module.file)) r->module.recc_words[r->module.recc_word_count++] = "-O0";  // nothing is run
+  return 0;
 }
 
 // ---- tensors ------------------------------------------------------------------------------------
@@ -136,10 +128,9 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   char *tensors = NULL, *settings = NULL, *config = NULL;
   if (r->type && (!rec_number_type(r->type, &type) || type == REC_F64))
     return rec_fail(REC_ERROR_ARGUMENT, "expected --as f32, f16 or bf16, found `%s`", r->type);
-  rec_status status =
-      asprintf(&tensors, "%s/model.safetensors", r->folder) < 0 || asprintf(&settings, "%s/config.json", r->folder) < 0
-          ? rec_no_memory()
-          : REC_OK;
+  tensors = rec_text("%s/model.safetensors", r->folder);
+  settings = rec_text("%s/config.json", r->folder);
+  rec_status status = tensors && settings ? REC_OK : rec_no_memory();
   if (!status && r->like) status = tensor_folder_open(r->like, &like);
   if (!status) status = find_config(s, block, of.model, &config);
   if (!status && mkdir(r->folder, 0777) && errno != EEXIST)
@@ -155,39 +146,30 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   return status;
 }
 
-static int export(export_request *r) {
+static int export(words *w) {
+  export_request r = {.module = module_request_of(w)};
   rec_module *module = NULL;
   session *s = NULL;
   const train_block *block;
   void *weights = NULL;
-  char *file = strdup(r->module.file), *colon = file ? strrchr(file, ':') : NULL;
-  if (!file) return report_failure("export");
-  if (colon && !strchr(colon, '/')) *colon = 0, r->block = colon + 1;
-  r->module.file = file;
-  size_t length = strlen(file);
-  if (length > 4 && !strcmp(file + length - 4, ".rec"))
-    r->module.recc_words[r->module.recc_word_count++] = "-O0";  // nothing is run
-  int status = open_module(&r->module, &module);
-  if (!status &&
-      (session_open(module, &r->options, &s) || load(s, r->block, &block, &weights) || write_folder(s, r, block, weights)))
-    status = report_failure("export");
+  int status = read_words(w, &r);
+  if (!status) status = open_session(&r.module, &r.options, &module, &s);
+  if (!status && (load(s, r.block, &block, &weights) || write_folder(s, &r, block, weights))) status = report_failure("export");
   free(weights);
   session_close(s);
   rec_module_close(module);
-  free(file);
   return status;
 }
 
-int command_export(int count, char **list) {
-  words w = {.command = "export", .count = count, .list = list};
-  export_request r = {.module = {.command = "export"}};
-  const char **defines = calloc((size_t)count + 1, sizeof *defines),
-             **recc_words = calloc((size_t)count + 2, sizeof *recc_words);
-  r.module.defines = defines;
-  r.module.recc_words = recc_words;
-  int status = defines && recc_words ? read_words(&w, &r) : report_failure("export");
-  if (!status) status = export(&r);
-  free(defines);
-  free(recc_words);
-  return status;
-}
+const subcommand export_command = {
+    .name = "export",
+    .purpose = "writes one",
+    .usage =
+        "rec export FILE[:BLOCK] -o DIR\n"
+        "\n"
+        "Writes the model of a train block (default: the last one that is trained) as a Hugging Face folder:\n"
+        "model.safetensors and config.json. Its weights must have the names of a public model, as rec import writes "
+        "them.\n"
+        "config.json is that of the import, if there was one.\n",
+    .options = options,
+    .run = export};

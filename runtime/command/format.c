@@ -9,15 +9,6 @@
 #include "compiler/syntax/syntax.h"
 #include "runtime/command/command.h"
 
-const char format_usage[] =
-    "rec fmt FILE.rec ..\n"
-    "\n"
-    "Rewrites each file in the standard layout. No comment is lost; formatting twice changes "
-    "nothing.\n"
-    "\n"
-    "  --check    change nothing; exit status 1 if a file is not in the standard layout\n"
-    "  -          reads standard input and writes standard output\n";
-
 // With the mode of the file that it will replace.
 static bool write_part(const char *part, const char *text, mode_t mode) {
   FILE *file = fopen(part, "w");
@@ -67,23 +58,33 @@ static int format_file(const char *path, bool check) {
   return status;
 }
 
-int command_format(int count, char **list) {
-  words w = {.command = "fmt", .count = count, .list = list};
-  bool check = false;
-  int files = 0, worst = 0;
-  for (int i = 0; i < count; i++) {
-    if (strcmp(list[i], "--check") == 0)
-      check = true;
-    else if (list[i][0] == '-' && list[i][1])
-      return usage_error(&w, "unknown option `%s`", list[i]);
-    else
-      files++;
-  }
-  if (!files) return usage_error(&w, "expected FILE.rec");
-  for (int i = 0; i < count; i++) {
-    if (strcmp(list[i], "--check") == 0) continue;
-    int status = format_file(list[i], check);
+typedef struct format_request {
+  bool check;
+} format_request;
+
+#define REQUEST format_request
+static const option options[] = {
+    FLAG("--check", check, "change nothing; exit status 1 if a file is not in the standard layout"), OPTIONS_END};
+
+static int format(words *w) {
+  format_request r = {0};
+  int worst = 0;
+  if (read_options(w, options, &r)) return EXIT_USAGE;
+  if (!w->given_count) return usage_error(w, "expected FILE.rec");
+  for (int i = 0; i < w->given_count; i++) {
+    int status = format_file(w->given[i], r.check);
     if (status > worst) worst = status;
   }
   return worst;
 }
+
+const subcommand format_command = {
+    .name = "fmt",
+    .purpose = "lays out .rec files in the standard way",
+    .usage =
+        "rec fmt FILE.rec ..\n"
+        "\n"
+        "Rewrites each file in the standard layout; - reads standard input and writes standard output.\n"
+        "No comment is lost; formatting twice changes nothing.\n",
+    .options = options,
+    .run = format};

@@ -6,57 +6,41 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/command/command.h"
+#include "runtime/command/session.h"
 #include "runtime/command/writer.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/carried.h"
-#include "runtime/train/session.h"
-
-const char generate_usage[] =
-    "rec generate FILE[:BLOCK]\n"
-    "\n"
-    "Writes text with a model of a compiled library or of a .rec file: reads the prompt, then "
-    "samples byte after byte to\n"
-    "standard output, in memory that does not grow. The weights are those that `rec train` left in "
-    "RUNS/BLOCK; without BLOCK,\n"
-    "of the last train block that has a checkpoint. Text and options alone decide what is written, "
-    "not the threads.\n"
-    "The prompt and the text of a model of token files or of a task are numbers between blanks; "
-    "tools/tokenize turns text\n"
-    "into them (--encode) and back (--decode).\n"
-    "\n"
-    "  --prompt TEXT         what the text begins with; it is not written again\n"
-    "  --prompt-file FILE    the same from a file, or from standard input: -\n"
-    "                        without a prompt the text begins as if after the end of a line, or "
-    "after token 0\n"
-    "  --tokens N            bytes, characters or tokens to write (default: 200)\n"
-    "  --temperature X       above 1 bolder, below 1 safer; 0: always the most probable one "
-    "(default: 1)\n"
-    "  --greedy              --temperature 0\n"
-    "  --top-k K             draw from the K most probable ones\n"
-    "  --top-p P             draw from the fewest most probable ones that make up the probability "
-    "P\n"
-    "  --seed S              another seed, another text (default: 1)\n"
-    "  --logits FILE         the logits that each one was drawn from, as the tensor `logits` of a "
-    "safetensors file\n"
-    "  --initial-state S     zero, or learned: the states that were trained with the weights "
-    "(default: zero)\n"
-    "  --checkpoint PATH     a safetensors file with the weights of the model\n"
-    "  --runs DIR            where runs are kept (default: runs)\n"
-    "  --threads N           threads (default: REC_NUM_THREADS, or one for each processor)\n"
-    "  --device D            host (default); cuda, a GPU; simt, the GPU's code run and checked on the "
-    "CPU\n"
-    "  -D axis=size, --dtype f32|f64|bf16, --chunk N    for a .rec file, as in recc\n";
 
 enum { MOST_BYTES = 256, MOST_TOKENS = 65536, STOPPED = 130 };
 
 typedef struct generate_request {
   session_options options;
   module_request module;
-  sample_options sample;
+  double temperature, top_p;
+  int64_t top_k, seed, tokens;
   const char *prompt, *prompt_file, *checkpoint, *block, *logits, *start;
-  int64_t tokens;
 } generate_request;
+
+#define REQUEST generate_request
+static const option options[] = {
+    TEXT("--prompt", "TEXT", prompt, "what the text begins with; it is not written again"),
+    TEXT("--prompt-file", "FILE", prompt_file,
+         "the same from a file, or from standard input: -\n"
+         "without a prompt the text begins as if after the end of a line, or after token 0"),
+    NUMBER("--tokens", "N", tokens, 0, "bytes, characters or tokens to write (default: 200)"),
+    REAL("--temperature", "X", temperature, 0, 1000,
+         "above 1 bolder, below 1 safer; 0: always the most probable one (default: 1)"),
+    REAL("--greedy", NULL, temperature, 0, 0, "--temperature 0"),
+    NUMBER("--top-k", "K", top_k, 1, "draw from the K most probable ones"),
+    REAL("--top-p", "P", top_p, 0, 1, "draw from the fewest most probable ones that make up the probability P"),
+    NUMBER("--seed", "S", seed, 0, "another seed, another text (default: 1)"),
+    TEXT("--logits", "FILE", logits, "the logits that each one was drawn from, as the tensor `logits` of a safetensors file"),
+    TEXT("--initial-state", "S", start, "zero, or learned: the states that were trained with the weights (default: zero)"),
+    TEXT("--checkpoint", "PATH", checkpoint, "a safetensors file with the weights of the model"),
+    TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),
+    THREADS(options.threads, "threads (default: REC_NUM_THREADS, or one for each processor)"),
+    SESSION_MODULE_OPTIONS,
+    OPTIONS_END};
 
 static volatile sig_atomic_t asked_to_stop;
 
@@ -65,51 +49,16 @@ static void on_signal(int number) {
   asked_to_stop = 1;
 }
 
-// ---- words --------------------------------------------------------------------------------------
-
-static bool read_number(words *w, generate_request *r) {
-  int64_t number;
-  if (take_number(w, "--tokens", 0, &r->tokens)) return true;
-  if (take_number(w, "--top-k", 1, &number)) return r->sample.top_k = number < MOST_TOKENS ? (int)number : 0, true;
-  if (take_number(w, "--seed", 0, &number)) return r->sample.seed = (uint64_t)number, true;
-  if (take_threads(w, &r->options.threads)) return true;
-  return take_real(w, "--temperature", 0, 1000, &r->sample.temperature) || take_real(w, "--top-p", 0, 1, &r->sample.top_p);
-}
-
-static bool read_option(words *w, generate_request *r) {
-  if (take_flag(w, "--greedy")) return r->sample.temperature = 0, true;
-  return take_value(w, "--prompt", &r->prompt) || take_value(w, "--prompt-file", &r->prompt_file) ||
-         take_value(w, "--checkpoint", &r->checkpoint) || take_value(w, "--logits", &r->logits) ||
-         take_value(w, "--initial-state", &r->start) || take_value(w, "--runs", &r->options.runs) || read_number(w, r) ||
-         take_module_option(w, &r->module) || take_device(w, &r->module, &r->options.device);
-}
-
-// FILE:BLOCK, unless a file is called so.
-static char *split_block(const char *word, const char **block) {
-  char *file = strdup(word), *colon = file ? strrchr(file, ':') : NULL;
-  if (colon && access(word, F_OK) != 0) {
-    *colon = '\0';
-    *block = word + (colon - file) + 1;
-  }
-  return file;
-}
-
 static int read_words(words *w, generate_request *r) {
-  while (w->next < w->count && !w->failed) {
-    const char *word;
-    if (read_option(w, r)) continue;
-    if (w->failed) break;
-    if (!take_word(w, &word)) return usage_error(w, "unknown option `%s`", w->list[w->next]);
-    if (r->module.file) return usage_error(w, "expected one FILE, found also `%s`", word);
-    r->module.file = word;
-  }
-  if (w->failed) return EXIT_USAGE;
-  if (!r->module.file) return usage_error(w, "expected FILE, a compiled library or a .rec file");
+  if (read_options(w, options, r)) return EXIT_USAGE;
+  if (w->given_count > 1) return usage_error(w, "expected one FILE, found also `%s`", w->given[1]);
+  if (!w->given_count) return usage_error(w, "expected FILE, a compiled library or a .rec file");
   if (r->start && strcmp(r->start, "zero") != 0 && strcmp(r->start, "learned") != 0)
     return usage_error(w, "expected zero or learned after `--initial-state`, found `%s`", r->start);
   if (r->prompt && r->prompt_file) return usage_error(w, "expected --prompt or --prompt-file, found both");
-  r->module.file = split_block(r->module.file, &r->block);
-  return r->module.file ? 0 : report_failure(w->command);
+  r->block = split_block(w->given[0]);
+  r->module.file = w->given[0];
+  return 0;
 }
 
 // ---- the model ----------------------------------------------------------------------------------
@@ -191,7 +140,11 @@ static rec_status save_logits(const writer *w, const char *path) {
 static rec_status open_writer(writer *w, const generate_request *r, const model_of_text *m, int threads) {
   int64_t numbers;
   *w = (writer){.kind = m->kind, .alphabet = train_alphabet_of(m->characters), .stopped = &asked_to_stop};
-  if (!sampler_open(&w->sampler, &r->sample, m->of.model->vocabulary)) return rec_no_memory();
+  const sample_options sample = {.temperature = r->temperature,
+                                 .top_k = r->top_k < MOST_TOKENS ? (int)r->top_k : 0,
+                                 .top_p = r->top_p,
+                                 .seed = (uint64_t)r->seed};
+  if (!sampler_open(&w->sampler, &sample, m->of.model->vocabulary)) return rec_no_memory();
   if (r->logits) {
     if (!rec_multiply(r->tokens, w->sampler.count, &numbers)) return rec_no_memory();
     w->logits = calloc((size_t)numbers + 1, sizeof *w->logits);
@@ -212,7 +165,7 @@ static void close_writer(writer *w) {
 }
 
 // A signal ends the text after the token at hand; it interrupts the reading of a prompt.
-static int generate(const generate_request *r, const session *s) {
+static int write_text(const generate_request *r, const session *s) {
   struct sigaction act = {.sa_handler = on_signal}, old_interrupt, old_terminate;
   model_of_text m = {0};
   writer w = {0};
@@ -235,24 +188,31 @@ static int generate(const generate_request *r, const session *s) {
   return asked_to_stop ? STOPPED : 0;
 }
 
-int command_generate(int count, char **list) {
-  words w = {.command = "generate", .count = count, .list = list};
-  generate_request r = {.module = {.command = "generate"}, .sample = {.temperature = 1, .top_p = 1, .seed = 1}, .tokens = 200};
-  const char **defines = calloc((size_t)count + 1, sizeof *defines),
-             **recc_words = calloc((size_t)count + 1, sizeof *recc_words);
-  r.module.defines = defines;
-  r.module.recc_words = recc_words;
+static int generate(words *w) {
+  generate_request r = {.module = module_request_of(w), .temperature = 1, .top_p = 1, .seed = 1, .tokens = 200};
   rec_module *module = NULL;
   session *s = NULL;
-  int status = defines && recc_words ? read_words(&w, &r) : report_failure("generate");
-  bool named = !status;
-  if (!status) status = open_module(&r.module, &module);
-  if (!status && session_open(module, &r.options, &s)) status = report_failure("generate");
-  if (!status) status = generate(&r, s);
+  int status = read_words(w, &r);
+  if (!status) status = open_session(&r.module, &r.options, &module, &s);
+  if (!status) status = write_text(&r, s);
   session_close(s);
   rec_module_close(module);
-  if (named) free((char *)r.module.file);
-  free(defines);
-  free(recc_words);
   return status;
 }
+
+const subcommand generate_command = {
+    .name = "generate",
+    .purpose = "writes text with a trained model",
+    .usage =
+        "rec generate FILE[:BLOCK]\n"
+        "\n"
+        "Writes text with a model of a compiled library or of a .rec file: reads the prompt, then samples byte after byte "
+        "to\n"
+        "standard output, in memory that does not grow. The weights are those that `rec train` left in RUNS/BLOCK; without "
+        "BLOCK,\n"
+        "of the last train block that has a checkpoint. Text and options alone decide what is written, not the threads.\n"
+        "The prompt and the text of a model of token files or of a task are numbers between blanks; tools/tokenize turns "
+        "text\n"
+        "into them (--encode) and back (--decode).\n",
+    .options = options,
+    .run = generate};

@@ -6,46 +6,27 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/command/command.h"
+#include "runtime/command/session.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/public.h"
 #include "runtime/train/report/whole_file.h"
-#include "runtime/train/session.h"
-
-const char import_usage[] =
-    "rec import DIR -o NAME.rec\n"
-    "\n"
-    "Reads a Hugging Face folder of mamba, mamba2, gla, gated_deltanet, rwkv6 or rwkv7: "
-    "config.json "
-    "and the weights\n"
-    "in model.safetensors or pytorch_model.bin, in one file or several. Writes the model as the "
-    "program NAME.rec and\n"
-    "its weights as RUNS/imported, which other train blocks continue. Says which weights do not "
-    "fit.\n"
-    "\n"
-    "  -o NAME.rec       the program\n"
-    "  --runs DIR        where runs are kept (default: runs)\n";
 
 typedef struct import_request {
   const char *folder, *program;
   session_options options;
 } import_request;
 
+#define REQUEST import_request
+static const option options[] = {TEXT("-o", "NAME.rec", program, "the program"),
+                                 TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"), OPTIONS_END};
+
 static int read_words(words *w, import_request *r) {
-  while (w->next < w->count && !w->failed) {
-    const char *word;
-    if (take_value(w, "-o", &r->program) || take_value(w, "--runs", &r->options.runs)) continue;
-    if (w->failed) break;
-    if (!take_word(w, &word)) return usage_error(w, "unknown option `%s`", w->list[w->next]);
-    if (r->folder) return usage_error(w, "expected one DIR, found also `%s`", word);
-    r->folder = word;
-  }
-  if (w->failed) return EXIT_USAGE;
-  if (!r->folder) return usage_error(w, "expected DIR, a folder with config.json and weights");
-  size_t length = r->program ? strlen(r->program) : 0;
-  if (length < 5 || strcmp(r->program + length - 4, ".rec") != 0)
-    return usage_error(w, "expected -o NAME.rec, as every program is named, found %s", r->program ? r->program : "none");
-  return 0;
+  if (read_options(w, options, r)) return EXIT_USAGE;
+  if (w->given_count > 1) return usage_error(w, "expected one DIR, found also `%s`", w->given[1]);
+  if (!w->given_count) return usage_error(w, "expected DIR, a folder with config.json and weights");
+  r->folder = w->given[0];
+  if (r->program && is_source(r->program)) return 0;
+  return usage_error(w, "expected -o NAME.rec, as every program is named, found %s", r->program ? r->program : "none");
 }
 
 // ---- what fits ----------------------------------------------------------------------------------
@@ -130,9 +111,8 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
   trainer *t = NULL;
   char *checkpoint = session_path(s, block->name, "checkpoint.safetensors"),
        *weights = session_path(s, block->name, "model.safetensors"), *kept = session_path(s, block->name, "config.json"),
-       *config = NULL, *text = NULL;
-  bool named = asprintf(&config, "%s/config.json", folder) > 0;
-  rec_status status = named && checkpoint && weights && kept ? REC_OK : rec_no_memory();
+       *config = rec_text("%s/config.json", folder), *text = NULL;
+  rec_status status = config && checkpoint && weights && kept ? REC_OK : rec_no_memory();
   if (!status) status = session_lock(s, true);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(f->of, block, 1, &t);
@@ -146,7 +126,7 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
   if (!status) status = checkpoint_save(t, checkpoint);
   if (!status) printf("weights: %s\n", checkpoint);
   trainer_free(t);
-  if (named) free(config);
+  free(config);
   free(text);
   free(checkpoint);
   free(weights);
@@ -181,15 +161,15 @@ static rec_status write_program(const import_request *r, const tensor_folder *fo
 }
 
 // The program takes its name when its weights have fitted; until then it is a draft beside.
-static int import_by_draft(const import_request *r, const tensor_folder *folder, const char *draft) {
-  const char *defines[1], *recc_words[] = {"-O0"};  // nothing is run
-  module_request request = {
-      .command = "import", .file = draft, .defines = defines, .recc_words = recc_words, .recc_word_count = 1};
+static int import_by_draft(words *w, const import_request *r, const tensor_folder *folder, const char *draft) {
+  module_request request = module_request_of(w);
+  request.file = draft;
+  request.recc_words[request.recc_word_count++] = "-O0";  // nothing is run
   rec_module *module = NULL;
   session *s = NULL;
   if (write_program(r, folder, draft)) return report_failure("import");
-  int status = open_module(&request, &module);
-  if (!status && (session_open(module, &r->options, &s) || import_into(s, r, folder))) status = report_failure("import");
+  int status = open_session(&request, &r->options, &module, &s);
+  if (!status && import_into(s, r, folder)) status = report_failure("import");
   if (!status && rename(draft, r->program)) {
     rec_fail(REC_ERROR_FILE, "%s: %s", r->program, strerror(errno));
     status = report_failure("import");
@@ -200,17 +180,28 @@ static int import_by_draft(const import_request *r, const tensor_folder *folder,
   return status;
 }
 
-int command_import(int count, char **list) {
-  words w = {.command = "import", .count = count, .list = list};
+static int import(words *w) {
   import_request r = {0};
-  int status = read_words(&w, &r);
-  if (status) return status;
   tensor_folder *folder = NULL;
-  char *draft = NULL;
-  if (tensor_folder_open(r.folder, &folder) || asprintf(&draft, "%s.draft.rec", r.program) < 0)
-    status = report_failure("import");
-  if (!status) status = import_by_draft(&r, folder, draft);
+  int status = read_words(w, &r);
+  if (status) return status;
+  char *draft = rec_text("%s.draft.rec", r.program);
+  if (!draft) rec_no_memory();
+  if (!draft || tensor_folder_open(r.folder, &folder)) status = report_failure("import");
+  if (!status) status = import_by_draft(w, &r, folder, draft);
   free(draft);
   tensor_folder_close(folder);
   return status;
 }
+
+const subcommand import_command = {
+    .name = "import",
+    .purpose = "reads a Hugging Face folder",
+    .usage =
+        "rec import DIR -o NAME.rec\n"
+        "\n"
+        "Reads a Hugging Face folder of mamba, mamba2, gla, gated_deltanet, rwkv6 or rwkv7: config.json and the weights\n"
+        "in model.safetensors or pytorch_model.bin, in one file or several. Writes the model as the program NAME.rec and\n"
+        "its weights as RUNS/imported, which other train blocks continue. Says which weights do not fit.\n",
+    .options = options,
+    .run = import};

@@ -6,16 +6,6 @@
 #include "runtime/command/command.h"
 #include "runtime/library_file.h"
 
-const char info_usage[] =
-    "rec info FILE.so\n"
-    "\n"
-    "Shows the recurrences of a compiled library: their tensors, sizes, structure and how they "
-    "were compiled.\n"
-    "The file is read, nothing in it is run; apply, train and whatever else opens a library runs it.\n"
-    "\n"
-    "  --manifest    print the manifest itself (JSON)\n"
-    "  --source      print the program that the library was compiled from\n";
-
 static const char *text_of(const cJSON *object, const char *key) {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
   return cJSON_IsString(item) ? item->valuestring : "";
@@ -125,38 +115,48 @@ static void print_summary(const char *path, const cJSON *manifest) {
   print_program(manifest);
 }
 
-static rec_status show(const char *path, const char *text, bool manifest, bool source) {
-  if (manifest) {
+typedef struct info_request {
+  bool manifest, source;
+} info_request;
+
+#define REQUEST info_request
+static const option options[] = {FLAG("--manifest", manifest, "print the manifest itself (JSON)"),
+                                 FLAG("--source", source, "print the program that the library was compiled from"), OPTIONS_END};
+
+static rec_status show(const char *path, const char *text, const info_request *r) {
+  if (r->manifest) {
     printf("%s\n", text);
     return REC_OK;
   }
   cJSON *json = cJSON_Parse(text);
   if (!json) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest is not JSON", path);
-  if (source) {
+  if (r->source)
     printf("%s", text_of(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(json, "sources"), 0), "text"));
-  } else {
+  else
     print_summary(path, json);
-  }
   cJSON_Delete(json);
   return REC_OK;
 }
 
-int command_info(int count, char **list) {
-  words w = {.command = "info", .count = count, .list = list};
-  const char *path = NULL;
-  bool manifest = false, source = false;
-  while (w.next < w.count) {
-    if (take_flag(&w, "--manifest"))
-      manifest = true;
-    else if (take_flag(&w, "--source"))
-      source = true;
-    else if (path || !take_word(&w, &path))
-      return usage_error(&w, "expected one FILE.so, found `%s`", list[w.next]);
-  }
-  if (!path) return usage_error(&w, "expected FILE.so");
+static int info(words *w) {
+  info_request r = {0};
   char *text;
-  rec_status status = library_read_manifest(path, &text);
-  if (!status) status = show(path, text, manifest, source);
+  if (read_options(w, options, &r)) return EXIT_USAGE;
+  if (w->given_count > 1) return usage_error(w, "expected one FILE.so, found `%s`", w->given[1]);
+  if (!w->given_count) return usage_error(w, "expected FILE.so");
+  rec_status status = library_read_manifest(w->given[0], &text);
+  if (!status) status = show(w->given[0], text, &r);
   free(text);
   return status ? report_failure("info") : 0;
 }
+
+const subcommand info_command = {
+    .name = "info",
+    .purpose = "shows what a compiled library holds",
+    .usage =
+        "rec info FILE.so\n"
+        "\n"
+        "Shows the recurrences of a compiled library: their tensors, sizes, structure and how they were compiled.\n"
+        "The file is read, nothing in it is run; apply, train and whatever else opens a library runs it.\n",
+    .options = options,
+    .run = info};

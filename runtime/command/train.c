@@ -2,76 +2,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/command/command.h"
+#include "runtime/command/session.h"
 #include "runtime/train/evaluate/evaluate.h"
-
-#define SHARED_OPTIONS                                                                             \
-  "  --runs DIR        where runs are kept (default: runs)\n"                                      \
-  "  --data FILE       text in place of the one that the program names\n"                          \
-  "  --threads N       threads (default: REC_NUM_THREADS, or one for each processor); results do " \
-  "not depend on it\n"                                                                             \
-  "  --device D        host (default); cuda, a GPU; simt, the GPU's code run and checked on the "  \
-  "CPU\n"                                                                                          \
-  "  --seed N          in place of the seed of every train block\n"                                \
-  "  -D axis=size, --dtype f32|f64|bf16, --chunk N    for a .rec file, as in recc\n"
-
-const char train_usage[] =
-    "rec train FILE [BLOCK...]\n"
-    "\n"
-    "Trains the train blocks of a compiled library or of a .rec file: all in order, or those "
-    "named.\n"
-    "RUNS/BLOCK gets log.jsonl, checkpoint.safetensors and in the end model.safetensors; "
-    "RUNS/report.html shows it.\n"
-    "\n"
-    "  --resume          continue where the checkpoints are, to the same weights, bit for bit\n"
-    "  --again           replace the runs of these blocks that are in RUNS; without it, and without "
-    "--resume, there must be none\n"
-    "  --checkpoint-steps N, --checkpoint-seconds N    how often a checkpoint is written (default: "
-    "every 30 seconds)\n" SHARED_OPTIONS;
-
-const char evaluate_usage[] =
-    "rec evaluate FILE [BLOCK...]\n"
-    "\n"
-    "Judges trained models by the evaluate blocks of a compiled library or of a .rec file: all, or "
-    "those named.\n"
-    "RUNS/BLOCK gets the numbers as CSV; RUNS/report.html shows them.\n"
-    "\n" SHARED_OPTIONS;
 
 typedef struct train_request {
   session_options options;
   module_request module;
-  const char **blocks;
+  int64_t seed, checkpoint_seconds;
+  char *const *blocks;
   int block_count;
 } train_request;
 
-static bool read_option(words *w, train_request *r, bool train) {
-  int64_t number;
-  if (take_value(w, "--runs", &r->options.runs) || take_value(w, "--data", &r->options.data) ||
-      take_module_option(w, &r->module) || take_device(w, &r->module, &r->options.device))
-    return true;
-  if (take_threads(w, &r->options.threads)) return true;
-  if (take_number(w, "--seed", 0, &r->options.seed)) return r->options.has_seed = true;
-  if (!train) return false;
-  if (take_number(w, "--checkpoint-steps", 1, &r->options.checkpoint_steps)) return true;
-  if (take_number(w, "--checkpoint-seconds", 1, &number)) return r->options.checkpoint_seconds = (double)number, true;
-  if (take_flag(w, "--resume")) return r->options.resume = true;
-  return take_flag(w, "--again") && (r->options.again = true);
-}
+#define REQUEST train_request
+#define SHARED_OPTIONS                                                                                                        \
+  TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),                                                 \
+      TEXT("--data", "FILE", options.data, "text in place of the one that the program names"),                                \
+      THREADS(options.threads, "threads (default: REC_NUM_THREADS, or one for each processor); results do not depend on it"), \
+      NUMBER("--seed", "N", seed, 0, "in place of the seed of every train block"), SESSION_MODULE_OPTIONS, OPTIONS_END
 
-static int read_words(words *w, train_request *r, bool train) {
-  while (w->next < w->count && !w->failed) {
-    const char *word;
-    if (read_option(w, r, train)) continue;
-    if (w->failed) break;
-    if (!take_word(w, &word)) return usage_error(w, "unknown option `%s`", w->list[w->next]);
-    if (!r->module.file)
-      r->module.file = word;
-    else
-      r->blocks[r->block_count++] = word;
-  }
-  if (w->failed) return EXIT_USAGE;
+static const option train_options[] = {
+    FLAG("--resume", options.resume, "continue where the checkpoints are, to the same weights, bit for bit"),
+    FLAG("--again", options.again,
+         "replace the runs of these blocks that are in RUNS; without it, and without --resume, there must be none"),
+    NUMBER("--checkpoint-steps", "N", options.checkpoint_steps, 1, "how often a checkpoint is written, in steps"),
+    NUMBER("--checkpoint-seconds", "N", checkpoint_seconds, 1, "the same in seconds (default: every 30 seconds)"),
+    SHARED_OPTIONS};
+
+static const option evaluate_options[] = {SHARED_OPTIONS};
+
+static int read_words(words *w, const option *options, train_request *r) {
+  if (read_options(w, options, r)) return EXIT_USAGE;
   if (r->options.resume && r->options.again) return usage_error(w, "expected --resume or --again, found both");
-  return r->module.file ? 0 : usage_error(w, "expected FILE, a compiled library or a .rec file");
+  if (!w->given_count) return usage_error(w, "expected FILE, a compiled library or a .rec file");
+  r->module.file = w->given[0];
+  r->blocks = w->given + 1;
+  r->block_count = w->given_count - 1;
+  r->options.has_seed = r->seed >= 0;
+  r->options.seed = r->seed;
+  r->options.checkpoint_seconds = (double)r->checkpoint_seconds;
+  return 0;
 }
 
 static bool is_asked_for(const train_request *r, const char *name) {
@@ -130,28 +99,48 @@ static int evaluate_blocks(const train_request *r, session *s) {
   return 0;
 }
 
-static int run(const char *command, int count, char **list, bool train) {
-  words w = {.command = command, .count = count, .list = list};
-  train_request r = {.module = {.command = command}};
-  r.blocks = calloc((size_t)count + 1, sizeof *r.blocks);
-  r.module.defines = calloc((size_t)count + 1, sizeof *r.module.defines);
-  r.module.recc_words = calloc((size_t)count + 1, sizeof *r.module.recc_words);
+int open_session(const module_request *request, const session_options *options, rec_module **module, session **s) {
+  session_options there = *options;
+  there.device = request->device;
+  int status = open_module(request, module);
+  return !status && session_open(*module, &there, s) ? report_failure(request->command) : status;
+}
+
+static int run(words *w, const option *options, bool train) {
+  train_request r = {.module = module_request_of(w), .seed = -1};
   rec_module *module = NULL;
   session *s = NULL;
-  int status = r.blocks && r.module.defines && r.module.recc_words ? read_words(&w, &r, train) : report_failure(command);
-  if (!status) status = open_module(&r.module, &module);
-  if (!status && session_open(module, &r.options, &s)) status = report_failure(command);
-  if (!status) status = check_names(&r, s, command, train);
-  if (!status && session_lock(s, train)) status = report_failure(command);
+  int status = read_words(w, options, &r);
+  if (!status) status = open_session(&r.module, &r.options, &module, &s);
+  if (!status) status = check_names(&r, s, w->command, train);
+  if (!status && session_lock(s, train)) status = report_failure(w->command);
   if (!status) status = train ? train_blocks(&r, s) : evaluate_blocks(&r, s);
   session_close(s);
   rec_module_close(module);
-  free(r.blocks);
-  free(r.module.defines);
-  free(r.module.recc_words);
   return status;
 }
 
-int command_train(int count, char **list) { return run("train", count, list, true); }
+static int run_train(words *w) { return run(w, train_options, true); }
+static int run_evaluate(words *w) { return run(w, evaluate_options, false); }
 
-int command_evaluate(int count, char **list) { return run("evaluate", count, list, false); }
+const subcommand train_command = {
+    .name = "train",
+    .purpose = "trains the models of a program",
+    .usage =
+        "rec train FILE [BLOCK...]\n"
+        "\n"
+        "Trains the train blocks of a compiled library or of a .rec file: all in order, or those named.\n"
+        "RUNS/BLOCK gets log.jsonl, checkpoint.safetensors and in the end model.safetensors; RUNS/report.html shows it.\n",
+    .options = train_options,
+    .run = run_train};
+
+const subcommand evaluate_command = {
+    .name = "evaluate",
+    .purpose = "judges trained models",
+    .usage =
+        "rec evaluate FILE [BLOCK...]\n"
+        "\n"
+        "Judges trained models by the evaluate blocks of a compiled library or of a .rec file: all, or those named.\n"
+        "RUNS/BLOCK gets the numbers as CSV; RUNS/report.html shows them.\n",
+    .options = evaluate_options,
+    .run = run_evaluate};

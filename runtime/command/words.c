@@ -2,74 +2,136 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/command/command.h"
+#include "runtime/device.h"
 #include "runtime/machine.h"
 
-bool take_value(words *w, const char *option, const char **value) {
-  if (w->failed || w->next == w->count) return false;
+// ---- help ---------------------------------------------------------------------------------------
+
+// The text of an option's help has lines of its own, each in the same column.
+static void print_option(const option *o, int width) {
+  int written = printf("  %s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+  for (const char *line = o->help, *end; line; line = *end ? end + 1 : NULL, written = 0) {
+    end = strchrnul(line, '\n');
+    printf("%*s%.*s\n", width - written, "", (int)(end - line), line);
+  }
+}
+
+void print_usage(const subcommand *c) {
+  size_t widest = 0;
+  for (const option *o = c->options; o->name; o++) {
+    size_t width = strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0);
+    if (o->help && width > widest) widest = width;
+  }
+  printf("%s\n", c->usage);
+  for (const option *o = c->options; o->name; o++)
+    if (o->help) print_option(o, (int)widest + 4);
+}
+
+// ---- one option ---------------------------------------------------------------------------------
+
+// Is the next word this option? Then it is taken, with its value.
+static bool take_option(words *w, const option *o, const char **value) {
   const char *word = w->list[w->next];
-  size_t length = strlen(option);
-  if (strncmp(word, option, length) != 0) return false;
+  size_t length = strlen(o->name);
+  if (strncmp(word, o->name, length) != 0 || (!o->value && word[length])) return false;
   if (word[length] == '=' || (length == 2 && word[length])) {  // --option=VALUE, -DVALUE
     *value = word + length + (word[length] == '=' && length > 2);
     w->next++;
     return true;
   }
   if (word[length]) return false;
-  if (w->next + 1 == w->count) {
-    usage_error(w, "expected a value after `%s`", option);
-    return false;
-  }
-  *value = w->list[w->next + 1];
-  w->next += 2;
+  w->next++;
+  if (!o->value) return true;
+  if (w->next == w->count)
+    usage_error(w, "expected a value after `%s`", o->name);
+  else
+    *value = w->list[w->next++];
   return true;
 }
 
-bool take_number(words *w, const char *option, int64_t least, int64_t *number) {
-  const char *text;
-  if (!take_value(w, option, &text)) return false;
+static int64_t read_number(words *w, const option *o, const char *text) {
   char *end;
   errno = 0;
   long long value = strtoll(text, &end, 10);
-  if (end == text || *end || errno || value < least) {
-    usage_error(w, "expected a whole number from %lld after `%s`, found `%s`", (long long)least, option, text);
-    return false;
-  }
-  *number = value;
-  return true;
+  if (end == text || *end || errno || value < (long long)o->least)
+    usage_error(w, "expected a whole number from %lld after `%s`, found `%s`", (long long)o->least, o->name, text);
+  return value;
 }
 
-bool take_threads(words *w, int *threads) {
-  int64_t number;
-  if (!take_number(w, "--threads", 1, &number)) return false;
-  *threads = number < REC_MOST_THREADS ? (int)number : REC_MOST_THREADS;
-  return true;
-}
-
-bool take_real(words *w, const char *option, double least, double most, double *number) {
-  const char *text;
-  if (!take_value(w, option, &text)) return false;
+static double read_real(words *w, const option *o, const char *text) {
   char *end;
+  if (!o->value) return o->least;
   double value = strtod(text, &end);
-  if (end == text || *end || !(value >= least && value <= most)) {
-    usage_error(w, "expected a number from %g to %g after `%s`, found `%s`", least, most, option, text);
-    return false;
+  if (end == text || *end || !(value >= o->least && value <= o->most))
+    usage_error(w, "expected a number from %g to %g after `%s`, found `%s`", o->least, o->most, o->name, text);
+  return value;
+}
+
+static void read_device(words *w, const char *name, module_request *request) {
+  static const struct {
+    const char *name, *target;
+    int32_t device;
+  } devices[] = {{"host", NULL, REC_DEVICE_HOST}, {"simt", "simt", REC_DEVICE_SIMT}, {"cuda", NULL, REC_DEVICE_CUDA}};
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    if (strcmp(devices[i].name, name) != 0) continue;
+    request->device = devices[i].device;
+    request->target = request->device == REC_DEVICE_CUDA ? rec_cuda_target(0) : devices[i].target;
+    return;
   }
-  *number = value;
-  return true;
+  usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);
 }
 
-bool take_flag(words *w, const char *option) {
-  if (w->failed || w->next == w->count || strcmp(w->list[w->next], option) != 0) return false;
-  w->next++;
-  return true;
+static void read_option(words *w, const option *o, const char *text, void *to) {
+  module_request *module = to;
+  int64_t number;
+  rec_dtype type;
+  switch (o->kind) {
+    case OPTION_FLAG: *(bool *)to = true; break;
+    case OPTION_TEXT: *(const char **)to = text; break;
+    case OPTION_NUMBER: *(int64_t *)to = read_number(w, o, text); break;
+    case OPTION_THREADS:
+      number = read_number(w, o, text);
+      *(int *)to = number < REC_MOST_THREADS ? (int)number : REC_MOST_THREADS;
+      break;
+    case OPTION_REAL: *(double *)to = read_real(w, o, text); break;
+    case OPTION_DEVICE: read_device(w, text, module); break;
+    case OPTION_DEFINE: module->defines[module->define_count++] = text; break;
+    case OPTION_DTYPE:
+      module->dtype = text;
+      if (!rec_number_type(text, &type)) usage_error(w, "expected f32, f64, bf16 or f16 after `--dtype`, found `%s`", text);
+      break;
+    case OPTION_RECC:
+      module->recc_words[module->recc_word_count++] = o->name;
+      if (text) module->recc_words[module->recc_word_count++] = text;
+      break;
+  }
 }
 
-bool take_word(words *w, const char **word) {
-  if (w->failed || w->next == w->count || w->list[w->next][0] == '-') return false;
-  *word = w->list[w->next++];
-  return true;
+// ---- all words ----------------------------------------------------------------------------------
+
+int read_options(words *w, const option *options, void *request) {
+  while (w->next < w->count && !w->failed) {
+    const char *value = NULL;
+    const option *o = options;
+    while (o->name && !take_option(w, o, &value)) o++;
+    if (o->name && !w->failed)
+      read_option(w, o, value, (char *)request + o->place);
+    else if (!o->name && (w->list[w->next][0] != '-' || !w->list[w->next][1]))
+      w->given[w->given_count++] = w->list[w->next++];
+    else
+      usage_error(w, "unknown option `%s`", w->list[w->next]);
+  }
+  return w->failed ? EXIT_USAGE : 0;
+}
+
+const char *split_block(char *word) {
+  char *colon = strrchr(word, ':');
+  if (!colon || strchr(colon, '/') || access(word, F_OK) == 0) return NULL;
+  *colon = '\0';
+  return colon + 1;
 }
 
 int usage_error(words *w, const char *format, ...) {

@@ -1,0 +1,19 @@
+// Subcommands that work on the training program of a file.
+#ifndef REC_COMMAND_SESSION_H
+#define REC_COMMAND_SESSION_H
+
+#include "runtime/command/command.h"
+#include "runtime/train/session.h"
+
+// The module and a session on it; the models run on the device of `request`. Returns 0, or the exit status after printing why not.
+int open_session(const module_request *request, const session_options *options, rec_module **module, session **s);
+
+// --device, -D, --dtype, --chunk of a request with a `module`.
+#define SESSION_MODULE_OPTIONS                                                                                                 \
+  OF_MODULE("--device", "D", OPTION_DEVICE, "host (default); cuda, a GPU; simt, the GPU's code run and checked on the CPU"),   \
+      OF_MODULE("-D", "axis=size", OPTION_DEFINE, "a size, for a .rec file, as in recc"),                                      \
+      OF_MODULE("--dtype", "f32|f64|bf16", OPTION_DTYPE, "element type of tokens for a .rec file"),                            \
+      OF_MODULE("--chunk", "N", OPTION_RECC, "steps in a chunk for a .rec file"), OF_MODULE("--form", "F", OPTION_RECC, NULL), \
+      OF_MODULE("--check", NULL, OPTION_RECC, NULL)
+
+#endif
