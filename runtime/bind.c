@@ -32,13 +32,6 @@ typedef struct binder {
   int64_t batch, time, sequences;
 } binder;
 
-static bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
-static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
-
-static rec_dtype compiled_type(const rec_signature *s, const rec_variable *v) {
-  return is_token(v) ? s->token_type : s->carried_type;
-}
-
 // A type is narrower than another if all its values are values of the other.
 static bool widens_to(rec_dtype from, rec_dtype to) {
   if (from == to) return true;
@@ -50,10 +43,10 @@ static bool widens_to(rec_dtype from, rec_dtype to) {
 static int expected_shape(binder *b, const rec_variable *v, dimension *shape) {
   int rank = 0;
   bool packed = b->binding->cu_seqlens;
-  if (is_token(v)) {
+  if (rec_is_token(v)) {
     shape[rank++] = (dimension){"B", 0, &b->batch};
     shape[rank++] = (dimension){"T", 0, &b->time};
-  } else if (is_carried(v)) {
+  } else if (rec_is_carried(v)) {
     shape[rank++] = packed ? (dimension){"sequences", 0, &b->sequences} : (dimension){"B", 0, &b->batch};
     if (v->kind == REC_LAG) shape[rank++] = (dimension){"lag", v->depth, NULL};
   }
@@ -97,7 +90,7 @@ static const rec_tensor *find(const binder *b, tensor_role role, const rec_varia
 // Checks a tensor against a variable, learning sizes that are not known yet.
 static rec_status check_tensor(binder *b, const rec_tensor *t, const rec_variable *v) {
   dimension shape[RANK_MAX];
-  rec_dtype type = compiled_type(b->signature, v);
+  rec_dtype type = rec_compiled_type(b->signature, v);
   int rank = expected_shape(b, v, shape);
   if (!widens_to(t->dtype, type) || t->rank != rank) return misfit(b, t, type, shape, rank);
   for (int i = 0; i < rank; i++) {
@@ -114,7 +107,7 @@ static rec_status missing(binder *b, tensor_role role, const rec_variable *v, co
   dimension shape[RANK_MAX];
   char expected[512];
   int rank = expected_shape(b, v, shape);
-  expected_text(expected, sizeof expected, compiled_type(b->signature, v), shape, rank);
+  expected_text(expected, sizeof expected, rec_compiled_type(b->signature, v), shape, rank);
   return rec_fail(REC_ERROR_ARGUMENT, "%s: expected the %s `%s%s`, %s, found no such tensor", rec_file_path(b->file), what,
                   prefixes[role], v->name, expected);
 }
@@ -163,8 +156,9 @@ static bool expected_name(const binder *b, const char *name) {
   if (strcmp(name, "cu_seqlens") == 0) return true;
   for (int i = 0; i < b->signature->variable_count; i++) {
     const rec_variable *v = &b->signature->variables[i];
-    tensor_role value = is_carried(v) ? ROLE_INITIAL : ROLE_VALUE, cotangent = is_carried(v) ? ROLE_D_FINAL : ROLE_GRADIENT;
-    bool given = v->kind != REC_OUTPUT, judged = v->kind == REC_OUTPUT || is_carried(v);
+    tensor_role value = rec_is_carried(v) ? ROLE_INITIAL : ROLE_VALUE,
+                cotangent = rec_is_carried(v) ? ROLE_D_FINAL : ROLE_GRADIENT;
+    bool given = v->kind != REC_OUTPUT, judged = v->kind == REC_OUTPUT || rec_is_carried(v);
     const char *prefix = prefixes[value];
     size_t length = strlen(prefix);
     if (given && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0) return true;
@@ -180,7 +174,7 @@ static void list_names(const binder *b, char *text, size_t size) {
   for (int i = 0; i < b->signature->variable_count && at < size; i++) {
     const rec_variable *v = &b->signature->variables[i];
     if (v->kind == REC_OUTPUT && !b->binding->backward) continue;
-    tensor_role role = v->kind == REC_OUTPUT ? ROLE_GRADIENT : is_carried(v) ? ROLE_INITIAL : ROLE_VALUE;
+    tensor_role role = v->kind == REC_OUTPUT ? ROLE_GRADIENT : rec_is_carried(v) ? ROLE_INITIAL : ROLE_VALUE;
     at += (size_t)snprintf(text + at, size - at, "%s%s%s", at ? " " : "", prefixes[role], v->name);
   }
 }
@@ -226,24 +220,11 @@ static rec_status check_shapes(binder *b) {
 
 // ---- Buffers -------------------------------------------------------------------------------------------------
 
-// Numbers of a variable in memory; false if no memory could hold them.
-static bool count_numbers(const rec_binding *binding, int i, int64_t *numbers) {
-  const rec_variable *v = &binding->signature->variables[i];
-  const rec_call *call = &binding->call;
-  *numbers = rec_variable_numbers(binding->signature, i, call->axis_sizes);
-  if (is_token(v) && !(rec_multiply(*numbers, call->time, numbers) && rec_multiply(*numbers, call->batch, numbers))) {
-    return false;
-  }
-  int64_t entries = call->cu_seqlens ? call->sequences : call->batch;
-  if (is_carried(v) && !rec_multiply(*numbers, entries, numbers)) return false;
-  return *numbers < INT64_MAX / 16;
-}
-
 // A zeroed buffer in the device's type, filled from a tensor if there is one.
 static rec_status make_buffer(const rec_binding *binding, int i, const rec_tensor *t, void **buffer) {
-  rec_dtype type = rec_device_type(binding->device, compiled_type(binding->signature, &binding->signature->variables[i]));
+  rec_dtype type = rec_device_type(binding->device, rec_compiled_type(binding->signature, &binding->signature->variables[i]));
   int64_t numbers;
-  if (!count_numbers(binding, i, &numbers)) return rec_no_memory();
+  if (!rec_call_numbers(binding->signature, i, &binding->call, &numbers)) return rec_no_memory();
   *buffer = calloc((size_t)numbers + 1, rec_dtype_size(type));
   if (!*buffer) return rec_no_memory();
   return t ? rec_convert(*buffer, type, t->data, t->dtype, numbers) : REC_OK;
@@ -253,7 +234,7 @@ static rec_status bind_variable(const binder *b, int i) {
   rec_binding *binding = b->binding;
   const rec_variable *v = &b->signature->variables[i];
   rec_call *call = &binding->call;
-  bool carried = is_carried(v);
+  bool carried = rec_is_carried(v);
   const rec_tensor *value = find(b, carried ? ROLE_INITIAL : ROLE_VALUE, v);
   rec_status status = REC_OK;
   if (!carried || value) status = make_buffer(binding, i, value, &call->value[i]);
@@ -283,18 +264,12 @@ static rec_status bind_all(binder *b) {
 
 rec_status rec_bind(const rec_signature *signature, const rec_device *device, const rec_file *file, bool backward,
                     rec_binding *binding) {
-  size_t count = (size_t)signature->variable_count;
   *binding = (rec_binding){.signature = signature, .device = device, .backward = backward};
   binding->axis_sizes = malloc(((size_t)signature->axis_count + 1) * sizeof *binding->axis_sizes);
-  void **tables = calloc(4 * count + 1, sizeof *tables);
-  binding->call.value = tables;
-  if (!binding->axis_sizes || !tables) {
+  if (!rec_call_tables(signature, &binding->call) || !binding->axis_sizes) {
     rec_binding_free(binding);
     return rec_no_memory();
   }
-  binding->call.final = tables + count;
-  binding->call.gradient = tables + 2 * count;
-  binding->call.d_final = tables + 3 * count;
   for (int i = 0; i < signature->axis_count; i++) binding->axis_sizes[i] = signature->axes[i].size;
   binder b = {binding, signature, file, UNKNOWN, UNKNOWN, 0};
   rec_status status = bind_all(&b);
@@ -303,9 +278,7 @@ rec_status rec_bind(const rec_signature *signature, const rec_device *device, co
 }
 
 void rec_binding_free(rec_binding *binding) {
-  if (binding->call.value && binding->call.final) {
-    for (int i = 0; i < 4 * binding->signature->variable_count; i++) free(binding->call.value[i]);
-  }
+  for (int i = 0; binding->call.value && i < 4 * binding->signature->variable_count; i++) free(binding->call.value[i]);
   free(binding->call.value);
   free(binding->axis_sizes);
   free(binding->cu_seqlens);
@@ -331,13 +304,13 @@ static void add_result(writer *w, int i, tensor_role role, void *buffer) {
   int64_t *shape = malloc(RANK_MAX * sizeof *shape), numbers = 0;
   t->name = name;
   t->shape = shape;
-  t->dtype = compiled_type(s, v);
-  w->failed |= !name || !shape || !count_numbers(binding, i, &numbers);
+  t->dtype = rec_compiled_type(s, v);
+  w->failed |= !name || !shape || !rec_call_numbers(s, i, &binding->call, &numbers);
   if (w->failed) return;
   strcat(strcpy(name, prefixes[role]), v->name);
-  if (is_token(v)) shape[t->rank++] = binding->call.batch;
-  if (is_token(v)) shape[t->rank++] = binding->call.time;
-  if (is_carried(v)) shape[t->rank++] = binding->cu_seqlens ? binding->call.sequences : binding->call.batch;
+  if (rec_is_token(v)) shape[t->rank++] = binding->call.batch;
+  if (rec_is_token(v)) shape[t->rank++] = binding->call.time;
+  if (rec_is_carried(v)) shape[t->rank++] = binding->cu_seqlens ? binding->call.sequences : binding->call.batch;
   if (v->kind == REC_LAG) shape[t->rank++] = v->depth;
   for (int a = 0; a < v->axis_count; a++) shape[t->rank++] = binding->axis_sizes[v->axes[a]];
   if (v->complex) shape[t->rank++] = 2;
@@ -353,9 +326,9 @@ static void collect(writer *w) {
   for (int i = 0; i < binding->signature->variable_count && !w->failed; i++) {
     const rec_variable *v = &binding->signature->variables[i];
     if (v->kind == REC_OUTPUT) add_result(w, i, ROLE_VALUE, call->value[i]);
-    if (is_carried(v)) add_result(w, i, ROLE_FINAL, call->final[i]);
+    if (rec_is_carried(v)) add_result(w, i, ROLE_FINAL, call->final[i]);
     if (!binding->backward || v->kind == REC_OUTPUT) continue;
-    add_result(w, i, is_carried(v) ? ROLE_D_INITIAL : ROLE_GRADIENT, call->gradient[i]);
+    add_result(w, i, rec_is_carried(v) ? ROLE_D_INITIAL : ROLE_GRADIENT, call->gradient[i]);
   }
 }
 

@@ -2,7 +2,7 @@
 #ifndef REC_RUNTIME_BIND_H
 #define REC_RUNTIME_BIND_H
 
-#include "runtime/internal.h"
+#include "runtime/module.h"
 
 // A call whose buffers belong to it.
 typedef struct rec_binding {

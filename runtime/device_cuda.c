@@ -63,12 +63,9 @@ static rec_status place_tensors(cuda_run *run, const rec_signature *s, rec_call 
   rec_status status = REC_OK;
   for (int i = 0; i < s->variable_count && !status; i++) {
     const rec_variable *v = &s->variables[i];
-    bool token = v->kind == REC_INPUT || v->kind == REC_OUTPUT;
-    int64_t entries = call->cu_seqlens && !token ? call->sequences : call->batch;
-    if (v->kind == REC_PARAM) entries = 1;
-    if (token) entries *= call->time;
-    size_t bytes = (size_t)(entries * rec_variable_numbers(s, i, call->axis_sizes)) *
-                   rec_dtype_size(token ? s->token_type : s->carried_type);
+    int64_t numbers;
+    if (!rec_call_numbers(s, i, call, &numbers)) return rec_no_memory();
+    size_t bytes = (size_t)numbers * rec_dtype_size(rec_compiled_type(s, v));
     status = place(run, &call->value[i], bytes, v->kind == REC_OUTPUT);
     if (!status) status = place(run, &call->final[i], bytes, true);
     if (!status) status = place(run, &call->gradient[i], bytes, v->kind != REC_OUTPUT);
@@ -95,18 +92,14 @@ static rec_status run_entered(cuda_run *run, const rec_recurrence *r, const rec_
                               const rec_run_options *options) {
   size_t count = (size_t)r->signature.variable_count;
   rec_call call = *host_call;
-  void **tables = malloc(sizeof *tables * (4 * count + 1));
+  void **tables = rec_call_tables(&r->signature, &call);
   run->copies = calloc(4 * count + 1, sizeof *run->copies);
   rec_status status = tables && run->copies ? REC_OK : rec_no_memory();
   if (!status) {
-    memcpy(tables, host_call->value, sizeof *tables * count);
-    memcpy(tables + count, host_call->final, sizeof *tables * count);
-    memcpy(tables + 2 * count, host_call->gradient, sizeof *tables * count);
-    memcpy(tables + 3 * count, host_call->d_final, sizeof *tables * count);
-    call.value = tables;
-    call.final = tables + count;
-    call.gradient = tables + 2 * count;
-    call.d_final = tables + 3 * count;
+    memcpy(call.value, host_call->value, sizeof *tables * count);
+    memcpy(call.final, host_call->final, sizeof *tables * count);
+    memcpy(call.gradient, host_call->gradient, sizeof *tables * count);
+    memcpy(call.d_final, host_call->d_final, sizeof *tables * count);
     status = place_tensors(run, &r->signature, &call);
   }
   if (!status) status = rec_library_run(r, &call, options, &rec_cuda_memory);

@@ -4,35 +4,35 @@
 
 #include "runtime/device.h"
 
-static void set_number(char *arguments, int offset, int64_t number) {
+void rec_set_number(char *arguments, int offset, int64_t number) {
   if (offset >= 0) memcpy(arguments + offset, &number, sizeof number);
 }
 
-static void set_pointer(char *arguments, int offset, void *pointer) {
+void rec_set_pointer(char *arguments, int offset, void *pointer) {
   if (offset >= 0) memcpy(arguments + offset, &pointer, sizeof pointer);
 }
 
 // NAME_arguments, laid out as the manifest says. Buffers are dense: all strides stay 0.
 static void fill_arguments(const rec_recurrence *r, const rec_call *call, char *arguments) {
-  set_number(arguments, r->size_offset, r->arguments_size);
-  set_number(arguments, r->batch_offset, call->batch);
-  set_number(arguments, r->time_offset, call->time);
+  rec_set_number(arguments, r->size_offset, r->arguments_size);
+  rec_set_number(arguments, r->batch_offset, call->batch);
+  rec_set_number(arguments, r->time_offset, call->time);
   for (int i = 0; i < r->signature.axis_count; i++) {
-    set_number(arguments, r->axis_offsets[i], call->axis_sizes[i]);
+    rec_set_number(arguments, r->axis_offsets[i], call->axis_sizes[i]);
   }
   if (call->cu_seqlens) {
-    set_number(arguments, r->sequences_offset, call->sequences);
-    set_pointer(arguments, r->cu_seqlens_offset, (void *)call->cu_seqlens);
+    rec_set_number(arguments, r->sequences_offset, call->sequences);
+    rec_set_pointer(arguments, r->cu_seqlens_offset, (void *)call->cu_seqlens);
   }
   for (int i = 0; i < r->signature.variable_count; i++) {
-    set_pointer(arguments, r->places[i].value.data, call->value[i]);
-    set_pointer(arguments, r->places[i].final.data, call->final[i]);
-    set_pointer(arguments, r->places[i].gradient.data, call->gradient[i]);
-    set_pointer(arguments, r->places[i].d_final.data, call->d_final[i]);
+    rec_set_pointer(arguments, r->places[i].value.data, call->value[i]);
+    rec_set_pointer(arguments, r->places[i].final.data, call->final[i]);
+    rec_set_pointer(arguments, r->places[i].gradient.data, call->gradient[i]);
+    rec_set_pointer(arguments, r->places[i].d_final.data, call->d_final[i]);
   }
 }
 
-static rec_status check(const rec_recurrence *r, int answer) {
+rec_status rec_library_answer(const rec_recurrence *r, int answer) {
   if (answer == 0) return REC_OK;
   return rec_fail((rec_status)answer, "%s: %s", r->signature.name, r->module->error());
 }
@@ -69,7 +69,7 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call, const r
   s->arguments = calloc(1, (size_t)r->arguments_size + 1);
   if (!s->arguments) return rec_no_memory();
   fill_arguments(r, call, s->arguments);
-  rec_status status = check(r, r->sizes(s->arguments, &sizes));
+  rec_status status = rec_library_answer(r, r->sizes(s->arguments, &sizes));
   if (status) return status;
   s->launch.workspace_bytes = sizes.workspace;
   status = s->memory->allocate(s->launch.stream, sizes.workspace, &s->launch.workspace);
@@ -104,15 +104,15 @@ rec_status rec_host_open(const rec_recurrence *r, const rec_call *call, const re
 }
 
 rec_status rec_host_forward(const rec_host_session *s) {
-  return check(s->recurrence, s->recurrence->forward(s->arguments, &s->launch));
+  return rec_library_answer(s->recurrence, s->recurrence->forward(s->arguments, &s->launch));
 }
 
 rec_status rec_host_backward(const rec_host_session *s) {
-  return check(s->recurrence, s->recurrence->backward(s->arguments, &s->launch));
+  return rec_library_answer(s->recurrence, s->recurrence->backward(s->arguments, &s->launch));
 }
 
 rec_status rec_host_step(const rec_host_session *s) {
-  return check(s->recurrence, s->recurrence->step(s->arguments, &s->launch));
+  return rec_library_answer(s->recurrence, s->recurrence->step(s->arguments, &s->launch));
 }
 
 rec_status rec_library_run(const rec_recurrence *r, const rec_call *call, const rec_run_options *options,

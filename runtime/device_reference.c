@@ -116,8 +116,8 @@ rec_status rec_reference_run(const rec_recurrence *r, const rec_call *call, cons
 // A lag buffer's axes are in the order of the input it remembers; a let has none declared, so in header order.
 static bool describe_lag(rec_module *module, const typed_body *body, const typed_lag *lag, rec_variable *v) {
   size_t size = strlen(lag->name) + sizeof ".lag";
-  char *name = rec_module_allocate(module, size);
-  int *axes = rec_module_allocate(module, (size_t)body->axes.count * sizeof *axes);
+  char *name = rec_blocks_take(&module->blocks, size);
+  int *axes = rec_blocks_take(&module->blocks, (size_t)body->axes.count * sizeof *axes);
   if (!name || !axes) return false;
   strcat(strcpy(name, lag->name), ".lag");
   *v = (rec_variable){.name = name, .kind = REC_LAG, .axes = axes, .complex = lag->complex, .depth = lag->depth};
@@ -136,8 +136,8 @@ static bool describe(rec_module *module, const typed_body *body, rec_dtype dtype
   static const rec_kind kinds[] = {
       [TENSOR_INPUT] = REC_INPUT, [TENSOR_PARAM] = REC_PARAM, [TENSOR_STATE] = REC_STATE, [TENSOR_OUTPUT] = REC_OUTPUT};
   int tensors = body->tensors.count, lags = body->lags.count;
-  rec_axis *axes = rec_module_allocate(module, (size_t)body->axes.count * sizeof *axes);
-  rec_variable *variables = rec_module_allocate(module, (size_t)(tensors + lags) * sizeof *variables);
+  rec_axis *axes = rec_blocks_take(&module->blocks, (size_t)body->axes.count * sizeof *axes);
+  rec_variable *variables = rec_blocks_take(&module->blocks, (size_t)(tensors + lags) * sizeof *variables);
   if (!axes || !variables) return false;
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
@@ -161,7 +161,7 @@ static bool describe(rec_module *module, const typed_body *body, rec_dtype dtype
 
 static rec_status describe_all(rec_module *module) {
   int count = rec_front_count(module->front);
-  module->recurrences = rec_module_allocate(module, (size_t)count * sizeof *module->recurrences);
+  module->recurrences = rec_blocks_take(&module->blocks, (size_t)count * sizeof *module->recurrences);
   if (!module->recurrences) return rec_no_memory();
   for (int i = 0; i < count; i++) {
     rec_recurrence *r = &module->recurrences[module->count++];
@@ -177,19 +177,14 @@ static rec_status describe_all(rec_module *module) {
 rec_status rec_module_open_source(const char *path, const char *const *defines, int define_count, rec_dtype dtype,
                                   FILE *messages, rec_module **out) {
   *out = NULL;
-  rec_module *module = calloc(1, sizeof *module);
-  if (module) module->path = strdup(path);
-  if (!module || !module->path) {
-    free(module);
-    return rec_no_memory();
-  }
+  rec_module *module = rec_module_new(path);
+  if (!module) return REC_ERROR_MEMORY;
   module->dtype = dtype;
   rec_status status = rec_front_new(path, NULL, 0, NULL, defines, define_count, messages, &module->front);
   if (!status) status = describe_all(module);
-  if (status) {
+  if (status)
     rec_module_close(module);
-    return status;
-  }
-  *out = module;
-  return REC_OK;
+  else
+    *out = module;
+  return status;
 }

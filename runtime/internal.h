@@ -12,6 +12,14 @@ rec_status rec_no_memory(void);
 // large pages where the system has them.
 void *rec_numbers_new(int64_t bytes);
 
+// Pieces of memory that are given back together.
+typedef struct rec_blocks {
+  struct rec_block *last;
+} rec_blocks;
+
+void *rec_blocks_take(rec_blocks *blocks, size_t size);  // zeroed; NULL: there is none
+void rec_blocks_free(rec_blocks *blocks);
+
 // A printed text, which the caller frees; NULL: no memory.
 char *rec_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,5 +1,6 @@
 // Memory for numbers and texts on the host.
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,27 @@ void *rec_numbers_new(int64_t bytes) {
   if (memory && unit == LARGE_PAGE) madvise(memory, size, MADV_HUGEPAGE);
 #endif
   return memory;
+}
+
+typedef struct rec_block {
+  struct rec_block *before;
+  max_align_t bytes[];
+} rec_block;
+
+void *rec_blocks_take(rec_blocks *blocks, size_t size) {
+  rec_block *block = calloc(1, sizeof *block + size);
+  if (!block) return NULL;
+  block->before = blocks->last;
+  blocks->last = block;
+  return block->bytes;
+}
+
+void rec_blocks_free(rec_blocks *blocks) {
+  for (rec_block *block = blocks->last, *before; block; block = before) {
+    before = block->before;
+    free(block);
+  }
+  blocks->last = NULL;
 }
 
 char *rec_text(const char *format, ...) {

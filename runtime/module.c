@@ -10,17 +10,13 @@
 
 #include "runtime/library_file.h"
 
-typedef struct rec_block {
-  struct rec_block *next;
-  max_align_t bytes[];
-} rec_block;
-
-void *rec_module_allocate(rec_module *module, size_t size) {
-  rec_block *block = calloc(1, sizeof *block + size);
-  if (!block) return NULL;
-  block->next = module->blocks;
-  module->blocks = block;
-  return block->bytes;
+rec_module *rec_module_new(const char *path) {
+  rec_module *module = calloc(1, sizeof *module);
+  if (module) module->path = strdup(path);
+  if (module && module->path) return module;
+  free(module);
+  rec_no_memory();
+  return NULL;
 }
 
 void rec_module_close(rec_module *module) {
@@ -28,10 +24,7 @@ void rec_module_close(rec_module *module) {
   rec_front_free(module->front);
   cJSON_Delete(module->json);
   if (module->library) dlclose(module->library);
-  for (rec_block *block = module->blocks, *next; block; block = next) {
-    next = block->next;
-    free(block);
-  }
+  rec_blocks_free(&module->blocks);
   free(module->manifest);
   free(module->path);
   free(module);
@@ -41,11 +34,12 @@ const char *rec_module_manifest(const rec_module *module) { return module->manif
 
 bool rec_module_has_target(const rec_module *module, const char *target) {
   const cJSON *word;
-  cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(module->json, "targets")) {
-    if (cJSON_IsString(word) && strcmp(word->valuestring, target) == 0) return true;
-  }
+  cJSON_ArrayForEach(
+      word, cJSON_GetObjectItemCaseSensitive(module->json, "targets")) if (cJSON_IsString(word) &&
+                                                                           strcmp(word->valuestring, target) == 0) return true;
   return false;
 }
+
 int rec_module_count(const rec_module *module) { return module->count; }
 
 const rec_recurrence *rec_module_recurrence(const rec_module *module, int index) {
@@ -60,6 +54,26 @@ const rec_recurrence *rec_module_find(const rec_module *module, const char *name
 }
 
 const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence) { return &recurrence->signature; }
+
+bool rec_call_numbers(const rec_signature *signature, int variable, const rec_call *call, int64_t *numbers) {
+  const rec_variable *v = &signature->variables[variable];
+  bool packed = call->cu_seqlens && rec_is_carried(v);
+  int64_t entries = v->kind == REC_PARAM ? 1 : packed ? call->sequences : call->batch;
+  bool fits = rec_multiply(rec_variable_numbers(signature, variable, call->axis_sizes), entries, numbers) &&
+              (!rec_is_token(v) || rec_multiply(*numbers, call->time, numbers));
+  return fits && *numbers < INT64_MAX / 16;
+}
+
+void **rec_call_tables(const rec_signature *signature, rec_call *call) {
+  size_t count = (size_t)signature->variable_count;
+  void **tables = calloc(4 * count + 1, sizeof *tables);
+  if (!tables) return NULL;
+  call->value = tables;
+  call->final = tables + count;
+  call->gradient = tables + 2 * count;
+  call->d_final = tables + 3 * count;
+  return tables;
+}
 
 int64_t rec_variable_numbers(const rec_signature *signature, int variable, const int64_t *axis_sizes) {
   const rec_variable *v = &signature->variables[variable];
@@ -112,7 +126,7 @@ static int get_count(reader *r, const cJSON *object, const char *key, const cJSO
 }
 
 static void *allocate(reader *r, int count, size_t size) {
-  void *memory = rec_module_allocate(r->module, ((size_t)count + 1) * size);
+  void *memory = rec_blocks_take(&r->module->blocks, ((size_t)count + 1) * size);
   if (!memory) r->what = "memory";
   return memory;
 }
@@ -348,17 +362,12 @@ static rec_status load(rec_module *module) {
 
 rec_status rec_module_open(const char *path, rec_module **out) {
   *out = NULL;
-  rec_module *module = calloc(1, sizeof *module);
-  if (module) module->path = strdup(path);
-  if (!module || !module->path) {
-    free(module);
-    return rec_no_memory();
-  }
+  rec_module *module = rec_module_new(path);
+  if (!module) return REC_ERROR_MEMORY;
   rec_status status = load(module);
-  if (status) {
+  if (status)
     rec_module_close(module);
-    return status;
-  }
-  *out = module;
-  return REC_OK;
+  else
+    *out = module;
+  return status;
 }

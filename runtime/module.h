@@ -53,9 +53,26 @@ struct rec_module {
   const char *from;  // what the sources are: NULL (a program) or "recurrence"
   int define_count;
   const char **defines;
-  rec_front *front;  // made when the reference device is first used
-  struct rec_block *blocks;
+  rec_front *front;   // made when the reference device is first used
+  rec_blocks blocks;  // what lives as long as the module
 };
+
+// NAME_arguments at an offset; -1: there is no such field.
+void rec_set_number(char *arguments, int offset, int64_t number);
+void rec_set_pointer(char *arguments, int offset, void *pointer);
+// What an entry point answers, as a status with the library's message.
+rec_status rec_library_answer(const rec_recurrence *r, int answer);
+
+static inline bool rec_is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
+static inline bool rec_is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
+// The type that a variable has in a library.
+static inline rec_dtype rec_compiled_type(const rec_signature *s, const rec_variable *v) {
+  return rec_is_token(v) ? s->token_type : s->carried_type;
+}
+// Numbers of a variable in a whole call; false: no memory could hold them.
+bool rec_call_numbers(const rec_signature *signature, int variable, const rec_call *call, int64_t *numbers);
+// Tables of a call, all NULL, in one piece of memory that begins with `value`; NULL: there is none.
+void **rec_call_tables(const rec_signature *signature, rec_call *call);
 
 // Does the source that the module carries know a recurrence of this name, its own or an imported one?
 bool rec_module_knows(rec_module *module, const char *name);
@@ -63,8 +80,8 @@ bool rec_module_knows(rec_module *module, const char *name);
 // Does the library hold code for a target ("x86-64-v3", "simt")?
 bool rec_module_has_target(const rec_module *module, const char *target);
 
-// Memory that lives as long as the module; NULL if memory is short.
-void *rec_module_allocate(rec_module *module, size_t size);
+// An empty module; NULL, with a message, if memory is short.
+rec_module *rec_module_new(const char *path);
 
 // A module of a .rec file: its recurrences run on `reference` only. `defines` are recc's -D ("P=32").
 // Messages about the program go to `messages`, or nowhere if it is NULL.

@@ -27,9 +27,6 @@ rec_dtype rec_device_type(const rec_device *device, rec_dtype compiled) {
   return device->type == REC_DTYPE_COUNT ? compiled : device->type;
 }
 
-static bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
-static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
-
 // What the ways of running share.
 typedef struct runner {
   const rec_recurrence *recurrence;
@@ -40,8 +37,7 @@ typedef struct runner {
 
 // Bytes of one entry of a variable: of a step of a token tensor, of a state, of a parameter.
 static size_t entry_bytes(const runner *r, const rec_call *call, int i) {
-  const rec_variable *v = &r->signature->variables[i];
-  rec_dtype type = is_token(v) ? r->signature->token_type : r->signature->carried_type;
+  rec_dtype type = rec_compiled_type(r->signature, &r->signature->variables[i]);
   int64_t numbers = rec_variable_numbers(r->signature, i, call->axis_sizes);
   return (size_t)numbers * rec_dtype_size(rec_device_type(r->device, type));
 }
@@ -84,10 +80,10 @@ static rec_status step_buffers(stepper *s) {
     const rec_variable *v = &s->r->signature->variables[i];
     size_t all = (size_t)s->entries * entry_bytes(s->r, whole, i);
     s->call.value[i] = whole->value[i];
-    if (is_token(v)) {
+    if (rec_is_token(v)) {
       s->call.value[i] = malloc(all + 1);
       if (!s->call.value[i]) return rec_no_memory();
-    } else if (is_carried(v)) {
+    } else if (rec_is_carried(v)) {
       if (all && whole->value[i]) memcpy(whole->final[i], whole->value[i], all);
       if (all && !whole->value[i]) memset(whole->final[i], 0, all);
       s->call.value[i] = s->call.final[i] = whole->final[i];
@@ -97,24 +93,19 @@ static rec_status step_buffers(stepper *s) {
 }
 
 static rec_status stepper_new(const runner *r, const rec_call *whole, stepper *s) {
-  size_t count = (size_t)r->signature->variable_count;
   *s = (stepper){.r = r, .whole = whole, .call = *whole};
   s->entries = whole->cu_seqlens ? whole->sequences : whole->batch;
   for (int64_t entry = 0; entry < s->entries; entry++)
     if (length_of(s, entry) > s->longest) s->longest = length_of(s, entry);
-  s->tables = calloc(4 * count + 1, sizeof *s->tables);
+  s->tables = rec_call_tables(r->signature, &s->call);
   s->offsets = calloc((size_t)s->entries + 1, sizeof *s->offsets);
   if (!s->tables || !s->offsets) return rec_no_memory();
-  s->call.value = s->tables;
-  s->call.final = s->tables + count;
-  s->call.gradient = s->tables + 2 * count;
-  s->call.d_final = s->tables + 3 * count;
   return step_buffers(s);
 }
 
 static void stepper_free(stepper *s) {
   for (int i = 0; s->tables && i < s->r->signature->variable_count; i++) {
-    if (is_token(&s->r->signature->variables[i])) free(s->tables[i]);
+    if (rec_is_token(&s->r->signature->variables[i])) free(s->tables[i]);
   }
   free(s->tables);
   free(s->offsets);

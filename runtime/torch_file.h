@@ -51,7 +51,7 @@ typedef struct torch_tensor {
 typedef struct torch_pickle {
   torch_tensor *tensors;
   int count;
-  void *memory;  // of everything above
+  rec_blocks memory;  // of everything above
 } torch_pickle;
 
 rec_status torch_pickle_read(const char *path, rec_mapping bytes, torch_pickle *pickle);

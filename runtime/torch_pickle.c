@@ -40,17 +40,11 @@ struct value {
 
 enum { MOST_AXES = 16 };
 
-typedef struct block block;
-struct block {
-  block *next;
-  max_align_t bytes[];
-};
-
 typedef struct machine {
   const char *path;
   const unsigned char *bytes;
   size_t size, at;
-  block *blocks;
+  rec_blocks blocks;
   value **stack, **memory;
   size_t depth, stack_room, memory_room;
   size_t remembered;  // behind the last memory
@@ -64,14 +58,9 @@ static bool fail(machine *m, const char *what) {
 }
 
 static void *take(machine *m, size_t size) {
-  block *b = m->status ? NULL : calloc(1, sizeof *b + size);
-  if (!b) {
-    if (!m->status) m->status = rec_no_memory();
-    return NULL;
-  }
-  b->next = m->blocks;
-  m->blocks = b;
-  return b->bytes;
+  void *memory = m->status ? NULL : rec_blocks_take(&m->blocks, size);
+  if (!memory && !m->status) m->status = rec_no_memory();
+  return memory;
 }
 
 static value *make(machine *m, value_kind kind) {
@@ -98,14 +87,15 @@ static bool push(machine *m, value *v) {
   return true;
 }
 
-static value *pop(machine *m) {
-  if (!m->depth || m->stack[m->depth - 1]->kind == VALUE_MARK) fail(m, "too few values");
-  return m->status ? NULL : m->stack[--m->depth];
-}
-
 static value *top(machine *m) {
   if (!m->depth || m->stack[m->depth - 1]->kind == VALUE_MARK) fail(m, "too few values");
   return m->status ? NULL : m->stack[m->depth - 1];
+}
+
+static value *pop(machine *m) {
+  value *v = top(m);
+  if (v) m->depth--;
+  return v;
 }
 
 // The values above the last mark, which is removed with them.
@@ -219,25 +209,25 @@ static bool append(machine *m, value *to, value *const *items, size_t count) {
   return !m->status;
 }
 
-static bool make_tuple(machine *m, size_t count) {
-  if (count > m->depth) return fail(m, "too few values");
-  for (size_t i = m->depth - count; i < m->depth; i++)
-    if (m->stack[i]->kind == VALUE_MARK) return fail(m, "too few values");
-  value *v = make(m, VALUE_TUPLE);
+// Of the values from `first` on; `keep` of the stack stay below it.
+static bool make_tuple(machine *m, size_t first, size_t keep) {
+  value *v = m->status ? NULL : make(m, VALUE_TUPLE);
   if (!v) return false;
-  append(m, v, m->stack + m->depth - count, count);
-  m->depth -= count;
+  append(m, v, m->stack + first, m->depth - first);
+  m->depth = keep;
   return push(m, v);
 }
 
-static bool tuple_to_mark(machine *m) {
-  size_t first = to_mark(m), count = m->depth - first;
-  if (m->status) return false;
-  value *v = make(m, VALUE_TUPLE);
-  if (!v) return false;
-  append(m, v, m->stack + first, count);
-  m->depth = first - 1;
-  return push(m, v);
+static bool make_last(machine *m, size_t count) {
+  if (count > m->depth) return fail(m, "too few values");
+  for (size_t i = m->depth - count; i < m->depth; i++)
+    if (m->stack[i]->kind == VALUE_MARK) return fail(m, "too few values");
+  return make_tuple(m, m->depth - count, m->depth - count);
+}
+
+static bool make_to_mark(machine *m) {
+  size_t first = to_mark(m);
+  return make_tuple(m, first, first - 1);
 }
 
 // `first` is the place of the first of the values on the stack, `keep` what is left of it.
@@ -381,10 +371,10 @@ static bool step(machine *m) {
     case 0x94: remember(m, m->remembered); break;
     case 'h': recall(m, number(m, 1)); break;
     case 'j': recall(m, number(m, 4)); break;
-    case 't': tuple_to_mark(m); break;
-    case 0x85: make_tuple(m, 1); break;
-    case 0x86: make_tuple(m, 2); break;
-    case 0x87: make_tuple(m, 3); break;
+    case 't': make_to_mark(m); break;
+    case 0x85: make_last(m, 1); break;
+    case 0x86: make_last(m, 2); break;
+    case 0x87: make_last(m, 3); break;
     case 'a': add_last(m, VALUE_TUPLE, 1); break;
     case 's': add_last(m, VALUE_DICT, 2); break;
     case 'e': add_to_mark(m, VALUE_TUPLE); break;
@@ -431,10 +421,6 @@ rec_status torch_pickle_read(const char *path, rec_mapping bytes, torch_pickle *
 }
 
 void torch_pickle_free(torch_pickle *pickle) {
-  block *b = pickle->memory;
-  for (block *next; b; b = next) {
-    next = b->next;
-    free(b);
-  }
+  rec_blocks_free(&pickle->memory);
   *pickle = (torch_pickle){0};
 }

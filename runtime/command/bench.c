@@ -118,16 +118,11 @@ static int choose_sizes(bench *b) {
   return 0;
 }
 
-static bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
-static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
-
 // A buffer of small numbers of both signs, the same in each run.
 static void *make_tensor(const bench *b, int variable, uint64_t *state) {
-  const rec_variable *v = &b->signature->variables[variable];
-  rec_dtype type = is_token(v) ? b->signature->token_type : b->signature->carried_type;
-  int64_t numbers = rec_variable_numbers(b->signature, variable, b->axis_sizes);
-  int64_t entries = is_token(v) ? b->time * b->batch : is_carried(v) ? b->batch : 1;
-  if (!rec_multiply(numbers, entries, &numbers) || numbers > INT64_MAX / 16) return NULL;
+  rec_dtype type = rec_compiled_type(b->signature, &b->signature->variables[variable]);
+  int64_t numbers;
+  if (!rec_call_numbers(b->signature, variable, &b->call, &numbers)) return NULL;
   size_t size = rec_dtype_size(type);
   char *buffer = rec_numbers_new(numbers * (int64_t)size);
   for (int64_t i = 0; buffer && i < numbers; i++) {
@@ -141,22 +136,15 @@ static void *make_tensor(const bench *b, int variable, uint64_t *state) {
 static bool make_call(bench *b) {
   int count = b->signature->variable_count;
   uint64_t state = 1;
-  void **tables = calloc(4 * (size_t)count + 1, sizeof *tables);
-  if (!tables) return false;
-  b->call = (rec_call){.batch = b->batch,
-                       .time = b->time,
-                       .axis_sizes = b->axis_sizes,
-                       .value = tables,
-                       .final = tables + count,
-                       .gradient = tables + 2 * count,
-                       .d_final = tables + 3 * count};
+  b->call = (rec_call){.batch = b->batch, .time = b->time, .axis_sizes = b->axis_sizes};
+  if (!rec_call_tables(b->signature, &b->call)) return false;
   for (int i = 0; i < count; i++) {
     const rec_variable *v = &b->signature->variables[i];
-    bool carried = is_carried(v);
+    bool carried = rec_is_carried(v);
     void **kept = carried ? &b->call.final[i] : &b->call.value[i];
     *kept = make_tensor(b, i, &state);
     if (!*kept || !(b->call.gradient[i] = make_tensor(b, i, &state))) return false;
-    if (!is_token(v)) continue;
+    if (!rec_is_token(v)) continue;
     b->forward_bytes += (double)rec_variable_numbers(b->signature, i, b->axis_sizes) * (double)(b->time * b->batch) *
                         (double)rec_dtype_size(b->signature->token_type);
   }

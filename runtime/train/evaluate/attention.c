@@ -78,8 +78,6 @@ static bool find_map(const train_model *m, const train_kernel *kernels, int op, 
 
 // ---- one recurrence -----------------------------------------------------------------------------
 
-static void *zeroed_rows(int64_t numbers, const numeric *n) { return calloc((size_t)numbers + 1, (size_t)n->token_size); }
-
 static void fill(const numeric *n, void *to, int64_t count, double x) {
   for (int64_t i = 0; i < count; i++) n->store(to, i, x);
 }

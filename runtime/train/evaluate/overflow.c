@@ -179,10 +179,9 @@ static rec_status judge_states_of(const probe *p, int op, FILE *csv) {
   const rec_signature *s = p->e->of.kernels[m->ops[op].kernel].signature;
   rec_status status = REC_OK;
   for (int i = 0, place = 0; !status && i < s->variable_count; i++) {
-    rec_kind kind = s->variables[i].kind;
-    if (kind != REC_STATE && kind != REC_LAG) continue;
+    if (!rec_is_carried(&s->variables[i])) continue;
     growth g = {.variable = i, .state = &m->states[m->ops[op].states[place++]]};
-    if (kind == REC_LAG) continue;
+    if (s->variables[i].kind == REC_LAG) continue;
     status = read_state(p, op, &g);
     if (!status) write_state(&g, p->time, csv);
     free_state(&g);

@@ -59,20 +59,11 @@ const char *probe_name(const probe *p, int op) {
 
 // ---- one recurrence -----------------------------------------------------------------------------
 
-int64_t kernel_numbers(const rec_signature *s, int variable) {
-  int64_t sizes[64];
-  for (int i = 0; i < s->axis_count && i < 64; i++) sizes[i] = s->axes[i].size;
-  return rec_variable_numbers(s, variable, sizes);
-}
-
-bool kernel_runs_is_state(const kernel_runs *r, int i) {
-  rec_kind kind = r->k->signature->variables[i].kind;
-  return kind == REC_STATE || kind == REC_LAG;
-}
+bool kernel_runs_is_state(const kernel_runs *r, int i) { return rec_is_carried(&r->k->signature->variables[i]); }
 
 static void *zeroed(int64_t numbers, const numeric *n) { return calloc((size_t)numbers + 1, (size_t)n->element_size); }
 
-static void *zeroed_rows(int64_t numbers, const numeric *n) { return calloc((size_t)numbers + 1, (size_t)n->token_size); }
+void *zeroed_rows(int64_t numbers, const numeric *n) { return calloc((size_t)numbers + 1, (size_t)n->token_size); }
 
 rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r) {
   const train_model *model = p->e->of.model;

@@ -38,6 +38,6 @@ void kernel_runs_close(kernel_runs *r);
 // Forward over the steps from .. to - 1 from the states in `before`; to `final`.
 rec_status kernel_runs_steps(kernel_runs *r, int64_t from, int64_t to);
 bool kernel_runs_is_state(const kernel_runs *r, int variable);  // or a lag buffer
-int64_t kernel_numbers(const rec_signature *s, int variable);
+void *zeroed_rows(int64_t numbers, const numeric *n);           // numbers of a row; NULL: no memory
 
 #endif

@@ -33,7 +33,7 @@ static rec_status misfit(const train_kernel *k) {
                   k->signature->name);
 }
 
-static int64_t numbers_of(const rec_signature *s, int variable) {
+int64_t kernel_numbers(const rec_signature *s, int variable) {
   int64_t sizes[64];
   if (s->axis_count > 64) return -1;
   for (int i = 0; i < s->axis_count; i++) {
@@ -48,7 +48,7 @@ static rec_status check_call(const train_model *m, const model_op *op, const tra
   int in = 0, out = 0, use = 0, state = 0;
   if (s->variable_count > MOST_VARIABLES) return misfit(k);
   for (int i = 0; i < s->variable_count; i++) {
-    int64_t numbers = numbers_of(s, i), found = -1;
+    int64_t numbers = kernel_numbers(s, i), found = -1;
     switch (s->variables[i].kind) {
       case REC_INPUT: found = in < op->in_count ? m->tensors[op->in[in]].elements : -1, in++; break;
       case REC_OUTPUT: found = out < op->out_count ? m->tensors[op->out[out]].elements : -1, out++; break;
@@ -282,7 +282,7 @@ static void bind_gradients(const run *r, const model_step *step, call_memory *m)
   const rec_signature *s = r->x->kernels[op->kernel].signature;
   int in = 0, out = 0, state = 0;
   for (int i = 0; i < s->variable_count; i++) {
-    bool carried = s->variables[i].kind == REC_STATE || s->variables[i].kind == REC_LAG;
+    bool carried = rec_is_carried(&s->variables[i]);
     int number = carried ? op->states[state++] : 0;
     if (carried && r->s->d_before && r->s->before[number]) m->gradient[i].data = r->s->d_before[number];
     if (s->variables[i].kind == REC_INPUT) m->gradient[i] = kernel_rows(r, step->d_in[in++]);
@@ -311,7 +311,7 @@ static rec_status call_backward(const run *r, const model_step *step) {
     status = k->backward(k, &call);
     if (!status && turn < count)
       status = r->x->c->ops->sum_into(r->x->c, use_gradients(r, &op->uses[memory.use_of[waiting[turn]]]), r->x->scratch,
-                                      numbers_of(k->signature, waiting[turn]));
+                                      kernel_numbers(k->signature, waiting[turn]));
   }
   return status;
 }

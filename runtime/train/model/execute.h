@@ -8,6 +8,7 @@
 #ifndef REC_TRAIN_EXECUTE_H
 #define REC_TRAIN_EXECUTE_H
 
+#include "runtime/module.h"
 #include "runtime/train/model/compute.h"
 #include "runtime/train/model/program.h"
 
@@ -45,6 +46,9 @@ enum { MOST_VARIABLES = 256 };
 
 // `device`: REC_DEVICE_HOST, ..
 train_kernel execute_library_kernel(const rec_recurrence *recurrence, int32_t device);
+
+// Numbers of one entry of a variable, all of whose axes have sizes; -1: they have none.
+int64_t kernel_numbers(const rec_signature *s, int variable);
 
 // Do the kernels fit the operations of the model (numbers of tensors, parameters and states)?
 rec_status execute_check(const train_model *model, const train_kernel *kernels);

@@ -11,30 +11,17 @@ typedef union arguments {
   int64_t align;
 } arguments;
 
-static void set_number(arguments *a, int offset, int64_t number) {
-  if (offset >= 0) memcpy(a->bytes + offset, &number, sizeof number);
-}
-
-static void set_pointer(arguments *a, int offset, void *pointer) {
-  if (offset >= 0) memcpy(a->bytes + offset, &pointer, sizeof pointer);
-}
-
 static void set_memory(arguments *a, const rec_place *place, const kernel_memory *memory) {
-  set_pointer(a, place->data, memory->data);
-  set_number(a, place->batch_stride, memory->batch_stride);
-  set_number(a, place->time_stride, memory->time_stride);
+  rec_set_pointer(a->bytes, place->data, memory->data);
+  rec_set_number(a->bytes, place->batch_stride, memory->batch_stride);
+  rec_set_number(a->bytes, place->time_stride, memory->time_stride);
 }
 
 static void set_sizes(const rec_recurrence *r, int64_t batch, int64_t time, arguments *a) {
   memset(a->bytes, 0, (size_t)r->arguments_size);
-  set_number(a, r->size_offset, r->arguments_size);
-  set_number(a, r->batch_offset, batch);
-  set_number(a, r->time_offset, time);
-}
-
-static rec_status check(const rec_recurrence *r, int answer) {
-  if (answer == 0) return REC_OK;
-  return rec_fail((rec_status)answer, "%s: %s", r->signature.name, r->module->error());
+  rec_set_number(a->bytes, r->size_offset, r->arguments_size);
+  rec_set_number(a->bytes, r->batch_offset, batch);
+  rec_set_number(a->bytes, r->time_offset, time);
 }
 
 static rec_status library_sizes(const train_kernel *kernel, int64_t batch, int64_t time, int64_t *workspace, int64_t *saved) {
@@ -45,7 +32,7 @@ static rec_status library_sizes(const train_kernel *kernel, int64_t batch, int64
     return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %d bytes of arguments, found %d", r->signature.name,
                     LARGEST_ARGUMENTS, r->arguments_size);
   set_sizes(r, batch, time, &a);
-  rec_status status = check(r, r->sizes(&a, &sizes));
+  rec_status status = rec_library_answer(r, r->sizes(&a, &sizes));
   *workspace = sizes.workspace;
   *saved = sizes.saved;
   return status;
@@ -58,8 +45,8 @@ static rec_status library_run(const train_kernel *kernel, const kernel_call *cal
   for (int i = 0; i < r->signature.variable_count; i++) {
     set_memory(&a, &r->places[i].value, &call->value[i]);
     set_memory(&a, &r->places[i].gradient, &call->gradient[i]);
-    set_pointer(&a, r->places[i].final.data, call->final[i]);
-    set_pointer(&a, r->places[i].d_final.data, call->d_final[i]);
+    rec_set_pointer(a.bytes, r->places[i].final.data, call->final[i]);
+    rec_set_pointer(a.bytes, r->places[i].d_final.data, call->d_final[i]);
   }
   rec_launch launch = {.size = sizeof launch,
                        .abi_major = REC_ABI_MAJOR,
@@ -70,7 +57,7 @@ static rec_status library_run(const train_kernel *kernel, const kernel_call *cal
                        .workspace_bytes = call->workspace_bytes,
                        .saved = call->saved,
                        .saved_bytes = call->saved_bytes};
-  return check(r, entry(&a, &launch));
+  return rec_library_answer(r, entry(&a, &launch));
 }
 
 static rec_status library_forward(const train_kernel *kernel, const kernel_call *call) {

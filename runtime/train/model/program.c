@@ -2,29 +2,18 @@
 // so that nothing later asks.
 #include "runtime/train/model/program.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-typedef struct block_of_memory {
-  struct block_of_memory *next;
-  max_align_t bytes[];
-} block_of_memory;
-
 typedef struct reader {
-  block_of_memory *blocks;
+  rec_blocks blocks;
   rec_status status;
   const char *what;  // the object being read, for the message
 } reader;
 
 static void *take(reader *r, size_t count, size_t size) {
-  block_of_memory *block = calloc(1, sizeof *block + (count ? count : 1) * size);
-  if (!block) {
-    if (!r->status) r->status = rec_no_memory();
-    return NULL;
-  }
-  block->next = r->blocks;
-  r->blocks = block;
-  return block->bytes;
+  void *memory = rec_blocks_take(&r->blocks, (count ? count : 1) * size);
+  if (!memory && !r->status) r->status = rec_no_memory();
+  return memory;
 }
 
 static void wrong(reader *r, const char *key) {
@@ -494,17 +483,11 @@ rec_status train_program_read(const cJSON *json, train_program **program) {
     *program = p;
     return REC_OK;
   }
-  for (block_of_memory *next; r.blocks; r.blocks = next) {
-    next = r.blocks->next;
-    free(r.blocks);
-  }
+  rec_blocks_free(&r.blocks);
   return r.status;
 }
 
 void train_program_free(train_program *program) {
-  block_of_memory *block = program ? program->memory : NULL;
-  for (block_of_memory *next; block; block = next) {
-    next = block->next;
-    free(block);
-  }
+  rec_blocks memory = program ? program->memory : (rec_blocks){0};
+  rec_blocks_free(&memory);
 }

@@ -173,7 +173,7 @@ typedef struct train_program {
   const train_model *models;
   const train_block *blocks;
   const evaluate_block *evaluates;
-  void *memory;  // of everything above
+  rec_blocks memory;  // of everything above
 } train_program;
 
 // `json` must outlive the program. The text comes from a library, which may be damaged: everything
