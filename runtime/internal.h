@@ -15,9 +15,12 @@ void *rec_numbers_new(int64_t bytes);
 // Pieces of memory that are given back together.
 typedef struct rec_blocks {
   struct rec_block *last;
+  bool failed;  // there was no memory for one of them
 } rec_blocks;
 
 void *rec_blocks_take(rec_blocks *blocks, size_t size);  // zeroed; NULL: there is none
+// The same for `count` entries of `size` bytes.
+void *rec_blocks_list(rec_blocks *blocks, int64_t count, size_t size);
 void rec_blocks_free(rec_blocks *blocks);
 
 // A printed text, which the caller frees; NULL: no memory.

@@ -30,10 +30,20 @@ typedef struct rec_block {
 
 void *rec_blocks_take(rec_blocks *blocks, size_t size) {
   rec_block *block = calloc(1, sizeof *block + size);
-  if (!block) return NULL;
+  if (!block) {
+    blocks->failed = true;
+    return NULL;
+  }
   block->before = blocks->last;
   blocks->last = block;
   return block->bytes;
+}
+
+void *rec_blocks_list(rec_blocks *blocks, int64_t count, size_t size) {
+  int64_t bytes;
+  bool fits = rec_multiply(count, (int64_t)size, &bytes) && bytes < PTRDIFF_MAX;
+  if (!fits) blocks->failed = true;
+  return fits ? rec_blocks_take(blocks, (size_t)bytes) : NULL;
 }
 
 void rec_blocks_free(rec_blocks *blocks) {
@@ -41,7 +51,7 @@ void rec_blocks_free(rec_blocks *blocks) {
     before = block->before;
     free(block);
   }
-  blocks->last = NULL;
+  *blocks = (rec_blocks){0};
 }
 
 char *rec_text(const char *format, ...) {

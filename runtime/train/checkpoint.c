@@ -10,53 +10,44 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-// A list of tensors to write, with their names.
+// The tensors of a file, with their names, and where their numbers lie.
 typedef struct tensor_list {
+  rec_blocks memory;
   rec_tensor *tensors;
   char (*names)[512];
   int64_t (*shapes)[2];
-  int count, capacity;
+  int count;
 } tensor_list;
 
-static bool open_list(tensor_list *list, int capacity) {
-  *list = (tensor_list){.capacity = capacity};
-  list->tensors = calloc((size_t)capacity + 1, sizeof *list->tensors);
-  list->names = calloc((size_t)capacity + 1, sizeof *list->names);
-  list->shapes = calloc((size_t)capacity + 1, sizeof *list->shapes);
-  return list->tensors && list->names && list->shapes;
+static rec_status open_list(tensor_list *list, int capacity) {
+  *list = (tensor_list){0};
+  list->tensors = rec_blocks_list(&list->memory, capacity, sizeof *list->tensors);
+  list->names = rec_blocks_list(&list->memory, capacity, sizeof *list->names);
+  list->shapes = rec_blocks_list(&list->memory, capacity, sizeof *list->shapes);
+  return list->memory.failed ? rec_no_memory() : REC_OK;
 }
 
-static void close_list(tensor_list *list) {
-  free(list->tensors);
-  free(list->names);
-  free(list->shapes);
+static void add(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int rank, const int64_t *shape,
+                void *data) {
+  char *full = list->names[list->count];
+  rec_tensor *t = &list->tensors[list->count++];
+  snprintf(full, sizeof *list->names, "%s%s", prefix, name);
+  *t = (rec_tensor){.name = full, .dtype = dtype, .rank = rank, .shape = shape, .data = data};
+  t->bytes = (size_t)rec_tensor_elements(t) * rec_dtype_size(dtype);
 }
 
-static void add(tensor_list *list, const char *prefix, const char *name, const trained_model *of, int rank,
-                const int64_t *shape, const void *data, int64_t elements) {
-  snprintf(list->names[list->count], sizeof *list->names, "%s%s", prefix, name);
-  list->tensors[list->count] =
-      (rec_tensor){list->names[list->count], of->dtype, rank, shape, (void *)data, (size_t)(elements * of->n->element_size)};
-  list->count++;
+static void add_table(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int64_t height, int64_t width,
+                      void *data) {
+  int64_t *shape = list->shapes[list->count];
+  shape[0] = height, shape[1] = width;
+  add(list, prefix, name, dtype, 2, shape, data);
 }
 
-static void add_parameters(tensor_list *list, const char *prefix, const trained_model *of, const void *block) {
+static void add_parameters(tensor_list *list, const trained_model *of, const void *block) {
   for (int i = 0; i < of->model->parameter_count; i++) {
     const model_parameter *p = &of->model->parameters[i];
-    add(list, prefix, p->name, of, p->rank, p->shape, (const char *)block + p->place * of->n->element_size, p->elements);
+    add(list, "", p->name, of->dtype, p->rank, p->shape, (char *)block + p->place * of->n->element_size);
   }
-}
-
-// The prefix of state `number` of a parameter's optimizer; false: it has none.
-static bool moment_prefix(const trainer *t, int parameter, int number, char prefix[64]) {
-  optimizer_kind kind = optimizer_of(t->of.model, t->block, parameter);
-  if (number >= optimizer_rules_of[kind].states) return false;
-  snprintf(prefix, 64, "optimizer.%s.", optimizers[kind].state_names[number]);
-  return true;
-}
-
-static char *moment(const trainer *t, int parameter, int number) {
-  return (char *)t->moments + trainer_moment(t, parameter, number) * t->of.n->element_size;
 }
 
 static void add_moments(tensor_list *list, const trainer *t) {
@@ -64,40 +55,41 @@ static void add_moments(tensor_list *list, const trainer *t) {
   for (int k = 0; k < MOST_OPTIMIZER_STATES; k++)
     for (int i = 0; i < t->of.model->parameter_count; i++) {
       const model_parameter *p = &t->of.model->parameters[i];
-      if (moment_prefix(t, i, k, prefix)) add(list, prefix, p->name, &t->of, p->rank, p->shape, moment(t, i, k), p->elements);
+      optimizer_kind kind = optimizer_of(t->of.model, t->block, i);
+      if (k >= optimizer_rules_of[kind].states) continue;
+      snprintf(prefix, sizeof prefix, "optimizer.%s.", optimizers[kind].state_names[k]);
+      add(list, prefix, p->name, t->of.dtype, p->rank, p->shape,
+          (char *)t->moments + trainer_moment(t, i, k) * t->of.n->element_size);
     }
 }
 
+// The carried states, and how many tokens they have behind them, by state and row.
 static void add_states(tensor_list *list, const trainer *t) {
+  int64_t batch = t->block->batch, size = t->of.n->element_size;
   for (int i = 0; i < t->of.model->state_count; i++) {
     const model_state *s = &t->of.model->states[i];
-    int64_t *shape = list->shapes[list->count];
-    shape[0] = t->block->batch, shape[1] = s->elements;
-    add(list, "state.", s->name, &t->of, 2, shape,
-        (const char *)t->carried + s->place * t->block->batch * t->of.n->element_size, s->elements * t->block->batch);
+    add_table(list, "state.", s->name, t->of.dtype, batch, s->elements, (char *)t->carried + s->place * batch * size);
   }
+  add_table(list, "", "age", REC_F64, t->of.model->state_count, batch, t->age);
 }
 
-// Means and variances of the heads of the states that have them, in double precision.
+// Means and variances of the heads of the states that have them.
 static void add_fitted(tensor_list *list, const trainer *t) {
-  for (int i = 0; i < t->of.model->state_count; i++) {
-    const model_state *s = &t->of.model->states[i];
-    if (!t->fitted_valid[i]) continue;
-    int64_t *shape = list->shapes[list->count];
-    char *name = list->names[list->count];
-    shape[0] = 2, shape[1] = t->groups[i].count;
-    snprintf(name, sizeof *list->names, "fitted.%s", s->name);
-    list->tensors[list->count++] =
-        (rec_tensor){name, REC_F64, 2, shape, t->groups[i].mean, (size_t)(2 * shape[1]) * sizeof(double)};
-  }
+  for (int i = 0; i < t->of.model->state_count; i++)
+    if (t->fitted_valid[i])
+      add_table(list, "fitted.", t->of.model->states[i].name, REC_F64, 2, t->groups[i].count, t->groups[i].mean);
 }
 
-// How many tokens the carried states have behind them, by state and row.
-static void add_ages(tensor_list *list, const trainer *t) {
-  int64_t *shape = list->shapes[list->count], states = t->of.model->state_count;
-  shape[0] = states, shape[1] = t->block->batch;
-  list->tensors[list->count++] =
-      (rec_tensor){"age", REC_F64, 2, shape, t->age, (size_t)(states * t->block->batch) * sizeof(double)};
+// All that a checkpoint holds. The list is to be given back after a failure, too.
+static rec_status list_tensors(const trainer *t, tensor_list *list) {
+  rec_status status =
+      open_list(list, (1 + MOST_OPTIMIZER_STATES) * t->of.model->parameter_count + 2 * t->of.model->state_count + 1);
+  if (status) return status;
+  add_parameters(list, &t->of, t->weights);
+  add_moments(list, t);
+  if (t->carried && t->carried_valid) add_states(list, t);
+  add_fitted(list, t);
+  return REC_OK;
 }
 
 // ---- the checksum --------------------------------------------------------------------------------
@@ -168,101 +160,57 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   if (t->characters) metadata[count++] = (rec_metadata){"rec.characters", t->characters};
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
-  if (!open_list(&list, 3 * t->of.model->parameter_count + 2 * t->of.model->state_count + 1)) {
-    close_list(&list);
-    return rec_no_memory();
-  }
-  add_parameters(&list, "", &t->of, t->weights);
-  add_moments(&list, t);
-  if (t->carried && t->carried_valid) add_states(&list, t), add_ages(&list, t);
-  add_fitted(&list, t);
-  rec_status status = write_list(&list, path, metadata, count);
-  close_list(&list);
+  rec_status status = list_tensors(t, &list);
+  if (!status) status = write_list(&list, path, metadata, count);
+  rec_blocks_free(&list.memory);
   return status;
 }
 
 rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *characters, const char *path) {
   tensor_list list;
   rec_metadata metadata[4] = {{"format", "pt"}, {"rec.model", of->model->text}, {"rec.characters", characters}};
-  if (!open_list(&list, of->model->parameter_count)) {
-    close_list(&list);
-    return rec_no_memory();
+  rec_status status = open_list(&list, of->model->parameter_count);
+  if (!status) {
+    add_parameters(&list, of, weights);
+    status = write_list(&list, path, metadata, characters ? 3 : 2);
   }
-  add_parameters(&list, "", of, weights);
-  rec_status status = write_list(&list, path, metadata, characters ? 3 : 2);
-  close_list(&list);
+  rec_blocks_free(&list.memory);
   return status;
 }
 
 // ---- reading ------------------------------------------------------------------------------------
 
-static rec_status read_tensor(const rec_file *file, const char *prefix, const char *name, const trained_model *of,
-                              int64_t elements, void *to) {
-  char full[512];
-  snprintf(full, sizeof full, "%s%s", prefix, name);
-  const rec_tensor *tensor = rec_file_find(file, full);
-  if (!tensor) return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none", rec_file_path(file), full);
-  if (rec_tensor_elements(tensor) != elements || !rec_dtype_is_real(tensor->dtype))
+static rec_status read_tensor(const rec_file *file, const rec_tensor *to) {
+  const rec_tensor *found = rec_file_find(file, to->name);
+  int64_t elements = rec_tensor_elements(to);
+  if (!found) return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none", rec_file_path(file), to->name);
+  if (rec_tensor_elements(found) != elements || !rec_dtype_is_real(found->dtype))
     return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld real numbers in '%s', found %lld of type %s", rec_file_path(file),
-                    (long long)elements, full, (long long)rec_tensor_elements(tensor), rec_dtype_name(tensor->dtype));
-  return rec_convert(to, of->dtype, tensor->data, tensor->dtype, elements);
+                    (long long)elements, to->name, (long long)rec_tensor_elements(found), rec_dtype_name(found->dtype));
+  return rec_convert(to->data, to->dtype, found->data, found->dtype, elements);
 }
 
-static rec_status read_parameters(const rec_file *file, const char *prefix, const trained_model *of, void *block) {
+static rec_status read_list(const rec_file *file, const tensor_list *list) {
   rec_status status = REC_OK;
-  for (int i = 0; !status && i < of->model->parameter_count; i++) {
-    const model_parameter *p = &of->model->parameters[i];
-    status = read_tensor(file, prefix, p->name, of, p->elements, (char *)block + p->place * of->n->element_size);
-  }
+  for (int i = 0; !status && i < list->count; i++) status = read_tensor(file, &list->tensors[i]);
   return status;
 }
 
-static rec_status read_moments(const rec_file *file, trainer *t) {
-  char prefix[64];
-  rec_status status = REC_OK;
-  for (int k = 0; k < MOST_OPTIMIZER_STATES; k++)
-    for (int i = 0; !status && i < t->of.model->parameter_count; i++) {
-      const model_parameter *p = &t->of.model->parameters[i];
-      if (moment_prefix(t, i, k, prefix)) status = read_tensor(file, prefix, p->name, &t->of, p->elements, moment(t, i, k));
-    }
+static rec_status read_parameters(const rec_file *file, const trained_model *of, void *block) {
+  tensor_list list;
+  rec_status status = open_list(&list, of->model->parameter_count);
+  if (!status) add_parameters(&list, of, block);
+  if (!status) status = read_list(file, &list);
+  rec_blocks_free(&list.memory);
   return status;
 }
 
-static rec_status read_states(const rec_file *file, trainer *t) {
-  rec_status status = REC_OK;
-  for (int i = 0; !status && i < t->of.model->state_count; i++) {
-    const model_state *s = &t->of.model->states[i];
-    status = read_tensor(file, "state.", s->name, &t->of, s->elements * t->block->batch,
-                         (char *)t->carried + s->place * t->block->batch * t->of.n->element_size);
-  }
-  return status;
-}
-
-static rec_status read_fitted(const rec_file *file, trainer *t) {
+static void find_fitted(const rec_file *file, trainer *t) {
+  char name[512];
   for (int i = 0; i < t->of.model->state_count; i++) {
-    const model_state *s = &t->of.model->states[i];
-    char name[512];
-    snprintf(name, sizeof name, "fitted.%s", s->name);
-    const rec_tensor *tensor = rec_file_find(file, name);
-    t->fitted_valid[i] = tensor != NULL;
-    if (!tensor) continue;
-    if (tensor->dtype != REC_F64 || rec_tensor_elements(tensor) != 2 * t->groups[i].count)
-      return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld numbers of type f64 in '%s', found %lld of type %s",
-                      rec_file_path(file), (long long)(2 * t->groups[i].count), name, (long long)rec_tensor_elements(tensor),
-                      rec_dtype_name(tensor->dtype));
-    memcpy(t->groups[i].mean, tensor->data, (size_t)(2 * t->groups[i].count) * sizeof(double));
+    snprintf(name, sizeof name, "fitted.%s", t->of.model->states[i].name);
+    t->fitted_valid[i] = rec_file_find(file, name) != NULL;
   }
-  return REC_OK;
-}
-
-static rec_status read_ages(const rec_file *file, trainer *t) {
-  const rec_tensor *tensor = rec_file_find(file, "age");
-  int64_t count = t->of.model->state_count * t->block->batch;
-  if (!tensor || tensor->dtype != REC_F64 || rec_tensor_elements(tensor) != count)
-    return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld numbers of type f64 in 'age', found %s", rec_file_path(file),
-                    (long long)count, tensor ? "others" : "none");
-  memcpy(t->age, tensor->data, (size_t)count * sizeof(double));
-  return REC_OK;
 }
 
 static rec_status read_number(const rec_file *file, const char *key, int64_t *number) {
@@ -292,14 +240,14 @@ static rec_status check_identity(const trainer *t, const rec_file *file) {
 
 static rec_status load(trainer *t, const rec_file *file) {
   const char *carried = rec_file_metadata(file, "rec.carried");
+  tensor_list list = {0};
   rec_status status = read_number(file, "rec.step", &t->step);
   if (!status) status = check_identity(t, file);
-  if (!status) status = read_parameters(file, "", &t->of, t->weights);
-  if (!status) status = read_moments(file, t);
   t->carried_valid = carried && !strcmp(carried, "yes");
-  if (!status && t->carried && t->carried_valid) status = read_states(file, t);
-  if (!status && t->carried && t->carried_valid) status = read_ages(file, t);
-  if (!status) status = read_fitted(file, t);
+  find_fitted(file, t);
+  if (!status) status = list_tensors(t, &list);
+  if (!status) status = read_list(file, &list);
+  rec_blocks_free(&list.memory);
   if (!t->carried) t->carried_valid = t->step > 0;
   return status;
 }
@@ -319,7 +267,7 @@ rec_status checkpoint_load_weights(const trained_model *of, void *weights, const
   rec_status status = rec_file_open(path, &file);
   if (status) return status;
   status = check_seal(file);
-  if (!status) status = read_parameters(file, "", of, weights);
+  if (!status) status = read_parameters(file, of, weights);
   rec_file_close(file);
   return status;
 }

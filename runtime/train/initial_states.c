@@ -4,7 +4,6 @@
 //   step 12, row 3: a draw of 0.95  ->  the weights h0.* for all its states, of age 0
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/train/data/random.h"
@@ -43,58 +42,48 @@ static noise_groups groups_of(const train_block *block, const model_state *state
   return heads;
 }
 
-static bool make_groups(trainer *t) {
+static void make_groups(trainer *t) {
   const train_model *m = t->of.model;
   int64_t total = 0;
-  t->groups = calloc((size_t)m->state_count + 1, sizeof *t->groups);
-  if (!t->groups) return false;
-  for (int i = 0; i < m->state_count; i++) total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
-  t->fitted = calloc(2 * (size_t)total + 1, sizeof *t->fitted);
-  t->in->fit_room = calloc(2 * (size_t)total + 1, sizeof *t->in->fit_room);
-  t->fitted_valid = calloc((size_t)m->state_count + 1, sizeof *t->fitted_valid);
-  if (!t->fitted || !t->in->fit_room || !t->fitted_valid) return false;
-  total = 0;
-  for (int i = 0; i < m->state_count; i++) {
-    noise_groups *g = &t->groups[i];
-    g->mean = t->fitted + 2 * total;
-    g->variance = g->mean + g->count;
-    total += g->count;
+  t->groups = trainer_list(t, m->state_count, sizeof *t->groups);
+  for (int i = 0; t->groups && i < m->state_count; i++) total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
+  t->fitted = trainer_list(t, 2 * total, sizeof *t->fitted);
+  t->in->fit_room = trainer_list(t, 2 * total, sizeof *t->in->fit_room);
+  t->fitted_valid = trainer_list(t, m->state_count, sizeof *t->fitted_valid);
+  double *next = t->fitted;
+  for (int i = 0; t->groups && next && i < m->state_count; i++, next += 2 * t->groups[i - 1].count) {
+    t->groups[i].mean = next;
+    t->groups[i].variance = next + t->groups[i].count;
   }
-  return true;
 }
 
 // Layers are numbered as their first states come; what stands outside the repeat is one of them.
-static bool make_layers(trainer *t) {
+static void make_layers(trainer *t) {
   const train_model *m = t->of.model;
-  size_t count = (size_t)m->state_count + 1;
-  t->layer_of = calloc(count, sizeof *t->layer_of);
-  t->norms_before = calloc(count, sizeof *t->norms_before);
-  t->norms_after = calloc(count, sizeof *t->norms_after);
-  if (!t->layer_of || !t->norms_before || !t->norms_after) return false;
-  for (int i = 0; i < m->state_count; i++) {
+  t->layer_of = trainer_list(t, m->state_count, sizeof *t->layer_of);
+  t->norms_before = trainer_list(t, m->state_count, sizeof *t->norms_before);
+  t->norms_after = trainer_list(t, m->state_count, sizeof *t->norms_after);
+  for (int i = 0; t->layer_of && i < m->state_count; i++) {
     int same = 0;
     while (same < i && m->states[same].layer != m->states[i].layer) same++;
     t->layer_of[i] = same < i ? t->layer_of[same] : t->layer_count++;
   }
-  return true;
 }
 
-bool initial_states_new(trainer *t) {
+void initial_states_new(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
-  size_t states = (size_t)m->state_count + 1;
-  int64_t batch = t->block->batch, size = t->of.n->element_size;
-  in->before_of = calloc((size_t)t->shard_count * states, sizeof *in->before_of);
-  in->after_of = calloc((size_t)t->shard_count * states, sizeof *in->after_of);
-  in->drawn = calloc(states * (size_t)batch, sizeof *in->drawn);
-  in->noise = calloc(states, sizeof *in->noise);
-  in->squares_of = calloc(states, sizeof *in->squares_of);
-  t->age = calloc(states * (size_t)batch, sizeof *t->age);
-  if (!in->before_of || !in->after_of || !in->drawn || !in->noise || !in->squares_of || !t->age || !make_groups(t) ||
-      !make_layers(t))
-    return false;
+  int64_t states = m->state_count, batch = t->block->batch;
+  in->before_of = trainer_list(t, t->shard_count * states, sizeof *in->before_of);
+  in->after_of = trainer_list(t, t->shard_count * states, sizeof *in->after_of);
+  in->drawn = trainer_list(t, states * batch, sizeof *in->drawn);
+  in->noise = trainer_list(t, states, sizeof *in->noise);
+  in->squares_of = trainer_list(t, states, sizeof *in->squares_of);
+  t->age = trainer_list(t, states * batch, sizeof *t->age);
+  make_groups(t);
+  make_layers(t);
   in->draws = trainer_stream("initial states ", t->block);
-  for (int i = 0; i < m->state_count; i++) {
+  for (int i = 0; in->noise && i < m->state_count; i++) {
     char what[512];
     snprintf(what, sizeof what, "initial noise %s ", m->states[i].name);
     in->noise[i] = trainer_stream(what, t->block);
@@ -103,30 +92,10 @@ bool initial_states_new(trainer *t) {
   for (int k = 0; k < INTERVENTION_KINDS; k++)
     if (k != FROM_ZERO) other |= block_draws(t->block, (intervention_kind)k);
   in->learns = block_draws(t->block, FROM_LEARNED);
-  if (!other) return true;
-  t->carried = trainer_zeroed(m->state_elements * batch, size);
-  in->before = trainer_zeroed(m->state_elements * batch, size);
-  t->memory.states = m->state_elements * batch * size * 2;
-  return t->carried && in->before;
-}
-
-void initial_states_free(trainer *t) {
-  trainer_internals *in = t->in;
-  free(in->before);
-  free(in->before_of);
-  free(in->after_of);
-  free(in->drawn);
-  free(in->noise);
-  free(in->squares_of);
-  free(in->fit_room);
-  free(t->carried);
-  free(t->age);
-  free(t->groups);
-  free(t->fitted);
-  free(t->fitted_valid);
-  free(t->layer_of);
-  free(t->norms_before);
-  free(t->norms_after);
+  if (!other) return;
+  t->carried = trainer_zeroed(t, m->state_elements * batch);
+  in->before = trainer_zeroed(t, m->state_elements * batch);
+  t->memory.states = m->state_elements * batch * t->of.n->element_size * 2;
 }
 
 // ---- draws --------------------------------------------------------------------------------------

@@ -65,20 +65,18 @@ static void add_matrices(trainer *t, int parameter) {
     if (p->parts[i].count) add_piece(t, parameter, p->parts[i].first, p->parts[i].count / columns, columns);
 }
 
-static bool make_pieces(trainer *t) {
+static void make_pieces(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
   int64_t most = m->parameter_elements / PIECE + m->parameter_count + 1;
   for (int i = 0; i < m->parameter_count; i++) most += m->parameters[i].part_count;
-  in->pieces = calloc((size_t)most, sizeof *in->pieces);
-  in->squares = calloc((size_t)most, sizeof *in->squares);
-  if (!in->pieces || !in->squares) return false;
-  for (int i = 0; i < m->parameter_count; i++)
+  in->pieces = trainer_list(t, most, sizeof *in->pieces);
+  in->squares = trainer_list(t, most, sizeof *in->squares);
+  for (int i = 0; in->pieces && i < m->parameter_count; i++)
     if (optimizer_rules_of[optimizer_of(m, t->block, i)].matrices)
       add_matrices(t, i);
     else
       add_numbers(t, i);
-  return true;
 }
 
 // Every state of a parameter is aligned as the parameter is.
@@ -92,16 +90,15 @@ int64_t trainer_moment(const trainer *t, int parameter, int number) {
   return t->moments_of[parameter] + number * moment_numbers(t, parameter);
 }
 
-static bool make_moments(trainer *t) {
+static void make_moments(trainer *t) {
   const train_model *m = t->of.model;
-  t->moments_of = calloc((size_t)m->parameter_count + 1, sizeof *t->moments_of);
+  t->moments_of = trainer_list(t, m->parameter_count, sizeof *t->moments_of);
   for (int i = 0; t->moments_of && i < m->parameter_count; i++) {
     t->moments_of[i] = t->moment_elements;
     t->moment_elements += moment_numbers(t, i) * optimizer_rules_of[optimizer_of(m, t->block, i)].states;
   }
   t->memory.moments = t->moment_elements * t->of.n->element_size;
-  t->moments = trainer_zeroed(t->moment_elements, t->of.n->element_size);
-  return t->moments_of && t->moments;
+  t->moments = trainer_zeroed(t, t->moment_elements);
 }
 
 // What optimizers work in, for each thread that steps.
@@ -117,7 +114,7 @@ static rec_status make_step_rooms(trainer *t) {
   }
   if (!most) return REC_OK;
   int workers = t->threads;
-  t->in->step_rooms = calloc((size_t)workers, sizeof *t->in->step_rooms);
+  t->in->step_rooms = trainer_list(t, workers, sizeof *t->in->step_rooms);
   if (!t->in->step_rooms) return rec_no_memory();
   if (compute_is_host(c)) status = blas_reserve(workers);
   for (int i = 0; !status && i < workers; i++) status = c->ops->allocate(c, most * c->n->element_size, &t->in->step_rooms[i]);
@@ -136,7 +133,7 @@ static rec_status allocate_there(trainer *t) {
   if (!status) status = c->ops->clear(c, in->gradients, bytes * gradient_blocks(t));
   in->weights = t->weights, in->moments = t->moments;
   if (compute_is_host(c)) return status;
-  in->learned = calloc((size_t)t->of.model->largest_parameter + 1, (size_t)c->n->element_size);
+  in->learned = trainer_list(t, t->of.model->largest_parameter, (size_t)c->n->element_size);
   in->weights = in->moments = NULL;
   if (!status && !in->learned) status = rec_no_memory();
   if (!status) status = c->ops->allocate(c, bytes, (void **)&in->weights);
@@ -146,7 +143,6 @@ static rec_status allocate_there(trainer *t) {
 static void release_there(trainer *t) {
   const compute *c = t->of.where;
   c->ops->release(c, t->in->gradients);
-  free(t->in->learned);
   if (compute_is_host(c)) return;
   c->ops->release(c, t->in->weights);
   c->ops->release(c, t->in->moments);
@@ -185,42 +181,42 @@ static rec_status fetch_starts(trainer *t) {
   return status;
 }
 
-static bool allocate(trainer *t) {
+static rec_status allocate(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
   int64_t size = t->of.n->element_size, tokens = t->block->batch * t->block->context;
-  t->weights = trainer_zeroed(m->parameter_elements, size);
-  in->tokens = calloc((size_t)tokens, sizeof *in->tokens);
-  in->targets = calloc((size_t)tokens, sizeof *in->targets);
-  in->losses = calloc((size_t)t->shard_count, sizeof *in->losses);
-  in->weight_sums = calloc((size_t)t->shard_count, sizeof *in->weight_sums);
-  if (weighs(t->block)) in->target_weights = calloc((size_t)tokens, sizeof *in->target_weights);
-  if (t->block->loss_rest != 1) in->answers = calloc((size_t)tokens, 2 * sizeof *in->answers);
+  t->weights = trainer_zeroed(t, m->parameter_elements);
+  in->tokens = trainer_list(t, tokens, sizeof *in->tokens);
+  in->targets = trainer_list(t, tokens, sizeof *in->targets);
+  in->losses = trainer_list(t, t->shard_count, sizeof *in->losses);
+  in->weight_sums = trainer_list(t, t->shard_count, sizeof *in->weight_sums);
+  if (weighs(t->block)) in->target_weights = trainer_list(t, tokens, sizeof *in->target_weights);
+  if (t->block->loss_rest != 1) in->answers = trainer_list(t, tokens, 2 * sizeof *in->answers);
   in->answer_room = tokens;
-  in->executors = calloc((size_t)t->threads, sizeof(executor *));
+  in->executors = trainer_list(t, t->threads, sizeof *in->executors);
   t->memory.weights = m->parameter_elements * size;
   t->memory.gradients = m->parameter_elements * size * gradient_blocks(t);
   t->memory.data = tokens * 4;
-  return t->weights && in->tokens && in->targets && in->losses && in->weight_sums && in->executors &&
-         (in->target_weights || !weighs(t->block)) && (in->answers || t->block->loss_rest == 1) && make_pieces(t) &&
-         make_moments(t) && initial_states_new(t);
+  make_pieces(t);
+  make_moments(t);
+  initial_states_new(t);
+  return in->memory.failed ? rec_no_memory() : allocate_there(t);
 }
 
 // Room for the gradients of the initial states of one shard for each worker.
-static bool make_state_gradients(trainer *t, int workers, int64_t batch) {
+static void make_state_gradients(trainer *t, int workers, int64_t batch) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
   int64_t size = t->of.n->element_size, room = m->state_elements * batch;
-  if (!in->learns) return true;
-  in->d_before = trainer_zeroed(room * workers, size);
-  in->d_before_of = calloc((size_t)workers * (size_t)m->state_count, sizeof *in->d_before_of);
-  if (!in->d_before || !in->d_before_of) return false;
+  if (!in->learns) return;
+  in->d_before = trainer_zeroed(t, room * workers);
+  in->d_before_of = trainer_list(t, workers * m->state_count, sizeof *in->d_before_of);
+  if (in->memory.failed) return;
   for (int w = 0; w < workers; w++)
     for (int i = 0; i < m->state_count; i++)
       if (m->states[i].learned >= 0)
         in->d_before_of[w * m->state_count + i] = in->d_before + (w * room + m->states[i].place * batch) * size;
   t->memory.states += room * workers * size;
-  return true;
 }
 
 static rec_status make_executors(trainer *t) {
@@ -233,8 +229,8 @@ static rec_status make_executors(trainer *t) {
     status = executor_new(t->of.model, t->of.kernels, t->of.where, batch, t->block->context, true, &t->in->executors[i]);
   t->memory.activations = bytes * workers;
   t->memory.spared = t->of.model->row * batch * t->block->context * workers * (t->of.n->element_size - t->of.n->token_size);
-  if (!status && !make_state_gradients(t, workers, batch)) status = rec_no_memory();
-  return status;
+  make_state_gradients(t, workers, batch);
+  return !status && t->in->memory.failed ? rec_no_memory() : status;
 }
 
 rec_status trainer_new(trained_model of, const train_block *block, int threads, trainer **made) {
@@ -247,7 +243,7 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
   t->in = calloc(1, sizeof *t->in);
   if (t->in) t->in->part_shards = shards;
   if (t->in) t->in->threads_inside = threads;
-  rec_status status = t->in && allocate(t) ? allocate_there(t) : rec_no_memory();
+  rec_status status = t->in ? allocate(t) : rec_no_memory();
   if (!status) status = make_executors(t);
   if (!status) status = make_step_rooms(t);
   if (status) {
@@ -262,28 +258,18 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
 void trainer_free(trainer *t) {
   if (!t) return;
   trainer_internals *in = t->in;
+  for (int i = 0; in && in->executors && i < t->threads; i++) executor_free(in->executors[i]);
+  for (int i = 0; in && in->step_rooms && i < t->threads; i++) t->of.where->ops->release(t->of.where, in->step_rooms[i]);
   if (in) {
-    for (int i = 0; in->executors && i < t->threads; i++) executor_free(in->executors[i]);
-    free(in->executors);
     release_there(t);
-    initial_states_free(t);
+    free(in->before);
     free(in->d_before);
-    free(in->d_before_of);
-    free(in->tokens);
-    free(in->targets);
-    free(in->losses);
-    free(in->weight_sums);
-    free(in->target_weights);
-    free(in->answers);
-    for (int i = 0; in->step_rooms && i < t->threads; i++) t->of.where->ops->release(t->of.where, in->step_rooms[i]);
-    free(in->step_rooms);
-    free(in->pieces);
-    free(in->squares);
-    free(in);
+    rec_blocks_free(&in->memory);
   }
+  free(in);
   free(t->weights);
   free(t->moments);
-  free(t->moments_of);
+  free(t->carried);
   free(t);
 }
 

@@ -4,13 +4,17 @@
 
 #include "runtime/train/data/random.h"
 
-void *trainer_zeroed(int64_t count, int64_t size) {
+void *trainer_zeroed(trainer *t, int64_t count) {
   int64_t bytes;
-  if (!rec_multiply(count, size, &bytes)) return NULL;
-  void *memory = rec_numbers_new(bytes);
-  if (memory) memset(memory, 0, (size_t)bytes);
+  void *memory = rec_multiply(count, t->of.n->element_size, &bytes) ? rec_numbers_new(bytes) : NULL;
+  if (memory)
+    memset(memory, 0, (size_t)bytes);
+  else
+    t->in->memory.failed = true;
   return memory;
 }
+
+void *trainer_list(trainer *t, int64_t count, size_t size) { return rec_blocks_list(&t->in->memory, count + 1, size); }
 
 uint64_t trainer_stream(const char *what, const train_block *block) {
   char name[1024];

@@ -23,6 +23,7 @@ typedef struct drawn_start {
 } drawn_start;
 
 typedef struct trainer_internals {
+  rec_blocks memory;             // of all lists
   executor **executors;          // by worker
   char *weights, *moments;       // where the model is trained; the trainer's own on the host
   char *gradients;               // there: a block for each shard of a part, and one for the sum
@@ -59,7 +60,10 @@ typedef struct trainer_internals {
 int64_t trainer_first_sequence(const trainer *t, int number);
 
 uint64_t trainer_stream(const char *what, const train_block *block);
-void *trainer_zeroed(int64_t count, int64_t size);
+// Zeroed numbers of the weights' type, for free(), and a list that lives as long as the trainer. NULL where there is no memory,
+// which trainer_internals.memory then says.
+void *trainer_zeroed(trainer *t, int64_t count);
+void *trainer_list(trainer *t, int64_t count, size_t size);
 // A parameter in a block of all.
 char *trainer_parameter(const trainer *t, void *block, int parameter);
 
@@ -70,8 +74,7 @@ void batch_fill(trainer *t);
 
 // ---- initial_states.c ---------------------------------------------------------------------------
 
-bool initial_states_new(trainer *t);
-void initial_states_free(trainer *t);
+void initial_states_new(trainer *t);
 // Makes the initial states and points every shard at those of its sequences.
 void initial_states_fill(trainer *t, step_report *report);
 // After the batch: what it ended with.
