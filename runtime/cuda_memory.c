@@ -79,8 +79,7 @@ static rec_status no_room(const cuda_driver *d, unsigned long long context, int6
   long long used = (long long)held(context, true);
   if (limit() != INT64_MAX && bytes > limit() - used)
     return rec_fail(REC_ERROR_MEMORY,
-                    "expected %lld bytes of GPU memory, found %lld in use of the %lld that "
-                    "REC_GPU_MEMORY allows",
+                    "expected %lld bytes of GPU memory, found %lld in use of the %lld that REC_GPU_MEMORY allows",
                     (long long)bytes, used, (long long)limit());
   return rec_fail(REC_ERROR_MEMORY, "expected %lld bytes of GPU memory, found %lld free of %lld; rec uses %lld",
                   (long long)bytes, (long long)unused, (long long)total, used);

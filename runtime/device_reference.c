@@ -44,8 +44,7 @@ static rec_status check_sizes(const rec_recurrence *r, const recurrence *program
     int64_t size, least = program->body.axes.items[i].least;
     if (call->axis_sizes[i] < least) {
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s: expected a size of at least %lld for axis %s, whose entry %lld is read, "
-                      "found %lld",
+                      "%s: expected a size of at least %lld for axis %s, whose entry %lld is read, found %lld",
                       r->signature.name, (long long)least, axis->name, (long long)(least - 1), (long long)call->axis_sizes[i]);
     }
     if (axis->size >= 0 || !axis->expression) continue;

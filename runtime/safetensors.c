@@ -224,8 +224,7 @@ static rec_status read_header(rec_file *file, unsigned char *bytes, size_t size)
   if (header_size > HEADER_CAP) return bad(file, "its header claims more than 100 MB");
   if (header_size > size - 8) {
     return rec_fail(REC_ERROR_FORMAT,
-                    "%s: the header's %llu bytes end beyond the file's %zu: the file is truncated or no "
-                    "safetensors file",
+                    "%s: the header's %llu bytes end beyond the file's %zu: the file is truncated or no safetensors file",
                     file->path, (unsigned long long)header_size, size);
   }
   const char *text = (const char *)bytes + 8;

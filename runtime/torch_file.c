@@ -100,8 +100,7 @@ static rec_status read_file(torch_file *file, rec_mapping bytes) {
   static const unsigned char pickle_first[2] = {0x80, 2};
   if (bytes.size >= 2 && !memcmp(bytes.bytes, pickle_first, 2))
     return rec_fail(REC_ERROR_UNSUPPORTED,
-                    "%s: expected a zip archive, found a file of a torch older than 1.6; load and "
-                    "save it with a newer one",
+                    "%s: expected a zip archive, found a file of a torch older than 1.6; load and save it with a newer one",
                     file->path);
   rec_status status = torch_archive_read(file->path, bytes, &file->archive);
   if (status) return status;

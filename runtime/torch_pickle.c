@@ -168,9 +168,7 @@ static bool push_global(machine *m, const char *module, const char *name) {
       return push(m, v);
     }
   if (!m->status)
-    m->status = rec_fail(REC_ERROR_FORMAT,
-                         "%s: expected nothing but tensors, found a call of %.100s.%.100s, which is "
-                         "not run",
+    m->status = rec_fail(REC_ERROR_FORMAT, "%s: expected nothing but tensors, found a call of %.100s.%.100s, which is not run",
                          m->path, module, name);
   return !m->status;
 }
@@ -334,8 +332,7 @@ static bool recall(machine *m, uint64_t place) {
 static bool unknown(machine *m, unsigned char code) {
   if (!m->status)
     m->status = rec_fail(REC_ERROR_FORMAT,
-                         "%s: expected the instructions of a dictionary of tensors, found %d ('%c') "
-                         "at byte %zu of the pickle",
+                         "%s: expected the instructions of a dictionary of tensors, found %d ('%c') at byte %zu of the pickle",
                          m->path, code, code > 32 && code < 127 ? code : '?', m->at - 1);
   return !m->status;
 }
@@ -396,9 +393,7 @@ static bool read_tensors(machine *m, const value *dict, torch_pickle *to) {
     const value *key = dict->items[i], *v = dict->items[i + 1];
     if (key->kind != VALUE_TEXT) return fail(m, "a key that is no text");
     if (v->kind != VALUE_TENSOR) {
-      m->status = rec_fail(REC_ERROR_FORMAT,
-                           "%s: expected a dictionary of tensors, found something else under "
-                           "'%.200s'",
+      m->status = rec_fail(REC_ERROR_FORMAT, "%s: expected a dictionary of tensors, found something else under '%.200s'",
                            m->path, key->text);
       return false;
     }

@@ -75,8 +75,8 @@ static int check_define(const bench *b, const rec_module *module, const char *de
       }
       if (s != b->signature || s->axes[k].size < 0 || s->axes[k].size == found) continue;
       fprintf(stderr,
-              "rec bench: %s: expected the size %lld for the axis %s, which %s fixes, found %lld; compile it with "
-              "recc -D %s=%lld, or measure its .rec file\n",
+              "rec bench: %s: expected the size %lld for the axis %s, which %s fixes, found %lld; compile it with recc -D "
+              "%s=%lld, or measure its .rec file\n",
               s->name, (long long)s->axes[k].size, s->axes[k].name, b->module.file, found, s->axes[k].name, found);
       return EXIT_USAGE;
     }
@@ -282,19 +282,15 @@ static void show_text(const bench *b, const figures *f) {
     printf(" %s=%lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
   }
   printf(", %s\n", rec_number_text(b->signature->token_type));
-  printf(
-      "limit               %.2f ms forward: %.3f GFLOP of the cheapest algorithm, %.1f MB of "
-      "tokens\n",
-      1e3 * f->forward_limit, 2 * b->forward_fma / 1e9, b->forward_bytes / 1e6);
+  printf("limit               %.2f ms forward: %.3f GFLOP of the cheapest algorithm, %.1f MB of tokens\n",
+         1e3 * f->forward_limit, 2 * b->forward_fma / 1e9, b->forward_bytes / 1e6);
   printf("forward             %.3f ms, %.0f tokens/s, %.1f %% of the limit\n", 1e3 * f->forward, tokens / f->forward,
          100 * f->forward_fraction);
   if (!b->forward_only) {
     printf("forward that saves  %.3f ms (the states that backward starts its chunks from)\n", 1e3 * f->saving);
     printf("backward            %.3f ms\n", 1e3 * f->backward);
-    printf(
-        "forward + backward  %.3f ms, %.0f tokens/s, %.2f times forward, %.1f %% of the limit "
-        "(%.1f times forward's)\n",
-        1e3 * f->both, tokens / f->both, f->ratio, 100 * f->both_fraction, REC_LIMIT_BOTH);
+    printf("forward + backward  %.3f ms, %.0f tokens/s, %.2f times forward, %.1f %% of the limit (%.1f times forward's)\n",
+           1e3 * f->both, tokens / f->both, f->ratio, 100 * f->both_fraction, REC_LIMIT_BOTH);
   }
   printf("step                %.4f ms\n", 1e3 * f->step);
 }
@@ -305,10 +301,8 @@ static void show_json(const bench *b, const figures *f) {
   for (int i = 0; i < b->signature->axis_count; i++) {
     printf(", \"axis_%s\": %lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
   }
-  printf(
-      ", \"peak_gflops\": %.3f, \"read_gb_per_s\": %.3f, \"forward_gflop\": %.6f, "
-      "\"forward_limit_ms\": %.4f",
-      f->peak / 1e9, f->bandwidth / 1e9, 2 * b->forward_fma / 1e9, 1e3 * f->forward_limit);
+  printf(", \"peak_gflops\": %.3f, \"read_gb_per_s\": %.3f, \"forward_gflop\": %.6f, \"forward_limit_ms\": %.4f", f->peak / 1e9,
+         f->bandwidth / 1e9, 2 * b->forward_fma / 1e9, 1e3 * f->forward_limit);
   printf(", \"forward_ms\": %.4f, \"forward_fraction\": %.4f", 1e3 * f->forward, f->forward_fraction);
   if (!b->forward_only) {
     printf(
@@ -384,8 +378,7 @@ const subcommand bench_command = {
     .usage =
         "rec bench FILE [NAME]\n"
         "\n"
-        "Measures a recurrence of a compiled library, or of a .rec file, on random tensors: forward, backward and one "
-        "step,\n"
+        "Measures a recurrence of a compiled library, or of a .rec file, on random tensors: forward, backward and one step,\n"
         "beside the multiply-adds and the memory speed that this machine reaches.\n",
     .options = options,
     .run = bench_file};

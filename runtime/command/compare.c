@@ -24,8 +24,7 @@ const subcommand compare_command = {
     .usage =
         "rec compare RUN RUN...\n"
         "\n"
-        "Lays runs over one another: DIR/report.html has the pictures of all blocks of all runs, and DIR their points as "
-        "CSV.\n"
+        "Lays runs over one another: DIR/report.html has the pictures of all blocks of all runs, and DIR their points as CSV.\n"
         "A RUN is a folder that `rec train --runs` wrote, or the folder of one block in it.\n",
     .options = options,
     .run = compare};

@@ -96,8 +96,8 @@ static bool has_room_for_recc(const char *command) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >> 20 >= LEAST_MIB) return true;
   fprintf(stderr,
-          "rec %s: expected %d MiB of memory for recc, found a limit of %llu (ulimit -v); raise it, "
-          "or give a library that is compiled\n",
+          "rec %s: expected %d MiB of memory for recc, found a limit of %llu (ulimit -v); raise it, or give a library that is "
+          "compiled\n",
           command, LEAST_MIB, (unsigned long long)limit.rlim_cur >> 20);
   return false;
 }

@@ -168,8 +168,7 @@ const subcommand export_command = {
         "rec export FILE[:BLOCK] -o DIR\n"
         "\n"
         "Writes the model of a train block (default: the last one that is trained) as a Hugging Face folder:\n"
-        "model.safetensors and config.json. Its weights must have the names of a public model, as rec import writes "
-        "them.\n"
+        "model.safetensors and config.json. Its weights must have the names of a public model, as rec import writes them.\n"
         "config.json is that of the import, if there was one.\n",
     .options = options,
     .run = export};

@@ -206,13 +206,11 @@ const subcommand generate_command = {
     .usage =
         "rec generate FILE[:BLOCK]\n"
         "\n"
-        "Writes text with a model of a compiled library or of a .rec file: reads the prompt, then samples byte after byte "
-        "to\n"
+        "Writes text with a model of a compiled library or of a .rec file: reads the prompt, then samples byte after byte to\n"
         "standard output, in memory that does not grow. The weights are those that `rec train` left in RUNS/BLOCK; without "
         "BLOCK,\n"
         "of the last train block that has a checkpoint. Text and options alone decide what is written, not the threads.\n"
-        "The prompt and the text of a model of token files or of a task are numbers between blanks; tools/tokenize turns "
-        "text\n"
+        "The prompt and the text of a model of token files or of a task are numbers between blanks; tools/tokenize turns text\n"
         "into them (--encode) and back (--decode).\n",
     .options = options,
     .run = generate};

@@ -97,10 +97,9 @@ static rec_status fit_all(fitting *f, const char *folder) {
   for (int i = 0; !status && i < m->parameter_count; i++) status = fit(f, &m->parameters[i]);
   if (!status) find_extra(f);
   if (!status && f->wrong)
-    status = rec_fail(REC_ERROR_FORMAT,
-                      "%s: expected the %d weights of %s, found %d of them and %d others; nothing "
-                      "is imported",
-                      folder, m->parameter_count, m->name, f->taken, f->extra);
+    status =
+        rec_fail(REC_ERROR_FORMAT, "%s: expected the %d weights of %s, found %d of them and %d others; nothing is imported",
+                 folder, m->parameter_count, m->name, f->taken, f->extra);
   return status;
 }
 

@@ -25,10 +25,8 @@ static void print_model(const cJSON *model) {
   double weights = 0, carried = 0;
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(model, "parameters")) weights += elements_of(item);
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(model, "states")) carried += number_of(item, "elements");
-  printf(
-      "\nmodel %s\n  %.0f weights, %.0f carried numbers a sequence, %.0f numbers a token in "
-      "training\n",
-      text_of(model, "text"), weights, carried, number_of(model, "row"));
+  printf("\nmodel %s\n  %.0f weights, %.0f carried numbers a sequence, %.0f numbers a token in training\n",
+         text_of(model, "text"), weights, carried, number_of(model, "row"));
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(model, "parameters")) {
     const char *separator = "[";
     printf("    %s ", text_of(item, "name"));

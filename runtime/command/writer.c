@@ -34,8 +34,7 @@ static rec_status read_characters(writer *w, const char *bytes, size_t count) {
     if (length < 0) break;
     if (!length)
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of characters of the model's text, found another as "
-                      "character %" PRId64,
+                      "expected a prompt of characters of the model's text, found another as character %" PRId64,
                       w->read + found);
   }
   w->part_size = size - at;

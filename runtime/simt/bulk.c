@@ -163,8 +163,8 @@ void bulk_check_exit(const simt_block *b) {
 _Noreturn void bulk_report_deadlock(const simt_block *b, int thread) {
   const simt_mbarrier *m = &b->mbarriers[b->threads[thread].mbarrier];
   simt_fail_thread(thread,
-                   "waits for phase %u of the mbarrier at byte %u, which never ends: %d of %d "
-                   "arrivals are missing, %lld bytes are expected, %lld copied",
+                   "waits for phase %u of the mbarrier at byte %u, which never ends: %d of %d arrivals are missing, %lld bytes "
+                   "are expected, %lld copied",
                    m->phase, m->offset, m->missing, m->arrivals, (long long)m->expected, (long long)m->started);
 }
 
@@ -227,8 +227,7 @@ static void check_source(simt_block *b, const bulk_copy *c) {
 static void check_mbarrier_fenced(const simt_block *b, const simt_mbarrier *m) {
   if (b->threads[m->thread].fences == m->fences)
     simt_fail(
-        "starts a bulk copy by the mbarrier at byte %u, which thread %d made without a fence "
-        "for what reads beside the threads",
+        "starts a bulk copy by the mbarrier at byte %u, which thread %d made without a fence for what reads beside the threads",
         m->offset, m->thread);
 }
 

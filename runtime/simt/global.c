@@ -34,10 +34,8 @@ static _Noreturn void report_outside(const simt_block *b, const void *at, int32_
     if (!nearest || (uintptr_t)r->data > (uintptr_t)nearest->data) nearest = r;
   }
   if (!nearest) simt_fail("%s %d bytes of global memory below every tensor", does, bytes);
-  simt_fail(
-      "%s %d bytes of global memory outside of every tensor, %lld bytes behind the start of "
-      "%s, which has %lld",
-      does, bytes, (long long)((uintptr_t)at - (uintptr_t)nearest->data), nearest->name, (long long)nearest->bytes);
+  simt_fail("%s %d bytes of global memory outside of every tensor, %lld bytes behind the start of %s, which has %lld", does,
+            bytes, (long long)((uintptr_t)at - (uintptr_t)nearest->data), nearest->name, (long long)nearest->bytes);
 }
 
 // Sectors that nobody has touched before, and those that this block has not.

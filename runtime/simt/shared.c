@@ -72,9 +72,7 @@ static void check_is_free(const shadow *s, const shadow_cell *cell, int thread, 
     simt_fail_thread(thread, "%s byte %lld of %s, which is part of an mbarrier", does, offset, s->name);
   if (cell->writer >= BULK_WRITER)
     simt_fail_thread(thread, "%s byte %lld of %s while a bulk copy fills it that nobody has waited for", does, offset, s->name);
-  simt_fail_thread(thread,
-                   "%s byte %lld of %s while an asynchronous copy of thread %d that it has not "
-                   "waited for fills it",
+  simt_fail_thread(thread, "%s byte %lld of %s while an asynchronous copy of thread %d that it has not waited for fills it",
                    does, offset, s->name, cell->writer);
 }
 
@@ -135,18 +133,17 @@ static void check_cell_beside(simt_block *b, int64_t index, int thread, uint32_t
   check_is_free(&b->shared_shadow, cell, thread, "multiplies");
   if (bulk && !is_bulk_seen(b, cell, thread, epoch))
     simt_fail_thread(thread,
-                     "race: a warpgroup multiplies byte %lld of shared memory, which a bulk copy "
-                     "filled that not all its threads have waited for",
+                     "race: a warpgroup multiplies byte %lld of shared memory, which a bulk copy filled that not all its "
+                     "threads have waited for",
                      offset);
   if (!bulk && cell->write_epoch && cell->write_epoch >= epoch)
     simt_fail_thread(thread,
-                     "race: a warpgroup multiplies byte %lld of shared memory, which thread %d wrote "
-                     "with no barrier between",
+                     "race: a warpgroup multiplies byte %lld of shared memory, which thread %d wrote with no barrier between",
                      offset, cell->writer);
   if (!bulk && cell->write_epoch && b->threads[cell->writer].fences == cell->fences)
     simt_fail_thread(thread,
-                     "a warpgroup multiplies byte %lld of shared memory, which thread %d wrote "
-                     "without a fence for what reads beside the threads",
+                     "a warpgroup multiplies byte %lld of shared memory, which thread %d wrote without a fence for what reads "
+                     "beside the threads",
                      offset, cell->writer);
   cell->read_epoch = b->epoch;
   cell->reader = READER_MANY;
@@ -199,9 +196,7 @@ static void check_fenced(const simt_block *b, const shadow_cell *cell, int threa
   if (!cell->write_epoch || cell->writer >= BULK_WRITER) return;
   if (b->threads[cell->writer].fences != cell->fences) return;
   if (b->threads[thread].fence_epoch > cell->write_epoch) return;
-  simt_fail_thread(thread,
-                   "starts a bulk copy over byte %lld of shared memory, which thread %d wrote, "
-                   "without a fence between",
+  simt_fail_thread(thread, "starts a bulk copy over byte %lld of shared memory, which thread %d wrote, without a fence between",
                    offset, cell->writer);
 }
 

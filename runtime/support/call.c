@@ -79,9 +79,7 @@ static rec_status read_axis(call *c, int index) {
     return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a size of at least 1 for axis %s, found %lld", call_name(c), c->entry,
                     name, (long long)given);
   if (given < axis->least)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected a size of at least %d for axis %s, whose entry %d is read, "
-                    "found %lld",
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a size of at least %d for axis %s, whose entry %d is read, found %lld",
                     call_name(c), c->entry, axis->least, name, axis->least - 1, (long long)given);
   c->axis_size[index] = given;
   return REC_OK;
@@ -118,10 +116,10 @@ static rec_status check_totals(const call *c) {
     bool fits = count_fits(c, &c->table->kernels[kind].scratch);
     for (int room = 0; room < REC_GPU_ROOMS; room++) fits &= count_fits(c, &c->table->gpu[room].kernels[kind].base.scratch);
     if (!fits)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s_%s: expected sizes that fit in memory, found ones whose intermediate "
-                      "values take more than 2^56 bytes",
-                      call_name(c), c->entry);
+      return rec_fail(
+          REC_ERROR_ARGUMENT,
+          "%s_%s: expected sizes that fit in memory, found ones whose intermediate values take more than 2^56 bytes",
+          call_name(c), c->entry);
   }
   return REC_OK;
 }
@@ -136,8 +134,7 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry, c
   memcpy(&size, arguments, sizeof size);
   if (size < (uint64_t)table->arguments_size)
     return rec_fail(REC_ERROR_ABI,
-                    "%s_%s: expected arguments of at least %d bytes, found size = %llu; set it to "
-                    "sizeof(%s_arguments)",
+                    "%s_%s: expected arguments of at least %d bytes, found size = %llu; set it to sizeof(%s_arguments)",
                     call_name(c), entry, table->arguments_size, (unsigned long long)size, call_name(c));
   c->batch = read_size(c, table->batch_field);
   c->time = read_size(c, table->time_field);
@@ -149,10 +146,10 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry, c
   c->cu_seqlens = read_pointer(c, table->cu_seqlens_field);
   c->packed = c->sequences != 0 || c->cu_seqlens;
   if (c->packed && (c->batch != 1 || c->sequences < 0))
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected batch = 1 and sequences of at least 0 with packed sequences, "
-                    "found batch = %lld, sequences = %lld",
-                    call_name(c), entry, (long long)c->batch, (long long)c->sequences);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "%s_%s: expected batch = 1 and sequences of at least 0 with packed sequences, found batch = %lld, sequences = %lld",
+        call_name(c), entry, (long long)c->batch, (long long)c->sequences);
   for (int i = 0; i < table->axis_count; i++) {
     rec_status status = read_axis(c, i);
     if (status != REC_OK) return status;
@@ -189,8 +186,7 @@ rec_status call_read_launch(call *c, const rec_launch *launch) {
   const size_t least = offsetof(rec_launch, time_parts);
   if (launch->size < least)
     return rec_fail(REC_ERROR_ABI,
-                    "%s_%s: expected a rec_launch of at least %zu bytes, found size = %llu; set it "
-                    "to sizeof(rec_launch)",
+                    "%s_%s: expected a rec_launch of at least %zu bytes, found size = %llu; set it to sizeof(rec_launch)",
                     call_name(c), c->entry, least, (unsigned long long)launch->size);
   if (launch->abi_major != REC_ABI_MAJOR)
     return rec_fail(REC_ERROR_ABI, "%s_%s: expected ABI %d.x, found %u.%u in rec_launch", call_name(c), c->entry, REC_ABI_MAJOR,
@@ -226,9 +222,8 @@ rec_status call_check_step(const call *c) {
                     (long long)c->longest);
   if (c->packed && c->time > c->sequences)
     return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_step: expected packed sequences of at most 1 step, found %lld steps of %lld "
-                    "sequences",
-                    name, (long long)c->time, (long long)c->sequences);
+                    "%s_step: expected packed sequences of at most 1 step, found %lld steps of %lld sequences", name,
+                    (long long)c->time, (long long)c->sequences);
   if (!c->packed && c->time != 1)
     return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld", name, (long long)c->time);
   return REC_OK;
@@ -324,17 +319,17 @@ static rec_status check_strides(const call *c, const rec_table_memory *memory, b
   const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
   int64_t least = written ? numbers : 0;
   if (batch_stride >= 0 && time_stride >= 0 && !strides_fit(c, batch_stride, time_stride, numbers))
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected strides that span at most 2^56 numbers for %s%s, found batch "
-                    "stride %lld, time stride %lld",
-                    call_name(c), c->entry, name, shape, (long long)batch_stride, (long long)time_stride);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "%s_%s: expected strides that span at most 2^56 numbers for %s%s, found batch stride %lld, time stride %lld",
+        call_name(c), c->entry, name, shape, (long long)batch_stride, (long long)time_stride);
   rec_slot slot = call_slot(c, memory);
   if (batch_stride < 0 || time_stride < 0 || (c->time > 1 && slot.time_stride < least) ||
       (c->batch > 1 && slot.batch_stride < least))
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected strides of at least %lld (or 0: dense) for %s%s, found batch "
-                    "stride %lld, time stride %lld",
-                    call_name(c), c->entry, (long long)least, name, shape, (long long)batch_stride, (long long)time_stride);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "%s_%s: expected strides of at least %lld (or 0: dense) for %s%s, found batch stride %lld, time stride %lld",
+        call_name(c), c->entry, (long long)least, name, shape, (long long)batch_stride, (long long)time_stride);
   return REC_OK;
 }
 

@@ -97,8 +97,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   const size_t least = offsetof(rec_sizes, device_kind);
   if (sizes->size < least)
     return rec_fail(REC_ERROR_ABI,
-                    "%s_sizes: expected a rec_sizes of at least %zu bytes, found size = %llu; set "
-                    "it to sizeof(rec_sizes)",
+                    "%s_sizes: expected a rec_sizes of at least %zu bytes, found size = %llu; set it to sizeof(rec_sizes)",
                     name, least, (unsigned long long)sizes->size);
   int32_t kind = call_device_kind(sizes);
   if (kind == REC_DEVICE_HOST) {

@@ -418,14 +418,12 @@ static rec_status run_parts(const call *c, const gpu_device *device, kernel_run 
 rec_status gpu_device_find(const call *c, int32_t kind, gpu_device *device) {
   if (kind != REC_DEVICE_SIMT && kind != REC_DEVICE_CUDA)
     return rec_fail(REC_ERROR_DEVICE,
-                    "%s_%s: expected device_kind REC_DEVICE_HOST, REC_DEVICE_CUDA or "
-                    "REC_DEVICE_SIMT, found %d",
-                    call_name(c), c->entry, kind);
+                    "%s_%s: expected device_kind REC_DEVICE_HOST, REC_DEVICE_CUDA or REC_DEVICE_SIMT, found %d", call_name(c),
+                    c->entry, kind);
   for (int i = 0; i < c->table->memory_count; i++) {
     if (table_memory(c->table, i)->promised)
       return rec_fail(REC_ERROR_UNSUPPORTED,
-                      "%s_%s: expected device_kind REC_DEVICE_HOST, which verifies promised "
-                      "ranges (recc --check), found %d",
+                      "%s_%s: expected device_kind REC_DEVICE_HOST, which verifies promised ranges (recc --check), found %d",
                       call_name(c), c->entry, kind);
   }
   return kind == REC_DEVICE_CUDA ? gpu_cuda_device(c, device) : gpu_simt_device(c, device);

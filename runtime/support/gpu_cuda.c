@@ -104,16 +104,15 @@ static const rec_gpu_image *next_image(const rec_gpu_images *images, device_limi
 static rec_status refuse_device(const rec_gpu_images *images, device_limits limits) {
   const rec_gpu_image *large = next_image(images, (device_limits){limits.capability, INT_MAX}, NULL);
   if (large)
-    return rec_fail(REC_ERROR_DEVICE,
-                    "expected a GPU with %d bytes of shared memory for a thread block, found %d; "
-                    "this library was compiled for no less",
-                    large->shared_bytes, limits.shared_bytes);
+    return rec_fail(
+        REC_ERROR_DEVICE,
+        "expected a GPU with %d bytes of shared memory for a thread block, found %d; this library was compiled for no less",
+        large->shared_bytes, limits.shared_bytes);
   int least = images->items[0].capability, capability = limits.capability;
   for (int64_t i = 0; i < images->count; i++)
     if (images->items[i].capability < least) least = images->items[i].capability;
   return rec_fail(REC_ERROR_DEVICE,
-                  "expected a GPU of compute capability %d.%d or above, found %d.%d; this library "
-                  "was compiled for no other",
+                  "expected a GPU of compute capability %d.%d or above, found %d.%d; this library was compiled for no other",
                   least / 10, least % 10, capability / 10, capability % 10);
 }
 

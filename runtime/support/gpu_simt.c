@@ -167,7 +167,6 @@ rec_status gpu_simt_device(const call *c, gpu_device *device) {
                          .copy = copy_on_host};
   if (c->table->simt_run) return REC_OK;
   return rec_fail(REC_ERROR_DEVICE,
-                  "%s_%s: expected a library with code for the executor, found none; compile it "
-                  "with --target simt",
+                  "%s_%s: expected a library with code for the executor, found none; compile it with --target simt",
                   call_name(c), c->entry);
 }

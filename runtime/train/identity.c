@@ -155,10 +155,8 @@ static void compare_all(changes *c, cJSON *was, cJSON *now) {
 
 // What an older rec did not write of a run cannot be compared.
 static void warn(const char *path, const char *what) {
-  fprintf(stderr,
-          "rec train: warning: %s: an older rec wrote this checkpoint; whether the %s the same is "
-          "not known\n",
-          path, what);
+  fprintf(stderr, "rec train: warning: %s: an older rec wrote this checkpoint; whether the %s the same is not known\n", path,
+          what);
 }
 
 // It wrote what its compiler had found in the formulas.
@@ -182,8 +180,8 @@ rec_status identity_check(const char *path, const char *was, const char *now) {
     status = rec_no_memory();
   else if (c.count)
     status = rec_fail(REC_ERROR_ARGUMENT,
-                      "%s: expected what this run was trained with so far, found another: %s; "
-                      "put it back to go on, or train in another folder (--runs DIR)",
+                      "%s: expected what this run was trained with so far, found another: %s; put it back to go on, or train "
+                      "in another folder (--runs DIR)",
                       path, text);
   free(text);
   cJSON_Delete(old);

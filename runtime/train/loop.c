@@ -223,11 +223,10 @@ static void announce(const loop *l) {
   char stepped_by[OPTIMIZER_TEXT];
   printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text, l->t->of.model->weight_count);
   printf("  %s\n", optimizer_text(l->t->of.model, l->t->block, stepped_by));
-  printf(
-      "  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states "
-      "%.1f, text %.1f\n",
-      ((double)trainer_bytes(m) + (double)text) / mib, (double)m->weights / mib, (double)m->gradients / mib,
-      (double)m->moments / mib, (double)m->activations / mib, (double)m->states / mib, ((double)m->data + (double)text) / mib);
+  printf("  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states %.1f, text %.1f\n",
+         ((double)trainer_bytes(m) + (double)text) / mib, (double)m->weights / mib, (double)m->gradients / mib,
+         (double)m->moments / mib, (double)m->activations / mib, (double)m->states / mib,
+         ((double)m->data + (double)text) / mib);
   const struct gpu_place *gpu = l->s->gpu;
   if (gpu && gpu->driver)
     printf("  on the GPU; matrix products by %s%s\n",
@@ -311,9 +310,8 @@ rec_status session_check_new(const session *s, const train_block *block) {
       snprintf(done, sizeof done, " after %" PRId64 " of %" PRId64 " steps", step, steps);
     if (exists)
       status = rec_fail(REC_ERROR_ARGUMENT,
-                        "expected no run of the block '%s' in %s, found %s%s; --resume goes on from "
-                        "there, --runs DIR trains in another folder, --again in this one, where "
-                        "the old run is lost",
+                        "expected no run of the block '%s' in %s, found %s%s; --resume goes on from there, --runs DIR trains "
+                        "in another folder, --again in this one, where the old run is lost",
                         block->name, s->options.runs, path, done);
     free(path);
   }

@@ -82,9 +82,9 @@ rec_status session_open(const rec_module *module, const session_options *options
   if (!status && s->options.has_seed) status = reseed(s, &json);
   if (!status) status = train_program_read(json, &s->program);
   if (!status && module->dtype == REC_F16)
-    status = rec_fail(REC_ERROR_UNSUPPORTED,
-                      "expected a model in f32, f64 or bf16, found f16, which is too narrow for "
-                      "gradients; compile it with --dtype bf16");
+    status = rec_fail(
+        REC_ERROR_UNSUPPORTED,
+        "expected a model in f32, f64 or bf16, found f16, which is too narrow for gradients; compile it with --dtype bf16");
   if (!status) status = find_place(s);
   if (!status) status = find_kernels(s);
   if (status)
@@ -167,8 +167,8 @@ static rec_status take_lock(session *s, const char *path) {
   if (pread(s->lock, owner, sizeof owner - 1, 0) < 0) owner[0] = 0;
   owner[strcspn(owner, "\n")] = 0;
   return rec_fail(REC_ERROR_FILE,
-                  "%s: expected no other process in this folder of runs, found process %s; wait for "
-                  "its end, or choose another folder with --runs",
+                  "%s: expected no other process in this folder of runs, found process %s; wait for its end, or choose another "
+                  "folder with --runs",
                   s->options.runs, *owner ? owner : "unknown");
 }
 

@@ -445,8 +445,8 @@ static rec_status not_finite(trainer *t, const step_report *report) {
   char text[1024];
   find_bad_number(t, text, sizeof text);
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "train %s: the loss is %g with a gradient of norm %g at step %lld; the first "
-                  "number that is not finite is in %s; a smaller lr may help",
+                  "train %s: the loss is %g with a gradient of norm %g at step %lld; the first number that is not finite is in "
+                  "%s; a smaller lr may help",
                   t->block->name, plain(report->loss), plain(report->gradient_norm), (long long)t->step, text);
 }
 

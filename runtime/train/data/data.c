@@ -153,9 +153,7 @@ static rec_status cut_pieces(const char *path, train_data *data) {
   if (status) return status;
   if (!data->document_count)
     return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s: expected marks of documents, as Megatron's index has them, found none; "
-                    "say separator = N",
-                    path);
+                    "%s: expected marks of documents, as Megatron's index has them, found none; say separator = N", path);
   data->pieces_before = calloc((size_t)data->document_count + 1, sizeof *data->pieces_before);
   if (!data->pieces_before) return rec_no_memory();
   for (int64_t i = 0; i < data->document_count; i++) {
@@ -201,8 +199,7 @@ rec_status train_data_generate(const train_task *task, int64_t context, int voca
   if (task_least(task) <= task->shortest && task->shortest <= task->length && tokens <= context && symbols <= vocabulary)
     return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "%s: expected lengths from %lld on, a context of %lld tokens and %lld symbols, "
-                  "found %lld..%lld, %lld and %d",
+                  "%s: expected lengths from %lld on, a context of %lld tokens and %lld symbols, found %lld..%lld, %lld and %d",
                   task_rules_of[task->kind].name, (long long)task_least(task), (long long)tokens, (long long)symbols,
                   (long long)task->shortest, (long long)task->length, (long long)context, vocabulary);
 }

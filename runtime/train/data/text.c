@@ -54,9 +54,7 @@ static rec_status number_characters(const char *path, int vocabulary, train_text
   int count = 0;
   for (uint32_t p = 0; p < POINTS; p++) count += t->number_of[p] != 0;
   if (count > vocabulary)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s: expected at most %d different characters, the symbols of the model, found "
-                    "%d",
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected at most %d different characters, the symbols of the model, found %d",
                     path, vocabulary, count);
   char *to = t->characters = malloc((size_t)count * 4 + 1);
   if (!to) return rec_no_memory();

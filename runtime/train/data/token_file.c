@@ -39,9 +39,7 @@ static rec_status read_llmc(const char *path, rec_mapping bytes, token_file *fil
                     LLMC_HEADER, bytes.size);
   uint32_t magic = word(bytes.bytes, 0), version = word(bytes.bytes, 4), count = word(bytes.bytes, 8);
   if (magic != LLMC_MAGIC || version != 1)
-    return rec_fail(REC_ERROR_FORMAT,
-                    "%s: expected a header that begins with %d and version 1, found %lu and "
-                    "version %lu%s",
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected a header that begins with %d and version 1, found %lu and version %lu%s",
                     path, LLMC_MAGIC, (unsigned long)magic, (unsigned long)version,
                     magic == 20240801 ? ": tokens of 32 bits" : "");
   size_t room = bytes.size - LLMC_HEADER;
@@ -80,8 +78,7 @@ static rec_status read_index_header(rec_mapping index, token_index *to) {
   // Bounded first, so that the sum cannot overflow; what may follow are modes of one byte each.
   if (sequences > room / 12 || marks > room / 8 || sequences * 12 + marks * 8 > room)
     return rec_fail(REC_ERROR_FORMAT,
-                    "%s: expected %llu sequences and %llu marks of documents, found %llu bytes for "
-                    "them: the file is truncated",
+                    "%s: expected %llu sequences and %llu marks of documents, found %llu bytes for them: the file is truncated",
                     to->path, (unsigned long long)sequences, (unsigned long long)marks, (unsigned long long)room);
   to->sequences = (int64_t)sequences, to->mark_count = (int64_t)marks;
   to->lengths = at + INDEX_HEADER;
@@ -97,10 +94,10 @@ static rec_status check_sequences(const token_index *index, int64_t count) {
     int32_t length = (int32_t)word(index->lengths, 4 * (size_t)i);
     uint64_t place = long_word(index->places, 8 * (size_t)i);
     if (length < 0 || length > count - next || place != (uint64_t)next * 2)
-      return rec_fail(REC_ERROR_FORMAT,
-                      "%s: expected sequence %lld to begin at byte %lld and to end within %lld "
-                      "tokens, found byte %llu and a length of %d",
-                      index->path, (long long)i, (long long)next * 2, (long long)count, (unsigned long long)place, length);
+      return rec_fail(
+          REC_ERROR_FORMAT,
+          "%s: expected sequence %lld to begin at byte %lld and to end within %lld tokens, found byte %llu and a length of %d",
+          index->path, (long long)i, (long long)next * 2, (long long)count, (unsigned long long)place, length);
     next += length;
   }
   if (next == count) return REC_OK;
@@ -118,9 +115,8 @@ static rec_status read_marks(const token_index *index, token_file *file) {
     bool last = i + 1 == index->mark_count;
     if (mark < sequence || mark > index->sequences || (!i && mark) || (last && mark < index->sequences))
       return rec_fail(REC_ERROR_FORMAT,
-                      "%s: expected marks of documents that rise from sequence 0 to %lld, found "
-                      "%lld as mark %lld",
-                      index->path, (long long)index->sequences, (long long)mark, (long long)i);
+                      "%s: expected marks of documents that rise from sequence 0 to %lld, found %lld as mark %lld", index->path,
+                      (long long)index->sequences, (long long)mark, (long long)i);
     for (; sequence < mark; sequence++) place += (int32_t)word(index->lengths, 4 * (size_t)sequence);
     file->starts[i] = place;
   }

@@ -293,9 +293,7 @@ static void print_map(const attention *a, const mapped *m) {
         all += x < 0 ? -x : x;
         reach += (x < 0 ? -x : x) * (double)(i - j);
       }
-  printf("  %s: %" PRId64
-         " head%s, |M| reaches %.2f tokens back, half the sequence keeps %.4f of a "
-         "state\n",
+  printf("  %s: %" PRId64 " head%s, |M| reaches %.2f tokens back, half the sequence keeps %.4f of a state\n",
          probe_name(&a->p, m->op), m->heads, m->heads == 1 ? "" : "s", all > 0 ? reach / all : 0, m->mask[(t / 2) * t]);
 }
 

@@ -123,8 +123,7 @@ static void print_verdict(const verdict *v) {
   if (v->reaches > v->context && v->reaches < v->until) printf(", to %" PRId64, v->reaches);
   printf("   (yes: no range beyond the context above its %.4f bits by %.2f)\n", v->at_context, v->tolerance);
   printf(
-      "  length extension: %s   (strong: no range above the least before it by %.2f, weak: none "
-      "above that at the context)\n",
+      "  length extension: %s   (strong: no range above the least before it by %.2f, weak: none above that at the context)\n",
       verdict_name(v->extension), v->tolerance);
 }
 
@@ -164,9 +163,8 @@ static rec_status check_length(const evaluation *e, const evaluate_block *b, con
   int64_t held_out = e->data.count - e->data.train_count;
   if (e->data.task || length < held_out) return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "evaluate %s: expected a length below the %lld held-out tokens, which are not "
-                  "read twice, found %s = %lld); ask for less, give more text, or hold out a larger "
-                  "part of it (split)",
+                  "evaluate %s: expected a length below the %lld held-out tokens, which are not read twice, found %s = %lld); "
+                  "ask for less, give more text, or hold out a larger part of it (split)",
                   b->name, (long long)held_out, what, (long long)length);
 }
 

@@ -153,9 +153,7 @@ static void write_state(const growth *g, int64_t time, FILE *csv) {
     printf("    its numbers do not keep to themselves: no bound by decays\n");
     return;
   }
-  printf(
-      "    head        a          b  largest |h|     bound at T      at any T   f16 from T   bf16 "
-      "from T  f32 from T\n");
+  printf("    head        a          b  largest |h|     bound at T      at any T   f16 from T   bf16 from T  f32 from T\n");
   for (int64_t i = 0; i < g->state->heads; i++) {
     const head_growth *x = &g->heads[i];
     double bound = fmin(overflow_bound(x->decay, x->input, (double)time), x->limit);

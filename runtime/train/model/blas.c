@@ -35,8 +35,8 @@ rec_status blas_reserve(int threads) {
   pthread_mutex_lock(&lock);
   if (threads > made && !has_room(threads - made))
     status = rec_fail(REC_ERROR_MEMORY,
-                      "expected memory for the matrix products of %d thread%s, %d MiB for each, "
-                      "found less; raise the limit (ulimit -v), or take fewer --threads",
+                      "expected memory for the matrix products of %d thread%s, %d MiB for each, found less; raise the limit "
+                      "(ulimit -v), or take fewer --threads",
                       threads, threads == 1 ? "" : "s", BUFFER_MIB);
   if (threads > made && !status) {
     for (int i = 0; i < threads; i++) taken[i] = blas_memory_alloc(0);

@@ -68,10 +68,8 @@ rec_status cublas_product(const cublas *b, int64_t m, int64_t n, int64_t k, cubl
   const int64_t sizes[] = {m, n, k, x.stride, y.stride, c.stride};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i] > INT_MAX)
-      return rec_fail(REC_ERROR_UNSUPPORTED,
-                      "expected a matrix product of at most %d numbers a "
-                      "side, found %lld",
-                      INT_MAX, (long long)sizes[i]);
+      return rec_fail(REC_ERROR_UNSUPPORTED, "expected a matrix product of at most %d numbers a side, found %lld", INT_MAX,
+                      (long long)sizes[i]);
   return check(functions.gemm(b->handle, x.transposed ? CUBLAS_TRANSPOSED : CUBLAS_PLAIN,
                               y.transposed ? CUBLAS_TRANSPOSED : CUBLAS_PLAIN, (int)m, (int)n, (int)k, &one, x.data, x.type,
                               (int)x.stride, y.data, y.type, (int)y.stride, &before, (void *)(uintptr_t)c.data, c.type,

@@ -55,10 +55,7 @@ static void put_model(writing *w, const char *embedding, int64_t width, const ch
   snprintf(name, sizeof name, "%s.weight", embedding);
   int64_t symbols = axis_of(w, 0, name);
   if (!symbols) symbols = config_whole(&w->s, "vocab_size", -1);
-  put(w,
-      "model Imported(vocab = %lld, D = %lld%s) {\n  input token\n  let x0[D] = embed(token, "
-      "vocab, "
-      "name = \"%s\")\n",
+  put(w, "model Imported(vocab = %lld, D = %lld%s) {\n  input token\n  let x0[D] = embed(token, vocab, name = \"%s\")\n",
       (long long)symbols, (long long)width, sizes, embedding);
 }
 
@@ -310,11 +307,10 @@ static void put_gated_blocks(writing *w, int64_t D, const char *sizes) {
   put_model(w, "model.embeddings", D, "");
   for (long long i = 0; i < layers; i++)
     put(w,
-        "  let a%lld = x%lld + Attention(rms_norm[D](x%lld, name = "
-        "\"model.layers.%lld.attn_norm\"%s), "
-        "%s, name = \"model.layers.%lld.attn\")\n"
-        "  let x%lld = a%lld + MLP(rms_norm[D](a%lld, name = \"model.layers.%lld.mlp_norm\"%s), "
-        "F = %lld, name = \"model.layers.%lld.mlp\")\n",
+        "  let a%lld = x%lld + Attention(rms_norm[D](x%lld, name = \"model.layers.%lld.attn_norm\"%s), %s, name = "
+        "\"model.layers.%lld.attn\")\n"
+        "  let x%lld = a%lld + MLP(rms_norm[D](a%lld, name = \"model.layers.%lld.mlp_norm\"%s), F = %lld, name = "
+        "\"model.layers.%lld.mlp\")\n",
         i, i, i, i, w->eps, sizes, i, i + 1, i, i, i, w->eps, (long long)F, i);
   char norm[120];
   snprintf(norm, sizeof norm, "rms_norm[D](x%lld, name = \"model.norm\"%s)", (long long)layers, w->eps);
@@ -441,9 +437,8 @@ static void put_rwkv_block(writing *w, long long i, const char *sizes, int64_t F
         seventh ? "first, " : "", sizes, i);
   put(w, "  let a%lld = %s + y%lld\n", i, x, i);
   put(w,
-      "  let x%lld = a%lld + MLP(LayerNorm(a%lld, name = \"model.layers.%lld.ffn_norm\"), F = "
-      "%lld, "
-      "name = \"model.layers.%lld.ffn\")\n",
+      "  let x%lld = a%lld + MLP(LayerNorm(a%lld, name = \"model.layers.%lld.ffn_norm\"), F = %lld, name = "
+      "\"model.layers.%lld.ffn\")\n",
       i + 1, i, i, i, (long long)F, i);
 }
 
@@ -524,10 +519,9 @@ rec_status public_program(const cJSON *config, const tensor_folder *tensors, cha
   else if (!strcmp(type, "rwkv7"))
     put_rwkv7(&w);
   else
-    w.s.status = rec_fail(REC_ERROR_UNSUPPORTED,
-                          "config.json: expected a model_type of mamba, mamba2, gla, gated_deltanet, "
-                          "rwkv6 or rwkv7, found '%.100s'",
-                          type);
+    w.s.status = rec_fail(
+        REC_ERROR_UNSUPPORTED,
+        "config.json: expected a model_type of mamba, mamba2, gla, gated_deltanet, rwkv6 or rwkv7, found '%.100s'", type);
   if (fclose(w.out) && !w.s.status) w.s.status = rec_no_memory();
   if (!w.s.status) return REC_OK;
   free(*text);

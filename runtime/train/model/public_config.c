@@ -253,7 +253,6 @@ rec_status public_config(const train_model *m, cJSON **config) {
   }
   cJSON_Delete(s.config);
   return rec_fail(REC_ERROR_UNSUPPORTED,
-                  "expected a model whose weights have the names of a public one (as rec import "
-                  "writes it), found '%s' of %s",
+                  "expected a model whose weights have the names of a public one (as rec import writes it), found '%s' of %s",
                   m->parameter_count ? m->parameters[0].name : "none", m->text);
 }

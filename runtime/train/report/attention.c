@@ -74,8 +74,8 @@ static void put_script(FILE *out, const maps *all) {
   fprintf(out, "set multiplot layout %d,2\nset size square\nset yrange [%d:-1] \nset xrange [-1:%d]\n", all->count, all->cells,
           all->cells);
   fprintf(out,
-          "unset key\nunset tics\nset xlabel 'j'\nset ylabel 'i'\nset palette defined (0 '#ffffff', "
-          "0.2 '#aed6f1', 0.6 '#2471a3', 1 '#1b2631')\n");
+          "unset key\nunset tics\nset xlabel 'j'\nset ylabel 'i'\nset palette defined (0 '#ffffff', 0.2 '#aed6f1', 0.6 "
+          "'#2471a3', 1 '#1b2631')\n");
   for (int l = 0; l < all->count; l++) {
     const layer_map *map = &all->layers[l];
     char title[sizeof map->name + 8];

@@ -11,12 +11,10 @@ void page_open(FILE *out, const char *title) {
   put_html(out, title);
   fputs(
       "</title>\n<style>body{font:15px/1.5 sans-serif;max-width:940px;margin:2em auto;padding:0 "
-      "1em;color:#222}"
-      "figure{margin:1em "
-      "0}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em 0}"
-      "td,th{padding:.2em .8em;border-bottom:1px solid "
-      "#ddd;text-align:right}td:first-child,th:first-child{text-align:left}"
-      "pre{background:#f6f6f4;padding:1em;overflow:auto;font-size:13px}</style>\n<h1>",
+      "1em;color:#222}figure{margin:1em 0}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em "
+      "0}td,th{padding:.2em .8em;border-bottom:1px solid "
+      "#ddd;text-align:right}td:first-child,th:first-child{text-align:left}pre{background:#f6f6f4;padding:1em;overflow:auto;"
+      "font-size:13px}</style>\n<h1>",
       out);
   put_html(out, title);
   fputs("</h1>\n", out);

@@ -246,21 +246,19 @@ static void put_accuracy(plot *p, const char *curve, const char *csv) {
 }
 
 const picture pictures[PICTURES] = {
-    [PICTURE_POSITIONS] = {"positions", "Bits a byte by position",
-                           "Held-out text, the state carried from window to window; the dashed "
-                           "line is the context of training.",
-                           "bits a byte by position", "position", "bits a byte", true, true, "perplexity.csv", put_positions},
+    [PICTURE_POSITIONS] =
+        {"positions", "Bits a byte by position",
+         "Held-out text, the state carried from window to window; the dashed line is the context of training.",
+         "bits a byte by position", "position", "bits a byte", true, true, "perplexity.csv", put_positions},
     [PICTURE_STATES] = {"states", "States",
-                        "The norm of a head's state, averaged over the heads of a layer and over "
-                        "streams of held-out text.",
+                        "The norm of a head's state, averaged over the heads of a layer and over streams of held-out text.",
                         "norm of the states by position", "position", "norm", true, true, "state_norm.csv", put_states},
     [PICTURE_REMEMBRANCE] = {"remembrance", "Effective remembrance",
                              "How far the prediction moves if the first t tokens were never read.", "effective remembrance",
                              "t", "distance without the first t tokens", false, true, "remembrance.csv", put_remembrance},
     [PICTURE_ACCURACY] = {"accuracy", "Accuracy",
-                          "The share of answers, and of sequences without a wrong one, by length; "
-                          "by the depth of what the answer follows from, where it follows from one "
-                          "place.",
+                          "The share of answers, and of sequences without a wrong one, by length; by the depth of what the "
+                          "answer follows from, where it follows from one place.",
                           "accuracy by length", "length", "share", true, true, "accuracy.csv", put_accuracy},
     [PICTURE_LOSS] = {"loss", "Training", "The loss, in means over a hundredth of each block.", "training loss", "step",
                       "bits a byte", false, false, "log.jsonl", put_loss},
