@@ -264,16 +264,3 @@ const affine *affine_form(affine_analysis *a, value_id id) {
   }
   return &a->forms[id];
 }
-
-bool recurrence_affine(arena *a, recurrence *r, value_id value, value_id leaf, recurrence_affine_form *form) {
-  builder b = builder_new(a, &r->body);
-  affine_analysis analysis = affine_begin(&b, leaf, "the leaf");
-  const affine *split = affine_form(&analysis, value);
-  *form = (recurrence_affine_form){.factor = split->factor, .rest = split->rest, .limit = split->limit};
-  form->limit_reason = split->reason;
-  for (int i = 0; i < split->reads.count; i++) {
-    const affine_read *read = &split->reads.items[i];
-    vec_push(a, &form->contractions, ((recurrence_contraction){read->outer, read->over, read->inner}));
-  }
-  return split->split;
-}

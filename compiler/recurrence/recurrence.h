@@ -28,7 +28,7 @@ typedef enum state_class {
 } state_class;
 
 // For delay, scalar decay, axis decay and elementwise:  state = decay * state[t-1] + increment.
-// Low rank adds sums over the state (recurrence_affine tells them). Max plus: state =
+// Low rank adds sums over the state (affine.h tells them). Max plus: state =
 // max(log_decay + state[t-1], increment). Linear and nonlinear states have neither decay nor
 // increment: the body alone says what they are. Parts that the body did not have are values of
 // their own behind those that the assignments need.
@@ -106,26 +106,6 @@ typedef VEC(recurrence_term) recurrence_terms;
 // signs and constants go to `scale`. A factor that still has axes of both sets cannot be opened.
 // Appends nothing.
 recurrence_terms recurrence_split_terms(arena *arena, const typed_body *body, value_id value, axis_set left, axis_set right);
-
-// outer * sum[over](inner * leaf); outer and inner may be the number 1.
-typedef struct recurrence_contraction {
-  value_id outer;
-  axis_set over;
-  value_id inner;
-} recurrence_contraction;
-
-// value = factor * leaf + contractions + rest; -1: zero.
-typedef struct recurrence_affine_form {
-  value_id factor;
-  VEC(recurrence_contraction) contractions;
-  value_id rest;
-  value_id limit;  // if the value has no such form: the term that prevents it, and why
-  const char *limit_reason;
-} recurrence_affine_form;
-
-// Is `value` of this form in `leaf` (a previous, or any other value)? Nothing else may hide the
-// leaf: what stands before it in the body counts as independent of it.
-bool recurrence_affine(arena *arena, recurrence *recurrence, value_id value, value_id leaf, recurrence_affine_form *form);
 
 // The natural logarithm of a decay (see state_structure.log_decay), appended to the body; -1 if it
 // has none.

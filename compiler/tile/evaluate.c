@@ -1,4 +1,4 @@
-// The elementwise operations on numbers, in double precision: for the interpreter and for constants.
+// The elementwise operations on numbers, in double precision.
 #include "compiler/tile/evaluate.h"
 
 #include <math.h>

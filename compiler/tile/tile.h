@@ -256,10 +256,8 @@ tile_section tile_value_section(const tile_program *program, tile_id id, const t
 axis_set *tile_partial(arena *a, const tile_program *program);
 // The same for one value, from the sets of its operands.
 axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_set *partial);
-// FLOPs of one value, and of one run (the body, without prologue and epilogue), by the rows' cost rules, for given
-// sizes of the body's axes.
+// FLOPs of one value by the row's cost rule, for given sizes of the body's axes.
 double tile_value_cost(const tile_program *program, tile_id id, const int64_t *axis_sizes);
-double tile_cost(arena *a, const tile_program *program, const int64_t *axis_sizes);
 
 // ---- transformations ---------------------------------------------------------------------------------------
 // Rewrites until nothing changes, then the order of products (simplify.c, arrange.c); drops what no result needs.
@@ -311,11 +309,5 @@ tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const til
 tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *program);
 // The backward program alone, as people write it: forward values are computed again, exponentials are natural.
 tile_program *tile_backward(arena *a, const tile_program *forward);
-
-// ---- interpreter (float64), for tests and for the random comparison of every later stage ------------------
-// Runs the program over a whole sequence as a kernel would (chunks in order or in reverse, sections, padding).
-// Same tensors as reference_execute; batch entries one after another. `gradient` NULL: forward alone. False if memory
-// is short.
-bool tile_execute(const recurrence *from, const tile_program *forward, const tile_gradient *gradient, const reference_run *run);
 
 #endif

@@ -65,15 +65,6 @@ double tile_value_cost(const tile_program *program, tile_id id, const int64_t *a
   return tile_op_cost(v->op) * elements(program, product, axis_sizes);
 }
 
-double tile_cost(arena *a, const tile_program *program, const int64_t *axis_sizes) {
-  tile_section *section = tile_sections(a, program);
-  double cost = 0;
-  for (int i = 0; i < program->values.count; i++) {
-    if (section[i] == TILE_BODY) cost += tile_value_cost(program, i, axis_sizes);
-  }
-  return cost;
-}
-
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
 typedef struct checker {

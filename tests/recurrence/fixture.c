@@ -1,5 +1,6 @@
 #include "tests/recurrence/fixture.h"
 
+#include "compiler/recurrence/affine.h"
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
 
@@ -233,14 +234,16 @@ static value_id sum_or_other(fixture *s, recurrence *r, value_id x, value_id y) 
 }
 
 static value_id from_affine_form(fixture *s, recurrence *r, value_id update, value_id previous) {
-  recurrence_affine_form form;
-  if (!recurrence_affine(s->memory, r, update, previous, &form)) return update;
-  value_id result = form.rest;
-  if (form.factor != NO_VALUE) {
-    result = sum_or_other(s, r, result, append(s, r, VALUE_MUL, form.factor, previous, 0));
+  builder b = builder_new(s->memory, &r->body);
+  affine_analysis analysis = affine_begin(&b, previous, "the leaf");
+  const affine *form = affine_form(&analysis, update);
+  if (!form->split) return update;
+  value_id result = form->rest;
+  if (form->factor != NO_VALUE) {
+    result = sum_or_other(s, r, result, append(s, r, VALUE_MUL, form->factor, previous, 0));
   }
-  for (int i = 0; i < form.contractions.count; i++) {
-    recurrence_contraction c = form.contractions.items[i];
+  for (int i = 0; i < form->reads.count; i++) {
+    affine_read c = form->reads.items[i];
     value_id inside = append(s, r, VALUE_MUL, c.inner, previous, 0);
     value_id read = append(s, r, VALUE_SUM, inside, NO_VALUE, c.over);
     result = sum_or_other(s, r, result, append(s, r, VALUE_MUL, c.outer, read, 0));

@@ -30,7 +30,7 @@ recurrence *fixture_analyse(fixture *s, const char *text);
 recurrence *fixture_raw(fixture *s, const typed_body *body);
 
 // The recurrence with the update of every state made anew from the parts that the structure tells;
-// affine forms with contractions through recurrence_affine. States without parts stay as they are.
+// affine forms with sums over the state through affine.h. States without parts stay as they are.
 recurrence *fixture_from_parts(fixture *s, const recurrence *r);
 // The largest difference between outputs, final states and gradients of two recurrences with equal
 // declarations, run on equal random numbers (relative to the size of each number, or to 1).

@@ -17,6 +17,7 @@
 #include "compiler/syntax/syntax.h"
 #include "tests/random/generate.h"
 #include "tests/recurrence/fixture.h"
+#include "tests/recurrence/tile_run.h"
 
 // ---- sources ------------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/recurrence/kernel_run.h"
+#include "tests/recurrence/tile_run.h"
 
 // What the programs read and write; what they compute is said in tiles below, the updates here are not looked at.
 static const char declarations[] =

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "compiler/tile/interpret.h"
+#include "tests/recurrence/tile_interpret.h"
 
 static tile_program *parse(arena *a, const char *text) {
   sources *all = sources_new(a);

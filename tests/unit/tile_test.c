@@ -260,7 +260,7 @@ static void sections_follow_from_operands(void **state) {
   assert_int_equal(section[d], TILE_EPILOGUE);
   assert_null(tile_verify(a, p));
   int64_t sizes[3] = {2, 4, 4};
-  assert_true(tile_cost(a, p, sizes) == 4);
+  assert_true(tile_value_cost(p, product, sizes) == 4);
   tile_binary(p, TILE_ADD, d, x);
   assert_non_null(tile_verify(a, p));
   arena_free(a);

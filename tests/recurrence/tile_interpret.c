@@ -1,5 +1,5 @@
 // The interpreter of tile values: each operation as the plainest loops that mean it.
-#include "compiler/tile/interpret.h"
+#include "tests/recurrence/tile_interpret.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-// The interpreter of tile values: every value as a dense float64 array.
-#ifndef REC_TILE_INTERPRET_H
-#define REC_TILE_INTERPRET_H
+// The interpreter of tile values: every value as a dense float64 array. Tests compare rewrites, derivatives and kernels
+// with it.
+#ifndef REC_TESTS_TILE_INTERPRET_H
+#define REC_TESTS_TILE_INTERPRET_H
 
 #include "compiler/tile/tile.h"
 

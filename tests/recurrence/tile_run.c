@@ -2,11 +2,13 @@
 // to run, the last chunk padded with rows that read 0.
 //
 //   T = 37, chunk 16: runs over steps 0..15, 16..31, 32..36 (11 padded rows); backward the other way round.
+#include "tests/recurrence/tile_run.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/tile/interpret.h"
+#include "tests/recurrence/tile_interpret.h"
 
 // One sequence: a batch entry, or a piece of a packed one.
 typedef struct sequence {
