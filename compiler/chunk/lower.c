@@ -31,29 +31,11 @@ static tile_id clamp(program *p, tile_id x, tile_id low, tile_id high) {
   return tile_select(p, tile_binary(p, TILE_LESS, high, raised), high, raised);
 }
 
+// What is no case of its own below is the tile operation of the same text.
 static tile_op simple_op(value_op op) {
-  switch (op) {
-    case VALUE_POWER: return TILE_POWER;
-    case VALUE_LOG: return TILE_LOG;
-    case VALUE_LOG1P: return TILE_LOG1P;
-    case VALUE_SQRT: return TILE_SQRT;
-    case VALUE_RSQRT: return TILE_RSQRT;
-    case VALUE_ABS: return TILE_ABS;
-    case VALUE_SIGMOID: return TILE_SIGMOID;
-    case VALUE_LOG_SIGMOID: return TILE_LOG_SIGMOID;
-    case VALUE_SOFTPLUS: return TILE_SOFTPLUS;
-    case VALUE_SILU: return TILE_SILU;
-    case VALUE_RELU: return TILE_RELU;
-    case VALUE_TANH: return TILE_TANH;
-    case VALUE_SIN: return TILE_SIN;
-    case VALUE_COS: return TILE_COS;
-    case VALUE_MIN: return TILE_MIN;
-    case VALUE_MAX: return TILE_MAX;
-    case VALUE_LESS: return TILE_LESS;
-    case VALUE_LESS_EQUAL: return TILE_LESS_EQUAL;
-    case VALUE_EQUAL: return TILE_EQUAL;
-    default: ICE("chunk", "no tile operation for '%s'", value_op_text(op));
-  }
+  tile_op same = tile_op_find(value_op_text(op));
+  if (same == TILE_OP_COUNT) ICE("chunk", "no tile operation for '%s'", value_op_text(op));
+  return same;
 }
 
 // ---- values -----------------------------------------------------------------------------------------------------------
@@ -176,16 +158,10 @@ tile_pair lower_value(lowering *l, value_id id) {
 
 // ---- arguments and results --------------------------------------------------------------------------------------------
 
-static bool same_place(const tile_place *a, const tile_place *b) {
-  return a->role == b->role && a->tensor == b->tensor && a->lag == b->lag && a->slot == b->slot && a->component == b->component;
-}
-
 // The value of the argument with this place, a new one if there is none.
 static tile_id shared_argument(program *p, tile_place place) {
-  for (int i = 0; i < p->arguments.count; i++) {
-    if (same_place(&p->arguments.items[i], &place)) return tile_leaf(p, TILE_ARGUMENT, i);
-  }
-  return tile_argument(p, place);
+  int argument = tile_find_argument(p, &place);
+  return argument >= 0 ? tile_leaf(p, TILE_ARGUMENT, argument) : tile_argument(p, place);
 }
 
 tile_pair lower_tensor(tile_program *p, const typed_body *body, tile_role role, int tensor) {

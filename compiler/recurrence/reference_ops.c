@@ -9,13 +9,7 @@ static const double root_half_over_pi = 0.39894228040143267794;  // 1 / sqrt(2 p
 
 // ---- real ---------------------------------------------------------------------------------------
 
-static double sigmoid(double x) {
-  if (x >= 0) return 1 / (1 + exp(-x));
-  double e = exp(x);
-  return e / (1 + e);
-}
-
-static double softplus(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
+static double sigmoid(double x) { return value_function_of(VALUE_SIGMOID)(&x); }
 
 // The share of a normal distribution below x.
 static double normal_below(double x) { return 0.5 * erfc(-x * root_half); }
@@ -31,52 +25,10 @@ static double whole_power(double x, int64_t n) {
 
 static double positive_power(double x, double p) { return x < 0 ? NAN : pow(x, p); }
 
-static double clamped(double x, double low, double high) {
-  double raised = x < low ? low : x;
-  return raised > high ? high : raised;
-}
-
 double real_value(const typed_value *v, const double x[3]) {
-  switch (v->op) {
-    case VALUE_NEG: return -x[0];
-    case VALUE_ADD: return x[0] + x[1];
-    case VALUE_SUB: return x[0] - x[1];
-    case VALUE_MUL: return x[0] * x[1];
-    case VALUE_DIV: return x[0] / x[1];
-    case VALUE_WHOLE_POWER: return whole_power(x[0], v->index);
-    case VALUE_POWER: return positive_power(x[0], x[1]);
-    case VALUE_EXP: return exp(x[0]);
-    case VALUE_EXPM1: return expm1(x[0]);
-    case VALUE_LOG: return log(x[0]);
-    case VALUE_LOG1P: return log1p(x[0]);
-    case VALUE_SQRT: return sqrt(x[0]);
-    case VALUE_RSQRT: return 1 / sqrt(x[0]);
-    case VALUE_ABS: return fabs(x[0]);
-    case VALUE_SIGMOID: return sigmoid(x[0]);
-    case VALUE_LOG_SIGMOID: return -softplus(-x[0]);
-    case VALUE_SOFTPLUS: return softplus(x[0]);
-    case VALUE_SILU: return x[0] * sigmoid(x[0]);
-    case VALUE_GELU: return x[0] * normal_below(x[0]);
-    case VALUE_RELU: return x[0] > 0 ? x[0] : 0;
-    case VALUE_TANH: return tanh(x[0]);
-    case VALUE_SIN: return sin(x[0]);
-    case VALUE_COS: return cos(x[0]);
-    case VALUE_MIN: return x[0] < x[1] ? x[0] : x[1];
-    case VALUE_MAX: return x[0] > x[1] ? x[0] : x[1];
-    case VALUE_CLAMP: return clamped(x[0], x[1], x[2]);
-    case VALUE_LESS: return x[0] < x[1];
-    case VALUE_LESS_EQUAL: return x[0] <= x[1];
-    case VALUE_GREATER: return x[0] > x[1];
-    case VALUE_GREATER_EQUAL: return x[0] >= x[1];
-    case VALUE_EQUAL: return x[0] == x[1];
-    case VALUE_WHERE: return x[0] != 0 ? x[1] : x[2];
-    case VALUE_STOP_GRADIENT:
-    case VALUE_REAL_PART:
-    case VALUE_CONJUGATE: return x[0];
-    case VALUE_IMAGINARY_PART: return 0;
-    case VALUE_COMPLEX_ABS: return fabs(x[0]);
-    default: ICE("reference", "%s of real operands", value_op_text(v->op));
-  }
+  if (v->op == VALUE_WHOLE_POWER) return whole_power(x[0], v->index);
+  if (v->op == VALUE_POWER) return positive_power(x[0], x[1]);
+  return value_function_of(v->op)(x);
 }
 
 // Clamp: the gradient goes to the bound that holds the value, and nowhere at the kinks.

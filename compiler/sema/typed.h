@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "compiler/base/arena.h"
 #include "compiler/base/diag.h"
@@ -46,7 +47,7 @@ typedef struct typed_axis {
 } typed_axis;
 
 typedef enum value_op {
-#define VALUE_OP(id, text, arity, class) VALUE_##id,
+#define VALUE_OP(id, text, arity, class, called, value) VALUE_##id,
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
   VALUE_OP_COUNT
@@ -186,6 +187,9 @@ int value_arity(value_op op);
 const char *value_op_text(value_op op);
 // Looks an operation up by its text; VALUE_OP_COUNT if there is none.
 value_op value_op_find(const char *text);
+// The result of an elementwise operation for real operands (the column `value`), which has three entries.
+typedef double value_function(const double *operands);
+value_function *value_function_of(value_op op);
 
 // Appends a value; its axes and element kind follow from the operands by the row's class.
 // For synthesised bodies (layers) and normalisation. The caller has checked that the operation is legal.
@@ -209,5 +213,7 @@ void body_prune(arena *arena, typed_body *body);
 
 // Prints a body as `--emit=types` does.
 char *typed_print_body(arena *arena, const typed_body *body);
+// "[H,K]" in header order, "[]" for none.
+void print_axis_list(FILE *out, const typed_body *body, axis_set axes);
 
 #endif

@@ -1,16 +1,43 @@
 // Operations of recurrence bodies: their rows, and the axes and element kind of a value from those
 // of its operands.
+#include <math.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/sema/typed.h"
 
+static double sigmoid(double x) {
+  if (x >= 0) return 1 / (1 + exp(-x));
+  double e = exp(x);
+  return e / (1 + e);
+}
+
+static double softplus(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
+
+// The share of a normal distribution below x.
+static double normal_below(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
+
+static double clamped(double x, double low, double high) {
+  double raised = x < low ? low : x;
+  return raised > high ? high : raised;
+}
+
+// The column `value`.
+#define VALUE_OP(id, text, arity, class, called, value) \
+  static double result_of_##id(const double *x) {       \
+    (void)x;                                            \
+    return value;                                       \
+  }
+#include "compiler/sema/value_ops.def"
+#undef VALUE_OP
+
 static const struct {
   const char *text;
   int arity;
   value_class class;
+  value_function *function;
 } rows[VALUE_OP_COUNT] = {
-#define VALUE_OP(id, text, arity, class) [VALUE_##id] = {text, arity, CLASS_##class},
+#define VALUE_OP(id, text, arity, class, called, value) [VALUE_##id] = {text, arity, CLASS_##class, result_of_##id},
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
 };
@@ -18,6 +45,7 @@ static const struct {
 int value_arity(value_op op) { return rows[op].arity; }
 const char *value_op_text(value_op op) { return rows[op].text; }
 value_class value_op_class(value_op op) { return rows[op].class; }
+value_function *value_function_of(value_op op) { return rows[op].function; }
 
 value_op value_op_find(const char *text) {
   int op = 0;

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/tile/evaluate.h"
 #include "compiler/tile/tile.h"
 
 // Values move when the program grows: a copy, not a pointer.
@@ -242,7 +241,7 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
     }
     return expand(p, tile_append(p, v), all);
   }
-  if (constant) return number(p, tile_evaluate(v.op, numbers));
+  if (constant) return number(p, tile_function_of(v.op)(numbers));
   // One order of operands for what commutes, constants first.
   if (tile_op_is(v.op, TILE_COMMUTES) && v.args[0] > v.args[1] && !is_number(p, v.args[0])) {
     tile_id x = v.args[0];

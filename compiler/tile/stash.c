@@ -126,7 +126,7 @@ tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const til
   return p;
 }
 
-static int find_argument(const tile_program *p, const tile_place *place) {
+int tile_find_argument(const tile_program *p, const tile_place *place) {
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *x = &p->arguments.items[i];
     if (x->role == place->role && x->tensor == place->tensor && x->lag == place->lag && x->slot == place->slot &&
@@ -146,7 +146,7 @@ tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *p
       v.args[k] = image[v.args[k]];
       found = found && v.args[k] != NO_TILE;
     }
-    if (v.op == TILE_ARGUMENT) v.index = find_argument(in, tile_place_of(program, &v));
+    if (v.op == TILE_ARGUMENT) v.index = tile_find_argument(in, tile_place_of(program, &v));
     image[i] = found && (v.op != TILE_ARGUMENT || tile_argument_number(&v) >= 0) ? tile_find(in, v) : NO_TILE;
     if (image[i] != NO_TILE || !found || !tile_op_is(v.op, TILE_COMMUTES)) continue;
     tile_id first = v.args[0];

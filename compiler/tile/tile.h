@@ -177,6 +177,8 @@ const char *tile_op_text(tile_op op);
 tile_op tile_op_find(const char *text);  // TILE_OP_COUNT if there is none
 bool tile_elementwise(tile_op op);
 double tile_op_cost(tile_op op);
+// An elementwise operation on numbers, in double precision.
+value_function *tile_function_of(tile_op op);
 // Whether one of these properties (bits) holds.
 bool tile_op_is(tile_op op, unsigned properties);
 const char *tile_role_text(tile_role role);
@@ -305,6 +307,8 @@ tile_gradient tile_differentiate(arena *a, const tile_program *forward);
 // the same values (by its own numbers) kept.
 tile_program *tile_read_stashes(arena *a, const tile_program *backward, const tile_id *values, int count);
 tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values, int count);
+// The argument that reads this place; -1: none does.
+int tile_find_argument(const tile_program *program, const tile_place *place);
 // By value of `program`: the value of `in` that is computed alike from the same arguments, or NO_TILE.
 tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *program);
 // The backward program alone, as people write it: forward values are computed again, exponentials are natural.

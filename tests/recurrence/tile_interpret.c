@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/tile/evaluate.h"
 
 enum { MAX_OPERANDS = 4 };
 
@@ -70,13 +69,14 @@ static int64_t index_of(const walk *w, int axis) {
 static void run_elementwise(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
   int arity = tile_arity(v->op);
+  value_function *function = tile_function_of(v->op);
   walk w = walk_over(m, v->axes);
   walk_follow(&w, m, 3, id);
   for (int k = 0; k < arity; k++) walk_follow(&w, m, k, v->args[k]);
   for (; !w.done; walk_next(&w)) {
     double args[3] = {0, 0, 0};
     for (int k = 0; k < arity; k++) args[k] = m->data[v->args[k]][w.at[k]];
-    m->data[id][w.at[3]] = tile_evaluate(v->op, args);
+    m->data[id][w.at[3]] = function(args);
   }
 }
 
