@@ -3,28 +3,20 @@
 //   recurrence gla(H, K = 64, V = 128)  ->  gla_forward_parameter { rec_gpu_frame frame; int64_t H, K, V; rec_gpu_slot q, .. },
 //     GLA_FORWARD_SYMBOL, _THREADS, _SHARED_BYTES, gla_forward_items(&parameter), gla_forward_scratch_bytes(&parameter), ..
 #include <ctype.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "compiler/artifact/tables.h"
 #include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
+#include "compiler/base/text.h"
 
 typedef struct printer {
   arena *arena;
-  VEC(char) text;
+  FILE *out;
   const abi_recurrence *abi;
   const codegen_gpu_kernel *k;
   const char *prefix;  // gla_forward
 } printer;
-
-static void put(printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(printer *p, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  for (const char *c = arena_vprintf(p->arena, format, arguments); *c; c++) vec_push(p->arena, &p->text, *c);
-  va_end(arguments);
-}
 
 static const char *upper(arena *a, const char *name) {
   char *text = arena_strdup(a, name);
@@ -66,56 +58,57 @@ static const char *slot_name(const printer *p, const codegen_slot *slot) {
 // " * parameter->H" for each of these axes
 static void put_sizes(printer *p, axis_set axes) {
   for (int axis = 0; axis < p->abi->body->axes.count; axis++)
-    if (axis_in(axes, axis)) put(p, " * parameter->%s", axis_name(p, axis));
+    if (axis_in(axes, axis)) fprintf(p->out, " * parameter->%s", axis_name(p, axis));
 }
 
 static void put_count(printer *p, const char *what, const codegen_bytes *count) {
-  put(p, "static inline int64_t %s_%s(const %s_parameter *parameter) {\n  (void)parameter;\n", p->prefix, what, p->prefix);
-  put(p, "  return %lld", (long long)count->constant);
+  fprintf(p->out, "static inline int64_t %s_%s(const %s_parameter *parameter) {\n  (void)parameter;\n", p->prefix, what,
+          p->prefix);
+  fprintf(p->out, "  return %lld", (long long)count->constant);
   for (int i = 0; i < count->terms.count; i++) {
-    put(p, " + %lld", (long long)count->terms.items[i].coefficient);
+    fprintf(p->out, " + %lld", (long long)count->terms.items[i].coefficient);
     put_sizes(p, count->terms.items[i].axes);
   }
-  put(p, ";\n}\n");
+  fprintf(p->out, ";\n}\n");
 }
 
 static void put_lane_blocks(printer *p) {
   const kernel *k = p->k->base.kernel;
   if (k->lane_axis < 0) return;
-  put(p, " * ((parameter->%s + %d) / %d)", axis_name(p, k->lane_axis), k->lane_block - 1, k->lane_block);
+  fprintf(p->out, " * ((parameter->%s + %d) / %d)", axis_name(p, k->lane_axis), k->lane_block - 1, k->lane_block);
 }
 
 static void put_items(printer *p) {
   const kernel *k = p->k->base.kernel;
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
-  put(p, p->k->is_second ? "/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */\n"
-                         : "/* frame.blocks; a grid has as many blocks, or fewer. */\n");
-  put(p,
-      "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
-      "  return parameter->frame.entries * parameter->frame.parts",
-      p->prefix, p->prefix);
+  fprintf(p->out, p->k->is_second ? "/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */\n"
+                                  : "/* frame.blocks; a grid has as many blocks, or fewer. */\n");
+  fprintf(p->out,
+          "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
+          "  return parameter->frame.entries * parameter->frame.parts",
+          p->prefix, p->prefix);
   put_sizes(p, grid);
   put_lane_blocks(p);
-  put(p, ";\n}\n");
+  fprintf(p->out, ";\n}\n");
 }
 
 // As gpu_frame.h numbers them.
 static void put_copies(printer *p, const codegen_slot *slot) {
   const kernel *k = p->k->base.kernel;
   const abi_memory *memory = slot_memory(p, slot);
-  put(p, "/* Copies of %s for rec_gpu_sum to add up. */\n", slot_name(p, slot));
-  put(p,
-      "static inline int64_t %s_copies_%s(const %s_parameter *parameter) {\n  (void)parameter;\n  "
-      "return 1",
-      p->prefix, slot_name(p, slot), p->prefix);
-  if (!abi_per_batch(p->abi, memory)) put(p, " * parameter->frame.entries");
-  if (!memory->token) put(p, " * parameter->frame.parts");
+  fprintf(p->out, "/* Copies of %s for rec_gpu_sum to add up. */\n", slot_name(p, slot));
+  fprintf(p->out,
+          "static inline int64_t %s_copies_%s(const %s_parameter *parameter) {\n  (void)parameter;\n  "
+          "return 1",
+          p->prefix, slot_name(p, slot), p->prefix);
+  if (!abi_per_batch(p->abi, memory)) fprintf(p->out, " * parameter->frame.entries");
+  if (!memory->token) fprintf(p->out, " * parameter->frame.parts");
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
   put_sizes(p, slot->summed & grid);
   if (k->lane_axis >= 0 && axis_in(slot->summed, k->lane_axis)) put_lane_blocks(p);
-  put(p, ";\n}\n");
+  fprintf(p->out, ";\n}\n");
 }
 
 static const char *number_text(const printer *p, const codegen_slot *slot, number_type dtype) {
@@ -127,29 +120,30 @@ static const char *number_text(const printer *p, const codegen_slot *slot, numbe
 static void put_maps(printer *p) {
   const codegen_gpu_kernel *k = p->k;
   if (!k->maps.count) return;
-  put(p, "  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */\n");
+  fprintf(p->out, "  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */\n");
   for (int i = 0; i < k->maps.count; i++) {
     const codegen_gpu_map *m = &k->maps.items[i];
-    put(p, "  /* maps[%d]: %s, %d columns; boxes of %d columns and %d steps", i, slot_name(p, &k->base.slots.items[m->slot]),
-        m->columns, m->box, m->steps);
-    if (m->swizzle) put(p, ", swizzled by %d bytes", m->swizzle);
-    put(p, " */\n");
+    fprintf(p->out, "  /* maps[%d]: %s, %d columns; boxes of %d columns and %d steps", i,
+            slot_name(p, &k->base.slots.items[m->slot]), m->columns, m->box, m->steps);
+    if (m->swizzle) fprintf(p->out, ", swizzled by %d bytes", m->swizzle);
+    fprintf(p->out, " */\n");
   }
-  put(p, "  rec_gpu_map maps[%d];\n", k->maps.count);
+  fprintf(p->out, "  rec_gpu_map maps[%d];\n", k->maps.count);
 }
 
 static void put_parameter(printer *p, number_type dtype) {
   const typed_body *body = p->abi->body;
-  put(p, "typedef struct %s_parameter {\n  rec_gpu_frame frame;\n", p->prefix);
+  fprintf(p->out, "typedef struct %s_parameter {\n  rec_gpu_frame frame;\n", p->prefix);
   for (int axis = 0; axis < body->axes.count; axis++) {
-    put(p, "  int64_t %s;", axis_name(p, axis));
-    if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE) put(p, "  /* %lld */", (long long)body->axes.items[axis].size);
-    put(p, "\n");
+    fprintf(p->out, "  int64_t %s;", axis_name(p, axis));
+    if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE)
+      fprintf(p->out, "  /* %lld */", (long long)body->axes.items[axis].size);
+    fprintf(p->out, "\n");
   }
   for (int i = 0; i < p->k->base.slots.count; i++) {
     const codegen_slot *slot = &p->k->base.slots.items[i];
-    put(p, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot), abi_shape(p->arena, p->abi, slot_memory(p, slot)),
-        number_text(p, slot, dtype), slot->written ? ": written" : "");
+    fprintf(p->out, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot),
+            abi_shape(p->arena, p->abi, slot_memory(p, slot)), number_text(p, slot, dtype), slot->written ? ": written" : "");
   }
   put_maps(p);
   put(p, "} %s_parameter;\n", p->prefix);
@@ -158,24 +152,24 @@ static void put_parameter(printer *p, number_type dtype) {
 static void put_kernel(printer *p, number_type dtype) {
   const codegen_gpu_kernel *k = p->k;
   const char *name = upper(p->arena, p->prefix);
-  put(p, "\n/* ---- %s ---- */\n", p->prefix);
+  fprintf(p->out, "\n/* ---- %s ---- */\n", p->prefix);
   if (!k->symbol) {
-    put(p, "\n/* Not made: %s. */\n", k->why_not);
+    fprintf(p->out, "\n/* Not made: %s. */\n", k->why_not);
     return;
   }
-  put(p, "\n#define %s_SYMBOL \"%s\"\n", name, k->symbol);
-  put(p, "enum { %s_THREADS = %d, %s_SHARED_BYTES = %d", name, k->threads, name, k->shared_bytes);
-  if (k->base.reads_saved || k->base.writes_saved) put(p, ", %s_CHUNK = %d", name, k->base.chunk);
-  put(p, " };\n");
+  fprintf(p->out, "\n#define %s_SYMBOL \"%s\"\n", name, k->symbol);
+  fprintf(p->out, "enum { %s_THREADS = %d, %s_SHARED_BYTES = %d", name, k->threads, name, k->shared_bytes);
+  if (k->base.reads_saved || k->base.writes_saved) fprintf(p->out, ", %s_CHUNK = %d", name, k->base.chunk);
+  fprintf(p->out, " };\n");
   put_parameter(p, dtype);
-  put(p, "_Static_assert(sizeof(%s_parameter) == %d, \"as the kernel reads it\");\n", p->prefix, k->parameter_bytes);
+  fprintf(p->out, "_Static_assert(sizeof(%s_parameter) == %d, \"as the kernel reads it\");\n", p->prefix, k->parameter_bytes);
   put_items(p);
-  put(p,
-      "/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. "
-      "*/\n");
+  fprintf(p->out,
+          "/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. "
+          "*/\n");
   put_count(p, "scratch_bytes", &k->base.scratch);
   if (k->ends.terms.count) {
-    put(p, "/* The stride of its frame.ends, if frame.parts > 1. */\n");
+    fprintf(p->out, "/* The stride of its frame.ends, if frame.parts > 1. */\n");
     put_count(p, "ends_numbers", &k->ends);
   }
   for (int i = 0; i < k->base.slots.count; i++)
@@ -185,7 +179,7 @@ static void put_kernel(printer *p, number_type dtype) {
 static void put_frame(printer *p) {
   const embedded_file *frame = embedded_find(embedded_support, "gpu_frame");
   if (!frame) ICE("artifact", "gpu_frame.h is not embedded");
-  put(p, "%s", (const char *)frame->data);
+  fprintf(p->out, "%s", (const char *)frame->data);
 }
 
 static const char introduction[] =
@@ -221,7 +215,8 @@ static void put_kernels(printer *p, const recurrence_kernels *kernels, kernel_ro
 }
 
 char *artifact_gpu_header(arena *a, const artifact *library) {
-  printer p = {.arena = a};
+  text_stream text;
+  printer p = {.arena = a, .out = text_begin(&text)};
   const char *path = library->sources.items[0]->path, *slash = strrchr(path, '/');
   const char *guard = upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
   bool large = false, groups = false;
@@ -229,11 +224,11 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
     large = large || library->recurrences.items[i].gpu.large;
     groups = groups || library->recurrences.items[i].gpu.groups;
   }
-  put(&p, introduction, REC_VERSION, slash ? slash + 1 : path);
-  if (large) put(&p, about_large, GPU_LARGE_KIB);
-  if (groups) put(&p, about_groups);
-  put(&p, " */\n");
-  put(&p, "#ifndef REC_GPU_%s_H\n#define REC_GPU_%s_H\n\n", guard, guard);
+  fprintf(p.out, introduction, REC_VERSION, slash ? slash + 1 : path);
+  if (large) fprintf(p.out, about_large, GPU_LARGE_KIB);
+  if (groups) fprintf(p.out, about_groups);
+  fprintf(p.out, " */\n");
+  fprintf(p.out, "#ifndef REC_GPU_%s_H\n#define REC_GPU_%s_H\n\n", guard, guard);
   put_frame(&p);
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
@@ -242,7 +237,6 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
     put_kernels(&p, r->gpu.large, ROOM_LARGE, library);
     put_kernels(&p, r->gpu.groups, ROOM_GROUPS, library);
   }
-  put(&p, "\n#endif\n");
-  vec_push(a, &p.text, 0);
-  return p.text.items;
+  fprintf(p.out, "\n#endif\n");
+  return text_end(&text, a);
 }

@@ -4,61 +4,53 @@
 //   mamba2.rec  ->  mamba2.h with mamba2_arguments, mamba2_forward, mamba2_backward, mamba2_step,
 //     mamba2_sizes
 #include <ctype.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "compiler/artifact/abi.h"
 #include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
+#include "compiler/base/text.h"
 #include "compiler/syntax/syntax.h"
 
-typedef struct text_buffer {
+typedef struct printer {
   arena *arena;
-  VEC(char) text;
-} text_buffer;
-
-static void put(text_buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(text_buffer *b, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  for (const char *p = arena_vprintf(b->arena, format, arguments); *p; p++) vec_push(b->arena, &b->text, *p);
-  va_end(arguments);
-}
+  FILE *out;
+} printer;
 
 // Text of the source inside a comment: it must not end the comment.
-static void put_comment(text_buffer *b, const char *text, const char *indent) {
+static void put_comment(const printer *b, const char *text, const char *indent) {
   for (const char *p = text; *p; p++) {
     if (*p == '\n')
-      put(b, "\n%s", indent);
+      fprintf(b->out, "\n%s", indent);
     else if (p[0] == '*' && p[1] == '/')
-      put(b, "* ");
+      fprintf(b->out, "* ");
     else if (p[0] == '/' && p[1] == '*')
-      put(b, "/ ");
+      fprintf(b->out, "/ ");
     else
-      put(b, "%c", *p);
+      fprintf(b->out, "%c", *p);
   }
 }
 
 // launch.h without its own first comment and include guard stays as it is: the guard keeps two
 // headers from clashing.
-static void put_launch(text_buffer *b) {
+static void put_launch(const printer *b) {
   const embedded_file *launch = embedded_find(embedded_support, "launch");
   if (!launch) ICE("artifact", "launch.h is not embedded");
-  put(b, "%s\n", (const char *)launch->data);
+  fprintf(b->out, "%s\n", (const char *)launch->data);
 }
 
-static void put_axes(text_buffer *b, const abi_recurrence *abi) {
+static void put_axes(const printer *b, const abi_recurrence *abi) {
   const typed_body *body = abi->body;
   for (int i = 0; i < abi->fields.count; i++) {
     const abi_field *field = &abi->fields.items[i];
     if (field->kind != ABI_AXIS) continue;
     const typed_axis *axis = &body->axes.items[field->index];
-    put(b, "  int64_t %s;", field->name);
+    fprintf(b->out, "  int64_t %s;", field->name);
     if (axis->size != TYPED_RUNTIME_SIZE)
-      put(b, "  /* %lld, or 0 */", (long long)axis->size);
+      fprintf(b->out, "  /* %lld, or 0 */", (long long)axis->size);
     else if (axis->size_expr)
-      put(b, "  /* %s, or 0 */", expr_to_text(b->arena, axis->size_expr));
-    put(b, "\n");
+      fprintf(b->out, "  /* %s, or 0 */", expr_to_text(b->arena, axis->size_expr));
+    fprintf(b->out, "\n");
   }
 }
 
@@ -97,53 +89,54 @@ static const char *c_type(number_type type) {
   return types[type];
 }
 
-static void put_memories(text_buffer *b, const abi_recurrence *abi, number_type dtype) {
+static void put_memories(const printer *b, const abi_recurrence *abi, number_type dtype) {
   bool gradients = false;
   for (int i = 0; i < abi->memories.count; i++) {
     const abi_memory *memory = &abi->memories.items[i];
     bool gradient = memory->role >= ABI_D_VALUE;
-    if (gradient != gradients) put(b, "\n  /* Only read and written by %s_backward. */\n", abi->symbol);
+    if (gradient != gradients) fprintf(b->out, "\n  /* Only read and written by %s_backward. */\n", abi->symbol);
     gradients = gradient;
     const char *doc = memory->tensor >= 0 && !gradient ? abi->body->tensors.items[memory->tensor].doc : NULL;
     number_type type = abi_number_type(memory, dtype);
-    put(b, "  %s%s *%s;  /* %s%s%s %s", is_read_only(abi, memory) ? "const " : "", c_type(type),
-        abi->fields.items[memory->data].name, number_is_narrow(type) ? number_type_text(type) : "",
-        number_is_narrow(type) ? " " : "", abi_shape(b->arena, abi, memory), memory_words(abi, memory));
+    fprintf(b->out, "  %s%s *%s;  /* %s%s%s %s", is_read_only(abi, memory) ? "const " : "", c_type(type),
+            abi->fields.items[memory->data].name, number_is_narrow(type) ? number_type_text(type) : "",
+            number_is_narrow(type) ? " " : "", abi_shape(b->arena, abi, memory), memory_words(abi, memory));
     if (doc) {
-      put(b, ". ");
+      fprintf(b->out, ". ");
       put_comment(b, doc, "     ");
     }
-    put(b, " */\n");
+    fprintf(b->out, " */\n");
     if (memory->token)
-      put(b, "  int64_t %s, %s;\n", abi->fields.items[memory->batch_stride].name, abi->fields.items[memory->time_stride].name);
+      fprintf(b->out, "  int64_t %s, %s;\n", abi->fields.items[memory->batch_stride].name,
+              abi->fields.items[memory->time_stride].name);
   }
 }
 
-static void put_recurrence(text_buffer *b, const artifact_recurrence *r, number_type dtype) {
+static void put_recurrence(const printer *b, const artifact_recurrence *r, number_type dtype) {
   const abi_recurrence *abi = r->abi;
   const char *symbol = abi->symbol;
-  put(b, "\n/* ---- %s ----\n", abi->body->name);
+  fprintf(b->out, "\n/* ---- %s ----\n", abi->body->name);
   if (abi->body->doc) {
-    put(b, " * ");
+    fprintf(b->out, " * ");
     put_comment(b, abi->body->doc, " * ");
-    put(b, "\n");
+    fprintf(b->out, "\n");
   }
-  put(b, " * Form: %s. Backward starts from states saved every %d steps. */\n", r->kernels->form, r->kernels->chunk);
-  put(b, "typedef struct %s_arguments {\n", symbol);
-  put(b, "  uint64_t size;      /* sizeof(%s_arguments) */\n", symbol);
-  put(b, "  int64_t batch;      /* sequences side by side */\n");
-  put(b, "  int64_t time;       /* steps */\n");
-  put(b, "  int64_t sequences;  /* packed sequences, with cu_seqlens; else 0 */\n");
+  fprintf(b->out, " * Form: %s. Backward starts from states saved every %d steps. */\n", r->kernels->form, r->kernels->chunk);
+  fprintf(b->out, "typedef struct %s_arguments {\n", symbol);
+  fprintf(b->out, "  uint64_t size;      /* sizeof(%s_arguments) */\n", symbol);
+  fprintf(b->out, "  int64_t batch;      /* sequences side by side */\n");
+  fprintf(b->out, "  int64_t time;       /* steps */\n");
+  fprintf(b->out, "  int64_t sequences;  /* packed sequences, with cu_seqlens; else 0 */\n");
   put_axes(b, abi);
-  put(b,
-      "  const int32_t *cu_seqlens;  /* NULL, or sequences + 1 offsets into time (batch == 1) "
-      "*/\n\n");
+  fprintf(b->out,
+          "  const int32_t *cu_seqlens;  /* NULL, or sequences + 1 offsets into time (batch == 1) "
+          "*/\n\n");
   put_memories(b, abi, dtype);
-  put(b, "} %s_arguments;\n\n", symbol);
-  put(b, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
-  put(b, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
-  put(b, "int %s_step(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
-  put(b, "int %s_sizes(const %s_arguments *arguments, rec_sizes *sizes);\n", symbol, symbol);
+  fprintf(b->out, "} %s_arguments;\n\n", symbol);
+  fprintf(b->out, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
+  fprintf(b->out, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
+  fprintf(b->out, "int %s_step(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
+  fprintf(b->out, "int %s_sizes(const %s_arguments *arguments, rec_sizes *sizes);\n", symbol, symbol);
 }
 
 static const char introduction[] =
@@ -190,21 +183,21 @@ static const char *const words_of[NUMBER_TYPE_COUNT] = {
     [NUMBER_F16] = "float16 where the type is uint16_t (IEEE half precision), else float32 (float)"};
 
 char *artifact_header(arena *a, const artifact *library) {
-  text_buffer b = {.arena = a};
+  text_stream text;
+  printer b = {.arena = a, .out = text_begin(&text)};
   char *guard = arena_printf(a, "%s_H", library->name);
   for (char *p = guard; *p; p++) *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
   const char *slash = strrchr(library->sources.items[0]->path, '/');
-  put(&b, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path, words_of[library->dtype]);
-  put(&b, "#ifndef REC_GENERATED_%s\n#define REC_GENERATED_%s\n\n", guard, guard);
+  fprintf(b.out, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path, words_of[library->dtype]);
+  fprintf(b.out, "#ifndef REC_GENERATED_%s\n#define REC_GENERATED_%s\n\n", guard, guard);
   put_launch(&b);
-  put(&b, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-  put(&b, "/* This thread's last message, \"\" before any. */\nconst char *rec_error(void);\n\n");
-  put(&b,
-      "/* What this library is: JSON with its recurrences, their tensors, its source and options. "
-      "*/\n");
-  put(&b, "extern const char rec_manifest[];\n");
+  fprintf(b.out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+  fprintf(b.out, "/* This thread's last message, \"\" before any. */\nconst char *rec_error(void);\n\n");
+  fprintf(b.out,
+          "/* What this library is: JSON with its recurrences, their tensors, its source and options. "
+          "*/\n");
+  fprintf(b.out, "extern const char rec_manifest[];\n");
   for (int i = 0; i < library->recurrences.count; i++) put_recurrence(&b, &library->recurrences.items[i], library->dtype);
-  put(&b, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif /* REC_GENERATED_%s */\n", guard);
-  vec_push(a, &b.text, 0);
-  return b.text.items;
+  fprintf(b.out, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif /* REC_GENERATED_%s */\n", guard);
+  return text_end(&text, a);
 }

@@ -6,12 +6,11 @@
 //     kernel                               for             threads   shared  outside  products  barriers  instructions
 //     rec_kernel_gla_forward_gpu           sm_80               256    52864        0         4        21          6083
 //     rec_kernel_gla_forward_groups_gpu    sm_90a              256   185344        0         4        33          8414
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/artifact/tables.h"
 #include "compiler/base/ice.h"
+#include "compiler/base/text.h"
 #include "compiler/schedule/report.h"
 
 // Names of the targets whose devices run the form of a kernel.
@@ -95,18 +94,13 @@ static void put_recurrence(arena *a, FILE *out, const artifact *library, const a
 }
 
 char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_object *object) {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *out = open_memstream(&text, &size);
-  if (!out) ICE("resources", "no memory");
+  text_stream text;
+  FILE *out = text_begin(&text);
   for (int i = 0; i < library->recurrences.count; i++) {
     if (i) fprintf(out, "\n");
     put_recurrence(a, out, library, &library->recurrences.items[i], object);
   }
-  fclose(out);
-  char *copy = arena_strdup(a, text);
-  free(text);
-  return copy;
+  return text_end(&text, a);
 }
 
 // Lines of the report for one form; `kib` as schedule_report_gpu.

@@ -8,11 +8,9 @@
 //   backward ...
 #include "compiler/equations/equations.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "compiler/base/ice.h"
+#include "compiler/base/text.h"
 #include "compiler/equations/formula.h"
 
 enum { WIDTH = 100 };
@@ -267,10 +265,8 @@ static void put_forms(const document *d, const recurrence_kernels *kernels) {
 }
 
 char *equations_print(arena *a, const typed_body *written, const recurrence_kernels *kernels, equation_style style) {
-  char *text = NULL;
-  size_t size = 0;
-  document d = {.a = a, .out = open_memstream(&text, &size), .style = style};
-  if (!d.out) ICE("equations", "no memory");
+  text_stream text;
+  document d = {.a = a, .out = text_begin(&text), .style = style};
   const typed_body *body = written ? written : &kernels->recurrence->body;
   put_heading(&d, 0, header_text(a, body));
   put_declarations(&d, body);
@@ -279,10 +275,7 @@ char *equations_print(arena *a, const typed_body *written, const recurrence_kern
   put_equations(&d, &list);
   put_structure(&d, kernels->recurrence);
   put_forms(&d, kernels);
-  fclose(d.out);
-  char *copy = arena_strdup(a, text);
-  free(text);
-  return copy;
+  return text_end(&text, a);
 }
 
 const char *equations_begin(equation_style style) {

@@ -2,11 +2,10 @@
 //
 //   h_{t} = e^{g_{t}}\, h_{t-1} + \delta_{t}\, B_{t}\, x_{t}
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/base/ice.h"
+#include "compiler/base/text.h"
 #include "compiler/equations/formula.h"
 
 // ---- names ----
@@ -226,13 +225,8 @@ static void put(const writer *w, const formula *f, int least) {
 }
 
 char *formula_latex(arena *a, const formula *f) {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *out = open_memstream(&text, &size);
-  if (!out) ICE("equations", "no memory");
+  text_stream text;
+  FILE *out = text_begin(&text);
   put(&(writer){a, out}, f, BINDS_COMPARISON);
-  fclose(out);
-  char *copy = arena_strdup(a, text);
-  free(text);
-  return copy;
+  return text_end(&text, a);
 }

@@ -1,10 +1,7 @@
 // Formulas as text, in the notation of the language.
 //
 //   h[t] = exp(g[t]) * h[t-1] + delta[t] * B[t] * x[t]
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "compiler/base/ice.h"
+#include "compiler/base/text.h"
 #include "compiler/equations/formula.h"
 
 // How tightly a formula holds together: an operand that binds less is put into parentheses.
@@ -85,13 +82,8 @@ static void put(FILE *out, const formula *f, int least) {
 }
 
 char *formula_text(arena *a, const formula *f) {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *out = open_memstream(&text, &size);
-  if (!out) ICE("equations", "no memory");
+  text_stream text;
+  FILE *out = text_begin(&text);
   put(out, f, BINDS_COMPARISON);
-  fclose(out);
-  char *copy = arena_strdup(a, text);
-  free(text);
-  return copy;
+  return text_end(&text, a);
 }

@@ -6,28 +6,15 @@
 //
 // One line is one nest or one buffer. What is written out in an operand is computed where it is read; `%9` was made before.
 // `{t->s}` behind an operand says how its index moves, which costs nothing.
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "compiler/base/text.h"
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
 typedef struct printer {
-  arena *a;
+  FILE *out;
   const mapping *m;
   const plan *p;
-  VEC(char) chars;
 } printer;
-
-__attribute__((format(printf, 2, 3))) static void put(printer *o, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  const char *text = arena_vprintf(o->a, format, arguments);
-  va_end(arguments);
-  for (const char *c = text; *c; c++) vec_push(o->a, &o->chars, *c);
-}
 
 static const tile_value *value_of(const printer *o, tile_id id) { return &o->p->program->values.items[id]; }
 
@@ -36,9 +23,9 @@ static const char *axis_name(const printer *o, int axis) { return o->p->program-
 static void put_size(printer *o, int axis) {
   int64_t size = plan_axis_size(o->m, o->p->program, axis);
   if (size == TILE_RUNTIME_SIZE) {
-    put(o, "%s", axis_name(o, axis));
+    fprintf(o->out, "%s", axis_name(o, axis));
   } else {
-    put(o, "%s %lld", axis_name(o, axis), (long long)size);
+    fprintf(o->out, "%s %lld", axis_name(o, axis), (long long)size);
   }
 }
 
@@ -46,48 +33,39 @@ static void put_size(printer *o, int axis) {
 static void put_axes(printer *o, axis_set axes) {
   const tile_program *program = o->p->program;
   const char *separator = "";
-  put(o, "[");
+  fprintf(o->out, "[");
   for (int pass = 0; pass < 2; pass++) {
     for (int axis = 0; axis < program->axes.count; axis++) {
       if (!axis_in(axes, axis) || (program->axes.items[axis].body_axis < 0) != (pass == 0)) continue;
-      put(o, "%s", separator);
+      fprintf(o->out, "%s", separator);
       put_size(o, axis);
       separator = ",";
     }
   }
-  put(o, "]");
+  fprintf(o->out, "]");
 }
 
 static void put_over(printer *o, axis_set over) {
   const char *separator = "";
-  put(o, "[");
+  fprintf(o->out, "[");
   for (int axis = 0; axis < o->p->program->axes.count; axis++) {
     if (!axis_in(over, axis)) continue;
-    put(o, "%s%s", separator, axis_name(o, axis));
+    fprintf(o->out, "%s%s", separator, axis_name(o, axis));
     separator = ",";
   }
-  put(o, "]");
+  fprintf(o->out, "]");
 }
 
 static void put_place(printer *o, const tile_place *place) {
-  put(o, "%s", tile_role_text(place->role));
-  if (place->name) put(o, " %s", place->name);
-  if (!place->name && place->stash >= 0) put(o, " %d", place->stash);
-  if (place->lag >= 0) put(o, "[%d]", place->slot);
-  if (place->component) put(o, ".im");
-  if (place->transfer) put(o, " transfer");
+  fprintf(o->out, "%s", tile_role_text(place->role));
+  if (place->name) fprintf(o->out, " %s", place->name);
+  if (!place->name && place->stash >= 0) fprintf(o->out, " %d", place->stash);
+  if (place->lag >= 0) fprintf(o->out, "[%d]", place->slot);
+  if (place->component) fprintf(o->out, ".im");
+  if (place->transfer) fprintf(o->out, " transfer");
 }
 
 // ---- operands --------------------------------------------------------------------------------
-
-static void put_number(printer *o, double x) {
-  char digits[40];
-  for (int precision = 1; precision <= 17; precision++) {
-    snprintf(digits, sizeof digits, "%.*g", precision, x);
-    if (isnan(x) || strtod(digits, NULL) == x) break;
-  }
-  put(o, "%s", digits);
-}
 
 static bool is_plain(const tile_place *place) {
   bool own = place->role == TILE_INPUT || place->role == TILE_PARAM;
@@ -97,7 +75,7 @@ static bool is_plain(const tile_place *place) {
 // What the program reads: `x` of the inputs and parameters, else with its role.
 static void put_argument(printer *o, const tile_place *place) {
   if (is_plain(place)) {
-    put(o, "%s", place->name);
+    fprintf(o->out, "%s", place->name);
   } else {
     put_place(o, place);
   }
@@ -105,28 +83,32 @@ static void put_argument(printer *o, const tile_place *place) {
 
 static void put_leaf(printer *o, const tile_value *v) {
   switch (v->op) {
-    case TILE_NUMBER: put_number(o, v->number); break;
+    case TILE_NUMBER: print_number(o->out, v->number); break;
     case TILE_ARGUMENT: put_argument(o, tile_place_of(o->p->program, v)); break;
     case TILE_AXIS_SIZE:
-    case TILE_INDEX: put(o, "%s(%s)", tile_op_text(v->op), axis_name(o, tile_index_axis(v))); break;
+    case TILE_INDEX: fprintf(o->out, "%s(%s)", tile_op_text(v->op), axis_name(o, tile_index_axis(v))); break;
     case TILE_CAUSAL:
-      put(o, "%s %s %s", axis_name(o, tile_step_axis(v)),
-          tile_is_exclusive(v) ? ">" : ">=", axis_name(o, tile_other_step_axis(v)));
+      fprintf(o->out, "%s %s %s", axis_name(o, tile_step_axis(v)),
+              tile_is_exclusive(v) ? ">" : ">=", axis_name(o, tile_other_step_axis(v)));
       break;
-    case TILE_AT_END: put(o, "at_end(%d)", tile_steps_before_end(v)); break;
-    default: put(o, "%s", tile_op_text(v->op)); break;
+    case TILE_AT_END: fprintf(o->out, "at_end(%d)", tile_steps_before_end(v)); break;
+    default: fprintf(o->out, "%s", tile_op_text(v->op)); break;
   }
 }
 
 static void put_map(printer *o, const tile_value *v) {
   const char *index = axis_name(o, v->index);
   switch (v->op) {
-    case TILE_RENAME: put(o, "{%s->%s}", index, axis_name(o, tile_renamed_to(v))); break;
-    case TILE_SLICE: put(o, "{%s=%d}", index, tile_entry(v)); break;
-    case TILE_PLACE: put(o, "{at %s=%d}", index, tile_entry(v)); break;
-    case TILE_SPLIT: put(o, "{%s->%s,%s}", index, axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v))); break;
-    case TILE_JOIN: put(o, "{%s,%s->%s}", axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v)), index); break;
-    case TILE_SHIFT: put(o, "{%s by %d}", index, tile_shift_distance(v)); break;
+    case TILE_RENAME: fprintf(o->out, "{%s->%s}", index, axis_name(o, tile_renamed_to(v))); break;
+    case TILE_SLICE: fprintf(o->out, "{%s=%d}", index, tile_entry(v)); break;
+    case TILE_PLACE: fprintf(o->out, "{at %s=%d}", index, tile_entry(v)); break;
+    case TILE_SPLIT:
+      fprintf(o->out, "{%s->%s,%s}", index, axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v)));
+      break;
+    case TILE_JOIN:
+      fprintf(o->out, "{%s,%s->%s}", axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v)), index);
+      break;
+    case TILE_SHIFT: fprintf(o->out, "{%s by %d}", index, tile_shift_distance(v)); break;
     default: break;  // broadcasts and stops are what lies below them
   }
 }
@@ -168,18 +150,18 @@ static bool has_words(const printer *o, const tile_value *v) {
 }
 
 static void put_call(printer *o, const tile_value *v) {
-  put(o, "%s", tile_op_text(v->op));
+  fprintf(o->out, "%s", tile_op_text(v->op));
   if (v->over) put_over(o, v->over);
   if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT) {
     bool exclusive = tile_is_exclusive(v), reverse = v->op == TILE_PREFIX && tile_is_from_end(v);
-    put(o, "[%s%s%s]", axis_name(o, tile_step_axis(v)), exclusive ? " exclusive" : "", reverse ? " reverse" : "");
+    fprintf(o->out, "[%s%s%s]", axis_name(o, tile_step_axis(v)), exclusive ? " exclusive" : "", reverse ? " reverse" : "");
   }
-  put(o, "(");
+  fprintf(o->out, "(");
   for (int k = 0; k < tile_arity(v->op); k++) {
-    if (k) put(o, ", ");
+    if (k) fprintf(o->out, ", ");
     put_alone(o, v->args[k]);
   }
-  put(o, ")");
+  fprintf(o->out, ")");
 }
 
 static void put_operation(printer *o, const tile_value *v) {
@@ -188,7 +170,7 @@ static void put_operation(printer *o, const tile_value *v) {
     return;
   }
   put_operand(o, v->args[0]);
-  put(o, " %s ", infix(v->op));
+  fprintf(o->out, " %s ", infix(v->op));
   put_operand(o, v->args[1]);
 }
 
@@ -196,18 +178,18 @@ static void put_operation(printer *o, const tile_value *v) {
 static void put_operand(printer *o, tile_id id) {
   const tile_value *v = value_of(o, id);
   if (!plan_at_hand(o->p, id)) {
-    put(o, "%%%d", (int)id);
+    fprintf(o->out, "%%%d", (int)id);
   } else if (!tile_arity(v->op)) {
-    if (has_words(o, v)) put(o, "(");
+    if (has_words(o, v)) fprintf(o->out, "(");
     put_leaf(o, v);
-    if (has_words(o, v)) put(o, ")");
+    if (has_words(o, v)) fprintf(o->out, ")");
   } else if (plan_is_inline(v->op)) {
     put_operand(o, v->args[0]);
     put_map(o, v);
   } else {
-    if (infix(v->op)) put(o, "(");
+    if (infix(v->op)) fprintf(o->out, "(");
     put_operation(o, v);
-    if (infix(v->op)) put(o, ")");
+    if (infix(v->op)) fprintf(o->out, ")");
   }
 }
 
@@ -220,23 +202,23 @@ static bool is_in_buffer(const plan_value *pv) {
 
 // Where a value goes when it is made.
 static void put_target(printer *o, const plan_value *pv) {
-  if (pv->into != NO_TILE) put(o, " -> added to %%%d", (int)pv->into);
-  if (is_in_buffer(pv)) put(o, " -> b%d", pv->buffer);
-  if (pv->held == HELD_SCALAR) put(o, " -> variable");
-  if (pv->left) put(o, "%s registers", pv->held == HELD_BUFFER ? " and" : " ->");
-  if (pv->copied != NO_TILE && pv->copy >= 0) put(o, ", copy -> b%d", pv->copy);
+  if (pv->into != NO_TILE) fprintf(o->out, " -> added to %%%d", (int)pv->into);
+  if (is_in_buffer(pv)) fprintf(o->out, " -> b%d", pv->buffer);
+  if (pv->held == HELD_SCALAR) fprintf(o->out, " -> variable");
+  if (pv->left) fprintf(o->out, "%s registers", pv->held == HELD_BUFFER ? " and" : " ->");
+  if (pv->copied != NO_TILE && pv->copy >= 0) fprintf(o->out, ", copy -> b%d", pv->copy);
 }
 
 static void put_value(printer *o, int n, tile_id id) {
   const tile_value *v = value_of(o, id);
   const plan_value *pv = &o->p->values[id];
-  put(o, "%%%d", (int)id);
-  if (v->name) put(o, " %s", v->name);
+  fprintf(o->out, "%%%d", (int)id);
+  if (v->name) fprintf(o->out, " %s", v->name);
   if (n != pv->nest) {  // the product comes in a later nest
-    put(o, " begins as ");
+    fprintf(o->out, " begins as ");
     put_operand(o, v->args[v->args[0] == pv->dot]);
   } else {
-    put(o, " = ");
+    fprintf(o->out, " = ");
     put_operation(o, v);
   }
   put_target(o, pv);
@@ -261,9 +243,9 @@ static const char *core_text(const printer *o, const plan_dot *dot, bool steps) 
 }
 
 static void put_copy(printer *o, tile_id operand, int buffer) {
-  put(o, ", ");
+  fprintf(o->out, ", ");
   put_operand(o, operand);
-  put(o, " from b%d", buffer);
+  fprintf(o->out, " from b%d", buffer);
 }
 
 static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
@@ -272,13 +254,13 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
   for (int i = 0; i < 3; i++) {
     if (axes[i] < 0) continue;
     int64_t size = plan_axis_size(o->m, o->p->program, axes[i]);
-    if (size == TILE_RUNTIME_SIZE) put(o, "%s%s ?", separator, axis_name(o, axes[i]));
-    if (size != TILE_RUNTIME_SIZE) put(o, "%s%s %lld", separator, axis_name(o, axes[i]), (long long)size);
+    if (size == TILE_RUNTIME_SIZE) fprintf(o->out, "%s%s ?", separator, axis_name(o, axes[i]));
+    if (size != TILE_RUNTIME_SIZE) fprintf(o->out, "%s%s %lld", separator, axis_name(o, axes[i]), (long long)size);
     separator = " x ";
   }
-  put(o, ", %s", core_text(o, dot, nest->region == REGION_STEPS));
+  fprintf(o->out, ", %s", core_text(o, dot, nest->region == REGION_STEPS));
   if (dot->pack_a >= 0) put_copy(o, dot->a, dot->pack_a);
-  if (dot->left) put(o, ", %%%d from registers", (int)dot->a);
+  if (dot->left) fprintf(o->out, ", %%%d from registers", (int)dot->a);
   if (dot->pack_b >= 0) put_copy(o, dot->b, dot->pack_b);
 }
 
@@ -295,33 +277,33 @@ static void put_vectors(printer *o, const plan_nest *nest) {
   if (o->m->kind != MAP_LANES || nest->kind != NEST_POINTS || nest->lane || !several) return;
   for (int axis = 0; axis < o->p->program->axes.count; axis++)
     if (axis_in(nest->axes, axis) && (along < 0 || o->m->rank[axis] > o->m->rank[along])) along = axis;
-  put(o, ", vectors along %s", axis_name(o, along));
+  fprintf(o->out, ", vectors along %s", axis_name(o, along));
 }
 
 static void put_points(printer *o, const plan_nest *nest) {
   axis_set axes = nest->axes;
   if (nest->kind == NEST_DOT) {
-    put(o, " ");
+    fprintf(o->out, " ");
     put_dot(o, nest, &nest->dot);
-    if (nest->two) put(o, "; ");
+    if (nest->two) fprintf(o->out, "; ");
     if (nest->two) put_dot(o, nest, &nest->other_dot);
     axes &= ~plan_inner_axes(&nest->dot);
-    if (axes) put(o, ", for each ");
+    if (axes) fprintf(o->out, ", for each ");
   } else {
-    put(o, " ");
+    fprintf(o->out, " ");
   }
   if (axes || nest->kind != NEST_DOT) put_axes(o, axes);
-  if (nest->lane) put(o, " lanes");
+  if (nest->lane) fprintf(o->out, " lanes");
   put_vectors(o, nest);
-  if (nest->wide) put(o, " f64");
+  if (nest->wide) fprintf(o->out, " f64");
   if (nest->kind == NEST_SOLVE && nest->dot.pack_a >= 0) put_copy(o, nest->dot.a, nest->dot.pack_a);
 }
 
 static void put_result(printer *o, int result) {
   const tile_result *r = &o->p->program->results.items[result];
-  put(o, "store ");
+  fprintf(o->out, "store ");
   put_place(o, &r->place);
-  put(o, " = ");
+  fprintf(o->out, " = ");
   put_operand(o, r->value);
 }
 
@@ -329,26 +311,26 @@ static void put_nest(printer *o, int n) {
   static const char *const regions[] = {"prologue", "shared", "body", "steps", "epilogue"};
   const plan_nest *nest = &o->p->nests.items[n];
   const char *separator = "";
-  put(o, "%3d %s %s", n, regions[nest->region], nest_text(nest->kind));
+  fprintf(o->out, "%3d %s %s", n, regions[nest->region], nest_text(nest->kind));
   put_points(o, nest);
-  put(o, ": ");
+  fprintf(o->out, ": ");
   if (nest->kind == NEST_PACK) {
     put_operand(o, nest->packed);
-    put(o, " -> b%d", nest->pack);
+    fprintf(o->out, " -> b%d", nest->pack);
   }
   if (nest->two) put_value(o, n, nest->other), separator = "; ";
   for (int i = 0; i < nest->values.count; i++, separator = "; ") {
-    put(o, "%s", separator);
+    fprintf(o->out, "%s", separator);
     put_value(o, n, nest->values.items[i]);
     if (i || added_sum(o->p, nest) == NO_TILE) continue;
-    put(o, "; ");
+    fprintf(o->out, "; ");
     put_value(o, n, added_sum(o->p, nest));
   }
   for (int i = 0; i < nest->results.count; i++, separator = "; ") {
-    put(o, "%s", separator);
+    fprintf(o->out, "%s", separator);
     put_result(o, nest->results.items[i]);
   }
-  put(o, "\n");
+  fprintf(o->out, "\n");
 }
 
 // ---- memory ----------------------------------------------------------------------------------
@@ -358,26 +340,26 @@ static void put_numbers(printer *o, const plan_buffer *b) {
   for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
   number_type type = b->stored != NUMBER_F32 ? b->stored : o->m->f64 ? NUMBER_F64 : NUMBER_F32;
   put_axes(o, axes);
-  put(o, " %s%s", number_type_text(type), b->lane ? " lanes" : "");
+  fprintf(o->out, " %s%s", number_type_text(type), b->lane ? " lanes" : "");
 }
 
 static void put_where(printer *o, const plan_buffer *b, const plan_place *at) {
   extent words = plan_words(b);
-  put(o, ", %lld", (long long)(words.factor * (o->m->f64 ? 8 : 4)));
+  fprintf(o->out, ", %lld", (long long)(words.factor * (o->m->f64 ? 8 : 4)));
   for (int axis = 0; axis < o->p->program->axes.count; axis++)
-    if (axis_in(words.sizes, axis)) put(o, " * %s", axis_name(o, axis));
-  put(o, " bytes");
-  if (b->groups) put(o, " in wgmma's layout");
+    if (axis_in(words.sizes, axis)) fprintf(o->out, " * %s", axis_name(o, axis));
+  fprintf(o->out, " bytes");
+  if (b->groups) fprintf(o->out, " in wgmma's layout");
   if (!at || !at->space) return;
-  put(o, " %s", at->space);
-  if (at->offset >= 0) put(o, " at %lld", (long long)at->offset);
+  fprintf(o->out, " %s", at->space);
+  if (at->offset >= 0) fprintf(o->out, " at %lld", (long long)at->offset);
 }
 
 static void put_life(printer *o, int n) {
   if (n >= o->p->nests.count) {
-    put(o, "end");
+    fprintf(o->out, "end");
   } else {
-    put(o, "%d", n);
+    fprintf(o->out, "%d", n);
   }
 }
 
@@ -386,17 +368,17 @@ static void put_owners(printer *o, int buffer) {
   for (tile_id id = 0; id < o->p->program->values.count; id++) {
     const plan_value *pv = &o->p->values[id];
     if (!pv->needed || plan_at_hand(o->p, id)) continue;
-    if (is_in_buffer(pv) && pv->buffer == buffer) put(o, " %%%d", (int)id);
-    if (pv->copied != NO_TILE && pv->copy == buffer) put(o, " copy of %%%d", (int)id);
-    if (pv->row_parts == buffer) put(o, " row sums of %%%d", (int)id);
+    if (is_in_buffer(pv) && pv->buffer == buffer) fprintf(o->out, " %%%d", (int)id);
+    if (pv->copied != NO_TILE && pv->copy == buffer) fprintf(o->out, " copy of %%%d", (int)id);
+    if (pv->row_parts == buffer) fprintf(o->out, " row sums of %%%d", (int)id);
   }
   for (int n = 0; n < o->p->nests.count; n++) {
     const plan_nest *nest = &o->p->nests.items[n];
-    if (nest->kind == NEST_PACK && nest->pack == buffer) put(o, " copy of nest %d", n);
+    if (nest->kind == NEST_PACK && nest->pack == buffer) fprintf(o->out, " copy of nest %d", n);
   }
   for (int c = 0; c < o->p->carried_count; c++) {
     if (o->p->carried[c].staging != buffer) continue;
-    put(o, " ");
+    fprintf(o->out, " ");
     put_place(o, &o->p->program->results.items[o->p->carried[c].result].place);
   }
 }
@@ -404,52 +386,52 @@ static void put_owners(printer *o, int buffer) {
 static void put_buffer(printer *o, int buffer, const plan_place *at) {
   const plan_buffer *b = &o->p->buffers.items[buffer];
   if (b->last < 0) return;  // nothing reads it any more
-  put(o, " b%d", buffer);
+  fprintf(o->out, " b%d", buffer);
   put_owners(o, buffer);
-  put(o, " ");
+  fprintf(o->out, " ");
   put_numbers(o, b);
   if (b->carried >= 0) {
-    put(o, ", the state's memory");
+    fprintf(o->out, ", the state's memory");
   } else {
     put_where(o, b, at);
   }
-  if (b->persistent) put(o, ", through all runs");
-  if (b->kept) put(o, ", of every step of a chunk");
-  put(o, ", nests ");
+  if (b->persistent) fprintf(o->out, ", through all runs");
+  if (b->kept) fprintf(o->out, ", of every step of a chunk");
+  fprintf(o->out, ", nests ");
   put_life(o, b->first);
-  put(o, " .. ");
+  fprintf(o->out, " .. ");
   put_life(o, b->last);
-  put(o, "\n");
+  fprintf(o->out, "\n");
 }
 
 static void put_next(printer *o, const carried_pair *pair) {
   if (pair->result < 0) return;
   tile_id id = o->p->program->results.items[pair->result].value;
-  put(o, ", next ");
+  fprintf(o->out, ", next ");
   put_operand(o, id);
-  if (!pair->in_place && pair->staging < 0) put(o, " copied from b%d", o->p->values[id].buffer);
-  if (pair->in_place) put(o, " in place");
-  if (pair->sums >= 0) put(o, ", in registers of nest %d%s", pair->sums, pair->shown ? " with a 16-bit copy" : "");
-  if (pair->staging >= 0) put(o, " by way of b%d", pair->staging);
+  if (!pair->in_place && pair->staging < 0) fprintf(o->out, " copied from b%d", o->p->values[id].buffer);
+  if (pair->in_place) fprintf(o->out, " in place");
+  if (pair->sums >= 0) fprintf(o->out, ", in registers of nest %d%s", pair->sums, pair->shown ? " with a 16-bit copy" : "");
+  if (pair->staging >= 0) fprintf(o->out, " by way of b%d", pair->staging);
 }
 
 static void put_state(printer *o, const carried_value *state, const carried_pair *pair, const plan_place *at) {
   tile_place place = state->place;
   if (place.role == TILE_NEXT_STATE) place.role = TILE_STATE;
-  put(o, " ");
+  fprintf(o->out, " ");
   put_place(o, &place);
-  put(o, " ");
+  fprintf(o->out, " ");
   put_numbers(o, &state->memory);
   put_where(o, &state->memory, at);
   put_next(o, pair);
-  put(o, "\n");
+  fprintf(o->out, "\n");
 }
 
 char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at) {
-  printer o = {.a = a, .m = m, .p = p};
+  text_stream text;
+  printer o = {.out = text_begin(&text), .m = m, .p = p};
   for (int n = 0; n < p->nests.count; n++) put_nest(&o, n);
   for (int c = 0; c < p->carried_count; c++) put_state(&o, &states->items[c], &p->carried[c], at ? &at->states[c] : NULL);
   for (int i = 0; i < p->buffers.count; i++) put_buffer(&o, i, at ? &at->buffers[i] : NULL);
-  vec_push(a, &o.chars, 0);
-  return o.chars.items;
+  return text_end(&text, a);
 }

@@ -27,10 +27,9 @@
 //
 // Comments run from // to the end of the line. Documentation, starts of parameters and places in
 // the source are not part of the text.
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "compiler/base/text.h"
 #include "compiler/recurrence/text.h"
 #include "compiler/syntax/syntax.h"
 
@@ -54,31 +53,6 @@ int state_class_find(const char *text) {
     if (strcmp(class_words[i], text) == 0) return i;
   }
   return -1;
-}
-
-void print_axis_list(FILE *out, const typed_body *body, axis_set axes) {
-  const char *separator = "";
-  fputc('[', out);
-  for (int i = 0; i < body->axes.count; i++) {
-    if (!axis_in(axes, i)) continue;
-    fprintf(out, "%s%s", separator, body->axes.items[i].name);
-    separator = ",";
-  }
-  fputc(']', out);
-}
-
-static void print_number(FILE *out, double x) {
-  if (isnan(x)) {
-    fputs("nan", out);
-  } else if (isinf(x)) {
-    fputs(x < 0 ? "-inf" : "inf", out);
-  } else {
-    char text[40];
-    int digits = 1;
-    do snprintf(text, sizeof text, "%.*g", digits, x);  // the fewest digits that read back to x
-    while (strtod(text, NULL) != x && ++digits <= 17);
-    fputs(text, out);
-  }
 }
 
 static void print_axis(FILE *out, arena *a, const typed_axis *axis) {
@@ -203,10 +177,8 @@ static void print_body(FILE *out, arena *a, const typed_body *body) {
 }
 
 char *recurrence_print(arena *a, const recurrence *r) {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *out = open_memstream(&text, &size);
-  if (!out) return arena_strdup(a, "");
+  text_stream text;
+  FILE *out = text_begin(&text);
   fprintf(out, "recurrence %s {\n", r->body.name);
   print_body(out, a, &r->body);
   int state = 0;
@@ -217,8 +189,5 @@ char *recurrence_print(arena *a, const recurrence *r) {
     print_structure(out, &r->body, tensor->name, &r->states.items[state++]);
   }
   fputs("}\n", out);
-  fclose(out);
-  char *copy = arena_strdup(a, text);
-  free(text);
-  return copy;
+  return text_end(&text, a);
 }

@@ -1,8 +1,8 @@
 // The report for people: what the analysis found for each state, and which term prevents more.
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "compiler/base/text.h"
 #include "compiler/recurrence/text.h"
 
 enum { EXCERPT = 60 };  // longest piece of source text that is shown
@@ -112,10 +112,8 @@ static void print_state(FILE *out, arena *a, const sources *all, const recurrenc
 }
 
 char *recurrence_report(arena *a, const sources *all, const recurrence *r) {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *out = open_memstream(&text, &size);
-  if (!out) return arena_strdup(a, "");
+  text_stream text;
+  FILE *out = text_begin(&text);
   int count = r->states.count;
   fprintf(out, "recurrence %s: %d state%s\n", r->body.name, count, count == 1 ? "" : "s");
   int next = 0;
@@ -123,8 +121,5 @@ char *recurrence_report(arena *a, const sources *all, const recurrence *r) {
     if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
     print_state(out, a, all, r, &r->body.tensors.items[i], &r->states.items[next++]);
   }
-  fclose(out);
-  char *copy = arena_strdup(a, text);
-  free(text);
-  return copy;
+  return text_end(&text, a);
 }

@@ -2,12 +2,7 @@
 #ifndef REC_RECURRENCE_TEXT_H
 #define REC_RECURRENCE_TEXT_H
 
-#include <stdio.h>
-
 #include "compiler/recurrence/recurrence.h"
-
-// "[H,K]" in header order, "[]" for none.
-void print_axis_list(FILE *out, const typed_body *body, axis_set axes);
 
 // The class that "scalar_decay" names; -1 for an unknown word.
 int state_class_find(const char *text);

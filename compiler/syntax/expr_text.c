@@ -1,5 +1,6 @@
 // An expression as one line of source with the fewest parentheses, for messages and reports.
 
+#include "compiler/base/text.h"
 #include "compiler/syntax/syntax.h"
 
 // Binding strength; a child weaker than its place needs parentheses.
@@ -13,43 +14,7 @@ typedef enum level {
   LEVEL_POSTFIX,  // what a slice or rename may follow
 } level;
 
-typedef struct text {
-  arena *memory;
-  VEC(char) bytes;
-} text;
-
-static void put(text *t, const char *s) {
-  for (; *s; s++) vec_push(t->memory, &t->bytes, *s);
-}
-
-static void put_expr(text *t, const ast_expr *e, level place);
-
-static void put_names(text *t, const ast_names *names, const char *separator) {
-  for (int i = 0; i < names->count; i++) {
-    if (i) put(t, separator);
-    put(t, names->items[i].text);
-  }
-}
-
-static void put_axes(text *t, const ast_names *axes) {
-  put(t, "[");
-  put_names(t, axes, ",");
-  put(t, "]");
-}
-
-static void put_string(text *t, const char *s) {
-  put(t, "\"");
-  for (; *s; s++) {
-    char one[2] = {*s, 0};
-    if (*s == '\n' || *s == '\t') {
-      put(t, *s == '\n' ? "\\n" : "\\t");
-      continue;
-    }
-    if (*s == '"' || *s == '\\') put(t, "\\");
-    put(t, one);
-  }
-  put(t, "\"");
-}
+static void put_expr(FILE *out, const ast_expr *e, level place);
 
 static level level_of(const ast_expr *e) {
   switch (e->kind) {
@@ -69,7 +34,7 @@ static level level_of(const ast_expr *e) {
   }
 }
 
-static void put_binary(text *t, const ast_expr *e) {
+static void put_binary(FILE *out, const ast_expr *e) {
   static const struct {
     const char *sign;
     level left, right;
@@ -80,157 +45,135 @@ static void put_binary(text *t, const ast_expr *e) {
       [AST_LESS_EQUAL] = {" <= ", LEVEL_SUM, LEVEL_SUM},    [AST_GREATER] = {" > ", LEVEL_SUM, LEVEL_SUM},
       [AST_GREATER_EQUAL] = {" >= ", LEVEL_SUM, LEVEL_SUM}, [AST_EQUAL] = {" == ", LEVEL_SUM, LEVEL_SUM},
   };
-  put_expr(t, e->binary.left, forms[e->binary.op].left);
-  put(t, forms[e->binary.op].sign);
-  put_expr(t, e->binary.right, forms[e->binary.op].right);
+  put_expr(out, e->binary.left, forms[e->binary.op].left);
+  fputs(forms[e->binary.op].sign, out);
+  put_expr(out, e->binary.right, forms[e->binary.op].right);
 }
 
-static void put_args(text *t, const ast_args *args) {
-  put(t, "(");
+static void put_args(FILE *out, const ast_args *args) {
+  fputs("(", out);
   for (int i = 0; i < args->count; i++) {
     const ast_arg *arg = &args->items[i];
-    if (i) put(t, ", ");
-    if (arg->kind == AST_ARG_NAMED) {
-      put(t, arg->name.text);
-      put(t, " = ");
-    }
-    put_expr(t, arg->value, LEVEL_COMPARISON);
-    if (arg->kind == AST_ARG_ARROW) put(t, " -> ");
-    if (arg->kind == AST_ARG_RANGE) put(t, "..");
-    if (arg->to) put_expr(t, arg->to, LEVEL_COMPARISON);
+    if (i) fputs(", ", out);
+    if (arg->kind == AST_ARG_NAMED) fprintf(out, "%s = ", arg->name.text);
+    put_expr(out, arg->value, LEVEL_COMPARISON);
+    if (arg->kind == AST_ARG_ARROW) fputs(" -> ", out);
+    if (arg->kind == AST_ARG_RANGE) fputs("..", out);
+    if (arg->to) put_expr(out, arg->to, LEVEL_COMPARISON);
   }
-  put(t, ")");
+  fputs(")", out);
 }
 
-static void put_bindings(text *t, const ast_bindings *list) {
+static void put_bindings(FILE *out, const ast_bindings *list) {
   for (int i = 0; i < list->count; i++) {
-    if (i) put(t, ", ");
-    put(t, list->items[i].name.text);
-    put(t, " = ");
-    put_expr(t, list->items[i].value, LEVEL_COMPARISON);
+    fprintf(out, "%s%s = ", i ? ", " : "", list->items[i].name.text);
+    put_expr(out, list->items[i].value, LEVEL_COMPARISON);
   }
 }
 
-static void put_stmt(text *t, const ast_stmt *stmt) {
+static void put_stmt(FILE *out, const ast_stmt *stmt) {
   if (stmt->kind == AST_ASSIGN) {
-    put(t, stmt->assign.name.text);
-    put(t, " = ");
-    put_expr(t, stmt->assign.value, LEVEL_COMPARISON);
+    fprintf(out, "%s = ", stmt->assign.name.text);
+    put_expr(out, stmt->assign.value, LEVEL_COMPARISON);
     return;
   }
-  put(t, stmt->let.is_tuple ? "let (" : "let ");
+  fputs(stmt->let.is_tuple ? "let (" : "let ", out);
   for (int i = 0; i < stmt->let.binds.count; i++) {
     const ast_bind *bind = &stmt->let.binds.items[i];
-    if (i) put(t, ", ");
-    put(t, bind->name.text);
-    if (bind->has_axes) put_axes(t, &bind->axes);
+    fprintf(out, "%s%s", i ? ", " : "", bind->name.text);
+    if (bind->has_axes) print_axis_names(out, &bind->axes);
   }
-  put(t, stmt->let.is_tuple ? ") = " : " = ");
-  put_expr(t, stmt->let.value, LEVEL_COMPARISON);
+  fputs(stmt->let.is_tuple ? ") = " : " = ", out);
+  put_expr(out, stmt->let.value, LEVEL_COMPARISON);
 }
 
-static void put_repeat(text *t, const ast_expr *e) {
+static void put_repeat(FILE *out, const ast_expr *e) {
   const ast_expr *count = e->repeat.count;
   bool plain = count->kind == AST_NAME || (count->kind == AST_NUMBER && count->number.is_integer);
-  put(t, plain ? "repeat " : "repeat (");
-  put_expr(t, count, LEVEL_COMPARISON);
-  put(t, plain ? " (" : ") (");
-  put_bindings(t, &e->repeat.carried);
-  put(t, ") { ");
-  if (e->repeat.body) put_expr(t, e->repeat.body, LEVEL_COMPARISON);
+  fputs(plain ? "repeat " : "repeat (", out);
+  put_expr(out, count, LEVEL_COMPARISON);
+  fputs(plain ? " (" : ") (", out);
+  put_bindings(out, &e->repeat.carried);
+  fputs(") { ", out);
+  if (e->repeat.body) put_expr(out, e->repeat.body, LEVEL_COMPARISON);
   for (int i = 0; i < e->repeat.statements.count; i++) {
-    if (i) put(t, "  ");
-    put_stmt(t, e->repeat.statements.items[i]);
+    if (i) fputs("  ", out);
+    put_stmt(out, e->repeat.statements.items[i]);
   }
-  put(t, " }");
+  fputs(" }", out);
 }
 
-static void put_mix(text *t, const ast_expr *e) {
-  put(t, "mix { ");
+static void put_mix(FILE *out, const ast_expr *e) {
+  fputs("mix { ", out);
   for (int i = 0; i < e->mix.entries.count; i++) {
-    if (i) put(t, ", ");
-    put_expr(t, e->mix.entries.items[i].weight, LEVEL_COMPARISON);
-    put(t, ": ");
-    put_expr(t, e->mix.entries.items[i].kind, LEVEL_COMPARISON);
+    if (i) fputs(", ", out);
+    put_expr(out, e->mix.entries.items[i].weight, LEVEL_COMPARISON);
+    fputs(": ", out);
+    put_expr(out, e->mix.entries.items[i].kind, LEVEL_COMPARISON);
   }
-  put(t, " }");
+  fputs(" }", out);
 }
 
-static void put_bare(text *t, const ast_expr *e) {
+static void put_bare(FILE *out, const ast_expr *e) {
   switch (e->kind) {
-    case AST_NUMBER: put(t, e->number.text); break;
-    case AST_PERCENT: put(t, e->percent.text); break;
-    case AST_STRING: put_string(t, e->string.text); break;
-    case AST_NAME: put(t, e->name.text); break;
-    case AST_PATH: put_names(t, &e->path.steps, "."); break;
+    case AST_NUMBER: fputs(e->number.text, out); break;
+    case AST_PERCENT: fputs(e->percent.text, out); break;
+    case AST_STRING: print_quoted(out, e->string.text); break;
+    case AST_NAME: fputs(e->name.text, out); break;
+    case AST_PATH: print_names(out, &e->path.steps, "."); break;
     case AST_NEGATE:
-      put(t, "-");
-      put_expr(t, e->negate.operand, LEVEL_UNARY);
+      fputs("-", out);
+      put_expr(out, e->negate.operand, LEVEL_UNARY);
       break;
-    case AST_BINARY: put_binary(t, e); break;
+    case AST_BINARY: put_binary(out, e); break;
     case AST_CALL:
-      put(t, e->call.callee.text);
-      if (e->call.has_axes) put_axes(t, &e->call.axes);
-      put_args(t, &e->call.args);
+      fputs(e->call.callee.text, out);
+      if (e->call.has_axes) print_axis_names(out, &e->call.axes);
+      put_args(out, &e->call.args);
       break;
     case AST_INDEXED:
-      put(t, e->indexed.name.text);
-      put_axes(t, &e->indexed.axes);
+      fputs(e->indexed.name.text, out);
+      print_axis_names(out, &e->indexed.axes);
       break;
-    case AST_LAG:
-      put(t, e->lag.name.text);
-      put(t, "[t-");
-      put(t, e->lag.steps->number.text);
-      put(t, "]");
-      break;
+    case AST_LAG: fprintf(out, "%s[t-%s]", e->lag.name.text, e->lag.steps->number.text); break;
     case AST_SLICE:
-      put_expr(t, e->slice.operand, LEVEL_POSTFIX);
-      put(t, "[");
-      put_bindings(t, &e->slice.slices);
-      put(t, "]");
+      put_expr(out, e->slice.operand, LEVEL_POSTFIX);
+      fputs("[", out);
+      put_bindings(out, &e->slice.slices);
+      fputs("]", out);
       break;
     case AST_RENAME:
-      put_expr(t, e->rename.operand, LEVEL_POSTFIX);
-      put(t, "{");
+      put_expr(out, e->rename.operand, LEVEL_POSTFIX);
+      fputs("{", out);
       for (int i = 0; i < e->rename.renamings.count; i++) {
-        if (i) put(t, ", ");
-        put(t, e->rename.renamings.items[i].from.text);
-        put(t, " -> ");
-        put(t, e->rename.renamings.items[i].to.text);
+        const ast_renaming *renaming = &e->rename.renamings.items[i];
+        fprintf(out, "%s%s -> %s", i ? ", " : "", renaming->from.text, renaming->to.text);
       }
-      put(t, "}");
+      fputs("}", out);
       break;
     case AST_TUPLE:
-      put(t, "(");
+      fputs("(", out);
       for (int i = 0; i < e->tuple.items.count; i++) {
-        if (i) put(t, ", ");
-        put_expr(t, e->tuple.items.items[i], LEVEL_COMPARISON);
+        if (i) fputs(", ", out);
+        put_expr(out, e->tuple.items.items[i], LEVEL_COMPARISON);
       }
-      put(t, ")");
+      fputs(")", out);
       break;
-    case AST_REPEAT: put_repeat(t, e); break;
-    case AST_AXES:
-      put(t, "[");
-      for (int i = 0; i < e->axes.names.count; i++) {
-        if (i) put(t, ",");
-        put(t, e->axes.names.items[i].text);
-      }
-      put(t, "]");
-      break;
-    case AST_MIX: put_mix(t, e); break;
+    case AST_REPEAT: put_repeat(out, e); break;
+    case AST_AXES: print_axis_names(out, &e->axes.names); break;
+    case AST_MIX: put_mix(out, e); break;
   }
 }
 
-static void put_expr(text *t, const ast_expr *e, level place) {
+static void put_expr(FILE *out, const ast_expr *e, level place) {
   bool parentheses = level_of(e) < place;
-  if (parentheses) put(t, "(");
-  put_bare(t, e);
-  if (parentheses) put(t, ")");
+  if (parentheses) fputs("(", out);
+  put_bare(out, e);
+  if (parentheses) fputs(")", out);
 }
 
 char *expr_to_text(arena *a, const ast_expr *e) {
-  text t = {.memory = a};
-  put_expr(&t, e, LEVEL_COMPARISON);
-  vec_push(a, &t.bytes, 0);
-  return t.bytes.items;
+  text_stream text;
+  put_expr(text_begin(&text), e, LEVEL_COMPARISON);
+  return text_end(&text, a);
 }

@@ -25,20 +25,19 @@ static void open_node(printer *p, const char *word, const char *name) {
 
 static void close_node(printer *p) { p->depth--; }
 
-static void print_names(FILE *out, const ast_names *names, const char *separator) {
+void print_names(FILE *out, const ast_names *names, const char *separator) {
   for (int i = 0; i < names->count; i++) {
     fprintf(out, "%s%s", i ? separator : "", names->items[i].text);
   }
 }
 
-static void print_axes(FILE *out, const ast_names *axes) {
+void print_axis_names(FILE *out, const ast_names *axes) {
   fputc('[', out);
   print_names(out, axes, ",");
   fputc(']', out);
 }
 
-// A string in quotes with the escapes of the language.
-static void print_quoted(FILE *out, const char *text) {
+void print_quoted(FILE *out, const char *text) {
   fputc('"', out);
   for (; *text; text++) {
     if (*text == '\n') {
@@ -100,7 +99,7 @@ static void print_arg(printer *p, const ast_arg *arg) {
 static void print_call(printer *p, const ast_expr *e) {
   begin_line(p);
   fprintf(p->out, "call %s", e->call.callee.text);
-  if (e->call.has_axes) print_axes(p->out, &e->call.axes);
+  if (e->call.has_axes) print_axis_names(p->out, &e->call.axes);
   fputc('\n', p->out);
   p->depth++;
   for (int i = 0; i < e->call.args.count; i++) print_arg(p, &e->call.args.items[i]);
@@ -167,11 +166,11 @@ static void print_leaf(printer *p, const ast_expr *e) {
       break;
     case AST_INDEXED:
       fprintf(p->out, "indexed %s", e->indexed.name.text);
-      print_axes(p->out, &e->indexed.axes);
+      print_axis_names(p->out, &e->indexed.axes);
       break;
     case AST_AXES:
       fputs("axes", p->out);
-      print_axes(p->out, &e->axes.names);
+      print_axis_names(p->out, &e->axes.names);
       break;
     case AST_LAG: fprintf(p->out, "lag %s %s", e->lag.name.text, e->lag.steps->number.text); break;
     default: break;
@@ -207,7 +206,7 @@ static void print_expr(printer *p, const ast_expr *e) {
 static void print_bound_name(printer *p, const char *word, ast_name name, bool has_axes, const ast_names *axes) {
   begin_line(p);
   fprintf(p->out, "%s %s", word, name.text);
-  if (has_axes) print_axes(p->out, axes);
+  if (has_axes) print_axis_names(p->out, axes);
   fputc('\n', p->out);
 }
 
@@ -269,7 +268,7 @@ static void print_fn(printer *p, const ast_item *item) {
   if (item->fn.has_axes) {
     begin_line(p);
     fputs("axes ", p->out);
-    print_axes(p->out, &item->fn.axes);
+    print_axis_names(p->out, &item->fn.axes);
     fputc('\n', p->out);
   }
   for (int i = 0; i < item->fn.params.count; i++) {

@@ -1,0 +1,27 @@
+// Text that is printed piece by piece and lives in an arena.
+//
+//   text_stream text;
+//   FILE *out = text_begin(&text);
+//   fprintf(out, ..);
+//   return text_end(&text, arena);
+#ifndef REC_BASE_TEXT_H
+#define REC_BASE_TEXT_H
+
+#include <stdio.h>
+
+#include "compiler/base/arena.h"
+
+typedef struct text_stream {
+  FILE *out;
+  char *bytes;
+  size_t size;
+} text_stream;
+
+// The stream must not move before its end.
+FILE *text_begin(text_stream *stream);
+char *text_end(text_stream *stream, arena *a);
+
+// The shortest text that reads back to the same number.
+void print_number(FILE *out, double number);
+
+#endif
