@@ -36,30 +36,34 @@ static const tile_value *value(const tile_writer *w, tile_id id) { return &w->p-
 
 static const char *axis_name(const tile_writer *w, int axis) { return w->p->axes.items[axis].name; }
 
+static long long axis_size(const tile_writer *w, int axis) { return (long long)w->p->axes.items[axis].size; }
+
 static bool counts_steps(const tile_writer *w, int axis) { return w->p->axes.items[axis].body_axis < 0; }
+
+static axis_set step_axes(const tile_writer *w, axis_set axes) {
+  for (int axis = 0; axis < w->p->axes.count; axis++)
+    if (!counts_steps(w, axis)) axes &= ~axis_bit(axis);
+  return axes;
+}
 
 static const char *place_of(const tile_writer *w, const places *at, int axis) {
   return at->of[axis] ? at->of[axis] : axis_name(w, axis);
 }
 
-// "t,s": the time axes of a value, at a place; in step form "t" if it changes from step to step.
-static const char *time_index(const tile_writer *w, tile_id id, const places *at) {
-  if (w->p->form == TILE_STEP) return w->sections[id] == TILE_BODY ? "t" : "";
+static const places named;  // each axis by its name
+
+// "t,s": what stands for these axes.
+static const char *axes_text(const tile_writer *w, axis_set axes, const places *at) {
   const char *text = "";
-  for (int axis = 0; axis < w->p->axes.count; axis++) {
-    if (!axis_in(value(w, id)->axes, axis) || !counts_steps(w, axis)) continue;
-    text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", place_of(w, at, axis));
-  }
+  for (int axis = 0; axis < w->p->axes.count; axis++)
+    if (axis_in(axes, axis)) text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", place_of(w, at, axis));
   return text;
 }
 
-static const char *body_axes(const tile_writer *w, axis_set axes) {
-  const char *text = "";
-  for (int axis = 0; axis < w->p->axes.count; axis++) {
-    if (axis_in(axes, axis) && !counts_steps(w, axis))
-      text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", axis_name(w, axis));
-  }
-  return text;
+// The time axes of a value, at a place; in step form "t" if it changes from step to step.
+static const char *time_index(const tile_writer *w, tile_id id, const places *at) {
+  if (w->p->form == TILE_STEP) return w->sections[id] == TILE_BODY ? "t" : "";
+  return axes_text(w, step_axes(w, value(w, id)->axes), at);
 }
 
 // ---- names of tensors ----
@@ -158,15 +162,10 @@ static bool is_view(const tile_writer *w, tile_id id) {
   }
 }
 
-static int viewed_operand(const tile_writer *w, tile_id id) {
-  const tile_value *v = value(w, id);
-  return v->op != TILE_SELECT ? 0 : is_padded(w, v) ? 1 : 2;
-}
-
 static tile_id viewed(const tile_writer *w, tile_id id) {
   const tile_value *v = value(w, id);
   if (v->op == TILE_SUM) return value(w, v->args[0])->args[1];
-  return v->args[viewed_operand(w, id)];
+  return v->args[v->op != TILE_SELECT ? 0 : is_padded(w, v) ? 1 : 2];
 }
 
 // Entry `inner` of block `outer`: "16*o+i"; block t/16, entry t%16 is t.
@@ -195,15 +194,16 @@ static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
   places from = *at;
   switch (v->op) {
     case TILE_RENAME: from.of[tile_renamed_from(v)] = place_of(w, at, tile_renamed_to(v)); break;
-    case TILE_SPLIT:
-      from.of[tile_whole_axis(v)] = split_place(w, place_of(w, at, tile_outer_axis(v)), place_of(w, at, tile_inner_axis(v)),
-                                                (long long)w->p->axes.items[tile_inner_axis(v)].size);
+    case TILE_SPLIT: {
+      const char *outer = place_of(w, at, tile_outer_axis(v)), *inner = place_of(w, at, tile_inner_axis(v));
+      from.of[tile_whole_axis(v)] = split_place(w, outer, inner, axis_size(w, tile_inner_axis(v)));
       break;
+    }
     case TILE_SLICE: from.of[tile_entry_axis(v)] = arena_printf(w->a, "%d", tile_entry(v)); break;
     case TILE_JOIN: {
-      long long size = (long long)w->p->axes.items[tile_inner_axis(v)].size;
-      from.of[tile_outer_axis(v)] = part_of_place(w, place_of(w, at, tile_whole_axis(v)), '/', size);
-      from.of[tile_inner_axis(v)] = part_of_place(w, place_of(w, at, tile_whole_axis(v)), '%', size);
+      const char *whole = place_of(w, at, tile_whole_axis(v));
+      from.of[tile_outer_axis(v)] = part_of_place(w, whole, '/', axis_size(w, tile_inner_axis(v)));
+      from.of[tile_inner_axis(v)] = part_of_place(w, whole, '%', axis_size(w, tile_inner_axis(v)));
       break;
     }
     case TILE_SHIFT:
@@ -269,8 +269,7 @@ static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
     const char *sign = tile_is_from_end(v) ? (tile_is_exclusive(v) ? ">" : ">=") : tile_is_exclusive(v) ? "<" : "<=";
     range = arena_printf(w->a, "%s %s %s", j, sign, t);
     if (tile_is_from_end(v) && tile_step_axis(v) != w->p->time_axis)  // to the end of a block
-      range = arena_printf(w->a, "%s %s %s < %lld", t, tile_is_exclusive(v) ? "<" : "<=", j,
-                           (long long)w->p->axes.items[tile_step_axis(v)].size);
+      range = arena_printf(w->a, "%s %s %s < %lld", t, tile_is_exclusive(v) ? "<" : "<=", j, axis_size(w, tile_step_axis(v)));
   } else {
     bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
     const char *s =
@@ -289,17 +288,8 @@ static const formula *causal(const tile_writer *w, const tile_value *v, const pl
       formula_symbol(w->a, place_of(w, at, tile_step_axis(v)), NULL));
 }
 
-static const char *over_index(const tile_writer *w, axis_set over) {
-  const char *text = "";
-  for (int axis = 0; axis < w->p->axes.count; axis++) {
-    if (axis_in(over, axis)) text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", axis_name(w, axis));
-  }
-  return text;
-}
-
-static const formula *select_at(tile_writer *w, const tile_value *v, const formula *const *x) {
+static const formula *select_at(const tile_writer *w, const formula *const *x) {
   if (formula_is_number(x[2], 0) && x[0]->kind == FORMULA_COMPARE) return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
-  (void)v;
   return formula_call(w->a, "where", x, 3);
 }
 
@@ -372,17 +362,14 @@ static const formula *by_operation(tile_writer *w, const tile_value *v, const pl
       bool first = x[0]->kind == FORMULA_NUMBER;
       return formula_compare(w->a, "==", x[first], x[!first]);
     }
-    case TILE_SELECT: return select_at(w, v, x);
+    case TILE_SELECT: return select_at(w, x);
     case TILE_STOP: return formula_call(w->a, "stop_gradient", x, 1);
-    case TILE_FIRST_EQUAL: return formula_over(w->a, "first", over_index(w, v->over), formula_compare(w->a, "==", x[0], x[1]));
+    case TILE_FIRST_EQUAL:
+      return formula_over(w->a, "first", axes_text(w, v->over, &named), formula_compare(w->a, "==", x[0], x[1]));
     case TILE_ACCUMULATE: return formula_over(w->a, "sum", w->p->form == TILE_CHUNK ? "chunks" : "steps", x[0]);
-    case TILE_RENAME:
-    case TILE_SLICE:
-    case TILE_PLACE:
-    case TILE_SPLIT:
-    case TILE_JOIN:
-    case TILE_SHIFT: return changed_at(w, v, at, x[0]);
-    default: return formula_call(w->a, tile_op_text(v->op), x, tile_arity(v->op));
+    default:
+      if (tile_op_is(v->op, TILE_MOVES_INDEX)) return changed_at(w, v, at, x[0]);
+      return formula_call(w->a, tile_op_text(v->op), x, tile_arity(v->op));
   }
 }
 
@@ -420,9 +407,8 @@ static bool is_taken(const tile_writer *w, const char *name) {
 }
 
 static bool has_pairs_of_steps(const tile_writer *w, tile_id id) {
-  int steps = 0;
-  for (int axis = 0; axis < w->p->axes.count; axis++) steps += axis_in(value(w, id)->axes, axis) && counts_steps(w, axis);
-  return steps > 1;
+  axis_set steps = step_axes(w, value(w, id)->axes);
+  return steps & (steps - 1);
 }
 
 // exp of sums over the steps between two, or 0: what a decay leaves from step to step.
@@ -556,27 +542,9 @@ static void choose_names(tile_writer *w) {
 
 // ---- values that the forward program has ----
 
-static bool same_place(const tile_place *x, const tile_place *y) {
-  return x->role == y->role && x->tensor == y->tensor && x->lag == y->lag && x->slot == y->slot && x->component == y->component;
-}
-
-static bool same_value(const tile_writer *w, const tile_value *v, const tile_writer *f, const tile_value *u,
-                       const tile_id *image) {
-  if (v->op != u->op || v->over != u->over || v->axes != u->axes || v->number != u->number) return false;
-  if (v->op == TILE_ARGUMENT) return same_place(tile_place_of(w->p, v), tile_place_of(f->p, u));
-  if (v->index != u->index || v->index2 != u->index2 || v->index3 != u->index3) return false;
-  for (int k = 0; k < tile_arity(v->op); k++)
-    if (image[v->args[k]] != u->args[k]) return false;
-  return true;
-}
-
 static void know_forward(tile_writer *w, const tile_writer *f) {
-  tile_id *image = ARENA_ARRAY(w->a, tile_id, w->p->values.count);
+  tile_id *image = tile_find_equal(w->a, f->p, w->p);
   for (tile_id id = 0; id < w->p->values.count; id++) {
-    image[id] = NO_TILE;
-    for (tile_id other = 0; other < f->p->values.count && image[id] == NO_TILE; other++) {
-      if (same_value(w, value(w, id), f, value(f, other), image)) image[id] = other;
-    }
     w->derived[id] = image[id] == NO_TILE;
     if (w->derived[id] || !f->names[image[id]]) continue;
     w->names[id] = f->names[image[id]];
@@ -595,8 +563,7 @@ static bool says_nothing(const formula *left, const formula *right) {
 }
 
 static void add_equation(tile_writer *w, const formula *left, const formula *right) {
-  if (says_nothing(left, right)) return;
-  vec_push(w->a, &w->list, ((equation){left, right}));
+  if (!says_nothing(left, right)) vec_push(w->a, &w->list, ((equation){left, right}));
 }
 
 static bool is_shown(const tile_place *place) {
@@ -624,16 +591,17 @@ equation_list equations_of_program(arena *a, const tile_program *p, const tile_p
   tile_writer f, w;
   if (forward) f = writer_for(a, forward, NULL);
   w = writer_for(a, p, forward ? &f : NULL);
-  static const places here;
   for (tile_id id = 0; id < p->values.count; id++) {
     if (!w.uses[id] || !w.names[id] || w.known[id]) continue;
-    const formula *left = formula_left(a, w.names[id], time_index(&w, id, &here), body_axes(&w, value(&w, id)->axes));
-    add_equation(&w, left, definition(&w, id, &here));
+    axis_set axes = value(&w, id)->axes;
+    const char *body_axes = axes_text(&w, axes & ~step_axes(&w, axes), &named);
+    const formula *left = formula_left(a, w.names[id], time_index(&w, id, &named), body_axes);
+    add_equation(&w, left, definition(&w, id, &named));
   }
   for (int i = 0; i < p->results.count; i++) {
     const tile_result *r = &p->results.items[i];
     if (is_shown(&r->place) && w.results[r->value] != i)
-      add_equation(&w, tensor(&w, &r->place, &here, true), formula_at(&w, r->value, &here));
+      add_equation(&w, tensor(&w, &r->place, &named, true), formula_at(&w, r->value, &named));
   }
   return w.list;
 }
