@@ -8,65 +8,11 @@
 // addition of 1.5 * 2^23: the baseline has no instruction for it and must not call libm. f64: libm, lane by lane. GPU with
 // 16-bit storage: exponentials by the GPU's approximations (math_gpu.c).
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/emit/math_gpu.h"
-
-static ir number(emitter *e, double x, ir like) { return real_number(e, x, ir_lanes(like)); }
-
-// c[0] + c[1] x + .. by Horner's rule
-static ir polynomial(emitter *e, ir x, const double *c, int count) {
-  ir sum = number(e, c[count - 1], x);
-  for (int i = count - 2; i >= 0; i--) sum = real_fma(e, sum, x, number(e, c[i], x));
-  return sum;
-}
-
-static LLVMTypeRef integer_like(emitter *e, ir x) {
-  LLVMTypeRef type = e->f64 ? e->i64 : e->i32;
-  return ir_lanes(x) ? LLVMVectorType(type, (unsigned)ir_lanes(x)) : type;
-}
-
-static ir integer_constant(LLVMTypeRef type, uint64_t bits) {
-  if (LLVMGetTypeKind(type) != LLVMVectorTypeKind) return LLVMConstInt(type, bits, 0);
-  unsigned lanes = LLVMGetVectorSize(type);
-  LLVMValueRef all[1024];
-  for (unsigned i = 0; i < lanes; i++) all[i] = LLVMConstInt(LLVMGetElementType(type), bits, 0);
-  return LLVMConstVector(all, lanes);
-}
-
-static ir to_bits(emitter *e, ir x) { return LLVMBuildBitCast(e->b, x, integer_like(e, x), ""); }
-static ir from_bits(emitter *e, ir x) {
-  int lanes = ir_lanes(x);
-  return LLVMBuildBitCast(e->b, x, real_type(e, lanes), "");
-}
-
-static ir absolute(emitter *e, ir x) {
-  LLVMTypeRef type = LLVMTypeOf(x);
-  return call_intrinsic(e, "llvm.fabs", &type, 1, &x, 1);
-}
-
-static ir with_sign(emitter *e, ir size, ir sign) {
-  LLVMTypeRef type = LLVMTypeOf(size);
-  return call_intrinsic(e, "llvm.copysign", &type, 1, (ir[]){size, sign}, 2);
-}
-
-// NaN passes through both
-static ir at_least(emitter *e, ir x, double low) {
-  ir c = number(e, low, x);
-  return choose(e, real_compare(e, LLVMRealOLT, x, c), c, x);
-}
-
-static ir at_most(emitter *e, ir x, double high) {
-  ir c = number(e, high, x);
-  return choose(e, real_compare(e, LLVMRealOGT, x, c), c, x);
-}
-
-static ir square_root(emitter *e, ir x) {
-  LLVMTypeRef type = LLVMTypeOf(x);
-  return call_intrinsic(e, "llvm.sqrt", &type, 1, &x, 1);
-}
+#include "compiler/emit/math_words.h"
 
 static ir sum_of_squares(emitter *e, ir x, ir y) { return real_add(e, real_mul(e, x, x), real_mul(e, y, y)); }
 
@@ -284,114 +230,27 @@ static ir erf_f32(emitter *e, ir x) {
   return choose(e, real_compare(e, LLVMRealOGT, size, number(e, 1, x)), with_sign(e, high, x), low);
 }
 
-// ---- functions of their own: long code, and lanes for libm ----
+// ---- functions of their own ----
 
-static ir libm_lane(emitter *e, const char *name, LLVMTypeRef type, ir *args, int count) {
-  LLVMTypeRef types[2] = {type, type};
-  LLVMTypeRef function_type = LLVMFunctionType(type, types, (unsigned)count, 0);
-  ir function = LLVMGetNamedFunction(e->m->module, name);
-  if (!function) function = LLVMAddFunction(e->m->module, name, function_type);
-  return LLVMBuildCall2(e->b, function_type, function, args, (unsigned)count, "");
-}
-
-// Every lane through libm's double function `name`.
-static ir libm_lanes(emitter *e, const char *name, ir *args, int count) {
-  LLVMTypeRef real8 = LLVMDoubleTypeInContext(e->context);
-  int lanes = ir_lanes(args[0]);
-  if (!lanes) {
-    ir wide[2];
-    for (int i = 0; i < count; i++) wide[i] = e->f64 ? args[i] : LLVMBuildFPExt(e->b, args[i], real8, "");
-    ir y = libm_lane(e, name, real8, wide, count);
-    return e->f64 ? y : LLVMBuildFPTrunc(e->b, y, e->real, "");
-  }
-  ir memory[2];
-  for (int i = 0; i < count; i++) {
-    memory[i] = stack_slot(e, real_type(e, lanes), "");
-    store_real(e, args[i], memory[i]);
-  }
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, lanes), 1, "lane");
-  ir lane[2];
-  for (int i = 0; i < count; i++) lane[i] = load_real(e, element(e, e->real, memory[i], loop.index), 0);
-  store_real(e, libm_lanes(e, name, lane, count), element(e, e->real, memory[0], loop.index));
-  loop_end(e, &loop);
-  return load_real(e, memory[0], lanes);
-}
-
-typedef ir body_function(emitter *e, const char *name, ir *args, int count);
-
-static ir call_own(emitter *e, const char *name, ir *args, int count, body_function *body);
-
-// GPU: what is long is one function for a number.
-static ir call_each_lane(emitter *e, const char *name, ir *args, int count, body_function *body) {
-  ir all = LLVMGetPoison(LLVMTypeOf(args[0]));
-  for (int lane = 0; lane < ir_lanes(args[0]); lane++) {
-    ir one[2];
-    for (int k = 0; k < count; k++) one[k] = LLVMBuildExtractElement(e->b, args[k], integer(e, lane), "");
-    ir y = call_own(e, name, one, count, body);
-    all = LLVMBuildInsertElement(e->b, all, y, integer(e, lane), "");
-  }
-  return all;
-}
-
-// Calls `rec_NAME_LANES_vN`, which is made at its first use.
-static ir call_own(emitter *e, const char *name, ir *args, int count, body_function *body) {
-  char symbol[96];
-  int lanes = ir_lanes(args[0]);
-  if (e->gpu && lanes) return call_each_lane(e, name, args, count, body);
-  snprintf(symbol, sizeof symbol, "rec_%s_%s%d%s", name, e->f64 ? "f64_" : "f32_", lanes, clone_targets[e->clone].suffix);
-  LLVMTypeRef type = LLVMTypeOf(args[0]), types[2] = {type, type};
-  LLVMTypeRef function_type = LLVMFunctionType(type, types, (unsigned)count, 0);
-  ir function = LLVMGetNamedFunction(e->m->module, symbol);
-  if (!function) {
-    function = llvm_function(e->m, symbol, function_type, e->clone);
-    LLVMSetVisibility(function, LLVMDefaultVisibility);
-    LLVMSetLinkage(function, LLVMInternalLinkage);
-    llvm_flag(e->m, function, "noinline");
-    emitter inner = *e;
-    inner.where = (span){0};
-    inner.b = LLVMCreateBuilderInContext(e->context);
-    emit_open(&inner, function);
-    ir parameters[2];
-    LLVMGetParams(function, parameters);
-    LLVMBuildRet(inner.b, body(&inner, name, parameters, count));
-    LLVMDisposeBuilder(inner.b);
-  }
-  return LLVMBuildCall2(e->b, function_type, function, args, (unsigned)count, "");
-}
-
-static LLVMTypeRef double_like(emitter *e, ir x) {
-  LLVMTypeRef type = LLVMDoubleTypeInContext(e->context);
-  return ir_lanes(x) ? LLVMVectorType(type, (unsigned)ir_lanes(x)) : type;
-}
-
-static ir double_number(LLVMTypeRef type, double x) {
-  if (LLVMGetTypeKind(type) != LLVMVectorTypeKind) return LLVMConstReal(type, x);
-  unsigned lanes = LLVMGetVectorSize(type);
-  LLVMValueRef all[1024];
-  for (unsigned i = 0; i < lanes; i++) all[i] = LLVMConstReal(LLVMGetElementType(type), x);
-  return LLVMConstVector(all, lanes);
-}
-
-static ir any_lane(emitter *e, ir mask) {
-  int lanes = ir_lanes(mask);
-  if (!lanes) return mask;
-  LLVMTypeRef bits = LLVMIntTypeInContext(e->context, (unsigned)lanes);
-  return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildBitCast(e->b, mask, bits, ""), LLVMConstNull(bits), "");
+// s or, in odd quadrants, c; negative in the second half of a turn. A cosine is a sine one quadrant further.
+static ir of_quadrant(emitter *e, ir s, ir c, ir q, bool cosine) {
+  LLVMTypeRef type = LLVMTypeOf(q);
+  const uint64_t to_sign = e->f64 ? 62 : 30;
+  if (cosine) q = LLVMBuildAdd(e->b, q, integer_constant(type, 1), "");
+  ir odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, integer_constant(type, 1), ""), LLVMConstNull(type), "");
+  ir flip = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, q, integer_constant(type, 2), ""), integer_constant(type, to_sign), "");
+  ir y = choose(e, odd, c, s);
+  return from_bits(e, LLVMBuildXor(e->b, to_bits(e, y), flip, ""));
 }
 
 // sin r or cos r for |r| <= pi / 4, by the quadrant q
 static ir sin_cos_of_quadrant(emitter *e, ir r, ir q, bool cosine) {
   static const double sin_c[] = {-0.1666665487343931, 0.0083321735406993817, -0.00019516655488527461};
   static const double cos_c[] = {0.041666645554306379, -0.0013887309859596515, 2.4432412258976491e-5};
-  LLVMTypeRef type = LLVMTypeOf(q);
   ir z = real_mul(e, r, r);
   ir s = real_fma(e, real_mul(e, polynomial(e, z, sin_c, 3), z), r, r);
   ir c = real_fma(e, real_mul(e, polynomial(e, z, cos_c, 3), z), z, real_fma(e, z, number(e, -0.5, r), number(e, 1, r)));
-  if (cosine) q = LLVMBuildAdd(e->b, q, integer_constant(type, 1), "");
-  ir odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, integer_constant(type, 1), ""), LLVMConstNull(type), "");
-  ir flip = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, q, integer_constant(type, 2), ""), integer_constant(type, 30), "");
-  ir y = choose(e, odd, c, s);
-  return from_bits(e, LLVMBuildXor(e->b, to_bits(e, y), flip, ""));
+  return of_quadrant(e, s, c, q, cosine);
 }
 
 // GPU, where there is no libm: 24 bits of x times 96 bits of 2 / pi, those behind which quarters of a turn are whole.
@@ -553,34 +412,22 @@ static ir pow_body(emitter *e, const char *name, ir *args, int count) {
   return choose(e, real_compare(e, LLVMRealOEQ, p, zero), number(e, 1, x), y);
 }
 
-static ir transcendental_f64(emitter *e, tile_op op, const ir *args);
-
 static ir libm_call(emitter *e, const char *name, ir x) { return call_own(e, name, &x, 1, libm_lanes); }
 
 static ir transcendental_f64(emitter *e, tile_op op, const ir *args) {
   ir x = args[0];
   ir one = number(e, 1, x), zero = number(e, 0, x);
   switch (op) {
-    case TILE_EXP: return libm_call(e, "exp", x);
-    case TILE_EXP2: return libm_call(e, "exp2", x);
-    case TILE_EXPM1: return libm_call(e, "expm1", x);
-    case TILE_LOG: return libm_call(e, "log", x);
-    case TILE_LOG1P: return libm_call(e, "log1p", x);
-    case TILE_ERF: return libm_call(e, "erf", x);
-    case TILE_TANH: return libm_call(e, "tanh", x);
-    case TILE_SIN: return libm_call(e, "sin", x);
-    case TILE_COS: return libm_call(e, "cos", x);
-    case TILE_POWER: {
-      ir both[] = {x, args[1]};
-      return call_own(e, "pow", both, 2, libm_lanes);
-    }
     case TILE_SIGMOID: {
       ir z = libm_call(e, "exp", real_neg(e, absolute(e, x)));
       return real_div(e, choose(e, real_compare(e, LLVMRealOLT, x, zero), z, one), real_add(e, one, z));
     }
     case TILE_SOFTPLUS:
       return real_add(e, at_least(e, x, 0), libm_call(e, "log1p", libm_call(e, "exp", real_neg(e, absolute(e, x)))));
-    default: ICE("emit", "operation %d is not elementary", (int)op);
+    default: {  // libm's functions have the names of the operations
+      ir all[] = {x, tile_arity(op) > 1 ? args[1] : NULL};
+      return call_own(e, tile_op_text(op), all, tile_arity(op), libm_lanes);
+    }
   }
 }
 
@@ -636,14 +483,7 @@ static ir wide_sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   branch_else(e, &branch);
   ir r = reduced_f64(e, x, 0.63661977236758134308, parts, 3, &quadrant), z = real_mul(e, r, r);
   ir s = real_mul(e, r, taylor(e, z, 1, 2, 7, true)), c = taylor(e, z, 0, 2, 7, true);
-  LLVMTypeRef type = LLVMTypeOf(quadrant);
-  if (cosine) quadrant = LLVMBuildAdd(e->b, quadrant, integer_constant(type, 1), "");
-  ir odd = LLVMBuildAnd(e->b, quadrant, integer_constant(type, 1), "");
-  odd = LLVMBuildICmp(e->b, LLVMIntNE, odd, LLVMConstNull(type), "");
-  ir flip = LLVMBuildAnd(e->b, quadrant, integer_constant(type, 2), "");
-  flip = LLVMBuildShl(e->b, flip, integer_constant(type, 62), "");
-  ir y = choose(e, odd, c, s);
-  store_real(e, from_bits(e, LLVMBuildXor(e->b, to_bits(e, y), flip, "")), result);
+  store_real(e, of_quadrant(e, s, c, quadrant, cosine), result);
   branch_end(e, &branch);
   return load_real(e, result, ir_lanes(x));
 }
