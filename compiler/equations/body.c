@@ -42,23 +42,11 @@ static const formula *leaf(const body_writer *w, const typed_value *v) {
   }
 }
 
-static const formula *compared(const body_writer *w, const typed_value *v, const formula *const *x) {
-  static const char *const signs[] = {
-      [VALUE_LESS] = "<", [VALUE_LESS_EQUAL] = "<=", [VALUE_GREATER] = ">", [VALUE_GREATER_EQUAL] = ">=", [VALUE_EQUAL] = "=="};
-  return formula_compare(w->a, signs[v->op], x[0], x[1]);
-}
-
 // The value by its operation, operands as they stand.
 static const formula *by_operation(const body_writer *w, const typed_value *v, const formula *const *x) {
   const char *text = value_op_text(v->op);
   const typed_axis *axes = w->body->axes.items;
   switch (v->op) {
-    case VALUE_NEG: return formula_unary(w->a, FORMULA_NEGATE, x[0]);
-    case VALUE_ADD: return formula_binary(w->a, FORMULA_ADD, x[0], x[1]);
-    case VALUE_SUB: return formula_binary(w->a, FORMULA_SUBTRACT, x[0], x[1]);
-    case VALUE_MUL: return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
-    case VALUE_DIV: return formula_binary(w->a, FORMULA_DIVIDE, x[0], x[1]);
-    case VALUE_POWER: return formula_binary(w->a, FORMULA_POWER, x[0], x[1]);
     case VALUE_WHOLE_POWER: return formula_binary(w->a, FORMULA_POWER, x[0], formula_number(w->a, v->index));
     case VALUE_COMPLEX_ABS: return formula_call(w->a, "abs", x, 1);
     case VALUE_SUM: return formula_over(w->a, "sum", axes_index(w->a, w->body, v->over, ""), x[0]);
@@ -69,10 +57,8 @@ static const formula *by_operation(const body_writer *w, const typed_value *v, c
       text = arena_printf(w->a, "{%s -> %s}", axes[v->index].name, axes[v->index2].name);
       return formula_changed(w->a, text, x[0]);
     case VALUE_SLICE: return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", axes[v->index].name, v->steps), x[0]);
-    default: break;
+    default: return formula_operation(w->a, text, x, value_arity(v->op));
   }
-  if (value_op_class(v->op) == CLASS_COMPARE) return compared(w, v, x);
-  return formula_call(w->a, text, x, value_arity(v->op));
 }
 
 // What stands for the value where it is used.

@@ -96,3 +96,20 @@ formula *formula_changed(arena *a, const char *index, const formula *x) {
   f->index = index;
   return f;
 }
+
+formula *formula_operation(arena *a, const char *text, const formula *const *args, int count) {
+  static const struct {
+    const char *text;
+    formula_kind kind;
+    const char *sign;  // of comparisons
+  } rows[] = {{"add", FORMULA_ADD, NULL},    {"sub", FORMULA_SUBTRACT, NULL}, {"mul", FORMULA_MULTIPLY, NULL},
+              {"div", FORMULA_DIVIDE, NULL}, {"pow", FORMULA_POWER, NULL},    {"neg", FORMULA_NEGATE, NULL},
+              {"lt", FORMULA_COMPARE, "<"},  {"le", FORMULA_COMPARE, "<="},   {"gt", FORMULA_COMPARE, ">"},
+              {"ge", FORMULA_COMPARE, ">="}, {"eq", FORMULA_COMPARE, "=="}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (strcmp(rows[i].text, text) != 0) continue;
+    if (rows[i].sign) return formula_compare(a, rows[i].sign, args[0], args[1]);
+    return count == 1 ? formula_unary(a, rows[i].kind, args[0]) : formula_binary(a, rows[i].kind, args[0], args[1]);
+  }
+  return formula_call(a, text, args, count);
+}

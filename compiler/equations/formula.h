@@ -44,6 +44,8 @@ formula *formula_call(arena *a, const char *name, const formula *const *args, in
 formula *formula_compare(arena *a, const char *name, const formula *x, const formula *y);
 formula *formula_over(arena *a, const char *name, const char *index, const formula *x);
 formula *formula_changed(arena *a, const char *index, const formula *x);
+// An operation by its text, as bodies and tile programs have it: add, lt, sigmoid.
+formula *formula_operation(arena *a, const char *text, const formula *const *args, int count);
 bool formula_is_number(const formula *f, double number);
 
 char *formula_text(arena *a, const formula *f);   // text.c

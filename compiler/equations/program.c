@@ -348,16 +348,8 @@ static const formula *changed_at(const tile_writer *w, const tile_value *v, cons
 
 static const formula *by_operation(tile_writer *w, const tile_value *v, const places *at, const formula *const *x) {
   switch (v->op) {
-    case TILE_NEG: return formula_unary(w->a, FORMULA_NEGATE, x[0]);
-    case TILE_ADD: return formula_binary(w->a, FORMULA_ADD, x[0], x[1]);
-    case TILE_SUB: return formula_binary(w->a, FORMULA_SUBTRACT, x[0], x[1]);
-    case TILE_MUL: return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
-    case TILE_DIV: return formula_binary(w->a, FORMULA_DIVIDE, x[0], x[1]);
-    case TILE_POWER: return formula_binary(w->a, FORMULA_POWER, x[0], x[1]);
     case TILE_EXP2: return formula_binary(w->a, FORMULA_POWER, formula_number(w->a, 2), x[0]);
     case TILE_SQRT_KINK: return formula_call(w->a, "sqrt", x, 1);
-    case TILE_LESS: return formula_compare(w->a, "<", x[0], x[1]);
-    case TILE_LESS_EQUAL: return formula_compare(w->a, "<=", x[0], x[1]);
     case TILE_EQUAL: {
       bool first = x[0]->kind == FORMULA_NUMBER;
       return formula_compare(w->a, "==", x[first], x[!first]);
@@ -369,7 +361,7 @@ static const formula *by_operation(tile_writer *w, const tile_value *v, const pl
     case TILE_ACCUMULATE: return formula_over(w->a, "sum", w->p->form == TILE_CHUNK ? "chunks" : "steps", x[0]);
     default:
       if (tile_op_is(v->op, TILE_MOVES_INDEX)) return changed_at(w, v, at, x[0]);
-      return formula_call(w->a, tile_op_text(v->op), x, tile_arity(v->op));
+      return formula_operation(w->a, tile_op_text(v->op), x, tile_arity(v->op));
   }
 }
 
