@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/sema/typed.h"
 #include "runtime/train/data/random.h"
 #include "runtime/train/model/legs.h"
 
@@ -90,61 +91,6 @@ static double special(start_run *r, const cJSON *e, const char *name, int depth)
   return exp(log(low) + (log(high) - log(low)) * u);
 }
 
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double log_sigmoid(double x) { return x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x)); }
-static double softplus(double x) { return -log_sigmoid(-x); }
-static double silu(double x) { return x * sigmoid(x); }
-static double gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2))); }
-static double relu(double x) { return x > 0 ? x : 0; }
-static double negative(double x) { return -x; }
-static double reciprocal_root(double x) { return 1 / sqrt(x); }
-static double add(double a, double b) { return a + b; }
-static double subtract(double a, double b) { return a - b; }
-static double multiply(double a, double b) { return a * b; }
-static double divide(double a, double b) { return a / b; }
-static double less(double a, double b) { return a < b; }
-static double less_equal(double a, double b) { return a <= b; }
-static double greater(double a, double b) { return a > b; }
-static double greater_equal(double a, double b) { return a >= b; }
-static double equal(double a, double b) { return a == b; }
-
-static const struct {
-  const char *name;
-  double (*one)(double);
-  double (*two)(double, double);
-} functions[] = {
-    {"neg", negative, NULL},
-    {"exp", exp, NULL},
-    {"expm1", expm1, NULL},
-    {"log", log, NULL},
-    {"log1p", log1p, NULL},
-    {"sqrt", sqrt, NULL},
-    {"rsqrt", reciprocal_root, NULL},
-    {"abs", fabs, NULL},
-    {"sigmoid", sigmoid, NULL},
-    {"log_sigmoid", log_sigmoid, NULL},
-    {"softplus", softplus, NULL},
-    {"silu", silu, NULL},
-    {"gelu", gelu, NULL},
-    {"relu", relu, NULL},
-    {"tanh", tanh, NULL},
-    {"sin", sin, NULL},
-    {"cos", cos, NULL},
-    {"add", NULL, add},
-    {"sub", NULL, subtract},
-    {"mul", NULL, multiply},
-    {"div", NULL, divide},
-    {"pow", NULL, pow},
-    {"ipow", NULL, pow},
-    {"min", NULL, fmin},
-    {"max", NULL, fmax},
-    {"lt", NULL, less},
-    {"le", NULL, less_equal},
-    {"gt", NULL, greater},
-    {"ge", NULL, greater_equal},
-    {"eq", NULL, equal},
-};
-
 static double evaluate(start_run *r, const cJSON *e, int depth) {
   static const char *const specials[] = {"weight", "index",   "identity",   "tap",       "inv_softplus",
                                          "normal", "uniform", "loguniform", "legs_imag", "legs_input"};
@@ -157,14 +103,13 @@ static double evaluate(start_run *r, const cJSON *e, int depth) {
   const char *name = head->valuestring;
   for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
     if (!strcmp(specials[i], name)) return special(r, e, name, depth + 1);
-  if (!strcmp(name, "where")) return argument(r, e, argument(r, e, 1, depth + 1) != 0 ? 2 : 3, depth + 1);
-  if (!strcmp(name, "clamp"))
-    return fmin(fmax(argument(r, e, 1, depth + 1), argument(r, e, 2, depth + 1)), argument(r, e, 3, depth + 1));
-  if (!strcmp(name, "stop_gradient")) return argument(r, e, 1, depth + 1);
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    if (strcmp(functions[i].name, name) != 0) continue;
-    double a = argument(r, e, 1, depth + 1);
-    return functions[i].one ? functions[i].one(a) : functions[i].two(a, argument(r, e, 2, depth + 1));
+  if (!strcmp(name, "ipow")) return pow(argument(r, e, 1, depth + 1), argument(r, e, 2, depth + 1));
+  value_op op = value_op_find(name);
+  value_class class = op == VALUE_OP_COUNT ? CLASS_LEAF : value_op_class(op);
+  if (class == CLASS_REAL || class == CLASS_FIELD || class == CLASS_COMPARE) {
+    double x[3] = {0};
+    for (int i = 0; i < value_arity(op); i++) x[i] = argument(r, e, i + 1, depth + 1);
+    return value_function_of(op)(x);
   }
   r->unknown = name;
   return 0;
