@@ -15,131 +15,17 @@
 #include "compiler/artifact/abi.h"
 
 // Words that C or C++ reserves, types of the header, and macros of compilers and of the C library.
-static const char *const reserved_words[] = {"EOF",
-                                             "I",
-                                             "INFINITY",
-                                             "NAN",
-                                             "NULL",
-                                             "REC_ABI_MAJOR",
-                                             "REC_ABI_MINOR",
-                                             "REC_ALIGNMENT",
-                                             "REC_LAUNCH_H",
-                                             "alignas",
-                                             "alignof",
-                                             "and",
-                                             "and_eq",
-                                             "asm",
-                                             "auto",
-                                             "bitand",
-                                             "bitor",
-                                             "bool",
-                                             "break",
-                                             "case",
-                                             "catch",
-                                             "char",
-                                             "char16_t",
-                                             "char32_t",
-                                             "char8_t",
-                                             "class",
-                                             "co_await",
-                                             "co_return",
-                                             "co_yield",
-                                             "compl",
-                                             "complex",
-                                             "concept",
-                                             "const",
-                                             "const_cast",
-                                             "consteval",
-                                             "constexpr",
-                                             "constinit",
-                                             "continue",
-                                             "contract_assert",
-                                             "decltype",
-                                             "default",
-                                             "delete",
-                                             "do",
-                                             "double",
-                                             "dynamic_cast",
-                                             "else",
-                                             "enum",
-                                             "errno",
-                                             "explicit",
-                                             "export",
-                                             "extern",
-                                             "false",
-                                             "float",
-                                             "for",
-                                             "friend",
-                                             "goto",
-                                             "if",
-                                             "imaginary",
-                                             "inline",
-                                             "int",
-                                             "int32_t",
-                                             "int64_t",
-                                             "linux",
-                                             "long",
-                                             "mutable",
-                                             "namespace",
-                                             "new",
-                                             "noexcept",
-                                             "noreturn",
-                                             "not",
-                                             "not_eq",
-                                             "nullptr",
-                                             "operator",
-                                             "or",
-                                             "or_eq",
-                                             "private",
-                                             "protected",
-                                             "public",
-                                             "reflexpr",
-                                             "register",
-                                             "reinterpret_cast",
-                                             "requires",
-                                             "restrict",
-                                             "return",
-                                             "short",
-                                             "signed",
-                                             "sizeof",
-                                             "static",
-                                             "static_assert",
-                                             "static_cast",
-                                             "stderr",
-                                             "stdin",
-                                             "stdout",
-                                             "struct",
-                                             "switch",
-                                             "template",
-                                             "this",
-                                             "thread_local",
-                                             "throw",
-                                             "true",
-                                             "try",
-                                             "typedef",
-                                             "typeid",
-                                             "typename",
-                                             "typeof",
-                                             "typeof_unqual",
-                                             "uint16_t",
-                                             "uint64_t",
-                                             "union",
-                                             "unix",
-                                             "unsigned",
-                                             "using",
-                                             "virtual",
-                                             "void",
-                                             "volatile",
-                                             "wchar_t",
-                                             "while",
-                                             "xor",
-                                             "xor_eq"};
+static const char reserved_words[] =
+    " EOF I INFINITY NAN NULL REC_ABI_MAJOR REC_ABI_MINOR REC_ALIGNMENT REC_LAUNCH_H alignas alignof and and_eq asm auto "
+    "bitand bitor bool break case catch char char16_t char32_t char8_t class co_await co_return co_yield compl complex "
+    "concept const const_cast consteval constexpr constinit continue contract_assert decltype default delete do double "
+    "dynamic_cast else enum errno explicit export extern false float for friend goto if imaginary inline int int32_t "
+    "int64_t linux long mutable namespace new noexcept noreturn not not_eq nullptr operator or or_eq private protected "
+    "public reflexpr register reinterpret_cast requires restrict return short signed sizeof static static_assert "
+    "static_cast stderr stdin stdout struct switch template this thread_local throw true try typedef typeid typename "
+    "typeof typeof_unqual uint16_t uint64_t union unix unsigned using virtual void volatile wchar_t while xor xor_eq ";
 
-static bool is_reserved(const char *name) {
-  for (size_t i = 0; i < sizeof reserved_words / sizeof *reserved_words; i++)
-    if (strcmp(name, reserved_words[i]) == 0) return true;
-  return false;
-}
+static bool is_reserved(arena *a, const char *name) { return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL; }
 
 static bool has_suffix(const char *name, const char *suffix) {
   size_t length = strlen(name), end = strlen(suffix);
@@ -177,7 +63,7 @@ static bool is_taken_member(arena *a, const abi_recurrence *abi, const char *nam
 
 static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int index, const char *wanted) {
   const char *name = arena_printf(a, "%s%s", is_of_compilers(wanted) ? "x" : "", c_name(a, wanted));
-  while (is_reserved(name) || is_macro(name) || is_taken_member(a, abi, name)) name = arena_printf(a, "%s_", name);
+  while (is_reserved(a, name) || is_macro(name) || is_taken_member(a, abi, name)) name = arena_printf(a, "%s_", name);
   int position = abi->fields.count;
   vec_push(a, &abi->fields, (abi_field){name, kind, 8 * position, index});
   abi->arguments_size = 8 * (position + 1);
