@@ -57,6 +57,15 @@ const char *builtin_layer_name(int i) {
 
 // ---- values on constants ------------------------------------------------------------------------------------------------
 
+value_op operation_of(ast_binary_op op) {
+  static const value_op operations[] = {
+#define BINARY_OP(id, word, sign, level, left, right, operation) VALUE_##operation,
+#include "compiler/syntax/binary_ops.def"
+#undef BINARY_OP
+  };
+  return operations[op];
+}
+
 bool fold_constant(value_op op, const double *numbers, double *result) {
   value_class class = value_op_class(op);
   bool told = class == CLASS_REAL || class == CLASS_FIELD || class == CLASS_COMPARE;

@@ -415,23 +415,11 @@ static sema_operand check_index(sema_scope *scope, const ast_expr *e) {
 // ---- operators ----------------------------------------------------------------------------------------------------------
 
 static sema_operand check_binary(sema_scope *scope, const ast_expr *e) {
-  static const value_op ops[] = {
-      [AST_ADD] = VALUE_ADD,
-      [AST_SUBTRACT] = VALUE_SUB,
-      [AST_MULTIPLY] = VALUE_MUL,
-      [AST_DIVIDE] = VALUE_DIV,
-      [AST_POWER] = VALUE_POWER,
-      [AST_LESS] = VALUE_LESS,
-      [AST_LESS_EQUAL] = VALUE_LESS_EQUAL,
-      [AST_GREATER] = VALUE_GREATER,
-      [AST_GREATER_EQUAL] = VALUE_GREATER_EQUAL,
-      [AST_EQUAL] = VALUE_EQUAL,
-  };
   bool compares = e->binary.op >= AST_LESS;
   sema_operand left = compares ? check_real(scope, e->binary.left, "a comparison") : check_expression(scope, e->binary.left);
   sema_operand right = compares ? check_real(scope, e->binary.right, "a comparison") : check_expression(scope, e->binary.right);
   if (e->binary.op == AST_POWER) return build_power(scope, left, right, e->binary.right->span, e->span);
-  return build_binary(scope, ops[e->binary.op], left, right, e->span);
+  return build_binary(scope, operation_of(e->binary.op), left, right, e->span);
 }
 
 static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e) {

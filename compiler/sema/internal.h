@@ -64,6 +64,9 @@ const char *builtin_name(int i);
 // The same of those that only layers call.
 const char *builtin_layer_name(int i);
 
+// What an operator means.
+value_op operation_of(ast_binary_op op);
+
 // The value of an elementwise operation on constants. False if the operation has no constant value.
 bool fold_constant(value_op op, const double *numbers, double *result);
 

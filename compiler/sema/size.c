@@ -68,15 +68,11 @@ static size apply(value_op op, const size *args, int count) {
 }
 
 static size evaluate_binary(header_check *c, const ast_expr *e) {
-  static const value_op ops[] = {
-      [AST_ADD] = VALUE_ADD,    [AST_SUBTRACT] = VALUE_SUB, [AST_MULTIPLY] = VALUE_MUL,
-      [AST_DIVIDE] = VALUE_DIV, [AST_POWER] = VALUE_POWER,
-  };
   if (e->binary.op >= AST_LESS) {
     return wrong(c, e->binary.op_span, "expected an arithmetic operator in a size, found a comparison");
   }
   size args[2] = {evaluate(c, e->binary.left), evaluate(c, e->binary.right)};
-  return apply(ops[e->binary.op], args, 2);
+  return apply(operation_of(e->binary.op), args, 2);
 }
 
 static size evaluate_call(header_check *c, const ast_expr *e) {

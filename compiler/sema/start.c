@@ -350,13 +350,6 @@ static int check_power(start_check *c, const ast_expr *e, const int *args) {
 }
 
 static int check_binary(start_check *c, const ast_expr *e) {
-  static const value_op ops[] = {
-      [AST_ADD] = VALUE_ADD,         [AST_SUBTRACT] = VALUE_SUB,
-      [AST_MULTIPLY] = VALUE_MUL,    [AST_DIVIDE] = VALUE_DIV,
-      [AST_LESS] = VALUE_LESS,       [AST_LESS_EQUAL] = VALUE_LESS_EQUAL,
-      [AST_GREATER] = VALUE_GREATER, [AST_GREATER_EQUAL] = VALUE_GREATER_EQUAL,
-      [AST_EQUAL] = VALUE_EQUAL,
-  };
   int args[3] = {check(c, e->binary.left), check(c, e->binary.right)};
   if (args[0] == WRONG || args[1] == WRONG) return WRONG;
   bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
@@ -365,7 +358,7 @@ static int check_binary(start_check *c, const ast_expr *e) {
     scope_error(c->scope, e->span, "expected real operands of a comparison, found a complex one");
     return WRONG;
   }
-  return append_operation(c, ops[e->binary.op], args);
+  return append_operation(c, operation_of(e->binary.op), args);
 }
 
 static int check_any(start_check *c, const ast_expr *e) {

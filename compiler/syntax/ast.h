@@ -46,16 +46,9 @@ typedef enum ast_expr_kind {
 } ast_expr_kind;
 
 typedef enum ast_binary_op {
-  AST_ADD,
-  AST_SUBTRACT,
-  AST_MULTIPLY,
-  AST_DIVIDE,
-  AST_POWER,
-  AST_LESS,
-  AST_LESS_EQUAL,
-  AST_GREATER,
-  AST_GREATER_EQUAL,
-  AST_EQUAL,
+#define BINARY_OP(id, word, sign, level, left, right, operation) AST_##id,
+#include "compiler/syntax/binary_ops.def"
+#undef BINARY_OP
 } ast_binary_op;
 
 typedef enum ast_arg_kind {

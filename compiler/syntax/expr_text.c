@@ -16,38 +16,28 @@ typedef enum level {
 
 static void put_expr(FILE *out, const ast_expr *e, level place);
 
+static const struct {
+  const char *sign;
+  level level, left, right;
+} operators[] = {
+#define BINARY_OP(id, word, sign, level, left, right, operation) {sign, LEVEL_##level, LEVEL_##left, LEVEL_##right},
+#include "compiler/syntax/binary_ops.def"
+#undef BINARY_OP
+};
+
 static level level_of(const ast_expr *e) {
   switch (e->kind) {
     case AST_NEGATE: return LEVEL_UNARY;
-    case AST_NAME: return LEVEL_POSTFIX;
     case AST_MIX: return LEVEL_COMPARISON;
-    case AST_BINARY:
-      switch (e->binary.op) {
-        case AST_ADD:
-        case AST_SUBTRACT: return LEVEL_SUM;
-        case AST_MULTIPLY:
-        case AST_DIVIDE: return LEVEL_PRODUCT;
-        case AST_POWER: return LEVEL_POWER;
-        default: return LEVEL_COMPARISON;
-      }
+    case AST_BINARY: return operators[e->binary.op].level;
     default: return LEVEL_POSTFIX;
   }
 }
 
 static void put_binary(FILE *out, const ast_expr *e) {
-  static const struct {
-    const char *sign;
-    level left, right;
-  } forms[] = {
-      [AST_ADD] = {" + ", LEVEL_SUM, LEVEL_PRODUCT},        [AST_SUBTRACT] = {" - ", LEVEL_SUM, LEVEL_PRODUCT},
-      [AST_MULTIPLY] = {" * ", LEVEL_PRODUCT, LEVEL_UNARY}, [AST_DIVIDE] = {" / ", LEVEL_PRODUCT, LEVEL_UNARY},
-      [AST_POWER] = {"^", LEVEL_PRIMARY, LEVEL_UNARY},      [AST_LESS] = {" < ", LEVEL_SUM, LEVEL_SUM},
-      [AST_LESS_EQUAL] = {" <= ", LEVEL_SUM, LEVEL_SUM},    [AST_GREATER] = {" > ", LEVEL_SUM, LEVEL_SUM},
-      [AST_GREATER_EQUAL] = {" >= ", LEVEL_SUM, LEVEL_SUM}, [AST_EQUAL] = {" == ", LEVEL_SUM, LEVEL_SUM},
-  };
-  put_expr(out, e->binary.left, forms[e->binary.op].left);
-  fputs(forms[e->binary.op].sign, out);
-  put_expr(out, e->binary.right, forms[e->binary.op].right);
+  put_expr(out, e->binary.left, operators[e->binary.op].left);
+  fputs(operators[e->binary.op].sign, out);
+  put_expr(out, e->binary.right, operators[e->binary.op].right);
 }
 
 static void put_args(FILE *out, const ast_args *args) {

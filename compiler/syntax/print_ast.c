@@ -72,16 +72,9 @@ static void print_labelled(printer *p, const char *label, const char *name, cons
 // ---- expressions --------------------------------------------------------------------------------
 
 static const char *const op_names[] = {
-    [AST_ADD] = "add",
-    [AST_SUBTRACT] = "subtract",
-    [AST_MULTIPLY] = "multiply",
-    [AST_DIVIDE] = "divide",
-    [AST_POWER] = "power",
-    [AST_LESS] = "less",
-    [AST_LESS_EQUAL] = "less-equal",
-    [AST_GREATER] = "greater",
-    [AST_GREATER_EQUAL] = "greater-equal",
-    [AST_EQUAL] = "equal",
+#define BINARY_OP(id, word, sign, level, left, right, operation) word,
+#include "compiler/syntax/binary_ops.def"
+#undef BINARY_OP
 };
 
 static void print_arg(printer *p, const ast_arg *arg) {
