@@ -125,11 +125,7 @@ void plan_find_products(planner *q) {
   q->p->steps = steps_axis(&f);
   f.gathers = f.m->kind != MAP_BLOCK || q->p->steps >= 0;
   for (tile_id id = 0; id < count; id++) f.image[id] = copied(&f, id);
-  for (int i = 0; i < program->results.count; i++) {
-    tile_result r = program->results.items[i];
-    r.value = f.image[r.value];
-    vec_push(a, &f.to->results, r);
-  }
+  tile_copy_results(f.to, program, f.image);
   q->program = f.to;
 }
 

@@ -159,10 +159,6 @@ void plan_move_factors(planner *q) {
     for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = n.image[v.args[k]];
     n.image[id] = tile_append_exact(n.to, v);
   }
-  for (int i = 0; i < program->results.count; i++) {
-    tile_result r = program->results.items[i];
-    r.value = n.image[r.value];
-    vec_push(a, &n.to->results, r);
-  }
+  tile_copy_results(n.to, program, n.image);
   q->program = n.to;
 }

@@ -40,11 +40,7 @@ void plan_cut_program(planner *q) {
     if (v.op == TILE_DOT && !v.over) v.op = TILE_MUL;
     image[i] = tile_append_exact(copy, v);
   }
-  for (int i = 0; i < program->results.count; i++) {
-    tile_result r = program->results.items[i];
-    r.value = image[r.value];
-    vec_push(a, &copy->results, r);
-  }
+  tile_copy_results(copy, program, image);
   q->program = copy;
 }
 

@@ -112,11 +112,7 @@ void plan_widen(planner *q) {
   w.image = ARENA_ARRAY(q->a, tile_id, count);
   w.wide_image = ARENA_ARRAY(q->a, tile_id, count);
   for (tile_id id = 0; id < count; id++) copy_value(&w, id);
-  for (int i = 0; i < program->results.count; i++) {
-    tile_result r = program->results.items[i];
-    r.value = w.image[r.value];
-    vec_push(q->a, &w.to->results, r);
-  }
+  tile_copy_results(w.to, program, w.image);
   // results may get sums of their own behind these values
   q->wide = ARENA_ARRAY(q->a, bool, w.to->values.count + program->results.count);
   for (tile_id id = 0; id < count; id++) {

@@ -110,9 +110,6 @@ tile_program *tile_swap_sums(arena *a, const tile_program *program) {
     s.to->where = program->values.items[i].where;
     s.image[i] = rewrite(&s, i);
   }
-  for (int i = 0; i < program->results.count; i++) {
-    tile_result result = program->results.items[i];
-    tile_add_result(s.to, result.place, s.image[result.value]);
-  }
+  tile_add_results(s.to, program, s.image);
   return tile_drop_unused(a, s.to);
 }

@@ -312,10 +312,6 @@ tile_program *tile_arrange(arena *a, const tile_program *program) {
     if (r.wanted[i]) name_value(&r, i, r.image[i] = form(&r, i, false));
     if (r.wanted_negative[i]) r.negative[i] = form(&r, i, true);
   }
-  for (int i = 0; i < program->results.count; i++) {
-    tile_result result = program->results.items[i];
-    result.value = r.image[result.value];
-    vec_push(a, &r.to->results, result);
-  }
+  tile_copy_results(r.to, program, r.image);
   return tile_drop_unused(a, r.to);
 }

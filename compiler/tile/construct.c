@@ -37,13 +37,13 @@ enum {
 };
 
 static const struct {
-  const char *text;
+  const char *text, *detail;
   int arity;
   shape_class shape;
   double cost;
   unsigned properties;
 } rows[] = {
-#define TILE_OP(id, text, arity, shape, vjp, cost, properties) {text, arity, SHAPE_##shape, cost, properties},
+#define TILE_OP(id, text, detail, arity, shape, vjp, cost, properties) {text, detail, arity, SHAPE_##shape, cost, properties},
 #include "compiler/tile/ops.def"
 #undef TILE_OP
 };
@@ -51,6 +51,8 @@ static const struct {
 int tile_arity(tile_op op) { return rows[op].arity; }
 
 const char *tile_op_text(tile_op op) { return rows[op].text; }
+
+const char *tile_op_detail(tile_op op) { return rows[op].detail; }
 
 tile_op tile_op_find(const char *text) {
   for (int op = 0; op < TILE_OP_COUNT; op++) {
@@ -382,6 +384,20 @@ void tile_add_result(tile_program *program, tile_place place, tile_id value) {
   axis_set wanted = tile_place_axes(program, &place);
   value = tile_reduce(program, TILE_EXPAND, value, wanted);
   vec_push(program->arena, &program->results, (tile_result){.place = place, .value = value});
+}
+
+void tile_copy_results(tile_program *to, const tile_program *from, const tile_id *image) {
+  for (int i = 0; i < from->results.count; i++) {
+    tile_result result = from->results.items[i];
+    result.value = image[result.value];
+    vec_push(to->arena, &to->results, result);
+  }
+}
+
+void tile_add_results(tile_program *to, const tile_program *from, const tile_id *image) {
+  for (int i = 0; i < from->results.count; i++) {
+    tile_add_result(to, from->results.items[i].place, image[from->results.items[i].value]);
+  }
 }
 
 bool tile_is_number(const tile_program *program, tile_id x, double number) {

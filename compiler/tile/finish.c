@@ -79,10 +79,6 @@ tile_program *tile_finish(arena *a, const tile_program *program) {
     }
     f.image[i] = tile_append_exact(f.to, v);
   }
-  for (int i = 0; i < program->results.count; i++) {
-    tile_result result = program->results.items[i];
-    result.value = f.image[result.value];
-    vec_push(scratch, &f.to->results, result);
-  }
+  tile_copy_results(f.to, program, f.image);
   return tile_program_out_of(scratch, a, tile_drop_unused(scratch, f.to));
 }

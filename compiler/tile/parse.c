@@ -238,16 +238,8 @@ static void read_argument(reader *r) {
   if (!r->failed) vec_push(r->program->arena, &r->program->arguments, place);
 }
 
-// Two axes with a comma between them.
-static void need_pair(reader *r, int *axis, int *other) {
-  *axis = need_axis(r);
-  need(r, ",");
-  *other = need_axis(r);
-}
-
 // The axes that sums along time and masks of pairs go along: t and s unless the text says others.
-static void read_along(reader *r, tile_value *v) {
-  bool pairs = v->op != TILE_PREFIX;
+static void read_along(reader *r, tile_value *v, bool pairs) {
   if (take(r, "along")) {
     v->index2 = need_axis(r);
     if (pairs) need(r, ",");
@@ -262,72 +254,35 @@ static void read_along(reader *r, tile_value *v) {
   if (pairs) v->index3 = r->program->pair_axis;
 }
 
-static void read_regroup(reader *r, tile_value *v) {
-  if (v->op == TILE_SPLIT) {
-    v->index = need_axis(r);
-    need(r, "->");
-    need_pair(r, &v->index2, &v->index3);
-  } else {
-    need_pair(r, &v->index2, &v->index3);
-    need(r, "->");
-    v->index = need_axis(r);
+// One word or letter of what ops.def says about the text behind the operands.
+static void read_part(reader *r, tile_value *v, const char *part) {
+  switch (part[1] ? '\0' : *part) {
+    case 'A': v->index = need_axis(r); break;
+    case 'B': v->index2 = need_axis(r); break;
+    case 'C': v->index3 = need_axis(r); break;
+    case 'O': v->over = need_axis_set(r); break;
+    case 'a':
+      v->index = need_whole(r, "the number of an argument");
+      if (v->index >= r->program->arguments.count) expected(r, "an argument that stands above");
+      break;
+    case 'b': v->index2 = need_whole(r, "a distance from the end"); break;
+    case 'd': v->index2 = need_signed(r, "a distance"); break;
+    case 'e': v->index2 = need_whole(r, "an entry of the axis"); break;
+    case 'x': v->number = need_number(r); break;
+    case 'S':
+    case 'P': read_along(r, v, *part == 'P'); break;
+    case 'T': v->index3 = take(r, "transposed"); break;
+    case 'X': v->index |= take(r, "exclusive"); break;
+    case 'R': v->index |= 2 * take(r, "reverse"); break;
+    default: need(r, part);
   }
 }
 
 static void read_detail(reader *r, tile_value *v) {
-  switch (v->op) {
-    case TILE_NUMBER: v->number = need_number(r); break;
-    case TILE_AXIS_SIZE:
-    case TILE_INDEX: v->index = need_axis(r); break;
-    case TILE_ARGUMENT:
-      v->index = need_whole(r, "the number of an argument");
-      if (v->index >= r->program->arguments.count) expected(r, "an argument that stands above");
-      break;
-    case TILE_SUM:
-    case TILE_MAX_OVER:
-    case TILE_MIN_OVER:
-    case TILE_FIRST_EQUAL:
-    case TILE_EXPAND:
-    case TILE_DOT:
-      need(r, "over");
-      v->over = need_axis_set(r);
-      break;
-    case TILE_RENAME:
-      v->index = need_axis(r);
-      need(r, "->");
-      v->index2 = need_axis(r);
-      break;
-    case TILE_SLICE:
-    case TILE_PLACE:
-      v->index = need_axis(r);
-      need(r, "=");
-      v->index2 = need_whole(r, "an entry of the axis");
-      break;
-    case TILE_SPLIT:
-    case TILE_JOIN: read_regroup(r, v); break;
-    case TILE_SHIFT:
-      v->index = need_axis(r);
-      need(r, "by");
-      v->index2 = need_signed(r, "a distance");
-      break;
-    case TILE_SOLVE:
-      need(r, "along");
-      need_pair(r, &v->index, &v->index2);
-      v->index3 = take(r, "transposed");
-      break;
-    case TILE_AT_END: v->index2 = need_whole(r, "a distance from the end"); break;
-    case TILE_PREFIX:
-      read_along(r, v);
-      if (take(r, "exclusive")) v->index |= 1;
-      if (take(r, "reverse")) v->index |= 2;
-      break;
-    case TILE_SEGMENT:
-    case TILE_SEGMENT_ADJOINT:
-    case TILE_CAUSAL:
-      read_along(r, v);
-      if (take(r, "exclusive")) v->index |= 1;
-      break;
-    default: break;
+  for (const char *part = tile_op_detail(v->op); *part && !r->failed;) {
+    size_t length = strcspn(part, " ");
+    read_part(r, v, arena_strndup(r->program->arena, part, length));
+    part += length + (part[length] == ' ');
   }
   if (r->text->text[r->at] == '"' && r->end - r->at >= 2) {
     v->name = intern_n(r->names, r->text->text + r->at + 1, r->end - r->at - 2);

@@ -6,6 +6,8 @@
 //   argument 0 input dt[G] time tensor 1
 //   %0 [t,G] = argument 0 "dt"
 //   result output y[G] time tensor 2 = %0
+#include <string.h>
+
 #include "compiler/base/text.h"
 #include "compiler/tile/tile.h"
 
@@ -41,54 +43,44 @@ static void put_place(FILE *out, const tile_program *p, const tile_place *place)
   }
 }
 
+static void put_along(FILE *out, const tile_program *p, const tile_value *v, bool pairs) {
+  bool steps = tile_step_axis(v) == p->time_axis && (!pairs || tile_other_step_axis(v) == p->pair_axis);
+  if (!steps) fprintf(out, " along %s", axis_name(p, tile_step_axis(v)));
+  if (!steps && pairs) fprintf(out, ",%s", axis_name(p, tile_other_step_axis(v)));
+}
+
+static void put_part(FILE *out, const tile_program *p, const tile_value *v, const char *part, int length) {
+  switch (length == 1 ? *part : '\0') {
+    case 'A': fputs(axis_name(p, v->index), out); break;
+    case 'B': fputs(axis_name(p, v->index2), out); break;
+    case 'C': fputs(axis_name(p, v->index3), out); break;
+    case 'O': put_axis_list(out, p, v->over); break;
+    case 'a': fprintf(out, "%d", v->index); break;
+    case 'b':
+    case 'd':
+    case 'e': fprintf(out, "%d", v->index2); break;
+    case 'x': print_number(out, v->number); break;
+    default: fprintf(out, "%.*s", length, part); break;
+  }
+}
+
+// Behind the operands, by the letters of ops.def. No space stands beside a comma.
 static void put_detail(FILE *out, const tile_program *p, const tile_value *v) {
-  switch (v->op) {
-    case TILE_NUMBER:
-      fprintf(out, " ");
-      print_number(out, v->number);
-      break;
-    case TILE_AXIS_SIZE:
-    case TILE_INDEX: fprintf(out, " %s", axis_name(p, tile_index_axis(v))); break;
-    case TILE_ARGUMENT: fprintf(out, " %d", tile_argument_number(v)); break;
-    case TILE_SUM:
-    case TILE_MAX_OVER:
-    case TILE_MIN_OVER:
-    case TILE_FIRST_EQUAL:
-    case TILE_EXPAND:
-    case TILE_DOT:
-      fprintf(out, " over ");
-      put_axis_list(out, p, v->over);
-      break;
-    case TILE_RENAME: fprintf(out, " %s -> %s", axis_name(p, tile_renamed_from(v)), axis_name(p, tile_renamed_to(v))); break;
-    case TILE_SLICE:
-    case TILE_PLACE: fprintf(out, " %s = %d", axis_name(p, tile_entry_axis(v)), tile_entry(v)); break;
-    case TILE_SPLIT:
-      fprintf(out, " %s -> %s,%s", axis_name(p, tile_whole_axis(v)), axis_name(p, tile_outer_axis(v)),
-              axis_name(p, tile_inner_axis(v)));
-      break;
-    case TILE_JOIN:
-      fprintf(out, " %s,%s -> %s", axis_name(p, tile_outer_axis(v)), axis_name(p, tile_inner_axis(v)),
-              axis_name(p, tile_whole_axis(v)));
-      break;
-    case TILE_SHIFT: fprintf(out, " %s by %d", axis_name(p, tile_shift_axis(v)), tile_shift_distance(v)); break;
-    case TILE_SOLVE:
-      fprintf(out, " along %s,%s%s", axis_name(p, tile_row_axis(v)), axis_name(p, tile_column_axis(v)),
-              tile_is_transposed(v) ? " transposed" : "");
-      break;
-    case TILE_AT_END: fprintf(out, " %d", tile_steps_before_end(v)); break;
-    case TILE_PREFIX:
-      if (tile_step_axis(v) != p->time_axis) fprintf(out, " along %s", axis_name(p, tile_step_axis(v)));
-      fprintf(out, "%s%s", tile_is_exclusive(v) ? " exclusive" : "", tile_is_from_end(v) ? " reverse" : "");
-      break;
-    case TILE_SEGMENT:
-    case TILE_SEGMENT_ADJOINT:
-    case TILE_CAUSAL:
-      if (tile_step_axis(v) != p->time_axis || tile_other_step_axis(v) != p->pair_axis) {
-        fprintf(out, " along %s,%s", axis_name(p, tile_step_axis(v)), axis_name(p, tile_other_step_axis(v)));
-      }
-      fprintf(out, "%s", tile_is_exclusive(v) ? " exclusive" : "");
-      break;
-    default: break;
+  bool comma = false;
+  for (const char *part = tile_op_detail(v->op); *part;) {
+    int length = (int)strcspn(part, " ");
+    switch (*part) {
+      case 'S':
+      case 'P': put_along(out, p, v, *part == 'P'); break;
+      case 'T': fputs(tile_is_transposed(v) ? " transposed" : "", out); break;
+      case 'X': fputs(tile_is_exclusive(v) ? " exclusive" : "", out); break;
+      case 'R': fputs(tile_is_from_end(v) ? " reverse" : "", out); break;
+      default:
+        if (!comma && *part != ',') fputc(' ', out);
+        put_part(out, p, v, part, length);
+    }
+    comma = *part == ',';
+    part += length + (part[length] == ' ');
   }
 }
 

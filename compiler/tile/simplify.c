@@ -149,10 +149,7 @@ static tile_program *rebuild(arena *a, const tile_program *program) {
     r.program->where = v.where;
     image[i] = rewrite(&r, v);
   }
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_result *result = &program->results.items[i];
-    tile_add_result(r.program, result->place, image[result->value]);
-  }
+  tile_add_results(r.program, program, image);
   return tile_drop_unused(a, r.program);
 }
 

@@ -71,9 +71,6 @@ tile_program *tile_sink_slices(arena *a, const tile_program *program) {
     s.to->where = program->values.items[i].where;
     s.image[i] = rewrite(&s, i);
   }
-  for (int i = 0; i < program->results.count; i++) {
-    tile_result result = program->results.items[i];
-    tile_add_result(s.to, result.place, s.image[result.value]);
-  }
+  tile_add_results(s.to, program, s.image);
   return tile_drop_unused(a, s.to);
 }

@@ -68,11 +68,7 @@ static tile_program *read_stash(arena *a, const tile_program *derived, const int
     for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
     image[i] = tile_append_exact(p, v);
   }
-  for (int i = 0; i < derived->results.count; i++) {
-    tile_result result = derived->results.items[i];
-    result.value = image[result.value];
-    vec_push(a, &p->results, result);
-  }
+  tile_copy_results(p, derived, image);
   return p;
 }
 

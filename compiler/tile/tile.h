@@ -86,7 +86,7 @@ typedef struct tile_place {
 } tile_place;
 
 typedef enum tile_op {
-#define TILE_OP(id, text, arity, shape, vjp, cost, properties) TILE_##id,
+#define TILE_OP(id, text, detail, arity, shape, vjp, cost, properties) TILE_##id,
 #include "compiler/tile/ops.def"
 #undef TILE_OP
   TILE_OP_COUNT
@@ -174,6 +174,7 @@ typedef enum tile_section { TILE_PROLOGUE, TILE_BODY, TILE_EPILOGUE } tile_secti
 // ---- the table of operations ----------------------------------------------------------------------------
 int tile_arity(tile_op op);
 const char *tile_op_text(tile_op op);
+const char *tile_op_detail(tile_op op);  // for print.c and parse.c: the column of ops.def
 tile_op tile_op_find(const char *text);  // TILE_OP_COUNT if there is none
 bool tile_elementwise(tile_op op);
 double tile_op_cost(tile_op op);
@@ -230,6 +231,9 @@ int tile_axes_left(const tile_program *program);
 tile_id tile_argument(tile_program *program, tile_place place);
 // Adds a result; a value that lacks axes of its place is expanded to them.
 void tile_add_result(tile_program *program, tile_place place, tile_id value);
+// The results of `from`, whose values have these images in `to`; adding them expands values that lack axes of their places.
+void tile_copy_results(tile_program *to, const tile_program *from, const tile_id *image);
+void tile_add_results(tile_program *to, const tile_program *from, const tile_id *image);
 // A place for a tensor of the body; `component` 0 or 1.
 tile_place tile_tensor_place(tile_role role, const typed_body *body, int tensor, int component);
 axis_set tile_place_axes(const tile_program *program, const tile_place *place);

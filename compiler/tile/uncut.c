@@ -41,9 +41,6 @@ tile_program *tile_uncut(arena *a, const tile_program *program, axis_set cut) {
       image[i] = tile_append_exact(p, v);
     }
   }
-  for (int i = 0; i < program->results.count; i++) {
-    tile_result result = program->results.items[i];
-    tile_add_result(p, result.place, image[result.value]);
-  }
+  tile_add_results(p, program, image);
   return tile_drop_unused(a, p);
 }

@@ -120,8 +120,6 @@ static void vjp_relu(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mask(g, bin(g, TILE_LESS, num(g, 0), arg(g, y, 0)), dy), dy);
 }
 
-static void vjp_wrap(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }
-
 static void vjp_tanh(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, bin(g, TILE_SUB, num(g, 1), mul(g, y, y))), dy);
 }
@@ -194,28 +192,12 @@ static void vjp_select(gradient *g, tile_id y, tile_id dy) {
 
 // ---- axes -------------------------------------------------------------------------------------------------------------
 
-// dy lacks the axes that were summed, which means the same along them.
-static void vjp_sum(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }
+// Of sums too: dy lacks the axes that were summed, which means the same along them.
+static void vjp_same(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }
 
-static void vjp_expand(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }
-
-static void give_first(gradient *g, tile_id y, tile_id dy) {
+static void vjp_first(gradient *g, tile_id y, tile_id dy) {
   tile_value first = {.op = TILE_FIRST_EQUAL, .args = {arg(g, y, 0), y}, .over = row(g, y)->over};
   gradient_give(g, y, 0, mask(g, tile_append(g->program, first), dy), dy);
-}
-
-static void vjp_max_over(gradient *g, tile_id y, tile_id dy) { give_first(g, y, dy); }
-
-static void vjp_min_over(gradient *g, tile_id y, tile_id dy) { give_first(g, y, dy); }
-
-static void vjp_dot(gradient *g, tile_id y, tile_id dy) {
-  tile_id a = arg(g, y, 0), b = arg(g, y, 1);
-  if (a == b) {
-    gradient_give_product(g, y, 0, mul(g, num(g, 2), dy), a);
-    return;
-  }
-  gradient_give_product(g, y, 0, dy, b);
-  gradient_give_product(g, y, 1, dy, a);
 }
 
 static void give_indexed(gradient *g, tile_id y, tile_id dy, tile_op op, int index, int index2) {
@@ -286,7 +268,7 @@ static void vjp_NONE(gradient *g, tile_id y, tile_id dy) {
 }
 
 static void (*const rules[])(gradient *, tile_id, tile_id) = {
-#define TILE_OP(id, text, arity, shape, vjp, cost, properties) vjp_##vjp,
+#define TILE_OP(id, text, detail, arity, shape, vjp, cost, properties) vjp_##vjp,
 #include "compiler/tile/ops.def"
 #undef TILE_OP
 };
