@@ -146,7 +146,7 @@ static void put_parameter(printer *p, number_type dtype) {
             abi_shape(p->arena, p->abi, slot_memory(p, slot)), number_text(p, slot, dtype), slot->written ? ": written" : "");
   }
   put_maps(p);
-  put(p, "} %s_parameter;\n", p->prefix);
+  fprintf(p->out, "} %s_parameter;\n", p->prefix);
 }
 
 static void put_kernel(printer *p, number_type dtype) {
