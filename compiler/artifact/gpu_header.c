@@ -82,10 +82,11 @@ static void put_items(printer *p) {
   const kernel *k = p->k->base.kernel;
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
-  fprintf(p->out, p->k->is_second ? "/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */\n"
-                                  : "/* frame.blocks; a grid has as many blocks, or fewer. */\n");
   fprintf(p->out,
-          "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
+          "/* frame.blocks; a grid has as many blocks, or fewer. */
+          "
+          "static inline int64_t %s_items(const %s_parameter *parameter) {
+          "
           "  return parameter->frame.entries * parameter->frame.parts",
           p->prefix, p->prefix);
   put_sizes(p, grid);

@@ -285,9 +285,7 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
                               .map_count = described->maps.count,
                               .maps_at = put_maps(b, described),
                               .parameter_maps_at = described->maps_at,
-                              .behind = described->base.kernel->behind ? described->base.chunk : 0,
-                              .makes_states = described->base.kernel->states != NULL,
-                              .is_second = described->is_second};
+                              .behind = described->base.kernel->behind ? described->base.chunk : 0};
   if (described->why_not) row.why_not_at = put_text(b, described->why_not);
   if (!described->symbol) return row;
   row.symbol_at = put_text(b, described->symbol);

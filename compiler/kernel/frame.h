@@ -33,10 +33,6 @@ typedef struct time_slice {
   ir own_groups;               // chunk groups of this slice, without its warm-up groups
   ir in_warm_up;               // the results of the current group are discarded
   ir of_matrix, first_column;  // the block computes columns of a transition matrix, from this one on; NULL: no block does
-  ir makes_states;             // backward: the slice computes the states that it reads; NULL: no slice does
-  ir states_grow;              // the summaries of states overflow, so that those of cotangents cannot be combined
-  ir never_back;               // the slice computes states only; NULL: no slice does
-  ir states_alone;             // the current group is run for its states only; NULL: no group is
 } time_slice;
 
 // GPU: tiles of the value axis, one after another within a group of chunks (kernel/gpu/value_tiles.c).
@@ -140,18 +136,6 @@ void gpu_end_warm_up(kernel_frame *h, part *p, ir turn);
 void gpu_begin_group(kernel_frame *h, ir group);
 void gpu_end_group(kernel_frame *h);
 ir gpu_frame_number(kernel_frame *h, size_t offset);
-// Backward that makes its states (kernel.states): the kernel that combines state summaries, and its frame.
-kernel_frame gpu_host_of_states(const kernel_frame *h);
-// The states before the slice, saved.
-void gpu_begin_states(kernel_frame *h);
-// Turns of a loop over groups of chunks, and the group of one. Returns i1: its states alone are made; NULL: never.
-ir gpu_turns(kernel_frame *h, ir groups);
-ir gpu_turn_of_groups(kernel_frame *h, ir groups, ir turn, ir *group);
-// After the chunks of a group: saves the states, if the pass only makes states; how many of its chunks go back.
-void gpu_save_group(kernel_frame *h, ir group);
-ir gpu_chunks_back(kernel_frame *h, ir chunks);
-// i1: there is memory for slice summaries. Without, the same function makes the states before chunks (STATES).
-ir gpu_keeps_parts(kernel_frame *h);
 // The slice summaries of this entry; the address of an element of a summary; the elements of a result there; the summary of
 // a state.
 void gpu_open_ends(kernel_frame *h);

@@ -98,9 +98,7 @@ ir frame_lane_blocks(kernel_frame *h) {
   emitter *e = h->e;
   ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
   ir blocks = int_div(e, up, integer(e, h->k->lane_block));
-  int behind = gpu_column_blocks(h->k);
-  if (!behind) return blocks;
-  return int_add(e, blocks, int_choose(e, gpu_keeps_parts(h), integer(e, behind), integer(e, 0)));
+  return int_add(e, blocks, integer(e, gpu_column_blocks(h->k)));
 }
 
 ir frame_split_instance(kernel_frame *h, ir instance) {

@@ -41,17 +41,11 @@ static const char *kind_text(kernel_kind kind) {
   return kinds[kind];
 }
 
-// Kernels of several kinds may be one function; of two that share their thread blocks each has a plan.
-static bool is_same_function(const kernel *k, const kernel *other) {
-  bool back = k->kind == KERNEL_PART_BACK, other_back = other->kind == KERNEL_PART_BACK;
-  return strcmp(k->symbol, other->symbol) == 0 && back == other_back;
-}
-
 // All kinds of a function. NULL: the list has it before.
 static const char *kinds_of(arena *a, const kernel *const *kernels, int count, int index) {
   const char *text = NULL;
   for (int i = 0; i < count; i++) {
-    if (!is_same_function(kernels[i], kernels[index])) continue;
+    if (strcmp(kernels[i]->symbol, kernels[index]->symbol) != 0) continue;
     if (i < index) return NULL;
     text = text ? arena_printf(a, "%s, %s", text, kind_text(kernels[i]->kind)) : kind_text(kernels[i]->kind);
   }
@@ -81,8 +75,7 @@ static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options opt
 }
 
 static char *plan_of_gpu(arena *a, const kernel *k, codegen_gpu_options options) {
-  const gpu_bodies *x = gpu_bodies_of(a, k, options);
-  return kernel_plan_text(a, &x->plans[gpu_number_of(x, k)]);
+  return kernel_plan_text(a, gpu_plan_of(a, k, options));
 }
 
 char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {

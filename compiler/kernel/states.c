@@ -42,14 +42,6 @@ static bool rows_are_aligned(const kernel_frame *h) {
 // Whether the caller wants anything saved.
 ir frame_saves(kernel_frame *h) { return LLVMBuildIsNotNull(h->e->b, frame_saved_data(h), ""); }
 
-// What is kept of a part comes of no states; but the first one knows the steps before it.
-static ir begins_with(kernel_frame *h, const tile_place *place) {
-  emitter *e = h->e;
-  ir whole = LLVMBuildNot(e->b, gpu_keeps_parts(h), "");
-  if (place->lag < 0) return whole;
-  return LLVMBuildOr(e->b, whole, int_compare(e, LLVMIntEQ, h->slice.number, integer(e, 0)), "");
-}
-
 // Blocks of threads copy by a function, which asks whether there is something: one call.
 static void load_or_clear(kernel_frame *h, part *p, int c, view *memory, ir there) {
   emitter *e = h->e;
@@ -66,11 +58,9 @@ static void load_or_clear(kernel_frame *h, part *p, int c, view *memory, ir ther
   branch_end(e, &branch);
 }
 
-// Of a part alone; the states before chunks are made of those before the first step.
-static void begin_maxima(kernel_frame *h, part *p) {
-  emit_branch alone = branch_begin(h->e, gpu_keeps_parts(h));
-  gpu_begin_maxima(h, p);
-  branch_end(h->e, &alone);
+// The summary of a slice comes of no states; but the first slice knows the steps before it.
+static bool begins_empty(const kernel *k, const tile_place *place) {
+  return gpu_makes_parts(k) && (place->lag < 0 || k->kind == KERNEL_PART_BACK);
 }
 
 void frame_load_states(kernel_frame *h, part *p) {
@@ -79,7 +69,7 @@ void frame_load_states(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->transfer) continue;
-    if (h->k->kind == KERNEL_PART_BACK) {
+    if (begins_empty(h->k, place)) {
       frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
       gpu_begin_column(h, p, place, &p->l.carried[c]);
       continue;
@@ -87,11 +77,10 @@ void frame_load_states(kernel_frame *h, part *p) {
     ir data;
     view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
     ir there = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
-    if (gpu_makes_parts(h->k)) there = LLVMBuildAnd(e->b, there, begins_with(h, place), "");
+    if (gpu_makes_parts(h->k)) there = LLVMBuildAnd(e->b, there, int_compare(e, LLVMIntEQ, h->slice.number, integer(e, 0)), "");
     load_or_clear(h, p, c, &memory, there);
-    if (gpu_makes_parts(h->k)) gpu_begin_column(h, p, place, &p->l.carried[c]);
   }
-  if (gpu_makes_parts(h->k)) begin_maxima(h, p);
+  if (gpu_makes_parts(h->k)) gpu_begin_maxima(h, p);
   if (h->described->joins) gpu_join_parts(h, p);
   frame_show_states(h, p);
 }

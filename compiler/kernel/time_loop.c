@@ -224,18 +224,14 @@ static void load_saved(kernel_frame *h, part *p, ir chunk) {
 
 void frame_steps_backward(kernel_frame *h) {
   emitter *e = h->e;
-  ir count = frame_chunk_count(h), turns = gpu_turns(h, count), chunk, next;
+  ir count = frame_chunk_count(h), last = int_sub(e, count, integer(e, 1));
   bool ahead = gpu_steps_ahead(h);
-  if (ahead) {
-    gpu_turn_of_groups(h, count, integer(e, 0), &chunk);
-    gpu_open_steps(h, chunk, int_compare(e, LLVMIntSGT, turns, integer(e, 0)));
-  }
-  emit_loop chunks = loop_begin(e, integer(e, 0), turns, 1, "chunk");
-  h->slice.states_alone = gpu_turn_of_groups(h, count, chunks.index, &chunk);
+  if (ahead) gpu_open_steps(h, last, int_compare(e, LLVMIntSGT, count, integer(e, 0)));
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  ir chunk = int_sub(e, last, chunks.index);
   if (ahead) {
     ir after = int_add(e, chunks.index, integer(e, 1));
-    gpu_turn_of_groups(h, count, after, &next);
-    gpu_next_steps(h, chunks.index, chunk, next, int_compare(e, LLVMIntSLT, after, turns));
+    gpu_next_steps(h, chunks.index, chunk, int_sub(e, last, after), int_compare(e, LLVMIntSLT, after, count));
   }
   ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
   ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
@@ -244,9 +240,8 @@ void frame_steps_backward(kernel_frame *h) {
     emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
     recompute_step(h, int_add(e, begin, again.index), again.index);
     loop_end(e, &again);
-    gpu_save_group(h, chunk);
   }
-  emit_loop back = loop_begin(e, integer(e, 0), gpu_chunks_back(h, steps), 1, "back");
+  emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
   ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
   backward_step(h, int_add(e, begin, step), step);
   loop_end(e, &back);
@@ -424,13 +419,11 @@ static void keep_states(kernel_frame *h, ir index) {
   }
 }
 
-// The states before each chunk of a group, from those that were saved before the first; those behind it where states alone are
-// made.
+// The states before each chunk of a group, from those that were saved before the first.
 static void chunks_again(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
   part *again = &h->recompute;
   ir runs = int_sub(e, chunks, integer(e, 1));
-  if (h->slice.states_alone) runs = int_choose(e, h->slice.states_alone, chunks, runs);
   gpu_open_chunks(h, again, first, int_compare(e, LLVMIntSGT, runs, integer(e, 0)));
   emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
   ir slots = open_again(h, again, loop.index);
@@ -470,24 +463,21 @@ void frame_group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   emitter *e = h->e;
   load_saved(h, &h->recompute, group);
   chunks_again(h, first, chunks);
-  gpu_save_group(h, group);
-  ir back = gpu_chunks_back(h, chunks), last = int_sub(e, back, integer(e, 1)), slots = h->slots;
+  ir last = int_sub(e, chunks, integer(e, 1)), slots = h->slots;
   gpu_open_chunks(h, &h->main, int_add(e, first, last), int_compare(e, LLVMIntSGE, last, integer(e, 0)));
-  emit_loop turns = loop_begin(e, integer(e, 0), back, 1, "back");
+  emit_loop turns = loop_begin(e, integer(e, 0), chunks, 1, "back");
   chunk_back(h, first, int_sub(e, last, turns.index), turns.index);
   loop_end(e, &turns);
   h->slots = slots;
 }
 
-// Groups of chunks from the last: states again, then the same chunks back. Before that, where nobody saved states, all but the
-// last in order, for their states.
+// Groups of chunks from the last: states again, then the same chunks back.
 void frame_groups_back(kernel_frame *h) {
   emitter *e = h->e;
   ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);
   ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
-  emit_loop loop = loop_begin(e, integer(e, 0), gpu_turns(h, groups), 1, "group");
-  ir group;
-  h->slice.states_alone = gpu_turn_of_groups(h, groups, loop.index, &group);
+  emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
+  ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
   gpu_begin_group(h, group);
   (h->plan->in_tiles ? gpu_group_in_passes : frame_group_back)(h, group, first, chunks);

@@ -16,8 +16,7 @@ typedef enum kernel_kind {
   KERNEL_STATES,    // the saved values alone, where backward must recompute them
   KERNEL_BACKWARD,  // all gradients, chunks in reverse, from chunk-start states
   KERNEL_CARRY,     // the states alone, without increments; only where time may be cut (chunk_build_carry)
-  KERNEL_PART,      // GPU, where time may be cut: the summary of each time slice, from zero states (tile_transfer). In chunk
-                    // form the function of STATES
+  KERNEL_PART,      // GPU, where time may be cut: the summary of each time slice, from zero states (tile_transfer)
   KERNEL_PART_BACK  // the same for cotangents, before BACKWARD
 } kernel_kind;
 
@@ -50,18 +49,14 @@ typedef struct kernel {
   int lane_block;                 // entries of the lane axis in one instance (a multiple of every clone's width); 1
                                   // without a lane axis
   kernel_lanes lanes;
-  const tile_program *ends;  // FORWARD, BACKWARD: time slices start from the summaries that this program of KERNEL_PART,
-                             // KERNEL_PART_BACK makes; NULL: time is not cut
+  const tile_program
+      *ends;  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of KERNEL_PART,
+              // KERNEL_PART_BACK makes; NULL: time is not cut
   int columns, column_axis;  // states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
                              // instance. PART, PART_BACK run that many columns of the identity, too; kernels with `ends`
                              // multiply. 0: there are none
   bool behind;  // cotangents of earlier steps: a part of BACKWARD begins with the `chunk` steps behind its own, for
                 // no results; the parts of PART_BACK begin and end so many steps later
-  const tile_program *states;  // BACKWARD: without what forward saved, parts of time make their states themselves, each from
-                               // what this program of KERNEL_PART has left of those before it; NULL: they do not
-  int states_columns, states_column_axis;  // of that program, as columns, column_axis
-  const struct kernel *beside;  // PART, PART_BACK, and STATES where it is PART's function: one function has PART and PART_BACK,
-                                // some thread blocks run one, some the other; NULL: it is alone (schedule/gpu/schedule.c)
   int join_steps,
       maker_percent;  // GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
                       // percent of the steps themselves (schedule/gpu/schedule.c)

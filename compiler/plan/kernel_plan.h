@@ -136,8 +136,6 @@ bool gpu_is_alone(const kernel *k);
 const tile_program *gpu_ends_of(const kernel *k);
 // Elements of a slice summary: states at its end, and its transition.
 codegen_bytes gpu_ends_numbers(arena *a, const kernel *k);
-// Backward that makes its states (kernel.states): the kernel that combines state summaries.
-kernel gpu_kernel_of_states(const kernel *back);
 // States that mix their entries: whether a summary has columns of this one; blocks of KERNEL_PART that make the matrix;
 // elements of a row of the matrix.
 bool gpu_is_column(const kernel *k, const tile_place *state);
@@ -193,14 +191,6 @@ row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argumen
 int64_t gpu_numbers_of_row(const kernel_plan *w, row_shape s);
 
 // gpu/kernel.c
-// What a function runs: a kernel, or one that makes parts of states and one that makes parts of cotangents.
-typedef struct gpu_bodies {
-  int count;
-  codegen_kernel described[2];  // with the slots of both
-  kernel_plan plans[2];
-} gpu_bodies;
-gpu_bodies *gpu_bodies_of(arena *a, const kernel *k, codegen_gpu_options options);
-// Of the two kernels of a function, which is this one.
-int gpu_number_of(const gpu_bodies *x, const kernel *k);
+kernel_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options);
 
 #endif

@@ -71,7 +71,7 @@ static int updating_nest(const planner *q, tile_id sum) {
 
 // Joins take such states together, a point of all of them at a time.
 static bool is_coupled(const kernel *k, const tile_place *state) {
-  const tile_program *ends = k->kind == KERNEL_BACKWARD ? k->states : k->ends;
+  const tile_program *ends = k->kind == KERNEL_BACKWARD ? NULL : k->ends;  // backward joins cotangents
   for (int i = 0; ends && i < k->recurrence->body.tensors.count; i++)
     if (kernel_couples(ends, state->tensor, i)) return true;
   return false;

@@ -415,15 +415,6 @@ static double columns_made(const kernel *k) {
   return k->columns && size != TILE_RUNTIME_SIZE ? (double)(size + k->columns) / (double)size : 1;
 }
 
-// Backward alone, when the caller has not kept what forward saved.
-static const char *unsaved_text(const reporter *r, bool back) {
-  const char *why = r->kernels->whole_unsaved;
-  if (back && why) return arena_printf(r->a, "; whole without what forward saved: %s", why);
-  const kernel *part = back ? kernel_of(r, KERNEL_PART_BACK) : NULL;
-  if (part && part->states) return "; without what forward saved, one launch more: parts of cotangents make their states";
-  return back && kernel_of(r, KERNEL_BACKWARD)->states ? "; without what forward saved, each part makes its states" : "";
-}
-
 // Parts of the steps that run side by side, or why there are none.
 static void put_parts(const reporter *r, bool back) {
   const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
@@ -437,10 +428,9 @@ static void put_parts(const reporter *r, bool back) {
   double more = again ? cost_of_run(r->a, again) : 0;
   if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
   if (again && !steps_again(k->program)) cost += more;
-  fprintf(r->out,
-          "of time where blocks are few, joined: %s; one launch and %.0f %% of the work more, a join takes %d step%s%s\n",
+  fprintf(r->out, "of time where blocks are few, joined: %s; one launch and %.0f %% of the work more, a join takes %d step%s\n",
           matrix_text(r, k), 100 * (columns_made(k) * cost_of_run(r->a, k->ends) + more) / cost, k->join_steps,
-          k->join_steps == 1 ? "" : "s", unsaved_text(r, back));
+          k->join_steps == 1 ? "" : "s");
 }
 
 static const char *chunks_text(const reporter *r) {

@@ -20,8 +20,6 @@ typedef struct recurrence_kernels {
   const recurrence *recurrence;
   VEC(kernel) kernels;   // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or PART, PART_BACK
   const char *whole[2];  // GPU: why forward, backward cannot be sliced in time; NULL: they can
-  const char
-      *whole_unsaved;  // GPU: why backward cannot be sliced in time when forward saved no states; NULL: it can, or needs none
   int chunk;
   const char *form;    // "step", "chunk", "pointwise", for report and manifest
   const char *why;     // one line for the report: what decided

@@ -68,59 +68,19 @@ static void part_kernel(scheduler *s, const tile_program *forward, bool back, ke
   *why = "earlier steps are states, too";
   if (part.behind && !joins->recompute) return;
   for (int i = 0; i < s->out->kernels.count; i++) {
-    if (strcmp(kernels[i].symbol, joins->symbol) != 0) continue;
+    bool makes_states = !back && kernels[i].kind == KERNEL_STATES;
+    if (!makes_states && strcmp(kernels[i].symbol, joins->symbol) != 0) continue;
     kernels[i].ends = part.program;
     kernels[i].behind = part.behind;
     kernels[i].columns = part.columns;
     kernels[i].column_axis = part.column_axis;
   }
-  if (back) {
-    scheduler_add(s, KERNEL_PART_BACK, "part_backward", part);
-  } else if (part.program->form == TILE_STEP) {
-    scheduler_add(s, KERNEL_PART, "part", part);
-  } else {
-    // one function: it makes the states that backward begins chunks with, too
-    scheduler_add(s, KERNEL_PART, "states", part);
-    for (int i = 0; i < s->out->kernels.count; i++) {
-      kernel *k = &s->out->kernels.items[i];
-      if (k->kind != KERNEL_STATES) continue;
-      k->program = part.program;
-      k->columns = part.columns;
-      k->column_axis = part.column_axis;
-    }
-  }
+  scheduler_add(s, back ? KERNEL_PART_BACK : KERNEL_PART, back ? "part_backward" : "part", part);
 }
 
 kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind) {
   for (int i = 0; i < kernels->kernels.count; i++)
     if (kernels->kernels.items[i].kind == kind) return &kernels->kernels.items[i];
-  return NULL;
-}
-
-// Has every state the axes that are cut into instances? Else several of these would save the same one.
-static bool states_are_apart(const scheduler *s, const kernel *k) {
-  axis_set grid = k->lane_axis >= 0 ? axis_bit(k->lane_axis) : 0;
-  for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
-  return !(grid & ~scheduler_state_axes(s));
-}
-
-// Without what forward saved, who needs states first makes them, of the parts of states. Where that is BACKWARD, these are made
-// beside the parts of cotangents. Where parts of cotangents are made of states, these parts make them, and save them for BACKWARD.
-// Returns why not.
-static const char *make_states_too(scheduler *s) {
-  kernel *back = schedule_kernel(s->out, KERNEL_BACKWARD), *part = schedule_kernel(s->out, KERNEL_PART),
-         *part_back = schedule_kernel(s->out, KERNEL_PART_BACK);
-  if (!tile_takes(back->program, 1u << TILE_STATE | 1u << TILE_STASH) || !part_back) return NULL;
-  if (!part) return s->out->whole[0];
-  bool first = tile_takes(part_back->program, 1u << TILE_STATE);
-  if (first && back->behind) return "earlier steps are states, too";
-  if (first && part_back->columns) return "a matrix of cotangents is made of states";
-  kernel *makes = first ? part_back : back;
-  if (!makes->recompute) return "states are made for single chunks";
-  if (!states_are_apart(s, back)) return "blocks share states";
-  makes->states = part->program;
-  makes->states_columns = part->columns;
-  makes->states_column_axis = part->column_axis;
   return NULL;
 }
 
@@ -131,5 +91,4 @@ void scheduler_add_parts(scheduler *s, const tile_program *forward, kernel back)
   if (!s->options.gpu || !s->r->states.count) return;
   part_kernel(s, forward, false, part);
   part_kernel(s, forward, true, back);
-  s->out->whole_unsaved = make_states_too(s);
 }

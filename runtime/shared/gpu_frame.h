@@ -9,14 +9,12 @@
 // A thread block takes the work items block, block + grid, ..; an item is
 //   (entry * parts + part) * instances + instance
 // entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
-// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
-// NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
-// what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
-// that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
-// NAME_backward behind it. Where NAME_part and NAME_part_backward are one
-// function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
-// block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
-// their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
+// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward or
+// NAME_states; NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of
+// none, and what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends.
+// instance: indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there
+// is one; kernels that make parts of states which mix their entries have more blocks behind those, for the columns of the matrix
+// that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
 //
 // Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order by
 // rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no time),
@@ -55,14 +53,11 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              // work items
   int64_t parts, part_steps;   // part_steps: a multiple of the chunk
   void *saved;                 // chunk-start states, f32; NULL: not wanted
-  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
-                               // makes its states, and those behind its own steps, so many later as there are parts before it
+  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i
   int64_t saved_chunk_stride;
   void *scratch;
-  int64_t scratch_stride;           // bytes between the scratch of one thread block and the next
-  rec_gpu_ends ends[2];             // of states, of cotangents
-  int64_t back_items, back_blocks;  // kernels that make parts of both: the last thread blocks, so many, make these items, parts
-                                    // of cotangents; those before them the `blocks`
+  int64_t scratch_stride;  // bytes between the scratch of one thread block and the next
+  rec_gpu_ends ends;       // of states, or backward of cotangents
 } rec_gpu_frame;
 
 // A sum: to[entry][step][number] = sum of the copies, in order.

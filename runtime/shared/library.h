@@ -122,14 +122,12 @@ typedef struct rec_table_gpu_kernel {
   int32_t threads, shared_bytes, parameter_bytes;
   int32_t joins;               // starts parts of time from what REC_KERNEL_PART, _PART_BACK keep of them:
   rec_table_count ends;        // so many numbers of each
-  int32_t column_blocks;       // PART, PART_BACK: more blocks of the lane axis, where there are parts
+  int32_t column_blocks;       // PART, PART_BACK: more blocks of the lane axis
   int32_t join_steps;          // joins: what a part before costs, in steps of a block;
   int32_t maker_percent;       // what making it costs, of those steps
   int32_t map_count, maps_at;  // rec_table_map[map_count]
   int32_t parameter_maps_at;   // where maps[] begins in the parameter
   int32_t behind;              // so many steps behind its own that a part begins with
-  int32_t makes_states;        // BACKWARD, PART_BACK: without `saved`, parts make their states from what PART keeps
-  int32_t is_second;           // PART_BACK: the work items of its function's last blocks (gpu_frame.h: back_items)
   int32_t unused;
 } rec_table_gpu_kernel;
 

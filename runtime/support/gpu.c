@@ -1,7 +1,7 @@
 // Lays out a call on a GPU and starts its kernels (gpu.h).
 //
-//   workspace:  [chunk-start states] [slice summaries: of cotangents, of states] [copies of results that items add to]
-//               [initial states] [scratch of the blocks]
+//   workspace:  [chunk-start states] [slice summaries] [copies of results that items add to] [initial states]
+//               [scratch of the blocks]
 #include <string.h>
 
 #include "runtime/support/error.h"
@@ -23,9 +23,6 @@ enum {
 typedef struct time_cut {
   int64_t parts, part_steps;
   const rec_table_gpu_kernel *maker;  // of what they begin with; NULL: one part
-  const rec_table_gpu_kernel
-      *states;  // that of states, where these are not saved: in the same launch as the other, or before it;
-                // NULL: they are saved, or not needed
 } time_cut;
 
 // Where the chunk-start states are.
@@ -47,7 +44,7 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_tab
   p.part_steps = cut.part_steps;
   for (int i = 0; i < base->grid_count; i++) p.instances *= c->axis_size[grid[i]];
   if (base->lane_axis >= 0) p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
-  if (kernel == cut.maker || kernel == cut.states) p.lane_blocks += kernel->column_blocks;
+  p.lane_blocks += kernel->column_blocks;
   p.instances *= p.lane_blocks;
   if (base->time_splits && !c->packed) {
     int64_t wanted = larger(1, ITEMS_WANTED / larger(1, p.entries * p.instances));
@@ -92,57 +89,27 @@ static int64_t parts_wanted(const gpu_pass *whole, int64_t made) {
   return best;
 }
 
-// Are parts of states made before those of cotangents, which are made of them, and not beside them?
-static bool makes_states_first(const time_cut *cut) { return cut->states && cut->maker->makes_states; }
-
-static int64_t made_for_part(const call *c, const gpu_device *device, time_cut one) {
-  int64_t made = plan_pass(c, device, one.maker, one).items;
-  return one.states ? made + plan_pass(c, device, one.states, one).items : made;
-}
-
-static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool recompute) {
+static time_cut cut_time(const call *c, const gpu_device *device, int kind) {
   const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
   time_cut cut = {.parts = 1, .part_steps = c->time};
-  bool back = kind == REC_KERNEL_BACKWARD;
-  if (!kernel->joins || (!back && kind != REC_KERNEL_FORWARD)) return cut;
-  time_cut made = cut;
-  made.maker = gpu_kernel_of(device, back ? REC_KERNEL_PART_BACK : REC_KERNEL_PART);
-  if (recompute && !kernel->makes_states && !made.maker->makes_states) return cut;
-  if (recompute) made.states = gpu_kernel_of(device, REC_KERNEL_PART);
+  if (!kernel->joins || kind == REC_KERNEL_STEP) return cut;
+  time_cut made = {.maker = gpu_kernel_of(device, kind == REC_KERNEL_BACKWARD ? REC_KERNEL_PART_BACK : REC_KERNEL_PART)};
+  if (!made.maker->symbol_at) return cut;
   gpu_pass whole = plan_pass(c, device, kernel, cut);
-  int64_t wanted = parts_wanted(&whole, made_for_part(c, device, made));
+  int64_t wanted = parts_wanted(&whole, plan_pass(c, device, made.maker, cut).items);
   if (wanted < 2) return cut;
-  int64_t steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
-  if (steps >= c->time) return cut;
-  made.part_steps = steps;
-  made.parts = (c->time + steps - 1) / steps;
-  return made;
+  made.part_steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
+  made.parts = (c->time + made.part_steps - 1) / made.part_steps;
+  return made.part_steps < c->time ? made : cut;
 }
 
 // Numbers that a maker keeps of a part: whole cache lines.
 static int64_t ends_stride(const call *c, const rec_table_gpu_kernel *maker) {
-  return maker ? round_up(call_count(c, &maker->ends, 0), REC_ALIGNMENT / 4) : 0;
+  return round_up(call_count(c, &maker->ends, 0), REC_ALIGNMENT / 4);
 }
 
-static int64_t ends_bytes(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker) {
-  return 4 * call_entries(c) * cut->parts * ends_stride(c, maker);
-}
-
-// Two kernels of one function, in one launch: each has half of the blocks that the device runs.
-static void put_beside(gpu_pass *p, const gpu_pass *other) {
-  int64_t most = p->device->blocks / 2;
-  p->blocks = smaller(p->blocks, most);
-  p->items_beside = other->items;
-  p->blocks_beside = smaller(other->blocks, most);
-}
-
-// What a cut starts before the kernel itself, or the last of it.
-static gpu_pass plan_makers(const call *c, const gpu_device *device, time_cut cut) {
-  gpu_pass p = plan_pass(c, device, cut.maker, cut);
-  if (!cut.states || makes_states_first(&cut)) return p;
-  gpu_pass other = plan_pass(c, device, cut.states, cut);
-  put_beside(&p, &other);
-  return p;
+static int64_t ends_bytes(const call *c, const time_cut *cut) {
+  return 4 * call_entries(c) * cut->parts * ends_stride(c, cut->maker);
 }
 
 // An initial state that several instances read and one of them overwrites: they read a copy.
@@ -164,7 +131,7 @@ static int64_t initial_bytes(const gpu_pass *p, const rec_table_slot *slot) {
 
 // As if every result were wanted.
 static int64_t pass_bytes(const gpu_pass *p) {
-  int64_t bytes = SCRATCH_ALIGNMENT + (p->blocks + p->blocks_beside) * p->scratch_bytes;
+  int64_t bytes = SCRATCH_ALIGNMENT + p->blocks * p->scratch_bytes;
   for (int i = 0; i < p->kernel->base.slot_count; i++) {
     const rec_table_slot *slot = table_slot(p->call->table, &p->kernel->base, i);
     bytes += initial_bytes(p, slot);
@@ -184,32 +151,21 @@ static gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
   return s;
 }
 
-// Of states that nobody has saved: parts that make those behind their own steps have them twice.
-static int64_t saved_here(const call *c, const gpu_device *device, const time_cut *cut, const gpu_saved *saved) {
-  bool twice = cut->states && gpu_kernel_of(device, REC_KERNEL_BACKWARD)->behind;
-  int64_t more = twice ? call_entries(c) * cut->parts : 0;
-  return saved->bytes + more * saved->chunk_stride * (int64_t)sizeof(float);
+// Of a kernel and of what makes its summaries.
+static int64_t kind_bytes(const call *c, const gpu_device *device, int kind) {
+  time_cut cut = cut_time(c, device, kind);
+  gpu_pass pass = plan_pass(c, device, gpu_kernel_of(device, kind), cut);
+  int64_t bytes = pass_bytes(&pass);
+  if (!cut.maker) return bytes;
+  pass = plan_pass(c, device, cut.maker, cut);
+  return larger(bytes, pass_bytes(&pass)) + ends_bytes(c, &cut);
 }
 
 static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, bool recompute) {
   if (call_is_empty(c) || !gpu_kernel_of(device, kind)->symbol_at) return 0;
-  time_cut cut = cut_time(c, device, kind, recompute);
-  gpu_pass pass = plan_pass(c, device, gpu_kernel_of(device, kind), cut);
-  gpu_saved whole = gpu_saved_of(c, device);
-  int64_t bytes = pass_bytes(&pass), saved = saved_here(c, device, &cut, &whole);
-  if (cut.maker) {
-    pass = plan_makers(c, device, cut);
-    bytes = larger(bytes, pass_bytes(&pass));
-    if (makes_states_first(&cut)) {
-      pass = plan_pass(c, device, cut.states, cut);
-      bytes = larger(bytes, pass_bytes(&pass));
-    }
-    bytes += ends_bytes(c, &cut, cut.maker);
-    return cut.states ? saved + bytes + ends_bytes(c, &cut, cut.states) : bytes;
-  }
+  int64_t bytes = kind_bytes(c, device, kind), saved = gpu_saved_of(c, device).bytes;
   if (!recompute || saved == 0) return bytes;
-  pass = plan_pass(c, device, gpu_kernel_of(device, REC_KERNEL_STATES), cut);
-  return saved + larger(bytes, pass_bytes(&pass));
+  return saved + larger(bytes, kind_bytes(c, device, REC_KERNEL_STATES));
 }
 
 rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes *sizes) {
@@ -232,7 +188,7 @@ rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes 
 typedef struct gpu_parameter {
   _Alignas(rec_gpu_map) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
   int64_t size;
-  simt_region regions[GPU_SLOTS_MAX + 5];
+  simt_region regions[GPU_SLOTS_MAX + 4];
   int region_count;
 } gpu_parameter;
 
@@ -257,9 +213,9 @@ static char *take(char **free_memory, int64_t bytes) {
 
 typedef struct pass_run {
   const gpu_pass *pass;
-  const time_cut *cut;
-  const rec_gpu_ends *ends;  // of states and cotangents, of parts of time if there are several
-  bool saved_only;           // no other results are wanted
+  rec_gpu_ends ends;  // of parts of time if there are several
+  bool makes_ends;    // rather than to begin with them
+  bool saved_only;    // no other results are wanted
   char *free_memory;
   gpu_parameter parameter;
   gpu_sums sums;
@@ -314,16 +270,14 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   rec_gpu_frame frame = {.entries = p->entries,
                          .time = c->time,
                          .cu_seqlens = c->packed ? c->cu_seqlens : NULL,
-                         .blocks = p->kernel->is_second ? p->items_beside : p->items,
+                         .blocks = p->items,
                          .parts = p->parts,
                          .part_steps = p->part_steps,
                          .saved = saved.data,
                          .saved_entry_stride = saved.entry_stride,
                          .saved_chunk_stride = saved.chunk_stride,
                          .scratch_stride = p->scratch_bytes,
-                         .ends = {r->ends[0], r->ends[1]},
-                         .back_items = p->kernel->is_second ? p->items : 0,
-                         .back_blocks = p->kernel->is_second ? p->blocks : 0};
+                         .ends = r->ends};
   int64_t slots_at = (int64_t)sizeof frame + (int64_t)sizeof(int64_t) * c->table->axis_count;
   x->size = slots_at + (int64_t)sizeof(rec_gpu_slot) * base->slot_count;
   if (p->kernel->map_count)
@@ -341,13 +295,9 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   frame.scratch = r->free_memory;
   memcpy(x->bytes, &frame, sizeof frame);
   memcpy(x->bytes + sizeof frame, c->axis_size, sizeof(int64_t) * (size_t)c->table->axis_count);
-  add_region(x, "scratch", frame.scratch, (p->blocks + p->blocks_beside) * p->scratch_bytes, true);
-  bool saves = r->cut->states && p->kernel->makes_states;
-  add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved || saves);
-  for (int i = 0; i < 2; i++) {
-    bool makes = p->kernel == r->cut->maker && (i == 1 || !makes_states_first(r->cut));
-    add_region(x, "ends of parts", r->ends[i].data, 4 * p->entries * p->parts * r->ends[i].stride, makes);
-  }
+  add_region(x, "scratch", frame.scratch, p->blocks * p->scratch_bytes, true);
+  add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved);
+  add_region(x, "ends of parts", r->ends.data, 4 * p->entries * p->parts * r->ends.stride, r->makes_ends);
   if (c->packed) add_region(x, "cu_seqlens", (void *)c->cu_seqlens, 4 * (c->sequences + 1), false);
   return REC_OK;
 }
@@ -358,19 +308,22 @@ typedef struct kernel_run {
   gpu_saved saved;
   bool saved_only;
   time_cut cut;
-  rec_gpu_ends ends[2];
+  rec_gpu_ends ends;
 } kernel_run;
 
 static rec_status run_kernel(const call *c, const gpu_device *device, const kernel_run *run, char *workspace) {
   const rec_table_gpu_kernel *kernel = run->kernel;
-  bool makes = kernel == run->cut.maker;
-  gpu_pass pass = makes ? plan_makers(c, device, run->cut) : plan_pass(c, device, kernel, run->cut);
-  pass_run r = {.pass = &pass, .cut = &run->cut, .ends = run->ends, .saved_only = run->saved_only, .free_memory = workspace};
+  gpu_pass pass = plan_pass(c, device, kernel, run->cut);
+  pass_run r = {.pass = &pass,
+                .ends = run->ends,
+                .makes_ends = kernel == run->cut.maker,
+                .saved_only = run->saved_only,
+                .free_memory = workspace};
   rec_status status = fill_parameter(&r, run->saved);
   if (status != REC_OK) return status;
   gpu_launch launch = {.name = table_text(c->table, kernel->symbol_at),
                        .kernel = kernel,
-                       .blocks = pass.blocks + pass.blocks_beside,
+                       .blocks = pass.blocks,
                        .threads = kernel->threads,
                        .shared_bytes = kernel->shared_bytes,
                        .parameter = r.parameter.bytes,
@@ -383,33 +336,18 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
   return status == REC_OK ? gpu_run_sums(&r.sums, &pass) : status;
 }
 
-static rec_gpu_ends take_ends(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker, char **free_memory) {
-  if (!maker) return (rec_gpu_ends){0};
-  char *taken = take(free_memory, ends_bytes(c, cut, maker));
-  return (rec_gpu_ends){.data = (float *)(void *)taken, .stride = ends_stride(c, maker)};
-}
-
-// Parts of states, before those of cotangents that are made of them.
-static rec_status run_states_first(const call *c, const gpu_device *device, const kernel_run *run, char *workspace) {
-  kernel_run states = {.kernel = run->cut.states, .saved_only = true, .cut = run->cut, .ends = {run->ends[0]}};
-  states.cut.maker = states.kernel;
-  states.cut.states = NULL;
-  return run_kernel(c, device, &states, workspace);
-}
-
 // Makes what parts of time begin with, then runs the kernel on them; one part: the kernel alone.
-static rec_status run_parts(const call *c, const gpu_device *device, kernel_run run, bool backward, char *workspace) {
-  const time_cut *cut = &run.cut;
-  rec_status status = REC_OK;
-  if (cut->maker) {
-    run.ends[backward] = take_ends(c, cut, cut->maker, &workspace);
-    if (cut->states) run.ends[0] = take_ends(c, cut, cut->states, &workspace);
-    if (makes_states_first(cut)) status = run_states_first(c, device, &run, workspace);
-    kernel_run maker = {.kernel = cut->maker, .saved_only = true, .cut = *cut};
-    memcpy(maker.ends, run.ends, sizeof maker.ends);
-    if (cut->maker->base.reads_saved) maker.saved = run.saved;
-    if (status == REC_OK) status = run_kernel(c, device, &maker, workspace);
-  }
+static rec_status run_kind(const call *c, const gpu_device *device, int kind, gpu_saved saved, char *workspace) {
+  kernel_run run = {.kernel = gpu_kernel_of(device, kind),
+                    .saved = saved,
+                    .saved_only = kind == REC_KERNEL_STATES,
+                    .cut = cut_time(c, device, kind)};
+  if (!run.cut.maker) return run_kernel(c, device, &run, workspace);
+  char *ends = take(&workspace, ends_bytes(c, &run.cut));
+  run.ends = (rec_gpu_ends){.data = (float *)(void *)ends, .stride = ends_stride(c, run.cut.maker)};
+  kernel_run maker = {.kernel = run.cut.maker, .saved_only = true, .cut = run.cut, .ends = run.ends};
+  if (maker.kernel->base.reads_saved) maker.saved = saved;
+  rec_status status = run_kernel(c, device, &maker, workspace);
   return status == REC_OK ? run_kernel(c, device, &run, workspace) : status;
 }
 
@@ -471,20 +409,11 @@ rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
     status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, saved.bytes);
   if (status != REC_OK) return status;
   char *workspace = launch->workspace;
-  kernel_run run = {.kernel = gpu_kernel_of(device, kind), .cut = cut_time(&c, device, kind, recompute)};
-  if (keeps) run.saved = saved, run.saved.data = launch->saved;
-  if (recompute) {
-    run.saved = saved;
-    run.saved.data = workspace;
-    run.saved.bytes = saved_here(&c, device, &run.cut, &saved);
-    workspace += run.saved.bytes;
+  if (!recompute) {
+    saved.data = launch->saved;
+    return run_kind(&c, device, kind, keeps ? saved : (gpu_saved){0}, workspace);
   }
-  if (recompute && !run.cut.states) {
-    kernel_run states = {.kernel = gpu_kernel_of(device, REC_KERNEL_STATES),
-                         .saved = run.saved,
-                         .saved_only = true,
-                         .cut = {.parts = 1, .part_steps = c.time}};
-    status = run_kernel(&c, device, &states, workspace);
-  }
-  return status == REC_OK ? run_parts(&c, device, run, backward, workspace) : status;
+  saved.data = take(&workspace, saved.bytes);
+  status = run_kind(&c, device, REC_KERNEL_STATES, saved, workspace);
+  return status == REC_OK ? run_kind(&c, device, kind, saved, workspace) : status;
 }

@@ -5,11 +5,8 @@
 //   backward:       STATES without `saved`, BACKWARD, the sum
 //
 // Time slices: with fewer work items than multiprocessors, time is cut into the number of slices that ends first. PART before
-// FORWARD, and PART_BACK before BACKWARD, makes the summaries from which the slices start.
-//
-// Without `saved`, one launch makes the summaries of states and of cotangents, and BACKWARD makes the states of its slice, where
-// it can (rec_table_gpu_kernel.makes_states). Where summaries of cotangents are made of states, the launches are PART, PART_BACK
-// (which makes the states) and BACKWARD.
+// FORWARD or STATES, and PART_BACK before BACKWARD, makes the summaries from which the slices start. That is at most three
+// launches forward, and five backward.
 //
 // Everything depends on sizes alone; nothing waits for the device.
 #ifndef REC_SUPPORT_GPU_H

@@ -9,8 +9,7 @@ typedef struct gpu_pass {
   const gpu_device *device;
   const rec_table_gpu_kernel *kernel;
   int64_t entries, lane_blocks, instances, parts, part_steps, items, blocks;
-  int64_t items_beside, blocks_beside;  // of the first kernel of the function, if this is the second
-  int64_t scratch_bytes;                // of a thread block
+  int64_t scratch_bytes;  // of a thread block
 } gpu_pass;
 
 // Bytes of the copies of a result that items add to.

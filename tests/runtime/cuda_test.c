@@ -92,16 +92,25 @@ static void check_memory(const rec_recurrence *r) {
   problem_free(second);
 }
 
-// Parts of time with nothing saved, in that order: those of states and of cotangents in one launch, then the kernel that makes its
-// states; or, where cotangents are made of states, one kernel behind the other.
-static const char *const gla_parts[] = {"rec_kernel_gla_parts_gpu", "rec_kernel_gla_forward_gpu", "rec_kernel_gla_parts_gpu",
-                                        "rec_kernel_gla_backward_gpu", NULL};
-static const char *const mlstm_parts[] = {"rec_kernel_mlstm_states_gpu",   "rec_kernel_mlstm_forward_gpu",
-                                          "rec_kernel_mlstm_states_gpu",   "rec_kernel_mlstm_part_backward_gpu",
-                                          "rec_kernel_mlstm_backward_gpu", NULL};
+// Parts of time with nothing saved, in that order: two launches forward, then the states again and the cotangents.
+static const char *const gla_parts[] = {"rec_kernel_gla_part_gpu",
+                                        "rec_kernel_gla_forward_gpu",
+                                        "rec_kernel_gla_part_gpu",
+                                        "rec_kernel_gla_states_gpu",
+                                        "rec_kernel_gla_part_backward_gpu",
+                                        "rec_kernel_gla_backward_gpu",
+                                        NULL};
+static const char *const mlstm_parts[] = {"rec_kernel_mlstm_part_gpu",
+                                          "rec_kernel_mlstm_forward_gpu",
+                                          "rec_kernel_mlstm_part_gpu",
+                                          "rec_kernel_mlstm_states_gpu",
+                                          "rec_kernel_mlstm_part_backward_gpu",
+                                          "rec_kernel_mlstm_backward_gpu",
+                                          NULL};
 static const char *const rwkv4_parts[] = {"rec_kernel_rwkv4_part_gpu",
                                           "rec_kernel_rwkv4_forward_gpu",
                                           "rec_kernel_rwkv4_part_gpu",
+                                          "rec_kernel_rwkv4_forward_gpu",
                                           "rec_kernel_rwkv4_part_backward_gpu",
                                           "rec_kernel_rwkv4_backward_gpu",
                                           "rec_gpu_sum",

@@ -103,27 +103,6 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   return function;
 }
 
-// Work items by the thread blocks of a kernel from number `block` on.
-static void lower_items(kernel_frame *h, ir block, ir items, ir blocks) {
-  gpu_open_bulk(h);
-  emit_loop loop = loop_begin_by(h->e, block, items, blocks, "item");
-  one_item(h, loop.index);
-  loop_end(h->e, &loop);
-}
-
-// The last blocks of the grid are the second kernel's.
-static void lower_both(kernel_frame *h, ir block, ir items, ir blocks) {
-  emitter *e = h->e;
-  ir back = gpu_frame_number(h, offsetof(rec_gpu_frame, back_blocks));
-  ir back_items = gpu_frame_number(h, offsetof(rec_gpu_frame, back_items));
-  ir own = int_sub(e, blocks, back);
-  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, block, own));
-  lower_items(&h[0], block, items, own);
-  branch_else(e, &branch);
-  lower_items(&h[1], int_sub(e, block, own), back_items, back);
-  branch_end(e, &branch);
-}
-
 static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block) {
   kernel_frame frame = frame_for(w), *h = &frame;
   h->e = e;
@@ -144,8 +123,7 @@ static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir
 }
 
 void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
-  const gpu_bodies *x = gpu_bodies_of(e->a, k->base.kernel, options);
-  kernel_frame frames[2];
+  const kernel_plan *w = gpu_plan_of(e->a, k->base.kernel, options);
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));
@@ -153,12 +131,11 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_optio
   if (k->base.kernel->room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
   ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
-  for (int i = 0; i < x->count; i++) frames[i] = open_frame(&x->plans[i], e, function, block);
-  ir items = gpu_frame_number(&frames[0], offsetof(rec_gpu_frame, blocks));
-  if (x->count == 2) {
-    lower_both(frames, block, items, blocks);
-  } else {
-    lower_items(&frames[0], block, items, blocks);
-  }
+  kernel_frame h = open_frame(w, e, function, block);
+  gpu_open_bulk(&h);
+  ir items = gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks));
+  emit_loop loop = loop_begin_by(e, block, items, blocks, "item");
+  one_item(&h, loop.index);
+  loop_end(e, &loop);
   LLVMBuildRetVoid(e->b);
 }

@@ -106,21 +106,13 @@ static emit_loop begin_passes(kernel_frame *h) {
   return loop;
 }
 
-// Where a group is gone through for its states, cotangents stay where they are.
-static void move_in_group(kernel_frame *h, bool in) {
-  emit_branch branch;
-  if (h->slice.states_alone) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, h->slice.states_alone, ""));
-  move_states(h, in);
-  if (h->slice.states_alone) branch_end(h->e, &branch);
-}
-
 void gpu_group_in_passes(kernel_frame *h, ir group, ir first, ir chunks) {
   emit_loop loop = begin_passes(h);
-  move_in_group(h, true);
+  move_states(h, true);
   prologue_of_pass(h, &h->recompute);
   prologue_of_pass(h, &h->main);
   frame_group_back(h, group, first, chunks);
-  move_in_group(h, false);
+  move_states(h, false);
   loop_end(h->e, &loop);
 }
 
@@ -144,7 +136,6 @@ static void count_entries(kernel_frame *h) {
 
 static void states_in(kernel_frame *h) {
   emit_loop loop = begin_passes(h);
-  gpu_begin_states(h);
   frame_load_states(h, &h->main);
   move_states(h, false);
   frame_clear_sums(h, &h->main);

@@ -16,7 +16,6 @@
 static void begin_instance(kernel_frame *h) {
   if (h->recomputes) frame_open_instance(h, &h->recompute);
   frame_open_instance(h, &h->main);
-  gpu_begin_states(h);
   frame_load_states(h, &h->main);
   frame_clear_sums(h, &h->main);
 }

@@ -89,7 +89,6 @@ typedef struct codegen_gpu_kernel {
   int64_t home_bytes;            // cotangents of the states of all passes, between groups
   int64_t sum_bytes;             // what passes add up in a group
   codegen_bytes ends;            // elements of a slice summary: of kernel.ends, or of a kernel that makes summaries
-  bool is_second;                // PART_BACK, in one function with PART (kernel.beside): frame.back_items are its items
   int column_blocks;             // kernels of summaries: blocks of the lane axis behind its own, for columns of a matrix
 } codegen_gpu_kernel;
 

@@ -11,7 +11,9 @@ bool kernel_in_memory(const kernel *k, const tile_place *place) {
     case TILE_STASH:
     case TILE_KEEP: return false;
     case TILE_STATE:
-    case TILE_NEXT_STATE: return k->kind != KERNEL_BACKWARD && k->kind != KERNEL_PART_BACK;
+    case TILE_NEXT_STATE:
+      if (k->kind == KERNEL_PART) return place->lag >= 0;
+      return k->kind != KERNEL_BACKWARD && k->kind != KERNEL_PART_BACK;
     case TILE_D_NEXT_STATE:
     case TILE_D_STATE: return k->kind != KERNEL_PART_BACK;
     default: return true;
@@ -153,23 +155,14 @@ bool kernel_reads_saved(const kernel *k) {
   return back && reads_states(k->program);
 }
 
-static void add_initial_states(arena *a, codegen_kernel *d) {
-  const tile_program *states = d->kernel->recompute;
-  for (int i = 0; i < states->results.count; i++) {
-    const tile_place *place = &states->results.items[i].place;
-    if (place->role == TILE_NEXT_STATE) add_slot(a, d, place, TILE_STATE);
-  }
-}
-
 codegen_kernel kernel_describe(arena *a, const kernel *k) {
   codegen_kernel d = {.kernel = k, .chunk = k->chunk, .kept = kept_numbers(a, k)};
   add_slots(a, &d, k->program);
   bool again = kernel_reads_saved(k);
   if (again && k->recompute) add_slots(a, &d, k->recompute);
-  if (k->states) add_initial_states(a, &d);
   bool states = has_states(k->recurrence);
   d.reads_saved = again && states;
-  d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES || k->kind == KERNEL_PART);
+  d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES);
   d.time_splits = !states;
   d.joins = k->ends != NULL;
   return d;

@@ -17,21 +17,12 @@ static bool is_same_work(const kernel *x, const kernel *y) {
 }
 
 // More room that is not taken changes nothing.
-static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
+static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
   if (x->kind != y->kind || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
   if (p.group_products != q.group_products) return false;
   return x->threads == y->threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
          p.base.scratch.constant == q.base.scratch.constant;
-}
-
-// The same of all that a function has.
-static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
-  if (!x->states != !y->states || !x->beside != !y->beside) return false;
-  kernel one = *x, other = *y;
-  one.beside = other.beside = NULL;
-  if (!is_same_alone(a, &one, &other, options)) return false;
-  return !x->beside || is_same_alone(a, x->beside, y->beside, options);
 }
 
 // Kernels that come out as those of another room are theirs.

@@ -288,7 +288,7 @@ static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *cos
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
     kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_PART_BACK : KERNEL_PART;
-    if (!k->ends || (k->kind != KERNEL_BACKWARD && k->kind != KERNEL_FORWARD)) continue;
+    if (!k->ends || k->kind == KERNEL_STEP) continue;
     double own = block_cost(k, costs[i]);
     k->join_steps = (int)ceil(cost_of_join(k) / own);
     for (int m = 0; m < kernels->kernels.count; m++) {
@@ -352,40 +352,6 @@ static recurrence_kernels *with_threads(arena *a, recurrence_kernels *kernels, c
     if (same < 0) choose_threads(a, &kernels->kernels.items[i], options);
   }
   return kernels;
-}
-
-// ---- parts of states and of cotangents ----
-
-static kernel *copy_of(arena *a, const kernel *k) {
-  kernel *copy = ARENA_NEW(a, kernel);
-  *copy = *k;
-  return copy;
-}
-
-static const char *why_apart(arena *a, const kernel *states, const kernel *back, codegen_gpu_options options) {
-  kernel both = *states;
-  both.beside = back;
-  return codegen_gpu_describe(a, &both, options).why_not;
-}
-
-// Where backward may need both, PART and PART_BACK become one function, that of STATES in chunk form. Where one would rather have
-// fewer threads, neither has.
-static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
-  kernel *backward = schedule_kernel(kernels, KERNEL_BACKWARD);
-  if (!backward->states) return;
-  kernel *states = copy_of(a, schedule_kernel(kernels, KERNEL_PART)),
-         *back = copy_of(a, schedule_kernel(kernels, KERNEL_PART_BACK));
-  if (states->threads != back->threads) states->threads = back->threads = 0;
-  kernels->whole_unsaved = why_apart(a, states, back, options);
-  if (kernels->whole_unsaved) backward->states = NULL;
-  for (int i = 0; i < kernels->kernels.count && backward->states; i++) {
-    kernel *k = &kernels->kernels.items[i];
-    bool is_states = strcmp(k->symbol, states->symbol) == 0;
-    if (!is_states && k->kind != KERNEL_PART_BACK) continue;
-    k->beside = is_states ? back : states;
-    k->threads = states->threads;
-    k->symbol = arena_printf(a, "rec_kernel_%s_parts", kernels->recurrence->body.name);
-  }
 }
 
 // ---- lengths of chunks ----
@@ -472,6 +438,5 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
     recurrence_kernels *other = of_chunks(a, r, schedule, HEADS / 2, options);
     if (other->gpu_cost < best->gpu_cost) best = other;
   }
-  pair_parts(a, with_threads(a, best, options), options);
-  return best;
+  return with_threads(a, best, options);
 }

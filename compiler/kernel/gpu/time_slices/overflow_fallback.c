@@ -154,7 +154,6 @@ void gpu_guard_part(kernel_frame *h, part *p) {
   emitter *e = h->e;
   add_up(h, h->team.sums, count_of_thread(h, p));
   ir grows = is_any(h);
-  if (h->k->states) grows = LLVMBuildOr(e->b, grows, h->slice.states_grow, "");
   ir flag = choose(e, grows, real_number(e, 1, 0), real_number(e, 0, 0));
   if (gpu_is_alone(h->k)) {
     set_flag_of_block(h, flags_of_instance(h), flag);

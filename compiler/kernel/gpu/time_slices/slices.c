@@ -5,11 +5,7 @@
 //   FORWARD:          states before the first step; for each slice before this one: states = factor * states + summary
 //                     .. all chunks of the slice .. the last slice hands the states out
 //
-// Backward does the same from the end. With one slice, FORWARD and BACKWARD run as if there were none. Without saved states,
-// an item of BACKWARD makes the states of its slice; so does an item of PART_BACK, if it reads states:
-//
-//   states before its first step, as FORWARD has them .. all groups of chunks but the last, in order: recomputed, saved
-//   .. all groups from the last: states recomputed, chunks back
+// STATES does as FORWARD. Backward does the same from the end. With one slice these kernels run as if there were none.
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -17,15 +13,9 @@ ir gpu_frame_number(kernel_frame *h, size_t offset) { return frame_field(h, h->f
 
 static bool goes_back(const kernel_frame *h) { return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK; }
 
-// Of what is kept of parts: of states, of cotangents.
+// Of what is kept of parts.
 static ir ends_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
-  size_t first = offsetof(rec_gpu_frame, ends) + (goes_back(h) ? sizeof(rec_gpu_ends) : 0);
-  return frame_field(h, h->frame, (int64_t)(first + offset), type);
-}
-
-ir gpu_keeps_parts(kernel_frame *h) {
-  ir ends = ends_field(h, offsetof(rec_gpu_ends, data), h->e->data);
-  return LLVMBuildIsNotNull(h->e->b, ends, "");
+  return frame_field(h, h->frame, (int64_t)(offsetof(rec_gpu_frame, ends) + offset), type);
 }
 
 static bool cuts_time(const kernel_frame *h) {
@@ -43,15 +33,11 @@ void gpu_read_part(kernel_frame *h, ir *item) {
   h->slice.number = int_split(e, item, h->tiles.count);
 }
 
-// Nobody begins with what the last part would leave: it need not be made. The states of its steps may be.
+// No slice follows the last one, so its summary is not computed.
 static void skip_last(kernel_frame *h) {
   emitter *e = h->e;
   ir last = goes_back(h) ? integer(e, 0) : h->slice.last;
-  ir skip = int_compare(e, LLVMIntEQ, h->slice.number, last);
-  skip = LLVMBuildAnd(e->b, skip, gpu_keeps_parts(h), "");
-  if (h->slice.makes_states) h->slice.never_back = LLVMBuildAnd(e->b, skip, h->slice.makes_states, "");
-  if (h->slice.makes_states) skip = LLVMBuildAnd(e->b, skip, LLVMBuildNot(e->b, h->slice.makes_states, ""), "");
-  h->time = int_choose(e, skip, integer(e, 0), h->time);
+  h->time = int_choose(e, int_compare(e, LLVMIntEQ, h->slice.number, last), integer(e, 0), h->time);
 }
 
 // Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it.
@@ -65,7 +51,7 @@ static bool warms_up(const kernel *k) {
 static void begin_earlier(kernel_frame *h) {
   emitter *e = h->e;
   ir steps = integer(e, h->k->program->chunk), none = integer(e, 0);
-  ir behind = LLVMBuildAnd(e->b, gpu_keeps_parts(h), int_compare(e, LLVMIntSGT, h->slice.number, none), "");
+  ir behind = int_compare(e, LLVMIntSGT, h->slice.number, none);
   h->slice.begins_earlier = LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
   ir more = int_choose(e, h->slice.begins_earlier, steps, none);
   h->entry_step = int_sub(e, h->entry_step, more);
@@ -101,37 +87,12 @@ static ir begin_behind(kernel_frame *h, ir steps, ir *before) {
   return int_add(e, steps, more);
 }
 
-// Parts of states may be such that cannot be joined; `whole`: there are none.
-static void open_states(kernel_frame *h, ir whole) {
-  emitter *e = h->e;
-  kernel_frame of_states = gpu_host_of_states(h);
-  h->slice.makes_states = gpu_keeps_parts(&of_states);
-  gpu_open_ends(&of_states);
-  ir none = LLVMBuildOr(e->b, whole, LLVMBuildNot(e->b, h->slice.makes_states, ""), "");
-  h->slice.states_grow = gpu_parts_grow(&of_states, none);
-}
-
-// A part without steps has no memory for any.
-static void makes_states_here(kernel_frame *h) {
-  ir any = int_compare(h->e, LLVMIntSGT, h->time, integer(h->e, 0));
-  h->slice.makes_states = LLVMBuildAnd(h->e->b, h->slice.makes_states, any, "");
-}
-
-// Parts that make the states behind their own steps, too, save these for themselves: so many are before this one's.
-static ir saved_behind(kernel_frame *h) {
-  emitter *e = h->e;
-  ir parts = int_add(e, int_mul(e, h->batch, h->tiles.count), h->slice.number);
-  return int_choose(e, h->slice.makes_states, parts, integer(e, 0));
-}
-
 void gpu_cut_part(kernel_frame *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
   ir whole = int_compare(e, LLVMIntEQ, h->tiles.count, integer(e, 1));
   if (h->described->joins) gpu_open_ends(h);
   if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_parts_grow(h, whole), "");
-  if (h->k->states) open_states(h, whole);
-  if (h->k->states) whole = LLVMBuildOr(e->b, whole, h->slice.states_grow, "");
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
   ir before = int_mul(e, h->slice.number, steps);
@@ -140,13 +101,11 @@ void gpu_cut_part(kernel_frame *h) {
   if (h->k->behind) steps = begin_behind(h, steps, &before);
   h->entry_step = int_add(e, h->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
-  if (h->k->states) makes_states_here(h);
   if (gpu_makes_parts(h->k)) skip_last(h);
   if (warms_up(h->k)) begin_earlier(h);
   if (!h->described->joins && !h->described->reads_saved) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   ir chunks = int_div(e, before, integer(e, h->k->chunk));
-  if (h->slice.makes_states && h->k->behind) chunks = int_add(e, chunks, saved_behind(h));
   h->saved_first = int_add(e, h->saved_first, int_mul(e, chunks, stride));
 }
 
@@ -237,7 +196,6 @@ void gpu_begin_factors(kernel_frame *h, part *p) {
 
 void gpu_end_part(kernel_frame *h, part *p) {
   emitter *e = h->e;
-  emit_branch wanted = branch_begin(e, gpu_keeps_parts(h));
   gpu_open_ends(h);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
@@ -252,7 +210,6 @@ void gpu_end_part(kernel_frame *h, part *p) {
     if (h->slice.of_matrix) gpu_end_column(h, p, state, &p->l.carried[c]);
   }
   gpu_guard_part(h, p);
-  branch_end(e, &wanted);
 }
 
 // ---- from part to part ----
@@ -481,61 +438,4 @@ void gpu_join_parts(kernel_frame *h, part *p) {
   if (h->k->columns) join_together(h, p, gpu_join_columns);
   if (gpu_joins_relatives(h->k)) join_together(h, p, gpu_join_relatives);
   branch_end(e, &branch);
-}
-
-// ---- backward that makes its states ----
-
-kernel_frame gpu_host_of_states(const kernel_frame *h) {
-  kernel *k = ARENA_NEW(h->a, kernel);
-  codegen_kernel *described = ARENA_NEW(h->a, codegen_kernel);
-  *k = gpu_kernel_of_states(h->k);
-  *described = *h->described;
-  described->joins = true;
-  kernel_frame of_states = *h;
-  of_states.k = k;
-  of_states.described = described;
-  return of_states;
-}
-
-void gpu_begin_states(kernel_frame *h) {
-  if (!h->slice.makes_states) return;
-  emit_branch branch = branch_begin(h->e, h->slice.makes_states);
-  kernel_frame of_states = gpu_host_of_states(h);
-  gpu_open_ends(&of_states);
-  frame_load_states(&of_states, &h->recompute);
-  frame_save_states(&of_states, &h->recompute, integer(h->e, 0));
-  branch_end(h->e, &branch);
-}
-
-ir gpu_turn_of_groups(kernel_frame *h, ir groups, ir turn, ir *group) {
-  emitter *e = h->e;
-  ir one = integer(e, 1), last = int_sub(e, groups, one);
-  if (!h->slice.makes_states) {
-    *group = int_sub(e, last, turn);
-    return NULL;
-  }
-  ir before = int_choose(e, h->slice.makes_states, last, integer(e, 0));
-  ir back = int_sub(e, int_add(e, before, last), turn);
-  ir states = int_compare(e, LLVMIntSLT, turn, before);
-  *group = int_choose(e, states, turn, back);
-  return states;
-}
-
-ir gpu_turns(kernel_frame *h, ir groups) {
-  emitter *e = h->e;
-  if (!h->slice.makes_states) return groups;
-  ir before = int_sub(e, groups, integer(e, 1));
-  ir turns = int_add(e, groups, int_choose(e, h->slice.makes_states, before, integer(e, 0)));
-  return h->slice.never_back ? int_choose(e, h->slice.never_back, before, turns) : turns;
-}
-
-void gpu_save_group(kernel_frame *h, ir group) {
-  if (!h->slice.states_alone) return;
-  emit_branch branch = branch_begin(h->e, h->slice.states_alone);
-  frame_save_states(h, &h->recompute, int_add(h->e, group, integer(h->e, 1)));
-  branch_end(h->e, &branch);
-}
-
-ir gpu_chunks_back(kernel_frame *h, ir chunks) {
-  return h->slice.states_alone ? int_choose(h->e, h->slice.states_alone, integer(h->e, 0), chunks) : chunks;
 }

@@ -92,12 +92,11 @@ void gpu_choose_bulk(kernel_plan *w) {
   enum { MAP_ALIGNMENT = _Alignof(rec_gpu_map) };
   const int group_products = w->main.p->group_products + (w->recomputes ? w->recompute.p->group_products : 0);
   if (!w->m.groups || !group_products) return;
-  const int before = w->maps.count;
   w->maps_at = (gpu_bytes_before_maps(w) + 8 + MAP_ALIGNMENT - 1) / MAP_ALIGNMENT * MAP_ALIGNMENT;
   w->bulk_gain = choose_rows(w, &w->main);
   if (w->recomputes) w->bulk_gain += choose_rows(w, &w->recompute);
   if (w->bulk_gain > 0) return;
   w->bulk_gain = 0;
-  w->maps.count = before;
+  w->maps.count = 0;
   w->main.maps = w->recompute.maps = NULL;
 }

@@ -7,40 +7,19 @@ static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
          (int64_t)sizeof(rec_gpu_slot) * g->base.slots.count;
 }
 
-// The second one has all slots, those of the first in front.
-static void unite_slots(arena *a, codegen_kernel *first, codegen_kernel *second) {
-  for (int i = 0; i < second->slots.count; i++) {
-    const codegen_slot *slot = &second->slots.items[i];
-    if (kernel_find_slot(first, slot->role, slot->tensor, slot->lag) < 0) vec_push(a, &first->slots, *slot);
-  }
-  second->slots = first->slots;
-}
-
-// `first`: the plan of the other kernel of the function, if the function has two; else NULL.
-static kernel_plan plan_of(arena *a, const codegen_kernel *k, const kernel_plan *first, codegen_gpu_options options) {
-  kernel_plan w = kernel_plan_for(a, k, k->kernel->symbol, CLONE_GPU, options.dtype);
-  if (first) w.maps.items = first->maps.items, w.maps.count = first->maps.count, w.maps.capacity = first->maps.capacity;
-  w.m.tf32 = options.tf32;
-  w.m.threads = k->kernel->threads ? k->kernel->threads : GPU_BLOCK_THREADS;
-  w.threads = w.m.kind == MAP_BLOCK ? w.m.threads : k->kernel->lane_block;
-  w.m.shared_kib = k->kernel->shared_kib ? k->kernel->shared_kib : GPU_SMALL_KIB;
-  w.chip_limit = w.m.shared_kib * 1024 / 4;
-  kernel_plan_make(&w);
-  if (w.m.kind == MAP_BLOCK) kernel_verify_places(&w);
+kernel_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options) {
+  codegen_kernel *described = ARENA_NEW(a, codegen_kernel);
+  kernel_plan *w = ARENA_NEW(a, kernel_plan);
+  *described = kernel_describe(a, k);
+  *w = kernel_plan_for(a, described, k->symbol, CLONE_GPU, options.dtype);
+  w->m.tf32 = options.tf32;
+  w->m.threads = k->threads ? k->threads : GPU_BLOCK_THREADS;
+  w->threads = w->m.kind == MAP_BLOCK ? w->m.threads : k->lane_block;
+  w->m.shared_kib = k->shared_kib ? k->shared_kib : GPU_SMALL_KIB;
+  w->chip_limit = w->m.shared_kib * 1024 / 4;
+  kernel_plan_make(w);
+  if (w->m.kind == MAP_BLOCK) kernel_verify_places(w);
   return w;
-}
-
-gpu_bodies *gpu_bodies_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  gpu_bodies *x = ARENA_NEW(a, gpu_bodies);
-  bool last = k->kind == KERNEL_PART_BACK && k->beside;
-  x->count = k->beside ? 2 : 1;
-  x->described[0] = kernel_describe(a, last ? k->beside : k);
-  if (k->beside) {
-    x->described[1] = kernel_describe(a, last ? k : k->beside);
-    unite_slots(a, &x->described[0], &x->described[1]);
-  }
-  for (int i = 0; i < x->count; i++) x->plans[i] = plan_of(a, &x->described[i], i ? &x->plans[0] : NULL, options);
-  return x;
 }
 
 // Of what all parts of the kernel multiply.
@@ -77,38 +56,28 @@ static int nests_of(const program_plan *p) {
   return count;
 }
 
-// Enough for each of them.
-static void add_resources(arena *a, const kernel_plan *w, codegen_gpu_kernel *g) {
-  codegen_bytes scratch = w->shared_numbers || w->sized.count ? kernel_bytes_of(w) : (codegen_bytes){0};
-  if (4 * w->on_chip > g->shared_bytes) g->shared_bytes = (int)(4 * w->on_chip);
-  if (scratch.constant > g->base.scratch.constant) g->base.scratch.constant = scratch.constant;
-  for (int i = 0; i < scratch.terms.count; i++) codegen_bytes_add(a, &g->base.scratch, scratch.terms.items[i]);
+static void add_resources(const kernel_plan *w, codegen_gpu_kernel *g) {
+  g->base.scratch = w->shared_numbers || w->sized.count ? kernel_bytes_of(w) : (codegen_bytes){0};
+  g->shared_bytes = (int)(4 * w->on_chip);
   g->maps.items = w->maps.items;
   g->maps.count = w->maps.count;
-  if (w->maps_at) g->maps_at = (int)w->maps_at;
+  g->maps_at = (int)w->maps_at;
 }
-
-// Of the two kernels of a function, which is this one.
-int gpu_number_of(const gpu_bodies *x, const kernel *k) { return x->plans[0].k->kind == k->kind ? 0 : 1; }
 
 // The schedule describes hundreds of kernels: what `g` says is kept, their plans are not.
 static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_options options) {
-  gpu_bodies *x = gpu_bodies_of(a, k, options);
-  int own = gpu_number_of(x, k);
-  const kernel_plan *w = &x->plans[own];
-  codegen_gpu_kernel g = {.base = x->described[own]};
-  g.base.scratch = (codegen_bytes){0};
-  for (int i = 0; i < x->count; i++) add_resources(a, &x->plans[i], &g);
+  const kernel_plan *w = gpu_plan_of(a, k, options);
+  codegen_gpu_kernel g = {.base = *w->described,
+                          .threads = w->threads,
+                          .history_bytes = 4 * w->history,
+                          .home_bytes = 4 * w->homes,
+                          .sum_bytes = 4 * w->group_sums,
+                          .ends = gpu_ends_numbers(a, k),
+                          .column_blocks = gpu_column_blocks(k),
+                          .nests = nests_of(&w->main) + nests_of(&w->recompute)};
+  add_resources(w, &g);
   g.parameter_bytes = (int)parameter_bytes(&g);
   count_rows(w, &g);
-  g.threads = w->threads;
-  g.history_bytes = 4 * w->history;
-  g.home_bytes = 4 * w->homes;
-  g.sum_bytes = 4 * w->group_sums;
-  g.ends = gpu_ends_numbers(a, k);
-  g.column_blocks = gpu_column_blocks(k);
-  g.is_second = own;
-  g.nests = nests_of(&w->main) + nests_of(&w->recompute);
   count_products(w, &g);
   if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
     g.why_not = "its tensors and axes take more than 4000 bytes of parameters";

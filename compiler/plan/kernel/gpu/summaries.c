@@ -13,15 +13,6 @@ bool gpu_makes_parts(const kernel *k) {
 
 const tile_program *gpu_ends_of(const kernel *k) { return gpu_makes_parts(k) ? k->program : k->ends; }
 
-kernel gpu_kernel_of_states(const kernel *back) {
-  kernel k = *back;
-  k.kind = KERNEL_FORWARD;
-  k.ends = back->states;
-  k.columns = back->states_columns;
-  k.column_axis = back->states_column_axis;
-  return k;
-}
-
 // ---- transition matrices ----
 
 // Threads have an entry of the axis each, and share nothing.
@@ -72,15 +63,12 @@ static int64_t numbers_joined(const kernel *k, const program_plan *p, int64_t *b
 }
 
 void gpu_place_columns(kernel_plan *w) {
-  kernel of_states = gpu_kernel_of_states(w->k);
-  if (!of_states.columns && !(w->k->ends && w->k->columns)) return;
+  if (!w->k->ends || !w->k->columns) return;
   if (gpu_is_alone(w->k)) {
-    w->joined_at = gpu_take(w, of_states.columns > w->k->columns ? of_states.columns : w->k->columns);
+    w->joined_at = gpu_take(w, w->k->columns);
     return;
   }
   int64_t begin = w->sums + GPU_MOST_WARPS, numbers = numbers_joined(w->k, &w->main, &begin);
-  int64_t of_again = w->k->states ? numbers_joined(&of_states, &w->recompute, &begin) : 0;
-  if (of_again > numbers) numbers = of_again;
   begin = (begin + 31) / 32 * 32;
   bool fits = begin + numbers <= w->chip_limit;  // nothing else is alive yet
   w->joined_at = (location){fits ? begin : w->shared_numbers, -1, fits};
