@@ -223,7 +223,9 @@ static ir buffer_memory(kernel_frame *h, const part *p, const plan_buffer *b) {
 void frame_open_part(kernel_frame *h, part *p) {
   emitter *e = h->e;
   lower *l = &p->l;
-  *l = (lower){.e = e, .m = &h->m, .p = p->p, .team = e->gpu ? &h->team : NULL};
+  *l = (lower){.e = e, .m = &h->m, .p = p->p};
+  l->target = e->gpu ? &gpu_nest_target : &host_nest_target;
+  if (e->gpu) l->team = &h->team;
   int values = p->p->program->values.count, arguments = p->program->arguments.count;
   int results = p->program->results.count;
   if (h->team.shares) l->since = gpu_memory_since(h->a, p->p);

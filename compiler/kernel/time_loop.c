@@ -2,6 +2,7 @@
 //
 //   backward, step form:  for each chunk from the last: recompute its steps from the saved state, then the same steps back
 #include "compiler/kernel/frame.h"
+#include "compiler/lower/host/nests.h"
 
 // ---- step form ----
 

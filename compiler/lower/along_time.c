@@ -3,13 +3,13 @@
 //   %20 [t,s] = segment %14     row = 0; for t: row = (row + x[t]) where s < t, else 0; store row
 //
 // Sums go step by step towards their reference; no sum is the difference of two others.
-#include "compiler/lower/nests.h"
+#include "compiler/lower/nest_target.h"
 
 // ---- sums along time ----
 
 typedef struct along_time {
-  const plan_nest *nest;
   tile_id id;
+  int rows_at_once;  // of a prefix
 } along_time;
 
 static ir operand_at(lower *l, const place_in_loops *at, tile_id id) {
@@ -45,49 +45,32 @@ static void prefix_row(lower *l, const prefix *n, ir i) {
   lower_keep_value(l, &row, n->id, tile_is_exclusive(v) ? before : after);
 }
 
-enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
-
-// A thread of a GPU takes sixteen rows at a time.
-static void prefix_by_groups(lower *l, const prefix *n, int64_t size) {
+static void rows_in_groups(lower *l, const prefix *n, int64_t size, int rows_at_once) {
   emitter *e = l->e;
   group_names names = {"rows", "row"};
-  emit_groups g = groups_begin(e, integer(e, 0), integer(e, size), 1, ROWS_AT_ONCE, names);
+  emit_groups g = groups_begin(e, integer(e, 0), integer(e, size), 1, rows_at_once, names);
   prefix_row(l, n, g.index);
   groups_end(e, &g);
 }
 
-void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {
+static void rows_in_order(lower *l, const prefix *n, int64_t size) {
+  emit_loop loop = loop_begin(l->e, integer(l->e, 0), integer(l->e, size), 1, "t");
+  prefix_row(l, n, loop.index);
+  loop_end(l->e, &loop);
+}
+
+static void prefix_column(lower *l, const place_in_loops *at, void *data) {
   const along_time *along = data;
   emitter *e = l->e;
   int lanes = lanes_at(l, at, along->id);
   int64_t size = known_size(l, tile_step_axis(value(l, along->id)));
   prefix n = {along->id, *at, stack_slot(e, real_type(e, lanes), "prefix"), lanes};
   store_real(e, real_number(e, 0, lanes), n.sum);
-  if (l->team && l->team->shares && size >= LONG_PREFIX && size % ROWS_AT_ONCE == 0) {
-    prefix_by_groups(l, &n, size);
-    return;
-  }
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "t");
-  prefix_row(l, &n, loop.index);
-  loop_end(e, &loop);
-}
-
-void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body) {
-  along_time n = {.nest = nest, .id = nest->values.items[0]};
-  axis_set columns = axes & ~axis_bit(tile_step_axis(value(l, n.id)));
-  lower_forget(l);
-  if (l->team) {
-    loop_axes all = lower_by_rank(l, columns);
-    place_in_loops at = lower_start_place(l, nest->lane);
-    lower_shared_loops(l, &all, &at, body, &n);
-  } else {
-    lower_points(l, columns, nest->lane, body, &n);
-  }
-  lower_forget(l);
+  along->rows_at_once > 1 ? rows_in_groups(l, &n, size, along->rows_at_once) : rows_in_order(l, &n, size);
 }
 
 // [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s.
-void lower_segment_point(lower *l, const place_in_loops *at, void *data) {
+static void segment_column(lower *l, const place_in_loops *at, void *data) {
   const along_time *n = data;
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
@@ -117,7 +100,7 @@ void lower_segment_point(lower *l, const place_in_loops *at, void *data) {
 }
 
 // dx[j] = sum over t >= j (index 1: t > j), s < j of g[t, s]: column sums from the last row up, then over s < j.
-void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data) {
+static void segment_adjoint_column(lower *l, const place_in_loops *at, void *data) {
   const along_time *n = data;
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
@@ -169,6 +152,33 @@ void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data)
   loop_end(e, &loop);
 }
 
+// Each of these columns. What it reads and stores has no part in other columns.
+static void each_column(lower *l, const plan_nest *nest, axis_set columns, point_function *body, along_time n) {
+  lower_forget(l);
+  lower_point_loops(l, columns, nest->lane, body, &n);
+  lower_forget(l);
+}
+
+static axis_set without_steps(const lower *l, const plan_nest *nest) {
+  return nest->axes & ~axis_bit(tile_step_axis(value(l, nest->values.items[0])));
+}
+
+void lower_prefix(lower *l, const plan_nest *nest, int rows_at_once) {
+  along_time n = {nest->values.items[0], rows_at_once};
+  each_column(l, nest, without_steps(l, nest), prefix_column, n);
+}
+
+void lower_segment(lower *l, const plan_nest *nest) {
+  along_time n = {.id = nest->values.items[0]};
+  each_column(l, nest, without_steps(l, nest), segment_column, n);
+}
+
+void lower_segment_adjoint(lower *l, const plan_nest *nest) {
+  along_time n = {.id = nest->values.items[0]};
+  axis_set pair = axis_bit(tile_other_step_axis(value(l, n.id)));
+  each_column(l, nest, without_steps(l, nest) & ~pair, segment_adjoint_column, n);
+}
+
 // ---- the first entry that equals the extreme one ----
 
 static void first_equal_inner(lower *l, const place_in_loops *at, void *data);
@@ -208,5 +218,5 @@ void lower_first_equal(lower *l, const plan_nest *nest) {
   loop_axes outer = lower_by_rank(l, nest->axes & ~over);
   place_in_loops at = lower_start_place(l, nest->lane);
   lower_forget(l);
-  lower_shared_loops(l, &outer, &at, first_equal_outer, &f);
+  l->target->points(l, &outer, &at, first_equal_outer, &f);
 }

@@ -85,10 +85,13 @@ typedef struct left_factor {
   ir slots[GPU_GROUP_TILES / 2][4];
 } left_factor;
 
+typedef struct nest_target nest_target;  // nest_target.h
+
 typedef struct lower {
   emitter *e;
-  const team *team;  // NULL on the host
-  ir only;           // i1: stores of the nest at hand are this thread's; NULL: every thread's
+  const nest_target *target;
+  team *team;  // NULL on the host
+  ir only;     // i1: stores of the nest at hand are this thread's; NULL: every thread's
   const mapping *m;
   const plan *p;
   ir axis_size[PLAN_MAX_AXES];
@@ -125,64 +128,17 @@ view value_view(lower *l, tile_id id);
 // The part of a sum that the product below its operand is added to.
 view part_of_sum(lower *l, tile_id operand, view sum);
 void lower_nest(lower *l, const plan_nest *nest);
-// outline.c: the nests of a region, in functions of their own where one would grow too long.
+// The nests of a region.
 void lower_region(lower *l, region r);
 // After all nests of a run: next states that were not made in place are copied over the old ones.
 void lower_commit(lower *l);
 // Loops over tile axes for copies: calls `body` at each point, vectors along the last axis where it has lanes.
 typedef void point_function(lower *l, const place_in_loops *at, void *data);
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data);
-// The same for bodies that only load and store: a thread of a GPU block takes neighbours together.
+// The same for bodies that only load and store.
 void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data);
-
-// GPU: the same, with several places of a thread in one call where there are as many for all threads.
-enum { MOST_POINTS_AT_ONCE = 4 };
-typedef void points_function(lower *l, const place_in_loops *at, int count, void *data);
-void lower_copies_at_once(lower *l, axis_set axes, points_function *body, void *data);
 
 // The numbers of a tensor, or 0 (`from` NULL), to another of these axes.
 void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes);
-
-// GPU: a barrier of the block, after which all threads see each other's stores. Nothing where threads share nothing.
-void lower_barrier(lower *l);
-
-// lane_sums.c: results that add up the lanes of every point of a nest.
-typedef struct staged_lanes {
-  int result, block;  // rows summed together
-  axis_set axes;
-  view rows;
-} staged_lanes;
-int lane_block_of(const lower *l, const plan_nest *nest, int result);
-staged_lanes stage_lanes(lower *l, const plan_nest *nest, int result, int block);
-void stage_point(lower *l, const staged_lanes *s, const place_in_loops *at, ir x);
-void add_staged_lanes(lower *l, const staged_lanes *s);
-// The sums of the lanes of `count` vectors of `count` lanes, a power of two, side by side; overwrites `rows`.
-ir sums_of_rows(emitter *e, ir *rows, int count);
-
-// How a product is stored: in place of the value in memory, added to it, or subtracted from it.
-typedef enum dot_start { START_ZERO, START_ADD, START_SUBTRACT } dot_start;
-
-// lower/host/products.c
-void lower_dot(lower *l, const plan_nest *nest);
-// Blocks of a product that can fetch rows beside it, or 0.
-int64_t dot_blocks(const lower *l, const plan_nest *nest);
-
-// lower/host/prefetch.c: fetches the lines of the next entry.
-void fetch_entry(emitter *e, const fetch_list *f);
-// A line of memory for one of the caches, 3 the nearest.
-void fetch_line(emitter *e, ir address, bool write, int nearness);
-// products_along.c: args are a and its stride of rows, b and its stride of columns, c and its stride of rows.
-ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start, LLVMTypeRef *type);
-
-typedef struct dot_sizes {
-  int64_t rows, columns, depth;
-} dot_sizes;
-
-// products_of_lanes.c: args are a, its strides of rows and of k, b, its strides of columns and of k, c, its strides of rows and of
-// columns.
-ir dot_lanes_function(emitter *e, dot_sizes sizes, int lanes, dot_start start, LLVMTypeRef *type);
-
-// solve.c
-void lower_solve(lower *l, const plan_nest *nest);
 
 #endif

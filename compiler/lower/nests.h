@@ -21,10 +21,13 @@ typedef struct loop_axes {
   int axes[PLAN_MAX_AXES];
 } loop_axes;
 
+typedef void nest_lowering(lower *l, const plan_nest *nest);
 typedef void nest_function(lower *l, const place_in_loops *at, void *data);
 
 // view.c
 view lower_buffer(lower *l, int buffer);
+// Whether the numbers of a view at a place are the lanes of a vector.
+bool view_in_lanes(const view *v, const place_in_loops *at, axis_set axes);
 
 // value_at.c
 ir lower_real_of_index(lower *l, const place_in_loops *at, int axis);
@@ -37,20 +40,24 @@ void lower_forget(lower *l);
 place_in_loops lower_place_under(lower *l, const place_in_loops *at, tile_id id, tile_id of);
 void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 
-// segment.c: a SEGMENT that has levels.
-ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
-
 // results.c: result number `result` at a place.
 void lower_store_result(lower *l, const place_in_loops *at, int result);
 
 // combine.c: whether a value is a sum or an extreme over axes of a nest; the sum so far combined with the value here.
 ir lower_reduced(lower *l, const place_in_loops *at, tile_id id, ir sum);
-
-// points.c: the value at a place, and where it is held; states that the nest updates in place, before it does.
-void lower_compute(lower *l, const place_in_loops *at, tile_id id);
-void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest);
+// Of SUM and DOT the sum, of MAX_OVER and MIN_OVER the larger and the smaller.
+ir lower_combine(emitter *e, tile_op op, ir x, ir y);
+ir lower_lanes_together(emitter *e, tile_op op, ir x);
+double lower_identity(tile_op op);
 
 // loops.c
+place_in_loops lower_start_place(lower *l, bool lane);
+loop_axes lower_by_rank(const lower *l, axis_set axes);
+// Scalar loops over `axes` from position `from` on, then `inner`.
+void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at, nest_function *inner, void *data);
+// lower_points and lower_copies, where all that ran before has stored what it stores.
+void lower_point_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data);
+void lower_copy_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 // An axis in vectors: whole ones up to `whole`, then the rest.
 typedef struct nest_vectors {
   ir whole;
@@ -60,50 +67,49 @@ typedef struct nest_vectors {
 } nest_vectors;
 nest_vectors lower_vectors_of(lower *l, int axis);
 void lower_vectors_along(lower *l, int axis, place_in_loops *at, nest_function *inner, void *data);
-// GPU: so many neighbours along the last axis to a thread; 1: lower_shared_loops.
-void lower_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at, nest_function *inner, void *data);
 
-// copies.c: an operand of products in another order of axes.
-void lower_pack(lower *l, const plan_nest *nest);
+// points.c: the value at a place, and where it is held; states that the nest updates in place, before it does.
+void lower_compute(lower *l, const place_in_loops *at, tile_id id);
+void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest);
 
-// combine.c, points.c, loops.c
-// Of SUM and DOT the sum, of MAX_OVER and MIN_OVER the larger and the smaller.
-ir lower_combine(emitter *e, tile_op op, ir x, ir y);
-ir lower_lanes_together(emitter *e, tile_op op, ir x);
-double lower_identity(tile_op op);
-// GPU: the values after the product in its nest, at a place where the product is x.
-void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
-// Where that is: the sum to which the product is added may have other names for its axes.
-place_in_loops lower_place_made(lower *l, const place_in_loops *at, const plan_nest *nest);
-// The first of two products, x, scaled before the second is added.
-ir lower_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
-// The value at a place of an argument that is not in memory; argument -1: nothing is known.
-typedef struct known_argument {
-  int argument;
-  ir x;
-} known_argument;
-// GPU: the initial value of the accumulator of the nest's product.
-ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known);
-loop_axes lower_by_rank(const lower *l, axis_set axes);
-void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at, nest_function *inner, void *data);
-// The same from the first on, shared out among the threads of a team.
-void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data);
-// GPU: the points of `axes` among the threads of a block, so many neighbours along the last axis to one of them.
-void lower_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at, nest_function *inner, void *data);
-// Copies over these axes in this order, without a barrier in front.
-void lower_copies_in_order(lower *l, const loop_axes *axes, point_function *body, void *data);
-// lower_copies without the barrier in front.
-void lower_copy_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data);
-place_in_loops lower_start_place(lower *l, bool lane);
+// points.c: a nest of elementwise values and reductions while it is lowered.
+typedef struct point_nest point_nest;
+struct point_nest {
+  const plan_nest *nest;
+  loop_axes outer, reduced;
+  int vector;  // axis in vectors, or -1
+  bool vector_reduced;
+  int turns;       // of the loop over a single reduced axis, so many at once; 0: one
+  ir *sums;        // accumulators by position in nest->values, for vectors of `sum_lanes`
+  ir *short_sums;  // for the rest at the end: of a shorter vector or of single entries
+  int sum_lanes;
+  // Takes result number `position` of the nest at a place, to add it up behind the loops; false: it is to be stored at once.
+  bool (*stage)(lower *l, const point_nest *n, int position, const place_in_loops *at);
+  const void *staged;  // what `stage` needs
+};
+// `vector`: the axis in vectors, or -1.
+point_nest lower_open_points(lower *l, const plan_nest *nest, int vector);
+// At one point of the outer axes, `data` a point_nest: starts the sums, loops over what is reduced, stores the sums.
+void lower_outer_point(lower *l, const place_in_loops *at, void *data);
+// The parts of it: accumulators begin, at one point of all axes, what they come to.
+void lower_start_sums(lower *l, const point_nest *n, ir *slots, int lanes);
+void lower_inner_point(lower *l, const place_in_loops *at, void *data);
+void lower_finish_sums(lower *l, const place_in_loops *at, const point_nest *n, const nest_vectors *v);
+
+// copies.c: an operand of products in another order of axes; a copy of a tensor by loops, and one number of it.
+typedef struct view_copy {
+  const view *from;  // NULL: zeros
+  view to;
+  axis_set axes;
+} view_copy;
+void lower_pack(lower *l, const plan_nest *nest, view to);
+void lower_copy_by_loops(lower *l, const view_copy *c);
+void lower_copy_point(lower *l, const place_in_loops *at, void *data);
 
 // along_time.c
-void lower_prefix_point(lower *l, const place_in_loops *at, void *data);
-void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body);
-void lower_segment_point(lower *l, const place_in_loops *at, void *data);
-void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data);
+void lower_prefix(lower *l, const plan_nest *nest, int rows_at_once);
+void lower_segment(lower *l, const plan_nest *nest);
+void lower_segment_adjoint(lower *l, const plan_nest *nest);
 void lower_first_equal(lower *l, const plan_nest *nest);
-
-// transpose.c
-bool lower_transposed(lower *l, const plan_nest *nest, const plan_buffer *to, view memory);
 
 #endif

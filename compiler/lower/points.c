@@ -1,7 +1,16 @@
-// Values of a nest at one of its points, and the code around a product in its nest.
+// Nests of elementwise values and reductions, at one of their points.
 //
-//   nest of %7 = dot, %8 = mul %7 %2, %9 = sum %8 over s      at each place of %7: %8, then %9 += %8
-#include "compiler/lower/gpu/nests.h"
+//   nest over N: %4 = mul, %5 = exp, %6 = sum over N
+//
+//     acc = 0
+//     for n: x4 = x2[n] * x3; x5 = exp(x4); acc += x5      the lane axis, or the contiguous axis, in vectors
+//     x6 = acc
+//
+// An axis whose size is no multiple of the vector width ends with one shorter vector. If its size is known only at run time,
+// it ends entry by entry.
+#include "compiler/lower/nests.h"
+
+// ---- values ----
 
 void lower_compute(lower *l, const place_in_loops *at, tile_id id) {
   const tile_value *v = value(l, id);
@@ -39,49 +48,129 @@ void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest
   }
 }
 
-ir lower_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x) {
-  lower_forget(l);
-  l->memo[nest->other] = x;
-  ir scaled = lower_value_at(l, at, nest->scaled);
-  lower_forget(l);
-  return scaled;
+static void point_result(lower *l, const place_in_loops *at, const point_nest *n, int position) {
+  int result = n->nest->results.items[position];
+  lower_line(l, l->p->program->results.items[result].value);
+  if (!n->stage(l, n, position, at)) lower_store_result(l, at, result);
 }
 
-place_in_loops lower_place_made(lower *l, const place_in_loops *at, const plan_nest *nest) {
-  tile_id product = nest->values.items[0], sum = l->p->values[product].into;
-  return sum == NO_TILE ? *at : lower_place_under(l, at, l->p->values[sum].dot, product);
+// ---- reductions ----
+
+// Lanes of the accumulator of a value.
+static int sum_lanes_of(const lower *l, const point_nest *n, tile_id id, int lanes) {
+  if (n->nest->lane) return l->p->values[id].lane ? l->m->lanes : 0;
+  return n->vector >= 0 ? lanes : 0;
 }
 
-void lower_after_product(lower *l, const place_in_loops *place, const plan_nest *nest, ir x) {
-  place_in_loops there = lower_place_made(l, place, nest), *at = &there;
-  tile_id into = l->p->values[nest->values.items[0]].into, made = into != NO_TILE ? into : nest->values.items[0];
+static void reduce_point(lower *l, const place_in_loops *at, const point_nest *n, int position, tile_id id) {
+  bool whole = !n->vector_reduced || at->lanes == n->sum_lanes;
+  ir slot = whole ? n->sums[position] : n->short_sums[position];
+  int lanes = sum_lanes_of(l, n, id, at->lanes);
+  store_real(l->e, lower_reduced(l, at, id, load_real(l->e, slot, lanes)), slot);
+}
+
+void lower_inner_point(lower *l, const place_in_loops *at, void *data) {
+  const point_nest *n = data;
   lower_forget(l);
-  lower_read_states(l, at, nest);
-  l->memo[made] = x;
-  lower_keep_value(l, at, made, x);
-  for (int i = 1; i < nest->values.count; i++) {
-    tile_id id = nest->values.items[i];
-    if (id == made) continue;  // it starts with the rest of this sum
-    if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) {
+  lower_read_states(l, at, n->nest);
+  for (int i = 0; i < n->nest->values.count; i++) {
+    tile_id id = n->nest->values.items[i];
+    lower_line(l, id);
+    if (tile_op_is(value(l, id)->op, TILE_REDUCES)) {
+      reduce_point(l, at, n, i, id);
+    } else {
       lower_compute(l, at, id);
-      continue;
     }
-    ir sum = load_real(l->e, l->row_sums[i], at->lanes);
-    store_real(l->e, lower_reduced(l, at, id, sum), l->row_sums[i]);
   }
-  for (int i = 0; i < nest->results.count; i++) lower_store_result(l, at, nest->results.items[i]);
+  for (int i = 0; i < n->nest->results.count; i++) point_result(l, at, n, i);
   lower_forget(l);
 }
 
-ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known) {
-  const tile_value *v = value(l, sum);
-  tile_id x = v->args[0] == l->p->values[sum].dot ? v->args[1] : v->args[0];
-  lower_forget(l);
-  for (tile_id id = 0; known.argument >= 0 && id < l->p->program->values.count; id++) {
-    const tile_value *other = value(l, id);
-    if (other->op == TILE_ARGUMENT && tile_argument_number(other) == known.argument) l->memo[id] = known.x;
+void lower_start_sums(lower *l, const point_nest *n, ir *slots, int lanes) {
+  for (int i = 0; i < n->nest->values.count; i++) {
+    tile_id id = n->nest->values.items[i];
+    if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) continue;
+    int own = sum_lanes_of(l, n, id, lanes);
+    slots[i] = stack_slot(l->e, real_type(l->e, own), "sum");
+    store_real(l->e, real_number(l->e, lower_identity(value(l, id)->op), own), slots[i]);
   }
-  ir start = lower_value_at(l, at, x);
-  lower_forget(l);
-  return start;
+}
+
+// What the lanes of the whole vectors and of the rest come to.
+static ir total_of(lower *l, const point_nest *n, int i, const nest_vectors *v) {
+  tile_op op = value(l, n->nest->values.items[i])->op;
+  ir x = NULL;
+  if (v->lanes) x = lower_lanes_together(l->e, op, load_real(l->e, n->sums[i], v->lanes));
+  if (!v->rest) return x;
+  ir rest = load_real(l->e, n->short_sums[i], v->rest_lanes);
+  if (v->rest_lanes) rest = lower_lanes_together(l->e, op, rest);
+  return x ? lower_combine(l->e, op, x, rest) : rest;
+}
+
+void lower_finish_sums(lower *l, const place_in_loops *at, const point_nest *n, const nest_vectors *v) {
+  for (int i = 0; i < n->nest->values.count; i++) {
+    tile_id id = n->nest->values.items[i];
+    if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) continue;
+    lower_line(l, id);
+    ir x = n->vector_reduced ? total_of(l, n, i, v) : load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, v->lanes));
+    lower_keep_value(l, at, id, x);
+  }
+}
+
+static void reduced_loops(lower *l, const place_in_loops *at, void *data) {
+  point_nest *n = data;
+  place_in_loops inner = *at;
+  if (n->vector >= 0 && n->vector_reduced) {
+    lower_vectors_along(l, n->vector, &inner, lower_inner_point, data);
+  } else {
+    lower_inner_point(l, &inner, data);
+  }
+}
+
+static void turns_at_once(lower *l, place_in_loops *at, point_nest *n) {
+  emitter *e = l->e;
+  int axis = n->reduced.axes[0];
+  group_names names = {"turns", "turn"};
+  emit_groups g = groups_begin(e, integer(e, 0), l->axis_size[axis], 1, n->turns, names);
+  at->index[axis] = g.index;
+  reduced_loops(l, at, n);
+  at->index[axis] = NULL;
+  groups_end(e, &g);
+}
+
+static void loops_of_sum(lower *l, place_in_loops *at, point_nest *n) {
+  if (n->turns) {
+    turns_at_once(l, at, n);
+  } else {
+    lower_loops_over(l, &n->reduced, 0, at, reduced_loops, n);
+  }
+}
+
+void lower_outer_point(lower *l, const place_in_loops *at, void *data) {
+  point_nest *n = data;
+  if (!n->nest->over) {
+    lower_inner_point(l, at, data);
+    return;
+  }
+  place_in_loops inner = *at;
+  nest_vectors v = {.lanes = at->lanes};
+  if (n->vector_reduced) {
+    v = lower_vectors_of(l, n->vector);
+    n->sum_lanes = v.lanes ? v.lanes : -1;
+    if (v.rest) lower_start_sums(l, n, n->short_sums, v.rest_lanes);
+  }
+  if (v.lanes || !n->vector_reduced) lower_start_sums(l, n, n->sums, v.lanes);
+  loops_of_sum(l, &inner, n);
+  lower_finish_sums(l, at, n, &v);
+}
+
+point_nest lower_open_points(lower *l, const plan_nest *nest, int vector) {
+  point_nest n = {.nest = nest, .vector = vector};
+  axis_set scalar = vector < 0 ? nest->axes : nest->axes & ~axis_bit(vector);
+  n.sums = ARENA_ARRAY(l->e->a, ir, nest->values.count + 1);
+  n.short_sums = ARENA_ARRAY(l->e->a, ir, nest->values.count + 1);
+  n.vector_reduced = vector >= 0 && axis_in(nest->over, vector);
+  n.outer = lower_by_rank(l, scalar & ~nest->over);
+  n.reduced = lower_by_rank(l, nest->over & scalar);
+  return n;
 }

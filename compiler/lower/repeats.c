@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "compiler/emit/lines.h"
-#include "compiler/lower/gpu/nests.h"
+#include "compiler/lower/nest_target.h"
 #include "compiler/plan/repeats.h"
 
 typedef struct repeat_calls {
@@ -24,8 +24,6 @@ typedef struct repeat_calls {
 typedef struct open_turn {
   emitter emitter;
   lower inside;
-  team threads;
-  ir sums_outside;
   const char *name;
   ir function, nowhere;
   ir_list outside, own;  // the surroundings, and the loads in place of them
@@ -39,22 +37,6 @@ static ir new_function(emitter *e, const char *name, LLVMTypeRef type) {
   LLVMSetLinkage(function, LLVMInternalLinkage);
   llvm_flag(e->m, function, "noinline");
   return function;
-}
-
-static void list_team(open_turn *t, const team *outside) {
-  arena *a = t->emitter.a;
-  t->threads = *outside;
-  t->sums_outside = outside->sums;
-  if (LLVMIsConstant(outside->sums)) return;
-  vec_push(a, &t->outside, &t->sums_outside);
-  vec_push(a, &t->own, &t->threads.sums);
-}
-
-// A thread of a block knows its number in any function.
-static void open_team(open_turn *t) {
-  t->threads.thread = gpu_call(&t->emitter, GPU_THREAD_X, NULL, 0);
-  t->threads.warp = NULL;
-  t->inside.team = &t->threads;
 }
 
 static void open(repeat_calls *r, open_turn *t, nest_range nests) {
@@ -71,14 +53,12 @@ static void open(repeat_calls *r, open_turn *t, nest_range nests) {
   t->inside = surroundings_copy(l, &t->emitter);
   t->outside = surroundings_of_turn(t->emitter.a, l, nests, r->varies);
   t->own = surroundings_of_turn(t->emitter.a, &t->inside, nests, r->varies);
-  if (l->team) list_team(t, l->team);
   t->nowhere = LLVMGetPoison(e->pointer);
   t->loads = ARENA_ARRAY(t->emitter.a, ir, t->own.count);
   for (int i = 0; i < t->own.count; i++) {
     t->loads[i] = LLVMBuildLoad2(t->emitter.b, LLVMTypeOf(*t->own.items[i]), t->nowhere, "");
     *t->own.items[i] = t->loads[i];
   }
-  if (l->team) open_team(t);
 }
 
 static int position_of(const open_turn *t, ir load) {
@@ -129,10 +109,10 @@ static bool overlap(const plan_buffer *x, const plan_buffer *y) {
   return x->offset < y->offset + y->numbers.factor && y->offset < x->offset + x->numbers.factor;
 }
 
-// Host: nothing else that the turn has is in this memory. A variable's is its own.
+// Whether nothing else that the turn has is in this memory. A variable's is its own.
 static bool is_apart(const open_turn *t, const ir *x) {
   const plan *p = t->inside.p;
-  if (t->emitter.gpu) return false;
+  if (!t->inside.target->tells_apart) return false;
   if (is_among(x, t->inside.variables, p->program->values.count)) return true;
   const plan_buffer *own = buffer_of(t, x);
   for (int i = 0; own && i < t->parameters.count; i++) {
@@ -230,7 +210,7 @@ static ir *entries_of(lower *l, const bool *varies) {
   return entries;
 }
 
-// GPU: a state or the left factor of a product that the nest has in registers.
+// A state or the left factor of a product that the nest has in registers.
 static bool holds_registers(const plan *p, int n) {
   const plan_nest *nest = &p->nests.items[n];
   if (nest->dot.left || nest->other_dot.left) return true;
@@ -243,8 +223,8 @@ static bool holds_registers(const plan *p, int n) {
 
 // Threads that hold arrays in registers cannot hand them over.
 static bool may_call(const lower *l, int first, int count) {
-  if (l->team && l->m->kind != MAP_BLOCK) return false;
-  for (int n = first; l->team && n < first + count; n++)
+  if (l->m->kind == MAP_THREADS) return false;
+  for (int n = first; n < first + count; n++)
     if (holds_registers(l->p, n)) return false;
   return true;
 }
@@ -256,10 +236,10 @@ static void lower_turns(repeat_calls *r, nest_range nests, int size) {
   l->entries = NULL;
 }
 
-// GPU: nests that come often, in whatever order. A block of threads has so much work in each that a call does not count.
+// Nests that come often, in whatever order, where the work of each is such that a call does not count.
 static int lower_frequent(repeat_calls *r, nest_range nests, int at) {
   const plan *p = r->outside->p;
-  if (!r->outside->team || !plan_is_frequent(p, nests.first, nests.last, at)) return 0;
+  if (!r->outside->target->calls_frequent || !plan_is_frequent(p, nests.first, nests.last, at)) return 0;
   if (!may_call(r->outside, at, 1)) return 0;
   int before = plan_alike_before(p, nests.first, at), behind = plan_alike_behind(p, at, nests.last);
   if (before >= 0) plan_mark_varying(p, before, at, 1, r->varies);
@@ -268,7 +248,7 @@ static int lower_frequent(repeat_calls *r, nest_range nests, int at) {
   return 1;
 }
 
-int lower_repeat(lower *l, nest_range nests, int at, turn_functions *made) {
+static int lower_repeat(lower *l, nest_range nests, int at, turn_functions *made) {
   repeat_calls r = {.outside = l, .made = made};
   r.varies = ARENA_ARRAY(l->e->a, bool, l->p->program->values.count);
   plan_repeat repeat = plan_repeat_at(l->p, at, nests.last + 1);
@@ -278,4 +258,11 @@ int lower_repeat(lower *l, nest_range nests, int at, turn_functions *made) {
     plan_mark_varying(l->p, n, n + repeat.nests, repeat.nests, r.varies);
   lower_turns(&r, (nest_range){nests.region, at, at + count - 1}, repeat.nests);
   return count;
+}
+
+int lower_nests_from(lower *l, nest_range nests, int at, turn_functions *made) {
+  int repeated = lower_repeat(l, nests, at, made);
+  if (repeated) return repeated;
+  lower_nest(l, &l->p->nests.items[at]);
+  return 1;
 }

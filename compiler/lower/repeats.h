@@ -1,4 +1,4 @@
-// Nests that repeat become calls.
+// Nests in order; those that repeat become calls.
 #ifndef REC_LOWER_REPEATS_H
 #define REC_LOWER_REPEATS_H
 
@@ -13,7 +13,7 @@ typedef struct turn_function {
 
 typedef VEC(turn_function) turn_functions;
 
-// Lowers the nests that repeat from nest `at` of these on; returns their count, or 0 where none do.
-int lower_repeat(lower *l, nest_range nests, int at, turn_functions *made);
+// Lowers nest number `at` of these, or all turns of the repeat that begins there. Returns how many nests that were.
+int lower_nests_from(lower *l, nest_range nests, int at, turn_functions *made);
 
 #endif

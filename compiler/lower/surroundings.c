@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "compiler/lower/nest_target.h"
 #include "compiler/plan/repeats.h"
 
 typedef struct listing {
@@ -128,6 +129,7 @@ ir_list surroundings_of_turn(arena *a, lower *l, nest_range nests, const bool *v
   for (int i = 0; i < l->p->program->values.count; i++) {
     if (varies[i] && s.read[i]) list_any(&s, &l->entries[i]);
   }
+  l->target->list(l, a, &s.list);
   return s.list;
 }
 
@@ -150,5 +152,6 @@ lower surroundings_copy(const lower *l, emitter *e) {
   copy.variables = copied(e->a, l->variables, values * sizeof *l->variables);
   if (l->entries) copy.entries = copied(e->a, l->entries, values * sizeof *l->entries);
   copy.memo = ARENA_ARRAY(e->a, ir, values);
+  l->target->enter(&copy);
   return copy;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/lower/nests.h"
+#include "compiler/lower/nest_target.h"
 
 ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
   emitter *e = l->e;
@@ -212,9 +212,7 @@ ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
   const plan_value *pv = &l->p->values[id];
   ir x;
   if (pv->held == HELD_BUFFER) {
-    view v = lower_buffer(l, pv->buffer);
-    bool levels = gpu_levels_of(l->m, l->p->program, id) > 0;
-    x = levels ? gpu_segment_at(l, at, id) : view_load(l, &v, at, value(l, id)->axes);
+    x = l->target->buffered(l, at, id);
   } else if (pv->held == HELD_SCALAR) {
     emitter as = variable_type(l, pv);
     x = as_real(l->e, load_real(&as, l->variables[id], pv->lane ? l->m->lanes : 0));

@@ -5,11 +5,8 @@
 //
 // Nothing is copied. A view has an address and a stride for each axis; a load through the view returns the value that the map
 // says.
-#include <string.h>
-
 #include "compiler/base/ice.h"
-#include "compiler/lower/gpu/nests.h"
-#include "compiler/lower/nests.h"
+#include "compiler/lower/nest_target.h"
 
 ir lower_extent(emitter *e, const ir *axis_size, extent x) {
   ir n = integer(e, x.factor);
@@ -25,11 +22,10 @@ view buffer_view(lower *l, const plan_buffer *b, ir base) {
   if (last >= 0 && b->axis_count > 1 && !b->kept) v.swizzle = plan_swizzle(b->stored, known_size(l, last));
   if (b->groups && v.swizzle && !b->numbers.sizes)
     view_in_tiles(&v, known_size(l, last), b->numbers.factor / known_size(l, last));
-  bool each_thread = l->m->kind == MAP_THREADS && !b->stack;
-  if (each_thread) v.base = element(l->e, l->e->real, base, l->team->thread);
+  int spacing = l->target->spacing(l, b, &v.base);
   for (int i = 0; i < b->axis_count; i++) {
     extent stride = b->stride[b->axes[i]];
-    if (each_thread) stride.factor *= l->team->threads;
+    stride.factor *= spacing;
     v.stride[b->axes[i]] = lower_extent(l->e, l->axis_size, stride);
   }
   if (b->lane) v.stride[l->m->lane_axis] = integer(l->e, 1);
@@ -101,96 +97,13 @@ ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes
   return element(e, view_type(e, v), v->base, offset);
 }
 
-static bool is_vector(const view *v, const place_in_loops *at, axis_set axes) {
+bool view_in_lanes(const view *v, const place_in_loops *at, axis_set axes) {
   return at->lanes && axis_in(axes, at->vector_axis) && v->stride[at->vector_axis];
 }
 
-static ir mask_for(lower *l, const view *v, const place_in_loops *at) {
-  return v->internal && at->vector_axis == l->m->lane_axis ? NULL : at->mask;
-}
+ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) { return l->target->load(l, v, at, axes); }
 
-// GPU: 0 where the tensor is absent.
-static ir load_if_present(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
-  emitter *e = l->e;
-  view there = *v;
-  there.present = NULL;
-  int lanes = is_vector(v, at, axes) ? at->lanes : 0;
-  ir slot = stack_slot(e, real_type(e, lanes), "optional");
-  store_real(e, real_number(e, 0, lanes), slot);
-  emit_branch branch = branch_begin(e, v->present);
-  store_real(e, view_load(l, &there, at, axes), slot);
-  branch_end(e, &branch);
-  return load_real(e, slot, lanes);
-}
-
-static ir alias_scope(emitter *e, const char *name) {
-  LLVMMetadataRef domain_name = LLVMMDStringInContext2(e->context, "rec", 3);
-  LLVMMetadataRef domain = LLVMMDNodeInContext2(e->context, &domain_name, 1);
-  LLVMMetadataRef parts[] = {LLVMMDStringInContext2(e->context, name, strlen(name)), domain};
-  LLVMMetadataRef scope = LLVMMDNodeInContext2(e->context, parts, 2);
-  return LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &scope, 1));
-}
-
-// Buffers and tensors are never the same memory: what a loop reads of a tensor may stay in registers while it writes a
-// buffer. Tensors may be each other.
-static void tell_apart(emitter *e, const view *v, ir access) {
-  if (e->gpu || !access || (!LLVMIsALoadInst(access) && !LLVMIsAStoreInst(access))) return;
-  const char *names[] = {"rec tensors", "rec buffers"};
-  unsigned scope = LLVMGetMDKindIDInContext(e->context, "alias.scope", 11);
-  unsigned apart = LLVMGetMDKindIDInContext(e->context, "noalias", 7);
-  LLVMSetMetadata(access, scope, alias_scope(e, names[v->internal]));
-  LLVMSetMetadata(access, apart, alias_scope(e, names[!v->internal]));
-}
-
-ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
-  if (v->present && l->e->gpu) return load_if_present(l, v, at, axes);
-  emitter *e = l->e;
-  if (e->gpu && is_vector(v, at, axes)) return gpu_load_lanes(l, v, at, axes);
-  ir address = view_address(l, v, at, axes);
-  int lanes = is_vector(v, at, axes) ? at->lanes : 0;
-  ir stride = lanes ? v->stride[at->vector_axis] : NULL;
-  if (v->present) {
-    LLVMTypeRef row = LLVMVectorType(view_type(e, v), (unsigned)(lanes ? lanes : 1));
-    ir zeros = stack_slot(e, row, "zeros");
-    LLVMBuildStore(e->b, LLVMConstNull(row), zeros);
-    address = LLVMBuildSelect(e->b, v->present, address, zeros, "");
-    int64_t known;
-    bool dense = lanes && int_known(stride, &known) && known == 1;
-    if (lanes && !dense) stride = int_choose(e, v->present, stride, integer(e, 0));
-  }
-  ir mask = lanes ? mask_for(l, v, at) : NULL;
-  if (number_is_narrow(v->stored)) return load_narrow(e, v->stored, address, stride, mask, lanes);
-  emitter as = emit_as(e, view_type(e, v));
-  ir x = lanes ? gather(&as, address, stride, mask, lanes) : load_real(&as, address, 0);
-  if (!v->present) tell_apart(e, v, x);
-  return as_real(e, x);
-}
-
-void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
-  bool vector = is_vector(v, at, axes);
-  if (vector) x = spread(l->e, x, at->lanes);
-  if (l->e->gpu && vector) {
-    gpu_store_lanes(l, v, at, axes, x);
-    return;
-  }
-  ir address = view_address(l, v, at, axes);
-  ir stride = vector ? v->stride[at->vector_axis] : NULL, mask = vector ? mask_for(l, v, at) : NULL;
-  emit_branch branch = {0};
-  if (l->only) branch = branch_begin(l->e, l->only);
-  if (number_is_narrow(v->stored)) {
-    store_narrow(l->e, v->stored, x, address, stride, mask);
-  } else {
-    emitter as = emit_as(l->e, view_type(l->e, v));
-    x = as_real(&as, x);
-    if (vector) {
-      scatter(&as, x, address, stride, mask);
-    } else {
-      store_real(&as, x, address);
-    }
-    tell_apart(l->e, v, LLVMGetLastInstruction(LLVMGetInsertBlock(l->e->b)));
-  }
-  if (l->only) branch_end(l->e, &branch);
-}
+void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) { l->target->store(l, v, at, axes, x); }
 
 view lower_buffer(lower *l, int buffer) {
   const plan_buffer *b = &l->p->buffers.items[buffer];

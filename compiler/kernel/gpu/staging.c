@@ -190,10 +190,10 @@ static void copy_rows(lower *l, row_copy *c, const ir *args) {
   emit_branch branch = {0};
   if (c->numbers) {
     branch = branch_begin(e, rows_aligned(e, &s->from, args[1], s->axes));
-    lower_shared_pieces(l, &c->all, c->numbers, &at, copy_piece, s);
+    gpu_shared_pieces(l, &c->all, c->numbers, &at, copy_piece, s);
     branch_else(e, &branch);
   }
-  lower_shared_pieces(l, &c->all, 1, &at, c->words ? copy_word : copy_number, s);
+  gpu_shared_pieces(l, &c->all, 1, &at, c->words ? copy_word : copy_number, s);
   if (c->numbers) branch_end(e, &branch);
 }
 
@@ -206,11 +206,8 @@ static void start_rows(lower *l, row_copy *c) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
   if (emit_shared(e, name_of(l, c), type, &function, &inside, own)) {
     lower here = *l;
-    team threads = *l->team;
     here.e = &inside;
-    here.team = &threads;
-    threads.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
-    threads.warp = NULL;
+    l->target->enter(&here);
     copy_rows(&here, c, own);
     emit_shared_end(&inside);
   }

@@ -9,7 +9,7 @@
 // entry is the address of a few neighbouring lines. The last entry points into the list itself: blocks that find no other go
 // on with it.
 #include "compiler/kernel/frame.h"
-#include "compiler/lower/nests.h"
+#include "compiler/lower/host/nests.h"
 
 enum { LINE = FETCH_LINE, MOST_LINES = 4, MOST_ENTRIES = 2048 };
 

@@ -109,5 +109,10 @@ memory_since *gpu_memory_since(arena *a, const plan *p) {
 }
 
 void lower_barrier(lower *l) {
-  if (l->team && l->team->shares) gpu_call(l->e, GPU_BARRIER, NULL, 0);
+  if (l->team->shares) gpu_call(l->e, GPU_BARRIER, NULL, 0);
+}
+
+void gpu_wait(lower *l) {
+  lower_barrier(l);
+  gpu_forget_accesses(l, false);
 }

@@ -77,9 +77,8 @@ static const char *name_of(lower *l, const view_copy *c, axis_set tile) {
   return c->from ? arena_printf(a, "%s%s", name, name_of_view(l, c->from, tile)) : name;
 }
 
-static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile, point_function *point, ir *args) {
+static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile, ir *args) {
   lower here = *l;
-  team threads = *l->team;
   view from;
   view_parts to = parts_of(&c.to, args);
   if (c.from) {
@@ -88,25 +87,23 @@ static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile,
     c.from = &from;
   }
   here.e = inside;
-  here.team = &threads;
   here.outside = (place_in_loops){.vector_axis = -1};
-  threads.thread = gpu_call(inside, GPU_THREAD_X, NULL, 0);
-  threads.warp = NULL;
+  l->target->enter(&here);
   c.axes = tile;
-  lower_copy_loops(&here, tile, false, point, &c);
+  lower_copy_loops(&here, tile, false, lower_copy_point, &c);
 }
 
 // Copies within shared memory are shorter than a call.
-bool gpu_copies_by_call(const lower *l, const view_copy *c, axis_set tile) {
+static bool copies_by_call(const lower *l, const view_copy *c, axis_set tile) {
   const view *views[] = {&c->to, c->from};
-  if (!l->team || !l->team->shares || !plan_sized(l->p->program, tile)) return false;
+  if (!l->team->shares || !plan_sized(l->p->program, tile)) return false;
   for (int i = 0; i < 2; i++) {
     if (views[i] && LLVMGetPointerAddressSpace(LLVMTypeOf(views[i]->base)) == GPU_GLOBAL) return true;
   }
   return false;
 }
 
-void gpu_copy(lower *l, const view_copy *copy, axis_set tile, point_function *point) {
+static void copy_by_call(lower *l, const view_copy *copy, axis_set tile) {
   emitter *e = l->e, inside;
   view_copy c = *copy;
   view from;
@@ -123,8 +120,20 @@ void gpu_copy(lower *l, const view_copy *copy, axis_set tile, point_function *po
   }
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
   if (emit_shared(e, gpu_short_name(e, "copy", name_of(l, &c, tile)), type, &function, &inside, own)) {
-    open_function(l, &inside, c, tile, point, own);
+    open_function(l, &inside, c, tile, own);
     emit_shared_end(&inside);
   }
   LLVMBuildCall2(e->b, type, function, args, (unsigned)count, "");
+}
+
+static void copy_here(lower *l, const view_copy *c) {
+  team *all = l->team, own = gpu_team_of_nest(l);
+  l->team = &own;
+  lower_copy_by_loops(l, c);
+  l->team = all;
+}
+
+void gpu_copy(lower *l, const view_copy *c) {
+  axis_set tile = plan_tile_axes(l->m, c->axes);
+  copies_by_call(l, c, tile) ? copy_by_call(l, c, tile) : copy_here(l, c);
 }

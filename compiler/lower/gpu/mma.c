@@ -196,7 +196,7 @@ static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const 
 static void scale_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
   ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
-  x = lower_between_products(l, at, p->nest, x);
+  x = gpu_between_products(l, at, p->nest, x);
   if (at->lanes) gpu_set_pair(e, slots, x);
   if (!at->lanes) store_real(e, x, slots[0]);
 }
@@ -207,7 +207,7 @@ static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const i
   const ir *others = &p->others[0][0] + (slots - &p->sums[0][0]);
   ir x = at->lanes ? gpu_pair_of(e, others) : load_real(e, others[0], 0);
   ir sum = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
-  sum = real_add(e, sum, lower_between_products(l, at, p->nest, x));
+  sum = real_add(e, sum, gpu_between_products(l, at, p->nest, x));
   if (at->lanes) gpu_set_pair(e, slots, sum);
   if (!at->lanes) store_real(e, sum, slots[0]);
 }

@@ -168,7 +168,7 @@ void gpu_solve(lower *l, const plan_nest *nest) {
   loop_axes columns = lower_by_rank(l, plan_tile_axes(l->m, v->axes) & ~axis_bit(tile_row_axis(v)));
   place_in_loops at = lower_start_place(l, false);
   if (columns.count || !l->team->shares) {
-    lower_shared_loops(l, &columns, &at, one_column, &s);
+    gpu_each_point(l, &columns, &at, one_column, &s);
   } else {
     by_first_thread(l, &at, &s);
   }

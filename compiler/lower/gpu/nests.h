@@ -3,7 +3,7 @@
 #define REC_LOWER_GPU_NESTS_H
 
 #include "compiler/emit/gpu_ops.h"
-#include "compiler/lower/nests.h"
+#include "compiler/lower/nest_target.h"
 
 // mma.c: blocks of a product, of 16 rows each. Row and column of the one of this number; returns what is left of it.
 typedef struct gpu_blocks {
@@ -31,13 +31,16 @@ void team_finish(lower *l, const plan_nest *nest);
 // What a reduction comes to over all threads of a block, for each of them.
 ir team_all(lower *l, tile_op op, ir x);
 
-// scan.c: a sum along time, if several threads share its columns; the adjoint of a segment.
-bool gpu_scan(lower *l, const plan_nest *nest);
+// scan.c: sums along time; several threads may share a column.
+void gpu_prefix(lower *l, const plan_nest *nest);
+void gpu_segment(lower *l, const plan_nest *nest);
 void gpu_segment_adjoint(lower *l, const plan_nest *nest);
 
-// segment.c: sums between pairs of steps.
-void gpu_make_levels(lower *l, const plan_nest *nest);
+// segment.c: sums between pairs of steps, by levels; false: this segment has none.
+bool gpu_make_levels(lower *l, const plan_nest *nest);
 bool gpu_adjoint_by_levels(lower *l, const plan_nest *nest);
+// A number of a segment that has levels.
+ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
 
 // lower/gpu/register_states.c: registers for a state; its numbers from memory (NULL: zeros), factor * the numbers + left, as products see
 // them, and to memory.
@@ -53,25 +56,53 @@ void gpu_set_pair(emitter *e, const ir *slots, ir x);
 typedef void pair_function(lower *l, const place_in_loops *at, const ir *slots, void *data);
 void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data);
 
-// vectors.c: at->lanes numbers at a place, whose index of at->vector_axis is a multiple of as many; the axis has a stride.
-ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes);
-void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
+// vectors.c
+ir gpu_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
+void gpu_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
+
+// loops.c
 // How many neighbours along the last axis a thread takes at once: all threads have work.
 int gpu_lanes(const lower *l, const loop_axes *axes);
+// Points of these axes, shared out among the threads of a block; of one point, which all threads compute, one thread stores.
+void gpu_each_point(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data);
+// The same in pieces of so many neighbours along the last axis: the first of each; as lanes of a vector, if there are several.
+void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at, nest_function *inner, void *data);
+void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at, nest_function *inner, void *data);
+void gpu_vectors(lower *l, const loop_axes *axes, bool copies, point_function *body, void *data);
+// As lower_copies, with several places of a thread in one call where there are as many for all threads.
+enum { MOST_POINTS_AT_ONCE = 4 };
+typedef void points_function(lower *l, const place_in_loops *at, int count, void *data);
+void gpu_copies_at_once(lower *l, axis_set axes, points_function *body, void *data);
 
-// copies.c
-typedef struct view_copy {
-  const view *from;  // NULL: zeros
-  view to;
-  axis_set axes;
-} view_copy;
-// One function for all copies of a shape.
-void gpu_copy(lower *l, const view_copy *c, axis_set tile, point_function *point);
-bool gpu_copies_by_call(const lower *l, const view_copy *c, axis_set tile);
+// points.c: elementwise values and reductions.
+void gpu_points(lower *l, const plan_nest *nest);
+
+// results.c: a number of a result, to which several blocks and value-axis tiles may add.
+void gpu_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x);
+
+// copies.c: a copy of a tensor: by one function for all copies of its shape, or by loops.
+void gpu_copy(lower *l, const view_copy *c);
 // Of a function that is made from all of `parts`.
 const char *gpu_short_name(emitter *e, const char *what, const char *parts);
 
-// barriers.c
+// around_product.c
+// The initial value of the accumulator of the nest's product. `known`: an argument that is not in memory; -1: nothing is known.
+typedef struct known_argument {
+  int argument;
+  ir x;
+} known_argument;
+ir gpu_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known);
+// The first of two products, x, scaled before the second is added.
+ir gpu_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
+// The values after the product in its nest, at a place where the product is x.
+void gpu_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
+// Where that is: the sum to which the product is added may have other names for its axes.
+place_in_loops gpu_place_made(lower *l, const place_in_loops *at, const plan_nest *nest);
+
+// barriers.c: a barrier of the block, after which all threads see each other's stores. Nothing where threads share nothing.
+void lower_barrier(lower *l);
+// The same before code that is no nest of the plan: nothing is known of what it touches.
+void gpu_wait(lower *l);
 memory_since *gpu_memory_since(arena *a, const plan *p);
 // A barrier where the nest needs one.
 void gpu_before_nest(lower *l, const plan_nest *nest);

@@ -74,7 +74,7 @@ typedef void block_function(lower *l, const kept_sums *k, first_pair from, int f
 static void each_block(lower *l, const kept_sums *k, block_function *of_block, pair_function *body, void *data) {
   emitter *e = l->e;
   team own = gpu_team_of_nest(l);
-  const team *before = l->team;
+  team *before = l->team;
   l->team = &own;
   ir warp = gpu_warp(l);
   for (int block = 0; block < k->blocks; block++) {
@@ -175,8 +175,7 @@ void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes
 }
 
 void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes) {
-  lower_barrier(l);
-  gpu_forget_accesses(l, false);
+  gpu_wait(l);
   kept_meets(l, k, &(pair_views){.v = copy, .axes = axes}, store_pair);
   if (copy->width) gpu_fence_groups(l);
 }

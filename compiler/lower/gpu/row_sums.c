@@ -73,7 +73,7 @@ void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_
   place_in_loops where = *at;
   ir row = int_add(e, p->first_row, p->group);
   row = where.index[dot->i] = int_add(e, row, int_mul(e, p->pair, integer(e, HALF_ROWS)));
-  where = lower_place_made(l, &where, p->nest);
+  where = gpu_place_made(l, &where, p->nest);
   ir stores = int_compare(e, LLVMIntSLT, p->pair, integer(e, 2)), end = integer(e, known_size(l, dot->i));
   if (known_size(l, dot->i) % GPU_TILE_ROWS) stores = LLVMBuildAnd(e->b, stores, int_compare(e, LLVMIntSLT, row, end), "");
   emit_branch branch = branch_begin(e, stores);
@@ -108,6 +108,6 @@ void gpu_rows_finish(lower *l, const mma *p) {
     met = true;
     loop_axes axes = lower_by_rank(l, l->p->values[s.id].tile);
     place_in_loops at = lower_start_place(l, false);
-    lower_shared_loops(l, &axes, &at, add_parts, &s);
+    gpu_each_point(l, &axes, &at, add_parts, &s);
   }
 }

@@ -28,7 +28,7 @@ static int64_t points_of(const lower *l, const loop_axes *axes) {
 static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
   enum { FEWEST = 4 };
   int64_t count = points_of(l, columns);
-  if (!l->team || !l->team->shares || count < 0) return 1;
+  if (!l->team->shares || count < 0) return 1;
   int lanes = GPU_WARP_LANES;
   while (lanes > 1 && (count * lanes > l->team->threads || size % lanes)) lanes /= 2;
   return lanes < FEWEST ? 1 : lanes;
@@ -135,7 +135,8 @@ static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
   return load_real(e, sum, 0);
 }
 
-bool gpu_scan(lower *l, const plan_nest *nest) {
+// A prefix or a segment, if several threads share a column.
+static bool scanned(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   int t = tile_step_axis(value(l, id));
   loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(t));
@@ -155,6 +156,21 @@ bool gpu_scan(lower *l, const plan_nest *nest) {
   if (c.inside) branch_end(e, &branch);
   lower_forget(l);
   return true;
+}
+
+// A thread by itself takes sixteen rows of a long column at a time.
+static int rows_at_once(const lower *l, const plan_nest *nest) {
+  enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
+  int64_t size = known_size(l, tile_step_axis(value(l, nest->values.items[0])));
+  return l->team->shares && size >= LONG_PREFIX && size % ROWS_AT_ONCE == 0 ? ROWS_AT_ONCE : 1;
+}
+
+void gpu_prefix(lower *l, const plan_nest *nest) {
+  if (!scanned(l, nest)) lower_prefix(l, nest, rows_at_once(l, nest));
+}
+
+void gpu_segment(lower *l, const plan_nest *nest) {
+  if (!gpu_make_levels(l, nest) && !scanned(l, nest)) lower_segment(l, nest);
 }
 
 // ---- adjoints of segments ----
@@ -210,7 +226,7 @@ void gpu_segment_adjoint(lower *l, const plan_nest *nest) {
     adjoint_together(l, id, &c);
   } else {
     place_in_loops at = lower_start_place(l, false);
-    lower_shared_loops(l, &points, &at, adjoint_point, &id);
+    gpu_each_point(l, &points, &at, adjoint_point, &id);
   }
   lower_forget(l);
 }

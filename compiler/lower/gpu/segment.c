@@ -119,7 +119,11 @@ static void each_column(lower *l, const plan_nest *nest, column_function *body) 
   lower_forget(l);
 }
 
-void gpu_make_levels(lower *l, const plan_nest *nest) { each_column(l, nest, levels_of_column); }
+bool gpu_make_levels(lower *l, const plan_nest *nest) {
+  if (!gpu_levels_of(l->m, l->p->program, nest->values.items[0])) return false;
+  each_column(l, nest, levels_of_column);
+  return true;
+}
 
 // ---- read ------------------------------------------------------------------------------------
 

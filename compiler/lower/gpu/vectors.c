@@ -67,19 +67,24 @@ static ir load_by(lower *l, const view *v, const place_in_loops *at, axis_set ax
   return all;
 }
 
+static ir load_number(lower *l, const view *v, ir address) {
+  emitter *e = l->e, as = emit_as(e, view_type(e, v));
+  return number_is_narrow(v->stored) ? load_narrow(e, v->stored, address, NULL, NULL, 0)
+                                     : as_real(e, load_real(&as, address, 0));
+}
+
 // Neighbours from an address on, of which nothing else is known.
 static ir load_neighbours(lower *l, const view *v, ir address, int count) {
-  emitter *e = l->e, as = emit_as(e, view_type(e, v));
+  emitter *e = l->e;
   ir all = LLVMGetPoison(real_type(e, count));
   for (int i = 0; i < count; i++) {
-    ir at = element(e, view_type(e, v), address, integer(e, i));
-    ir x = number_is_narrow(v->stored) ? load_narrow(e, v->stored, at, NULL, NULL, 0) : as_real(e, load_real(&as, at, 0));
+    ir x = load_number(l, v, element(e, view_type(e, v), address, integer(e, i)));
     all = LLVMBuildInsertElement(e->b, all, x, integer(e, i), "");
   }
   return all;
 }
 
-ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+static ir load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
   if (!may_be_aligned(v, at)) return load_by(l, v, at, axes, piece_of(l, v, at, axes, v->alignment ? v->alignment : 1));
   ir slot = stack_slot(e, real_type(e, at->lanes), "numbers"), address = view_address(l, v, at, axes);
@@ -89,6 +94,26 @@ ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set ax
   store_real(e, load_neighbours(l, v, address, at->lanes), slot);
   branch_end(e, &branch);
   return load_real(e, slot, at->lanes);
+}
+
+// 0 where the tensor is absent.
+static ir load_if_present(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  view there = *v;
+  there.present = NULL;
+  int lanes = view_in_lanes(v, at, axes) ? at->lanes : 0;
+  ir slot = stack_slot(e, real_type(e, lanes), "optional");
+  store_real(e, real_number(e, 0, lanes), slot);
+  emit_branch branch = branch_begin(e, v->present);
+  store_real(e, view_load(l, &there, at, axes), slot);
+  branch_end(e, &branch);
+  return load_real(e, slot, lanes);
+}
+
+ir gpu_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  if (v->present) return load_if_present(l, v, at, axes);
+  if (view_in_lanes(v, at, axes)) return load_lanes(l, v, at, axes);
+  return load_number(l, v, view_address(l, v, at, axes));
 }
 
 // ---- stores ----
@@ -121,19 +146,24 @@ static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set
   }
 }
 
-static void store_neighbours(lower *l, const view *v, ir address, ir x) {
+static void store_number(lower *l, const view *v, ir address, ir x) {
   emitter *e = l->e, as = emit_as(e, view_type(e, v));
-  for (int i = 0; i < ir_lanes(x); i++) {
-    ir at = element(e, view_type(e, v), address, integer(e, i)), number = part_of(l, x, i, 1);
-    if (number_is_narrow(v->stored)) {
-      store_narrow(e, v->stored, number, at, NULL, NULL);
-    } else {
-      store_real(&as, as_real(&as, number), at);
-    }
+  if (number_is_narrow(v->stored)) {
+    store_narrow(e, v->stored, x, address, NULL, NULL);
+  } else {
+    store_real(&as, as_real(&as, x), address);
   }
 }
 
-void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
+static void store_neighbours(lower *l, const view *v, ir address, ir x) {
+  emitter *e = l->e;
+  for (int i = 0; i < ir_lanes(x); i++) {
+    ir at = element(e, view_type(e, v), address, integer(e, i));
+    store_number(l, v, at, part_of(l, x, i, 1));
+  }
+}
+
+static void store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
   emitter *e = l->e;
   if (!may_be_aligned(v, at)) {
     store_by(l, v, at, axes, x, piece_of(l, v, at, axes, v->alignment ? v->alignment : 1));
@@ -147,17 +177,14 @@ void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set
   branch_end(e, &branch);
 }
 
-// ---- who takes how many ----
-
-int gpu_lanes(const lower *l, const loop_axes *axes) {
-  if (!l->team || !l->team->shares || !axes->count) return 1;
-  int last = axes->axes[axes->count - 1];
-  int64_t points = 1, size = known_size(l, last);
-  for (int i = 0; i < axes->count; i++) {
-    if (known_size(l, axes->axes[i]) == TILE_RUNTIME_SIZE) return 1;
-    points *= known_size(l, axes->axes[i]);
+void gpu_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
+  if (view_in_lanes(v, at, axes)) {
+    store_lanes(l, v, at, axes, spread(l->e, x, at->lanes));
+    return;
   }
-  int lanes = 4;
-  while (lanes > 1 && (size % lanes || points / lanes < l->team->threads)) lanes /= 2;
-  return lanes;
+  ir address = view_address(l, v, at, axes);
+  emit_branch branch = {0};
+  if (l->only) branch = branch_begin(l->e, l->only);
+  store_number(l, v, address, x);
+  if (l->only) branch_end(l->e, &branch);
 }

@@ -5,7 +5,7 @@
 // A result that lacks the lane axis adds up its lanes. One row at a time, each halving costs a shuffle and an addition.
 // Sixteen rows share them, and the sums come out side by side as they lie in memory. The rows of a nest are staged: each point
 // stores its lanes, and after the loops, blocks of rows are added to the tensor.
-#include "compiler/lower/lower.h"
+#include "compiler/lower/host/nests.h"
 
 static int last_axis_of(const lower *l, axis_set axes) {
   int last = -1;
@@ -86,11 +86,6 @@ static ir row_at(lower *l, const staged_lanes *s, const place_in_loops *at, int 
   return load_real(e, row_address(l, s, &where), s->block);
 }
 
-static void add_to_tensor(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x) {
-  if (target->add) x = real_add(l->e, view_load(l, &target->at, at, axes), x);
-  view_store(l, &target->at, at, axes, x);
-}
-
 static void add_block(lower *l, const staged_lanes *s, place_in_loops *at, int rows) {
   emitter *e = l->e;
   const tile_result *r = &l->p->program->results.items[s->result];
@@ -102,7 +97,7 @@ static void add_block(lower *l, const staged_lanes *s, place_in_loops *at, int r
   if (rows == s->block) {
     to.vector_axis = last_axis_of(l, s->axes);
     to.lanes = rows;
-    add_to_tensor(l, &l->results[s->result], &to, axes, sums_of_rows(e, row, rows));
+    host_result(l, &l->results[s->result], &to, axes, sums_of_rows(e, row, rows));
     return;
   }
   to.vector_axis = -1;
@@ -110,7 +105,7 @@ static void add_block(lower *l, const staged_lanes *s, place_in_loops *at, int r
   for (int i = 0; i < rows; i++) {
     place_in_loops one = to;
     one.index[last_axis_of(l, s->axes)] = int_add(e, at->index[last_axis_of(l, s->axes)], integer(e, i));
-    add_to_tensor(l, &l->results[s->result], &one, axes, sum_of_lanes(e, row[i]));
+    host_result(l, &l->results[s->result], &one, axes, sum_of_lanes(e, row[i]));
   }
 }
 

@@ -1,5 +1,5 @@
 // Products that prefetch rows of memory while they multiply: one entry of the list with each block (kernel/host/prefetch.c).
-#include "compiler/lower/lower.h"
+#include "compiler/lower/host/nests.h"
 
 enum { IN_SECOND_CACHE = 2 };
 

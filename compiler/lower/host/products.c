@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/lower/lower.h"
+#include "compiler/lower/host/nests.h"
 
 typedef enum k_range {
   K_ALL,
@@ -389,7 +389,7 @@ static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_
   at->index[axis] = NULL;
 }
 
-void lower_dot(lower *l, const plan_nest *nest) {
+void host_dot(lower *l, const plan_nest *nest) {
   const tile_program *program = l->p->program;
   tile_id id = nest->values.items[0];
   const tile_value *v = &program->values.items[id];

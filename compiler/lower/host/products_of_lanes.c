@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/lower/lower.h"
+#include "compiler/lower/host/nests.h"
 
 enum { MOST_SIDE = 4 };
 

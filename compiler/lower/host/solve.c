@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/lower/nests.h"
+#include "compiler/lower/host/nests.h"
 
 enum { SOLVE_ROWS = 8, SOLVE_VECTORS = 2 };
 
@@ -168,7 +168,7 @@ static void call_system(lower *l, const place_in_loops *at, void *data) {
   LLVMBuildCall2(e->b, type, function, args, 5, "");
 }
 
-void lower_solve(lower *l, const plan_nest *nest) {
+void host_solve(lower *l, const plan_nest *nest) {
   solve_data d = {.id = nest->values.items[0], .j = nest->dot.j};
   const tile_value *v = value(l, d.id);
   int pack = nest->dot.pack_a, buffer = l->p->values[d.id].buffer;

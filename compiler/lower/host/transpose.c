@@ -3,7 +3,7 @@
 //   pack %16 [s,N] as [N,s]     ->     16 rows of N, 4 rounds of shuffles, 16 rows of s
 //
 // Gathering costs a load for each number; a block of w x w takes w loads, w log w shuffles and w stores.
-#include "compiler/lower/nests.h"
+#include "compiler/lower/host/nests.h"
 
 typedef struct square {
   view from, to;
@@ -64,7 +64,8 @@ static void squares(lower *l, const place_in_loops *outer, void *data) {
 }
 
 // Whether the copy could be made so; sizes that are no multiple of the width, and what is not in memory, are gathered.
-bool lower_transposed(lower *l, const plan_nest *nest, const plan_buffer *to, view memory) {
+bool host_transpose(lower *l, const plan_nest *nest, view memory) {
+  const plan_buffer *to = &l->p->buffers.items[nest->pack];
   int width = l->m->width;
   if (to->axis_count < 2 || to->lane || !plan_viewable(l->m, l->p, nest->packed)) return false;
   square s = {.axes = value(l, nest->packed)->axes, .rows = to->axes[to->axis_count - 1], .width = width};

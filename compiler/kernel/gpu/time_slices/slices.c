@@ -405,7 +405,7 @@ static void join_state(kernel_frame *h, part *p, const tile_place *state) {
   } else if (j.count == 2) {
     lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
   } else {
-    lower_copies_at_once(&p->l, plan_tile_axes(&h->m, j.axes), join_points, &j);
+    gpu_copies_at_once(&p->l, plan_tile_axes(&h->m, j.axes), join_points, &j);
   }
 }
 

@@ -8,10 +8,7 @@
 //
 // A long environment has one address in place of all that lie at constant distances from it: LLVM's time grows with the square
 // of the stores that follow each other.
-#include "compiler/emit/lines.h"
-#include "compiler/lower/gpu/nests.h"
-#include "compiler/lower/repeats.h"
-#include "compiler/lower/surroundings.h"
+#include "compiler/lower/host/nests.h"
 
 enum { LONG_FUNCTION = 1500, LONG_ENVIRONMENT = 500 };
 
@@ -179,30 +176,16 @@ static void erase_unread(outline *o) {
   }
 }
 
-static nest_range nests_of(const plan *p, region r) {
-  nest_range range = {.region = r, .first = 0, .last = p->nests.count - 1};
-  while (range.first <= range.last && p->nests.items[range.first].region != r) range.first++;
-  while (range.last >= range.first && p->nests.items[range.last].region != r) range.last--;
-  return range;
-}
-
-void lower_region(lower *l, region r) {
-  outline o = {.outside = l, .nests = nests_of(l->p, r)};
+void host_region(lower *l, nest_range nests) {
+  outline o = {.outside = l, .nests = nests};
   turn_functions turns = {0};
-  if (r != REGION_BODY) gpu_forget_accesses(l, false);
-  for (int n = o.nests.first; n <= o.nests.last;) {
-    lower *at = o.open ? &o.inside : l;
-    if (!l->team && is_long(&o, at)) {
+  for (int n = nests.first; n <= nests.last;) {
+    if (is_long(&o, o.open ? &o.inside : l)) {
       close_part(&o);
       open_part(&o);
-      at = &o.inside;
     }
-    int repeated = lower_repeat(at, o.nests, n, &turns);
-    if (!repeated) lower_nest(at, &l->p->nests.items[n]);
-    n += repeated ? repeated : 1;
+    n += lower_nests_from(o.open ? &o.inside : l, nests, n, &turns);
   }
   close_part(&o);
   erase_unread(&o);
-  lines_at(l->e, l->e->where);
-  gpu_forget_accesses(l, false);
 }

@@ -1,0 +1,51 @@
+// GPU: the code around a product in its nest, while the product lies in registers.
+//
+//   nest of %7 = dot, %8 = mul %7 %2, %9 = sum %8 over s      at each place of %7: %8, then %9 += %8
+#include "compiler/lower/gpu/nests.h"
+
+ir gpu_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x) {
+  lower_forget(l);
+  l->memo[nest->other] = x;
+  ir scaled = lower_value_at(l, at, nest->scaled);
+  lower_forget(l);
+  return scaled;
+}
+
+place_in_loops gpu_place_made(lower *l, const place_in_loops *at, const plan_nest *nest) {
+  tile_id product = nest->values.items[0], sum = l->p->values[product].into;
+  return sum == NO_TILE ? *at : lower_place_under(l, at, l->p->values[sum].dot, product);
+}
+
+void gpu_after_product(lower *l, const place_in_loops *place, const plan_nest *nest, ir x) {
+  place_in_loops there = gpu_place_made(l, place, nest), *at = &there;
+  tile_id into = l->p->values[nest->values.items[0]].into, made = into != NO_TILE ? into : nest->values.items[0];
+  lower_forget(l);
+  lower_read_states(l, at, nest);
+  l->memo[made] = x;
+  lower_keep_value(l, at, made, x);
+  for (int i = 1; i < nest->values.count; i++) {
+    tile_id id = nest->values.items[i];
+    if (id == made) continue;  // it starts with the rest of this sum
+    if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) {
+      lower_compute(l, at, id);
+      continue;
+    }
+    ir sum = load_real(l->e, l->row_sums[i], at->lanes);
+    store_real(l->e, lower_reduced(l, at, id, sum), l->row_sums[i]);
+  }
+  for (int i = 0; i < nest->results.count; i++) lower_store_result(l, at, nest->results.items[i]);
+  lower_forget(l);
+}
+
+ir gpu_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known) {
+  const tile_value *v = value(l, sum);
+  tile_id x = v->args[0] == l->p->values[sum].dot ? v->args[1] : v->args[0];
+  lower_forget(l);
+  for (tile_id id = 0; known.argument >= 0 && id < l->p->program->values.count; id++) {
+    const tile_value *other = value(l, id);
+    if (other->op == TILE_ARGUMENT && tile_argument_number(other) == known.argument) l->memo[id] = known.x;
+  }
+  ir start = lower_value_at(l, at, x);
+  lower_forget(l);
+  return start;
+}

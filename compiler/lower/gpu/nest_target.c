@@ -1,0 +1,74 @@
+// What nests become on GPUs: loops whose points the threads of a block share out, or, where each thread has an entry of the lane
+// axis, loops of every thread (team.shares).
+#include "compiler/lower/nest_target.h"
+
+#include "compiler/lower/gpu/nests.h"
+
+static void region_in_order(lower *l, nest_range nests) {
+  turn_functions turns = {0};
+  if (nests.region != REGION_BODY) gpu_forget_accesses(l, false);
+  for (int n = nests.first; n <= nests.last;) n += lower_nests_from(l, nests, n, &turns);
+  gpu_forget_accesses(l, false);
+}
+
+static void around(lower *l, const plan_nest *nest, nest_lowering *body) {
+  team *all = l->team, own = gpu_team_of_nest(l);
+  l->team = &own;
+  if (l->since) gpu_before_nest(l, nest);
+  body(l, nest);
+  if (gpu_nest_feeds_groups(l, nest)) gpu_fence_groups(l);
+  l->team = all;
+}
+
+static void pack(lower *l, const plan_nest *nest) { lower_pack(l, nest, lower_buffer(l, nest->pack)); }
+
+static ir buffered(lower *l, const place_in_loops *at, tile_id id) {
+  if (gpu_levels_of(l->m, l->p->program, id)) return gpu_segment_at(l, at, id);
+  view v = lower_buffer(l, l->p->values[id].buffer);
+  return view_load(l, &v, at, value(l, id)->axes);
+}
+
+// Threads that share nothing have a copy each of a buffer, number by number side by side.
+static int spacing(lower *l, const plan_buffer *b, ir *base) {
+  if (l->m->kind != MAP_THREADS || b->stack) return 1;
+  *base = element(l->e, l->e->real, *base, l->team->thread);
+  return l->team->threads;
+}
+
+// A thread of a block knows its number in any function.
+static void enter(lower *l) {
+  team *threads = ARENA_NEW(l->e->a, team);
+  *threads = *l->team;
+  threads->thread = gpu_call(l->e, GPU_THREAD_X, NULL, 0);
+  threads->warp = NULL;
+  l->team = threads;
+}
+
+static void list(lower *l, arena *a, ir_list *into) {
+  if (!LLVMIsConstant(l->team->sums)) vec_push(a, into, &l->team->sums);
+}
+
+const nest_target gpu_nest_target = {
+    .region = region_in_order,
+    .around = around,
+    .nests = {[NEST_POINTS] = gpu_points,
+              [NEST_PACK] = pack,
+              [NEST_DOT] = gpu_dot,
+              [NEST_SOLVE] = gpu_solve,
+              [NEST_PREFIX] = gpu_prefix,
+              [NEST_SEGMENT] = gpu_segment,
+              [NEST_SEGMENT_ADJOINT] = gpu_segment_adjoint,
+              [NEST_FIRST_EQUAL] = lower_first_equal},
+    .points = gpu_each_point,
+    .vectors = gpu_vectors,
+    .wait = gpu_wait,
+    .load = gpu_load,
+    .store = gpu_store,
+    .buffered = buffered,
+    .result = gpu_result,
+    .copy = gpu_copy,
+    .spacing = spacing,
+    .enter = enter,
+    .list = list,
+    .calls_frequent = true,
+};

@@ -1,0 +1,53 @@
+// Host: nests of elementwise values and reductions, the last axis in vectors.
+//
+//   [t, N]      for t: for N by 16: ..
+#include "compiler/lower/host/nests.h"
+
+static const staged_lanes *staged_of(const point_nest *n, int position) { return &((const staged_lanes *)n->staged)[position]; }
+
+static bool stage(lower *l, const point_nest *n, int position, const place_in_loops *at) {
+  const staged_lanes *s = staged_of(n, position);
+  if (s->block) stage_point(l, s, at, lower_value_at(l, at, l->p->program->results.items[s->result].value));
+  return s->block;
+}
+
+static void open_staged(lower *l, point_nest *n) {
+  const plan_nest *nest = n->nest;
+  staged_lanes *staged = ARENA_ARRAY(l->e->a, staged_lanes, nest->results.count + 1);
+  for (int i = 0; i < nest->results.count; i++) {
+    int block = lane_block_of(l, nest, nest->results.items[i]);
+    if (block) staged[i] = stage_lanes(l, nest, nest->results.items[i], block);
+  }
+  n->stage = stage;
+  n->staged = staged;
+}
+
+static void add_staged(lower *l, const point_nest *n) {
+  for (int i = 0; i < n->nest->results.count; i++) {
+    if (staged_of(n, i)->block) add_staged_lanes(l, staged_of(n, i));
+  }
+}
+
+static int vector_of(const lower *l, const plan_nest *nest) {
+  if (nest->lane || !nest->axes) return -1;
+  loop_axes all = lower_by_rank(l, nest->axes);
+  return all.axes[all.count - 1];
+}
+
+static void outer_vectors(lower *l, const place_in_loops *at, void *data) {
+  const point_nest *n = data;
+  place_in_loops inner = *at;
+  if (n->vector >= 0 && !n->vector_reduced) {
+    lower_vectors_along(l, n->vector, &inner, lower_outer_point, data);
+  } else {
+    lower_outer_point(l, &inner, data);
+  }
+}
+
+void host_points(lower *l, const plan_nest *nest) {
+  point_nest n = lower_open_points(l, nest, vector_of(l, nest));
+  open_staged(l, &n);
+  place_in_loops at = lower_start_place(l, nest->lane);
+  lower_loops_over(l, &n.outer, 0, &at, outer_vectors, &n);
+  add_staged(l, &n);
+}
