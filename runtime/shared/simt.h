@@ -92,6 +92,4 @@ typedef enum simt_answer { SIMT_DONE, SIMT_FAULT, SIMT_NO_MEMORY } simt_answer;
 // wrong with the kernel. Threads of the host may run different blocks of a launch at one time.
 simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts, char message[SIMT_MESSAGE]);
 
-void simt_counts_add(simt_counts *to, const simt_counts *from);
-
 #endif

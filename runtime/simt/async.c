@@ -2,22 +2,10 @@
 // destination holds NaNs.
 //
 //   cp_async16 a; commit; cp_async16 b; commit; wait_1   ->   a has landed, b has not
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/simt/block.h"
 #include "runtime/simt/ops.h"
-
-static async_copy *new_copy(simt_thread *thread) {
-  if (thread->copy_count == thread->copy_room) {
-    int room = 2 * thread->copy_room + 16;
-    async_copy *larger = realloc(thread->copies, (size_t)room * sizeof *larger);
-    if (!larger) simt_fail("has %d copies under way, more than there is memory for", room);
-    thread->copies = larger;
-    thread->copy_room = room;
-  }
-  return &thread->copies[thread->copy_count++];
-}
 
 static void begin_copy(void *to, const void *from, uint32_t size, int32_t bytes) {
   simt_block *b = simt_current;
@@ -26,7 +14,8 @@ static void begin_copy(void *to, const void *from, uint32_t size, int32_t bytes)
   shared_check(b, b->running, to, size, size, true);
   b->counts.copies++;
   if (bytes > 0) global_check(b, from, bytes, (int32_t)size, 0);
-  async_copy *copy = new_copy(thread);
+  thread->copies = simt_grown(thread->copies, thread->copy_count, &thread->copy_room, sizeof *thread->copies, "copies");
+  async_copy *copy = &thread->copies[thread->copy_count++];
   *copy = (async_copy){.group = thread->group, .bytes = size};
   copy->offset = (uint32_t)((unsigned char *)to - b->shared);
   if (bytes > 0) memcpy(copy->data, from, (size_t)bytes);
@@ -43,7 +32,7 @@ void simt_cp_async_commit(void) { simt_current->threads[simt_current->running].g
 static void wait_copies(int but) {
   simt_block *b = simt_current;
   simt_thread *thread = &b->threads[b->running];
-  if (++thread->waits == b->launch->skipped_wait) return;
+  if (simt_is_skipped(&thread->waits, b->launch->skipped_wait)) return;
   int kept = 0;
   for (int i = 0; i < thread->copy_count; i++) {
     const async_copy *copy = &thread->copies[i];

@@ -93,9 +93,15 @@ typedef struct simt_block {
 // The block that this host thread runs.
 extern _Thread_local simt_block *simt_current;
 
-// Ends the block with a message about the running thread, or about `thread`.
-_Noreturn void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Ends the block with a message about `thread`, or about the running thread.
 _Noreturn void simt_fail_thread(int thread, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define simt_fail(...) simt_fail_thread(simt_current->running, __VA_ARGS__)
+
+// An array with room for one more than `count` entries; new ones are zero. `what`: they are, for a message.
+void *simt_grown(void *items, int count, int *room, size_t size, const char *what);
+
+// Is this one the fault of a test that leaves out number `skipped`?
+static inline bool simt_is_skipped(int64_t *count, int64_t skipped) { return ++*count == skipped; }
 
 // The running thread waits until somebody wakes it.
 void simt_park(simt_block *b, thread_state state);

@@ -33,18 +33,6 @@ struct simt_mbarrier {
   int copy_count, copy_room;
 };
 
-static void *grown(void *items, int count, int *room, size_t size) {
-  if (count < *room) return items;
-  int larger = 2 * *room + 4;
-  char *memory = realloc(items, (size_t)larger * size);
-  if (!memory) simt_fail("has %d bulk copies, more than there is memory for", count);
-  memset(memory + (size_t)*room * size, 0, (size_t)(larger - *room) * size);
-  *room = larger;
-  return memory;
-}
-
-static bool is_skipped(int64_t *count, int64_t skipped) { return ++*count == skipped; }
-
 // ---- mbarriers -------------------------------------------------------------------------------
 
 void simt_mbarrier_init(void *at, int32_t arrivals) {
@@ -54,7 +42,7 @@ void simt_mbarrier_init(void *at, int32_t arrivals) {
     simt_fail("makes an mbarrier of %d arrivals, not 1 to %d", arrivals, MOST_ARRIVALS);
   if (b->mbarrier_count == BULK_WRITER) simt_fail("makes more than %d mbarriers", BULK_WRITER);
   shared_begin_mbarrier(b, thread, at);
-  b->mbarriers = grown(b->mbarriers, b->mbarrier_count, &b->mbarrier_room, sizeof *b->mbarriers);
+  b->mbarriers = simt_grown(b->mbarriers, b->mbarrier_count, &b->mbarrier_room, sizeof *b->mbarriers, "mbarriers");
   simt_mbarrier *m = &b->mbarriers[b->mbarrier_count++];
   size_t threads = (size_t)b->launch->threads;
   uint32_t *seen = m->seen ? m->seen : malloc(threads * sizeof *seen);
@@ -114,7 +102,7 @@ void simt_mbarrier_expect(void *at, int32_t bytes) {
   simt_block *b = simt_current;
   int number = find(b, at);
   simt_mbarrier *m = &b->mbarriers[number];
-  if (is_skipped(&b->threads[b->running].expects, b->launch->skipped_expect)) return;
+  if (simt_is_skipped(&b->threads[b->running].expects, b->launch->skipped_expect)) return;
   if (m->missing == 0)
     simt_fail("arrives at the mbarrier at byte %u, whose phase %u has had all its arrivals and has not ended", m->offset,
               m->phase);
@@ -190,7 +178,7 @@ void simt_mbarrier_wait(void *at, int32_t parity) {
   int number = find(b, at);
   simt_thread *thread = &b->threads[b->running];
   if (parity != 0 && parity != 1) simt_fail("waits for phases of parity %d, not 0 or 1", parity);
-  if (is_skipped(&thread->mbarrier_waits, b->launch->skipped_wait)) return;
+  if (simt_is_skipped(&thread->mbarrier_waits, b->launch->skipped_wait)) return;
   while ((int32_t)(b->mbarriers[number].phase % 2) == parity) {
     simt_mbarrier *m = &b->mbarriers[number];
     if (is_complete(m)) {
@@ -249,7 +237,7 @@ static void start(void *to, const void *map, void *at_mbarrier, const int32_t *a
   check_source(b, &copy);
   shared_begin_bulk(b, b->running, copy.offset, (uint32_t)bytes, number);
   memset(to, 0xff, (size_t)bytes);
-  m->copies = grown(m->copies, m->copy_count, &m->copy_room, sizeof *m->copies);
+  m->copies = simt_grown(m->copies, m->copy_count, &m->copy_room, sizeof *m->copies, "bulk copies");
   m->copies[m->copy_count++] = copy;
   m->started += bytes;
   b->counts.copies++;

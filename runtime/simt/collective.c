@@ -15,48 +15,26 @@ typedef struct shuffle {
   int32_t by;
 } shuffle;
 
-// Lanes beyond the ends keep their own.
-static void take_from(void *const *lanes, int lane, int source) {
-  shuffle *to = lanes[lane];
-  const shuffle *from = lanes[source >= 0 && source < SIMT_WARP ? source : lane];
-  to->result = from->x;
-}
-
-static void run_butterfly(void *const *lanes) {
-  for (int lane = 0; lane < SIMT_WARP; lane++) take_from(lanes, lane, lane ^ (((const shuffle *)lanes[lane])->by & 31));
-}
-static void run_index(void *const *lanes) {
-  for (int lane = 0; lane < SIMT_WARP; lane++) take_from(lanes, lane, ((const shuffle *)lanes[lane])->by & 31);
-}
-static void run_down(void *const *lanes) {
-  for (int lane = 0; lane < SIMT_WARP; lane++) take_from(lanes, lane, lane + (((const shuffle *)lanes[lane])->by & 31));
-}
-static void run_up(void *const *lanes) {
-  for (int lane = 0; lane < SIMT_WARP; lane++) take_from(lanes, lane, lane - (((const shuffle *)lanes[lane])->by & 31));
-}
-
-static float shuffled(const collective *c, float x, int32_t by) {
-  shuffle s = {.x = x, .by = by};
-  simt_collect(c, &s);
-  return s.result;
-}
-
-float simt_shfl_bfly_f32(float x, int32_t mask) {
-  static const collective c = {"shfl_bfly_f32", run_butterfly};
-  return shuffled(&c, x, mask);
-}
-float simt_shfl_idx_f32(float x, int32_t lane) {
-  static const collective c = {"shfl_idx_f32", run_index};
-  return shuffled(&c, x, lane);
-}
-float simt_shfl_down_f32(float x, int32_t distance) {
-  static const collective c = {"shfl_down_f32", run_down};
-  return shuffled(&c, x, distance);
-}
-float simt_shfl_up_f32(float x, int32_t distance) {
-  static const collective c = {"shfl_up_f32", run_up};
-  return shuffled(&c, x, distance);
-}
+// A shuffle by the lane that each lane takes its number from, of `lane` and `by`. Lanes beyond the ends keep their own.
+#define SHUFFLE(name, source)                         \
+  static void run_##name(void *const *lanes) {        \
+    for (int lane = 0; lane < SIMT_WARP; lane++) {    \
+      shuffle *to = lanes[lane];                      \
+      int by = to->by & 31, from = source;            \
+      if (from < 0 || from >= SIMT_WARP) from = lane; \
+      to->result = ((const shuffle *)lanes[from])->x; \
+    }                                                 \
+  }                                                   \
+  float simt_##name(float x, int32_t by) {            \
+    static const collective c = {#name, run_##name};  \
+    shuffle s = {.x = x, .by = by};                   \
+    simt_collect(&c, &s);                             \
+    return s.result;                                  \
+  }
+SHUFFLE(shfl_bfly_f32, lane ^ by)
+SHUFFLE(shfl_idx_f32, by)
+SHUFFLE(shfl_down_f32, lane + by)
+SHUFFLE(shfl_up_f32, lane - by)
 
 // ---- ldmatrix --------------------------------------------------------------------------------
 
@@ -84,33 +62,18 @@ static void load_matrices(void *const *lanes, int count, bool transposed) {
   }
 }
 
-static void run_x2(void *const *lanes) { load_matrices(lanes, 2, false); }
-static void run_x4(void *const *lanes) { load_matrices(lanes, 4, false); }
-static void run_x2_trans(void *const *lanes) { load_matrices(lanes, 2, true); }
-static void run_x4_trans(void *const *lanes) { load_matrices(lanes, 4, true); }
-
-static void load(const collective *c, uint32_t *to, const void *row, int count) {
-  matrix_load l = {.row = row};
-  simt_collect(c, &l);
-  memcpy(to, l.registers, (size_t)count * sizeof *to);
-}
-
-void simt_ldmatrix_x2(uint32_t to[2], const void *row) {
-  static const collective c = {"ldmatrix_x2", run_x2};
-  load(&c, to, row, 2);
-}
-void simt_ldmatrix_x4(uint32_t to[4], const void *row) {
-  static const collective c = {"ldmatrix_x4", run_x4};
-  load(&c, to, row, 4);
-}
-void simt_ldmatrix_x2_trans(uint32_t to[2], const void *row) {
-  static const collective c = {"ldmatrix_x2_trans", run_x2_trans};
-  load(&c, to, row, 2);
-}
-void simt_ldmatrix_x4_trans(uint32_t to[4], const void *row) {
-  static const collective c = {"ldmatrix_x4_trans", run_x4_trans};
-  load(&c, to, row, 4);
-}
+#define LDMATRIX(name, count, transposed)                                                 \
+  static void run_##name(void *const *lanes) { load_matrices(lanes, count, transposed); } \
+  void simt_##name(uint32_t to[count], const void *row) {                                 \
+    static const collective c = {#name, run_##name};                                      \
+    matrix_load l = {.row = row};                                                         \
+    simt_collect(&c, &l);                                                                 \
+    memcpy(to, l.registers, count * sizeof *to);                                          \
+  }
+LDMATRIX(ldmatrix_x2, 2, false)
+LDMATRIX(ldmatrix_x4, 4, false)
+LDMATRIX(ldmatrix_x2_trans, 2, true)
+LDMATRIX(ldmatrix_x4_trans, 4, true)
 
 // ---- products --------------------------------------------------------------------------------
 
@@ -182,21 +145,13 @@ static void run_tf32(void *const *lanes) {
   multiply(lanes, a, b, 8);
 }
 
-void simt_mma_m16n8k16_bf16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0,
-                            float c1, float c2, float c3) {
-  static const collective c = {"mma_m16n8k16_bf16", run_bf16};
-  product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};
-  simt_collect(&c, &p);
-}
-void simt_mma_m16n8k16_f16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0,
-                           float c1, float c2, float c3) {
-  static const collective c = {"mma_m16n8k16_f16", run_f16};
-  product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};
-  simt_collect(&c, &p);
-}
-void simt_mma_m16n8k8_tf32(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0,
-                           float c1, float c2, float c3) {
-  static const collective c = {"mma_m16n8k8_tf32", run_tf32};
-  product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};
-  simt_collect(&c, &p);
-}
+#define MMA(name, run)                                                                                                 \
+  void simt_##name(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0, \
+                   float c1, float c2, float c3) {                                                                     \
+    static const collective c = {#name, run};                                                                          \
+    product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};                                                     \
+    simt_collect(&c, &p);                                                                                              \
+  }
+MMA(mma_m16n8k16_bf16, run_bf16)
+MMA(mma_m16n8k16_f16, run_f16)
+MMA(mma_m16n8k8_tf32, run_tf32)

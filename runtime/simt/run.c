@@ -24,35 +24,28 @@ _Thread_local simt_block *simt_current;
 
 // ---- messages --------------------------------------------------------------------------------
 
-static int write_place(simt_block *b, int thread) {
-  return snprintf(b->message, SIMT_MESSAGE, "%s, block %lld, thread %d: ", b->launch->kernel, (long long)b->number, thread);
-}
-
 // The fibers of a block that failed are left where they are.
-static _Noreturn void leave_block(simt_block *b) {
+_Noreturn void simt_fail_thread(int thread, const char *format, ...) {
+  simt_block *b = simt_current;
+  int length =
+      snprintf(b->message, SIMT_MESSAGE, "%s, block %lld, thread %d: ", b->launch->kernel, (long long)b->number, thread);
+  va_list arguments;
+  va_start(arguments, format);
+  if (length < SIMT_MESSAGE) vsnprintf(b->message + length, (size_t)(SIMT_MESSAGE - length), format, arguments);
+  va_end(arguments);
   b->failed = true;
   fiber_switch(&b->threads[b->running].fiber, &b->host);
   abort();  // nobody switches back
 }
 
-_Noreturn void simt_fail_thread(int thread, const char *format, ...) {
-  simt_block *b = simt_current;
-  int length = write_place(b, thread);
-  va_list arguments;
-  va_start(arguments, format);
-  if (length < SIMT_MESSAGE) vsnprintf(b->message + length, (size_t)(SIMT_MESSAGE - length), format, arguments);
-  va_end(arguments);
-  leave_block(b);
-}
-
-_Noreturn void simt_fail(const char *format, ...) {
-  simt_block *b = simt_current;
-  int length = write_place(b, b->running);
-  va_list arguments;
-  va_start(arguments, format);
-  if (length < SIMT_MESSAGE) vsnprintf(b->message + length, (size_t)(SIMT_MESSAGE - length), format, arguments);
-  va_end(arguments);
-  leave_block(b);
+void *simt_grown(void *items, int count, int *room, size_t size, const char *what) {
+  if (count < *room) return items;
+  int larger = 2 * *room + 16;
+  char *memory = realloc(items, (size_t)larger * size);
+  if (!memory) simt_fail("has %d %s under way, more than there is memory for", count, what);
+  memset(memory + (size_t)*room * size, 0, (size_t)(larger - *room) * size);
+  *room = larger;
+  return memory;
 }
 
 // ---- who runs next ---------------------------------------------------------------------------
@@ -62,6 +55,11 @@ static uint64_t draw(simt_block *b) {  // splitmix64
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
   return x ^ x >> 31;
+}
+
+static void give_turn(simt_block *b, int warp) {
+  b->turn = warp;
+  b->warps[warp].rotation = (int)(draw(b) % SIMT_WARP);
 }
 
 static int first_lane(const simt_warp *w) {
@@ -99,8 +97,7 @@ static int choose_thread(simt_block *b) {
       if (b->gone == b->launch->threads) return -1;
       report_deadlock(b);
     }
-    b->turn = (start + i) % b->warp_count;
-    b->warps[b->turn].rotation = (int)(draw(b) % SIMT_WARP);
+    give_turn(b, (start + i) % b->warp_count);
   }
   return b->turn * SIMT_WARP + first_lane(&b->warps[b->turn]);
 }
@@ -150,8 +147,7 @@ static void release_barrier(simt_block *b) {
   b->at_barrier = 0;
   b->epoch++;
   b->counts.barriers++;
-  b->turn = (int)(draw(b) % (uint64_t)b->warp_count);
-  b->warps[b->turn].rotation = (int)(draw(b) % SIMT_WARP);
+  give_turn(b, (int)(draw(b) % (uint64_t)b->warp_count));
 }
 
 static void wait_for_all(simt_block *b) {
@@ -273,8 +269,7 @@ static void run_block(simt_block *b, int64_t number) {
   cache_clear(b);
   bulk_open(b);
   start_threads(b);
-  b->turn = (int)(draw(b) % (uint64_t)b->warp_count);
-  b->warps[b->turn].rotation = (int)(draw(b) % SIMT_WARP);
+  give_turn(b, (int)(draw(b) % (uint64_t)b->warp_count));
   b->running = choose_thread(b);
   fiber_switch(&b->host, &b->threads[b->running].fiber);
 }
@@ -317,24 +312,11 @@ static void close_block(simt_block *b) {
   if (b->scratch_shadow.cells) munmap(b->scratch_shadow.cells, cells_room((size_t)b->launch->scratch_bytes));
 }
 
-void simt_counts_add(simt_counts *to, const simt_counts *from) {
-  to->read_bytes += from->read_bytes;
-  to->written_bytes += from->written_bytes;
-  to->block_read_bytes += from->block_read_bytes;
-  to->block_written_bytes += from->block_written_bytes;
-  to->launch_read_bytes += from->launch_read_bytes;
-  to->launch_written_bytes += from->launch_written_bytes;
-  to->cache_read_bytes += from->cache_read_bytes;
-  to->cache_written_bytes += from->cache_written_bytes;
-  to->barriers += from->barriers;
-  to->collectives += from->collectives;
-  to->products += from->products;
-  to->group_products += from->group_products;
-  to->operand_bytes += from->operand_bytes;
-  to->shared_accesses += from->shared_accesses;
-  to->global_accesses += from->global_accesses;
-  to->copies += from->copies;
-  to->bulk_copies += from->bulk_copies;
+// All members are numbers of one type.
+static void add_counts(simt_counts *to, const simt_counts *from) {
+  int64_t *sums = (int64_t *)to;
+  const int64_t *more = (const int64_t *)from;
+  for (size_t i = 0; i < sizeof *to / sizeof *sums; i++) sums[i] += more[i];
 }
 
 simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts, char message[SIMT_MESSAGE]) {
@@ -352,7 +334,7 @@ simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, sim
     if (block.failed) answer = SIMT_FAULT;
   }
   simt_current = outer;
-  if (counts) simt_counts_add(counts, &block.counts);
+  if (counts) add_counts(counts, &block.counts);
   close_block(&block);
   return answer;
 }

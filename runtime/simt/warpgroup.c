@@ -114,16 +114,8 @@ static int marked_sums(const group_work *w, float x) {
   return -1;
 }
 
-static void *grown(void *items, int count, int *room, size_t size) {
-  if (count < *room) return items;
-  *room = 2 * *room + 4;
-  void *larger = realloc(items, (size_t)*room * size);
-  if (!larger) simt_fail("has %d products under way, more than there is memory for", count);
-  return larger;
-}
-
 static int new_sums(group_work *w, void *const *lanes, int columns) {
-  w->sums = grown(w->sums, w->sums_count, &w->sums_room, sizeof *w->sums);
+  w->sums = simt_grown(w->sums, w->sums_count, &w->sums_room, sizeof *w->sums, "sums");
   sums *s = &w->sums[w->sums_count];
   w->next = w->next % ((1u << (MARK_BITS - SUM_BITS)) - 1) + 1;
   s->number = w->next;
@@ -193,7 +185,7 @@ static bool is_same(const group_product *x, const group_product *y) {
 
 static work_item *new_item(group_work *w, simt_block *b, void *const *lanes) {
   const group_product *p = lanes[0];
-  w->items = grown(w->items, w->count, &w->room, sizeof *w->items);
+  w->items = simt_grown(w->items, w->count, &w->room, sizeof *w->items, "products");
   work_item *item = &w->items[w->count++];
   *item = (work_item){.product = *p, .epoch = b->epoch};
   for (int lane = 0; p->a_registers && lane < SIMT_WARP; lane++)
@@ -317,28 +309,25 @@ static void run_fence(void *const *lanes) {
 
 // ---- the operations --------------------------------------------------------------------------
 
-static bool is_skipped(int64_t *count, int64_t skipped) { return ++*count == skipped; }
+// The registers stay as they are where a test leaves the operation out.
+static void pass_registers(const collective *run, bool skipped, float *d, const float *c, int columns) {
+  group_product p = {.columns = columns, .c = c, .d = d};
+  if (skipped)
+    memcpy(d, c, (size_t)columns / 2 * sizeof *d);
+  else
+    simt_collect(run, &p);
+}
 
 static void fence(float *d, const float *c, int columns) {
   static const collective run = {"wgmma_fence", run_fence};
-  simt_thread *thread = &simt_current->threads[simt_current->running];
-  group_product p = {.columns = columns, .c = c, .d = d};
-  if (is_skipped(&thread->group_fences, simt_current->launch->skipped_fence)) {
-    memcpy(d, c, (size_t)columns / 2 * sizeof *d);
-  } else {
-    simt_collect(&run, &p);
-  }
+  int64_t *fences = &simt_current->threads[simt_current->running].group_fences;
+  pass_registers(&run, simt_is_skipped(fences, simt_current->launch->skipped_fence), d, c, columns);
 }
 
 static void wait(float *d, const float *c, int columns) {
   static const collective run = {"wgmma_wait", run_wait};
-  simt_thread *thread = &simt_current->threads[simt_current->running];
-  group_product p = {.columns = columns, .c = c, .d = d};
-  if (is_skipped(&thread->group_waits, simt_current->launch->skipped_wait)) {
-    memcpy(d, c, (size_t)columns / 2 * sizeof *d);
-  } else {
-    simt_collect(&run, &p);
-  }
+  int64_t *waits = &simt_current->threads[simt_current->running].group_waits;
+  pass_registers(&run, simt_is_skipped(waits, simt_current->launch->skipped_wait), d, c, columns);
 }
 
 static void begin(group_product p) {
@@ -350,7 +339,7 @@ int32_t simt_shared_address(const void *at) { return (int32_t)((const unsigned c
 
 void simt_fence_async(void) {
   simt_thread *thread = &simt_current->threads[simt_current->running];
-  if (is_skipped(&thread->group_fences, simt_current->launch->skipped_fence)) return;
+  if (simt_is_skipped(&thread->group_fences, simt_current->launch->skipped_fence)) return;
   thread->fences++;
   thread->fence_epoch = simt_current->epoch;
 }
