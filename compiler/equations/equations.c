@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "compiler/base/text.h"
+#include "compiler/chunk/chunk.h"
 #include "compiler/equations/formula.h"
 
 enum { WIDTH = 100 };
@@ -242,10 +243,8 @@ static bool has_levels(const tile_program *program) {
   return false;
 }
 
-static void put_forms(const document *d, const recurrence_kernels *kernels) {
-  const recurrence *r = kernels->recurrence;
+static void put_forms(const document *d, const recurrence *r, int length) {
   const char *reason = "";
-  int length = kernels->chunk;
   tile_program *chunk = chunk_build_linear_scan(d->a, r, length, &reason);
   bool levels = chunk && has_levels(chunk);
   if (levels) chunk = chunk_build_linear_scan(d->a, r, length = TWO_LEVELS, &reason);
@@ -264,17 +263,17 @@ static void put_forms(const document *d, const recurrence_kernels *kernels) {
   put_programs(d, chunk_build_step(d->a, r), "step", why);
 }
 
-char *equations_print(arena *a, const typed_body *written, const recurrence_kernels *kernels, equation_style style) {
+char *equations_print(arena *a, const typed_body *written, const recurrence *r, int chunk, equation_style style) {
   text_stream text;
   document d = {.a = a, .out = text_begin(&text), .style = style};
-  const typed_body *body = written ? written : &kernels->recurrence->body;
+  const typed_body *body = written ? written : &r->body;
   put_heading(&d, 0, header_text(a, body));
   put_declarations(&d, body);
   if (style == EQUATIONS_TEXT) fputc('\n', d.out);
   equation_list list = equations_of_body(a, body);
   put_equations(&d, &list);
-  put_structure(&d, kernels->recurrence);
-  put_forms(&d, kernels);
+  put_structure(&d, r);
+  put_forms(&d, r, chunk);
   return text_end(&text, a);
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/base/arena.h"
 #include "compiler/base/vec.h"
 #include "compiler/equations/equations.h"
+#include "compiler/tile/tile.h"
 
 typedef enum formula_kind {
   FORMULA_NUMBER,  // number
