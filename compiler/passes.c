@@ -68,7 +68,7 @@ bool pass_analyse(compilation *c) {
   for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
     vec_push(c->memory, &c->bodies, c->graph->kernels.items[i].body);
   for (int i = 0; i < c->bodies.count; i++)
-    vec_push(c->memory, &c->recurrences, recurrence_analyse(c->memory, c->messages, c->bodies.items[i]));
+    vec_push(c->memory, &c->recurrences, recurrence_analyse(c->memory, c->bodies.items[i]));
   return true;
 }
 

@@ -58,10 +58,10 @@ static void add_program(rec_front *front, interner *names, diag *d, sources *all
   graph_program *graph = graph_build(memory, names, d, program);
   if (diag_has_errors(d)) return;
   for (int i = 0; i < program->recurrences.count; i++) {
-    vec_push(memory, &front->recurrences, recurrence_analyse(memory, d, program->recurrences.items[i]));
+    vec_push(memory, &front->recurrences, recurrence_analyse(memory, program->recurrences.items[i]));
   }
   for (int i = 0; graph && i < graph->kernels.count; i++) {
-    vec_push(memory, &front->recurrences, recurrence_analyse(memory, d, graph->kernels.items[i].body));
+    vec_push(memory, &front->recurrences, recurrence_analyse(memory, graph->kernels.items[i].body));
   }
 }
 

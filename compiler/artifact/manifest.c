@@ -1,5 +1,6 @@
 // Prints the manifest of a library as JSON; abi.h describes it.
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -21,24 +22,19 @@ static void add(cJSON *object, const char *key, cJSON *value) { cJSON_AddItemToO
 static void add_text(cJSON *object, const char *key, const char *text) { add(object, key, text_or_null(text)); }
 static void add_number(cJSON *object, const char *key, double number) { add(object, key, cJSON_CreateNumber(number)); }
 
-static const char *class_text(state_class class) {
-  switch (class) {
-    case STATE_DELAY: return "delay";
-    case STATE_SCALAR_DECAY: return "scalar decay";
-    case STATE_AXIS_DECAY: return "axis decay";
-    case STATE_ELEMENTWISE: return "elementwise";
-    case STATE_LOW_RANK: return "low rank";
-    case STATE_MAX_PLUS: return "max plus";
-    case STATE_LINEAR: return "linear";
-    case STATE_NONLINEAR: return "nonlinear";
-  }
-  ICE("artifact", "state class %d", class);
-}
-
 static cJSON *axis_names(const typed_body *body, const int *axes, int count) {
   cJSON *names = must(cJSON_CreateArray());
   for (int i = 0; i < count; i++) cJSON_AddItemToArray(names, text_or_null(body->axes.items[axes[i]].name));
   return names;
+}
+
+// "scalar decay"
+static void add_class(cJSON *row, state_class class) {
+  char text[32];
+  snprintf(text, sizeof text, "%s", state_class_word(class));
+  for (char *c = text; *c; c++)
+    if (*c == '_') *c = ' ';
+  add_text(row, "class", text);
 }
 
 static cJSON *structure_json(const recurrence *r) {
@@ -49,7 +45,7 @@ static cJSON *structure_json(const recurrence *r) {
     const state_structure *structure = &r->states.items[state++];
     cJSON *row = must(cJSON_CreateObject());
     add_text(row, "state", r->body.tensors.items[i].name);
-    add_text(row, "class", class_text(structure->class));
+    add_class(row, structure->class);
     add_number(row, "stratum", structure->stratum);
     cJSON_AddItemToArray(list, row);
   }

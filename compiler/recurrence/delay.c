@@ -318,7 +318,7 @@ recurrence_delays *recurrence_delay_lags(arena *a, diag *messages, const recurre
     return NULL;
   }
   body_prune(a, d.body);
-  d.to->made = recurrence_analyse(a, messages, d.body);
+  d.to->made = recurrence_analyse(a, d.body);
   find_lags_left(&d, d.to->made);
   return d.to;
 }

@@ -495,12 +495,11 @@ static void read_structure(reader *r) {
   }
   need(r, ":");
   token before = r->at;
-  int class = state_class_find(take_name(r, "a class"));
-  if (!r->failed && class < 0) {
+  s.class = state_class_find(take_name(r, "a class"));
+  if (!r->failed && s.class == STATE_CLASSES) {
     r->at = before;
     fail(r, "a class");
   }
-  s.class = (state_class)(class < 0 ? 0 : class);
   need(r, ",");
   need(r, "stratum");
   s.stratum = (int)take_whole(r, 0, INT32_MAX - 1);
@@ -556,5 +555,5 @@ recurrence *recurrence_parse(arena *a, interner *names, diag *messages, const so
 
 recurrence *recurrence_from_text(arena *a, interner *names, diag *messages, const source *text) {
   recurrence *r = recurrence_parse(a, names, messages, text);
-  return r && r->states.count == 0 ? recurrence_analyse(a, messages, &r->body) : r;
+  return r && r->states.count == 0 ? recurrence_analyse(a, &r->body) : r;
 }

@@ -34,12 +34,10 @@
 #include "compiler/syntax/syntax.h"
 
 static const char *const class_words[] = {
-    [STATE_DELAY] = "delay",           [STATE_SCALAR_DECAY] = "scalar_decay",
-    [STATE_AXIS_DECAY] = "axis_decay", [STATE_ELEMENTWISE] = "elementwise",
-    [STATE_LOW_RANK] = "low_rank",     [STATE_MAX_PLUS] = "max_plus",
-    [STATE_LINEAR] = "linear",         [STATE_NONLINEAR] = "nonlinear",
+#define STATE_CLASS(id, word) word,
+#include "compiler/recurrence/state_classes.def"
+#undef STATE_CLASS
 };
-enum { CLASS_COUNT = sizeof class_words / sizeof *class_words };
 
 static const char *const kind_words[] = {
     [TENSOR_INPUT] = "input",
@@ -48,11 +46,12 @@ static const char *const kind_words[] = {
     [TENSOR_OUTPUT] = "output",
 };
 
-int state_class_find(const char *text) {
-  for (int i = 0; i < CLASS_COUNT; i++) {
-    if (strcmp(class_words[i], text) == 0) return i;
-  }
-  return -1;
+const char *state_class_word(state_class class) { return class_words[class]; }
+
+state_class state_class_find(const char *text) {
+  int class = 0;
+  while (class < STATE_CLASSES && strcmp(class_words[class], text) != 0) class ++;
+  return (state_class) class;
 }
 
 static void print_axis(FILE *out, arena *a, const typed_axis *axis) {

@@ -14,18 +14,15 @@
 #include "compiler/base/source.h"
 #include "compiler/sema/typed.h"
 
-// What a state update is, from cheapest to most general (language.md section 3).
 typedef enum state_class {
-  STATE_DELAY,         // right side uses neither the state itself nor one that depends on it; or a
-                       // shift register (recurrence_is_shift)
-  STATE_SCALAR_DECAY,  // factor lacks the axes that a read sums over or an outer product makes
-  STATE_AXIS_DECAY,    // factor has some of those axes: per-key, per-value or both
-  STATE_ELEMENTWISE,   // elementwise factor, no outer product to exploit: independent scalars
-  STATE_LOW_RANK,      // diagonal plus low rank: delta rules
-  STATE_MAX_PLUS,      // m = max(f + m[t-1], i)
-  STATE_LINEAR,        // affine without a cheaper structure: dense transitions, coupled states
-  STATE_NONLINEAR      // not affine in the state: GRU, LSTM
+#define STATE_CLASS(id, word) STATE_##id,
+#include "compiler/recurrence/state_classes.def"
+#undef STATE_CLASS
+  STATE_CLASSES
 } state_class;
+
+// As state_classes.def writes it.
+const char *state_class_word(state_class class);
 
 // For delay, scalar decay, axis decay and elementwise:  state = decay * state[t-1] + increment.
 // Low rank adds sums over the state (affine.h tells them). Max plus: state =
@@ -58,7 +55,7 @@ bool *recurrence_needed(arena *arena, const recurrence *recurrence);
 
 // Normalises a body and finds the structure of its states. Never fails: every legal body has a
 // recurrence.
-recurrence *recurrence_analyse(arena *arena, diag *diag, const typed_body *body);
+recurrence *recurrence_analyse(arena *arena, const typed_body *body);
 
 // Text form, and back. The parser reports malformed text through `diag` and returns NULL.
 char *recurrence_print(arena *arena, const recurrence *recurrence);

@@ -277,8 +277,7 @@ void find_structure(arena *memory, recurrence *r) {
   }
 }
 
-recurrence *recurrence_analyse(arena *a, diag *messages, const typed_body *body) {
-  (void)messages;
+recurrence *recurrence_analyse(arena *a, const typed_body *body) {
   recurrence *r = ARENA_NEW(a, recurrence);
   r->body = normalise_body(a, body);
   remove_dead_values(a, r);

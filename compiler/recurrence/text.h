@@ -4,8 +4,8 @@
 
 #include "compiler/recurrence/recurrence.h"
 
-// The class that "scalar_decay" names; -1 for an unknown word.
-int state_class_find(const char *text);
+// The class that "scalar_decay" names; STATE_CLASSES for an unknown word.
+state_class state_class_find(const char *text);
 
 // The part of recurrence_verify that concerns the body alone.
 const char *verify_body(arena *a, const typed_body *body);

@@ -197,7 +197,7 @@ static const char *check_part(const verifier *v, const typed_tensor *state, cons
 
 static const char *check_structure(const verifier *v, const recurrence *r, const typed_tensor *state,
                                    const state_structure *s) {
-  if ((int)s->class < 0 || s->class > STATE_NONLINEAR) return WRONG(v, "'%s' has no class", state->name);
+  if ((int)s->class < 0 || s->class >= STATE_CLASSES) return WRONG(v, "'%s' has no class", state->name);
   if (s->stratum < 0 || s->stratum >= r->stratum_count) {
     return WRONG(v, "'%s' lies in no stratum", state->name);
   }

@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *printed = recurrence_print(w.memory, r);
     recurrence *again = read_text(&w, printed, strlen(printed));
     if (!again || strcmp(recurrence_print(w.memory, again), printed) != 0) abort();
-    recurrence *analysed = recurrence_analyse(w.memory, w.messages, &r->body);
+    recurrence *analysed = recurrence_analyse(w.memory, &r->body);
     if (recurrence_verify(w.memory, analysed)) abort();
     recurrence_report(w.memory, w.sources, analysed);
   }

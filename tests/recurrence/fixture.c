@@ -50,9 +50,7 @@ const typed_body *fixture_source(fixture *s, const char *text) {
   return program->recurrences.items[program->recurrences.count - 1];
 }
 
-recurrence *fixture_analyse(fixture *s, const char *text) {
-  return recurrence_analyse(s->memory, s->messages, fixture_source(s, text));
-}
+recurrence *fixture_analyse(fixture *s, const char *text) { return recurrence_analyse(s->memory, fixture_source(s, text)); }
 
 recurrence *fixture_raw(fixture *s, const typed_body *body) {
   recurrence *r = ARENA_NEW(s->memory, recurrence);

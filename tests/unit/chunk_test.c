@@ -571,7 +571,7 @@ static recurrence *from_source(fixture *s, const char *text) {
     diag_print(s->messages, stderr);
     abort();
   }
-  return recurrence_analyse(s->memory, s->messages, program->recurrences.items[0]);
+  return recurrence_analyse(s->memory, program->recurrences.items[0]);
 }
 
 // ---- comparison -----------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ static void check_text(subject *s) {
   char *printed = recurrence_print(memory, s->analysed);
   recurrence *again = fixture_ir(&s->fixture, printed);
   assert_string_equal(recurrence_print(memory, again), printed);
-  recurrence *twice = recurrence_analyse(memory, s->fixture.messages, &again->body);
+  recurrence *twice = recurrence_analyse(memory, &again->body);
   assert_string_equal(recurrence_print(memory, twice), printed);
 }
 
@@ -95,7 +95,7 @@ static void check_seed(uint64_t seed) {
                     : random_recurrence(s.fixture.memory, seed, "free");
   const typed_body *body = fixture_source(&s.fixture, s.text);
   s.raw = fixture_raw(&s.fixture, body);
-  s.analysed = recurrence_analyse(s.fixture.memory, s.fixture.messages, body);
+  s.analysed = recurrence_analyse(s.fixture.memory, body);
   check_text(&s);
   check_normalisation(&s);
   check_gradients(&s);

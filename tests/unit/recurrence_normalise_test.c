@@ -106,7 +106,7 @@ static void rewrites_change_no_value(void **state) {
   for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++) {
     fixture s = fixture_open();
     const typed_body *body = fixture_source(&s, source_of(&s, rewrites[i].expression));
-    recurrence *normalised = recurrence_analyse(s.memory, s.messages, body);
+    recurrence *normalised = recurrence_analyse(s.memory, body);
     double difference = fixture_difference(&s, fixture_raw(&s, body), normalised, i);
     if (!(difference < 1e-13)) fail_msg("%s differs by %g", rewrites[i].expression, difference);
     fixture_close(&s);
@@ -164,7 +164,7 @@ static void extreme_points_keep_their_digits(void **state) {
     const typed_body *body = fixture_source(
         &s, arena_printf(s.memory, "recurrence r { input a, b output y %s y = %s }", extremes[i].lets, extremes[i].expression));
     point raw = evaluate(&s, fixture_raw(&s, body), extremes[i].a, extremes[i].b);
-    point stable = evaluate(&s, recurrence_analyse(s.memory, s.messages, body), extremes[i].a, extremes[i].b);
+    point stable = evaluate(&s, recurrence_analyse(s.memory, body), extremes[i].a, extremes[i].b);
     if (!same_point(stable, extremes[i].expected)) {
       fail_msg("%s: y %.17g, da %.17g, db %.17g", extremes[i].expression, stable.y, stable.da, stable.db);
     }

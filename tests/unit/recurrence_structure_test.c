@@ -204,7 +204,7 @@ static void analysis_of_its_own_result_changes_nothing(void **state) {
     char *text = recurrence_print(s.memory, fixture_analyse(&s, cases[i].source));
     recurrence *again = fixture_ir(&s, text);
     assert_string_equal(recurrence_print(s.memory, again), text);
-    assert_string_equal(recurrence_print(s.memory, recurrence_analyse(s.memory, s.messages, &again->body)), text);
+    assert_string_equal(recurrence_print(s.memory, recurrence_analyse(s.memory, &again->body)), text);
     fixture_close(&s);
   }
 }
@@ -230,7 +230,7 @@ static void analysis_keeps_what_a_body_means(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture s = fixture_open();
     const typed_body *body = fixture_source(&s, cases[i].source);
-    recurrence *r = recurrence_analyse(s.memory, s.messages, body);
+    recurrence *r = recurrence_analyse(s.memory, body);
     double difference = fixture_difference(&s, fixture_raw(&s, body), r, i + 1);
     if (!(difference < 1e-10)) fail_msg("%s: differs by %g", body->name, difference);
     fixture_close(&s);

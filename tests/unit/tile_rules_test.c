@@ -26,7 +26,7 @@ static recurrence *from_source(fixture *s, const char *text) {
     diag_print(s->messages, stderr);
     abort();
   }
-  return recurrence_analyse(s->memory, s->messages, program->recurrences.items[0]);
+  return recurrence_analyse(s->memory, program->recurrences.items[0]);
 }
 
 // ---- matrix products --------------------------------------------------------------------------------------------------

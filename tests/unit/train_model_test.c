@@ -174,7 +174,7 @@ static void open_fixture(fixture *f, const char *path) {
   assert_in_range(graph->kernels.count, 1, 32);
   for (int i = 0; i < graph->kernels.count; i++) {
     reference_kernel *k = ARENA_NEW(a, reference_kernel);
-    k->recurrence = recurrence_analyse(a, messages, graph->kernels.items[i].body);
+    k->recurrence = recurrence_analyse(a, graph->kernels.items[i].body);
     k->signature = signature_of(a, &k->recurrence->body);
     f->kernels[i] =
         (train_kernel){&k->signature, k, no_sizes, reference_forward, reference_backward, reference_forward, REC_DEVICE_HOST};
