@@ -189,8 +189,6 @@ char *artifact_gpu_header(arena *a, const artifact *library);
 char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_object *object);
 // Lines of --emit=report for GPUs: each form, forward and backward. "" without one.
 const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_options options);
-// Launches of a pass at most.
-int artifact_gpu_launches(const codegen_gpu_kernel *k);
 char *artifact_manifest(arena *a, const artifact *library, bool indented);
 
 // What codegen compiles for the library: every kernel, and beside them tables, manifest and entry

@@ -61,7 +61,7 @@ static void put_kernel(arena *a, FILE *out, const artifact *library, const codeg
 }
 
 // The kernel, the one that makes the states it starts from, the one that adds up what blocks sum each for itself.
-int artifact_gpu_launches(const codegen_gpu_kernel *k) {
+static int launches_with(const codegen_gpu_kernel *k) {
   bool sums = false;
   for (int i = 0; i < k->base.slots.count; i++) sums |= k->base.slots.items[i].accumulated;
   return 1 + k->base.reads_saved + sums;
@@ -70,7 +70,7 @@ int artifact_gpu_launches(const codegen_gpu_kernel *k) {
 static int launches_of(const codegen_gpu_object *object, const recurrence *made, kernel_kind kind) {
   for (int i = 0; i < object->kernels.count; i++) {
     const codegen_gpu_kernel *k = &object->kernels.items[i];
-    if (k->base.kernel->kind == kind && k->base.kernel->recurrence == made) return artifact_gpu_launches(k);
+    if (k->base.kernel->kind == kind && k->base.kernel->recurrence == made) return launches_with(k);
   }
   return 0;
 }
@@ -111,7 +111,7 @@ static const char *report_of(arena *a, const recurrence_kernels *kernels, codege
     if (kind != KERNEL_FORWARD && kind != KERNEL_BACKWARD) continue;
     codegen_gpu_kernel k = codegen_gpu_describe(a, &kernels->kernels.items[i], options);
     resources[kind == KERNEL_BACKWARD] = (report_resources){
-        k.threads, k.shared_bytes, k.base.scratch.constant, artifact_gpu_launches(&k), k.products, k.group_products, k.left,
+        k.threads, k.shared_bytes, k.base.scratch.constant, launches_with(&k), k.products, k.group_products, k.left,
         k.rows,    k.bulk_rows};
   }
   return schedule_report_gpu(a, kernels, options.dtype, resources, kib);

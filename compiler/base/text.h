@@ -24,4 +24,7 @@ char *text_end(text_stream *stream, arena *a);
 // The shortest text that reads back to the same number.
 void print_number(FILE *out, double number);
 
+// Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
+int edit_distance(const char *a, const char *b);
+
 #endif

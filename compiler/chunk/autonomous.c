@@ -6,6 +6,7 @@
 //
 // After the chunk it is n0 where one step lies inside the sequence, n1 where two do.
 #include "compiler/chunk/scan.h"
+#include "compiler/recurrence/structure.h"
 
 // Operations of the update times steps of a chunk: the chunk program has a value for each.
 enum { AUTONOMOUS_VALUES_MAX = 512 };
@@ -53,18 +54,10 @@ bool autonomous_fits(const scan *s, int state) {
   return operations * s->program->chunk <= AUTONOMOUS_VALUES_MAX;
 }
 
-static value_id previous_of(const scan *s, int tensor) {
-  for (int i = 0; i < s->body->values.count; i++) {
-    const typed_value *v = &s->body->values.items[i];
-    if (v->op == VALUE_PREVIOUS && v->index == tensor) return i;
-  }
-  return NO_VALUE;
-}
-
 // The state after each step of the chunk.
 static tile_pair *steps_of(scan *s, int state) {
   int tensor = s->states[state].tensor;
-  value_id previous = previous_of(s, tensor), update = s->body->tensors.items[tensor].assigned;
+  value_id previous = previous_value(s->body, tensor), update = s->body->tensors.items[tensor].assigned;
   tile_pair *now = ARENA_ARRAY(s->arena, tile_pair, s->program->chunk), before = scan_before(s, state);
   for (int step = 0; step < s->program->chunk; step++) {
     lowering values = lowering_new(s->program, s->body);

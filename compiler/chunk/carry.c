@@ -10,6 +10,7 @@
 
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/lower.h"
+#include "compiler/recurrence/structure.h"
 
 // Which values a state from before the step enters.
 static bool *values_with_states(arena *a, const typed_body *body) {
@@ -25,14 +26,6 @@ static bool *values_with_states(arena *a, const typed_body *body) {
 static bool is_separate(const state_structure *s, const bool *with_states) {
   bool decays = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY || s->class == STATE_ELEMENTWISE;
   return decays && (s->decay == NO_VALUE || !with_states[s->decay]) && (s->increment == NO_VALUE || !with_states[s->increment]);
-}
-
-static value_id previous_of(const typed_body *body, int tensor) {
-  for (int i = 0; i < body->values.count; i++) {
-    const typed_value *v = &body->values.items[i];
-    if (v->op == VALUE_PREVIOUS && v->index == tensor) return i;
-  }
-  return NO_VALUE;
 }
 
 // A body of its own, to which values can be added.
@@ -53,7 +46,7 @@ tile_program *chunk_build_carry(arena *a, const recurrence *from) {
   for (int i = 0; i < body.tensors.count; i++) {
     if (body.tensors.items[i].kind != TENSOR_STATE) continue;
     const state_structure *s = &from->states.items[state++];
-    value_id previous = previous_of(&body, i);
+    value_id previous = previous_value(&body, i);
     if (previous == NO_VALUE || !is_separate(s, with_states)) return NULL;
     next[i] =
         s->decay == NO_VALUE ? previous : body_append(a, &body, (typed_value){.op = VALUE_MUL, .args = {s->decay, previous}});

@@ -25,7 +25,7 @@ static tile_pair safe(scan *s, tile_pair x) {
 }
 
 static tile_pair values_of(scan *s, const scan_product *written, axis_set keys) {
-  tile_pair scale = pair_real(tile_number(s->program, written->scale));
+  tile_pair scale = pair_number(s->program, written->scale);
   return safe(s, pair_mul(s->program, linear_factors(s, written, keys, false), scale));
 }
 
@@ -112,7 +112,7 @@ static tile_pair scores_at(scan *s, const scan_product *read, int writer, const 
   const int sides = PHASE_SCALAR | PHASE_KEYS;
   tile_pair q = level_rows(s, turned_reads(s, read, over, sides), level);
   tile_pair k = level_columns(s, turned_keys(s, read, written, over, sides), level);
-  tile_pair scores = pair_real(tile_number(s->program, 0));
+  tile_pair scores = pair_number(s->program, 0);
   for (int term = 0; term < level_terms(s, read->state, over, DECAY_KEYS); term++) {
     tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_KEYS, level, term);
     tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_KEYS, level, term);
@@ -156,7 +156,7 @@ static tile_pair masked(scan *s, int state, int writer, bool previous, bool stri
   if (writer != state || s->states[state].joint) return pair_mul(s->program, scores, coupled_mask(s, state, writer, previous));
   if (s->states[state].decay.count == 0) {
     tile_id causal = tile_leaf(s->program, TILE_CAUSAL, strict ? 1 : 0);
-    return pair_where(s->program, causal, scores, pair_real(tile_number(s->program, 0)));
+    return pair_where(s->program, causal, scores, pair_number(s->program, 0));
   }
   return pair_mul(s->program, scores, pair_real(decay_mask(s, state, previous, strict)));
 }
@@ -177,7 +177,7 @@ static tile_pair decayed_scores_at(scan *s, const scan_product *read, int writer
                                    int level, decay_side sides) {
   tile_pair scores = scores_at(s, read, writer, written, over, level);
   if (sides != DECAY_ALL || !decay_has_side(s, read->state, over, DECAY_VALUES)) return scores;
-  tile_pair decay = pair_real(tile_number(s->program, 0));
+  tile_pair decay = pair_number(s->program, 0);
   for (int term = 0; term < level_terms(s, read->state, over, DECAY_VALUES); term++) {
     tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level, term);
     tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_VALUES, level, term);
@@ -227,7 +227,7 @@ static tile_pair with_own(scan *s, const scan_product *read, int writer, const s
 static tile_pair written_at(scan *s, const scan_product *read, int writer, tile_pair scores, tile_pair v, axis_set over,
                             int level) {
   int step = level_axes(s, level)->pair_step;
-  tile_pair sum = pair_real(tile_number(s->program, 0));
+  tile_pair sum = pair_number(s->program, 0);
   v = level_columns(s, v, level);
   for (int term = 0; term < level_terms(s, read->state, over, DECAY_VALUES); term++) {
     tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_VALUES, level, term);
@@ -242,7 +242,7 @@ static tile_pair written_at(scan *s, const scan_product *read, int writer, tile_
 
 static tile_pair written_by_levels(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over) {
   tile_pair v = turned_values(s, read, written, over);
-  tile_pair sum = pair_real(tile_number(s->program, 0));
+  tile_pair sum = pair_number(s->program, 0);
   int first = level_first(s, read->state);
   for (int level = first; level < decay_levels(s); level = level_next(level)) {
     tile_pair scores = scores_at(s, read, writer, written, over, level);
@@ -290,7 +290,7 @@ tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
 }
 
 static tile_pair read_state(scan *s, const scan_product *read, axis_set over) {
-  tile_pair sum = pair_real(tile_number(s->program, 0));
+  tile_pair sum = pair_number(s->program, 0);
   if (over & ~s->body->tensors.items[s->states[read->state].tensor].axis_set) {
     scan_refuse(s, "a read sums over an axis that the state lacks");
   }
@@ -317,7 +317,7 @@ tile_pair contract_product(scan *s, const scan_product *product, axis_set over) 
       product->state < 0 ? pair_sum(s->program, linear_factors(s, product, over, true), over) : read_state(s, product, over);
   if (s->reason) return inside;
   tile_pair outside = linear_factors(s, product, over, false);
-  tile_pair scale = pair_real(tile_number(s->program, product->scale));
+  tile_pair scale = pair_number(s->program, product->scale);
   outside = safe(s, pair_mul(s->program, outside, scale));
   return part_of(s, pair_mul(s->program, outside, inside), product->part);
 }
@@ -343,7 +343,7 @@ static tile_pair kept_at_end(scan *s, int index, int from, const scan_product *w
 
 tile_pair contract_next_state(scan *s, int index) {
   if (s->states[index].invariant) return toeplitz_next(s, index);
-  tile_pair next = pair_real(tile_number(s->program, 0));
+  tile_pair next = pair_number(s->program, 0);
   for (int from = 0; from < s->state_count; from++) {
     const linear *increment = &s->states[from].increment;
     if (!coupled_reaches(s, index, from)) continue;

@@ -16,7 +16,7 @@ static int middle_axis(scan *s) {
 
 static tile_pair renamed(scan *s, tile_pair x, int from, int to) {
   if (!axis_in(pair_axes(s->program, x), from)) return x;
-  return pair_each(s->program, x, (tile_value){.op = TILE_RENAME, .index = from, .index2 = to});
+  return pair_on_axes(s->program, TILE_RENAME, x, from, to, 0);
 }
 
 // ---- which states --------------------------------------------------------------------------------------------
@@ -70,17 +70,15 @@ bool coupled_by_masks(const scan *s, int index) {
 // The factor of the other state at each step, 0 on padded rows.
 static tile_pair coefficient(scan *s, const scan_product *link) {
   tile_pair c = linear_factors(s, link, 0, false);
-  c = pair_mul(s->program, c, pair_real(tile_number(s->program, link->scale)));
+  c = pair_mul(s->program, c, pair_number(s->program, link->scale));
   c.re = lower_valid(s->program, c.re);
   if (pair_is_complex(c)) c.im = lower_valid(s->program, c.im);
   return c;
 }
 
-static tile_pair nothing(scan *s) { return pair_real(tile_number(s->program, 0)); }
-
 tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
   if (s->states[to].joint) return joint_mask(s, to, from, previous);
-  tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = nothing(s);
+  tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = pair_number(s->program, 0);
   if (to == from) return own;
   int t = s->program->time_axis, pair = s->program->pair_axis, middle = middle_axis(s);
   for (int i = 0; i < s->states[to].sources.count; i++) {
@@ -94,14 +92,13 @@ tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
   return sum;
 }
 
-static tile_pair one(scan *s) { return pair_real(tile_number(s->program, 1)); }
-
 tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys, decay_side side) {
-  if (s->states[to].joint) return joint_on_side(s, to, keys, side) ? joint_from_start(s, to, from, previous) : one(s);
+  if (s->states[to].joint)
+    return joint_on_side(s, to, keys, side) ? joint_from_start(s, to, from, previous) : pair_number(s->program, 1);
   if (to == from) return decay_from_start(s, to, previous, keys, side);
-  if (side == DECAY_VALUES) return one(s);
+  if (side == DECAY_VALUES) return pair_number(s->program, 1);
   int t = s->program->time_axis, pair = s->program->pair_axis;
-  tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = nothing(s);
+  tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = pair_number(s->program, 0);
   for (int i = 0; i < s->states[to].sources.count; i++) {
     const scan_product *link = &s->states[to].sources.items[i];
     if (!coupled_reaches(s, link->state, from)) continue;
@@ -118,10 +115,10 @@ static tile_pair kept_of_link(scan *s, int to, const scan_product *link) {
 }
 
 tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side) {
-  if (s->states[to].joint) return joint_on_side(s, to, keys, side) ? joint_to_end(s, to, from) : one(s);
+  if (s->states[to].joint) return joint_on_side(s, to, keys, side) ? joint_to_end(s, to, from) : pair_number(s->program, 1);
   if (to == from) return decay_to_end(s, to, keys, side);
-  if (side == DECAY_VALUES) return one(s);
-  tile_pair sum = nothing(s);
+  if (side == DECAY_VALUES) return pair_number(s->program, 1);
+  tile_pair sum = pair_number(s->program, 0);
   for (int i = 0; i < s->states[to].sources.count; i++) {
     const scan_product *link = &s->states[to].sources.items[i];
     if (!coupled_reaches(s, link->state, from)) continue;
@@ -134,13 +131,13 @@ tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side si
 
 tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_side side) {
   bool joint = s->states[to].joint && joint_on_side(s, to, keys, side);
-  return joint ? joint_within_step(s, to, from) : one(s);
+  return joint ? joint_within_step(s, to, from) : pair_number(s->program, 1);
 }
 
 tile_pair coupled_total(scan *s, int to, int from) {
   if (s->states[to].joint) return joint_total(s, to, from);
   if (to == from) return decay_total(s, to);
-  tile_pair sum = nothing(s);
+  tile_pair sum = pair_number(s->program, 0);
   for (int i = 0; i < s->states[to].sources.count; i++) {
     const scan_product *link = &s->states[to].sources.items[i];
     if (!coupled_reaches(s, link->state, from)) continue;

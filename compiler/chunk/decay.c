@@ -21,18 +21,16 @@ typedef struct decay_level {
 
 // ---- factors ---------------------------------------------------------------------------------------------------
 
-static tile_pair one(scan *s) { return pair_real(tile_number(s->program, 1)); }
-
 static tile_pair one_on_padding(scan *s, tile_pair x) {
   tile_id valid = tile_leaf(s->program, TILE_VALID, 0);
-  return pair_where(s->program, valid, x, one(s));
+  return pair_where(s->program, valid, x, pair_number(s->program, 1));
 }
 
 static decay_factor *factor_with(scan *s, scan_state *state, axis_set axes) {
   for (int i = 0; i < state->decay.count; i++) {
     if (state->decay.items[i].axes == axes) return &state->decay.items[i];
   }
-  decay_factor new = {.log = NO_TILE, .factor = one(s), .axes = axes};
+  decay_factor new = {.log = NO_TILE, .factor = pair_number(s->program, 1), .axes = axes};
   vec_push(s->arena, &state->decay, new);
   return &state->decay.items[state->decay.count - 1];
 }
@@ -51,7 +49,7 @@ static tile_pair value_of(scan *s, const recurrence_term *term) {
   for (int i = 0; i < term->factors.count; i++) {
     vec_push(s->arena, &product.factors, term->factors.items[i]);
   }
-  tile_pair scale = pair_real(tile_number(s->program, term->scale));
+  tile_pair scale = pair_number(s->program, term->scale);
   return pair_mul(s->program, linear_factors(s, &product, 0, false), scale);
 }
 
@@ -111,7 +109,7 @@ static void add_factors(scan *s, scan_state *state, value_id decay) {
     add_factor(s, state, term->factors.items[i]);
   }
   if (term->scale != 1) {
-    multiply_by(s, state, pair_real(tile_number(s->program, term->scale)));
+    multiply_by(s, state, pair_number(s->program, term->scale));
   }
 }
 
@@ -200,7 +198,7 @@ bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side) {
 
 // The products of one level from those of the level below, times the whole other half where `half` says so.
 static tile_pair grow(scan *s, tile_pair x, tile_pair whole_other, int half, int level) {
-  tile_pair factor = pair_where(s->program, level_is_half(s, half), whole_other, one(s));
+  tile_pair factor = pair_where(s->program, level_is_half(s, half), whole_other, pair_number(s->program, 1));
   return level_join(s, pair_mul(s->program, level_halve(s, x, level - 1), factor), level - 1);
 }
 
@@ -216,7 +214,7 @@ static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
   if (l->made) return l;
   if (level == 0) {
     tile_pair total = decay_levels(s) ? factor->factor : of_only_step(s, factor->factor);
-    *l = (decay_level){true, factor->factor, one(s), one(s), total};
+    *l = (decay_level){true, factor->factor, pair_number(s->program, 1), pair_number(s->program, 1), total};
     return l;
   }
   const decay_level *below = level_of(s, factor, level - 1);
@@ -252,7 +250,7 @@ static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int
 }
 
 static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level, int half, level_product which) {
-  tile_pair product = one(s);
+  tile_pair product = pair_number(s->program, 1);
   for (int i = 0; i < s->states[state].decay.count; i++) {
     decay_factor *factor = &s->states[state].decay.items[i];
     if (on_side(factor, keys, side)) product = pair_mul(s->program, product, product_of_factor(s, factor, level, half, which));
@@ -261,19 +259,21 @@ static tile_pair products(scan *s, int state, axis_set keys, decay_side side, in
 }
 
 tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side, int level, int term) {
-  if (s->states[state].joint) return joint_on_side(s, state, keys, side) ? joint_row(s, state, previous, level, term) : one(s);
+  if (s->states[state].joint)
+    return joint_on_side(s, state, keys, side) ? joint_row(s, state, previous, level, term) : pair_number(s->program, 1);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
-    return on_side(only, keys, side) ? block_row_decay(s, only, previous, level) : one(s);
+    return on_side(only, keys, side) ? block_row_decay(s, only, previous, level) : pair_number(s->program, 1);
   }
   return products(s, state, keys, side, level, 1, previous ? EXCLUSIVE : INCLUSIVE);
 }
 
 tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side, int level, int term) {
-  if (s->states[state].joint) return joint_on_side(s, state, keys, side) ? joint_column(s, state, writer, level, term) : one(s);
+  if (s->states[state].joint)
+    return joint_on_side(s, state, keys, side) ? joint_column(s, state, writer, level, term) : pair_number(s->program, 1);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
-    tile_pair x = on_side(only, keys, side) ? block_column_decay(s, only, level) : one(s);
+    tile_pair x = on_side(only, keys, side) ? block_column_decay(s, only, level) : pair_number(s->program, 1);
     return level_to_pair_step(s, x, level);
   }
   return level_to_pair_step(s, products(s, state, keys, side, level, 0, SUFFIX), level);

@@ -38,7 +38,7 @@ typedef struct scan_joint {
   joint_level levels[LEVELS_MAX];
 } scan_joint;
 
-static tile_pair number(scan *s, double x) { return pair_real(tile_number(s->program, x)); }
+static tile_pair number(scan *s, double x) { return pair_number(s->program, x); }
 static const tile_pair nothing = {NO_TILE, NO_TILE};
 static bool is_nothing(tile_pair x) { return x.re == NO_TILE; }
 

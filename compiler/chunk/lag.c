@@ -9,7 +9,7 @@
 
 static tile_pair steps_of(scan *s, int lag) {
   const typed_lag *buffer = &s->body->lags.items[lag];
-  tile_pair none = pair_real(tile_number(s->program, 0));
+  tile_pair none = pair_number(s->program, 0);
   if (s->lag_in_work[lag]) {
     scan_refuse(s, arena_printf(s->arena, "%s depends on its own earlier values", buffer->name));
     return none;
@@ -26,7 +26,7 @@ static tile_id is_number(scan *s, tile_op leaf, int index, int number) {
 
 tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before) {
   int t = s->program->time_axis;
-  x = pair_each(s->program, x, (tile_value){.op = TILE_SHIFT, .index = t, .index2 = steps});
+  x = pair_on_axes(s->program, TILE_SHIFT, x, t, steps, 0);
   for (int step = 0; step < steps && step < s->program->chunk; step++)
     x = pair_where(s->program, is_number(s, TILE_INDEX, t, step), before[step], x);
   return x;
@@ -44,7 +44,7 @@ void lag_read(scan *s, value_id id) {
 
 static tile_pair slot_after(scan *s, int lag, int slot, tile_pair x) {
   int depth = s->body->lags.items[lag].depth, back = depth - 1 - slot;
-  tile_pair after = pair_real(tile_number(s->program, 0));
+  tile_pair after = pair_number(s->program, 0);
   if (back < s->program->chunk) after = sequence_at_end(s, x, back);
   for (int before = slot + 1; before < depth && before - slot <= s->program->chunk; before++) {
     tile_id this_long = is_number(s, TILE_LENGTH, 0, before - slot);

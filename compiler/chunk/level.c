@@ -40,14 +40,10 @@ int level_half_axis(scan *s, bool other) {
   return *axis;
 }
 
-static tile_pair on_axes(scan *s, tile_op op, tile_pair x, int index, int index2, int index3) {
-  return pair_each(s->program, x, (tile_value){.op = op, .index = index, .index2 = index2, .index3 = index3});
-}
-
 // Inner axis of one half, both halves: the steps of a segment twice as long.
 tile_pair level_join_halves(scan *s, tile_pair x, int half, int inner, int joined) {
-  if (inner < 0) return on_axes(s, TILE_RENAME, x, half, joined, 0);
-  return on_axes(s, TILE_JOIN, x, joined, half, inner);
+  if (inner < 0) return pair_on_axes(s->program, TILE_RENAME, x, half, joined, 0);
+  return pair_on_axes(s->program, TILE_JOIN, x, joined, half, inner);
 }
 
 tile_pair level_join(scan *s, tile_pair x, int level) {
@@ -60,25 +56,25 @@ tile_pair level_halve(scan *s, tile_pair x, int level) {
   int segment = level_axes(s, level)->segment, pair = level_axes(s, level + 1)->segment;
   int half = level_half_axis(s, false);
   if (!axis_in(pair_axes(s->program, x), segment)) return x;
-  if (pair < 0) return on_axes(s, TILE_RENAME, x, segment, half, 0);
-  return on_axes(s, TILE_SPLIT, x, segment, pair, half);
+  if (pair < 0) return pair_on_axes(s->program, TILE_RENAME, x, segment, half, 0);
+  return pair_on_axes(s->program, TILE_SPLIT, x, segment, pair, half);
 }
 
 tile_pair level_unhalve(scan *s, tile_pair x, int level) {
   int segment = level_axes(s, level)->segment, pair = level_axes(s, level + 1)->segment;
   int half = level_half_axis(s, false);
-  if (pair < 0) return on_axes(s, TILE_RENAME, x, half, segment, 0);
-  return on_axes(s, TILE_JOIN, x, segment, pair, half);
+  if (pair < 0) return pair_on_axes(s->program, TILE_RENAME, x, half, segment, 0);
+  return pair_on_axes(s->program, TILE_JOIN, x, segment, pair, half);
 }
 
 tile_pair level_half(scan *s, tile_pair x, int level, int half) {
   x = level_halve(s, x, level);
   if (!axis_in(pair_axes(s->program, x), level_half_axis(s, false))) return x;
-  return on_axes(s, TILE_SLICE, x, level_half_axis(s, false), half, 0);
+  return pair_on_axes(s->program, TILE_SLICE, x, level_half_axis(s, false), half, 0);
 }
 
 tile_pair level_place_half(scan *s, tile_pair x, int half) {
-  return on_axes(s, TILE_PLACE, x, level_half_axis(s, false), half, 0);
+  return pair_on_axes(s->program, TILE_PLACE, x, level_half_axis(s, false), half, 0);
 }
 
 tile_id level_is_half(scan *s, int half) {
@@ -91,13 +87,13 @@ tile_pair level_split(scan *s, tile_pair x, int level) {
   bool apart = level > 0 && level < decay_levels(s);
   if (!apart || !axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
   const scan_axes *axes = level_axes(s, level);
-  return on_axes(s, TILE_SPLIT, x, s->program->time_axis, axes->segment, axes->step);
+  return pair_on_axes(s->program, TILE_SPLIT, x, s->program->time_axis, axes->segment, axes->step);
 }
 
 tile_pair level_to_pair_step(scan *s, tile_pair x, int level) {
   const scan_axes *axes = level_axes(s, level);
   if (level == 0 || !axis_in(pair_axes(s->program, x), axes->step)) return x;
-  return on_axes(s, TILE_RENAME, x, axes->step, axes->pair_step, 0);
+  return pair_on_axes(s->program, TILE_RENAME, x, axes->step, axes->pair_step, 0);
 }
 
 tile_pair level_rows(scan *s, tile_pair x, int level) {
@@ -114,10 +110,10 @@ tile_pair level_place_rows(scan *s, tile_pair x, int level) {
   const scan_axes *axes = level_axes(s, level);
   if (level < 0) {
     if (axes->segment < 0) return x;
-    return on_axes(s, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
+    return pair_on_axes(s->program, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
   }
-  x = level_unhalve(s, on_axes(s, TILE_PLACE, x, level_half_axis(s, false), 1, 0), level);
-  return level == 0 ? x : on_axes(s, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
+  x = level_unhalve(s, pair_on_axes(s->program, TILE_PLACE, x, level_half_axis(s, false), 1, 0), level);
+  return level == 0 ? x : pair_on_axes(s->program, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
 }
 
 int level_first(const scan *s, int state) { return -s->states[state].block; }
@@ -127,14 +123,14 @@ int level_place(int level) { return level < 0 ? -level - 1 : level; }
 // The blocks on the diagonal so far, 0 beside them, and the scores of this level below it.
 tile_pair level_assemble(scan *s, int first, const tile_pair *scores) {
   int half = level_half_axis(s, false), other = level_half_axis(s, true), levels = decay_levels(s);
-  tile_pair zero = pair_real(tile_number(s->program, 0));
+  tile_pair zero = pair_number(s->program, 0);
   tile_pair all = first < 0 ? scores[level_place(first)] : zero;
   tile_id same =
       tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half), tile_leaf(s->program, TILE_INDEX, other));
   for (int level = -first; level < levels; level++) {
     const scan_axes *axes = level_axes(s, level), *next = level_axes(s, level + 1);
-    tile_pair below = on_axes(s, TILE_PLACE, scores[level], half, 1, 0);
-    below = on_axes(s, TILE_PLACE, below, other, 0, 0);
+    tile_pair below = pair_on_axes(s->program, TILE_PLACE, scores[level], half, 1, 0);
+    below = pair_on_axes(s->program, TILE_PLACE, below, other, 0, 0);
     if (level) {
       tile_pair diagonal = pair_where(s->program, same, level_halve(s, all, level), zero);
       below = pair_linear(s->program, TILE_ADD, diagonal, below);

@@ -237,7 +237,7 @@ linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_
 // ---- factors to tiles --------------------------------------------------------------------------------------------
 
 tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bool with) {
-  tile_pair result = pair_real(tile_number(s->program, 1));
+  tile_pair result = pair_number(s->program, 1);
   for (int pass = 0; pass < 2; pass++) {  // products before quotients
     for (int i = 0; i < product->factors.count; i++) {
       recurrence_factor factor = product->factors.items[i];

@@ -56,7 +56,7 @@ static void visit_sum(scan *s, value_id id) {
     s->linears[id] = linear_of_factor(s, id);
     return;
   }
-  tile_pair sum = pair_real(tile_number(s->program, 0));
+  tile_pair sum = pair_number(s->program, 0);
   for (int i = 0; i < x->products.count && !s->reason; i++) {
     tile_pair part = contract_product(s, &x->products.items[i], v.over);
     sum = pair_linear(s->program, TILE_ADD, sum, part);
@@ -208,7 +208,7 @@ tile_pair scan_value(scan *s, value_id id, const char *what) {
   if (!s->reason && (linear_has_states(x) || linear_has_unknown(s, x))) {
     scan_refuse(s, arena_printf(s->arena, "%s uses a state that is not summed", what));
   }
-  return s->reason ? pair_real(tile_number(s->program, 0)) : scan_pure(s, id);
+  return s->reason ? pair_number(s->program, 0) : scan_pure(s, id);
 }
 
 // ---- states -----------------------------------------------------------------------------------------------------------

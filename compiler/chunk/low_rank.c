@@ -142,7 +142,7 @@ static void refuse_sum_of_sum(scan *s, value_id id, axis_set over) {
 static tile_pair outside_of(equations *e, const summand *of, const scan_product *product) {
   scan *s = e->s;
   tile_pair factors = linear_factors(s, product, of->over, false);
-  factors = pair_mul(s->program, factors, pair_real(tile_number(s->program, product->scale)));
+  factors = pair_mul(s->program, factors, pair_number(s->program, product->scale));
   return pair_mul(s->program, of->times, factors);
 }
 
@@ -159,7 +159,7 @@ static void add_written_unknown(equations *e, const summand *of, const scan_prod
   tile_pair scores = contract_pairs(s, read, writer, &known, of->over);
   if (s->reason) return;
   tile_pair rest = linear_factors(s, &known, of->over, false);
-  rest = pair_mul(s->program, rest, pair_real(tile_number(s->program, known.scale)));
+  rest = pair_mul(s->program, rest, pair_number(s->program, known.scale));
   scores = pair_mul(s->program, scores, contract_at_pair(s, rest));
   add_left(e, of->row, column, pair_mul(s->program, outside_of(e, of, read), scores));
 }
@@ -201,7 +201,7 @@ static void add_same_step(equations *e, const summand *of, const scan_product *p
   tile_pair factor = pair_mul(s->program, of->times, contract_product(s, &known, of->over));
   tile_id same = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
                              tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
-  add_left(e, of->row, column, pair_where(s->program, same, factor, pair_real(tile_number(s->program, 0))));
+  add_left(e, of->row, column, pair_where(s->program, same, factor, pair_number(s->program, 0)));
 }
 
 static void add_summand(equations *e, const summand *of, const scan_product *product);
@@ -271,8 +271,8 @@ static void add_unknown(equations *e, int row, value_id id, tile_pair times) {
 }
 
 static void add_equation(equations *e, int row) {
-  e->right[row] = pair_real(tile_number(e->s->program, 0));
-  add_unknown(e, row, unknown_at(e, row), pair_real(tile_number(e->s->program, 1)));
+  e->right[row] = pair_number(e->s->program, 0);
+  add_unknown(e, row, unknown_at(e, row), pair_number(e->s->program, 1));
 }
 
 // ---- one system --------------------------------------------------------------------------------------------------

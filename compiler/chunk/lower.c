@@ -90,8 +90,8 @@ static tile_pair lower_operation(program *p, const typed_value *v, const tile_pa
     case VALUE_SUM: return pair_each(p, x[0], (tile_value){.op = TILE_SUM, .over = v->over});
     case VALUE_MAX_OVER: return pair_each(p, x[0], (tile_value){.op = TILE_MAX_OVER, .over = v->over});
     case VALUE_MIN_OVER: return pair_each(p, x[0], (tile_value){.op = TILE_MIN_OVER, .over = v->over});
-    case VALUE_RENAME: return pair_each(p, x[0], (tile_value){.op = TILE_RENAME, .index = v->index, .index2 = v->index2});
-    case VALUE_SLICE: return pair_each(p, x[0], (tile_value){.op = TILE_SLICE, .index = v->index, .index2 = v->steps});
+    case VALUE_RENAME: return pair_on_axes(p, TILE_RENAME, x[0], v->index, v->index2, 0);
+    case VALUE_SLICE: return pair_on_axes(p, TILE_SLICE, x[0], v->index, v->steps, 0);
     default: {
       tile_value value = {.op = simple_op(v->op)};
       for (int i = 0; i < value_arity(v->op); i++) value.args[i] = x[i].re;

@@ -106,6 +106,10 @@ tile_pair pair_each(program *p, tile_pair x, tile_value pattern) {
   return r;
 }
 
+tile_pair pair_on_axes(program *p, tile_op op, tile_pair x, int index, int index2, int index3) {
+  return pair_each(p, x, (tile_value){.op = op, .index = index, .index2 = index2, .index3 = index3});
+}
+
 tile_pair pair_sum(program *p, tile_pair x, axis_set over) {
   return over ? pair_each(p, x, (tile_value){.op = TILE_SUM, .over = over}) : x;
 }

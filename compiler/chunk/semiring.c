@@ -30,7 +30,7 @@ static tile_pair plus(elements e, tile_pair carried, tile_pair own) {
   return pair_real(tile_binary(e.s->program, TILE_MAX, kept ? own.re : carried.re, kept ? carried.re : own.re));
 }
 
-static tile_pair number(elements e, double x) { return pair_real(tile_number(e.s->program, x)); }
+static tile_pair number(elements e, double x) { return pair_number(e.s->program, x); }
 static tile_pair zero(elements e) { return number(e, e.ring == PLUS_TIMES ? 0 : -INFINITY); }
 static tile_pair one(elements e) { return number(e, e.ring == PLUS_TIMES ? 1 : 0); }
 

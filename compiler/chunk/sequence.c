@@ -50,7 +50,7 @@ bool sequence_fits(const scan *s, int state, bool or_matrix) {
 // ---- values at all steps ---------------------------------------------------------------------------------------
 
 static tile_pair part_of_update(scan *s, int state, value_id id, double without) {
-  if (id == NO_VALUE) return pair_real(tile_number(s->program, without));
+  if (id == NO_VALUE) return pair_number(s->program, without);
   return scan_value(s, id, arena_printf(s->arena, "the update of %s", scan_state_name(s, state)));
 }
 
@@ -109,14 +109,14 @@ tile_pair sequence_previous(scan *s, int index) {
   const scan_state *state = &s->states[index];
   tile_pair before = scan_before(s, index);
   int t = s->program->time_axis;
-  tile_pair shifted = pair_each(s->program, state->steps, (tile_value){.op = TILE_SHIFT, .index = t, .index2 = 1});
+  tile_pair shifted = pair_on_axes(s->program, TILE_SHIFT, state->steps, t, 1, 0);
   tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t), tile_number(s->program, 0));
   return pair_where(s->program, first, before, shifted);
 }
 
 tile_pair sequence_at_end(scan *s, tile_pair x, int back) {
   tile_id here = tile_append(s->program, (tile_value){.op = TILE_AT_END, .index2 = back});
-  tile_pair chosen = pair_where(s->program, here, x, pair_real(tile_number(s->program, 0)));
+  tile_pair chosen = pair_where(s->program, here, x, pair_number(s->program, 0));
   return pair_sum(s->program, chosen, scan_time_bit(s));
 }
 

@@ -31,7 +31,7 @@ struct toeplitz {
   VEC(toeplitz_write) writes;
 };
 
-static tile_pair number(scan *s, double x) { return pair_real(tile_number(s->program, x)); }
+static tile_pair number(scan *s, double x) { return pair_number(s->program, x); }
 static tile_pair mul(scan *s, tile_pair x, tile_pair y) { return pair_mul(s->program, x, y); }
 
 static tile_pair add(scan *s, tile_pair x, tile_pair y) { return pair_linear(s->program, TILE_ADD, x, y); }
@@ -155,10 +155,6 @@ axis_set toeplitz_of_matrices(const scan *s, int index) {
 }
 
 // ---- axes ------------------------------------------------------------------------------------------------------
-
-static tile_pair on_axes(scan *s, tile_op op, tile_pair x, int index, int index2, int index3) {
-  return pair_each(s->program, x, (tile_value){.op = op, .index = index, .index2 = index2, .index3 = index3});
-}
 
 // The same value along an axis that it lacks.
 static tile_pair along(scan *s, tile_pair x, int axis) {
@@ -336,10 +332,10 @@ static tile_pair wider(scan *s, tile_pair parts, int distance, int twice, int le
   const scan_axes *axes = level_axes(s, level), *next = level_axes(s, level + 1);
   int half = level_half_axis(s, false), other = level_half_axis(s, true);
   tile_id i = tile_leaf(p, TILE_INDEX, half), j = tile_leaf(p, TILE_INDEX, other);
-  tile_pair pairs = on_axes(s, TILE_SPLIT, parts, distance, twice, half);
-  tile_pair same = on_axes(s, TILE_SLICE, pairs, half, 0, 0);
-  tile_pair below = on_axes(s, TILE_SLICE, pairs, half, 1, 0);
-  tile_pair above = on_axes(s, TILE_SHIFT, below, twice, 1, 0);
+  tile_pair pairs = pair_on_axes(s->program, TILE_SPLIT, parts, distance, twice, half);
+  tile_pair same = pair_on_axes(s->program, TILE_SLICE, pairs, half, 0, 0);
+  tile_pair below = pair_on_axes(s->program, TILE_SLICE, pairs, half, 1, 0);
+  tile_pair above = pair_on_axes(s->program, TILE_SHIFT, below, twice, 1, 0);
   tile_pair beside = pair_where(p, tile_binary(p, TILE_LESS, j, i), below, above);
   tile_pair all = pair_where(p, tile_binary(p, TILE_EQUAL, i, j), same, beside);
   all = along(s, along(s, all, half), other);
@@ -350,18 +346,18 @@ static tile_pair wider(scan *s, tile_pair parts, int distance, int twice, int le
 // M[i, j] = lags[i - j] for j <= i, 0 above.
 static tile_pair block_of(scan *s, tile_pair lags, int level) {
   int half = level_half_axis(s, false), step = level_axes(s, level)->step;
-  tile_pair parts = on_axes(s, TILE_PLACE, along(s, lags, step), half, 1, 0);
-  parts = on_axes(s, TILE_JOIN, parts, distance_axis(s, level + 1), half, step);  // from -L on
+  tile_pair parts = pair_on_axes(s->program, TILE_PLACE, along(s, lags, step), half, 1, 0);
+  parts = pair_on_axes(s->program, TILE_JOIN, parts, distance_axis(s, level + 1), half, step);  // from -L on
   for (int i = 0; i < level; i++) {
     parts = wider(s, parts, distance_axis(s, level + 1 - i), distance_axis(s, level - i), i);
   }
-  return on_axes(s, TILE_SLICE, parts, distance_axis(s, 1), 1, 0);
+  return pair_on_axes(s->program, TILE_SLICE, parts, distance_axis(s, 1), 1, 0);
 }
 
 static tile_pair at_other_step(scan *s, const toeplitz *of, tile_pair x) {
   const scan_axes *axes = level_axes(s, of->level);
   if (!axis_in(pair_axes(s->program, x), axes->step)) return x;
-  return on_axes(s, TILE_RENAME, x, axes->step, axes->pair_step, 0);
+  return pair_on_axes(s->program, TILE_RENAME, x, axes->step, axes->pair_step, 0);
 }
 
 // What the steps of a segment read of its own writes.
@@ -369,7 +365,7 @@ static tile_pair inside(scan *s, const toeplitz *of, const toeplitz_write *write
                         axis_set over) {
   const scan_axes *axes = level_axes(s, of->level);
   tile_pair lags = pair_dot(s->program, mul(s, read, write->key), of->powers, over);
-  if (previous) lags = on_axes(s, TILE_SHIFT, along(s, lags, axes->step), axes->step, 1, 0);
+  if (previous) lags = pair_on_axes(s->program, TILE_SHIFT, along(s, lags, axes->step), axes->step, 1, 0);
   return pair_dot(s->program, block_of(s, lags, of->level), at_other_step(s, of, write->value), axis_bit(axes->pair_step));
 }
 
@@ -377,7 +373,7 @@ static tile_pair back_on_time(scan *s, tile_pair x, const toeplitz *of) {
   const scan_axes *axes = level_axes(s, of->level);
   x = along(s, x, axes->step);
   if (axes->segment < 0) return x;
-  return on_axes(s, TILE_JOIN, along(s, x, axes->segment), s->program->time_axis, axes->segment, axes->step);
+  return pair_on_axes(s->program, TILE_JOIN, along(s, x, axes->segment), s->program->time_axis, axes->segment, axes->step);
 }
 
 tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over) {
@@ -430,7 +426,7 @@ static tile_pair at_last(scan *s, const toeplitz *of, last_segment last, tile_pa
 static tile_pair at_segment_end(scan *s, const toeplitz *of, tile_pair x, const tile_id *missing) {
   x = along(s, x, step_axis(s, of));
   for (int i = of->level - 1; i >= 0; i--) {
-    tile_pair moved = on_axes(s, TILE_SHIFT, x, step_axis(s, of), 1 << i, 0);
+    tile_pair moved = pair_on_axes(s->program, TILE_SHIFT, x, step_axis(s, of), 1 << i, 0);
     x = pair_where(s->program, missing[i], moved, x);
   }
   return x;

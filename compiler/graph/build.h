@@ -152,8 +152,7 @@ void parameters_check(graph_builder *b, const graph_model *model);
 // after an error.
 instance *layer_instance(graph_builder *b, instance *caller, const typed_name *item, const size_binding *bindings,
                          int binding_count, const value_id *arguments, int argument_count, const char *name, span call);
-// The right side of a let or output: one value, or several for a tuple; `targets` are what it is
-// bound to.
+// What a right side is bound to.
 typedef struct layer_target {
   const char *name;
   bool has_axes;
@@ -161,7 +160,6 @@ typedef struct layer_target {
   span span;
 } layer_target;
 typedef VEC(sema_operand) operands;
-bool layer_right_side(instance *in, const ast_expr *value, const layer_target *targets, int target_count, operands *out);
 
 // ---- mention.c ----
 bool expr_mentions(const ast_expr *e, const char *name);

@@ -142,7 +142,7 @@ static bool single(instance *in, const ast_expr *e, operands *out) {
 
 static bool run_repeat(instance *in, const ast_expr *e, operands *out);
 
-bool layer_right_side(instance *in, const ast_expr *value, const layer_target *targets, int target_count, operands *out) {
+static bool right_side(instance *in, const ast_expr *value, const layer_target *targets, int target_count, operands *out) {
   graph_builder *b = in->b;
   const char *outer = in->bound_to;
   in->bound_to = targets[0].name;
@@ -207,7 +207,7 @@ static bool repeat_statements(instance *in, const ast_expr *e, value_id *next) {
     }
     layer_target target = {.name = s->assign.name.text, .span = s->assign.name.span};
     operands values = {0};
-    if (!layer_right_side(in, s->assign.value, &target, 1, &values)) return false;
+    if (!right_side(in, s->assign.value, &target, 1, &values)) return false;
     next[place] = sema_value(in->scope, values.items[0]);
   }
   return true;
@@ -339,7 +339,7 @@ static bool layer_let(instance *in, const ast_stmt *s) {
   for (int i = 0; i < count; i++)
     if (!let_target(in, &s->let.binds.items[i], &targets[i])) return false;
   operands values = {0};
-  bool good = layer_right_side(in, s->let.value, targets, count, &values);
+  bool good = right_side(in, s->let.value, targets, count, &values);
   for (int i = 0; good && i < count; i++)
     good = fits_target(in, &targets[i], values.items[i], "the let") && bind_let(in, &targets[i], values.items[i]);
   return good;
@@ -359,8 +359,7 @@ static bool assign_output(instance *in, const ast_name *name, const ast_expr *va
   }
   layer_target target = {.name = tensor->name, .has_axes = true, .order = tensor_order(tensor), .span = name->span};
   operands values = {0};
-  if (!layer_right_side(in, value, &target, 1, &values) || !fits_target(in, &target, values.items[0], "the output"))
-    return false;
+  if (!right_side(in, value, &target, 1, &values) || !fits_target(in, &target, values.items[0], "the output")) return false;
   in->outputs.items[place] = sema_value(in->scope, values.items[0]);
   add_binding(in, name->text, in->outputs.items[place], name->span, false);
   in->bindings.items[in->bindings.count - 1].used = true;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "compiler/base/text.h"
 #include "compiler/sema/internal.h"
 
 enum { NOTED_CALLS = 3, SHORT_TEXT = 40, MOST_CANDIDATES = 500 };
@@ -83,27 +84,6 @@ const char *number_text(const sema *s, double number) {
     if (strtod(text, NULL) == number) return text;
   }
   return arena_printf(s->memory, "%.17g", number);
-}
-
-// Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
-static int edit_distance(const char *a, const char *b) {
-  enum { LONGEST = 40 };
-  int n = (int)strlen(a), m = (int)strlen(b);
-  if (n > LONGEST || m > LONGEST) return LONGEST;
-  int rows[LONGEST + 1][LONGEST + 1];
-  for (int i = 0; i <= n; i++) rows[i][0] = i;
-  for (int k = 0; k <= m; k++) rows[0][k] = k;
-  for (int i = 1; i <= n; i++) {
-    for (int k = 1; k <= m; k++) {
-      int best = rows[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
-      if (rows[i - 1][k] + 1 < best) best = rows[i - 1][k] + 1;
-      if (rows[i][k - 1] + 1 < best) best = rows[i][k - 1] + 1;
-      bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
-      if (swapped && rows[i - 2][k - 2] + 1 < best) best = rows[i - 2][k - 2] + 1;
-      rows[i][k] = best;
-    }
-  }
-  return rows[n][m];
 }
 
 void suggest(suggestion *s, const char *candidate) {

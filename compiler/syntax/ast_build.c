@@ -195,8 +195,7 @@ ast_stmt *assign_stmt(builder *b, const token *name, ast_expr *value) {
   return stmt;
 }
 
-ast_bind bind_of(builder *b, const token *name, axes_list *axes) {
-  (void)b;
+ast_bind bind_of(const token *name, axes_list *axes) {
   ast_bind bind = {.name = name_of(name), .span = name->span};
   if (axes) {
     bind.has_axes = true;
@@ -249,15 +248,13 @@ ast_decl *decl_range(builder *b, ast_decl *decl, const token *in, ast_expr *low,
   return decl;
 }
 
-ast_decl *decl_start(builder *b, ast_decl *decl, ast_expr *start) {
-  (void)b;
+ast_decl *decl_start(ast_decl *decl, ast_expr *start) {
   decl->start = start;
   decl->span = span_join(decl->span, start->span);
   return decl;
 }
 
-ast_decl *decl_value(builder *b, ast_decl *decl, ast_expr *value) {
-  (void)b;
+ast_decl *decl_value(ast_decl *decl, ast_expr *value) {
   decl->value = value;
   decl->span = span_join(decl->span, value->span);
   return decl;
@@ -330,8 +327,7 @@ ast_setting_entries *entries_add(builder *b, ast_setting_entries *list, ast_sett
   return list;
 }
 
-ast_setting_entry entry_range(builder *b, ast_expr *from, ast_expr *to, ast_expr *kind) {
-  (void)b;
+ast_setting_entry entry_range(ast_expr *from, ast_expr *to, ast_expr *kind) {
   return (ast_setting_entry){.from = from, .to = to, .kind = kind, .span = span_join(from->span, kind->span)};
 }
 
@@ -340,10 +336,7 @@ ast_setting_entry entry_filter(builder *b, const token *name, ast_args *args, co
   return (ast_setting_entry){.filter = filter, .kind = kind, .span = span_join(filter->span, kind->span)};
 }
 
-ast_setting_entry entry_kind(builder *b, ast_expr *kind) {
-  (void)b;
-  return (ast_setting_entry){.kind = kind, .span = kind->span};
-}
+ast_setting_entry entry_kind(ast_expr *kind) { return (ast_setting_entry){.kind = kind, .span = kind->span}; }
 
 ast_expr *mix_expr(builder *b, const token *word, ast_mix_entries *entries, const token *end) {
   ast_expr *e = new_expr(b, AST_MIX, span_to(word->span, end));
@@ -469,8 +462,7 @@ ast_expr *rename_expr(builder *b, ast_expr *operand, rename_list *renamings) {
   return e;
 }
 
-ast_expr *parenthesized(builder *b, ast_expr *e) {
-  (void)b;
+ast_expr *parenthesized(ast_expr *e) {
   e->parenthesized = true;
   return e;
 }
@@ -547,17 +539,12 @@ ast_args *args_add(builder *b, ast_args *list, ast_arg arg) {
   return list;
 }
 
-ast_arg arg_positional(builder *b, ast_expr *value) {
-  (void)b;
-  return (ast_arg){.kind = AST_ARG_POSITIONAL, .span = value->span, .value = value};
-}
+ast_arg arg_positional(ast_expr *value) { return (ast_arg){.kind = AST_ARG_POSITIONAL, .span = value->span, .value = value}; }
 
-ast_arg arg_named(builder *b, const token *name, ast_expr *value) {
-  (void)b;
+ast_arg arg_named(const token *name, ast_expr *value) {
   return (ast_arg){.kind = AST_ARG_NAMED, .span = span_join(name->span, value->span), .name = name_of(name), .value = value};
 }
 
-ast_arg arg_pair(builder *b, ast_arg_kind kind, ast_expr *from, ast_expr *to) {
-  (void)b;
+ast_arg arg_pair(ast_arg_kind kind, ast_expr *from, ast_expr *to) {
   return (ast_arg){.kind = kind, .span = span_join(from->span, to->span), .value = from, .to = to};
 }

@@ -53,13 +53,13 @@ ast_stmt *decl_stmt(builder *b, ast_stmt_kind kind, const token *word, ast_decls
 ast_stmt *let_one(builder *b, const token *word, ast_bind bind, ast_expr *value);
 ast_stmt *let_tuple(builder *b, const token *word, ast_binds *binds, ast_expr *value);
 ast_stmt *assign_stmt(builder *b, const token *name, ast_expr *value);
-ast_bind bind_of(builder *b, const token *name, axes_list *axes);
+ast_bind bind_of(const token *name, axes_list *axes);
 ast_binds *binds_add(builder *b, ast_binds *list, ast_bind bind);
 ast_decl *decl_of(builder *b, const token *name, axes_list *axes);
 ast_decl *decl_type(builder *b, ast_decl *decl, const token *type);
 ast_decl *decl_range(builder *b, ast_decl *decl, const token *in, ast_expr *low, ast_expr *high, const token *end);
-ast_decl *decl_start(builder *b, ast_decl *decl, ast_expr *start);
-ast_decl *decl_value(builder *b, ast_decl *decl, ast_expr *value);
+ast_decl *decl_start(ast_decl *decl, ast_expr *start);
+ast_decl *decl_value(ast_decl *decl, ast_expr *value);
 ast_decls *decls_add(builder *b, ast_decls *list, ast_decl *decl);
 
 ast_names *names_add(builder *b, ast_names *list, const token *name);
@@ -73,9 +73,9 @@ ast_settings *settings_add(builder *b, ast_settings *list, ast_setting *setting)
 ast_setting *setting_of(builder *b, const token *name, ast_expr *value);
 ast_setting *setting_block(builder *b, const token *name, ast_setting_entries *entries, const token *end);
 ast_setting_entries *entries_add(builder *b, ast_setting_entries *list, ast_setting_entry entry);
-ast_setting_entry entry_range(builder *b, ast_expr *from, ast_expr *to, ast_expr *kind);
+ast_setting_entry entry_range(ast_expr *from, ast_expr *to, ast_expr *kind);
 ast_setting_entry entry_filter(builder *b, const token *name, ast_args *args, const token *end, ast_expr *kind);
-ast_setting_entry entry_kind(builder *b, ast_expr *kind);
+ast_setting_entry entry_kind(ast_expr *kind);
 ast_expr *mix_expr(builder *b, const token *word, ast_mix_entries *entries, const token *end);
 ast_mix_entries *mix_add(builder *b, ast_mix_entries *list, ast_expr *weight, ast_expr *kind);
 
@@ -93,7 +93,7 @@ ast_expr *indexed_expr(builder *b, const token *name, axes_list *axes);
 ast_expr *lag_expr(builder *b, const token *name, const token *time, const token *steps, const token *end);
 ast_expr *slice_expr(builder *b, ast_expr *operand, slice_list *slices);
 ast_expr *rename_expr(builder *b, ast_expr *operand, rename_list *renamings);
-ast_expr *parenthesized(builder *b, ast_expr *e);
+ast_expr *parenthesized(ast_expr *e);
 ast_expr *tuple_expr(builder *b, const token *open, ast_expr *first, ast_exprs *rest, const token *close);
 ast_expr *repeat_expr(builder *b, const token *word, ast_expr *count, ast_bindings *carried, ast_expr *body,
                       ast_stmts *statements, const token *end);
@@ -105,8 +105,8 @@ ast_exprs *exprs_new(builder *b);
 ast_exprs *exprs_add(builder *b, ast_exprs *list, ast_expr *e);
 ast_args *args_new(builder *b);
 ast_args *args_add(builder *b, ast_args *list, ast_arg arg);
-ast_arg arg_positional(builder *b, ast_expr *value);
-ast_arg arg_named(builder *b, const token *name, ast_expr *value);
-ast_arg arg_pair(builder *b, ast_arg_kind kind, ast_expr *from, ast_expr *to);
+ast_arg arg_positional(ast_expr *value);
+ast_arg arg_named(const token *name, ast_expr *value);
+ast_arg arg_pair(ast_arg_kind kind, ast_expr *from, ast_expr *to);
 
 #endif

@@ -38,8 +38,7 @@ static const char *name_role(const parse *p) {
   return "a name";
 }
 
-static void group_operators(const parse *p, expectation *e) {
-  (void)p;
+static void group_operators(expectation *e) {
   if (!e->kinds[TK_STAR]) return;
   add_word(e, "an operator");
   DROP(e, TK_PLUS, TK_MINUS, TK_STAR, TK_SLASH, TK_CARET, TK_LT, TK_LE, TK_GT, TK_GE, TK_EQ);
@@ -96,7 +95,7 @@ static void add_single_kinds(const parse *p, expectation *e) {
 static expectation expectation_now(const parse *p) {
   expectation e = {0};
   for (int kind = 1; kind < token_kind_count; kind++) e.kinds[kind] = fits(p, kind);
-  group_operators(p, &e);
+  group_operators(&e);
   group_expressions(p, &e);
   group_names(p, &e);
   add_single_kinds(p, &e);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/base/text.h"
 #include "compiler/syntax/parse.h"
 #include "compiler/syntax/parser.h"
 
@@ -60,27 +61,7 @@ static int after_bracket(const parse *p, int index) {
   return p->tokens.count - 1;
 }
 
-// ---- edit distance, for "did you mean" ----------------------------------------------------------
-
-static int edit_distance(const char *a, const char *b) {
-  enum { LENGTH_MAX = 24 };
-  size_t la = strlen(a), lb = strlen(b);
-  if (la > LENGTH_MAX || lb > LENGTH_MAX) return LENGTH_MAX;
-  int row[LENGTH_MAX + 1];
-  for (size_t j = 0; j <= lb; j++) row[j] = (int)j;
-  for (size_t i = 1; i <= la; i++) {
-    int diagonal = row[0];
-    row[0] = (int)i;
-    for (size_t j = 1; j <= lb; j++) {
-      int best = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      if (row[j] + 1 < best) best = row[j] + 1;
-      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-      row[j] = best;
-    }
-  }
-  return row[lb];
-}
+// ---- "did you mean" ----------------------------------------------------------------------------
 
 // The reserved word that fits here, is spelled almost like the next token and lets what follows
 // fit; else TK_NONE.

@@ -86,7 +86,7 @@ plain_stmt(R) ::= LET(K) LP binds(B) COMMA RP ASSIGN expr(E).   { R = let_tuple(
 plain_stmt(R) ::= NAME(N) ASSIGN expr(E).                       { R = assign_stmt(b, N, E); }
 
 %type bind { ast_bind }
-bind(R) ::= NAME(N) some_axes(A).             { R = bind_of(b, N, A); }
+bind(R) ::= NAME(N) some_axes(A).             { R = bind_of(N, A); }
 %type binds { ast_binds * }
 binds(R) ::= bind(B).                         { R = binds_add(b, NULL, B); }
 binds(R) ::= binds(L) COMMA bind(B).          { R = binds_add(b, L, B); }
@@ -110,12 +110,12 @@ decl(R) ::= decl(D) IN(K) LB expr(L) COMMA expr(H) RB(E).    { R = decl_range(b,
 param_decl(R) ::= decl(D).                                   { R = D; }
 param_decl(R) ::= started_decl(D).                           { R = D; }
 %type started_decl { ast_decl * }
-started_decl(R) ::= decl(D) TILDE expr(E).                              { R = decl_start(b, D, E); }
+started_decl(R) ::= decl(D) TILDE expr(E).                              { R = decl_start(D, E); }
 started_decl(R) ::= started_decl(D) COLON NAME(T).                      { R = decl_type(b, D, T); }
 started_decl(R) ::= started_decl(D) IN(K) LB expr(L) COMMA expr(H) RB(E). { R = decl_range(b, D, K, L, H, E); }
 %type output_decl { ast_decl * }
 output_decl(R) ::= decl(D).                                  { R = D; }
-output_decl(R) ::= decl(D) ASSIGN expr(E).                   { R = decl_value(b, D, E); }
+output_decl(R) ::= decl(D) ASSIGN expr(E).                   { R = decl_value(D, E); }
 
 %type some_axes { axes_list * }
 some_axes(R) ::= .                            { R = NULL; }
@@ -153,9 +153,9 @@ entries(R) ::= entry(E).                      { R = entries_add(b, NULL, E); }
 entries(R) ::= entries(L) entry(E).           { R = entries_add(b, L, E); }
 entries(R) ::= entries(L) COMMA entry(E).     { R = entries_add(b, L, E); }
 %type entry { ast_setting_entry }
-entry(R) ::= edge(F) DOTDOT edge(T) COLON kind(K).              { R = entry_range(b, F, T, K); }
+entry(R) ::= edge(F) DOTDOT edge(T) COLON kind(K).              { R = entry_range(F, T, K); }
 entry(R) ::= NAME(N) LP args(A) RP(E) COLON kind(K).            { R = entry_filter(b, N, A, E, K); }
-entry(R) ::= kind(K).                                           { R = entry_kind(b, K); }
+entry(R) ::= kind(K).                                           { R = entry_kind(K); }
 %type edge { ast_expr * }
 edge(R) ::= NAME(T).                          { R = name_expr(b, T); }
 edge(R) ::= INT(T).                           { R = number_expr(b, T); }
@@ -224,7 +224,7 @@ prim(R) ::= INT(T).                                { R = number_expr(b, T); }
 prim(R) ::= FLOAT(T).                              { R = number_expr(b, T); }
 prim(R) ::= PERCENT(T).                            { R = percent_expr(b, T); }
 prim(R) ::= STRING(T).                             { R = string_expr(b, T); }
-prim(R) ::= LP expr(E) RP.                         { R = parenthesized(b, E); }
+prim(R) ::= LP expr(E) RP.                         { R = parenthesized(E); }
 prim(R) ::= LP(O) expr(F) COMMA exprs(L) RP(E).       { R = tuple_expr(b, O, F, L, E); }
 prim(R) ::= LP(O) expr(F) COMMA exprs(L) COMMA RP(E). { R = tuple_expr(b, O, F, L, E); }
 prim(R) ::= REPEAT(K) count(C) LP carried(L) RP LC expr(X) RC(E).         { R = repeat_expr(b, K, C, L, X, NULL, E); }
@@ -234,7 +234,7 @@ prim(R) ::= REPEAT(K) count(C) LP carried(L) RP LC repeat_stmts(S) RC(E). { R = 
 %type count { ast_expr * }
 count(R) ::= NAME(T).                         { R = name_expr(b, T); }
 count(R) ::= INT(T).                          { R = number_expr(b, T); }
-count(R) ::= LP expr(E) RP.                   { R = parenthesized(b, E); }
+count(R) ::= LP expr(E) RP.                   { R = parenthesized(E); }
 %type carried { ast_bindings * }
 carried(R) ::= NAME(N) ASSIGN expr(E).                    { R = bindings_add(b, NULL, N, E); }
 carried(R) ::= carried(L) COMMA NAME(N) ASSIGN expr(E).   { R = bindings_add(b, L, N, E); }
@@ -265,12 +265,12 @@ args(R) ::= arg_list(L) COMMA.                { R = L; }
 arg_list(R) ::= arg(A).                       { R = args_add(b, args_new(b), A); }
 arg_list(R) ::= arg_list(L) COMMA arg(A).     { R = args_add(b, L, A); }
 %type arg { ast_arg }
-arg(R) ::= expr(E).                           { R = arg_positional(b, E); }
-arg(R) ::= NAME(N) ASSIGN expr(E).            { R = arg_named(b, N, E); }
-arg(R) ::= NAME(N) ASSIGN LB(O) names(L) RB(E). { R = arg_named(b, N, axes_expr(b, O, L, E)); }
-arg(R) ::= NAME(N) ASSIGN LB(O) RB(E).        { R = arg_named(b, N, axes_expr(b, O, NULL, E)); }
-arg(R) ::= expr(F) ARROW expr(T).             { R = arg_pair(b, AST_ARG_ARROW, F, T); }
-arg(R) ::= expr(F) DOTDOT expr(T).            { R = arg_pair(b, AST_ARG_RANGE, F, T); }
+arg(R) ::= expr(E).                           { R = arg_positional(E); }
+arg(R) ::= NAME(N) ASSIGN expr(E).            { R = arg_named(N, E); }
+arg(R) ::= NAME(N) ASSIGN LB(O) names(L) RB(E). { R = arg_named(N, axes_expr(b, O, L, E)); }
+arg(R) ::= NAME(N) ASSIGN LB(O) RB(E).        { R = arg_named(N, axes_expr(b, O, NULL, E)); }
+arg(R) ::= expr(F) ARROW expr(T).             { R = arg_pair(AST_ARG_ARROW, F, T); }
+arg(R) ::= expr(F) DOTDOT expr(T).            { R = arg_pair(AST_ARG_RANGE, F, T); }
 
 // ---- paths --------------------------------------------------------------------------------------
 
