@@ -550,7 +550,6 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
       ir minus = real_neg(e, x);
       return real_neg(e, transcendental(e, TILE_SOFTPLUS, &minus));
     }
-    case TILE_SOFTSIGN: return real_div(e, x, real_add(e, number(e, 1, x), absolute(e, x)));
     case TILE_WRAP: return call_own(e, "wrap", &x, 1, wrap_body);
     case TILE_ROUND:
     case TILE_STOP: return x;

@@ -88,7 +88,6 @@ void real_derivative(const typed_value *v, const double x[3], double z, double d
     case VALUE_TANH: d[0] = dz * (1 - z) * (1 + z); break;
     case VALUE_SIN: d[0] = dz * cos(x[0]); break;
     case VALUE_COS: d[0] = -dz * sin(x[0]); break;
-    case VALUE_SOFTSIGN: d[0] = dz / ((1 + fabs(x[0])) * (1 + fabs(x[0]))); break;
     case VALUE_MIN: d[x[0] < x[1] ? 0 : 1] = dz; break;
     case VALUE_MAX: d[x[0] > x[1] ? 0 : 1] = dz; break;
     case VALUE_CLAMP: clamp_derivative(x, dz, d); break;

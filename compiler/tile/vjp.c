@@ -133,12 +133,6 @@ static void vjp_cos(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, slope), dy);
 }
 
-// The slope is the square of 1 - |y|.
-static void vjp_softsign(gradient *g, tile_id y, tile_id dy) {
-  tile_id root = bin(g, TILE_SUB, num(g, 1), un(g, TILE_ABS, y));
-  gradient_give(g, y, 0, mul(g, dy, mul(g, root, root)), dy);
-}
-
 // ---- two and three operands -------------------------------------------------------------------------------------------
 
 static void vjp_add(gradient *g, tile_id y, tile_id dy) {
