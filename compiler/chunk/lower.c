@@ -64,16 +64,6 @@ static tile_pair lower_leaf(lowering *l, const typed_value *v) {
   }
 }
 
-// Its entries from the last to the first, twice.
-static tile_id mirrored_twice(program *p, tile_id x) {
-  for (int axis = 0; axis < p->axes.count; axis++) {
-    bool known = p->axes.items[axis].body_axis >= 0 && p->axes.items[axis].size > 1;
-    if (!known || !axis_in(p->values.items[x].axes, axis)) continue;
-    return tile_indexed(p, TILE_MIRROR, tile_indexed(p, TILE_MIRROR, x, axis, 0), axis, 0);
-  }
-  return x;
-}
-
 static tile_pair lower_operation(program *p, const typed_value *v, const tile_pair *x) {
   switch (v->op) {
     case VALUE_NEG: return pair_each(p, x[0], (tile_value){.op = TILE_NEG});
@@ -85,7 +75,6 @@ static tile_pair lower_operation(program *p, const typed_value *v, const tile_pa
     case VALUE_EXP: return pair_exp(p, x[0]);
     case VALUE_EXPM1: return pair_expm1(p, x[0]);
     case VALUE_SQRT: return pair_real(tile_unary(p, v->kink ? TILE_SQRT_KINK : TILE_SQRT, x[0].re));
-    case VALUE_TANH: return pair_real(mirrored_twice(p, tile_unary(p, TILE_TANH, x[0].re)));
     case VALUE_GELU: return pair_real(gelu(p, x[0].re));
     case VALUE_CLAMP: return pair_real(clamp(p, x[0].re, x[1].re, x[2].re));
     case VALUE_GREATER: return pair_real(tile_binary(p, TILE_LESS, x[1].re, x[0].re));

@@ -150,16 +150,6 @@ static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
   return choose(e, inside, x, real_number(e, 0, ir_lanes(x)));
 }
 
-static ir mirrored_at(lower *l, const place_in_loops *at, tile_id id) {
-  const tile_value *v = value(l, id);
-  int axis = v->index;
-  if (in_lanes(at, axis)) return by_lanes(l, at, id);
-  place_in_loops from = *at;
-  from.moved = true;
-  from.index[axis] = int_sub(l->e, integer(l->e, known_size(l, axis) - 1), at->index[axis]);
-  return lower_value_at(l, &from, v->args[0]);
-}
-
 static ir real_of_rows(lower *l, int64_t less) {
   ir rows = int_sub(l->e, l->rows, integer(l->e, less));
   return LLVMBuildSIToFP(l->e->b, rows, l->e->real, "");
@@ -205,7 +195,6 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     case TILE_SPLIT: return split_at(l, at, id);
     case TILE_JOIN: return joined_at(l, at, id);
     case TILE_SHIFT: return shifted_at(l, at, id);
-    case TILE_MIRROR: return mirrored_at(l, at, id);
     default: break;
   }
   if (!l->p->values[id].inlined) ICE("lower", "%%%d (%s) is not at hand", id, tile_op_text(v->op));

@@ -108,7 +108,6 @@ static void put_map(printer *o, const tile_value *v) {
     case TILE_JOIN:
       fprintf(o->out, "{%s,%s->%s}", axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v)), index);
       break;
-    case TILE_MIRROR: fprintf(o->out, "{mirror %s}", index); break;
     case TILE_SHIFT: fprintf(o->out, "{%s by %d}", index, tile_shift_distance(v)); break;
     default: break;  // broadcasts and stops are what lies below them
   }

@@ -183,7 +183,6 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
       if (axis_in(x, tile_entry_axis(v))) return "the operand has the new axis already";
       if (!entry_exists(c, tile_entry_axis(v), tile_entry(v))) return "the entry lies outside the axis";
       return v->axes == (x | axis_bit(tile_entry_axis(v))) ? NULL : "the axes do not follow from the operand";
-    case TILE_MIRROR:
     case TILE_SHIFT:
       if (!axis_exists(c, tile_shift_axis(v)) || !axis_in(x, tile_shift_axis(v))) {
         return "the operand lacks the axis that is shifted";
@@ -263,7 +262,6 @@ static const char *check_partial(const checker *c, const tile_value *v) {
     case TILE_SPLIT:
     case TILE_JOIN:
     case TILE_SHIFT:
-    case TILE_MIRROR:
     case TILE_PREFIX:
     case TILE_SEGMENT:
     case TILE_SEGMENT_ADJOINT:

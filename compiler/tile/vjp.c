@@ -230,8 +230,6 @@ static void vjp_shift(gradient *g, tile_id y, tile_id dy) {
   give_indexed(g, y, dy, TILE_SHIFT, tile_shift_axis(row(g, y)), -tile_shift_distance(row(g, y)));
 }
 
-static void vjp_mirror(gradient *g, tile_id y, tile_id dy) { give_indexed(g, y, dy, TILE_MIRROR, row(g, y)->index, 0); }
-
 static void give_along(gradient *g, tile_id y, tile_id dy, tile_op op, int kind) {
   tile_value v = *row(g, y);
   gradient_give(g, y, 0, tile_along(g->program, op, dy, kind, tile_step_axis(&v), tile_other_step_axis(&v)), dy);

@@ -181,16 +181,6 @@ static void run_axis_op(tile_machine *m, tile_id id) {
   for (; !w.done; walk_next(&w)) m->data[id][w.at[3] + to] = m->data[v->args[0]][w.at[0] + from];
 }
 
-static void run_mirror(tile_machine *m, tile_id id) {
-  const tile_value *v = &m->program->values.items[id];
-  int64_t size = m->sizes[v->index], stride = tile_machine_stride(m, id, v->index);
-  walk w = walk_over(m, v->axes & ~axis_bit(v->index));
-  walk_follow(&w, m, 0, id);
-  for (; !w.done; walk_next(&w)) {
-    for (int64_t i = 0; i < size; i++) m->data[id][w.at[0] + i * stride] = m->data[v->args[0]][w.at[0] + (size - 1 - i) * stride];
-  }
-}
-
 static void run_shift(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
   int64_t size = m->sizes[tile_shift_axis(v)], stride = tile_machine_stride(m, id, tile_shift_axis(v));
@@ -303,7 +293,6 @@ static void run_value(tile_machine *m, tile_id id) {
       case TILE_SEGMENT:
       case TILE_SEGMENT_ADJOINT: run_segment(m, id); break;
       case TILE_SHIFT: run_shift(m, id); break;
-      case TILE_MIRROR: run_mirror(m, id); break;
       case TILE_SOLVE: run_solve(m, id); break;
       default: run_axis_op(m, id); break;
     }
