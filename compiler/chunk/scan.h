@@ -360,9 +360,6 @@ bool autonomous_fits(const scan *s, int state);
 tile_pair autonomous_steps(scan *s, int state);
 tile_pair autonomous_next(scan *s, int state);
 
-// ---- held.c ----------------------------------------------------------------------------------------------------
-tile_pair held_steps(scan *s, int state);
-
 // ---- shift.c ---------------------------------------------------------------------------------------------------
 // The state at all steps; after the chunk; an entry of S[t-1] at every step.
 tile_pair shift_steps(scan *s, int state);

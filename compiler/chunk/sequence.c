@@ -38,7 +38,6 @@ static bool beside_larger(const scan *s, int state) {
 bool sequence_fits(const scan *s, int state, bool or_matrix) {
   switch (s->states[state].structure->class) {
     case STATE_DELAY:
-    case STATE_HELD:
     case STATE_MAX_PLUS: return true;
     case STATE_ELEMENTWISE: return beside_larger(s, state) || !or_matrix;
     case STATE_SCALAR_DECAY:
@@ -96,7 +95,6 @@ void sequence_make(scan *s, int index) {
   scan_state *state = &s->states[index];
   switch (state->structure->class) {
     case STATE_MAX_PLUS: state->steps = maximum_steps(s, index); break;
-    case STATE_HELD: state->steps = held_steps(s, index); break;
     case STATE_SCALAR_DECAY:
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
@@ -125,6 +123,5 @@ tile_pair sequence_at_end(scan *s, tile_pair x, int back) {
 tile_pair sequence_next(scan *s, int index) {
   if (s->states[index].shift) return shift_next(s, index);
   if (s->states[index].structure->class == STATE_NONLINEAR) return autonomous_next(s, index);
-  if (s->states[index].structure->class == STATE_HELD) return scan_before(s, index);
   return sequence_at_end(s, s->states[index].steps, 0);
 }

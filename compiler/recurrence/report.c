@@ -89,7 +89,6 @@ static void print_class(FILE *out, arena *a, const typed_body *body, int state, 
       break;
     case STATE_MAX_PLUS: fputs("the maximum of a shifted state and a value", out); break;
     case STATE_LINEAR: fputs("linear, but neither diagonal nor of low rank by itself", out); break;
-    case STATE_HELD: fputs("what it was before the first step", out); break;
     case STATE_NONLINEAR: fputs("not linear: a sequential loop with exact backward through time", out); break;
     case STATE_CLASSES: break;
   }

@@ -247,10 +247,6 @@ static void classify(finder *f, int state, state_structure *s) {
     s->increment = update;
     return;
   }
-  if (value_at(&f->builder, update)->op == VALUE_PREVIOUS && value_at(&f->builder, update)->index == state) {
-    s->class = STATE_HELD;
-    return;
-  }
   if (partner) {
     classify_coupled(f, node, partner, s);
     return;
