@@ -189,7 +189,6 @@ static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share, 
   const char *name = setting_callee(e);
   if (e->kind == AST_MIX) return read_mix(k, e, share, to);
   if (!strcmp(name, "zero")) return read_plain(k, e, share, to, FROM_ZERO);
-  if (!strcmp(name, "ones")) return read_plain(k, e, share, to, FROM_ONES);
   if (!strcmp(name, "learned")) return read_learned(k, e, share, to);
   if (!strcmp(name, "state_passing")) return read_state_passing(k, e, share, to);
   if (!strcmp(name, "random_noise")) return read_random_noise(k, e, share, to);

@@ -205,9 +205,6 @@ static rec_status fill_sequence(void *context, int sequence, int worker) {
       case FROM_TBTT: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
       case FROM_RANDOM_NOISE: noise_random(&source, start->number, state->elements, before); break;
       case FROM_FITTED_NOISE: noise_fitted(&source, &t->groups[i], state->elements, before); break;
-      case FROM_ONES:
-        for (int64_t n = 0; n < state->elements; n++) t->of.n->store(before, n, 1);
-        break;
       case FROM_LEARNED: memcpy(before, trainer_parameter(t, t->weights, state->learned), size); break;
       case FROM_ZERO:
       case INTERVENTION_KINDS: memset(before, 0, size); break;
