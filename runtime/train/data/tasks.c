@@ -53,8 +53,7 @@ static int64_t copying(const train_task *t, int64_t length, draws *d, uint16_t *
   for (int64_t i = 0; i < length; i++) tokens[i] = (uint16_t)below(d, t->alphabet);
   tokens[length] = delimiter;
   for (int64_t i = 0; i < length; i++) answer[i] = tokens[t->kind == TASK_STACK_COPYING ? length - 1 - i : i];
-  if (t->kind == TASK_SORTING || t->kind == TASK_DESCENDING) sort(answer, length);
-  for (int64_t i = 0; t->kind == TASK_DESCENDING && 2 * i < length - 1; i++) swap(&answer[i], &answer[length - 1 - i]);
+  if (t->kind == TASK_SORTING) sort(answer, length);
   memcpy(targets + length, answer, (size_t)length * sizeof *targets);
   targets[2 * length] = stop;
   return 2 * length + 1;
