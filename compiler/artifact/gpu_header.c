@@ -83,10 +83,8 @@ static void put_items(printer *p) {
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
   fprintf(p->out,
-          "/* frame.blocks; a grid has as many blocks, or fewer. */
-          "
-          "static inline int64_t %s_items(const %s_parameter *parameter) {
-          "
+          "/* frame.blocks; a grid has as many blocks, or fewer. */\n"
+          "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
           "  return parameter->frame.entries * parameter->frame.parts",
           p->prefix, p->prefix);
   put_sizes(p, grid);
