@@ -2,6 +2,7 @@
 //
 //   weight [G,D,E], over E        along: each lane has parts of a row, and a warp adds up its lanes
 //   weight [G,D,E], over D, G     across: 256 threads, 16 pieces of E, sixteen threads for each, two of them in a warp
+//   .. times x [E,sequences]      four columns: what a thread has read of the matrix serves four sequences
 #include "compiler/plan/plan.h"
 #include "compiler/plan/tensor_cores.h"
 
@@ -20,12 +21,24 @@ int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axe
   return count;
 }
 
+// Of the axes that the matrix lacks.
+static void choose_columns(const mapping *m, const tile_program *program, axis_set own, gpu_matrix *g) {
+  g->columns = 1;
+  g->column_axis = -1;
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    if (!axis_in(own, axis) || plan_axis_size(m, program, axis) == TILE_RUNTIME_SIZE) continue;
+    int count = (int)power_of_two_in(plan_axis_size(m, program, axis), GPU_MATRIX_COLUMNS);
+    if (count > g->columns) g->columns = count, g->column_axis = axis;
+  }
+}
+
 gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
   const tile_program *program = p->program;
   const tile_value *values = program->values.items;
   axis_set w = plan_tile_axes(m, values[dot->b].axes), x = plan_tile_axes(m, values[dot->a].axes);
   gpu_matrix g = {.depth = plan_tile_axes(m, values[id].over), .rows = w & ~x};
   g.around = plan_tile_axes(m, values[id].axes) & ~g.rows;
+  choose_columns(m, program, g.around & ~w, &g);
   g.last = plan_contiguous_axis(m, p, dot->b);
   if (dot->pack_b >= 0) g.last = p->buffers.items[dot->pack_b].axes[p->buffers.items[dot->pack_b].axis_count - 1];
   g.along = axis_in(g.depth, g.last);
@@ -42,5 +55,5 @@ gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan
 int64_t gpu_matrix_parts(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
   gpu_matrix g = gpu_matrix_of(m, p, id, dot);
   int64_t parts = g.parts / g.in_warp;
-  return parts > 1 ? parts * plan_entries(m, p->program, g.rows) : 0;
+  return parts > 1 ? parts * g.columns * plan_entries(m, p->program, g.rows) : 0;
 }

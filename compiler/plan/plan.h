@@ -213,9 +213,11 @@ axis_set plan_inner_axes(const plan_dot *dot);
 tile_id plan_root(const tile_program *program, tile_id id);
 // The row that each step keeps of an operand: a buffer, or in the layout of saved states and stashes.
 plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack);
-// matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector.
+// matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector, or times a few of them.
+enum { GPU_MATRIX_COLUMNS = 4 };  // at most
 typedef struct gpu_matrix {
   axis_set rows, depth, around;  // of the result; summed; loops around it
+  int columns, column_axis;      // entries of an axis that the matrix lacks, for which it is read once; 1, -1: of none
   int last;                      // the axis along which the matrix lies in memory
   bool along;                    // it is summed
   int piece;                     // neighbours along it that a thread reads at once

@@ -236,7 +236,6 @@ static const char *core_text(const printer *o, const plan_dot *dot, bool steps) 
   const mapping *m = o->m;
   if (steps && m->kind == MAP_LANES) return "over the steps of a chunk";
   if (m->kind == MAP_LANES) return dot->along ? "vectors along the depth" : "vectors along the columns";
-  if (dot->i < 0) return "a matrix by a vector";
   if (gpu_may_be_group(m, o->p->program, dot)) return "wgmma";
   if (!gpu_is_mma(m, o->p->program, dot)) return "multiply-adds";
   return number_is_narrow(m->dtype) ? "mma" : m->tf32 ? "mma tf32" : "mma 3 x tf32";
@@ -246,6 +245,16 @@ static void put_copy(printer *o, tile_id operand, int buffer) {
   fprintf(o->out, ", ");
   put_operand(o, operand);
   fprintf(o->out, " from b%d", buffer);
+}
+
+static void put_core(printer *o, const plan_nest *nest, const plan_dot *dot) {
+  if (o->m->kind != MAP_BLOCK || dot->i >= 0) {
+    fprintf(o->out, ", %s", core_text(o, dot, nest->region == REGION_STEPS));
+    return;
+  }
+  int columns = gpu_matrix_of(o->m, o->p, nest->values.items[0], dot).columns;
+  if (columns == 1) fprintf(o->out, ", a matrix by a vector");
+  if (columns > 1) fprintf(o->out, ", a matrix by %d vectors", columns);
 }
 
 static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
@@ -258,7 +267,7 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
     if (size != TILE_RUNTIME_SIZE) fprintf(o->out, "%s%s %lld", separator, axis_name(o, axes[i]), (long long)size);
     separator = " x ";
   }
-  fprintf(o->out, ", %s", core_text(o, dot, nest->region == REGION_STEPS));
+  put_core(o, nest, dot);
   if (dot->pack_a >= 0) put_copy(o, dot->a, dot->pack_a);
   if (dot->left) fprintf(o->out, ", %%%d from registers", (int)dot->a);
   if (dot->pack_b >= 0) put_copy(o, dot->b, dot->pack_b);

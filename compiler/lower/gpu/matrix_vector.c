@@ -1,4 +1,4 @@
-// GPU, single steps: a matrix of parameters times a vector, among all threads of a block.
+// GPU, single steps: a matrix of parameters times a vector, or times a few of them, among all threads of a block.
 //
 //   %7 [D,G] = dot %h [E], %weight [G,D,E] over E        the sum is along the rows of memory: a warp takes whole rows,
 //                                                        sixteen one after another, and adds up its lanes for all at once
@@ -8,9 +8,12 @@
 // Either way neighbouring threads read neighbouring numbers, so that one copy of the matrix serves forward and backward. The
 // copy stays in shared memory from the first step to the last if it fits (plan/products.c), with 16 bits where tokens have 16
 // bits.
+//
+// Where the other operand has an axis that the matrix lacks, a thread multiplies what it has read of the matrix by up to four
+// entries of that axis (columns).
 #include "compiler/lower/gpu/nests.h"
 
-enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_PIECE = 8 };
+enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_PIECE = 8, MOST_COLUMNS = GPU_MATRIX_COLUMNS };
 
 typedef struct product {
   gpu_matrix g;
@@ -18,6 +21,8 @@ typedef struct product {
   const gpu_operands *o;
   loop_axes rows, depth;
   int64_t row_count, depth_count;
+  int columns;  // gpu_matrix.columns
+  int lanes;    // of a sum; 0: it is a number
   view parts;
 } product;
 
@@ -49,9 +54,36 @@ static ir matrix_at(lower *l, const product *p, const place_in_loops *at) {
   return view_load(l, &p->o->first.b, &place, p->o->first.b_axes);
 }
 
-// The product is x at this row.
-static void finish_row(lower *l, const product *p, const place_in_loops *at, ir row, ir x) {
+// The place at a column of those at hand.
+static place_in_loops at_column(lower *l, const product *p, const place_in_loops *at, ir column) {
   place_in_loops place = *at;
+  int axis = p->g.column_axis;
+  if (p->columns > 1) place.index[axis] = int_add(l->e, place.index[axis], column);
+  return place;
+}
+
+static ir vector_at(lower *l, const product *p, const place_in_loops *at, int column) {
+  place_in_loops place = at_column(l, p, at, integer(l->e, column));
+  return view_load(l, &p->o->first.a, &place, p->o->first.a_axes);
+}
+
+static ir lane_of(emitter *e, ir x, int lane) {
+  return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
+}
+
+static ir open_sum(lower *l, const product *p) {
+  ir slot = stack_slot(l->e, real_type(l->e, p->lanes), "sum");
+  store_real(l->e, real_number(l->e, 0, p->lanes), slot);
+  return slot;
+}
+
+static void add_to_sum(lower *l, const product *p, ir matrix, ir x, ir slot) {
+  store_real(l->e, real_fma(l->e, matrix, x, load_real(l->e, slot, p->lanes)), slot);
+}
+
+// The product is x at this row and column.
+static void finish_row(lower *l, const product *p, const place_in_loops *at, ir row, ir column, ir x) {
+  place_in_loops place = at_column(l, p, at, column);
   emitter *e = l->e;
   go_to(l, &p->rows, row, &place);
   if (p->o->first.minus) x = real_neg(e, x);
@@ -69,7 +101,8 @@ typedef struct rounds {
   int64_t lanes;  // as gpu_matrix.lanes
   int64_t turns;  // pieces of a row that a lane has
   int64_t at_once, count;
-  int batch;
+  int batch;  // rounds together
+  int sums;   // of a batch: of each round those of all columns, side by side
 } rounds;
 
 static rounds rounds_of(const lower *l, const product *p) {
@@ -78,7 +111,9 @@ static rounds rounds_of(const lower *l, const product *p) {
   r.turns = pieces / r.lanes;
   r.at_once = l->team->threads / r.lanes;
   r.count = (p->row_count + r.at_once - 1) / r.at_once;
-  while (2 * r.batch <= r.count && r.batch < MOST_ROUNDS && 2 * r.batch * p->g.piece <= MOST_SUMS) r.batch *= 2;
+  int numbers = p->columns * (p->lanes ? p->lanes : 1);
+  while (2 * r.batch <= r.count && r.batch < MOST_ROUNDS && 2 * r.batch * numbers <= MOST_SUMS) r.batch *= 2;
+  r.sums = r.batch * p->columns;
   return r;
 }
 
@@ -86,7 +121,7 @@ static rounds rounds_of(const lower *l, const product *p) {
 // same ones. Returns how many are left, `first` of them.
 static int add_up_lanes(lower *l, const rounds *r, ir lane, ir *sums, ir *first) {
   emitter *e = l->e;
-  int count = r->batch;
+  int count = r->sums;
   *first = integer(e, 0);
   for (int64_t mask = r->lanes / 2; mask; mask /= 2) {
     if (count == 1) {
@@ -109,17 +144,26 @@ static ir row_of(lower *l, const rounds *r, ir own, ir round) {
   return int_add(l->e, int_mul(l->e, round, integer(l->e, r->at_once)), own);
 }
 
+// A piece of a row, to the sums of its columns.
+static void add_to_columns(lower *l, const product *p, ir matrix, const ir *x, const ir *slots) {
+  emitter *e = l->e;
+  for (int n = 0; n < (p->lanes ? 1 : p->g.piece); n++) {
+    ir own = p->lanes ? matrix : lane_of(e, matrix, n);
+    for (int c = 0; c < p->columns; c++) add_to_sum(l, p, own, p->lanes ? x[c] : lane_of(e, x[c], n), slots[c]);
+  }
+}
+
 static void add_piece(lower *l, const product *p, const rounds *r, const place_in_loops *at, ir piece, const ir *rows,
                       const ir *slots) {
   emitter *e = l->e;
+  ir x[MOST_COLUMNS];
   place_in_loops place = *at;
   go_to(l, &p->depth, int_mul(e, piece, integer(e, p->g.piece)), &place);
   place_in_loops of_x = wide(p, &place);
-  ir x = view_load(l, &p->o->first.a, &of_x, p->o->first.a_axes);
-  int lanes = p->g.piece > 1 ? p->g.piece : 0;
+  for (int c = 0; c < p->columns; c++) x[c] = vector_at(l, p, &of_x, c);
   for (int i = 0; i < r->batch; i++) {
     go_to(l, &p->rows, rows[i], &place);
-    store_real(e, real_fma(e, matrix_at(l, p, &place), x, load_real(e, slots[i], lanes)), slots[i]);
+    add_to_columns(l, p, matrix_at(l, p, &place), x, &slots[i * p->columns]);
   }
 }
 
@@ -127,30 +171,29 @@ static void rounds_at_once(lower *l, const product *p, const rounds *r, const pl
   emitter *e = l->e;
   ir lane = gpu_lane(l), of_row = int_rem(e, lane, integer(e, r->lanes));
   ir own = int_div(e, l->team->thread, integer(e, r->lanes)), end = integer(e, p->row_count);
-  ir rows[MOST_ROUNDS], slots[MOST_ROUNDS], sums[MOST_ROUNDS], first;
-  int lanes = p->g.piece > 1 ? p->g.piece : 0;
+  ir rows[MOST_ROUNDS], slots[MOST_SUMS], sums[MOST_SUMS], first;
   bool whole = p->row_count % (r->at_once * r->batch) == 0;
   for (int i = 0; i < r->batch; i++) {
     rows[i] = row_of(l, r, own, int_add(e, first_round, integer(e, i)));
     if (!whole) rows[i] = int_choose(e, int_compare(e, LLVMIntSLT, rows[i], end), rows[i], integer(e, 0));
-    slots[i] = stack_slot(e, real_type(e, lanes), "sum");
-    store_real(e, real_number(e, 0, lanes), slots[i]);
+    for (int c = 0; c < p->columns; c++) slots[i * p->columns + c] = open_sum(l, p);
   }
   emit_loop turns = loop_begin(e, integer(e, 0), integer(e, r->turns), 1, "turn");
   add_piece(l, p, r, at, int_add(e, int_mul(e, turns.index, integer(e, r->lanes)), of_row), rows, slots);
   loop_end(e, &turns);
-  for (int i = 0; i < r->batch; i++) {
-    sums[i] = load_real(e, slots[i], lanes);
-    if (lanes) sums[i] = sum_of_lanes(e, sums[i]);
+  for (int i = 0; i < r->sums; i++) {
+    sums[i] = load_real(e, slots[i], p->lanes);
+    if (p->lanes) sums[i] = sum_of_lanes(e, sums[i]);
   }
   int count = add_up_lanes(l, r, lane, sums, &first);
-  ir alike = integer(e, r->lanes > r->batch ? r->lanes / r->batch : 1);
+  ir alike = integer(e, r->lanes > r->sums ? r->lanes / r->sums : 1), columns = integer(e, p->columns);
   ir mine = int_compare(e, LLVMIntEQ, int_rem(e, lane, alike), integer(e, 0));
   for (int i = 0; i < count; i++) {
-    ir row = row_of(l, r, own, int_add(e, first_round, int_add(e, first, integer(e, i))));
+    ir number = int_add(e, first, integer(e, i));
+    ir row = row_of(l, r, own, int_add(e, first_round, int_div(e, number, columns)));
     ir here = whole ? mine : LLVMBuildAnd(e->b, mine, int_compare(e, LLVMIntSLT, row, end), "");
     emit_branch branch = branch_begin(e, here);
-    finish_row(l, p, at, row, sums[i]);
+    finish_row(l, p, at, row, int_rem(e, number, columns), sums[i]);
     branch_end(e, &branch);
   }
 }
@@ -164,76 +207,125 @@ static void along_rows(lower *l, const product *p, const place_in_loops *at) {
 
 // ---- across rows ----
 
-static ir part_address(lower *l, const product *p, ir part, ir row) {
-  ir at = int_add(l->e, int_mul(l->e, part, integer(l->e, p->row_count)), row);
-  return element(l->e, l->e->real, p->parts.base, at);
-}
-
-static ir lane_of(emitter *e, ir x, int lane) {
-  return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
-}
-
-// What a part of the rows adds to a piece: each x once for all of it.
-static ir sum_of_part(lower *l, const product *p, const place_in_loops *at, ir part) {
-  enum { AT_ONCE = 4 };
+static ir part_address(lower *l, const product *p, ir part, ir row, ir column) {
   emitter *e = l->e;
-  int lanes = p->g.piece > 1 ? p->g.piece : 0;
-  ir slot = stack_slot(e, real_type(e, lanes), "sum");
-  store_real(e, real_number(e, 0, lanes), slot);
-  bool whole = p->depth_count % (p->g.parts * AT_ONCE) == 0;
-  emit_groups groups;
-  emit_loop loop;
-  if (whole) {
-    groups = groups_begin(e, integer(e, 0), integer(e, p->depth_count), p->g.parts, AT_ONCE, (group_names){"turns", "turn"});
-  } else {
-    loop = loop_begin(e, part, integer(e, p->depth_count), p->g.parts, "turn");
-  }
+  ir line = int_add(e, int_mul(e, part, integer(e, p->columns)), column);
+  return element(e, e->real, p->parts.base, int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
+}
+
+// Rows that a part reads together: they follow each other, and so may the numbers of x.
+enum { AT_ONCE = 4 };
+
+// Rows of different parts must not meet in the same banks: eight threads read the banks once.
+static bool has_long_rows(const lower *l, const product *p) {
+  enum { THREADS_OF_BANKS = 8 };
+  int last = p->depth.axes[p->depth.count - 1];
+  return p->row_count / p->g.piece >= THREADS_OF_BANKS && known_size(l, last) % AT_ONCE == 0;
+}
+
+static void add_row(lower *l, const product *p, const place_in_loops *at, const ir *x, const ir *slots) {
+  ir matrix = matrix_at(l, p, at);
+  for (int c = 0; c < p->columns; c++) add_to_sum(l, p, matrix, spread(l->e, x[c], p->lanes), slots[c]);
+}
+
+// Rows `first` .. `first` + 3, which differ in the last axis of the depth alone.
+static void add_rows_together(lower *l, const product *p, const place_in_loops *at, ir first, const ir *slots) {
+  emitter *e = l->e;
+  int last = p->depth.axes[p->depth.count - 1];
+  ir x[MOST_COLUMNS], own[MOST_COLUMNS];
   place_in_loops place = *at;
-  go_to(l, &p->depth, whole ? int_add(e, groups.index, part) : loop.index, &place);
-  ir x = spread(e, view_load(l, &p->o->first.a, &place, p->o->first.a_axes), lanes);
-  store_real(e, real_fma(e, matrix_at(l, p, &place), x, load_real(e, slot, lanes)), slot);
-  whole ? groups_end(e, &groups) : loop_end(e, &loop);
-  return load_real(e, slot, lanes);
+  go_to(l, &p->depth, first, &place);
+  place_in_loops of_x = place;
+  of_x.vector_axis = last;
+  of_x.lanes = AT_ONCE;
+  for (int c = 0; c < p->columns; c++) x[c] = vector_at(l, p, &of_x, c);
+  ir index = place.index[last];
+  for (int n = 0; n < AT_ONCE; n++) {
+    place.index[last] = int_add(e, index, integer(e, n));
+    for (int c = 0; c < p->columns; c++) own[c] = lane_of(e, x[c], n);
+    add_row(l, p, &place, own, slots);
+  }
+}
+
+static void add_one_row(lower *l, const product *p, const place_in_loops *at, ir row, const ir *slots) {
+  ir x[MOST_COLUMNS];
+  place_in_loops place = *at;
+  go_to(l, &p->depth, row, &place);
+  for (int c = 0; c < p->columns; c++) x[c] = vector_at(l, p, &place, c);
+  add_row(l, p, &place, x, slots);
+}
+
+// What a part of the rows adds to a piece, of each column: each x once for all of it.
+static void sums_of_part(lower *l, const product *p, const place_in_loops *at, ir part, ir *sums) {
+  emitter *e = l->e;
+  ir slots[MOST_COLUMNS], begin = integer(e, 0), end = integer(e, p->depth_count);
+  for (int c = 0; c < p->columns; c++) slots[c] = open_sum(l, p);
+  if (p->depth_count % (p->g.parts * AT_ONCE)) {
+    emit_loop loop = loop_begin(e, part, end, p->g.parts, "turn");
+    add_one_row(l, p, at, loop.index, slots);
+    loop_end(e, &loop);
+  } else if (has_long_rows(l, p)) {
+    emit_loop loop = loop_begin(e, begin, end, p->g.parts * AT_ONCE, "turns");
+    add_rows_together(l, p, at, int_add(e, loop.index, int_mul(e, part, integer(e, AT_ONCE))), slots);
+    loop_end_kept(e, &loop);
+  } else {
+    emit_groups groups = groups_begin(e, begin, end, p->g.parts, AT_ONCE, (group_names){"turns", "turn"});
+    add_one_row(l, p, at, int_add(e, groups.index, part), slots);
+    groups_end(e, &groups);
+  }
+  for (int c = 0; c < p->columns; c++) sums[c] = load_real(e, slots[c], p->lanes);
+}
+
+// The numbers of a piece of a column: to other parts, or finished.
+static void end_piece(lower *l, const product *p, const place_in_loops *at, ir part, ir row, ir column, const ir *sums) {
+  emitter *e = l->e;
+  bool some = p->g.parts / p->g.in_warp > 1;
+  for (int i = 0; i < p->g.piece; i++) {
+    ir of_sum = int_add(e, row, integer(e, i));
+    if (some) {
+      store_real(e, sums[i], part_address(l, p, int_div(e, part, integer(e, p->g.in_warp)), of_sum, column));
+    } else {
+      finish_row(l, p, at, of_sum, column, sums[i]);
+    }
+  }
 }
 
 static void one_piece(lower *l, const product *p, const place_in_loops *at, ir index) {
   emitter *e = l->e;
-  int64_t pieces = p->row_count / p->g.piece, parts = p->g.parts / p->g.in_warp;
+  int64_t pieces = p->row_count / p->g.piece;
   ir part = int_div(e, index, integer(e, pieces)), row = int_rem(e, index, integer(e, pieces));
   row = int_mul(e, row, integer(e, p->g.piece));
   place_in_loops place = *at;
   go_to(l, &p->rows, row, &place);
-  ir all = sum_of_part(l, p, &place, part), sums[MOST_PIECE];
-  for (int i = 0; i < p->g.piece; i++) {
-    sums[i] = lane_of(e, all, i);
-    for (int64_t mask = GPU_WARP_LANES / 2; p->g.in_warp > 1 && mask >= pieces; mask /= 2)
-      sums[i] = real_add(e, sums[i], from_lane(l, sums[i], mask));
+  ir all[MOST_COLUMNS], sums[MOST_COLUMNS][MOST_PIECE];
+  sums_of_part(l, p, &place, part, all);
+  for (int c = 0; c < p->columns; c++) {
+    for (int i = 0; i < p->g.piece; i++) {
+      sums[c][i] = lane_of(e, all[c], i);
+      for (int64_t mask = GPU_WARP_LANES / 2; p->g.in_warp > 1 && mask >= pieces; mask /= 2)
+        sums[c][i] = real_add(e, sums[c][i], from_lane(l, sums[c][i], mask));
+    }
   }
   ir in_warp = integer(e, p->g.in_warp);
   emit_branch branch = {0};
   bool some = p->g.in_warp > 1;
   if (some) branch = branch_begin(e, int_compare(e, LLVMIntEQ, int_rem(e, part, in_warp), integer(e, 0)));
-  for (int i = 0; i < p->g.piece; i++) {
-    ir of_sum = int_add(e, row, integer(e, i));
-    if (parts > 1) {
-      store_real(e, sums[i], part_address(l, p, int_div(e, part, in_warp), of_sum));
-    } else {
-      finish_row(l, p, at, of_sum, sums[i]);
-    }
-  }
+  for (int c = 0; c < p->columns; c++) end_piece(l, p, at, part, row, integer(e, c), sums[c]);
   if (some) branch_end(e, &branch);
 }
 
 static void add_up_parts(lower *l, const product *p, const place_in_loops *at) {
   emitter *e = l->e;
   lower_barrier(l);
-  emit_loop loop = loop_begin(e, l->team->thread, integer(e, p->row_count), l->team->threads, "row");
-  ir sum = NULL;
+  emit_loop loop = loop_begin(e, l->team->thread, integer(e, p->row_count * p->columns), l->team->threads, "row");
+  ir rows = integer(e, p->row_count), sum = NULL;
+  ir row = p->columns > 1 ? int_rem(e, loop.index, rows) : loop.index;
+  ir column = p->columns > 1 ? int_div(e, loop.index, rows) : integer(e, 0);
   for (int64_t part = 0; part < p->g.parts / p->g.in_warp; part++) {
-    ir x = load_real(e, part_address(l, p, integer(e, part), loop.index), 0);
+    ir x = load_real(e, part_address(l, p, integer(e, part), row, column), 0);
     sum = sum ? real_add(e, sum, x) : x;
   }
-  finish_row(l, p, at, loop.index, sum);
+  finish_row(l, p, at, row, column, sum);
   loop_end(e, &loop);
 }
 
@@ -252,6 +344,22 @@ static void across_rows(lower *l, const product *p, const place_in_loops *at) {
 
 // ---- the product ----
 
+static void columns_at_once(lower *l, const product *p, const place_in_loops *at) {
+  p->g.along ? along_rows(l, p, at) : across_rows(l, p, at);
+}
+
+// The axes around, and blocks of columns behind them.
+static void around_columns(lower *l, const product *p, const loop_axes *around, ir number, place_in_loops *at) {
+  emitter *e = l->e;
+  int axis = p->g.column_axis;
+  if (axis >= 0) {
+    ir blocks = integer(e, known_size(l, axis) / p->columns);
+    at->index[axis] = int_mul(e, int_rem(e, number, blocks), integer(e, p->columns));
+    number = int_div(e, number, blocks);
+  }
+  go_to(l, around, number, at);
+}
+
 void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) {
   emitter *e = l->e;
   tile_id id = nest->values.items[0];
@@ -260,17 +368,22 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) 
   p.depth = axes_to(l, p.g.depth, p.g.last);
   p.row_count = plan_entries(l->m, l->p->program, p.g.rows);
   p.depth_count = plan_entries(l->m, l->p->program, p.g.depth);
+  p.columns = p.g.columns;
+  p.lanes = p.g.piece > 1 && (p.columns == 1 || !p.g.along) ? p.g.piece : 0;
   int parts = l->p->values[id].row_parts;
   if (parts >= 0) p.parts = lower_buffer(l, parts);
-  loop_axes around = lower_by_rank(l, p.g.around);
+  axis_set column = p.columns > 1 ? axis_bit(p.g.column_axis) : 0;
+  loop_axes around = lower_by_rank(l, p.g.around & ~column);
+  int64_t turns = plan_entries(l->m, l->p->program, p.g.around) / p.columns;
   place_in_loops at = l->outside;
-  if (!around.count) {
-    p.g.along ? along_rows(l, &p, &at) : across_rows(l, &p, &at);
+  if (!p.g.around || (turns == 1 && !around.count)) {
+    if (column) at.index[p.g.column_axis] = integer(e, 0);
+    columns_at_once(l, &p, &at);
     return;
   }
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, plan_entries(l->m, l->p->program, p.g.around)), 1, "around");
-  go_to(l, &around, loop.index, &at);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, turns), 1, "around");
+  around_columns(l, &p, &around, loop.index, &at);
   if (parts >= 0) lower_barrier(l);  // others may still read what the last turn left
-  p.g.along ? along_rows(l, &p, &at) : across_rows(l, &p, &at);
+  columns_at_once(l, &p, &at);
   loop_end(e, &loop);
 }
