@@ -82,6 +82,8 @@ static void put_items(printer *p) {
   const kernel *k = p->k->base.kernel;
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
+  if (p->k->sequences)
+    fprintf(p->out, "/* With frame.group_items = 0: items may also be groups of %d entries. */\n", p->k->sequences);
   fprintf(p->out,
           "/* frame.blocks; a grid has as many blocks, or fewer. */\n"
           "static inline int64_t %s_items(const %s_parameter *parameter) {\n"

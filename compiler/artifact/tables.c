@@ -285,7 +285,10 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
                               .map_count = described->maps.count,
                               .maps_at = put_maps(b, described),
                               .parameter_maps_at = described->maps_at,
-                              .behind = described->base.kernel->behind ? described->base.chunk : 0};
+                              .behind = described->base.kernel->behind ? described->base.chunk : 0,
+                              .together_bytes = described->together_bytes,
+                              .together = count_row(b, &described->together)};
+  row.base.sequences = described->sequences;
   if (described->why_not) row.why_not_at = put_text(b, described->why_not);
   if (!described->symbol) return row;
   row.symbol_at = put_text(b, described->symbol);

@@ -19,7 +19,7 @@ static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
 
 codegen_kernel codegen_describe(arena *a, const kernel *k, codegen_options options) {
   codegen_kernel described = kernel_describe(a, k);
-  described.together = host_together(a, k);
+  described.together = kernel_together(a, k, false);
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
     if (!(codegen_clones(&options) >> clone & 1)) continue;
     described.symbols[clone] = arena_printf(a, "%s%s", k->symbol, clone_targets[clone].suffix);

@@ -58,6 +58,7 @@ typedef struct kernel_frame {
   team team;
   ir chip;                     // shared memory
   ir entry_step, saved_first;  // where tokens and saved states of the instance begin
+  ir copy;                     // number of the copy of sums over entries that the item has
   ir lane_block, lane_end;     // number of the block of the lane axis; end of that axis, or of the columns
   ir part_first;               // mapping.parts: the first entry here
   time_slice slice;

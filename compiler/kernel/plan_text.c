@@ -23,7 +23,7 @@ static char *plan_of_one(arena *a, const kernel *k, codegen_clone clone, number_
 
 // Behind the kernel the one that takes several sequences together, if there is one.
 static char *plan_of_host(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
-  const kernel *together = host_together(a, k);
+  const kernel *together = kernel_together(a, k, false);
   char *alone = plan_of_one(a, k, clone, dtype);
   return together ? arena_printf(a, "%s%s", alone, plan_of_one(a, together, clone, dtype)) : alone;
 }
@@ -75,7 +75,9 @@ static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options opt
 }
 
 static char *plan_of_gpu(arena *a, const kernel *k, codegen_gpu_options options) {
-  return kernel_plan_text(a, gpu_plan_of(a, k, options));
+  const kernel_plan *w = gpu_plan_of(a, k, options);
+  char *text = kernel_plan_text(a, w);
+  return w->together ? arena_printf(a, "%s%s", text, kernel_plan_text(a, w->together)) : text;
 }
 
 char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {

@@ -53,7 +53,7 @@ static ir gpu_offset(kernel_frame *h, tile_role role, const tile_place *place) {
     offset = int_mul(e, h->entry_step, stride);
   }
   if (!slot->accumulated) return offset;
-  ir copy = slot->per_batch ? integer(e, 0) : h->batch;
+  ir copy = slot->per_batch ? integer(e, 0) : h->copy;
   if (!slot->time) copy = int_add(e, int_mul(e, copy, h->tiles.count), h->slice.number);
   for (int i = 0; i < h->k->grid_count; i++) {
     int axis = h->k->grid_axes[i];
@@ -150,7 +150,8 @@ ir frame_saved_data(kernel_frame *h) {
 }
 
 static ir saved_batch_stride(kernel_frame *h) {
-  return frame_field(h, h->frame, offsetof(rec_frame, saved_batch_stride), h->e->i64);
+  size_t offset = h->e->gpu ? offsetof(rec_gpu_frame, saved_entry_stride) : offsetof(rec_frame, saved_batch_stride);
+  return frame_field(h, h->frame, (int64_t)offset, h->e->i64);
 }
 
 // Where the states of a chunk begin.

@@ -61,8 +61,8 @@ typedef struct kernel {
       maker_percent;  // GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
                       // percent of the steps themselves (schedule/gpu/schedule.c)
   int sequences,
-      sequences_axis;  // host: the programs have so many sequences along this axis of their own, which states and tokens
-                       // have, too (codegen_kernel.together); 0: one, and no such axis
+      sequences_axis;  // the programs have so many sequences along this axis of their own, which states and tokens have, too
+                       // (plan/kernel/together.c); 0: one, and no such axis
   axis_set cut;        // grid axes that may be cut, instances or not
   kernel_room room;
   bool groups;     // GPU: products may be made by warpgroups

@@ -68,7 +68,11 @@ typedef struct kernel_plan {
   VEC(codegen_gpu_map) maps;    // of the rows that bulk copies load
   int64_t maps_at;              // byte of the kernel's parameter where they begin
   double bulk_gain;             // what bulk copies save of a chunk, in multiply-adds
+  const struct kernel_plan *together;  // for several sequences in one pass over time, in the same function; NULL: there is none
 } kernel_plan;
+
+// together.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing.
+const kernel *kernel_together(arena *a, const kernel *k, bool gpu);
 
 // slots.c
 // Slots and flags of a kernel, the same for all clones.

@@ -16,6 +16,11 @@
 // is one; kernels that make parts of states which mix their entries have more blocks behind those, for the columns of the matrix
 // that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
 //
+// Kernels whose steps multiply by matrices of parameters may take several entries in one pass over time
+// (rec_table_kernel.sequences). Entries of items are then groups of so many entries; behind the groups come the entries that
+// are left. group_items counts the items of groups. Copies are counted by such entries, too. Packed sequences are taken one by
+// one.
+//
 // Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order by
 // rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no time),
 // then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
@@ -58,6 +63,7 @@ typedef struct rec_gpu_frame {
   void *scratch;
   int64_t scratch_stride;  // bytes between the scratch of one thread block and the next
   rec_gpu_ends ends;       // of states, or backward of cotangents
+  int64_t group_items;     // kernels that may take several entries together: so many items do, the first ones
 } rec_gpu_frame;
 
 // A sum: to[entry][step][number] = sum of the copies, in order.

@@ -91,7 +91,7 @@ typedef struct rec_table_kernel {
   int32_t grid_count, grid_at;  // int32_t[grid_count]
   int32_t lane_axis, lane_block;
   int32_t reads_saved, writes_saved, time_splits;
-  int32_t sequences;  // batch entries that a call takes together (rec_frame.sequences); 0: one alone
+  int32_t sequences;  // batch entries that a call takes together (rec_frame.sequences), GPU: an item; 0: one alone
 } rec_table_kernel;
 
 enum {
@@ -128,7 +128,8 @@ typedef struct rec_table_gpu_kernel {
   int32_t map_count, maps_at;  // rec_table_map[map_count]
   int32_t parameter_maps_at;   // where maps[] begins in the parameter
   int32_t behind;              // so many steps behind its own that a part begins with
-  int32_t unused;
+  int32_t together_bytes;      // shared memory of a block whose items are several entries, beside shared_bytes,
+  rec_table_count together;    // and its scratch
 } rec_table_gpu_kernel;
 
 // The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups

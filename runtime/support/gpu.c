@@ -16,6 +16,7 @@ enum {
   WORTH_PERCENT = 80,  // parts take at most so much of the time without: there is one launch more
   EMPTY_ITEMS = 4,     // packed: for each multiprocessor, parts behind the end of a sequence
   FULL_BLOCK = 128,    // threads; of blocks of fewer more may run at a time
+  GROUP_TIME = 150,    // percent of the time of one entry that a group of entries takes at most: estimated, not measured
   SCRATCH_ALIGNMENT = 256
 };
 
@@ -35,6 +36,31 @@ static const rec_table_gpu_kernel *gpu_kernel_of(const gpu_device *device, int k
 
 // ---- the cut ---------------------------------------------------------------------------------
 
+static int64_t turns_of(const gpu_pass *p, int64_t copies) {
+  return (copies * p->instances + p->device->multiprocessors - 1) / p->device->multiprocessors;
+}
+
+// Entries are taken together where multiprocessors would have several of them, one after the other or side by side: then each
+// reads the matrices once for all of a group. Packed sequences may have any lengths.
+static void group_entries(gpu_pass *p) {
+  int64_t together = p->kernel->base.sequences;
+  p->copies = p->entries;
+  if (!together || p->call->packed) return;
+  int64_t groups = p->entries / together, left = p->entries % together;
+  if (turns_of(p, groups + left) * GROUP_TIME >= turns_of(p, p->entries) * 100) return;
+  p->groups = groups;
+  p->copies = groups + left;
+}
+
+int gpu_most_shared_bytes(const rec_table_gpu_kernel *kernel) {
+  return (int)larger(kernel->shared_bytes, kernel->together_bytes);
+}
+
+static int64_t scratch_of_block(const gpu_pass *p) {
+  const rec_table_count *scratch = p->groups ? &p->kernel->together : &p->kernel->base.scratch;
+  return round_up(call_count(p->call, scratch, 1), SCRATCH_ALIGNMENT);
+}
+
 static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel, time_cut cut) {
   const rec_table_kernel *base = &kernel->base;
   const int32_t *grid = table_at(c->table, base->grid_at);
@@ -52,10 +78,11 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_tab
     p.part_steps = round_up(p.part_steps, device->code->chunk);
     p.parts = (c->time + p.part_steps - 1) / p.part_steps;
   }
-  p.items = p.entries * p.parts * p.instances;
+  group_entries(&p);
+  p.items = p.copies * p.parts * p.instances;
   int64_t blocks = device->blocks * larger(1, FULL_BLOCK / kernel->threads);
   p.blocks = smaller(p.items, blocks);
-  p.scratch_bytes = round_up(call_count(c, &base->scratch, 1), SCRATCH_ALIGNMENT);
+  p.scratch_bytes = scratch_of_block(&p);
   return p;
 }
 
@@ -277,7 +304,8 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
                          .saved_entry_stride = saved.entry_stride,
                          .saved_chunk_stride = saved.chunk_stride,
                          .scratch_stride = p->scratch_bytes,
-                         .ends = r->ends};
+                         .ends = r->ends,
+                         .group_items = p->groups * p->instances};
   int64_t slots_at = (int64_t)sizeof frame + (int64_t)sizeof(int64_t) * c->table->axis_count;
   x->size = slots_at + (int64_t)sizeof(rec_gpu_slot) * base->slot_count;
   if (p->kernel->map_count)
@@ -325,7 +353,7 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
                        .kernel = kernel,
                        .blocks = pass.blocks,
                        .threads = kernel->threads,
-                       .shared_bytes = kernel->shared_bytes,
+                       .shared_bytes = pass.groups ? kernel->together_bytes : kernel->shared_bytes,
                        .parameter = r.parameter.bytes,
                        .parameter_bytes = r.parameter.size,
                        .scratch = r.free_memory,

@@ -8,6 +8,9 @@
 // FORWARD or STATES, and PART_BACK before BACKWARD, makes the summaries from which the slices start. That is at most three
 // launches forward, and five backward.
 //
+// Where a step multiplies by matrices of parameters, an item may take several batch entries together: where there are more
+// entries than multiprocessors.
+//
 // Everything depends on sizes alone; nothing waits for the device.
 #ifndef REC_SUPPORT_GPU_H
 #define REC_SUPPORT_GPU_H
@@ -60,6 +63,9 @@ rec_status gpu_sizes(const call *call, const gpu_device *device, rec_sizes *size
 
 // Fills the maps of a kernel's parameter, whose slots are there, and says which it has filled.
 void gpu_fill_maps(const call *call, const gpu_device *device, const rec_table_gpu_kernel *kernel, unsigned char *parameter);
+
+// Shared memory of a block, whatever its items take.
+int gpu_most_shared_bytes(const rec_table_gpu_kernel *kernel);
 
 // Runs a call whose arguments were checked: REC_KERNEL_FORWARD, _STEP or _BACKWARD.
 rec_status gpu_run(const call *call, const gpu_device *device, int kind);

@@ -225,7 +225,8 @@ static rec_status find_loaded(const call *c, const cuda_driver *d, cuda_context 
 static rec_status launch_entered(const call *c, const cuda_driver *d, cuda_context context, const gpu_launch *launch) {
   loaded_module *module = NULL;
   cuda_function function = NULL;
-  rec_status status = find_loaded(c, d, context, launch->name, launch->shared_bytes, &module, &function);
+  int most = launch->kernel ? gpu_most_shared_bytes(launch->kernel) : launch->shared_bytes;
+  rec_status status = find_loaded(c, d, context, launch->name, most, &module, &function);
   if (status != REC_OK) return status;
   void *parameters[] = {(void *)launch->parameter};
   return cuda_check(d,
@@ -283,7 +284,7 @@ static rec_status load_on_cuda(const call *c, const gpu_device *device) {
   for (int kind = 0; kind < REC_KERNEL_COUNT && status == REC_OK; kind++) {
     const rec_table_gpu_kernel *k = &device->code->kernels[kind];
     if (!k->symbol_at) continue;
-    status = find_loaded(c, d, context, table_text(c->table, k->symbol_at), k->shared_bytes, &module, &function);
+    status = find_loaded(c, d, context, table_text(c->table, k->symbol_at), gpu_most_shared_bytes(k), &module, &function);
   }
   const char *others = c->table->inner ? "rec_gpu_rows" : "rec_gpu_sum";
   if (status == REC_OK) status = find_loaded(c, d, context, others, 0, &module, &function);

@@ -31,7 +31,13 @@
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
-enum { SHORT = 128, LONG = 384, TIME = LONG - SHORT };
+enum { SHORT = 128, LONG = 384, TIME = LONG - SHORT, SEQUENCES = 8, SHORTER = 4 };
+
+// Of a run: one sequence, or SEQUENCES of them, SHORTER times as short, which blocks take several at a time.
+static int64_t batch = 1;
+
+static int64_t steps_of(int64_t time) { return batch > 1 ? time / SHORTER : time; }
+static int64_t tokens(void) { return batch * steps_of(TIME); }
 
 typedef struct subject {
   const char *path, *recurrence;
@@ -94,8 +100,10 @@ static int32_t device;  // 2: products by warpgroups
 
 static void print_tensor(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written) {
   (void)context;
+  double of_run = (double)(batch * steps_of(LONG));
   if (read + written > 0)
-    printf("    %-40s %-20s read %9.1f written %9.1f a token\n", kernel, tensor, (double)read / LONG, (double)written / LONG);
+    printf("    %-40s %-20s read %9.1f written %9.1f a token\n", kernel, tensor, (double)read / of_run,
+           (double)written / of_run);
 }
 
 static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_options options, int64_t *launches) {
@@ -110,7 +118,7 @@ static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_opt
   options.simt = &simt;
   options.device_number = device;
   if (by_tensor && time == LONG) simt.report = print_tensor;
-  problem *p = problem_new(rec_recurrence_signature(r), 1, time, 2);
+  problem *p = problem_new(rec_recurrence_signature(r), batch, steps_of(time), 2);
   problem_draw(p, 1, 0.1);
   problem_retype(p, p->signature);
   check(problem_run(p, r, "simt", &options), "%s: %s", p->signature->name, rec_message());
@@ -119,23 +127,25 @@ static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_opt
   return counts;
 }
 
-// Of TIME tokens behind others: states before and after do not count.
+// Of the tokens behind others: states before and after do not count.
 static simt_counts run(const rec_recurrence *r, rec_run_options options, int64_t *launches) {
   simt_counts before = run_length(r, SHORT, options, launches);
   return minus(run_length(r, LONG, options, launches), &before);
 }
 
 static void print_row(const char *name, const char *what, const simt_counts *c, int64_t least, int64_t launches) {
-  double block = (double)(c->block_read_bytes + c->block_written_bytes) / TIME,
-         asked = (double)(c->read_bytes + c->written_bytes) / TIME,
-         once = (double)(c->launch_read_bytes + c->launch_written_bytes) / TIME, moved = (double)moved_by(c) / TIME;
+  double block = (double)(c->block_read_bytes + c->block_written_bytes) / (double)tokens(),
+         asked = (double)(c->read_bytes + c->written_bytes) / (double)tokens(),
+         once = (double)(c->launch_read_bytes + c->launch_written_bytes) / (double)tokens(),
+         moved = (double)moved_by(c) / (double)tokens();
   fprintf(table, "%-16s %-20s %-4s %8d %9.0f %10.0f %9.0f %9.0f %7.2f %3d |", name, what, device ? "90a" : "80", (int)least,
           block, asked, once, moved, moved / (double)least, (int)launches);
-  fprintf(table, " %8.1f %8.1f %6.1f %6.2f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / TIME,
-          (double)c->global_accesses / TIME, (double)(c->copies - c->bulk_copies) / TIME, (double)c->bulk_copies / TIME,
-          (double)c->products / TIME, (double)c->group_products / TIME,
-          (double)(c->collectives - c->products - c->group_products) / TIME, (double)c->operand_bytes / TIME,
-          (double)c->barriers / TIME);
+  fprintf(table, " %8.1f %8.1f %6.1f %6.2f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / (double)tokens(),
+          (double)c->global_accesses / (double)tokens(), (double)(c->copies - c->bulk_copies) / (double)tokens(),
+          (double)c->bulk_copies / (double)tokens(), (double)c->products / (double)tokens(),
+          (double)c->group_products / (double)tokens(),
+          (double)(c->collectives - c->products - c->group_products) / (double)tokens(),
+          (double)c->operand_bytes / (double)tokens(), (double)c->barriers / (double)tokens());
 }
 
 static void run_kernels(const subject *s, const rec_recurrence *r) {
@@ -186,7 +196,8 @@ static void run_channels(const char *type) {
   rec_module_close(module);
 }
 
-// Cells whose steps multiply their state by a matrix of parameters, which shared memory holds, or does not.
+// Cells whose steps multiply their state by a matrix of parameters, which shared memory holds, or does not: of a sequence alone, and
+// of eight, which two blocks take four at a time.
 typedef struct cell {
   const char *path, *recurrence, *type, *size;
 } cell;
@@ -198,25 +209,34 @@ static const cell cells[] = {
     {"stdlib/gru.rec", "gru", "f32", "D=64"},
 };
 
+static void rows_of_cell(const cell *c, const rec_recurrence *r, int64_t sequences) {
+  char what[32];
+  bool one = sequences == 1;
+  problem *p = problem_new(rec_recurrence_signature(r), 1, 0, 2);
+  int64_t in = token_bytes(p, REC_INPUT), out = token_bytes(p, REC_OUTPUT), launches, both;
+  device = 0;
+  batch = sequences;
+  simt_counts forward = run(r, (rec_run_options){0}, &launches);
+  snprintf(what, sizeof what, one ? "forward, %s %s" : "fwd, %s %s, B=8", c->size, c->type);
+  print_row(c->recurrence, what, &forward, in + out, launches);
+  simt_counts whole = run(r, (rec_run_options){.backward = true}, &both), backward = minus(whole, &forward);
+  snprintf(what, sizeof what, one ? "backward, %s %s" : "bwd, %s %s, B=8", c->size, c->type);
+  print_row(c->recurrence, what, &backward, 2 * in + out, both - launches);
+  check(launches <= 2 && both - launches <= 3, "%s: %d kernels forward, %d backward", c->recurrence, (int)launches,
+        (int)(both - launches));
+  batch = 1;
+  problem_free(p);
+}
+
 static void run_cell(const cell *c) {
   const char *const words[] = {"--target", "simt", "-O0", "--dtype", c->type, "-D", c->size, NULL};
-  char path[512], what[32];
+  char path[512];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", c->path);
   rec_module *module = compile_file(path, words);
   if (!check(module, "%s does not compile", c->path)) return;
   const rec_recurrence *r = rec_module_find(module, c->recurrence);
-  problem *p = problem_new(rec_recurrence_signature(r), 1, 0, 2);
-  int64_t in = token_bytes(p, REC_INPUT), out = token_bytes(p, REC_OUTPUT), launches, both;
-  device = 0;
-  simt_counts forward = run(r, (rec_run_options){0}, &launches);
-  snprintf(what, sizeof what, "forward, %s %s", c->size, c->type);
-  print_row(c->recurrence, what, &forward, in + out, launches);
-  simt_counts whole = run(r, (rec_run_options){.backward = true}, &both), backward = minus(whole, &forward);
-  snprintf(what, sizeof what, "backward, %s %s", c->size, c->type);
-  print_row(c->recurrence, what, &backward, 2 * in + out, both - launches);
-  check(launches <= 2 && both - launches <= 3, "%s: %d kernels forward, %d backward", c->recurrence, (int)launches,
-        (int)(both - launches));
-  problem_free(p);
+  rows_of_cell(c, r, 1);
+  rows_of_cell(c, r, SEQUENCES);
   rec_module_close(module);
 }
 

@@ -4,6 +4,9 @@
 //     entry, time slice, instance <- item
 //     load states; prologue; for chunk: body; store states; epilogue        as on the host (kernel/host/kernel.c)
 //
+// Where a step multiplies by matrices of parameters, an item may be several entries in one pass over time
+// (plan/kernel/together.c).
+//
 // In step form with a lane axis, every thread runs one entry of that axis by itself. Otherwise the threads of a block run one
 // instance together and share out the points of each nest.
 #include <string.h>
@@ -52,13 +55,23 @@ static ir instance_count(kernel_frame *h) {
   return int_mul(e, count, frame_lane_blocks(h));
 }
 
+// The first of `copy`: a group of entries, or one behind all groups.
+static ir first_entry(kernel_frame *h, ir copy, ir instances) {
+  emitter *e = h->e;
+  if (h->k->sequences) return int_mul(e, copy, integer(e, h->k->sequences));
+  if (!h->plan->together) return copy;
+  ir groups = int_div(e, gpu_frame_number(h, offsetof(rec_gpu_frame, group_items)), instances);
+  return int_add(e, copy, int_mul(e, groups, integer(e, h->plan->together->k->sequences - 1)));
+}
+
 static void one_item(kernel_frame *h, ir item) {
   emitter *e = h->e;
-  ir instance = int_split(e, &item, instance_count(h));
+  ir instances = instance_count(h), instance = int_split(e, &item, instances);
   h->at = (place_in_loops){.vector_axis = -1};
   h->lane_block = frame_split_instance(h, instance);
   gpu_read_part(h, &item);
-  h->batch = item;
+  h->copy = item;
+  h->batch = first_entry(h, item, instances);
   read_entry(h);
   gpu_cut_part(h);
   int lane = h->k->lane_axis;
@@ -103,6 +116,17 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   return function;
 }
 
+// The first items are groups of sequences. The sequences that are left come one by one.
+static void lower_together(kernel_frame *one, kernel_frame *several, ir item) {
+  emitter *e = one->e;
+  ir groups = gpu_frame_number(one, offsetof(rec_gpu_frame, group_items));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, item, groups));
+  one_item(several, item);
+  branch_else(e, &branch);
+  one_item(one, item);
+  branch_end(e, &branch);
+}
+
 static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block) {
   kernel_frame frame = frame_for(w), *h = &frame;
   h->e = e;
@@ -131,11 +155,13 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_optio
   if (k->base.kernel->room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
   ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
-  kernel_frame h = open_frame(w, e, function, block);
+  kernel_frame h = open_frame(w, e, function, block), several = {0};
+  if (w->together) several = open_frame(w->together, e, function, block);
   gpu_open_bulk(&h);
   ir items = gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks));
   emit_loop loop = loop_begin_by(e, block, items, blocks, "item");
-  one_item(&h, loop.index);
+  if (w->together) lower_together(&h, &several, loop.index);
+  if (!w->together) one_item(&h, loop.index);
   loop_end(e, &loop);
   LLVMBuildRetVoid(e->b);
 }

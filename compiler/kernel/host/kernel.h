@@ -6,8 +6,6 @@
 #include "compiler/kernel/description.h"
 #include "compiler/plan/kernel_plan.h"
 
-// together.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing.
-const kernel *host_together(arena *a, const kernel *k);
 // Adds the functions of the clone to the module.
 void host_lower(emitter *e, const codegen_kernel *k, const char *symbol);
 // Scratch alone.

@@ -53,8 +53,7 @@ typedef struct codegen_kernel {
   bool time_splits;        // no state: any range of steps may be given to a call of its own
   bool joins;              // GPU: time slices, each from the summaries that kernel.ends made of those before it
   int chunk;               // steps between saved states
-  const kernel *together;  // host: runs as many sequences as it has where rec_frame.sequences says so (kernel/host/together.c);
-                           // NULL: there is none
+  const kernel *together;  // host: runs as many sequences as it has where rec_frame.sequences says so; NULL: there is none
 } codegen_kernel;
 
 // Elements of the state type that one saved chunk-start state takes (frame.saved_chunk_stride must be at least that and
@@ -90,6 +89,9 @@ typedef struct codegen_gpu_kernel {
   int64_t sum_bytes;             // what passes add up in a group
   codegen_bytes ends;            // elements of a slice summary: of kernel.ends, or of a kernel that makes summaries
   int column_blocks;             // kernels of summaries: blocks of the lane axis behind its own, for columns of a matrix
+  int sequences;                 // that items may take together (rec_gpu_frame.group_items); 0: each item takes one
+  int together_bytes;            // shared memory of a block that has such items, beside shared_bytes,
+  codegen_bytes together;        // and its scratch, beside base.scratch
 } codegen_gpu_kernel;
 
 struct codegen_gpu_image;

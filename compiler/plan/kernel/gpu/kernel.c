@@ -7,11 +7,11 @@ static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
          (int64_t)sizeof(rec_gpu_slot) * g->base.slots.count;
 }
 
-kernel_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  codegen_kernel *described = ARENA_NEW(a, codegen_kernel);
+static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k, codegen_gpu_options options) {
   kernel_plan *w = ARENA_NEW(a, kernel_plan);
-  *described = kernel_describe(a, k);
   *w = kernel_plan_for(a, described, k->symbol, CLONE_GPU, options.dtype);
+  w->k = k;
+  if (k != described->kernel) w->m = kernel_mapping_of(k, CLONE_GPU, options.dtype);
   w->m.tf32 = options.tf32;
   w->m.threads = k->threads ? k->threads : GPU_BLOCK_THREADS;
   w->threads = w->m.kind == MAP_BLOCK ? w->m.threads : k->lane_block;
@@ -19,6 +19,22 @@ kernel_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options)
   w->chip_limit = w->m.shared_kib * 1024 / 4;
   kernel_plan_make(w);
   if (w->m.kind == MAP_BLOCK) kernel_verify_places(w);
+  return w;
+}
+
+// An item of several sequences is no slice of time.
+static const kernel *together_with(arena *a, const codegen_kernel *described) {
+  const kernel *k = described->kernel;
+  bool whole = !k->ends && !gpu_makes_parts(k) && !described->time_splits;
+  return whole ? kernel_together(a, k, true) : NULL;
+}
+
+kernel_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options) {
+  codegen_kernel *described = ARENA_NEW(a, codegen_kernel);
+  *described = kernel_describe(a, k);
+  kernel_plan *w = plan_of(a, described, k, options);
+  const kernel *several = together_with(a, described);
+  if (several) w->together = plan_of(a, described, several, options);
   return w;
 }
 
@@ -56,8 +72,24 @@ static int nests_of(const program_plan *p) {
   return count;
 }
 
+static codegen_bytes scratch_of(const kernel_plan *w) {
+  return w->shared_numbers || w->sized.count ? kernel_bytes_of(w) : (codegen_bytes){0};
+}
+
+// A block that takes several sequences may take single ones, too: it has room for either.
+static void add_together(arena *a, const kernel_plan *w, codegen_gpu_kernel *g) {
+  if (!w->together) return;
+  int64_t words = w->together->on_chip > w->on_chip ? w->together->on_chip : w->on_chip;
+  codegen_bytes alone = scratch_of(w);
+  g->sequences = w->together->k->sequences;
+  g->together_bytes = (int)(4 * words);
+  g->together = scratch_of(w->together);
+  if (alone.constant > g->together.constant) g->together.constant = alone.constant;
+  for (int i = 0; i < alone.terms.count; i++) codegen_bytes_add(a, &g->together, alone.terms.items[i]);
+}
+
 static void add_resources(const kernel_plan *w, codegen_gpu_kernel *g) {
-  g->base.scratch = w->shared_numbers || w->sized.count ? kernel_bytes_of(w) : (codegen_bytes){0};
+  g->base.scratch = scratch_of(w);
   g->shared_bytes = (int)(4 * w->on_chip);
   g->maps.items = w->maps.items;
   g->maps.count = w->maps.count;
@@ -76,6 +108,7 @@ static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_op
                           .column_blocks = gpu_column_blocks(k),
                           .nests = nests_of(&w->main) + nests_of(&w->recompute)};
   add_resources(w, &g);
+  add_together(a, w, &g);
   g.parameter_bytes = (int)parameter_bytes(&g);
   count_rows(w, &g);
   count_products(w, &g);
@@ -92,6 +125,7 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
   codegen_gpu_kernel g = described_in(plans, k, options);
   vec_keep(a, &g.base.slots);
   vec_keep(a, &g.base.scratch.terms);
+  vec_keep(a, &g.together.terms);
   vec_keep(a, &g.base.kept.terms);
   vec_keep(a, &g.maps);
   vec_keep(a, &g.ends.terms);

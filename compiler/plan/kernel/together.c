@@ -2,11 +2,12 @@
 //
 //   %6 [D,E] = mul %weight %h      ->    %6 [D,E,sequences] = ..
 //   %7 [D] = sum %6 over E               %7 [D,sequences]: a product of two matrices
-//   %9 = accumulate %8                   %9 = accumulate of the sum of %8 over sequences
+//   %9 = accumulate %8                   %9 = accumulate of the sum of %8 over sequences; on a GPU the sum over sequences of the
+//                                        accumulate, unless %8 is a product
 //
-// A matrix of parameters that exceeds the first-level cache is read from the second level at every step. Each read then serves
-// several sequences.
-#include "compiler/kernel/host/kernel.h"
+// On the host a matrix of parameters that exceeds the first-level cache is read from the second level at every step, on a GPU
+// from shared memory or the second-level cache. Each read then serves several sequences.
+#include "compiler/plan/kernel_plan.h"
 
 // Longer programs are not compiled twice.
 enum { SEQUENCES = 4, MOST_VALUES = 1000 };
@@ -17,6 +18,7 @@ typedef struct widening {
   const tile_section *sections;
   tile_id *image;
   int axis;
+  bool late;  // what is no product is summed over the sequences after the last step
 } widening;
 
 static const tile_value *old_value(const widening *w, tile_id id) { return &w->from->values.items[id]; }
@@ -30,10 +32,17 @@ static tile_place widened_place(const widening *w, tile_place place) {
   return place;
 }
 
-// A product of what steps make, or a sum of such: plan/dense_products.c adds it up as one product over all steps.
+static bool is_outer(const widening *w, const tile_value *mul) {
+  axis_set a = old_value(w, mul->args[0])->axes, b = old_value(w, mul->args[1])->axes;
+  return (a & ~b) && (b & ~a);
+}
+
+// A product of what steps make, if `late` an outer product; or a sum of such. plan/dense_products.c adds it up as one product over
+// all steps.
 static bool has_products(const widening *w, tile_id id) {
   const tile_value *v = old_value(w, id);
   if (v->op == TILE_SUM) v = old_value(w, v->args[0]);
+  if (v->op == TILE_MUL && w->late && !is_outer(w, v)) return false;
   if (v->op == TILE_MUL) return w->sections[v->args[0]] == TILE_BODY && w->sections[v->args[1]] == TILE_BODY;
   bool has = false;
   for (int k = 0; tile_op_is(v->op, TILE_KEEPS_ENTRIES) && k < tile_arity(v->op); k++) has |= has_products(w, v->args[k]);
@@ -52,8 +61,23 @@ static tile_id summed(const widening *w, tile_id id) {
   return tile_append_exact(w->to, v);
 }
 
+static tile_id accumulate(const widening *w, tile_id id) {
+  return tile_append_exact(w->to, (tile_value){.op = TILE_ACCUMULATE, .args = {id, NO_TILE, NO_TILE}});
+}
+
+// Each sequence has a sum over the steps of its own. Threads would share out the entries of a sum over sequences, and each thread
+// would go through the sequences by itself, at every step.
+static tile_id accumulated_late(const widening *w, tile_id id) {
+  tile_value v = *old_value(w, id);
+  if (!has_products(w, id)) return tile_reduce(w->to, TILE_SUM, accumulate(w, w->image[id]), axis_bit(w->axis));
+  if (!tile_op_is(v.op, TILE_KEEPS_ENTRIES)) return accumulate(w, summed(w, id));
+  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = accumulated_late(w, v.args[k]);
+  return tile_append_exact(w->to, v);
+}
+
 static tile_id widened_value(const widening *w, tile_id id) {
   tile_value v = *old_value(w, id);
+  if (v.op == TILE_ACCUMULATE && w->late) return accumulated_late(w, v.args[0]);
   if (v.op == TILE_ACCUMULATE) {
     v.args[0] = summed(w, v.args[0]);
   } else {
@@ -63,9 +87,11 @@ static tile_id widened_value(const widening *w, tile_id id) {
 }
 
 // The axis has the same number in all programs of a kernel: they share memory.
-static tile_program *widened_program(arena *a, const tile_program *program, int axis) {
-  widening w = {
-      .from = program, .to = tile_program_like(a, arena_printf(a, "%s.together", program->name), program), .axis = axis};
+static tile_program *widened_program(arena *a, const tile_program *program, int axis, bool late) {
+  widening w = {.from = program,
+                .to = tile_program_like(a, arena_printf(a, "%s.together", program->name), program),
+                .axis = axis,
+                .late = late};
   w.sections = tile_sections(a, program);
   w.image = ARENA_ARRAY(a, tile_id, program->values.count);
   while (w.to->axes.count <= axis) tile_axis_new(w.to, "sequences", SEQUENCES);
@@ -95,7 +121,7 @@ static bool gains(arena *a, const kernel *k, const tile_program *program) {
   return program && plan_multiplies_parameters(a, &m, program);
 }
 
-const kernel *host_together(arena *a, const kernel *k) {
+const kernel *kernel_together(arena *a, const kernel *k, bool gpu) {
   if (k->program->form != TILE_STEP || k->lane_axis >= 0) return NULL;
   if (!gains(a, k, k->program) && !gains(a, k, k->recompute)) return NULL;
   if (!may_widen(k->program) || (k->recompute && !may_widen(k->recompute))) return NULL;
@@ -104,7 +130,7 @@ const kernel *host_together(arena *a, const kernel *k) {
   together->sequences = SEQUENCES;
   together->sequences_axis = k->program->axes.count;
   if (k->recompute && k->recompute->axes.count > together->sequences_axis) together->sequences_axis = k->recompute->axes.count;
-  together->program = widened_program(a, k->program, together->sequences_axis);
-  if (k->recompute) together->recompute = widened_program(a, k->recompute, together->sequences_axis);
+  together->program = widened_program(a, k->program, together->sequences_axis, gpu);
+  if (k->recompute) together->recompute = widened_program(a, k->recompute, together->sequences_axis, gpu);
   return together;
 }
