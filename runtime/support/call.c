@@ -3,7 +3,9 @@
 #include "runtime/support/call.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/support/cpu.h"
@@ -11,6 +13,20 @@
 
 // No tensor may have more numbers, so that products and byte counts stay within 63 bits.
 #define NUMBERS_MAX ((int64_t)1 << 56)
+
+rec_status call_fail(const call *c, rec_status status, const char *format, ...) {
+  char text[REC_ERROR_TEXT_MAX];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return rec_fail(status, "%s_%s: %s", call_name(c), c->entry, text);
+}
+
+void call_set_workspace(rec_sizes *sizes) {
+  sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
+                            larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
+}
 
 static int64_t read_size(const call *c, int32_t field) {
   int64_t value;
@@ -61,26 +77,25 @@ static rec_status read_axis(call *c, int index) {
   int64_t given = read_size(c, axis->field);
   if (axis->size != REC_RUNTIME_SIZE) {
     if (given != 0 && given != axis->size)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %lld, its compile-time size, found %lld", call_name(c),
-                      c->entry, name, (long long)axis->size, (long long)given);
+      return call_fail(c, REC_ERROR_ARGUMENT, "expected %s = %lld, its compile-time size, found %lld", name,
+                       (long long)axis->size, (long long)given);
     given = axis->size;
   } else if (axis->expression_count > 0) {
     const char *text = table_text(c->table, axis->expression_text_at);
     double computed = size_expression(c, axis);
     if (!(computed >= 1 && computed <= (double)NUMBERS_MAX) || computed != floor(computed))
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a whole size of at least 1 for %s = %s, found %g", call_name(c),
-                      c->entry, name, text, computed);
+      return call_fail(c, REC_ERROR_ARGUMENT, "expected a whole size of at least 1 for %s = %s, found %g", name, text,
+                       computed);
     if (given != 0 && given != (int64_t)computed)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %s = %lld, found %lld", call_name(c), c->entry, name, text,
-                      (long long)computed, (long long)given);
+      return call_fail(c, REC_ERROR_ARGUMENT, "expected %s = %s = %lld, found %lld", name, text, (long long)computed,
+                       (long long)given);
     given = (int64_t)computed;
   }
   if (given < 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a size of at least 1 for axis %s, found %lld", call_name(c), c->entry,
-                    name, (long long)given);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected a size of at least 1 for axis %s, found %lld", name, (long long)given);
   if (given < axis->least)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a size of at least %d for axis %s, whose entry %d is read, found %lld",
-                    call_name(c), c->entry, axis->least, name, axis->least - 1, (long long)given);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected a size of at least %d for axis %s, whose entry %d is read, found %lld",
+                     axis->least, name, axis->least - 1, (long long)given);
   c->axis_size[index] = given;
   return REC_OK;
 }
@@ -109,17 +124,15 @@ static rec_status check_totals(const call *c) {
     if (memory->per_batch && entries > 0) fits &= !__builtin_mul_overflow(total, entries, &total);
     if (memory->token && c->time > 0) fits &= !__builtin_mul_overflow(total, c->time, &total);
     if (!fits || total > NUMBERS_MAX)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected sizes that fit in memory, found %s%s of more than 2^56 numbers",
-                      call_name(c), c->entry, table_text(c->table, memory->name_at), table_text(c->table, memory->shape_at));
+      return call_fail(c, REC_ERROR_ARGUMENT, "expected sizes that fit in memory, found %s%s of more than 2^56 numbers",
+                       table_text(c->table, memory->name_at), table_text(c->table, memory->shape_at));
   }
   for (int kind = 0; kind < REC_KERNEL_COUNT; kind++) {
     bool fits = count_fits(c, &c->table->kernels[kind].scratch);
     for (int room = 0; room < REC_GPU_ROOMS; room++) fits &= count_fits(c, &c->table->gpu[room].kernels[kind].base.scratch);
     if (!fits)
-      return rec_fail(
-          REC_ERROR_ARGUMENT,
-          "%s_%s: expected sizes that fit in memory, found ones whose intermediate values take more than 2^56 bytes",
-          call_name(c), c->entry);
+      return call_fail(c, REC_ERROR_ARGUMENT,
+                       "expected sizes that fit in memory, found ones whose intermediate values take more than 2^56 bytes");
   }
   return REC_OK;
 }
@@ -129,27 +142,27 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry, c
   c->table = table;
   c->entry = entry;
   c->arguments = arguments;
-  if (!arguments) return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected arguments, found NULL", call_name(c), entry);
+  if (!arguments) return call_fail(c, REC_ERROR_ARGUMENT, "expected arguments, found NULL");
   uint64_t size;
   memcpy(&size, arguments, sizeof size);
   if (size < (uint64_t)table->arguments_size)
-    return rec_fail(REC_ERROR_ABI,
-                    "%s_%s: expected arguments of at least %d bytes, found size = %llu; set it to sizeof(%s_arguments)",
-                    call_name(c), entry, table->arguments_size, (unsigned long long)size, call_name(c));
+    return call_fail(c, REC_ERROR_ABI,
+                     "expected arguments of at least %d bytes, found size = %llu; set it to sizeof(%s_arguments)",
+                     table->arguments_size, (unsigned long long)size, call_name(c));
   c->batch = read_size(c, table->batch_field);
   c->time = read_size(c, table->time_field);
   if (c->batch < 0 || c->time < 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected batch and time of at least 0, found batch = %lld, time = %lld",
-                    call_name(c), entry, (long long)c->batch, (long long)c->time);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected batch and time of at least 0, found batch = %lld, time = %lld",
+                     (long long)c->batch, (long long)c->time);
   c->whole_time = c->time;
   c->sequences = read_size(c, table->sequences_field);
   c->cu_seqlens = read_pointer(c, table->cu_seqlens_field);
   c->packed = c->sequences != 0 || c->cu_seqlens;
   if (c->packed && (c->batch != 1 || c->sequences < 0))
-    return rec_fail(
-        REC_ERROR_ARGUMENT,
-        "%s_%s: expected batch = 1 and sequences of at least 0 with packed sequences, found batch = %lld, sequences = %lld",
-        call_name(c), entry, (long long)c->batch, (long long)c->sequences);
+    return call_fail(
+        c, REC_ERROR_ARGUMENT,
+        "expected batch = 1 and sequences of at least 0 with packed sequences, found batch = %lld, sequences = %lld",
+        (long long)c->batch, (long long)c->sequences);
   for (int i = 0; i < table->axis_count; i++) {
     rec_status status = read_axis(c, i);
     if (status != REC_OK) return status;
@@ -157,52 +170,49 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry, c
   return check_totals(c);
 }
 
-rec_status call_read_sequences(call *c) {
+// Checks the lengths of packed sequences and finds the longest.
+static rec_status read_sequences(call *c) {
   const int32_t *offsets = c->cu_seqlens;
   if (!c->packed) return REC_OK;
   if (!offsets)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens with sequences = %lld, found NULL", call_name(c), c->entry,
-                    (long long)c->sequences);
-  if (offsets[0] != 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens to start at 0, found %d", call_name(c), c->entry,
-                    offsets[0]);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected cu_seqlens with sequences = %lld, found NULL", (long long)c->sequences);
+  if (offsets[0] != 0) return call_fail(c, REC_ERROR_ARGUMENT, "expected cu_seqlens to start at 0, found %d", offsets[0]);
   for (int64_t i = 0; i < c->sequences; i++) {
     int64_t length = (int64_t)offsets[i + 1] - offsets[i];
     if (length < 0)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens that never fall, found %d after %d", call_name(c),
-                      c->entry, offsets[i + 1], offsets[i]);
+      return call_fail(c, REC_ERROR_ARGUMENT, "expected cu_seqlens that never fall, found %d after %d", offsets[i + 1],
+                       offsets[i]);
     if (length <= c->longest) continue;
     c->longest = length;
     c->longest_at = i;
   }
   if (offsets[c->sequences] != c->time)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens to end at time = %lld, found %d", call_name(c), c->entry,
-                    (long long)c->time, offsets[c->sequences]);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected cu_seqlens to end at time = %lld, found %d", (long long)c->time,
+                     offsets[c->sequences]);
   return REC_OK;
 }
 
-rec_status call_read_launch(call *c, const rec_launch *launch) {
-  if (!launch) return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a rec_launch, found NULL", call_name(c), c->entry);
+// Checks the launch and chooses clone and threads.
+static rec_status read_launch(call *c, const rec_launch *launch) {
+  if (!launch) return call_fail(c, REC_ERROR_ARGUMENT, "expected a rec_launch, found NULL");
   const size_t least = offsetof(rec_launch, time_parts);
   if (launch->size < least)
-    return rec_fail(REC_ERROR_ABI,
-                    "%s_%s: expected a rec_launch of at least %zu bytes, found size = %llu; set it to sizeof(rec_launch)",
-                    call_name(c), c->entry, least, (unsigned long long)launch->size);
+    return call_fail(c, REC_ERROR_ABI,
+                     "expected a rec_launch of at least %zu bytes, found size = %llu; set it to sizeof(rec_launch)", least,
+                     (unsigned long long)launch->size);
   if (launch->abi_major != REC_ABI_MAJOR)
-    return rec_fail(REC_ERROR_ABI, "%s_%s: expected ABI %d.x, found %u.%u in rec_launch", call_name(c), c->entry, REC_ABI_MAJOR,
-                    launch->abi_major, launch->abi_minor);
+    return call_fail(c, REC_ERROR_ABI, "expected ABI %d.x, found %u.%u in rec_launch", REC_ABI_MAJOR, launch->abi_major,
+                     launch->abi_minor);
   if (launch->threads < 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected threads of at least 0, found %lld", call_name(c), c->entry,
-                    (long long)launch->threads);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected threads of at least 0, found %lld", (long long)launch->threads);
   if (launch->workspace_bytes < 0 || launch->saved_bytes < 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected workspace_bytes and saved_bytes of at least 0, found %lld and %lld",
-                    call_name(c), c->entry, (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected workspace_bytes and saved_bytes of at least 0, found %lld and %lld",
+                     (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
   c->launch = launch;
   c->device_number = launch->device_number;
   if (launch->size >= sizeof *launch) c->time_parts = launch->time_parts;
   if (c->time_parts < 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected time_parts of at least 0, found %lld", call_name(c), c->entry,
-                    (long long)c->time_parts);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected time_parts of at least 0, found %lld", (long long)c->time_parts);
   rec_status status = rec_cpu_clone(&c->clone);
   if (status != REC_OK || launch->parallel_for) return status;
   return rec_cpu_threads(launch->threads, &c->threads);
@@ -210,22 +220,19 @@ rec_status call_read_launch(call *c, const rec_launch *launch) {
 
 rec_status call_read(call *c, const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch) {
   rec_status status = call_read_sizes(c, table, entry, arguments);
-  if (status == REC_OK) status = call_read_launch(c, launch);
+  if (status == REC_OK) status = read_launch(c, launch);
   if (status != REC_OK || launch->device_kind == REC_DEVICE_CUDA) return status;
-  return call_read_sequences(c);
+  return read_sequences(c);
 }
 
 rec_status call_check_step(const call *c) {
-  const char *name = table_text(c->table, c->table->name_at);
   if (c->packed && c->longest > 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected packed sequences of at most 1 step, found one of %lld", name,
-                    (long long)c->longest);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected packed sequences of at most 1 step, found one of %lld",
+                     (long long)c->longest);
   if (c->packed && c->time > c->sequences)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_step: expected packed sequences of at most 1 step, found %lld steps of %lld sequences", name,
-                    (long long)c->time, (long long)c->sequences);
-  if (!c->packed && c->time != 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld", name, (long long)c->time);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected packed sequences of at most 1 step, found %lld steps of %lld sequences",
+                     (long long)c->time, (long long)c->sequences);
+  if (!c->packed && c->time != 1) return call_fail(c, REC_ERROR_ARGUMENT, "expected time = 1, found %lld", (long long)c->time);
   return REC_OK;
 }
 
@@ -236,11 +243,10 @@ int32_t call_device_kind(const rec_sizes *sizes) {
 rec_status call_check_buffer(const call *c, const char *what, const void *data, int64_t bytes, int64_t needed) {
   if (needed == 0) return REC_OK;
   if (!data || bytes < needed)
-    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s of at least %lld bytes, found %s%lld; ask %s_sizes", call_name(c),
-                    c->entry, what, (long long)needed, data ? "" : "NULL, ", (long long)bytes, call_name(c));
+    return call_fail(c, REC_ERROR_WORKSPACE, "expected %s of at least %lld bytes, found %s%lld; ask %s_sizes", what,
+                     (long long)needed, data ? "" : "NULL, ", (long long)bytes, call_name(c));
   if ((uintptr_t)data % REC_ALIGNMENT != 0)
-    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s aligned to %d bytes, found address %p", call_name(c), c->entry,
-                    what, REC_ALIGNMENT, data);
+    return call_fail(c, REC_ERROR_WORKSPACE, "expected %s aligned to %d bytes, found address %p", what, REC_ALIGNMENT, data);
   return REC_OK;
 }
 
@@ -319,17 +325,15 @@ static rec_status check_strides(const call *c, const rec_table_memory *memory, b
   const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
   int64_t least = written ? numbers : 0;
   if (batch_stride >= 0 && time_stride >= 0 && !strides_fit(c, batch_stride, time_stride, numbers))
-    return rec_fail(
-        REC_ERROR_ARGUMENT,
-        "%s_%s: expected strides that span at most 2^56 numbers for %s%s, found batch stride %lld, time stride %lld",
-        call_name(c), c->entry, name, shape, (long long)batch_stride, (long long)time_stride);
+    return call_fail(c, REC_ERROR_ARGUMENT,
+                     "expected strides that span at most 2^56 numbers for %s%s, found batch stride %lld, time stride %lld",
+                     name, shape, (long long)batch_stride, (long long)time_stride);
   rec_slot slot = call_slot(c, memory);
   if (batch_stride < 0 || time_stride < 0 || (c->time > 1 && slot.time_stride < least) ||
       (c->batch > 1 && slot.batch_stride < least))
-    return rec_fail(
-        REC_ERROR_ARGUMENT,
-        "%s_%s: expected strides of at least %lld (or 0: dense) for %s%s, found batch stride %lld, time stride %lld",
-        call_name(c), c->entry, (long long)least, name, shape, (long long)batch_stride, (long long)time_stride);
+    return call_fail(c, REC_ERROR_ARGUMENT,
+                     "expected strides of at least %lld (or 0: dense) for %s%s, found batch stride %lld, time stride %lld",
+                     (long long)least, name, shape, (long long)batch_stride, (long long)time_stride);
   return REC_OK;
 }
 
@@ -341,11 +345,10 @@ rec_status call_check_memories(const call *c, bool backward) {
     const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
     const void *data = call_data(c, memory);
     if (!data && (use == REC_READ || use == REC_WRITE))
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected data for %s%s, found NULL", call_name(c), c->entry, name, shape);
+      return call_fail(c, REC_ERROR_ARGUMENT, "expected data for %s%s, found NULL", name, shape);
     int bytes = (int)table_bytes(c->table, memory);
     if ((uintptr_t)data % (uintptr_t)bytes != 0)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s%s aligned to %d bytes, found address %p", call_name(c), c->entry,
-                      name, shape, bytes, data);
+      return call_fail(c, REC_ERROR_ARGUMENT, "expected %s%s aligned to %d bytes, found address %p", name, shape, bytes, data);
     if (!memory->token || !data) continue;
     rec_status status = check_strides(c, memory, use == REC_WRITE || use == REC_WRITE_OPTIONAL);
     if (status != REC_OK) return status;

@@ -29,6 +29,10 @@ typedef struct call {
   int64_t threads;
 } call;
 
+static inline int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 static inline const void *table_at(const rec_table *table, int32_t position) { return (const char *)table + position; }
 static inline const char *table_text(const rec_table *table, int32_t position) { return table_at(table, position); }
 static inline const rec_table_memory *table_memory(const rec_table *table, int index) {
@@ -60,14 +64,15 @@ static inline int64_t call_chunks_before(const call *c, int64_t sequence) {
 // Reads the struct's size, batch, time and axes into `call`; every size is >= 0, axes are >= 1.
 rec_status call_read_sizes(call *call, const rec_table *table, const char *entry, const void *arguments);
 
-// Checks the lengths of packed sequences and finds the longest.
-rec_status call_read_sequences(call *call);
-
-// Checks the launch and chooses clone and threads.
-rec_status call_read_launch(call *call, const rec_launch *launch);
-
-// All three: what every call is given but its tensors. The lengths of packed sequences on a GPU stay there.
+// Reads sizes, the launch and the lengths of packed sequences: what every call is given but its tensors. On a GPU the lengths stay
+// there.
 rec_status call_read(call *call, const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch);
+
+// The message after the name of the entry point. Returns the status.
+rec_status call_fail(const call *call, rec_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+// The workspace that is enough for each entry point.
+void call_set_workspace(rec_sizes *sizes);
 
 // Callers compiled before devices were added mean the host.
 int32_t call_device_kind(const rec_sizes *sizes);

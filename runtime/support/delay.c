@@ -384,8 +384,7 @@ rec_status delay_sizes(const rec_table *table, const void *arguments, rec_sizes 
   sizes->workspace_forward += forward;
   sizes->workspace_backward += backward;
   sizes->workspace_backward_recompute += backward;
-  sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
-                            larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
+  call_set_workspace(sizes);
   return REC_OK;
 }
 

@@ -83,8 +83,7 @@ static void host_sizes(call *c, rec_sizes *sizes) {
   sizes->workspace_forward = workspace_of_forward(c, REC_KERNEL_FORWARD);
   sizes->workspace_backward = workspace_of(c, REC_KERNEL_BACKWARD, false);
   sizes->workspace_backward_recompute = workspace_of(c, REC_KERNEL_BACKWARD, true);
-  sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
-                            larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
+  call_set_workspace(sizes);
 }
 
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes) {
@@ -92,13 +91,12 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   call c;
   rec_status status = call_read_sizes(&c, table, "sizes", arguments);
   if (status != REC_OK) return status;
-  const char *name = table_text(table, table->name_at);
-  if (!sizes) return rec_fail(REC_ERROR_ARGUMENT, "%s_sizes: expected a rec_sizes, found NULL", name);
+  if (!sizes) return call_fail(&c, REC_ERROR_ARGUMENT, "expected a rec_sizes, found NULL");
   const size_t least = offsetof(rec_sizes, device_kind);
   if (sizes->size < least)
-    return rec_fail(REC_ERROR_ABI,
-                    "%s_sizes: expected a rec_sizes of at least %zu bytes, found size = %llu; set it to sizeof(rec_sizes)",
-                    name, least, (unsigned long long)sizes->size);
+    return call_fail(&c, REC_ERROR_ABI,
+                     "expected a rec_sizes of at least %zu bytes, found size = %llu; set it to sizeof(rec_sizes)", least,
+                     (unsigned long long)sizes->size);
   int32_t kind = call_device_kind(sizes);
   if (kind == REC_DEVICE_HOST) {
     host_sizes(&c, sizes);
@@ -117,8 +115,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
 static rec_status choose_clone(call *c, int kind) {
   while (c->clone > 0 && !kernel_of(c, kind)->functions[c->clone]) c->clone--;
   if (kernel_of(c, kind)->functions[c->clone]) return REC_OK;
-  return rec_fail(REC_ERROR_DEVICE, "%s_%s: expected code for this processor, found only code for newer ones",
-                  table_text(c->table, c->table->name_at), c->entry);
+  return call_fail(c, REC_ERROR_DEVICE, "expected code for this processor, found only code for newer ones");
 }
 
 // Numbers `first` to `first + count` of a result that no step writes: final states are the initial

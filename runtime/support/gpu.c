@@ -204,8 +204,7 @@ rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes 
   sizes->workspace_forward = gpu_workspace(&c, device, REC_KERNEL_FORWARD, false);
   sizes->workspace_backward = gpu_workspace(&c, device, REC_KERNEL_BACKWARD, false);
   sizes->workspace_backward_recompute = gpu_workspace(&c, device, REC_KERNEL_BACKWARD, true);
-  sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
-                            larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
+  call_set_workspace(sizes);
   return device->load ? device->load(&c, device) : REC_OK;
 }
 
@@ -292,8 +291,8 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   const rec_table_kernel *base = &p->kernel->base;
   gpu_parameter *x = &r->parameter;
   if (p->items > INT32_MAX || c->time > INT32_MAX)  // kernels divide numbers of 32 bits
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected at most 2147483647 steps and blocks of a GPU, found %lld and %lld",
-                    call_name(c), c->entry, (long long)c->time, (long long)p->items);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected at most 2147483647 steps and blocks of a GPU, found %lld and %lld",
+                     (long long)c->time, (long long)p->items);
   rec_gpu_frame frame = {.entries = p->entries,
                          .time = c->time,
                          .cu_seqlens = c->packed ? c->cu_seqlens : NULL,
@@ -312,8 +311,8 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
     x->size = round_up(x->size + (int64_t)sizeof(int64_t), (int64_t)_Alignof(rec_gpu_map)) +
               (int64_t)sizeof(rec_gpu_map) * p->kernel->map_count;
   if (x->size != p->kernel->parameter_bytes)
-    return rec_fail(REC_ERROR_INTERNAL, "%s_%s: a kernel of %d bytes of parameters, found %lld", call_name(c), c->entry,
-                    p->kernel->parameter_bytes, (long long)x->size);
+    return call_fail(c, REC_ERROR_INTERNAL, "a kernel of %d bytes of parameters, found %lld", p->kernel->parameter_bytes,
+                     (long long)x->size);
   rec_status status = place_slots(r, slots_at, true);
   if (status == REC_OK) status = place_slots(r, slots_at, false);
   if (status != REC_OK) return status;
@@ -383,14 +382,12 @@ static rec_status run_kind(const call *c, const gpu_device *device, int kind, gp
 
 rec_status gpu_device_find(const call *c, int32_t kind, gpu_device *device) {
   if (kind != REC_DEVICE_SIMT && kind != REC_DEVICE_CUDA)
-    return rec_fail(REC_ERROR_DEVICE,
-                    "%s_%s: expected device_kind REC_DEVICE_HOST, REC_DEVICE_CUDA or REC_DEVICE_SIMT, found %d", call_name(c),
-                    c->entry, kind);
+    return call_fail(c, REC_ERROR_DEVICE, "expected device_kind REC_DEVICE_HOST, REC_DEVICE_CUDA or REC_DEVICE_SIMT, found %d",
+                     kind);
   for (int i = 0; i < c->table->memory_count; i++) {
     if (table_memory(c->table, i)->promised)
-      return rec_fail(REC_ERROR_UNSUPPORTED,
-                      "%s_%s: expected device_kind REC_DEVICE_HOST, which verifies promised ranges (recc --check), found %d",
-                      call_name(c), c->entry, kind);
+      return call_fail(c, REC_ERROR_UNSUPPORTED,
+                       "expected device_kind REC_DEVICE_HOST, which verifies promised ranges (recc --check), found %d", kind);
   }
   return kind == REC_DEVICE_CUDA ? gpu_cuda_device(c, device) : gpu_simt_device(c, device);
 }
@@ -415,8 +412,8 @@ static rec_status run_without_steps(const call *c, const gpu_device *device, boo
 static rec_status check_made(const call *c, const gpu_device *device, int kind) {
   const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
   if (kernel->symbol_at) return REC_OK;
-  return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: not made for GPUs: %s", call_name(c), c->entry,
-                  kernel->why_not_at ? table_text(c->table, kernel->why_not_at) : "no such kernel");
+  return call_fail(c, REC_ERROR_UNSUPPORTED, "not made for GPUs: %s",
+                   kernel->why_not_at ? table_text(c->table, kernel->why_not_at) : "no such kernel");
 }
 
 rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {

@@ -39,12 +39,23 @@ typedef struct loaded_module {
 static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 static loaded_module *modules;
 
-// A message with the entry point in front.
-static rec_status about_call(const call *c, rec_status status) {
-  if (status == REC_OK) return REC_OK;
-  char text[REC_ERROR_TEXT_MAX];
-  snprintf(text, sizeof text, "%s", rec_error());
-  return rec_fail(status, "%s_%s: %s", call_name(c), c->entry, text);
+// The driver with a current context.
+typedef struct entered {
+  const cuda_driver *d;
+  cuda_context context;
+  int pushed;
+} entered;
+
+static rec_status enter(const call *c, entered *e) {
+  rec_status status = cuda_driver_open(&e->d);
+  if (status == REC_OK) status = cuda_enter(e->d, c->device_number, &e->context, &e->pushed);
+  return status == REC_OK ? REC_OK : call_fail(c, status, "%s", rec_error());
+}
+
+// Returns what was done there, as a message of the call.
+static rec_status leave(const call *c, const entered *e, rec_status status) {
+  cuda_leave(e->d, e->pushed);
+  return status == REC_OK ? REC_OK : call_fail(c, status, "%s", rec_error());
 }
 
 // ---- the code for a device -------------------------------------------------------------------
@@ -211,58 +222,46 @@ static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const
 }
 
 // The module of the context, and what it has of the call: where nothing is left to be loaded, a call may be captured.
-static rec_status find_loaded(const call *c, const cuda_driver *d, cuda_context context, const char *name, int shared_bytes,
-                              loaded_module **module, cuda_function *function) {
+static rec_status find_loaded(const call *c, const entered *e, const char *name, int shared_bytes, loaded_module **module,
+                              cuda_function *function) {
   pthread_mutex_lock(&modules_lock);
-  rec_status status = find_module(d, c->table->gpu_images, context, module);
-  if (status == REC_OK && name) status = find_kernel(d, *module, name, shared_bytes, function);
+  rec_status status = find_module(e->d, c->table->gpu_images, e->context, module);
+  if (status == REC_OK && name) status = find_kernel(e->d, *module, name, shared_bytes, function);
   pthread_mutex_unlock(&modules_lock);
   return status;
 }
 
 // ---- the device ------------------------------------------------------------------------------
 
-static rec_status launch_entered(const call *c, const cuda_driver *d, cuda_context context, const gpu_launch *launch) {
+static rec_status launch_entered(const call *c, const entered *e, const gpu_launch *launch) {
   loaded_module *module = NULL;
   cuda_function function = NULL;
   int most = launch->kernel ? gpu_most_shared_bytes(launch->kernel) : launch->shared_bytes;
-  rec_status status = find_loaded(c, d, context, launch->name, most, &module, &function);
+  rec_status status = find_loaded(c, e, launch->name, most, &module, &function);
   if (status != REC_OK) return status;
   void *parameters[] = {(void *)launch->parameter};
-  return cuda_check(d,
-                    d->launch(function, (unsigned)launch->blocks, 1, 1, (unsigned)launch->threads, 1, 1,
-                              (unsigned)launch->shared_bytes, c->launch->stream, parameters, NULL),
+  return cuda_check(e->d,
+                    e->d->launch(function, (unsigned)launch->blocks, 1, 1, (unsigned)launch->threads, 1, 1,
+                                 (unsigned)launch->shared_bytes, c->launch->stream, parameters, NULL),
                     "cuLaunchKernel", launch->name);
 }
 
 static rec_status launch_on_cuda(const call *c, const gpu_launch *launch) {
-  const cuda_driver *d;
-  cuda_context context;
-  int pushed;
-  rec_status status = cuda_driver_open(&d);
-  if (status == REC_OK) status = cuda_enter(d, c->device_number, &context, &pushed);
-  if (status == REC_OK) {
-    status = launch_entered(c, d, context, launch);
-    cuda_leave(d, pushed);
-  }
-  return about_call(c, status);
+  entered e;
+  rec_status status = enter(c, &e);
+  return status == REC_OK ? leave(c, &e, launch_entered(c, &e, launch)) : status;
 }
 
 // A call without steps: copies `from`, or zeros without one.
 static rec_status fill_on_cuda(const call *c, void *to, const void *from, int64_t bytes) {
-  const cuda_driver *d;
-  cuda_context context;
-  int pushed;
-  rec_status status = cuda_driver_open(&d);
-  if (status == REC_OK) status = cuda_enter(d, c->device_number, &context, &pushed);
-  if (status == REC_OK) {
-    cuda_pointer at = (cuda_pointer)(uintptr_t)to;
-    cuda_stream stream = c->launch->stream;
-    status = from ? cuda_check(d, d->copy(at, (cuda_pointer)(uintptr_t)from, (size_t)bytes, stream), "cuMemcpyDtoDAsync", NULL)
-                  : cuda_check(d, d->clear(at, 0, (size_t)bytes, stream), "cuMemsetD8Async", NULL);
-    cuda_leave(d, pushed);
-  }
-  return about_call(c, status);
+  entered e;
+  rec_status status = enter(c, &e);
+  if (status != REC_OK) return status;
+  cuda_pointer at = (cuda_pointer)(uintptr_t)to, source = (cuda_pointer)(uintptr_t)from;
+  cuda_stream stream = c->launch->stream;
+  status = from ? cuda_check(e.d, e.d->copy(at, source, (size_t)bytes, stream), "cuMemcpyDtoDAsync", NULL)
+                : cuda_check(e.d, e.d->clear(at, 0, (size_t)bytes, stream), "cuMemsetD8Async", NULL);
+  return leave(c, &e, status);
 }
 
 static rec_status clear_on_cuda(const call *c, void *at, int64_t bytes) { return fill_on_cuda(c, at, NULL, bytes); }
@@ -273,45 +272,34 @@ static rec_status copy_on_cuda(const call *c, void *to, const void *from, int64_
 
 // Every kernel of the recurrence, so that no call has to.
 static rec_status load_on_cuda(const call *c, const gpu_device *device) {
-  const cuda_driver *d;
-  cuda_context context;
-  int pushed;
-  rec_status status = cuda_driver_open(&d);
-  if (status == REC_OK) status = cuda_enter(d, c->device_number, &context, &pushed);
-  if (status != REC_OK) return about_call(c, status);
+  entered e;
   loaded_module *module;
   cuda_function function;
+  rec_status status = enter(c, &e);
+  if (status != REC_OK) return status;
   for (int kind = 0; kind < REC_KERNEL_COUNT && status == REC_OK; kind++) {
     const rec_table_gpu_kernel *k = &device->code->kernels[kind];
     if (!k->symbol_at) continue;
-    status = find_loaded(c, d, context, table_text(c->table, k->symbol_at), gpu_most_shared_bytes(k), &module, &function);
+    status = find_loaded(c, &e, table_text(c->table, k->symbol_at), gpu_most_shared_bytes(k), &module, &function);
   }
   const char *others = c->table->inner ? "rec_gpu_rows" : "rec_gpu_sum";
-  if (status == REC_OK) status = find_loaded(c, d, context, others, 0, &module, &function);
-  cuda_leave(d, pushed);
-  return about_call(c, status);
+  if (status == REC_OK) status = find_loaded(c, &e, others, 0, &module, &function);
+  return leave(c, &e, status);
 }
 
 // How many blocks to start depends on the device alone, so that NAME_sizes can tell the scratch of all of them.
 rec_status gpu_cuda_device(const call *c, gpu_device *device) {
   *device = (gpu_device){.load = load_on_cuda, .launch = launch_on_cuda, .clear = clear_on_cuda, .copy = copy_on_cuda};
   if (!c->table->gpu_images)
-    return rec_fail(REC_ERROR_DEVICE, "%s_%s: expected a library with PTX, found none; compile it with --target sm_80",
-                    call_name(c), c->entry);
-  const cuda_driver *d;
-  cuda_context context;
+    return call_fail(c, REC_ERROR_DEVICE, "expected a library with PTX, found none; compile it with --target sm_80");
+  entered e;
   loaded_module *module;
-  int pushed;
-  rec_status status = cuda_driver_open(&d);
-  if (status == REC_OK) status = cuda_enter(d, c->device_number, &context, &pushed);
-  if (status == REC_OK) {
-    status = find_loaded(c, d, context, NULL, 0, &module, NULL);
-    cuda_leave(d, pushed);
-  }
-  if (status != REC_OK) return about_call(c, status);
+  rec_status status = enter(c, &e);
+  if (status == REC_OK) status = leave(c, &e, find_loaded(c, &e, NULL, 0, &module, NULL));
+  if (status != REC_OK) return status;
   device->blocks = (int64_t)CUDA_BLOCKS_EACH * module->multiprocessors;
   device->multiprocessors = module->multiprocessors;
   device->code = &c->table->gpu[module->room];
-  device->encode = d->tensor_map;
+  device->encode = e.d->tensor_map;
   return REC_OK;
 }

@@ -50,11 +50,9 @@ static void run_blocks(const call *c, simt_task *t) {
 
 // The first block that failed, whatever the order they ran in.
 static rec_status answer_of(const call *c, const simt_task *t) {
-  const char *name = table_text(c->table, c->table->name_at);
   for (int64_t i = 0; i < t->launch.blocks; i++) {
-    if (t->answers[i] == SIMT_NO_MEMORY)
-      return rec_fail(REC_ERROR_MEMORY, "%s_%s: no memory for the threads of a block", name, c->entry);
-    if (t->answers[i] == SIMT_FAULT) return rec_fail(REC_ERROR_INTERNAL, "%s_%s: %s", name, c->entry, t->messages[i]);
+    if (t->answers[i] == SIMT_NO_MEMORY) return call_fail(c, REC_ERROR_MEMORY, "no memory for the threads of a block");
+    if (t->answers[i] == SIMT_FAULT) return call_fail(c, REC_ERROR_INTERNAL, "%s", t->messages[i]);
   }
   return REC_OK;
 }
@@ -166,7 +164,6 @@ rec_status gpu_simt_device(const call *c, gpu_device *device) {
                          .clear = clear_on_host,
                          .copy = copy_on_host};
   if (c->table->simt_run) return REC_OK;
-  return rec_fail(REC_ERROR_DEVICE,
-                  "%s_%s: expected a library with code for the executor, found none; compile it with --target simt",
-                  call_name(c), c->entry);
+  return call_fail(c, REC_ERROR_DEVICE,
+                   "expected a library with code for the executor, found none; compile it with --target simt");
 }

@@ -50,10 +50,10 @@ rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *p, const rec_table_s
   rec_gpu_sum_list *list = &sums->all.list;
   int64_t numbers = call_numbers(c, memory), count = copies_of(p, slot);
   if (numbers > UINT32_MAX || count >= copies_limit)
-    return rec_fail(
-        REC_ERROR_ARGUMENT,
-        "%s_%s: expected at most 4294967295 numbers of %s and 268435455 blocks of a GPU that add to them, found %lld and %lld",
-        call_name(c), c->entry, table_text(c->table, memory->name_at), (long long)numbers, (long long)count);
+    return call_fail(
+        c, REC_ERROR_ARGUMENT,
+        "expected at most 4294967295 numbers of %s and 268435455 blocks of a GPU that add to them, found %lld and %lld",
+        table_text(c->table, memory->name_at), (long long)numbers, (long long)count);
   if (list->count == 0)
     *list = (rec_gpu_sum_list){
         .copies = (const float *)(const void *)copies, .batch = c->batch, .entries = call_entries(c), .steps = c->time};

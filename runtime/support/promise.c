@@ -54,9 +54,8 @@ static rec_status refuse(const call *c, const rec_table_memory *memory, double f
     snprintf(where, sizeof where, " in step %lld of %s %lld", (long long)step, of, (long long)entry);
   else if (memory->per_batch)
     snprintf(where, sizeof where, " in %s %lld", of, (long long)entry);
-  return rec_fail(REC_ERROR_PROMISE, "%s_%s: expected %s in [%.9g, %.9g], as promised, found %.9g%s%s",
-                  table_text(c->table, c->table->name_at), c->entry, table_text(c->table, memory->name_at), memory->low,
-                  memory->high, found, where, place);
+  return call_fail(c, REC_ERROR_PROMISE, "expected %s in [%.9g, %.9g], as promised, found %.9g%s%s",
+                   table_text(c->table, memory->name_at), memory->low, memory->high, found, where, place);
 }
 
 // The numbers of one entry or step. `step` stands in the message.

@@ -60,11 +60,11 @@ static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_
   return unit;
 }
 
+static int64_t in_blocks(int64_t whole, int64_t block) { return (whole + block - 1) / block; }
+
 // How many tasks of equal work the batch entries make; sequences make no more than the longest of
 // them fits into all steps.
 static int64_t side_by_side(const call *c) { return larger(1, c->packed ? c->time / larger(1, c->longest) : c->batch); }
-
-static int64_t in_blocks(int64_t whole, int64_t block) { return (whole + block - 1) / block; }
 
 // Packed sequences of one length lie as those of a batch, and so do their saved states if it is whole chunks.
 static bool is_regular(const call *c) {
@@ -113,7 +113,8 @@ static bool groups_collide(const call *c, const rec_table_kernel *kernel, const 
   return cut->groups > 1 && slot->summed != 0 && count_instances(c, kernel, slot->summed) > cut->unit;
 }
 
-int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot) {
+// Copies of a memory that the kernel adds to: 1 means that it adds in place. A memory of batch entries has that many for each entry.
+static int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot) {
   if (!slot->accumulated) return 1;
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   int64_t copies = groups_collide(c, kernel, cut, slot) ? cut->groups : 1;
@@ -398,23 +399,17 @@ typedef struct sum {
 } sum;
 
 // The few copies of a token's gradient are added as the kernel adds.
-static void sum_floats(float *restrict result, const float *restrict copies, int64_t copy_count, int64_t copy_stride,
-                       int64_t count) {
-  memcpy(result, copies, (size_t)count * sizeof *result);
-  for (int64_t copy = 1; copy < copy_count; copy++) {
-    const float *numbers = copies + copy * copy_stride;
-    for (int64_t k = 0; k < count; k++) result[k] += numbers[k];
+#define DEFINE_SUM(name, number)                                                                                            \
+  static void name(number *restrict result, const void *restrict from, int64_t copy_count, int64_t stride, int64_t count) { \
+    const number *numbers = from;                                                                                           \
+    memcpy(result, numbers, (size_t)count * sizeof *result);                                                                \
+    for (int64_t copy = 1; copy < copy_count; copy++) {                                                                     \
+      numbers += stride;                                                                                                    \
+      for (int64_t k = 0; k < count; k++) result[k] += numbers[k];                                                          \
+    }                                                                                                                       \
   }
-}
-
-static void sum_doubles(double *restrict result, const double *restrict copies, int64_t copy_count, int64_t copy_stride,
-                        int64_t count) {
-  memcpy(result, copies, (size_t)count * sizeof *result);
-  for (int64_t copy = 1; copy < copy_count; copy++) {
-    const double *numbers = copies + copy * copy_stride;
-    for (int64_t k = 0; k < count; k++) result[k] += numbers[k];
-  }
-}
+DEFINE_SUM(sum_floats, float)
+DEFINE_SUM(sum_doubles, double)
 
 // Those of a parameter may be many, one for each strip of the batch and part of the time: they are
 // added in double.
@@ -442,17 +437,17 @@ static void sum_numbers(const sum *s, int64_t batch, int64_t step, int64_t first
   int64_t from = batch * s->batch_stride + step * s->numbers + first;
   int64_t to = batch * s->result.batch_stride + step * s->result.time_stride + first;
   int64_t count = last - first;
-  if (s->call->table->number_bytes == 8)
-    sum_doubles((double *)s->result.data + to, (const double *)(const void *)s->copies + from, s->copy_count, s->copy_stride,
-                count);
-  else if (s->parameter)
-    sum_floats_in_double((float *)s->result.data + to, (const float *)(const void *)s->copies + from, s->copy_count,
-                         s->copy_stride, count);
-  else if (s->stored != REC_STORED_NUMBER)
+  int64_t bytes = s->call->table->number_bytes;
+  const void *copies = s->copies + from * bytes;
+  char *result = s->result.data;
+  if (s->stored != REC_STORED_NUMBER && bytes != 8 && !s->parameter)
     sum_narrow(s, to, from, count);
+  else if (bytes == 8)
+    sum_doubles((double *)(void *)(result + to * bytes), copies, s->copy_count, s->copy_stride, count);
+  else if (s->parameter)
+    sum_floats_in_double((float *)(void *)(result + to * bytes), copies, s->copy_count, s->copy_stride, count);
   else
-    sum_floats((float *)s->result.data + to, (const float *)(const void *)s->copies + from, s->copy_count, s->copy_stride,
-               count);
+    sum_floats((float *)(void *)(result + to * bytes), copies, s->copy_count, s->copy_stride, count);
 }
 
 // A block is a range of the numbers of one batch entry, all steps one behind the other.

@@ -22,10 +22,6 @@ typedef struct stage_cut {
 
 stage_cut stage_plan(const call *call, const rec_table_kernel *kernel);
 
-// Copies of a memory that the kernel adds to: 1 means that it adds in place. per_batch memories
-// have that many for each batch entry.
-int64_t stage_copies(const call *call, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot);
-
 // Bytes of workspace, as if every result were wanted; of packed sequences for any lengths.
 int64_t stage_bytes(const call *call, const rec_table_kernel *kernel);
 
@@ -58,10 +54,6 @@ void stage_run_parallel(const call *call, int64_t lanes, bool worth, rec_task la
 
 // A memory that holds states: one entry per batch entry, none per step.
 static inline bool stage_is_state(const rec_table_memory *memory) { return memory->per_batch && !memory->token; }
-
-static inline int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // Bytes of call.replaced.
 static inline int64_t stage_pointers_bytes(const call *c) {
