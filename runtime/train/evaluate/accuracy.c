@@ -192,7 +192,7 @@ static rec_status measure_all(accuracy *a, const evaluate_block *b, FILE *file, 
 }
 
 static rec_status measure_into_files(accuracy *a, const evaluate_block *b) {
-  text_stream table, depths = {0};
+  made_text table, depths = {0};
   rec_status status = text_open(&table) && text_open(&depths) ? measure_all(a, b, table.out, depths.out) : rec_no_memory();
   status = evaluation_save(a->e, b, &table, status, "accuracy.csv");
   if (task_rules_of[a->task.kind].text) return evaluation_save(a->e, b, &depths, status, "accuracy_depth.csv");

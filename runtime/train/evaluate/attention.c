@@ -224,7 +224,7 @@ static rec_status run_found(void *context, int number, int worker) {
 }
 
 static rec_status save_found(const attention *a, const evaluate_block *b) {
-  text_stream table;
+  made_text table;
   if (!text_open(&table)) return rec_no_memory();
   fprintf(table.out, "state,found,answers,sequences\n");
   for (int i = 0; i < a->count; i++) {
@@ -298,7 +298,7 @@ static void print_map(const attention *a, const mapped *m) {
 }
 
 static rec_status save_maps(const attention *a, const evaluate_block *b) {
-  text_stream table;
+  made_text table;
   if (!text_open(&table)) return rec_no_memory();
   fprintf(table.out, "state,head,i,j,m,mask\n");
   for (int i = 0; i < a->count; i++) write_map(table.out, a, &a->maps[i]);

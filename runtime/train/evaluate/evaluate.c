@@ -97,7 +97,7 @@ static void write_table(FILE *file, const by_position *m, int64_t context, bool 
 }
 
 static rec_status write_files(const evaluation *e, const evaluate_block *b, const by_position *m) {
-  text_stream curve, table;
+  made_text curve, table;
   if (!text_open(&curve)) return rec_no_memory();
   write_curve(curve.out, m);
   rec_status status = evaluation_save(e, b, &curve, REC_OK, "perplexity.csv");
@@ -129,7 +129,7 @@ static void print_verdict(const verdict *v) {
 
 // Nothing where nothing beyond the context was read.
 static rec_status judge_length(const evaluation *e, const evaluate_block *b, const by_position *m) {
-  text_stream table;
+  made_text table;
   if (m->far_until <= e->block->context) return REC_OK;
   verdict v = verdict_of(m, e->block->context, b->tolerance);
   print_verdict(&v);

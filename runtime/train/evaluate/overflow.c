@@ -189,7 +189,7 @@ static rec_status judge_states_of(const probe *p, int op, FILE *csv) {
 
 rec_status judge_overflow(evaluation *e, const evaluate_block *b) {
   probe p;
-  text_stream table;
+  made_text table;
   printf("evaluate %s after %s: growth of the states, by the decays a and inputs b of %" PRId64 " tokens\n", b->name, b->after,
          b->overflow);
   rec_status status = probe_open(&p, e, b->overflow, 0);

@@ -83,7 +83,7 @@ rec_status judge_remembrance(evaluation *e, const evaluate_block *b) {
   fflush(stdout);
   pass p = {.streams = STREAMS, .until = b->remembrance, .width = count, .read = sum_distances, .what = b->distance};
   rec_status status = evaluation_pass(e, p, sums);
-  text_stream table;
+  made_text table;
   if (status) return status;
   if (!text_open(&table)) return rec_no_memory();
   fprintf(table.out, "t,distance\n");

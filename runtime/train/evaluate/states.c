@@ -133,7 +133,7 @@ static void write_table(FILE *file, state_table table, const train_model *m, int
 }
 
 static rec_status save(const evaluation *e, const evaluate_block *b, state_table table, const head_sums *sums) {
-  text_stream text;
+  made_text text;
   if (!text_open(&text)) return rec_no_memory();
   write_table(text.out, table, e->of.model, b->state_until, sums);
   return evaluation_save(e, b, &text, REC_OK, table == BY_HEAD ? "state_heads.csv" : "state_norm.csv");

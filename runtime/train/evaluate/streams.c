@@ -91,7 +91,7 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
 
 // ---- files --------------------------------------------------------------------------------------
 
-rec_status evaluation_save(const evaluation *e, const evaluate_block *b, text_stream *table, rec_status status,
+rec_status evaluation_save(const evaluation *e, const evaluate_block *b, made_text *table, rec_status status,
                            const char *file) {
   char *path = session_path(e->s, b->name, file);
   status = text_save(table, status, path);

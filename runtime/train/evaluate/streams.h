@@ -53,7 +53,6 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
 // Runs the tasks of a pass and adds their sums, in the order of the tasks, to `total`.
 rec_status evaluation_pass(evaluation *e, pass p, double *total);
 // The end of a table that becomes RUNS/NAME/FILE of an evaluate block, unless `status` is a failure, which is then returned.
-rec_status evaluation_save(const evaluation *e, const evaluate_block *b, text_stream *table, rec_status status,
-                           const char *file);
+rec_status evaluation_save(const evaluation *e, const evaluate_block *b, made_text *table, rec_status status, const char *file);
 
 #endif

@@ -24,12 +24,32 @@ static int64_t gpu_linear_room(const compute *c, int64_t in, int64_t out) {
   return rounds ? in * out * (int64_t)sizeof(uint16_t) : 0;
 }
 
-static int64_t tiles_of(const model_product *p) {
-  return (p->rows + MODEL_TILE - 1) / MODEL_TILE * ((p->columns + MODEL_TILE - 1) / MODEL_TILE);
+// Entry [i][k] of an operand stands at i * row + k * column.
+typedef struct operand {
+  const void *data;
+  int64_t row, column;
+} operand;
+
+static operand operand_of(rows x) { return (operand){x.data, x.stride, 1}; }
+static operand turned(operand x) { return (operand){x.data, x.column, x.row}; }
+
+// to[height][width] = a[height][depth] b[depth][width]
+static model_product product_of(int64_t height, int64_t width, int64_t depth, operand a, operand b, operand to) {
+  return (model_product){.a = a.data,
+                         .b = b.data,
+                         .to = (void *)(uintptr_t)to.data,
+                         .rows = height,
+                         .columns = width,
+                         .depth = depth,
+                         .a_row = a.row,
+                         .a_column = a.column,
+                         .b_row = b.row,
+                         .b_column = b.column,
+                         .to_row = to.row};
 }
 
-static rec_status start_product(const compute *c, int kernel, const model_product *p) {
-  return gpu_start(c, kernel, tiles_of(p), p);
+static int64_t tiles_of(const model_product *p) {
+  return (p->rows + MODEL_TILE - 1) / MODEL_TILE * ((p->columns + MODEL_TILE - 1) / MODEL_TILE);
 }
 
 static int row_type(const compute *c) { return place(c)->narrow ? CUDA_TYPE_BF16 : CUDA_TYPE_F32; }
@@ -57,19 +77,9 @@ static rec_status gpu_linear(const compute *c, rows x, const void *weight, const
     return status ? status
                   : cublas_product(&place(c)->blas, y.width, x.count, x.width, w, columns_of(c, x), columns_of(c, y), false);
   }
-  model_product p = {.a = x.data,
-                     .b = weight,
-                     .to = y.data,
-                     .bias = bias,
-                     .rows = x.count,
-                     .columns = y.width,
-                     .depth = x.width,
-                     .a_row = x.stride,
-                     .a_column = 1,
-                     .b_row = 1,
-                     .b_column = x.width,
-                     .to_row = y.stride};
-  return start_product(c, MODEL_product, &p);
+  model_product p = product_of(x.count, y.width, x.width, operand_of(x), (operand){weight, 1, x.width}, operand_of(y));
+  p.bias = bias;
+  return gpu_start(c, MODEL_product, tiles_of(&p), &p);
 }
 
 // dx = (dx +) dy weight
@@ -80,19 +90,9 @@ static rec_status input_gradient(const compute *c, const void *weight, rows dy, 
     return status ? status
                   : cublas_product(&place(c)->blas, dx.width, dy.count, dy.width, w, columns_of(c, dy), columns_of(c, dx), add);
   }
-  model_product p = {.a = dy.data,
-                     .b = weight,
-                     .to = dx.data,
-                     .rows = dy.count,
-                     .columns = dx.width,
-                     .depth = dy.width,
-                     .a_row = dy.stride,
-                     .a_column = 1,
-                     .b_row = dx.width,
-                     .b_column = 1,
-                     .to_row = dx.stride,
-                     .add = add};
-  return start_product(c, MODEL_product, &p);
+  model_product p = product_of(dy.count, dx.width, dy.width, operand_of(dy), (operand){weight, dx.width, 1}, operand_of(dx));
+  p.add = add;
+  return gpu_start(c, MODEL_product, tiles_of(&p), &p);
 }
 
 // d_weight += dy^T x
@@ -102,19 +102,10 @@ static rec_status weight_gradient(const compute *c, rows x, rows dy, void *d_wei
     across.transposed = true;
     return cublas_product(&place(c)->blas, x.width, dy.width, x.count, columns_of(c, x), across, to, true);
   }
-  model_product p = {.a = dy.data,
-                     .b = x.data,
-                     .to = d_weight,
-                     .rows = dy.width,
-                     .columns = x.width,
-                     .depth = x.count,
-                     .a_row = 1,
-                     .a_column = dy.stride,
-                     .b_row = x.stride,
-                     .b_column = 1,
-                     .to_row = x.width,
-                     .add = 1};
-  return start_product(c, MODEL_weight_product, &p);
+  model_product p =
+      product_of(dy.width, x.width, x.count, turned(operand_of(dy)), operand_of(x), (operand){d_weight, x.width, 1});
+  p.add = 1;
+  return gpu_start(c, MODEL_weight_product, tiles_of(&p), &p);
 }
 
 static rec_status gpu_linear_backward(const compute *c, rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
@@ -139,18 +130,22 @@ static rec_status gpu_embed_backward(const compute *c, const uint16_t *tokens, r
   return gpu_start(c, MODEL_embed_backward, blocks_for(MODEL_PARTS * dy.width), &p);
 }
 
+// Added on the host, in double.
+static rec_status sum_here(const compute *c, const float *there, int64_t count, double *sum) {
+  int64_t bytes = count * (int64_t)sizeof *there;
+  *sum = 0;
+  if (!count) return REC_OK;
+  float *here = gpu_here(c, bytes);
+  rec_status status = here ? gpu_download(c, here, there, bytes) : REC_ERROR_MEMORY;
+  for (int64_t i = 0; !status && i < count; i++) *sum += (double)here[i];
+  return status;
+}
+
 static rec_status gpu_cross_entropy(const compute *c, rows logits, const uint16_t *targets, const float *weights, double scale,
                                     rows d_logits, float *losses, double *total) {
   model_cross_entropy p = {rows_there(logits), rows_there(d_logits), targets, weights, losses, (float)scale};
-  int64_t bytes = logits.count * (int64_t)sizeof *losses;
-  *total = 0;
   rec_status status = gpu_start(c, MODEL_cross_entropy, logits.count, &p);
-  float *here = status || !bytes ? NULL : gpu_here(c, bytes);
-  if (status || !bytes) return status;
-  if (!here) return REC_ERROR_MEMORY;
-  status = gpu_download(c, here, losses, bytes);
-  for (int64_t i = 0; !status && i < logits.count; i++) *total += (double)here[i];
-  return status;
+  return status ? status : sum_here(c, losses, logits.count, total);
 }
 
 // ---- sums ---------------------------------------------------------------------------------------
@@ -167,14 +162,8 @@ typedef rec_status starter(const compute *c, int kernel, int64_t items, const vo
 static rec_status square_sums(const compute *c, starter *start, model_rows from, double *sum) {
   int64_t blocks = gpu_blocks(c, blocks_for(from.count * from.width));
   model_square_sums p = {from, place(c)->sums};
-  *sum = 0;
   rec_status status = start(c, MODEL_square_sums, blocks, &p);
-  float *here = status || !blocks ? NULL : gpu_here(c, blocks * (int64_t)sizeof *here);
-  if (status || !blocks) return status;
-  if (!here) return REC_ERROR_MEMORY;
-  status = gpu_download(c, here, place(c)->sums, blocks * (int64_t)sizeof *here);
-  for (int64_t i = 0; !status && i < blocks; i++) *sum += (double)here[i];
-  return status;
+  return status ? status : sum_here(c, place(c)->sums, blocks, sum);
 }
 
 static rec_status gpu_row_squares(const compute *c, rows x, double *sum) {
@@ -213,17 +202,9 @@ static rec_status gpu_product(const compute *c, int64_t height, int64_t width, i
     return cublas_product(&place(c)->blas, width, height, depth, (cublas_matrix){b.data, b.stride, CUDA_TYPE_F32, b.transposed},
                           (cublas_matrix){a.data, a.stride, CUDA_TYPE_F32, a.transposed},
                           (cublas_matrix){to, width, CUDA_TYPE_F32, false}, false);
-  model_product p = {.a = a.data,
-                     .b = b.data,
-                     .to = to,
-                     .rows = height,
-                     .columns = width,
-                     .depth = depth,
-                     .a_row = a.transposed ? 1 : a.stride,
-                     .a_column = a.transposed ? a.stride : 1,
-                     .b_row = b.transposed ? 1 : b.stride,
-                     .b_column = b.transposed ? b.stride : 1,
-                     .to_row = width};
+  operand of_a = {a.data, a.stride, 1}, of_b = {b.data, b.stride, 1};
+  model_product p = product_of(height, width, depth, a.transposed ? turned(of_a) : of_a, b.transposed ? turned(of_b) : of_b,
+                               (operand){to, width, 1});
   return gpu_start_f32(c, MODEL_product, tiles_of(&p), &p);
 }
 

@@ -34,78 +34,39 @@ static rec_status host_clear(const compute *c, void *to, int64_t bytes) {
 
 static int64_t host_linear_room(const compute *c, int64_t in, int64_t out) { return c->n->linear_room(in, out); }
 
-static rec_status host_linear(const compute *c, rows x, const void *weight, const void *bias, rows y, void *room) {
-  c->n->linear(x, weight, bias, y, room);
-  return REC_OK;
-}
-
-static rec_status host_linear_backward(const compute *c, rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
-                                       void *d_weight, void *d_bias, void *room) {
-  c->n->linear_backward(x, weight, dy, dx, add_to_dx, d_weight, d_bias, room);
-  return REC_OK;
-}
-
-static rec_status host_embed(const compute *c, const uint16_t *tokens, const void *table, rows y) {
-  c->n->embed(tokens, table, y);
-  return REC_OK;
-}
-
-static rec_status host_embed_backward(const compute *c, const uint16_t *tokens, rows dy, void *d_table) {
-  c->n->embed_backward(tokens, dy, d_table);
-  return REC_OK;
-}
-
-static rec_status host_cross_entropy(const compute *c, rows logits, const uint16_t *targets, const float *weights, double scale,
-                                     rows d_logits, float *losses, double *total) {
-  *total = c->n->cross_entropy(logits, targets, weights, scale, d_logits, losses);
-  return REC_OK;
-}
-
-static rec_status host_hits(const compute *c, rows logits, const uint16_t *targets, uint8_t *hits) {
-  c->n->hits(logits, targets, hits);
-  return REC_OK;
-}
-
-static rec_status host_add(const compute *c, rows to, rows from) {
-  c->n->add(to, from);
-  return REC_OK;
-}
-
-static rec_status host_zero(const compute *c, rows to) {
-  c->n->zero(to);
-  return REC_OK;
-}
-
-static rec_status host_row_squares(const compute *c, rows x, double *sum) {
-  *sum = c->n->row_squares(x);
-  return REC_OK;
-}
-
-static rec_status host_sum_into(const compute *c, void *to, const void *from, int64_t count) {
-  c->n->sum_into(to, from, count);
-  return REC_OK;
-}
-
-static rec_status host_square_sum(const compute *c, const void *values, int64_t count, double *sum) {
-  *sum = c->n->square_sum(values, count);
-  return REC_OK;
-}
-
-static rec_status host_adamw(const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
-                             const adamw_step *step) {
-  c->n->adamw(values, gradient, moment1, moment2, count, step);
-  return REC_OK;
-}
-
-static rec_status host_product(const compute *c, int64_t height, int64_t width, int64_t depth, matrix a, matrix b, void *to) {
-  c->n->product(height, width, depth, a.data, a.stride, a.transposed, b.data, b.stride, b.transposed, to);
-  return REC_OK;
-}
-
-static rec_status host_combine(const compute *c, void *to, double alpha, const void *from, double beta, int64_t count) {
-  c->n->combine(to, alpha, from, beta, count);
-  return REC_OK;
-}
+// What numeric.h does, which cannot fail.
+#define NUMERIC(name, parameters, call)      \
+  static rec_status host_##name parameters { \
+    call;                                    \
+    return REC_OK;                           \
+  }
+NUMERIC(linear, (const compute *c, rows x, const void *weight, const void *bias, rows y, void *room),
+        c->n->linear(x, weight, bias, y, room))
+NUMERIC(linear_backward,
+        (const compute *c, rows x, const void *weight, rows dy, rows dx, bool add, void *d_weight, void *d_bias, void *room),
+        c->n->linear_backward(x, weight, dy, dx, add, d_weight, d_bias, room))
+NUMERIC(embed, (const compute *c, const uint16_t *tokens, const void *table, rows y), c->n->embed(tokens, table, y))
+NUMERIC(embed_backward, (const compute *c, const uint16_t *tokens, rows dy, void *d_table),
+        c->n->embed_backward(tokens, dy, d_table))
+NUMERIC(cross_entropy,
+        (const compute *c, rows logits, const uint16_t *targets, const float *weights, double scale, rows d_logits,
+         float *losses, double *total),
+        *total = c->n->cross_entropy(logits, targets, weights, scale, d_logits, losses))
+NUMERIC(hits, (const compute *c, rows logits, const uint16_t *targets, uint8_t *hits), c->n->hits(logits, targets, hits))
+NUMERIC(add, (const compute *c, rows to, rows from), c->n->add(to, from))
+NUMERIC(zero, (const compute *c, rows to), c->n->zero(to))
+NUMERIC(row_squares, (const compute *c, rows x, double *sum), *sum = c->n->row_squares(x))
+NUMERIC(sum_into, (const compute *c, void *to, const void *from, int64_t count), c->n->sum_into(to, from, count))
+NUMERIC(square_sum, (const compute *c, const void *values, int64_t count, double *sum), *sum = c->n->square_sum(values, count))
+NUMERIC(adamw,
+        (const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
+         const adamw_step *step),
+        c->n->adamw(values, gradient, moment1, moment2, count, step))
+NUMERIC(product, (const compute *c, int64_t height, int64_t width, int64_t depth, matrix a, matrix b, void *to),
+        c->n->product(height, width, depth, a.data, a.stride, a.transposed, b.data, b.stride, b.transposed, to))
+NUMERIC(combine, (const compute *c, void *to, double alpha, const void *from, double beta, int64_t count),
+        c->n->combine(to, alpha, from, beta, count))
+#undef NUMERIC
 
 static rec_status host_normalize(const compute *c, void *values, int64_t count, double epsilon) {
   c->n->combine(values, 1 / (sqrt(c->n->square_sum(values, count)) + epsilon), values, 0, count);

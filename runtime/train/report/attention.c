@@ -91,7 +91,7 @@ static void put_script(FILE *out, const maps *all) {
 bool report_attention(const evaluate_block *e, const char *csv, const char *folder) {
   maps all = {.time = e->attention, .cells = e->attention < MOST_CELLS ? (int)e->attention : MOST_CELLS};
   char *svg = rec_text("%s/attention.svg", folder);
-  text_stream script;
+  made_text script;
   bool good = text_open(&script) && svg;
   for (const char *line = strchr(csv, '\n'); good && line && line[1]; line = strchr(line + 1, '\n'))
     good = add_line(&all, line + 1);

@@ -74,7 +74,7 @@ static rec_status draw(const folders *all, const picture *of, const char *folder
 
 static rec_status make_page(const folders *all, const char *folder) {
   bool drawn[PICTURES];
-  text_stream page;
+  made_text page;
   rec_status status = text_open(&page) ? REC_OK : rec_no_memory();
   for (int i = 0; !status && i < PICTURES; i++) status = draw(all, &pictures[i], folder, &drawn[i]);
   if (!status) page_open(page.out, "runs compared");

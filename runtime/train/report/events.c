@@ -84,7 +84,7 @@ static rec_status put_record(FILE *file, const char *event, size_t size) {
 
 // An event with the field behind its time and step: text as it stands.
 static rec_status put_event(FILE *file, int64_t step, int field, const char *text, size_t size) {
-  text_stream event;
+  made_text event;
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -101,7 +101,7 @@ static rec_status put_event(FILE *file, int64_t step, int field, const char *tex
 }
 
 rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int count) {
-  text_stream summary;
+  made_text summary;
   if (!text_open(&summary)) return rec_no_memory();
   for (int i = 0; i < count; i++) put_value(summary.out, &scalars[i]);
   rec_status status = text_close(&summary) ? put_event(file, step, 5, summary.text, summary.size) : rec_no_memory();

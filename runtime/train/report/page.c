@@ -34,7 +34,7 @@ void page_picture(FILE *out, const picture *of, const char *folder) {
   page_svg(out, folder, of->name);
 }
 
-rec_status page_save(text_stream *page, rec_status status, const char *folder) {
+rec_status page_save(made_text *page, rec_status status, const char *folder) {
   char *path = rec_text("%s/report.html", folder);
   status = text_save(page, status, path);
   free(path);

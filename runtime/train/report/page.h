@@ -14,6 +14,6 @@ void page_picture(FILE *out, const picture *of, const char *folder);
 void page_ranges(FILE *out, const char *folder, const char *const *names, int count);
 
 // The end of a page, FOLDER/report.html, unless `status` is a failure.
-rec_status page_save(text_stream *page, rec_status status, const char *folder);
+rec_status page_save(made_text *page, rec_status status, const char *folder);
 
 #endif

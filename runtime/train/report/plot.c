@@ -68,7 +68,7 @@ static void put_points(plot *p, const char *name, const char *points) {
   }
 }
 
-static void plot_curve(plot *p, const char *name, text_stream *points) {
+static void plot_curve(plot *p, const char *name, made_text *points) {
   FILE *out = p->script.out;
   if (text_close(points) && points->size > 0) {
     put_points(p, name, points->text);
@@ -165,7 +165,7 @@ static int64_t count_lines(const char *text) {
 
 // The training loss in bits a byte: means over a hundredth of the block each.
 static void put_loss(plot *p, const char *curve, const char *log) {
-  text_stream points;
+  made_text points;
   int64_t steps = count_lines(log), every = steps / 100 > 0 ? steps / 100 : 1, count = 0;
   double sum = 0;
   if (!text_open(&points)) return;
@@ -182,7 +182,7 @@ static void put_loss(plot *p, const char *curve, const char *log) {
 
 // from,to,bits: a point in the middle of the range on the logarithmic axis.
 static void put_positions(plot *p, const char *curve, const char *csv) {
-  text_stream points;
+  made_text points;
   if (!text_open(&points)) return;
   for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
     double from, to, bits;
@@ -209,7 +209,7 @@ static void put_states(plot *p, const char *curve, const char *csv) {
   const char *line = strchr(csv, '\n');
   if (!line || csv[strlen(csv) - 1] != '\n') return;
   for (line++; *line;) {
-    text_stream points;
+    made_text points;
     char state[256] = "", name[1024];
     if (!text_open(&points)) return;
     line = state_points(line, points.out, state);
@@ -220,7 +220,7 @@ static void put_states(plot *p, const char *curve, const char *csv) {
 
 // t,distance
 static void put_remembrance(plot *p, const char *curve, const char *csv) {
-  text_stream points;
+  made_text points;
   if (!text_open(&points)) return;
   for (const char *at = strchr(csv, '\n'); at && *++at;) putc(*at == ',' ? ' ' : *at, points.out);
   plot_curve(p, curve, &points);
@@ -228,7 +228,7 @@ static void put_remembrance(plot *p, const char *curve, const char *csv) {
 
 // The numbers behind `length` in the second column, or the third.
 static void put_share(plot *p, const char *curve, const char *csv, bool exact) {
-  text_stream points;
+  made_text points;
   char name[1024];
   double length, share[2];
   if (!text_open(&points)) return;

@@ -5,7 +5,7 @@
 #include "runtime/train/report/whole_file.h"
 
 typedef struct plot {
-  text_stream script, table;  // what gnuplot reads; the CSV
+  made_text script, table;  // what gnuplot reads; the CSV
   int curves;
   int64_t first_step;  // of the training block whose curve comes next
 } plot;

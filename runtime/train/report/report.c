@@ -178,7 +178,7 @@ static void put_page(FILE *out, const report_source *s, const bool drawn[PICTURE
 
 rec_status report_write(const report_source *s) {
   bool drawn[PICTURES];
-  text_stream page;
+  made_text page;
   rec_status status = text_open(&page) ? REC_OK : rec_no_memory();
   for (int i = 0; !status && i < PICTURES; i++) status = draw(s, i, &drawn[i]);
   if (!status) put_page(page.out, s, drawn);

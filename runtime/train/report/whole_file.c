@@ -18,19 +18,19 @@ rec_status whole_file_write(const char *path, const char *text, size_t size) {
   return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(error));
 }
 
-bool text_open(text_stream *s) {
-  *s = (text_stream){0};
+bool text_open(made_text *s) {
+  *s = (made_text){0};
   s->out = open_memstream(&s->text, &s->size);
   return s->out != NULL;
 }
 
-bool text_close(text_stream *s) {
+bool text_close(made_text *s) {
   bool whole = s->out && fclose(s->out) == 0;
   s->out = NULL;
   return whole;
 }
 
-rec_status text_save(text_stream *s, rec_status status, const char *path) {
+rec_status text_save(made_text *s, rec_status status, const char *path) {
   bool whole = text_close(s) && path;
   if (!status) status = whole ? whole_file_write(path, s->text, s->size) : rec_no_memory();
   free(s->text);

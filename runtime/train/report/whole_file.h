@@ -7,17 +7,17 @@
 #include "runtime/internal.h"
 
 // A text in the making: what is printed to `out`.
-typedef struct text_stream {
+typedef struct made_text {
   FILE *out;
   char *text;  // after text_close, of `size` bytes and a 0 behind them; the caller frees it
   size_t size;
-} text_stream;
+} made_text;
 
-bool text_open(text_stream *s);  // false: no memory
+bool text_open(made_text *s);  // false: no memory
 // Nothing more is printed. False: the text is not whole, for want of memory. A stream that is not open may be closed.
-bool text_close(text_stream *s);
+bool text_close(made_text *s);
 // The end of a text that becomes a file, unless `status` is a failure, which is then returned.
-rec_status text_save(text_stream *s, rec_status status, const char *path);
+rec_status text_save(made_text *s, rec_status status, const char *path);
 
 // Writes beside the file and renames: who reads it, and a disk that is full, finds the old text or the new one.
 rec_status whole_file_write(const char *path, const char *text, size_t size);
