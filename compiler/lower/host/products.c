@@ -129,11 +129,17 @@ static void close_sums(product *p, const block *b, const block_sums *sums) {
   }
 }
 
-// How many sums of every other step, or of fewer, a lone row of few vectors has beside each other.
+// Steps between two fetches; all, if nothing is fetched.
+static int64_t steps_of_part(const product *p) { return p->fetch ? in_parts(p->s.depth, p->s.entries) : p->s.depth; }
+
+// How many sums of every other step, or of fewer, a lone row of few vectors has beside each other: a divisor of the steps, and of
+// those between two fetches.
 static int chains_of(const product *p, const block *b) {
   int chains = 1;
+  int64_t parts = steps_of_part(p);
   bool splits = p->s.rows == 1 && p->s.range == K_ALL && p->s.depth;
-  while (splits && 2 * chains * b->vectors <= MOST_VECTORS && p->s.depth % (2 * chains) == 0) chains *= 2;
+  while (splits && 2 * chains * b->vectors <= MOST_VECTORS && p->s.depth % (2 * chains) == 0 && parts % (2 * chains) == 0)
+    chains *= 2;
   return chains;
 }
 
@@ -152,12 +158,12 @@ static void add_chain(product *p, const block *b, const block_sums *sums, const 
   }
 }
 
-static void add_in_chains(product *p, const block *b, const block_sums *sums, int chains) {
+static void add_in_chains(product *p, const block *b, const block_sums *sums, int chains, ir begin, ir end) {
   emitter *e = p->e;
   block_sums others[MOST_VECTORS];
   others[0] = *sums;
   for (int c = 1; c < chains; c++) open_chain(p, b, &others[c]);
-  emit_loop loop = loop_begin(e, integer(e, 0), p->depth, chains, "k");
+  emit_loop loop = loop_begin(e, begin, end, chains, "k");
   for (int c = 0; c < chains; c++) add_step(p, b, &others[c], int_add(e, loop.index, integer(e, c)));
   loop_end(e, &loop);
   for (int c = 1; c < chains; c++) add_chain(p, b, sums, &others[c]);
@@ -166,7 +172,7 @@ static void add_in_chains(product *p, const block *b, const block_sums *sums, in
 static void add_steps(product *p, const block *b, const block_sums *sums, ir begin, ir end) {
   int chains = chains_of(p, b);
   if (chains > 1) {
-    add_in_chains(p, b, sums, chains);
+    add_in_chains(p, b, sums, chains, begin, end);
     return;
   }
   emit_loop loop = loop_begin(p->e, begin, end, 1, "k");
@@ -178,7 +184,7 @@ static void add_steps(product *p, const block *b, const block_sums *sums, ir beg
 static void add_and_fetch(product *p, const block *b, const block_sums *sums) {
   emitter *e = p->e;
   fetch_list list = {p->fetch, p->s.lines, p->s.entries};
-  int64_t steps = in_parts(p->s.depth, p->s.entries);
+  int64_t steps = steps_of_part(p);
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, p->s.depth), steps, "fetched");
   fetch_entry(e, &list);
   ir end = int_add(e, loop.index, integer(e, steps));
