@@ -296,6 +296,11 @@ ir element(emitter *e, LLVMTypeRef type, ir base, ir index) {
   return LLVMBuildInBoundsGEP2(e->b, type, base, &index, 1, "");
 }
 
+ir load_field(emitter *e, ir base, int64_t offset, LLVMTypeRef type) {
+  ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
+  return LLVMBuildLoad2(e->b, type, at, "");
+}
+
 // f64 in an f32 program stands among numbers of 4 bytes.
 static unsigned alignment(emitter *e) { return e->dtype == NUMBER_F64 ? 8 : 4; }
 

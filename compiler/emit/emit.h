@@ -80,6 +80,8 @@ ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y);
 ir int_choose(emitter *e, ir condition, ir x, ir y);
 bool int_known(ir x, int64_t *value);
 ir element(emitter *e, LLVMTypeRef type, ir base, ir index);
+// What lies so many bytes from the base on.
+ir load_field(emitter *e, ir base, int64_t offset, LLVMTypeRef type);
 ir load_real(emitter *e, ir address, int lanes);
 void store_real(emitter *e, ir x, ir address);
 // Lanes below `count` (i64); other lanes read 0 and are not written.

@@ -86,6 +86,8 @@ ir gpu_call(emitter *e, gpu_op op, const ir *args, int count) {
   return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, (ir *)args, (unsigned)count, "");
 }
 
+ir gpu_index(emitter *e, gpu_op op) { return LLVMBuildZExt(e->b, gpu_call(e, op, NULL, 0), e->i64, ""); }
+
 bool gpu_is_kernel(LLVMValueRef function) {
   return LLVMGetFunctionCallConv(function) == GPU_KERNEL_CONVENTION && !LLVMIsDeclaration(function);
 }

@@ -33,6 +33,8 @@ enum { GPU_FIRST_OF_HOPPER = GPU_SHARED_ADDRESS };
 // The declaration `rec.name` of the module; NULL if `declare` is false and nobody called it.
 LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare);
 ir gpu_call(emitter *e, gpu_op op, const ir *args, int count);
+// An index or a count that an operation without arguments says, as i64.
+ir gpu_index(emitter *e, gpu_op op);
 
 // emit/contract.c: products and sums that fuse.
 void gpu_contract(llvm_module *m);

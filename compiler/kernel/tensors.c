@@ -9,11 +9,7 @@
 
 // ---- reading the frame ----
 
-ir frame_field(kernel_frame *h, ir base, int64_t offset, LLVMTypeRef type) {
-  emitter *e = h->e;
-  ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
-  return LLVMBuildLoad2(e->b, type, at, "");
-}
+ir frame_field(kernel_frame *h, ir base, int64_t offset, LLVMTypeRef type) { return load_field(h->e, base, offset, type); }
 
 ir frame_slot_field(kernel_frame *h, tile_role role, const tile_place *place, size_t offset, LLVMTypeRef type) {
   int slot = kernel_find_slot(h->described, role, place->tensor, place->lag);

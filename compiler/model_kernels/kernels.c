@@ -316,17 +316,15 @@ static void round_kernel(const model_kernel *k) {
 
 // ---- the module ----
 
-static ir wide(emitter *e, gpu_op op) { return LLVMBuildZExt(e->b, gpu_call(e, op, NULL, 0), e->i64, ""); }
-
 static void make_kernel(arena *a, llvm_module *m, const char *name, int64_t parameter_bytes, void (*body)(const model_kernel *),
                         number_type rows) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
   const char *symbol = arena_printf(a, "rec_model_%s_%s", name, number_type_text(rows));
   model_kernel k = {.e = e, .rows = rows};
   k.parameter = LLVMGetParam(gpu_kernel_function(e, symbol, parameter_bytes, MODEL_THREADS), 0);
-  k.thread = wide(e, GPU_THREAD_X);
-  k.block = wide(e, GPU_BLOCK_X);
-  k.blocks = wide(e, GPU_BLOCK_COUNT);
+  k.thread = gpu_index(e, GPU_THREAD_X);
+  k.block = gpu_index(e, GPU_BLOCK_X);
+  k.blocks = gpu_index(e, GPU_BLOCK_COUNT);
   k.first = int_add(e, int_mul(e, k.block, integer(e, MODEL_THREADS)), k.thread);
   k.all = int_mul(e, k.blocks, integer(e, MODEL_THREADS));
   body(&k);

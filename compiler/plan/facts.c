@@ -23,6 +23,14 @@ bool plan_sized(const tile_program *program, axis_set axes) {
   return true;
 }
 
+int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes) {
+  if (!plan_sized(program, axes)) return -1;
+  int64_t count = 1;
+  for (int axis = 0; axis < program->axes.count; axis++)
+    if (axis_in(axes, axis)) count *= plan_axis_size(m, program, axis);
+  return count;
+}
+
 bool plan_has_lane(const mapping *m, axis_set axes) { return m->lane_axis >= 0 && axis_in(axes, m->lane_axis); }
 
 // Axes by rank, `last_axis` (if any) behind all others.

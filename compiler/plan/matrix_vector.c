@@ -14,13 +14,6 @@ static int64_t power_of_two_in(int64_t n, int64_t most) {
   return power;
 }
 
-int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes) {
-  int64_t count = 1;
-  for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(axes, axis)) count *= plan_axis_size(m, program, axis);
-  return count;
-}
-
 // Of the axes that the matrix lacks.
 static void choose_columns(const mapping *m, const tile_program *program, axis_set own, gpu_matrix *g) {
   g->columns = 1;

@@ -202,6 +202,8 @@ enum { PLAN_TILE_COLUMNS = 64 };
 bool plan_is_in_tiles(int64_t row, int64_t rows);
 // Whether all these axes have compile-time sizes.
 bool plan_sized(const tile_program *program, axis_set axes);
+// The number of points over all these axes; -1: a size is known at run time only.
+int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes);
 // The axis along which the value at hand lies contiguously in memory, or -1.
 int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const mapping *m, const plan *p, tile_id id);
@@ -227,8 +229,6 @@ typedef struct gpu_matrix {
 gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Elements of shared memory in which partial sums of the product meet, or 0.
 int64_t gpu_matrix_parts(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
-// The number of points over all these axes.
-int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes);
 // Whether value number `index` of the nest reads the memory of the operand itself: no copy, no registers.
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
 // dense_products.c: whether single steps multiply by a matrix of parameters, outside the lanes.

@@ -21,13 +21,8 @@ typedef struct row_entry {
   ir begin, steps;  // packed: its first step
 } row_entry;
 
-static ir field_at(emitter *e, ir base, LLVMTypeRef type, size_t offset) {
-  ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, (int64_t)offset));
-  return LLVMBuildLoad2(e->b, type, at, "");
-}
-
-#define ROWS(rows, type, field) field_at(e, rows, type, offsetof(rec_gpu_rows, field))
-#define SIDE(side, type, field) field_at(e, side, type, offsetof(rec_gpu_row_side, field))
+#define ROWS(rows, type, field) load_field(e, rows, offsetof(rec_gpu_rows, field), type)
+#define SIDE(side, type, field) load_field(e, side, offsetof(rec_gpu_row_side, field), type)
 
 static ir is_zero(emitter *e, ir x) { return int_compare(e, LLVMIntEQ, x, integer(e, 0)); }
 
@@ -102,14 +97,12 @@ static row_entry read_entry(emitter *e, ir rows, ir number) {
   return (row_entry){e, number, LLVMBuildLoad2(e->b, e->i64, begin, ""), LLVMBuildLoad2(e->b, e->i64, steps, "")};
 }
 
-static ir wide(emitter *e, gpu_op op) { return LLVMBuildZExt(e->b, gpu_call(e, op, NULL, 0), e->i64, ""); }
-
 void gpu_delay_kernel(arena *a, llvm_module *m) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
   ir kernel_function = gpu_kernel_function(e, "rec_gpu_rows", sizeof(rec_gpu_rows), REC_GPU_SUM_THREADS);
   ir rows = LLVMGetParam(kernel_function, 0), threads = integer(e, REC_GPU_SUM_THREADS);
-  ir first = int_add(e, int_mul(e, wide(e, GPU_BLOCK_X), threads), wide(e, GPU_THREAD_X));
-  ir all = int_mul(e, wide(e, GPU_BLOCK_COUNT), threads);
+  ir first = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));
+  ir all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), threads);
   emit_loop entries = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, entries), 1, "entry");
   row_entry x = read_entry(e, rows, entries.index);
   ir to = element(e, LLVMInt8TypeInContext(e->context), rows, integer(e, offsetof(rec_gpu_rows, to)));

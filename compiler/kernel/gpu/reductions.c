@@ -20,13 +20,8 @@ typedef struct sum_task {
   ir copies, stored;
 } sum_task;
 
-static ir field_at(emitter *e, ir base, LLVMTypeRef type, size_t offset) {
-  ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, (int64_t)offset));
-  return LLVMBuildLoad2(e->b, type, at, "");
-}
-
-#define LIST(list, type, field) field_at(e, list, type, offsetof(rec_gpu_sum_list, field))
-#define TASK(task, type, field) field_at(e, task, type, offsetof(rec_gpu_sum_task, field))
+#define LIST(list, type, field) load_field(e, list, offsetof(rec_gpu_sum_list, field), type)
+#define TASK(task, type, field) load_field(e, task, offsetof(rec_gpu_sum_task, field), type)
 
 // So many numbers of each copy, which has `total`, at once: what is read of them is on its way together.
 static void sum_copies(const sum_task *t, const ir *indices, int count, ir total, ir *sums) {
@@ -108,7 +103,7 @@ static ir bits_of(emitter *e, ir x, unsigned first, unsigned count) {
 
 static sum_task read_task(emitter *e, ir list, ir task) {
   enum { COPIES = 28, STORED = 2, OF = 2 };
-  ir packed = field_at(e, task, e->i32, offsetof(rec_gpu_sum_task, numbers) + sizeof(uint32_t));
+  ir packed = load_field(e, task, offsetof(rec_gpu_sum_task, numbers) + sizeof(uint32_t), e->i32);
   ir of = bits_of(e, packed, COPIES + STORED, OF), one = integer(e, 1);
   ir of_step = int_compare(e, LLVMIntEQ, of, integer(e, REC_GPU_OF_STEP)),
      of_entry = int_compare(e, LLVMIntEQ, of, integer(e, REC_GPU_OF_ENTRY));
@@ -141,13 +136,11 @@ static void sum_all(emitter *e, ir list, ir first, ir threads) {
   loop_end(e, &loop);
 }
 
-static ir wide(emitter *e, gpu_op op) { return LLVMBuildZExt(e->b, gpu_call(e, op, NULL, 0), e->i64, ""); }
-
 void gpu_sum_kernel(arena *a, llvm_module *m) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
   ir kernel_function = gpu_kernel_function(e, "rec_gpu_sum", sizeof(rec_gpu_sums), REC_GPU_SUM_THREADS);
-  ir first = int_add(e, int_mul(e, wide(e, GPU_BLOCK_X), integer(e, REC_GPU_SUM_THREADS)), wide(e, GPU_THREAD_X));
-  ir all = int_mul(e, wide(e, GPU_BLOCK_COUNT), integer(e, REC_GPU_SUM_THREADS));
+  ir first = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), integer(e, REC_GPU_SUM_THREADS)), gpu_index(e, GPU_THREAD_X));
+  ir all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), integer(e, REC_GPU_SUM_THREADS));
   sum_all(e, LLVMGetParam(kernel_function, 0), first, all);
   LLVMBuildRetVoid(e->b);
   emitter_free(e);

@@ -5,14 +5,27 @@
 // A thread may take neighbours along the last axis together, as lanes of a vector, if all threads have work then.
 #include "compiler/lower/gpu/nests.h"
 
-int gpu_lanes(const lower *l, const loop_axes *axes) {
-  if (!l->team->shares || !axes->count) return 1;
-  int last = axes->axes[axes->count - 1];
-  int64_t points = 1, size = known_size(l, last);
+int64_t gpu_point_count(const lower *l, const loop_axes *axes) {
+  int64_t points = 1;
   for (int i = 0; i < axes->count; i++) {
-    if (known_size(l, axes->axes[i]) == TILE_RUNTIME_SIZE) return 1;
+    if (known_size(l, axes->axes[i]) == TILE_RUNTIME_SIZE) return -1;
     points *= known_size(l, axes->axes[i]);
   }
+  return points;
+}
+
+void gpu_go_to_point(lower *l, const loop_axes *axes, ir index, place_in_loops *at) {
+  for (int i = axes->count - 1; i >= 0; i--) {
+    ir size = l->axis_size[axes->axes[i]];
+    at->index[axes->axes[i]] = int_rem(l->e, index, size);
+    index = int_div(l->e, index, size);
+  }
+}
+
+int gpu_lanes(const lower *l, const loop_axes *axes) {
+  int64_t points = gpu_point_count(l, axes);
+  if (!l->team->shares || !axes->count || points < 0) return 1;
+  int64_t size = known_size(l, axes->axes[axes->count - 1]);
   int lanes = 4;
   while (lanes > 1 && (size % lanes || points / lanes < l->team->threads)) lanes /= 2;
   return lanes;

@@ -11,8 +11,6 @@
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = GPU_MOST_TILES };
 
-static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
-
 // ---- one block of a warp ----
 
 static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]) {
@@ -75,7 +73,7 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
   *begin = integer(e, 0);
-  *end = integer(e, size_of(l, dot->k));
+  *end = integer(e, known_size(l, dot->k));
   ir columns = integer(e, p->depth);
   if (is_causal(l, dot->a, dot->i, dot->k)) *end = int_min(e, *end, gpu_mma_plus(l, p->first_row, TILE_ROWS));
   if (is_causal(l, dot->a, dot->k, dot->i)) *begin = p->first_row;
@@ -98,7 +96,7 @@ static int64_t numbers_of_turn(const mma *p) {
 static bool in_groups_of(lower *l, const mma *p, ir begin, ir end, int64_t turns) {
   int64_t first, last, steps = turns * p->depth;
   if (int_known(begin, &first) && int_known(end, &last)) return (last - first) % steps == 0;
-  return size_of(l, p->factors->dot->k) % steps == 0 && TILE_ROWS % steps == 0 && p->tiles * TILE_COLUMNS % steps == 0;
+  return known_size(l, p->factors->dot->k) % steps == 0 && TILE_ROWS % steps == 0 && p->tiles * TILE_COLUMNS % steps == 0;
 }
 
 // Turns that are made at once; 0: the assembler sees to it. It would make up to 64, and all that they load lies in registers.
@@ -106,7 +104,7 @@ static bool in_groups_of(lower *l, const mma *p, ir begin, ir end, int64_t turns
 static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
   enum { MANY = 128, AT_ONCE = 64, OF_THREE_PRODUCTS = 2 };
   int64_t numbers = numbers_of_turn(p);
-  int64_t all = numbers * (size_of(l, p->factors->dot->k) / p->depth);
+  int64_t all = numbers * (known_size(l, p->factors->dot->k) / p->depth);
   if (gpu_mma_is_tf32(p) && !l->m->tf32 && in_groups_of(l, p, begin, end, OF_THREE_PRODUCTS)) return OF_THREE_PRODUCTS;
   if (all < MANY) return 0;
   int64_t turns = numbers < AT_ONCE ? AT_ONCE / numbers : 1;
@@ -132,7 +130,7 @@ static void along_left(lower *l, mma *p, const place_in_loops *at) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
   bool causal = is_causal(l, dot->a, dot->i, dot->k), later = is_causal(l, dot->a, dot->k, dot->i);
-  int64_t depth = size_of(l, dot->k);
+  int64_t depth = known_size(l, dot->k);
   for (int64_t k = 0; k < depth; k += p->depth) {
     emit_branch branch = {0};
     bool some = (causal && k) || (later && k + p->depth < depth);
@@ -216,14 +214,14 @@ static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const i
 static bool in_pairs(lower *l, const mma *p) {
   int j = p->factors->dot->j;
   bool time = j == l->p->program->time_axis && p->nest->results.count;
-  return size_of(l, j) % 2 == 0 && !time;
+  return known_size(l, j) % 2 == 0 && !time;
 }
 
 static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_function *body) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
   int step = in_pairs(l, p) ? 2 : 1;
-  bool whole = size_of(l, dot->i) % TILE_ROWS == 0 && size_of(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
+  bool whole = known_size(l, dot->i) % TILE_ROWS == 0 && known_size(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
   for (int tile = 0; tile < p->tiles; tile++) {
     for (int r = 0; r < 4; r += step) {
       place_in_loops where = *at;
@@ -308,14 +306,9 @@ static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
 static void rows_open(lower *l, mma *p) { gpu_rows_open(l, p, in_pairs(l, p) ? 2 : 0); }
 
 static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks, const loop_axes *around) {
-  emitter *e = l->e;
   place_in_loops at = l->outside;
   ir i, j, rest = gpu_block_at(l, (gpu_blocks){row_blocks, column_blocks}, index, &i, &j);
-  for (int x = around->count - 1; x >= 0; x--) {
-    ir size = l->axis_size[around->axes[x]];
-    at.index[around->axes[x]] = int_rem(e, rest, size);
-    rest = int_div(e, rest, size);
-  }
+  gpu_go_to_point(l, around, rest, &at);
   rows_open(l, p);
   block_at(l, p, i, j, at);
   gpu_rows_close(l, p, &at, j);
@@ -363,7 +356,7 @@ static bool may_leave_out(lower *l, const mma *p) {
 static void make_left(lower *l, mma *p, ir row_block) {
   emitter *e = l->e;
   const plan_dot *dot = &p->nest->dot;
-  int all = (int)(size_of(l, dot->j) / TILE_COLUMNS);
+  int all = (int)(known_size(l, dot->j) / TILE_COLUMNS);
   bool causal = is_causal(l, p->operands->stays, dot->i, dot->j), later = is_causal(l, p->operands->stays, dot->j, dot->i);
   l->left[p->operands->stays] = open_left(l);
   p->tiles = all;
@@ -388,7 +381,7 @@ static void by_rows_of_warps(lower *l, mma *p, ir warp) {
   if (p->operands->stays != NO_TILE) {
     make_left(l, p, warp);
   } else {
-    int64_t columns = blocks_up(size_of(l, p->nest->dot.j), p->tiles * TILE_COLUMNS);
+    int64_t columns = blocks_up(known_size(l, p->nest->dot.j), p->tiles * TILE_COLUMNS);
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, columns), 1, "block");
     block_at(l, p, warp, loop.index, l->outside);
     loop_end(e, &loop);
@@ -406,9 +399,8 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   p.depth = number_is_narrow(p.type) ? 16 : 8;
   gpu_mma_take(l, &p, &operands->first);
   loop_axes around = lower_by_rank(l, operands->around);
-  int64_t rows = blocks_up(size_of(l, dot->i), TILE_ROWS), outer = rows;
-  for (int x = 0; x < around.count; x++) outer *= size_of(l, around.axes[x]);
-  int64_t tiles = blocks_up(size_of(l, dot->j), TILE_COLUMNS);
+  int64_t rows = blocks_up(known_size(l, dot->i), TILE_ROWS), outer = rows * gpu_point_count(l, &around);
+  int64_t tiles = blocks_up(known_size(l, dot->j), TILE_COLUMNS);
   int warps = l->team->threads / GPU_WARP_LANES;
   p.tiles = gpu_tiles_of_block(l->m, l->p->program, dot, outer);
   if (operands->kept) p.tiles = operands->kept->tiles;

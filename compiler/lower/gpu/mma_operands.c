@@ -7,11 +7,11 @@
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
 
-static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
-
 ir gpu_mma_plus(lower *l, ir x, int64_t n) { return n ? int_add(l->e, x, integer(l->e, n)) : x; }
 
-ir gpu_mma_below(lower *l, ir index, int axis) { return int_compare(l->e, LLVMIntSLT, index, integer(l->e, size_of(l, axis))); }
+ir gpu_mma_below(lower *l, ir index, int axis) {
+  return int_compare(l->e, LLVMIntSLT, index, integer(l->e, known_size(l, axis)));
+}
 
 bool gpu_mma_is_tf32(const mma *p) { return p->type == NUMBER_F32; }
 
@@ -32,7 +32,7 @@ static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous
 
 void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile) {
   o->way = BY_ELEMENTS;
-  if (size_of(l, o->line) % line_tile || size_of(l, k) % p->depth) return;
+  if (known_size(l, o->line) % line_tile || known_size(l, k) % p->depth) return;
   if (in_rows(l, p, o, k)) o->way = BY_MATRIX;
   if (!gpu_mma_is_tf32(p) && in_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
 }
@@ -42,7 +42,7 @@ static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in
   emitter *e = l->e;
   int depth = p->factors->dot->k;
   int tile = o->line == p->factors->dot->j ? p->tiles * TILE_COLUMNS : TILE_ROWS;
-  bool whole_lines = size_of(l, o->line) % tile == 0, whole_depth = size_of(l, depth) % p->depth == 0;
+  bool whole_lines = known_size(l, o->line) % tile == 0, whole_depth = known_size(l, depth) % p->depth == 0;
   ir inside = NULL;
   if (!whole_lines) inside = gpu_mma_below(l, line, o->line);
   if (!whole_depth) {
@@ -64,7 +64,7 @@ static ir packed(lower *l, const mma *p, ir low, ir high) {
 // Two numbers side by side are loaded together.
 static bool has_pairs(lower *l, const mma_operand *o, int k) {
   int64_t stride;
-  return size_of(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) && stride == 1;
+  return known_size(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) && stride == 1;
 }
 
 static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
@@ -150,8 +150,8 @@ void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k,
   ir column = gpu_mma_plus(l, p->first_column, tile * TILE_COLUMNS);
   if (p->b.way != BY_ELEMENTS) {
     // columns beyond the last are not stored, but what lies behind a matrix may be being written
-    int64_t last = size_of(l, p->b.line) - TILE_COLUMNS;
-    if (size_of(l, p->b.line) % (p->tiles * TILE_COLUMNS)) column = int_min(e, column, integer(e, last));
+    int64_t last = known_size(l, p->b.line) - TILE_COLUMNS;
+    if (known_size(l, p->b.line) % (p->tiles * TILE_COLUMNS)) column = int_min(e, column, integer(e, last));
     matrices_of_b(l, p, at, column, k, out);
     return;
   }

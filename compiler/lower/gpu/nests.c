@@ -209,21 +209,10 @@ ir team_all(lower *l, tile_op op, ir x) {
   return x;
 }
 
-static int64_t points_of(const mapping *m, const tile_program *program, axis_set axes) {
-  int64_t points = 1;
-  for (int axis = 0; axis < program->axes.count; axis++) {
-    if (!axis_in(axes, axis)) continue;
-    int64_t size = plan_axis_size(m, program, axis);
-    if (size == TILE_RUNTIME_SIZE) return -1;
-    points *= size;
-  }
-  return points;
-}
-
 // Where the rows of a result begin: behind those of the earlier results of the nest.
 static ir rows_of(lower *l, const plan_nest *nest, int position, const place_in_loops *at) {
   emitter *e = l->e;
-  int64_t points = points_of(l->m, l->p->program, nest->axes);
+  int64_t points = plan_entries(l->m, l->p->program, nest->axes);
   ir row = integer(e, 0);
   for (int axis = 0; points >= 0 && axis < l->p->program->axes.count; axis++) {
     if (axis_in(nest->axes, axis)) row = int_add(e, int_mul(e, row, l->axis_size[axis]), at->index[axis]);
@@ -267,12 +256,12 @@ void team_stage(lower *l, const plan_nest *nest, int position, const place_in_lo
   if (target->own) x = choose(e, target->own, x, zero);
   x = warp_sum(e, choose(e, t->inside, x, zero));
   store_of_warp(l, x, rows_of(l, nest, position, at));
-  if (points_of(l->m, l->p->program, nest->axes) < 0) sum_here(l, nest, position, at);
+  if (plan_entries(l->m, l->p->program, nest->axes) < 0) sum_here(l, nest, position, at);
 }
 
 static void point_among_threads(lower *l, const plan_nest *nest, int position) {
   emitter *e = l->e;
-  int64_t points = points_of(l->m, l->p->program, nest->axes);
+  int64_t points = plan_entries(l->m, l->p->program, nest->axes);
   emit_loop loop = loop_begin(e, l->team->thread, integer(e, points), l->team->threads, "sum");
   place_in_loops at = l->outside;
   ir rest = loop.index;
@@ -288,7 +277,7 @@ static void point_among_threads(lower *l, const plan_nest *nest, int position) {
 void team_finish(lower *l, const plan_nest *nest) {
   bool sums = false;
   for (int i = 0; i < nest->results.count; i++) sums = sums || l->results[nest->results.items[i]].over_threads;
-  if (!sums || points_of(l->m, l->p->program, nest->axes) < 0) return;
+  if (!sums || plan_entries(l->m, l->p->program, nest->axes) < 0) return;
   gpu_call(l->e, GPU_BARRIER, NULL, 0);
   for (int i = 0; i < nest->results.count; i++) {
     if (l->results[nest->results.items[i]].over_threads) point_among_threads(l, nest, i);

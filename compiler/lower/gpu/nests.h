@@ -61,6 +61,9 @@ ir gpu_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void gpu_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
 
 // loops.c
+// How many points these axes have; -1: a size is known at run time only. The point of a number, the last axis counting fastest.
+int64_t gpu_point_count(const lower *l, const loop_axes *axes);
+void gpu_go_to_point(lower *l, const loop_axes *axes, ir index, place_in_loops *at);
 // How many neighbours along the last axis a thread takes at once: all threads have work.
 int gpu_lanes(const lower *l, const loop_axes *axes);
 // Points of these axes, shared out among the threads of a block; of one point, which all threads compute, one thread stores.

@@ -128,11 +128,7 @@ static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *aroun
   ir rest = int_div(e, index, integer(e, columns));
   ir i = int_rem(e, rest, integer(e, rows));
   rest = int_div(e, rest, integer(e, rows));
-  for (int x = around->count - 1; x >= 0; x--) {
-    ir size = l->axis_size[around->axes[x]];
-    at.index[around->axes[x]] = int_rem(e, rest, size);
-    rest = int_div(e, rest, size);
-  }
+  gpu_go_to_point(l, around, rest, &at);
   for (int r = 0; r < p->rows; r++) s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
   for (int c = 0; c < p->columns; c++) s.j[c] = int_add(e, j, integer(e, c * columns));
   start_block(l, &at, p, &s);
@@ -156,7 +152,7 @@ static void by_threads(lower *l, const plan_nest *nest, const gpu_operands *o) {
   p.columns = block_of(known_size(l, dot->j));
   loop_axes around = lower_by_rank(l, o->around);
   int64_t blocks = known_size(l, dot->i) / p.rows * (known_size(l, dot->j) / p.columns);
-  for (int x = 0; x < around.count; x++) blocks *= known_size(l, around.axes[x]);
+  blocks *= gpu_point_count(l, &around);
   emit_loop loop = loop_begin(e, l->team->thread, integer(e, blocks), l->team->threads, "block");
   one_block(l, &p, loop.index, &around);
   loop_end(e, &loop);

@@ -15,19 +15,10 @@ typedef struct shared_column {
   place_in_loops at;
 } shared_column;
 
-static int64_t points_of(const lower *l, const loop_axes *axes) {
-  int64_t points = 1;
-  for (int i = 0; i < axes->count; i++) {
-    if (known_size(l, axes->axes[i]) == TILE_RUNTIME_SIZE) return -1;
-    points *= known_size(l, axes->axes[i]);
-  }
-  return points;
-}
-
 // As many as have threads, of the numbers that divide `size`; 1: a thread by itself is as fast.
 static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
   enum { FEWEST = 4 };
-  int64_t count = points_of(l, columns);
+  int64_t count = gpu_point_count(l, columns);
   if (!l->team->shares || count < 0) return 1;
   int lanes = GPU_WARP_LANES;
   while (lanes > 1 && (count * lanes > l->team->threads || size % lanes)) lanes /= 2;
@@ -41,16 +32,12 @@ static shared_column column_of(lower *l, const loop_axes *columns, int lanes) {
   ir warp = gpu_warp(l), lane = gpu_lane(l);
   c.part = int_div(e, lane, integer(e, c.side));
   ir rest = int_add(e, int_mul(e, warp, integer(e, c.side)), int_rem(e, lane, integer(e, c.side)));
-  int64_t count = points_of(l, columns);
+  int64_t count = gpu_point_count(l, columns);
   if (count * lanes < l->team->threads) {
     c.inside = int_compare(e, LLVMIntSLT, rest, integer(e, count));
     rest = int_choose(e, c.inside, rest, integer(e, 0));
   }
-  for (int i = columns->count - 1; i >= 0; i--) {
-    ir size = l->axis_size[columns->axes[i]];
-    c.at.index[columns->axes[i]] = int_rem(e, rest, size);
-    rest = int_div(e, rest, size);
-  }
+  gpu_go_to_point(l, columns, rest, &c.at);
   return c;
 }
 

@@ -102,18 +102,12 @@ static void each_column(lower *l, const plan_nest *nest, column_function *body) 
   tile_id id = nest->values.items[0];
   const tile_value *v = value(l, id);
   loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(tile_step_axis(v)) & ~axis_bit(tile_other_step_axis(v)));
-  int64_t count = 1;
-  for (int i = 0; i < columns.count; i++) count *= known_size(l, columns.axes[i]);
   ir lane = gpu_lane(l);
   lower_forget(l);
-  emit_loop loop = loop_begin(e, gpu_warp(l), integer(e, count), l->team->threads / GPU_WARP_LANES, "column");
+  emit_loop loop =
+      loop_begin(e, gpu_warp(l), integer(e, gpu_point_count(l, &columns)), l->team->threads / GPU_WARP_LANES, "column");
   place_in_loops at = lower_start_place(l, false);
-  ir rest = loop.index;
-  for (int i = columns.count - 1; i >= 0; i--) {
-    ir size = l->axis_size[columns.axes[i]];
-    at.index[columns.axes[i]] = int_rem(e, rest, size);
-    rest = int_div(e, rest, size);
-  }
+  gpu_go_to_point(l, &columns, loop.index, &at);
   body(l, id, at, lane);
   loop_end(e, &loop);
   lower_forget(l);

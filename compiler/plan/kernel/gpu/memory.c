@@ -314,17 +314,6 @@ void gpu_plan_chunks(kernel_plan *w) {
   gpu_place_ahead(w);
 }
 
-static int64_t points_of(const mapping *m, const tile_program *program, axis_set axes) {
-  int64_t points = 1;
-  for (int axis = 0; axis < program->axes.count; axis++) {
-    if (!axis_in(axes, axis)) continue;
-    int64_t size = plan_axis_size(m, program, axis);
-    if (size == TILE_RUNTIME_SIZE) return -1;
-    points *= size;
-  }
-  return points;
-}
-
 static bool may_sum(const mapping *m, const tile_place *place) {
   if (m->kind != MAP_THREADS || place->role == TILE_KEEP) return false;
   for (int x = 0; x < place->axis_count; x++) {
@@ -338,7 +327,7 @@ static int64_t numbers_of_sums(const mapping *m, const plan *p, const plan_nest 
   int64_t numbers = 0;
   for (int i = 0; i < nest->results.count; i++) {
     const tile_place *place = &p->program->results.items[nest->results.items[i]].place;
-    int64_t points = points_of(m, p->program, nest->axes);
+    int64_t points = plan_entries(m, p->program, nest->axes);
     if (may_sum(m, place)) numbers += (points < 0 ? 1 : points) * (threads / GPU_WARP_LANES);
   }
   return numbers;
