@@ -21,8 +21,6 @@
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
-enum { MOST_WORK = 120, FEW_NUMBERS = 256 };
-
 // How nest `n` reads the value.
 typedef struct reading {
   bool reads, moved;
@@ -164,7 +162,7 @@ static int starts(const planner *q, int n) {
   if (!same_points(q, nest, pv->dot) || loses_state(q, n, k)) return -1;
   const tile_value *v = value(q, sum);
   tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
-  if (k > n + 1 && largest_read(q, x) > FEW_NUMBERS) return -1;
+  if (k > n + 1 && largest_read(q, x) > GPU_COST_FUSED_NUMBERS) return -1;
   return p->values[x].buffer != pv->buffer || pv->buffer < 0 ? k : -1;
 }
 
@@ -341,7 +339,7 @@ static int goes_on(const planner *q, int n) {
   }
   if (found < 0 || p->nests.items[found].region != nest->region) return -1;
   const plan_nest *points = &p->nests.items[found];
-  if (!at_points(q, points, id) || points->instructions > MOST_WORK) return -1;
+  if (!at_points(q, points, id) || points->instructions > GPU_COST_FUSED_WORK) return -1;
   if (!sums_rows(q, points, &nest->dot) || !axis_in(pv->tile, nest->dot.j)) return -1;
   if (nest->two && is_read_behind(q, found, id)) return -1;
   return found == n + 1 || may_come(q, n, found) || may_wait(q, n, found) ? found : -1;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "compiler/plan/planner.h"
+#include "runtime/shared/gpu_costs.h"
 
 // ---- nests ----
 
@@ -92,14 +93,13 @@ static bool uses_lane(planner *q, tile_id id) {
 
 // GPU: a value of many numbers joins a late nest only: made early, it would take shared memory for long.
 static int earliest_nest(const planner *q, tile_id id) {
-  enum { FEW_NUMBERS = 256, LATE = 3 };
   const plan_value *pv = &q->p->values[id];
   int64_t numbers = 1;
   if (q->m->kind != MAP_BLOCK || pv->region != REGION_BODY) return 0;
   for (int axis = 0; axis < q->program->axes.count; axis++) {
     if (axis_in(pv->tile, axis)) numbers *= plan_axis_size(q->m, q->program, axis);
   }
-  return numbers <= FEW_NUMBERS ? 0 : q->p->nests.count - LATE;
+  return numbers <= GPU_COST_LATE_NUMBERS ? 0 : q->p->nests.count - GPU_COST_LATE_NESTS;
 }
 
 static void join_points(planner *q, tile_id id) {

@@ -203,9 +203,9 @@ static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
 // Does the copy of a matrix fit into shared memory, beside those that are there and what else a step needs? A single step reads the
 // matrix once.
 static bool has_room(planner *q, tile_id matrix) {
-  enum { REST_KIB = 32 };
   double bytes = space_size(q, q->p->values[matrix].tile) * (number_is_narrow(q->m->dtype) ? 2 : 4);
-  if (q->m->kernel->kind == KERNEL_STEP || q->matrix_bytes + bytes > (q->m->shared_kib - REST_KIB) * 1024.0) return false;
+  if (q->m->kernel->kind == KERNEL_STEP || q->matrix_bytes + bytes > (q->m->shared_kib - GPU_COST_REST_KIB) * 1024.0)
+    return false;
   q->matrix_bytes += bytes;
   return true;
 }

@@ -14,13 +14,12 @@ static int64_t filled(const mapping *m, const tile_program *program, const plan_
   return 100 * i * j * k / all;
 }
 
-// Three products of tf32 take two fifths of the time of as many multiply-adds of f32 (sm_80: 16 cycles of a multiprocessor
-// for a full tile, against 6), where tiles are filled.
+// Three products of tf32 take two fifths of the time of as many multiply-adds of f32, where tiles are filled.
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  enum { SHORTEST_DEPTH = 8, DEPTH_TF32 = 8, FILLED = 50 };
-  if (m->kind != MAP_BLOCK || dot->i < 0 || plan_axis_size(m, program, dot->k) < SHORTEST_DEPTH) return false;
+  enum { DEPTH_TF32 = 8 };
+  if (m->kind != MAP_BLOCK || dot->i < 0 || plan_axis_size(m, program, dot->k) < GPU_COST_SHORTEST_DEPTH) return false;
   if (number_is_narrow(m->dtype) || m->tf32) return true;
-  return filled(m, program, dot, DEPTH_TF32) >= FILLED;
+  return filled(m, program, dot, DEPTH_TF32) >= GPU_COST_FILLED;
 }
 
 int gpu_tiles_of_block(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows) {

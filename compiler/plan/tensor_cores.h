@@ -3,16 +3,17 @@
 #define REC_PLAN_TENSOR_CORES_H
 
 #include "compiler/plan/plan.h"
+#include "runtime/shared/gpu_costs.h"
 
 enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
 // Of a block that shares out the points of nests, if its kernel does not say (kernel.threads).
-enum { GPU_BLOCK_THREADS = 256 };
+enum { GPU_BLOCK_THREADS = GPU_COST_BLOCK_THREADS };
 // What an instruction of mma makes.
 enum { GPU_TILE_ROWS = 16, GPU_TILE_COLUMNS = 8 };
 // Warpgroups (wgmma): warps, rows of a product, steps of k in an instruction.
 enum { GPU_GROUP_WARPS = 4, GPU_GROUP_ROWS = GPU_GROUP_WARPS * GPU_TILE_ROWS, GPU_GROUP_DEPTH = 16 };
 // Tiles of 8 columns: of a block that a warp has of a product, of a state in its registers, of a product of warpgroups at once.
-enum { GPU_MOST_TILES = 4, GPU_MOST_KEPT = 16, GPU_GROUP_TILES = 8 };
+enum { GPU_MOST_TILES = GPU_COST_BLOCK_TILES, GPU_MOST_KEPT = GPU_COST_STATE_TILES, GPU_GROUP_TILES = GPU_COST_GROUP_TILES };
 
 static inline int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
 

@@ -7,6 +7,7 @@
 // recurrence as possible.
 #include "compiler/base/ice.h"
 #include "compiler/schedule/scheduler.h"
+#include "runtime/shared/gpu_costs.h"
 
 int64_t scheduler_size(const scheduler *s, int axis) { return s->r->body.axes.items[axis].size; }
 
@@ -110,8 +111,6 @@ int scheduler_host_lanes(const scheduler *s, int lane) {
   return size > 0 && size <= 64 && is_matrix_state(s, lane) ? (int)size : scheduler_lane_block(size);
 }
 
-enum { GPU_THREADS = 128 };
-
 // GPU: every thread keeps the state of its entry in registers.
 int scheduler_threads(const scheduler *s, axis_set grid) {
   int lane = scheduler_lane(s, grid);
@@ -121,7 +120,7 @@ int scheduler_threads(const scheduler *s, axis_set grid) {
 // Whole warps; those without an entry would compute with the others.
 static int threads_for(int64_t size) {
   enum { WARP = 32 };
-  if (size == TYPED_RUNTIME_SIZE || size >= GPU_THREADS) return GPU_THREADS;
+  if (size == TYPED_RUNTIME_SIZE || size >= GPU_COST_LANE_THREADS) return GPU_COST_LANE_THREADS;
   return (int)((size + WARP - 1) / WARP * WARP);
 }
 

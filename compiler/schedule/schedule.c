@@ -7,6 +7,7 @@
 #include "compiler/schedule/cost.h"
 #include "compiler/schedule/save.h"
 #include "compiler/schedule/scheduler.h"
+#include "runtime/shared/gpu_costs.h"
 
 static const char *const form_texts[FORM_COUNT] = {"chosen", "step", "chunk"};
 
@@ -46,7 +47,7 @@ static void carry_kernel(scheduler *s) {
 
 // ---- step form ----
 
-enum { STEP_CHUNK = 32, GPU_STEP_CHUNK = 8 };
+enum { STEP_CHUNK = 32 };
 
 static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise);
 
@@ -106,7 +107,7 @@ static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   s->out->why = why;
   axis_set heads;
   bool dense = has_parameter_matrix(s, forward, 0, &heads);  // its gradient is a product over the steps of a chunk
-  int chunk = s->options.gpu && !dense ? GPU_STEP_CHUNK : STEP_CHUNK;
+  int chunk = s->options.gpu && !dense ? GPU_COST_STEP_CHUNK : STEP_CHUNK;
   s->out->chunk = s->options.chunk ? s->options.chunk : chunk;
   tile_gradient gradient;
   kernel k = step_kernel(s, forward, &gradient);
@@ -146,12 +147,10 @@ static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwis
 // Chunk programs know the sizes of all axes that are not cut into instances.
 static bool has_runtime_tiles(const scheduler *s, const tile_program *program) { return runtime_axes(s, ~program->grid); }
 
-enum { GPU_KEPT_EVERY = 128 };
-
 // GPU: chunks are short, and states as large as many steps: some are made again.
 static int kept_every(const scheduler *s, const tile_program *forward, bool pointwise) {
-  if (!s->options.gpu || pointwise || forward->chunk >= GPU_KEPT_EVERY) return forward->chunk;
-  return GPU_KEPT_EVERY / forward->chunk * forward->chunk;
+  if (!s->options.gpu || pointwise || forward->chunk >= GPU_COST_SAVED_EVERY) return forward->chunk;
+  return GPU_COST_SAVED_EVERY / forward->chunk * forward->chunk;
 }
 
 // Does every product that has the axis have it in both factors? Then each entry has products of its own. Triangular systems
@@ -408,9 +407,6 @@ static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const
   return chosen;
 }
 
-// Times the work of single steps that chunks may take where a block of GPU threads runs an instance.
-enum { GPU_MORE_WORK = 8 };
-
 // Times the work of single steps that chunks may take where forward may go by single steps beside them.
 static const double slightly_more = 1.25;
 
@@ -433,7 +429,7 @@ static bool try_linear_scan(scheduler *s, tile_program *step, const char **reaso
                          chunk_has_products(program) ? "" : ", for they have no products");
   // GPU threads that hold small states in registers need no products; blocks of them pass some ten barriers a step, in
   // the time of many multiply-adds. Without products a chunk only keeps more: each level of its scans goes through memory.
-  double limit = !s->options.gpu ? 1 : scheduler_threads(s, step->grid) < 0 ? GPU_MORE_WORK : 0;
+  double limit = !s->options.gpu ? 1 : scheduler_threads(s, step->grid) < 0 ? GPU_COST_MORE_WORK : 0;
   bool wins = ratio <= limit || wins_beside_steps(s, step, &steps, &chunks);
   wins = wins && chunk_has_products(program);
   if (!wins && s->options.form != FORM_CHUNK) return false;

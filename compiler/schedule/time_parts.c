@@ -4,6 +4,7 @@
 
 #include "compiler/schedule/relative.h"
 #include "compiler/schedule/scheduler.h"
+#include "runtime/shared/gpu_costs.h"
 
 // The lane axis, or axes of known size that a block of threads may have a part of.
 static axis_set column_axes(const scheduler *s, const kernel *part) {
@@ -36,9 +37,6 @@ static int64_t column_numbers(const kernel *part, int axis) {
   return all;
 }
 
-// More columns than this cost more than a state's own.
-enum { MOST_COLUMNS = 256 };
-
 // Backward: the states before each run, from those that are saved before every few.
 static const tile_program *states_again(scheduler *s, const tile_program *forward, const kernel *part) {
   if (forward->form == TILE_CHUNK && part->chunk == forward->chunk) return NULL;
@@ -59,7 +57,7 @@ static void part_kernel(scheduler *s, const tile_program *forward, bool back, ke
   if (axis >= 0) {
     int64_t columns = column_numbers(&part, axis);
     *why = "a column of the states has too many entries";
-    if (columns < 1 || columns > MOST_COLUMNS) return;
+    if (columns < 1 || columns > GPU_COST_MOST_COLUMNS) return;
     part.columns = (int)columns;
     part.column_axis = axis;
   }

@@ -4,21 +4,12 @@
 //               [scratch of the blocks]
 #include <string.h>
 
+#include "runtime/shared/gpu_costs.h"
 #include "runtime/support/error.h"
 #include "runtime/support/gpu_pass.h"
 #include "runtime/support/stage.h"
 
-enum {
-  ITEMS_WANTED = 512,  // where time may be cut: enough for any device
-  GPU_PART_STEPS = 64,
-  JOINED_PART_STEPS = 256,  // fewer do not pay for what is computed twice
-  JOINED_PARTS = 64,
-  WORTH_PERCENT = 80,  // parts take at most so much of the time without: there is one launch more
-  EMPTY_ITEMS = 4,     // packed: for each multiprocessor, parts behind the end of a sequence
-  FULL_BLOCK = 128,    // threads; of blocks of fewer more may run at a time
-  GROUP_TIME = 150,    // percent of the time of one entry that a group of entries takes at most: estimated, not measured
-  SCRATCH_ALIGNMENT = 256
-};
+enum { SCRATCH_ALIGNMENT = 256 };
 
 // Time of a recurrence with states, in parts that are joined.
 typedef struct time_cut {
@@ -47,7 +38,7 @@ static void group_entries(gpu_pass *p) {
   p->copies = p->entries;
   if (!together || p->call->packed) return;
   int64_t groups = p->entries / together, left = p->entries % together;
-  if (turns_of(p, groups + left) * GROUP_TIME >= turns_of(p, p->entries) * 100) return;
+  if (turns_of(p, groups + left) * GPU_COST_GROUP_TIME >= turns_of(p, p->entries) * 100) return;
   p->groups = groups;
   p->copies = groups + left;
 }
@@ -73,14 +64,14 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_tab
   p.lane_blocks += kernel->column_blocks;
   p.instances *= p.lane_blocks;
   if (base->time_splits && !c->packed) {
-    int64_t wanted = larger(1, ITEMS_WANTED / larger(1, p.entries * p.instances));
-    p.part_steps = larger(GPU_PART_STEPS, (c->time + wanted - 1) / wanted);
+    int64_t wanted = larger(1, GPU_COST_ITEMS_WANTED / larger(1, p.entries * p.instances));
+    p.part_steps = larger(GPU_COST_PART_STEPS, (c->time + wanted - 1) / wanted);
     p.part_steps = round_up(p.part_steps, device->code->chunk);
     p.parts = (c->time + p.part_steps - 1) / p.part_steps;
   }
   group_entries(&p);
   p.items = p.copies * p.parts * p.instances;
-  int64_t blocks = device->blocks * larger(1, FULL_BLOCK / kernel->threads);
+  int64_t blocks = device->blocks * larger(1, GPU_COST_FULL_BLOCK / kernel->threads);
   p.blocks = smaller(p.items, blocks);
   p.scratch_bytes = scratch_of_block(&p);
   return p;
@@ -91,8 +82,8 @@ static int64_t most_parts(const gpu_pass *whole) {
   const call *c = whole->call;
   int64_t room = whole->device->multiprocessors, items = larger(1, whole->items);
   int64_t parts = room / items;
-  if (c->packed) parts = smaller(room / larger(1, whole->instances), EMPTY_ITEMS * room / items);
-  return smaller(smaller(parts, c->time / JOINED_PART_STEPS), JOINED_PARTS);
+  if (c->packed) parts = smaller(room / larger(1, whole->instances), GPU_COST_EMPTY_ITEMS * room / items);
+  return smaller(smaller(parts, c->time / GPU_COST_JOINED_PART_STEPS), GPU_COST_JOINED_PARTS);
 }
 
 // How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks may be more
@@ -108,7 +99,7 @@ static int64_t time_of_parts(const gpu_pass *whole, int64_t made, int64_t parts)
 // 1: parts do not pay.
 static int64_t parts_wanted(const gpu_pass *whole, int64_t made) {
   if (whole->call->time_parts) return whole->call->time_parts;
-  int64_t best = 1, least = time_of_parts(whole, made, 1) * WORTH_PERCENT / 100;
+  int64_t best = 1, least = time_of_parts(whole, made, 1) * GPU_COST_PARTS_WORTH / 100;
   for (int64_t parts = 2; parts <= most_parts(whole); parts++) {
     int64_t time = time_of_parts(whole, made, parts);
     if (time < least) least = time, best = parts;

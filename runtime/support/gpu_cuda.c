@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/shared/gpu_costs.h"
 #include "runtime/support/cuda_driver.h"
 #include "runtime/support/error.h"
 #include "runtime/support/gpu.h"
 
-// A kernel may have so many blocks on each multiprocessor at one time, about.
-enum { CUDA_BLOCKS_EACH = 4, LOAD_LOG_BYTES = 256 };
+enum { LOAD_LOG_BYTES = 256 };
 
 // A kernel, ready to be launched.
 typedef struct loaded_kernel {
@@ -297,7 +297,7 @@ rec_status gpu_cuda_device(const call *c, gpu_device *device) {
   rec_status status = enter(c, &e);
   if (status == REC_OK) status = leave(c, &e, find_loaded(c, &e, NULL, 0, &module, NULL));
   if (status != REC_OK) return status;
-  device->blocks = (int64_t)CUDA_BLOCKS_EACH * module->multiprocessors;
+  device->blocks = (int64_t)GPU_COST_BLOCKS_EACH * module->multiprocessors;
   device->multiprocessors = module->multiprocessors;
   device->code = &c->table->gpu[module->room];
   device->encode = e.d->tensor_map;

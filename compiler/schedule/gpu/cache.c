@@ -3,11 +3,11 @@
 //
 //   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
 #include "compiler/schedule/gpu/schedule.h"
+#include "runtime/shared/gpu_costs.h"
 
-// As shared memory allows, and registers, of which a thread has up to 128, and backward, where ptxas takes what there is, 255.
+// As shared memory allows, and registers.
 static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_kernel *described) {
-  enum { THREADS = 512, THREADS_BACK = 256 };
-  int64_t threads = k->kind == KERNEL_BACKWARD ? THREADS_BACK : THREADS;
+  int64_t threads = k->kind == KERNEL_BACKWARD ? GPU_COST_RESIDENT_THREADS_BACK : GPU_COST_RESIDENT_THREADS;
   int64_t blocks = (shared_kib << 10) / (described->shared_bytes + (GPU_SYSTEM_KIB << 10));
   if (blocks * described->threads > threads) blocks = threads / described->threads;
   return blocks ? blocks : 1;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compiler/schedule/gpu/schedule.h"
+#include "runtime/shared/gpu_costs.h"
 
 // ---- kernels that are the same in two forms ----
 
@@ -78,7 +79,7 @@ void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options sch
   if (!wants_large(options) && !wants_groups(options)) return;
   options.shared_kib = GPU_LARGE_KIB;
   recurrence_kernels *large = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
-  if (large->gpu_cost > gpu_worth * forms->small->gpu_cost) return;
+  if (large->gpu_cost > gpu_cost_worth * forms->small->gpu_cost) return;
   share_forms(a, large, forms->small, ROOM_LARGE, options);
   leave_room(forms->small, large, ROOM_SMALL);
   forms->large = large;
@@ -97,7 +98,7 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
   options.groups = true;
   recurrence_kernels *groups = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
   double cost_of_others = forms->large ? forms->large->gpu_cost : forms->small->gpu_cost;
-  if (groups->gpu_cost > gpu_worth * cost_of_others) {
+  if (groups->gpu_cost > gpu_cost_worth * cost_of_others) {
     give_large_to_groups(forms);
     return;
   }

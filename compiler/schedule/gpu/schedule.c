@@ -11,8 +11,7 @@
 
 #include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/cost.h"
-
-enum { LONGEST = 64, SHORTEST = 16 };
+#include "runtime/shared/gpu_costs.h"
 
 // ---- parts of the value axis ----
 
@@ -138,7 +137,7 @@ static double copied_bytes(const kernel *k) {
   return 2 * 4 * numbers / k->lane_block;
 }
 
-enum { MULTIPLY_ADDS_OF_A_NEST = 30000, OF_MEMORY = 36 * COST_USUAL_SIZE /* of a byte */ };
+enum { OF_MEMORY = GPU_COST_MEMORY_BYTE * COST_USUAL_SIZE };
 
 typedef struct estimate {
   double cost, outside;
@@ -174,24 +173,18 @@ static double cost_of_products(arena *a, const tile_program *program) {
   return cost;
 }
 
-// Of a product's cost: for 64 x 64 x 64, warps read 48 KiB by ldmatrix and make 128 products in 160 loads, two warpgroups read
-// 24 KiB and make 8 products.
-static const double spared_by_groups = 0.55;
-
-// Of a step, in multiply-adds of a well filled product, half a million of which a multiprocessor makes in a microsecond: what
-// all parts compute, what they move outside, and that the threads of a block meet between nests. What is kept outside is read
-// by many a thread of several nests. What is kept for long comes from the second level cache; where that does not hold it, from
-// memory, at which all blocks wait, whatever else they do.
+// Of a step, in multiply-adds (gpu_costs.def): what all parts compute, what they move outside, and that the threads of a block
+// meet between nests. What is kept outside is read by many a thread of several nests. What is kept for long comes from the second
+// level cache; where that does not hold it, from memory, at which all blocks wait, whatever else they do.
 static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  enum { MULTIPLY_ADDS_OF_A_BYTE = 12, READS = 12 };
   codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
   estimate x = {.outside = outside_of(&described)};
   const tile_program *program = of_block(a, k, k->program);
   double parts = (double)parts_of(k), work = cost_of_run(a, program) * program->chunk;
   work -= described.bulk_gain;
-  work -= spared_by_groups * described.group_share * cost_of_products(a, program);
-  work += MULTIPLY_ADDS_OF_A_BYTE * READS * x.outside + (double)MULTIPLY_ADDS_OF_A_NEST * described.nests;
-  work += (gpu_stays_in_cache(k, &described) ? MULTIPLY_ADDS_OF_A_BYTE : OF_MEMORY) * kept_bytes(&described);
+  work -= gpu_cost_groups_spare * described.group_share * cost_of_products(a, program);
+  work += GPU_COST_CACHE_BYTE * GPU_COST_SCRATCH_READS * x.outside + (double)GPU_COST_NEST * described.nests;
+  work += (gpu_stays_in_cache(k, &described) ? GPU_COST_CACHE_BYTE : OF_MEMORY) * kept_bytes(&described);
   x.cost = work * parts / k->program->chunk;
   return x;
 }
@@ -205,12 +198,11 @@ static int64_t size_of(const kernel *k, int axis) { return k->program->axes.item
 
 // Fewer entries of the axis, -1: none, where that costs less; `cost` of a step.
 static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, double *cost) {
-  enum { FEWEST_ENTRIES = 16 };
   kernel best = *first;
   estimate least = cost_of(a, first, options);
   int64_t size = axis < 0 ? 0 : size_of(first, axis);
   for (int64_t entries = size / 2; least.outside > 0; entries /= 2) {
-    if (entries < FEWEST_ENTRIES || size % entries != 0) break;
+    if (entries < GPU_COST_FEWEST_ENTRIES || size % entries != 0) break;
     kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_parts(a, first, axis, (int)entries)
                                                 : cut_into_instances(a, first, axis, (int)entries);
     estimate other = cost_of(a, &cut, options);
@@ -277,10 +269,9 @@ static double state_numbers(const kernel *k) {
 
 // A block takes up what a part before has left: it reads it with its factors, or multiplies by a matrix in f32.
 static double cost_of_join(const kernel *k) {
-  enum { MULTIPLY_ADDS_OF_A_NUMBER = 32, SLOWER = 4, MULTIPLY_ADDS_OF_MEETING = 60000 };
   double numbers = state_numbers(k), passes = k->part_entries ? (double)parts_of(k) : 1;
   double product = k->columns ? k->columns * (double)k->columns * entries_of(k, k->column_axis) : 0;
-  return passes * (MULTIPLY_ADDS_OF_MEETING + MULTIPLY_ADDS_OF_A_NUMBER * numbers + SLOWER * product);
+  return passes * (GPU_COST_JOIN + GPU_COST_JOIN_NUMBER * numbers + GPU_COST_JOIN_PRODUCT * product);
 }
 
 // What the runtime needs to know to choose how many parts there are.
@@ -323,13 +314,11 @@ static double resident_warps(const kernel *k, const codegen_gpu_kernel *describe
   return (double)(gpu_blocks_at_a_time(k, described) * described->threads) / 32;
 }
 
-// Of a chunk, what depends on how many threads share it: bytes of shared memory that warps read for products, 128 of them in the
-// time of 300 multiply-adds, and that few warps wait where others would work meanwhile: a nest takes what it takes where eight are
-// resident.
+// Of a chunk, what depends on how many threads share it: bytes of shared memory that warps read for products, and that few warps
+// wait where others would work meanwhile.
 static double cost_of_threads(const kernel *k, const codegen_gpu_kernel *described) {
-  const double of_a_byte = 300.0 / 128, usual_warps = 8;
-  double waiting = sqrt(usual_warps / resident_warps(k, described));
-  return of_a_byte * described->operand_bytes + MULTIPLY_ADDS_OF_A_NEST * waiting * described->nests;
+  double waiting = sqrt(gpu_cost_usual_warps / resident_warps(k, described));
+  return gpu_cost_operand_byte * described->operand_bytes + GPU_COST_NEST * waiting * described->nests;
 }
 
 // Half as many threads where that is cheaper: they have twice the columns of products, and read rows less often.
@@ -374,7 +363,7 @@ static bool may_go_together(const recurrence_kernels *forward, const recurrence_
 static const recurrence_kernels *forward_for(const recurrence_kernels *back, recurrence_kernels *const *all, int count) {
   const recurrence_kernels *best = back;
   for (int i = 0; i < count; i++) {
-    bool cheaper = all[i]->gpu_forward < best->gpu_forward && all[i]->gpu_forward < gpu_worth * back->gpu_forward;
+    bool cheaper = all[i]->gpu_forward < best->gpu_forward && all[i]->gpu_forward < gpu_cost_worth * back->gpu_forward;
     if (cheaper && may_go_together(all[i], back)) best = all[i];
   }
   return best;
@@ -398,7 +387,7 @@ static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_opt
   enum { LENGTHS = 3 };
   recurrence_kernels *all[LENGTHS], *best = NULL;
   int count = 0;
-  for (int chunk = LONGEST; chunk >= SHORTEST && !schedule.chunk; chunk /= 2) {
+  for (int chunk = GPU_COST_LONGEST_CHUNK; chunk >= GPU_COST_SHORTEST_CHUNK && !schedule.chunk; chunk /= 2) {
     schedule_options with = schedule;
     with.chunk = chunk;
     recurrence_kernels *kernels = schedule_for_room(a, r, with, options);
@@ -432,10 +421,9 @@ static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codeg
 
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
-  enum { HEADS = 4 };
-  recurrence_kernels *best = of_chunks(a, r, schedule, HEADS, options);
+  recurrence_kernels *best = of_chunks(a, r, schedule, GPU_COST_SHARING_HEADS, options);
   if (has_heads_outside(a, best, options)) {
-    recurrence_kernels *other = of_chunks(a, r, schedule, HEADS / 2, options);
+    recurrence_kernels *other = of_chunks(a, r, schedule, GPU_COST_SHARING_HEADS / 2, options);
     if (other->gpu_cost < best->gpu_cost) best = other;
   }
   return with_threads(a, best, options);

@@ -25,9 +25,6 @@ bool codegen_gpu_is_for(const kernel *k, unsigned targets);
 // Whether a target has this room, and nothing else is asked for (options.shared_kib).
 bool codegen_gpu_has_target(codegen_gpu_options options, kernel_room room);
 
-// Kernels must cost less than so much of others to be taken in their place: what the model tells less apart is noise.
-static const double gpu_worth = 0.95;
-
 // schedule/gpu/cache.c: blocks that a multiprocessor runs at a time; whether their scratch stays in the second level cache.
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described);
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);

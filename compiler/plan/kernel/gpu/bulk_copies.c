@@ -1,5 +1,6 @@
 // GPU: which rows of a chunk bulk copies bring (kernel/gpu/bulk_copies.c), and what that saves.
 #include "compiler/plan/kernel_plan.h"
+#include "runtime/shared/gpu_costs.h"
 
 enum { NUMBER_BYTES = 2, PIECE = 16 };
 
@@ -44,13 +45,9 @@ static bool map_of(const kernel_plan *w, const program_plan *p, int argument, co
 
 // ---- whether they pay: in multiply-adds, as the schedule counts ----
 
-// A thread makes two addresses and a comparison for a piece; one thread alone does the same, with more words, for a box; for a
-// chunk all wait a little longer.
-enum { OF_A_PIECE = 20, OF_A_BOX = 2300, OF_A_CHUNK = 9000 };
-
 static double gain_of(const codegen_gpu_map *map, int64_t row) {
   double pieces = (double)(row * map->steps * NUMBER_BYTES) / PIECE;
-  return OF_A_PIECE * pieces - OF_A_BOX * (double)(row / map->box);
+  return GPU_COST_PIECE * pieces - GPU_COST_BOX * (double)(row / map->box);
 }
 
 static bool is_same_map(const codegen_gpu_map *x, const codegen_gpu_map *y) {
@@ -74,7 +71,7 @@ static int find_map(kernel_plan *w, const codegen_gpu_map *map) {
 
 // Returns what a chunk gains.
 static double choose_rows(kernel_plan *w, program_plan *p) {
-  double gain = -OF_A_CHUNK;
+  double gain = -GPU_COST_BULK_CHUNK;
   p->maps = ARENA_ARRAY(w->a, int, p->program->arguments.count);
   for (int i = 0; i < p->program->arguments.count; i++) {
     codegen_gpu_map map;

@@ -8,6 +8,7 @@
 
 #include "compiler/plan/first_fit.h"
 #include "compiler/plan/kernel_plan.h"
+#include "runtime/shared/gpu_costs.h"
 
 // ---- places ----
 
@@ -89,7 +90,6 @@ static bool place_in_order(kernel_plan *w, program_plan *p, const int *order) {
 
 // If something must go to scratch, it is not what is small: that is read most often for each byte.
 static void place_by_lives(kernel_plan *w, program_plan *p) {
-  enum { SMALL = 1024 };
   int64_t chip = w->on_chip, scratch = w->shared_numbers;
   size_t bytes = (size_t)p->p->buffers.count * sizeof *p->buffer_at;
   location *before = ARENA_ARRAY(w->a, location, p->p->buffers.count);
@@ -98,7 +98,7 @@ static void place_by_lives(kernel_plan *w, program_plan *p) {
   w->on_chip = chip;
   w->shared_numbers = scratch;
   memcpy(p->buffer_at, before, bytes);
-  place_in_order(w, p, by_size(w, p, SMALL));
+  place_in_order(w, p, by_size(w, p, GPU_COST_SMALL_BUFFER));
 }
 
 static void open_places(kernel_plan *w, program_plan *p) {
@@ -177,26 +177,21 @@ static int64_t numbers_of_states(const kernel_plan *w) {
 // Is a step alone too much for registers? Backward also holds the gradients that it adds up; ptxas reads again part of what
 // backward reads again, so that more is allowed there.
 static bool is_long_step(const kernel_plan *w) {
-  enum { MOST_ALIVE = 136, MOST_ALIVE_BACK = 184 };
   int64_t between = most_between_nests(w, &w->main);
-  if (!w->recomputes) return numbers_of_states(w) + between > MOST_ALIVE;
-  return numbers_of_thread(&w->main) + between > MOST_ALIVE_BACK;
+  if (!w->recomputes) return numbers_of_states(w) + between > GPU_COST_ALIVE;
+  return numbers_of_thread(&w->main) + between > GPU_COST_ALIVE_BACK;
 }
 
 // More than registers hold beside what is computed with; backward computes with the states and their cotangents at once.
 bool gpu_is_crowded(const kernel_plan *w) {
-  enum { MOST_NUMBERS = 128, MOST_BACK = 90 };
   if (w->m.kind != MAP_THREADS) return false;
   if (is_long_step(w)) return true;
-  if (!w->recomputes) return numbers_of_thread(&w->main) > MOST_NUMBERS;
-  return numbers_of_thread(&w->main) + numbers_of_thread(&w->recompute) > MOST_BACK;
+  if (!w->recomputes) return numbers_of_thread(&w->main) > GPU_COST_HELD;
+  return numbers_of_thread(&w->main) + numbers_of_thread(&w->recompute) > GPU_COST_HELD_BACK;
 }
 
 // Are the states alone too many, or what a step computes?
-bool gpu_carries_many(const kernel_plan *w) {
-  enum { MOST_CARRIED = 96 };
-  return numbers_of_states(w) > MOST_CARRIED || is_long_step(w);
-}
+bool gpu_carries_many(const kernel_plan *w) { return numbers_of_states(w) > GPU_COST_CARRIED || is_long_step(w); }
 
 // What is alive all the time lies in shared memory then, neighbours from thread to thread. States and their cotangents
 // backward, or states and factors of a part of time, are too many as well: all arrays do.

@@ -3,11 +3,11 @@
 // Rows are copied ahead as long as a multiprocessor holds as many blocks as without them. Short rows, which all threads read,
 // come first.
 #include "compiler/plan/kernel_plan.h"
+#include "runtime/shared/gpu_costs.h"
 
 static const tile_place *place_of(const program_plan *p, int argument) { return &p->program->arguments.items[argument]; }
 
 row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argument) {
-  enum { MOST_NUMBERS = 64 };
   const tile_place *place = place_of(p, argument);
   row_shape s = {.axes = kernel_axes_of_place(place), .numbers = 1};
   int slot = kernel_find_slot(w->described, place->role, place->tensor, place->lag);
@@ -18,7 +18,7 @@ row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argumen
     int64_t size = axis_in(tile, axis) ? plan_axis_size(&w->m, p->program, axis) : 1;
     s.numbers = size == TILE_RUNTIME_SIZE ? 0 : s.numbers * size;
   }
-  if (s.numbers > MOST_NUMBERS) s.numbers = 0;
+  if (s.numbers > GPU_COST_STEP_ROW) s.numbers = 0;
   return s;
 }
 
@@ -52,10 +52,10 @@ static location take_words(kernel_plan *w, int64_t words) {
 
 // Numbers of shared memory that a block may take for rows.
 static int64_t limit_of(const kernel_plan *w) {
-  enum { BLOCKS = 4, OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
+  enum { OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
   bool large = w->chip_limit > GPU_SMALL_KIB * OF_A_KIB;
   int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB, blocks = all / (w->on_chip + OF_A_BLOCK);
-  if (blocks > BLOCKS) blocks = BLOCKS;
+  if (blocks > GPU_COST_STEP_BLOCKS) blocks = GPU_COST_STEP_BLOCKS;
   int64_t limit = blocks ? all / blocks - OF_A_BLOCK : 0;
   return limit < w->chip_limit ? limit : w->chip_limit;
 }

@@ -1,5 +1,6 @@
 // GPU: what the summary of a time slice holds (kernel/gpu/time_slices): states, transition matrices, marks of overflow.
 #include "compiler/plan/kernel_plan.h"
+#include "runtime/shared/gpu_costs.h"
 
 // ---- programs that make summaries ----
 
@@ -79,9 +80,6 @@ void gpu_place_columns(kernel_plan *w) {
 
 // ---- marks of overflow ----
 
-// Blocks have at least so many entries of the value axis, or all.
-enum { FEWEST_ENTRIES = 16 };
-
 axis_set gpu_guard_axes(const kernel *k) {
   axis_set axes = kernel_grid_of(k) & ~kernel_parts_of(k);
   return k->lanes == LANES_OWN && k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
@@ -90,11 +88,11 @@ axis_set gpu_guard_axes(const kernel *k) {
 // Blocks of threads that share an instance, at most: of the longest axis, and of columns.
 int64_t gpu_most_blocks(const kernel *k) {
   const typed_body *body = &k->recurrence->body;
-  int64_t longest = 1, fewest = FEWEST_ENTRIES;
+  int64_t longest = 1, fewest = GPU_COST_FEWEST_ENTRIES;
   for (int i = 0; i < body->axes.count; i++)
     if (body->axes.items[i].size > longest) longest = body->axes.items[i].size;
   if (k->columns && body->axes.items[k->column_axis].size < fewest) fewest = body->axes.items[k->column_axis].size;
-  return (longest + FEWEST_ENTRIES - 1) / FEWEST_ENTRIES + (k->columns + fewest - 1) / fewest;
+  return (longest + GPU_COST_FEWEST_ENTRIES - 1) / GPU_COST_FEWEST_ENTRIES + (k->columns + fewest - 1) / fewest;
 }
 
 static void guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
