@@ -1,7 +1,7 @@
 // Opens compiled libraries and turns their manifest into signatures and offsets of arguments.
 #include "runtime/module.h"
+#include "runtime/json.h"
 
-#include <cjson/cJSON.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -35,8 +35,7 @@ const char *rec_module_manifest(const rec_module *module) { return module->manif
 bool rec_module_has_target(const rec_module *module, const char *target) {
   const cJSON *word;
   cJSON_ArrayForEach(
-      word, cJSON_GetObjectItemCaseSensitive(module->json, "targets")) if (cJSON_IsString(word) &&
-                                                                           strcmp(word->valuestring, target) == 0) return true;
+      word, json_get(module->json, "targets")) if (cJSON_IsString(word) && strcmp(word->valuestring, target) == 0) return true;
   return false;
 }
 
@@ -95,7 +94,7 @@ typedef struct reader {
 } reader;
 
 static const cJSON *get(reader *r, const cJSON *object, const char *key) {
-  const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+  const cJSON *item = json_get(object, key);
   if (!item && !r->what) r->what = key;
   return item;
 }
@@ -277,7 +276,7 @@ static void read_recurrence(reader *r, const cJSON *json, rec_recurrence *recurr
   recurrence->signature.token_type = r->module->dtype;
   recurrence->signature.carried_type = rec_carried_type(r->module->dtype);
   recurrence->symbol = get_text(r, json, "symbol");
-  recurrence->formulas = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "formulas"));
+  recurrence->formulas = cJSON_GetStringValue(json_get(json, "formulas"));
   read_axes(r, json, &recurrence->signature);
   if (!r->what) read_variables(r, json, &recurrence->signature);
   if (!r->what) read_arguments(r, json, recurrence);
@@ -300,7 +299,7 @@ static void read_sources(reader *r, const cJSON *json) {
     source++;
   }
   // Absent from the oldest libraries, which were made of programs.
-  r->module->from = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "from"));
+  r->module->from = cJSON_GetStringValue(json_get(json, "from"));
   r->module->define_count = get_count(r, json, "defines", &list);
   const char **define = allocate(r, r->module->define_count, sizeof *define);
   if (r->what) return;
@@ -325,7 +324,7 @@ static void read_manifest(reader *r, const cJSON *json) {
 
 // "1.0" as the manifest has it; a library with another major number must not be called.
 static rec_status check_abi(const char *path, const cJSON *json) {
-  const cJSON *abi = cJSON_GetObjectItemCaseSensitive(json, "abi");
+  const cJSON *abi = json_get(json, "abi");
   const char *text = cJSON_IsString(abi) ? abi->valuestring : "none";
   if (strtol(text, NULL, 10) == REC_ABI_MAJOR) return REC_OK;
   return rec_fail(REC_ERROR_ABI, "%s: expected binary interface %d, found %s; compile it again", path, REC_ABI_MAJOR, text);

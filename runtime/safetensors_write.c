@@ -1,6 +1,7 @@
 // Writes safetensors files, whole or not at all.
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,67 +10,24 @@
 
 #include "runtime/internal.h"
 
-// Text that grows; `failed` once memory is short.
-typedef struct text {
-  char *bytes;
-  size_t size, capacity;
-  bool failed;
-} text;
-
-static void put(text *t, const char *bytes, size_t size) {
-  if (t->failed) return;
-  if (t->size + size > t->capacity) {
-    size_t capacity = (t->size + size) * 2 + 256;
-    char *grown = realloc(t->bytes, capacity);
-    if (!grown) {
-      t->failed = true;
-      return;
-    }
-    t->bytes = grown;
-    t->capacity = capacity;
-  }
-  memcpy(t->bytes + t->size, bytes, size);
-  t->size += size;
-}
-
-static void put_text(text *t, const char *string) { put(t, string, strlen(string)); }
-
-static void put_number(text *t, uint64_t number) {
-  char digits[24];
-  snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
-  put_text(t, digits);
-}
-
-static void put_string(text *t, const char *string) {
-  put(t, "\"", 1);
+static void put_string(FILE *out, const char *string) {
+  putc('"', out);
   for (const char *c = string; *c; c++) {
-    char escaped[8];
-    if (*c == '"' || *c == '\\') {
-      snprintf(escaped, sizeof escaped, "\\%c", *c);
-    } else if ((unsigned char)*c < 0x20) {
-      snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)*c);
-    } else {
-      snprintf(escaped, sizeof escaped, "%c", *c);
-    }
-    put_text(t, escaped);
+    if (*c == '"' || *c == '\\')
+      fprintf(out, "\\%c", *c);
+    else if ((unsigned char)*c < 0x20)
+      fprintf(out, "\\u%04x", (unsigned)*c);
+    else
+      putc(*c, out);
   }
-  put(t, "\"", 1);
+  putc('"', out);
 }
 
-static void put_tensor(text *t, const rec_tensor *tensor, uint64_t begin) {
-  put_string(t, tensor->name);
-  put_text(t, ":{\"dtype\":\"");
-  put_text(t, rec_dtype_name(tensor->dtype));
-  put_text(t, "\",\"shape\":[");
-  for (int i = 0; i < tensor->rank; i++) {
-    if (i) put(t, ",", 1);
-    put_number(t, (uint64_t)tensor->shape[i]);
-  }
-  put_text(t, "],\"data_offsets\":[");
-  put_number(t, begin);
-  put(t, ",", 1);
-  put_number(t, begin + tensor->bytes);
-  put_text(t, "]}");
+static void put_tensor(FILE *out, const rec_tensor *tensor, uint64_t begin) {
+  put_string(out, tensor->name);
+  fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", rec_dtype_name(tensor->dtype));
+  for (int i = 0; i < tensor->rank; i++) fprintf(out, "%s%" PRId64, i ? "," : "", tensor->shape[i]);
+  fprintf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, begin + tensor->bytes);
 }
 
 // Widest element types first, so that every tensor is aligned to its type; else in the order given.
@@ -85,29 +43,40 @@ static const rec_tensor **in_order(const rec_tensor *tensors, int count) {
   return order;
 }
 
-static void put_header(text *t, const rec_tensor **order, int count, const rec_metadata *metadata, int metadata_count) {
-  put(t, "\0\0\0\0\0\0\0\0{", 9);
+static void put_header(FILE *out, const rec_tensor **order, int count, const rec_metadata *metadata, int metadata_count) {
+  putc('{', out);
   if (metadata_count > 0) {
-    put_text(t, "\"__metadata__\":{");
+    fputs("\"__metadata__\":{", out);
     for (int i = 0; i < metadata_count; i++) {
-      if (i) put(t, ",", 1);
-      put_string(t, metadata[i].key);
-      put(t, ":", 1);
-      put_string(t, metadata[i].value);
+      if (i) putc(',', out);
+      put_string(out, metadata[i].key);
+      putc(':', out);
+      put_string(out, metadata[i].value);
     }
-    put_text(t, count ? "}," : "}");
+    fputs(count ? "}," : "}", out);
   }
   uint64_t begin = 0;
   for (int i = 0; i < count; i++) {
-    if (i) put(t, ",", 1);
-    put_tensor(t, order[i], begin);
+    if (i) putc(',', out);
+    put_tensor(out, order[i], begin);
     begin += order[i]->bytes;
   }
-  put(t, "}", 1);
-  while (t->size % 8 && !t->failed) put(t, " ", 1);
-  if (t->failed) return;
-  uint64_t size = t->size - 8;
-  memcpy(t->bytes, &size, 8);
+  putc('}', out);
+  for (long at = ftell(out); at > 0 && at % 8; at++) putc(' ', out);
+}
+
+// The header's size, then its text, of a multiple of 8 bytes.
+typedef struct header {
+  char *text;
+  size_t size;
+} header;
+
+static bool make_header(header *h, const rec_tensor **order, int count, const rec_metadata *metadata, int metadata_count) {
+  *h = (header){0};
+  FILE *out = open_memstream(&h->text, &h->size);
+  if (!out) return false;
+  put_header(out, order, count, metadata, metadata_count);
+  return fclose(out) == 0;
 }
 
 static bool write_all(int handle, const void *bytes, size_t size) {
@@ -123,8 +92,9 @@ static bool write_all(int handle, const void *bytes, size_t size) {
   return true;
 }
 
-static bool write_content(int handle, const text *header, const rec_tensor **order, int count) {
-  if (!write_all(handle, header->bytes, header->size)) return false;
+static bool write_content(int handle, const header *h, const rec_tensor **order, int count) {
+  uint64_t size = h->size;
+  if (!write_all(handle, &size, sizeof size) || !write_all(handle, h->text, h->size)) return false;
   for (int i = 0; i < count; i++) {
     if (!write_all(handle, order[i]->data, order[i]->bytes)) return false;
   }
@@ -135,11 +105,8 @@ static bool write_content(int handle, const text *header, const rec_tensor **ord
 static int open_beside(const char *path, char **name) {
   static _Atomic unsigned number;
   for (int attempt = 0; attempt < 1000; attempt++) {
-    if (asprintf(name, "%s.%ld-%u.part", path, (long)getpid(), number++) < 0) {
-      *name = NULL;
-      errno = ENOMEM;
-      return -1;
-    }
+    *name = rec_text("%s.%ld-%u.part", path, (long)getpid(), number++);
+    if (!*name) return -1;
     int handle = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (handle >= 0) return handle;
     free(*name);
@@ -168,19 +135,19 @@ static rec_status write_failed(const char *path) {
 }
 
 // Devices and pipes (/dev/stdout) are written in place: nothing may be renamed over them.
-static rec_status write_in_place(const char *path, const text *header, const rec_tensor **order, int count) {
+static rec_status write_in_place(const char *path, const header *h, const rec_tensor **order, int count) {
   int handle = open(path, O_WRONLY | O_CLOEXEC);
   if (handle < 0) return write_failed(path);
-  rec_status status = write_content(handle, header, order, count) ? REC_OK : write_failed(path);
+  rec_status status = write_content(handle, h, order, count) ? REC_OK : write_failed(path);
   if (close(handle) != 0 && !status) status = write_failed(path);
   return status;
 }
 
-static rec_status write_whole(const char *path, const text *header, const rec_tensor **order, int count) {
+static rec_status write_whole(const char *path, const header *h, const rec_tensor **order, int count) {
   char *part;
   int handle = open_beside(path, &part);
   if (handle < 0) return write_failed(path);
-  bool written = write_content(handle, header, order, count) && fsync(handle) == 0;
+  bool written = write_content(handle, h, order, count) && fsync(handle) == 0;
   int error = errno;
   if (close(handle) != 0 && written) {
     written = false;
@@ -200,22 +167,21 @@ static rec_status write_whole(const char *path, const text *header, const rec_te
 
 rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count, const rec_metadata *metadata,
                           int metadata_count) {
-  text header = {0};
+  header h;
   const rec_tensor **order = in_order(tensors, count);
   if (!order) return rec_no_memory();
-  put_header(&header, order, count, metadata, metadata_count);
   rec_status status;
   struct stat about;
-  if (header.failed) {
+  if (!make_header(&h, order, count, metadata, metadata_count)) {
     status = rec_no_memory();
   } else if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
-    status = write_in_place(path, &header, order, count);
+    status = write_in_place(path, &h, order, count);
   } else {
     char *target = realpath(path, NULL);  // a link stays a link to the new content
-    status = write_whole(target ? target : path, &header, order, count);
+    status = write_whole(target ? target : path, &h, order, count);
     free(target);
   }
-  free(header.bytes);
+  free(h.text);
   free(order);
   return status;
 }

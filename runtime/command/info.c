@@ -1,15 +1,10 @@
 // rec info: what a compiled library holds, from its manifest. The library is not loaded.
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/command/command.h"
+#include "runtime/json.h"
 #include "runtime/library_file.h"
-
-static const char *text_of(const cJSON *object, const char *key) {
-  const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-  return cJSON_IsString(item) ? item->valuestring : "";
-}
 
 static void print_list(const char *title, const cJSON *list) {
   const cJSON *item;
@@ -24,22 +19,21 @@ static void print_list(const char *title, const cJSON *list) {
 
 // x[G,R,P] : complex
 static void print_shape(const cJSON *tensor) {
-  const cJSON *axes = cJSON_GetObjectItemCaseSensitive(tensor, "axes"), *axis;
+  const cJSON *axes = json_get(tensor, "axes"), *axis;
   const char *separator = "[";
-  printf("%s", text_of(tensor, "name"));
+  printf("%s", json_text(tensor, "name"));
   cJSON_ArrayForEach(axis, axes) {
     printf("%s%s", separator, cJSON_IsString(axis) ? axis->valuestring : "");
     separator = ",";
   }
-  printf("%s%s", *separator == ',' ? "]" : "",
-         cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tensor, "complex")) ? " : complex" : "");
+  printf("%s%s", *separator == ',' ? "]" : "", cJSON_IsTrue(json_get(tensor, "complex")) ? " : complex" : "");
 }
 
 static void print_tensors(const cJSON *recurrence, const char *kind, const char *title) {
-  const cJSON *tensors = cJSON_GetObjectItemCaseSensitive(recurrence, "tensors"), *tensor;
+  const cJSON *tensors = json_get(recurrence, "tensors"), *tensor;
   bool any = false;
   cJSON_ArrayForEach(tensor, tensors) {
-    if (strcmp(text_of(tensor, "kind"), kind) != 0) continue;
+    if (strcmp(json_text(tensor, "kind"), kind) != 0) continue;
     if (any)
       printf("  ");
     else
@@ -51,13 +45,13 @@ static void print_tensors(const cJSON *recurrence, const char *kind, const char 
 }
 
 static void print_axes(const cJSON *recurrence) {
-  const cJSON *axes = cJSON_GetObjectItemCaseSensitive(recurrence, "axes"), *axis;
+  const cJSON *axes = json_get(recurrence, "axes"), *axis;
   bool run_time = false;
   printf("  %-12s", "axes");
   cJSON_ArrayForEach(axis, axes) {
-    const cJSON *size = cJSON_GetObjectItemCaseSensitive(axis, "size");
-    const char *expression = text_of(axis, "expression");
-    printf("%s", text_of(axis, "name"));
+    const cJSON *size = json_get(axis, "size");
+    const char *expression = json_text(axis, "expression");
+    printf("%s", json_text(axis, "name"));
     if (cJSON_IsNumber(size))
       printf(" = %.0f", size->valuedouble);
     else if (*expression)
@@ -69,9 +63,9 @@ static void print_axes(const cJSON *recurrence) {
 }
 
 static void print_lags(const cJSON *recurrence) {
-  const cJSON *lags = cJSON_GetObjectItemCaseSensitive(recurrence, "lags"), *lag;
+  const cJSON *lags = json_get(recurrence, "lags"), *lag;
   cJSON_ArrayForEach(lag, lags) {
-    const cJSON *depth = cJSON_GetObjectItemCaseSensitive(lag, "depth");
+    const cJSON *depth = json_get(lag, "depth");
     printf("  %-12s", "lag buffer");
     print_shape(lag);
     printf(", %.0f step(s)\n", cJSON_IsNumber(depth) ? depth->valuedouble : 0);
@@ -79,8 +73,8 @@ static void print_lags(const cJSON *recurrence) {
 }
 
 static void print_recurrence(const cJSON *recurrence) {
-  const char *doc = text_of(recurrence, "doc");
-  printf("\n%s", text_of(recurrence, "name"));
+  const char *doc = json_text(recurrence, "doc");
+  printf("\n%s", json_text(recurrence, "name"));
   if (*doc) printf("  %.*s", (int)strcspn(doc, "\n"), doc);
   printf("\n");
   print_axes(recurrence);
@@ -89,27 +83,27 @@ static void print_recurrence(const cJSON *recurrence) {
   print_tensors(recurrence, "state", "states");
   print_lags(recurrence);
   print_tensors(recurrence, "output", "outputs");
-  const cJSON *structure = cJSON_GetObjectItemCaseSensitive(recurrence, "structure"), *state;
+  const cJSON *structure = json_get(recurrence, "structure"), *state;
   cJSON_ArrayForEach(state, structure) {
-    printf("  %-12s%s: %s\n", "structure", text_of(state, "state"), text_of(state, "class"));
+    printf("  %-12s%s: %s\n", "structure", json_text(state, "state"), json_text(state, "class"));
   }
-  const cJSON *chunk = cJSON_GetObjectItemCaseSensitive(recurrence, "chunk");
-  printf("  %-12s%s, chunk %.0f; %s\n", "compiled", text_of(recurrence, "form"), cJSON_IsNumber(chunk) ? chunk->valuedouble : 0,
-         text_of(recurrence, "why"));
+  const cJSON *chunk = json_get(recurrence, "chunk");
+  printf("  %-12s%s, chunk %.0f; %s\n", "compiled", json_text(recurrence, "form"),
+         cJSON_IsNumber(chunk) ? chunk->valuedouble : 0, json_text(recurrence, "why"));
 }
 
 static void print_summary(const char *path, const cJSON *manifest) {
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(manifest, "recurrences"), *item;
+  const cJSON *list = json_get(manifest, "recurrences"), *item;
   printf("%-12s%s\n", "library", path);
-  printf("%-12srec %s, binary interface %s, hash %s\n", "made by", text_of(manifest, "rec"), text_of(manifest, "abi"),
-         text_of(manifest, "hash"));
-  printf("%-12s%s\n", "dtype", text_of(manifest, "dtype"));
-  print_list("targets", cJSON_GetObjectItemCaseSensitive(manifest, "targets"));
-  if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(manifest, "defines"))) {
-    print_list("sizes", cJSON_GetObjectItemCaseSensitive(manifest, "defines"));
+  printf("%-12srec %s, binary interface %s, hash %s\n", "made by", json_text(manifest, "rec"), json_text(manifest, "abi"),
+         json_text(manifest, "hash"));
+  printf("%-12s%s\n", "dtype", json_text(manifest, "dtype"));
+  print_list("targets", json_get(manifest, "targets"));
+  if (cJSON_GetArraySize(json_get(manifest, "defines"))) {
+    print_list("sizes", json_get(manifest, "defines"));
   }
   printf("%-12s", "sources");
-  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, "sources")) printf("%s ", text_of(item, "path"));
+  cJSON_ArrayForEach(item, json_get(manifest, "sources")) printf("%s ", json_text(item, "path"));
   printf("\n");
   cJSON_ArrayForEach(item, list) print_recurrence(item);
   print_program(manifest);
@@ -131,7 +125,7 @@ static rec_status show(const char *path, const char *text, const info_request *r
   cJSON *json = cJSON_Parse(text);
   if (!json) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest is not JSON", path);
   if (r->source)
-    printf("%s", text_of(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(json, "sources"), 0), "text"));
+    printf("%s", json_text(cJSON_GetArrayItem(json_get(json, "sources"), 0), "text"));
   else
     print_summary(path, json);
   cJSON_Delete(json);

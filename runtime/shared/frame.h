@@ -3,8 +3,8 @@
 // Each distinct memory tensor of a kernel is a slot of the frame. codegen_kernel.slots (compiler/kernel/description.h) says
 // for each slot which tensor it is, whether the kernel reads, writes or adds to it, and which instances may run at the same
 // time.
-#ifndef REC_SUPPORT_FRAME_H
-#define REC_SUPPORT_FRAME_H
+#ifndef REC_SHARED_FRAME_H
+#define REC_SHARED_FRAME_H
 
 #include <stdint.h>
 

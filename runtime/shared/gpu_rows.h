@@ -1,6 +1,6 @@
 // The parameter of the kernel `rec_gpu_rows`, which moves rows in time (delay.h, compiler/kernel/gpu/delay.c).
-#ifndef REC_SUPPORT_GPU_ROWS_H
-#define REC_SUPPORT_GPU_ROWS_H
+#ifndef REC_SHARED_GPU_ROWS_H
+#define REC_SHARED_GPU_ROWS_H
 
 #include "runtime/shared/gpu_frame.h"
 

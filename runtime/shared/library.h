@@ -4,8 +4,8 @@
 // count bytes from its start, so that only the addresses of kernels need relocation; 0 means
 // absent. Positions in the caller's arguments struct (`.._field`) count bytes from the struct's
 // start, -1 means absent.
-#ifndef REC_SUPPORT_LIBRARY_H
-#define REC_SUPPORT_LIBRARY_H
+#ifndef REC_SHARED_LIBRARY_H
+#define REC_SHARED_LIBRARY_H
 
 #include "runtime/shared/frame.h"
 #include "runtime/shared/launch.h"

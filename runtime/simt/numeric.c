@@ -13,8 +13,8 @@ static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 static float blurred(float y, float x, uint32_t units) {
   int exponent;
   if (!isnormal(y) || frexpf(y, &exponent) == copysignf(0.5f, y)) return y;
-  uint32_t drawn = bits_of_number(x) * UINT32_C(2654435761) >> 16;
-  float other = number_of_bits(bits_of_number(y) + drawn % (2 * units + 1) - units);
+  uint32_t drawn = rec_float_bits(x) * UINT32_C(2654435761) >> 16;
+  float other = rec_bits_float(rec_float_bits(y) + drawn % (2 * units + 1) - units);
   return isnormal(other) ? other : y;
 }
 
@@ -35,7 +35,7 @@ uint32_t simt_cvt_f16x2(float low, float high) { return pack(low, high, REC_STOR
 
 // cvt.rna: to the nearest, halves away from zero.
 uint32_t simt_cvt_tf32(float x) {
-  uint32_t bits = bits_of_number(x);
+  uint32_t bits = rec_float_bits(x);
   if (x - x != 0) return x != x ? 0x7fffffff : bits;
   return (bits + 0x1000) & ~UINT32_C(0x1fff);
 }

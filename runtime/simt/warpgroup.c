@@ -103,11 +103,11 @@ static void note_done(group_work *w, uint64_t what) { w->done = (w->done ^ what)
 
 enum { MARK = 0x7fc00000, MARK_BITS = 22, SUM_BITS = 5 };
 
-static float mark_of(uint32_t number, int sum) { return number_of_bits((uint32_t)MARK | number << SUM_BITS | (uint32_t)sum); }
+static float mark_of(uint32_t number, int sum) { return rec_bits_float((uint32_t)MARK | number << SUM_BITS | (uint32_t)sum); }
 
 // The unfinished sums that a register stands for, or -1.
 static int marked_sums(const group_work *w, float x) {
-  uint32_t bits = bits_of_number(x);
+  uint32_t bits = rec_float_bits(x);
   if (bits >> MARK_BITS != (uint32_t)MARK >> MARK_BITS) return -1;
   for (int i = 0; i < w->sums_count; i++)
     if (w->sums[i].number == (bits & ((1u << MARK_BITS) - 1)) >> SUM_BITS) return i;
@@ -130,7 +130,7 @@ static void check_marks(const sums *s, int first, void *const *lanes, int column
   for (int lane = 0; lane < SIMT_WARP; lane++) {
     const group_product *p = lanes[lane];
     for (int i = 0; i < columns / 2; i++) {
-      if (bits_of_number(p->c[i]) == bits_of_number(mark_of(s->number, i)) && s->columns == columns) continue;
+      if (rec_float_bits(p->c[i]) == rec_float_bits(mark_of(s->number, i)) && s->columns == columns) continue;
       simt_fail_thread(first + lane, "touches register %d of sums that are under way", i);
     }
   }

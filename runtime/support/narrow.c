@@ -2,34 +2,15 @@
 // kernels do the same on vectors (compiler/emit/convert16.c).
 #include "runtime/support/narrow.h"
 
-#include <string.h>
-
 #include "runtime/shared/library.h"
-
-static uint32_t bits_of(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-static float of_bits(uint32_t bits) {
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-static uint16_t bfloat_of(float x) {
-  uint32_t bits = bits_of(x), quiet = bits | 0x400000, rounded = bits + 0x7fff + (bits >> 16 & 1);
-  return (uint16_t)((x != x ? quiet : rounded) >> 16);
-}
 
 // Below 2^-14 the addition of 0.5, whose last bit is the least half, rounds; what is too large for
 // the rounding of the exponent and fraction as one number becomes infinity before it.
 static uint16_t half_of(float x) {
-  uint32_t bits = bits_of(x), size = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  uint32_t bits = rec_float_bits(x), size = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
   uint32_t limited = size < 0x47800000 ? size : 0x47800000;
   uint32_t normal = (limited - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
-  uint32_t small = bits_of(of_bits(size) + 0.5f) - 0x3f000000;
+  uint32_t small = rec_float_bits(rec_bits_float(size) + 0.5f) - 0x3f000000;
   uint32_t nan = 0x7e00 | (size >> 13 & 0x3ff);
   uint32_t half = size > 0x7f800000 ? nan : size < 0x38800000 ? small : normal;
   return (uint16_t)(sign | half);
@@ -37,15 +18,15 @@ static uint16_t half_of(float x) {
 
 void rec_narrow(uint16_t *to, const float *from, int64_t count, int stored) {
   if (stored == REC_STORED_BF16) {
-    for (int64_t i = 0; i < count; i++) to[i] = bfloat_of(from[i]);
+    for (int64_t i = 0; i < count; i++) to[i] = rec_narrow_bf16(from[i]);
   } else {
     for (int64_t i = 0; i < count; i++) to[i] = half_of(from[i]);
   }
 }
 
 float rec_widen(uint16_t bits, int stored) {
-  if (stored == REC_STORED_BF16) return of_bits((uint32_t)bits << 16);
+  if (stored == REC_STORED_BF16) return rec_widen_bf16(bits);
   uint32_t size = bits & 0x7fff, sign = (uint32_t)(bits & 0x8000) << 16;
-  if (size < 0x400) return of_bits(sign | bits_of((float)size * 0x1p-24f));
-  return of_bits(sign | ((size << 13) + (size < 0x7c00 ? 0x38000000 : 0x70000000)));
+  if (size < 0x400) return rec_bits_float(sign | rec_float_bits((float)size * 0x1p-24f));
+  return rec_bits_float(sign | ((size << 13) + (size < 0x7c00 ? 0x38000000 : 0x70000000)));
 }

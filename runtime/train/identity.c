@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/json.h"
 #include "runtime/module.h"
 
 #define XXH_INLINE_ALL
@@ -32,7 +33,7 @@ static uint64_t hash_of_json(const cJSON *json, uint64_t seed) {
 }
 
 static void copy(cJSON *to, const cJSON *from, const char *key) {
-  const cJSON *item = cJSON_GetObjectItemCaseSensitive(from, key);
+  const cJSON *item = json_get(from, key);
   if (item) cJSON_AddItemToObject(to, key, cJSON_Duplicate(item, true));
 }
 
@@ -40,8 +41,7 @@ static void copy(cJSON *to, const cJSON *from, const char *key) {
 static cJSON *layers_of(const train_model *model) {
   static const char *const keys[] = {"vocabulary", "row", "logits", "states", "tensors", "ops", "backward"};
   uint64_t hash = 0;
-  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-    hash = hash_of_json(cJSON_GetObjectItemCaseSensitive(model->json, keys[i]), hash);
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) hash = hash_of_json(json_get(model->json, keys[i]), hash);
   return digits(hash);
 }
 
@@ -51,15 +51,15 @@ static cJSON *formulas_of(const session *s, const train_model *model) {
     if (model->ops[i].kernel < 0) continue;
     const char *name = s->program->kernels[model->ops[i].kernel];
     const rec_recurrence *r = rec_module_find(s->module, name);
-    if (r && r->formulas && !cJSON_GetObjectItemCaseSensitive(list, name)) cJSON_AddStringToObject(list, name, r->formulas);
+    if (r && r->formulas && !json_get(list, name)) cJSON_AddStringToObject(list, name, r->formulas);
   }
   return list;
 }
 
 static cJSON *weights_of(const train_model *model) {
   cJSON *list = cJSON_CreateObject(), *item;
-  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(model->json, "parameters")) {
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+  cJSON_ArrayForEach(item, json_get(model->json, "parameters")) {
+    const char *name = cJSON_GetStringValue(json_get(item, "name"));
     if (name) cJSON_AddItemToObject(list, name, digits(hash_of_json(item, 0)));
   }
   return list;
@@ -132,20 +132,19 @@ static void put_change(changes *c, const char *group, const cJSON *was, const cJ
 static void compare(changes *c, const char *group, const cJSON *was, const cJSON *now) {
   const cJSON *item;
   cJSON_ArrayForEach(item, now) {
-    const cJSON *old = cJSON_GetObjectItemCaseSensitive(was, item->string);
+    const cJSON *old = json_get(was, item->string);
     if (cJSON_IsObject(item) && cJSON_IsObject(old))
       compare(c, item->string, old, item);
     else if (!old || !cJSON_Compare(old, item, true))
       put_change(c, group, old, item);
   }
-  cJSON_ArrayForEach(item, was) if (!cJSON_GetObjectItemCaseSensitive(now, item->string)) put_change(c, group, item, NULL);
+  cJSON_ArrayForEach(item, was) if (!json_get(now, item->string)) put_change(c, group, item, NULL);
 }
 
 // Of another model nothing is the same: its name and sizes say enough.
 static void compare_all(changes *c, cJSON *was, cJSON *now) {
   static const char *const parts[] = {"layers", "formulas", "weights"};
-  bool same =
-      cJSON_Compare(cJSON_GetObjectItemCaseSensitive(was, "model"), cJSON_GetObjectItemCaseSensitive(now, "model"), true);
+  bool same = cJSON_Compare(json_get(was, "model"), json_get(now, "model"), true);
   for (size_t i = 0; i < sizeof parts / sizeof *parts && !same; i++) {
     cJSON_DeleteItemFromObjectCaseSensitive(was, parts[i]);
     cJSON_DeleteItemFromObjectCaseSensitive(now, parts[i]);
@@ -161,7 +160,7 @@ static void warn(const char *path, const char *what) {
 
 // It wrote what its compiler had found in the formulas.
 static void forget_formulas(const char *path, cJSON *was, cJSON *now) {
-  if (cJSON_GetObjectItemCaseSensitive(was, "formulas")) return;
+  if (json_get(was, "formulas")) return;
   cJSON_DeleteItemFromObjectCaseSensitive(was, "equations");
   cJSON_DeleteItemFromObjectCaseSensitive(now, "formulas");
   warn(path, "formulas are");

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/json.h"
 #include "runtime/machine.h"
 #include "runtime/module.h"
 #include "runtime/train/checkpoint.h"
@@ -57,7 +58,7 @@ static rec_status reseed(session *s, const cJSON **json) {
   s->reseeded = cJSON_Duplicate(*json, true);
   *json = s->reseeded;
   if (!s->reseeded) return rec_no_memory();
-  blocks = cJSON_GetObjectItemCaseSensitive(s->reseeded, "trains");
+  blocks = json_get(s->reseeded, "trains");
   cJSON_ArrayForEach(block, blocks) {
     cJSON *seed = cJSON_CreateNumber((double)s->options.seed);
     if (!seed || !cJSON_ReplaceItemInObjectCaseSensitive(block, "seed", seed)) return rec_no_memory();
@@ -67,7 +68,7 @@ static rec_status reseed(session *s, const cJSON **json) {
 
 rec_status session_open(const rec_module *module, const session_options *options, session **made) {
   *made = NULL;
-  const cJSON *json = cJSON_GetObjectItemCaseSensitive(module->json, "program");
+  const cJSON *json = json_get(module->json, "program");
   if (!cJSON_IsObject(json))
     return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a program with a train block, found none", module->path);
   session *s = calloc(1, sizeof *s);

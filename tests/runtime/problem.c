@@ -137,7 +137,8 @@ void problem_draw(problem *p, uint64_t seed, double scale) {
   }
 }
 
-void problem_shake(problem *p, uint64_t seed, double size) {
+// Multiplies every number that the problem reads by 1 + e, |e| <= size: how far do the results move?
+static void problem_shake(problem *p, uint64_t seed, double size) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     int64_t count = problem_numbers(p, i);
     double *lists[] = {p->value[i], p->gradient[i], p->d_final[i]};

@@ -29,8 +29,6 @@ bool is_carried(const rec_variable *v);
 
 // Fills inputs, parameters, initial states and cotangents with draws that their types hold exactly, float at most.
 void problem_draw(problem *p, uint64_t seed, double scale);
-// Multiplies every number that the problem reads by 1 + e, |e| <= size: how far do the results move?
-void problem_shake(problem *p, uint64_t seed, double size);
 // The same problem for a library of another token type: what it reads is rounded to it.
 void problem_retype(problem *p, const rec_signature *signature);
 // From a file as `rec apply` takes it.

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/json.h"
 #include "runtime/torch_file.h"
 
 enum { MOST_FILES = 1000 };
@@ -122,7 +123,7 @@ static rec_status add_indexed(tensor_folder *folder, const char *index) {
   cJSON *json;
   rec_status status = folder_read_json(folder->path, index, &json);
   if (status) return status;
-  const cJSON *map = cJSON_GetObjectItemCaseSensitive(json, "weight_map"), *item;
+  const cJSON *map = json_get(json, "weight_map"), *item;
   if (!cJSON_IsObject(map))
     status = rec_fail(REC_ERROR_FORMAT, "%s/%s: expected a weight_map, found none", folder->path, index);
   cJSON_ArrayForEach(item, map) {

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/support/narrow.h"
+
 enum { MAX_SYMBOLS = 65535 };  // tokens are 16 bits; NO_TARGET is none
 
 static CBLAS_TRANSPOSE turned(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
@@ -46,8 +48,8 @@ static CBLAS_TRANSPOSE turned(bool transposed) { return transposed ? CblasTrans 
 
 #undef WIDE
 #undef NARROW
-#define WIDE(x) wide(x)
-#define NARROW(x) narrow(x)
+#define WIDE(x) rec_widen_bf16(x)
+#define NARROW(x) rec_narrow_bf16(x)
 #define REAL float
 #define TOKEN uint16_t
 #define OF(name) name##_bf16

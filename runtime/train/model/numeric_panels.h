@@ -3,25 +3,6 @@
 //
 //   y = x weight^T  ->  W = widened(rounded(weight));  for PANEL rows: X = widened(x), Y = X W^T, y = rounded(Y)
 
-static uint32_t bits_of(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-static float wide(uint16_t x) {
-  uint32_t bits = (uint32_t)x << 16;
-  float wider;
-  memcpy(&wider, &bits, sizeof wider);
-  return wider;
-}
-
-// To the nearest, ties to even; NaN stays NaN.
-static uint16_t narrow(float x) {
-  uint32_t bits = bits_of(x), rounded = bits + 0x7fff + (bits >> 16 & 1);
-  return (uint16_t)((x != x ? bits | 0x400000 : rounded) >> 16);
-}
-
 enum { PANEL = 128 };  // rows; the least shard of a usual batch
 
 typedef struct panels {
@@ -33,7 +14,7 @@ static int64_t linear_room_bf16(int64_t in, int64_t out) { return (in * out + PA
 
 static panels panels_of(void *room, int64_t in, int64_t out, const float *weight) {
   panels p = {room, (float *)room + in * out, (float *)room + in * out + PANEL * in};
-  for (int64_t i = 0; i < in * out; i++) p.weight[i] = wide(narrow(weight[i]));
+  for (int64_t i = 0; i < in * out; i++) p.weight[i] = rec_widen_bf16(rec_narrow_bf16(weight[i]));
   return p;
 }
 
@@ -47,7 +28,7 @@ static void widen_rows(rows from, float *to) {
   for (int64_t i = 0; i < from.count; i++) {
     const uint16_t *restrict x = (const uint16_t *)from.data + i * from.stride;
     float *restrict y = to + i * from.width;
-    for (int64_t j = 0; j < from.width; j++) y[j] = wide(x[j]);
+    for (int64_t j = 0; j < from.width; j++) y[j] = rec_widen_bf16(x[j]);
   }
 }
 
@@ -55,7 +36,7 @@ static void narrow_rows(const float *from, rows to) {
   for (int64_t i = 0; i < to.count; i++) {
     const float *restrict x = from + i * to.width;
     uint16_t *restrict y = (uint16_t *)to.data + i * to.stride;
-    for (int64_t j = 0; j < to.width; j++) y[j] = narrow(x[j]);
+    for (int64_t j = 0; j < to.width; j++) y[j] = rec_narrow_bf16(x[j]);
   }
 }
 

@@ -2,6 +2,8 @@
 // so that nothing later asks.
 #include "runtime/train/model/program.h"
 
+#include "runtime/json.h"
+
 #include <string.h>
 
 typedef struct reader {
@@ -22,8 +24,6 @@ static void wrong(reader *r, const char *key) {
         rec_fail(REC_ERROR_FORMAT, "expected a library made by recc, found one whose %s has no proper '%s'", r->what, key);
 }
 
-static const cJSON *get(const cJSON *object, const char *key) { return cJSON_GetObjectItemCaseSensitive(object, key); }
-
 static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t least, int64_t most) {
   if (cJSON_IsNumber(item) && item->valuedouble >= (double)least && item->valuedouble <= (double)most)
     return (int64_t)item->valuedouble;
@@ -35,27 +35,27 @@ enum { ANY_INT = 0x7fffffff, MOST_LENGTH = 1 << 24 };
 static const int64_t most_elements = (int64_t)1 << 48;
 
 static int64_t whole(reader *r, const cJSON *object, const char *key, int64_t least, int64_t most) {
-  return whole_item(r, get(object, key), key, least, most);
+  return whole_item(r, json_get(object, key), key, least, most);
 }
 
 static double number(reader *r, const cJSON *object, const char *key) {
-  const cJSON *item = get(object, key);
+  const cJSON *item = json_get(object, key);
   if (!cJSON_IsNumber(item)) wrong(r, key);
   return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
 static const char *text(reader *r, const cJSON *object, const char *key, bool optional) {
-  const cJSON *item = get(object, key);
+  const cJSON *item = json_get(object, key);
   if (cJSON_IsString(item)) return item->valuestring;
   if (!optional) wrong(r, key);
   return optional ? NULL : "";
 }
 
-static bool flag(const cJSON *object, const char *key) { return cJSON_IsTrue(get(object, key)); }
+static bool flag(const cJSON *object, const char *key) { return cJSON_IsTrue(json_get(object, key)); }
 
 // The list `key`, its length in *count; room for `size` bytes an entry.
 static void *list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items, int *count) {
-  *items = get(object, key);
+  *items = json_get(object, key);
   *count = 0;
   if (!cJSON_IsArray(*items)) {
     wrong(r, key);
@@ -93,7 +93,7 @@ static void read_parts(reader *r, const cJSON *object, model_parameter *p) {
   p->parts = parts;
   cJSON_ArrayForEach(item, items) {
     *parts = (model_part){whole(r, item, "first", 0, most_elements), whole(r, item, "count", 0, most_elements),
-                          get(item, "default"), get(item, "start")};
+                          json_get(item, "default"), json_get(item, "start")};
     if (parts->first != expected) wrong(r, "first");
     expected = parts->first + parts->count;
     parts++;
@@ -106,7 +106,7 @@ static void read_parameter(reader *r, const cJSON *object, model_parameter *p) {
   int64_t *shape = list(r, object, "shape", sizeof *shape, &items, &p->rank);
   p->kind = (parameter_kind)named(r, object, "kind", parameter_kind_names, PARAMETER_KINDS);
   p->name = text(r, object, "name", false);
-  p->eps = get(object, "eps") ? number(r, object, "eps") : 0;
+  p->eps = json_get(object, "eps") ? number(r, object, "eps") : 0;
   p->decays = parameter_kind_decays[p->kind];
   p->elements = 1;
   p->shape = shape;
@@ -137,7 +137,7 @@ static void read_parameters(reader *r, const cJSON *object, train_model *m) {
 
 // The product of all axes but the last two; a complex element is two numbers of one head.
 static int64_t heads_of(reader *r, const cJSON *object, int64_t elements) {
-  const cJSON *axes = get(object, "axes");
+  const cJSON *axes = json_get(object, "axes");
   int64_t heads = 1;
   for (int i = 0; i < cJSON_GetArraySize(axes) - 2; i++) {
     int64_t size = whole_item(r, cJSON_GetArrayItem(cJSON_GetArrayItem(axes, i), 1), "axes", 1, most_elements);
@@ -151,7 +151,7 @@ static int64_t heads_of(reader *r, const cJSON *object, int64_t elements) {
 // Axes and their strides; `unit` numbers are an element, and what is left before the axes is the
 // depth of a tail.
 static void read_axes(reader *r, const cJSON *object, model_state *s) {
-  const cJSON *axes = get(object, "axes");
+  const cJSON *axes = json_get(object, "axes");
   int64_t stride = flag(object, "complex") ? 2 : 1;
   s->axis_count = cJSON_GetArraySize(axes);
   if (s->axis_count > MOST_STATE_AXES) wrong(r, "axes"), s->axis_count = 0;
@@ -231,7 +231,7 @@ static void read_op(reader *r, const cJSON *object, const train_model *m, int ke
 }
 
 static void read_step(reader *r, const cJSON *object, const train_model *m, model_step *step) {
-  const cJSON *add = get(object, "add"), *zero = get(object, "zero");
+  const cJSON *add = json_get(object, "add"), *zero = json_get(object, "zero");
   if (cJSON_IsArray(add)) {
     step->kind = STEP_ADD;
     step->to = (int)whole_item(r, cJSON_GetArrayItem(add, 0), "add", 0, m->tensor_count - 1);
@@ -290,7 +290,7 @@ static void read_choice(reader *r, const cJSON *object, state_choice *c) {
   const cJSON *items, *item;
   *c = (state_choice){.kind = (intervention_kind)named(r, object, "kind", intervention_names, INTERVENTION_KINDS),
                       .weight = number(r, object, "weight")};
-  c->number = read_ramp(r, get(object, "number"), "number");
+  c->number = read_ramp(r, json_get(object, "number"), "number");
   number_ramp *ramps = list(r, object, "ramps", sizeof *ramps, &items, &c->ramp_count);
   c->ramps = ramps;
   if (ramps) cJSON_ArrayForEach(item, items) *ramps++ = read_ramp(r, item, "ramps");
@@ -298,7 +298,7 @@ static void read_choice(reader *r, const cJSON *object, state_choice *c) {
 
 static void read_per(reader *r, const cJSON *object, intervention *v) {
   const cJSON *items, *item;
-  v->has_per = cJSON_IsArray(get(object, "per"));
+  v->has_per = cJSON_IsArray(json_get(object, "per"));
   if (!v->has_per) return;
   const char **per = list(r, object, "per", sizeof *per, &items, &v->per_count);
   v->per = per;
@@ -319,7 +319,7 @@ static void read_intervention(reader *r, const cJSON *object, intervention *v) {
 
 // Bounded so that no count of tokens overflows.
 static void read_task(reader *r, const cJSON *object, train_block *b) {
-  const cJSON *t = get(object, "task");
+  const cJSON *t = json_get(object, "task");
   b->generated = cJSON_IsObject(t);
   if (!b->generated) return;
   b->task = (train_task){.kind = task_find(text(r, t, "kind", false)),
@@ -335,7 +335,7 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
 }
 
 static void read_source(reader *r, const cJSON *object, train_source *s) {
-  const cJSON *o = get(object, "source");
+  const cJSON *o = json_get(object, "source");
   *s = (train_source){.kind = (source_kind)named(r, o, "tokens", source_names, SOURCES),
                       .format = (token_format)named(r, o, "format", token_format_names, TOKEN_FORMATS),
                       .split = number(r, o, "split"),
@@ -352,7 +352,8 @@ static schedule_kind read_schedule(reader *r, const cJSON *object) {
 static void read_optimizer(reader *r, const cJSON *object, train_block *b) {
   const char *names[OPTIMIZERS];
   for (int i = 0; i < OPTIMIZERS; i++) names[i] = optimizer_rules_of[i].name;
-  b->optimizer = get(object, "optimizer") ? (optimizer_kind)named(r, object, "optimizer", names, OPTIMIZERS) : OPTIMIZER_ADAMW;
+  b->optimizer =
+      json_get(object, "optimizer") ? (optimizer_kind)named(r, object, "optimizer", names, OPTIMIZERS) : OPTIMIZER_ADAMW;
   const char *own = optimizer_rules_of[b->optimizer].own;
   b->optimizer_own = own ? number(r, object, own) : 0;
 }
@@ -381,7 +382,7 @@ static void read_block(reader *r, const cJSON *object, const train_model *models
                      .name = text(r, object, "name", false),
                      .after = text(r, object, "after", true),
                      .init = text(r, object, "init", true),
-                     .file = text(r, object, "file", cJSON_IsObject(get(object, "task"))),
+                     .file = text(r, object, "file", cJSON_IsObject(json_get(object, "task"))),
                      .model = (int)whole(r, object, "model", 0, model_count - 1),
                      .context = whole(r, object, "context", 1, ANY_INT),
                      .batch = whole(r, object, "batch", 1, ANY_INT),
@@ -441,7 +442,7 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
                             .tolerance = number(r, item, "tolerance"),
                             .attention = whole(r, item, "attention", 0, 4096),
                             .overflow = whole(r, item, "overflow", 0, 4096),
-                            .learned = cJSON_IsTrue(get(item, "learned")),
+                            .learned = cJSON_IsTrue(json_get(item, "learned")),
                             .distance = read_distance(r, item)};
       e->lengths = int_list(r, item, "accuracy", 1, MOST_LENGTH, &e->length_count);
       e++;

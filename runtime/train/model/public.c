@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/json.h"
 #include "runtime/train/model/public_settings.h"
 
 typedef struct writing {
@@ -497,7 +498,7 @@ static void put_rwkv7(writing *w) {
 static const char *architecture(const settings *s) {
   const cJSON *type = config_setting(s, "model_type");
   if (cJSON_IsString(type)) return type->valuestring;
-  const cJSON *layer = cJSON_GetObjectItemCaseSensitive(config_setting(s, "ssm_cfg"), "layer");
+  const cJSON *layer = json_get(config_setting(s, "ssm_cfg"), "layer");
   if (!config_setting(s, "d_model")) return "none";
   return cJSON_IsString(layer) && !strcmp(layer->valuestring, "Mamba2") ? "mamba2" : "mamba";
 }

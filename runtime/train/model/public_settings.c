@@ -1,11 +1,13 @@
 #include "runtime/train/model/public_settings.h"
 
+#include "runtime/json.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const cJSON *config_setting(const settings *s, const char *key) { return cJSON_GetObjectItemCaseSensitive(s->object, key); }
+const cJSON *config_setting(const settings *s, const char *key) { return json_get(s->object, key); }
 
 bool config_is_absent(const settings *s, const char *key) {
   const cJSON *item = config_setting(s, key);
@@ -29,7 +31,7 @@ int64_t config_whole(settings *s, const char *key, int64_t by_default) {
   return s->status ? 1 : (int64_t)x;
 }
 
-double config_number(settings *s, const char *key, double by_default) {
+static double config_number(settings *s, const char *key, double by_default) {
   if (config_is_absent(s, key)) return by_default;
   const cJSON *item = config_setting(s, key);
   if (cJSON_IsNumber(item)) return item->valuedouble;
@@ -86,7 +88,7 @@ void config_must_be_word(settings *s, const char *key, const char *word) {
 
 // JSON has no infinity. Python writes Infinity, transformers from 5 on {"__float__": "Infinity"}.
 static bool is_unbounded(const cJSON *item) {
-  const cJSON *marked = cJSON_GetObjectItemCaseSensitive(item, "__float__");
+  const cJSON *marked = json_get(item, "__float__");
   if (marked) item = marked;
   if (cJSON_IsNumber(item)) return item->valuedouble > 1e6;
   return item && item->valuestring && !strcmp(item->valuestring, "Infinity");

@@ -17,7 +17,6 @@ void config_refuse(settings *s, const char *key, const char *expected);
 
 // A whole number from 1 on; `by_default` where there is none, or, below 0, refused.
 int64_t config_whole(settings *s, const char *key, int64_t by_default);
-double config_number(settings *s, const char *key, double by_default);
 // The setting times `size`: its whole part, which is at least 1.
 int64_t config_multiple(settings *s, const char *key, double by_default, int64_t size);
 bool config_flag(settings *s, const char *key, bool by_default);

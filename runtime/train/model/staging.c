@@ -9,12 +9,6 @@ static int64_t state_bytes(const compute *c, const train_model *m, int64_t batch
   return m->state_elements * batch * c->n->element_size;
 }
 
-int64_t staging_bytes(const compute *c, const train_model *m, int64_t batch, int64_t time) {
-  if (compute_is_host(c)) return 0;
-  const int64_t each = 2 * sizeof(uint16_t) + 2 * sizeof(float) + sizeof(uint8_t);
-  return batch * time * each + 3 * state_bytes(c, m, batch);
-}
-
 rec_status staging_open(const compute *c, const train_model *m, int64_t batch, int64_t time, staging *s) {
   *s = (staging){.c = c, .model = m, .batch = batch, .time = time};
   if (compute_is_host(c)) return REC_OK;

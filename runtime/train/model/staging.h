@@ -17,7 +17,6 @@ typedef struct staging {
 
 rec_status staging_open(const compute *c, const train_model *model, int64_t batch, int64_t time, staging *s);
 void staging_close(staging *s);
-int64_t staging_bytes(const compute *c, const train_model *model, int64_t batch, int64_t time);
 
 // `there`: the same sequences in the memory of the place.
 rec_status staging_enter(const staging *s, const shard *here, shard *there);
