@@ -109,24 +109,26 @@ tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set 
   return sum;
 }
 
-// The factor of a link at each step, times what `to` keeps of it until the end.
-static tile_pair kept_of_link(scan *s, int to, const scan_product *link) {
-  return pair_mul(s->program, decay_to_end(s, to, 0, DECAY_ALL), coefficient(s, link));
+// What `to` keeps until the end of what its links hand over at each step: of each write of `from` (still by the other step of
+// the pair), or of `from` before the chunk.
+static tile_pair kept_of_links(scan *s, int to, int from, bool writes) {
+  tile_pair sum = pair_number(s->program, 0);
+  for (int i = 0; i < s->states[to].sources.count; i++) {
+    const scan_product *link = &s->states[to].sources.items[i];
+    if (!coupled_reaches(s, link->state, from)) continue;
+    tile_pair inner = writes ? coupled_mask(s, link->state, from, link->previous)
+                             : coupled_from_start(s, link->state, from, link->previous, 0, DECAY_ALL);
+    tile_pair kept = pair_mul(s->program, decay_to_end(s, to, 0, DECAY_ALL), coefficient(s, link));
+    sum = pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, kept, inner, scan_time_bit(s)));
+  }
+  return sum;
 }
 
 tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side) {
   if (s->states[to].joint) return joint_on_side(s, to, keys, side) ? joint_to_end(s, to, from) : pair_number(s->program, 1);
   if (to == from) return decay_to_end(s, to, keys, side);
   if (side == DECAY_VALUES) return pair_number(s->program, 1);
-  tile_pair sum = pair_number(s->program, 0);
-  for (int i = 0; i < s->states[to].sources.count; i++) {
-    const scan_product *link = &s->states[to].sources.items[i];
-    if (!coupled_reaches(s, link->state, from)) continue;
-    tile_pair inner = coupled_mask(s, link->state, from, link->previous);
-    tile_pair part = pair_dot(s->program, kept_of_link(s, to, link), inner, scan_time_bit(s));
-    sum = pair_linear(s->program, TILE_ADD, sum, part);
-  }
-  return renamed(s, sum, s->program->pair_axis, s->program->time_axis);
+  return renamed(s, kept_of_links(s, to, from, true), s->program->pair_axis, s->program->time_axis);
 }
 
 tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_side side) {
@@ -136,14 +138,5 @@ tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_si
 
 tile_pair coupled_total(scan *s, int to, int from) {
   if (s->states[to].joint) return joint_total(s, to, from);
-  if (to == from) return decay_total(s, to);
-  tile_pair sum = pair_number(s->program, 0);
-  for (int i = 0; i < s->states[to].sources.count; i++) {
-    const scan_product *link = &s->states[to].sources.items[i];
-    if (!coupled_reaches(s, link->state, from)) continue;
-    tile_pair inner = coupled_from_start(s, link->state, from, link->previous, 0, DECAY_ALL);
-    tile_pair part = pair_dot(s->program, kept_of_link(s, to, link), inner, scan_time_bit(s));
-    sum = pair_linear(s->program, TILE_ADD, sum, part);
-  }
-  return sum;
+  return to == from ? decay_total(s, to) : kept_of_links(s, to, from, false);
 }
