@@ -9,16 +9,9 @@
 // denominator is the sum of y * dy. With the sum turned round the backward no longer needs y, nor its products.
 #include "compiler/tile/products.h"
 
-typedef struct swapper {
-  const tile_program *from;
-  tile_program *to;
-  int *uses;
-  tile_id *image;
-} swapper;
+static const tile_value *value_of(const tile_rewrite *s, tile_id id) { return &s->from->values.items[id]; }
 
-static const tile_value *value_of(const swapper *s, tile_id id) { return &s->from->values.items[id]; }
-
-static tile_id find_commuting(const swapper *s, tile_op op, tile_id x, tile_id y, axis_set over) {
+static tile_id find_commuting(const tile_rewrite *s, tile_op op, tile_id x, tile_id y, axis_set over) {
   tile_value v = {.op = op, .args = {x, y, NO_TILE}, .over = over};
   tile_id found = tile_find(s->from, v);
   if (found != NO_TILE) return found;
@@ -33,9 +26,9 @@ typedef struct factor {
   tile_id x, image;
 } factor;
 
-static tile_id swapped(swapper *s, tile_id y, factor x, axis_set over);
+static tile_id swapped(tile_rewrite *s, tile_id y, factor x, axis_set over);
 
-static tile_id swapped_sum(swapper *s, const tile_value *v, factor x, axis_set over) {
+static tile_id swapped_sum(tile_rewrite *s, const tile_value *v, factor x, axis_set over) {
   tile_id a = swapped(s, v->args[0], x, over);
   tile_id b = a == NO_TILE ? NO_TILE : swapped(s, v->args[1], x, over);
   if (b == NO_TILE || x.image == NO_TILE) return b;
@@ -43,7 +36,7 @@ static tile_id swapped_sum(swapper *s, const tile_value *v, factor x, axis_set o
 }
 
 // A factor or divisor that is the same along `over` goes to x if the backward has that product, else it stays outside.
-static tile_id swapped_scale(swapper *s, const tile_value *v, factor x, axis_set over) {
+static tile_id swapped_scale(tile_rewrite *s, const tile_value *v, factor x, axis_set over) {
   int k = v->op == TILE_MUL && !(value_of(s, v->args[0])->axes & over) ? 0 : 1;
   tile_id scale = v->args[k], rest = v->args[1 - k];
   if (value_of(s, scale)->axes & over) return NO_TILE;
@@ -58,7 +51,7 @@ static tile_id swapped_scale(swapper *s, const tile_value *v, factor x, axis_set
   return tile_binary(s->to, v->op, sum, s->image[scale]);
 }
 
-static tile_id swapped_dot(swapper *s, const tile_value *v, factor x, axis_set over) {
+static tile_id swapped_dot(tile_rewrite *s, const tile_value *v, factor x, axis_set over) {
   for (int k = 0; k < 2; k++) {
     tile_id a = v->args[k], b = v->args[1 - k];
     if ((value_of(s, a)->axes & over) || over & ~value_of(s, b)->axes) continue;
@@ -73,7 +66,7 @@ static tile_id swapped_dot(swapper *s, const tile_value *v, factor x, axis_set o
 }
 
 // The sum without y; NO_TILE if y is used elsewhere or holds anything that is not computed the other way round.
-static tile_id swapped(swapper *s, tile_id y, factor x, axis_set over) {
+static tile_id swapped(tile_rewrite *s, tile_id y, factor x, axis_set over) {
   const tile_value *v = value_of(s, y);
   if (s->uses[y] != 1) return NO_TILE;
   switch (v->op) {
@@ -86,7 +79,7 @@ static tile_id swapped(swapper *s, tile_id y, factor x, axis_set over) {
   }
 }
 
-static tile_id rewrite(swapper *s, tile_id id) {
+static tile_id rewrite(tile_rewrite *s, tile_id id) {
   tile_value v = *value_of(s, id);
   const tile_value *product = v.op == TILE_SUM ? value_of(s, v.args[0]) : NULL;
   bool alone = product && product->op == TILE_MUL && s->uses[v.args[0]] == 1;
@@ -97,19 +90,7 @@ static tile_id rewrite(swapper *s, tile_id id) {
     x.image = s->image[x.x];
     return swapped(s, y, x, v.over);
   }
-  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = s->image[v.args[k]];
-  return tile_append_exact(s->to, v);
+  return tile_rewrite_copy(s, id);
 }
 
-tile_program *tile_swap_sums(arena *a, const tile_program *program) {
-  swapper s = {.from = program,
-               .to = tile_program_like(a, program->name, program),
-               .uses = tile_count_uses(a, program),
-               .image = ARENA_ARRAY(a, tile_id, program->values.count)};
-  for (int i = 0; i < program->values.count; i++) {
-    s.to->where = program->values.items[i].where;
-    s.image[i] = rewrite(&s, i);
-  }
-  tile_add_results(s.to, program, s.image);
-  return tile_drop_unused(a, s.to);
-}
+tile_program *tile_swap_sums(arena *a, const tile_program *program) { return tile_rewritten(a, program, rewrite); }

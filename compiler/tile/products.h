@@ -14,8 +14,16 @@ typedef struct tile_factors {
 // The factors of a product of products; a value that is none is its own factor, and so is a square in it.
 void tile_collect_factors(const tile_program *p, tile_id id, arena *a, tile_factors *factors);
 
-// By value: operands and results that it is.
-int *tile_count_uses(arena *a, const tile_program *program);
+// A program made anew, value by value: `rule` gives what stands for a value in `to`, where its operands have images already.
+typedef struct tile_rewrite {
+  const tile_program *from;
+  tile_program *to;
+  const int *uses;  // by value of `from`: operands and results that it is
+  tile_id *image;
+} tile_rewrite;
+tile_program *tile_rewritten(arena *a, const tile_program *program, tile_id (*rule)(tile_rewrite *r, tile_id id));
+// The value with the images of its operands.
+tile_id tile_rewrite_copy(tile_rewrite *r, tile_id id);
 
 // Sums of y * x with a product y, without computing y (adjoint.c).
 tile_program *tile_swap_sums(arena *a, const tile_program *program);

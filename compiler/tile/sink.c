@@ -7,19 +7,12 @@
 // Only below values that nobody else uses: what is there as a whole is sliced for nothing.
 #include "compiler/tile/products.h"
 
-typedef struct sinker {
-  const tile_program *from;
-  tile_program *to;
-  const int *uses;
-  tile_id *image;
-} sinker;
-
-static const tile_value *value_of(const sinker *s, tile_id id) { return &s->from->values.items[id]; }
+static const tile_value *value_of(const tile_rewrite *s, tile_id id) { return &s->from->values.items[id]; }
 
 static bool is_map(tile_op op) { return op == TILE_SLICE || op == TILE_SPLIT || op == TILE_RENAME; }
 
 // The maps from the value `below` up to the slice `top`, in the new program, over x.
-static tile_id mapped(sinker *s, tile_id top, tile_id below, tile_id x) {
+static tile_id mapped(tile_rewrite *s, tile_id top, tile_id below, tile_id x) {
   if (top == below) return x;
   tile_value v = *value_of(s, top);
   v.args[0] = mapped(s, v.args[0], below, x);
@@ -27,32 +20,31 @@ static tile_id mapped(sinker *s, tile_id top, tile_id below, tile_id x) {
   return tile_append(s->to, v);
 }
 
-static bool may_sink(const sinker *s, tile_id id) {
+static bool may_sink(const tile_rewrite *s, tile_id id) {
   const tile_value *v = value_of(s, id);
   bool costs = tile_op_cost(v->op) > 0 && v->op != TILE_NEG;  // signs go elsewhere, see arrange.c
   return tile_elementwise(v->op) && costs && v->op != TILE_ACCUMULATE && s->uses[id] == 1;
 }
 
 // The maps over a value: on its operands, as far down as it is used here alone.
-static tile_id sunk(sinker *s, tile_id top, tile_id below, tile_id id) {
+static tile_id sunk(tile_rewrite *s, tile_id top, tile_id below, tile_id id) {
   if (!may_sink(s, id)) return mapped(s, top, below, s->image[id]);
   tile_value v = *value_of(s, id);
   for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = sunk(s, top, below, v.args[k]);
   return tile_append(s->to, v);
 }
 
-static tile_id rewrite(sinker *s, tile_id id) {
+static tile_id rewrite(tile_rewrite *s, tile_id id) {
   tile_value v = *value_of(s, id);
   if (v.op == TILE_SLICE) {
     tile_id below = v.args[0];
     while (is_map(value_of(s, below)->op) && s->uses[below] == 1) below = value_of(s, below)->args[0];
     if (may_sink(s, below)) return sunk(s, id, below, below);
   }
-  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = s->image[v.args[k]];
-  return tile_append_exact(s->to, v);
+  return tile_rewrite_copy(s, id);
 }
 
-int *tile_count_uses(arena *a, const tile_program *program) {
+static int *count_uses(arena *a, const tile_program *program) {
   int *uses = ARENA_ARRAY(a, int, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
     const tile_value *v = &program->values.items[i];
@@ -62,15 +54,23 @@ int *tile_count_uses(arena *a, const tile_program *program) {
   return uses;
 }
 
-tile_program *tile_sink_slices(arena *a, const tile_program *program) {
-  sinker s = {.from = program,
-              .to = tile_program_like(a, program->name, program),
-              .uses = tile_count_uses(a, program),
-              .image = ARENA_ARRAY(a, tile_id, program->values.count)};
-  for (int i = 0; i < program->values.count; i++) {
-    s.to->where = program->values.items[i].where;
-    s.image[i] = rewrite(&s, i);
-  }
-  tile_add_results(s.to, program, s.image);
-  return tile_drop_unused(a, s.to);
+tile_id tile_rewrite_copy(tile_rewrite *r, tile_id id) {
+  tile_value v = r->from->values.items[id];
+  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = r->image[v.args[k]];
+  return tile_append_exact(r->to, v);
 }
+
+tile_program *tile_rewritten(arena *a, const tile_program *program, tile_id (*rule)(tile_rewrite *r, tile_id id)) {
+  tile_rewrite r = {.from = program,
+                    .to = tile_program_like(a, program->name, program),
+                    .uses = count_uses(a, program),
+                    .image = ARENA_ARRAY(a, tile_id, program->values.count)};
+  for (int i = 0; i < program->values.count; i++) {
+    r.to->where = program->values.items[i].where;
+    r.image[i] = rule(&r, i);
+  }
+  tile_add_results(r.to, program, r.image);
+  return tile_drop_unused(a, r.to);
+}
+
+tile_program *tile_sink_slices(arena *a, const tile_program *program) { return tile_rewritten(a, program, rewrite); }
