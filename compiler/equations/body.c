@@ -20,15 +20,6 @@ typedef struct body_writer {
   int made;
 } body_writer;
 
-static const char *axes_index(arena *a, const typed_body *body, axis_set axes, const char *first) {
-  const char *text = first;
-  for (int i = 0; i < body->axes.count; i++) {
-    if (!axis_in(axes, i)) continue;
-    text = arena_printf(a, "%s%s%s", text, *text ? "," : "", body->axes.items[i].name);
-  }
-  return text;
-}
-
 static const formula *leaf(const body_writer *w, const typed_value *v) {
   const typed_body *body = w->body;
   switch (v->op) {
@@ -49,10 +40,10 @@ static const formula *by_operation(const body_writer *w, const typed_value *v, c
   switch (v->op) {
     case VALUE_WHOLE_POWER: return formula_binary(w->a, FORMULA_POWER, x[0], formula_number(w->a, v->index));
     case VALUE_COMPLEX_ABS: return formula_call(w->a, "abs", x, 1);
-    case VALUE_SUM: return formula_over(w->a, "sum", axes_index(w->a, w->body, v->over, ""), x[0]);
+    case VALUE_SUM: return formula_over(w->a, "sum", body_axes_text(w->a, w->body, v->over), x[0]);
     case VALUE_MAX_OVER:
     case VALUE_MIN_OVER:
-      return formula_over(w->a, v->op == VALUE_MAX_OVER ? "max" : "min", axes_index(w->a, w->body, v->over, ""), x[0]);
+      return formula_over(w->a, v->op == VALUE_MAX_OVER ? "max" : "min", body_axes_text(w->a, w->body, v->over), x[0]);
     case VALUE_RENAME:
       text = arena_printf(w->a, "{%s -> %s}", axes[v->index].name, axes[v->index2].name);
       return formula_changed(w->a, text, x[0]);
@@ -142,15 +133,8 @@ static bool *needed_values(arena *a, const typed_body *body) {
 
 static equation own_equation(const body_writer *w, value_id id) {
   axis_set axes = w->body->values.items[id].axes;
-  return (equation){formula_left(w->a, w->names[id], w->varies[id] ? "t" : NULL, axes_index(w->a, w->body, axes, "")),
+  return (equation){formula_left(w->a, w->names[id], w->varies[id] ? "t" : NULL, body_axes_text(w->a, w->body, axes)),
                     w->formulas[id]};
-}
-
-static const char *tensor_axes(const body_writer *w, const typed_tensor *t) {
-  const char *text = "";
-  for (int x = 0; x < t->axis_count; x++)
-    text = arena_printf(w->a, "%s%s%s", text, x ? "," : "", w->body->axes.items[t->axes[x]].name);
-  return text;
 }
 
 equation_list equations_of_body(arena *a, const typed_body *body) {
@@ -164,7 +148,7 @@ equation_list equations_of_body(arena *a, const typed_body *body) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->assigned == NO_VALUE) continue;
     if (w.names[t->assigned] && strcmp(w.names[t->assigned], t->name) == 0) continue;
-    const formula *left = formula_left(a, t->name, "t", tensor_axes(&w, t));
+    const formula *left = formula_left(a, t->name, "t", body_order_text(a, body, t->axes, t->axis_count));
     vec_push(a, &list, ((equation){left, reference(&w, t->assigned)}));
   }
   return list;
@@ -193,7 +177,7 @@ equation_list equations_of_parts(arena *a, const typed_body *body, const equatio
   for (int i = 0; i < count; i++) {
     value_id id = parts[i].value;
     const formula *left =
-        formula_left(a, parts[i].name, w.varies[id] ? "t" : NULL, axes_index(a, body, body->values.items[id].axes, ""));
+        formula_left(a, parts[i].name, w.varies[id] ? "t" : NULL, body_axes_text(a, body, body->values.items[id].axes));
     vec_push(a, &list, ((equation){left, w.formulas[id]}));
   }
   return list;

@@ -45,12 +45,6 @@ static const ast_decl *input_declared(const ast_item *item, int place) {
   return NULL;
 }
 
-static const char *ast_names_text(arena *memory, const ast_names *names) {
-  const char *text = "";
-  for (int i = 0; i < names->count; i++) text = arena_printf(memory, "%s%s%s", text, i ? "," : "", names->items[i].text);
-  return text;
-}
-
 static bool names_have(const ast_names *names, const char *name) {
   for (int i = 0; i < names->count; i++)
     if (names->items[i].text == name) return true;
@@ -188,7 +182,7 @@ static const char *axes_hint(instance *in, const item_call *c, int place, axis_s
   }
   if (!missing_count)
     return arena_printf(memory, "%s runs over no axis %s: give its inputs one, or sum over %s", c->callee->name, extra, extra);
-  return arena_printf(memory, "axes meet by name: let a[%s] = linear(...) makes such a value", ast_names_text(memory, wanted));
+  return arena_printf(memory, "axes meet by name: let a[%s] = linear(...) makes such a value", names_text(memory, wanted, ","));
 }
 
 // Before the callee is looked at: a size from a wrong argument would be reported inside it.
@@ -205,7 +199,7 @@ static bool check_argument_axes(instance *in, const item_call *c) {
     bool spread = !axes && c->callee->item->kind == AST_RECURRENCE;
     if (spread || (present == matched && matched == input->axes.count)) continue;
     diag_error(in->b->diag, c->written.items[i]->span, "expected [%s] for the input %s of %s, found %s; %s",
-               ast_names_text(in->b->arena, &input->axes), input->name.text, c->callee->name,
+               names_text(in->b->arena, &input->axes, ","), input->name.text, c->callee->name,
                set_text(in->b->arena, in->body, axes), axes_hint(in, c, i, axes));
     good = false;
   }

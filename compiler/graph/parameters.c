@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compiler/graph/build.h"
+#include "compiler/syntax/syntax.h"
 
 // ---- starts of the field ---------------------------------------------------------------------
 
@@ -133,12 +134,6 @@ void parameter_part(instance *in, int parameter, const char *name, const typed_b
 
 // ---- init ------------------------------------------------------------------------------------
 
-static const char *path_text(arena *memory, const ast_names *path) {
-  const char *text = "";
-  for (int i = 0; i < path->count; i++) text = arena_printf(memory, "%s%s%s", text, i ? "." : "", path->items[i].text);
-  return text;
-}
-
 // Does `path` mean part `part` of the parameter? `in_proj` and `in_proj.weight` mean all of its
 // parts.
 static bool path_means(arena *memory, const graph_parameter *p, const graph_part *part, const char *path) {
@@ -214,7 +209,7 @@ static void refuse_weight(const init_run *run, span where, const char *path) {
 static bool known_path(void *context, const ast_expr *path) {
   init_run *run = context;
   int parameter, part;
-  const char *text = path->kind == AST_NAME ? path->name.text : path_text(run->b->arena, &path->path.steps);
+  const char *text = path->kind == AST_NAME ? path->name.text : names_text(run->b->arena, &path->path.steps, ".");
   if (!parameter_find_path(run->b->arena, run->model, run->near, run->part, text, &parameter, &part)) {
     if (path->kind == AST_NAME) return false;  // sema knows better what else a name may be
     refuse_weight(run, path->span, text);
@@ -254,7 +249,7 @@ static bool in_layers(const graph_parameter *p, int first, int last) {
 
 static void apply_entry(init_run *run, const ast_init_entry *entry, int first, int last) {
   graph_builder *b = run->b;
-  const char *path = path_text(b->arena, &entry->path);
+  const char *path = names_text(b->arena, &entry->path, ".");
   bool found = false;
   for (int i = 0; i < run->model->parameters.count; i++) {
     graph_parameter *p = &run->model->parameters.items[i];

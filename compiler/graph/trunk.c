@@ -59,11 +59,7 @@ int64_t order_elements(const typed_body *body, axis_order order) {
 }
 
 const char *order_text(arena *memory, const typed_body *body, axis_order order) {
-  if (!order.count) return "[]";
-  const char *text = "[";
-  for (int i = 0; i < order.count; i++)
-    text = arena_printf(memory, "%s%s%s", text, i ? "," : "", body->axes.items[order.axes[i]].name);
-  return arena_printf(memory, "%s]", text);
+  return arena_printf(memory, "[%s]", body_order_text(memory, body, order.axes, order.count));
 }
 
 const char *set_text(arena *memory, const typed_body *body, axis_set set) {

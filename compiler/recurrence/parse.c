@@ -171,26 +171,18 @@ static const char *take_string(reader *r) {
 
 // ---- declarations -------------------------------------------------------------------------------
 
-static int take_axis(reader *r) {
-  token before = r->at;
-  const char *name = take_name(r, "an axis");
+static int find_axis(const reader *r, const char *name) {
   for (int i = 0; i < r->body->axes.count; i++) {
     if (r->body->axes.items[i].name == name) return i;
   }
-  r->at = before;
-  fail(r, "an axis that is declared above");
-  return 0;
+  return -1;
 }
 
-static int take_tensor(reader *r) {
-  token before = r->at;
-  const char *name = take_name(r, "a tensor");
+static int find_tensor(const reader *r, const char *name) {
   for (int i = 0; i < r->body->tensors.count; i++) {
     if (r->body->tensors.items[i].name == name) return i;
   }
-  r->at = before;
-  fail(r, "a tensor that is declared above");
-  return 0;
+  return -1;
 }
 
 static int find_lag(const reader *r, const char *name) {
@@ -200,14 +192,17 @@ static int find_lag(const reader *r, const char *name) {
   return -1;
 }
 
-static int take_lag(reader *r) {
+static int take_declared(reader *r, const char *what, int (*find)(const reader *r, const char *name)) {
   token before = r->at;
-  int lag = find_lag(r, take_name(r, "a lag buffer"));
-  if (lag >= 0) return lag;
+  int found = find(r, take_name(r, what));
+  if (found >= 0) return found;
   r->at = before;
-  fail(r, "a lag buffer that is declared above");
+  fail(r, arena_printf(r->memory, "%s that is declared above", what));
   return 0;
 }
+
+static int take_axis(reader *r) { return take_declared(r, "an axis", find_axis); }
+static int take_tensor(reader *r) { return take_declared(r, "a tensor", find_tensor); }
 
 static axis_set take_axis_set(reader *r) {
   axis_set set = 0;
@@ -219,20 +214,10 @@ static axis_set take_axis_set(reader *r) {
   return set;
 }
 
-static bool name_taken(const reader *r, const char *name) {
-  for (int i = 0; i < r->body->axes.count; i++) {
-    if (r->body->axes.items[i].name == name) return true;
-  }
-  for (int i = 0; i < r->body->tensors.count; i++) {
-    if (r->body->tensors.items[i].name == name) return true;
-  }
-  return false;
-}
-
 static const char *take_new_name(reader *r) {
   token before = r->at;
   const char *name = take_name(r, "a name");
-  if (!r->failed && name_taken(r, name)) {
+  if (!r->failed && (find_axis(r, name) >= 0 || find_tensor(r, name) >= 0)) {
     r->at = before;
     fail(r, "a name that is not declared yet");
   }
@@ -244,11 +229,7 @@ static const char *take_new_name(reader *r) {
 static bool size_legal(const reader *r, const ast_expr *e) {
   switch (e->kind) {
     case AST_NUMBER: return true;
-    case AST_NAME:
-      for (int i = 0; i < r->body->axes.count; i++) {
-        if (r->body->axes.items[i].name == e->name.text) return true;
-      }
-      return false;
+    case AST_NAME: return find_axis(r, e->name.text) >= 0;
     case AST_NEGATE: return size_legal(r, e->negate.operand);
     case AST_BINARY: return e->binary.op < AST_LESS && size_legal(r, e->binary.left) && size_legal(r, e->binary.right);
     case AST_CALL: {
@@ -361,10 +342,8 @@ static void read_lag(reader *r) {
   }
   need(r, "depth");
   lag.depth = (int)take_whole(r, 1, INT32_MAX);
-  for (int i = 0; i < r->body->tensors.count; i++) {
-    const typed_tensor *t = &r->body->tensors.items[i];
-    if (t->name == lag.name && t->kind == TENSOR_INPUT) lag.input = i;
-  }
+  int tensor = find_tensor(r, lag.name);
+  if (tensor >= 0 && r->body->tensors.items[tensor].kind == TENSOR_INPUT) lag.input = tensor;
   vec_push(r->memory, &r->body->lags, lag);
 }
 
@@ -379,7 +358,7 @@ static void read_attributes(reader *r, typed_value *v) {
     case VALUE_PARAM:
     case VALUE_PREVIOUS: v->index = take_tensor(r); break;
     case VALUE_LAG:
-      v->index = take_lag(r);
+      v->index = take_declared(r, "a lag buffer", find_lag);
       v->steps = (int)take_whole(r, 1, INT32_MAX);
       break;
     case VALUE_WHOLE_POWER: v->index = (int)take_whole(r, -INT32_MAX, INT32_MAX); break;
@@ -442,10 +421,9 @@ static void read_assignment(reader *r) {
     int lag = find_lag(r, name);
     if (lag >= 0) target = &r->body->lags.items[lag].source;
   } else {
-    for (int i = 0; i < r->body->tensors.count; i++) {
-      typed_tensor *t = &r->body->tensors.items[i];
-      if (t->name == name && (t->kind == TENSOR_STATE || t->kind == TENSOR_OUTPUT)) target = &t->assigned;
-    }
+    int tensor = find_tensor(r, name);
+    typed_tensor *t = tensor < 0 ? NULL : &r->body->tensors.items[tensor];
+    if (t && (t->kind == TENSOR_STATE || t->kind == TENSOR_OUTPUT)) target = &t->assigned;
   }
   if (!r->failed && (!target || *target != NO_VALUE)) {
     r->at = before;
@@ -511,14 +489,13 @@ static void read_structure(reader *r) {
 // ---- the whole text -----------------------------------------------------------------------------
 
 static void read_item(reader *r) {
-  static const char *const kinds[] = {"input", "param", "state", "output"};
   if (r->at.kind == TOKEN_VALUE) {
     read_value(r);
     return;
   }
-  for (int k = 0; k < 4; k++) {
-    if (take(r, kinds[k])) {
-      read_tensor(r, (tensor_kind)k);
+  for (int kind = 0; kind < 4; kind++) {
+    if (take(r, tensor_kind_text((tensor_kind)kind))) {
+      read_tensor(r, (tensor_kind)kind);
       return;
     }
   }

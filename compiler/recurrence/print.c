@@ -39,13 +39,6 @@ static const char *const class_words[] = {
 #undef STATE_CLASS
 };
 
-static const char *const kind_words[] = {
-    [TENSOR_INPUT] = "input",
-    [TENSOR_PARAM] = "param",
-    [TENSOR_STATE] = "state",
-    [TENSOR_OUTPUT] = "output",
-};
-
 const char *state_class_word(state_class class) { return class_words[class]; }
 
 state_class state_class_find(const char *text) {
@@ -65,23 +58,6 @@ static void print_axis(FILE *out, arena *a, const typed_axis *axis) {
   fprintf(out, "%s\n", axis->summed ? " summed" : "");
 }
 
-static void print_tensor(FILE *out, const typed_body *body, const typed_tensor *tensor) {
-  fprintf(out, "  %s %s", kind_words[tensor->kind], tensor->name);
-  for (int i = 0; i < tensor->axis_count; i++) {
-    fprintf(out, "%s%s", i ? "," : "[", body->axes.items[tensor->axes[i]].name);
-  }
-  if (tensor->axis_count) fputc(']', out);
-  if (tensor->complex) fputs(" : complex", out);
-  if (tensor->promised) {
-    fputs(" in [", out);
-    print_number(out, tensor->low);
-    fputs(", ", out);
-    print_number(out, tensor->high);
-    fputc(']', out);
-  }
-  fputc('\n', out);
-}
-
 static void print_lag(FILE *out, const typed_body *body, const typed_lag *lag) {
   fprintf(out, "  lag %s", lag->name);
   if (lag->axes) print_axis_list(out, body, lag->axes);
@@ -92,17 +68,8 @@ static void print_lag(FILE *out, const typed_body *body, const typed_lag *lag) {
 // What stands between the operation's word and its operands.
 static void print_attributes(FILE *out, const typed_body *body, const typed_value *v) {
   const typed_axis *axes = body->axes.items;
+  print_leaf(out, body, v);
   switch (v->op) {
-    case VALUE_NUMBER:
-      fputc(' ', out);
-      print_number(out, v->number);
-      break;
-    case VALUE_AXIS_SIZE:
-    case VALUE_INDEX: fprintf(out, " %s", axes[v->index].name); break;
-    case VALUE_INPUT:
-    case VALUE_PARAM:
-    case VALUE_PREVIOUS: fprintf(out, " %s", body->tensors.items[v->index].name); break;
-    case VALUE_LAG: fprintf(out, " %s %d", body->lags.items[v->index].name, v->steps); break;
     case VALUE_WHOLE_POWER: fprintf(out, " %d", v->index); break;
     case VALUE_SQRT:
       if (v->kink) fputs(" kink", out);
@@ -133,11 +100,7 @@ static void print_reference(FILE *out, const char *word, value_id id) {
   if (id != NO_VALUE) fprintf(out, ", %s %%%d", word, (int)id);
 }
 
-static void print_structure(FILE *out, const typed_body *body, const char *name, const state_structure *s) {
-  fprintf(out, "  structure %s: %s, stratum %d", name, class_words[s->class], s->stratum);
-  print_reference(out, "decay", s->decay);
-  print_reference(out, "log_decay", s->log_decay);
-  print_reference(out, "increment", s->increment);
+void print_keys_and_values(FILE *out, const typed_body *body, const state_structure *s) {
   if (s->key_axes) {
     fputs(", keys ", out);
     print_axis_list(out, body, s->key_axes);
@@ -146,6 +109,14 @@ static void print_structure(FILE *out, const typed_body *body, const char *name,
     fputs(", values ", out);
     print_axis_list(out, body, s->value_axes);
   }
+}
+
+static void print_structure(FILE *out, const typed_body *body, const char *name, const state_structure *s) {
+  fprintf(out, "  structure %s: %s, stratum %d", name, class_words[s->class], s->stratum);
+  print_reference(out, "decay", s->decay);
+  print_reference(out, "log_decay", s->log_decay);
+  print_reference(out, "increment", s->increment);
+  print_keys_and_values(out, body, s);
   print_reference(out, "limit", s->limit);
   if (s->limit_reason) {
     fputs(s->limit == NO_VALUE ? ", limit \"" : " \"", out);
@@ -160,7 +131,10 @@ static void print_structure(FILE *out, const typed_body *body, const char *name,
 
 static void print_body(FILE *out, arena *a, const typed_body *body) {
   for (int i = 0; i < body->axes.count; i++) print_axis(out, a, &body->axes.items[i]);
-  for (int i = 0; i < body->tensors.count; i++) print_tensor(out, body, &body->tensors.items[i]);
+  for (int i = 0; i < body->tensors.count; i++) {
+    print_tensor(out, body, &body->tensors.items[i]);
+    fputc('\n', out);
+  }
   for (int i = 0; i < body->lags.count; i++) print_lag(out, body, &body->lags.items[i]);
   fputc('\n', out);
   for (int i = 0; i < body->values.count; i++) print_value(out, body, i);

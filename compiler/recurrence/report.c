@@ -46,17 +46,6 @@ static void print_decay(FILE *out, const state_structure *s) {
   }
 }
 
-static void print_axes(FILE *out, const typed_body *body, const state_structure *s) {
-  if (s->key_axes) {
-    fputs(", keys ", out);
-    print_axis_list(out, body, s->key_axes);
-  }
-  if (s->value_axes) {
-    fputs(", values ", out);
-    print_axis_list(out, body, s->value_axes);
-  }
-}
-
 static void print_class(FILE *out, arena *a, const typed_body *body, int state, const state_structure *s) {
   recurrence_shift shift;
   switch (s->class) {
@@ -70,12 +59,12 @@ static void print_class(FILE *out, arena *a, const typed_body *body, int state, 
     case STATE_SCALAR_DECAY:
       fputs("linear, scalar decay", out);
       print_decay(out, s);
-      print_axes(out, body, s);
+      print_keys_and_values(out, body, s);
       break;
     case STATE_AXIS_DECAY:
       fputs("linear, decay per axis", out);
       print_decay(out, s);
-      print_axes(out, body, s);
+      print_keys_and_values(out, body, s);
       break;
     case STATE_ELEMENTWISE:
       fputs("linear, element by element, decay", out);
@@ -85,7 +74,7 @@ static void print_class(FILE *out, arena *a, const typed_body *body, int state, 
       fputs("linear, decay", out);
       print_decay(out, s);
       fputs(" plus a low-rank term", out);
-      print_axes(out, body, s);
+      print_keys_and_values(out, body, s);
       break;
     case STATE_MAX_PLUS: fputs("the maximum of a shifted state and a value", out); break;
     case STATE_LINEAR: fputs("linear, but neither diagonal nor of low rank by itself", out); break;

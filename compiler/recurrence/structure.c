@@ -11,6 +11,8 @@
 //   7  anything else                                 nonlinear
 #include "compiler/recurrence/structure.h"
 
+#include <string.h>
+
 #include "compiler/recurrence/decay.h"
 #include "compiler/recurrence/normalise.h"
 
@@ -80,14 +82,8 @@ static bool find_max_plus(finder *f, const affine_analysis *a, value_id update, 
 
 // "the axis K", "the axes H,K".
 static const char *axes_in_words(finder *f, axis_set axes) {
-  const char *text = "";
-  int count = 0;
-  for (int i = 0; i < f->body->axes.count; i++) {
-    if (!axis_in(axes, i)) continue;
-    const char *comma = count++ ? "," : "";
-    text = arena_printf(f->memory, "%s%s%s", text, comma, f->body->axes.items[i].name);
-  }
-  return arena_printf(f->memory, "the %s %s", count == 1 ? "axis" : "axes", text);
+  const char *text = body_axes_text(f->memory, f->body, axes);
+  return arena_printf(f->memory, "the %s %s", strchr(text, ',') ? "axes" : "axis", text);
 }
 
 // Why a decay with some of the key or value axes is no scalar, or with both not even one per axis.

@@ -8,11 +8,10 @@
 // on parameters alone are computed once and not counted.
 #include "compiler/schedule/report.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
+#include "compiler/base/text.h"
 #include "compiler/schedule/cost.h"
 
 // ---- numbers with run-time sizes ----
@@ -293,14 +292,6 @@ static void put_again(const reporter *r, bool states) {
   }
 }
 
-static const char *axis_list(const reporter *r, axis_set axes) {
-  const char *text = "";
-  for (int axis = 0; axis < r->body->axes.count; axis++) {
-    if (axis_in(axes, axis)) text = arena_printf(r->a, "%s%s%s", text, *text ? "," : "", r->body->axes.items[axis].name);
-  }
-  return text;
-}
-
 // Which axes are cut into independent instances, which lie in the lanes, which are computed together.
 static void put_axes(const reporter *r) {
   const kernel *k = kernel_of(r, KERNEL_FORWARD);
@@ -311,20 +302,18 @@ static void put_axes(const reporter *r) {
   if (k->lane_axis >= 0) tile &= ~axis_bit(k->lane_axis);
   if (!all) return;
   fputs("  axes       ", r->out);
-  if (instances) fprintf(r->out, " [%s] instances", axis_list(r, instances));
+  if (instances) fprintf(r->out, " [%s] instances", body_axes_text(r->a, r->body, instances));
   if (k->lane_axis >= 0)
     fprintf(r->out, "%s [%s] in lanes, %d at a time", instances ? "," : "", r->body->axes.items[k->lane_axis].name,
             k->lane_block);
-  if (tile) fprintf(r->out, "%s [%s] together", instances || k->lane_axis >= 0 ? "," : "", axis_list(r, tile));
+  if (tile) fprintf(r->out, "%s [%s] together", instances || k->lane_axis >= 0 ? "," : "", body_axes_text(r->a, r->body, tile));
   fputc('\n', r->out);
 }
 
 char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type dtype) {
-  char *text = NULL;
-  size_t size = 0;
+  text_stream text;
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
-  r.out = open_memstream(&text, &size);
-  if (!r.out) ICE("report", "no memory");
+  r.out = text_begin(&text);
   bool states = kernels->recurrence->states.count || r.body->lags.count;
   fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form, kernels->chunk, kernels->why);
   put_alternatives(&r);
@@ -335,10 +324,7 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   put_saved(&r, states);
   put_again(&r, states);
   put_axes(&r);
-  fclose(r.out);
-  char *copy = arena_strdup(a, text);
-  free(text);
-  return copy;
+  return text_end(&text, a);
 }
 
 // What an instance or a pass has of an axis.
@@ -375,7 +361,7 @@ static const char *factors_text(const reporter *r, const tile_program *part) {
     if (!place->transfer || place->component || place->relative) continue;
     for (int x = 0; x < place->axis_count; x++) axes |= axis_bit(place->axes[x]);
     text = arena_printf(r->a, "%s%s%s by %s[%s]", text, *text ? ", " : "", place->name,
-                        r->body->tensors.items[place->tensor].complex ? "complex " : "", axis_list(r, axes));
+                        r->body->tensors.items[place->tensor].complex ? "complex " : "", body_axes_text(r->a, r->body, axes));
     if (!place->source) continue;
     text = arena_printf(r->a, "%s of %s", text, r->body->tensors.items[place->source - 1].name);
   }
@@ -441,11 +427,9 @@ static const char *chunks_text(const reporter *r) {
 
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype, const report_resources resources[2],
                           int kib) {
-  char *text = NULL;
-  size_t size = 0;
+  text_stream text;
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
-  r.out = open_memstream(&text, &size);
-  if (!r.out) ICE("report", "no memory");
+  r.out = text_begin(&text);
   const kernel *forward = kernel_of(&r, KERNEL_FORWARD);
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
   fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form, chunks_text(&r),
@@ -456,8 +440,5 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, &resources[0], parts[0]));
   fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, &resources[1], parts[1]));
   for (int back = 0; back < 2 && kernels->recurrence->states.count; back++) put_parts(&r, back);
-  fclose(r.out);
-  char *copy = arena_strdup(a, text);
-  free(text);
-  return copy;
+  return text_end(&text, a);
 }

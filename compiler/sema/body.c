@@ -66,8 +66,8 @@ static symbol *symbol_declared_at(const body_check *c, const ast_name *name) {
 
 static const char *leftover_hint(const body_check *c, axis_set missing, axis_set extra) {
   arena *memory = c->sema->memory;
-  const char *missing_text = axis_list_text(c->scope, missing);
-  const char *extra_text = axis_list_text(c->scope, extra);
+  const char *missing_text = body_axes_text(c->scope->sema->memory, c->scope->body, missing);
+  const char *extra_text = body_axes_text(c->scope->sema->memory, c->scope->body, extra);
   if (!missing) return arena_printf(memory, "sum over %s: sum[%s](...)", extra_text, extra_text);
   if (!extra) {
     return arena_printf(memory, "%s %s missing, and only a value without axes is spread", missing_text,

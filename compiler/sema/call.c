@@ -250,15 +250,9 @@ static bool bind_parameters(sema_scope *inner, sema_scope *scope, const ast_expr
 }
 
 static const char *function_signature(const sema *s, const ast_item *fn) {
-  const char *text = arena_printf(s->memory, "%s%s", fn->name.text, fn->fn.axes.count ? "[" : "");
-  for (int i = 0; i < fn->fn.axes.count; i++) {
-    text = arena_printf(s->memory, "%s%s%s", text, i ? "," : "", fn->fn.axes.items[i].text);
-  }
-  text = arena_printf(s->memory, "%s%s(", text, fn->fn.axes.count ? "]" : "");
-  for (int i = 0; i < fn->fn.params.count; i++) {
-    text = arena_printf(s->memory, "%s%s%s", text, i ? ", " : "", fn->fn.params.items[i].text);
-  }
-  return arena_printf(s->memory, "%s)", text);
+  const char *params = names_text(s->memory, &fn->fn.params, ", ");
+  if (!fn->fn.axes.count) return arena_printf(s->memory, "%s(%s)", fn->name.text, params);
+  return arena_printf(s->memory, "%s[%s](%s)", fn->name.text, names_text(s->memory, &fn->fn.axes, ","), params);
 }
 
 static sema_operand check_function_call(sema_scope *scope, const ast_expr *e, const typed_name *callee) {

@@ -160,8 +160,6 @@ const char *with_axes_text(const sema_scope *scope, const ast_expr *e, axis_set 
 const char *short_text(const sema *s, const ast_expr *e);
 // "'K'"; where an fn's axis K stands for another one: "'K', which is N in this call".
 const char *axis_here_text(const sema_scope *scope, const char *written, int axis);
-// "K", "K, V": axis names of a set, without brackets.
-const char *axis_list_text(const sema_scope *scope, axis_set axes);
 // A number as the source would write it.
 const char *number_text(const sema *s, double number);
 

@@ -33,27 +33,15 @@ int line_of(const sema *s, span where) {
   return text ? source_locate(text, where.begin).line : 0;
 }
 
-const char *axis_list_text(const sema_scope *scope, axis_set axes) {
-  const char *text = "";
-  for (int i = 0; i < scope->body->axes.count; i++) {
-    if (!axis_in(axes, i)) continue;
-    text = arena_printf(scope->sema->memory, "%s%s%s", text, *text ? "," : "", scope->body->axes.items[i].name);
-  }
-  return text;
-}
-
 const char *axes_text(const sema_scope *scope, axis_set axes) {
   if (axes == 0) return "no axes";
-  return arena_printf(scope->sema->memory, "[%s]", axis_list_text(scope, axes));
+  return arena_printf(scope->sema->memory, "[%s]", body_axes_text(scope->sema->memory, scope->body, axes));
 }
 
 const char *tensor_axes_text(const sema_scope *scope, const typed_tensor *tensor) {
   if (tensor->axis_count == 0) return "no axes";
-  const char *text = "[";
-  for (int i = 0; i < tensor->axis_count; i++) {
-    text = arena_printf(scope->sema->memory, "%s%s%s", text, i ? "," : "", scope->body->axes.items[tensor->axes[i]].name);
-  }
-  return arena_printf(scope->sema->memory, "%s]", text);
+  const char *text = body_order_text(scope->sema->memory, scope->body, tensor->axes, tensor->axis_count);
+  return arena_printf(scope->sema->memory, "[%s]", text);
 }
 
 const char *axis_here_text(const sema_scope *scope, const char *written, int axis) {

@@ -74,14 +74,6 @@ static int append_operation(start_check *c, value_op op, const int *args) {
 
 // ---- names and paths ----------------------------------------------------------------------------------------------------
 
-static const char *steps_text(const start_check *c, const ast_names *steps) {
-  const char *text = "";
-  for (int i = 0; i < steps->count; i++) {
-    text = arena_printf(c->scope->sema->memory, "%s%s%s", text, i ? "." : "", steps->items[i].text);
-  }
-  return text;
-}
-
 static int check_draw(start_check *c, const ast_expr *e, const char *path) {
   if (c->paths && c->paths(c->context, e)) {
     return append(c, (start_value){.kind = START_OTHER_DRAW, .path = path});
@@ -365,7 +357,7 @@ static int check_any(start_check *c, const ast_expr *e) {
   switch (e->kind) {
     case AST_NUMBER: return append_number(c, e->number.value);
     case AST_NAME: return check_name(c, e);
-    case AST_PATH: return check_draw(c, e, steps_text(c, &e->path.steps));
+    case AST_PATH: return check_draw(c, e, names_text(c->scope->sema->memory, &e->path.steps, "."));
     case AST_NEGATE: {
       int args[3] = {check(c, e->negate.operand)};
       return append_operation(c, VALUE_NEG, args);

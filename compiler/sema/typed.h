@@ -213,6 +213,13 @@ void body_prune(arena *arena, typed_body *body);
 
 // Prints a body as `--emit=types` does.
 char *typed_print_body(arena *arena, const typed_body *body);
+// "H,K" in header order; of a tensor in the order of memory.
+const char *body_axes_text(arena *arena, const typed_body *body, axis_set axes);
+const char *body_order_text(arena *arena, const typed_body *body, const int *axes, int count);
+// Parts that other texts of bodies share: "input", "  input x[H,K] in [0, 1]", and what a leaf reads, " x".
+const char *tensor_kind_text(tensor_kind kind);
+void print_tensor(FILE *out, const typed_body *body, const typed_tensor *tensor);
+void print_leaf(FILE *out, const typed_body *body, const typed_value *v);
 // "[H,K]" in header order, "[]" for none.
 void print_axis_list(FILE *out, const typed_body *body, axis_set axes);
 

@@ -11,6 +11,20 @@
 #include "compiler/sema/typed.h"
 #include "compiler/syntax/syntax.h"
 
+const char *body_order_text(arena *a, const typed_body *body, const int *axes, int count) {
+  const char *text = "";
+  for (int i = 0; i < count; i++) text = arena_printf(a, "%s%s%s", text, i ? "," : "", body->axes.items[axes[i]].name);
+  return text;
+}
+
+const char *body_axes_text(arena *a, const typed_body *body, axis_set axes) {
+  int order[TYPED_MAX_AXES], count = 0;
+  for (int i = 0; i < body->axes.count; i++) {
+    if (axis_in(axes, i)) order[count++] = i;
+  }
+  return body_order_text(a, body, order, count);
+}
+
 void print_axis_list(FILE *out, const typed_body *body, axis_set axes) {
   const char *separator = "";
   fputc('[', out);
@@ -37,30 +51,37 @@ static void put_header(FILE *out, arena *a, const typed_body *body) {
   fprintf(out, ")\n");
 }
 
-static void put_tensor(FILE *out, arena *a, const typed_body *body, const typed_tensor *tensor) {
+const char *tensor_kind_text(tensor_kind kind) {
   static const char *const words[] = {"input", "param", "state", "output"};
-  fprintf(out, "  %s %s", words[tensor->kind], tensor->name);
+  return words[kind];
+}
+
+void print_tensor(FILE *out, const typed_body *body, const typed_tensor *tensor) {
+  fprintf(out, "  %s %s", tensor_kind_text(tensor->kind), tensor->name);
   for (int i = 0; i < tensor->axis_count; i++) {
     fprintf(out, "%s%s", i ? "," : "[", body->axes.items[tensor->axes[i]].name);
   }
-  if (tensor->axis_count) fprintf(out, "]");
-  if (tensor->complex) fprintf(out, " : complex");
-  if (tensor->promised) {
-    fprintf(out, " in [");
-    print_number(out, tensor->low);
-    fprintf(out, ", ");
-    print_number(out, tensor->high);
-    fprintf(out, "]");
-  }
+  if (tensor->axis_count) fputc(']', out);
+  if (tensor->complex) fputs(" : complex", out);
+  if (!tensor->promised) return;
+  fputs(" in [", out);
+  print_number(out, tensor->low);
+  fputs(", ", out);
+  print_number(out, tensor->high);
+  fputc(']', out);
+}
+
+static void put_tensor(FILE *out, arena *a, const typed_body *body, const typed_tensor *tensor) {
+  print_tensor(out, body, tensor);
   if (tensor->start) fprintf(out, " ~ %s", start_print(a, body, tensor->start));
   if (tensor->assigned >= 0) fprintf(out, " = %%%d", tensor->assigned);
   fprintf(out, "\n");
 }
 
-static void put_leaf(FILE *out, const typed_body *body, const typed_value *v) {
+void print_leaf(FILE *out, const typed_body *body, const typed_value *v) {
   switch (v->op) {
     case VALUE_NUMBER:
-      fprintf(out, " ");
+      fputc(' ', out);
       print_number(out, v->number);
       break;
     case VALUE_AXIS_SIZE:
@@ -78,7 +99,7 @@ static void put_value(FILE *out, const typed_body *body, int id) {
   fprintf(out, "  %%%d ", id);
   print_axis_list(out, body, v->axes);
   fprintf(out, "%s = %s", v->complex ? " complex" : "", value_op_text(v->op));
-  put_leaf(out, body, v);
+  print_leaf(out, body, v);
   if (v->over) print_axis_list(out, body, v->over);
   for (int i = 0; i < value_arity(v->op); i++) fprintf(out, " %%%d", v->args[i]);
   if (v->op == VALUE_WHOLE_POWER) fprintf(out, " %d", v->index);

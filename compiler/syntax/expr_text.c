@@ -167,3 +167,9 @@ char *expr_to_text(arena *a, const ast_expr *e) {
   put_expr(text_begin(&text), e, LEVEL_COMPARISON);
   return text_end(&text, a);
 }
+
+const char *names_text(arena *a, const ast_names *names, const char *separator) {
+  text_stream text;
+  print_names(text_begin(&text), names, separator);
+  return text_end(&text, a);
+}

@@ -23,6 +23,9 @@ void print_names(FILE *out, const ast_names *names, const char *separator);
 void print_axis_names(FILE *out, const ast_names *axes);
 void print_quoted(FILE *out, const char *text);
 
+// Names with something between them.
+const char *names_text(arena *a, const ast_names *names, const char *separator);
+
 // One expression in one line, with the fewest parentheses; it parses back to an equal tree. For
 // messages and reports.
 char *expr_to_text(arena *a, const ast_expr *e);
