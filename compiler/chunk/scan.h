@@ -18,7 +18,7 @@
 //   low_rank.c      sums over a state that enter its own update: a triangular system
 //   sequence.c      states that are an ordinary value at every step of the chunk: delays, and those of semiring.c
 //   toeplitz.c      states whose decay, keys and reads are the same at all steps: blocks made once for all chunks
-//   autonomous.c    states that no input reaches: their steps one after another
+//   stepwise.c      states that are not linear, entry by entry: their steps one after another
 //   shift.c         shift registers: each entry is a value of earlier steps
 //   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
 //   lag_matrix.c    lags of outer products: each slot of the buffer as a state
@@ -349,16 +349,16 @@ bool sequence_fits(const scan *s, int state, bool or_matrix);
 void sequence_make(scan *s, int state);
 // S[t-1] at every step; the state after the chunk.
 tile_pair sequence_previous(scan *s, int state);
+tile_pair sequence_shifted(scan *s, int state, tile_pair steps);
 tile_pair sequence_next(scan *s, int state);
 // A value at the last step of the chunk that lies inside the sequence, or `back` steps before it.
 tile_pair sequence_at_end(scan *s, tile_pair x, int back);
 
-// ---- autonomous.c ----------------------------------------------------------------------------------------------
-// Does no input and no other state enter the update of the state, and is that short?
-bool autonomous_fits(const scan *s, int state);
-// The state at all steps; after the chunk.
-tile_pair autonomous_steps(scan *s, int state);
-tile_pair autonomous_next(scan *s, int state);
+// ---- stepwise.c ------------------------------------------------------------------------------------------------
+// Is the update of the state short, entry by entry and made of no other state that it enters?
+bool stepwise_fits(const scan *s, int state);
+// The state at all steps.
+tile_pair stepwise_steps(scan *s, int state);
 
 // ---- shift.c ---------------------------------------------------------------------------------------------------
 // The state at all steps; after the chunk; an entry of S[t-1] at every step.

@@ -4,7 +4,7 @@
 //   W[n] = n == 0 ? x : W[n - 1]  entry n is x at step t - n (shift.c)
 //   m = max(f + m[t-1], i)        a scan over the steps (semiring.c), and so is
 //   n = a * n[t-1] + k            where n is used entry by entry, or where matrix products make k and use n
-//   c = f(c[t-1])                 step by step (autonomous.c)
+//   c = f(c[t-1], x)              step by step (stepwise.c)
 //
 // On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a maximum stays so. The
 // state after the chunk is taken from the last step inside the sequence.
@@ -42,7 +42,7 @@ bool sequence_fits(const scan *s, int state, bool or_matrix) {
     case STATE_ELEMENTWISE: return beside_larger(s, state) || !or_matrix;
     case STATE_SCALAR_DECAY:
     case STATE_AXIS_DECAY: return !or_matrix;
-    case STATE_NONLINEAR: return autonomous_fits(s, state);
+    case STATE_NONLINEAR: return stepwise_fits(s, state);
     default: return false;
   }
 }
@@ -98,18 +98,19 @@ void sequence_make(scan *s, int index) {
     case STATE_SCALAR_DECAY:
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
-    case STATE_NONLINEAR: state->steps = autonomous_steps(s, index); break;
+    case STATE_NONLINEAR: state->steps = stepwise_steps(s, index); break;
     default: state->steps = state->shift ? shift_steps(s, index) : part_of_update(s, index, state->structure->increment, 0);
   }
 }
 
 // ---- what the rest of the program sees -----------------------------------------------------------------------
 
-tile_pair sequence_previous(scan *s, int index) {
-  const scan_state *state = &s->states[index];
+tile_pair sequence_previous(scan *s, int index) { return sequence_shifted(s, index, s->states[index].steps); }
+
+tile_pair sequence_shifted(scan *s, int index, tile_pair steps) {
   tile_pair before = scan_before(s, index);
   int t = s->program->time_axis;
-  tile_pair shifted = pair_on_axes(s->program, TILE_SHIFT, state->steps, t, 1, 0);
+  tile_pair shifted = pair_on_axes(s->program, TILE_SHIFT, steps, t, 1, 0);
   tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t), tile_number(s->program, 0));
   return pair_where(s->program, first, before, shifted);
 }
@@ -122,6 +123,5 @@ tile_pair sequence_at_end(scan *s, tile_pair x, int back) {
 
 tile_pair sequence_next(scan *s, int index) {
   if (s->states[index].shift) return shift_next(s, index);
-  if (s->states[index].structure->class == STATE_NONLINEAR) return autonomous_next(s, index);
   return sequence_at_end(s, s->states[index].steps, 0);
 }

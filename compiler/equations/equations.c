@@ -222,7 +222,8 @@ static void put_structure(const document *d, const recurrence *r) {
 static void put_programs(const document *d, const tile_program *forward, const char *what, const char *note) {
   put_heading(d, 1, what);
   if (note) put_line(d, note);
-  equation_list list = equations_of_program(d->a, forward, NULL);
+  const tile_program *values = tile_without_gradients(d->a, forward);
+  equation_list list = equations_of_program(d->a, values, NULL);
   put_equations(d, &list);
   const tile_program *backward = tile_backward(d->a, forward);
   put_heading(d, 1,
@@ -230,7 +231,7 @@ static void put_programs(const document *d, const tile_program *forward, const c
                                           : "backward of the step, from the last step to the first");
   put_line(d, d->style == EQUATIONS_TEXT ? "d.x is the gradient of the loss by x; names without an equation are those above"
                                          : "a bar marks the gradient of the loss; names without an equation are those above");
-  list = equations_of_program(d->a, backward, forward);
+  list = equations_of_program(d->a, backward, values);
   put_equations(d, &list);
 }
 

@@ -121,14 +121,13 @@ static const formula *tensor(const tile_writer *w, const tile_place *place, cons
 
 static const formula *formula_at(tile_writer *w, tile_id id, const places *at);
 
-// select valid x 0, or 1 where decays are padded
-static bool is_padded(const tile_writer *w, const tile_value *v) {
-  return value(w, v->args[0])->op == TILE_VALID && value(w, v->args[2])->op == TILE_NUMBER;
-}
+// select valid x 0, or 1 where decays are padded, or a state before the chunk
+static bool is_padded(const tile_writer *w, const tile_value *v) { return value(w, v->args[0])->op == TILE_VALID; }
 
 // select (0 == dy) 0 term, where the term has the factor dy
 static bool is_guarded(const tile_writer *w, const tile_value *v) {
   const tile_value *condition = value(w, v->args[0]);
+  if (value(w, v->args[2])->op == TILE_NUMBER) return false;
   return condition->op == TILE_EQUAL && tile_is_number(w->p, condition->args[0], 0) && tile_is_number(w->p, v->args[1], 0);
 }
 

@@ -315,7 +315,7 @@ static schedule_alternative alternative(scheduler *s, const char *form, const ti
   schedule_alternative x = {.form = form,
                             .chunk = forward->chunk,
                             .saved_every = saved_every(s, forward),
-                            .forward = cost_of_run(s->a, forward),
+                            .forward = cost_of_run(s->a, tile_without_gradients(s->a, forward)),
                             .program = forward,
                             .gradient = gradient};
   x.backward = cost_of_run(s->a, gradient.backward) + cost_of_saving(s, forward);
@@ -340,40 +340,6 @@ static int products_of(const tile_program *p) {
   return products;
 }
 
-static bool passes_gradient(const typed_value *v, int operand) {
-  if (v->op == VALUE_STOP_GRADIENT || value_op_class(v->op) == CLASS_COMPARE) return false;
-  return v->op != VALUE_WHERE || operand > 0;
-}
-
-// Does a gradient come to the state from what reads it, rather than from itself alone?
-static bool is_read_with_gradient(arena *a, const typed_body *body, int state) {
-  bool *reads = ARENA_ARRAY(a, bool, body->values.count);
-  for (int i = 0; i < body->values.count; i++) {
-    const typed_value *v = &body->values.items[i];
-    reads[i] = (v->op == VALUE_PREVIOUS && v->index == state) || i == body->tensors.items[state].assigned;
-    for (int k = 0; k < value_arity(v->op); k++) reads[i] |= reads[v->args[k]] && passes_gradient(v, k);
-  }
-  bool any = false;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
-    any |= i != state && t->assigned >= 0 && reads[t->assigned];
-  }
-  for (int i = 0; i < body->lags.count; i++) any |= reads[body->lags.items[i].source];
-  return any;
-}
-
-// States that are not linear have a value for each step of a chunk (chunk/autonomous.c). Where they are read with a gradient,
-// backward goes through all of these, which a GPU thread has no registers for.
-static bool has_costly_state(const scheduler *s) {
-  const typed_body *body = &s->r->body;
-  int state = 0;
-  for (int i = 0; i < body->tensors.count; i++) {
-    if (body->tensors.items[i].kind != TENSOR_STATE) continue;
-    if (s->r->states.items[state++].class == STATE_NONLINEAR && is_read_with_gradient(s->a, body, i)) return true;
-  }
-  return false;
-}
-
 // Chunks of the length asked for, or of the longest that costs little more than the best: fewer states are kept.
 static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const char **reason) {
   static const double little = 1.05;
@@ -384,10 +350,6 @@ static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const
   for (int chunk = first; chunk <= last; chunk *= 2) {
     tile_program *program = chunk_build_linear_scan(s->a, s->r, chunk, reason);
     if (!program) break;
-    if (s->options.gpu && has_costly_state(s)) {
-      *reason = "a state that is not linear goes step by step, and so does its gradient";
-      break;
-    }
     if (has_runtime_tiles(s, program)) {
       *reason = "an axis of run-time size is sliced or renamed";
       break;

@@ -307,16 +307,21 @@ static const char *backward_name(arena *a, const char *name) {
   return arena_printf(a, "%.*s.backward", (int)size, name);
 }
 
+static gradient gradient_new(arena *a, const tile_program *f, tile_program *program) {
+  int count = f->values.count;
+  return (gradient){.forward = f,
+                    .program = program,
+                    .body = ARENA_ARRAY(a, cotangent_terms, count),
+                    .epilogue = ARENA_ARRAY(a, cotangent_terms, count),
+                    .wanted = ARENA_ARRAY(a, bool, count),
+                    .guards = ARENA_ARRAY(a, guard, count),
+                    .unsafe = ARENA_ARRAY(a, bool, count),
+                    .unsafe_on_padding = ARENA_ARRAY(a, bool, count)};
+}
+
 static tile_program *derive_once(arena *a, const tile_program *f, partial_states *partial) {
   int count = f->values.count;
-  gradient g = {.forward = f,
-                .program = tile_program_like(a, backward_name(a, f->name), f),
-                .body = ARENA_ARRAY(a, cotangent_terms, count),
-                .epilogue = ARENA_ARRAY(a, cotangent_terms, count),
-                .wanted = ARENA_ARRAY(a, bool, count),
-                .guards = ARENA_ARRAY(a, guard, count),
-                .unsafe = ARENA_ARRAY(a, bool, count),
-                .unsafe_on_padding = ARENA_ARRAY(a, bool, count)};
+  gradient g = gradient_new(a, f, tile_program_like(a, backward_name(a, f->name), f));
   for (int i = 0; i < count; i++) {
     if (tile_append_exact(g.program, f->values.items[i]) != i) {
       ICE("autodiff", "%s computes %%%d twice", f->name, i);
@@ -341,6 +346,28 @@ static tile_program *derive_once(arena *a, const tile_program *f, partial_states
   return g.program;
 }
 
+tile_id tile_derivative(tile_program *p, tile_id y, tile_id x) {
+  arena *scratch = arena_new();
+  tile_program before = *p;
+  gradient g = gradient_new(scratch, &before, p);
+  update_facts(&g);
+  for (tile_id id = 0; id < before.values.count; id++) g.guards[id] = GUARD_BRANCH;
+  find_unsafe(&g);
+  g.wanted[x] = true;
+  for (tile_id id = x + 1; id <= y; id++) {
+    tile_value v = before.values.items[id];
+    for (int k = v.op == TILE_SELECT; k < tile_arity(v.op) && gradient_has_rule(v.op); k++) g.wanted[id] |= g.wanted[v.args[k]];
+  }
+  add_term(&g, y, tile_number(p, 1), false);
+  for (tile_id id = y; id > x; id--) {
+    tile_id dy = g.wanted[id] ? total(&g, &g.body[id]) : tile_number(p, 0);
+    if (!tile_is_number(p, dy, 0)) gradient_apply_rule(&g, id, dy);
+  }
+  tile_id slope = total(&g, &g.body[x]);
+  arena_free(scratch);
+  return slope;
+}
+
 // Until no cotangent of a state is more partial than the one handed in. There are few states and fewer such axes.
 static tile_program *derive(arena *a, const tile_program *f) {
   partial_states partial = no_partial_states(a, f);
@@ -353,7 +380,7 @@ static tile_program *derive(arena *a, const tile_program *f) {
 
 tile_program *tile_backward(arena *a, const tile_program *forward) {
   arena *scratch = arena_new();
-  tile_program *simple = tile_simplify(scratch, derive(scratch, forward));
+  tile_program *simple = tile_simplify(scratch, tile_without_gradients(scratch, derive(scratch, forward)));
   return tile_program_out_of(scratch, a, tile_restrict(scratch, simple, ~0u));
 }
 

@@ -62,8 +62,28 @@ static tile_id scaled(finisher *f, tile_id id) {
   return tile_append_exact(f->to, v);
 }
 
-tile_program *tile_finish(arena *a, const tile_program *program) {
+static bool has_gradients(const tile_program *program) {
+  for (int i = 0; i < program->values.count; i++)
+    if (program->values.items[i].op == TILE_WITH_GRADIENT) return true;
+  return false;
+}
+
+const tile_program *tile_without_gradients(arena *a, const tile_program *program) {
+  if (!has_gradients(program)) return program;
+  tile_program *p = tile_program_like(a, program->name, program);
+  tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
+  for (int i = 0; i < program->values.count; i++) {
+    tile_value v = program->values.items[i];
+    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    image[i] = v.op == TILE_WITH_GRADIENT ? v.args[0] : tile_append_exact(p, v);
+  }
+  tile_copy_results(p, program, image);
+  return tile_drop_unused(a, p);
+}
+
+tile_program *tile_finish(arena *a, const tile_program *differentiable) {
   arena *scratch = arena_new();
+  const tile_program *program = tile_without_gradients(scratch, differentiable);
   finisher f = {.from = program,
                 .to = tile_program_like(scratch, program->name, program),
                 .sections = tile_sections(scratch, program),

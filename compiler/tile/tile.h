@@ -315,6 +315,10 @@ tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const til
 int tile_find_argument(const tile_program *program, const tile_place *place);
 // By value of `program`: the value of `in` that is computed alike from the same arguments, or NO_TILE.
 tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *program);
+// The derivative of a value by an earlier one, where each entry of y is made of the same entry of x: added to the program.
+tile_id tile_derivative(tile_program *program, tile_id y, tile_id x);
+// WITH_GRADIENT is its value, and what only gradients were for is gone. The program itself, if it has none.
+const tile_program *tile_without_gradients(arena *a, const tile_program *program);
 // The backward program alone, as people write it: forward values are computed again, exponentials are natural.
 tile_program *tile_backward(arena *a, const tile_program *forward);
 

@@ -522,7 +522,7 @@ static void begin(transfer *x, tile_program *p, tile_role read) {
 tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes, int *column_axis,
                             const char **why) {
   tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
-  tile_program *p = tile_restrict(a, program, 1u << states);
+  tile_program *p = tile_restrict(a, tile_without_gradients(a, program), 1u << states);
   transfer x = {.arena = a, .program = p};
   find_states(&x, read);
   *why = "earlier steps are states, too";

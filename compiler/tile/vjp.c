@@ -145,6 +145,8 @@ static void vjp_sub(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 1, un(g, TILE_NEG, dy), dy);
 }
 
+static void vjp_with_gradient(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 1, dy, dy); }
+
 static void vjp_mul(gradient *g, tile_id y, tile_id dy) {
   tile_id a = arg(g, y, 0), b = arg(g, y, 1);
   if (a == b) {

@@ -91,6 +91,8 @@ const grid_case grid_cases[] = {
      GATES({"gate", 6, -20, -1e5, 1}, {"rate", -4, 2, 0, 1}, {"renew", -2, 2, 0, 0.5})},
     {INVENTED("emptied_by_a_clock"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("counters_alone"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
+    {INVENTED("counters_with_gradients"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
+    {INVENTED("levels_bent_by_inputs"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("write_carried_as_a_state"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("shift_register"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("lagged_outer_products"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
