@@ -73,8 +73,8 @@ typedef struct kernel_frame {
 } kernel_frame;
 
 // kernel/host/kernel.c
-// A kernel with this plan, before anything is emitted.
-kernel_frame frame_for(const kernel_plan *plan);
+// A kernel with this plan, before anything is emitted; what it makes meanwhile lies in the arena.
+kernel_frame frame_for(arena *a, const kernel_plan *plan);
 void frame_whole_instance(kernel_frame *h);
 
 // tensors.c

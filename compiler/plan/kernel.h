@@ -69,8 +69,9 @@ typedef struct kernel {
   int threads;     // GPU, where a block of threads runs an instance: as many, or 0: as most kernels have
   int shared_kib;  // GPU: what a thread block may have; 0: as every device has it
   int part_axis,
-      part_entries;  // GPU: a group of chunks is computed in passes over parts of this axis, of so many entries; 0: whole.
-                     // Programs then know the axis by the size of a part, as they do with LANES_TILE
+      part_entries;       // GPU: a group of chunks is computed in passes over parts of this axis, of so many entries; 0: whole.
+                          // Programs then know the axis by the size of a part, as they do with LANES_TILE
+  struct gpu_plan *plan;  // GPU: its plan (plan/kernel_plan.h), which is lowered as it is; NULL: it has none yet
 } kernel;
 
 // Has the summary of a slice a factor of this state (by tensor)? If not, it has columns, or is relative to a maximum.

@@ -195,6 +195,21 @@ row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argumen
 int64_t gpu_numbers_of_row(const kernel_plan *w, row_shape s);
 
 // gpu/kernel.c
-kernel_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options);
+// What a kernel carries (kernel.plan): its plan, and what that says to others.
+typedef struct gpu_plan {
+  arena *memory;  // of the plan and of this; NULL: it belongs to another arena
+  kernel k;       // as it was planned: later its symbol may change, and the devices that it is for
+  codegen_gpu_options options;
+  codegen_kernel slots;
+  kernel_plan *whole;
+  codegen_gpu_kernel described;
+} gpu_plan;
+// A plan in an arena of its own.
+gpu_plan *gpu_plan_new(const kernel *k, codegen_gpu_options options);
+// It becomes part of the arena, or ends.
+void gpu_plan_keep(arena *a, gpu_plan *made);
+void gpu_plan_free(gpu_plan *made);
+// The plan that the kernel carries, or one made for these options.
+const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options);
 
 #endif

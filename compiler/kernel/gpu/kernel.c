@@ -128,7 +128,7 @@ static void lower_together(kernel_frame *one, kernel_frame *several, ir item) {
 }
 
 static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block) {
-  kernel_frame frame = frame_for(w), *h = &frame;
+  kernel_frame frame = frame_for(e->a, w), *h = &frame;
   h->e = e;
   h->team.shares = h->m.kind == MAP_BLOCK;
   h->team.axis = h->k->lane_axis;
@@ -147,7 +147,7 @@ static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir
 }
 
 void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
-  const kernel_plan *w = gpu_plan_of(e->a, k->base.kernel, options);
+  const kernel_plan *w = gpu_plan_of(e->a, k->base.kernel, options)->whole;
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));

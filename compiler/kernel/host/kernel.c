@@ -103,8 +103,8 @@ static part part_of(const program_plan *at) {
   return (part){.at = at, .program = at->program, .p = at->p, .carried = at->carried, .backward = at->backward};
 }
 
-kernel_frame frame_for(const kernel_plan *w) {
-  return (kernel_frame){.a = w->a,
+kernel_frame frame_for(arena *a, const kernel_plan *w) {
+  return (kernel_frame){.a = a,
                         .plan = w,
                         .k = w->k,
                         .described = w->described,
@@ -129,7 +129,7 @@ static const kernel_plan *plan_of(arena *a, const codegen_kernel *described, con
 
 // Another function of the same kernel.
 static kernel_frame frame_beside(const kernel_frame *h, const kernel *k, int lanes) {
-  kernel_frame other = frame_for(plan_of(h->a, h->described, k, h->symbol, h->e->clone, h->e->dtype, lanes));
+  kernel_frame other = frame_for(h->a, plan_of(h->a, h->described, k, h->symbol, h->e->clone, h->e->dtype, lanes));
   other.e = h->e;
   return other;
 }
@@ -294,7 +294,7 @@ static bool compares_extremes(const typed_body *body) {
 }
 
 void host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
-  kernel_frame h = frame_for(plan_of(e->a, k, k->kernel, symbol, e->clone, e->dtype, 0));
+  kernel_frame h = frame_for(e->a, plan_of(e->a, k, k->kernel, symbol, e->clone, e->dtype, 0));
   h.e = e;
   e->contract = !compares_extremes(&k->kernel->recurrence->body);
   e->where = lines_of_recurrence(k->kernel->recurrence);

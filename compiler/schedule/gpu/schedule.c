@@ -141,6 +141,7 @@ enum { OF_MEMORY = GPU_COST_MEMORY_BYTE * COST_USUAL_SIZE };
 
 typedef struct estimate {
   double cost, outside;
+  gpu_plan *plan;
 } estimate;
 
 // The figures here were fitted beside the work of all heads, a run-time size of them: heads along several axes are no more.
@@ -177,14 +178,15 @@ static double cost_of_products(arena *a, const tile_program *program) {
 // meet between nests. What is kept outside is read by many a thread of several nests. What is kept for long comes from the second
 // level cache; where that does not hold it, from memory, at which all blocks wait, whatever else they do.
 static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
-  estimate x = {.outside = outside_of(&described)};
+  estimate x = {.plan = gpu_plan_new(k, options)};
+  const codegen_gpu_kernel *described = &x.plan->described;
+  x.outside = outside_of(described);
   const tile_program *program = of_block(a, k, k->program);
   double parts = (double)parts_of(k), work = cost_of_run(a, program) * program->chunk;
-  work -= described.bulk_gain;
-  work -= gpu_cost_groups_spare * described.group_share * cost_of_products(a, program);
-  work += GPU_COST_CACHE_BYTE * GPU_COST_SCRATCH_READS * x.outside + (double)GPU_COST_NEST * described.nests;
-  work += (gpu_stays_in_cache(k, &described) ? GPU_COST_CACHE_BYTE : OF_MEMORY) * kept_bytes(&described);
+  work -= described->bulk_gain;
+  work -= gpu_cost_groups_spare * described->group_share * cost_of_products(a, program);
+  work += GPU_COST_CACHE_BYTE * GPU_COST_SCRATCH_READS * x.outside + (double)GPU_COST_NEST * described->nests;
+  work += (gpu_stays_in_cache(k, described) ? GPU_COST_CACHE_BYTE : OF_MEMORY) * kept_bytes(described);
   x.cost = work * parts / k->program->chunk;
   return x;
 }
@@ -196,6 +198,11 @@ static bool may_have_passes(const kernel *k) {
 
 static int64_t size_of(const kernel *k, int axis) { return k->program->axes.items[axis].size; }
 
+static void forget_plan(kernel *k) {
+  if (k->plan) gpu_plan_free(k->plan);
+  k->plan = NULL;
+}
+
 // Fewer entries of the axis, -1: none, where that costs less; `cost` of a step.
 static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, double *cost) {
   kernel best = *first;
@@ -206,11 +213,14 @@ static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_
     kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_parts(a, first, axis, (int)entries)
                                                 : cut_into_instances(a, first, axis, (int)entries);
     estimate other = cost_of(a, &cut, options);
-    if (other.cost >= least.cost) continue;
+    bool better = other.cost < least.cost;
+    gpu_plan_free(better ? least.plan : other.plan);
+    if (!better) continue;
     best = cut;
     least = other;
   }
   *cost = least.cost;
+  best.plan = least.plan;
   return best;
 }
 
@@ -298,7 +308,7 @@ static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gp
     kernel *k = &kernels->kernels.items[i];
     kernel_kind kind = k->kind;
     int same = fitted_already(kernels, i);
-    if (same >= 0) *k = kernels->kernels.items[same], k->kind = kind, costs[i] = costs[same];
+    if (same >= 0) *k = kernels->kernels.items[same], k->kind = kind, k->plan = NULL, costs[i] = costs[same];
     if (same >= 0) continue;
     *k = fitted(a, k, heads, options, &costs[i]);
     if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = costs[i];
@@ -321,24 +331,29 @@ static double cost_of_threads(const kernel *k, const codegen_gpu_kernel *describ
   return gpu_cost_operand_byte * described->operand_bytes + GPU_COST_NEST * waiting * described->nests;
 }
 
-// Half as many threads where that is cheaper: they have twice the columns of products, and read rows less often.
-static void choose_threads(arena *a, kernel *k, codegen_gpu_options options) {
-  kernel few = *k;
-  few.threads = GPU_BLOCK_THREADS / 2;
-  if (k->program->form != TILE_CHUNK) return;
-  codegen_gpu_kernel many_described = codegen_gpu_describe(a, k, options);
-  if (many_described.threads != GPU_BLOCK_THREADS) return;
-  codegen_gpu_kernel few_described = codegen_gpu_describe(a, &few, options);
-  if (outside_of(&few_described) > outside_of(&many_described)) return;
-  if (!gpu_stays_in_cache(&few, &few_described) && gpu_stays_in_cache(k, &many_described)) return;
-  if (cost_of_threads(&few, &few_described) < cost_of_threads(k, &many_described)) *k = few;
+static bool is_better(const kernel *few, const kernel *many) {
+  const codegen_gpu_kernel *some = &few->plan->described, *all = &many->plan->described;
+  if (outside_of(some) > outside_of(all)) return false;
+  if (!gpu_stays_in_cache(few, some) && gpu_stays_in_cache(many, all)) return false;
+  return cost_of_threads(few, some) < cost_of_threads(many, all);
 }
 
-static recurrence_kernels *with_threads(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+// Half as many threads where that is cheaper: they have twice the columns of products, and read rows less often.
+static void choose_threads(kernel *k, codegen_gpu_options options) {
+  if (k->program->form != TILE_CHUNK || k->plan->described.threads != GPU_BLOCK_THREADS) return;
+  kernel few = *k;
+  few.threads = GPU_BLOCK_THREADS / 2;
+  few.plan = gpu_plan_new(&few, options);
+  bool better = is_better(&few, k);
+  forget_plan(better ? k : &few);
+  if (better) *k = few;
+}
+
+static recurrence_kernels *with_threads(recurrence_kernels *kernels, codegen_gpu_options options) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     int same = fitted_already(kernels, i);
     if (same >= 0) kernels->kernels.items[i].threads = kernels->kernels.items[same].threads;
-    if (same < 0) choose_threads(a, &kernels->kernels.items[i], options);
+    if (same < 0) choose_threads(&kernels->kernels.items[i], options);
   }
   return kernels;
 }
@@ -373,12 +388,26 @@ static double cost_with(const recurrence_kernels *forward, const recurrence_kern
   return back->gpu_cost - back->gpu_forward + forward->gpu_forward;
 }
 
+static bool has_plan(const recurrence_kernels *kernels, const gpu_plan *made) {
+  for (int i = 0; i < kernels->kernels.count; i++)
+    if (kernels->kernels.items[i].plan == made) return true;
+  return false;
+}
+
+// Of kernels that are not chosen; `chosen` may have taken some of them.
+static void forget_plans(recurrence_kernels *kernels, const recurrence_kernels *chosen) {
+  for (int i = 0; i < kernels->kernels.count && kernels != chosen; i++)
+    if (!has_plan(chosen, kernels->kernels.items[i].plan)) forget_plan(&kernels->kernels.items[i]);
+}
+
 static void take_forward(recurrence_kernels *kernels, const recurrence_kernels *forward) {
   kernels->gpu_cost = cost_with(forward, kernels);
   kernels->gpu_forward = forward->gpu_forward;
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    if (!is_of_backward(k->kind)) *k = *schedule_kernel(forward, k->kind);
+    if (is_of_backward(k->kind) || forward == kernels) continue;
+    forget_plan(k);
+    *k = *schedule_kernel(forward, k->kind);
   }
 }
 
@@ -408,6 +437,7 @@ static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_opt
     forward = own;
   }
   take_forward(best, forward);
+  for (int i = 0; i < count; i++) forget_plans(all[i], best);
   return best;
 }
 
@@ -419,12 +449,24 @@ static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codeg
   return !gpu_stays_in_cache(k, &described);
 }
 
+// Those that have no plan yet get one.
+static void keep_plans(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    if (!k->plan) k->plan = gpu_plan_new(k, options);
+    gpu_plan_keep(a, k->plan);
+  }
+}
+
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   recurrence_kernels *best = of_chunks(a, r, schedule, GPU_COST_SHARING_HEADS, options);
   if (has_heads_outside(a, best, options)) {
     recurrence_kernels *other = of_chunks(a, r, schedule, GPU_COST_SHARING_HEADS / 2, options);
-    if (other->gpu_cost < best->gpu_cost) best = other;
+    bool better = other->gpu_cost < best->gpu_cost;
+    forget_plans(better ? best : other, better ? other : best);
+    if (better) best = other;
   }
-  return with_threads(a, best, options);
+  keep_plans(a, with_threads(best, options), options);
+  return best;
 }

@@ -29,10 +29,8 @@ static const kernel *together_with(arena *a, const codegen_kernel *described) {
   return whole ? kernel_together(a, k, true) : NULL;
 }
 
-kernel_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  codegen_kernel *described = ARENA_NEW(a, codegen_kernel);
-  *described = kernel_describe(a, k);
-  kernel_plan *w = plan_of(a, described, k, options);
+static kernel_plan *whole_plan(arena *a, const codegen_kernel *described, codegen_gpu_options options) {
+  kernel_plan *w = plan_of(a, described, described->kernel, options);
   const kernel *several = together_with(a, described);
   if (several) w->together = plan_of(a, described, several, options);
   return w;
@@ -96,9 +94,7 @@ static void add_resources(const kernel_plan *w, codegen_gpu_kernel *g) {
   g->maps_at = (int)w->maps_at;
 }
 
-// The schedule describes hundreds of kernels: what `g` says is kept, their plans are not.
-static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_options options) {
-  const kernel_plan *w = gpu_plan_of(a, k, options);
+static codegen_gpu_kernel described_by(arena *a, const kernel *k, const kernel_plan *w) {
   codegen_gpu_kernel g = {.base = *w->described,
                           .threads = w->threads,
                           .history_bytes = 4 * w->history,
@@ -112,24 +108,40 @@ static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_op
   g.parameter_bytes = (int)parameter_bytes(&g);
   count_rows(w, &g);
   count_products(w, &g);
-  if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
-    g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
-  } else {
-    g.symbol = arena_printf(a, "%s_gpu", k->symbol);
-  }
+  if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
   return g;
 }
 
+// ---- plans that kernels carry ----
+
+gpu_plan *gpu_plan_new(const kernel *k, codegen_gpu_options options) {
+  arena *memory = arena_new();
+  gpu_plan *made = ARENA_NEW(memory, gpu_plan);
+  *made = (gpu_plan){.memory = memory, .k = *k, .options = options};
+  made->k.plan = NULL;
+  made->slots = kernel_describe(memory, &made->k);
+  made->whole = whole_plan(memory, &made->slots, options);
+  made->described = described_by(memory, &made->k, made->whole);
+  return made;
+}
+
+void gpu_plan_keep(arena *a, gpu_plan *made) {
+  if (made->memory) arena_adopt(a, made->memory);
+  made->memory = NULL;
+}
+
+void gpu_plan_free(gpu_plan *made) { arena_free(made->memory); }
+
+const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options) {
+  if (k->plan && k->plan->options.dtype == options.dtype && k->plan->options.tf32 == options.tf32) return k->plan;
+  gpu_plan *made = gpu_plan_new(k, options);
+  gpu_plan_keep(a, made);
+  return made;
+}
+
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
-  arena *plans = arena_new();
-  codegen_gpu_kernel g = described_in(plans, k, options);
-  vec_keep(a, &g.base.slots);
-  vec_keep(a, &g.base.scratch.terms);
-  vec_keep(a, &g.together.terms);
-  vec_keep(a, &g.base.kept.terms);
-  vec_keep(a, &g.maps);
-  vec_keep(a, &g.ends.terms);
-  if (g.symbol) g.symbol = arena_strdup(a, g.symbol);
-  arena_free(plans);
+  codegen_gpu_kernel g = gpu_plan_of(a, k, options)->described;
+  g.base.kernel = k;
+  if (!g.why_not) g.symbol = arena_printf(a, "%s_gpu", k->symbol);
   return g;
 }
