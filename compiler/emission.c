@@ -33,7 +33,7 @@ static void dump_recurrences(compilation *c, FILE *out) {
 static const kernel_list *kernels_of_tile(compilation *c, bool groups) {
   kernel_list *all = ARENA_NEW(c->memory, kernel_list);
   kernel *k = schedule_tile(c->memory, c->tile);
-  k->groups = groups;
+  k->gpu.groups = groups;
   vec_push(c->memory, all, k);
   return all;
 }

@@ -204,7 +204,7 @@ static void put_kernels(printer *p, const recurrence_kernels *kernels, kernel_ro
   codegen_gpu_options options = {.dtype = library->dtype, .tf32 = library->tf32};
   for (int n = 0; kernels && n < kernels->kernels.count; n++) {
     const kernel *k = &kernels->kernels.items[n];
-    if (room != ROOM_SMALL && (!(k->room & room) || k->room & (room - 1))) continue;
+    if (room != ROOM_SMALL && (!(k->gpu.room & room) || k->gpu.room & (room - 1))) continue;
     codegen_gpu_kernel described = codegen_gpu_describe(p->arena, k, options);
     p->k = &described;
     p->prefix = arena_printf(p->arena, "%s_%s%s", p->abi->symbol, kind_text(k->kind),

@@ -56,7 +56,7 @@ static void put_kernel(arena *a, FILE *out, const artifact *library, const codeg
   }
   if (is_printed(object, index)) return;
   const codegen_function_size *size = function_of(object, k->symbol);
-  fprintf(out, "  %-60s %-14s %7d %8d %8lld %9d %9d %13d\n", k->symbol, devices_text(a, library, k->base.kernel->room),
+  fprintf(out, "  %-60s %-14s %7d %8d %8lld %9d %9d %13d\n", k->symbol, devices_text(a, library, k->base.kernel->gpu.room),
           k->threads, k->shared_bytes, (long long)k->base.scratch.constant, k->products, size->barriers, size->instructions);
 }
 

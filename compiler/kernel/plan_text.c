@@ -69,7 +69,7 @@ char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_c
 static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options options) {
   const char *text = "";
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (options.targets >> target & 1 && codegen_gpu_has_room(target, k->room))
+    if (options.targets >> target & 1 && codegen_gpu_has_room(target, k->gpu.room))
       text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", codegen_gpu_target_name(target));
   return text;
 }

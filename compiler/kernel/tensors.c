@@ -169,7 +169,7 @@ view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
   if (is_kept(place)) axes |= axis_bit(h->k->program->time_axis);
   axis_set tile = plan_tile_axes(&h->m, axes);
   ir stride = integer(e, 1);
-  int lane = h->k->lanes == LANES_OWN ? h->k->lane_axis : -1;
+  int lane = h->k->gpu.lanes == LANES_OWN ? h->k->lane_axis : -1;
   if (lane >= 0 && axis_in(axes, lane)) {
     v.stride[lane] = stride;
     stride = h->axis_size[lane];

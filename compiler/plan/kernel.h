@@ -35,6 +35,20 @@ typedef enum kernel_room {
   ROOM_GROUPS = 4  // as large, and with products by warpgroups; a sum of these: one form for both
 } kernel_room;
 
+// What the schedule has chosen for a kernel of a GPU; of a host kernel all is 0.
+typedef struct gpu_variant {
+  kernel_room room;
+  kernel_lanes lanes;
+  bool groups;            // products may be made by warpgroups
+  int threads;            // where a block of threads runs an instance: as many, or 0: as most kernels have
+  int shared_kib;         // what a thread block may have; 0: as every device has it
+  int part_axis;          // a group of chunks is computed in passes over parts of this axis
+  int part_entries;       // of so many entries, by which programs know the axis, as they do with LANES_TILE; 0: it is whole
+  int join_steps;         // with `ends`: what a slice before costs, in steps of a block
+  int maker_percent;      // what it costs to make that, in percent of the steps themselves
+  struct gpu_plan *plan;  // its plan (plan/kernel_plan.h), which is lowered as it is; NULL: it has none yet
+} gpu_variant;
+
 typedef struct kernel {
   kernel_kind kind;
   const recurrence *recurrence;   // whose tensors and axes the program's places name
@@ -48,7 +62,6 @@ typedef struct kernel {
   int lane_axis;                  // grid axis that lies in the lanes, or -1 (then each operation takes its own)
   int lane_block;                 // entries of the lane axis in one instance (a multiple of every clone's width); 1
                                   // without a lane axis
-  kernel_lanes lanes;
   const tile_program
       *ends;  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of KERNEL_PART,
               // KERNEL_PART_BACK makes; NULL: time is not cut
@@ -57,21 +70,11 @@ typedef struct kernel {
                              // multiply. 0: there are none
   bool behind;  // cotangents of earlier steps: a part of BACKWARD begins with the `chunk` steps behind its own, for
                 // no results; the parts of PART_BACK begin and end so many steps later
-  int join_steps,
-      maker_percent;  // GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
-                      // percent of the steps themselves (schedule/gpu/schedule.c)
   int sequences,
       sequences_axis;  // the programs have so many sequences along this axis of their own, which states and tokens have, too
                        // (plan/kernel/together.c); 0: one, and no such axis
   axis_set cut;        // grid axes that may be cut, instances or not
-  kernel_room room;
-  bool groups;     // GPU: products may be made by warpgroups
-  int threads;     // GPU, where a block of threads runs an instance: as many, or 0: as most kernels have
-  int shared_kib;  // GPU: what a thread block may have; 0: as every device has it
-  int part_axis,
-      part_entries;       // GPU: a group of chunks is computed in passes over parts of this axis, of so many entries; 0: whole.
-                          // Programs then know the axis by the size of a part, as they do with LANES_TILE
-  struct gpu_plan *plan;  // GPU: its plan (plan/kernel_plan.h), which is lowered as it is; NULL: it has none yet
+  gpu_variant gpu;
 } kernel;
 
 // Has the summary of a slice a factor of this state (by tensor)? If not, it has columns, or is relative to a maximum.

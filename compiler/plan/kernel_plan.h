@@ -195,7 +195,7 @@ row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argumen
 int64_t gpu_numbers_of_row(const kernel_plan *w, row_shape s);
 
 // gpu/kernel.c
-// What a kernel carries (kernel.plan): its plan, and what that says to others.
+// What a kernel carries (kernel.gpu.plan): its plan, and what that says to others.
 typedef struct gpu_plan {
   arena *memory;  // of the plan and of this; NULL: it belongs to another arena
   kernel k;       // as it was planned: later its symbol may change, and the devices that it is for

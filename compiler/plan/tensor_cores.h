@@ -6,7 +6,7 @@
 #include "runtime/shared/gpu_costs.h"
 
 enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
-// Of a block that shares out the points of nests, if its kernel does not say (kernel.threads).
+// Of a block that shares out the points of nests, if its kernel does not say (kernel.gpu.threads).
 enum { GPU_BLOCK_THREADS = GPU_COST_BLOCK_THREADS };
 // What an instruction of mma makes.
 enum { GPU_TILE_ROWS = 16, GPU_TILE_COLUMNS = 8 };

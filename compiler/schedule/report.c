@@ -331,12 +331,12 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
 static const char *parts_text(const reporter *r, kernel_kind kind) {
   const kernel *k = kernel_of(r, kind);
   const char *text = "";
-  if (k->lanes == LANES_TILE)
+  if (k->gpu.lanes == LANES_TILE)
     text = arena_printf(r->a, ", instances of %d %s", k->lane_block, r->body->axes.items[k->lane_axis].name);
-  if (k->lanes == LANES_PASSES)
+  if (k->gpu.lanes == LANES_PASSES)
     text = arena_printf(r->a, ", instances of %d %s in passes", k->lane_block, r->body->axes.items[k->lane_axis].name);
-  if (k->part_entries)
-    text = arena_printf(r->a, "%s, passes of %d %s", text, k->part_entries, r->body->axes.items[k->part_axis].name);
+  if (k->gpu.part_entries)
+    text = arena_printf(r->a, "%s, passes of %d %s", text, k->gpu.part_entries, r->body->axes.items[k->gpu.part_axis].name);
   return text;
 }
 
@@ -415,8 +415,8 @@ static void put_parts(const reporter *r, bool back) {
   if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
   if (again && !steps_again(k->program)) cost += more;
   fprintf(r->out, "of time where blocks are few, joined: %s; one launch and %.0f %% of the work more, a join takes %d step%s\n",
-          matrix_text(r, k), 100 * (columns_made(k) * cost_of_run(r->a, k->ends) + more) / cost, k->join_steps,
-          k->join_steps == 1 ? "" : "s");
+          matrix_text(r, k), 100 * (columns_made(k) * cost_of_run(r->a, k->ends) + more) / cost, k->gpu.join_steps,
+          k->gpu.join_steps == 1 ? "" : "s");
 }
 
 static const char *chunks_text(const reporter *r) {
@@ -434,8 +434,8 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
   fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form, chunks_text(&r),
           kernels->chunk,
-          forward->lane_axis >= 0 && forward->lanes == LANES_OWN ? "a thread for each entry of the lanes"
-                                                                 : "a block of threads for each instance");
+          forward->lane_axis >= 0 && forward->gpu.lanes == LANES_OWN ? "a thread for each entry of the lanes"
+                                                                     : "a block of threads for each instance");
   const char *parts[2] = {parts_text(&r, KERNEL_FORWARD), parts_text(&r, KERNEL_BACKWARD)};
   fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, &resources[0], parts[0]));
   fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, &resources[1], parts[1]));

@@ -49,7 +49,7 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
   int most = 0;
   for (int i = 0; i < object->kernels.count; i++) {
     const codegen_gpu_kernel *k = &object->kernels.items[i];
-    if (!codegen_gpu_has_room(target, k->base.kernel->room)) continue;
+    if (!codegen_gpu_has_room(target, k->base.kernel->gpu.room)) continue;
     if (k->shared_bytes > most) most = k->shared_bytes;
     if (k->together_bytes > most) most = k->together_bytes;
   }

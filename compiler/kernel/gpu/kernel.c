@@ -79,7 +79,7 @@ static void one_item(kernel_frame *h, ir item) {
     ir index = int_add(e, gpu_first_of_lanes(h), h->team.thread);
     h->team.inside = int_compare(e, LLVMIntSLT, index, h->lane_end);
     h->at.index[lane] = int_min(e, index, int_sub(e, h->lane_end, integer(e, 1)));
-  } else if (h->k->lanes == LANES_TILE) {
+  } else if (h->k->gpu.lanes == LANES_TILE) {
     h->part_first = gpu_first_of_lanes(h);
   }
   frame_whole_instance(h);
@@ -151,8 +151,8 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_optio
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));
-  char room[] = {(char)('0' + k->base.kernel->room), 0};
-  if (k->base.kernel->room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
+  char room[] = {(char)('0' + k->base.kernel->gpu.room), 0};
+  if (k->base.kernel->gpu.room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
   ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
   kernel_frame h = open_frame(w, e, function, block), several = {0};

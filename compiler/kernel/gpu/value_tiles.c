@@ -18,12 +18,12 @@ static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
   emitter *e = h->e;
   const kernel *k = h->k;
   ir here = LLVMConstInt(e->i1, 1, 0), one = integer(e, 1);
-  if (k->lanes == LANES_PASSES && axis_in(axes, k->lane_axis)) {
+  if (k->gpu.lanes == LANES_PASSES && axis_in(axes, k->lane_axis)) {
     ir end = last ? int_sub(e, h->tiles.entries, one) : integer(e, 0);
     here = int_compare(e, LLVMIntEQ, h->tiles.entry, end);
   }
-  if (k->part_entries && axis_in(axes, k->part_axis)) {
-    ir end = integer(e, last ? (gpu_tiles_of(k) - 1) * k->part_entries : 0);
+  if (k->gpu.part_entries && axis_in(axes, k->gpu.part_axis)) {
+    ir end = integer(e, last ? (gpu_tiles_of(k) - 1) * k->gpu.part_entries : 0);
     here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntEQ, h->part_first, end), "");
   }
   return here;
@@ -63,8 +63,8 @@ static void open_pass(kernel_frame *h, ir pass) {
   const kernel *k = h->k;
   ir parts = integer(e, gpu_tiles_of(k));
   h->tiles.entry = int_div(e, pass, parts);
-  h->part_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->part_entries));
-  if (k->lanes == LANES_PASSES) {
+  h->part_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->gpu.part_entries));
+  if (k->gpu.lanes == LANES_PASSES) {
     ir before = int_mul(e, h->lane_block, integer(e, k->lane_block));
     h->at.index[k->lane_axis] = int_add(e, before, h->tiles.entry);
   }
@@ -128,7 +128,7 @@ static void count_entries(kernel_frame *h) {
   emitter *e = h->e;
   const kernel *k = h->k;
   h->tiles.entries = integer(e, 1);
-  if (k->lanes != LANES_PASSES) return;
+  if (k->gpu.lanes != LANES_PASSES) return;
   ir before = int_mul(e, h->lane_block, integer(e, k->lane_block));
   ir rest = int_sub(e, h->axis_size[k->lane_axis], before);
   h->tiles.entries = int_min(e, rest, integer(e, k->lane_block));

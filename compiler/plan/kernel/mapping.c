@@ -9,8 +9,8 @@ enum { RANKS_PER_AXIS = PLAN_MAX_AXES, TIME_RANK = PLAN_MAX_AXES };
 static axis_set consumed_or_instance(const kernel *k) { return (kernel_grid_of(k) & ~kernel_parts_of(k)) | ~k->program->grid; }
 
 axis_set kernel_parts_of(const kernel *k) {
-  axis_set parts = k->lanes == LANES_TILE ? axis_bit(k->lane_axis) : 0;
-  return k->part_entries ? parts | axis_bit(k->part_axis) : parts;
+  axis_set parts = k->gpu.lanes == LANES_TILE ? axis_bit(k->lane_axis) : 0;
+  return k->gpu.part_entries ? parts | axis_bit(k->gpu.part_axis) : parts;
 }
 
 bool kernel_is_of_sequences(const kernel *k, int axis) { return k->sequences && axis == k->sequences_axis; }
@@ -119,11 +119,11 @@ mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtyp
   m.width = codegen_lanes(clone, f64);
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   if (clone == CLONE_GPU) {
-    m.kind = k->lane_axis >= 0 && k->lanes == LANES_OWN ? MAP_THREADS : MAP_BLOCK;
+    m.kind = k->lane_axis >= 0 && k->gpu.lanes == LANES_OWN ? MAP_THREADS : MAP_BLOCK;
     m.parts = kernel_parts_of(k);
     m.instance = kernel_grid_of(k) & ~m.parts;
     m.lane_axis = -1;
-    m.groups = k->groups && m.kind == MAP_BLOCK && number_is_narrow(dtype);
+    m.groups = k->gpu.groups && m.kind == MAP_BLOCK && number_is_narrow(dtype);
     rank_axes(&m);
     return m;
   }

@@ -14,13 +14,13 @@ static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_
 }
 
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described) {
-  int kib = k->shared_kib ? k->shared_kib : GPU_SMALL_KIB;
+  int kib = k->gpu.shared_kib ? k->gpu.shared_kib : GPU_SMALL_KIB;
   return blocks_of(kib + GPU_SYSTEM_KIB, k, described);  // of devices with 99 KiB for a block, some have no more for all
 }
 
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described) {
   kernel_room room = ROOM_SMALL;  // kernels without warpgroups may turn out to be those of the devices that have them, too
-  if (k->shared_kib >= GPU_LARGE_KIB) room = k->groups ? ROOM_GROUPS : ROOM_LARGE | ROOM_GROUPS;
+  if (k->gpu.shared_kib >= GPU_LARGE_KIB) room = k->gpu.groups ? ROOM_GROUPS : ROOM_LARGE | ROOM_GROUPS;
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
     const machine_device *d = machine_device_of(target);
     if (!d || !codegen_gpu_has_room(target, room)) continue;

@@ -13,8 +13,8 @@
 
 static bool is_same_work(const kernel *x, const kernel *y) {
   return x->chunk == y->chunk && x->program->chunk == y->program->chunk && x->grid_count == y->grid_count &&
-         x->lanes == y->lanes && x->lane_axis == y->lane_axis && x->lane_block == y->lane_block &&
-         x->part_axis == y->part_axis && x->part_entries == y->part_entries;
+         x->gpu.lanes == y->gpu.lanes && x->lane_axis == y->lane_axis && x->lane_block == y->lane_block &&
+         x->gpu.part_axis == y->gpu.part_axis && x->gpu.part_entries == y->gpu.part_entries;
 }
 
 // More room that is not taken changes nothing.
@@ -22,7 +22,7 @@ static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu
   if (x->kind != y->kind || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
   if (p.group_products != q.group_products) return false;
-  return x->threads == y->threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
+  return x->gpu.threads == y->gpu.threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
          p.base.scratch.constant == q.base.scratch.constant;
 }
 
@@ -33,11 +33,11 @@ static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *o
     kernel *k = &own->kernels.items[i];
     kernel *other = i < others->kernels.count ? &others->kernels.items[i] : NULL;
     if (other && is_same_form(a, other, k, options)) {
-      if (other->room) other->room |= room;
+      if (other->gpu.room) other->gpu.room |= room;
       *k = *other;
       continue;
     }
-    k->room = room;
+    k->gpu.room = room;
     k->symbol = arena_printf(a, "%s_%s", k->symbol, room == ROOM_LARGE ? "large" : "groups");
   }
 }
@@ -46,7 +46,7 @@ static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *o
 static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *own, kernel_room others) {
   for (int i = 0; i < kernels->kernels.count && i < own->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    if (k->room == ROOM_ANY && own->kernels.items[i].room) k->room = others;
+    if (k->gpu.room == ROOM_ANY && own->kernels.items[i].gpu.room) k->gpu.room = others;
   }
 }
 
@@ -54,9 +54,9 @@ static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *ow
 static void unite_rooms(recurrence_kernels *some, recurrence_kernels *others) {
   for (int i = 0; i < some->kernels.count && i < others->kernels.count; i++) {
     kernel *k = &some->kernels.items[i], *other = &others->kernels.items[i];
-    if (!k->room || !other->room || strcmp(k->symbol, other->symbol) != 0) continue;
-    k->room |= other->room;
-    other->room = k->room;
+    if (!k->gpu.room || !other->gpu.room || strcmp(k->symbol, other->symbol) != 0) continue;
+    k->gpu.room |= other->gpu.room;
+    other->gpu.room = k->gpu.room;
   }
 }
 
@@ -88,7 +88,7 @@ void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options sch
 // Devices whose warpgroups multiply run the kernels with large memory.
 static void give_large_to_groups(gpu_forms *forms) {
   for (int i = 0; forms->large && i < forms->large->kernels.count; i++)
-    if (forms->large->kernels.items[i].room == ROOM_LARGE) forms->large->kernels.items[i].room |= ROOM_GROUPS;
+    if (forms->large->kernels.items[i].gpu.room == ROOM_LARGE) forms->large->kernels.items[i].gpu.room |= ROOM_GROUPS;
 }
 
 void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options) {
@@ -117,14 +117,14 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
 void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all) {
   for (int n = 0; forms->small && n < forms->small->kernels.count; n++) vec_push(a, all, &forms->small->kernels.items[n]);
   for (int n = 0; forms->large && n < forms->large->kernels.count; n++)
-    if ((forms->large->kernels.items[n].room & (ROOM_SMALL | ROOM_LARGE)) == ROOM_LARGE)
+    if ((forms->large->kernels.items[n].gpu.room & (ROOM_SMALL | ROOM_LARGE)) == ROOM_LARGE)
       vec_push(a, all, &forms->large->kernels.items[n]);
   for (int n = 0; forms->groups && n < forms->groups->kernels.count; n++)
-    if (forms->groups->kernels.items[n].room == ROOM_GROUPS) vec_push(a, all, &forms->groups->kernels.items[n]);
+    if (forms->groups->kernels.items[n].gpu.room == ROOM_GROUPS) vec_push(a, all, &forms->groups->kernels.items[n]);
 }
 
 bool codegen_gpu_is_for(const kernel *k, unsigned targets) {
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (targets >> target & 1 && codegen_gpu_has_room(target, k->room)) return true;
+    if (targets >> target & 1 && codegen_gpu_has_room(target, k->gpu.room)) return true;
   return false;
 }

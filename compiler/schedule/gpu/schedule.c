@@ -45,7 +45,7 @@ static kernel cut_into_instances(arena *a, const kernel *whole, int axis, int en
   k.recompute = with_part(a, whole->recompute, axis, entries);
   k.lane_axis = axis;
   k.lane_block = entries;
-  k.lanes = LANES_TILE;
+  k.gpu.lanes = LANES_TILE;
   return k;
 }
 
@@ -56,8 +56,8 @@ static kernel cut_into_parts(arena *a, const kernel *whole, int axis, int entrie
   kernel k = *whole;
   k.program = with_part(a, whole->program, axis, entries);
   k.recompute = with_part(a, whole->recompute, axis, entries);
-  k.part_axis = axis;
-  k.part_entries = entries;
+  k.gpu.part_axis = axis;
+  k.gpu.part_entries = entries;
   return k;
 }
 
@@ -91,7 +91,7 @@ static kernel share_gradients(const kernel *whole, int heads) {
     k.grid_count--;
     k.lane_axis = axis;
     k.lane_block = size != TILE_RUNTIME_SIZE && size < heads ? (int)size : heads;
-    k.lanes = LANES_PASSES;
+    k.gpu.lanes = LANES_PASSES;
     break;
   }
   return k;
@@ -107,11 +107,11 @@ static double outside_of(const codegen_gpu_kernel *described) {
 }
 
 static int64_t parts_of(const kernel *k) {
-  int axis = k->part_entries ? k->part_axis : k->lanes == LANES_TILE ? k->lane_axis : -1;
+  int axis = k->gpu.part_entries ? k->gpu.part_axis : k->gpu.lanes == LANES_TILE ? k->lane_axis : -1;
   return axis < 0 ? 1 : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
 }
 
-static int64_t passes_of(const kernel *k) { return parts_of(k) * (k->lanes == LANES_PASSES ? k->lane_block : 1); }
+static int64_t passes_of(const kernel *k) { return parts_of(k) * (k->gpu.lanes == LANES_PASSES ? k->lane_block : 1); }
 
 // Written and read for a chunk of a pass: of each group the states before its chunks, the cotangents of the pass and all sums.
 static double kept_bytes(const codegen_gpu_kernel *described) {
@@ -124,7 +124,7 @@ static double kept_bytes(const codegen_gpu_kernel *described) {
 // Of the copies of gradients that heads of other instances share, written and read again: for a step of a head.
 static double copied_bytes(const kernel *k) {
   double numbers = 0;
-  if (k->lanes != LANES_PASSES || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
+  if (k->gpu.lanes != LANES_PASSES || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
   for (int i = 0; i < k->program->results.count; i++) {
     const tile_place *place = &k->program->results.items[i].place;
     if (place->role != TILE_D_INPUT || !lacks(place, k->lane_axis)) continue;
@@ -147,7 +147,7 @@ typedef struct estimate {
 // The figures here were fitted beside the work of all heads, a run-time size of them: heads along several axes are no more.
 static const tile_program *of_block(arena *a, const kernel *k, const tile_program *program) {
   axis_set cut = 0;
-  if (k->lanes == LANES_OWN && k->lane_axis >= 0) return program;
+  if (k->gpu.lanes == LANES_OWN && k->lane_axis >= 0) return program;
   for (int i = 0; i < program->values.count; i++)
     if (program->values.items[i].op == TILE_DOT) cut |= program->values.items[i].axes;
   cut &= kernel_grid_of(k) & ~kernel_parts_of(k);
@@ -199,8 +199,8 @@ static bool may_have_passes(const kernel *k) {
 static int64_t size_of(const kernel *k, int axis) { return k->program->axes.items[axis].size; }
 
 static void forget_plan(kernel *k) {
-  if (k->plan) gpu_plan_free(k->plan);
-  k->plan = NULL;
+  if (k->gpu.plan) gpu_plan_free(k->gpu.plan);
+  k->gpu.plan = NULL;
 }
 
 // Fewer entries of the axis, -1: none, where that costs less; `cost` of a step.
@@ -220,7 +220,7 @@ static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_
     least = other;
   }
   *cost = least.cost;
-  best.plan = least.plan;
+  best.gpu.plan = least.plan;
   return best;
 }
 
@@ -240,8 +240,8 @@ static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, sche
   schedule.gpu = true;
   recurrence_kernels *kernels = schedule_recurrence(a, r, schedule);
   for (int i = 0; i < kernels->kernels.count; i++) {
-    kernels->kernels.items[i].shared_kib = options.shared_kib;
-    kernels->kernels.items[i].groups = options.groups;
+    kernels->kernels.items[i].gpu.shared_kib = options.shared_kib;
+    kernels->kernels.items[i].gpu.groups = options.groups;
   }
   return kernels;
 }
@@ -257,11 +257,13 @@ static int fitted_already(const recurrence_kernels *kernels, int index) {
 // ---- parts of time ----
 
 // Of all blocks that share an instance, one.
-static double block_cost(const kernel *k, double cost) { return k->lanes == LANES_TILE ? cost / (double)parts_of(k) : cost; }
+static double block_cost(const kernel *k, double cost) {
+  return k->gpu.lanes == LANES_TILE ? cost / (double)parts_of(k) : cost;
+}
 
 // Entries of an axis that a block has, or a pass of it.
 static double entries_of(const kernel *k, int axis) {
-  if (axis == k->lane_axis && k->lanes == LANES_OWN) return k->lane_block;
+  if (axis == k->lane_axis && k->gpu.lanes == LANES_OWN) return k->lane_block;
   int64_t size = k->program->axes.items[axis].size;
   return size == TILE_RUNTIME_SIZE || axis_in(kernel_grid_of(k) & ~kernel_parts_of(k), axis) ? 1 : (double)size;
 }
@@ -279,7 +281,7 @@ static double state_numbers(const kernel *k) {
 
 // A block takes up what a part before has left: it reads it with its factors, or multiplies by a matrix in f32.
 static double cost_of_join(const kernel *k) {
-  double numbers = state_numbers(k), passes = k->part_entries ? (double)parts_of(k) : 1;
+  double numbers = state_numbers(k), passes = k->gpu.part_entries ? (double)parts_of(k) : 1;
   double product = k->columns ? k->columns * (double)k->columns * entries_of(k, k->column_axis) : 0;
   return passes * (GPU_COST_JOIN + GPU_COST_JOIN_NUMBER * numbers + GPU_COST_JOIN_PRODUCT * product);
 }
@@ -291,12 +293,12 @@ static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *cos
     kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_PART_BACK : KERNEL_PART;
     if (!k->ends || k->kind == KERNEL_STEP) continue;
     double own = block_cost(k, costs[i]);
-    k->join_steps = (int)ceil(cost_of_join(k) / own);
+    k->gpu.join_steps = (int)ceil(cost_of_join(k) / own);
     for (int m = 0; m < kernels->kernels.count; m++) {
       const kernel *other = &kernels->kernels.items[m];
       if (other->kind != maker) continue;
       double again = other->recompute ? block_cost(k, cost_of_run(a, of_block(a, other, other->recompute))) : 0;
-      k->maker_percent = (int)ceil(100 * (block_cost(other, costs[m]) + again) / (own + again));
+      k->gpu.maker_percent = (int)ceil(100 * (block_cost(other, costs[m]) + again) / (own + again));
     }
   }
 }
@@ -308,7 +310,7 @@ static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gp
     kernel *k = &kernels->kernels.items[i];
     kernel_kind kind = k->kind;
     int same = fitted_already(kernels, i);
-    if (same >= 0) *k = kernels->kernels.items[same], k->kind = kind, k->plan = NULL, costs[i] = costs[same];
+    if (same >= 0) *k = kernels->kernels.items[same], k->kind = kind, k->gpu.plan = NULL, costs[i] = costs[same];
     if (same >= 0) continue;
     *k = fitted(a, k, heads, options, &costs[i]);
     if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = costs[i];
@@ -332,7 +334,7 @@ static double cost_of_threads(const kernel *k, const codegen_gpu_kernel *describ
 }
 
 static bool is_better(const kernel *few, const kernel *many) {
-  const codegen_gpu_kernel *some = &few->plan->described, *all = &many->plan->described;
+  const codegen_gpu_kernel *some = &few->gpu.plan->described, *all = &many->gpu.plan->described;
   if (outside_of(some) > outside_of(all)) return false;
   if (!gpu_stays_in_cache(few, some) && gpu_stays_in_cache(many, all)) return false;
   return cost_of_threads(few, some) < cost_of_threads(many, all);
@@ -340,10 +342,10 @@ static bool is_better(const kernel *few, const kernel *many) {
 
 // Half as many threads where that is cheaper: they have twice the columns of products, and read rows less often.
 static void choose_threads(kernel *k, codegen_gpu_options options) {
-  if (k->program->form != TILE_CHUNK || k->plan->described.threads != GPU_BLOCK_THREADS) return;
+  if (k->program->form != TILE_CHUNK || k->gpu.plan->described.threads != GPU_BLOCK_THREADS) return;
   kernel few = *k;
-  few.threads = GPU_BLOCK_THREADS / 2;
-  few.plan = gpu_plan_new(&few, options);
+  few.gpu.threads = GPU_BLOCK_THREADS / 2;
+  few.gpu.plan = gpu_plan_new(&few, options);
   bool better = is_better(&few, k);
   forget_plan(better ? k : &few);
   if (better) *k = few;
@@ -352,7 +354,7 @@ static void choose_threads(kernel *k, codegen_gpu_options options) {
 static recurrence_kernels *with_threads(recurrence_kernels *kernels, codegen_gpu_options options) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     int same = fitted_already(kernels, i);
-    if (same >= 0) kernels->kernels.items[i].threads = kernels->kernels.items[same].threads;
+    if (same >= 0) kernels->kernels.items[i].gpu.threads = kernels->kernels.items[same].gpu.threads;
     if (same < 0) choose_threads(&kernels->kernels.items[i], options);
   }
   return kernels;
@@ -390,14 +392,14 @@ static double cost_with(const recurrence_kernels *forward, const recurrence_kern
 
 static bool has_plan(const recurrence_kernels *kernels, const gpu_plan *made) {
   for (int i = 0; i < kernels->kernels.count; i++)
-    if (kernels->kernels.items[i].plan == made) return true;
+    if (kernels->kernels.items[i].gpu.plan == made) return true;
   return false;
 }
 
 // Of kernels that are not chosen; `chosen` may have taken some of them.
 static void forget_plans(recurrence_kernels *kernels, const recurrence_kernels *chosen) {
   for (int i = 0; i < kernels->kernels.count && kernels != chosen; i++)
-    if (!has_plan(chosen, kernels->kernels.items[i].plan)) forget_plan(&kernels->kernels.items[i]);
+    if (!has_plan(chosen, kernels->kernels.items[i].gpu.plan)) forget_plan(&kernels->kernels.items[i]);
 }
 
 static void take_forward(recurrence_kernels *kernels, const recurrence_kernels *forward) {
@@ -444,7 +446,7 @@ static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_opt
 // Do heads share a block whose scratch is too much?
 static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
   const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
-  if (k->lanes != LANES_PASSES) return false;
+  if (k->gpu.lanes != LANES_PASSES) return false;
   codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
   return !gpu_stays_in_cache(k, &described);
 }
@@ -453,8 +455,8 @@ static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codeg
 static void keep_plans(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    if (!k->plan) k->plan = gpu_plan_new(k, options);
-    gpu_plan_keep(a, k->plan);
+    if (!k->gpu.plan) k->gpu.plan = gpu_plan_new(k, options);
+    gpu_plan_keep(a, k->gpu.plan);
   }
 }
 

@@ -235,5 +235,5 @@ static ir any_of_entries(kernel_frame *h) {
 
 ir gpu_parts_grow(kernel_frame *h, ir whole) {
   h->slice.kept = int_choose(h->e, whole, integer(h->e, 0), h->tiles.count);
-  return h->k->lanes == LANES_PASSES ? any_of_entries(h) : any_flag(h);
+  return h->k->gpu.lanes == LANES_PASSES ? any_of_entries(h) : any_flag(h);
 }

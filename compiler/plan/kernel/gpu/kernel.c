@@ -13,9 +13,9 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
   w->k = k;
   if (k != described->kernel) w->m = kernel_mapping_of(k, CLONE_GPU, options.dtype);
   w->m.tf32 = options.tf32;
-  w->m.threads = k->threads ? k->threads : GPU_BLOCK_THREADS;
+  w->m.threads = k->gpu.threads ? k->gpu.threads : GPU_BLOCK_THREADS;
   w->threads = w->m.kind == MAP_BLOCK ? w->m.threads : k->lane_block;
-  w->m.shared_kib = k->shared_kib ? k->shared_kib : GPU_SMALL_KIB;
+  w->m.shared_kib = k->gpu.shared_kib ? k->gpu.shared_kib : GPU_SMALL_KIB;
   w->chip_limit = w->m.shared_kib * 1024 / 4;
   kernel_plan_make(w);
   if (w->m.kind == MAP_BLOCK) kernel_verify_places(w);
@@ -118,7 +118,7 @@ gpu_plan *gpu_plan_new(const kernel *k, codegen_gpu_options options) {
   arena *memory = arena_new();
   gpu_plan *made = ARENA_NEW(memory, gpu_plan);
   *made = (gpu_plan){.memory = memory, .k = *k, .options = options};
-  made->k.plan = NULL;
+  made->k.gpu.plan = NULL;
   made->slots = kernel_describe(memory, &made->k);
   made->whole = whole_plan(memory, &made->slots, options);
   made->described = described_by(memory, &made->k, made->whole);
@@ -133,7 +133,8 @@ void gpu_plan_keep(arena *a, gpu_plan *made) {
 void gpu_plan_free(gpu_plan *made) { arena_free(made->memory); }
 
 const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  if (k->plan && k->plan->options.dtype == options.dtype && k->plan->options.tf32 == options.tf32) return k->plan;
+  if (k->gpu.plan && k->gpu.plan->options.dtype == options.dtype && k->gpu.plan->options.tf32 == options.tf32)
+    return k->gpu.plan;
   gpu_plan *made = gpu_plan_new(k, options);
   gpu_plan_keep(a, made);
   return made;

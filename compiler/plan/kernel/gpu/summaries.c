@@ -17,7 +17,7 @@ const tile_program *gpu_ends_of(const kernel *k) { return gpu_makes_parts(k) ? k
 // ---- transition matrices ----
 
 // Threads have an entry of the axis each, and share nothing.
-bool gpu_is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
+bool gpu_is_alone(const kernel *k) { return k->lane_axis >= 0 && k->gpu.lanes == LANES_OWN; }
 
 bool gpu_is_column(const kernel *k, const tile_place *state) {
   if (!k->columns || state->transfer || state->lag >= 0) return false;
@@ -82,7 +82,7 @@ void gpu_place_columns(kernel_plan *w) {
 
 axis_set gpu_guard_axes(const kernel *k) {
   axis_set axes = kernel_grid_of(k) & ~kernel_parts_of(k);
-  return k->lanes == LANES_OWN && k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
+  return k->gpu.lanes == LANES_OWN && k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
 }
 
 // Blocks of threads that share an instance, at most: of the longest axis, and of columns.

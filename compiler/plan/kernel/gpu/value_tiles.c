@@ -2,18 +2,18 @@
 #include "compiler/plan/kernel_plan.h"
 
 axis_set gpu_pass_axes(const kernel *k) {
-  axis_set axes = k->lanes == LANES_PASSES ? axis_bit(k->lane_axis) : 0;
-  return k->part_entries ? axes | axis_bit(k->part_axis) : axes;
+  axis_set axes = k->gpu.lanes == LANES_PASSES ? axis_bit(k->lane_axis) : 0;
+  return k->gpu.part_entries ? axes | axis_bit(k->gpu.part_axis) : axes;
 }
 
 int64_t gpu_tiles_of(const kernel *k) {
-  if (!k->part_entries) return 1;
-  return k->recurrence->body.axes.items[k->part_axis].size / k->part_entries;
+  if (!k->gpu.part_entries) return 1;
+  return k->recurrence->body.axes.items[k->gpu.part_axis].size / k->gpu.part_entries;
 }
 
 bool gpu_has_passes(const kernel *k) { return gpu_pass_axes(k) != 0; }
 
-int64_t gpu_most_passes(const kernel *k) { return (k->lanes == LANES_PASSES ? k->lane_block : 1) * gpu_tiles_of(k); }
+int64_t gpu_most_passes(const kernel *k) { return (k->gpu.lanes == LANES_PASSES ? k->lane_block : 1) * gpu_tiles_of(k); }
 
 int64_t gpu_whole_size(const kernel_plan *w, int axis) {
   return axis_in(w->m.parts, axis) ? w->k->recurrence->body.axes.items[axis].size
