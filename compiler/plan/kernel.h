@@ -77,6 +77,8 @@ typedef struct kernel {
   gpu_variant gpu;
 } kernel;
 
+// Each lane, or each thread of a GPU, has an entry of the lane axis.
+bool kernel_has_own_lanes(const kernel *k);
 // Has the summary of a slice a factor of this state (by tensor)? If not, it has columns, or is relative to a maximum.
 bool kernel_has_factor(const tile_program *ends, int tensor);
 // Are these two states made of each other, entry by entry, or one of the other (tile_place.source)?

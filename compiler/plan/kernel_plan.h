@@ -134,8 +134,6 @@ void gpu_plan_chunks(kernel_plan *w);
 
 // gpu/summaries.c: time slices.
 bool gpu_makes_parts(const kernel *k);
-// Threads have an entry of the lane axis each, and share nothing.
-bool gpu_is_alone(const kernel *k);
 // The program that makes slice summaries: the kernel's own, or `ends`; NULL: time is not cut.
 const tile_program *gpu_ends_of(const kernel *k);
 // Elements of a slice summary: states at its end, and its transition.

@@ -434,8 +434,7 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
   fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form, chunks_text(&r),
           kernels->chunk,
-          forward->lane_axis >= 0 && forward->gpu.lanes == LANES_OWN ? "a thread for each entry of the lanes"
-                                                                     : "a block of threads for each instance");
+          kernel_has_own_lanes(forward) ? "a thread for each entry of the lanes" : "a block of threads for each instance");
   const char *parts[2] = {parts_text(&r, KERNEL_FORWARD), parts_text(&r, KERNEL_BACKWARD)};
   fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, &resources[0], parts[0]));
   fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, &resources[1], parts[1]));

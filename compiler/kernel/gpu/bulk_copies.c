@@ -6,7 +6,7 @@
 // A tensor map describes the tile ("box" below); the copy writes it in the swizzled layout that wgmma reads. Bulk copies bring
 // whole chunks alone, because rows beyond the end of a sequence must be 0. Rows without a map (runtime/support/gpu_maps.c) are
 // copied by 16 bytes. Rows with a double buffer use two mbarriers in turn; rows without one use a third.
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -31,19 +31,19 @@ static ir barrier_at(kernel_frame *h, ir number) {
   emitter *e = h->e;
   ir word = LLVMBuildMul(e->b, number, of_32(e, BARRIER_WORDS), "");
   word = LLVMBuildAdd(e->b, word, of_32(e, MOST_BLOCK_WARPS), "");
-  return element(e, e->real, h->team.sums, LLVMBuildZExt(e->b, word, e->i64, ""));
+  return element(e, e->real, h->gpu->team.sums, LLVMBuildZExt(e->b, word, e->i64, ""));
 }
 
 static emit_branch one_thread(kernel_frame *h) {
-  ir first = int_compare(h->e, LLVMIntEQ, h->team.thread, of_32(h->e, 0));
+  ir first = int_compare(h->e, LLVMIntEQ, h->gpu->team.thread, of_32(h->e, 0));
   return branch_begin(h->e, first);
 }
 
 void gpu_open_bulk(kernel_frame *h) {
   emitter *e = h->e;
   if (!h->plan->maps.count) return;
-  h->bulk_phases = stack_slot(e, e->i32, "phases");
-  LLVMBuildStore(e->b, of_32(e, 0), h->bulk_phases);
+  h->gpu->bulk_phases = stack_slot(e, e->i32, "phases");
+  LLVMBuildStore(e->b, of_32(e, 0), h->gpu->bulk_phases);
   emit_branch branch = one_thread(h);
   for (int i = 0; i < BARRIERS; i++) gpu_call(e, GPU_MBARRIER_INIT, (ir[]){barrier_at(h, of_32(e, i)), of_32(e, 1)}, 2);
   branch_end(e, &branch);
@@ -54,11 +54,11 @@ void gpu_open_bulk(kernel_frame *h) {
 // Bit n of `phases` is the parity of the phase that barrier n is in.
 void gpu_wait_bulk(kernel_frame *h, ir turn) {
   emitter *e = h->e;
-  ir number = number_of(h, turn), phases = LLVMBuildLoad2(e->b, e->i32, h->bulk_phases, "");
+  ir number = number_of(h, turn), phases = LLVMBuildLoad2(e->b, e->i32, h->gpu->bulk_phases, "");
   ir parity = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, phases, number, ""), of_32(e, 1), "");
   gpu_call(e, GPU_MBARRIER_WAIT, (ir[]){barrier_at(h, number), parity}, 2);
   ir bit = LLVMBuildShl(e->b, of_32(e, 1), number, "");
-  LLVMBuildStore(e->b, LLVMBuildXor(e->b, phases, bit, ""), h->bulk_phases);
+  LLVMBuildStore(e->b, LLVMBuildXor(e->b, phases, bit, ""), h->gpu->bulk_phases);
 }
 
 // ---- copies ----
@@ -85,13 +85,13 @@ static box_place place_of_box(kernel_frame *h, const part *p, int argument, ir c
   int outermost = place->axes[row.first];
   if (axis_in(h->m.parts, outermost)) {
     int64_t entry = row.numbers / plan_axis_size(&h->m, p->program, outermost);
-    column = int_mul(e, h->part_first, integer(e, entry));
+    column = int_mul(e, h->tile_first, integer(e, entry));
   }
   for (int x = row.first - 1; x >= 0; x--) {
     other = int_add(e, other, int_mul(e, h->at.index[place->axes[x]], inner));
     inner = int_mul(e, inner, h->axis_size[place->axes[x]]);
   }
-  ir step = int_add(e, h->entry_step, int_mul(e, chunk, integer(e, p->program->chunk)));
+  ir step = int_add(e, h->gpu->entry_step, int_mul(e, chunk, integer(e, p->program->chunk)));
   ir sequences = frame_field(h, h->frame, offsetof(rec_gpu_frame, cu_seqlens), e->data);
   ir entry = int_choose(e, LLVMBuildIsNull(e->b, sequences, ""), h->batch, integer(e, 0));
   ir all[] = {column, other, step, entry};

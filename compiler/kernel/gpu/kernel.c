@@ -13,7 +13,7 @@
 
 #include "compiler/base/ice.h"
 #include "compiler/emit/lines.h"
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -42,9 +42,9 @@ static void read_entry(kernel_frame *h) {
   ir entry_stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_entry_stride));
   LLVMBuildStore(e->b, int_mul(e, h->batch, entry_stride), before);
   branch_end(e, &branch);
-  h->entry_step = LLVMBuildLoad2(e->b, e->i64, first, "");
+  h->gpu->entry_step = LLVMBuildLoad2(e->b, e->i64, first, "");
   h->time = LLVMBuildLoad2(e->b, e->i64, steps, "");
-  h->saved_first = LLVMBuildLoad2(e->b, e->i64, before, "");
+  h->gpu->saved_first = LLVMBuildLoad2(e->b, e->i64, before, "");
 }
 
 static ir instance_count(kernel_frame *h) {
@@ -52,7 +52,21 @@ static ir instance_count(kernel_frame *h) {
   ir count = integer(e, 1);
   for (int i = 0; i < h->k->grid_count; i++) count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
   if (h->k->lane_axis < 0) return count;
-  return int_mul(e, count, frame_lane_blocks(h));
+  return int_mul(e, count, gpu_lane_blocks(h));
+}
+
+// Indices of instance number `instance`; returns the number of the lane block. The outermost axis takes what is left: a
+// division is many instructions.
+static ir split_instance(kernel_frame *h, ir instance) {
+  emitter *e = h->e;
+  ir block = integer(e, 0);
+  if (h->k->lane_axis >= 0) block = int_split(e, &instance, gpu_lane_blocks(h));
+  for (int i = h->k->grid_count - 1; i > 0; i--) {
+    int axis = h->k->grid_axes[i];
+    h->at.index[axis] = int_split(e, &instance, h->axis_size[axis]);
+  }
+  if (h->k->grid_count) h->at.index[h->k->grid_axes[0]] = instance;
+  return block;
 }
 
 // The first of `copy`: a group of entries, or one behind all groups.
@@ -68,21 +82,21 @@ static void one_item(kernel_frame *h, ir item) {
   emitter *e = h->e;
   ir instances = instance_count(h), instance = int_split(e, &item, instances);
   h->at = (place_in_loops){.vector_axis = -1};
-  h->lane_block = frame_split_instance(h, instance);
+  h->gpu->lane_block = split_instance(h, instance);
   gpu_read_part(h, &item);
-  h->copy = item;
+  h->gpu->copy = item;
   h->batch = first_entry(h, item, instances);
   read_entry(h);
   gpu_cut_part(h);
   int lane = h->k->lane_axis;
   if (h->m.kind == MAP_THREADS) {
-    ir index = int_add(e, gpu_first_of_lanes(h), h->team.thread);
-    h->team.inside = int_compare(e, LLVMIntSLT, index, h->lane_end);
-    h->at.index[lane] = int_min(e, index, int_sub(e, h->lane_end, integer(e, 1)));
+    ir index = int_add(e, gpu_first_of_lanes(h), h->gpu->team.thread);
+    h->gpu->team.inside = int_compare(e, LLVMIntSLT, index, h->gpu->lane_end);
+    h->at.index[lane] = int_min(e, index, int_sub(e, h->gpu->lane_end, integer(e, 1)));
   } else if (h->k->gpu.lanes == LANES_TILE) {
-    h->part_first = gpu_first_of_lanes(h);
+    h->tile_first = gpu_first_of_lanes(h);
   }
-  frame_whole_instance(h);
+  gpu_instance(h);
 }
 
 // ---- functions ----
@@ -128,20 +142,25 @@ static void lower_together(kernel_frame *one, kernel_frame *several, ir item) {
 }
 
 static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block) {
-  kernel_frame frame = frame_for(e->a, w), *h = &frame;
+  kernel_frame frame = frame_for(e->a, w, &gpu_hooks), *h = &frame;
   h->e = e;
-  h->team.shares = h->m.kind == MAP_BLOCK;
-  h->team.axis = h->k->lane_axis;
-  h->team.threads = w->threads;
+  h->gpu = ARENA_NEW(e->a, gpu_frame);
+  h->team = &h->gpu->team;
+  h->gpu->team.shares = h->m.kind == MAP_BLOCK;
+  h->gpu->team.axis = h->k->lane_axis;
+  h->gpu->team.threads = w->threads;
   h->frame = LLVMGetParam(function, 0);
+  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
+  int64_t first = sizeof(rec_gpu_frame), axes = h->k->recurrence->body.axes.count;
+  h->sizes = element(e, bytes, h->frame, integer(e, first));
+  h->slots = element(e, bytes, h->frame, integer(e, first + 8 * axes));
   frame_read_sizes(h);
-  h->team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
-  if (h->team.shares) h->team.warp = gpu_warp_of_block(e, h->team.thread, h->team.threads);
+  h->gpu->team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
+  if (h->gpu->team.shares) h->gpu->team.warp = gpu_warp_of_block(e, h->gpu->team.thread, h->gpu->team.threads);
   h->chip = gpu_call(e, GPU_SHARED, NULL, 0);
-  h->team.sums = frame_scratch_at(h, h->chip, h->plan->sums);
+  h->gpu->team.sums = frame_scratch_at(h, h->chip, h->plan->sums);
   ir scratch = frame_field(h, h->frame, offsetof(rec_gpu_frame, scratch), e->data);
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, scratch_stride));
-  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   h->scratch = element(e, bytes, scratch, int_mul(e, block, stride));
   return frame;
 }

@@ -8,7 +8,7 @@
 // Strides are known at run time: a kernel has both ways and looks once a chunk. Unaligned numbers of 16 bits are loaded and
 // stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk. sm_90a has a
 // third way (bulk_copies.c).
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 

@@ -10,7 +10,7 @@
 // threads copy a row that all of them read together, once for the block. Numbers of 32 bits are copied by cp.async. It does
 // not take single numbers of 16 bits, so these are loaded and stored, a whole chunk at once. Rows are copied ahead as long as
 // a multiprocessor holds as many blocks as without them. Short rows, which all threads read, come first.
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -41,7 +41,7 @@ static view row_at(kernel_frame *h, const part *p, int argument, ir base, ir ste
   const tile_place *place = place_of(p, argument);
   row_shape s = gpu_row_shape(h->plan, p->at, argument);
   view v = {.stored = p->memory[argument].stored};
-  int64_t stride = s.lane ? h->team.threads : 1;
+  int64_t stride = s.lane ? h->gpu->team.threads : 1;
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int axis = place->axes[x];
     if (axis_in(h->m.instance, axis)) continue;
@@ -49,7 +49,7 @@ static view row_at(kernel_frame *h, const part *p, int argument, ir base, ir ste
     stride *= plan_axis_size(&h->m, p->program, axis);
   }
   ir at = int_mul(e, step, integer(e, gpu_numbers_of_row(h->plan, s)));
-  if (s.lane) at = int_add(e, at, h->team.thread);
+  if (s.lane) at = int_add(e, at, h->gpu->team.thread);
   v.base = element(e, view_type(e, &v), base, at);
   return v;
 }
@@ -108,7 +108,7 @@ static void start_common(kernel_frame *h, part *p, int argument, ir base, ir beg
   const tile_place *place = place_of(p, argument);
   place_in_loops at = h->at;
   ir points = integer(e, gpu_row_shape(h->plan, p->at, argument).numbers * h->k->chunk);
-  emit_loop loop = loop_begin(e, h->team.thread, points, h->team.threads, "ahead");
+  emit_loop loop = loop_begin(e, h->gpu->team.thread, points, h->gpu->team.threads, "ahead");
   ir rest = loop.index;
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int axis = place->axes[x];
@@ -166,8 +166,12 @@ void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
   }
 }
 
-bool gpu_row_of_step(kernel_frame *h, const part *p, int argument, ir t, view *row) {
-  if (!p->rows || !p->rows[argument]) return false;
-  *row = row_at(h, p, argument, p->rows[argument], int_sub(h->e, t, p->first_step));
-  return true;
+void gpu_arguments_of_step(kernel_frame *h, part *p, ir t) {
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (p->rows && p->rows[i]) {
+      p->l.arguments[i] = row_at(h, p, i, p->rows[i], int_sub(h->e, t, p->first_step));
+    } else {
+      frame_argument_of_step(h, p, i, t);
+    }
+  }
 }

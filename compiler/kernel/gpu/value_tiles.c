@@ -7,7 +7,7 @@
 // Rows that passes share, of q or of B, are read by all passes while they are in a cache. Their gradient is added up from pass
 // to pass, and the last pass stores it. Between passes, the cotangents of states and the sums of a group lie in the scratch of
 // the block. The states of the group are those of one pass.
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -19,12 +19,12 @@ static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
   const kernel *k = h->k;
   ir here = LLVMConstInt(e->i1, 1, 0), one = integer(e, 1);
   if (k->gpu.lanes == LANES_PASSES && axis_in(axes, k->lane_axis)) {
-    ir end = last ? int_sub(e, h->tiles.entries, one) : integer(e, 0);
-    here = int_compare(e, LLVMIntEQ, h->tiles.entry, end);
+    ir end = last ? int_sub(e, h->gpu->tiles.entries, one) : integer(e, 0);
+    here = int_compare(e, LLVMIntEQ, h->gpu->tiles.entry, end);
   }
   if (k->gpu.part_entries && axis_in(axes, k->gpu.part_axis)) {
     ir end = integer(e, last ? (gpu_tiles_of(k) - 1) * k->gpu.part_entries : 0);
-    here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntEQ, h->part_first, end), "");
+    here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntEQ, h->tile_first, end), "");
   }
   return here;
 }
@@ -47,12 +47,12 @@ void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *
     int axis = place->axes[x];
     if (axis_in(h->m.instance, axis)) continue;
     v.stride[axis] = integer(e, stride);
-    if (axis_in(h->m.parts, axis)) v.base = element(e, e->real, v.base, int_mul(e, h->part_first, v.stride[axis]));
+    if (axis_in(h->m.parts, axis)) v.base = element(e, e->real, v.base, int_mul(e, h->tile_first, v.stride[axis]));
     stride *= gpu_whole_size(h->plan, axis);
   }
   if (place->time) v.stride[p->program->time_axis] = integer(e, stride);
-  if (place->time && h->tiles.chunk)
-    v.base = element(e, e->real, v.base, int_mul(e, h->tiles.chunk, integer(e, stride * p->program->chunk)));
+  if (place->time && h->gpu->tiles.chunk)
+    v.base = element(e, e->real, v.base, int_mul(e, h->gpu->tiles.chunk, integer(e, stride * p->program->chunk)));
   target->sums = v;
 }
 
@@ -62,11 +62,11 @@ static void open_pass(kernel_frame *h, ir pass) {
   emitter *e = h->e;
   const kernel *k = h->k;
   ir parts = integer(e, gpu_tiles_of(k));
-  h->tiles.entry = int_div(e, pass, parts);
-  h->part_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->gpu.part_entries));
+  h->gpu->tiles.entry = int_div(e, pass, parts);
+  h->tile_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->gpu.part_entries));
   if (k->gpu.lanes == LANES_PASSES) {
-    ir before = int_mul(e, h->lane_block, integer(e, k->lane_block));
-    h->at.index[k->lane_axis] = int_add(e, before, h->tiles.entry);
+    ir before = int_mul(e, h->gpu->lane_block, integer(e, k->lane_block));
+    h->at.index[k->lane_axis] = int_add(e, before, h->gpu->tiles.entry);
   }
   ir offset = int_mul(e, pass, integer(e, h->plan->instance_numbers));
   h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->plan->shared_numbers), offset);
@@ -100,7 +100,7 @@ static void move_states(kernel_frame *h, bool in) {
 
 static emit_loop begin_passes(kernel_frame *h) {
   emitter *e = h->e;
-  ir passes = int_mul(e, h->tiles.entries, integer(e, gpu_tiles_of(h->k)));
+  ir passes = int_mul(e, h->gpu->tiles.entries, integer(e, gpu_tiles_of(h->k)));
   emit_loop loop = loop_begin(e, integer(e, 0), passes, 1, "pass");
   open_pass(h, loop.index);
   return loop;
@@ -111,7 +111,7 @@ void gpu_group_in_passes(kernel_frame *h, ir group, ir first, ir chunks) {
   move_states(h, true);
   prologue_of_pass(h, &h->recompute);
   prologue_of_pass(h, &h->main);
-  frame_group_back(h, group, first, chunks);
+  gpu_group_back(h, group, first, chunks);
   move_states(h, false);
   loop_end(h->e, &loop);
 }
@@ -127,16 +127,16 @@ void gpu_clear_passes(kernel_frame *h) {
 static void count_entries(kernel_frame *h) {
   emitter *e = h->e;
   const kernel *k = h->k;
-  h->tiles.entries = integer(e, 1);
+  h->gpu->tiles.entries = integer(e, 1);
   if (k->gpu.lanes != LANES_PASSES) return;
-  ir before = int_mul(e, h->lane_block, integer(e, k->lane_block));
+  ir before = int_mul(e, h->gpu->lane_block, integer(e, k->lane_block));
   ir rest = int_sub(e, h->axis_size[k->lane_axis], before);
-  h->tiles.entries = int_min(e, rest, integer(e, k->lane_block));
+  h->gpu->tiles.entries = int_min(e, rest, integer(e, k->lane_block));
 }
 
 static void states_in(kernel_frame *h) {
   emit_loop loop = begin_passes(h);
-  frame_load_states(h, &h->main);
+  gpu_load_states(h, &h->main);
   move_states(h, false);
   frame_clear_sums(h, &h->main);
   loop_end(h->e, &loop);
@@ -146,19 +146,19 @@ static void states_out(kernel_frame *h) {
   emit_loop loop = begin_passes(h);
   move_states(h, true);
   prologue_of_pass(h, &h->main);
-  frame_store_states(h, &h->main);
+  gpu_store_states(h, &h->main);
   lower_region(&h->main.l, REGION_EPILOGUE);
   loop_end(h->e, &loop);
 }
 
 void gpu_instance_in_passes(kernel_frame *h) {
-  frame_open_part(h, &h->recompute);
-  frame_open_part(h, &h->main);
+  gpu_open_part(h, &h->recompute);
+  gpu_open_part(h, &h->main);
   count_entries(h);
   states_in(h);
   open_pass(h, integer(h->e, 0));
   if (!varies(h, &h->recompute)) lower_region(&h->recompute.l, REGION_PROLOGUE);
   if (!varies(h, &h->main)) lower_region(&h->main.l, REGION_PROLOGUE);
-  frame_groups_back(h);
+  gpu_groups_back(h);
   states_out(h);
 }

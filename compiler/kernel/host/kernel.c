@@ -8,40 +8,89 @@
 //
 // Backward runs over the chunks in reverse. In step form it first recomputes the steps of a chunk from the saved state at its
 // start. It keeps the state before each step, and the values that the backward program asks for.
+#include <stddef.h>
+
 #include "compiler/emit/lines.h"
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/host/loops.h"
+#include "compiler/lower/nest_target.h"
+
+// ---- what the frame asks of its target ----
+
+static ir saved_offset(kernel_frame *h, ir chunk) {
+  emitter *e = h->e;
+  ir stride = frame_field(h, h->frame, offsetof(rec_frame, saved_chunk_stride), e->i64);
+  return int_add(e, int_mul(e, h->batch, frame_saved_batch_stride(h)), int_mul(e, chunk, stride));
+}
+
+static ir buffer_memory(kernel_frame *h, const part *p, int i) {
+  const plan_buffer *b = &p->p->buffers.items[i];
+  if (b->stack) return frame_memory_for(h, b, (location){-1, -1, false}, "buffer");
+  int block = 0;
+  while (p->p->scratch.items[block].sizes != b->numbers.sizes) block++;
+  extent offset = {b->offset, b->numbers.sizes};
+  return element(h->e, h->e->real, frame_located(h, p->at->scratch[block]), lower_extent(h->e, h->axis_size, offset));
+}
+
+static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at, ir before) {
+  return buffer_view(l, b, element(h->e, h->e->real, frame_located(h, at), before));
+}
+
+static void copy_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
+  p->l.outside = h->at;
+  lower_copy_view(&p->l, from, to, kernel_axes_of_place(place));
+}
+
+static void open_result(kernel_frame *h, part *p, int i, ir data) {
+  const tile_result *r = &p->p->program->results.items[i];
+  p->l.results[i].active = LLVMBuildAnd(h->e->b, LLVMBuildIsNotNull(h->e->b, data, ""), frame_stores_result(h, p, r), "");
+}
+
+static const kernel_hooks host_hooks = {
+    .nests = &host_nest_target,
+    .slot_bytes = sizeof(rec_slot),
+    .saved_at = offsetof(rec_frame, saved),
+    .saved_stride_at = offsetof(rec_frame, saved_batch_stride),
+    .saved_offset = saved_offset,
+    .buffer_memory = buffer_memory,
+    .view_of = view_of,
+    .copy_state = copy_state,
+    .open_result = open_result,
+    .arguments_of_step = host_arguments_of_step,
+};
 
 // ---- instances ----
+
+// Indices of instance number `instance`; returns the number of the lane block.
+static ir split_instance(kernel_frame *h, ir instance) {
+  emitter *e = h->e;
+  ir block = integer(e, 0);
+  if (h->k->lane_axis >= 0) block = int_split(e, &instance, frame_lane_blocks(h));
+  for (int i = h->k->grid_count - 1; i >= 0; i--) {
+    int axis = h->k->grid_axes[i];
+    h->at.index[axis] = int_split(e, &instance, h->axis_size[axis]);
+  }
+  return block;
+}
 
 static void begin_instance(kernel_frame *h) {
   if (h->recomputes) frame_open_instance(h, &h->recompute);
   frame_open_instance(h, &h->main);
-  frame_load_states(h, &h->main);
+  host_load_states(h, &h->main);
   frame_clear_sums(h, &h->main);
 }
 
 static void end_instance(kernel_frame *h) {
-  frame_store_states(h, &h->main);
+  host_store_states(h, &h->main);
   lower_region(&h->main.l, REGION_EPILOGUE);
 }
 
-void frame_whole_instance(kernel_frame *h) {
-  if (h->plan->in_tiles) {
-    gpu_instance_in_passes(h);
-    return;
-  }
+static void whole_instance(kernel_frame *h) {
   if (h->recomputes) frame_open_part(h, &h->recompute);
   frame_open_part(h, &h->main);
   begin_instance(h);
   if (h->recomputes) lower_region(&h->recompute.l, REGION_PROLOGUE);
   lower_region(&h->main.l, REGION_PROLOGUE);
-  if (h->k->program->form == TILE_CHUNK) {
-    frame_chunks_inside(h);
-  } else if (h->main.backward) {
-    frame_steps_backward(h);
-  } else {
-    frame_steps_forward(h);
-  }
+  host_loop_over_time(h);
   end_instance(h);
 }
 
@@ -51,6 +100,14 @@ static void start_place(kernel_frame *h) {
     h->at.vector_axis = h->m.lane_axis;
     h->at.lanes = h->m.lanes;
   }
+}
+
+static void read_frame(kernel_frame *h) {
+  emitter *e = h->e;
+  h->time = frame_field(h, h->frame, offsetof(rec_frame, time), e->i64);
+  h->sizes = frame_field(h, h->frame, offsetof(rec_frame, axis_size), e->pointer);
+  h->slots = frame_field(h, h->frame, offsetof(rec_frame, slots), e->pointer);
+  frame_read_sizes(h);
 }
 
 // void NAME(frame, batch, scratch, index of each grid axis.., first lane): one instance, all its lanes or some.
@@ -73,7 +130,7 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVM
   inner.frame = LLVMGetParam(f, 0);
   inner.batch = LLVMGetParam(f, 1);
   inner.scratch = LLVMGetParam(f, 2);
-  frame_read_sizes(&inner);
+  read_frame(&inner);
   start_place(&inner);
   for (int i = 0; i < h->k->grid_count; i++) {
     inner.at.index[h->k->grid_axes[i]] = LLVMGetParam(f, (unsigned)(3 + i));
@@ -85,7 +142,7 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVM
       inner.at.mask = lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
     }
   }
-  frame_whole_instance(&inner);
+  whole_instance(&inner);
   LLVMBuildRetVoid(own.b);
   LLVMDisposeBuilder(own.b);
   return f;
@@ -97,22 +154,6 @@ static void call_instance(kernel_frame *h, ir f, LLVMTypeRef type, ir lane) {
   for (int i = 0; i < h->k->grid_count; i++) args[count++] = h->at.index[h->k->grid_axes[i]];
   args[count++] = lane;
   LLVMBuildCall2(h->e->b, type, f, args, (unsigned)count, "");
-}
-
-static part part_of(const program_plan *at) {
-  return (part){.at = at, .program = at->program, .p = at->p, .carried = at->carried, .backward = at->backward};
-}
-
-kernel_frame frame_for(arena *a, const kernel_plan *w) {
-  return (kernel_frame){.a = a,
-                        .plan = w,
-                        .k = w->k,
-                        .described = w->described,
-                        .symbol = w->symbol,
-                        .m = w->m,
-                        .main = part_of(&w->main),
-                        .recompute = part_of(&w->recompute),
-                        .recomputes = w->recomputes};
 }
 
 // `lanes`: that are computed together; 0: as many as the mapping says.
@@ -129,7 +170,7 @@ static const kernel_plan *plan_of(arena *a, const codegen_kernel *described, con
 
 // Another function of the same kernel.
 static kernel_frame frame_beside(const kernel_frame *h, const kernel *k, int lanes) {
-  kernel_frame other = frame_for(h->a, plan_of(h->a, h->described, k, h->symbol, h->e->clone, h->e->dtype, lanes));
+  kernel_frame other = frame_for(h->a, plan_of(h->a, h->described, k, h->symbol, h->e->clone, h->e->dtype, lanes), &host_hooks);
   other.e = h->e;
   return other;
 }
@@ -220,7 +261,7 @@ static void instances_outside(kernel_frame *h, ir first, ir last) {
   if (rest && !always_masked) rest_function(h, &f);
   if (h->described->together) f.together = together_function(h, h->described->together, &f.type);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
-  ir block = frame_split_instance(h, loop.index);
+  ir block = split_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {
     lanes_of_instance(h, block, &f);
   } else {
@@ -231,7 +272,7 @@ static void instances_outside(kernel_frame *h, ir first, ir last) {
 
 static void place_instance(kernel_frame *h, ir instance, ir first) {
   emitter *e = h->e;
-  frame_split_instance(h, instance);
+  split_instance(h, instance);
   ir offset = int_mul(e, int_sub(e, instance, first), integer(e, h->plan->instance_numbers));
   h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->plan->shared_numbers), offset);
 }
@@ -243,7 +284,7 @@ static void fetch_beside(kernel_frame *h, ir instance, ir turn, ir first, ir las
   ir more = int_compare(e, LLVMIntSLT, next, last);
   ir later = int_min(e, int_add(e, turn, integer(e, 1)), end);
   place_in_loops here = h->at;
-  frame_split_instance(h, int_choose(e, more, next, first));
+  split_instance(h, int_choose(e, more, next, first));
   host_fetch_next(h, &h->main, frame_chunk_in_order(h, int_choose(e, more, turn, later)));
   h->at = here;
 }
@@ -263,13 +304,13 @@ static void instances_inside(kernel_frame *h, ir first, ir last) {
   frame_open_instance(h, p);
   ir new_group = int_compare(e, LLVMIntEQ, h->at.index[h->m.shared_axis], integer(e, 0));
   new_group = LLVMBuildOr(e->b, new_group, int_compare(e, LLVMIntEQ, loop.index, first), "");
-  frame_set_chunk(h, p, chunk, new_group);
+  host_set_chunk(h, p, chunk, new_group);
   fetch_beside(h, loop.index, chunks.index, first, last);
   lower_region(&p->l, REGION_PROLOGUE);
   emit_branch branch = branch_begin(e, new_group);
   lower_region(&p->l, REGION_SHARED);
   branch_end(e, &branch);
-  frame_chunk_body(h, chunk);
+  host_chunk_body(h, chunk);
   loop_end(e, &loop);
   loop_end(e, &chunks);
   loop = loop_begin(e, first, last, 1, "instance");
@@ -294,7 +335,7 @@ static bool compares_extremes(const typed_body *body) {
 }
 
 void host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
-  kernel_frame h = frame_for(e->a, plan_of(e->a, k, k->kernel, symbol, e->clone, e->dtype, 0));
+  kernel_frame h = frame_for(e->a, plan_of(e->a, k, k->kernel, symbol, e->clone, e->dtype, 0), &host_hooks);
   h.e = e;
   e->contract = !compares_extremes(&k->kernel->recurrence->body);
   e->where = lines_of_recurrence(k->kernel->recurrence);
@@ -305,7 +346,7 @@ void host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
   h.frame = LLVMGetParam(f, 0);
   h.batch = LLVMGetParam(f, 1);
   h.scratch = LLVMGetParam(f, 4);
-  frame_read_sizes(&h);
+  read_frame(&h);
   start_place(&h);
   if (h.m.chunks_outside) {
     instances_inside(&h, LLVMGetParam(f, 2), LLVMGetParam(f, 3));

@@ -8,7 +8,7 @@
 // The list on the stack (lower.fetch) holds the address of the next entry, the address of the last one, and the entries. An
 // entry is the address of a few neighbouring lines. The last entry points into the list itself: blocks that find no other go
 // on with it.
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/host/loops.h"
 #include "compiler/lower/host/nests.h"
 
 enum { LINE = FETCH_LINE, MOST_LINES = 4, MOST_ENTRIES = 2048 };
@@ -141,7 +141,7 @@ void host_fetch_next(kernel_frame *h, part *p, ir chunk) {
   emitter *e = h->e;
   int64_t blocks = 0, entries = 0;
   p->l.fetch = (fetch_list){0};
-  if (e->gpu || e->clone == CLONE_V2 || h->m.lane_axis >= 0) return;  // the oldest processors multiply slowly enough
+  if (e->clone == CLONE_V2 || h->m.lane_axis >= 0) return;  // the oldest processors multiply slowly enough
   for (int n = 0; n < p->p->nests.count; n++) blocks += dot_blocks(&p->l, &p->p->nests.items[n]);
   if (!blocks) return;
   fetched_list list = list_of(h, p, chunk);

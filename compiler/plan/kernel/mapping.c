@@ -119,7 +119,7 @@ mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtyp
   m.width = codegen_lanes(clone, f64);
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   if (clone == CLONE_GPU) {
-    m.kind = k->lane_axis >= 0 && k->gpu.lanes == LANES_OWN ? MAP_THREADS : MAP_BLOCK;
+    m.kind = kernel_has_own_lanes(k) ? MAP_THREADS : MAP_BLOCK;
     m.parts = kernel_parts_of(k);
     m.instance = kernel_grid_of(k) & ~m.parts;
     m.lane_axis = -1;

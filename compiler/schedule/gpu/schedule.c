@@ -147,7 +147,7 @@ typedef struct estimate {
 // The figures here were fitted beside the work of all heads, a run-time size of them: heads along several axes are no more.
 static const tile_program *of_block(arena *a, const kernel *k, const tile_program *program) {
   axis_set cut = 0;
-  if (k->gpu.lanes == LANES_OWN && k->lane_axis >= 0) return program;
+  if (kernel_has_own_lanes(k)) return program;
   for (int i = 0; i < program->values.count; i++)
     if (program->values.items[i].op == TILE_DOT) cut |= program->values.items[i].axes;
   cut &= kernel_grid_of(k) & ~kernel_parts_of(k);

@@ -7,7 +7,7 @@
 // transition times states that it shrinks leaves nothing but rounding. Steps one after another need no transition.
 #include <float.h>
 
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -16,7 +16,7 @@ static const double largest_operator = 1024;
 // ---- what is kept: for each instance a number for each block that makes parts of it, or more ----
 
 static ir numbers_of_instance(kernel_frame *h) {
-  if (!gpu_is_alone(h->k)) return integer(h->e, gpu_most_blocks(h->k));
+  if (!kernel_has_own_lanes(h->k)) return integer(h->e, gpu_most_blocks(h->k));
   return int_add(h->e, h->axis_size[h->k->lane_axis], integer(h->e, h->k->columns));
 }
 
@@ -28,16 +28,16 @@ static ir flags_of_instance(kernel_frame *h) {
     if (axis_in(gpu_guard_axes(h->k), axis)) instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
   }
   ir offset = int_add(e, gpu_columns_offset(h, NULL), int_mul(e, instance, numbers_of_instance(h)));
-  return element(e, e->real, h->slice.summary, offset);
+  return element(e, e->real, h->gpu->slice.summary, offset);
 }
 
 static ir flag_at(kernel_frame *h, ir flags, ir of, ir number) {
-  return element(h->e, h->e->real, flags, int_add(h->e, int_mul(h->e, of, h->slice.summary_stride), number));
+  return element(h->e, h->e->real, flags, int_add(h->e, int_mul(h->e, of, h->gpu->slice.summary_stride), number));
 }
 
 // ---- all threads of a block ----
 
-static ir own_thread(kernel_frame *h) { return LLVMBuildZExt(h->e->b, h->team.thread, h->e->i64, ""); }
+static ir own_thread(kernel_frame *h) { return LLVMBuildZExt(h->e->b, h->gpu->team.thread, h->e->i64, ""); }
 
 // sums[0] = the sum of what threads have, for all of them.
 static void add_up(kernel_frame *h, ir sums, ir x) {
@@ -52,7 +52,7 @@ static void add_up(kernel_frame *h, ir sums, ir x) {
   branch_end(e, &branch);
   gpu_call(e, GPU_BARRIER, NULL, 0);
   branch = branch_begin(e, int_compare(e, LLVMIntEQ, thread, integer(e, 0)));
-  emit_loop loop = loop_begin(e, integer(e, 1), integer(e, h->team.threads / GPU_WARP_LANES), 1, "warp");
+  emit_loop loop = loop_begin(e, integer(e, 1), integer(e, h->gpu->team.threads / GPU_WARP_LANES), 1, "warp");
   ir more = load_real(e, element(e, e->real, sums, loop.index), 0);
   store_real(e, real_add(e, load_real(e, sums, 0), more), sums);
   loop_end_kept(e, &loop);
@@ -63,7 +63,7 @@ static void add_up(kernel_frame *h, ir sums, ir x) {
 // i1: a sum is more than 0. Nobody reads it any more when this is known.
 static ir is_any(kernel_frame *h) {
   emitter *e = h->e;
-  ir any = real_compare(e, LLVMRealOGT, load_real(e, h->team.sums, 0), real_number(e, 0, 0));
+  ir any = real_compare(e, LLVMRealOGT, load_real(e, h->gpu->team.sums, 0), real_number(e, 0, 0));
   gpu_call(e, GPU_BARRIER, NULL, 0);
   return any;
 }
@@ -110,13 +110,13 @@ static ir count_of_thread(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     guard g = {.state = &p->l.carried[c], .axes = kernel_axes_of_place(place), .count = count};
-    const kept_sums *kept = frame_kept_of(p, g.state);
+    const kept_sums *kept = gpu_registers_of(p, g.state);
     ir most = real_number(e, largest_operator, 0), finite = real_number(e, FLT_MAX, 0);
     if (place->lag >= 0) continue;
     g.sums = place->transfer && place->relative;
-    g.limit = place->transfer      ? g.sums ? finite : most
-              : h->slice.of_matrix ? choose(e, h->slice.of_matrix, most, finite)
-                                   : finite;
+    g.limit = place->transfer           ? g.sums ? finite : most
+              : h->gpu->slice.of_matrix ? choose(e, h->gpu->slice.of_matrix, most, finite)
+                                        : finite;
     if (kept) {
       gpu_kept_each(&p->l, kept, guard_pair, &g);
     } else {
@@ -129,12 +129,12 @@ static ir count_of_thread(kernel_frame *h, part *p) {
 // Threads by themselves: the block's number is behind those of blocks before it, or of all entries.
 static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
-  ir block = h->lane_block, size = h->axis_size[h->k->lane_axis];
-  ir own = int_sub(e, frame_lane_blocks(h), integer(e, gpu_column_blocks(h->k)));
+  ir block = h->gpu->lane_block, size = h->axis_size[h->k->lane_axis];
+  ir own = int_sub(e, gpu_lane_blocks(h), integer(e, gpu_column_blocks(h->k)));
   ir behind = int_add(e, size, int_sub(e, block, own));
   ir number = int_choose(e, int_compare(e, LLVMIntSLT, block, own), block, behind);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
-  store_real(e, flag, flag_at(h, flags, h->slice.number, number));
+  store_real(e, flag, flag_at(h, flags, h->gpu->slice.number, number));
   branch_end(e, &branch);
 }
 
@@ -142,20 +142,20 @@ static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
 static void set_flags(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   bool lanes = h->k->lane_axis >= 0;
-  ir first = lanes ? h->lane_block : integer(e, 0), count = lanes ? frame_lane_blocks(h) : integer(e, 1);
+  ir first = lanes ? h->gpu->lane_block : integer(e, 0), count = lanes ? gpu_lane_blocks(h) : integer(e, 1);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
   emit_loop loop = loop_begin_by(e, first, integer(e, gpu_most_blocks(h->k)), count, "block");
-  store_real(e, flag, flag_at(h, flags, h->slice.number, loop.index));
+  store_real(e, flag, flag_at(h, flags, h->gpu->slice.number, loop.index));
   loop_end(e, &loop);
   branch_end(e, &branch);
 }
 
 void gpu_guard_part(kernel_frame *h, part *p) {
   emitter *e = h->e;
-  add_up(h, h->team.sums, count_of_thread(h, p));
+  add_up(h, h->gpu->team.sums, count_of_thread(h, p));
   ir grows = is_any(h);
   ir flag = choose(e, grows, real_number(e, 1, 0), real_number(e, 0, 0));
-  if (gpu_is_alone(h->k)) {
+  if (kernel_has_own_lanes(h->k)) {
     set_flag_of_block(h, flags_of_instance(h), flag);
   } else {
     set_flags(h, flags_of_instance(h), flag);
@@ -166,7 +166,7 @@ void gpu_guard_part(kernel_frame *h, part *p) {
 
 // Those of a part that an item looks at: of its own block and of all with columns, or of all blocks.
 static int64_t flags_of_part(const kernel *k) {
-  return gpu_is_alone(k) ? 1 + (k->columns + k->lane_block - 1) / k->lane_block : gpu_most_blocks(k);
+  return kernel_has_own_lanes(k) ? 1 + (k->columns + k->lane_block - 1) / k->lane_block : gpu_most_blocks(k);
 }
 
 // What the function below takes.
@@ -177,7 +177,7 @@ static void add_flags(kernel_frame *h, const ir *args) {
   emitter *e = h->e;
   ir sum = stack_slot(e, e->real, "flags"), of_part = integer(e, flags_of_part(h->k));
   store_real(e, real_number(e, 0, 0), sum);
-  ir all = int_mul(e, args[PARTS], of_part), threads = integer(e, h->team.threads);
+  ir all = int_mul(e, args[PARTS], of_part), threads = integer(e, h->gpu->team.threads);
   emit_loop loop = loop_begin_by(e, own_thread(h), all, threads, "flag");
   ir of = loop.index, number = int_split(e, &of, of_part);
   ir behind = int_add(e, args[BEHIND], int_sub(e, number, integer(e, 1)));
@@ -192,23 +192,23 @@ static void add_flags(kernel_frame *h, const ir *args) {
 // i1: there is one. By a function: kernels are long enough.
 static ir any_flag(kernel_frame *h) {
   emitter *e = h->e, inside;
-  bool alone = gpu_is_alone(h->k);
+  bool alone = kernel_has_own_lanes(h->k);
   ir function, own[LOOKED_AT];
   ir args[] = {[FLAGS] = flags_of_instance(h),
-               [STRIDE] = h->slice.summary_stride,
-               [PARTS] = h->slice.kept,
-               [OWN] = alone ? h->lane_block : integer(e, 0),
+               [STRIDE] = h->gpu->slice.summary_stride,
+               [PARTS] = h->gpu->slice.kept,
+               [OWN] = alone ? h->gpu->lane_block : integer(e, 0),
                [BEHIND] = alone ? h->axis_size[h->k->lane_axis] : integer(e, 1),
-               [SUMS] = h->team.sums};
+               [SUMS] = h->gpu->team.sums};
   LLVMTypeRef types[LOOKED_AT];
   for (int i = 0; i < LOOKED_AT; i++) types[i] = LLVMTypeOf(args[i]);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, LOOKED_AT, 0);
-  const char *name = arena_printf(h->a, "rec_guard_%d_%lld", h->team.threads, (long long)flags_of_part(h->k));
+  const char *name = arena_printf(h->a, "rec_guard_%d_%lld", h->gpu->team.threads, (long long)flags_of_part(h->k));
   if (emit_shared(e, name, type, &function, &inside, own)) {
-    kernel_frame there = *h;
+    kernel_frame there = gpu_copy_of(h);
     there.e = &inside;
-    there.team.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
-    there.team.warp = NULL;
+    there.gpu->team.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
+    there.gpu->team.warp = NULL;
     llvm_flag(e->m, function, "convergent");
     add_flags(&there, own);
     emit_shared_end(&inside);
@@ -223,7 +223,7 @@ static ir any_of_entries(kernel_frame *h) {
   const kernel *k = h->k;
   ir any = stack_slot(e, e->i1, "any");
   LLVMBuildStore(e->b, LLVMConstInt(e->i1, 0, 0), any);
-  ir begin = int_mul(e, h->lane_block, integer(e, k->lane_block));
+  ir begin = int_mul(e, h->gpu->lane_block, integer(e, k->lane_block));
   ir end = int_min(e, int_add(e, begin, integer(e, k->lane_block)), h->axis_size[k->lane_axis]);
   emit_loop loop = loop_begin(e, begin, end, 1, "entry");
   h->at.index[k->lane_axis] = loop.index;
@@ -234,6 +234,6 @@ static ir any_of_entries(kernel_frame *h) {
 }
 
 ir gpu_parts_grow(kernel_frame *h, ir whole) {
-  h->slice.kept = int_choose(h->e, whole, integer(h->e, 0), h->tiles.count);
+  h->gpu->slice.kept = int_choose(h->e, whole, integer(h->e, 0), h->gpu->tiles.count);
   return h->k->gpu.lanes == LANES_PASSES ? any_of_entries(h) : any_flag(h);
 }

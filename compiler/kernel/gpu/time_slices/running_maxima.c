@@ -3,7 +3,7 @@
 //   KERNEL_PART:   no maximum, states 0, sums of logarithms 0 .. all chunks of the slice .. summary: M, S^, F, D
 //   FORWARD:       for each slice before this one:  S = exp(min(0, d) + D) S + exp(min(0, -d)) S^,  m = max(F + m, M)
 //                  where d = F + m - M
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
 // Below all that counts; added to what is of its size it is still finite.
@@ -16,7 +16,7 @@ static bool is_maximum(const tile_place *place) {
 void gpu_begin_maxima(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (is_maximum(place)) frame_fill_state(h, p, place, no_maximum, &p->l.carried[c]);
+    if (is_maximum(place)) gpu_fill_state(h, p, place, no_maximum, &p->l.carried[c]);
   }
 }
 
@@ -111,7 +111,7 @@ static void join_all(kernel_frame *h, part *p, ir number, bool maxima) {
                   .largest = kept_term(h, p, m, false, number),
                   .shift = kept_term(h, p, m, true, number),
                   .maximum = {true, p->l.carried[at], kernel_axes_of_place(&p->carried.items[at].place)}};
-    const kept_sums *kept = frame_kept_of(p, r.state);
+    const kept_sums *kept = gpu_registers_of(p, r.state);
     if (kept) {
       r.kept.v.aligned = NULL;
       gpu_kept_each(&p->l, kept, join_pair, &r);

@@ -6,10 +6,8 @@
 //                     .. all chunks of the slice .. the last slice hands the states out
 //
 // STATES does as FORWARD. Backward does the same from the end. With one slice these kernels run as if there were none.
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
-
-ir gpu_frame_number(kernel_frame *h, size_t offset) { return frame_field(h, h->frame, (int64_t)offset, h->e->i64); }
 
 static bool goes_back(const kernel_frame *h) { return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK; }
 
@@ -26,18 +24,18 @@ static bool cuts_time(const kernel_frame *h) {
 
 void gpu_read_part(kernel_frame *h, ir *item) {
   emitter *e = h->e;
-  h->tiles.count = integer(e, 1);
-  h->slice.number = h->slice.last = integer(e, 0);
+  h->gpu->tiles.count = integer(e, 1);
+  h->gpu->slice.number = h->gpu->slice.last = integer(e, 0);
   if (!cuts_time(h)) return;
-  h->tiles.count = gpu_frame_number(h, offsetof(rec_gpu_frame, parts));
-  h->slice.number = int_split(e, item, h->tiles.count);
+  h->gpu->tiles.count = gpu_frame_number(h, offsetof(rec_gpu_frame, parts));
+  h->gpu->slice.number = int_split(e, item, h->gpu->tiles.count);
 }
 
 // No slice follows the last one, so its summary is not computed.
 static void skip_last(kernel_frame *h) {
   emitter *e = h->e;
-  ir last = goes_back(h) ? integer(e, 0) : h->slice.last;
-  h->time = int_choose(e, int_compare(e, LLVMIntEQ, h->slice.number, last), integer(e, 0), h->time);
+  ir last = goes_back(h) ? integer(e, 0) : h->gpu->slice.last;
+  h->time = int_choose(e, int_compare(e, LLVMIntEQ, h->gpu->slice.number, last), integer(e, 0), h->time);
 }
 
 // Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it.
@@ -51,17 +49,17 @@ static bool warms_up(const kernel *k) {
 static void begin_earlier(kernel_frame *h) {
   emitter *e = h->e;
   ir steps = integer(e, h->k->program->chunk), none = integer(e, 0);
-  ir behind = int_compare(e, LLVMIntSGT, h->slice.number, none);
-  h->slice.begins_earlier = LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
-  ir more = int_choose(e, h->slice.begins_earlier, steps, none);
-  h->entry_step = int_sub(e, h->entry_step, more);
+  ir behind = int_compare(e, LLVMIntSGT, h->gpu->slice.number, none);
+  h->gpu->slice.begins_earlier = LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
+  ir more = int_choose(e, h->gpu->slice.begins_earlier, steps, none);
+  h->gpu->entry_step = int_sub(e, h->gpu->entry_step, more);
   h->time = int_add(e, h->time, more);
 }
 
 void gpu_end_warm_up(kernel_frame *h, part *p, ir turn) {
   emitter *e = h->e;
   if (!warms_up(h->k)) return;
-  ir now = LLVMBuildAnd(e->b, h->slice.begins_earlier, int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
+  ir now = LLVMBuildAnd(e->b, h->gpu->slice.begins_earlier, int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
   emit_branch branch = branch_begin(e, now);
   gpu_begin_factors(h, p);
   for (int c = 0; c < p->carried.count; c++) {
@@ -71,7 +69,7 @@ void gpu_end_warm_up(kernel_frame *h, part *p, ir turn) {
     gpu_begin_column(h, p, place, &p->l.carried[c]);
   }
   gpu_begin_maxima(h, p);
-  frame_show_states(h, p);
+  gpu_show_states(h, p);
   branch_end(e, &branch);
 }
 
@@ -83,45 +81,45 @@ static ir begin_behind(kernel_frame *h, ir steps, ir *before) {
     *before = int_add(e, *before, more);
     return steps;
   }
-  h->slice.own_groups = int_div(e, int_add(e, steps, integer(e, h->k->chunk - 1)), more);
+  h->gpu->slice.own_groups = int_div(e, int_add(e, steps, integer(e, h->k->chunk - 1)), more);
   return int_add(e, steps, more);
 }
 
 void gpu_cut_part(kernel_frame *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
-  ir whole = int_compare(e, LLVMIntEQ, h->tiles.count, integer(e, 1));
+  ir whole = int_compare(e, LLVMIntEQ, h->gpu->tiles.count, integer(e, 1));
   if (h->described->joins) gpu_open_ends(h);
   if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_parts_grow(h, whole), "");
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
-  ir before = int_mul(e, h->slice.number, steps);
-  h->slice.last = int_sub(e, all, integer(e, 1));
-  int_split(e, &h->slice.last, steps);
+  ir before = int_mul(e, h->gpu->slice.number, steps);
+  h->gpu->slice.last = int_sub(e, all, integer(e, 1));
+  int_split(e, &h->gpu->slice.last, steps);
   if (h->k->behind) steps = begin_behind(h, steps, &before);
-  h->entry_step = int_add(e, h->entry_step, before);
+  h->gpu->entry_step = int_add(e, h->gpu->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
   if (gpu_makes_parts(h->k)) skip_last(h);
   if (warms_up(h->k)) begin_earlier(h);
   if (!h->described->joins && !h->described->reads_saved) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   ir chunks = int_div(e, before, integer(e, h->k->chunk));
-  h->saved_first = int_add(e, h->saved_first, int_mul(e, chunks, stride));
+  h->gpu->saved_first = int_add(e, h->gpu->saved_first, int_mul(e, chunks, stride));
 }
 
 ir gpu_is_last_part(kernel_frame *h, const part *p) {
-  return int_compare(h->e, LLVMIntEQ, h->slice.number, p->backward ? integer(h->e, 0) : h->slice.last);
+  return int_compare(h->e, LLVMIntEQ, h->gpu->slice.number, p->backward ? integer(h->e, 0) : h->gpu->slice.last);
 }
 
 void gpu_begin_group(kernel_frame *h, ir group) {
   bool behind = h->k->behind && h->k->kind == KERNEL_BACKWARD;
-  h->slice.in_warm_up = behind ? int_compare(h->e, LLVMIntSGE, group, h->slice.own_groups) : NULL;
+  h->gpu->slice.in_warm_up = behind ? int_compare(h->e, LLVMIntSGE, group, h->gpu->slice.own_groups) : NULL;
 }
 
 // What the steps behind would have added to gradients belongs to others.
 void gpu_end_group(kernel_frame *h) {
-  if (!h->slice.in_warm_up) return;
-  emit_branch branch = branch_begin(h->e, h->slice.in_warm_up);
+  if (!h->gpu->slice.in_warm_up) return;
+  emit_branch branch = branch_begin(h->e, h->gpu->slice.in_warm_up);
   if (h->plan->in_tiles) {
     gpu_clear_passes(h);
   } else {
@@ -160,13 +158,14 @@ static const tile_place *place_of(const kernel_frame *h, const tile_place *state
 
 void gpu_open_ends(kernel_frame *h) {
   emitter *e = h->e;
-  ir first = int_mul(e, h->batch, h->tiles.count), base = ends_field(h, offsetof(rec_gpu_ends, data), e->data);
-  h->slice.summary_stride = ends_field(h, offsetof(rec_gpu_ends, stride), e->i64);
-  h->slice.summary = element(e, e->real, base, int_mul(e, first, h->slice.summary_stride));
+  ir first = int_mul(e, h->batch, h->gpu->tiles.count), base = ends_field(h, offsetof(rec_gpu_ends, data), e->data);
+  h->gpu->slice.summary_stride = ends_field(h, offsetof(rec_gpu_ends, stride), e->i64);
+  h->gpu->slice.summary = element(e, e->real, base, int_mul(e, first, h->gpu->slice.summary_stride));
 }
 
 ir gpu_end_at(kernel_frame *h, ir number, ir offset) {
-  return element(h->e, h->e->real, h->slice.summary, int_add(h->e, int_mul(h->e, number, h->slice.summary_stride), offset));
+  return element(h->e, h->e->real, h->gpu->slice.summary,
+                 int_add(h->e, int_mul(h->e, number, h->gpu->slice.summary_stride), offset));
 }
 
 static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
@@ -190,7 +189,7 @@ void gpu_begin_factors(kernel_frame *h, part *p) {
     const tile_place *place = &p->carried.items[c].place;
     // of a logarithm it is 0
     int one = place->component || place->relative || place->source ? 0 : 1;
-    if (place->transfer) frame_fill_state(h, p, place, one, &p->l.carried[c]);
+    if (place->transfer) gpu_fill_state(h, p, place, one, &p->l.carried[c]);
   }
 }
 
@@ -200,14 +199,14 @@ void gpu_end_part(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
     const tile_place *place = place_of(h, state, state->transfer, state->component);
-    view to = ends_view(h, place, h->slice.number);
-    if (h->team.shares) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(place));
-    ir here = frame_by_this_thread(h, frame_writes_state(h, place));
-    if (h->slice.of_matrix) here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->slice.of_matrix, ""), "");
+    view to = ends_view(h, place, h->gpu->slice.number);
+    if (h->gpu->team.shares) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(place));
+    ir here = gpu_by_this_thread(h, frame_writes_state(h, place));
+    if (h->gpu->slice.of_matrix) here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->gpu->slice.of_matrix, ""), "");
     emit_branch branch = branch_begin(e, here);
     frame_copy_state(h, p, state, &p->l.carried[c], &to);
     branch_end(e, &branch);
-    if (h->slice.of_matrix) gpu_end_column(h, p, state, &p->l.carried[c]);
+    if (h->gpu->slice.of_matrix) gpu_end_column(h, p, state, &p->l.carried[c]);
   }
   gpu_guard_part(h, p);
 }
@@ -274,11 +273,13 @@ static void join_coupled(lower *l, const place_in_loops *at, const joined *j, ir
   for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
 }
 
-static ir number_in_order(const joined *j, ir index) { return j->back ? int_sub(j->h->e, j->h->slice.last, index) : index; }
+static ir number_in_order(const joined *j, ir index) {
+  return j->back ? int_sub(j->h->e, j->h->gpu->slice.last, index) : index;
+}
 
 static emit_loop each_part_before(const joined *j) {
   kernel_frame *h = j->h;
-  ir parts = j->back ? int_sub(h->e, h->slice.last, h->slice.number) : h->slice.number;
+  ir parts = j->back ? int_sub(h->e, h->gpu->slice.last, h->gpu->slice.number) : h->gpu->slice.number;
   return loop_begin(h->e, integer(h->e, 0), parts, 1, "part");
 }
 
@@ -328,8 +329,8 @@ static const view *carried_view(const part *p, const tile_place *state, int comp
 
 static view aligned_view(kernel_frame *h, part *p, const tile_place *place, ir number) {
   view v = ends_view(h, place, number);
-  ir rest = LLVMBuildAnd(h->e->b, h->slice.summary_stride, integer(h->e, 3), "");
-  if (!h->team.shares) return v;
+  ir rest = LLVMBuildAnd(h->e->b, h->gpu->slice.summary_stride, integer(h->e, 3), "");
+  if (!h->gpu->team.shares) return v;
   v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, kernel_axes_of_place(place)),
                            int_compare(h->e, LLVMIntEQ, rest, integer(h->e, 0)), "");
   return v;
@@ -363,7 +364,7 @@ static int find_coupled(const kernel_frame *h, const part *p, const tile_place *
 // All of them at once, with the first one.
 static void join_group(kernel_frame *h, part *p, const tile_place *const *states, int count) {
   joined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
-  j.stride = h->slice.summary_stride;
+  j.stride = h->gpu->slice.summary_stride;
   j.axes = kernel_axes_of_place(states[0]);
   for (int i = 0; i < count; i++) {
     j.state[i] = carried_view(p, states[i], 0);
@@ -389,7 +390,7 @@ static void join_state(kernel_frame *h, part *p, const tile_place *state) {
     return;
   }
   joined j = {.h = h, .count = kernel_is_complex(h->k, state) ? 2 : 1, .back = p->backward};
-  j.stride = h->slice.summary_stride;
+  j.stride = h->gpu->slice.summary_stride;
   j.axes = kernel_axes_of_place(state);
   for (int k = 0; k < j.count; k++) {
     const tile_place *factor = place_of(h, state, true, k);
@@ -399,7 +400,7 @@ static void join_state(kernel_frame *h, part *p, const tile_place *state) {
     j.factor_axes = kernel_axes_of_place(factor);
   }
   p->l.outside = h->at;
-  const kept_sums *kept = frame_kept_of(p, j.state[0]);
+  const kept_sums *kept = gpu_registers_of(p, j.state[0]);
   if (kept) {
     join_kept(&p->l, &j, kept);
   } else if (j.count == 2) {
@@ -421,15 +422,15 @@ static void join_together(kernel_frame *h, part *p, void join(kernel_frame *, pa
 // Parts behind the last one that has steps have nothing to begin.
 void gpu_join_parts(kernel_frame *h, part *p) {
   emitter *e = h->e;
-  ir other = p->backward ? int_compare(e, LLVMIntSLT, h->slice.number, h->slice.last)
-                         : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->slice.number, integer(e, 0)),
-                                        int_compare(e, LLVMIntSLE, h->slice.number, h->slice.last), "");
+  ir other = p->backward ? int_compare(e, LLVMIntSLT, h->gpu->slice.number, h->gpu->slice.last)
+                         : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->gpu->slice.number, integer(e, 0)),
+                                        int_compare(e, LLVMIntSLE, h->gpu->slice.number, h->gpu->slice.last), "");
   emit_branch branch = branch_begin(e, other);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->lag >= 0 && p->backward) continue;
     if (place->lag >= 0) {
-      view before = gpu_end_view(h, p, place, int_sub(e, h->slice.number, integer(e, 1)));
+      view before = gpu_end_view(h, p, place, int_sub(e, h->gpu->slice.number, integer(e, 1)));
       frame_copy_state(h, p, place, &before, &p->l.carried[c]);
     } else if (place->component == 0 && kernel_has_factor(h->k->ends, place->tensor)) {
       join_state(h, p, place);

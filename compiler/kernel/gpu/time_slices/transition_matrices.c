@@ -6,8 +6,10 @@
 //
 // The blocks behind run the same code on multiprocessors that would be idle. Where each thread has an entry of V by itself, a
 // thread behind has a column of the matrix. The products that combine slices are in f32.
-#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
+
+ir gpu_lane_blocks(kernel_frame *h) { return int_add(h->e, frame_lane_blocks(h), integer(h->e, gpu_column_blocks(h->k))); }
 
 // ---- what is kept of the matrix: behind the states, [state without the axis][column], as the states come ----
 
@@ -51,14 +53,14 @@ static view matrix_view(kernel_frame *h, const tile_place *state, ir number, ir 
 // The first entry of the axis that the block has; of a block behind, the first column.
 ir gpu_first_of_lanes(kernel_frame *h) {
   emitter *e = h->e;
-  ir block = integer(e, h->k->lane_block), first = int_mul(e, h->lane_block, block);
-  h->lane_end = h->axis_size[h->k->lane_axis];
+  ir block = integer(e, h->k->lane_block), first = int_mul(e, h->gpu->lane_block, block);
+  h->gpu->lane_end = h->axis_size[h->k->lane_axis];
   if (!gpu_column_blocks(h->k)) return first;
-  ir own = int_div(e, int_add(e, h->lane_end, integer(e, h->k->lane_block - 1)), block);
-  h->slice.of_matrix = int_compare(e, LLVMIntSGE, h->lane_block, own);
-  h->lane_end = int_choose(e, h->slice.of_matrix, integer(e, h->k->columns), h->lane_end);
-  h->slice.first_column = int_mul(e, int_sub(e, h->lane_block, own), block);
-  return gpu_is_alone(h->k) ? int_choose(e, h->slice.of_matrix, h->slice.first_column, first) : first;
+  ir own = int_div(e, int_add(e, h->gpu->lane_end, integer(e, h->k->lane_block - 1)), block);
+  h->gpu->slice.of_matrix = int_compare(e, LLVMIntSGE, h->gpu->lane_block, own);
+  h->gpu->lane_end = int_choose(e, h->gpu->slice.of_matrix, integer(e, h->k->columns), h->gpu->lane_end);
+  h->gpu->slice.first_column = int_mul(e, int_sub(e, h->gpu->lane_block, own), block);
+  return kernel_has_own_lanes(h->k) ? int_choose(e, h->gpu->slice.of_matrix, h->gpu->slice.first_column, first) : first;
 }
 
 // The first row of a state in a column of all, and how many it has.
@@ -98,7 +100,7 @@ static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
     stride = int_mul(e, stride, l->axis_size[axis]);
   }
   ir column = at->index[h->k->column_axis];
-  if (!gpu_is_alone(h->k)) column = int_add(e, h->slice.first_column, column);
+  if (!kernel_has_own_lanes(h->k)) column = int_add(e, h->gpu->slice.first_column, column);
   ir same = int_compare(e, LLVMIntEQ, int_add(e, row, integer(e, first)), column);
   return LLVMBuildSelect(e->b, same, real_number(e, 1, 0), real_number(e, 0, 0), "");
 }
@@ -127,9 +129,9 @@ static void identity_pair(lower *l, const place_in_loops *at, const ir *slots, v
 void gpu_begin_column(kernel_frame *h, part *p, const tile_place *state, const view *to) {
   emitter *e = h->e;
   identity x = {h, state, to};
-  const kept_sums *kept = frame_kept_of(p, to);
+  const kept_sums *kept = gpu_registers_of(p, to);
   if (!gpu_column_blocks(h->k) || !gpu_is_column(h->k, state)) return;
-  emit_branch branch = branch_begin(e, h->slice.of_matrix);
+  emit_branch branch = branch_begin(e, h->gpu->slice.of_matrix);
   p->l.outside = h->at;
   if (kept) {
     gpu_kept_each(&p->l, kept, identity_pair, &x);
@@ -142,10 +144,11 @@ void gpu_begin_column(kernel_frame *h, part *p, const tile_place *state, const v
 void gpu_end_column(kernel_frame *h, part *p, const tile_place *state, const view *from) {
   emitter *e = h->e;
   if (!gpu_is_column(h->k, state)) return;
-  view to = matrix_view(h, state, h->slice.number, gpu_is_alone(h->k) ? integer(e, 0) : h->slice.first_column);
-  ir here = LLVMBuildAnd(e->b, h->slice.of_matrix, frame_writes_state(h, state), "");
-  emit_branch branch = branch_begin(e, frame_by_this_thread(h, here));
-  if (!gpu_is_alone(h->k)) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(state));
+  view to =
+      matrix_view(h, state, h->gpu->slice.number, kernel_has_own_lanes(h->k) ? integer(e, 0) : h->gpu->slice.first_column);
+  ir here = LLVMBuildAnd(e->b, h->gpu->slice.of_matrix, frame_writes_state(h, state), "");
+  emit_branch branch = branch_begin(e, gpu_by_this_thread(h, here));
+  if (!kernel_has_own_lanes(h->k)) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(state));
   frame_copy_state(h, p, state, from, &to);
   branch_end(e, &branch);
 }
@@ -164,15 +167,15 @@ typedef struct product {
 
 // The numbers of all states before the part: a row behind the other. Threads alone have columns of their own.
 static ir row_width(const kernel_frame *h, const part *p) {
-  return gpu_is_alone(h->k) ? integer(h->e, h->team.threads) : p->l.axis_size[h->k->column_axis];
+  return kernel_has_own_lanes(h->k) ? integer(h->e, h->gpu->team.threads) : p->l.axis_size[h->k->column_axis];
 }
 
 static view before_view(kernel_frame *h, part *p, ir row) {
   emitter *e = h->e;
   view v = {.base = frame_located(h, h->plan->joined_at), .alignment = 1};
-  if (gpu_is_alone(h->k)) v.base = element(e, e->real, v.base, h->team.thread);
+  if (kernel_has_own_lanes(h->k)) v.base = element(e, e->real, v.base, h->gpu->team.thread);
   v.base = element(e, e->real, v.base, int_mul(e, row, row_width(h, p)));
-  if (!gpu_is_alone(h->k)) v.stride[h->k->column_axis] = integer(e, 1);
+  if (!kernel_has_own_lanes(h->k)) v.stride[h->k->column_axis] = integer(e, 1);
   return v;
 }
 
@@ -246,8 +249,8 @@ static void multiply_alone(product *d) {
 static void multiply(product *d) {
   kernel_frame *h = d->h;
   lower *l = &d->p->l;
-  const kept_sums *kept = frame_kept_of(d->p, d->to);
-  if (gpu_is_alone(h->k)) {
+  const kept_sums *kept = gpu_registers_of(d->p, d->to);
+  if (kernel_has_own_lanes(h->k)) {
     multiply_alone(d);
     return;
   }

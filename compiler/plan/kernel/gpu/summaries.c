@@ -17,8 +17,6 @@ const tile_program *gpu_ends_of(const kernel *k) { return gpu_makes_parts(k) ? k
 // ---- transition matrices ----
 
 // Threads have an entry of the axis each, and share nothing.
-bool gpu_is_alone(const kernel *k) { return k->lane_axis >= 0 && k->gpu.lanes == LANES_OWN; }
-
 bool gpu_is_column(const kernel *k, const tile_place *state) {
   if (!k->columns || state->transfer || state->lag >= 0) return false;
   const tile_program *ends = gpu_ends_of(k);
@@ -38,7 +36,7 @@ int gpu_column_blocks(const kernel *k) {
 // Whole blocks of columns, if a block stores all of its own.
 int64_t gpu_row_numbers(const kernel *k) {
   int64_t whole = k->recurrence->body.axes.items[k->column_axis].size;
-  return gpu_is_alone(k) ? k->columns : (k->columns + whole - 1) / whole * whole;
+  return kernel_has_own_lanes(k) ? k->columns : (k->columns + whole - 1) / whole * whole;
 }
 
 static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
@@ -65,7 +63,7 @@ static int64_t numbers_joined(const kernel *k, const program_plan *p, int64_t *b
 
 void gpu_place_columns(kernel_plan *w) {
   if (!w->k->ends || !w->k->columns) return;
-  if (gpu_is_alone(w->k)) {
+  if (kernel_has_own_lanes(w->k)) {
     w->joined_at = gpu_take(w, w->k->columns);
     return;
   }
@@ -82,7 +80,7 @@ void gpu_place_columns(kernel_plan *w) {
 
 axis_set gpu_guard_axes(const kernel *k) {
   axis_set axes = kernel_grid_of(k) & ~kernel_parts_of(k);
-  return k->gpu.lanes == LANES_OWN && k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
+  return kernel_has_own_lanes(k) ? axes & ~axis_bit(k->lane_axis) : axes;
 }
 
 // Blocks of threads that share an instance, at most: of the longest axis, and of columns.
@@ -97,8 +95,8 @@ int64_t gpu_most_blocks(const kernel *k) {
 
 static void guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   axis_set axes = gpu_guard_axes(k);
-  if (gpu_is_alone(k)) codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
-  int64_t rest = gpu_is_alone(k) ? k->columns : gpu_most_blocks(k);
+  if (kernel_has_own_lanes(k)) codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
+  int64_t rest = kernel_has_own_lanes(k) ? k->columns : gpu_most_blocks(k);
   if (rest) codegen_bytes_add(a, numbers, (codegen_bytes_term){rest, axes});
 }
 

@@ -1,0 +1,122 @@
+// GPU: what the frame of a kernel asks of its target (kernel_hooks).
+#include <stddef.h>
+
+#include "compiler/kernel/gpu/frame.h"
+#include "compiler/lower/nest_target.h"
+
+// ---- tensors and buffers ----
+
+// Where this instance's tokens and its copy of a sum begin.
+static ir tensor_offset(kernel_frame *h, tile_role role, const tile_place *place) {
+  emitter *e = h->e;
+  const codegen_slot *slot = &h->described->slots.items[kernel_find_slot(h->described, role, place->tensor, place->lag)];
+  ir offset = integer(e, 0);
+  if (slot->time) {
+    ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
+    offset = int_mul(e, h->gpu->entry_step, stride);
+  }
+  if (!slot->accumulated) return offset;
+  ir copy = slot->per_batch ? integer(e, 0) : h->gpu->copy;
+  if (!slot->time) copy = int_add(e, int_mul(e, copy, h->gpu->tiles.count), h->gpu->slice.number);
+  for (int i = 0; i < h->k->grid_count; i++) {
+    int axis = h->k->grid_axes[i];
+    if (!axis_in(slot->summed, axis)) continue;
+    copy = int_add(e, int_mul(e, copy, h->axis_size[axis]), h->at.index[axis]);
+  }
+  if (h->k->lane_axis >= 0 && axis_in(slot->summed, h->k->lane_axis)) {
+    copy = int_add(e, int_mul(e, copy, frame_lane_blocks(h)), h->gpu->lane_block);
+  }
+  ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  return int_add(e, offset, int_mul(e, copy, stride));
+}
+
+static ir saved_offset(kernel_frame *h, ir chunk) {
+  ir stride = frame_field(h, h->frame, offsetof(rec_gpu_frame, saved_chunk_stride), h->e->i64);
+  return int_add(h->e, h->gpu->saved_first, int_mul(h->e, chunk, stride));
+}
+
+static ir buffer_memory(kernel_frame *h, const part *p, int i) {
+  return frame_memory_for(h, &p->p->buffers.items[i], p->at->buffer_at[i], "buffer");
+}
+
+// Each thread has its own elements where threads share nothing, side by side.
+static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at, ir before) {
+  emitter *e = h->e;
+  ir base = frame_located(h, at);
+  int64_t threads = h->m.kind == MAP_THREADS ? h->gpu->team.threads : 1;
+  base = element(e, e->real, base, int_mul(e, before, integer(e, threads)));
+  if (threads > 1) base = element(e, e->real, base, h->gpu->team.thread);
+  plan_buffer plain = *b;
+  plain.stack = true;
+  view v = buffer_view(l, &plain, base);
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    if (v.stride[axis]) v.stride[axis] = int_mul(e, v.stride[axis], integer(e, threads));
+  }
+  if (!at.on_chip) v.swizzle = 0;  // there are no banks
+  return v;
+}
+
+// Tokens of a block that computes a transition matrix are 0 where they have the axis of its columns.
+static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
+  emitter *e = h->e;
+  if (!h->gpu->slice.of_matrix || !axis_in(kernel_axes_of_place(place), h->k->column_axis)) return;
+  ir tokens = LLVMBuildNot(e->b, h->gpu->slice.of_matrix, "");
+  v->present = v->present ? LLVMBuildAnd(e->b, v->present, tokens, "") : tokens;
+}
+
+// ---- results ----
+
+// Sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
+// threads have entries of the lane axis, they are summed over the block.
+static void open_target(kernel_frame *h, const part *p, const tile_result *r, result_target *target, ir wanted) {
+  emitter *e = h->e;
+  axis_set place = kernel_axes_of_place(&r->place);
+  ir first = frame_stores_result(h, p, r);
+  bool lane = h->m.kind == MAP_THREADS && !axis_in(place, h->k->lane_axis);
+  target->over_threads = target->add && lane;
+  if (target->add) {
+    target->add = false;
+    target->own = first;
+    target->active = wanted;
+  } else {
+    target->active = LLVMBuildAnd(e->b, wanted, first, "");
+  }
+  if (!target->over_threads) target->active = gpu_by_this_thread(h, target->active);
+  if (h->plan->in_tiles && p == &h->main) {
+    gpu_pass_target(h, p, (int)(r - p->p->program->results.items), target);
+    if (target->in_passes) target->own = first, target->active = wanted;
+  }
+}
+
+// One copy is the tensor itself, in the numbers' own type. In f32 that is the type of copies, and where they lie.
+static void single_target(kernel_frame *h, const tile_result *r, result_target *target) {
+  emitter *e = h->e;
+  if (!kernel_stores_narrow(&h->m, &r->place)) return;
+  int slot = kernel_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+  if (!h->described->slots.items[slot].single) return;
+  ir stride = frame_slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  target->single = int_compare(e, LLVMIntEQ, stride, integer(e, 0));
+  view v = frame_view_stored_as(h, r->place.role, &r->place, NULL, h->m.dtype);
+  target->tensor = v;
+}
+
+static void open_result(kernel_frame *h, part *p, int i, ir data) {
+  const tile_result *r = &p->p->program->results.items[i];
+  open_target(h, p, r, &p->l.results[i], LLVMBuildIsNotNull(h->e->b, data, ""));
+  single_target(h, r, &p->l.results[i]);
+}
+
+const kernel_hooks gpu_hooks = {
+    .nests = &gpu_nest_target,
+    .slot_bytes = sizeof(rec_gpu_slot),
+    .saved_at = offsetof(rec_gpu_frame, saved),
+    .saved_stride_at = offsetof(rec_gpu_frame, saved_entry_stride),
+    .tensor_offset = tensor_offset,
+    .saved_offset = saved_offset,
+    .buffer_memory = buffer_memory,
+    .view_of = view_of,
+    .copy_state = gpu_copy_state,
+    .open_argument = open_argument,
+    .open_result = open_result,
+    .arguments_of_step = gpu_arguments_of_step,
+};

@@ -1,0 +1,42 @@
+// GPU: one instance, from its states in to its results out.
+#include "compiler/kernel/gpu/frame.h"
+#include "compiler/lower/gpu/nests.h"
+
+ir gpu_frame_number(kernel_frame *h, size_t offset) { return frame_field(h, h->frame, (int64_t)offset, h->e->i64); }
+
+kernel_frame gpu_copy_of(const kernel_frame *h) {
+  kernel_frame copy = *h;
+  copy.gpu = ARENA_NEW(h->a, gpu_frame);
+  *copy.gpu = *h->gpu;
+  copy.team = &copy.gpu->team;
+  return copy;
+}
+
+void gpu_open_part(kernel_frame *h, part *p) {
+  frame_open_part(h, p);
+  if (h->gpu->team.shares) p->l.since = gpu_memory_since(h->a, p->p);
+  for (int c = 0; c < p->carried.count; c++)
+    if (p->p->carried[c].sums >= 0) gpu_kept_open(&p->l, c);
+}
+
+static void open_instance(kernel_frame *h) {
+  if (h->recomputes) gpu_open_part(h, &h->recompute);
+  gpu_open_part(h, &h->main);
+  if (h->recomputes) frame_open_instance(h, &h->recompute);
+  frame_open_instance(h, &h->main);
+}
+
+void gpu_instance(kernel_frame *h) {
+  if (h->plan->in_tiles) {
+    gpu_instance_in_passes(h);
+    return;
+  }
+  open_instance(h);
+  gpu_load_states(h, &h->main);
+  frame_clear_sums(h, &h->main);
+  if (h->recomputes) lower_region(&h->recompute.l, REGION_PROLOGUE);
+  lower_region(&h->main.l, REGION_PROLOGUE);
+  gpu_loop_over_time(h);
+  gpu_store_states(h, &h->main);
+  lower_region(&h->main.l, REGION_EPILOGUE);
+}

@@ -1,0 +1,27 @@
+// GPU: what --emit=plan prints.
+#include "compiler/kernel/plan_text.h"
+#include "compiler/kernel/description.h"
+
+// Those of the options that have the kernel.
+static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options options) {
+  const char *text = "";
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
+    if (options.targets >> target & 1 && codegen_gpu_has_room(target, k->gpu.room))
+      text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", codegen_gpu_target_name(target));
+  return text;
+}
+
+static char *plan_of_gpu(arena *a, const kernel *k, codegen_gpu_options options) {
+  const kernel_plan *w = gpu_plan_of(a, k, options)->whole;
+  char *text = kernel_plan_text(a, w);
+  return w->together ? arena_printf(a, "%s%s", text, kernel_plan_text(a, w->together)) : text;
+}
+
+static kernel_words words_of(arena *a, const kernel *k, const void *data) {
+  const codegen_gpu_options *options = data;
+  return (kernel_words){targets_of(a, k, *options), plan_of_gpu(a, k, *options)};
+}
+
+char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {
+  return kernel_plans(a, kernels, count, words_of, &options);
+}

@@ -1,0 +1,152 @@
+// GPU: states of an instance, in memory or in registers. Loaded from h0 or cleared, combined from the summaries of the slices
+// before, stored as hT or as the summary of the slice, saved for backward.
+#include "compiler/kernel/gpu/frame.h"
+#include "compiler/lower/gpu/nests.h"
+
+// ---- states in registers ----
+
+const kept_sums *gpu_registers_of(const part *p, const view *v) {
+  for (int c = 0; c < p->carried.count; c++)
+    if (v == &p->l.carried[c] && p->p->carried[c].sums >= 0) return &p->l.kept[c];
+  return NULL;
+}
+
+void gpu_copy_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
+  p->l.outside = h->at;
+  if (gpu_registers_of(p, to)) {
+    gpu_kept_load(&p->l, gpu_registers_of(p, to), from, kernel_axes_of_place(place));
+  } else if (gpu_registers_of(p, from)) {
+    gpu_kept_store(&p->l, gpu_registers_of(p, from), to, kernel_axes_of_place(place));
+  } else {
+    lower_copy_view(&p->l, from, to, kernel_axes_of_place(place));
+  }
+}
+
+typedef struct fill_data {
+  const view *to;
+  axis_set axes;
+  double number;
+} fill_data;
+
+static void fill_point(lower *l, const place_in_loops *at, void *data) {
+  const fill_data *f = data;
+  view_store(l, f->to, at, f->axes, real_number(l->e, f->number, 0));
+}
+
+void gpu_fill_state(kernel_frame *h, part *p, const tile_place *place, double number, const view *to) {
+  fill_data f = {.to = to, .axes = kernel_axes_of_place(place), .number = number};
+  p->l.outside = h->at;
+  lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
+}
+
+void gpu_show_states(kernel_frame *h, part *p) {
+  p->l.outside = h->at;
+  for (int c = 0; c < p->carried.count; c++) {
+    const view *state = &p->l.carried[c];
+    const kept_sums *kept = gpu_registers_of(p, state);
+    if (kept && p->p->carried[c].shown) gpu_kept_show(&p->l, kept, state, kernel_axes_of_place(&p->carried.items[c].place));
+  }
+}
+
+// A thread without an entry of the lane axis stores nothing.
+ir gpu_by_this_thread(kernel_frame *h, ir condition) {
+  return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->gpu->team.inside, "") : condition;
+}
+
+// ---- before the first step ----
+
+// Blocks of threads copy by a function, which asks whether there is something: one call.
+static void load_or_clear(kernel_frame *h, part *p, int c, view *memory, ir there) {
+  emitter *e = h->e;
+  const tile_place *place = &p->carried.items[c].place;
+  if (h->gpu->team.shares && !gpu_registers_of(p, &p->l.carried[c])) {
+    memory->present = there;
+    frame_copy_state(h, p, place, memory, &p->l.carried[c]);
+    return;
+  }
+  emit_branch branch = branch_begin(e, there);
+  frame_copy_state(h, p, place, memory, &p->l.carried[c]);
+  branch_else(e, &branch);
+  frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
+  branch_end(e, &branch);
+}
+
+// The summary of a slice comes of no states; but the first slice knows the steps before it.
+static bool begins_empty(const kernel *k, const tile_place *place) {
+  return gpu_makes_parts(k) && (place->lag < 0 || k->kind == KERNEL_PART_BACK);
+}
+
+// From memory, or 0; a block of a transition matrix then takes its columns.
+static void load_state(kernel_frame *h, part *p, int c) {
+  emitter *e = h->e;
+  const tile_place *place = &p->carried.items[c].place;
+  if (begins_empty(h->k, place)) {
+    frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
+    gpu_begin_column(h, p, place, &p->l.carried[c]);
+    return;
+  }
+  ir data;
+  view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
+  ir there = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
+  if (gpu_makes_parts(h->k))
+    there = LLVMBuildAnd(e->b, there, int_compare(e, LLVMIntEQ, h->gpu->slice.number, integer(e, 0)), "");
+  load_or_clear(h, p, c, &memory, there);
+}
+
+void gpu_load_states(kernel_frame *h, part *p) {
+  bool summarises = gpu_makes_parts(h->k);
+  if (summarises) gpu_begin_factors(h, p);
+  for (int c = 0; c < p->carried.count; c++) {
+    if (!p->carried.items[c].place.transfer) load_state(h, p, c);
+  }
+  if (summarises) gpu_begin_maxima(h, p);
+  if (h->described->joins) gpu_join_parts(h, p);
+  gpu_show_states(h, p);
+}
+
+void gpu_load_saved(kernel_frame *h, part *p, ir chunk) {
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    view memory = frame_saved_view(h, place, chunk);
+    // once a group, a thread's own pairs may as well come number by number: they are not copied by a function
+    bool alone = gpu_registers_of(p, &p->l.carried[c]);
+    if (h->gpu->team.shares && !alone) memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
+    frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
+  }
+  gpu_show_states(h, p);
+}
+
+// ---- at the end, and between ----
+
+static void store_states(kernel_frame *h, part *p) {
+  emitter *e = h->e;
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    tile_role role = p->backward ? TILE_D_STATE : TILE_NEXT_STATE;
+    if (kernel_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
+    ir data;
+    view memory = frame_memory_view(h, role, place, &data);
+    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
+    if (h->described->joins) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_part(h, p), "");
+    emit_branch branch = branch_begin(e, gpu_by_this_thread(h, wanted));
+    frame_copy_state(h, p, place, &p->l.carried[c], &memory);
+    branch_end(e, &branch);
+  }
+}
+
+void gpu_store_states(kernel_frame *h, part *p) { (gpu_makes_parts(h->k) ? gpu_end_part : store_states)(h, p); }
+
+void gpu_save_states(kernel_frame *h, part *p, ir chunk) {
+  emitter *e = h->e;
+  emit_branch branch = branch_begin(e, frame_saves(h));
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->transfer) continue;
+    view memory = frame_saved_view(h, place, chunk);
+    if (h->gpu->team.shares) memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
+    emit_branch first = branch_begin(e, gpu_by_this_thread(h, frame_writes_state(h, place)));
+    frame_copy_state(h, p, place, &p->l.carried[c], &memory);
+    branch_end(e, &first);
+  }
+  branch_end(e, &branch);
+}

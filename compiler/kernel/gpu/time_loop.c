@@ -1,0 +1,265 @@
+// GPU: loops over time. Beside what the host does, they stage the rows of the next chunk.
+//
+//   steps:    for chunk of steps:  rows of the next chunk; steps
+//   chunks:   for chunk:  rows of the next chunk; body                              forward; backward, if the states are given
+//   groups:   for group of chunks from the last:  states again, chunk after chunk; the same chunks back
+#include "compiler/kernel/gpu/frame.h"
+#include "compiler/kernel/gpu/gpu.h"
+
+// ---- step form ----
+
+static void steps_between(kernel_frame *h, ir begin, ir end) {
+  emit_loop loop = loop_begin(h->e, begin, end, 1, "time");
+  frame_step(h, &h->main, loop.index);
+  loop_end(h->e, &loop);
+}
+
+static void steps_forward(kernel_frame *h) {
+  emitter *e = h->e;
+  bool ahead = gpu_steps_ahead(h);
+  if (!h->described->writes_saved && !ahead) {
+    steps_between(h, integer(e, 0), h->time);
+    return;
+  }
+  ir count = frame_chunk_count(h);
+  if (ahead) gpu_open_steps(h, integer(e, 0), int_compare(e, LLVMIntSGT, count, integer(e, 0)));
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  if (ahead) {
+    ir next = int_add(e, chunks.index, integer(e, 1));
+    gpu_next_steps(h, chunks.index, chunks.index, next, int_compare(e, LLVMIntSLT, next, count));
+  }
+  if (h->described->writes_saved) gpu_save_states(h, &h->main, chunks.index);
+  ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
+  steps_between(h, begin, int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time));
+  loop_end(e, &chunks);
+}
+
+// What a product over steps reads of one of them.
+static view row_of_operand(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
+  const tile_program *program = p->p->program;
+  tile_id root = plan_root(program, id);
+  const tile_value *v = &program->values.items[root];
+  int buffer = pack >= 0 ? pack : p->p->values[root].buffer;
+  if (buffer >= 0) return frame_kept_row(h, &p->p->buffers.items[buffer], p->at->kept_at[buffer], step, &p->l);
+  const tile_place *place = tile_place_of(program, v);
+  int argument = tile_argument_number(v);
+  if (place->role == TILE_STATE) return frame_kept_row(h, &p->at->history[argument], p->at->history_at[argument], step, &p->l);
+  return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step, &p->l);
+}
+
+static void clear_row(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
+  const tile_program *program = p->p->program;
+  view row = row_of_operand(h, p, id, pack, step);
+  tile_id of = pack >= 0 ? id : plan_root(program, id);
+  lower_copy_view(&p->l, NULL, &row, program->values.items[of].axes);
+}
+
+// Products over steps are as long as a chunk. The steps behind the end of a sequence are 0.
+static void clear_missing_steps(kernel_frame *h, ir steps) {
+  part *p = &h->main;
+  emit_loop loop = loop_begin(h->e, steps, integer(h->e, h->k->chunk), 1, "missing");
+  for (int n = 0; n < p->p->nests.count; n++) {
+    const plan_nest *nest = &p->p->nests.items[n];
+    if (nest->region != REGION_STEPS) continue;
+    clear_row(h, p, nest->dot.a, nest->dot.pack_a, loop.index);
+    clear_row(h, p, nest->dot.b, nest->dot.pack_b, loop.index);
+  }
+  loop_end(h->e, &loop);
+}
+
+static void steps_again(kernel_frame *h, ir chunk, ir begin, ir steps) {
+  emitter *e = h->e;
+  gpu_load_saved(h, &h->recompute, chunk);
+  emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
+  frame_recompute_step(h, int_add(e, begin, again.index), again.index);
+  loop_end(e, &again);
+}
+
+static void steps_backward(kernel_frame *h) {
+  emitter *e = h->e;
+  ir count = frame_chunk_count(h), last = int_sub(e, count, integer(e, 1));
+  bool ahead = gpu_steps_ahead(h);
+  if (ahead) gpu_open_steps(h, last, int_compare(e, LLVMIntSGT, count, integer(e, 0)));
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  ir chunk = int_sub(e, last, chunks.index);
+  if (ahead) {
+    ir after = int_add(e, chunks.index, integer(e, 1));
+    gpu_next_steps(h, chunks.index, chunk, int_sub(e, last, after), int_compare(e, LLVMIntSLT, after, count));
+  }
+  ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
+  ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
+  if (h->recomputes) steps_again(h, chunk, begin, steps);
+  emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
+  ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
+  frame_step_back(h, int_add(e, begin, step), step);
+  loop_end(e, &back);
+  if (frame_gathers_steps(&h->main)) clear_missing_steps(h, steps);
+  frame_gather_steps(h, steps);
+  loop_end(e, &chunks);
+}
+
+// ---- chunk form ----
+
+// What a program reads of a chunk that forward has saved. staging.c sets its other rows.
+static void set_saved(kernel_frame *h, part *p, ir chunk) {
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (!kernel_is_saved(p->backward, place)) continue;
+    view *saved = &p->l.arguments[i];
+    *saved = frame_saved_view(h, place, chunk);
+    if (h->gpu->team.shares) saved->aligned = gpu_aligned(h, p, saved, tile_place_axes(p->program, place));
+  }
+}
+
+// Where a result of the chunk goes; `stored`: so many rows of it.
+static void set_result(kernel_frame *h, part *p, int i, ir chunk, ir begin, ir stored) {
+  emitter *e = h->e;
+  result_target *target = &p->l.results[i];
+  axis_set axes = tile_place_axes(p->program, &p->program->results.items[i].place);
+  if (!frame_result_of_chunk(h, p, i, chunk, begin)) return;
+  if (target->single) {
+    target->tensor = frame_at_time(h, target->tensor, begin, p->result_time_stride[i]);
+    target->tensor.stride[p->program->time_axis] = p->result_time_stride[i];
+    target->tensor.aligned = gpu_aligned(h, p, &target->tensor, axes);
+  }
+  target->limit = int_choose(e, target->active, stored, integer(e, 0));
+  if (h->gpu->team.shares) target->at.aligned = gpu_aligned(h, p, &target->at, axes);
+}
+
+static void set_chunk(kernel_frame *h, part *p, ir chunk) {
+  emitter *e = h->e;
+  ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
+  ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
+  p->l.rows = rows = LLVMBuildTrunc(e->b, rows, e->i32, "");
+  ir stored = h->gpu->slice.in_warm_up ? int_choose(e, h->gpu->slice.in_warm_up, LLVMConstNull(LLVMTypeOf(rows)), rows) : rows;
+  set_saved(h, p, chunk);
+  for (int i = 0; i < p->program->results.count; i++) set_result(h, p, i, chunk, begin, stored);
+}
+
+// Forward saves the states before every few chunks.
+static void save_some_states(kernel_frame *h, ir chunk) {
+  emitter *e = h->e;
+  int64_t every = h->k->chunk / h->k->program->chunk;
+  if (every == 1) {
+    gpu_save_states(h, &h->main, chunk);
+    return;
+  }
+  ir rest = int_rem(e, chunk, integer(e, every));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, rest, integer(e, 0)));
+  gpu_save_states(h, &h->main, int_div(e, chunk, integer(e, every)));
+  branch_end(e, &branch);
+}
+
+// Where tensors lie is computed again for each chunk, from an offset that is 0: kept through a chunk, it takes registers
+// that products need. Returns what close_again puts back.
+static ir open_again(kernel_frame *h, part *p, ir chunk) {
+  emitter *e = h->e;
+  ir slots = h->slots, last = LLVMConstInt(LLVMTypeOf(chunk), 63, 0);
+  ir zero = LLVMBuildAShr(e->b, chunk, last, "");
+  h->slots = element(e, LLVMInt8TypeInContext(e->context), slots, zero);
+  frame_open_instance(h, p);
+  return slots;
+}
+
+static void close_again(kernel_frame *h, part *p, ir slots) {
+  h->slots = slots;
+  frame_open_instance(h, p);
+}
+
+// The states before each chunk of a group, from those that were saved before the first.
+static void chunks_again(kernel_frame *h, ir first, ir chunks) {
+  emitter *e = h->e;
+  part *again = &h->recompute;
+  ir runs = int_sub(e, chunks, integer(e, 1));
+  gpu_open_chunks(h, again, first, int_compare(e, LLVMIntSGT, runs, integer(e, 0)));
+  emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
+  ir slots = open_again(h, again, loop.index);
+  frame_keep_states(h, loop.index);
+  ir after = int_add(e, loop.index, integer(e, 1));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, loop.index, runs));
+  ir chunk = int_add(e, first, loop.index), next = int_add(e, first, after);
+  ir more = int_compare(e, LLVMIntSLT, after, runs);
+  gpu_next_chunk(h, again, loop.index, chunk, next, more);
+  set_chunk(h, again, chunk);
+  lower_region(&again->l, REGION_BODY);
+  lower_commit(&again->l);
+  branch_end(e, &branch);
+  loop_end(e, &loop);
+  close_again(h, again, slots);
+}
+
+// Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`.
+static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
+  part *p = &h->main;
+  emitter *e = h->e;
+  ir chunk = int_add(e, first, number), before = int_sub(e, chunk, integer(e, 1));
+  h->gpu->tiles.chunk = number;
+  open_again(h, p, turn);
+  gpu_next_chunk(h, p, turn, chunk, before, int_compare(e, LLVMIntSGT, number, integer(e, 0)));
+  set_chunk(h, p, chunk);
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (place->role == TILE_STATE)
+      p->l.arguments[i] = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], number, &p->l);
+  }
+  lower_region(&p->l, REGION_BODY);
+  lower_commit(&p->l);
+  h->gpu->tiles.chunk = NULL;
+}
+
+void gpu_group_back(kernel_frame *h, ir group, ir first, ir chunks) {
+  emitter *e = h->e;
+  gpu_load_saved(h, &h->recompute, group);
+  chunks_again(h, first, chunks);
+  ir last = int_sub(e, chunks, integer(e, 1)), slots = h->slots;
+  gpu_open_chunks(h, &h->main, int_add(e, first, last), int_compare(e, LLVMIntSGE, last, integer(e, 0)));
+  emit_loop turns = loop_begin(e, integer(e, 0), chunks, 1, "back");
+  chunk_back(h, first, int_sub(e, last, turns.index), turns.index);
+  loop_end(e, &turns);
+  h->slots = slots;
+}
+
+// Groups of chunks from the last: states again, then the same chunks back.
+void gpu_groups_back(kernel_frame *h) {
+  emitter *e = h->e;
+  ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);
+  ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
+  emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
+  ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
+  ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
+  gpu_begin_group(h, group);
+  (h->plan->in_tiles ? gpu_group_in_passes : gpu_group_back)(h, group, first, chunks);
+  gpu_end_group(h);
+  loop_end(e, &loop);
+  if (!h->plan->in_tiles) frame_open_instance(h, &h->main);
+}
+
+static void chunks_inside(kernel_frame *h) {
+  emitter *e = h->e;
+  part *p = &h->main;
+  ir count = frame_chunk_count(h), any = int_compare(e, LLVMIntSGT, count, integer(e, 0));
+  gpu_open_chunks(h, p, frame_chunk_in_order(h, integer(e, 0)), any);
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  ir chunk = frame_chunk_in_order(h, chunks.index);
+  gpu_end_warm_up(h, p, chunks.index);
+  ir slots = open_again(h, p, chunks.index);
+  ir next = int_add(e, chunks.index, integer(e, 1));
+  ir more = int_compare(e, LLVMIntSLT, next, count);
+  gpu_next_chunk(h, p, chunks.index, chunk, frame_chunk_in_order(h, next), more);
+  set_chunk(h, p, chunk);
+  if (h->described->writes_saved) save_some_states(h, chunk);
+  lower_region(&p->l, REGION_BODY);
+  lower_commit(&p->l);
+  loop_end(e, &chunks);
+  close_again(h, p, slots);
+}
+
+void gpu_loop_over_time(kernel_frame *h) {
+  if (h->k->program->form == TILE_CHUNK) {
+    (h->recomputes ? gpu_groups_back : chunks_inside)(h);
+  } else if (h->main.backward) {
+    steps_backward(h);
+  } else {
+    steps_forward(h);
+  }
+}

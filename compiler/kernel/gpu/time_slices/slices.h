@@ -1,0 +1,59 @@
+// Time slices: the slice that a thread block computes, summaries of slices, and states before a slice.
+#ifndef REC_KERNEL_GPU_TIME_SLICES_SLICES_H
+#define REC_KERNEL_GPU_TIME_SLICES_SLICES_H
+
+#include "compiler/kernel/frame.h"
+
+// The slice of time that a thread block computes. Conditions are i1.
+typedef struct time_slice {
+  ir number;                   // of the slice
+  ir last;                     // number of the last slice that has steps, or 0
+  ir kept;                     // how many slices have a summary
+  ir summary, summary_stride;  // where the summaries of this entry lie, as they are made or combined
+  ir begins_earlier;           // the slice begins one chunk earlier, to warm up
+  ir own_groups;               // chunk groups of this slice, without its warm-up groups
+  ir in_warm_up;               // the results of the current group are discarded
+  ir of_matrix, first_column;  // the block computes columns of a transition matrix, from this one on; NULL: no block does
+} time_slice;
+
+// slices.c
+// The time slice of a work item, whose remaining number is left in *item.
+void gpu_read_part(kernel_frame *h, ir *item);
+void gpu_cut_part(kernel_frame *h);
+void gpu_begin_factors(kernel_frame *h, part *p);
+void gpu_end_part(kernel_frame *h, part *p);
+// States before this slice: combines the summaries of all slices before it.
+void gpu_join_parts(kernel_frame *h, part *p);
+// i1: no steps follow the slice; backward: none precede it.
+ir gpu_is_last_part(kernel_frame *h, const part *p);
+// In the loop over chunks, before chunk number `turn`: after the warm-up chunk of a slice.
+void gpu_end_warm_up(kernel_frame *h, part *p, ir turn);
+// Backward, around a group of chunks: it may follow the slice's own (kernel.behind); its results are then discarded.
+void gpu_begin_group(kernel_frame *h, ir group);
+void gpu_end_group(kernel_frame *h);
+// The slice summaries of this entry; the address of an element of a summary; the elements of a result there; the summary of
+// a state.
+void gpu_open_ends(kernel_frame *h);
+ir gpu_end_at(kernel_frame *h, ir number, ir offset);
+ir gpu_end_numbers(kernel_frame *h, const tile_place *place);
+view gpu_end_view(kernel_frame *h, part *p, const tile_place *state, ir number);
+// running_maxima.c: running maxima, and states relative to them: at the start of a slice; after slice `number`.
+void gpu_begin_maxima(kernel_frame *h, part *p);
+bool gpu_joins_relatives(const kernel *k);
+void gpu_join_relatives(kernel_frame *h, part *p, ir number);
+// transition_matrices.c: states that mix their entries, and the blocks of KERNEL_PART that make their matrix.
+// Blocks of the lane axis, and behind them those.
+ir gpu_lane_blocks(kernel_frame *h);
+// Where the rows of a state's matrix begin in a summary; NULL: the end of all matrices.
+ir gpu_columns_offset(kernel_frame *h, const tile_place *state);
+ir gpu_first_of_lanes(kernel_frame *h);
+void gpu_begin_column(kernel_frame *h, part *p, const tile_place *state, const view *to);
+void gpu_end_column(kernel_frame *h, part *p, const tile_place *state, const view *from);
+// states = matrix of the slice * states + its states from zero.
+void gpu_join_columns(kernel_frame *h, part *p, ir number);
+// overflow_fallback.c: slices that must not be combined. A mark at the end of the summary; its kernel writes it last.
+void gpu_guard_part(kernel_frame *h, part *p);
+// i1: a slice of the instance is marked; `whole`: there is a single slice, without summary. Elements of kernel_frame.sums for this.
+ir gpu_parts_grow(kernel_frame *h, ir whole);
+
+#endif

@@ -1,0 +1,32 @@
+// Host: what --emit=plan prints.
+#include "compiler/kernel/plan_text.h"
+#include "compiler/kernel/host/kernel.h"
+
+typedef struct text_options {
+  codegen_clone clone;
+  number_type dtype;
+} text_options;
+
+static char *plan_of_one(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
+  codegen_kernel described = kernel_describe(a, k);
+  kernel_plan w = kernel_plan_for(a, &described, k->symbol, clone, dtype);
+  kernel_plan_make(&w);
+  return kernel_plan_text(a, &w);
+}
+
+// Behind the kernel the one that takes several sequences together, if there is one.
+static char *plan_of_host(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
+  const kernel *together = kernel_together(a, k, false);
+  char *alone = plan_of_one(a, k, clone, dtype);
+  return together ? arena_printf(a, "%s%s", alone, plan_of_one(a, together, clone, dtype)) : alone;
+}
+
+static kernel_words words_of(arena *a, const kernel *k, const void *data) {
+  const text_options *o = data;
+  return (kernel_words){codegen_clone_name(o->clone), plan_of_host(a, k, o->clone, o->dtype)};
+}
+
+char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone, number_type dtype) {
+  text_options options = {clone, dtype};
+  return kernel_plans(a, kernels, count, words_of, &options);
+}

@@ -1,0 +1,229 @@
+// Host: loops over time. Steps or chunks, in order or in reverse.
+//
+//   backward, step form:  for each chunk from the last: recompute its steps from the saved state, then the same steps back
+#include "compiler/kernel/host/loops.h"
+#include "compiler/lower/host/nests.h"
+
+// ---- step form: the rows of a step a few steps ahead ----
+
+enum { STEPS_AHEAD = 8, CACHE_LINE = 64 };
+
+// The lines of a row at the point, or vector, at hand.
+typedef struct fetch_data {
+  const view *row;
+  axis_set axes;
+  bool write;
+} fetch_data;
+
+static void fetch_point(lower *l, const place_in_loops *at, void *data) {
+  const fetch_data *d = data;
+  int64_t stride = 0;
+  if (at->vector_axis >= 0 && at->lanes) int_known(d->row->stride[at->vector_axis], &stride);
+  if (stride != 1) return;
+  int bytes = number_is_narrow(d->row->stored) ? 2 : l->m->f64 ? 8 : 4;
+  ir address = view_address(l, d->row, at, d->axes);
+  for (int n = 0; n < at->lanes; n += CACHE_LINE / bytes)
+    fetch_line(l->e, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write, 3);
+}
+
+// Rows in lanes, or in the tile; what has both is a matrix, which would push others out.
+static void fetch_tensor(kernel_frame *h, part *p, const tile_place *place, view tensor, ir t, ir stride, bool write) {
+  axis_set axes = kernel_axes_of_place(place);
+  if (!place->time || !tensor.base) return;
+  bool lane = plan_has_lane(&h->m, axes);
+  if (lane == (plan_tile_axes(&h->m, axes) != 0)) return;
+  view v = frame_at_time(h, tensor, t, stride);
+  fetch_data data = {&v, axes, write};
+  p->l.outside = h->at;
+  if (lane) {
+    place_in_loops at = h->at;
+    fetch_point(&p->l, &at, &data);
+  } else {
+    lower_points(&p->l, plan_tile_axes(&h->m, axes), false, fetch_point, &data);
+  }
+}
+
+// Steps lie further apart than a page when there are many channels: no processor foresees them.
+static void fetch_ahead(kernel_frame *h, part *p, ir t) {
+  if (h->m.kind != MAP_LANES) return;
+  ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    fetch_tensor(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i], false);
+  }
+  for (int i = 0; i < p->program->results.count; i++) {
+    fetch_tensor(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead, p->result_time_stride[i], true);
+  }
+}
+
+// ---- step form ----
+
+void host_arguments_of_step(kernel_frame *h, part *p, ir t) {
+  fetch_ahead(h, p, t);
+  for (int i = 0; i < p->program->arguments.count; i++) frame_argument_of_step(h, p, i, t);
+}
+
+static void steps_between(kernel_frame *h, ir begin, ir end) {
+  emit_loop loop = loop_begin(h->e, begin, end, 1, "time");
+  frame_step(h, &h->main, loop.index);
+  loop_end(h->e, &loop);
+}
+
+static void steps_forward(kernel_frame *h) {
+  emitter *e = h->e;
+  if (!h->described->writes_saved) {
+    steps_between(h, integer(e, 0), h->time);
+    return;
+  }
+  emit_loop chunks = loop_begin(e, integer(e, 0), frame_chunk_count(h), 1, "chunk");
+  host_save_states(h, &h->main, chunks.index);
+  ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
+  steps_between(h, begin, int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time));
+  loop_end(e, &chunks);
+}
+
+static void steps_backward(kernel_frame *h) {
+  emitter *e = h->e;
+  ir count = frame_chunk_count(h);
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  ir chunk = int_sub(e, int_sub(e, count, integer(e, 1)), chunks.index);
+  ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
+  ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
+  if (h->recomputes) {
+    host_load_saved(h, &h->recompute, chunk);
+    emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
+    frame_recompute_step(h, int_add(e, begin, again.index), again.index);
+    loop_end(e, &again);
+  }
+  emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
+  ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
+  frame_step_back(h, int_add(e, begin, step), step);
+  loop_end(e, &back);
+  frame_gather_steps(h, steps);
+  loop_end(e, &chunks);
+}
+
+// ---- chunk form ----
+
+typedef struct pad_data {
+  const view *from, *to;
+  axis_set axes;
+  int t;
+  ir rows;
+} pad_data;
+
+static void pad_point(lower *l, const place_in_loops *at, void *data) {
+  const pad_data *d = data;
+  emitter *e = l->e;
+  if (at->vector_axis == d->t) {
+    place_in_loops where = *at;
+    where.mask = lane_mask(e, int_sub(e, d->rows, at->index[d->t]), at->lanes);
+    view_store(l, d->to, at, d->axes, view_load(l, d->from, &where, d->axes));
+    return;
+  }
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, at->index[d->t], d->rows));
+  view_store(l, d->to, at, d->axes, view_load(l, d->from, at, d->axes));
+  branch_else(e, &branch);
+  view_store(l, d->to, at, d->axes, real_number(e, 0, 0));
+  branch_end(e, &branch);
+}
+
+static view one_of_both(emitter *e, ir first, const view *a, const view *b) {
+  view v = {.base = LLVMBuildSelect(e->b, first, a->base, b->base, "")};
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    if (!b->stride[axis]) continue;
+    int64_t x, y;
+    bool same = int_known(a->stride[axis], &x) && int_known(b->stride[axis], &y) && x == y;
+    v.stride[axis] = same ? a->stride[axis] : LLVMBuildSelect(e->b, first, a->stride[axis], b->stride[axis], "");
+  }
+  return v;
+}
+
+// The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are missing. The copy of what
+// instances share is made for the first of them (`new_group`; NULL: for each).
+static void set_rows(kernel_frame *h, part *p, int i, ir begin, ir rows, ir new_group) {
+  emitter *e = h->e;
+  int t = p->program->time_axis;
+  const tile_place *place = &p->program->arguments.items[i];
+  const pad *d = &p->at->pads[i];
+  view memory = frame_at_time(h, p->memory[i], begin, p->time_stride[i]);
+  ir present = memory.present;
+  memory.present = NULL;
+  memory.stride[t] = p->time_stride[i];
+  ir inside = integer(e, 0);
+  view copy = {.base = frame_scratch_at(h, h->scratch, d->offset)};
+  copy.stride[t] = integer(e, d->row);
+  bool lanes = plan_has_lane(&h->m, kernel_axes_of_place(place));
+  copy.internal = lanes;
+  for (int x = 0; x < place->axis_count; x++) {
+    int axis = place->axes[x];
+    if (axis == h->m.lane_axis) {
+      copy.stride[axis] = integer(e, 1);
+    } else if (axis_in(h->m.instance, axis)) {
+      inside = int_add(e, inside, int_mul(e, h->at.index[axis], memory.stride[axis]));
+      memory.stride[axis] = NULL;
+    } else {
+      copy.stride[axis] = integer(e, d->stride[axis]);
+    }
+  }
+  bool always = number_is_narrow(memory.stored) || lanes;
+  memory.base = element(e, view_type(e, &memory), memory.base, inside);
+  ir available = present ? int_choose(e, present, rows, integer(e, 0)) : rows;
+  ir padded = int_compare(e, LLVMIntSLT, available, integer(e, p->program->chunk));
+  if (always) padded = LLVMConstInt(e->i1, 1, 0);
+  axis_set axes = tile_place_axes(p->program, place);
+  bool shared = new_group && plan_is_shared(&h->m, plan_own_axes(place));
+  emit_branch branch = branch_begin(e, shared ? LLVMBuildAnd(e->b, padded, new_group, "") : padded);
+  pad_data data = {.from = &memory, .to = &copy, .axes = axes & ~h->m.instance, .t = t, .rows = available};
+  p->l.outside = h->at;
+  lower_points(&p->l, plan_tile_axes(&h->m, axes), lanes, pad_point, &data);
+  branch_end(e, &branch);
+  p->l.arguments[i] = always ? copy : one_of_both(e, padded, &copy, &memory);
+}
+
+void host_set_chunk(kernel_frame *h, part *p, ir chunk, ir new_group) {
+  emitter *e = h->e;
+  lower *l = &p->l;
+  ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
+  ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
+  l->rows = rows;
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (kernel_is_saved(p->backward, place)) {
+      l->arguments[i] = frame_saved_view(h, place, chunk);
+    } else if (place->time) {
+      set_rows(h, p, i, begin, rows, new_group);
+    }
+  }
+  for (int i = 0; i < p->program->results.count; i++) {
+    if (!frame_result_of_chunk(h, p, i, chunk, begin)) continue;
+    l->results[i].limit = int_choose(e, l->results[i].active, rows, integer(e, 0));
+  }
+}
+
+void host_chunk_body(kernel_frame *h, ir chunk) {
+  if (h->described->writes_saved) host_save_states(h, &h->main, chunk);
+  lower_region(&h->main.l, REGION_BODY);
+  lower_commit(&h->main.l);
+}
+
+static void chunks_inside(kernel_frame *h) {
+  emitter *e = h->e;
+  ir count = frame_chunk_count(h);
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  ir chunk = frame_chunk_in_order(h, chunks.index);
+  host_set_chunk(h, &h->main, chunk, NULL);
+  ir last = int_sub(e, count, integer(e, 1));
+  host_fetch_next(h, &h->main, frame_chunk_in_order(h, int_min(e, int_add(e, chunks.index, integer(e, 1)), last)));
+  host_chunk_body(h, chunk);
+  loop_end(e, &chunks);
+}
+
+void host_loop_over_time(kernel_frame *h) {
+  if (h->k->program->form == TILE_CHUNK) {
+    chunks_inside(h);
+  } else if (h->main.backward) {
+    steps_backward(h);
+  } else {
+    steps_forward(h);
+  }
+}
