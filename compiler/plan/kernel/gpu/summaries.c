@@ -16,7 +16,6 @@ const tile_program *gpu_ends_of(const kernel *k) { return gpu_makes_parts(k) ? k
 
 // ---- transition matrices ----
 
-// Threads have an entry of the axis each, and share nothing.
 bool gpu_is_column(const kernel *k, const tile_place *state) {
   if (!k->columns || state->transfer || state->lag >= 0) return false;
   const tile_program *ends = gpu_ends_of(k);
