@@ -2,6 +2,8 @@
 #ifndef REC_RUNTIME_INTERNAL_H
 #define REC_RUNTIME_INTERNAL_H
 
+#include <string.h>
+
 #include "runtime/rec.h"
 
 // Keeps the thread's message and returns `status`, so that a check reads `return rec_fail(...)`.
@@ -11,6 +13,11 @@ rec_status rec_no_memory(void);
 // Memory for so many bytes, not cleared, at a multiple of REC_ALIGNMENT, for free(); NULL: there is none. What is large lies in
 // large pages where the system has them.
 void *rec_numbers_new(int64_t bytes);
+
+static inline bool rec_ends_with(const char *text, const char *end) {
+  size_t length = strlen(text), size = strlen(end);
+  return length >= size && strcmp(text + length - size, end) == 0;
+}
 
 // Pieces of memory that are given back together.
 typedef struct rec_blocks {

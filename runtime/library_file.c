@@ -34,18 +34,13 @@ static bool read_entry(const library_file *f, uint64_t at, uint64_t index, void 
   return at <= f->size && index <= f->size / size && read_part(f, at + index * size, entry, size);
 }
 
-static bool ends_with(const char *text, const char *end) {
-  size_t length = strlen(text), size = strlen(end);
-  return length >= size && strcmp(text + length - size, end) == 0;
-}
-
 static rec_status read_header(library_file *f) {
   static const unsigned char wanted[] = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT};
   if (f->size == 0) return refuse(f, "the file is empty");
   size_t mark = f->size < SELFMAG ? f->size : SELFMAG;
   if (memcmp(f->bytes, wanted, mark) != 0)
-    return refuse(f, ends_with(f->path, ".rec") ? "it is a program; recc makes a library of it, FILE.so"
-                                                : "expected an ELF file, as recc writes FILE.so, found another kind");
+    return refuse(f, rec_ends_with(f->path, ".rec") ? "it is a program; recc makes a library of it, FILE.so"
+                                                    : "expected an ELF file, as recc writes FILE.so, found another kind");
   if (!read_part(f, 0, &f->header, sizeof f->header)) return refuse(f, "its header is truncated");
   if (memcmp(f->header.e_ident, wanted, sizeof wanted) != 0 || f->header.e_type != ET_DYN || f->header.e_machine != EM_X86_64)
     return refuse(f, "expected a shared library for x86-64, found another ELF file");

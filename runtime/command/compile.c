@@ -171,10 +171,7 @@ module_request module_request_of(const words *w) {
                           .device = REC_DEVICE_HOST};
 }
 
-bool is_source(const char *file) {
-  size_t length = strlen(file);
-  return length > 4 && strcmp(file + length - 4, ".rec") == 0;
-}
+bool is_source(const char *file) { return strlen(file) > 4 && rec_ends_with(file, ".rec"); }
 
 // In place of the library itself: one that is made from its source, as asked for.
 static int compile_again(const module_request *request, bool exported, rec_module **module) {

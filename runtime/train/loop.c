@@ -190,8 +190,7 @@ static void remove_parts(const loop *l) {
   char *folder = session_path(l->s, NULL, l->t->block->name);
   DIR *entries = folder ? opendir(folder) : NULL;
   for (struct dirent *e; entries && (e = readdir(entries));) {
-    size_t length = strlen(e->d_name);
-    if (length < 5 || strcmp(e->d_name + length - 5, ".part") != 0) continue;
+    if (!rec_ends_with(e->d_name, ".part")) continue;
     char *path = session_path(l->s, l->t->block->name, e->d_name);
     if (path) unlink(path);
     free(path);

@@ -119,11 +119,6 @@ static int64_t mqar(const train_task *t, int64_t length, draws *d, uint16_t *tok
 
 // ---- pass key -----------------------------------------------------------------------------------
 
-static uint16_t *put(uint16_t *to, const char *text) {
-  while (*text) *to++ = (uint16_t)*text++;
-  return to;
-}
-
 static uint16_t *put_filler(uint16_t *to, int64_t count) {
   static const char filler[] = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. ";
   for (int64_t i = 0; i < count; i++) *to++ = (uint16_t)filler[i % (int64_t)(sizeof filler - 1)];
@@ -139,10 +134,11 @@ static int64_t passkey(int64_t length, draws *d, uint16_t *tokens, uint16_t *tar
   int64_t filler = length - (int64_t)(strlen(told) + strlen(asked) + strlen(answer));
   int64_t before = below(d, filler + 1);
   *fact = before;
-  uint16_t *to = put(put_filler(tokens, before), told);
-  to = put(put_filler(to, filler - before), asked);
-  put(targets + (to - tokens) - 1, answer);
-  return put(to, answer) - tokens;
+  uint16_t *to = put_filler(tokens, before);
+  to = put_filler(to + put_text(to, told), filler - before);
+  to += put_text(to, asked);
+  put_text(targets + (to - tokens) - 1, answer);
+  return to - tokens + put_text(to, answer);
 }
 
 // ---- sequences ----------------------------------------------------------------------------------

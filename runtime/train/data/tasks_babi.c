@@ -106,12 +106,6 @@ static question ask(const train_task *t, const story *s, draws *d) {
   return q;
 }
 
-static int64_t put(uint16_t *to, const char *text) {
-  int64_t count = 0;
-  while (text[count]) to[count] = (uint16_t)(unsigned char)text[count], count++;
-  return count;
-}
-
 // How many whole sentences fit into `room` bytes; in *left what they leave.
 static int64_t count_filler(draws d, int64_t room, int64_t *left) {
   int64_t count = 0;
@@ -146,11 +140,11 @@ int64_t babi_sequence(const train_task *t, int64_t length, draws *d, uint16_t *t
   for (int64_t slot = 0, told = 0; slot <= count; slot++) {
     for (; told < s.count && slots[told] == slot; told++) {
       if (told == q.fact) *fact = at;
-      at += put(tokens + at, s.text[told]);
+      at += put_text(tokens + at, s.text[told]);
     }
-    if (slot < count) at += put(tokens + at, filler[below(&sentences, FILLERS)]);
+    if (slot < count) at += put_text(tokens + at, filler[below(&sentences, FILLERS)]);
   }
-  at += put(tokens + at, q.text);
-  put(targets + at - 1, q.answer);
-  return at + put(tokens + at, q.answer);
+  at += put_text(tokens + at, q.text);
+  put_text(targets + at - 1, q.answer);
+  return at + put_text(tokens + at, q.answer);
 }

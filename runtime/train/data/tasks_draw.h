@@ -12,6 +12,13 @@ typedef struct draws {
 
 static inline int64_t below(draws *d, int64_t limit) { return random_below(d->seed, d->stream, d->next++, limit); }
 
+// A text as tokens. Returns how many there are.
+static inline int64_t put_text(uint16_t *to, const char *text) {
+  int64_t count = 0;
+  for (; text[count]; count++) to[count] = (unsigned char)text[count];
+  return count;
+}
+
 // Writes the tokens and answers of a sequence of TASK_BABI; returns how many tokens there are, in
 // *fact where the fact that the answer follows from begins.
 int64_t babi_sequence(const train_task *t, int64_t length, draws *d, uint16_t *tokens, uint16_t *targets, int64_t *fact);

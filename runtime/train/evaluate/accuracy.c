@@ -48,6 +48,7 @@ static void add(counts *to, const counts *from) {
 // Some sequences that are read side by side.
 typedef struct reading {
   const accuracy *a;
+  rec_blocks memory;  // of all lists
   int count;
   int64_t window;
   uint16_t *tokens, *targets;  // [count][tokens]
@@ -62,16 +63,16 @@ typedef struct reading {
 static rec_status open_reading(reading *r, int first) {
   const accuracy *a = r->a;
   const trained_model *of = &a->e->of;
-  size_t all = (size_t)(r->count * a->tokens), part = (size_t)(r->count * r->window);
-  r->tokens = calloc(all, sizeof *r->tokens);
-  r->targets = calloc(all, sizeof *r->targets);
-  r->all_hits = calloc(all, 1);
-  r->window_tokens = calloc(part, sizeof *r->tokens);
-  r->window_targets = calloc(part, sizeof *r->targets);
-  r->hits = calloc(part, 1);
+  int64_t all = r->count * a->tokens, part = r->count * r->window;
+  r->tokens = rec_blocks_list(&r->memory, all, sizeof *r->tokens);
+  r->targets = rec_blocks_list(&r->memory, all, sizeof *r->targets);
+  r->all_hits = rec_blocks_list(&r->memory, all, 1);
+  r->window_tokens = rec_blocks_list(&r->memory, part, sizeof *r->tokens);
+  r->window_targets = rec_blocks_list(&r->memory, part, sizeof *r->targets);
+  r->hits = rec_blocks_list(&r->memory, part, 1);
   rec_status status = carried_open(&r->states, of, r->count);
   if (status) return status;
-  if (!r->tokens || !r->targets || !r->all_hits || !r->window_tokens || !r->window_targets || !r->hits) return rec_no_memory();
+  if (r->memory.failed) return rec_no_memory();
   for (int s = 0; s < r->count; s++)
     r->facts[s] = task_sequence(&a->task, a->e->block->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
                                 a->tokens, r->tokens + s * a->tokens, r->targets + s * a->tokens);
@@ -80,12 +81,7 @@ static rec_status open_reading(reading *r, int first) {
 
 static void close_reading(reading *r) {
   executor_free(r->x);
-  free(r->tokens);
-  free(r->targets);
-  free(r->all_hits);
-  free(r->window_tokens);
-  free(r->window_targets);
-  free(r->hits);
+  rec_blocks_free(&r->memory);
   carried_close(&r->states);
 }
 

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "runtime/escape.h"
 #include "runtime/train/data/random.h"
@@ -56,6 +55,7 @@ typedef struct growth {
   head_growth *heads;
   double *input, *first;  // of the step at hand, by number: from zero, from the first draw
   double *h;
+  rec_blocks memory;  // of all lists
 } growth;
 
 // From 1/2 to 3/2, or as far below 0.
@@ -119,23 +119,15 @@ static rec_status read_state(const probe *p, int op, growth *g) {
   int64_t numbers = kernel_numbers(r.k->signature, g->variable);
   g->parts = v->complex ? 2 : 1;
   g->entries = numbers / g->parts;
-  double *second = calloc((size_t)numbers + 1, sizeof *second);
-  g->input = calloc((size_t)numbers + 1, sizeof *g->input);
-  g->first = calloc((size_t)numbers + 1, sizeof *g->first);
-  g->h = calloc((size_t)numbers + 1, sizeof *g->h);
-  g->heads = calloc((size_t)g->state->heads + 1, sizeof *g->heads);
-  if (!status && (!second || !g->input || !g->first || !g->h || !g->heads)) status = rec_no_memory();
+  double *second = rec_blocks_list(&g->memory, numbers, sizeof *second);
+  g->input = rec_blocks_list(&g->memory, numbers, sizeof *g->input);
+  g->first = rec_blocks_list(&g->memory, numbers, sizeof *g->first);
+  g->h = rec_blocks_list(&g->memory, numbers, sizeof *g->h);
+  g->heads = rec_blocks_list(&g->memory, g->state->heads, sizeof *g->heads);
+  if (!status && g->memory.failed) status = rec_no_memory();
   for (int64_t t = 0; !status && !g->mixes && t < p->time; t++) status = read_step(&r, g, t, second);
   kernel_runs_close(&r);
-  free(second);
   return status;
-}
-
-static void free_state(growth *g) {
-  free(g->input);
-  free(g->first);
-  free(g->h);
-  free(g->heads);
 }
 
 // ---- what they say ------------------------------------------------------------------------------
@@ -182,7 +174,7 @@ static rec_status judge_states_of(const probe *p, int op, FILE *csv) {
     if (s->variables[i].kind == REC_LAG) continue;
     status = read_state(p, op, &g);
     if (!status) write_state(&g, p->time, csv);
-    free_state(&g);
+    rec_blocks_free(&g.memory);
   }
   return status;
 }

@@ -11,21 +11,19 @@
 static rec_status open_run(const evaluation *e, int64_t first, int64_t streams, stream_run *r) {
   int64_t tokens = streams * e->now->window;
   *r = (stream_run){.first = first, .streams = streams};
-  r->tokens = calloc((size_t)tokens, sizeof *r->tokens);
-  r->targets = calloc((size_t)tokens, sizeof *r->targets);
-  r->losses = calloc((size_t)tokens, sizeof *r->losses);
+  r->tokens = rec_blocks_list(&r->memory, tokens, sizeof *r->tokens);
+  r->targets = rec_blocks_list(&r->memory, tokens, sizeof *r->targets);
+  r->losses = rec_blocks_list(&r->memory, tokens, sizeof *r->losses);
   rec_status status = carried_open(&r->states, &e->of, streams);
   if (status) return status;
-  if (!r->tokens || !r->targets || !r->losses) return rec_no_memory();
+  if (r->memory.failed) return rec_no_memory();
   return executor_new(e->of.model, e->of.kernels, e->of.where, streams, e->now->window, false, &r->x);
 }
 
 static void close_run(stream_run *r) {
   executor_free(r->x);
   carried_close(&r->states);
-  free(r->tokens);
-  free(r->targets);
-  free(r->losses);
+  rec_blocks_free(&r->memory);
 }
 
 rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t *length) {

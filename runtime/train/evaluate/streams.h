@@ -16,6 +16,7 @@ typedef struct evaluation evaluation;
 
 // Some streams, all at one position.
 typedef struct stream_run {
+  rec_blocks memory;  // of all lists
   executor *x;
   int64_t first, streams, position;
   int64_t start;  // the position of the zero or learned state

@@ -24,11 +24,6 @@ struct tensor_folder {
   int count;
 };
 
-static bool ends_with(const char *text, const char *end) {
-  size_t length = strlen(text), size = strlen(end);
-  return length >= size && !strcmp(text + length - size, end);
-}
-
 // ---- JSON as Python writes it -------------------------------------------------------------------
 
 // Numbers that JSON has no form for: as strings that begin with a mark they pass the parser.
@@ -113,7 +108,7 @@ static rec_status add_file(tensor_folder *folder, const char *name) {
     return rec_no_memory();
   }
   folder->file_count++;
-  rec_status status = ends_with(name, ".bin") ? torch_file_open(path, &f->torch) : rec_file_open(path, &f->safetensors);
+  rec_status status = rec_ends_with(name, ".bin") ? torch_file_open(path, &f->torch) : rec_file_open(path, &f->safetensors);
   free(path);
   return status;
 }

@@ -12,11 +12,6 @@ static const model_parameter *find(const train_model *m, const char *name) {
   return NULL;
 }
 
-static bool ends_with(const char *text, const char *end) {
-  size_t length = strlen(text), size = strlen(end);
-  return length >= size && !strcmp(text + length - size, end);
-}
-
 // ---- shapes -------------------------------------------------------------------------------------
 
 typedef enum shape_rule { AS_IT_IS, FLAT, WITHIN_TWO_ONES, AS_MATRIX } shape_rule;
@@ -41,9 +36,9 @@ static shape_rule rule_of(const train_model *m, const char *name) {
                {".attn.dt_bias", FLAT},
                {".x_proj.2.weight", AS_MATRIX}};
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (ends_with(name, rules[i].end)) return rules[i].rule;
+    if (rec_ends_with(name, rules[i].end)) return rules[i].rule;
   // Mamba-1 has a matrix of them, Mamba-2, which has biases of dt of its own, one for each head.
-  return ends_with(name, ".mixer.A_log") && find(m, "backbone.layers.0.mixer.dt_bias") ? FLAT : AS_IT_IS;
+  return rec_ends_with(name, ".mixer.A_log") && find(m, "backbone.layers.0.mixer.dt_bias") ? FLAT : AS_IT_IS;
 }
 
 int public_shape(const train_model *m, const model_parameter *p, int64_t shape[MOST_PUBLIC_AXES]) {
