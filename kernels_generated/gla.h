@@ -19,18 +19,21 @@
 // A thread block takes the work items block, block + grid, ..; an item is
 //   (entry * parts + part) * instances + instance
 // entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
-// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
-// NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
-// what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
-// that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
-// NAME_backward behind it. Where NAME_part and NAME_part_backward are one
-// function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
-// block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
-// their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
+// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward or
+// NAME_states; NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of
+// none, and what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends.
+// instance: indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there
+// is one; kernels that make parts of states which mix their entries have more blocks behind those, for the columns of the matrix
+// that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
 //
-// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
-// (rec_gpu_sum, or NAME_backward itself: rec_gpu_last): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
-// time), then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
+// Kernels whose steps multiply by matrices of parameters may take several entries in one pass over time
+// (rec_table_kernel.sequences). Entries of items are then groups of so many entries; behind the groups come the entries that
+// are left. group_items counts the items of groups. Copies are counted by such entries, too. Packed sequences are taken one by
+// one.
+//
+// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order by
+// rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no time),
+// then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
 // Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
 #ifndef REC_SUPPORT_GPU_FRAME_H
 #define REC_SUPPORT_GPU_FRAME_H
@@ -65,14 +68,12 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              // work items
   int64_t parts, part_steps;   // part_steps: a multiple of the chunk
   void *saved;                 // chunk-start states, f32; NULL: not wanted
-  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
-                               // makes its states, and those behind its own steps, so many later as there are parts before it
+  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i
   int64_t saved_chunk_stride;
   void *scratch;
-  int64_t scratch_stride;           // bytes between the scratch of one thread block and the next
-  rec_gpu_ends ends[2];             // of states, of cotangents
-  int64_t back_items, back_blocks;  // kernels that make parts of both: the last thread blocks, so many, make these items, parts
-                                    // of cotangents; those before them the `blocks`
+  int64_t scratch_stride;  // bytes between the scratch of one thread block and the next
+  rec_gpu_ends ends;       // of states, or backward of cotangents
+  int64_t group_items;     // kernels that may take several entries together: so many items do, the first ones
 } rec_gpu_frame;
 
 // A sum: to[entry][step][number] = sum of the copies, in order.
@@ -106,15 +107,6 @@ typedef struct rec_gpu_sums {
   rec_gpu_sum_task tasks[REC_GPU_SUM_TASKS];
 } rec_gpu_sums;
 
-// What stands behind all else in the parameter of a NAME_backward before which parts of states and then those of cotangents are
-// made: a sum behind it would be a fourth launch. Its thread blocks count in `ended` how many of them have made all their items; the
-// one that ends last adds all copies up, of which it has a list, and tasks behind it. Copies of tokens are too many for one
-// block. NAME_part_backward before it has the same without tasks, and sets the counter to 0.
-typedef struct rec_gpu_last {
-  uint32_t *ended;  // NULL: the copies are left to rec_gpu_sum
-  rec_gpu_sum_list list;
-} rec_gpu_last;
-
 _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is at most 4096 bytes");
 _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gpu_sum_list) <= sizeof(rec_gpu_frame),
                "a kernel whose slots have room has room for their sums");
@@ -138,7 +130,7 @@ typedef struct gla_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } gla_forward_parameter;
-_Static_assert(sizeof(gla_forward_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gla_forward_parameter) == 360, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_forward_items(const gla_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -171,7 +163,7 @@ typedef struct gla_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } gla_step_parameter;
-_Static_assert(sizeof(gla_step_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gla_step_parameter) == 360, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_step_items(const gla_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -184,8 +176,8 @@ static inline int64_t gla_step_scratch_bytes(const gla_step_parameter *parameter
 
 /* ---- gla_states ---- */
 
-#define GLA_STATES_SYMBOL "rec_kernel_gla_parts_gpu"
-enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 60032, GLA_STATES_CHUNK = 128 };
+#define GLA_STATES_SYMBOL "rec_kernel_gla_states_gpu"
+enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 24960, GLA_STATES_CHUNK = 128 };
 typedef struct gla_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -196,10 +188,8 @@ typedef struct gla_states_parameter {
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gla_states_parameter;
-_Static_assert(sizeof(gla_states_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gla_states_parameter) == 296, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_states_items(const gla_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -235,9 +225,8 @@ typedef struct gla_backward_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } gla_backward_parameter;
-_Static_assert(sizeof(gla_backward_parameter) == 544, "as the kernel reads it");
+_Static_assert(sizeof(gla_backward_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_backward_items(const gla_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -255,8 +244,8 @@ static inline int64_t gla_backward_ends_numbers(const gla_backward_parameter *pa
 
 /* ---- gla_part ---- */
 
-#define GLA_PART_SYMBOL "rec_kernel_gla_parts_gpu"
-enum { GLA_PART_THREADS = 256, GLA_PART_SHARED_BYTES = 60032, GLA_PART_CHUNK = 128 };
+#define GLA_PART_SYMBOL "rec_kernel_gla_part_gpu"
+enum { GLA_PART_THREADS = 256, GLA_PART_SHARED_BYTES = 25216 };
 typedef struct gla_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -265,12 +254,8 @@ typedef struct gla_part_parameter {
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gla_part_parameter;
-_Static_assert(sizeof(gla_part_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gla_part_parameter) == 232, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_part_items(const gla_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -288,23 +273,19 @@ static inline int64_t gla_part_ends_numbers(const gla_part_parameter *parameter)
 
 /* ---- gla_part_backward ---- */
 
-#define GLA_PART_BACKWARD_SYMBOL "rec_kernel_gla_parts_gpu"
+#define GLA_PART_BACKWARD_SYMBOL "rec_kernel_gla_part_backward_gpu"
 enum { GLA_PART_BACKWARD_THREADS = 256, GLA_PART_BACKWARD_SHARED_BYTES = 60032 };
 typedef struct gla_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 128 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gla_part_backward_parameter;
-_Static_assert(sizeof(gla_part_backward_parameter) == 384, "as the kernel reads it");
-/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+_Static_assert(sizeof(gla_part_backward_parameter) == 232, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_part_backward_items(const gla_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -336,7 +317,7 @@ typedef struct gla_forward_large_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } gla_forward_large_parameter;
-_Static_assert(sizeof(gla_forward_large_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gla_forward_large_parameter) == 360, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_forward_large_items(const gla_forward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -354,8 +335,8 @@ static inline int64_t gla_forward_large_ends_numbers(const gla_forward_large_par
 
 /* ---- gla_states_large ---- */
 
-#define GLA_STATES_LARGE_SYMBOL "rec_kernel_gla_parts_large_gpu"
-enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 86656, GLA_STATES_LARGE_CHUNK = 128 };
+#define GLA_STATES_LARGE_SYMBOL "rec_kernel_gla_states_large_gpu"
+enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 49536, GLA_STATES_LARGE_CHUNK = 128 };
 typedef struct gla_states_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -366,10 +347,8 @@ typedef struct gla_states_large_parameter {
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gla_states_large_parameter;
-_Static_assert(sizeof(gla_states_large_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gla_states_large_parameter) == 296, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_states_large_items(const gla_states_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -405,9 +384,8 @@ typedef struct gla_backward_large_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } gla_backward_large_parameter;
-_Static_assert(sizeof(gla_backward_large_parameter) == 544, "as the kernel reads it");
+_Static_assert(sizeof(gla_backward_large_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_backward_large_items(const gla_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -425,8 +403,8 @@ static inline int64_t gla_backward_large_ends_numbers(const gla_backward_large_p
 
 /* ---- gla_part_large ---- */
 
-#define GLA_PART_LARGE_SYMBOL "rec_kernel_gla_parts_large_gpu"
-enum { GLA_PART_LARGE_THREADS = 256, GLA_PART_LARGE_SHARED_BYTES = 86656, GLA_PART_LARGE_CHUNK = 128 };
+#define GLA_PART_LARGE_SYMBOL "rec_kernel_gla_part_large_gpu"
+enum { GLA_PART_LARGE_THREADS = 256, GLA_PART_LARGE_SHARED_BYTES = 49792 };
 typedef struct gla_part_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -435,12 +413,8 @@ typedef struct gla_part_large_parameter {
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gla_part_large_parameter;
-_Static_assert(sizeof(gla_part_large_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gla_part_large_parameter) == 232, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_part_large_items(const gla_part_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -458,23 +432,19 @@ static inline int64_t gla_part_large_ends_numbers(const gla_part_large_parameter
 
 /* ---- gla_part_backward_large ---- */
 
-#define GLA_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_parts_large_gpu"
+#define GLA_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_part_backward_large_gpu"
 enum { GLA_PART_BACKWARD_LARGE_THREADS = 256, GLA_PART_BACKWARD_LARGE_SHARED_BYTES = 86656 };
 typedef struct gla_part_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 128 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gla_part_backward_large_parameter;
-_Static_assert(sizeof(gla_part_backward_large_parameter) == 384, "as the kernel reads it");
-/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+_Static_assert(sizeof(gla_part_backward_large_parameter) == 232, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_part_backward_large_items(const gla_part_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -512,7 +482,7 @@ typedef struct gla_forward_groups_parameter {
   /* maps[3]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[4];
 } gla_forward_groups_parameter;
-_Static_assert(sizeof(gla_forward_groups_parameter) == 1024, "as the kernel reads it");
+_Static_assert(sizeof(gla_forward_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_forward_groups_items(const gla_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -530,8 +500,8 @@ static inline int64_t gla_forward_groups_ends_numbers(const gla_forward_groups_p
 
 /* ---- gla_states_groups ---- */
 
-#define GLA_STATES_GROUPS_SYMBOL "rec_kernel_gla_parts_groups_gpu"
-enum { GLA_STATES_GROUPS_THREADS = 256, GLA_STATES_GROUPS_SHARED_BYTES = 100352, GLA_STATES_GROUPS_CHUNK = 128 };
+#define GLA_STATES_GROUPS_SYMBOL "rec_kernel_gla_states_groups_gpu"
+enum { GLA_STATES_GROUPS_THREADS = 256, GLA_STATES_GROUPS_SHARED_BYTES = 99328, GLA_STATES_GROUPS_CHUNK = 128 };
 typedef struct gla_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -542,18 +512,13 @@ typedef struct gla_states_groups_parameter {
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[2]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[4]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[5]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[6];
+  rec_gpu_map maps[3];
 } gla_states_groups_parameter;
-_Static_assert(sizeof(gla_states_groups_parameter) == 1280, "as the kernel reads it");
+_Static_assert(sizeof(gla_states_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_states_groups_items(const gla_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -589,7 +554,6 @@ typedef struct gla_backward_groups_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
   /* maps[1]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
@@ -598,7 +562,7 @@ typedef struct gla_backward_groups_parameter {
   /* maps[4]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
   rec_gpu_map maps[5];
 } gla_backward_groups_parameter;
-_Static_assert(sizeof(gla_backward_groups_parameter) == 1280, "as the kernel reads it");
+_Static_assert(sizeof(gla_backward_groups_parameter) == 1152, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_backward_groups_items(const gla_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -616,8 +580,8 @@ static inline int64_t gla_backward_groups_ends_numbers(const gla_backward_groups
 
 /* ---- gla_part_groups ---- */
 
-#define GLA_PART_GROUPS_SYMBOL "rec_kernel_gla_parts_groups_gpu"
-enum { GLA_PART_GROUPS_THREADS = 256, GLA_PART_GROUPS_SHARED_BYTES = 100352, GLA_PART_GROUPS_CHUNK = 128 };
+#define GLA_PART_GROUPS_SYMBOL "rec_kernel_gla_part_groups_gpu"
+enum { GLA_PART_GROUPS_THREADS = 256, GLA_PART_GROUPS_SHARED_BYTES = 100352 };
 typedef struct gla_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -626,20 +590,13 @@ typedef struct gla_part_groups_parameter {
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[2]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[4]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[5]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[6];
+  rec_gpu_map maps[3];
 } gla_part_groups_parameter;
-_Static_assert(sizeof(gla_part_groups_parameter) == 1280, "as the kernel reads it");
+_Static_assert(sizeof(gla_part_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_part_groups_items(const gla_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -657,31 +614,24 @@ static inline int64_t gla_part_groups_ends_numbers(const gla_part_groups_paramet
 
 /* ---- gla_part_backward_groups ---- */
 
-#define GLA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_parts_groups_gpu"
-enum { GLA_PART_BACKWARD_GROUPS_THREADS = 256, GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 100352 };
+#define GLA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_part_backward_groups_gpu"
+enum { GLA_PART_BACKWARD_GROUPS_THREADS = 256, GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 88064 };
 typedef struct gla_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 128 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[4]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[5]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[6];
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[1]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[2]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } gla_part_backward_groups_parameter;
-_Static_assert(sizeof(gla_part_backward_groups_parameter) == 1280, "as the kernel reads it");
-/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+_Static_assert(sizeof(gla_part_backward_groups_parameter) == 640, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_part_backward_groups_items(const gla_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }

@@ -18,18 +18,21 @@
 // A thread block takes the work items block, block + grid, ..; an item is
 //   (entry * parts + part) * instances + instance
 // entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
-// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
-// NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
-// what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
-// that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
-// NAME_backward behind it. Where NAME_part and NAME_part_backward are one
-// function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
-// block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
-// their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
+// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward or
+// NAME_states; NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of
+// none, and what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends.
+// instance: indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there
+// is one; kernels that make parts of states which mix their entries have more blocks behind those, for the columns of the matrix
+// that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
 //
-// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
-// (rec_gpu_sum, or NAME_backward itself: rec_gpu_last): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
-// time), then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
+// Kernels whose steps multiply by matrices of parameters may take several entries in one pass over time
+// (rec_table_kernel.sequences). Entries of items are then groups of so many entries; behind the groups come the entries that
+// are left. group_items counts the items of groups. Copies are counted by such entries, too. Packed sequences are taken one by
+// one.
+//
+// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order by
+// rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no time),
+// then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
 // Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
 #ifndef REC_SUPPORT_GPU_FRAME_H
 #define REC_SUPPORT_GPU_FRAME_H
@@ -64,14 +67,12 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              // work items
   int64_t parts, part_steps;   // part_steps: a multiple of the chunk
   void *saved;                 // chunk-start states, f32; NULL: not wanted
-  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
-                               // makes its states, and those behind its own steps, so many later as there are parts before it
+  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i
   int64_t saved_chunk_stride;
   void *scratch;
-  int64_t scratch_stride;           // bytes between the scratch of one thread block and the next
-  rec_gpu_ends ends[2];             // of states, of cotangents
-  int64_t back_items, back_blocks;  // kernels that make parts of both: the last thread blocks, so many, make these items, parts
-                                    // of cotangents; those before them the `blocks`
+  int64_t scratch_stride;  // bytes between the scratch of one thread block and the next
+  rec_gpu_ends ends;       // of states, or backward of cotangents
+  int64_t group_items;     // kernels that may take several entries together: so many items do, the first ones
 } rec_gpu_frame;
 
 // A sum: to[entry][step][number] = sum of the copies, in order.
@@ -105,15 +106,6 @@ typedef struct rec_gpu_sums {
   rec_gpu_sum_task tasks[REC_GPU_SUM_TASKS];
 } rec_gpu_sums;
 
-// What stands behind all else in the parameter of a NAME_backward before which parts of states and then those of cotangents are
-// made: a sum behind it would be a fourth launch. Its thread blocks count in `ended` how many of them have made all their items; the
-// one that ends last adds all copies up, of which it has a list, and tasks behind it. Copies of tokens are too many for one
-// block. NAME_part_backward before it has the same without tasks, and sets the counter to 0.
-typedef struct rec_gpu_last {
-  uint32_t *ended;  // NULL: the copies are left to rec_gpu_sum
-  rec_gpu_sum_list list;
-} rec_gpu_last;
-
 _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is at most 4096 bytes");
 _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gpu_sum_list) <= sizeof(rec_gpu_frame),
                "a kernel whose slots have room has room for their sums");
@@ -139,7 +131,7 @@ typedef struct selective_scan_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } selective_scan_forward_parameter;
-_Static_assert(sizeof(selective_scan_forward_parameter) == 472, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_forward_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_forward_items(const selective_scan_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -174,7 +166,7 @@ typedef struct selective_scan_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } selective_scan_step_parameter;
-_Static_assert(sizeof(selective_scan_step_parameter) == 472, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_step_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_step_items(const selective_scan_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -209,7 +201,7 @@ typedef struct selective_scan_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } selective_scan_states_parameter;
-_Static_assert(sizeof(selective_scan_states_parameter) == 472, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_states_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_states_items(const selective_scan_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -250,9 +242,8 @@ typedef struct selective_scan_backward_parameter {
   rec_gpu_slot d_dt_bias;  /* [E], f32, in copies: written */
   rec_gpu_slot d_D;  /* [E], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,E,N], f32: written */
-  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
 } selective_scan_backward_parameter;
-_Static_assert(sizeof(selective_scan_backward_parameter) == 728, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_backward_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_backward_items(const selective_scan_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -295,8 +286,8 @@ static inline int64_t selective_scan_backward_copies_d_D(const selective_scan_ba
 
 /* ---- selective_scan_part ---- */
 
-#define SELECTIVE_SCAN_PART_SYMBOL "rec_kernel_selective_scan_parts_gpu"
-enum { SELECTIVE_SCAN_PART_THREADS = 128, SELECTIVE_SCAN_PART_SHARED_BYTES = 17536, SELECTIVE_SCAN_PART_CHUNK = 8 };
+#define SELECTIVE_SCAN_PART_SYMBOL "rec_kernel_selective_scan_part_gpu"
+enum { SELECTIVE_SCAN_PART_THREADS = 128, SELECTIVE_SCAN_PART_SHARED_BYTES = 17536 };
 typedef struct selective_scan_part_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -306,12 +297,8 @@ typedef struct selective_scan_part_parameter {
   rec_gpu_slot B;  /* [batch,time,N], f32 */
   rec_gpu_slot A_log;  /* [E,N], f32 */
   rec_gpu_slot dt_bias;  /* [E], f32 */
-  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
-  rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,N], f32 */
-  rec_gpu_slot d_y;  /* [batch,time,E], f32 */
 } selective_scan_part_parameter;
-_Static_assert(sizeof(selective_scan_part_parameter) == 440, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_part_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_part_items(const selective_scan_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -329,24 +316,20 @@ static inline int64_t selective_scan_part_ends_numbers(const selective_scan_part
 
 /* ---- selective_scan_part_backward ---- */
 
-#define SELECTIVE_SCAN_PART_BACKWARD_SYMBOL "rec_kernel_selective_scan_parts_gpu"
+#define SELECTIVE_SCAN_PART_BACKWARD_SYMBOL "rec_kernel_selective_scan_part_backward_gpu"
 enum { SELECTIVE_SCAN_PART_BACKWARD_THREADS = 128, SELECTIVE_SCAN_PART_BACKWARD_SHARED_BYTES = 17536 };
 typedef struct selective_scan_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t E;
   int64_t N;  /* 16 */
-  rec_gpu_slot x;  /* [batch,time,E], f32 */
   rec_gpu_slot dt;  /* [batch,time,E], f32 */
-  rec_gpu_slot B;  /* [batch,time,N], f32 */
+  rec_gpu_slot C;  /* [batch,time,N], f32 */
   rec_gpu_slot A_log;  /* [E,N], f32 */
   rec_gpu_slot dt_bias;  /* [E], f32 */
-  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
-  rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,N], f32 */
   rec_gpu_slot d_y;  /* [batch,time,E], f32 */
 } selective_scan_part_backward_parameter;
-_Static_assert(sizeof(selective_scan_part_backward_parameter) == 440, "as the kernel reads it");
-/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+_Static_assert(sizeof(selective_scan_part_backward_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_part_backward_items(const selective_scan_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
 }
@@ -386,9 +369,8 @@ typedef struct selective_scan_backward_large_parameter {
   rec_gpu_slot d_dt_bias;  /* [E], f32, in copies: written */
   rec_gpu_slot d_D;  /* [E], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,E,N], f32: written */
-  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
 } selective_scan_backward_large_parameter;
-_Static_assert(sizeof(selective_scan_backward_large_parameter) == 728, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_backward_large_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_backward_large_items(const selective_scan_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);

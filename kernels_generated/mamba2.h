@@ -19,18 +19,21 @@
 // A thread block takes the work items block, block + grid, ..; an item is
 //   (entry * parts + part) * instances + instance
 // entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
-// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
-// NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
-// what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
-// that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
-// NAME_backward behind it. Where NAME_part and NAME_part_backward are one
-// function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
-// block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
-// their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
+// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward or
+// NAME_states; NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of
+// none, and what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends.
+// instance: indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there
+// is one; kernels that make parts of states which mix their entries have more blocks behind those, for the columns of the matrix
+// that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
 //
-// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
-// (rec_gpu_sum, or NAME_backward itself: rec_gpu_last): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
-// time), then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
+// Kernels whose steps multiply by matrices of parameters may take several entries in one pass over time
+// (rec_table_kernel.sequences). Entries of items are then groups of so many entries; behind the groups come the entries that
+// are left. group_items counts the items of groups. Copies are counted by such entries, too. Packed sequences are taken one by
+// one.
+//
+// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order by
+// rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no time),
+// then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
 // Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
 #ifndef REC_SUPPORT_GPU_FRAME_H
 #define REC_SUPPORT_GPU_FRAME_H
@@ -65,14 +68,12 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              // work items
   int64_t parts, part_steps;   // part_steps: a multiple of the chunk
   void *saved;                 // chunk-start states, f32; NULL: not wanted
-  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
-                               // makes its states, and those behind its own steps, so many later as there are parts before it
+  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i
   int64_t saved_chunk_stride;
   void *scratch;
-  int64_t scratch_stride;           // bytes between the scratch of one thread block and the next
-  rec_gpu_ends ends[2];             // of states, of cotangents
-  int64_t back_items, back_blocks;  // kernels that make parts of both: the last thread blocks, so many, make these items, parts
-                                    // of cotangents; those before them the `blocks`
+  int64_t scratch_stride;  // bytes between the scratch of one thread block and the next
+  rec_gpu_ends ends;       // of states, or backward of cotangents
+  int64_t group_items;     // kernels that may take several entries together: so many items do, the first ones
 } rec_gpu_frame;
 
 // A sum: to[entry][step][number] = sum of the copies, in order.
@@ -106,15 +107,6 @@ typedef struct rec_gpu_sums {
   rec_gpu_sum_task tasks[REC_GPU_SUM_TASKS];
 } rec_gpu_sums;
 
-// What stands behind all else in the parameter of a NAME_backward before which parts of states and then those of cotangents are
-// made: a sum behind it would be a fourth launch. Its thread blocks count in `ended` how many of them have made all their items; the
-// one that ends last adds all copies up, of which it has a list, and tasks behind it. Copies of tokens are too many for one
-// block. NAME_part_backward before it has the same without tasks, and sets the counter to 0.
-typedef struct rec_gpu_last {
-  uint32_t *ended;  // NULL: the copies are left to rec_gpu_sum
-  rec_gpu_sum_list list;
-} rec_gpu_last;
-
 _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is at most 4096 bytes");
 _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gpu_sum_list) <= sizeof(rec_gpu_frame),
                "a kernel whose slots have room has room for their sums");
@@ -142,7 +134,7 @@ typedef struct ssd_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
 } ssd_forward_parameter;
-_Static_assert(sizeof(ssd_forward_parameter) == 488, "as the kernel reads it");
+_Static_assert(sizeof(ssd_forward_parameter) == 464, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_forward_items(const ssd_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -179,7 +171,7 @@ typedef struct ssd_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
 } ssd_step_parameter;
-_Static_assert(sizeof(ssd_step_parameter) == 488, "as the kernel reads it");
+_Static_assert(sizeof(ssd_step_parameter) == 464, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_step_items(const ssd_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -192,8 +184,8 @@ static inline int64_t ssd_step_scratch_bytes(const ssd_step_parameter *parameter
 
 /* ---- ssd_states ---- */
 
-#define SSD_STATES_SYMBOL "rec_kernel_ssd_parts_gpu"
-enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 66176, SSD_STATES_CHUNK = 128 };
+#define SSD_STATES_SYMBOL "rec_kernel_ssd_states_gpu"
+enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 29312, SSD_STATES_CHUNK = 128 };
 typedef struct ssd_states_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -207,10 +199,8 @@ typedef struct ssd_states_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
 } ssd_states_parameter;
-_Static_assert(sizeof(ssd_states_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(ssd_states_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_states_items(const ssd_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -253,9 +243,8 @@ typedef struct ssd_backward_parameter {
   rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
 } ssd_backward_parameter;
-_Static_assert(sizeof(ssd_backward_parameter) == 744, "as the kernel reads it");
+_Static_assert(sizeof(ssd_backward_parameter) == 688, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_backward_items(const ssd_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * ((parameter->R + 3) / 4);
@@ -298,8 +287,8 @@ static inline int64_t ssd_backward_copies_d_D(const ssd_backward_parameter *para
 
 /* ---- ssd_part ---- */
 
-#define SSD_PART_SYMBOL "rec_kernel_ssd_parts_gpu"
-enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 66176, SSD_PART_CHUNK = 128 };
+#define SSD_PART_SYMBOL "rec_kernel_ssd_part_gpu"
+enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 29440 };
 typedef struct ssd_part_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -311,12 +300,8 @@ typedef struct ssd_part_parameter {
   rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
-  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
 } ssd_part_parameter;
-_Static_assert(sizeof(ssd_part_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(ssd_part_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_items(const ssd_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -334,7 +319,7 @@ static inline int64_t ssd_part_ends_numbers(const ssd_part_parameter *parameter)
 
 /* ---- ssd_part_backward ---- */
 
-#define SSD_PART_BACKWARD_SYMBOL "rec_kernel_ssd_parts_gpu"
+#define SSD_PART_BACKWARD_SYMBOL "rec_kernel_ssd_part_backward_gpu"
 enum { SSD_PART_BACKWARD_THREADS = 256, SSD_PART_BACKWARD_SHARED_BYTES = 66176 };
 typedef struct ssd_part_backward_parameter {
   rec_gpu_frame frame;
@@ -342,18 +327,14 @@ typedef struct ssd_part_backward_parameter {
   int64_t R;
   int64_t P;  /* 64 */
   int64_t N;  /* 128 */
-  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
   rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
-  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
-  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
 } ssd_part_backward_parameter;
-_Static_assert(sizeof(ssd_part_backward_parameter) == 456, "as the kernel reads it");
-/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+_Static_assert(sizeof(ssd_part_backward_parameter) == 304, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_backward_items(const ssd_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
 }
@@ -389,7 +370,7 @@ typedef struct ssd_forward_large_parameter {
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
 } ssd_forward_large_parameter;
-_Static_assert(sizeof(ssd_forward_large_parameter) == 488, "as the kernel reads it");
+_Static_assert(sizeof(ssd_forward_large_parameter) == 464, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_forward_large_items(const ssd_forward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -407,8 +388,8 @@ static inline int64_t ssd_forward_large_ends_numbers(const ssd_forward_large_par
 
 /* ---- ssd_states_large ---- */
 
-#define SSD_STATES_LARGE_SYMBOL "rec_kernel_ssd_parts_large_gpu"
-enum { SSD_STATES_LARGE_THREADS = 256, SSD_STATES_LARGE_SHARED_BYTES = 49792, SSD_STATES_LARGE_CHUNK = 128 };
+#define SSD_STATES_LARGE_SYMBOL "rec_kernel_ssd_states_large_gpu"
+enum { SSD_STATES_LARGE_THREADS = 256, SSD_STATES_LARGE_SHARED_BYTES = 14976, SSD_STATES_LARGE_CHUNK = 128 };
 typedef struct ssd_states_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -422,10 +403,8 @@ typedef struct ssd_states_large_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
 } ssd_states_large_parameter;
-_Static_assert(sizeof(ssd_states_large_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(ssd_states_large_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_states_large_items(const ssd_states_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -468,9 +447,8 @@ typedef struct ssd_backward_large_parameter {
   rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
 } ssd_backward_large_parameter;
-_Static_assert(sizeof(ssd_backward_large_parameter) == 744, "as the kernel reads it");
+_Static_assert(sizeof(ssd_backward_large_parameter) == 688, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_backward_large_items(const ssd_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * ((parameter->R + 3) / 4);
@@ -513,8 +491,8 @@ static inline int64_t ssd_backward_large_copies_d_D(const ssd_backward_large_par
 
 /* ---- ssd_part_large ---- */
 
-#define SSD_PART_LARGE_SYMBOL "rec_kernel_ssd_parts_large_gpu"
-enum { SSD_PART_LARGE_THREADS = 256, SSD_PART_LARGE_SHARED_BYTES = 49792, SSD_PART_LARGE_CHUNK = 128 };
+#define SSD_PART_LARGE_SYMBOL "rec_kernel_ssd_part_large_gpu"
+enum { SSD_PART_LARGE_THREADS = 256, SSD_PART_LARGE_SHARED_BYTES = 15104 };
 typedef struct ssd_part_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -526,12 +504,8 @@ typedef struct ssd_part_large_parameter {
   rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
-  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
 } ssd_part_large_parameter;
-_Static_assert(sizeof(ssd_part_large_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(ssd_part_large_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_large_items(const ssd_part_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -549,7 +523,7 @@ static inline int64_t ssd_part_large_ends_numbers(const ssd_part_large_parameter
 
 /* ---- ssd_part_backward_large ---- */
 
-#define SSD_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_ssd_parts_large_gpu"
+#define SSD_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_ssd_part_backward_large_gpu"
 enum { SSD_PART_BACKWARD_LARGE_THREADS = 256, SSD_PART_BACKWARD_LARGE_SHARED_BYTES = 49792 };
 typedef struct ssd_part_backward_large_parameter {
   rec_gpu_frame frame;
@@ -557,18 +531,14 @@ typedef struct ssd_part_backward_large_parameter {
   int64_t R;
   int64_t P;  /* 64 */
   int64_t N;  /* 128 */
-  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
   rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
-  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
-  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
 } ssd_part_backward_large_parameter;
-_Static_assert(sizeof(ssd_part_backward_large_parameter) == 456, "as the kernel reads it");
-/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+_Static_assert(sizeof(ssd_part_backward_large_parameter) == 304, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_backward_large_items(const ssd_part_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
 }
@@ -627,8 +597,8 @@ static inline int64_t ssd_forward_groups_ends_numbers(const ssd_forward_groups_p
 
 /* ---- ssd_states_groups ---- */
 
-#define SSD_STATES_GROUPS_SYMBOL "rec_kernel_ssd_parts_groups_gpu"
-enum { SSD_STATES_GROUPS_THREADS = 256, SSD_STATES_GROUPS_SHARED_BYTES = 101376, SSD_STATES_GROUPS_CHUNK = 128 };
+#define SSD_STATES_GROUPS_SYMBOL "rec_kernel_ssd_states_groups_gpu"
+enum { SSD_STATES_GROUPS_THREADS = 256, SSD_STATES_GROUPS_SHARED_BYTES = 60416, SSD_STATES_GROUPS_CHUNK = 128 };
 typedef struct ssd_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -642,16 +612,12 @@ typedef struct ssd_states_groups_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[4];
+  rec_gpu_map maps[2];
 } ssd_states_groups_parameter;
-_Static_assert(sizeof(ssd_states_groups_parameter) == 1024, "as the kernel reads it");
+_Static_assert(sizeof(ssd_states_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_states_groups_items(const ssd_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -694,7 +660,6 @@ typedef struct ssd_backward_groups_parameter {
   rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
@@ -745,8 +710,8 @@ static inline int64_t ssd_backward_groups_copies_d_D(const ssd_backward_groups_p
 
 /* ---- ssd_part_groups ---- */
 
-#define SSD_PART_GROUPS_SYMBOL "rec_kernel_ssd_parts_groups_gpu"
-enum { SSD_PART_GROUPS_THREADS = 256, SSD_PART_GROUPS_SHARED_BYTES = 101376, SSD_PART_GROUPS_CHUNK = 128 };
+#define SSD_PART_GROUPS_SYMBOL "rec_kernel_ssd_part_groups_gpu"
+enum { SSD_PART_GROUPS_THREADS = 256, SSD_PART_GROUPS_SHARED_BYTES = 61440 };
 typedef struct ssd_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -758,18 +723,12 @@ typedef struct ssd_part_groups_parameter {
   rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
-  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[4];
+  rec_gpu_map maps[2];
 } ssd_part_groups_parameter;
-_Static_assert(sizeof(ssd_part_groups_parameter) == 1024, "as the kernel reads it");
+_Static_assert(sizeof(ssd_part_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_groups_items(const ssd_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -787,7 +746,7 @@ static inline int64_t ssd_part_groups_ends_numbers(const ssd_part_groups_paramet
 
 /* ---- ssd_part_backward_groups ---- */
 
-#define SSD_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_ssd_parts_groups_gpu"
+#define SSD_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_ssd_part_backward_groups_gpu"
 enum { SSD_PART_BACKWARD_GROUPS_THREADS = 256, SSD_PART_BACKWARD_GROUPS_SHARED_BYTES = 101376 };
 typedef struct ssd_part_backward_groups_parameter {
   rec_gpu_frame frame;
@@ -795,24 +754,18 @@ typedef struct ssd_part_backward_groups_parameter {
   int64_t R;
   int64_t P;  /* 64 */
   int64_t N;  /* 128 */
-  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
   rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
-  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
-  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[4];
+  /* maps[0]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } ssd_part_backward_groups_parameter;
-_Static_assert(sizeof(ssd_part_backward_groups_parameter) == 1024, "as the kernel reads it");
-/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+_Static_assert(sizeof(ssd_part_backward_groups_parameter) == 640, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_backward_groups_items(const ssd_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
 }

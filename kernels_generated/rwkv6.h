@@ -18,18 +18,21 @@
 // A thread block takes the work items block, block + grid, ..; an item is
 //   (entry * parts + part) * instances + instance
 // entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
-// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
-// NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
-// what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
-// that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
-// NAME_backward behind it. Where NAME_part and NAME_part_backward are one
-// function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
-// block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
-// their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
+// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward or
+// NAME_states; NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of
+// none, and what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends.
+// instance: indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there
+// is one; kernels that make parts of states which mix their entries have more blocks behind those, for the columns of the matrix
+// that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
 //
-// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
-// (rec_gpu_sum, or NAME_backward itself: rec_gpu_last): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
-// time), then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
+// Kernels whose steps multiply by matrices of parameters may take several entries in one pass over time
+// (rec_table_kernel.sequences). Entries of items are then groups of so many entries; behind the groups come the entries that
+// are left. group_items counts the items of groups. Copies are counted by such entries, too. Packed sequences are taken one by
+// one.
+//
+// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order by
+// rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no time),
+// then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
 // Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
 #ifndef REC_SUPPORT_GPU_FRAME_H
 #define REC_SUPPORT_GPU_FRAME_H
@@ -64,14 +67,12 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              // work items
   int64_t parts, part_steps;   // part_steps: a multiple of the chunk
   void *saved;                 // chunk-start states, f32; NULL: not wanted
-  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
-                               // makes its states, and those behind its own steps, so many later as there are parts before it
+  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i
   int64_t saved_chunk_stride;
   void *scratch;
-  int64_t scratch_stride;           // bytes between the scratch of one thread block and the next
-  rec_gpu_ends ends[2];             // of states, of cotangents
-  int64_t back_items, back_blocks;  // kernels that make parts of both: the last thread blocks, so many, make these items, parts
-                                    // of cotangents; those before them the `blocks`
+  int64_t scratch_stride;  // bytes between the scratch of one thread block and the next
+  rec_gpu_ends ends;       // of states, or backward of cotangents
+  int64_t group_items;     // kernels that may take several entries together: so many items do, the first ones
 } rec_gpu_frame;
 
 // A sum: to[entry][step][number] = sum of the copies, in order.
@@ -105,15 +106,6 @@ typedef struct rec_gpu_sums {
   rec_gpu_sum_task tasks[REC_GPU_SUM_TASKS];
 } rec_gpu_sums;
 
-// What stands behind all else in the parameter of a NAME_backward before which parts of states and then those of cotangents are
-// made: a sum behind it would be a fourth launch. Its thread blocks count in `ended` how many of them have made all their items; the
-// one that ends last adds all copies up, of which it has a list, and tasks behind it. Copies of tokens are too many for one
-// block. NAME_part_backward before it has the same without tasks, and sets the counter to 0.
-typedef struct rec_gpu_last {
-  uint32_t *ended;  // NULL: the copies are left to rec_gpu_sum
-  rec_gpu_sum_list list;
-} rec_gpu_last;
-
 _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is at most 4096 bytes");
 _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gpu_sum_list) <= sizeof(rec_gpu_frame),
                "a kernel whose slots have room has room for their sums");
@@ -138,7 +130,7 @@ typedef struct rwkv6_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } rwkv6_forward_parameter;
-_Static_assert(sizeof(rwkv6_forward_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_forward_parameter) == 392, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_forward_items(const rwkv6_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -172,7 +164,7 @@ typedef struct rwkv6_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } rwkv6_step_parameter;
-_Static_assert(sizeof(rwkv6_step_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_step_parameter) == 392, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_step_items(const rwkv6_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -185,8 +177,8 @@ static inline int64_t rwkv6_step_scratch_bytes(const rwkv6_step_parameter *param
 
 /* ---- rwkv6_states ---- */
 
-#define RWKV6_STATES_SYMBOL "rec_kernel_rwkv6_parts_gpu"
-enum { RWKV6_STATES_THREADS = 256, RWKV6_STATES_SHARED_BYTES = 37504, RWKV6_STATES_CHUNK = 128 };
+#define RWKV6_STATES_SYMBOL "rec_kernel_rwkv6_states_gpu"
+enum { RWKV6_STATES_THREADS = 256, RWKV6_STATES_SHARED_BYTES = 20864, RWKV6_STATES_CHUNK = 128 };
 typedef struct rwkv6_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -197,10 +189,8 @@ typedef struct rwkv6_states_parameter {
   rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv6_states_parameter;
-_Static_assert(sizeof(rwkv6_states_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_states_parameter) == 296, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_states_items(const rwkv6_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -238,9 +228,8 @@ typedef struct rwkv6_backward_parameter {
   rec_gpu_slot d_decay;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_bonus;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } rwkv6_backward_parameter;
-_Static_assert(sizeof(rwkv6_backward_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_backward_parameter) == 552, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_backward_items(const rwkv6_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -263,8 +252,8 @@ static inline int64_t rwkv6_backward_copies_d_bonus(const rwkv6_backward_paramet
 
 /* ---- rwkv6_part ---- */
 
-#define RWKV6_PART_SYMBOL "rec_kernel_rwkv6_parts_gpu"
-enum { RWKV6_PART_THREADS = 256, RWKV6_PART_SHARED_BYTES = 37504, RWKV6_PART_CHUNK = 128 };
+#define RWKV6_PART_SYMBOL "rec_kernel_rwkv6_part_gpu"
+enum { RWKV6_PART_THREADS = 256, RWKV6_PART_SHARED_BYTES = 21120 };
 typedef struct rwkv6_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -273,12 +262,8 @@ typedef struct rwkv6_part_parameter {
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv6_part_parameter;
-_Static_assert(sizeof(rwkv6_part_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_part_parameter) == 232, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_part_items(const rwkv6_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -296,23 +281,19 @@ static inline int64_t rwkv6_part_ends_numbers(const rwkv6_part_parameter *parame
 
 /* ---- rwkv6_part_backward ---- */
 
-#define RWKV6_PART_BACKWARD_SYMBOL "rec_kernel_rwkv6_parts_gpu"
+#define RWKV6_PART_BACKWARD_SYMBOL "rec_kernel_rwkv6_part_backward_gpu"
 enum { RWKV6_PART_BACKWARD_THREADS = 256, RWKV6_PART_BACKWARD_SHARED_BYTES = 37504 };
 typedef struct rwkv6_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv6_part_backward_parameter;
-_Static_assert(sizeof(rwkv6_part_backward_parameter) == 384, "as the kernel reads it");
-/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+_Static_assert(sizeof(rwkv6_part_backward_parameter) == 232, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_part_backward_items(const rwkv6_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -369,8 +350,8 @@ static inline int64_t rwkv6_forward_groups_ends_numbers(const rwkv6_forward_grou
 
 /* ---- rwkv6_states_groups ---- */
 
-#define RWKV6_STATES_GROUPS_SYMBOL "rec_kernel_rwkv6_parts_groups_gpu"
-enum { RWKV6_STATES_GROUPS_THREADS = 256, RWKV6_STATES_GROUPS_SHARED_BYTES = 83968, RWKV6_STATES_GROUPS_CHUNK = 128 };
+#define RWKV6_STATES_GROUPS_SYMBOL "rec_kernel_rwkv6_states_groups_gpu"
+enum { RWKV6_STATES_GROUPS_THREADS = 256, RWKV6_STATES_GROUPS_SHARED_BYTES = 82944, RWKV6_STATES_GROUPS_CHUNK = 128 };
 typedef struct rwkv6_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -381,15 +362,13 @@ typedef struct rwkv6_states_groups_parameter {
   rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[2]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[3];
 } rwkv6_states_groups_parameter;
-_Static_assert(sizeof(rwkv6_states_groups_parameter) == 896, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_states_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_states_groups_items(const rwkv6_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -427,7 +406,6 @@ typedef struct rwkv6_backward_groups_parameter {
   rec_gpu_slot d_decay;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_bonus;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: r, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
   /* maps[1]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
@@ -459,8 +437,8 @@ static inline int64_t rwkv6_backward_groups_copies_d_bonus(const rwkv6_backward_
 
 /* ---- rwkv6_part_groups ---- */
 
-#define RWKV6_PART_GROUPS_SYMBOL "rec_kernel_rwkv6_parts_groups_gpu"
-enum { RWKV6_PART_GROUPS_THREADS = 256, RWKV6_PART_GROUPS_SHARED_BYTES = 83968, RWKV6_PART_GROUPS_CHUNK = 128 };
+#define RWKV6_PART_GROUPS_SYMBOL "rec_kernel_rwkv6_part_groups_gpu"
+enum { RWKV6_PART_GROUPS_THREADS = 256, RWKV6_PART_GROUPS_SHARED_BYTES = 83968 };
 typedef struct rwkv6_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -469,17 +447,13 @@ typedef struct rwkv6_part_groups_parameter {
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[2]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[3];
 } rwkv6_part_groups_parameter;
-_Static_assert(sizeof(rwkv6_part_groups_parameter) == 896, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_part_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_part_groups_items(const rwkv6_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -497,28 +471,19 @@ static inline int64_t rwkv6_part_groups_ends_numbers(const rwkv6_part_groups_par
 
 /* ---- rwkv6_part_backward_groups ---- */
 
-#define RWKV6_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_parts_groups_gpu"
-enum { RWKV6_PART_BACKWARD_GROUPS_THREADS = 256, RWKV6_PART_BACKWARD_GROUPS_SHARED_BYTES = 83968 };
+#define RWKV6_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_part_backward_groups_gpu"
+enum { RWKV6_PART_BACKWARD_GROUPS_THREADS = 256, RWKV6_PART_BACKWARD_GROUPS_SHARED_BYTES = 59392 };
 typedef struct rwkv6_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[3];
 } rwkv6_part_backward_groups_parameter;
-_Static_assert(sizeof(rwkv6_part_backward_groups_parameter) == 896, "as the kernel reads it");
-/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+_Static_assert(sizeof(rwkv6_part_backward_groups_parameter) == 232, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_part_backward_groups_items(const rwkv6_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
