@@ -179,7 +179,7 @@ static axis_set instances_of(const kernel *k) {
 }
 
 // Do the steps save states as chunks read them? In steps lanes lie side by side; in chunks, of the axes of a tile, the last one
-// that nothing sums and that is no short one (kernel/memory.c: rank_of_body_axis).
+// that nothing sums and that is no short one (plan/kernel/mapping.c: rank_of_body_axis).
 static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *chunks) {
   enum { SHORT = 8 };
   axis_set low = ~chunks->program->grid;
