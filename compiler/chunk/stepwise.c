@@ -35,15 +35,24 @@ static bool is_cheap(value_op op) {
   }
 }
 
-// By value, up to the update: does the state before the step enter it?
+static bool is_made(const scan *s, int tensor, const bool *made, const typed_value *v) {
+  if (v->op == VALUE_PREVIOUS) return v->index == tensor;
+  if (v->op == VALUE_LAG) return made[s->body->lags.items[v->index].source];
+  for (int k = 0; k < value_arity(v->op); k++)
+    if (made[v->args[k]]) return true;
+  return false;
+}
+
+// By value: does the state before the step, or one before that, enter it? A lag may remember what stands behind it.
 static bool *made_of_state(const scan *s, int state) {
-  int tensor = s->states[state].tensor;
-  value_id update = s->body->tensors.items[tensor].assigned;
-  bool *made = ARENA_ARRAY(s->arena, bool, update + 1);
-  for (value_id i = 0; i <= update; i++) {
-    const typed_value *v = &s->body->values.items[i];
-    made[i] = v->op == VALUE_PREVIOUS && v->index == tensor;
-    for (int k = 0; k < value_arity(v->op); k++) made[i] |= made[v->args[k]];
+  bool *made = ARENA_ARRAY(s->arena, bool, s->body->values.count);
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (value_id i = 0; i < s->body->values.count; i++) {
+      bool now = is_made(s, s->states[state].tensor, made, &s->body->values.items[i]);
+      grows |= now && !made[i];
+      made[i] |= now;
+    }
   }
   return made;
 }
