@@ -49,7 +49,7 @@ static const kernel_list *kernels_of_host(compilation *c) {
 
 // Those that a target has.
 static const kernel_list *kernels_of_gpus(compilation *c) {
-  if (c->tile) return kernels_of_tile(c, codegen_gpu_has_target(compilation_gpu_options(c), ROOM_GROUPS));
+  if (c->tile) return kernels_of_tile(c, codegen_gpu_has_target(compilation_gpu_options(c), CLASS_WARPGROUPS));
   const kernel_list *all = compilation_gpu_kernels(c);
   kernel_list *some = ARENA_NEW(c->memory, kernel_list);
   for (int i = 0; i < all->count; i++)
@@ -62,7 +62,7 @@ static void dump_kernels(compilation *c, FILE *out, const kernel_list *kernels, 
   VEC(const char *) printed = {0};
   for (int i = 0; i < kernels->count; i++) {
     const kernel *k = kernels->items[i];
-    if ((k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK) != backward) continue;
+    if ((k->kind == KERNEL_BACKWARD || k->kind == KERNEL_SUMMARY_BACK) != backward) continue;
     const tile_program *programs[] = {k->recompute, k->program};
     for (int p = 0; p < 2; p++) {
       const char *text = programs[p] ? tile_print(c->memory, programs[p]) : NULL;

@@ -31,8 +31,8 @@ static const char *kind_text(kernel_kind kind) {
     case KERNEL_STATES: return "states";
     case KERNEL_BACKWARD: return "backward";
     case KERNEL_CARRY: return "carry";
-    case KERNEL_PART: return "part";
-    case KERNEL_PART_BACK: return "part_backward";
+    case KERNEL_SUMMARY: return "part";
+    case KERNEL_SUMMARY_BACK: return "part_backward";
   }
   ICE("artifact", "kernel of kind %d", kind);
 }
@@ -169,9 +169,9 @@ static void put_kernel(printer *p, number_type dtype) {
           "/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. "
           "*/\n");
   put_count(p, "scratch_bytes", &k->base.scratch);
-  if (k->ends.terms.count) {
-    fprintf(p->out, "/* The stride of its frame.ends, if frame.parts > 1. */\n");
-    put_count(p, "ends_numbers", &k->ends);
+  if (k->summary.terms.count) {
+    fprintf(p->out, "/* The stride of its frame.summary, if frame.parts > 1. */\n");
+    put_count(p, "ends_numbers", &k->summary);
   }
   for (int i = 0; i < k->base.slots.count; i++)
     if (k->base.slots.items[i].accumulated) put_copies(p, &k->base.slots.items[i]);
@@ -199,18 +199,18 @@ static const char about_large[] =
 
 static const char about_groups[] = "\n * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups.";
 
-// Kernels of one form for all devices come with those of ROOM_SMALL.
-static void put_kernels(printer *p, const recurrence_kernels *kernels, kernel_room room, const artifact *library) {
+// Kernels of one form for all devices come with those of CLASS_SMALL.
+static void put_kernels(printer *p, const recurrence_kernels *kernels, device_class devices, const artifact *library) {
   codegen_gpu_options options = {.dtype = library->dtype, .tf32 = library->tf32};
   for (int n = 0; kernels && n < kernels->kernels.count; n++) {
     const kernel *k = &kernels->kernels.items[n];
-    if (room != ROOM_SMALL && (!(k->gpu.room & room) || k->gpu.room & (room - 1))) continue;
+    if (devices != CLASS_SMALL && (!(k->gpu.device_class & devices) || k->gpu.device_class & (devices - 1))) continue;
     codegen_gpu_kernel described = codegen_gpu_describe(p->arena, k, options);
     p->k = &described;
     p->prefix = arena_printf(p->arena, "%s_%s%s", p->abi->symbol, kind_text(k->kind),
-                             room == ROOM_LARGE    ? "_large"
-                             : room == ROOM_GROUPS ? "_groups"
-                                                   : "");
+                             devices == CLASS_LARGE        ? "_large"
+                             : devices == CLASS_WARPGROUPS ? "_groups"
+                                                           : "");
     put_kernel(p, library->dtype);
   }
 }
@@ -234,9 +234,9 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
     p.abi = r->inner ? r->inner : r->abi;
-    put_kernels(&p, r->gpu.small, ROOM_SMALL, library);
-    put_kernels(&p, r->gpu.large, ROOM_LARGE, library);
-    put_kernels(&p, r->gpu.groups, ROOM_GROUPS, library);
+    put_kernels(&p, r->gpu.small, CLASS_SMALL, library);
+    put_kernels(&p, r->gpu.large, CLASS_LARGE, library);
+    put_kernels(&p, r->gpu.groups, CLASS_WARPGROUPS, library);
   }
   fprintf(p.out, "\n#endif\n");
   return text_end(&text, a);

@@ -41,10 +41,10 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
       vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
     }
     const recurrence_kernels *large = r->gpu.large ? r->gpu.large : r->gpu.small;
-    const recurrence_kernels *rooms[REC_GPU_ROOMS] = {r->gpu.small, large, r->gpu.groups ? r->gpu.groups : large};
-    for (int room = 0; room < REC_GPU_ROOMS; room++)
-      for (int k = 0; rooms[room] && k < rooms[room]->kernels.count; k++)
-        vec_push(a, &described.gpu[room], codegen_gpu_describe(a, &rooms[room]->kernels.items[k], gpu_options));
+    const recurrence_kernels *classes[REC_GPU_CLASSES] = {r->gpu.small, large, r->gpu.groups ? r->gpu.groups : large};
+    for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
+      for (int k = 0; classes[devices] && k < classes[devices]->kernels.count; k++)
+        vec_push(a, &described.gpu[devices], codegen_gpu_describe(a, &classes[devices]->kernels.items[k], gpu_options));
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
     if (r->delays) {
       const char *inner = arena_printf(a, "%s.inner", r->abi->symbol);
@@ -78,9 +78,9 @@ static void add_image(image_list *list, const char *kind, const codegen_gpu_imag
   vec_push(a, &list->images,
            (rec_gpu_image){.capability = codegen_gpu_capability(image->target),
                            .devices = devices,
-                           .room = image->room == ROOM_GROUPS  ? REC_GPU_GROUPS
-                                   : image->room == ROOM_LARGE ? REC_GPU_LARGE
-                                                               : REC_GPU_SMALL,
+                           .device_class = image->device_class == CLASS_WARPGROUPS ? REC_GPU_GROUPS
+                                           : image->device_class == CLASS_LARGE    ? REC_GPU_LARGE
+                                                                                   : REC_GPU_SMALL,
                            .shared_bytes = image->shared_bytes});
   vec_push(a, &list->blobs, (codegen_blob){symbol, code, (int64_t)bytes, NULL, 0, false});
 }

@@ -14,10 +14,10 @@
 #include "compiler/schedule/report.h"
 
 // Names of the targets whose devices run the form of a kernel.
-static const char *devices_text(arena *a, const artifact *library, kernel_room room) {
+static const char *devices_text(arena *a, const artifact *library, device_class devices) {
   const char *text = "";
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
-    if (!(library->gpu_targets >> target & 1) || !codegen_gpu_has_room(target, room)) continue;
+    if (!(library->gpu_targets >> target & 1) || !codegen_gpu_is_of_class(target, devices)) continue;
     text = arena_printf(a, "%s%s%s", text, *text ? "," : "", codegen_gpu_target_name(target));
   }
   return text;
@@ -56,8 +56,9 @@ static void put_kernel(arena *a, FILE *out, const artifact *library, const codeg
   }
   if (is_printed(object, index)) return;
   const codegen_function_size *size = function_of(object, k->symbol);
-  fprintf(out, "  %-60s %-14s %7d %8d %8lld %9d %9d %13d\n", k->symbol, devices_text(a, library, k->base.kernel->gpu.room),
-          k->threads, k->shared_bytes, (long long)k->base.scratch.constant, k->products, size->barriers, size->instructions);
+  fprintf(out, "  %-60s %-14s %7d %8d %8lld %9d %9d %13d\n", k->symbol,
+          devices_text(a, library, k->base.kernel->gpu.device_class), k->threads, k->shared_bytes,
+          (long long)k->base.scratch.constant, k->products, size->barriers, size->instructions);
 }
 
 // The kernel, the one that makes the states it starts from, the one that adds up what blocks sum each for itself.

@@ -237,8 +237,8 @@ static int kernel_position(kernel_kind kind) {
     case KERNEL_STATES: return REC_KERNEL_STATES;
     case KERNEL_BACKWARD: return REC_KERNEL_BACKWARD;
     case KERNEL_CARRY: return REC_KERNEL_CARRY;
-    case KERNEL_PART: return REC_KERNEL_PART;
-    case KERNEL_PART_BACK: return REC_KERNEL_PART_BACK;
+    case KERNEL_SUMMARY: return REC_KERNEL_SUMMARY;
+    case KERNEL_SUMMARY_BACK: return REC_KERNEL_SUMMARY_BACK;
   }
   ICE("artifact", "kernel of kind %d", kind);
 }
@@ -278,10 +278,10 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
                               .shared_bytes = described->shared_bytes,
                               .parameter_bytes = described->parameter_bytes,
                               .joins = described->base.joins,
-                              .ends = count_row(b, &described->ends),
+                              .ends = count_row(b, &described->summary),
                               .column_blocks = described->column_blocks,
-                              .join_steps = described->base.kernel->gpu.join_steps,
-                              .maker_percent = described->base.kernel->gpu.maker_percent,
+                              .combine_steps = described->base.kernel->gpu.combine_steps,
+                              .summary_percent = described->base.kernel->gpu.summary_percent,
                               .map_count = described->maps.count,
                               .maps_at = put_maps(b, described),
                               .parameter_maps_at = described->maps_at,
@@ -297,14 +297,14 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
 }
 
 static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kernels *kernels) {
-  for (int room = 0; room < REC_GPU_ROOMS; room++) {
-    size_t room_at = offsetof(rec_table, gpu) + sizeof(rec_table_gpu) * (size_t)room;
-    for (int i = 0; i < kernels->gpu[room].count; i++) {
-      const codegen_gpu_kernel *k = &kernels->gpu[room].items[i];
+  for (int devices = 0; devices < REC_GPU_CLASSES; devices++) {
+    size_t class_at = offsetof(rec_table, gpu) + sizeof(rec_table_gpu) * (size_t)devices;
+    for (int i = 0; i < kernels->gpu[devices].count; i++) {
+      const codegen_gpu_kernel *k = &kernels->gpu[devices].items[i];
       int kind = kernel_position(k->base.kernel->kind);
-      size_t row_at = room_at + offsetof(rec_table_gpu, kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
-      table->gpu[room].kernels[kind] = gpu_row(b, k, kernels->simt, row_at);
-      table->gpu[room].chunk = k->base.chunk;
+      size_t row_at = class_at + offsetof(rec_table_gpu, kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
+      table->gpu[devices].kernels[kind] = gpu_row(b, k, kernels->simt, row_at);
+      table->gpu[devices].chunk = k->base.chunk;
     }
   }
   if (kernels->images) add_address(b, offsetof(rec_table, gpu_images), kernels->images);

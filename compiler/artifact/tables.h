@@ -8,7 +8,7 @@
 
 typedef struct artifact_kernels {
   VEC(codegen_kernel) host;
-  VEC(codegen_gpu_kernel) gpu[REC_GPU_ROOMS];
+  VEC(codegen_gpu_kernel) gpu[REC_GPU_CLASSES];
   bool simt;           // the GPU kernels are there for the executor, too
   const char *images;  // symbol of the library's rec_gpu_images; NULL: no PTX
 } artifact_kernels;

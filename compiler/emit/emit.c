@@ -474,7 +474,7 @@ static ir close_loop(emitter *e, emit_loop *loop) {
 }
 
 static const char keep_rolled[] = "llvm.loop.unroll.disable";
-const char gpu_kept_loop[] = "rec.loop.kept";
+const char gpu_accumulators_loop[] = "rec.loop.kept";
 
 // !0 = distinct !{!0, !{word}, ..}: a node that names itself is made through a temporary one.
 static void advise_loop(emitter *e, ir back, const char *const *words, int count) {
@@ -501,7 +501,7 @@ void loop_end_unrolled(emitter *e, emit_loop *loop) {
 }
 
 void loop_end_kept(emitter *e, emit_loop *loop) {
-  advise_loop(e, close_loop(e, loop), (const char *[]){keep_rolled, gpu_kept_loop}, 2);
+  advise_loop(e, close_loop(e, loop), (const char *[]){keep_rolled, gpu_accumulators_loop}, 2);
 }
 
 emit_groups groups_begin(emitter *e, ir begin, ir end, int64_t step, int64_t turns, group_names names) {

@@ -104,7 +104,7 @@ void loop_end(emitter *e, emit_loop *loop);
 void loop_end_unrolled(emitter *e, emit_loop *loop);
 // The same, and GPU: the assembler does not unroll it.
 void loop_end_kept(emitter *e, emit_loop *loop);
-extern const char gpu_kept_loop[];
+extern const char gpu_accumulators_loop[];
 // GPU: so many turns at once, unrolled, in a loop that stays one: of a plain loop the assembler makes 64 turns at once, and all
 // that they load lies in registers. Turns and step divide the way.
 typedef struct emit_groups {

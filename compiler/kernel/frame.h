@@ -10,7 +10,7 @@
 typedef struct kernel_frame kernel_frame;
 
 // A program of the kernel (the program, or the recomputation of the steps of a chunk).
-typedef struct part {
+typedef struct frame_program {
   const program_plan *at;  // its plan, from which these four are
   const tile_program *program;
   plan *p;
@@ -22,7 +22,7 @@ typedef struct part {
   ir *time_stride;  // by argument
   view *result_memory;
   ir *result_time_stride;
-} part;
+} frame_program;
 
 // What the host and a GPU do differently where the frame is the same (host/kernel.c, gpu/hooks.c).
 typedef struct kernel_hooks {
@@ -33,16 +33,16 @@ typedef struct kernel_hooks {
   ir (*tensor_offset)(kernel_frame *h, tile_role role, const tile_place *place);
   // Where the saved states of a chunk begin, in elements.
   ir (*saved_offset)(kernel_frame *h, ir chunk);
-  ir (*buffer_memory)(kernel_frame *h, const part *p, int buffer);
+  ir (*buffer_memory)(kernel_frame *h, const frame_program *p, int buffer);
   // Before step t: the rows of all arguments. The host prefetches those of a later step; a GPU has copied some ahead.
-  void (*arguments_of_step)(kernel_frame *h, part *p, ir t);
+  void (*arguments_of_step)(kernel_frame *h, frame_program *p, ir t);
   // A buffer that lies behind so many elements from `at` on.
   view (*view_of)(kernel_frame *h, lower *l, const plan_buffer *b, location at, ir before);
-  void (*copy_state)(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to);
+  void (*copy_state)(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to);
   // An instance is opened: what a GPU alone knows of an argument (NULL on the host); where result i goes;
   // `data`: where its tensor begins, NULL at run time if it is not wanted.
   void (*open_argument)(kernel_frame *h, const tile_place *place, view *v);
-  void (*open_result)(kernel_frame *h, part *p, int i, ir data);
+  void (*open_result)(kernel_frame *h, frame_program *p, int i, ir data);
 } kernel_hooks;
 
 // What a kernel knows while it is lowered for one clone, on the host and on GPUs.
@@ -55,7 +55,7 @@ struct kernel_frame {
   const codegen_kernel *described;
   const char *symbol;
   mapping m;
-  part main, recompute;  // the program, and the one that computes the states of a chunk again
+  frame_program main, recompute;  // the program, and the one that computes the states of a chunk again
   bool recomputes;
 
   // GPU; NULL on the host
@@ -84,7 +84,7 @@ ir frame_saved_batch_stride(kernel_frame *h);
 view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk);
 ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset);
 ir frame_located(kernel_frame *h, location at);
-void frame_open_part(kernel_frame *h, part *p);
+void frame_open_part(kernel_frame *h, frame_program *p);
 ir frame_memory_for(kernel_frame *h, const plan_buffer *b, location at, const char *name);
 view frame_at_time(kernel_frame *h, view v, ir t, ir stride);
 // i1: of the instances that differ in other axes than these alone, this one is the first.
@@ -97,25 +97,25 @@ void frame_move_to_part(kernel_frame *h, view *v, axis_set axes);
 // instance.c
 // A kernel with this plan, before anything is emitted.
 kernel_frame frame_for(arena *a, const kernel_plan *plan, const kernel_hooks *hooks);
-void frame_open_instance(kernel_frame *h, part *p);
+void frame_open_instance(kernel_frame *h, frame_program *p);
 ir frame_lane_blocks(kernel_frame *h);
 // i1: of the instances that have the same value, this one stores it.
-ir frame_stores_result(kernel_frame *h, const part *p, const tile_result *r);
+ir frame_stores_result(kernel_frame *h, const frame_program *p, const tile_result *r);
 
 // states.c
 // i1: the caller wants states saved for backward.
 ir frame_saves(kernel_frame *h);
 // `from` NULL: zeros.
-void frame_copy_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to);
-void frame_clear_sums(kernel_frame *h, part *p);
+void frame_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to);
+void frame_clear_sums(kernel_frame *h, frame_program *p);
 
 // steps.c
 ir frame_chunk_count(kernel_frame *h);
 // The number of the chunk that comes at this position: backward goes from the last.
 ir frame_chunk_in_order(kernel_frame *h, ir index);
 // Argument i at step t, as it lies in memory.
-void frame_argument_of_step(kernel_frame *h, part *p, int i, ir t);
-void frame_step(kernel_frame *h, part *p, ir t);
+void frame_argument_of_step(kernel_frame *h, frame_program *p, int i, ir t);
+void frame_step(kernel_frame *h, frame_program *p, ir t);
 // Row `step` of something that is kept for every step of a chunk, or every chunk of a group.
 view frame_kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step, lower *l);
 // States of the recomputation become row `index` of those that the program reads.
@@ -124,9 +124,9 @@ void frame_keep_states(kernel_frame *h, ir index);
 void frame_recompute_step(kernel_frame *h, ir t, ir step);
 void frame_step_back(kernel_frame *h, ir t, ir step);
 // Products over all steps of the chunk, if there are any.
-bool frame_gathers_steps(const part *p);
+bool frame_gathers_steps(const frame_program *p);
 void frame_gather_steps(kernel_frame *h, ir steps);
 // Where result i of the chunk goes. False: it has no rows in memory.
-bool frame_result_of_chunk(kernel_frame *h, part *p, int i, ir chunk, ir begin);
+bool frame_result_of_chunk(kernel_frame *h, frame_program *p, int i, ir chunk, ir begin);
 
 #endif

@@ -3,8 +3,8 @@
 //   instance 5 of G = 2, R = 4   ->   g = 1, r = 1: y of it is stored, d.B [G,N] is added to the store of r = 0
 #include "compiler/kernel/frame.h"
 
-static part part_of(const program_plan *at) {
-  return (part){.at = at, .program = at->program, .p = at->p, .carried = at->carried, .backward = at->backward};
+static frame_program part_of(const program_plan *at) {
+  return (frame_program){.at = at, .program = at->program, .p = at->p, .carried = at->carried, .backward = at->backward};
 }
 
 kernel_frame frame_for(arena *a, const kernel_plan *w, const kernel_hooks *hooks) {
@@ -21,12 +21,12 @@ kernel_frame frame_for(arena *a, const kernel_plan *w, const kernel_hooks *hooks
 }
 
 // Instances that have nothing of their own in a value would store the same, where the tensor lacks the axis: the first does.
-ir frame_stores_result(kernel_frame *h, const part *p, const tile_result *r) {
+ir frame_stores_result(kernel_frame *h, const frame_program *p, const tile_result *r) {
   return frame_is_first(h, ~(p->p->values[r->value].own | kernel_axes_of_place(&r->place)));
 }
 
 // Per-instance memory and the tensors of this instance: once the instance is known.
-void frame_open_instance(kernel_frame *h, part *p) {
+void frame_open_instance(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   lower *l = &p->l;
   l->outside = h->at;

@@ -12,8 +12,8 @@ static const char *kind_text(kernel_kind kind) {
                                       [KERNEL_STATES] = "states",
                                       [KERNEL_BACKWARD] = "backward",
                                       [KERNEL_CARRY] = "carry",
-                                      [KERNEL_PART] = "time slice",
-                                      [KERNEL_PART_BACK] = "backward time slice"};
+                                      [KERNEL_SUMMARY] = "time slice",
+                                      [KERNEL_SUMMARY_BACK] = "backward time slice"};
   return kinds[kind];
 }
 

@@ -3,11 +3,11 @@
 
 ir frame_saves(kernel_frame *h) { return LLVMBuildIsNotNull(h->e->b, frame_saved_data(h), ""); }
 
-void frame_copy_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
+void frame_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
   h->hooks->copy_state(h, p, place, from, to);
 }
 
-void frame_clear_sums(kernel_frame *h, part *p) {
+void frame_clear_sums(kernel_frame *h, frame_program *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (!b->persistent) continue;

@@ -18,12 +18,12 @@ ir frame_chunk_in_order(kernel_frame *h, ir index) {
 
 // ---- one step ----
 
-void frame_argument_of_step(kernel_frame *h, part *p, int i, ir t) {
+void frame_argument_of_step(kernel_frame *h, frame_program *p, int i, ir t) {
   if (!p->program->arguments.items[i].time || !p->memory[i].base) return;
   p->l.arguments[i] = frame_at_time(h, p->memory[i], t, p->time_stride[i]);
 }
 
-static void set_results(kernel_frame *h, part *p, ir t) {
+static void set_results(kernel_frame *h, frame_program *p, ir t) {
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_place *place = &p->program->results.items[i].place;
     if (place->time && p->result_memory[i].base) {
@@ -32,7 +32,7 @@ static void set_results(kernel_frame *h, part *p, ir t) {
   }
 }
 
-void frame_step(kernel_frame *h, part *p, ir t) {
+void frame_step(kernel_frame *h, frame_program *p, ir t) {
   h->hooks->arguments_of_step(h, p, t);
   set_results(h, p, t);
   lower_region(&p->l, REGION_BODY);
@@ -47,7 +47,7 @@ view frame_kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step,
 }
 
 void frame_keep_states(kernel_frame *h, ir index) {
-  part *again = &h->recompute, *p = &h->main;
+  frame_program *again = &h->recompute, *p = &h->main;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
@@ -59,7 +59,7 @@ void frame_keep_states(kernel_frame *h, ir index) {
 }
 
 void frame_recompute_step(kernel_frame *h, ir t, ir step) {
-  part *again = &h->recompute;
+  frame_program *again = &h->recompute;
   frame_keep_states(h, step);
   for (int i = 0; i < again->program->results.count; i++) {
     const tile_place *place = &again->program->results.items[i].place;
@@ -72,7 +72,7 @@ void frame_recompute_step(kernel_frame *h, ir t, ir step) {
 }
 
 // What was kept of a step, and what it keeps for the product over all steps of the chunk.
-static void set_kept_rows(kernel_frame *h, part *p, ir step) {
+static void set_kept_rows(kernel_frame *h, frame_program *p, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE) {
@@ -93,7 +93,7 @@ void frame_step_back(kernel_frame *h, ir t, ir step) {
   frame_step(h, &h->main, t);
 }
 
-bool frame_gathers_steps(const part *p) {
+bool frame_gathers_steps(const frame_program *p) {
   for (int n = 0; n < p->p->nests.count; n++) {
     if (p->p->nests.items[n].region == REGION_STEPS) return true;
   }
@@ -101,7 +101,7 @@ bool frame_gathers_steps(const part *p) {
 }
 
 void frame_gather_steps(kernel_frame *h, ir steps) {
-  part *p = &h->main;
+  frame_program *p = &h->main;
   if (!frame_gathers_steps(p)) return;
   set_kept_rows(h, p, integer(h->e, 0));
   p->l.steps = steps;
@@ -110,7 +110,7 @@ void frame_gather_steps(kernel_frame *h, ir steps) {
 
 // ---- one chunk ----
 
-bool frame_result_of_chunk(kernel_frame *h, part *p, int i, ir chunk, ir begin) {
+bool frame_result_of_chunk(kernel_frame *h, frame_program *p, int i, ir chunk, ir begin) {
   const tile_place *place = &p->program->results.items[i].place;
   result_target *target = &p->l.results[i];
   if (place->role == TILE_KEEP) {

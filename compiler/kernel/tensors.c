@@ -154,7 +154,7 @@ ir frame_memory_for(kernel_frame *h, const plan_buffer *b, location at, const ch
 }
 
 // Buffers and variables: once in a function.
-void frame_open_part(kernel_frame *h, part *p) {
+void frame_open_part(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   lower *l = &p->l;
   *l = (lower){.e = e, .m = &h->m, .p = p->p, .target = h->hooks->nests, .team = h->team};
@@ -166,7 +166,7 @@ void frame_open_part(kernel_frame *h, part *p) {
   l->buffers = ARENA_ARRAY(h->a, ir, p->p->buffers.count);
   l->variables = ARENA_ARRAY(h->a, ir, values);
   l->memo = ARENA_ARRAY(h->a, ir, values);
-  l->left = ARENA_ARRAY(h->a, left_factor *, values);
+  l->left = ARENA_ARRAY(h->a, register_operand *, values);
   p->memory = ARENA_ARRAY(h->a, view, arguments);
   p->time_stride = ARENA_ARRAY(h->a, ir, arguments);
   p->result_memory = ARENA_ARRAY(h->a, view, results);
@@ -193,7 +193,7 @@ void frame_open_part(kernel_frame *h, part *p) {
     const plan_buffer *b = &p->carried.items[c].memory;
     l->carried[c] = buffer_view(l, b, frame_memory_for(h, b, p->at->carried_at[c], "state"));
   }
-  l->kept = ARENA_ARRAY(h->a, kept_sums, p->carried.count);
+  l->kept = ARENA_ARRAY(h->a, register_accumulators, p->carried.count);
   for (int i = 0; i < p->p->buffers.count && !h->m.chunks_outside; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (b->persistent && !h->plan->in_tiles) l->buffers[i] = frame_memory_for(h, b, p->at->persistent_at[i], "sum");

@@ -66,11 +66,11 @@ typedef struct memory_since {
 } memory_since;
 
 // GPU: a state in the accumulators of the warps of a block (plan/register_states.c).
-typedef struct kept_sums {
+typedef struct register_accumulators {
   int i, j, tiles;  // rows, columns; tiles of 16 x 8 of a block, side by side;
   int blocks;       // blocks of a warp, one after another in slots
   ir slots[GPU_MOST_KEPT][4];
-} kept_sums;
+} register_accumulators;
 
 // What products prefetch while they run: words of a list on the stack, and bytes of a line (kernel/host/prefetch.c).
 enum { FETCH_NEXT, FETCH_LAST, FETCH_ENTRIES, FETCH_LINE = 64 };
@@ -81,9 +81,9 @@ typedef struct fetch_list {
 } fetch_list;
 
 // GPU: a register-resident A operand (register_operands.c): 16 rows for each warp, in steps of 16 columns.
-typedef struct left_factor {
+typedef struct register_operand {
   ir slots[GPU_GROUP_TILES / 2][4];
-} left_factor;
+} register_operand;
 
 typedef struct nest_target nest_target;  // nest_target.h
 
@@ -95,23 +95,23 @@ typedef struct lower {
   const mapping *m;
   const plan *p;
   ir axis_size[PLAN_MAX_AXES];
-  place_in_loops outside;  // instance axes and lanes
-  view *arguments;         // by argument of the program
-  result_target *results;  // by result
-  view *carried;           // by carried value
-  kept_sums *kept;         // by carried value; tiles 0: in memory
-  left_factor **left;      // GPU: by value, HELD_WARPS
-  ir left_slot;            // where the current pair of elements of such a value goes
-  const ir *row_sums;      // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
-  ir *buffers;             // base addresses by buffer
-  ir *variables;           // HELD_SCALAR, by value
-  ir rows;                 // chunk form: rows of the chunk that lie inside the sequence
-  ir steps;                // REGION_STEPS: steps that are added up
-  fetch_list fetch;        // host, chunk form; NULL: nothing is fetched
-  ir part_first;           // mapping.parts: the first entry of the current value-axis tile
-  memory_since *since;     // GPU, threads that share out nests; else NULL
-  ir *memo;                // values at the current point
-  ir *entries;             // by value: entries of slices and places, and numbers, that differ between turns of a repeat
+  place_in_loops outside;       // instance axes and lanes
+  view *arguments;              // by argument of the program
+  result_target *results;       // by result
+  view *carried;                // by carried value
+  register_accumulators *kept;  // by carried value; tiles 0: in memory
+  register_operand **left;      // GPU: by value, HELD_WARPS
+  ir left_slot;                 // where the current pair of elements of such a value goes
+  const ir *row_sums;           // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
+  ir *buffers;                  // base addresses by buffer
+  ir *variables;                // HELD_SCALAR, by value
+  ir rows;                      // chunk form: rows of the chunk that lie inside the sequence
+  ir steps;                     // REGION_STEPS: steps that are added up
+  fetch_list fetch;             // host, chunk form; NULL: nothing is fetched
+  ir part_first;                // mapping.parts: the first entry of the current value-axis tile
+  memory_since *since;          // GPU, threads that share out nests; else NULL
+  ir *memo;                     // values at the current point
+  ir *entries;                  // by value: entries of slices and places, and numbers, that differ between turns of a repeat
 } lower;
 
 // The number that an extent stands for, with these sizes.

@@ -11,41 +11,41 @@
 #include "compiler/chunk/chunk.h"
 
 typedef enum kernel_kind {
-  KERNEL_FORWARD,   // outputs, final states; chunk-start states, and TILE_KEEP in chunk form, into `saved` if asked for
-  KERNEL_STEP,      // one step (the step program, time == 1)
-  KERNEL_STATES,    // the saved values alone, where backward must recompute them
-  KERNEL_BACKWARD,  // all gradients, chunks in reverse, from chunk-start states
-  KERNEL_CARRY,     // the states alone, without increments; only where time may be cut (chunk_build_carry)
-  KERNEL_PART,      // GPU, where time may be cut: the summary of each time slice, from zero states (tile_transfer)
-  KERNEL_PART_BACK  // the same for cotangents, before BACKWARD
+  KERNEL_FORWARD,      // outputs, final states; chunk-start states, and TILE_KEEP in chunk form, into `saved` if asked for
+  KERNEL_STEP,         // one step (the step program, time == 1)
+  KERNEL_STATES,       // the saved values alone, where backward must recompute them
+  KERNEL_BACKWARD,     // all gradients, chunks in reverse, from chunk-start states
+  KERNEL_CARRY,        // the states alone, without increments; only where time may be cut (chunk_build_carry)
+  KERNEL_SUMMARY,      // GPU, where time may be cut: the summary of each time slice, from zero states (tile_transfer)
+  KERNEL_SUMMARY_BACK  // the same for cotangents, before BACKWARD
 } kernel_kind;
 
 // GPU: how a kernel uses lane_axis.
 typedef enum kernel_lanes {
-  LANES_OWN,    // the host's lanes; threads that have an entry each
-  LANES_TILE,   // a tile of lane_block entries, which the threads of a block share out
-  LANES_PASSES  // entries that a block of threads goes through one after another, in every group of chunks
+  LANES_OWN,     // the host's lanes; threads that have an entry each
+  LANES_TILE,    // a tile of lane_block entries, which the threads of a block share out
+  LANES_IN_TURN  // entries that a block of threads goes through one after another, in every group of chunks
 } kernel_lanes;
 
 // GPU: the devices that a kernel is for, by the shared memory that a thread block of them may have.
-typedef enum kernel_room {
-  ROOM_ANY,        // one form for all
-  ROOM_SMALL = 1,  // where it is not enough for the form with ROOM_LARGE
-  ROOM_LARGE = 2,
-  ROOM_GROUPS = 4  // as large, and with products by warpgroups; a sum of these: one form for both
-} kernel_room;
+typedef enum device_class {
+  CLASS_ANY,        // one form for all
+  CLASS_SMALL = 1,  // where it is not enough for the form with CLASS_LARGE
+  CLASS_LARGE = 2,
+  CLASS_WARPGROUPS = 4  // as large, and with products by warpgroups; a sum of these: one form for both
+} device_class;
 
 // What the schedule has chosen for a kernel of a GPU; of a host kernel all is 0.
 typedef struct gpu_variant {
-  kernel_room room;
+  device_class device_class;
   kernel_lanes lanes;
   bool groups;            // products may be made by warpgroups
   int threads;            // where a block of threads runs an instance: as many, or 0: as most kernels have
   int shared_kib;         // what a thread block may have; 0: as every device has it
-  int part_axis;          // a group of chunks is computed in passes over parts of this axis
-  int part_entries;       // of so many entries, by which programs know the axis, as they do with LANES_TILE; 0: it is whole
-  int join_steps;         // with `ends`: what a slice before costs, in steps of a block
-  int maker_percent;      // what it costs to make that, in percent of the steps themselves
+  int value_axis;         // a group of chunks is computed in passes over parts of this axis
+  int value_entries;      // of so many entries, by which programs know the axis, as they do with LANES_TILE; 0: it is whole
+  int combine_steps;      // with `ends`: what a slice before costs, in steps of a block
+  int summary_percent;    // what it costs to make that, in percent of the steps themselves
   struct gpu_plan *plan;  // its plan (plan/kernel_plan.h), which is lowered as it is; NULL: it has none yet
 } gpu_variant;
 
@@ -63,8 +63,8 @@ typedef struct kernel {
   int lane_block;                 // entries of the lane axis in one instance (a multiple of every clone's width); 1
                                   // without a lane axis
   const tile_program
-      *ends;  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of KERNEL_PART,
-              // KERNEL_PART_BACK makes; NULL: time is not cut
+      *summary;  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of KERNEL_SUMMARY,
+                 // KERNEL_SUMMARY_BACK makes; NULL: time is not cut
   int columns, column_axis;  // states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
                              // instance. PART, PART_BACK run that many columns of the identity, too; kernels with `ends`
                              // multiply. 0: there are none

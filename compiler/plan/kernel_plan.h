@@ -59,7 +59,7 @@ typedef struct kernel_plan {
   int64_t on_chip, chip_limit;  // elements of shared memory: taken, and at most
   int64_t history;              // elements of scratch for the states before each chunk
   int64_t sums;                 // where in shared memory results are summed over threads
-  bool crowded;                 // register pressure: each thread holds states in registers, and no sums or prologue values
+  bool register_pressure;       // register pressure: each thread holds states in registers, and no sums or prologue values
   location joined_at;           // the states before a time slice while summaries are combined
   bool in_tiles;                // value-axis tiles, one after another within a group of chunks
   location *home_at;            // in_tiles, by carried value: where it lies between tiles
@@ -126,19 +126,19 @@ void kernel_place_kept(kernel_plan *w, program_plan *p);
 void gpu_place(kernel_plan *w);
 // Steps that multiply with matrices of parameters: their copies. False: there are no such steps.
 bool gpu_place_matrices(kernel_plan *w);
-bool gpu_is_crowded(const kernel_plan *w);
+bool gpu_has_register_pressure(const kernel_plan *w);
 bool gpu_carries_many(const kernel_plan *w);
 void gpu_place_sums(kernel_plan *w);
 // Backward in chunks whose states are made again: forward saves those before every few chunks.
 void gpu_plan_chunks(kernel_plan *w);
 
 // gpu/summaries.c: time slices.
-bool gpu_makes_parts(const kernel *k);
+bool gpu_makes_summaries(const kernel *k);
 // The program that makes slice summaries: the kernel's own, or `ends`; NULL: time is not cut.
-const tile_program *gpu_ends_of(const kernel *k);
+const tile_program *gpu_summary_program(const kernel *k);
 // Elements of a slice summary: states at its end, and its transition.
-codegen_bytes gpu_ends_numbers(arena *a, const kernel *k);
-// States that mix their entries: whether a summary has columns of this one; blocks of KERNEL_PART that make the matrix;
+codegen_bytes gpu_summary_numbers(arena *a, const kernel *k);
+// States that mix their entries: whether a summary has columns of this one; blocks of KERNEL_SUMMARY that make the matrix;
 // elements of a row of the matrix.
 bool gpu_is_column(const kernel *k, const tile_place *state);
 int gpu_column_blocks(const kernel *k);
@@ -146,19 +146,19 @@ int64_t gpu_row_numbers(const kernel *k);
 void gpu_place_columns(kernel_plan *w);
 // Marks of slices that must not be combined: axes of the instances that have marks, how many each has at most, elements of
 // kernel_plan.sums to look at them.
-axis_set gpu_guard_axes(const kernel *k);
+axis_set gpu_overflow_axes(const kernel *k);
 int64_t gpu_most_blocks(const kernel *k);
-int64_t gpu_guard_sums(const kernel_plan *w);
+int64_t gpu_overflow_sums(const kernel_plan *w);
 
 // gpu/value_tiles.c: an instance whose chunks are computed in passes over value-axis tiles.
-bool gpu_has_passes(const kernel *k);
-int64_t gpu_most_passes(const kernel *k);
+bool gpu_has_value_tiles(const kernel *k);
+int64_t gpu_most_value_tiles(const kernel *k);
 // How many tiles of the part axis there are.
 int64_t gpu_tiles_of(const kernel *k);
 // The axes that passes go along; the entries of an axis in all passes.
-axis_set gpu_pass_axes(const kernel *k);
+axis_set gpu_value_tile_axes(const kernel *k);
 int64_t gpu_whole_size(const kernel_plan *w, int axis);
-void gpu_place_passes(kernel_plan *w);
+void gpu_place_value_tiles(kernel_plan *w);
 
 // gpu/bulk_copies.c: rows that bulk copies bring.
 void gpu_choose_bulk(kernel_plan *w);

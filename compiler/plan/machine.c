@@ -21,24 +21,24 @@ int codegen_lanes(codegen_clone clone, bool f64) { return clone_targets[clone].v
 typedef struct gpu_target_row {
   const char *name;
   int capability;
-  bool exact;        // for no later devices
-  kernel_room room;  // whose kernels it has
+  bool exact;                 // for no later devices
+  device_class device_class;  // whose kernels it has
 } gpu_target_row;
 
 static const gpu_target_row rows[GPU_TARGET_COUNT] = {
-    [GPU_SM_80] = {"sm_80", 80, false, ROOM_SMALL},     [GPU_SM_90A] = {"sm_90a", 90, true, ROOM_GROUPS},
-    [GPU_SM_100A] = {"sm_100a", 100, true, ROOM_LARGE}, [GPU_SM_120] = {"sm_120", 120, false, ROOM_SMALL},
-    [GPU_SIMT] = {"simt", 0, false, ROOM_ANY},
+    [GPU_SM_80] = {"sm_80", 80, false, CLASS_SMALL},     [GPU_SM_90A] = {"sm_90a", 90, true, CLASS_WARPGROUPS},
+    [GPU_SM_100A] = {"sm_100a", 100, true, CLASS_LARGE}, [GPU_SM_120] = {"sm_120", 120, false, CLASS_SMALL},
+    [GPU_SIMT] = {"simt", 0, false, CLASS_ANY},
 };
 
 const char *codegen_gpu_target_name(codegen_gpu_target target) { return rows[target].name; }
 int codegen_gpu_capability(codegen_gpu_target target) { return rows[target].capability; }
 bool codegen_gpu_exact(codegen_gpu_target target) { return rows[target].exact; }
 
-kernel_room codegen_gpu_room(codegen_gpu_target target) { return rows[target].room; }
+device_class codegen_gpu_class(codegen_gpu_target target) { return rows[target].device_class; }
 
-bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room) {
-  return target == GPU_SIMT || room == ROOM_ANY || rows[target].room & room;
+bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class wanted) {
+  return target == GPU_SIMT || wanted == CLASS_ANY || rows[target].device_class & wanted;
 }
 
 // ---- devices ----

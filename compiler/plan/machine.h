@@ -43,10 +43,10 @@ int codegen_gpu_capability(codegen_gpu_target target);           // 80: compute 
 bool codegen_gpu_exact(codegen_gpu_target target);               // not for later devices
 
 // KiB of shared memory, as NVIDIA states them: that a thread block may have on every device, and on those of the targets with
-// ROOM_LARGE; that the system takes for each block from what a multiprocessor has for all (devices.def).
+// CLASS_LARGE; that the system takes for each block from what a multiprocessor has for all (devices.def).
 enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227, GPU_SYSTEM_KIB = 1 };
-kernel_room codegen_gpu_room(codegen_gpu_target target);
-bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room);
+device_class codegen_gpu_class(codegen_gpu_target target);
+bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class device_class);
 
 // devices.def: the device that the model thinks of for a target.
 typedef struct machine_device {

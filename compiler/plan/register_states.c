@@ -66,12 +66,12 @@ static int updating_nest(const planner *q, tile_id sum) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->values.count != 2 || nest->values.items[1] != sum || nest->results.count) return -1;
   bool whole = nest->dot.i >= 0 && pv->tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j));
-  return whole && gpu_kept_share(q->m, q->program, &nest->dot).blocks ? n : -1;
+  return whole && gpu_accumulators_share(q->m, q->program, &nest->dot).blocks ? n : -1;
 }
 
 // Joins take such states together, a point of all of them at a time.
 static bool is_coupled(const kernel *k, const tile_place *state) {
-  const tile_program *ends = k->kind == KERNEL_BACKWARD ? NULL : k->ends;  // backward joins cotangents
+  const tile_program *ends = k->kind == KERNEL_BACKWARD ? NULL : k->summary;  // backward joins cotangents
   for (int i = 0; ends && i < k->recurrence->body.tensors.count; i++)
     if (kernel_couples(ends, state->tensor, i)) return true;
   return false;

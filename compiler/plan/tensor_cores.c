@@ -72,7 +72,7 @@ double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, a
   return (of_a + of_b) * (double)around * (number_is_narrow(m->dtype) ? 2 : 4);
 }
 
-kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot) {
+kept_share gpu_accumulators_share(const mapping *m, const tile_program *program, const plan_dot *dot) {
   kept_share none = {0, 0};
   if (dot->i < 0) return none;
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);

@@ -24,7 +24,7 @@ bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *d
 typedef struct kept_share {
   int blocks, tiles;
 } kept_share;
-kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot);
+kept_share gpu_accumulators_share(const mapping *m, const tile_program *program, const plan_dot *dot);
 // Bytes that the threads of a block read of a product's factors.
 double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes);
 // Whether each warp of the block has 16 rows of the product, all columns of which its registers hold.

@@ -48,7 +48,7 @@ static bool products_alone_read(const planner *q, tile_id root) {
 
 // States that products update may stay in registers, and memory then has a copy with 16 bits (plan/register_states.c).
 static bool argument_stays_wide(const planner *q, const tile_place *place) {
-  bool back = q->m->kernel->kind == KERNEL_BACKWARD || q->m->kernel->kind == KERNEL_PART_BACK;
+  bool back = q->m->kernel->kind == KERNEL_BACKWARD || q->m->kernel->kind == KERNEL_SUMMARY_BACK;
   bool state = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
   if (state) return back;
   return !place->time || place->role == TILE_STASH;

@@ -333,10 +333,10 @@ static const char *parts_text(const reporter *r, kernel_kind kind) {
   const char *text = "";
   if (k->gpu.lanes == LANES_TILE)
     text = arena_printf(r->a, ", instances of %d %s", k->lane_block, r->body->axes.items[k->lane_axis].name);
-  if (k->gpu.lanes == LANES_PASSES)
+  if (k->gpu.lanes == LANES_IN_TURN)
     text = arena_printf(r->a, ", instances of %d %s in passes", k->lane_block, r->body->axes.items[k->lane_axis].name);
-  if (k->gpu.part_entries)
-    text = arena_printf(r->a, "%s, passes of %d %s", text, k->gpu.part_entries, r->body->axes.items[k->gpu.part_axis].name);
+  if (k->gpu.value_entries)
+    text = arena_printf(r->a, "%s, passes of %d %s", text, k->gpu.value_entries, r->body->axes.items[k->gpu.value_axis].name);
   return text;
 }
 
@@ -383,11 +383,11 @@ static const char *relatives_text(const reporter *r, const tile_program *part, c
 
 // States that a matrix maps.
 static const char *matrix_text(const reporter *r, const kernel *k) {
-  const char *text = relatives_text(r, k->ends, factors_text(r, k->ends));
-  for (int i = 0; k->columns && i < k->ends->results.count; i++) {
-    const tile_place *place = &k->ends->results.items[i].place;
+  const char *text = relatives_text(r, k->summary, factors_text(r, k->summary));
+  for (int i = 0; k->columns && i < k->summary->results.count; i++) {
+    const tile_place *place = &k->summary->results.items[i].place;
     if (place->transfer || place->component || place->relative || place->lag >= 0) continue;
-    if (kernel_has_factor(k->ends, place->tensor)) continue;
+    if (kernel_has_factor(k->summary, place->tensor)) continue;
     text = arena_printf(r->a, "%s%s%s", text, *text ? ", " : "", place->name);
     if (r->body->tensors.items[place->tensor].complex) text = arena_printf(r->a, "%s, both parts", text);
   }
@@ -397,7 +397,7 @@ static const char *matrix_text(const reporter *r, const kernel *k) {
 
 // Of a kernel that makes parts, in columns of states alone.
 static double columns_made(const kernel *k) {
-  int64_t size = k->columns ? k->ends->axes.items[k->column_axis].size : 1;
+  int64_t size = k->columns ? k->summary->axes.items[k->column_axis].size : 1;
   return k->columns && size != TILE_RUNTIME_SIZE ? (double)(size + k->columns) / (double)size : 1;
 }
 
@@ -405,18 +405,18 @@ static double columns_made(const kernel *k) {
 static void put_parts(const reporter *r, bool back) {
   const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
   fprintf(r->out, "    %-11s", back ? "parts back" : "parts");
-  if (!k->ends) {
+  if (!k->summary) {
     fprintf(r->out, "none: %s\n", r->kernels->whole[back]);
     return;
   }
   double cost = cost_of_run(r->a, k->program);
-  const tile_program *again = back ? kernel_of(r, KERNEL_PART_BACK)->recompute : NULL;
+  const tile_program *again = back ? kernel_of(r, KERNEL_SUMMARY_BACK)->recompute : NULL;
   double more = again ? cost_of_run(r->a, again) : 0;
   if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
   if (again && !steps_again(k->program)) cost += more;
   fprintf(r->out, "of time where blocks are few, joined: %s; one launch and %.0f %% of the work more, a join takes %d step%s\n",
-          matrix_text(r, k), 100 * (columns_made(k) * cost_of_run(r->a, k->ends) + more) / cost, k->gpu.join_steps,
-          k->gpu.join_steps == 1 ? "" : "s");
+          matrix_text(r, k), 100 * (columns_made(k) * cost_of_run(r->a, k->summary) + more) / cost, k->gpu.combine_steps,
+          k->gpu.combine_steps == 1 ? "" : "s");
 }
 
 static const char *chunks_text(const reporter *r) {

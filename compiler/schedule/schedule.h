@@ -32,7 +32,7 @@ typedef struct recurrence_kernels {
 
 typedef VEC(const kernel *) kernel_list;
 
-// GPU: the kernels of a recurrence by room (schedule/gpu/rooms.c). `small` NULL: no target is a GPU.
+// GPU: the kernels of a recurrence by device class (schedule/gpu/device_classes.c). `small` NULL: no target is a GPU.
 typedef struct gpu_forms {
   recurrence_kernels *small;
   recurrence_kernels *large;   // for devices with more shared memory; NULL: as small

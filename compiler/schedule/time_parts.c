@@ -68,12 +68,12 @@ static void part_kernel(scheduler *s, const tile_program *forward, bool back, ke
   for (int i = 0; i < s->out->kernels.count; i++) {
     bool makes_states = !back && kernels[i].kind == KERNEL_STATES;
     if (!makes_states && strcmp(kernels[i].symbol, joins->symbol) != 0) continue;
-    kernels[i].ends = part.program;
+    kernels[i].summary = part.program;
     kernels[i].behind = part.behind;
     kernels[i].columns = part.columns;
     kernels[i].column_axis = part.column_axis;
   }
-  scheduler_add(s, back ? KERNEL_PART_BACK : KERNEL_PART, back ? "part_backward" : "part", part);
+  scheduler_add(s, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY, back ? "part_backward" : "part", part);
 }
 
 kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind) {

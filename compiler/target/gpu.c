@@ -49,7 +49,7 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
   int most = 0;
   for (int i = 0; i < object->kernels.count; i++) {
     const codegen_gpu_kernel *k = &object->kernels.items[i];
-    if (!codegen_gpu_has_room(target, k->base.kernel->gpu.room)) continue;
+    if (!codegen_gpu_is_of_class(target, k->base.kernel->gpu.device_class)) continue;
     if (k->shared_bytes > most) most = k->shared_bytes;
     if (k->together_bytes > most) most = k->together_bytes;
   }
@@ -70,7 +70,7 @@ static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int n
                        codegen_gpu_object *object) {
   codegen_gpu_target target = object->images.items[number].target;
   codegen_gpu_image image = {
-      .target = target, .room = codegen_gpu_room(target), .shared_bytes = most_shared_bytes(object, target)};
+      .target = target, .device_class = codegen_gpu_class(target), .shared_bytes = most_shared_bytes(object, target)};
   if (target != GPU_SIMT) {
     const char *twin = text_of_twin(m, object, target);
     if (!twin && !with_bodies->module) *with_bodies = nvptx_bodies(m);

@@ -34,17 +34,17 @@ static void run_passes(const llvm_module *m, const char *passes) {
 }
 
 // The devices that a function is for.
-static kernel_room room_of(LLVMValueRef function) {
-  unsigned length = (unsigned)strlen(gpu_room_attribute), digits;
-  LLVMAttributeRef room =
-      LLVMGetStringAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_room_attribute, length);
-  return room ? (kernel_room)(LLVMGetStringAttributeValue(room, &digits)[0] - '0') : ROOM_ANY;
+static device_class class_of(LLVMValueRef function) {
+  unsigned length = (unsigned)strlen(gpu_class_attribute), digits;
+  LLVMAttributeRef devices =
+      LLVMGetStringAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_class_attribute, length);
+  return devices ? (device_class)(LLVMGetStringAttributeValue(devices, &digits)[0] - '0') : CLASS_ANY;
 }
 
 bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second) {
   if (rows[first].as != rows[second].as) return false;
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f))
-    if (codegen_gpu_has_room(first, room_of(f)) != codegen_gpu_has_room(second, room_of(f))) return false;
+    if (codegen_gpu_is_of_class(first, class_of(f)) != codegen_gpu_is_of_class(second, class_of(f))) return false;
   return true;
 }
 
@@ -53,7 +53,7 @@ static void keep_room(const llvm_module *m, codegen_gpu_target target) {
   LLVMValueRef next;
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = next) {
     next = LLVMGetNextFunction(f);
-    if (!codegen_gpu_has_room(target, room_of(f))) LLVMDeleteFunction(f);
+    if (!codegen_gpu_is_of_class(target, class_of(f))) LLVMDeleteFunction(f);
   }
   run_passes(m, "globaldce");
 }
@@ -334,7 +334,7 @@ static bool is_kept(LLVMValueRef advice) {
   if (!LLVMIsAMDNode(parts[2]) || LLVMGetMDNodeNumOperands(parts[2]) != 1) return false;
   LLVMGetMDNodeOperands(parts[2], word);
   const char *text = LLVMGetMDString(word[0], &length);
-  return text && length == strlen(gpu_kept_loop) && memcmp(text, gpu_kept_loop, length) == 0;
+  return text && length == strlen(gpu_accumulators_loop) && memcmp(text, gpu_accumulators_loop, length) == 0;
 }
 
 // What kept LLVM from unrolling loops would keep the assembler from it, too.
@@ -399,7 +399,7 @@ const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_tar
   llvm_module copy = {
       .context = with_bodies->context, .module = LLVMCloneModule(with_bodies->module), .machine = machine_of(rows[target].as)};
   keep_room(&copy, target);
-  bool groups = codegen_gpu_room(target) == ROOM_GROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
+  bool groups = codegen_gpu_class(target) == CLASS_WARPGROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
   if (groups) align_for_groups(copy.module);
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;

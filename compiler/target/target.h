@@ -68,11 +68,11 @@ link_object codegen_data(arena *a, const codegen_blob *blobs, int count);
 
 typedef struct codegen_gpu_image {
   codegen_gpu_target target;
-  const char *text;    // PTX, or with options.text LLVM IR of what the executor runs
-  link_object object;  // GPU_SIMT: to be linked into the library
-  kernel_room room;    // the device class of its kernels
-  int shared_bytes;    // the most that a thread block of a kernel has
-  const char *cubin;   // machine code (artifact_assemble); NULL: none
+  const char *text;           // PTX, or with options.text LLVM IR of what the executor runs
+  link_object object;         // GPU_SIMT: to be linked into the library
+  device_class device_class;  // the device class of its kernels
+  int shared_bytes;           // the most that a thread block of a kernel has
+  const char *cubin;          // machine code (artifact_assemble); NULL: none
   size_t cubin_bytes;
 } codegen_gpu_image;
 
@@ -85,7 +85,7 @@ typedef struct codegen_gpu_object {
 } codegen_gpu_object;
 
 // One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. The image for a target
-// has those with its room.
+// has those of its class.
 codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options);
 
 #endif

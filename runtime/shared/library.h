@@ -100,8 +100,8 @@ enum {
   REC_KERNEL_STATES,
   REC_KERNEL_BACKWARD,
   REC_KERNEL_CARRY,  // no functions where time cannot be cut
-  REC_KERNEL_PART,
-  REC_KERNEL_PART_BACK,  // GPU; no symbols where time cannot be cut
+  REC_KERNEL_SUMMARY,
+  REC_KERNEL_SUMMARY_BACK,  // GPU; no symbols where time cannot be cut
   REC_KERNEL_COUNT
 };
 
@@ -120,11 +120,11 @@ typedef struct rec_table_gpu_kernel {
   int32_t symbol_at;                    // 0: not made
   int32_t why_not_at;
   int32_t threads, shared_bytes, parameter_bytes;
-  int32_t joins;               // starts parts of time from what REC_KERNEL_PART, _PART_BACK keep of them:
+  int32_t joins;               // starts parts of time from what REC_KERNEL_SUMMARY, _PART_BACK keep of them:
   rec_table_count ends;        // so many numbers of each
   int32_t column_blocks;       // PART, PART_BACK: more blocks of the lane axis
-  int32_t join_steps;          // joins: what a part before costs, in steps of a block;
-  int32_t maker_percent;       // what making it costs, of those steps
+  int32_t combine_steps;       // joins: what a part before costs, in steps of a block;
+  int32_t summary_percent;     // what making it costs, of those steps
   int32_t map_count, maps_at;  // rec_table_map[map_count]
   int32_t parameter_maps_at;   // where maps[] begins in the parameter
   int32_t behind;              // so many steps behind its own that a part begins with
@@ -134,7 +134,7 @@ typedef struct rec_table_gpu_kernel {
 
 // The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
 // multiply.
-enum { REC_GPU_SMALL, REC_GPU_LARGE, REC_GPU_GROUPS, REC_GPU_ROOMS };
+enum { REC_GPU_SMALL, REC_GPU_LARGE, REC_GPU_GROUPS, REC_GPU_CLASSES };
 
 typedef struct rec_table_gpu {
   int32_t chunk, unused;  // steps between saved states; 0: the library holds no such kernels
@@ -143,10 +143,10 @@ typedef struct rec_table_gpu {
 
 // The library's code for NVIDIA GPUs, an image for each target, and one more where there is a cubin.
 typedef struct rec_gpu_image {
-  int32_t capability;          // 80: compute capability 8.0
-  int32_t devices;             // REC_GPU_LATER, ..
-  int32_t room, shared_bytes;  // which kernels; the most that a thread block of one has
-  const char *code;            // PTX, which ends with a NUL, or a cubin
+  int32_t capability;                  // 80: compute capability 8.0
+  int32_t devices;                     // REC_GPU_LATER, ..
+  int32_t device_class, shared_bytes;  // which kernels; the most that a thread block of one has
+  const char *code;                    // PTX, which ends with a NUL, or a cubin
 } rec_gpu_image;
 
 // Which devices an image is for: PTX for this capability and later ones, or for this one alone; a cubin for this one and later
@@ -185,7 +185,7 @@ typedef struct rec_table {
   rec_table_count saved;  // numbers of one saved state
   rec_table_count kept;   // host: numbers that the forward keeps of a chunk beside it
   rec_table_kernel kernels[REC_KERNEL_COUNT];
-  rec_table_gpu gpu[REC_GPU_ROOMS];
+  rec_table_gpu gpu[REC_GPU_CLASSES];
   // Long lags: the same recurrence without them, and what a call does beside it (delay.h); NULL: there are none. Then the
   // kernels, `saved` and `kept` are those of the inner table.
   const struct rec_table *inner;

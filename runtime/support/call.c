@@ -129,7 +129,7 @@ static rec_status check_totals(const call *c) {
   }
   for (int kind = 0; kind < REC_KERNEL_COUNT; kind++) {
     bool fits = count_fits(c, &c->table->kernels[kind].scratch);
-    for (int room = 0; room < REC_GPU_ROOMS; room++) fits &= count_fits(c, &c->table->gpu[room].kernels[kind].base.scratch);
+    for (int room = 0; room < REC_GPU_CLASSES; room++) fits &= count_fits(c, &c->table->gpu[room].kernels[kind].base.scratch);
     if (!fits)
       return call_fail(c, REC_ERROR_ARGUMENT,
                        "expected sizes that fit in memory, found ones whose intermediate values take more than 2^56 bytes");

@@ -93,7 +93,7 @@ static int64_t time_of_parts(const gpu_pass *whole, int64_t made, int64_t parts)
   int64_t room = whole->device->multiprocessors, steps = (whole->call->time + parts - 1) / parts;
   if (parts == 1) return 100 * steps;
   int64_t turns = (made * parts + room - 1) / room;
-  return 100 * (steps + k->behind) + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps;
+  return 100 * (steps + k->behind) + turns * steps * k->summary_percent + 100 * (parts - 1) * k->combine_steps;
 }
 
 // 1: parts do not pay.
@@ -111,7 +111,7 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind) {
   const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
   time_cut cut = {.parts = 1, .part_steps = c->time};
   if (!kernel->joins || kind == REC_KERNEL_STEP) return cut;
-  time_cut made = {.maker = gpu_kernel_of(device, kind == REC_KERNEL_BACKWARD ? REC_KERNEL_PART_BACK : REC_KERNEL_PART)};
+  time_cut made = {.maker = gpu_kernel_of(device, kind == REC_KERNEL_BACKWARD ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY)};
   if (!made.maker->symbol_at) return cut;
   gpu_pass whole = plan_pass(c, device, kernel, cut);
   int64_t wanted = parts_wanted(&whole, plan_pass(c, device, made.maker, cut).items);

@@ -29,7 +29,7 @@ typedef struct loaded_kernel {
 typedef struct loaded_module {
   unsigned long long context;  // its number: an address may be used again
   cuda_module module;
-  int room;  // which kernels it has
+  int device_class;  // which kernels it has
   int multiprocessors;
   loaded_kernel *kernels;
   struct loaded_module *next;
@@ -158,7 +158,7 @@ static rec_status load_first(const cuda_driver *d, const rec_gpu_images *images,
   rec_status status = REC_OK;
   if (!image) return refuse_device(images, limits);
   for (; image; image = next_image(images, limits, image)) {
-    loaded->room = image->room;
+    loaded->device_class = image->device_class;
     status = load_image(d, image, &loaded->module);
     if (status == REC_OK) return REC_OK;
     add_refusal(refusals, sizeof refusals, image);
@@ -299,7 +299,7 @@ rec_status gpu_cuda_device(const call *c, gpu_device *device) {
   if (status != REC_OK) return status;
   device->blocks = (int64_t)GPU_COST_BLOCKS_EACH * module->multiprocessors;
   device->multiprocessors = module->multiprocessors;
-  device->code = &c->table->gpu[module->room];
+  device->code = &c->table->gpu[module->device_class];
   device->encode = e.d->tensor_map;
   return REC_OK;
 }

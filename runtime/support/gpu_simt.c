@@ -154,8 +154,8 @@ static bool refuses_maps(const call *c) {
 }
 
 rec_status gpu_simt_device(const call *c, gpu_device *device) {
-  int room = (int)smaller(larger(0, c->device_number), REC_GPU_ROOMS - 1);
-  const rec_table_gpu *code = &c->table->gpu[room];
+  int device_class = (int)smaller(larger(0, c->device_number), REC_GPU_CLASSES - 1);
+  const rec_table_gpu *code = &c->table->gpu[device_class];
   *device = (gpu_device){.blocks = SIMT_BLOCKS,
                          .multiprocessors = SIMT_BLOCKS,
                          .code = code,

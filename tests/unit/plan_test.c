@@ -31,7 +31,7 @@ static int plan_kernels(arena *a, const recurrence_kernels *kernels, codegen_clo
     const kernel *k = &kernels->kernels.items[i];
     mapping m = kernel_mapping_of(k, clone, dtype);
     m.threads = k->gpu.threads ? k->gpu.threads : GPU_BLOCK_THREADS;
-    nests += plan_kernel(a, &m, k->program, k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK);
+    nests += plan_kernel(a, &m, k->program, k->kind == KERNEL_BACKWARD || k->kind == KERNEL_SUMMARY_BACK);
     nests += plan_kernel(a, &m, k->recompute, false);
   }
   return nests;

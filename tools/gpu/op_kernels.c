@@ -132,9 +132,9 @@ static bool is_of_groups(gpu_op op) {
 }
 
 static void thread_kernel(llvm_module *m, emitter *e, gpu_op op, const char *symbol) {
-  char room[] = {(char)('0' + ROOM_GROUPS), 0};
+  char room[] = {(char)('0' + CLASS_WARPGROUPS), 0};
   ir function = gpu_kernel_function(e, symbol, 16, THREADS);
-  if ((int)op >= GPU_FIRST_OF_HOPPER) llvm_attribute(m, function, gpu_room_attribute, room);
+  if ((int)op >= GPU_FIRST_OF_HOPPER) llvm_attribute(m, function, gpu_class_attribute, room);
   op_kernel k = {.e = e, .op = op};
   body_of(&k, LLVMGetParam(function, 0));
 }

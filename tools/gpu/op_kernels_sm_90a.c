@@ -175,10 +175,10 @@ static void copy_boxes(const group_kernel *k) {
 // ---- one operation ---------------------------------------------------------------------------
 
 void gpu_group_op_kernel(llvm_module *m, emitter *e, gpu_op op, const char *symbol) {
-  char room[] = {(char)('0' + ROOM_GROUPS), 0};
+  char room[] = {(char)('0' + CLASS_WARPGROUPS), 0};
   ir function = gpu_kernel_function(e, symbol, GPU_GROUP_OP_PARAMETER, THREADS);
   LLVMSetParamAlignment(LLVMGetParam(function, 0), 64);
-  llvm_attribute(m, function, gpu_room_attribute, room);
+  llvm_attribute(m, function, gpu_class_attribute, room);
   group_kernel k = {.e = e, .op = op, .frame = LLVMGetParam(function, 0)};
   k.in = load_word(&k, e->data, k.frame);
   k.out = load_word(&k, e->data, byte_at(e, k.frame, 8));

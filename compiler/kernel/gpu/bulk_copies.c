@@ -64,7 +64,7 @@ void gpu_wait_bulk(kernel_frame *h, ir turn) {
 // ---- copies ----
 
 // i1: the rows of an argument come in bulk, for the whole block.
-static ir comes_in_bulk(kernel_frame *h, const part *p, int argument, ir mapped, ir whole) {
+static ir comes_in_bulk(kernel_frame *h, const frame_program *p, int argument, ir mapped, ir whole) {
   emitter *e = h->e;
   ir bit = integer(e, INT64_C(1) << p->at->maps[argument]);
   ir there = int_compare(e, LLVMIntNE, LLVMBuildAnd(e->b, mapped, bit, ""), integer(e, 0));
@@ -76,7 +76,7 @@ typedef struct box_place {
   ir coordinates[4];  // i32
 } box_place;
 
-static box_place place_of_box(kernel_frame *h, const part *p, int argument, ir chunk) {
+static box_place place_of_box(kernel_frame *h, const frame_program *p, int argument, ir chunk) {
   emitter *e = h->e;
   const tile_place *place = &p->program->arguments.items[argument];
   row_axes row;
@@ -100,7 +100,7 @@ static box_place place_of_box(kernel_frame *h, const part *p, int argument, ir c
   return at;
 }
 
-static void start_boxes(kernel_frame *h, const part *p, int argument, ir to, ir chunk, ir barrier) {
+static void start_boxes(kernel_frame *h, const frame_program *p, int argument, ir to, ir chunk, ir barrier) {
   emitter *e = h->e;
   int number = p->at->maps[argument];
   const codegen_gpu_map *m = &h->plan->maps.items[number];
@@ -117,12 +117,12 @@ static void start_boxes(kernel_frame *h, const part *p, int argument, ir to, ir 
 }
 
 // i32: bytes of an argument that come in bulk.
-static ir bytes_of(kernel_frame *h, const part *p, int argument, ir bulk) {
+static ir bytes_of(kernel_frame *h, const frame_program *p, int argument, ir bulk) {
   int64_t bytes = p->at->pads[argument].row * p->program->chunk * NUMBER_BYTES;
   return LLVMBuildSelect(h->e->b, bulk, of_32(h->e, bytes), of_32(h->e, 0), "");
 }
 
-void gpu_start_bulk(kernel_frame *h, part *p, ir turn, ir chunk, ir *bulk) {
+void gpu_start_bulk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir *bulk) {
   emitter *e = h->e;
   ir mapped = frame_field(h, h->frame, gpu_bytes_before_maps(h->plan), e->i64), bytes = of_32(e, 0);
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));

@@ -6,8 +6,8 @@
 #include "compiler/kernel/description.h"
 #include "compiler/plan/tensor_cores.h"
 
-// Of the function of a kernel that is not for all devices: its room, as a digit.
-extern const char gpu_room_attribute[];
+// Of the function of a kernel that is not for all devices: its class, as a digit.
+extern const char gpu_class_attribute[];
 
 // kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes.
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);

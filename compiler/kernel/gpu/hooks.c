@@ -35,7 +35,7 @@ static ir saved_offset(kernel_frame *h, ir chunk) {
   return int_add(h->e, h->gpu->saved_first, int_mul(h->e, chunk, stride));
 }
 
-static ir buffer_memory(kernel_frame *h, const part *p, int i) {
+static ir buffer_memory(kernel_frame *h, const frame_program *p, int i) {
   return frame_memory_for(h, &p->p->buffers.items[i], p->at->buffer_at[i], "buffer");
 }
 
@@ -68,7 +68,7 @@ static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
 
 // Sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
 // threads have entries of the lane axis, they are summed over the block.
-static void open_target(kernel_frame *h, const part *p, const tile_result *r, result_target *target, ir wanted) {
+static void open_target(kernel_frame *h, const frame_program *p, const tile_result *r, result_target *target, ir wanted) {
   emitter *e = h->e;
   axis_set place = kernel_axes_of_place(&r->place);
   ir first = frame_stores_result(h, p, r);
@@ -83,7 +83,7 @@ static void open_target(kernel_frame *h, const part *p, const tile_result *r, re
   }
   if (!target->over_threads) target->active = gpu_by_this_thread(h, target->active);
   if (h->plan->in_tiles && p == &h->main) {
-    gpu_pass_target(h, p, (int)(r - p->p->program->results.items), target);
+    gpu_value_tile_target(h, p, (int)(r - p->p->program->results.items), target);
     if (target->in_passes) target->own = first, target->active = wanted;
   }
 }
@@ -100,7 +100,7 @@ static void single_target(kernel_frame *h, const tile_result *r, result_target *
   target->tensor = v;
 }
 
-static void open_result(kernel_frame *h, part *p, int i, ir data) {
+static void open_result(kernel_frame *h, frame_program *p, int i, ir data) {
   const tile_result *r = &p->p->program->results.items[i];
   open_target(h, p, r, &p->l.results[i], LLVMBuildIsNotNull(h->e->b, data, ""));
   single_target(h, r, &p->l.results[i]);

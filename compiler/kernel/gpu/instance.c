@@ -12,11 +12,11 @@ kernel_frame gpu_copy_of(const kernel_frame *h) {
   return copy;
 }
 
-void gpu_open_part(kernel_frame *h, part *p) {
+void gpu_open_part(kernel_frame *h, frame_program *p) {
   frame_open_part(h, p);
   if (h->gpu->team.shares) p->l.since = gpu_memory_since(h->a, p->p);
   for (int c = 0; c < p->carried.count; c++)
-    if (p->p->carried[c].sums >= 0) gpu_kept_open(&p->l, c);
+    if (p->p->carried[c].sums >= 0) gpu_accumulators_open(&p->l, c);
 }
 
 static void open_instance(kernel_frame *h) {
@@ -28,7 +28,7 @@ static void open_instance(kernel_frame *h) {
 
 void gpu_instance(kernel_frame *h) {
   if (h->plan->in_tiles) {
-    gpu_instance_in_passes(h);
+    gpu_instance_in_value_tiles(h);
     return;
   }
   open_instance(h);

@@ -17,7 +17,7 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-const char gpu_room_attribute[] = "rec-room";
+const char gpu_class_attribute[] = "rec-room";
 
 // ---- work items ----
 
@@ -83,11 +83,11 @@ static void one_item(kernel_frame *h, ir item) {
   ir instances = instance_count(h), instance = int_split(e, &item, instances);
   h->at = (place_in_loops){.vector_axis = -1};
   h->gpu->lane_block = split_instance(h, instance);
-  gpu_read_part(h, &item);
+  gpu_read_slice(h, &item);
   h->gpu->copy = item;
   h->batch = first_entry(h, item, instances);
   read_entry(h);
-  gpu_cut_part(h);
+  gpu_cut_slice(h);
   int lane = h->k->lane_axis;
   if (h->m.kind == MAP_THREADS) {
     ir index = int_add(e, gpu_first_of_lanes(h), h->gpu->team.thread);
@@ -170,8 +170,8 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_optio
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));
-  char room[] = {(char)('0' + k->base.kernel->gpu.room), 0};
-  if (k->base.kernel->gpu.room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
+  char devices[] = {(char)('0' + k->base.kernel->gpu.device_class), 0};
+  if (k->base.kernel->gpu.device_class != CLASS_ANY) llvm_attribute(e->m, function, gpu_class_attribute, devices);
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
   ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
   kernel_frame h = open_frame(w, e, function, block), several = {0};

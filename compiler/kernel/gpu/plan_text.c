@@ -6,7 +6,7 @@
 static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options options) {
   const char *text = "";
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (options.targets >> target & 1 && codegen_gpu_has_room(target, k->gpu.room))
+    if (options.targets >> target & 1 && codegen_gpu_is_of_class(target, k->gpu.device_class))
       text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", codegen_gpu_target_name(target));
   return text;
 }

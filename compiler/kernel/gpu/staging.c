@@ -21,9 +21,9 @@ typedef struct staged {
   ir rows;  // that are there: others are 0
 } staged;
 
-static const tile_place *place_of(const part *p, int argument) { return &p->program->arguments.items[argument]; }
+static const tile_place *place_of(const frame_program *p, int argument) { return &p->program->arguments.items[argument]; }
 
-bool gpu_is_ahead(const part *p, int argument) {
+bool gpu_is_ahead(const frame_program *p, int argument) {
   return gpu_is_staged(p->at, argument) && p->at->pads[argument].ahead.offset >= 0;
 }
 
@@ -61,7 +61,7 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
 // ---- one argument ----
 
 // Time, then the axes of a row as they lie in memory.
-static loop_axes axes_of(const kernel_frame *h, const part *p, int argument) {
+static loop_axes axes_of(const kernel_frame *h, const frame_program *p, int argument) {
   const tile_place *place = place_of(p, argument);
   loop_axes all = {.count = 1, .axes = {p->program->time_axis}};
   for (int x = 0; x < place->axis_count; x++) {
@@ -71,7 +71,7 @@ static loop_axes axes_of(const kernel_frame *h, const part *p, int argument) {
 }
 
 // Numbers that 16 bytes hold, if rows are made of such pieces, side by side in memory; else 0.
-static int numbers_of_piece(const kernel_frame *h, const part *p, int argument) {
+static int numbers_of_piece(const kernel_frame *h, const frame_program *p, int argument) {
   const tile_place *place = place_of(p, argument);
   int numbers = number_is_narrow(p->memory[argument].stored) ? 8 : 4;
   if (!p->at->pads[argument].at.on_chip || !place->axis_count || kernel_is_complex(h->k, place)) return 0;
@@ -97,12 +97,12 @@ static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
 }
 
 // Does every row begin at a multiple of 16 bytes?
-ir gpu_aligned(kernel_frame *h, part *p, const view *v, axis_set axes) {
+ir gpu_aligned(kernel_frame *h, frame_program *p, const view *v, axis_set axes) {
   ir first = view_address(&p->l, v, &h->at, h->m.instance & axes);
   return rows_aligned(h->e, v, first, axes & ~h->m.instance);
 }
 
-static view copy_of(kernel_frame *h, const part *p, int argument, ir base) {
+static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir base) {
   const pad *d = &p->at->pads[argument];
   const tile_place *place = place_of(p, argument);
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
@@ -117,7 +117,7 @@ static view copy_of(kernel_frame *h, const part *p, int argument, ir base) {
   return copy;
 }
 
-static staged staged_of(kernel_frame *h, part *p, int argument, ir base, ir chunk) {
+static staged staged_of(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
   emitter *e = h->e;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   staged s = {.t = p->program->time_axis, .axes = tile_place_axes(p->program, place_of(p, argument))};
@@ -214,7 +214,7 @@ static void start_rows(lower *l, row_copy *c) {
   LLVMBuildCall2(e->b, type, function, args, (unsigned)count, "");
 }
 
-static void start_argument(kernel_frame *h, part *p, int argument, ir base, ir chunk) {
+static void start_argument(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
   row_copy c = {
       .s = staged_of(h, p, argument, base, chunk), .all = axes_of(h, p, argument), .numbers = numbers_of_piece(h, p, argument)};
   c.words = !number_is_narrow(c.s.from.stored) && p->at->pads[argument].at.on_chip;
@@ -233,13 +233,13 @@ ir gpu_rows_place(kernel_frame *h, const pad *d, ir turn) {
 }
 
 // Are there rows, ahead or not, that may come in bulk?
-static bool any_bulk(const part *p, bool ahead) {
+static bool any_bulk(const frame_program *p, bool ahead) {
   for (int i = 0; i < p->program->arguments.count; i++)
     if (gpu_is_bulk(p->at, i) && gpu_is_ahead(p, i) == ahead) return true;
   return false;
 }
 
-static int start_arguments(kernel_frame *h, part *p, ir turn, ir chunk, bool ahead) {
+static int start_arguments(kernel_frame *h, frame_program *p, ir turn, ir chunk, bool ahead) {
   int count = 0;
   ir *bulk = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
   p->l.outside = h->at;
@@ -255,7 +255,7 @@ static int start_arguments(kernel_frame *h, part *p, ir turn, ir chunk, bool ahe
   return count;
 }
 
-static bool any_ahead(const part *p) {
+static bool any_ahead(const frame_program *p) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (gpu_is_ahead(p, i)) return true;
   }
@@ -263,7 +263,7 @@ static bool any_ahead(const part *p) {
 }
 
 // What ran before may still read or write these places.
-void gpu_open_chunks(kernel_frame *h, part *p, ir first, ir any) {
+void gpu_open_chunks(kernel_frame *h, frame_program *p, ir first, ir any) {
   emitter *e = h->e;
   if (!any_ahead(p)) return;
   if (h->plan->maps.count) gpu_fence_groups(&p->l);
@@ -276,7 +276,7 @@ void gpu_open_chunks(kernel_frame *h, part *p, ir first, ir any) {
 
 // What copies have written, products of warpgroups see as little as what threads have; nor do copies in bulk that come to the
 // same place.
-static void fence_rows(const kernel_frame *h, part *p) {
+static void fence_rows(const kernel_frame *h, frame_program *p) {
   if (h->plan->maps.count) gpu_fence_groups(&p->l);
   for (int i = 0; i < p->program->arguments.count && !h->plan->maps.count; i++) {
     if (!gpu_is_staged(p->at, i) || !p->p->groups[i] || !p->l.m->groups) continue;
@@ -287,7 +287,7 @@ static void fence_rows(const kernel_frame *h, part *p) {
 
 // The copies of this chunk were started a turn ago: the wait comes before the barrier, which shows them to all threads and
 // tells that nobody reads the other half any more.
-void gpu_next_chunk(kernel_frame *h, part *p, ir turn, ir chunk, ir next, ir more) {
+void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir next, ir more) {
   emitter *e = h->e;
   bool ahead = any_ahead(p);
   if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);

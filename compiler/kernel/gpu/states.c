@@ -5,18 +5,18 @@
 
 // ---- states in registers ----
 
-const kept_sums *gpu_registers_of(const part *p, const view *v) {
+const register_accumulators *gpu_registers_of(const frame_program *p, const view *v) {
   for (int c = 0; c < p->carried.count; c++)
     if (v == &p->l.carried[c] && p->p->carried[c].sums >= 0) return &p->l.kept[c];
   return NULL;
 }
 
-void gpu_copy_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
+void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
   p->l.outside = h->at;
   if (gpu_registers_of(p, to)) {
-    gpu_kept_load(&p->l, gpu_registers_of(p, to), from, kernel_axes_of_place(place));
+    gpu_accumulators_load(&p->l, gpu_registers_of(p, to), from, kernel_axes_of_place(place));
   } else if (gpu_registers_of(p, from)) {
-    gpu_kept_store(&p->l, gpu_registers_of(p, from), to, kernel_axes_of_place(place));
+    gpu_accumulators_store(&p->l, gpu_registers_of(p, from), to, kernel_axes_of_place(place));
   } else {
     lower_copy_view(&p->l, from, to, kernel_axes_of_place(place));
   }
@@ -33,18 +33,19 @@ static void fill_point(lower *l, const place_in_loops *at, void *data) {
   view_store(l, f->to, at, f->axes, real_number(l->e, f->number, 0));
 }
 
-void gpu_fill_state(kernel_frame *h, part *p, const tile_place *place, double number, const view *to) {
+void gpu_fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number, const view *to) {
   fill_data f = {.to = to, .axes = kernel_axes_of_place(place), .number = number};
   p->l.outside = h->at;
   lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
 }
 
-void gpu_show_states(kernel_frame *h, part *p) {
+void gpu_show_states(kernel_frame *h, frame_program *p) {
   p->l.outside = h->at;
   for (int c = 0; c < p->carried.count; c++) {
     const view *state = &p->l.carried[c];
-    const kept_sums *kept = gpu_registers_of(p, state);
-    if (kept && p->p->carried[c].shown) gpu_kept_show(&p->l, kept, state, kernel_axes_of_place(&p->carried.items[c].place));
+    const register_accumulators *kept = gpu_registers_of(p, state);
+    if (kept && p->p->carried[c].shown)
+      gpu_accumulators_show(&p->l, kept, state, kernel_axes_of_place(&p->carried.items[c].place));
   }
 }
 
@@ -56,7 +57,7 @@ ir gpu_by_this_thread(kernel_frame *h, ir condition) {
 // ---- before the first step ----
 
 // Blocks of threads copy by a function, which asks whether there is something: one call.
-static void load_or_clear(kernel_frame *h, part *p, int c, view *memory, ir there) {
+static void load_or_clear(kernel_frame *h, frame_program *p, int c, view *memory, ir there) {
   emitter *e = h->e;
   const tile_place *place = &p->carried.items[c].place;
   if (h->gpu->team.shares && !gpu_registers_of(p, &p->l.carried[c])) {
@@ -73,11 +74,11 @@ static void load_or_clear(kernel_frame *h, part *p, int c, view *memory, ir ther
 
 // The summary of a slice comes of no states; but the first slice knows the steps before it.
 static bool begins_empty(const kernel *k, const tile_place *place) {
-  return gpu_makes_parts(k) && (place->lag < 0 || k->kind == KERNEL_PART_BACK);
+  return gpu_makes_summaries(k) && (place->lag < 0 || k->kind == KERNEL_SUMMARY_BACK);
 }
 
 // From memory, or 0; a block of a transition matrix then takes its columns.
-static void load_state(kernel_frame *h, part *p, int c) {
+static void load_state(kernel_frame *h, frame_program *p, int c) {
   emitter *e = h->e;
   const tile_place *place = &p->carried.items[c].place;
   if (begins_empty(h->k, place)) {
@@ -88,23 +89,23 @@ static void load_state(kernel_frame *h, part *p, int c) {
   ir data;
   view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
   ir there = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
-  if (gpu_makes_parts(h->k))
+  if (gpu_makes_summaries(h->k))
     there = LLVMBuildAnd(e->b, there, int_compare(e, LLVMIntEQ, h->gpu->slice.number, integer(e, 0)), "");
   load_or_clear(h, p, c, &memory, there);
 }
 
-void gpu_load_states(kernel_frame *h, part *p) {
-  bool summarises = gpu_makes_parts(h->k);
+void gpu_load_states(kernel_frame *h, frame_program *p) {
+  bool summarises = gpu_makes_summaries(h->k);
   if (summarises) gpu_begin_factors(h, p);
   for (int c = 0; c < p->carried.count; c++) {
     if (!p->carried.items[c].place.transfer) load_state(h, p, c);
   }
   if (summarises) gpu_begin_maxima(h, p);
-  if (h->described->joins) gpu_join_parts(h, p);
+  if (h->described->joins) gpu_combine_summaries(h, p);
   gpu_show_states(h, p);
 }
 
-void gpu_load_saved(kernel_frame *h, part *p, ir chunk) {
+void gpu_load_saved(kernel_frame *h, frame_program *p, ir chunk) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     view memory = frame_saved_view(h, place, chunk);
@@ -118,7 +119,7 @@ void gpu_load_saved(kernel_frame *h, part *p, ir chunk) {
 
 // ---- at the end, and between ----
 
-static void store_states(kernel_frame *h, part *p) {
+static void store_states(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
@@ -127,16 +128,16 @@ static void store_states(kernel_frame *h, part *p) {
     ir data;
     view memory = frame_memory_view(h, role, place, &data);
     ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
-    if (h->described->joins) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_part(h, p), "");
+    if (h->described->joins) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_slice(h, p), "");
     emit_branch branch = branch_begin(e, gpu_by_this_thread(h, wanted));
     frame_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &branch);
   }
 }
 
-void gpu_store_states(kernel_frame *h, part *p) { (gpu_makes_parts(h->k) ? gpu_end_part : store_states)(h, p); }
+void gpu_store_states(kernel_frame *h, frame_program *p) { (gpu_makes_summaries(h->k) ? gpu_end_slice : store_states)(h, p); }
 
-void gpu_save_states(kernel_frame *h, part *p, ir chunk) {
+void gpu_save_states(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
   emit_branch branch = branch_begin(e, frame_saves(h));
   for (int c = 0; c < p->carried.count; c++) {

@@ -14,17 +14,17 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-static const tile_place *place_of(const part *p, int argument) { return &p->program->arguments.items[argument]; }
+static const tile_place *place_of(const frame_program *p, int argument) { return &p->program->arguments.items[argument]; }
 
 // Of both programs, where there are two.
-static int parts_of(kernel_frame *h, part *parts[2]) {
+static int parts_of(kernel_frame *h, frame_program *parts[2]) {
   parts[0] = &h->main;
   parts[1] = &h->recompute;
   return h->recomputes ? 2 : 1;
 }
 
 bool gpu_steps_ahead(kernel_frame *h) {
-  part *parts[2];
+  frame_program *parts[2];
   if (h->m.kind != MAP_THREADS) return false;
   for (int n = 0, count = parts_of(h, parts); n < count; n++) {
     for (int i = 0; i < parts[n]->program->arguments.count; i++)
@@ -36,7 +36,7 @@ bool gpu_steps_ahead(kernel_frame *h) {
 // ---- copies ----
 
 // The row of a step of the chunk whose rows begin at `base`: along the lane axis the thread's own entry.
-static view row_at(kernel_frame *h, const part *p, int argument, ir base, ir step) {
+static view row_at(kernel_frame *h, const frame_program *p, int argument, ir base, ir step) {
   emitter *e = h->e;
   const tile_place *place = place_of(p, argument);
   row_shape s = gpu_row_shape(h->plan, p->at, argument);
@@ -82,7 +82,7 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
   branch_end(e, &branch);
 }
 
-static row_copy copy_of_step(kernel_frame *h, part *p, int argument, ir base, ir begin, ir step) {
+static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir base, ir begin, ir step) {
   emitter *e = h->e;
   ir t = int_add(e, begin, step);
   row_copy c = {.axes = kernel_axes_of_place(place_of(p, argument)),
@@ -94,7 +94,7 @@ static row_copy copy_of_step(kernel_frame *h, part *p, int argument, ir base, ir
 }
 
 // Each thread its own entry, of all steps.
-static void start_own(kernel_frame *h, part *p, int argument, ir base, ir begin) {
+static void start_own(kernel_frame *h, frame_program *p, int argument, ir base, ir begin) {
   emit_loop loop = loop_begin(h->e, integer(h->e, 0), integer(h->e, h->k->chunk), 1, "ahead");
   row_copy c = copy_of_step(h, p, argument, base, begin, loop.index);
   p->l.outside = h->at;
@@ -103,7 +103,7 @@ static void start_own(kernel_frame *h, part *p, int argument, ir base, ir begin)
 }
 
 // All threads together the numbers of all steps.
-static void start_common(kernel_frame *h, part *p, int argument, ir base, ir begin) {
+static void start_common(kernel_frame *h, frame_program *p, int argument, ir base, ir begin) {
   emitter *e = h->e;
   const tile_place *place = place_of(p, argument);
   place_in_loops at = h->at;
@@ -123,10 +123,10 @@ static void start_common(kernel_frame *h, part *p, int argument, ir base, ir beg
 }
 
 static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
-  part *parts[2];
+  frame_program *parts[2];
   ir begin = int_mul(h->e, chunk, integer(h->e, h->k->chunk));
   for (int n = 0, count = parts_of(h, parts); n < count; n++) {
-    part *p = parts[n];
+    frame_program *p = parts[n];
     for (int i = 0; i < p->program->arguments.count; i++) {
       if (!gpu_copies_step(h->plan, p->at, i)) continue;
       ir base = half_of(h, &p->at->pads[i], turn);
@@ -151,14 +151,14 @@ void gpu_open_steps(kernel_frame *h, ir first, ir any) {
 
 void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
   emitter *e = h->e;
-  part *parts[2];
+  frame_program *parts[2];
   gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
   gpu_call(e, GPU_BARRIER, NULL, 0);
   emit_branch branch = branch_begin(e, more);
   start_chunk(h, int_add(e, turn, integer(e, 1)), next);
   branch_end(e, &branch);
   for (int n = 0, count = parts_of(h, parts); n < count; n++) {
-    part *p = parts[n];
+    frame_program *p = parts[n];
     p->first_step = int_mul(e, chunk, integer(e, h->k->chunk));
     p->rows = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
     for (int i = 0; i < p->program->arguments.count; i++)
@@ -166,7 +166,7 @@ void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
   }
 }
 
-void gpu_arguments_of_step(kernel_frame *h, part *p, ir t) {
+void gpu_arguments_of_step(kernel_frame *h, frame_program *p, ir t) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (p->rows && p->rows[i]) {
       p->l.arguments[i] = row_at(h, p, i, p->rows[i], int_sub(h->e, t, p->first_step));

@@ -35,7 +35,7 @@ static void steps_forward(kernel_frame *h) {
 }
 
 // What a product over steps reads of one of them.
-static view row_of_operand(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
+static view row_of_operand(kernel_frame *h, frame_program *p, tile_id id, int pack, ir step) {
   const tile_program *program = p->p->program;
   tile_id root = plan_root(program, id);
   const tile_value *v = &program->values.items[root];
@@ -47,7 +47,7 @@ static view row_of_operand(kernel_frame *h, part *p, tile_id id, int pack, ir st
   return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step, &p->l);
 }
 
-static void clear_row(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
+static void clear_row(kernel_frame *h, frame_program *p, tile_id id, int pack, ir step) {
   const tile_program *program = p->p->program;
   view row = row_of_operand(h, p, id, pack, step);
   tile_id of = pack >= 0 ? id : plan_root(program, id);
@@ -56,7 +56,7 @@ static void clear_row(kernel_frame *h, part *p, tile_id id, int pack, ir step) {
 
 // Products over steps are as long as a chunk. The steps behind the end of a sequence are 0.
 static void clear_missing_steps(kernel_frame *h, ir steps) {
-  part *p = &h->main;
+  frame_program *p = &h->main;
   emit_loop loop = loop_begin(h->e, steps, integer(h->e, h->k->chunk), 1, "missing");
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
@@ -101,7 +101,7 @@ static void steps_backward(kernel_frame *h) {
 // ---- chunk form ----
 
 // What a program reads of a chunk that forward has saved. staging.c sets its other rows.
-static void set_saved(kernel_frame *h, part *p, ir chunk) {
+static void set_saved(kernel_frame *h, frame_program *p, ir chunk) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (!kernel_is_saved(p->backward, place)) continue;
@@ -112,7 +112,7 @@ static void set_saved(kernel_frame *h, part *p, ir chunk) {
 }
 
 // Where a result of the chunk goes; `stored`: so many rows of it.
-static void set_result(kernel_frame *h, part *p, int i, ir chunk, ir begin, ir stored) {
+static void set_result(kernel_frame *h, frame_program *p, int i, ir chunk, ir begin, ir stored) {
   emitter *e = h->e;
   result_target *target = &p->l.results[i];
   axis_set axes = tile_place_axes(p->program, &p->program->results.items[i].place);
@@ -126,7 +126,7 @@ static void set_result(kernel_frame *h, part *p, int i, ir chunk, ir begin, ir s
   if (h->gpu->team.shares) target->at.aligned = gpu_aligned(h, p, &target->at, axes);
 }
 
-static void set_chunk(kernel_frame *h, part *p, ir chunk) {
+static void set_chunk(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
@@ -152,7 +152,7 @@ static void save_some_states(kernel_frame *h, ir chunk) {
 
 // Where tensors lie is computed again for each chunk, from an offset that is 0: kept through a chunk, it takes registers
 // that products need. Returns what close_again puts back.
-static ir open_again(kernel_frame *h, part *p, ir chunk) {
+static ir open_again(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
   ir slots = h->slots, last = LLVMConstInt(LLVMTypeOf(chunk), 63, 0);
   ir zero = LLVMBuildAShr(e->b, chunk, last, "");
@@ -161,7 +161,7 @@ static ir open_again(kernel_frame *h, part *p, ir chunk) {
   return slots;
 }
 
-static void close_again(kernel_frame *h, part *p, ir slots) {
+static void close_again(kernel_frame *h, frame_program *p, ir slots) {
   h->slots = slots;
   frame_open_instance(h, p);
 }
@@ -169,7 +169,7 @@ static void close_again(kernel_frame *h, part *p, ir slots) {
 // The states before each chunk of a group, from those that were saved before the first.
 static void chunks_again(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
-  part *again = &h->recompute;
+  frame_program *again = &h->recompute;
   ir runs = int_sub(e, chunks, integer(e, 1));
   gpu_open_chunks(h, again, first, int_compare(e, LLVMIntSGT, runs, integer(e, 0)));
   emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
@@ -190,7 +190,7 @@ static void chunks_again(kernel_frame *h, ir first, ir chunks) {
 
 // Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`.
 static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
-  part *p = &h->main;
+  frame_program *p = &h->main;
   emitter *e = h->e;
   ir chunk = int_add(e, first, number), before = int_sub(e, chunk, integer(e, 1));
   h->gpu->tiles.chunk = number;
@@ -228,7 +228,7 @@ void gpu_groups_back(kernel_frame *h) {
   ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
   gpu_begin_group(h, group);
-  (h->plan->in_tiles ? gpu_group_in_passes : gpu_group_back)(h, group, first, chunks);
+  (h->plan->in_tiles ? gpu_group_in_value_tiles : gpu_group_back)(h, group, first, chunks);
   gpu_end_group(h);
   loop_end(e, &loop);
   if (!h->plan->in_tiles) frame_open_instance(h, &h->main);
@@ -236,7 +236,7 @@ void gpu_groups_back(kernel_frame *h) {
 
 static void chunks_inside(kernel_frame *h) {
   emitter *e = h->e;
-  part *p = &h->main;
+  frame_program *p = &h->main;
   ir count = frame_chunk_count(h), any = int_compare(e, LLVMIntSGT, count, integer(e, 0));
   gpu_open_chunks(h, p, frame_chunk_in_order(h, integer(e, 0)), any);
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");

@@ -18,22 +18,22 @@ static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
   emitter *e = h->e;
   const kernel *k = h->k;
   ir here = LLVMConstInt(e->i1, 1, 0), one = integer(e, 1);
-  if (k->gpu.lanes == LANES_PASSES && axis_in(axes, k->lane_axis)) {
+  if (k->gpu.lanes == LANES_IN_TURN && axis_in(axes, k->lane_axis)) {
     ir end = last ? int_sub(e, h->gpu->tiles.entries, one) : integer(e, 0);
     here = int_compare(e, LLVMIntEQ, h->gpu->tiles.entry, end);
   }
-  if (k->gpu.part_entries && axis_in(axes, k->gpu.part_axis)) {
-    ir end = integer(e, last ? (gpu_tiles_of(k) - 1) * k->gpu.part_entries : 0);
+  if (k->gpu.value_entries && axis_in(axes, k->gpu.value_axis)) {
+    ir end = integer(e, last ? (gpu_tiles_of(k) - 1) * k->gpu.value_entries : 0);
     here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntEQ, h->tile_first, end), "");
   }
   return here;
 }
 
-void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *target) {
+void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result, result_target *target) {
   emitter *e = h->e;
   const tile_place *place = &p->program->results.items[result].place;
   location at = h->plan->sums_at[result];
-  axis_set lacking = gpu_pass_axes(h->k) & ~kernel_axes_of_place(place);
+  axis_set lacking = gpu_value_tile_axes(h->k) & ~kernel_axes_of_place(place);
   target->first_pass = at_end_of(h, lacking, false);
   target->in_passes = at.offset >= 0;
   if (!target->in_passes) {  // all passes make the same: the others would store 0 over what the first has added
@@ -63,8 +63,8 @@ static void open_pass(kernel_frame *h, ir pass) {
   const kernel *k = h->k;
   ir parts = integer(e, gpu_tiles_of(k));
   h->gpu->tiles.entry = int_div(e, pass, parts);
-  h->tile_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->gpu.part_entries));
-  if (k->gpu.lanes == LANES_PASSES) {
+  h->tile_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->gpu.value_entries));
+  if (k->gpu.lanes == LANES_IN_TURN) {
     ir before = int_mul(e, h->gpu->lane_block, integer(e, k->lane_block));
     h->at.index[k->lane_axis] = int_add(e, before, h->gpu->tiles.entry);
   }
@@ -74,22 +74,22 @@ static void open_pass(kernel_frame *h, ir pass) {
   frame_open_instance(h, &h->main);
 }
 
-static bool varies(const kernel_frame *h, const part *p) {
+static bool varies(const kernel_frame *h, const frame_program *p) {
   for (int id = 0; id < p->p->program->values.count; id++) {
     const plan_value *v = &p->p->values[id];
     if (!v->needed || v->region != REGION_PROLOGUE) continue;
-    if (p->p->program->values.items[id].axes & gpu_pass_axes(h->k)) return true;
+    if (p->p->program->values.items[id].axes & gpu_value_tile_axes(h->k)) return true;
   }
   return false;
 }
 
 // What depends on parameters alone: once, unless passes have parameters of their own.
-static void prologue_of_pass(kernel_frame *h, part *p) {
+static void prologue_of_pass(kernel_frame *h, frame_program *p) {
   if (varies(h, p)) lower_region(&p->l, REGION_PROLOGUE);
 }
 
 static void move_states(kernel_frame *h, bool in) {
-  part *p = &h->main;
+  frame_program *p = &h->main;
   for (int c = 0; c < p->carried.count; c++) {
     view home = p->l.carried[c];
     home.base = frame_scratch_at(h, h->local, h->plan->home_at[c].offset);
@@ -106,7 +106,7 @@ static emit_loop begin_passes(kernel_frame *h) {
   return loop;
 }
 
-void gpu_group_in_passes(kernel_frame *h, ir group, ir first, ir chunks) {
+void gpu_group_in_value_tiles(kernel_frame *h, ir group, ir first, ir chunks) {
   emit_loop loop = begin_passes(h);
   move_states(h, true);
   prologue_of_pass(h, &h->recompute);
@@ -116,7 +116,7 @@ void gpu_group_in_passes(kernel_frame *h, ir group, ir first, ir chunks) {
   loop_end(h->e, &loop);
 }
 
-void gpu_clear_passes(kernel_frame *h) {
+void gpu_clear_value_tiles(kernel_frame *h) {
   emit_loop loop = begin_passes(h);
   frame_clear_sums(h, &h->main);
   loop_end(h->e, &loop);
@@ -128,7 +128,7 @@ static void count_entries(kernel_frame *h) {
   emitter *e = h->e;
   const kernel *k = h->k;
   h->gpu->tiles.entries = integer(e, 1);
-  if (k->gpu.lanes != LANES_PASSES) return;
+  if (k->gpu.lanes != LANES_IN_TURN) return;
   ir before = int_mul(e, h->gpu->lane_block, integer(e, k->lane_block));
   ir rest = int_sub(e, h->axis_size[k->lane_axis], before);
   h->gpu->tiles.entries = int_min(e, rest, integer(e, k->lane_block));
@@ -151,7 +151,7 @@ static void states_out(kernel_frame *h) {
   loop_end(h->e, &loop);
 }
 
-void gpu_instance_in_passes(kernel_frame *h) {
+void gpu_instance_in_value_tiles(kernel_frame *h) {
   gpu_open_part(h, &h->recompute);
   gpu_open_part(h, &h->main);
   count_entries(h);

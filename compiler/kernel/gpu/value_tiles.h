@@ -11,12 +11,12 @@ typedef struct value_tiles {
 } value_tiles;
 
 // An instance whose chunks are computed in passes over value-axis tiles.
-void gpu_instance_in_passes(kernel_frame *h);
+void gpu_instance_in_value_tiles(kernel_frame *h);
 // gpu_group_back in each pass.
-void gpu_group_in_passes(kernel_frame *h, ir group, ir first, ir chunks);
+void gpu_group_in_value_tiles(kernel_frame *h, ir group, ir first, ir chunks);
 // Sums from chunk to chunk begin again, in all passes.
-void gpu_clear_passes(kernel_frame *h);
+void gpu_clear_value_tiles(kernel_frame *h);
 // Sums over passes, of a result to which several add.
-void gpu_pass_target(kernel_frame *h, const part *p, int result, result_target *target);
+void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result, result_target *target);
 
 #endif

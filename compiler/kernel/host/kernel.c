@@ -22,7 +22,7 @@ static ir saved_offset(kernel_frame *h, ir chunk) {
   return int_add(e, int_mul(e, h->batch, frame_saved_batch_stride(h)), int_mul(e, chunk, stride));
 }
 
-static ir buffer_memory(kernel_frame *h, const part *p, int i) {
+static ir buffer_memory(kernel_frame *h, const frame_program *p, int i) {
   const plan_buffer *b = &p->p->buffers.items[i];
   if (b->stack) return frame_memory_for(h, b, (location){-1, -1, false}, "buffer");
   int block = 0;
@@ -35,12 +35,12 @@ static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at
   return buffer_view(l, b, element(h->e, h->e->real, frame_located(h, at), before));
 }
 
-static void copy_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
+static void copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
   p->l.outside = h->at;
   lower_copy_view(&p->l, from, to, kernel_axes_of_place(place));
 }
 
-static void open_result(kernel_frame *h, part *p, int i, ir data) {
+static void open_result(kernel_frame *h, frame_program *p, int i, ir data) {
   const tile_result *r = &p->p->program->results.items[i];
   p->l.results[i].active = LLVMBuildAnd(h->e->b, LLVMBuildIsNotNull(h->e->b, data, ""), frame_stores_result(h, p, r), "");
 }
@@ -291,7 +291,7 @@ static void fetch_beside(kernel_frame *h, ir instance, ir turn, ir first, ir las
 
 static void instances_inside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
-  part *p = &h->main;
+  frame_program *p = &h->main;
   frame_open_part(h, p);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);

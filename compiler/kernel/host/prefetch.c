@@ -29,7 +29,7 @@ static int64_t number_bytes(const kernel_frame *h, number_type stored) {
 }
 
 // Numbers of a row, if all of it lies side by side; else 0.
-static int64_t row_numbers(const kernel_frame *h, const part *p, const tile_place *place) {
+static int64_t row_numbers(const kernel_frame *h, const frame_program *p, const tile_place *place) {
   int64_t numbers = kernel_is_complex(h->k, place) ? 2 : 1;
   bool outside = false;
   for (int x = place->axis_count - 1; x >= 0; x--) {
@@ -45,8 +45,8 @@ static int64_t row_numbers(const kernel_frame *h, const part *p, const tile_plac
 // Instances of a group follow each other with the same chunk: tensors that they share are near.
 static bool is_near(const kernel_frame *h, axis_set axes) { return plan_is_shared(&h->m, axes); }
 
-static void add_rows(kernel_frame *h, part *p, fetched_list *list, const tile_place *place, view v, ir stride, ir there,
-                     ir begin) {
+static void add_rows(kernel_frame *h, frame_program *p, fetched_list *list, const tile_place *place, view v, ir stride,
+                     ir there, ir begin) {
   axis_set axes = kernel_axes_of_place(place);
   if (!place->time || !v.base || is_near(h, axes)) return;
   int64_t bytes = number_bytes(h, v.stored);
@@ -60,7 +60,7 @@ static void add_rows(kernel_frame *h, part *p, fetched_list *list, const tile_pl
                       .bytes = row_numbers(h, p, place) * bytes}));
 }
 
-static void add_saved(kernel_frame *h, part *p, fetched_list *list, const tile_place *place, ir chunk) {
+static void add_saved(kernel_frame *h, frame_program *p, fetched_list *list, const tile_place *place, ir chunk) {
   axis_set axes = kernel_axes_of_place(place);
   if (is_near(h, axes)) return;
   view v = frame_saved_view(h, place, chunk);
@@ -72,7 +72,7 @@ static void add_saved(kernel_frame *h, part *p, fetched_list *list, const tile_p
                       .bytes = rows * row_numbers(h, p, place) * number_bytes(h, h->m.dtype)}));
 }
 
-static fetched_list list_of(kernel_frame *h, part *p, ir chunk) {
+static fetched_list list_of(kernel_frame *h, frame_program *p, ir chunk) {
   fetched_list list = {0};
   ir begin = int_mul(h->e, chunk, integer(h->e, p->program->chunk));
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -123,7 +123,7 @@ static void write_entries(kernel_frame *h, ir list, const fetched *f, int lines,
   loop_end(e, &loop);
 }
 
-static void write_list(kernel_frame *h, part *p, const fetched_list *list, int64_t entries) {
+static void write_list(kernel_frame *h, frame_program *p, const fetched_list *list, int64_t entries) {
   emitter *e = h->e;
   ir to = p->l.fetch.list, own = LLVMBuildPtrToInt(e->b, to, e->i64, "");
   int64_t at = FETCH_ENTRIES, bytes = 8;
@@ -137,7 +137,7 @@ static void write_list(kernel_frame *h, part *p, const fetched_list *list, int64
   set_entry(e, to, integer(e, FETCH_LAST), int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
 }
 
-void host_fetch_next(kernel_frame *h, part *p, ir chunk) {
+void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
   int64_t blocks = 0, entries = 0;
   p->l.fetch = (fetch_list){0};

@@ -14,7 +14,7 @@ static void add_point(lower *l, const place_in_loops *at, void *data) {
   view_store(l, c->to, at, c->axes, LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, ""));
 }
 
-static void add_state(kernel_frame *h, part *p, const tile_place *place, const view *from, const view *to) {
+static void add_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
   add_data c = {.from = from, .to = to, .axes = kernel_axes_of_place(place)};
   bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
   p->l.outside = h->at;
@@ -39,7 +39,7 @@ static bool rows_are_aligned(const kernel_frame *h) {
   return true;
 }
 
-void host_load_states(kernel_frame *h, part *p) {
+void host_load_states(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
@@ -54,7 +54,7 @@ void host_load_states(kernel_frame *h, part *p) {
   }
 }
 
-void host_store_states(kernel_frame *h, part *p) {
+void host_store_states(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
@@ -73,7 +73,7 @@ void host_store_states(kernel_frame *h, part *p) {
   }
 }
 
-void host_load_saved(kernel_frame *h, part *p, ir chunk) {
+void host_load_saved(kernel_frame *h, frame_program *p, ir chunk) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     view memory = frame_saved_view(h, place, chunk);
@@ -82,7 +82,7 @@ void host_load_saved(kernel_frame *h, part *p, ir chunk) {
 }
 
 // Backward reads saved states much later: they pass the caches by.
-void host_save_states(kernel_frame *h, part *p, ir chunk) {
+void host_save_states(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
   e->streaming = rows_are_aligned(h);
   emit_branch branch = branch_begin(e, frame_saves(h));

@@ -27,7 +27,7 @@ static void fetch_point(lower *l, const place_in_loops *at, void *data) {
 }
 
 // Rows in lanes, or in the tile; what has both is a matrix, which would push others out.
-static void fetch_tensor(kernel_frame *h, part *p, const tile_place *place, view tensor, ir t, ir stride, bool write) {
+static void fetch_tensor(kernel_frame *h, frame_program *p, const tile_place *place, view tensor, ir t, ir stride, bool write) {
   axis_set axes = kernel_axes_of_place(place);
   if (!place->time || !tensor.base) return;
   bool lane = plan_has_lane(&h->m, axes);
@@ -44,7 +44,7 @@ static void fetch_tensor(kernel_frame *h, part *p, const tile_place *place, view
 }
 
 // Steps lie further apart than a page when there are many channels: no processor foresees them.
-static void fetch_ahead(kernel_frame *h, part *p, ir t) {
+static void fetch_ahead(kernel_frame *h, frame_program *p, ir t) {
   if (h->m.kind != MAP_LANES) return;
   ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -57,7 +57,7 @@ static void fetch_ahead(kernel_frame *h, part *p, ir t) {
 
 // ---- step form ----
 
-void host_arguments_of_step(kernel_frame *h, part *p, ir t) {
+void host_arguments_of_step(kernel_frame *h, frame_program *p, ir t) {
   fetch_ahead(h, p, t);
   for (int i = 0; i < p->program->arguments.count; i++) frame_argument_of_step(h, p, i, t);
 }
@@ -140,7 +140,7 @@ static view one_of_both(emitter *e, ir first, const view *a, const view *b) {
 
 // The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are missing. The copy of what
 // instances share is made for the first of them (`new_group`; NULL: for each).
-static void set_rows(kernel_frame *h, part *p, int i, ir begin, ir rows, ir new_group) {
+static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows, ir new_group) {
   emitter *e = h->e;
   int t = p->program->time_axis;
   const tile_place *place = &p->program->arguments.items[i];
@@ -180,7 +180,7 @@ static void set_rows(kernel_frame *h, part *p, int i, ir begin, ir rows, ir new_
   p->l.arguments[i] = always ? copy : one_of_both(e, padded, &copy, &memory);
 }
 
-void host_set_chunk(kernel_frame *h, part *p, ir chunk, ir new_group) {
+void host_set_chunk(kernel_frame *h, frame_program *p, ir chunk, ir new_group) {
   emitter *e = h->e;
   lower *l = &p->l;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));

@@ -295,7 +295,7 @@ static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
   ir four = integer(e, GPU_GROUP_WARPS);
   p->group_row = int_mul(e, int_div(e, i, four), integer(e, GPU_GROUP_WARPS * TILE_ROWS));
   p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
-  const kept_sums *kept = p->operands->kept;
+  const register_accumulators *kept = p->operands->kept;
   if (kept) memcpy(p->sums, kept->slots + p->first_tile, (size_t)kept->tiles * sizeof *kept->slots);
   if (!kept) open_sums(l, p->sums, p->tiles);
   if (p->operands->add) each_sum(l, p, &at, start_sums);
@@ -316,9 +316,9 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
 
 // ---- left factors in registers (register_operands.c): every warp has a block of rows ----
 
-static left_factor *open_left(lower *l) {
+static register_operand *open_left(lower *l) {
   emitter *e = l->e;
-  left_factor *f = ARENA_NEW(e->a, left_factor);
+  register_operand *f = ARENA_NEW(e->a, register_operand);
   for (int i = 0; i < GPU_GROUP_TILES * 2; i++) {
     f->slots[i / 4][i % 4] = stack_slot(e, e->i32, "left");
     LLVMBuildStore(e->b, LLVMConstInt(e->i32, 0, 0), f->slots[i / 4][i % 4]);

@@ -11,7 +11,7 @@ typedef struct mma_operand {
   axis_set axes;
   int line;  // the axis that is not summed: i or j
   operand_way way;
-  const left_factor *left;  // in registers, of depth 16 each; NULL: in memory
+  const register_operand *left;  // in registers, of depth 16 each; NULL: in memory
 } mma_operand;
 
 typedef struct mma {

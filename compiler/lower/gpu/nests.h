@@ -44,17 +44,18 @@ ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
 
 // lower/gpu/register_states.c: registers for a state; its numbers from memory (NULL: zeros), factor * the numbers + left, as products see
 // them, and to memory.
-void gpu_kept_open(lower *l, int carried);
-void gpu_kept_load(lower *l, const kept_sums *k, const view *from, axis_set axes);
-void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes, const view *factor, axis_set factor_axes);
-void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes);
-void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes);
+void gpu_accumulators_open(lower *l, int carried);
+void gpu_accumulators_load(lower *l, const register_accumulators *k, const view *from, axis_set axes);
+void gpu_accumulators_join(lower *l, const register_accumulators *k, const view *left, axis_set axes, const view *factor,
+                           axis_set factor_axes);
+void gpu_accumulators_show(lower *l, const register_accumulators *k, const view *copy, axis_set axes);
+void gpu_accumulators_store(lower *l, const register_accumulators *k, const view *to, axis_set axes);
 // What two slots hold, as a vector.
 ir gpu_pair_of(emitter *e, const ir *slots);
 void gpu_set_pair(emitter *e, const ir *slots, ir x);
 // Calls `body` at each pair of numbers side by side, of a tile's upper or lower half.
 typedef void pair_function(lower *l, const place_in_loops *at, const ir *slots, void *data);
-void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data);
+void gpu_accumulators_each(lower *l, const register_accumulators *k, pair_function *body, void *data);
 
 // vectors.c
 ir gpu_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
@@ -119,7 +120,7 @@ typedef struct gpu_factors {
   axis_set a_axes, b_axes;
   axis_set summed;  // beside k
   bool minus;
-  const left_factor *left;  // `a` is in registers; NULL: in memory
+  const register_operand *left;  // `a` is in registers; NULL: in memory
 } gpu_factors;
 
 // A product of the plan: c (+)= a b, or c -= a b.
@@ -128,12 +129,12 @@ typedef struct gpu_operands {
   view c;
   axis_set c_axes, around;  // around: beside i and j
   bool add;
-  tile_id start;          // the sum that starts with something else than what is in c; NO_TILE
-  const kept_sums *kept;  // the sums are a state that stays in them; NULL
-  int state;              // its argument
-  bool hidden;            // shared memory has no copy of that state
-  bool goes_on;           // there is no c: values after the product read the accumulator
-  tile_id stays;          // what the nest makes stays in registers, or NO_TILE
+  tile_id start;                      // the sum that starts with something else than what is in c; NO_TILE
+  const register_accumulators *kept;  // the sums are a state that stays in them; NULL
+  int state;                          // its argument
+  bool hidden;                        // shared memory has no copy of that state
+  bool goes_on;                       // there is no c: values after the product read the accumulator
+  tile_id stays;                      // what the nest makes stays in registers, or NO_TILE
 } gpu_operands;
 
 // lower/gpu/products.c: the sums at a place, which may be a vector along j, before and after the product. `kept`: what a state that

@@ -6,13 +6,13 @@
 //   store   accumulators -> hT, or saved states
 #include "compiler/lower/gpu/nests.h"
 
-void gpu_kept_open(lower *l, int carried) {
+void gpu_accumulators_open(lower *l, int carried) {
   emitter *e = l->e;
-  kept_sums *k = &l->kept[carried];
+  register_accumulators *k = &l->kept[carried];
   const plan_nest *nest = &l->p->nests.items[l->p->carried[carried].sums];
   k->i = nest->dot.i;
   k->j = nest->dot.j;
-  kept_share share = gpu_kept_share(l->m, l->p->program, &nest->dot);
+  kept_share share = gpu_accumulators_share(l->m, l->p->program, &nest->dot);
   k->blocks = share.blocks;
   k->tiles = share.tiles;
   for (int tile = 0; tile < k->blocks * k->tiles; tile++) {
@@ -31,7 +31,7 @@ typedef struct first_pair {
   ir row, column;
 } first_pair;
 
-static first_pair first_of_block(lower *l, const kept_sums *k, ir index) {
+static first_pair first_of_block(lower *l, const register_accumulators *k, ir index) {
   emitter *e = l->e;
   int64_t width = k->tiles * GPU_TILE_COLUMNS, columns = known_size(l, k->j) / width;
   ir lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES)), row, column;
@@ -43,7 +43,8 @@ static first_pair first_of_block(lower *l, const kept_sums *k, ir index) {
 }
 
 // The pairs of a block, whose tiles are those from number `first` on.
-static void pairs_of_block(lower *l, const kept_sums *k, first_pair from, int first, pair_function *body, void *data) {
+static void pairs_of_block(lower *l, const register_accumulators *k, first_pair from, int first, pair_function *body,
+                           void *data) {
   emitter *e = l->e;
   place_in_loops at = lower_start_place(l, false);
   at.vector_axis = k->j;
@@ -58,7 +59,7 @@ static void pairs_of_block(lower *l, const kept_sums *k, first_pair from, int fi
 }
 
 // Where no bits of an address trade places, each pair is a known distance from the first.
-static bool begin_at(lower *l, const kept_sums *k, first_pair from, view *v) {
+static bool begin_at(lower *l, const register_accumulators *k, first_pair from, view *v) {
   emitter *e = l->e;
   if (!v) return true;
   if (v->swizzle || v->width) return false;
@@ -69,9 +70,10 @@ static bool begin_at(lower *l, const kept_sums *k, first_pair from, view *v) {
   return true;
 }
 
-typedef void block_function(lower *l, const kept_sums *k, first_pair from, int first, pair_function *body, void *data);
+typedef void block_function(lower *l, const register_accumulators *k, first_pair from, int first, pair_function *body,
+                            void *data);
 
-static void each_block(lower *l, const kept_sums *k, block_function *of_block, pair_function *body, void *data) {
+static void each_block(lower *l, const register_accumulators *k, block_function *of_block, pair_function *body, void *data) {
   emitter *e = l->e;
   team own = gpu_team_of_nest(l);
   team *before = l->team;
@@ -84,11 +86,12 @@ static void each_block(lower *l, const kept_sums *k, block_function *of_block, p
   l->team = before;
 }
 
-void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data) {
+void gpu_accumulators_each(lower *l, const register_accumulators *k, pair_function *body, void *data) {
   each_block(l, k, pairs_of_block, body, data);
 }
 
-static void meet_in_block(lower *l, const kept_sums *k, first_pair from, int first, pair_function *body, void *data) {
+static void meet_in_block(lower *l, const register_accumulators *k, first_pair from, int first, pair_function *body,
+                          void *data) {
   const pair_views *views = data;
   view v, factor;
   pair_views at = *views;
@@ -100,7 +103,7 @@ static void meet_in_block(lower *l, const kept_sums *k, first_pair from, int fir
 }
 
 // What pairs meet in memory: `data` of the body are its views.
-static void kept_meets(lower *l, const kept_sums *k, const pair_views *views, pair_function *body) {
+static void kept_meets(lower *l, const register_accumulators *k, const pair_views *views, pair_function *body) {
   pair_views at = *views;
   each_block(l, k, meet_in_block, body, &at);
 }
@@ -141,7 +144,7 @@ static view of_pairs(const view *v, int alignment) {
   return pairs;
 }
 
-static void pairs_at(lower *l, const kept_sums *k, pair_views *views, int alignment, pair_function *body) {
+static void pairs_at(lower *l, const register_accumulators *k, pair_views *views, int alignment, pair_function *body) {
   view v = of_pairs(views->v, alignment), factor;
   pair_views at = *views;
   at.v = &v;
@@ -150,7 +153,7 @@ static void pairs_at(lower *l, const kept_sums *k, pair_views *views, int alignm
 }
 
 // Rows of 16 bytes hold whole pairs.
-static void pairs_by_alignment(lower *l, const kept_sums *k, pair_views *views, pair_function *body) {
+static void pairs_by_alignment(lower *l, const register_accumulators *k, pair_views *views, pair_function *body) {
   enum { ALIGNED = 4 };
   if (!views->v || !views->v->aligned) {
     kept_meets(l, k, views, body);
@@ -165,21 +168,22 @@ static void pairs_by_alignment(lower *l, const kept_sums *k, pair_views *views, 
   branch_end(l->e, &branch);
 }
 
-void gpu_kept_load(lower *l, const kept_sums *k, const view *from, axis_set axes) {
+void gpu_accumulators_load(lower *l, const register_accumulators *k, const view *from, axis_set axes) {
   pairs_by_alignment(l, k, &(pair_views){.v = from, .axes = axes}, load_pair);
 }
 
-void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes, const view *factor, axis_set factor_axes) {
+void gpu_accumulators_join(lower *l, const register_accumulators *k, const view *left, axis_set axes, const view *factor,
+                           axis_set factor_axes) {
   pair_views views = {left, factor, axes, factor_axes};
   pairs_by_alignment(l, k, &views, join_pair);
 }
 
-void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes) {
+void gpu_accumulators_show(lower *l, const register_accumulators *k, const view *copy, axis_set axes) {
   gpu_wait(l);
   kept_meets(l, k, &(pair_views){.v = copy, .axes = axes}, store_pair);
   if (copy->width) gpu_fence_groups(l);
 }
 
-void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes) {
+void gpu_accumulators_store(lower *l, const register_accumulators *k, const view *to, axis_set axes) {
   pairs_by_alignment(l, k, &(pair_views){.v = to, .axes = axes}, store_pair);
 }

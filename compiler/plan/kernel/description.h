@@ -51,7 +51,7 @@ typedef struct codegen_kernel {
   bool reads_saved;        // frame.saved must hold the chunk-start states and these (BACKWARD with states)
   bool writes_saved;       // frame.saved is written unless NULL
   bool time_splits;        // no state: any range of steps may be given to a call of its own
-  bool joins;              // GPU: time slices, each from the summaries that kernel.ends made of those before it
+  bool joins;              // GPU: time slices, each from the summaries that kernel.summary made of those before it
   int chunk;               // steps between saved states
   const kernel *together;  // host: runs as many sequences as it has where rec_frame.sequences says so; NULL: there is none
 } codegen_kernel;
@@ -87,7 +87,7 @@ typedef struct codegen_gpu_kernel {
   int64_t history_bytes;         // part of base.scratch: recomputed states before each chunk of a group
   int64_t home_bytes;            // cotangents of the states of all passes, between groups
   int64_t sum_bytes;             // what passes add up in a group
-  codegen_bytes ends;            // elements of a slice summary: of kernel.ends, or of a kernel that makes summaries
+  codegen_bytes summary;         // elements of a slice summary: of kernel.summary, or of a kernel that makes summaries
   int column_blocks;             // kernels of summaries: blocks of the lane axis behind its own, for columns of a matrix
   int sequences;                 // that items may take together (rec_gpu_frame.group_items); 0: each item takes one
   int together_bytes;            // shared memory of a block that has such items, beside shared_bytes,

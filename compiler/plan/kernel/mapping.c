@@ -10,7 +10,7 @@ static axis_set consumed_or_instance(const kernel *k) { return (kernel_grid_of(k
 
 axis_set kernel_parts_of(const kernel *k) {
   axis_set parts = k->gpu.lanes == LANES_TILE ? axis_bit(k->lane_axis) : 0;
-  return k->gpu.part_entries ? parts | axis_bit(k->gpu.part_axis) : parts;
+  return k->gpu.value_entries ? parts | axis_bit(k->gpu.value_axis) : parts;
 }
 
 bool kernel_is_of_sequences(const kernel *k, int axis) { return k->sequences && axis == k->sequences_axis; }

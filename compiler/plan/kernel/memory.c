@@ -13,7 +13,7 @@ kernel_plan kernel_plan_for(arena *a, const codegen_kernel *k, const char *symbo
 }
 
 void kernel_plan_make(kernel_plan *w) {
-  w->in_tiles = gpu_has_passes(w->k);
+  w->in_tiles = gpu_has_value_tiles(w->k);
   w->recomputes = kernel_reads_saved(w->k) && w->k->recompute;
   if (w->recomputes && w->k->program->form == TILE_CHUNK) {
     gpu_plan_chunks(w);
@@ -21,10 +21,10 @@ void kernel_plan_make(kernel_plan *w) {
     return;
   }
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
-  bool back = w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_PART_BACK;
+  bool back = w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK;
   kernel_plan_program(w, &w->main, w->k->program, back);
-  w->crowded = gpu_is_crowded(w);
-  w->m.looped = w->crowded && (w->recomputes || gpu_carries_many(w));
+  w->register_pressure = gpu_has_register_pressure(w);
+  w->m.looped = w->register_pressure && (w->recomputes || gpu_carries_many(w));
   if (w->recomputes) place_around(w, &w->recompute);
   place_around(w, &w->main);
   if (w->m.kind != MAP_LANES) gpu_place_sums(w);
@@ -46,7 +46,7 @@ void kernel_plan_make(kernel_plan *w) {
 codegen_bytes kernel_bytes_of(const kernel_plan *w) {
   int64_t size = w->m.f64 ? 8 : 4;
   if (w->in_tiles)
-    return (codegen_bytes){.constant = (w->shared_numbers + w->instance_numbers * gpu_most_passes(w->k)) * size + 64};
+    return (codegen_bytes){.constant = (w->shared_numbers + w->instance_numbers * gpu_most_value_tiles(w->k)) * size + 64};
   codegen_bytes bytes = {.constant = w->shared_numbers * size + 64, .per_instance = w->instance_numbers * size};
   for (int i = 0; i < w->sized.count; i++) {
     const extent *block = &w->sized.items[i];

@@ -37,7 +37,7 @@ static const location on_stack = {-1, -1, false};
 static location place_persistent(kernel_plan *w, const plan_buffer *b) {
   bool seldom = w->m.kind == MAP_BLOCK && b->gathered && !b->numbers.sizes;
   if (seldom) return (location){take(&w->shared_numbers, b->numbers.factor), -1, false};
-  if (w->crowded && !b->numbers.sizes) return gpu_take(w, b->numbers.factor);
+  if (w->register_pressure && !b->numbers.sizes) return gpu_take(w, b->numbers.factor);
   if (w->in_tiles) return (location){take(&w->instance_numbers, b->numbers.factor), -1, false};
   if (w->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;
   bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)PLAN_STACK_VECTORS * w->m.width;

@@ -12,10 +12,10 @@ bool kernel_in_memory(const kernel *k, const tile_place *place) {
     case TILE_KEEP: return false;
     case TILE_STATE:
     case TILE_NEXT_STATE:
-      if (k->kind == KERNEL_PART) return place->lag >= 0;
-      return k->kind != KERNEL_BACKWARD && k->kind != KERNEL_PART_BACK;
+      if (k->kind == KERNEL_SUMMARY) return place->lag >= 0;
+      return k->kind != KERNEL_BACKWARD && k->kind != KERNEL_SUMMARY_BACK;
     case TILE_D_NEXT_STATE:
-    case TILE_D_STATE: return k->kind != KERNEL_PART_BACK;
+    case TILE_D_STATE: return k->kind != KERNEL_SUMMARY_BACK;
     default: return true;
   }
 }
@@ -63,7 +63,7 @@ static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_
     slot.accumulated = slot.summed || !slot.per_batch;
   }
   slot.narrow = slot.time && !slot.accumulated && is_narrow(k->kernel->recurrence, role, place);
-  slot.single = slot.time && slot.accumulated && k->kernel->gpu.lanes == LANES_PASSES;
+  slot.single = slot.time && slot.accumulated && k->kernel->gpu.lanes == LANES_IN_TURN;
   if (role == TILE_D_STATE) {
     slot.summed = kernel_grid_of(k->kernel) & place->partial;
     slot.accumulated = slot.summed != 0;
@@ -151,7 +151,7 @@ int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
 }
 
 bool kernel_reads_saved(const kernel *k) {
-  bool back = k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK;
+  bool back = k->kind == KERNEL_BACKWARD || k->kind == KERNEL_SUMMARY_BACK;
   return back && reads_states(k->program);
 }
 
@@ -164,7 +164,7 @@ codegen_kernel kernel_describe(arena *a, const kernel *k) {
   d.reads_saved = again && states;
   d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES);
   d.time_splits = !states;
-  d.joins = k->ends != NULL;
+  d.joins = k->summary != NULL;
   return d;
 }
 

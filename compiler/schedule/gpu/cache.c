@@ -19,11 +19,11 @@ int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *describe
 }
 
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described) {
-  kernel_room room = ROOM_SMALL;  // kernels without warpgroups may turn out to be those of the devices that have them, too
-  if (k->gpu.shared_kib >= GPU_LARGE_KIB) room = k->gpu.groups ? ROOM_GROUPS : ROOM_LARGE | ROOM_GROUPS;
+  device_class devices = CLASS_SMALL;  // kernels without warpgroups may turn out to be those of the devices that have them, too
+  if (k->gpu.shared_kib >= GPU_LARGE_KIB) devices = k->gpu.groups ? CLASS_WARPGROUPS : CLASS_LARGE | CLASS_WARPGROUPS;
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
     const machine_device *d = machine_device_of(target);
-    if (!d || !codegen_gpu_has_room(target, room)) continue;
+    if (!d || !codegen_gpu_is_of_class(target, devices)) continue;
     int64_t blocks = d->multiprocessors * blocks_of(d->shared_kib, k, described);
     if (blocks * described->base.scratch.constant > d->cache_mib << 20) return false;
   }

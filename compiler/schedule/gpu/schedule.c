@@ -56,8 +56,8 @@ static kernel cut_into_parts(arena *a, const kernel *whole, int axis, int entrie
   kernel k = *whole;
   k.program = with_part(a, whole->program, axis, entries);
   k.recompute = with_part(a, whole->recompute, axis, entries);
-  k.gpu.part_axis = axis;
-  k.gpu.part_entries = entries;
+  k.gpu.value_axis = axis;
+  k.gpu.value_entries = entries;
   return k;
 }
 
@@ -91,7 +91,7 @@ static kernel share_gradients(const kernel *whole, int heads) {
     k.grid_count--;
     k.lane_axis = axis;
     k.lane_block = size != TILE_RUNTIME_SIZE && size < heads ? (int)size : heads;
-    k.gpu.lanes = LANES_PASSES;
+    k.gpu.lanes = LANES_IN_TURN;
     break;
   }
   return k;
@@ -107,11 +107,11 @@ static double outside_of(const codegen_gpu_kernel *described) {
 }
 
 static int64_t parts_of(const kernel *k) {
-  int axis = k->gpu.part_entries ? k->gpu.part_axis : k->gpu.lanes == LANES_TILE ? k->lane_axis : -1;
+  int axis = k->gpu.value_entries ? k->gpu.value_axis : k->gpu.lanes == LANES_TILE ? k->lane_axis : -1;
   return axis < 0 ? 1 : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
 }
 
-static int64_t passes_of(const kernel *k) { return parts_of(k) * (k->gpu.lanes == LANES_PASSES ? k->lane_block : 1); }
+static int64_t passes_of(const kernel *k) { return parts_of(k) * (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1); }
 
 // Written and read for a chunk of a pass: of each group the states before its chunks, the cotangents of the pass and all sums.
 static double kept_bytes(const codegen_gpu_kernel *described) {
@@ -124,7 +124,7 @@ static double kept_bytes(const codegen_gpu_kernel *described) {
 // Of the copies of gradients that heads of other instances share, written and read again: for a step of a head.
 static double copied_bytes(const kernel *k) {
   double numbers = 0;
-  if (k->gpu.lanes != LANES_PASSES || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
+  if (k->gpu.lanes != LANES_IN_TURN || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
   for (int i = 0; i < k->program->results.count; i++) {
     const tile_place *place = &k->program->results.items[i].place;
     if (place->role != TILE_D_INPUT || !lacks(place, k->lane_axis)) continue;
@@ -227,7 +227,7 @@ static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_
 // The kernel cut as costs least, for so many heads in an instance where they share gradients; `cost` of a step.
 static kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options, double *cost) {
   bool back = whole->kind == KERNEL_BACKWARD;
-  bool columns = gpu_makes_parts(whole) && whole->columns && whole->lane_axis < 0;
+  bool columns = gpu_makes_summaries(whole) && whole->columns && whole->lane_axis < 0;
   int axis = columns ? whole->column_axis : value_axis(whole);
   if (whole->lane_axis >= 0 || (back && !may_have_passes(whole))) axis = -1;
   kernel first = back && may_have_passes(whole) ? share_gradients(whole, heads) : *whole;
@@ -270,8 +270,8 @@ static double entries_of(const kernel *k, int axis) {
 
 static double state_numbers(const kernel *k) {
   double all = 0;
-  for (int i = 0; i < k->ends->results.count; i++) {
-    const tile_place *place = &k->ends->results.items[i].place;
+  for (int i = 0; i < k->summary->results.count; i++) {
+    const tile_place *place = &k->summary->results.items[i].place;
     double numbers = place->transfer ? 0 : place->relative ? 2 : 1;  // with its exponentials
     for (int x = 0; x < place->axis_count; x++) numbers *= entries_of(k, place->axes[x]);
     all += numbers;
@@ -281,7 +281,7 @@ static double state_numbers(const kernel *k) {
 
 // A block takes up what a part before has left: it reads it with its factors, or multiplies by a matrix in f32.
 static double cost_of_join(const kernel *k) {
-  double numbers = state_numbers(k), passes = k->gpu.part_entries ? (double)parts_of(k) : 1;
+  double numbers = state_numbers(k), passes = k->gpu.value_entries ? (double)parts_of(k) : 1;
   double product = k->columns ? k->columns * (double)k->columns * entries_of(k, k->column_axis) : 0;
   return passes * (GPU_COST_JOIN + GPU_COST_JOIN_NUMBER * numbers + GPU_COST_JOIN_PRODUCT * product);
 }
@@ -290,15 +290,15 @@ static double cost_of_join(const kernel *k) {
 static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *costs) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_PART_BACK : KERNEL_PART;
-    if (!k->ends || k->kind == KERNEL_STEP) continue;
+    kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY;
+    if (!k->summary || k->kind == KERNEL_STEP) continue;
     double own = block_cost(k, costs[i]);
-    k->gpu.join_steps = (int)ceil(cost_of_join(k) / own);
+    k->gpu.combine_steps = (int)ceil(cost_of_join(k) / own);
     for (int m = 0; m < kernels->kernels.count; m++) {
       const kernel *other = &kernels->kernels.items[m];
       if (other->kind != maker) continue;
       double again = other->recompute ? block_cost(k, cost_of_run(a, of_block(a, other, other->recompute))) : 0;
-      k->gpu.maker_percent = (int)ceil(100 * (block_cost(other, costs[m]) + again) / (own + again));
+      k->gpu.summary_percent = (int)ceil(100 * (block_cost(other, costs[m]) + again) / (own + again));
     }
   }
 }
@@ -366,7 +366,7 @@ static bool keeps_values(const recurrence_kernels *kernels) {
   return tile_takes(schedule_kernel(kernels, KERNEL_BACKWARD)->program, 1u << TILE_STASH);
 }
 
-static bool is_of_backward(kernel_kind kind) { return kind == KERNEL_BACKWARD || kind == KERNEL_PART_BACK; }
+static bool is_of_backward(kernel_kind kind) { return kind == KERNEL_BACKWARD || kind == KERNEL_SUMMARY_BACK; }
 
 // Forward and backward meet in the states that are saved, which lie as far apart for any chunks.
 static bool may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back) {
@@ -446,7 +446,7 @@ static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_opt
 // Do heads share a block whose scratch is too much?
 static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
   const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
-  if (k->gpu.lanes != LANES_PASSES) return false;
+  if (k->gpu.lanes != LANES_IN_TURN) return false;
   codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
   return !gpu_stays_in_cache(k, &described);
 }

@@ -10,9 +10,9 @@
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *recurrence, schedule_options schedule,
                                          codegen_gpu_options options);
 
-// schedule/gpu/rooms.c. Adds forms->large to forms->small: the same with GPU_LARGE_KIB, where a target has as much. NULL where
+// schedule/gpu/device_classes.c. Adds forms->large to forms->small: the same with GPU_LARGE_KIB, where a target has as much. NULL where
 // that changes little. Kernels that come out as in `small` are those, with one symbol; the others are marked in both
-// (kernel.gpu.room). options.shared_kib is for all targets: then there is no other form.
+// (kernel.gpu.device_class). options.shared_kib is for all targets: then there is no other form.
 void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options);
 // Adds forms->groups behind that, for targets whose warpgroups multiply; NULL: they run the others. Where no other target has
 // the memory of forms->large, that was for comparison alone, and goes.
@@ -22,8 +22,8 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
 void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all);
 // Whether a target (bits 1 << GPU_..) has the kernel.
 bool codegen_gpu_is_for(const kernel *k, unsigned targets);
-// Whether a target has this room, and nothing else is asked for (options.shared_kib).
-bool codegen_gpu_has_target(codegen_gpu_options options, kernel_room room);
+// Whether a target is of this class, and nothing else is asked for (options.shared_kib).
+bool codegen_gpu_has_target(codegen_gpu_options options, device_class device_class);
 
 // schedule/gpu/cache.c: blocks that a multiprocessor runs at a time; whether their scratch stays in the second level cache.
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described);

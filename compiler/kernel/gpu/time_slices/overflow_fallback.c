@@ -1,6 +1,6 @@
 // GPU: overflow fallback. Time slices with a large transition are not combined.
 //
-//   KERNEL_PART:   a factor or matrix with a number above 1024, or any number that is not finite   ->   1 behind the summary
+//   KERNEL_SUMMARY:   a factor or matrix with a number above 1024, or any number that is not finite   ->   1 behind the summary
 //   FORWARD:       a 1 of any slice of this instance   ->   its first slice takes all steps, the others none
 //
 // The transition of 128 steps that take 3 k (k . S) away overflows; states that are 0 all the time would become NaN. A large
@@ -25,7 +25,8 @@ static ir flags_of_instance(kernel_frame *h) {
   emitter *e = h->e;
   ir instance = integer(e, 0);
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
-    if (axis_in(gpu_guard_axes(h->k), axis)) instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
+    if (axis_in(gpu_overflow_axes(h->k), axis))
+      instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
   }
   ir offset = int_add(e, gpu_columns_offset(h, NULL), int_mul(e, instance, numbers_of_instance(h)));
   return element(e, e->real, h->gpu->slice.summary, offset);
@@ -102,7 +103,7 @@ static void guard_pair(lower *l, const place_in_loops *at, const ir *slots, void
   count_beyond(data, l->e, gpu_pair_of(l->e, slots));
 }
 
-static ir count_of_thread(kernel_frame *h, part *p) {
+static ir count_of_thread(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   ir count = stack_slot(e, e->real, "beyond");
   store_real(e, real_number(e, 0, 0), count);
@@ -110,7 +111,7 @@ static ir count_of_thread(kernel_frame *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     guard g = {.state = &p->l.carried[c], .axes = kernel_axes_of_place(place), .count = count};
-    const kept_sums *kept = gpu_registers_of(p, g.state);
+    const register_accumulators *kept = gpu_registers_of(p, g.state);
     ir most = real_number(e, largest_operator, 0), finite = real_number(e, FLT_MAX, 0);
     if (place->lag >= 0) continue;
     g.sums = place->transfer && place->relative;
@@ -118,7 +119,7 @@ static ir count_of_thread(kernel_frame *h, part *p) {
               : h->gpu->slice.of_matrix ? choose(e, h->gpu->slice.of_matrix, most, finite)
                                         : finite;
     if (kept) {
-      gpu_kept_each(&p->l, kept, guard_pair, &g);
+      gpu_accumulators_each(&p->l, kept, guard_pair, &g);
     } else {
       lower_copies(&p->l, plan_tile_axes(&h->m, g.axes), false, guard_point, &g);
     }
@@ -150,7 +151,7 @@ static void set_flags(kernel_frame *h, ir flags, ir flag) {
   branch_end(e, &branch);
 }
 
-void gpu_guard_part(kernel_frame *h, part *p) {
+void gpu_overflow_of_slice(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   add_up(h, h->gpu->team.sums, count_of_thread(h, p));
   ir grows = is_any(h);
@@ -233,7 +234,7 @@ static ir any_of_entries(kernel_frame *h) {
   return LLVMBuildLoad2(e->b, e->i1, any, "");
 }
 
-ir gpu_parts_grow(kernel_frame *h, ir whole) {
+ir gpu_summaries_overflow(kernel_frame *h, ir whole) {
   h->gpu->slice.kept = int_choose(h->e, whole, integer(h->e, 0), h->gpu->tiles.count);
-  return h->k->gpu.lanes == LANES_PASSES ? any_of_entries(h) : any_flag(h);
+  return h->k->gpu.lanes == LANES_IN_TURN ? any_of_entries(h) : any_flag(h);
 }

@@ -1,6 +1,6 @@
 // GPU: time slices of running maxima and of states relative to them (recurrence/relative.c).
 //
-//   KERNEL_PART:   no maximum, states 0, sums of logarithms 0 .. all chunks of the slice .. summary: M, S^, F, D
+//   KERNEL_SUMMARY:   no maximum, states 0, sums of logarithms 0 .. all chunks of the slice .. summary: M, S^, F, D
 //   FORWARD:       for each slice before this one:  S = exp(min(0, d) + D) S + exp(min(0, -d)) S^,  m = max(F + m, M)
 //                  where d = F + m - M
 #include "compiler/kernel/gpu/frame.h"
@@ -13,7 +13,7 @@ static bool is_maximum(const tile_place *place) {
   return place->relative && !place->transfer && place->relative - 1 == place->tensor;
 }
 
-void gpu_begin_maxima(kernel_frame *h, part *p) {
+void gpu_begin_maxima(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (is_maximum(place)) gpu_fill_state(h, p, place, no_maximum, &p->l.carried[c]);
@@ -73,14 +73,14 @@ static void join_pair(lower *l, const place_in_loops *at, const ir *slots, void 
 // ---- what is kept ----
 
 static const tile_place *place_in(const kernel *k, int tensor, bool transfer) {
-  for (int i = 0; i < k->ends->results.count; i++) {
-    const tile_place *place = &k->ends->results.items[i].place;
+  for (int i = 0; i < k->summary->results.count; i++) {
+    const tile_place *place = &k->summary->results.items[i].place;
     if (place->relative && place->tensor == tensor && place->transfer == transfer) return place;
   }
   return NULL;
 }
 
-static term kept_term(kernel_frame *h, part *p, int tensor, bool transfer, ir number) {
+static term kept_term(kernel_frame *h, frame_program *p, int tensor, bool transfer, ir number) {
   const tile_place *place = place_in(h->k, tensor, transfer);
   term t = {.there = place};
   if (!place) return t;
@@ -89,7 +89,7 @@ static term kept_term(kernel_frame *h, part *p, int tensor, bool transfer, ir nu
   return t;
 }
 
-static int carried_state(const part *p, int tensor) {
+static int carried_state(const frame_program *p, int tensor) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->tensor == tensor && place->lag < 0) return c;
@@ -98,9 +98,9 @@ static int carried_state(const part *p, int tensor) {
 }
 
 // All states behind part `number` that are relative, or all maxima.
-static void join_all(kernel_frame *h, part *p, ir number, bool maxima) {
-  for (int i = 0; i < h->k->ends->results.count; i++) {
-    const tile_place *place = &h->k->ends->results.items[i].place;
+static void join_all(kernel_frame *h, frame_program *p, ir number, bool maxima) {
+  for (int i = 0; i < h->k->summary->results.count; i++) {
+    const tile_place *place = &h->k->summary->results.items[i].place;
     if (!place->relative || place->transfer || is_maximum(place) != maxima) continue;
     int m = place->relative - 1, at = carried_state(p, m);
     relative r = {.state = &p->l.carried[carried_state(p, place->tensor)],
@@ -111,24 +111,24 @@ static void join_all(kernel_frame *h, part *p, ir number, bool maxima) {
                   .largest = kept_term(h, p, m, false, number),
                   .shift = kept_term(h, p, m, true, number),
                   .maximum = {true, p->l.carried[at], kernel_axes_of_place(&p->carried.items[at].place)}};
-    const kept_sums *kept = gpu_registers_of(p, r.state);
+    const register_accumulators *kept = gpu_registers_of(p, r.state);
     if (kept) {
       r.kept.v.aligned = NULL;
-      gpu_kept_each(&p->l, kept, join_pair, &r);
+      gpu_accumulators_each(&p->l, kept, join_pair, &r);
     } else {
       lower_copies(&p->l, plan_tile_axes(&h->m, r.axes), false, join_point, &r);
     }
   }
 }
 
-bool gpu_joins_relatives(const kernel *k) {
-  for (int i = 0; i < k->ends->results.count; i++)
-    if (k->ends->results.items[i].place.relative) return true;
+bool gpu_combines_maxima(const kernel *k) {
+  for (int i = 0; i < k->summary->results.count; i++)
+    if (k->summary->results.items[i].place.relative) return true;
   return false;
 }
 
 // A maximum is as it was before the part until all states have read it.
-void gpu_join_relatives(kernel_frame *h, part *p, ir number) {
+void gpu_combine_maxima(kernel_frame *h, frame_program *p, ir number) {
   p->l.outside = h->at;
   lower_barrier(&p->l);
   join_all(h, p, number, false);

@@ -1,7 +1,7 @@
 // GPU: time slices. Each work item has a part of the steps.
 //
 //   without states:   the slices are independent
-//   KERNEL_PART:      states 0 (the caller has none for it), factors 1 .. all chunks of the slice .. summary in frame.ends
+//   KERNEL_SUMMARY:      states 0 (the caller has none for it), factors 1 .. all chunks of the slice .. summary in frame.summary
 //   FORWARD:          states before the first step; for each slice before this one: states = factor * states + summary
 //                     .. all chunks of the slice .. the last slice hands the states out
 //
@@ -9,7 +9,7 @@
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-static bool goes_back(const kernel_frame *h) { return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK; }
+static bool goes_back(const kernel_frame *h) { return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_SUMMARY_BACK; }
 
 // Of what is kept of parts.
 static ir ends_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
@@ -17,12 +17,12 @@ static ir ends_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
 }
 
 static bool cuts_time(const kernel_frame *h) {
-  return h->described->time_splits || h->described->joins || gpu_makes_parts(h->k);
+  return h->described->time_splits || h->described->joins || gpu_makes_summaries(h->k);
 }
 
 // ---- steps ----
 
-void gpu_read_part(kernel_frame *h, ir *item) {
+void gpu_read_slice(kernel_frame *h, ir *item) {
   emitter *e = h->e;
   h->gpu->tiles.count = integer(e, 1);
   h->gpu->slice.number = h->gpu->slice.last = integer(e, 0);
@@ -40,7 +40,7 @@ static void skip_last(kernel_frame *h) {
 
 // Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it.
 static bool warms_up(const kernel *k) {
-  if (!gpu_makes_parts(k) || k->program->form != TILE_CHUNK) return false;
+  if (!gpu_makes_summaries(k) || k->program->form != TILE_CHUNK) return false;
   for (int i = 0; i < k->program->results.count; i++)
     if (k->program->results.items[i].place.lag >= 0) return true;
   return false;
@@ -56,7 +56,7 @@ static void begin_earlier(kernel_frame *h) {
   h->time = int_add(e, h->time, more);
 }
 
-void gpu_end_warm_up(kernel_frame *h, part *p, ir turn) {
+void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn) {
   emitter *e = h->e;
   if (!warms_up(h->k)) return;
   ir now = LLVMBuildAnd(e->b, h->gpu->slice.begins_earlier, int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
@@ -77,7 +77,7 @@ void gpu_end_warm_up(kernel_frame *h, part *p, ir turn) {
 static ir begin_behind(kernel_frame *h, ir steps, ir *before) {
   emitter *e = h->e;
   ir more = integer(e, h->k->chunk);
-  if (gpu_makes_parts(h->k)) {
+  if (gpu_makes_summaries(h->k)) {
     *before = int_add(e, *before, more);
     return steps;
   }
@@ -85,12 +85,12 @@ static ir begin_behind(kernel_frame *h, ir steps, ir *before) {
   return int_add(e, steps, more);
 }
 
-void gpu_cut_part(kernel_frame *h) {
+void gpu_cut_slice(kernel_frame *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
   ir whole = int_compare(e, LLVMIntEQ, h->gpu->tiles.count, integer(e, 1));
-  if (h->described->joins) gpu_open_ends(h);
-  if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_parts_grow(h, whole), "");
+  if (h->described->joins) gpu_open_summary(h);
+  if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_summaries_overflow(h, whole), "");
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
   ir before = int_mul(e, h->gpu->slice.number, steps);
@@ -99,7 +99,7 @@ void gpu_cut_part(kernel_frame *h) {
   if (h->k->behind) steps = begin_behind(h, steps, &before);
   h->gpu->entry_step = int_add(e, h->gpu->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
-  if (gpu_makes_parts(h->k)) skip_last(h);
+  if (gpu_makes_summaries(h->k)) skip_last(h);
   if (warms_up(h->k)) begin_earlier(h);
   if (!h->described->joins && !h->described->reads_saved) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
@@ -107,7 +107,7 @@ void gpu_cut_part(kernel_frame *h) {
   h->gpu->saved_first = int_add(e, h->gpu->saved_first, int_mul(e, chunks, stride));
 }
 
-ir gpu_is_last_part(kernel_frame *h, const part *p) {
+ir gpu_is_last_slice(kernel_frame *h, const frame_program *p) {
   return int_compare(h->e, LLVMIntEQ, h->gpu->slice.number, p->backward ? integer(h->e, 0) : h->gpu->slice.last);
 }
 
@@ -121,7 +121,7 @@ void gpu_end_group(kernel_frame *h) {
   if (!h->gpu->slice.in_warm_up) return;
   emit_branch branch = branch_begin(h->e, h->gpu->slice.in_warm_up);
   if (h->plan->in_tiles) {
-    gpu_clear_passes(h);
+    gpu_clear_value_tiles(h);
   } else {
     frame_clear_sums(h, &h->main);
   }
@@ -138,7 +138,7 @@ ir gpu_end_numbers(kernel_frame *h, const tile_place *place) {
 
 // The place, in the program that makes it, of what is kept of a state (`from`: with another one); NULL: nothing.
 static const tile_place *find_place(const kernel_frame *h, const tile_place *state, bool transfer, int component, int from) {
-  const tile_program *ends = gpu_ends_of(h->k);
+  const tile_program *ends = gpu_summary_program(h->k);
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     tile_place wanted = *state;
@@ -156,7 +156,7 @@ static const tile_place *place_of(const kernel_frame *h, const tile_place *state
   return place;
 }
 
-void gpu_open_ends(kernel_frame *h) {
+void gpu_open_summary(kernel_frame *h) {
   emitter *e = h->e;
   ir first = int_mul(e, h->batch, h->gpu->tiles.count), base = ends_field(h, offsetof(rec_gpu_ends, data), e->data);
   h->gpu->slice.summary_stride = ends_field(h, offsetof(rec_gpu_ends, stride), e->i64);
@@ -170,7 +170,7 @@ ir gpu_end_at(kernel_frame *h, ir number, ir offset) {
 
 static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
   emitter *e = h->e;
-  const tile_program *ends = gpu_ends_of(h->k);
+  const tile_program *ends = gpu_summary_program(h->k);
   ir offset = integer(e, 0);
   for (int i = 0; &ends->results.items[i].place != place; i++)
     offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
@@ -184,7 +184,7 @@ static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
   return v;
 }
 
-void gpu_begin_factors(kernel_frame *h, part *p) {
+void gpu_begin_factors(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     // of a logarithm it is 0
@@ -193,9 +193,9 @@ void gpu_begin_factors(kernel_frame *h, part *p) {
   }
 }
 
-void gpu_end_part(kernel_frame *h, part *p) {
+void gpu_end_slice(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
-  gpu_open_ends(h);
+  gpu_open_summary(h);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
     const tile_place *place = place_of(h, state, state->transfer, state->component);
@@ -208,7 +208,7 @@ void gpu_end_part(kernel_frame *h, part *p) {
     branch_end(e, &branch);
     if (h->gpu->slice.of_matrix) gpu_end_column(h, p, state, &p->l.carried[c]);
   }
-  gpu_guard_part(h, p);
+  gpu_overflow_of_slice(h, p);
 }
 
 // ---- from part to part ----
@@ -284,11 +284,11 @@ static emit_loop each_part_before(const joined *j) {
 }
 
 // All numbers of a thread at once: what it reads of a part is on its way together.
-static void join_kept(lower *l, const joined *j, const kept_sums *kept) {
+static void join_kept(lower *l, const joined *j, const register_accumulators *kept) {
   emit_loop loop = each_part_before(j);
   ir number = number_in_order(j, loop.index);
   view left = at_part(j, &j->kept[0], number), factor = at_part(j, &j->factor[0], number);
-  gpu_kept_join(l, kept, &left, j->axes, &factor, j->factor_axes);
+  gpu_accumulators_join(l, kept, &left, j->axes, &factor, j->factor_axes);
   loop_end(l->e, &loop);
 }
 
@@ -319,7 +319,7 @@ static void join_points(lower *l, const place_in_loops *at, int count, void *dat
 
 static void join_point(lower *l, const place_in_loops *at, void *data) { join_points(l, at, 1, data); }
 
-static const view *carried_view(const part *p, const tile_place *state, int component) {
+static const view *carried_view(const frame_program *p, const tile_place *state, int component) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->tensor == state->tensor && place->component == component) return &p->l.carried[c];
@@ -327,7 +327,7 @@ static const view *carried_view(const part *p, const tile_place *state, int comp
   ICE("kernel", "no component %d of state %s", component, state->name ? state->name : "?");
 }
 
-static view aligned_view(kernel_frame *h, part *p, const tile_place *place, ir number) {
+static view aligned_view(kernel_frame *h, frame_program *p, const tile_place *place, ir number) {
   view v = ends_view(h, place, number);
   ir rest = LLVMBuildAnd(h->e->b, h->gpu->slice.summary_stride, integer(h->e, 3), "");
   if (!h->gpu->team.shares) return v;
@@ -336,18 +336,19 @@ static view aligned_view(kernel_frame *h, part *p, const tile_place *place, ir n
   return v;
 }
 
-view gpu_end_view(kernel_frame *h, part *p, const tile_place *state, ir number) {
+view gpu_end_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number) {
   return aligned_view(h, p, place_of(h, state, state->transfer, state->component), number);
 }
 
 // The states that this one is made of, or that are made of it, and so on, in order, itself among them.
-static int find_coupled(const kernel_frame *h, const part *p, const tile_place *state, const tile_place *all[MOST_JOINED]) {
+static int find_coupled(const kernel_frame *h, const frame_program *p, const tile_place *state,
+                        const tile_place *all[MOST_JOINED]) {
   const tile_place *group[MOST_JOINED] = {state};
   int count = 1, ordered = 0;
   for (int i = 0; i < count; i++) {
     for (int c = 0; c < p->carried.count; c++) {
       const tile_place *other = &p->carried.items[c].place;
-      bool known = other->lag >= 0 || !kernel_couples(h->k->ends, group[i]->tensor, other->tensor);
+      bool known = other->lag >= 0 || !kernel_couples(h->k->summary, group[i]->tensor, other->tensor);
       for (int k = 0; k < count; k++) known = known || group[k]->tensor == other->tensor;
       if (!known && count == MOST_JOINED) ICE("kernel", "%s joins too many states", h->symbol);
       if (!known) group[count++] = other;
@@ -362,7 +363,7 @@ static int find_coupled(const kernel_frame *h, const part *p, const tile_place *
 }
 
 // All of them at once, with the first one.
-static void join_group(kernel_frame *h, part *p, const tile_place *const *states, int count) {
+static void join_group(kernel_frame *h, frame_program *p, const tile_place *const *states, int count) {
   joined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
   j.stride = h->gpu->slice.summary_stride;
   j.axes = kernel_axes_of_place(states[0]);
@@ -382,7 +383,7 @@ static void join_group(kernel_frame *h, part *p, const tile_place *const *states
   lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
 }
 
-static void join_state(kernel_frame *h, part *p, const tile_place *state) {
+static void join_state(kernel_frame *h, frame_program *p, const tile_place *state) {
   const tile_place *all[MOST_JOINED];
   int coupled = find_coupled(h, p, state, all);
   if (coupled > 1) {
@@ -400,7 +401,7 @@ static void join_state(kernel_frame *h, part *p, const tile_place *state) {
     j.factor_axes = kernel_axes_of_place(factor);
   }
   p->l.outside = h->at;
-  const kept_sums *kept = gpu_registers_of(p, j.state[0]);
+  const register_accumulators *kept = gpu_registers_of(p, j.state[0]);
   if (kept) {
     join_kept(&p->l, &j, kept);
   } else if (j.count == 2) {
@@ -411,7 +412,7 @@ static void join_state(kernel_frame *h, part *p, const tile_place *state) {
 }
 
 // What all states take from a part together.
-static void join_together(kernel_frame *h, part *p, void join(kernel_frame *, part *, ir)) {
+static void join_together(kernel_frame *h, frame_program *p, void join(kernel_frame *, frame_program *, ir)) {
   joined j = {.h = h, .back = p->backward};
   p->l.outside = h->at;
   emit_loop loop = each_part_before(&j);
@@ -420,7 +421,7 @@ static void join_together(kernel_frame *h, part *p, void join(kernel_frame *, pa
 }
 
 // Parts behind the last one that has steps have nothing to begin.
-void gpu_join_parts(kernel_frame *h, part *p) {
+void gpu_combine_summaries(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   ir other = p->backward ? int_compare(e, LLVMIntSLT, h->gpu->slice.number, h->gpu->slice.last)
                          : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->gpu->slice.number, integer(e, 0)),
@@ -432,11 +433,11 @@ void gpu_join_parts(kernel_frame *h, part *p) {
     if (place->lag >= 0) {
       view before = gpu_end_view(h, p, place, int_sub(e, h->gpu->slice.number, integer(e, 1)));
       frame_copy_state(h, p, place, &before, &p->l.carried[c]);
-    } else if (place->component == 0 && kernel_has_factor(h->k->ends, place->tensor)) {
+    } else if (place->component == 0 && kernel_has_factor(h->k->summary, place->tensor)) {
       join_state(h, p, place);
     }
   }
-  if (h->k->columns) join_together(h, p, gpu_join_columns);
-  if (gpu_joins_relatives(h->k)) join_together(h, p, gpu_join_relatives);
+  if (h->k->columns) join_together(h, p, gpu_combine_columns);
+  if (gpu_combines_maxima(h->k)) join_together(h, p, gpu_combine_maxima);
   branch_end(e, &branch);
 }

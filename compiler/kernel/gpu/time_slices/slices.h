@@ -18,42 +18,42 @@ typedef struct time_slice {
 
 // slices.c
 // The time slice of a work item, whose remaining number is left in *item.
-void gpu_read_part(kernel_frame *h, ir *item);
-void gpu_cut_part(kernel_frame *h);
-void gpu_begin_factors(kernel_frame *h, part *p);
-void gpu_end_part(kernel_frame *h, part *p);
+void gpu_read_slice(kernel_frame *h, ir *item);
+void gpu_cut_slice(kernel_frame *h);
+void gpu_begin_factors(kernel_frame *h, frame_program *p);
+void gpu_end_slice(kernel_frame *h, frame_program *p);
 // States before this slice: combines the summaries of all slices before it.
-void gpu_join_parts(kernel_frame *h, part *p);
+void gpu_combine_summaries(kernel_frame *h, frame_program *p);
 // i1: no steps follow the slice; backward: none precede it.
-ir gpu_is_last_part(kernel_frame *h, const part *p);
+ir gpu_is_last_slice(kernel_frame *h, const frame_program *p);
 // In the loop over chunks, before chunk number `turn`: after the warm-up chunk of a slice.
-void gpu_end_warm_up(kernel_frame *h, part *p, ir turn);
+void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn);
 // Backward, around a group of chunks: it may follow the slice's own (kernel.behind); its results are then discarded.
 void gpu_begin_group(kernel_frame *h, ir group);
 void gpu_end_group(kernel_frame *h);
 // The slice summaries of this entry; the address of an element of a summary; the elements of a result there; the summary of
 // a state.
-void gpu_open_ends(kernel_frame *h);
+void gpu_open_summary(kernel_frame *h);
 ir gpu_end_at(kernel_frame *h, ir number, ir offset);
 ir gpu_end_numbers(kernel_frame *h, const tile_place *place);
-view gpu_end_view(kernel_frame *h, part *p, const tile_place *state, ir number);
+view gpu_end_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number);
 // running_maxima.c: running maxima, and states relative to them: at the start of a slice; after slice `number`.
-void gpu_begin_maxima(kernel_frame *h, part *p);
-bool gpu_joins_relatives(const kernel *k);
-void gpu_join_relatives(kernel_frame *h, part *p, ir number);
-// transition_matrices.c: states that mix their entries, and the blocks of KERNEL_PART that make their matrix.
+void gpu_begin_maxima(kernel_frame *h, frame_program *p);
+bool gpu_combines_maxima(const kernel *k);
+void gpu_combine_maxima(kernel_frame *h, frame_program *p, ir number);
+// transition_matrices.c: states that mix their entries, and the blocks of KERNEL_SUMMARY that make their matrix.
 // Blocks of the lane axis, and behind them those.
 ir gpu_lane_blocks(kernel_frame *h);
 // Where the rows of a state's matrix begin in a summary; NULL: the end of all matrices.
 ir gpu_columns_offset(kernel_frame *h, const tile_place *state);
 ir gpu_first_of_lanes(kernel_frame *h);
-void gpu_begin_column(kernel_frame *h, part *p, const tile_place *state, const view *to);
-void gpu_end_column(kernel_frame *h, part *p, const tile_place *state, const view *from);
+void gpu_begin_column(kernel_frame *h, frame_program *p, const tile_place *state, const view *to);
+void gpu_end_column(kernel_frame *h, frame_program *p, const tile_place *state, const view *from);
 // states = matrix of the slice * states + its states from zero.
-void gpu_join_columns(kernel_frame *h, part *p, ir number);
+void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number);
 // overflow_fallback.c: slices that must not be combined. A mark at the end of the summary; its kernel writes it last.
-void gpu_guard_part(kernel_frame *h, part *p);
+void gpu_overflow_of_slice(kernel_frame *h, frame_program *p);
 // i1: a slice of the instance is marked; `whole`: there is a single slice, without summary. Elements of kernel_frame.sums for this.
-ir gpu_parts_grow(kernel_frame *h, ir whole);
+ir gpu_summaries_overflow(kernel_frame *h, ir whole);
 
 #endif

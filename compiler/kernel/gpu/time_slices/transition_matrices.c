@@ -1,6 +1,6 @@
 // GPU: time slices of states that mix their entries (tile/columns.c).
 //
-//   KERNEL_PART, blocks of V:       0 .. all chunks of the slice .. summary: columns of states
+//   KERNEL_SUMMARY, blocks of V:       0 .. all chunks of the slice .. summary: columns of states
 //   as many blocks behind them      1 in one row each; tokens that have V are 0 .. all chunks .. summary: columns of the matrix
 //   FORWARD                         for each slice before this one: states = matrix * states + summary
 //
@@ -23,7 +23,7 @@ static ir numbers_of(kernel_frame *h, const tile_place *place) {
 
 ir gpu_columns_offset(kernel_frame *h, const tile_place *state) {
   emitter *e = h->e;
-  const tile_program *ends = gpu_ends_of(h->k);
+  const tile_program *ends = gpu_summary_program(h->k);
   ir offset = integer(e, 0);
   for (int i = 0; i < ends->results.count; i++) offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
   for (int i = 0; i < ends->results.count; i++) {
@@ -65,7 +65,7 @@ ir gpu_first_of_lanes(kernel_frame *h) {
 
 // The first row of a state in a column of all, and how many it has.
 static int64_t first_row(kernel_frame *h, const tile_place *state, int64_t *rows) {
-  const tile_program *ends = gpu_ends_of(h->k);
+  const tile_program *ends = gpu_summary_program(h->k);
   int64_t first = 0;
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
@@ -126,22 +126,22 @@ static void identity_pair(lower *l, const place_in_loops *at, const ir *slots, v
   gpu_set_pair(l->e, slots, identity_at(data, l, at));
 }
 
-void gpu_begin_column(kernel_frame *h, part *p, const tile_place *state, const view *to) {
+void gpu_begin_column(kernel_frame *h, frame_program *p, const tile_place *state, const view *to) {
   emitter *e = h->e;
   identity x = {h, state, to};
-  const kept_sums *kept = gpu_registers_of(p, to);
+  const register_accumulators *kept = gpu_registers_of(p, to);
   if (!gpu_column_blocks(h->k) || !gpu_is_column(h->k, state)) return;
   emit_branch branch = branch_begin(e, h->gpu->slice.of_matrix);
   p->l.outside = h->at;
   if (kept) {
-    gpu_kept_each(&p->l, kept, identity_pair, &x);
+    gpu_accumulators_each(&p->l, kept, identity_pair, &x);
   } else {
     lower_copies(&p->l, plan_tile_axes(&h->m, kernel_axes_of_place(state)), false, identity_point, &x);
   }
   branch_end(e, &branch);
 }
 
-void gpu_end_column(kernel_frame *h, part *p, const tile_place *state, const view *from) {
+void gpu_end_column(kernel_frame *h, frame_program *p, const tile_place *state, const view *from) {
   emitter *e = h->e;
   if (!gpu_is_column(h->k, state)) return;
   view to =
@@ -158,7 +158,7 @@ void gpu_end_column(kernel_frame *h, part *p, const tile_place *state, const vie
 // States before a part, all of them: [row][entry of the axis].
 typedef struct product {
   kernel_frame *h;
-  part *p;
+  frame_program *p;
   const tile_place *state;
   const view *to;
   view kept, matrix;
@@ -166,11 +166,11 @@ typedef struct product {
 } product;
 
 // The numbers of all states before the part: a row behind the other. Threads alone have columns of their own.
-static ir row_width(const kernel_frame *h, const part *p) {
+static ir row_width(const kernel_frame *h, const frame_program *p) {
   return kernel_has_own_lanes(h->k) ? integer(h->e, h->gpu->team.threads) : p->l.axis_size[h->k->column_axis];
 }
 
-static view before_view(kernel_frame *h, part *p, ir row) {
+static view before_view(kernel_frame *h, frame_program *p, ir row) {
   emitter *e = h->e;
   view v = {.base = frame_located(h, h->plan->joined_at), .alignment = 1};
   if (kernel_has_own_lanes(h->k)) v.base = element(e, e->real, v.base, h->gpu->team.thread);
@@ -179,7 +179,7 @@ static view before_view(kernel_frame *h, part *p, ir row) {
   return v;
 }
 
-static view before_of_state(kernel_frame *h, part *p, const tile_place *state) {
+static view before_of_state(kernel_frame *h, frame_program *p, const tile_place *state) {
   int64_t rows, first = first_row(h, state, &rows);
   view v = before_view(h, p, integer(h->e, first));
   ir stride = row_width(h, p);
@@ -249,7 +249,7 @@ static void multiply_alone(product *d) {
 static void multiply(product *d) {
   kernel_frame *h = d->h;
   lower *l = &d->p->l;
-  const kept_sums *kept = gpu_registers_of(d->p, d->to);
+  const register_accumulators *kept = gpu_registers_of(d->p, d->to);
   if (kernel_has_own_lanes(h->k)) {
     multiply_alone(d);
     return;
@@ -258,14 +258,14 @@ static void multiply(product *d) {
     lower_copy_loops(l, plan_tile_axes(&h->m, d->axes), false, product_point, d);
     return;
   }
-  gpu_kept_load(l, kept, &d->kept, d->axes);
+  gpu_accumulators_load(l, kept, &d->kept, d->axes);
   emit_loop loop = each_row(d);
   row_of_product row = {d, loop.index};
-  gpu_kept_each(l, kept, product_pair, &row);
+  gpu_accumulators_each(l, kept, product_pair, &row);
   loop_end(h->e, &loop);
 }
 
-void gpu_join_columns(kernel_frame *h, part *p, ir number) {
+void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number) {
   lower *l = &p->l;
   bool any = false;
   lower_barrier(l);

@@ -25,7 +25,7 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
 // An item of several sequences is no slice of time.
 static const kernel *together_with(arena *a, const codegen_kernel *described) {
   const kernel *k = described->kernel;
-  bool whole = !k->ends && !gpu_makes_parts(k) && !described->time_splits;
+  bool whole = !k->summary && !gpu_makes_summaries(k) && !described->time_splits;
   return whole ? kernel_together(a, k, true) : NULL;
 }
 
@@ -100,7 +100,7 @@ static codegen_gpu_kernel described_by(arena *a, const kernel *k, const kernel_p
                           .history_bytes = 4 * w->history,
                           .home_bytes = 4 * w->homes,
                           .sum_bytes = 4 * w->group_sums,
-                          .ends = gpu_ends_numbers(a, k),
+                          .summary = gpu_summary_numbers(a, k),
                           .column_blocks = gpu_column_blocks(k),
                           .nests = nests_of(&w->main) + nests_of(&w->recompute)};
   add_resources(w, &g);

@@ -183,7 +183,7 @@ static bool is_long_step(const kernel_plan *w) {
 }
 
 // More than registers hold beside what is computed with; backward computes with the states and their cotangents at once.
-bool gpu_is_crowded(const kernel_plan *w) {
+bool gpu_has_register_pressure(const kernel_plan *w) {
   if (w->m.kind != MAP_THREADS) return false;
   if (is_long_step(w)) return true;
   if (!w->recomputes) return numbers_of_thread(&w->main) > GPU_COST_HELD;
@@ -217,7 +217,7 @@ static void place_part(kernel_plan *w, program_plan *p) {
     p->buffer_at[i] = (location){0, w->sized.count - 1, false};
   }
   for (int c = 0; c < p->carried.count; c++) p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
-  if (w->crowded) place_crowded(w, p);
+  if (w->register_pressure) place_crowded(w, p);
   if (w->m.kind == MAP_BLOCK) place_by_lives(w, p);
 }
 
@@ -298,7 +298,7 @@ void gpu_plan_chunks(kernel_plan *w) {
   int64_t shared = w->on_chip;
   kernel_place_pads(w, &w->main);
   kernel_place_history(w, &w->main);
-  if (w->in_tiles) gpu_place_passes(w);
+  if (w->in_tiles) gpu_place_value_tiles(w);
   place_part(w, &w->main);
   int64_t back = w->on_chip;
   w->on_chip = shared;
@@ -344,7 +344,7 @@ void gpu_place_sums(kernel_plan *w) {
     return;
   }
   int64_t numbers = most_sums(w, &w->main);
-  if (gpu_guard_sums(w) > numbers) numbers = gpu_guard_sums(w);
+  if (gpu_overflow_sums(w) > numbers) numbers = gpu_overflow_sums(w);
   if (w->recomputes && most_sums(w, &w->recompute) > numbers) numbers = most_sums(w, &w->recompute);
   w->sums = w->on_chip;
   w->on_chip += up(numbers);

@@ -4,21 +4,21 @@
 
 // ---- programs that make summaries ----
 
-bool gpu_makes_parts(const kernel *k) {
-  if (k->ends) return false;
+bool gpu_makes_summaries(const kernel *k) {
+  if (k->summary) return false;
   if (k->columns) return true;
   for (int i = 0; i < k->program->results.count; i++)
     if (k->program->results.items[i].place.transfer) return true;
   return false;
 }
 
-const tile_program *gpu_ends_of(const kernel *k) { return gpu_makes_parts(k) ? k->program : k->ends; }
+const tile_program *gpu_summary_program(const kernel *k) { return gpu_makes_summaries(k) ? k->program : k->summary; }
 
 // ---- transition matrices ----
 
 bool gpu_is_column(const kernel *k, const tile_place *state) {
   if (!k->columns || state->transfer || state->lag >= 0) return false;
-  const tile_program *ends = gpu_ends_of(k);
+  const tile_program *ends = gpu_summary_program(k);
   bool joined = false;
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
@@ -28,7 +28,7 @@ bool gpu_is_column(const kernel *k, const tile_place *state) {
 }
 
 int gpu_column_blocks(const kernel *k) {
-  if (!k->columns || !gpu_makes_parts(k)) return 0;
+  if (!k->columns || !gpu_makes_summaries(k)) return 0;
   return (k->columns + k->lane_block - 1) / k->lane_block;
 }
 
@@ -39,7 +39,7 @@ int64_t gpu_row_numbers(const kernel *k) {
 }
 
 static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
-  const tile_program *ends = gpu_ends_of(k);
+  const tile_program *ends = gpu_summary_program(k);
   for (int i = 0; ends && i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (!gpu_is_column(k, place)) continue;
@@ -61,7 +61,7 @@ static int64_t numbers_joined(const kernel *k, const program_plan *p, int64_t *b
 }
 
 void gpu_place_columns(kernel_plan *w) {
-  if (!w->k->ends || !w->k->columns) return;
+  if (!w->k->summary || !w->k->columns) return;
   if (kernel_has_own_lanes(w->k)) {
     w->joined_at = gpu_take(w, w->k->columns);
     return;
@@ -77,7 +77,7 @@ void gpu_place_columns(kernel_plan *w) {
 
 // ---- marks of overflow ----
 
-axis_set gpu_guard_axes(const kernel *k) {
+axis_set gpu_overflow_axes(const kernel *k) {
   axis_set axes = kernel_grid_of(k) & ~kernel_parts_of(k);
   return kernel_has_own_lanes(k) ? axes & ~axis_bit(k->lane_axis) : axes;
 }
@@ -93,22 +93,22 @@ int64_t gpu_most_blocks(const kernel *k) {
 }
 
 static void guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
-  axis_set axes = gpu_guard_axes(k);
+  axis_set axes = gpu_overflow_axes(k);
   if (kernel_has_own_lanes(k)) codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
   int64_t rest = kernel_has_own_lanes(k) ? k->columns : gpu_most_blocks(k);
   if (rest) codegen_bytes_add(a, numbers, (codegen_bytes_term){rest, axes});
 }
 
-int64_t gpu_guard_sums(const kernel_plan *w) {
-  bool guards = w->k->ends || gpu_makes_parts(w->k);
+int64_t gpu_overflow_sums(const kernel_plan *w) {
+  bool guards = w->k->summary || gpu_makes_summaries(w->k);
   return guards ? w->threads / GPU_WARP_LANES : 0;
 }
 
 // ---- all of a summary ----
 
-codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
+codegen_bytes gpu_summary_numbers(arena *a, const kernel *k) {
   codegen_bytes numbers = {0};
-  const tile_program *ends = gpu_ends_of(k);
+  const tile_program *ends = gpu_summary_program(k);
   for (int i = 0; ends && i < ends->results.count; i++) {
     axis_set axes = kernel_axes_of_place(&ends->results.items[i].place);
     codegen_bytes_add(a, &numbers, (codegen_bytes_term){1, axes});

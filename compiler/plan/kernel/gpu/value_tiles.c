@@ -1,19 +1,19 @@
 // GPU: scratch for kernels whose chunks are computed in passes over value-axis tiles (kernel/gpu/value_tiles.c).
 #include "compiler/plan/kernel_plan.h"
 
-axis_set gpu_pass_axes(const kernel *k) {
-  axis_set axes = k->gpu.lanes == LANES_PASSES ? axis_bit(k->lane_axis) : 0;
-  return k->gpu.part_entries ? axes | axis_bit(k->gpu.part_axis) : axes;
+axis_set gpu_value_tile_axes(const kernel *k) {
+  axis_set axes = k->gpu.lanes == LANES_IN_TURN ? axis_bit(k->lane_axis) : 0;
+  return k->gpu.value_entries ? axes | axis_bit(k->gpu.value_axis) : axes;
 }
 
 int64_t gpu_tiles_of(const kernel *k) {
-  if (!k->gpu.part_entries) return 1;
-  return k->recurrence->body.axes.items[k->gpu.part_axis].size / k->gpu.part_entries;
+  if (!k->gpu.value_entries) return 1;
+  return k->recurrence->body.axes.items[k->gpu.value_axis].size / k->gpu.value_entries;
 }
 
-bool gpu_has_passes(const kernel *k) { return gpu_pass_axes(k) != 0; }
+bool gpu_has_value_tiles(const kernel *k) { return gpu_value_tile_axes(k) != 0; }
 
-int64_t gpu_most_passes(const kernel *k) { return (k->gpu.lanes == LANES_PASSES ? k->lane_block : 1) * gpu_tiles_of(k); }
+int64_t gpu_most_value_tiles(const kernel *k) { return (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1) * gpu_tiles_of(k); }
 
 int64_t gpu_whole_size(const kernel_plan *w, int axis) {
   return axis_in(w->m.parts, axis) ? w->k->recurrence->body.axes.items[axis].size
@@ -36,19 +36,19 @@ static int64_t take(int64_t *total, int64_t numbers) {
 
 // A result that lacks an axis of the passes, of a value that has it or is partial over it, is a sum of theirs.
 static bool is_sum_of_passes(const kernel_plan *w, const tile_result *r) {
-  axis_set lacking = gpu_pass_axes(w->k) & ~kernel_axes_of_place(&r->place);
+  axis_set lacking = gpu_value_tile_axes(w->k) & ~kernel_axes_of_place(&r->place);
   if (r->place.role != TILE_D_INPUT && r->place.role != TILE_D_PARAM) return false;
   return lacking & w->main.p->values[r->value].own;
 }
 
-void gpu_place_passes(kernel_plan *w) {
+void gpu_place_value_tiles(kernel_plan *w) {
   const tile_program *program = w->main.p->program;
   w->home_at = ARENA_ARRAY(w->a, location, w->main.carried.count);
   for (int c = 0; c < w->main.carried.count; c++) {
     int64_t numbers = w->main.carried.items[c].memory.numbers.factor;
     w->home_at[c] = (location){take(&w->instance_numbers, numbers), -1, false};
   }
-  w->homes = w->instance_numbers * gpu_most_passes(w->k);
+  w->homes = w->instance_numbers * gpu_most_value_tiles(w->k);
   w->sums_at = ARENA_ARRAY(w->a, location, program->results.count);
   for (int i = 0; i < program->results.count; i++) {
     const tile_result *r = &program->results.items[i];

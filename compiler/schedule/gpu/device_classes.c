@@ -14,10 +14,10 @@
 static bool is_same_work(const kernel *x, const kernel *y) {
   return x->chunk == y->chunk && x->program->chunk == y->program->chunk && x->grid_count == y->grid_count &&
          x->gpu.lanes == y->gpu.lanes && x->lane_axis == y->lane_axis && x->lane_block == y->lane_block &&
-         x->gpu.part_axis == y->gpu.part_axis && x->gpu.part_entries == y->gpu.part_entries;
+         x->gpu.value_axis == y->gpu.value_axis && x->gpu.value_entries == y->gpu.value_entries;
 }
 
-// More room that is not taken changes nothing.
+// More shared memory that is not taken changes nothing.
 static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
   if (x->kind != y->kind || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
@@ -26,69 +26,70 @@ static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu
          p.base.scratch.constant == q.base.scratch.constant;
 }
 
-// Kernels that come out as those of another room are theirs.
-static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *others, kernel_room room,
+// Kernels that come out as those of another class are theirs.
+static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *others, device_class devices,
                         codegen_gpu_options options) {
   for (int i = 0; i < own->kernels.count; i++) {
     kernel *k = &own->kernels.items[i];
     kernel *other = i < others->kernels.count ? &others->kernels.items[i] : NULL;
     if (other && is_same_form(a, other, k, options)) {
-      if (other->gpu.room) other->gpu.room |= room;
+      if (other->gpu.device_class) other->gpu.device_class |= devices;
       *k = *other;
       continue;
     }
-    k->gpu.room = room;
-    k->symbol = arena_printf(a, "%s_%s", k->symbol, room == ROOM_LARGE ? "large" : "groups");
+    k->gpu.device_class = devices;
+    k->symbol = arena_printf(a, "%s_%s", k->symbol, devices == CLASS_LARGE ? "large" : "groups");
   }
 }
 
-// Kernels for all rooms that have another form in this one are for the others.
-static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *own, kernel_room others) {
+// Kernels for all classes that have another form in this one are for the others.
+static void leave_class(recurrence_kernels *kernels, const recurrence_kernels *own, device_class others) {
   for (int i = 0; i < kernels->kernels.count && i < own->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    if (k->gpu.room == ROOM_ANY && own->kernels.items[i].gpu.room) k->gpu.room = others;
+    if (k->gpu.device_class == CLASS_ANY && own->kernels.items[i].gpu.device_class) k->gpu.device_class = others;
   }
 }
 
-// One function for two rooms is for both of them.
-static void unite_rooms(recurrence_kernels *some, recurrence_kernels *others) {
+// One function for two classes is for both of them.
+static void unite_classes(recurrence_kernels *some, recurrence_kernels *others) {
   for (int i = 0; i < some->kernels.count && i < others->kernels.count; i++) {
     kernel *k = &some->kernels.items[i], *other = &others->kernels.items[i];
-    if (!k->gpu.room || !other->gpu.room || strcmp(k->symbol, other->symbol) != 0) continue;
-    k->gpu.room |= other->gpu.room;
-    other->gpu.room = k->gpu.room;
+    if (!k->gpu.device_class || !other->gpu.device_class || strcmp(k->symbol, other->symbol) != 0) continue;
+    k->gpu.device_class |= other->gpu.device_class;
+    other->gpu.device_class = k->gpu.device_class;
   }
 }
 
 // ---- the forms of a recurrence ----
 
-bool codegen_gpu_has_target(codegen_gpu_options options, kernel_room room) {
+bool codegen_gpu_has_target(codegen_gpu_options options, device_class devices) {
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (options.targets >> target & 1 && codegen_gpu_room(target) == room) return !options.shared_kib;
+    if (options.targets >> target & 1 && codegen_gpu_class(target) == devices) return !options.shared_kib;
   return false;
 }
 
-// The executor has the kernels of all rooms.
+// The executor has the kernels of all classes.
 static bool wants_large(codegen_gpu_options options) {
-  return codegen_gpu_has_target(options, ROOM_LARGE) || codegen_gpu_has_target(options, ROOM_ANY);
+  return codegen_gpu_has_target(options, CLASS_LARGE) || codegen_gpu_has_target(options, CLASS_ANY);
 }
 
-static bool wants_groups(codegen_gpu_options options) { return codegen_gpu_has_target(options, ROOM_GROUPS); }
+static bool wants_groups(codegen_gpu_options options) { return codegen_gpu_has_target(options, CLASS_WARPGROUPS); }
 
 void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options) {
   if (!wants_large(options) && !wants_groups(options)) return;
   options.shared_kib = GPU_LARGE_KIB;
   recurrence_kernels *large = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
   if (large->gpu_cost > gpu_cost_worth * forms->small->gpu_cost) return;
-  share_forms(a, large, forms->small, ROOM_LARGE, options);
-  leave_room(forms->small, large, ROOM_SMALL);
+  share_forms(a, large, forms->small, CLASS_LARGE, options);
+  leave_class(forms->small, large, CLASS_SMALL);
   forms->large = large;
 }
 
 // Devices whose warpgroups multiply run the kernels with large memory.
 static void give_large_to_groups(gpu_forms *forms) {
   for (int i = 0; forms->large && i < forms->large->kernels.count; i++)
-    if (forms->large->kernels.items[i].gpu.room == ROOM_LARGE) forms->large->kernels.items[i].gpu.room |= ROOM_GROUPS;
+    if (forms->large->kernels.items[i].gpu.device_class == CLASS_LARGE)
+      forms->large->kernels.items[i].gpu.device_class |= CLASS_WARPGROUPS;
 }
 
 void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options) {
@@ -103,11 +104,11 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
     return;
   }
   if (!has_large) forms->large = NULL;
-  share_forms(a, groups, forms->large ? forms->large : forms->small, ROOM_GROUPS, options);
-  leave_room(forms->small, groups, forms->large ? ROOM_SMALL : ROOM_SMALL | ROOM_LARGE);
+  share_forms(a, groups, forms->large ? forms->large : forms->small, CLASS_WARPGROUPS, options);
+  leave_class(forms->small, groups, forms->large ? CLASS_SMALL : CLASS_SMALL | CLASS_LARGE);
   if (forms->large) {
-    leave_room(forms->large, groups, ROOM_LARGE);
-    unite_rooms(forms->small, forms->large);
+    leave_class(forms->large, groups, CLASS_LARGE);
+    unite_classes(forms->small, forms->large);
   }
   forms->groups = groups;
 }
@@ -117,14 +118,15 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
 void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all) {
   for (int n = 0; forms->small && n < forms->small->kernels.count; n++) vec_push(a, all, &forms->small->kernels.items[n]);
   for (int n = 0; forms->large && n < forms->large->kernels.count; n++)
-    if ((forms->large->kernels.items[n].gpu.room & (ROOM_SMALL | ROOM_LARGE)) == ROOM_LARGE)
+    if ((forms->large->kernels.items[n].gpu.device_class & (CLASS_SMALL | CLASS_LARGE)) == CLASS_LARGE)
       vec_push(a, all, &forms->large->kernels.items[n]);
   for (int n = 0; forms->groups && n < forms->groups->kernels.count; n++)
-    if (forms->groups->kernels.items[n].gpu.room == ROOM_GROUPS) vec_push(a, all, &forms->groups->kernels.items[n]);
+    if (forms->groups->kernels.items[n].gpu.device_class == CLASS_WARPGROUPS)
+      vec_push(a, all, &forms->groups->kernels.items[n]);
 }
 
 bool codegen_gpu_is_for(const kernel *k, unsigned targets) {
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (targets >> target & 1 && codegen_gpu_has_room(target, k->gpu.room)) return true;
+    if (targets >> target & 1 && codegen_gpu_is_of_class(target, k->gpu.device_class)) return true;
   return false;
 }
