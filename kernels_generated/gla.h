@@ -140,7 +140,7 @@ static inline int64_t gla_forward_scratch_bytes(const gla_forward_parameter *par
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_forward_ends_numbers(const gla_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -199,7 +199,7 @@ static inline int64_t gla_states_scratch_bytes(const gla_states_parameter *param
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_states_ends_numbers(const gla_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -236,7 +236,7 @@ static inline int64_t gla_backward_scratch_bytes(const gla_backward_parameter *p
   (void)parameter;
   return 147520;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_backward_ends_numbers(const gla_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -265,7 +265,7 @@ static inline int64_t gla_part_scratch_bytes(const gla_part_parameter *parameter
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_part_ends_numbers(const gla_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -294,7 +294,7 @@ static inline int64_t gla_part_backward_scratch_bytes(const gla_part_backward_pa
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_part_backward_ends_numbers(const gla_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -327,7 +327,7 @@ static inline int64_t gla_forward_large_scratch_bytes(const gla_forward_large_pa
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_forward_large_ends_numbers(const gla_forward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -358,7 +358,7 @@ static inline int64_t gla_states_large_scratch_bytes(const gla_states_large_para
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_states_large_ends_numbers(const gla_states_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -395,7 +395,7 @@ static inline int64_t gla_backward_large_scratch_bytes(const gla_backward_large_
   (void)parameter;
   return 65600;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_backward_large_ends_numbers(const gla_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -424,7 +424,7 @@ static inline int64_t gla_part_large_scratch_bytes(const gla_part_large_paramete
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_part_large_ends_numbers(const gla_part_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -453,7 +453,7 @@ static inline int64_t gla_part_backward_large_scratch_bytes(const gla_part_backw
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_part_backward_large_ends_numbers(const gla_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -492,7 +492,7 @@ static inline int64_t gla_forward_groups_scratch_bytes(const gla_forward_groups_
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_forward_groups_ends_numbers(const gla_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -528,7 +528,7 @@ static inline int64_t gla_states_groups_scratch_bytes(const gla_states_groups_pa
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_states_groups_ends_numbers(const gla_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -572,7 +572,7 @@ static inline int64_t gla_backward_groups_scratch_bytes(const gla_backward_group
   (void)parameter;
   return 65600;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_backward_groups_ends_numbers(const gla_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -606,7 +606,7 @@ static inline int64_t gla_part_groups_scratch_bytes(const gla_part_groups_parame
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_part_groups_ends_numbers(const gla_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
@@ -640,7 +640,7 @@ static inline int64_t gla_part_backward_groups_scratch_bytes(const gla_part_back
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t gla_part_backward_groups_ends_numbers(const gla_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;

@@ -141,7 +141,7 @@ static inline int64_t selective_scan_forward_scratch_bytes(const selective_scan_
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t selective_scan_forward_ends_numbers(const selective_scan_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -176,7 +176,7 @@ static inline int64_t selective_scan_step_scratch_bytes(const selective_scan_ste
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t selective_scan_step_ends_numbers(const selective_scan_step_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -211,7 +211,7 @@ static inline int64_t selective_scan_states_scratch_bytes(const selective_scan_s
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t selective_scan_states_ends_numbers(const selective_scan_states_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -253,7 +253,7 @@ static inline int64_t selective_scan_backward_scratch_bytes(const selective_scan
   (void)parameter;
   return 65600;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t selective_scan_backward_ends_numbers(const selective_scan_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -308,7 +308,7 @@ static inline int64_t selective_scan_part_scratch_bytes(const selective_scan_par
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t selective_scan_part_ends_numbers(const selective_scan_part_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -338,7 +338,7 @@ static inline int64_t selective_scan_part_backward_scratch_bytes(const selective
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t selective_scan_part_backward_ends_numbers(const selective_scan_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -380,7 +380,7 @@ static inline int64_t selective_scan_backward_large_scratch_bytes(const selectiv
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t selective_scan_backward_large_ends_numbers(const selective_scan_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;

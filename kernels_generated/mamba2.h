@@ -144,7 +144,7 @@ static inline int64_t ssd_forward_scratch_bytes(const ssd_forward_parameter *par
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_forward_ends_numbers(const ssd_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -210,7 +210,7 @@ static inline int64_t ssd_states_scratch_bytes(const ssd_states_parameter *param
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_states_ends_numbers(const ssd_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -254,7 +254,7 @@ static inline int64_t ssd_backward_scratch_bytes(const ssd_backward_parameter *p
   (void)parameter;
   return 344896;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_backward_ends_numbers(const ssd_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -311,7 +311,7 @@ static inline int64_t ssd_part_scratch_bytes(const ssd_part_parameter *parameter
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_part_ends_numbers(const ssd_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -343,7 +343,7 @@ static inline int64_t ssd_part_backward_scratch_bytes(const ssd_part_backward_pa
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_part_backward_ends_numbers(const ssd_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -380,7 +380,7 @@ static inline int64_t ssd_forward_large_scratch_bytes(const ssd_forward_large_pa
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_forward_large_ends_numbers(const ssd_forward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -414,7 +414,7 @@ static inline int64_t ssd_states_large_scratch_bytes(const ssd_states_large_para
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_states_large_ends_numbers(const ssd_states_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -458,7 +458,7 @@ static inline int64_t ssd_backward_large_scratch_bytes(const ssd_backward_large_
   (void)parameter;
   return 394048;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_backward_large_ends_numbers(const ssd_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -515,7 +515,7 @@ static inline int64_t ssd_part_large_scratch_bytes(const ssd_part_large_paramete
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_part_large_ends_numbers(const ssd_part_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -547,7 +547,7 @@ static inline int64_t ssd_part_backward_large_scratch_bytes(const ssd_part_backw
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_part_backward_large_ends_numbers(const ssd_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -589,7 +589,7 @@ static inline int64_t ssd_forward_groups_scratch_bytes(const ssd_forward_groups_
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_forward_groups_ends_numbers(const ssd_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -627,7 +627,7 @@ static inline int64_t ssd_states_groups_scratch_bytes(const ssd_states_groups_pa
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_states_groups_ends_numbers(const ssd_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -677,7 +677,7 @@ static inline int64_t ssd_backward_groups_scratch_bytes(const ssd_backward_group
   (void)parameter;
   return 295744;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_backward_groups_ends_numbers(const ssd_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -738,7 +738,7 @@ static inline int64_t ssd_part_groups_scratch_bytes(const ssd_part_groups_parame
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_part_groups_ends_numbers(const ssd_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -774,7 +774,7 @@ static inline int64_t ssd_part_backward_groups_scratch_bytes(const ssd_part_back
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t ssd_part_backward_groups_ends_numbers(const ssd_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;

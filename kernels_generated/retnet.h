@@ -138,7 +138,7 @@ static inline int64_t retnet_forward_scratch_bytes(const retnet_forward_paramete
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_forward_ends_numbers(const retnet_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -195,7 +195,7 @@ static inline int64_t retnet_states_scratch_bytes(const retnet_states_parameter 
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_states_ends_numbers(const retnet_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -230,7 +230,7 @@ static inline int64_t retnet_backward_scratch_bytes(const retnet_backward_parame
   (void)parameter;
   return 65600;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_backward_ends_numbers(const retnet_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -258,7 +258,7 @@ static inline int64_t retnet_part_scratch_bytes(const retnet_part_parameter *par
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_part_ends_numbers(const retnet_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -286,7 +286,7 @@ static inline int64_t retnet_part_backward_scratch_bytes(const retnet_part_backw
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_part_backward_ends_numbers(const retnet_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -323,7 +323,7 @@ static inline int64_t retnet_forward_groups_scratch_bytes(const retnet_forward_g
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_forward_groups_ends_numbers(const retnet_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -357,7 +357,7 @@ static inline int64_t retnet_states_groups_scratch_bytes(const retnet_states_gro
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_states_groups_ends_numbers(const retnet_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -398,7 +398,7 @@ static inline int64_t retnet_backward_groups_scratch_bytes(const retnet_backward
   (void)parameter;
   return 16448;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_backward_groups_ends_numbers(const retnet_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -430,7 +430,7 @@ static inline int64_t retnet_part_groups_scratch_bytes(const retnet_part_groups_
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_part_groups_ends_numbers(const retnet_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -462,7 +462,7 @@ static inline int64_t retnet_part_backward_groups_scratch_bytes(const retnet_par
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t retnet_part_backward_groups_ends_numbers(const retnet_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;

@@ -140,7 +140,7 @@ static inline int64_t rwkv6_forward_scratch_bytes(const rwkv6_forward_parameter 
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_forward_ends_numbers(const rwkv6_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -200,7 +200,7 @@ static inline int64_t rwkv6_states_scratch_bytes(const rwkv6_states_parameter *p
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_states_ends_numbers(const rwkv6_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -239,7 +239,7 @@ static inline int64_t rwkv6_backward_scratch_bytes(const rwkv6_backward_paramete
   (void)parameter;
   return 65600;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_backward_ends_numbers(const rwkv6_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -273,7 +273,7 @@ static inline int64_t rwkv6_part_scratch_bytes(const rwkv6_part_parameter *param
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_part_ends_numbers(const rwkv6_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -302,7 +302,7 @@ static inline int64_t rwkv6_part_backward_scratch_bytes(const rwkv6_part_backwar
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_part_backward_ends_numbers(const rwkv6_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -342,7 +342,7 @@ static inline int64_t rwkv6_forward_groups_scratch_bytes(const rwkv6_forward_gro
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_forward_groups_ends_numbers(const rwkv6_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -378,7 +378,7 @@ static inline int64_t rwkv6_states_groups_scratch_bytes(const rwkv6_states_group
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_states_groups_ends_numbers(const rwkv6_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -424,7 +424,7 @@ static inline int64_t rwkv6_backward_groups_scratch_bytes(const rwkv6_backward_g
   (void)parameter;
   return 32832;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_backward_groups_ends_numbers(const rwkv6_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -463,7 +463,7 @@ static inline int64_t rwkv6_part_groups_scratch_bytes(const rwkv6_part_groups_pa
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_part_groups_ends_numbers(const rwkv6_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -492,7 +492,7 @@ static inline int64_t rwkv6_part_backward_groups_scratch_bytes(const rwkv6_part_
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t rwkv6_part_backward_groups_ends_numbers(const rwkv6_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;

@@ -141,7 +141,7 @@ static inline int64_t s4d_forward_scratch_bytes(const s4d_forward_parameter *par
   (void)parameter;
   return 81984;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_forward_ends_numbers(const s4d_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -176,7 +176,7 @@ static inline int64_t s4d_step_scratch_bytes(const s4d_step_parameter *parameter
   (void)parameter;
   return 81984;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_step_ends_numbers(const s4d_step_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -211,7 +211,7 @@ static inline int64_t s4d_states_scratch_bytes(const s4d_states_parameter *param
   (void)parameter;
   return 81984;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_states_ends_numbers(const s4d_states_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -252,7 +252,7 @@ static inline int64_t s4d_backward_scratch_bytes(const s4d_backward_parameter *p
   (void)parameter;
   return 1114176;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_backward_ends_numbers(const s4d_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -307,7 +307,7 @@ static inline int64_t s4d_part_scratch_bytes(const s4d_part_parameter *parameter
   (void)parameter;
   return 147520;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_part_ends_numbers(const s4d_part_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -338,7 +338,7 @@ static inline int64_t s4d_part_backward_scratch_bytes(const s4d_part_backward_pa
   (void)parameter;
   return 49216;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_part_backward_ends_numbers(const s4d_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -373,7 +373,7 @@ static inline int64_t s4d_forward_large_scratch_bytes(const s4d_forward_large_pa
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_forward_large_ends_numbers(const s4d_forward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -408,7 +408,7 @@ static inline int64_t s4d_step_large_scratch_bytes(const s4d_step_large_paramete
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_step_large_ends_numbers(const s4d_step_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -443,7 +443,7 @@ static inline int64_t s4d_states_large_scratch_bytes(const s4d_states_large_para
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_states_large_ends_numbers(const s4d_states_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -484,7 +484,7 @@ static inline int64_t s4d_backward_large_scratch_bytes(const s4d_backward_large_
   (void)parameter;
   return 983104;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_backward_large_ends_numbers(const s4d_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -539,7 +539,7 @@ static inline int64_t s4d_part_large_scratch_bytes(const s4d_part_large_paramete
   (void)parameter;
   return 16448;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_part_large_ends_numbers(const s4d_part_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -570,7 +570,7 @@ static inline int64_t s4d_part_backward_large_scratch_bytes(const s4d_part_backw
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.ends, if frame.parts > 1. */
+/* The stride of its frame.summary, if frame.parts > 1. */
 static inline int64_t s4d_part_backward_large_ends_numbers(const s4d_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
