@@ -43,6 +43,17 @@ typedef struct kernel_hooks {
   // `data`: where its tensor begins, NULL at run time if it is not wanted.
   void (*open_argument)(kernel_frame *h, const tile_place *place, view *v);
   void (*open_result)(kernel_frame *h, frame_program *p, int i, ir data);
+  // The states are stored as those before this chunk, or loaded from there.
+  void (*save_states)(kernel_frame *h, frame_program *p, ir chunk);
+  void (*load_saved)(kernel_frame *h, frame_program *p, ir chunk);
+  // Step form; NULL on the host, which copies no rows ahead. Are the rows of a chunk copied before its steps? Before the loop over
+  // chunks: starts the copies of the first one, if there is `any` (i1). In its iteration `turn`: waits for the rows of this chunk,
+  // and starts those of `next`, if there is `more`.
+  bool (*steps_ahead)(kernel_frame *h);
+  void (*open_steps)(kernel_frame *h, ir first, ir any);
+  void (*next_steps)(kernel_frame *h, ir turn, ir chunk, ir next, ir more);
+  // Before a product over the steps of a chunk that has only so many; NULL on the host, whose products take that number.
+  void (*clear_missing_steps)(kernel_frame *h, ir steps);
 } kernel_hooks;
 
 // What a kernel knows while it is lowered for one clone, on the host and on GPUs.
@@ -115,17 +126,12 @@ ir frame_chunk_count(kernel_frame *h);
 ir frame_chunk_in_order(kernel_frame *h, ir index);
 // Argument i at step t, as it lies in memory.
 void frame_argument_of_step(kernel_frame *h, frame_program *p, int i, ir t);
-void frame_step(kernel_frame *h, frame_program *p, ir t);
 // Row `step` of something that is kept for every step of a chunk, or every chunk of a group.
 view frame_kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step, lower *l);
 // States of the recomputation become row `index` of those that the program reads.
 void frame_keep_states(kernel_frame *h, ir index);
-// A step of the chunk again: the states before it and the stashes are kept.
-void frame_recompute_step(kernel_frame *h, ir t, ir step);
-void frame_step_back(kernel_frame *h, ir t, ir step);
-// Products over all steps of the chunk, if there are any.
-bool frame_gathers_steps(const frame_program *p);
-void frame_gather_steps(kernel_frame *h, ir steps);
+// Step form: all steps of the sequence, in order or in reverse.
+void frame_loop_over_steps(kernel_frame *h);
 // Where result i of the chunk goes. False: it has no rows in memory.
 bool frame_result_of_chunk(kernel_frame *h, frame_program *p, int i, ir chunk, ir begin);
 

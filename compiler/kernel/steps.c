@@ -1,6 +1,7 @@
-// Steps of a sequence and rows that are kept of them, as the loops over time of the host and of GPUs need them
-// (host/time_loop.c, gpu/time_loop.c).
+// Step form: the loops over the steps of a sequence, and the rows that are kept of steps. Chunk form: what the loops over chunks
+// share (host/time_loop.c, gpu/time_loop.c).
 //
+//   forward, step form:   for each chunk: save the state; its steps
 //   backward, step form:  for each chunk from the last: recompute its steps from the saved state, then the same steps back
 #include "compiler/kernel/frame.h"
 
@@ -32,7 +33,7 @@ static void set_results(kernel_frame *h, frame_program *p, ir t) {
   }
 }
 
-void frame_step(kernel_frame *h, frame_program *p, ir t) {
+static void run_step(kernel_frame *h, frame_program *p, ir t) {
   h->hooks->arguments_of_step(h, p, t);
   set_results(h, p, t);
   lower_region(&p->l, REGION_BODY);
@@ -58,7 +59,7 @@ void frame_keep_states(kernel_frame *h, ir index) {
   }
 }
 
-void frame_recompute_step(kernel_frame *h, ir t, ir step) {
+static void recompute_step(kernel_frame *h, ir t, ir step) {
   frame_program *again = &h->recompute;
   frame_keep_states(h, step);
   for (int i = 0; i < again->program->results.count; i++) {
@@ -68,7 +69,7 @@ void frame_recompute_step(kernel_frame *h, ir t, ir step) {
     *target = (result_target){.active = LLVMConstInt(h->e->i1, 1, 0)};
     target->at = frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step, &again->l);
   }
-  frame_step(h, again, t);
+  run_step(h, again, t);
 }
 
 // What was kept of a step, and what it keeps for the product over all steps of the chunk.
@@ -88,25 +89,88 @@ static void set_kept_rows(kernel_frame *h, frame_program *p, ir step) {
   }
 }
 
-void frame_step_back(kernel_frame *h, ir t, ir step) {
+static void step_back(kernel_frame *h, ir t, ir step) {
   set_kept_rows(h, &h->main, step);
-  frame_step(h, &h->main, t);
+  run_step(h, &h->main, t);
 }
 
-bool frame_gathers_steps(const frame_program *p) {
+static bool gathers_steps(const frame_program *p) {
   for (int n = 0; n < p->p->nests.count; n++) {
     if (p->p->nests.items[n].region == REGION_STEPS) return true;
   }
   return false;
 }
 
-void frame_gather_steps(kernel_frame *h, ir steps) {
+static void gather_steps(kernel_frame *h, ir steps) {
   frame_program *p = &h->main;
-  if (!frame_gathers_steps(p)) return;
+  if (!gathers_steps(p)) return;
+  if (h->hooks->clear_missing_steps) h->hooks->clear_missing_steps(h, steps);
   set_kept_rows(h, p, integer(h->e, 0));
   p->l.steps = steps;
   lower_region(&p->l, REGION_STEPS);
 }
+
+// ---- all steps ----
+
+static void steps_between(kernel_frame *h, ir begin, ir end) {
+  emit_loop loop = loop_begin(h->e, begin, end, 1, "time");
+  run_step(h, &h->main, loop.index);
+  loop_end(h->e, &loop);
+}
+
+static bool copies_ahead(kernel_frame *h) { return h->hooks->steps_ahead && h->hooks->steps_ahead(h); }
+
+static void steps_forward(kernel_frame *h) {
+  emitter *e = h->e;
+  bool ahead = copies_ahead(h);
+  if (!h->described->writes_saved && !ahead) {
+    steps_between(h, integer(e, 0), h->time);
+    return;
+  }
+  ir count = frame_chunk_count(h);
+  if (ahead) h->hooks->open_steps(h, integer(e, 0), int_compare(e, LLVMIntSGT, count, integer(e, 0)));
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  if (ahead) {
+    ir next = int_add(e, chunks.index, integer(e, 1));
+    h->hooks->next_steps(h, chunks.index, chunks.index, next, int_compare(e, LLVMIntSLT, next, count));
+  }
+  if (h->described->writes_saved) h->hooks->save_states(h, &h->main, chunks.index);
+  ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
+  steps_between(h, begin, int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time));
+  loop_end(e, &chunks);
+}
+
+static void steps_again(kernel_frame *h, ir chunk, ir begin, ir steps) {
+  emitter *e = h->e;
+  h->hooks->load_saved(h, &h->recompute, chunk);
+  emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
+  recompute_step(h, int_add(e, begin, again.index), again.index);
+  loop_end(e, &again);
+}
+
+static void steps_backward(kernel_frame *h) {
+  emitter *e = h->e;
+  ir count = frame_chunk_count(h), last = int_sub(e, count, integer(e, 1));
+  bool ahead = copies_ahead(h);
+  if (ahead) h->hooks->open_steps(h, last, int_compare(e, LLVMIntSGT, count, integer(e, 0)));
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  ir chunk = int_sub(e, last, chunks.index);
+  if (ahead) {
+    ir after = int_add(e, chunks.index, integer(e, 1));
+    h->hooks->next_steps(h, chunks.index, chunk, int_sub(e, last, after), int_compare(e, LLVMIntSLT, after, count));
+  }
+  ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
+  ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
+  if (h->recomputes) steps_again(h, chunk, begin, steps);
+  emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
+  ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
+  step_back(h, int_add(e, begin, step), step);
+  loop_end(e, &back);
+  gather_steps(h, steps);
+  loop_end(e, &chunks);
+}
+
+void frame_loop_over_steps(kernel_frame *h) { (h->main.backward ? steps_backward : steps_forward)(h); }
 
 // ---- one chunk ----
 

@@ -40,6 +40,8 @@ void gpu_open_part(kernel_frame *h, frame_program *p);
 void gpu_instance(kernel_frame *h);
 // time_loop.c
 void gpu_loop_over_time(kernel_frame *h);
+// Step form: rows kept of the steps from `steps` on, which the chunk does not have, are 0.
+void gpu_clear_missing_steps(kernel_frame *h, ir steps);
 // Groups of chunks from the last, and one of them.
 void gpu_groups_back(kernel_frame *h);
 void gpu_group_back(kernel_frame *h, ir group, ir first, ir chunks);

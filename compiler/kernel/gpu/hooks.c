@@ -119,4 +119,10 @@ const kernel_hooks gpu_hooks = {
     .open_argument = open_argument,
     .open_result = open_result,
     .arguments_of_step = gpu_arguments_of_step,
+    .save_states = gpu_save_states,
+    .load_saved = gpu_load_saved,
+    .steps_ahead = gpu_steps_ahead,
+    .open_steps = gpu_open_steps,
+    .next_steps = gpu_next_steps,
+    .clear_missing_steps = gpu_clear_missing_steps,
 };

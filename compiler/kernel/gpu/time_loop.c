@@ -1,38 +1,11 @@
-// GPU: loops over time. Beside what the host does, they stage the rows of the next chunk.
+// GPU: loops over the chunks of a sequence (those over single steps: ../steps.c). They stage the rows of the next chunk.
 //
-//   steps:    for chunk of steps:  rows of the next chunk; steps
 //   chunks:   for chunk:  rows of the next chunk; body                              forward; backward, if the states are given
 //   groups:   for group of chunks from the last:  states again, chunk after chunk; the same chunks back
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 
 // ---- step form ----
-
-static void steps_between(kernel_frame *h, ir begin, ir end) {
-  emit_loop loop = loop_begin(h->e, begin, end, 1, "time");
-  frame_step(h, &h->main, loop.index);
-  loop_end(h->e, &loop);
-}
-
-static void steps_forward(kernel_frame *h) {
-  emitter *e = h->e;
-  bool ahead = gpu_steps_ahead(h);
-  if (!h->described->writes_saved && !ahead) {
-    steps_between(h, integer(e, 0), h->time);
-    return;
-  }
-  ir count = frame_chunk_count(h);
-  if (ahead) gpu_open_steps(h, integer(e, 0), int_compare(e, LLVMIntSGT, count, integer(e, 0)));
-  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
-  if (ahead) {
-    ir next = int_add(e, chunks.index, integer(e, 1));
-    gpu_next_steps(h, chunks.index, chunks.index, next, int_compare(e, LLVMIntSLT, next, count));
-  }
-  if (h->described->writes_saved) gpu_save_states(h, &h->main, chunks.index);
-  ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
-  steps_between(h, begin, int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time));
-  loop_end(e, &chunks);
-}
 
 // What a product over steps reads of one of them.
 static view row_of_operand(kernel_frame *h, frame_program *p, tile_id id, int pack, ir step) {
@@ -55,7 +28,7 @@ static void clear_row(kernel_frame *h, frame_program *p, tile_id id, int pack, i
 }
 
 // Products over steps are as long as a chunk. The steps behind the end of a sequence are 0.
-static void clear_missing_steps(kernel_frame *h, ir steps) {
+void gpu_clear_missing_steps(kernel_frame *h, ir steps) {
   frame_program *p = &h->main;
   emit_loop loop = loop_begin(h->e, steps, integer(h->e, h->k->chunk), 1, "missing");
   for (int n = 0; n < p->p->nests.count; n++) {
@@ -65,37 +38,6 @@ static void clear_missing_steps(kernel_frame *h, ir steps) {
     clear_row(h, p, nest->dot.b, nest->dot.pack_b, loop.index);
   }
   loop_end(h->e, &loop);
-}
-
-static void steps_again(kernel_frame *h, ir chunk, ir begin, ir steps) {
-  emitter *e = h->e;
-  gpu_load_saved(h, &h->recompute, chunk);
-  emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
-  frame_recompute_step(h, int_add(e, begin, again.index), again.index);
-  loop_end(e, &again);
-}
-
-static void steps_backward(kernel_frame *h) {
-  emitter *e = h->e;
-  ir count = frame_chunk_count(h), last = int_sub(e, count, integer(e, 1));
-  bool ahead = gpu_steps_ahead(h);
-  if (ahead) gpu_open_steps(h, last, int_compare(e, LLVMIntSGT, count, integer(e, 0)));
-  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
-  ir chunk = int_sub(e, last, chunks.index);
-  if (ahead) {
-    ir after = int_add(e, chunks.index, integer(e, 1));
-    gpu_next_steps(h, chunks.index, chunk, int_sub(e, last, after), int_compare(e, LLVMIntSLT, after, count));
-  }
-  ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
-  ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
-  if (h->recomputes) steps_again(h, chunk, begin, steps);
-  emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
-  ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
-  frame_step_back(h, int_add(e, begin, step), step);
-  loop_end(e, &back);
-  if (frame_gathers_steps(&h->main)) clear_missing_steps(h, steps);
-  frame_gather_steps(h, steps);
-  loop_end(e, &chunks);
 }
 
 // ---- chunk form ----
@@ -257,9 +199,7 @@ static void chunks_inside(kernel_frame *h) {
 void gpu_loop_over_time(kernel_frame *h) {
   if (h->k->program->form == TILE_CHUNK) {
     (h->recomputes ? gpu_groups_back : chunks_inside)(h);
-  } else if (h->main.backward) {
-    steps_backward(h);
   } else {
-    steps_forward(h);
+    frame_loop_over_steps(h);
   }
 }

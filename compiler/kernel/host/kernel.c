@@ -56,6 +56,8 @@ static const kernel_hooks host_hooks = {
     .copy_state = copy_state,
     .open_result = open_result,
     .arguments_of_step = host_arguments_of_step,
+    .save_states = host_save_states,
+    .load_saved = host_load_saved,
 };
 
 // ---- instances ----

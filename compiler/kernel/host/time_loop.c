@@ -1,6 +1,4 @@
-// Host: loops over time. Steps or chunks, in order or in reverse.
-//
-//   backward, step form:  for each chunk from the last: recompute its steps from the saved state, then the same steps back
+// Host: loops over the chunks of a sequence, in order or in reverse, and what a loop over single steps (../steps.c) prefetches.
 #include "compiler/kernel/host/loops.h"
 #include "compiler/lower/host/nests.h"
 
@@ -55,51 +53,9 @@ static void fetch_ahead(kernel_frame *h, frame_program *p, ir t) {
   }
 }
 
-// ---- step form ----
-
 void host_arguments_of_step(kernel_frame *h, frame_program *p, ir t) {
   fetch_ahead(h, p, t);
   for (int i = 0; i < p->program->arguments.count; i++) frame_argument_of_step(h, p, i, t);
-}
-
-static void steps_between(kernel_frame *h, ir begin, ir end) {
-  emit_loop loop = loop_begin(h->e, begin, end, 1, "time");
-  frame_step(h, &h->main, loop.index);
-  loop_end(h->e, &loop);
-}
-
-static void steps_forward(kernel_frame *h) {
-  emitter *e = h->e;
-  if (!h->described->writes_saved) {
-    steps_between(h, integer(e, 0), h->time);
-    return;
-  }
-  emit_loop chunks = loop_begin(e, integer(e, 0), frame_chunk_count(h), 1, "chunk");
-  host_save_states(h, &h->main, chunks.index);
-  ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
-  steps_between(h, begin, int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time));
-  loop_end(e, &chunks);
-}
-
-static void steps_backward(kernel_frame *h) {
-  emitter *e = h->e;
-  ir count = frame_chunk_count(h);
-  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
-  ir chunk = int_sub(e, int_sub(e, count, integer(e, 1)), chunks.index);
-  ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
-  ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
-  if (h->recomputes) {
-    host_load_saved(h, &h->recompute, chunk);
-    emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
-    frame_recompute_step(h, int_add(e, begin, again.index), again.index);
-    loop_end(e, &again);
-  }
-  emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
-  ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
-  frame_step_back(h, int_add(e, begin, step), step);
-  loop_end(e, &back);
-  frame_gather_steps(h, steps);
-  loop_end(e, &chunks);
 }
 
 // ---- chunk form ----
@@ -221,9 +177,7 @@ static void chunks_inside(kernel_frame *h) {
 void host_loop_over_time(kernel_frame *h) {
   if (h->k->program->form == TILE_CHUNK) {
     chunks_inside(h);
-  } else if (h->main.backward) {
-    steps_backward(h);
   } else {
-    steps_forward(h);
+    frame_loop_over_steps(h);
   }
 }
