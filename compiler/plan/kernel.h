@@ -44,7 +44,7 @@ typedef struct gpu_variant {
   int shared_kib;         // what a thread block may have; 0: as every device has it
   int value_axis;         // a group of chunks is computed in passes over parts of this axis
   int value_entries;      // of so many entries, by which programs know the axis, as they do with LANES_TILE; 0: it is whole
-  int combine_steps;      // with `ends`: what a slice before costs, in steps of a block
+  int combine_steps;      // with `summary`: what a slice before costs, in steps of a block
   int summary_percent;    // what it costs to make that, in percent of the steps themselves
   struct gpu_plan *plan;  // its plan (plan/kernel_plan.h), which is lowered as it is; NULL: it has none yet
 } gpu_variant;
@@ -66,10 +66,10 @@ typedef struct kernel {
       *summary;  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of KERNEL_SUMMARY,
                  // KERNEL_SUMMARY_BACK makes; NULL: time is not cut
   int columns, column_axis;  // states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
-                             // instance. PART, PART_BACK run that many columns of the identity, too; kernels with `ends`
-                             // multiply. 0: there are none
-  bool behind;  // cotangents of earlier steps: a part of BACKWARD begins with the `chunk` steps behind its own, for
-                // no results; the parts of PART_BACK begin and end so many steps later
+                             // instance. SUMMARY and SUMMARY_BACK compute that many columns of the identity besides;
+                             // kernels with `summary` multiply by the matrix. 0: there is none
+  bool behind;  // cotangents of earlier steps: a slice of BACKWARD begins with the `chunk` steps after its own, whose
+                // results are discarded; the slices of SUMMARY_BACK begin and end so many steps later
   int sequences,
       sequences_axis;  // the programs have so many sequences along this axis of their own, which states and tokens have, too
                        // (plan/kernel/together.c); 0: one, and no such axis

@@ -134,7 +134,7 @@ void gpu_plan_chunks(kernel_plan *w);
 
 // gpu/summaries.c: time slices.
 bool gpu_makes_summaries(const kernel *k);
-// The program that makes slice summaries: the kernel's own, or `ends`; NULL: time is not cut.
+// The program that makes slice summaries: the kernel's own, or `summary`; NULL: time is not cut.
 const tile_program *gpu_summary_program(const kernel *k);
 // Elements of a slice summary: states at its end, and its transition.
 codegen_bytes gpu_summary_numbers(arena *a, const kernel *k);

@@ -381,7 +381,7 @@ static const char *relatives_text(const reporter *r, const tile_program *part, c
   return text;
 }
 
-// States that a matrix maps.
+// The states that a slice maps by a transition matrix, and those that it multiplies by factors.
 static const char *matrix_text(const reporter *r, const kernel *k) {
   const char *text = relatives_text(r, k->summary, factors_text(r, k->summary));
   for (int i = 0; k->columns && i < k->summary->results.count; i++) {

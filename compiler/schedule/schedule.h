@@ -18,7 +18,7 @@ typedef struct schedule_alternative {
 
 typedef struct recurrence_kernels {
   const recurrence *recurrence;
-  VEC(kernel) kernels;   // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or PART, PART_BACK
+  VEC(kernel) kernels;   // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or SUMMARY, SUMMARY_BACK
   const char *whole[2];  // GPU: why forward, backward cannot be sliced in time; NULL: they can
   int chunk;
   const char *form;    // "step", "chunk", "pointwise", for report and manifest

@@ -168,6 +168,10 @@ typedef struct tile_program {
 static inline const tile_place *tile_place_of(const tile_program *program, const tile_value *v) {
   return &program->arguments.items[v->index];
 }
+// Of an argument by its number.
+static inline const tile_place *tile_argument_place(const tile_program *p, int argument) {
+  return &p->arguments.items[argument];
+}
 
 typedef enum tile_section { TILE_PROLOGUE, TILE_BODY, TILE_EPILOGUE } tile_section;
 

@@ -122,7 +122,7 @@ typedef struct rec_table_gpu_kernel {
   int32_t threads, shared_bytes, parameter_bytes;
   int32_t joins;               // starts parts of time from what REC_KERNEL_SUMMARY, _PART_BACK keep of them:
   rec_table_count ends;        // so many numbers of each
-  int32_t column_blocks;       // PART, PART_BACK: more blocks of the lane axis
+  int32_t column_blocks;       // SUMMARY, SUMMARY_BACK: more blocks of the lane axis
   int32_t combine_steps;       // joins: what a part before costs, in steps of a block;
   int32_t summary_percent;     // what making it costs, of those steps
   int32_t map_count, maps_at;  // rec_table_map[map_count]

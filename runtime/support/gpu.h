@@ -4,8 +4,8 @@
 //   forward, step:  the kernel, a sum of copies where several work items add to one result
 //   backward:       STATES without `saved`, BACKWARD, the sum
 //
-// Time slices: with fewer work items than multiprocessors, time is cut into the number of slices that ends first. PART before
-// FORWARD or STATES, and PART_BACK before BACKWARD, makes the summaries from which the slices start. That is at most three
+// Time slices: with fewer work items than multiprocessors, time is cut into the number of slices that ends first. SUMMARY before
+// FORWARD or STATES, and SUMMARY_BACK before BACKWARD, makes the summaries from which the slices start. That is at most three
 // launches forward, and five backward.
 //
 // Where a step multiplies by matrices of parameters, an item may take several batch entries together: where there are more

@@ -139,7 +139,7 @@ static int64_t bytes_of(const measured *m, int i) {
   return entries * rec_variable_numbers(m->signature, i, m->axis_sizes) * (int64_t)rec_dtype_size(type);
 }
 
-// Small numbers of both signs on the GPU; the same piece again and again.
+// Allocates a tensor on the GPU and fills it with copies of one block of small numbers of both signs.
 static bool make_tensor(const measured *m, int i, void **at) {
   enum { PIECE = 1 << 20 };
   const rec_variable *v = &m->signature->variables[i];

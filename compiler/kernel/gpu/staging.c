@@ -21,8 +21,6 @@ typedef struct staged {
   ir rows;  // that are there: others are 0
 } staged;
 
-static const tile_place *place_of(const frame_program *p, int argument) { return &p->program->arguments.items[argument]; }
-
 bool gpu_is_ahead(const frame_program *p, int argument) {
   return gpu_is_staged(p->at, argument) && p->at->pads[argument].ahead.offset >= 0;
 }
@@ -62,7 +60,7 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
 
 // Time, then the axes of a row as they lie in memory.
 static loop_axes axes_of(const kernel_frame *h, const frame_program *p, int argument) {
-  const tile_place *place = place_of(p, argument);
+  const tile_place *place = tile_argument_place(p->program, argument);
   loop_axes all = {.count = 1, .axes = {p->program->time_axis}};
   for (int x = 0; x < place->axis_count; x++) {
     if (!axis_in(h->m.instance, place->axes[x])) all.axes[all.count++] = place->axes[x];
@@ -72,7 +70,7 @@ static loop_axes axes_of(const kernel_frame *h, const frame_program *p, int argu
 
 // Numbers that 16 bytes hold, if rows are made of such pieces, side by side in memory; else 0.
 static int numbers_of_piece(const kernel_frame *h, const frame_program *p, int argument) {
-  const tile_place *place = place_of(p, argument);
+  const tile_place *place = tile_argument_place(p->program, argument);
   int numbers = number_is_narrow(p->memory[argument].stored) ? 8 : 4;
   if (!p->at->pads[argument].at.on_chip || !place->axis_count || kernel_is_complex(h->k, place)) return 0;
   int last = place->axes[place->axis_count - 1];
@@ -104,7 +102,7 @@ ir gpu_aligned(kernel_frame *h, frame_program *p, const view *v, axis_set axes) 
 
 static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir base) {
   const pad *d = &p->at->pads[argument];
-  const tile_place *place = place_of(p, argument);
+  const tile_place *place = tile_argument_place(p->program, argument);
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
   copy.stride[p->program->time_axis] = integer(h->e, d->row);
   copy.swizzle = plan_swizzle(copy.stored, d->row);
@@ -120,7 +118,7 @@ static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir ba
 static staged staged_of(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
   emitter *e = h->e;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
-  staged s = {.t = p->program->time_axis, .axes = tile_place_axes(p->program, place_of(p, argument))};
+  staged s = {.t = p->program->time_axis, .axes = tile_place_axes(p->program, tile_argument_place(p->program, argument))};
   s.from = frame_at_time(h, p->memory[argument], begin, p->time_stride[argument]);
   ir present = s.from.present;
   s.from.present = NULL;

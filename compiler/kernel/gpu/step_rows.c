@@ -14,8 +14,6 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-static const tile_place *place_of(const frame_program *p, int argument) { return &p->program->arguments.items[argument]; }
-
 // Of both programs, where there are two.
 static int parts_of(kernel_frame *h, frame_program *parts[2]) {
   parts[0] = &h->main;
@@ -38,7 +36,7 @@ bool gpu_steps_ahead(kernel_frame *h) {
 // The row of a step of the chunk whose rows begin at `base`: along the lane axis the thread's own entry.
 static view row_at(kernel_frame *h, const frame_program *p, int argument, ir base, ir step) {
   emitter *e = h->e;
-  const tile_place *place = place_of(p, argument);
+  const tile_place *place = tile_argument_place(p->program, argument);
   row_shape s = gpu_row_shape(h->plan, p->at, argument);
   view v = {.stored = p->memory[argument].stored};
   int64_t stride = s.lane ? h->gpu->team.threads : 1;
@@ -85,7 +83,7 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
 static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir base, ir begin, ir step) {
   emitter *e = h->e;
   ir t = int_add(e, begin, step);
-  row_copy c = {.axes = kernel_axes_of_place(place_of(p, argument)),
+  row_copy c = {.axes = kernel_axes_of_place(tile_argument_place(p->program, argument)),
                 .from = frame_at_time(h, p->memory[argument], t, p->time_stride[argument]),
                 .to = row_at(h, p, argument, base, step),
                 .there = int_compare(e, LLVMIntSLT, t, h->time)};
@@ -105,7 +103,7 @@ static void start_own(kernel_frame *h, frame_program *p, int argument, ir base, 
 // All threads together the numbers of all steps.
 static void start_common(kernel_frame *h, frame_program *p, int argument, ir base, ir begin) {
   emitter *e = h->e;
-  const tile_place *place = place_of(p, argument);
+  const tile_place *place = tile_argument_place(p->program, argument);
   place_in_loops at = h->at;
   ir points = integer(e, gpu_row_shape(h->plan, p->at, argument).numbers * h->k->chunk);
   emit_loop loop = loop_begin(e, h->gpu->team.thread, points, h->gpu->team.threads, "ahead");

@@ -348,7 +348,7 @@ static void columns_at_once(lower *l, const product *p, const place_in_loops *at
   p->g.along ? along_rows(l, p, at) : across_rows(l, p, at);
 }
 
-// The axes around, and blocks of columns behind them.
+// `number` counts the points of the axes around the product, and within each of them the blocks of columns.
 static void around_columns(lower *l, const product *p, const loop_axes *around, ir number, place_in_loops *at) {
   emitter *e = l->e;
   int axis = p->g.column_axis;

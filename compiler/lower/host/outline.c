@@ -144,7 +144,7 @@ static void open_part(outline *o) {
   o->open = true;
 }
 
-// With those that it lies behind.
+// An address that nothing uses goes, and then the addresses from which it was computed, if nothing else uses them.
 static void erase_unused_address(ir x) {
   if (!x || !is_behind(x) || LLVMGetFirstUse(x)) return;
   ir base = LLVMGetOperand(x, 0);

@@ -5,10 +5,8 @@
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/gpu_costs.h"
 
-static const tile_place *place_of(const program_plan *p, int argument) { return &p->program->arguments.items[argument]; }
-
 row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argument) {
-  const tile_place *place = place_of(p, argument);
+  const tile_place *place = tile_argument_place(p->program, argument);
   row_shape s = {.axes = kernel_axes_of_place(place), .numbers = 1};
   int slot = kernel_find_slot(w->described, place->role, place->tensor, place->lag);
   s.narrow = number_is_narrow(w->m.dtype) && w->described->slots.items[slot].narrow;
@@ -29,14 +27,14 @@ static bool is_token(const tile_place *place) {
 }
 
 bool gpu_is_step_ahead(const program_plan *p, int argument) {
-  return is_token(place_of(p, argument)) && p->pads[argument].ahead.on_chip;
+  return is_token(tile_argument_place(p->program, argument)) && p->pads[argument].ahead.on_chip;
 }
 
-// Backward, the steps that are computed again read tokens that the steps back read as well.
+// Backward, the recomputed steps read tokens that the main program reads too: the number of its argument there, or -1.
 static int same_of_main(const kernel_plan *w, const program_plan *p, int argument) {
-  const tile_place *place = place_of(p, argument);
+  const tile_place *place = tile_argument_place(p->program, argument);
   for (int i = 0; p != &w->main && i < w->main.program->arguments.count; i++) {
-    const tile_place *other = place_of(&w->main, i);
+    const tile_place *other = tile_argument_place(w->main.program, i);
     bool same = other->role == place->role && other->tensor == place->tensor && other->lag == place->lag &&
                 other->component == place->component;
     if (same && gpu_is_step_ahead(&w->main, i)) return i;
@@ -88,8 +86,8 @@ void gpu_place_steps(kernel_plan *w) {
   for (int n = 0, count = 2 * programs_of(w, programs); n < count; n++) {
     program_plan *p = programs[n / 2];
     for (int i = 0; i < p->program->arguments.count; i++) {
-      bool lane = is_token(place_of(p, i)) && gpu_row_shape(w, p, i).lane;
-      if (is_token(place_of(p, i)) && lane == n % 2) place_rows(w, p, i, limit);
+      bool lane = is_token(tile_argument_place(p->program, i)) && gpu_row_shape(w, p, i).lane;
+      if (is_token(tile_argument_place(p->program, i)) && lane == n % 2) place_rows(w, p, i, limit);
     }
   }
 }
