@@ -9,7 +9,6 @@
 #include "compiler/equations/equations.h"
 #include "compiler/passes.h"
 #include "compiler/schedule/gpu/schedule.h"
-#include "compiler/schedule/tile_kernel.h"
 #include "compiler/syntax/syntax.h"
 
 static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory, c->messages, c->source); }
@@ -29,17 +28,14 @@ static void dump_recurrences(compilation *c, FILE *out) {
     fprintf(out, "%s%s", i ? "\n" : "", recurrence_print(c->memory, c->recurrences.items[i]));
 }
 
-// --from=tile: a kernel for the program alone.
-static const kernel_list *kernels_of_tile(compilation *c, bool groups) {
+static const kernel_list *kernel_alone(compilation *c, const kernel *k) {
   kernel_list *all = ARENA_NEW(c->memory, kernel_list);
-  kernel *k = schedule_tile(c->memory, c->tile);
-  k->gpu.groups = groups;
   vec_push(c->memory, all, k);
   return all;
 }
 
 static const kernel_list *kernels_of_host(compilation *c) {
-  if (c->tile) return kernels_of_tile(c, false);
+  if (c->tile) return kernel_alone(c, c->tile_on_host);
   kernel_list *all = ARENA_NEW(c->memory, kernel_list);
   for (int i = 0; i < c->kernels.count; i++)
     for (int n = 0; n < c->kernels.items[i]->kernels.count; n++)
@@ -49,7 +45,7 @@ static const kernel_list *kernels_of_host(compilation *c) {
 
 // Those that a target has.
 static const kernel_list *kernels_of_gpus(compilation *c) {
-  if (c->tile) return kernels_of_tile(c, codegen_gpu_has_target(compilation_gpu_options(c), CLASS_WARPGROUPS));
+  if (c->tile) return kernel_alone(c, c->tile_on_gpu);
   const kernel_list *all = compilation_gpu_kernels(c);
   kernel_list *some = ARENA_NEW(c->memory, kernel_list);
   for (int i = 0; i < all->count; i++)
@@ -191,7 +187,7 @@ static const emission emissions[] = {
     {"backward", LAYER_KERNEL, dump_backward, 0},
     {"gpu-tile", LAYER_KERNEL, dump_gpu_tile, EMISSION_GPU},
     {"gpu-backward", LAYER_KERNEL, dump_gpu_backward, EMISSION_GPU},
-    {"plan", LAYER_KERNEL, dump_plan, 0},
+    {"plan", LAYER_PLAN, dump_plan, 0},
     {"report", LAYER_KERNEL, dump_report, 0},
     {"equations", LAYER_KERNEL, dump_equations, 0},
     {"latex", LAYER_KERNEL, dump_latex, 0},

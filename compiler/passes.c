@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include "compiler/base/embedded.h"
+#include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/gpu/schedule.h"
 #include "compiler/schedule/report.h"
+#include "compiler/schedule/tile_kernel.h"
 #include "compiler/syntax/syntax.h"
 
 // What a library carries: imports are found among them.
@@ -179,12 +181,32 @@ bool pass_schedule_groups(compilation *c) {
   return true;
 }
 
+bool pass_schedule_tile(compilation *c) {
+  codegen_gpu_options gpu = compilation_gpu_options(c);
+  c->tile_on_host = schedule_tile(c->memory, c->tile);
+  if (!gpu.targets) return true;
+  c->tile_on_gpu = schedule_tile(c->memory, c->tile);
+  c->tile_on_gpu->gpu.groups = codegen_gpu_has_target(gpu, CLASS_WARPGROUPS);
+  return true;
+}
+
 static codegen_options code_options(const compilation *c) {
   return (codegen_options){.level = c->options->level,
                            .dtype = c->options->dtype,
                            .clones = c->options->clones,
                            .lines = c->options->lines ? c->files : NULL,
                            .text = c->needs & EMISSION_TEXT};
+}
+
+bool pass_plan(compilation *c) {
+  codegen_options options = code_options(c);
+  unsigned clones = codegen_clones(&options);
+  for (int i = 0; i < c->kernels.count; i++)
+    host_plan_kernels(c->memory, c->kernels.items[i]->kernels.items, c->kernels.items[i]->kernels.count, clones,
+                      c->options->dtype);
+  if (c->tile_on_host) host_plan_kernels(c->memory, c->tile_on_host, 1, clones, c->options->dtype);
+  if (c->tile_on_gpu) gpu_plan_kernels(c->memory, c->tile_on_gpu, 1, compilation_gpu_options(c));
+  return true;
 }
 
 const char *compilation_report(compilation *c, int index) {

@@ -23,7 +23,8 @@ struct compilation {
   VEC(recurrence_delays *) delays;  // by recurrence; NULL: it has no long lags
   VEC(recurrence_kernels *) kernels;
   VEC(gpu_forms) gpu;  // by recurrence
-  tile_program *tile;  // --from=tile
+  tile_program *tile;                       // --from=tile,
+  kernel *tile_on_host, *tile_on_gpu;       // and kernels for it alone; GPU: NULL, if no target is one
   artifact library;
   codegen_input contents;
   codegen_job *host_job;        // which makes `object` meanwhile; NULL: there is none
@@ -47,6 +48,8 @@ bool pass_schedule(compilation *c);
 bool pass_schedule_gpu(compilation *c);
 bool pass_schedule_large(compilation *c);
 bool pass_schedule_groups(compilation *c);
+bool pass_schedule_tile(compilation *c);
+bool pass_plan(compilation *c);
 bool pass_lay_out(compilation *c);
 bool pass_begin_host(compilation *c);
 bool pass_gpu_code(compilation *c);

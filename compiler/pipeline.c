@@ -37,6 +37,8 @@ static const pass passes[] = {
     {"read", RECURRENCE, pass_read_recurrence, LAYER_SOURCE, LAYER_RECURRENCE, verify_recurrences},
     {"read", TILE, pass_read_tile, LAYER_SOURCE, LAYER_KERNEL, verify_tile},
     {"simplify", TILE, pass_simplify, LAYER_KERNEL, LAYER_KERNEL, verify_tile},
+    // A kernel for the program alone.
+    {"schedule", TILE, pass_schedule_tile, LAYER_KERNEL, LAYER_KERNEL, NULL},
     // After analyse: the interpreter and --emit=recurrence have the lags as they were written.
     {"delay", COMPILED, pass_delay, LAYER_RECURRENCE, LAYER_RECURRENCE, verify_delays},
     // Builds step and chunk programs and derives the backward from them: a new structure needs no
@@ -48,8 +50,10 @@ static const pass passes[] = {
     {"gpu large", COMPILED, pass_schedule_large, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
     // After gpu large: kernels whose products warpgroups make are compared with both.
     {"gpu groups", COMPILED, pass_schedule_groups, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
+    // What is lowered later is the plan that each kernel has from here on. Kernels of GPUs have been chosen by theirs.
+    {"plan", COMPILED | TILE, pass_plan, LAYER_KERNEL, LAYER_PLAN, NULL},
     // Before the code: tables name the kernels' symbols, and all become one object.
-    {"lay out", COMPILED, pass_lay_out, LAYER_KERNEL, LAYER_CONTENTS, NULL},
+    {"lay out", COMPILED, pass_lay_out, LAYER_PLAN, LAYER_CONTENTS, NULL},
     // Threads of their own make the host's code while gpu code runs; host code waits for them.
     {"begin host", COMPILED, pass_begin_host, LAYER_CONTENTS, LAYER_OBJECT, NULL},
     {"gpu code", COMPILED, pass_gpu_code, LAYER_CONTENTS, LAYER_OBJECT, NULL},

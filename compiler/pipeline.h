@@ -16,6 +16,7 @@ typedef enum pipeline_layer {
   LAYER_TYPED,       // typed.h, graph.h
   LAYER_RECURRENCE,  // recurrence.h
   LAYER_KERNEL,      // tile.h, kernel.h
+  LAYER_PLAN,        // plan.h, kernel_plan.h: what kernels carry
   LAYER_CONTENTS,    // abi.h: what the library is to hold
   LAYER_OBJECT,      // target.h
   LAYER_LINKED,      // abi.h: the library in memory

@@ -107,7 +107,7 @@ void frame_move_to_part(kernel_frame *h, view *v, axis_set axes);
 
 // instance.c
 // A kernel with this plan, before anything is emitted.
-kernel_frame frame_for(arena *a, const kernel_plan *plan, const kernel_hooks *hooks);
+kernel_frame frame_for(arena *a, const kernel_plan *plan, const char *symbol, const kernel_hooks *hooks);
 void frame_open_instance(kernel_frame *h, frame_program *p);
 ir frame_lane_blocks(kernel_frame *h);
 // i1: of the instances that have the same value, this one stores it.

@@ -7,13 +7,13 @@ static frame_program part_of(const program_plan *at) {
   return (frame_program){.at = at, .program = at->program, .p = at->p, .carried = at->carried, .backward = at->backward};
 }
 
-kernel_frame frame_for(arena *a, const kernel_plan *w, const kernel_hooks *hooks) {
+kernel_frame frame_for(arena *a, const kernel_plan *w, const char *symbol, const kernel_hooks *hooks) {
   return (kernel_frame){.hooks = hooks,
                         .a = a,
                         .plan = w,
                         .k = w->k,
                         .described = w->described,
-                        .symbol = w->symbol,
+                        .symbol = symbol,
                         .m = w->m,
                         .main = part_of(&w->main),
                         .recompute = part_of(&w->recompute),

@@ -74,6 +74,7 @@ typedef struct kernel {
       sequences_axis;  // the programs have so many sequences along this axis of their own, which states and tokens have, too
                        // (plan/kernel/together.c); 0: one, and no such axis
   axis_set cut;        // grid axes that may be cut, instances or not
+  struct host_plan *plan;  // host: its plans (plan/kernel_plan.h), which are lowered as they are; NULL: it has none yet
   gpu_variant gpu;
 } kernel;
 

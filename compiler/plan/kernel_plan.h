@@ -44,7 +44,6 @@ typedef struct kernel_plan {
   arena *a;
   const kernel *k;
   const codegen_kernel *described;
-  const char *symbol;
   mapping m;
   program_plan main, recompute;  // the program, and the one that computes the states of a chunk again
   bool recomputes;
@@ -53,6 +52,8 @@ typedef struct kernel_plan {
   location *stash_at;                        // by stash
   plan_buffer *stashes;
   int stash_count;
+  const struct kernel_plan *together;  // for several sequences in one pass over time, in the same function; NULL: there is none
+  const struct kernel_plan *one_lane;  // host: for the last lanes of an axis, one by one; NULL: none are left, or a mask hides them
 
   // GPU
   int threads;                  // of a block
@@ -68,7 +69,6 @@ typedef struct kernel_plan {
   VEC(codegen_gpu_map) maps;    // of the rows that bulk copies load
   int64_t maps_at;              // byte of the kernel's parameter where they begin
   double bulk_gain;             // what bulk copies save of a chunk, in multiply-adds
-  const struct kernel_plan *together;  // for several sequences in one pass over time, in the same function; NULL: there is none
 } kernel_plan;
 
 // together.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing.
@@ -99,11 +99,27 @@ bool kernel_is_long(const kernel *k);
 mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtype);
 
 // memory.c
-// A kernel that is mapped, and not planned yet.
-kernel_plan kernel_plan_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone, number_type dtype);
+// A kernel that is mapped, and not planned yet: the one that is described, or the one for several sequences in its function.
+kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype);
 // Plans its programs and places what they need.
 void kernel_plan_make(kernel_plan *w);
 codegen_bytes kernel_bytes_of(const kernel_plan *w);
+
+// host.c
+// What a host kernel carries (kernel.plan): the plans of its function.
+typedef struct host_plan {
+  number_type dtype;
+  codegen_kernel described;                // of the kernel that was planned, the first with its symbol
+  const kernel_plan *clones[CLONE_COUNT];  // NULL: not asked for
+} host_plan;
+// `clones`: bits 1 << CLONE_..
+host_plan *host_plan_new(arena *a, const kernel *k, unsigned clones, number_type dtype);
+// The plans that the kernel carries, or those made for these clones.
+const host_plan *host_plan_of(arena *a, const kernel *k, unsigned clones, number_type dtype);
+// Gives each kernel its plans. Kernels with the same symbol are one function, and share them.
+void host_plan_kernels(arena *a, kernel *kernels, int count, unsigned clones, number_type dtype);
+// Are there lanes behind the last whole vector of them?
+bool host_has_rest(const kernel_plan *w);
 
 // text.c: a bug in the compiler if buffers lie over each other while both are alive.
 void kernel_verify_places(const kernel_plan *w);
@@ -204,6 +220,8 @@ typedef struct gpu_plan {
 } gpu_plan;
 // A plan in an arena of its own.
 gpu_plan *gpu_plan_new(const kernel *k, codegen_gpu_options options);
+// Kernels that have no plan yet get one; all plans become part of the arena.
+void gpu_plan_kernels(arena *a, kernel *kernels, int count, codegen_gpu_options options);
 // It becomes part of the arena, or ends.
 void gpu_plan_keep(arena *a, gpu_plan *made);
 void gpu_plan_free(gpu_plan *made);

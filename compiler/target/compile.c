@@ -101,14 +101,14 @@ static void lower_kernels(arena *a, part *parts, codegen_object *object, codegen
   for (int i = 0; i < input.kernel_count; i++) {
     vec_push(a, &object->kernels, codegen_describe(a, input.kernels[i], options));
     if (is_lowered(&input, i)) continue;
-    const codegen_kernel *described = &object->kernels.items[i];
+    const host_plan *made = host_plan_of(a, input.kernels[i], codegen_clones(&options), options.dtype);
     for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
       if (!(codegen_clones(&options) >> clone & 1)) continue;
-      arena *plans = arena_new();
-      emitter e = emitter_new(plans, &parts[clone].module, clone, options.dtype);
-      host_lower(&e, described, described->symbols[clone]);
+      arena *scratch = arena_new();
+      emitter e = emitter_new(scratch, &parts[clone].module, clone, options.dtype);
+      host_lower(&e, made);
       emitter_free(&e);
-      arena_free(plans);
+      arena_free(scratch);
     }
   }
 }

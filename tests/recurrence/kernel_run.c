@@ -12,11 +12,13 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/frame.h"
 
 // ---- a library of kernels -----------------------------------------------------------------------------------------------
 
 library kernel_library(arena *a, const recurrence_kernels *kernels, codegen_options options) {
+  host_plan_kernels(a, kernels->kernels.items, kernels->kernels.count, codegen_clones(&options), options.dtype);
   const kernel **list = ARENA_ARRAY(a, const kernel *, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) list[i] = &kernels->kernels.items[i];
   codegen_input input = {.kernels = list, .kernel_count = kernels->kernels.count};

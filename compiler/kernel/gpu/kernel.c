@@ -142,7 +142,7 @@ static void lower_together(kernel_frame *one, kernel_frame *several, ir item) {
 }
 
 static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block) {
-  kernel_frame frame = frame_for(e->a, w, &gpu_hooks), *h = &frame;
+  kernel_frame frame = frame_for(e->a, w, w->k->symbol, &gpu_hooks), *h = &frame;
   h->e = e;
   h->gpu = ARENA_NEW(e->a, gpu_frame);
   h->team = &h->gpu->team;

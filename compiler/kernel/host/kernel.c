@@ -158,21 +158,9 @@ static void call_instance(kernel_frame *h, ir f, LLVMTypeRef type, ir lane) {
   LLVMBuildCall2(h->e->b, type, f, args, (unsigned)count, "");
 }
 
-// `lanes`: that are computed together; 0: as many as the mapping says.
-static const kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k, const char *symbol,
-                                  codegen_clone clone, number_type dtype, int lanes) {
-  kernel_plan *w = ARENA_NEW(a, kernel_plan);
-  *w = kernel_plan_for(a, described, symbol, clone, dtype);
-  w->k = k;
-  if (k != described->kernel) w->m = kernel_mapping_of(k, clone, dtype);
-  if (lanes) w->m.lanes = lanes;
-  kernel_plan_make(w);
-  return w;
-}
-
 // Another function of the same kernel.
-static kernel_frame frame_beside(const kernel_frame *h, const kernel *k, int lanes) {
-  kernel_frame other = frame_for(h->a, plan_of(h->a, h->described, k, h->symbol, h->e->clone, h->e->dtype, lanes), &host_hooks);
+static kernel_frame frame_beside(const kernel_frame *h, const kernel_plan *w) {
+  kernel_frame other = frame_for(h->a, w, h->symbol, &host_hooks);
   other.e = h->e;
   return other;
 }
@@ -221,25 +209,19 @@ static void rest_function(kernel_frame *h, instance_functions *f) {
     f->rest = instance_function(h, name, true, &f->type);
     return;
   }
-  kernel_frame narrow = frame_beside(h, h->k, 1);
+  kernel_frame narrow = frame_beside(h, h->plan->one_lane);
   f->rest = instance_function(&narrow, name, false, &f->type);
 }
 
-static bool has_rest(const kernel_frame *h) {
-  int64_t size;
-  bool known = int_known(h->axis_size[h->m.lane_axis], &size);
-  return !known || size % h->m.lanes || h->k->lane_block % h->m.lanes;
-}
-
 // Several sequences in one pass over time.
-static ir together_function(kernel_frame *h, const kernel *k, LLVMTypeRef *type) {
-  kernel_frame several = frame_beside(h, k, 0);
+static ir together_function(kernel_frame *h, LLVMTypeRef *type) {
+  kernel_frame several = frame_beside(h, h->plan->together);
   return instance_function(&several, arena_printf(h->a, "%s_together", h->symbol), false, type);
 }
 
-static ir are_together(kernel_frame *h, const kernel *k) {
+static ir are_together(kernel_frame *h) {
   ir sequences = frame_field(h, h->frame, offsetof(rec_frame, sequences), h->e->i64);
-  return int_compare(h->e, LLVMIntEQ, sequences, integer(h->e, k->sequences));
+  return int_compare(h->e, LLVMIntEQ, sequences, integer(h->e, h->plan->together->k->sequences));
 }
 
 static void call_whole(kernel_frame *h, const instance_functions *f) {
@@ -248,7 +230,7 @@ static void call_whole(kernel_frame *h, const instance_functions *f) {
     call_instance(h, f->whole, f->type, integer(e, 0));
     return;
   }
-  emit_branch branch = branch_begin(e, are_together(h, h->described->together));
+  emit_branch branch = branch_begin(e, are_together(h));
   call_instance(h, f->together, f->type, integer(e, 0));
   branch_else(e, &branch);
   call_instance(h, f->whole, f->type, integer(e, 0));
@@ -258,10 +240,10 @@ static void call_whole(kernel_frame *h, const instance_functions *f) {
 static void instances_outside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
   instance_functions f = {0};
-  bool rest = h->m.lane_axis >= 0 && has_rest(h), always_masked = rest && kernel_is_long(h->k) && e->clone != CLONE_V2;
+  bool rest = host_has_rest(h->plan), always_masked = rest && kernel_is_long(h->k) && e->clone != CLONE_V2;
   f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
   if (rest && !always_masked) rest_function(h, &f);
-  if (h->described->together) f.together = together_function(h, h->described->together, &f.type);
+  if (h->plan->together) f.together = together_function(h, &f.type);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   ir block = split_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {
@@ -336,11 +318,13 @@ static bool compares_extremes(const typed_body *body) {
   return false;
 }
 
-void host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
-  kernel_frame h = frame_for(e->a, plan_of(e->a, k, k->kernel, symbol, e->clone, e->dtype, 0), &host_hooks);
+void host_lower(emitter *e, const host_plan *made) {
+  const kernel *k = made->described.kernel;
+  const char *symbol = made->described.symbols[e->clone];
+  kernel_frame h = frame_for(e->a, made->clones[e->clone], symbol, &host_hooks);
   h.e = e;
-  e->contract = !compares_extremes(&k->kernel->recurrence->body);
-  e->where = lines_of_recurrence(k->kernel->recurrence);
+  e->contract = !compares_extremes(&k->recurrence->body);
+  e->where = lines_of_recurrence(k->recurrence);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->i64, e->pointer};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);
   ir f = llvm_function(e->m, symbol, type, e->clone);
@@ -356,14 +340,4 @@ void host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
     instances_outside(&h, LLVMGetParam(f, 2), LLVMGetParam(f, 3));
   }
   LLVMBuildRetVoid(e->b);
-}
-
-codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
-  arena *plans = arena_new();
-  codegen_kernel described = kernel_describe(plans, k);
-  const kernel_plan *w = plan_of(plans, &described, k, k->symbol, clone, dtype, 0);
-  codegen_bytes bytes = kernel_bytes_of(w);  // lanes one by one need no more than a vector of them
-  vec_keep(a, &bytes.terms);
-  arena_free(plans);
-  return bytes;
 }

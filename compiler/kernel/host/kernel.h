@@ -6,9 +6,7 @@
 #include "compiler/kernel/description.h"
 #include "compiler/plan/kernel_plan.h"
 
-// Adds the functions of the clone to the module.
-void host_lower(emitter *e, const codegen_kernel *k, const char *symbol);
-// Scratch alone.
-codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype);
+// Adds the functions of the emitter's clone to the module, from the plan for that clone.
+void host_lower(emitter *e, const host_plan *made);
 
 #endif

@@ -7,18 +7,11 @@ typedef struct text_options {
   number_type dtype;
 } text_options;
 
-static char *plan_of_one(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
-  codegen_kernel described = kernel_describe(a, k);
-  kernel_plan w = kernel_plan_for(a, &described, k->symbol, clone, dtype);
-  kernel_plan_make(&w);
-  return kernel_plan_text(a, &w);
-}
-
 // Behind the kernel the one that takes several sequences together, if there is one.
 static char *plan_of_host(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
-  const kernel *together = kernel_together(a, k, false);
-  char *alone = plan_of_one(a, k, clone, dtype);
-  return together ? arena_printf(a, "%s%s", alone, plan_of_one(a, together, clone, dtype)) : alone;
+  const kernel_plan *w = host_plan_of(a, k, 1u << clone, dtype)->clones[clone];
+  char *alone = kernel_plan_text(a, w);
+  return w->together ? arena_printf(a, "%s%s", alone, kernel_plan_text(a, w->together)) : alone;
 }
 
 static kernel_words words_of(arena *a, const kernel *k, const void *data) {

@@ -6,10 +6,8 @@ static void place_around(kernel_plan *w, program_plan *p) {
   kernel_place_pads(w, p);
 }
 
-kernel_plan kernel_plan_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone, number_type dtype) {
-  kernel_plan w = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
-  w.m = kernel_mapping_of(k->kernel, clone, dtype);
-  return w;
+kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype) {
+  return (kernel_plan){.a = a, .k = k, .described = described, .m = kernel_mapping_of(k, clone, dtype)};
 }
 
 void kernel_plan_make(kernel_plan *w) {

@@ -26,7 +26,7 @@ static location take_extent(kernel_plan *w, extent numbers, int64_t times) {
   numbers.factor *= times;
   if (w->m.kind != MAP_LANES && !numbers.sizes) return gpu_take(w, numbers.factor);
   if (!numbers.sizes) return (location){take(&w->shared_numbers, numbers.factor), -1, false};
-  if (w->k->program->form == TILE_CHUNK) ICE("kernel", "%s has run-time tiles", w->symbol);
+  if (w->k->program->form == TILE_CHUNK) ICE("kernel", "%s has run-time tiles", w->k->symbol);
   vec_push(w->a, &w->sized, numbers);
   return (location){0, w->sized.count - 1, false};
 }

@@ -351,13 +351,12 @@ static void choose_threads(kernel *k, codegen_gpu_options options) {
   if (better) *k = few;
 }
 
-static recurrence_kernels *with_threads(recurrence_kernels *kernels, codegen_gpu_options options) {
+static void choose_all_threads(recurrence_kernels *kernels, codegen_gpu_options options) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     int same = fitted_already(kernels, i);
     if (same >= 0) kernels->kernels.items[i].gpu.threads = kernels->kernels.items[same].gpu.threads;
     if (same < 0) choose_threads(&kernels->kernels.items[i], options);
   }
-  return kernels;
 }
 
 // ---- lengths of chunks ----
@@ -451,15 +450,6 @@ static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codeg
   return !gpu_stays_in_cache(k, &described);
 }
 
-// Those that have no plan yet get one.
-static void keep_plans(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
-  for (int i = 0; i < kernels->kernels.count; i++) {
-    kernel *k = &kernels->kernels.items[i];
-    if (!k->gpu.plan) k->gpu.plan = gpu_plan_new(k, options);
-    gpu_plan_keep(a, k->gpu.plan);
-  }
-}
-
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   recurrence_kernels *best = of_chunks(a, r, schedule, GPU_COST_SHARING_HEADS, options);
@@ -469,6 +459,7 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
     forget_plans(better ? best : other, better ? other : best);
     if (better) best = other;
   }
-  keep_plans(a, with_threads(best, options), options);
+  choose_all_threads(best, options);
+  gpu_plan_kernels(a, best->kernels.items, best->kernels.count, options);
   return best;
 }

@@ -9,9 +9,7 @@ static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
 
 static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k, codegen_gpu_options options) {
   kernel_plan *w = ARENA_NEW(a, kernel_plan);
-  *w = kernel_plan_for(a, described, k->symbol, CLONE_GPU, options.dtype);
-  w->k = k;
-  if (k != described->kernel) w->m = kernel_mapping_of(k, CLONE_GPU, options.dtype);
+  *w = kernel_plan_for(a, described, k, CLONE_GPU, options.dtype);
   w->m.tf32 = options.tf32;
   w->m.threads = k->gpu.threads ? k->gpu.threads : GPU_BLOCK_THREADS;
   w->threads = w->m.kind == MAP_BLOCK ? w->m.threads : k->lane_block;
@@ -128,6 +126,13 @@ gpu_plan *gpu_plan_new(const kernel *k, codegen_gpu_options options) {
 void gpu_plan_keep(arena *a, gpu_plan *made) {
   if (made->memory) arena_adopt(a, made->memory);
   made->memory = NULL;
+}
+
+void gpu_plan_kernels(arena *a, kernel *kernels, int count, codegen_gpu_options options) {
+  for (int i = 0; i < count; i++) {
+    if (!kernels[i].gpu.plan) kernels[i].gpu.plan = gpu_plan_new(&kernels[i], options);
+    gpu_plan_keep(a, kernels[i].gpu.plan);
+  }
 }
 
 void gpu_plan_free(gpu_plan *made) { arena_free(made->memory); }

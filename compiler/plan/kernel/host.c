@@ -1,0 +1,79 @@
+// Host: the plans that a kernel carries, one for each clone, and what they say to callers: scratch.
+//
+//   {ssd_forward} x {v2, v3, v4}   ->   three plans; v2 has another for single lanes, each may have one for several sequences
+#include <string.h>
+
+#include "compiler/plan/kernel_plan.h"
+
+// `lanes`: that are computed together; 0: as many as the mapping says.
+static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype,
+                            int lanes) {
+  kernel_plan *w = ARENA_NEW(a, kernel_plan);
+  *w = kernel_plan_for(a, described, k, clone, dtype);
+  if (lanes) w->m.lanes = lanes;
+  kernel_plan_make(w);
+  return w;
+}
+
+bool host_has_rest(const kernel_plan *w) {
+  if (w->m.lane_axis < 0) return false;
+  int64_t size = w->k->program->axes.items[w->m.lane_axis].size;
+  return size == TILE_RUNTIME_SIZE || size % w->m.lanes || w->k->lane_block % w->m.lanes;
+}
+
+// The baseline has no masked memory instructions: there the last lanes go one by one.
+static const kernel_plan *plan_of_clone(arena *a, const codegen_kernel *described, codegen_clone clone, number_type dtype) {
+  kernel_plan *w = plan_of(a, described, described->kernel, clone, dtype, 0);
+  if (clone == CLONE_V2 && host_has_rest(w)) w->one_lane = plan_of(a, described, described->kernel, clone, dtype, 1);
+  if (described->together) w->together = plan_of(a, described, described->together, clone, dtype, 0);
+  return w;
+}
+
+// As many as either needs, for any sizes.
+static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
+  if (from.constant > to->constant) to->constant = from.constant;
+  if (from.per_instance > to->per_instance) to->per_instance = from.per_instance;
+  for (int i = 0; i < from.terms.count; i++) {
+    codegen_bytes_term term = from.terms.items[i], *same = codegen_bytes_of(to, term.axes);
+    if (same) term.coefficient -= same->coefficient;
+    if (term.coefficient > 0) codegen_bytes_add(a, to, term);
+  }
+}
+
+// Lanes one by one need no more than a vector of them.
+static void add_scratch(arena *a, codegen_kernel *described, const kernel_plan *w) {
+  grow(a, &described->scratch, kernel_bytes_of(w));
+  if (w->together) grow(a, &described->scratch, kernel_bytes_of(w->together));
+}
+
+host_plan *host_plan_new(arena *a, const kernel *k, unsigned clones, number_type dtype) {
+  host_plan *made = ARENA_NEW(a, host_plan);
+  *made = (host_plan){.dtype = dtype, .described = kernel_describe(a, k)};
+  made->described.together = kernel_together(a, k, false);
+  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    if (!(clones >> clone & 1)) continue;
+    made->described.symbols[clone] = arena_printf(a, "%s%s", k->symbol, clone_targets[clone].suffix);
+    made->clones[clone] = plan_of_clone(a, &made->described, clone, dtype);
+    add_scratch(a, &made->described, made->clones[clone]);
+  }
+  return made;
+}
+
+static bool has_clones(const host_plan *made, unsigned clones) {
+  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++)
+    if (clones >> clone & 1 && !made->clones[clone]) return false;
+  return true;
+}
+
+const host_plan *host_plan_of(arena *a, const kernel *k, unsigned clones, number_type dtype) {
+  if (k->plan && k->plan->dtype == dtype && has_clones(k->plan, clones)) return k->plan;
+  return host_plan_new(a, k, clones, dtype);
+}
+
+void host_plan_kernels(arena *a, kernel *kernels, int count, unsigned clones, number_type dtype) {
+  for (int i = 0; i < count; i++) {
+    int same = 0;
+    while (strcmp(kernels[same].symbol, kernels[i].symbol) != 0) same++;
+    kernels[i].plan = same < i ? kernels[same].plan : host_plan_new(a, &kernels[i], clones, dtype);
+  }
+}
