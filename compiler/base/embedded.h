@@ -18,6 +18,10 @@ extern const embedded_file embedded_stdlib[];
 // header. Last row: name NULL.
 extern const embedded_file embedded_support[];
 
+// The symbols that a compiled library may use of the C library, as shared libraries without code
+// (compiler/emit/c_library.list): "libc", "libm", .. Last row: name NULL.
+extern const embedded_file embedded_c_library[];
+
 // The row with this name, or NULL.
 const embedded_file *embedded_find(const embedded_file *table, const char *name);
 

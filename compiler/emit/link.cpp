@@ -1,10 +1,9 @@
 // What has no C interface: lld inside the process, and what the C++ library and LLVM do without memory.
 //
-//   objects in memory ──memfd──> lld::elf::link ──> libname.so   (NEEDED: libc and libm, nothing undefined)
+//   objects in memory ──memfd──> lld::elf::link ──> libname.so   (NEEDED: of the C library, nothing undefined)
 //
-// lld reads files, so every object becomes an anonymous file (/proc/self/fd/N). The C library that is linked against is
-// the one this process runs on.
-#include <link.h>
+// lld reads files, so every object becomes an anonymous file (/proc/self/fd/N). What is linked against is no C library of
+// this machine, but its symbols in the versions of c_library.list.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,20 +21,6 @@ LLD_HAS_DRIVER(elf)
 
 namespace {
 
-struct running_libraries {
-  std::string libc, libm, loader;  // the loader defines __tls_get_addr
-};
-
-int note_library(struct dl_phdr_info *info, size_t, void *data) {
-  auto *found = static_cast<running_libraries *>(data);
-  const char *slash = std::strrchr(info->dlpi_name, '/');
-  const char *name = slash ? slash + 1 : info->dlpi_name;
-  if (!std::strncmp(name, "libc.so", 7)) found->libc = info->dlpi_name;
-  if (!std::strncmp(name, "libm.so", 7)) found->libm = info->dlpi_name;
-  if (!std::strncmp(name, "ld-linux", 8)) found->loader = info->dlpi_name;
-  return 0;
-}
-
 bool write_all(int file, const unsigned char *bytes, size_t size) {
   while (size > 0) {
     ssize_t written = write(file, bytes, size);
@@ -50,7 +35,7 @@ bool write_all(int file, const unsigned char *bytes, size_t size) {
 
 extern "C" void out_of_memory();  // compiler/base/arena.h
 extern "C" void watch_memory();
-extern "C" int link_elf(const unsigned char *const *objects, const size_t *sizes, int count,
+extern "C" int link_elf(const unsigned char *const *files, const size_t *sizes, int count,
                         const char *soname, const char *path, char *message, size_t message_size);
 
 // From here on memory that is missing is told as in C.
@@ -60,10 +45,8 @@ extern "C" void watch_memory() {
 }
 
 // Returns 0, or fills `message`.
-extern "C" int link_elf(const unsigned char *const *objects, const size_t *sizes, int count,
+extern "C" int link_elf(const unsigned char *const *files, const size_t *sizes, int count,
                         const char *soname, const char *path, char *message, size_t message_size) {
-  running_libraries libraries;
-  dl_iterate_phdr(note_library, &libraries);
   std::vector<std::string> words = {"ld.lld",
                                     "-shared",
                                     "--hash-style=gnu",
@@ -83,21 +66,17 @@ extern "C" int link_elf(const unsigned char *const *objects, const size_t *sizes
                                     soname,
                                     "-o",
                                     path};
-  std::vector<int> files;
+  std::vector<int> opened;
   std::string errors;
-  bool good = !libraries.libc.empty() && !libraries.libm.empty();
-  if (!good) errors = "the running C library cannot be found";
+  bool good = true;
   for (int i = 0; good && i < count; i++) {
     int file = memfd_create("object", MFD_CLOEXEC);
-    if (file >= 0) files.push_back(file);
-    good = file >= 0 && write_all(file, objects[i], sizes[i]);
+    if (file >= 0) opened.push_back(file);
+    good = file >= 0 && write_all(file, files[i], sizes[i]);
     if (!good) errors = "no memory for an object file";
     words.push_back("/proc/self/fd/" + std::to_string(file));
   }
   if (good) {
-    words.push_back(libraries.libc);
-    words.push_back(libraries.libm);
-    if (!libraries.loader.empty()) words.push_back(libraries.loader);
     std::vector<const char *> arguments;
     for (const std::string &word : words) arguments.push_back(word.c_str());
     std::string output;
@@ -105,7 +84,7 @@ extern "C" int link_elf(const unsigned char *const *objects, const size_t *sizes
     good = lld::elf::link(arguments, out, err, false, false);
     lld::CommonLinkerContext::destroy();
   }
-  for (int file : files) close(file);
+  for (int file : opened) close(file);
   std::strncpy(message, errors.c_str(), message_size - 1);
   message[message_size - 1] = 0;
   return good ? 0 : 1;

@@ -13,8 +13,8 @@ typedef struct link_object {
   size_t size;
 } link_object;
 
-// Links relocatable objects in memory into a shared library at `path` with the in-process lld. Needs libc and libm only;
-// symbols that stay undefined are an error. Returns NULL, or what went wrong (in the arena).
+// Links relocatable objects in memory into a shared library at `path` with the in-process lld. It needs glibc
+// 2.17 or later (c_library.list); symbols that stay undefined are an error. Returns NULL, or what went wrong (in the arena).
 const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname, const char *path);
 
 #endif

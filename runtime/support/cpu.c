@@ -62,6 +62,13 @@ rec_status rec_cpu_clone(int *clone) {
   return REC_OK;
 }
 
+// A number of at least 1 that fills the text; 0: it is none. Newer C libraries have another symbol for strtol.
+static int64_t whole_number(const char *text) {
+  int64_t number = 0;
+  while (*text >= '0' && *text <= '9' && number < INT64_MAX / 16) number = 10 * number + (*text++ - '0');
+  return *text ? 0 : number;
+}
+
 rec_status rec_cpu_threads(int64_t wanted, int64_t *threads) {
   if (wanted > 0) {
     *threads = wanted;
@@ -69,9 +76,8 @@ rec_status rec_cpu_threads(int64_t wanted, int64_t *threads) {
   }
   const char *asked = getenv("REC_NUM_THREADS");
   if (asked && *asked) {
-    char *end;
-    long number = strtol(asked, &end, 10);
-    if (*end || number < 1)
+    int64_t number = whole_number(asked);
+    if (number < 1)
       return rec_fail(REC_ERROR_ARGUMENT, "expected REC_NUM_THREADS to be a number of at least 1, found '%.32s'", asked);
     *threads = number;
     return REC_OK;

@@ -1,7 +1,7 @@
 # build_support_object(OUTPUT FOLDER): FOLDER/*.c as one relocatable object, which recc links into compiled libraries:
 # runtime/support into all, runtime/simt into those with --target simt. It is compiled apart from the rest: always
 # optimised, for the x86-64 that every machine has, and never with sanitizers, because the library it ends in must depend on
-# libc and libm alone.
+# the C library alone (c_library.cmake), whatever checks this machine's compiler would add.
 function(build_support_object output folder)
   set(objects_folder ${CMAKE_BINARY_DIR}/${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c)
@@ -24,7 +24,7 @@ function(build_support_object output folder)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_C_COMPILER} -std=c17 -D_GNU_SOURCE -DREC_VERSION=\"${PROJECT_VERSION}\" -I${CMAKE_SOURCE_DIR}
         -O3 ${baseline} -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
-        ${warnings} -MD -MF ${object}.d -c ${source} -o ${object}
+        -U_FORTIFY_SOURCE -fno-stack-protector ${warnings} -MD -MF ${object}.d -c ${source} -o ${object}
       DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMENT "Support object ${folder}/${name}.o")
     list(APPEND objects ${object})
   endforeach()
