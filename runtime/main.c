@@ -9,24 +9,6 @@
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
 
-static const subcommand *const commands[] = {&apply_command,
-                                             &bench_command,
-                                             &train_command,
-                                             &evaluate_command,
-                                             &compare_command,
-                                             &generate_command,
-                                             &import_command,
-                                             &export_command,
-                                             &info_command,
-                                             &format_command,
-                                             NULL};
-
-static void print_help(FILE *out) {
-  fprintf(out, "rec: runs recurrences and models compiled by recc\n\n");
-  for (int i = 0; commands[i]; i++) fprintf(out, "  rec %-9s %s\n", commands[i]->name, commands[i]->purpose);
-  fprintf(out, "\n`rec COMMAND --help` tells the words of a command; `rec --version` the version.\n");
-}
-
 static int unknown_command(const char *name) {
   fprintf(stderr, "rec: unknown command `%s`; the commands are", name);
   for (int i = 0; commands[i]; i++) fprintf(stderr, "%s %s", i ? "," : "", commands[i]->name);
@@ -37,7 +19,7 @@ static int unknown_command(const char *name) {
 static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
 
 static int run_command(const subcommand *c, int count, char **list) {
-  if (count > 0 && asks_for_help(list[0])) return print_usage(c), 0;
+  if (count > 0 && asks_for_help(list[0])) return print_command_help(c);
   size_t room = (size_t)count + 2;
   char **lists = calloc(4 * room, sizeof *lists);
   words w = {.command = c->name, .count = count, .list = list, .given = lists, .module_words = (const char **)(lists + room)};
@@ -60,6 +42,7 @@ static int run(int count, char **list) {
     printf("rec %s\n", REC_VERSION);
     return 0;
   }
+  if (strcmp(list[1], "--manual") == 0) return print_manual(count > 2 ? list[2] : "nothing");
   for (int i = 0; commands[i]; i++)
     if (strcmp(commands[i]->name, list[1]) == 0) return run_command(commands[i], count - 2, list + 2);
   return unknown_command(list[1]);

@@ -17,7 +17,7 @@ static const option options[] = {
     TEXT("--inputs", "IN", inputs, "a safetensors file"),
     TEXT("--outputs", "OUT", outputs, "another one"),
     FLAG("--backward", options.backward, "read cotangents d.y (and d.hT.S), write gradients d.x, d.A_log, d.h0.S, .."),
-    TEXT("--device", "D", device_name,
+    TEXT("--device", "host|reference|simt|cuda", device_name,
          "host (default); reference, the double-precision step-by-step interpreter;\n"
          "simt, the GPU's code run and checked on the CPU; cuda, a GPU"),
     FLAG("--step", options.step, "feed the single-step form token by token"),
@@ -81,9 +81,8 @@ static int apply(words *w) {
 const subcommand apply_command = {
     .name = "apply",
     .purpose = "runs a recurrence on tensors from a file",
-    .usage =
-        "rec apply FILE NAME --inputs IN.safetensors --outputs OUT.safetensors\n"
-        "\n"
+    .synopsis = "FILE NAME --inputs IN.safetensors --outputs OUT.safetensors",
+    .text =
         "Runs the recurrence NAME of a compiled library, or of a .rec file (compiled on the fly), on tensors from a file.\n"
         "Inputs: every input [B,T,axes] and parameter [axes] by its name, initial states h0.S, packed sequences by "
         "cu_seqlens.\n"

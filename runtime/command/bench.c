@@ -375,9 +375,8 @@ static int bench_file(words *w) {
 const subcommand bench_command = {
     .name = "bench",
     .purpose = "measures a recurrence beside what the machine can do",
-    .usage =
-        "rec bench FILE [NAME]\n"
-        "\n"
+    .synopsis = "FILE [NAME]",
+    .text =
         "Measures a recurrence of a compiled library, or of a .rec file, on random tensors: forward, backward and one step,\n"
         "beside the multiply-adds and the memory speed that this machine reaches.\n",
     .options = options,

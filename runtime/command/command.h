@@ -57,7 +57,7 @@ typedef struct option {
 
 typedef struct subcommand {
   const char *name, *purpose;
-  const char *usage;  // the help above the options
+  const char *synopsis, *text;  // the help above the options: the words behind the name, and what it does
   const option *options;
   int (*run)(words *w);
 } subcommand;
@@ -65,7 +65,14 @@ typedef struct subcommand {
 extern const subcommand apply_command, bench_command, train_command, evaluate_command, compare_command, generate_command;
 extern const subcommand import_command, export_command, info_command, format_command;
 
-void print_usage(const subcommand *c);
+extern const subcommand *const commands[];  // up to NULL
+
+// What this program is called.
+const char *program_name(void);
+void print_help(FILE *out);
+// These return the exit status.
+int print_command_help(const subcommand *c);
+int print_manual(const char *kind);  // man, bash, zsh or fish
 
 // Reads the options into the request, and all other words into `given`. Returns 0, or the exit status after a message.
 int read_options(words *w, const option *options, void *request);

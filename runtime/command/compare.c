@@ -21,9 +21,8 @@ static int compare(words *w) {
 const subcommand compare_command = {
     .name = "compare",
     .purpose = "lays runs over one another",
-    .usage =
-        "rec compare RUN RUN...\n"
-        "\n"
+    .synopsis = "RUN RUN...",
+    .text =
         "Lays runs over one another: DIR/report.html has the pictures of all blocks of all runs, and DIR their points as CSV.\n"
         "A RUN is a folder that `rec train --runs` wrote, or the folder of one block in it.\n",
     .options = options,

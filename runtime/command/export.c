@@ -163,10 +163,9 @@ static int export(words *w) {
 
 const subcommand export_command = {
     .name = "export",
-    .purpose = "writes one",
-    .usage =
-        "rec export FILE[:BLOCK] -o DIR\n"
-        "\n"
+    .purpose = "writes a trained model as such a folder",
+    .synopsis = "FILE[:BLOCK] -o DIR",
+    .text =
         "Writes the model of a train block (default: the last one that is trained) as a Hugging Face folder:\n"
         "model.safetensors and config.json. Its weights must have the names of a public model, as rec import writes them.\n"
         "config.json is that of the import, if there was one.\n",

@@ -81,9 +81,8 @@ static int format(words *w) {
 const subcommand format_command = {
     .name = "fmt",
     .purpose = "lays out .rec files in the standard way",
-    .usage =
-        "rec fmt FILE.rec ..\n"
-        "\n"
+    .synopsis = "FILE.rec ..",
+    .text =
         "Rewrites each file in the standard layout; - reads standard input and writes standard output.\n"
         "No comment is lost; formatting twice changes nothing.\n",
     .options = options,

@@ -35,7 +35,8 @@ static const option options[] = {
     REAL("--top-p", "P", top_p, 0, 1, "draw from the fewest most probable ones that make up the probability P"),
     NUMBER("--seed", "S", seed, 0, "another seed, another text (default: 1)"),
     TEXT("--logits", "FILE", logits, "the logits that each one was drawn from, as the tensor `logits` of a safetensors file"),
-    TEXT("--initial-state", "S", start, "zero, or learned: the states that were trained with the weights (default: zero)"),
+    TEXT("--initial-state", "zero|learned", start,
+         "zero, or learned: the states that were trained with the weights (default: zero)"),
     TEXT("--checkpoint", "PATH", checkpoint, "a safetensors file with the weights of the model"),
     TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),
     THREADS(options.threads, "threads (default: REC_NUM_THREADS, or one for each processor)"),
@@ -203,9 +204,8 @@ static int generate(words *w) {
 const subcommand generate_command = {
     .name = "generate",
     .purpose = "writes text with a trained model",
-    .usage =
-        "rec generate FILE[:BLOCK]\n"
-        "\n"
+    .synopsis = "FILE[:BLOCK]",
+    .text =
         "Writes text with a model of a compiled library or of a .rec file: reads the prompt, then samples byte after byte to\n"
         "standard output, in memory that does not grow. The weights are those that `rec train` left in RUNS/BLOCK; without "
         "BLOCK,\n"

@@ -196,9 +196,8 @@ static int import(words *w) {
 const subcommand import_command = {
     .name = "import",
     .purpose = "reads a Hugging Face folder",
-    .usage =
-        "rec import DIR -o NAME.rec\n"
-        "\n"
+    .synopsis = "DIR -o NAME.rec",
+    .text =
         "Reads a Hugging Face folder of mamba, mamba2, gla, gated_deltanet, rwkv6 or rwkv7: config.json and the weights\n"
         "in model.safetensors or pytorch_model.bin, in one file or several. Writes the model as the program NAME.rec and\n"
         "its weights as RUNS/imported, which other train blocks continue. Says which weights do not fit.\n",

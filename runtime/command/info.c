@@ -147,9 +147,8 @@ static int info(words *w) {
 const subcommand info_command = {
     .name = "info",
     .purpose = "shows what a compiled library holds",
-    .usage =
-        "rec info FILE.so\n"
-        "\n"
+    .synopsis = "FILE.so",
+    .text =
         "Shows the recurrences of a compiled library: their tensors, sizes, structure and how they were compiled.\n"
         "The file is read, nothing in it is run; apply, train and whatever else opens a library runs it.\n",
     .options = options,

@@ -10,7 +10,8 @@ int open_session(const module_request *request, const session_options *options, 
 
 // --device, -D, --dtype, --chunk of a request with a `module`.
 #define SESSION_MODULE_OPTIONS                                                                                                 \
-  OF_MODULE("--device", "D", OPTION_DEVICE, "host (default); cuda, a GPU; simt, the GPU's code run and checked on the CPU"),   \
+  OF_MODULE("--device", "host|cuda|simt", OPTION_DEVICE,                                                                       \
+            "host (default); cuda, a GPU; simt, the GPU's code run and checked on the CPU"),                                   \
       OF_MODULE("-D", "axis=size", OPTION_DEFINE, "a size, for a .rec file, as in recc"),                                      \
       OF_MODULE("--dtype", "f32|f64|bf16", OPTION_DTYPE, "element type of tokens for a .rec file"),                            \
       OF_MODULE("--chunk", "N", OPTION_RECC, "steps in a chunk for a .rec file"), OF_MODULE("--form", "F", OPTION_RECC, NULL), \

@@ -126,9 +126,8 @@ static int run_evaluate(words *w) { return run(w, evaluate_options, false); }
 const subcommand train_command = {
     .name = "train",
     .purpose = "trains the models of a program",
-    .usage =
-        "rec train FILE [BLOCK...]\n"
-        "\n"
+    .synopsis = "FILE [BLOCK...]",
+    .text =
         "Trains the train blocks of a compiled library or of a .rec file: all in order, or those named.\n"
         "RUNS/BLOCK gets log.jsonl, checkpoint.safetensors and in the end model.safetensors; RUNS/report.html shows it.\n",
     .options = train_options,
@@ -137,9 +136,8 @@ const subcommand train_command = {
 const subcommand evaluate_command = {
     .name = "evaluate",
     .purpose = "judges trained models",
-    .usage =
-        "rec evaluate FILE [BLOCK...]\n"
-        "\n"
+    .synopsis = "FILE [BLOCK...]",
+    .text =
         "Judges trained models by the evaluate blocks of a compiled library or of a .rec file: all, or those named.\n"
         "RUNS/BLOCK gets the numbers as CSV; RUNS/report.html shows them.\n",
     .options = evaluate_options,

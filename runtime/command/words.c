@@ -8,28 +8,6 @@
 #include "runtime/device.h"
 #include "runtime/machine.h"
 
-// ---- help ---------------------------------------------------------------------------------------
-
-// The text of an option's help has lines of its own, each in the same column.
-static void print_option(const option *o, int width) {
-  int written = printf("  %s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-  for (const char *line = o->help, *end; line; line = *end ? end + 1 : NULL, written = 0) {
-    end = strchrnul(line, '\n');
-    printf("%*s%.*s\n", width - written, "", (int)(end - line), line);
-  }
-}
-
-void print_usage(const subcommand *c) {
-  size_t widest = 0;
-  for (const option *o = c->options; o->name; o++) {
-    size_t width = strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0);
-    if (o->help && width > widest) widest = width;
-  }
-  printf("%s\n", c->usage);
-  for (const option *o = c->options; o->name; o++)
-    if (o->help) print_option(o, (int)widest + 4);
-}
-
 // ---- one option ---------------------------------------------------------------------------------
 
 // Is the next word this option? Then it is taken, with its value.
@@ -141,7 +119,7 @@ int usage_error(words *w, const char *format, ...) {
   va_start(arguments, format);
   fprintf(stderr, "rec %s: ", w->command);
   vfprintf(stderr, format, arguments);
-  fprintf(stderr, "; see `rec %s --help`\n", w->command);
+  fprintf(stderr, "; see `%s %s --help`\n", program_name(), w->command);
   va_end(arguments);
   return EXIT_USAGE;
 }

@@ -1,0 +1,316 @@
+// recc's options: a row of the table for each, which the help, the manual page and completions show.
+#include "compiler/options.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/chunk/chunk.h"
+#include "compiler/target/target.h"
+
+int usage_error(const char *expected, const char *found) {
+  fprintf(stderr, "error: expected %s, found '%s'; recc --help shows all options\n", expected, found);
+  return 2;
+}
+
+// ---- values ----------------------------------------------------------------------------------
+
+// A whole number of at least 1 that fills the text; 0 if it is not one.
+static int64_t whole(const char *text) {
+  char *end;
+  if (!isdigit((unsigned char)*text)) return 0;
+  long long value = strtoll(text, &end, 10);
+  return *end == 0 && value < (int64_t)1 << 40 ? value : 0;
+}
+
+static bool is_name(const char *text, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    if (!isalnum((unsigned char)text[i]) && text[i] != '_') return false;
+  return length > 0 && !isdigit((unsigned char)*text);
+}
+
+// AXIS=SIZE or ITEM.AXIS=SIZE
+static bool add_define(arena *a, interner *names, compile_options *options, const char *text) {
+  const char *equals = strchr(text, '=');
+  if (!equals) return false;
+  const char *dot = memchr(text, '.', (size_t)(equals - text));
+  const char *axis = dot ? dot + 1 : text;
+  size_override define = {.axis = intern_n(names, axis, (size_t)(equals - axis)), .size = whole(equals + 1)};
+  if (dot) define.item = intern_n(names, text, (size_t)(dot - text));
+  if (define.size < 1 || !is_name(axis, (size_t)(equals - axis))) return false;
+  if (dot && !is_name(text, (size_t)(dot - text))) return false;
+  vec_push(a, &options->overrides, define);
+  vec_push(a, &options->defines, text);
+  return true;
+}
+
+static bool is_word(const char *word, const char *text, size_t length) {
+  return strlen(word) == length && strncmp(text, word, length) == 0;
+}
+
+// sm_80,sm_90a: the bits of GPU targets; none of them is `all`, which means every GPU.
+static unsigned gpu_targets_of(const char *text, size_t length) {
+  unsigned targets = 0;
+  bool all = is_word("all", text, length);
+  for (int target = 0; target < GPU_TARGET_COUNT; target++) {
+    bool named = is_word(codegen_gpu_target_name((codegen_gpu_target)target), text, length);
+    if (named || (all && target != GPU_SIMT)) targets |= 1u << target;
+  }
+  return targets;
+}
+
+static unsigned clones_of(const char *text, size_t length) {
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    if (is_word(codegen_clone_name((codegen_clone)clone), text, length)) return 1u << clone;
+  return 0;
+}
+
+// False: a word is no target. The host's code is always made: for every kind of processor, where none is named.
+static bool read_targets(const char *text, compile_options *options) {
+  bool every = false;
+  options->gpu_targets = options->clones = 0;
+  options->host = false;
+  while (*text) {
+    size_t length = strcspn(text, ",");
+    unsigned gpus = gpu_targets_of(text, length), clones = clones_of(text, length);
+    bool host = is_word("host", text, length);
+    if (!gpus && !clones && !host && !is_word("none", text, length)) return false;
+    options->gpu_targets |= gpus;
+    options->clones |= clones;
+    every |= host;
+    options->host |= host || clones;
+    text += length + (text[length] == ',');
+  }
+  if (every || options->clones == (1u << CLONE_COUNT) - 1) options->clones = 0;
+  return true;
+}
+
+// All that --target takes.
+static const char *target_words(arena *a) {
+  const char *list = "host";
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    list = arena_printf(a, "%s, %s", list, codegen_clone_name((codegen_clone)clone));
+  for (int target = 0; target < GPU_TARGET_COUNT; target++)
+    list = arena_printf(a, "%s, %s", list, codegen_gpu_target_name((codegen_gpu_target)target));
+  return arena_printf(a, "%s, all, none", list);
+}
+
+// ---- readers: 0, or the exit status of a mistake ----------------------------------------------
+
+static int read_define(option_reader *r, const char *value) {
+  if (add_define(r->memory, r->names, r->options, value)) return 0;
+  return usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1", value);
+}
+
+static int read_output(option_reader *r, const char *value) {
+  r->options->output = value;
+  return *value ? 0 : usage_error("a file after -o", "nothing");
+}
+
+static int read_level(option_reader *r, const char *value) {
+  if (*value < '0' || *value > '3' || value[1])
+    return usage_error("-O0, -O1, -O2 or -O3", arena_printf(r->memory, "-O%s", value));
+  r->options->level = *value - '0';
+  return 0;
+}
+
+static int read_dtype(option_reader *r, const char *value) {
+  return number_type_find(value, &r->options->dtype) ? 0 : usage_error("--dtype f32, f64, bf16 or f16", value);
+}
+
+static int read_chunk(option_reader *r, const char *value) {
+  int64_t chunk = whole(value);
+  if (chunk < 1 || chunk > CHUNK_MOST_STEPS) return usage_error("--chunk with a number of steps from 1 to 4096", value);
+  r->options->chunk = (int)chunk;
+  return 0;
+}
+
+static int read_form(option_reader *r, const char *value) {
+  r->options->form = schedule_form_find(value);
+  return r->options->form == FORM_COUNT ? usage_error("--form step, chunk or chosen", value) : 0;
+}
+
+static int read_target(option_reader *r, const char *value) {
+  r->options->targets_given = true;
+  if (read_targets(value, r->options)) return 0;
+  return usage_error(arena_printf(r->memory, "--target with a list of %s", target_words(r->memory)), value);
+}
+
+static int read_emit(option_reader *r, const char *value) {
+  r->options->emit = value;
+  if (compile_can_emit(value)) return 0;
+  fprintf(stderr, "error: expected --emit= one of %s, found '%s'\n", compile_emit_list(r->memory), value);
+  return 2;
+}
+
+static int read_from(option_reader *r, const char *value) {
+  r->options->from = value;
+  return compile_can_read(value) ? 0 : usage_error("--from=recurrence, --from=tile or --from=manifest", value);
+}
+
+static int read_export(option_reader *r, const char *value) {
+  vec_push(r->memory, &r->options->exported, value);
+  return 0;
+}
+
+static int read_ptxas(option_reader *r, const char *value) {
+  r->options->ptxas = value;
+  return *value ? 0 : usage_error("--ptxas with a path, or none", value);
+}
+
+static int read_shared_memory(option_reader *r, const char *value) {
+  int64_t kib = whole(value);
+  if (kib < 16 || kib > GPU_LARGE_KIB)
+    return usage_error(arena_printf(r->memory, "--shared-memory with a number of KiB from 16 to %d", GPU_LARGE_KIB), value);
+  r->options->shared_kib = (int)kib;
+  return 0;
+}
+
+static int read_manual(option_reader *r, const char *value) {
+  r->question = ASKS_MANUAL;
+  r->manual = value;
+  return 0;
+}
+
+static int read_help(option_reader *r, const char *value) {
+  (void)value;
+  r->question = ASKS_HELP;
+  return 0;
+}
+
+static int read_version(option_reader *r, const char *value) {
+  (void)value;
+  r->question = ASKS_VERSION;
+  return 0;
+}
+
+// ---- the table -------------------------------------------------------------------------------
+
+typedef struct option {
+  const char *name, *value, *help;  // as in manual_option
+  int (*read)(option_reader *, const char *value);
+  size_t flag;                      // without `read`: the bool of compile_options that it sets
+  const char *(*values)(arena *a);  // NULL: those that `value` lists
+} option;
+
+#define FLAG(name, member, help) {name, NULL, help, NULL, offsetof(compile_options, member), NULL}
+
+static const option options[] = {
+    {"-o", "FILE.so", "the library; its header lies beside it (default: beside FILE.rec)", read_output, 0, NULL},
+    {"-D", "[ITEM.]AXIS=SIZE", "set the size of an axis, everywhere or in one declaration", read_define, 0, NULL},
+    {"-O", "0|1|2|3", "effort of the code generator (default: 3)", read_level, 0, NULL},
+    FLAG("-g", lines, "the code names the lines it was made from, for debuggers and profilers"),
+    {"--dtype", "f32|f64|bf16|f16",
+     "numbers of inputs and outputs (default: f32); parameters, states and arithmetic are\n"
+     "f64 with f64, else f32",
+     read_dtype, 0, NULL},
+    {"--chunk", "N", "steps computed at once (default: chosen)", read_chunk, 0, NULL},
+    {"--form", "step|chunk",
+     "one step at a time, or products over chunks wherever the structure allows\n"
+     "(default: chosen by cost)",
+     read_form, 0, NULL},
+    {"--target", "LIST",
+     "what code is made for, with commas between (default: host and sm_80; models: host);\n"
+     "host is all kinds of x86-64, of which one alone may be named",
+     read_target, 0, target_words},
+    {"--ptxas", "PATH|none",
+     "machine code for the GPUs of --target beside their PTX (default: the ptxas in the\n"
+     "path, where there is one)",
+     read_ptxas, 0, NULL},
+    FLAG("--tf32", tf32, "GPU: products of f32 numbers with 10 bits behind the point"),
+    {"--shared-memory", "KIB", "GPU: what a thread block may have (default: 99, as every device has)", read_shared_memory, 0,
+     NULL},
+    {"--emit", "WHAT",
+     "print this instead, into the -o file if there is one; plan is that of the targets,\n"
+     "of the host without --target",
+     read_emit, 0, compile_emit_list},
+    {"--from", "recurrence|tile|manifest",
+     "FILE is the text that --emit=recurrence or --emit=tile printed; or a library's\n"
+     "manifest: its source again, with the options that it was compiled with before\n"
+     "those given",
+     read_from, 0, NULL},
+    {"--export", "NAME", "the library gets the imported recurrence NAME, too", read_export, 0, NULL},
+    FLAG("--check", check, "the library verifies promised ranges (`in [lo, hi]`)"),
+    FLAG("--check-only", check_only, "report errors, write nothing"),
+    FLAG("-MD", write_dependencies, "write FILE.so.d: what the library is made from, for make"),
+    FLAG("--time-report", time_report, "print how long each pass took"),
+    {"--manual", manual_kinds, "print the manual page, or what a shell completes", read_manual, 0, NULL},
+    {"--version", NULL, "print the version, that of the binary interface, and kinds of processors", read_version, 0, NULL},
+    {"--help", NULL, "print this", read_help, 0, NULL}};
+
+enum { OPTIONS = sizeof options / sizeof *options };
+
+// ---- reading ---------------------------------------------------------------------------------
+
+// The value of `--name value`, `--name=value` or `-Nvalue`, "" if it is missing; NULL if words[*i] is another option.
+static const char *value_of(char **words, int count, int *i, const char *name) {
+  size_t length = strlen(name);
+  if (strncmp(words[*i], name, length) != 0) return NULL;
+  const char *rest = words[*i] + length;
+  if (*rest && length == 2) return rest;
+  if (*rest) return *rest == '=' ? rest + 1 : NULL;
+  return *i + 1 < count ? words[++*i] : "";
+}
+
+static int read_file(option_reader *r, const char *word) {
+  if (r->options->path) return usage_error("one file", word);
+  r->options->path = word;
+  return 0;
+}
+
+// The word at *i, and the value behind it if it has one.
+static int read_word(option_reader *r, char **words, int count, int *i) {
+  const char *word = words[*i];
+  for (const option *o = options; o < options + OPTIONS; o++) {
+    if (!o->value && strcmp(word, o->name) != 0) continue;
+    if (!o->read) return *(bool *)((char *)r->options + o->flag) = true, 0;
+    const char *value = o->value ? value_of(words, count, i, o->name) : "";
+    if (value) return o->read(r, value);
+  }
+  return word[0] == '-' && word[1] ? usage_error("an option", word) : read_file(r, word);
+}
+
+int read_options(option_reader *r, char **words, int count) {
+  int status = 0;
+  for (int i = 0; i < count && !status && !r->question; i++) status = read_word(r, words, count, &i);
+  return status;
+}
+
+// ---- the manual ------------------------------------------------------------------------------
+
+static const manual_option environment[] = {{"PATH", NULL, "where ptxas is looked for, if --target names a GPU", NULL},
+                                            {"TMPDIR", NULL, "where ptxas works (default: /tmp)", NULL},
+                                            {NULL, NULL, NULL, NULL}};
+
+static const manual_option no_options[] = {{NULL, NULL, NULL, NULL}};
+
+const manual *options_manual(arena *a) {
+  manual_option *rows = ARENA_ARRAY(a, manual_option, OPTIONS + 1);
+  for (int i = 0; i < OPTIONS; i++) {
+    const option *o = &options[i];
+    rows[i] = (manual_option){o->name, o->value, o->help, o->values ? o->values(a) : NULL};
+  }
+  manual_command *commands = ARENA_ARRAY(a, manual_command, 2);
+  commands[0] = (manual_command){.name = "",
+                                 .synopsis = "FILE.rec [OPTIONS]",
+                                 .purpose = "compiles a program",
+                                 .text =
+                                     "Compiles a program to a shared library and its C header.\n"
+                                     "`recc fmt FILE.rec` prints it in the standard layout (rec fmt rewrites files).\n"
+                                     "A value stands behind its option as a word of its own, or after =.\n",
+                                 .options = rows};
+  commands[1] = (manual_command){.name = "fmt",
+                                 .synopsis = "FILE.rec",
+                                 .purpose = "prints a program in the standard layout",
+                                 .text = "Prints a program in the standard layout; - is standard input.\n",
+                                 .options = no_options};
+  manual *of = ARENA_NEW(a, manual);
+  *of = (manual){.program = "recc",
+                 .purpose = "compiler of rec, a language for linear-recurrent sequence layers",
+                 .commands = commands,
+                 .command_count = 2,
+                 .environment = environment,
+                 .see_also = ".BR rec (1)"};
+  return of;
+}
