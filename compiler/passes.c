@@ -186,7 +186,7 @@ bool pass_schedule_tile(compilation *c) {
   c->tile_on_host = schedule_tile(c->memory, c->tile);
   if (!gpu.targets) return true;
   c->tile_on_gpu = schedule_tile(c->memory, c->tile);
-  c->tile_on_gpu->gpu.groups = codegen_gpu_has_target(gpu, CLASS_WARPGROUPS);
+  c->tile_on_gpu->gpu.warpgroups = codegen_gpu_has_target(gpu, CLASS_WARPGROUPS);
   return true;
 }
 
@@ -434,7 +434,7 @@ const char *verify_gpu_kernels(compilation *c) {
     const gpu_forms *forms = &c->gpu.items[i];
     const char *wrong = verify_kernels_of(c, forms->small);
     if (!wrong) wrong = verify_kernels_of(c, forms->large);
-    if (!wrong) wrong = verify_kernels_of(c, forms->groups);
+    if (!wrong) wrong = verify_kernels_of(c, forms->warpgroups);
     if (wrong) return arena_printf(c->memory, "GPU: %s", wrong);
   }
   return NULL;

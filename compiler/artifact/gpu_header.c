@@ -223,7 +223,7 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
   bool large = false, groups = false;
   for (int i = 0; i < library->recurrences.count; i++) {
     large = large || library->recurrences.items[i].gpu.large;
-    groups = groups || library->recurrences.items[i].gpu.groups;
+    groups = groups || library->recurrences.items[i].gpu.warpgroups;
   }
   fprintf(p.out, introduction, REC_VERSION, slash ? slash + 1 : path);
   if (large) fprintf(p.out, about_large, GPU_LARGE_KIB);
@@ -236,7 +236,7 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
     p.abi = r->inner ? r->inner : r->abi;
     put_kernels(&p, r->gpu.small, CLASS_SMALL, library);
     put_kernels(&p, r->gpu.large, CLASS_LARGE, library);
-    put_kernels(&p, r->gpu.groups, CLASS_WARPGROUPS, library);
+    put_kernels(&p, r->gpu.warpgroups, CLASS_WARPGROUPS, library);
   }
   fprintf(p.out, "\n#endif\n");
   return text_end(&text, a);

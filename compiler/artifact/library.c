@@ -41,7 +41,7 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
       vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
     }
     const recurrence_kernels *large = r->gpu.large ? r->gpu.large : r->gpu.small;
-    const recurrence_kernels *classes[REC_GPU_CLASSES] = {r->gpu.small, large, r->gpu.groups ? r->gpu.groups : large};
+    const recurrence_kernels *classes[REC_GPU_CLASSES] = {r->gpu.small, large, r->gpu.warpgroups ? r->gpu.warpgroups : large};
     for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
       for (int k = 0; classes[devices] && k < classes[devices]->kernels.count; k++)
         vec_push(a, &described.gpu[devices], codegen_gpu_describe(a, &classes[devices]->kernels.items[k], gpu_options));

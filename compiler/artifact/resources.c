@@ -112,7 +112,7 @@ static const char *report_of(arena *a, const recurrence_kernels *kernels, codege
     if (kind != KERNEL_FORWARD && kind != KERNEL_BACKWARD) continue;
     codegen_gpu_kernel k = codegen_gpu_describe(a, &kernels->kernels.items[i], options);
     resources[kind == KERNEL_BACKWARD] = (report_resources){
-        k.threads, k.shared_bytes, k.base.scratch.constant, launches_with(&k), k.products, k.group_products, k.left,
+        k.threads, k.shared_bytes, k.base.scratch.constant, launches_with(&k), k.products, k.wgmma_products, k.left,
         k.rows,    k.bulk_rows};
   }
   return schedule_report_gpu(a, kernels, options.dtype, resources, kib);
@@ -122,7 +122,7 @@ static const char *report_of(arena *a, const recurrence_kernels *kernels, codege
 const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_options options) {
   if (!forms->small) return "";
   const char *text = report_of(a, forms->small, options, 0);
-  const recurrence_kernels *more[] = {forms->large, forms->groups};
+  const recurrence_kernels *more[] = {forms->large, forms->warpgroups};
   for (int i = 0; i < 2; i++)
     if (more[i]) text = arena_printf(a, "%s%s", text, report_of(a, more[i], options, GPU_LARGE_KIB));
   return text;

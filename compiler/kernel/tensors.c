@@ -23,7 +23,7 @@ void frame_read_sizes(kernel_frame *h) {
     const tile_axis *t = &program->axes.items[axis];
     h->axis_size[axis] =
         t->size != TILE_RUNTIME_SIZE ? integer(e, t->size) : frame_field(h, h->sizes, 8 * t->body_axis, e->i64);
-    if (axis_in(h->m.parts, axis)) h->axis_size[axis] = integer(e, h->k->recurrence->body.axes.items[axis].size);
+    if (axis_in(h->m.tiled, axis)) h->axis_size[axis] = integer(e, h->k->recurrence->body.axes.items[axis].size);
   }
 }
 
@@ -31,7 +31,7 @@ void frame_read_sizes(kernel_frame *h) {
 void frame_move_to_part(kernel_frame *h, view *v, axis_set axes) {
   emitter *e = h->e;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
-    if (axis_in(h->m.parts & axes, axis))
+    if (axis_in(h->m.tiled & axes, axis))
       v->base = element(e, view_type(e, v), v->base, int_mul(e, h->tile_first, v->stride[axis]));
   }
 }
@@ -173,7 +173,7 @@ void frame_open_part(kernel_frame *h, frame_program *p) {
   p->result_time_stride = ARENA_ARRAY(h->a, ir, results);
   memcpy(l->axis_size, h->axis_size, sizeof l->axis_size);
   for (int axis = 0; axis < p->program->axes.count; axis++) {
-    if (axis_in(h->m.parts, axis)) l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
+    if (axis_in(h->m.tiled, axis)) l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
   }
   if (p->p->steps >= 0) l->axis_size[p->p->steps] = integer(e, h->k->chunk);
   for (int id = 0; id < values; id++) {
@@ -204,10 +204,10 @@ void frame_open_part(kernel_frame *h, frame_program *p) {
 ir frame_is_first(kernel_frame *h, axis_set axes) {
   emitter *e = h->e;
   ir here = LLVMConstInt(e->i1, 1, 0);
-  axis_set cut = (kernel_grid_of(h->k) | h->m.parts) & axes;
+  axis_set cut = (kernel_grid_of(h->k) | h->m.tiled) & axes;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
     if (!axis_in(cut, axis)) continue;
-    ir index = axis_in(h->m.parts, axis) ? h->tile_first : h->at.index[axis];
+    ir index = axis_in(h->m.tiled, axis) ? h->tile_first : h->at.index[axis];
     ir first = int_compare(e, LLVMIntEQ, index, integer(e, 0));
     here = LLVMBuildAnd(e->b, here, first, "");
   }

@@ -156,7 +156,7 @@ static ir real_of_rows(lower *l, int64_t less) {
 }
 
 static ir index_at(lower *l, const place_in_loops *at, int axis) {
-  if (!axis_in(l->m->parts, axis)) return lower_real_of_index(l, at, axis);
+  if (!axis_in(l->m->tiled, axis)) return lower_real_of_index(l, at, axis);
   place_in_loops whole = *at;
   whole.index[axis] = int_add(l->e, l->part_first, at->index[axis]);
   return lower_real_of_index(l, &whole, axis);

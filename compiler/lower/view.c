@@ -20,7 +20,7 @@ view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
   int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
   if (last >= 0 && b->axis_count > 1 && !b->kept) v.swizzle = plan_swizzle(b->stored, known_size(l, last));
-  if (b->groups && v.swizzle && !b->numbers.sizes)
+  if (b->wgmma_layout && v.swizzle && !b->numbers.sizes)
     view_in_tiles(&v, known_size(l, last), b->numbers.factor / known_size(l, last));
   int spacing = l->target->spacing(l, b, &v.base);
   for (int i = 0; i < b->axis_count; i++) {

@@ -79,7 +79,7 @@ void plan_force_buffer(planner *q, tile_id id, int last_axis) {
   plan_value *pv = &q->p->values[id];
   if (pv->buffer >= 0) return;
   pv->held = HELD_BUFFER;
-  int levels = gpu_levels_of(q->m, q->program, id);
+  int levels = plan_levels_of(q->m, q->program, id);
   axis_set axes = levels ? pv->tile & ~axis_bit(tile_other_step_axis(value(q, id))) : pv->tile;
   plan_buffer b = plan_buffer_for(q->m, q->program, axes, pv->lane, last_axis);
   if (levels) b.numbers.factor *= levels;
@@ -198,7 +198,7 @@ bool plan_viewable(const mapping *m, const plan *p, tile_id id) {
     case TILE_SLICE:
     case TILE_EXPAND:
     case TILE_STOP: return plan_viewable(m, p, v->args[0]);
-    default: return p->values[id].held == HELD_BUFFER && !gpu_levels_of(m, p->program, id);
+    default: return p->values[id].held == HELD_BUFFER && !plan_levels_of(m, p->program, id);
   }
 }
 

@@ -19,5 +19,3 @@ bool kernel_couples(const tile_program *ends, int tensor, int other) {
   }
   return false;
 }
-
-bool kernel_has_own_lanes(const kernel *k) { return k->lane_axis >= 0 && k->gpu.lanes == LANES_OWN; }

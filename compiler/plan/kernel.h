@@ -39,7 +39,7 @@ typedef enum device_class {
 typedef struct gpu_variant {
   device_class device_class;
   kernel_lanes lanes;
-  bool groups;            // products may be made by warpgroups
+  bool warpgroups;        // products may be made by warpgroups
   int threads;            // where a block of threads runs an instance: as many, or 0: as most kernels have
   int shared_kib;         // what a thread block may have; 0: as every device has it
   int value_axis;         // a group of chunks is computed in passes over parts of this axis
@@ -78,8 +78,11 @@ typedef struct kernel {
   gpu_variant gpu;
 } kernel;
 
-// Each lane, or each thread of a GPU, has an entry of the lane axis.
+// kernel/gpu/mapping.c: what the schedule has chosen for a kernel of a GPU; false for one of the host.
+// Each thread has an entry of the lane axis. True for a kernel of the host whose lane axis lies in lanes.
 bool kernel_has_own_lanes(const kernel *k);
+// A block goes through the entries of the lane axis one after another.
+bool kernel_takes_lanes_in_turn(const kernel *k);
 // Has the summary of a slice a factor of this state (by tensor)? If not, it has columns, or is relative to a maximum.
 bool kernel_has_factor(const tile_program *ends, int tensor);
 // Are these two states made of each other, entry by entry, or one of the other (tile_place.source)?

@@ -19,8 +19,8 @@ typedef struct location {
 } location;
 
 typedef struct pad {
-  int64_t offset, row;  // in scratch; elements of a row
-  location at, ahead;   // GPU: its memory; the other half of a double buffer (offset -1: none)
+  location at, ahead;  // its memory; GPU: the other half of a double buffer (offset -1: none)
+  int64_t row;         // elements of a row
   int64_t stride[PLAN_MAX_AXES];
 } pad;
 
@@ -54,6 +54,9 @@ typedef struct kernel_plan {
   int stash_count;
   const struct kernel_plan *together;  // for several sequences in one pass over time, in the same function; NULL: there is none
   const struct kernel_plan *one_lane;  // host: for the last lanes of an axis, one by one; NULL: none are left, or a mask hides them
+  // Memory for so many elements, until the kernel ends: scratch of the call; GPU: shared memory while there is some.
+  location (*take)(struct kernel_plan *w, int64_t numbers);
+  int64_t value_tiles;  // GPU: value-axis tiles whose memory the scratch of a call has; 0: it has that of the instances
 
   // GPU
   int threads;                  // of a block
@@ -92,20 +95,21 @@ int64_t kernel_parts_of_lag(const typed_lag *lag);
 const tile_place *kernel_kept_value(const kernel *k, int number);
 
 // mapping.c
-axis_set kernel_parts_of(const kernel *k);
 // Is it the axis of sequences side by side, the outermost of all?
 bool kernel_is_of_sequences(const kernel *k, int axis);
 bool kernel_is_long(const kernel *k);
 mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtype);
+// gpu/mapping.c: axes of which a program has one value-axis tile.
+axis_set kernel_tiled_axes(const kernel *k);
+void kernel_map_to_threads(mapping *m);
 
-// memory.c
 // A kernel that is mapped, and not planned yet: the one that is described, or the one for several sequences in its function.
 kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype);
-// Plans its programs and places what they need.
-void kernel_plan_make(kernel_plan *w);
-codegen_bytes kernel_bytes_of(const kernel_plan *w);
+// Plans the programs of a kernel and places what they need (host/memory.c, gpu/memory.c).
+void host_plan_make(kernel_plan *w);
+void gpu_plan_make(kernel_plan *w);
 
-// host.c
+// host/kernel.c
 // What a host kernel carries (kernel.plan): the plans of its function.
 typedef struct host_plan {
   number_type dtype;
@@ -126,27 +130,29 @@ void kernel_verify_places(const kernel_plan *w);
 char *kernel_plan_text(arena *a, const kernel_plan *w);
 
 // place.c
+// Scratch of the call; of each instance; of the call, in an amount that may be known at run time alone.
+location kernel_take_scratch(kernel_plan *w, int64_t numbers);
+location kernel_take_of_instance(kernel_plan *w, int64_t numbers);
+location kernel_take_extent(kernel_plan *w, extent numbers, int64_t times);
+void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *program, bool backward);
+typedef location buffer_placer(kernel_plan *w, const plan_buffer *b);
+// Buffers that live from run to run.
+void kernel_place_persistent(kernel_plan *w, program_plan *p, buffer_placer *place);
+// Copies of the rows of a chunk.
+void kernel_place_pads(kernel_plan *w, program_plan *p);
+// The states before each step of a chunk, or before each chunk of a group.
+void kernel_place_history(kernel_plan *w, program_plan *p);
+// The values that recomputed steps hand to backward.
+void kernel_place_stashes(kernel_plan *w);
+// Buffers with a row for every step of a chunk.
+void kernel_place_kept(kernel_plan *w, program_plan *p);
+codegen_bytes kernel_bytes_of(const kernel_plan *w);
+
+// gpu/memory.c
+// Shared memory while there is some, else scratch. Where threads share nothing, each thread has its own elements.
 location gpu_take(kernel_plan *w, int64_t numbers);
 // From `at` on the first place in shared memory where so many words may begin.
 int64_t gpu_chip_place(const kernel_plan *w, int64_t at, int64_t words);
-void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *program, bool backward);
-void kernel_place_carried(kernel_plan *w, program_plan *p);
-void kernel_place_pads(kernel_plan *w, program_plan *p);
-void kernel_place_history(kernel_plan *w, program_plan *p);
-void kernel_place_stashes(kernel_plan *w);
-// Host: buffers, and those with a row for every step of a chunk.
-void kernel_place_scratch(kernel_plan *w, program_plan *p);
-void kernel_place_kept(kernel_plan *w, program_plan *p);
-
-// gpu/memory.c
-void gpu_place(kernel_plan *w);
-// Steps that multiply with matrices of parameters: their copies. False: there are no such steps.
-bool gpu_place_matrices(kernel_plan *w);
-bool gpu_has_register_pressure(const kernel_plan *w);
-bool gpu_carries_many(const kernel_plan *w);
-void gpu_place_sums(kernel_plan *w);
-// Backward in chunks whose states are made again: forward saves those before every few chunks.
-void gpu_plan_chunks(kernel_plan *w);
 
 // gpu/summaries.c: time slices.
 bool gpu_makes_summaries(const kernel *k);

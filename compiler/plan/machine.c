@@ -1,9 +1,5 @@
-// What code is made for: a row for each clone of the host, for each target of GPU code, and for its device.
+// The clones of the host: a row for each.
 #include "compiler/plan/machine.h"
-
-#include "compiler/base/ice.h"
-
-// ---- clones of the host ----
 
 const clone_target clone_targets[CLONE_COUNT + 1] = {
     [CLONE_V2] = {"x86-64-v2", "_v2", "x86-64-v2", 16, 16, false, false},
@@ -15,48 +11,3 @@ const clone_target clone_targets[CLONE_COUNT + 1] = {
 const char *codegen_clone_name(codegen_clone clone) { return clone_targets[clone].name; }
 
 int codegen_lanes(codegen_clone clone, bool f64) { return clone_targets[clone].vector_bytes / (f64 ? 8 : 4); }
-
-// ---- targets of GPU code ----
-
-typedef struct gpu_target_row {
-  const char *name;
-  int capability;
-  bool exact;                 // for no later devices
-  device_class device_class;  // whose kernels it has
-} gpu_target_row;
-
-static const gpu_target_row rows[GPU_TARGET_COUNT] = {
-    [GPU_SM_80] = {"sm_80", 80, false, CLASS_SMALL},     [GPU_SM_90A] = {"sm_90a", 90, true, CLASS_WARPGROUPS},
-    [GPU_SM_100A] = {"sm_100a", 100, true, CLASS_LARGE}, [GPU_SM_120] = {"sm_120", 120, false, CLASS_SMALL},
-    [GPU_SIMT] = {"simt", 0, false, CLASS_ANY},
-};
-
-const char *codegen_gpu_target_name(codegen_gpu_target target) { return rows[target].name; }
-int codegen_gpu_capability(codegen_gpu_target target) { return rows[target].capability; }
-bool codegen_gpu_exact(codegen_gpu_target target) { return rows[target].exact; }
-
-device_class codegen_gpu_class(codegen_gpu_target target) { return rows[target].device_class; }
-
-bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class wanted) {
-  return target == GPU_SIMT || wanted == CLASS_ANY || rows[target].device_class & wanted;
-}
-
-// ---- devices ----
-
-static const machine_device devices[] = {
-#define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) {GPU_##target, multiprocessors, shared_kib, cache_mib},
-#include "compiler/plan/devices.def"
-#undef GPU_DEVICE
-};
-
-const machine_device *machine_device_of(codegen_gpu_target target) {
-  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-    if (devices[i].target == target) return &devices[i];
-  return NULL;
-}
-
-int64_t gpu_shared_kib(codegen_gpu_target target) {
-  const machine_device *device = machine_device_of(target);
-  if (!device) ICE("gpu", "%s has no row in devices.def", codegen_gpu_target_name(target));
-  return device->shared_kib;
-}

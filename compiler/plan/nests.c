@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "compiler/plan/planner.h"
-#include "runtime/shared/gpu_costs.h"
 
 // ---- nests ----
 
@@ -91,23 +90,12 @@ static bool uses_lane(planner *q, tile_id id) {
   return lane;
 }
 
-// GPU: a value of many numbers joins a late nest only: made early, it would take shared memory for long.
-static int earliest_nest(const planner *q, tile_id id) {
-  const plan_value *pv = &q->p->values[id];
-  int64_t numbers = 1;
-  if (q->m->kind != MAP_BLOCK || pv->region != REGION_BODY) return 0;
-  for (int axis = 0; axis < q->program->axes.count; axis++) {
-    if (axis_in(pv->tile, axis)) numbers *= plan_axis_size(q->m, q->program, axis);
-  }
-  return numbers <= GPU_COST_LATE_NUMBERS ? 0 : q->p->nests.count - GPU_COST_LATE_NESTS;
-}
-
 static void join_points(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
   need n = needs_of(q, id);
   bool lane = uses_lane(q, id);
   int from = n.nest < 0 ? 0 : n.same_point ? n.nest : n.nest + 1;
-  int earliest = earliest_nest(q, id);
+  int earliest = q->m->kind == MAP_BLOCK ? plan_earliest_nest(q, id) : 0;
   if (earliest > from) from = earliest;
   for (int i = from; i < q->p->nests.count; i++) {
     plan_nest *nest = &q->p->nests.items[i];

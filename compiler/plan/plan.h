@@ -20,14 +20,14 @@ typedef struct mapping {
   const kernel *kernel;
   number_type dtype;
   bool f64;
-  bool looped;     // MAP_THREADS: arrays of a thread lie in memory, loops over them are loops
-  bool tf32;       // GPU: products of f32 numbers as one product of tf32
-  bool groups;     // GPU: warpgroups make products of 16-bit numbers (wgmma.c)
-  int threads;     // MAP_BLOCK: threads of a block
-  int shared_kib;  // GPU: KiB of shared memory that a block may have
-  int width;       // elements in a machine vector
+  bool looped;      // MAP_THREADS: arrays of a thread lie in memory, loops over them are loops
+  bool tf32;        // GPU: products of f32 numbers as one product of tf32
+  bool warpgroups;  // GPU: warpgroups make products of 16-bit elements (wgmma.c)
+  int threads;      // MAP_BLOCK: threads of a block
+  int shared_kib;   // GPU: KiB of shared memory that a block may have
+  int width;        // elements in a machine vector
   axis_set instance;
-  axis_set parts;           // GPU: tile axes of which the programs have one value-axis tile
+  axis_set tiled;           // GPU: tile axes of which the programs have one value-axis tile
   int lane_axis, lanes;     // `lanes` entries of the lane axis are computed together; -1: none
   bool chunks_outside;      // loop over chunks around the loop over instances: shared values are computed once
   int shared_axis;          // chunks_outside: instances along this axis follow each other (plan_is_shared); else -1
@@ -69,7 +69,7 @@ typedef struct plan_buffer {
   bool kept;           // steps: a row for every step of a chunk
   bool gathered;       // persistent: once a chunk, a product over all its steps is added
   number_type stored;  // GPU: a 16-bit type if only products read it; NUMBER_F64: values in f64; else as computed
-  bool groups;         // GPU: warpgroup products may read it
+  bool wgmma_layout;   // GPU: it lies as warpgroup products read it
   int carried;         // the carried value whose memory it is; -1: it has its own
   int first, last;     // nests between which it is alive
   int64_t offset;      // in the scratch of plan.scratch with the same sizes, in units of their product
@@ -119,7 +119,7 @@ typedef struct plan_dot {
   int pack_a, pack_b;  // buffers of copies, or -1
   int i, j, k;
   bool along;  // DOT: k is contiguous in a and b, and j in c alone
-  bool left;   // GPU, DOT: a is a register-resident operand (register_operands.c)
+  bool left;   // GPU, DOT: a is a register-resident operand (gpu/register_operands.c)
 } plan_dot;
 
 typedef struct plan_nest {
@@ -143,10 +143,10 @@ typedef struct plan_nest {
 typedef struct carried_pair {
   int argument, result;  // of the program, or -1
   bool in_place;
-  int sums;     // GPU: the nest of the product in whose accumulator the state stays; else -1
-  bool shown;   // other products read the state: shared memory has a copy
-  bool groups;  // GPU: warpgroup products may read the copy
-  int staging;  // a buffer for a next state that has no buffer and is not made in place; else -1
+  int sums;           // GPU: the nest of the product in whose accumulator the state stays; else -1
+  bool shown;         // other products read the state: shared memory has a copy
+  bool wgmma_layout;  // GPU: the copy lies as warpgroup products read it
+  int staging;        // a buffer for a next state that has no buffer and is not made in place; else -1
 } carried_pair;
 
 typedef struct plan {
@@ -157,9 +157,9 @@ typedef struct plan {
   int steps;              // GPU: the axis of products over the steps of a chunk; -1: there are none
   carried_pair *carried;  // by the kernel's carried values
   int carried_count;
-  bool *groups;                  // GPU, by argument: warpgroup products may read its rows
-  int products, group_products;  // GPU: products of a chunk; those that warpgroups make
-  double all_work, group_work;   // their multiply-adds
+  bool *wgmma_layout;            // GPU, by argument: its rows lie as warpgroup products read them
+  int products, wgmma_products;  // GPU: products of a chunk; those that warpgroups make
+  double all_work, wgmma_work;   // their multiply-adds
   int left;                      // GPU: products whose result stays in registers, as the A operand of others
   double operand_bytes;          // GPU: bytes of shared memory that products on tensor cores read in a chunk
   VEC(extent) scratch;           // numbers, without persistent buffers: one entry for each set of run-time sizes
@@ -195,7 +195,7 @@ plan *plan_program_checked(arena *a, const mapping *m, const tile_program *progr
 bool plan_at_hand(const plan *p, tile_id id);
 // Products on tensor cores read the argument, and round it to 16 bits.
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
-// wgmma_layout.c: the swizzle of memory that holds rows of so many elements, in bits of an address; 0: none.
+// gpu/wgmma_layout.c: the swizzle of memory that holds rows of so many elements, in bits of an address; 0: none.
 int plan_swizzle(number_type stored, int64_t row);
 // Whether the layout of wgmma, tiles of so many columns, suits all of a memory of so many rows of so many elements.
 enum { PLAN_TILE_COLUMNS = 64 };
@@ -215,9 +215,9 @@ axis_set plan_inner_axes(const plan_dot *dot);
 tile_id plan_root(const tile_program *program, tile_id id);
 // The row that each step keeps of an operand: a buffer, or in the layout of saved states and stashes.
 plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack);
-// matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector, or times a few of them.
+// gpu/matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector, or times a few of them.
 enum { GPU_MATRIX_COLUMNS = 4 };  // at most
-typedef struct gpu_matrix {
+typedef struct matrix_vector {
   axis_set rows, depth, around;  // of the result; summed; loops around it
   int columns, column_axis;      // entries of an axis that the matrix lacks, for which it is read once; 1, -1: of none
   int last;                      // the axis along which the matrix lies in memory
@@ -225,10 +225,10 @@ typedef struct gpu_matrix {
   int piece;                     // neighbours along it that a thread reads at once
   int64_t lanes;                 // along: of a warp, for each row
   int64_t parts, in_warp;        // across: threads that share a column, and of these so many in a warp
-} gpu_matrix;
-gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
+} matrix_vector;
+matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Elements of shared memory in which partial sums of the product meet, or 0.
-int64_t gpu_matrix_parts(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
+int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Whether value number `index` of the nest reads the memory of the operand itself: no copy, no registers.
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
 // dense_products.c: whether single steps multiply by a matrix of parameters, outside the lanes.
@@ -252,12 +252,12 @@ plan_stage plan_stage_after(const char *pass);
 // plan/verify.c: NULL, or what is wrong with a plan after this pass, and where.
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass);
 
-// levels.c, GPU: levels of a SEGMENT or of the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more
+// gpu/levels.c, GPU: levels of a SEGMENT or of the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more
 // code than time. A lane has so many steps at most.
 enum { GPU_MOST_STEPS_OF_LANE = 4 };
-int gpu_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
+int plan_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
 // GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is.
-int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
+int plan_levels_of(const mapping *m, const tile_program *program, tile_id id);
 // Where a buffer or a state lies.
 typedef struct plan_place {
   const char *space;      // plan_shared, ..; NULL: nowhere

@@ -60,35 +60,41 @@ void plan_sort_nests(planner *q);
 // recompute.c: values that are cheaper to compute again than to store.
 void plan_inline_cheap(planner *q);
 
-// row_factors.c: factors of whole rows leave the operands of products.
+// gpu/row_factors.c: factors of whole rows leave the operands of products.
 void plan_move_factors(planner *q);
 
-// order.c: the order of nests in which the fewest bytes are alive at one time.
+// gpu/order.c: the order of nests in which the fewest bytes are alive at one time.
 void plan_order_nests(planner *q);
+// The first nest that a value may join: made early, a value of many elements would take shared memory for long.
+int plan_earliest_nest(const planner *q, tile_id id);
 
-// fuse.c: elementwise values around a product join its nest.
+// gpu/matrix_vector.c: does the copy of a matrix fit into shared memory, beside the other copies and what else a step needs? If so,
+// its bytes are taken. A single step reads the matrix once, and needs no copy.
+bool plan_has_room(planner *q, tile_id matrix);
+
+// gpu/fuse.c: elementwise values around a product join its nest.
 void plan_join_nests(planner *q);
 
 // Whether a nest after nest n reads the value's own buffer, and no copy.
 bool plan_is_read_behind(const planner *q, int n, tile_id id);
 
-// register_operands.c: the result of a product stays in registers as the A operand of another.
+// gpu/register_operands.c: the result of a product stays in registers as the A operand of another.
 void plan_keep_left(planner *q);
 
-// fuse.c: the nest that makes a value also stores its copy.
+// gpu/fuse.c: the nest that makes a value also stores its copy.
 void plan_join_copies(planner *q);
-// fuse.c: memory for sums over rows that several warps share.
+// gpu/fuse.c: memory for sums over rows that several warps share.
 void plan_part_rows(planner *q);
 
-// storage16.c: buffers that only products read hold 16-bit numbers.
+// gpu/storage16.c: buffers that only products read hold 16-bit numbers.
 void plan_narrow_operands(planner *q);
 
-// wgmma_layout.c: marks the buffers and rows that warpgroup products read.
+// gpu/wgmma_layout.c: marks the buffers and rows that warpgroup products read.
 void plan_mark_groups(planner *q);
-// wgmma_layout.c: whether memory will hold an operand in f32, so that warpgroup products need a copy.
+// gpu/wgmma_layout.c: whether memory will hold an operand in f32, so that warpgroup products need a copy.
 bool plan_stays_wide(const planner *q, tile_id operand);
 
-// register_states.c: states that stay in accumulators.
+// gpu/register_states.c: states that stay in accumulators.
 void plan_keep_sums(planner *q);
 
 // dense_products.c: sums of products with matrices of parameters become products, and so do gradients of such matrices.

@@ -236,8 +236,8 @@ static const char *core_text(const printer *o, const plan_dot *dot, bool steps) 
   const mapping *m = o->m;
   if (steps && m->kind == MAP_LANES) return "over the steps of a chunk";
   if (m->kind == MAP_LANES) return dot->along ? "vectors along the depth" : "vectors along the columns";
-  if (gpu_may_be_group(m, o->p->program, dot)) return "wgmma";
-  if (!gpu_is_mma(m, o->p->program, dot)) return "multiply-adds";
+  if (plan_may_be_wgmma(m, o->p->program, dot)) return "wgmma";
+  if (!plan_is_mma(m, o->p->program, dot)) return "multiply-adds";
   return number_is_narrow(m->dtype) ? "mma" : m->tf32 ? "mma tf32" : "mma 3 x tf32";
 }
 
@@ -252,7 +252,7 @@ static void put_core(printer *o, const plan_nest *nest, const plan_dot *dot) {
     fprintf(o->out, ", %s", core_text(o, dot, nest->region == REGION_STEPS));
     return;
   }
-  int columns = gpu_matrix_of(o->m, o->p, nest->values.items[0], dot).columns;
+  int columns = plan_matrix_vector(o->m, o->p, nest->values.items[0], dot).columns;
   if (columns == 1) fprintf(o->out, ", a matrix by a vector");
   if (columns > 1) fprintf(o->out, ", a matrix by %d vectors", columns);
 }
@@ -358,7 +358,7 @@ static void put_where(printer *o, const plan_buffer *b, const plan_place *at) {
   for (int axis = 0; axis < o->p->program->axes.count; axis++)
     if (axis_in(words.sizes, axis)) fprintf(o->out, " * %s", axis_name(o, axis));
   fprintf(o->out, " bytes");
-  if (b->groups) fprintf(o->out, " in wgmma's layout");
+  if (b->wgmma_layout) fprintf(o->out, " in wgmma's layout");
   if (!at || !at->space) return;
   fprintf(o->out, " %s", at->space);
   if (at->offset >= 0) fprintf(o->out, " at %lld", (long long)at->offset);

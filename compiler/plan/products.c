@@ -141,7 +141,7 @@ static void take_better(way *best, way other) {
 }
 
 // GPU: threads walk along the highest axis of the result, which the right operand has; strides do not matter.
-static way gpu_way(const planner *q, tile_id id) {
+static way way_of_block(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   int last = plan_highest_rank(q, q->p->values[id].tile);
   axis_set first_axes = q->p->values[v->args[0]].tile;
@@ -155,7 +155,7 @@ static way gpu_way(const planner *q, tile_id id) {
 }
 
 static way best_way(const planner *q, tile_id id, region r) {
-  if (q->m->kind == MAP_BLOCK) return gpu_way(q, id);
+  if (q->m->kind == MAP_BLOCK) return way_of_block(q, id);
   const tile_value *v = value(q, id);
   axis_set result = q->p->values[id].tile, over = plan_tile_axes(q->m, v->over);
   way best = {.cycles = INFINITY};
@@ -200,16 +200,6 @@ static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
   if (!lies_in_lanes(q, dot->b)) dot->pack_b = pack_operand(q, dot->b, -1, nest->region);
 }
 
-// Does the copy of a matrix fit into shared memory, beside those that are there and what else a step needs? A single step reads the
-// matrix once.
-static bool has_room(planner *q, tile_id matrix) {
-  double bytes = space_size(q, q->p->values[matrix].tile) * (number_is_narrow(q->m->dtype) ? 2 : 4);
-  if (q->m->kernel->kind == KERNEL_STEP || q->matrix_bytes + bytes > (q->m->shared_kib - GPU_COST_REST_KIB) * 1024.0)
-    return false;
-  q->matrix_bytes += bytes;
-  return true;
-}
-
 static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   const tile_value *v = value(q, id);
   bool first = q->sections[v->args[0]] == TILE_PROLOGUE;
@@ -219,10 +209,10 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   dot->k = plan_largest(q, plan_tile_axes(q->m, v->over));
   int last = contiguous(q, dot->b);
   bool of_caller = value(q, plan_root(q->program, dot->b))->op == TILE_ARGUMENT;
-  bool copied = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE) >= 0 || (of_caller && has_room(q, dot->b));
+  bool copied = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE) >= 0 || (of_caller && plan_has_room(q, dot->b));
   if (copied) dot->pack_b = pack_operand(q, dot->b, last, REGION_PROLOGUE);
   if (!plan_viewable(q->m, q->p, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
-  int64_t parts = gpu_matrix_parts(q->m, q->p, id, dot);
+  int64_t parts = plan_matrix_sums(q->m, q->p, id, dot);
   if (!parts) return;
   plan_buffer b = plan_buffer_for(q->m, q->program, 0, false, -1);
   b.numbers.factor = parts;
@@ -249,7 +239,7 @@ void plan_product(planner *q, tile_id id, plan_nest *nest) {
   if (!plan_viewable(q->m, q->p, w.a)) nest->dot.pack_a = pack_operand(q, w.a, -1, nest->region);
   bool across = q->m->kind != MAP_BLOCK && contiguous(q, w.b) != w.j;
   if (across || !plan_viewable(q->m, q->p, w.b)) nest->dot.pack_b = pack_operand(q, w.b, w.j, nest->region);
-  if (!gpu_may_be_group(q->m, q->program, &nest->dot)) return;
+  if (!plan_may_be_wgmma(q->m, q->program, &nest->dot)) return;
   plan_dot *dot = &nest->dot;
   if (dot->pack_a < 0 && plan_stays_wide(q, w.a)) dot->pack_a = pack_operand(q, w.a, -1, nest->region);
   if (dot->pack_b < 0 && plan_stays_wide(q, w.b)) dot->pack_b = pack_operand(q, w.b, -1, nest->region);

@@ -18,23 +18,23 @@ enum { GPU_MOST_TILES = GPU_COST_BLOCK_TILES, GPU_MOST_KEPT = GPU_COST_STATE_TIL
 static inline int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
 // Whether a product is made on tensor cores.
-bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
+bool plan_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
 // Blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:
 // registers do not hold them.
-typedef struct kept_share {
+typedef struct accumulator_share {
   int blocks, tiles;
-} kept_share;
-kept_share gpu_accumulators_share(const mapping *m, const tile_program *program, const plan_dot *dot);
+} accumulator_share;
+accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program, const plan_dot *dot);
 // Bytes that the threads of a block read of a product's factors.
-double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes);
+double plan_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes);
 // Whether each warp of the block has 16 rows of the product, all columns of which its registers hold.
-bool gpu_has_rows_of_warps(const mapping *m, const tile_program *program, const plan_dot *dot);
+bool plan_gives_rows_to_warps(const mapping *m, const tile_program *program, const plan_dot *dot);
 // How many warps have some of the columns of a row of the nest's product.
-int64_t gpu_row_parts(const mapping *m, const plan *p, const plan_nest *nest);
+int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest);
 // Whether a product may be made by warpgroups, for all that its sizes say.
-bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot);
+bool plan_may_be_wgmma(const mapping *m, const tile_program *program, const plan_dot *dot);
 // Tiles of columns of a warp's block. So many that all warps have one; `rows`: blocks of rows, of all around the
 // product.
-int gpu_tiles_of_block(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows);
+int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows);
 
 #endif

@@ -20,7 +20,7 @@ void plan_cut_program(planner *q) {
   arena *a = q->a;
   const mapping *m = q->m;
   axis_set cut = plan_cut_axes(m);
-  const tile_program *program = tile_uncut(a, q->whole, cut | m->parts);
+  const tile_program *program = tile_uncut(a, q->whole, cut | m->tiled);
   tile_program *copy = tile_program_like(a, program->name, program);
   tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
@@ -89,7 +89,7 @@ static axis_set own_axes(const planner *q, tile_id id) {
   axis_set own = v->axes;
   if (v->op == TILE_ARGUMENT) own |= plan_own_axes(tile_place_of(q->program, v));
   for (int k = 0; k < tile_arity(v->op); k++) own |= q->p->values[v->args[k]].own;
-  return own & (plan_cut_axes(q->m) | q->m->parts);
+  return own & (plan_cut_axes(q->m) | q->m->tiled);
 }
 
 // A value of the body that all instances along the shared axis would compute alike. A sum over runs is each instance's own.

@@ -333,7 +333,7 @@ static bool shape_agrees(const checker *c, tile_id id, const plan_buffer *b) {
   axis_set axes = 0;
   for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
   axis_set tile = tile_of(c, id);
-  if (gpu_levels_of(c->m, c->p->program, id)) tile &= ~axis_bit(tile_other_step_axis(value_of(c, id)));
+  if (plan_levels_of(c->m, c->p->program, id)) tile &= ~axis_bit(tile_other_step_axis(value_of(c, id)));
   return axes == tile && b->lane == planned(c, id)->lane;
 }
 
@@ -357,7 +357,7 @@ static void check_storage(checker *c) {
     const plan_buffer *b = &c->p->buffers.items[i];
     bool narrow = number_is_narrow(b->stored);
     if (narrow && (b->persistent || b->carried >= 0)) refuse_buffer(c, i, "its numbers live on, and have 16 bits");
-    if (b->groups && !narrow) refuse_buffer(c, i, "it lies as warpgroups read it, and has no 16 bits");
+    if (b->wgmma_layout && !narrow) refuse_buffer(c, i, "it lies as warpgroups read it, and has no 16 bits");
   }
 }
 

@@ -344,7 +344,7 @@ static const char *resources_text(const reporter *r, const report_resources *x, 
   const char *outside = "";
   if (x->outside_bytes) outside = arena_printf(r->a, ", %lld outside", (long long)x->outside_bytes);
   const char *groups = "";
-  if (x->group_products) groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->group_products, x->products);
+  if (x->wgmma_products) groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->wgmma_products, x->products);
   if (x->left) groups = arena_printf(r->a, "%s, %d of %d products feed others in registers", groups, x->left, x->products);
   const char *bulk = "";
   if (x->bulk_rows) bulk = arena_printf(r->a, ", rows of %d of %d arguments in bulk", x->bulk_rows, x->rows);

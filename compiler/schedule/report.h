@@ -16,7 +16,7 @@ typedef struct report_resources {
   int threads;
   int64_t shared_bytes, outside_bytes;  // of a block: on chip, in its scratch
   int launches;                         // at most
-  int products, group_products;         // of a chunk, and those of them that warpgroups may make
+  int products, wgmma_products;         // of a chunk, and those of them that warpgroups may make
   int left;                             // products of a chunk whose result stays in registers
   int rows, bulk_rows;                  // copied for a chunk, and those that come in bulk; 0: none does
 } report_resources;

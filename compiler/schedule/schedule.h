@@ -35,8 +35,8 @@ typedef VEC(const kernel *) kernel_list;
 // GPU: the kernels of a recurrence by device class (schedule/gpu/device_classes.c). `small` NULL: no target is a GPU.
 typedef struct gpu_forms {
   recurrence_kernels *small;
-  recurrence_kernels *large;   // for devices with more shared memory; NULL: as small
-  recurrence_kernels *groups;  // for those whose warpgroups multiply; NULL: as large
+  recurrence_kernels *large;       // for devices with more shared memory; NULL: as small
+  recurrence_kernels *warpgroups;  // for those whose warpgroups multiply; NULL: as large
 } gpu_forms;
 
 typedef enum schedule_form { FORM_CHOSEN, FORM_STEP, FORM_CHUNK, FORM_COUNT } schedule_form;

@@ -68,7 +68,7 @@ typedef struct gpu_figures {
 
 static const gpu_figures devices[] = {
 #define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) {name, multiprocessors, shared_kib, cache_mib},
-#include "compiler/plan/devices.def"
+#include "compiler/plan/gpu/devices.def"
 #undef GPU_DEVICE
 };
 

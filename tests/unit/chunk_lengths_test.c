@@ -23,7 +23,7 @@ static void plan_for_host(arena *a, const recurrence *r, schedule_options option
 }
 
 static void plan_for_gpu(arena *a, const recurrence *r, schedule_options options) {
-  codegen_gpu_options gpu = {.dtype = NUMBER_BF16, .targets = 1u << GPU_SM_90A, .groups = true};
+  codegen_gpu_options gpu = {.dtype = NUMBER_BF16, .targets = 1u << GPU_SM_90A, .warpgroups = true};
   recurrence_kernels *device = codegen_gpu_schedule(a, r, options, gpu);
   assert_true(device->kernels.count >= 3);
   for (int i = 0; i < device->kernels.count; i++) codegen_gpu_describe(a, &device->kernels.items[i], gpu);

@@ -50,7 +50,7 @@ static void plans_are_right_behind_each_pass(void **state) {
       options.gpu = true;
       const number_type types[] = {NUMBER_F32, NUMBER_BF16};
       for (int t = 0; t < 2; t++) {
-        codegen_gpu_options gpu = {.dtype = types[t], .groups = t};
+        codegen_gpu_options gpu = {.dtype = types[t], .warpgroups = t};
         const recurrence_kernels *device = codegen_gpu_schedule(f.memory, r, options, gpu);
         assert_true(plan_kernels(f.memory, device, CLONE_GPU, types[t]) > 0);
       }
@@ -172,7 +172,7 @@ static void bits_too_few(arena *a, plan *p) {
 
 static void layout_of_wide_numbers(arena *a, plan *p) {
   (void)a;
-  buffer_of(p, 8)->groups = true;
+  buffer_of(p, 8)->wgmma_layout = true;
 }
 
 static void old_state_read_later(arena *a, plan *p) {

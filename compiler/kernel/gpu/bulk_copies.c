@@ -83,7 +83,7 @@ static box_place place_of_box(kernel_frame *h, const frame_program *p, int argum
   gpu_find_row(h->plan, p->at, place, &row);
   ir column = integer(e, 0), other = column, inner = integer(e, 1);
   int outermost = place->axes[row.first];
-  if (axis_in(h->m.parts, outermost)) {
+  if (axis_in(h->m.tiled, outermost)) {
     int64_t entry = row.numbers / plan_axis_size(&h->m, p->program, outermost);
     column = int_mul(e, h->tile_first, integer(e, entry));
   }

@@ -106,7 +106,7 @@ static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir ba
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
   copy.stride[p->program->time_axis] = integer(h->e, d->row);
   copy.swizzle = plan_swizzle(copy.stored, d->row);
-  bool group = p->p->groups[argument] && h->m.groups;
+  bool group = p->p->wgmma_layout[argument] && h->m.warpgroups;
   if (copy.swizzle && (group || gpu_is_bulk(p->at, argument))) view_in_tiles(&copy, d->row, p->program->chunk);
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
@@ -277,7 +277,7 @@ void gpu_open_chunks(kernel_frame *h, frame_program *p, ir first, ir any) {
 static void fence_rows(const kernel_frame *h, frame_program *p) {
   if (h->plan->maps.count) gpu_fence_groups(&p->l);
   for (int i = 0; i < p->program->arguments.count && !h->plan->maps.count; i++) {
-    if (!gpu_is_staged(p->at, i) || !p->p->groups[i] || !p->l.m->groups) continue;
+    if (!gpu_is_staged(p->at, i) || !p->p->wgmma_layout[i] || !p->l.m->warpgroups) continue;
     gpu_fence_groups(&p->l);
     return;
   }

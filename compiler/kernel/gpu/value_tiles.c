@@ -47,7 +47,7 @@ void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result, 
     int axis = place->axes[x];
     if (axis_in(h->m.instance, axis)) continue;
     v.stride[axis] = integer(e, stride);
-    if (axis_in(h->m.parts, axis)) v.base = element(e, e->real, v.base, int_mul(e, h->tile_first, v.stride[axis]));
+    if (axis_in(h->m.tiled, axis)) v.base = element(e, e->real, v.base, int_mul(e, h->tile_first, v.stride[axis]));
     stride *= gpu_whole_size(h->plan, axis);
   }
   if (place->time) v.stride[p->program->time_axis] = integer(e, stride);

@@ -106,7 +106,7 @@ static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows
   memory.present = NULL;
   memory.stride[t] = p->time_stride[i];
   ir inside = integer(e, 0);
-  view copy = {.base = frame_scratch_at(h, h->scratch, d->offset)};
+  view copy = {.base = frame_located(h, d->at)};
   copy.stride[t] = integer(e, d->row);
   bool lanes = plan_has_lane(&h->m, kernel_axes_of_place(place));
   copy.internal = lanes;

@@ -16,12 +16,12 @@
 enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_PIECE = 8, MOST_COLUMNS = GPU_MATRIX_COLUMNS };
 
 typedef struct product {
-  gpu_matrix g;
+  matrix_vector g;
   const plan_nest *nest;
   const gpu_operands *o;
   loop_axes rows, depth;
   int64_t row_count, depth_count;
-  int columns;  // gpu_matrix.columns
+  int columns;  // matrix_vector.columns
   int lanes;    // of a sum; 0: it is a number
   view parts;
 } product;
@@ -98,7 +98,7 @@ static ir from_lane(lower *l, ir x, int64_t mask) {
 // ---- along rows ----
 
 typedef struct rounds {
-  int64_t lanes;  // as gpu_matrix.lanes
+  int64_t lanes;  // as matrix_vector.lanes
   int64_t turns;  // pieces of a row that a lane has
   int64_t at_once, count;
   int batch;  // rounds together
@@ -363,7 +363,7 @@ static void around_columns(lower *l, const product *p, const loop_axes *around, 
 void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) {
   emitter *e = l->e;
   tile_id id = nest->values.items[0];
-  product p = {.g = gpu_matrix_of(l->m, l->p, id, &nest->dot), .nest = nest, .o = o};
+  product p = {.g = plan_matrix_vector(l->m, l->p, id, &nest->dot), .nest = nest, .o = o};
   p.rows = axes_to(l, p.g.rows, p.g.last);
   p.depth = axes_to(l, p.g.depth, p.g.last);
   p.row_count = plan_entries(l->m, l->p->program, p.g.rows);

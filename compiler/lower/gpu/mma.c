@@ -255,7 +255,7 @@ void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
 ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
   emitter *e = l->e;
   ir columns = integer(e, all.columns), four = integer(e, GPU_GROUP_WARPS);
-  bool together = l->m->groups && all.rows % GPU_GROUP_WARPS == 0;
+  bool together = l->m->warpgroups && all.rows % GPU_GROUP_WARPS == 0;
   ir warp = together ? int_rem(e, index, four) : NULL;
   if (together) index = int_div(e, index, four), all.rows /= GPU_GROUP_WARPS;
   *j = int_rem(e, index, columns);
@@ -402,7 +402,7 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   int64_t rows = blocks_up(known_size(l, dot->i), TILE_ROWS), outer = rows * gpu_point_count(l, &around);
   int64_t tiles = blocks_up(known_size(l, dot->j), TILE_COLUMNS);
   int warps = l->team->threads / GPU_WARP_LANES;
-  p.tiles = gpu_tiles_of_block(l->m, l->p->program, dot, outer);
+  p.tiles = plan_tiles_of_warp(l->m, l->p->program, dot, outer);
   if (operands->kept) p.tiles = operands->kept->tiles;
   int64_t columns = blocks_up(tiles, p.tiles);
   p.lane = gpu_lane(l);

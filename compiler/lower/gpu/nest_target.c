@@ -23,7 +23,7 @@ static void around(lower *l, const plan_nest *nest, nest_lowering *body) {
 static void pack(lower *l, const plan_nest *nest) { lower_pack(l, nest, lower_buffer(l, nest->pack)); }
 
 static ir buffered(lower *l, const place_in_loops *at, tile_id id) {
-  if (gpu_levels_of(l->m, l->p->program, id)) return gpu_segment_at(l, at, id);
+  if (plan_levels_of(l->m, l->p->program, id)) return gpu_segment_at(l, at, id);
   view v = lower_buffer(l, l->p->values[id].buffer);
   return view_load(l, &v, at, value(l, id)->axes);
 }

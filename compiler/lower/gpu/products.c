@@ -226,7 +226,7 @@ void gpu_dot(lower *l, const plan_nest *nest) {
   o.around = nest->axes & ~plan_inner_axes(dot) & ~o.first.summed;
   if (dot->i < 0) {
     gpu_matrix_product(l, nest, &o);
-  } else if (gpu_is_mma(l->m, l->p->program, dot)) {
+  } else if (plan_is_mma(l->m, l->p->program, dot)) {
     gpu_mma(l, nest, &o);
   } else {
     by_threads(l, nest, &o);

@@ -12,7 +12,7 @@ void gpu_accumulators_open(lower *l, int carried) {
   const plan_nest *nest = &l->p->nests.items[l->p->carried[carried].sums];
   k->i = nest->dot.i;
   k->j = nest->dot.j;
-  kept_share share = gpu_accumulators_share(l->m, l->p->program, &nest->dot);
+  accumulator_share share = plan_accumulator_share(l->m, l->p->program, &nest->dot);
   k->blocks = share.blocks;
   k->tiles = share.tiles;
   for (int tile = 0; tile < k->blocks * k->tiles; tile++) {

@@ -78,7 +78,7 @@ void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_
   if (known_size(l, dot->i) % GPU_TILE_ROWS) stores = LLVMBuildAnd(e->b, stores, int_compare(e, LLVMIntSLT, row, end), "");
   emit_branch branch = branch_begin(e, stores);
   for (int i = 1; i < p->nest->values.count; i++)
-    if (rows[i]) store_row(l, p->nest->values.items[i], gpu_row_parts(l->m, l->p, p->nest), column_block, &where, rows[i]);
+    if (rows[i]) store_row(l, p->nest->values.items[i], plan_warps_of_row(l->m, l->p, p->nest), column_block, &where, rows[i]);
   branch_end(e, &branch);
 }
 
@@ -99,7 +99,7 @@ static void add_parts(lower *l, const place_in_loops *at, void *data) {
 }
 
 void gpu_rows_finish(lower *l, const mma *p) {
-  parted_sum s = {.parts = gpu_row_parts(l->m, l->p, p->nest)};
+  parted_sum s = {.parts = plan_warps_of_row(l->m, l->p, p->nest)};
   bool met = false;
   for (int i = 1; s.parts > 1 && i < p->nest->values.count; i++) {
     if (!is_sum(l, p, i)) continue;

@@ -13,7 +13,7 @@ enum { MOST_OF_LANE = GPU_MOST_STEPS_OF_LANE, MOST_LEVELS = 7 };
 
 static view level_at(lower *l, tile_id id, ir level) {
   const plan_buffer *b = &l->p->buffers.items[l->p->values[id].buffer];
-  int64_t numbers = b->numbers.factor / gpu_levels_of(l->m, l->p->program, id);
+  int64_t numbers = b->numbers.factor / plan_levels_of(l->m, l->p->program, id);
   view v = lower_buffer(l, l->p->values[id].buffer);
   v.base = element(l->e, view_type(l->e, &v), v.base, int_mul(l->e, level, integer(l->e, numbers)));
   return v;
@@ -77,7 +77,7 @@ static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
   int64_t steps = known_size(l, tile_step_axis(v));
-  int levels = gpu_levels_of(l->m, l->p->program, id);
+  int levels = plan_levels_of(l->m, l->p->program, id);
   lane_blocks b = {.count = (int)(steps / GPU_WARP_LANES)};
   ir first = int_mul(e, lane, integer(e, b.count));
   at.moved = true;
@@ -114,7 +114,7 @@ static void each_column(lower *l, const plan_nest *nest, column_function *body) 
 }
 
 bool gpu_make_levels(lower *l, const plan_nest *nest) {
-  if (!gpu_levels_of(l->m, l->p->program, nest->values.items[0])) return false;
+  if (!plan_levels_of(l->m, l->p->program, nest->values.items[0])) return false;
   each_column(l, nest, levels_of_column);
   return true;
 }
@@ -277,7 +277,7 @@ static void adjoint_of_column(lower *l, tile_id id, place_in_loops at, ir lane) 
 
 bool gpu_adjoint_by_levels(lower *l, const plan_nest *nest) {
   const tile_value *v = value(l, nest->values.items[0]);
-  if (!gpu_segment_levels(l->m, l->p->program, v)) return false;
+  if (!plan_segment_levels(l->m, l->p->program, v)) return false;
   each_column(l, nest, adjoint_of_column);
   return true;
 }

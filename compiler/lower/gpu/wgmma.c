@@ -46,7 +46,7 @@ bool gpu_is_group(lower *l, const mma *p) {
   bool transposed;
   const plan_dot *dot = p->factors->dot;
   int columns = p->tiles * GPU_TILE_COLUMNS;
-  if (!gpu_may_be_group(l->m, l->p->program, dot) || p->tiles & (p->tiles - 1)) return false;
+  if (!plan_may_be_wgmma(l->m, l->p->program, dot) || p->tiles & (p->tiles - 1)) return false;
   if (known_size(l, dot->j) % columns || !is_in_tiles(l, p, &p->b, columns, &transposed)) return false;
   return is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed) || known_size(l, dot->k) <= MOST_DEPTH_IN_REGISTERS;
 }
@@ -190,16 +190,16 @@ void gpu_fence_groups(lower *l) { gpu_call(l->e, GPU_FENCE_ASYNC, NULL, 0); }
 
 static bool is_read_by_groups(const lower *l, tile_id id) {
   const plan_value *pv = &l->p->values[id];
-  if (pv->copy >= 0 && l->p->buffers.items[pv->copy].groups) return true;
+  if (pv->copy >= 0 && l->p->buffers.items[pv->copy].wgmma_layout) return true;
   int buffer = pv->into != NO_TILE ? l->p->values[pv->into].buffer : pv->buffer;
   if (buffer < 0) return false;
   const plan_buffer *b = &l->p->buffers.items[buffer];
-  return b->groups || (b->carried >= 0 && l->carried[b->carried].width);
+  return b->wgmma_layout || (b->carried >= 0 && l->carried[b->carried].width);
 }
 
 bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest) {
-  if (!l->m->groups) return false;
-  if (nest->kind == NEST_PACK) return l->p->buffers.items[nest->pack].groups;
+  if (!l->m->warpgroups) return false;
+  if (nest->kind == NEST_PACK) return l->p->buffers.items[nest->pack].wgmma_layout;
   for (int i = 0; i < nest->values.count; i++)
     if (is_read_by_groups(l, nest->values.items[i])) return true;
   return false;

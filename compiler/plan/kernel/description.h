@@ -80,10 +80,10 @@ typedef struct codegen_gpu_kernel {
   double bulk_gain;              // what bulk copies save in a chunk, in multiply-adds (schedule/gpu/schedule.c)
   int bulk_rows, rows;           // of a chunk: arguments whose rows may be copied in bulk, all whose rows are copied
   int nests;                     // of a chunk: all threads meet between one and the next
-  int group_products, products;  // of a chunk: by warpgroups, all on tensor cores
+  int wgmma_products, products;  // of a chunk: by warpgroups, all on tensor cores
   int left;                      // products of a chunk whose result stays in registers, as the A operand of others
   double operand_bytes;          // of shared memory that products of a chunk read
-  double group_share;            // the share of all products' multiply-adds that warpgroups make
+  double wgmma_share;            // the share of all products' multiply-adds that warpgroups make
   int64_t history_bytes;         // part of base.scratch: recomputed states before each chunk of a group
   int64_t home_bytes;            // cotangents of the states of all passes, between groups
   int64_t sum_bytes;             // what passes add up in a group
@@ -100,7 +100,7 @@ typedef struct codegen_gpu_options {
   number_type dtype;  // not NUMBER_F64
   bool tf32;          // products of f32 numbers with 10 bits behind the point
   int shared_kib;     // schedule: shared memory that a thread block may have; 0: 99, which every device has
-  bool groups;        // schedule: products by warpgroups
+  bool warpgroups;    // schedule: products by warpgroups
   unsigned targets;   // bits 1 << GPU_..
   bool text;
   const sources *lines;  // as codegen_options.lines

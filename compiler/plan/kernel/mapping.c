@@ -6,11 +6,8 @@ enum { MANY_VALUES = 200 };
 
 enum { RANKS_PER_AXIS = PLAN_MAX_AXES, TIME_RANK = PLAN_MAX_AXES };
 
-static axis_set consumed_or_instance(const kernel *k) { return (kernel_grid_of(k) & ~kernel_parts_of(k)) | ~k->program->grid; }
-
-axis_set kernel_parts_of(const kernel *k) {
-  axis_set parts = k->gpu.lanes == LANES_TILE ? axis_bit(k->lane_axis) : 0;
-  return k->gpu.value_entries ? parts | axis_bit(k->gpu.value_axis) : parts;
+static axis_set consumed_or_instance(const kernel *k) {
+  return (kernel_grid_of(k) & ~kernel_tiled_axes(k)) | ~k->program->grid;
 }
 
 bool kernel_is_of_sequences(const kernel *k, int axis) { return k->sequences && axis == k->sequences_axis; }
@@ -113,32 +110,28 @@ static void rank_axes(mapping *m) {
   }
 }
 
+static void map_to_lanes(mapping *m) {
+  const kernel *k = m->kernel;
+  if (k->lane_axis >= 0) {
+    int64_t points = state_points(k);
+    bool one = kernel_is_long(k) || k->program->form == TILE_CHUNK;
+    int vectors = one ? 1 : points > 32 || points <= 2 ? 4 : 2;
+    m->lanes = m->width * vectors < k->lane_block ? m->width * vectors : k->lane_block;
+  }
+  int inner = k->grid_count ? k->grid_axes[k->grid_count - 1] : -1;
+  bool whole = k->program->form == TILE_CHUNK && m->lane_axis < 0;
+  if (whole && inner >= 0 && has_shared_work(k, inner)) {
+    m->chunks_outside = true;
+    m->shared_axis = inner;
+  }
+}
+
 mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtype) {
   bool f64 = dtype == NUMBER_F64;
   mapping m = {.kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
   m.width = codegen_lanes(clone, f64);
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
-  if (clone == CLONE_GPU) {
-    m.kind = kernel_has_own_lanes(k) ? MAP_THREADS : MAP_BLOCK;
-    m.parts = kernel_parts_of(k);
-    m.instance = kernel_grid_of(k) & ~m.parts;
-    m.lane_axis = -1;
-    m.groups = k->gpu.groups && m.kind == MAP_BLOCK && number_is_narrow(dtype);
-    rank_axes(&m);
-    return m;
-  }
-  if (k->lane_axis >= 0) {
-    int64_t points = state_points(k);
-    bool one = kernel_is_long(k) || k->program->form == TILE_CHUNK;
-    int together = one ? 1 : points > 32 || points <= 2 ? 4 : 2;
-    m.lanes = m.width * together < k->lane_block ? m.width * together : k->lane_block;
-  }
-  int inner = k->grid_count ? k->grid_axes[k->grid_count - 1] : -1;
-  bool whole = k->program->form == TILE_CHUNK && m.lane_axis < 0;
-  if (whole && inner >= 0 && has_shared_work(k, inner)) {
-    m.chunks_outside = true;
-    m.shared_axis = inner;
-  }
+  (clone == CLONE_GPU ? kernel_map_to_threads : map_to_lanes)(&m);
   rank_axes(&m);
   return m;
 }

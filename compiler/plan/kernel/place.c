@@ -1,6 +1,5 @@
-// Places in memory: each item of a kernel gets one in scratch, on the stack, or in shared memory.
-//
-//   Mamba on x86-64-v4: lanes 32 of D; state [N] x 32 and sums of parameters, then recomputed rows of a chunk, then buffers
+// Places in memory: each item of a kernel gets one in scratch, on the stack, or in shared memory. The rules here hold for the host
+// and for GPUs; host/memory.c and gpu/memory.c call them in their own order, and place what differs.
 #include "compiler/plan/kernel_plan.h"
 
 static int64_t rounded_up(int64_t n) { return (n + 15) / 16 * 16; }
@@ -11,21 +10,17 @@ static int64_t take(int64_t *total, int64_t numbers) {
   return offset;
 }
 
-// GPU: shared memory while there is some. Where threads share nothing each has its own numbers.
-location gpu_take(kernel_plan *w, int64_t numbers) {
-  if (w->m.kind == MAP_THREADS) numbers *= w->threads;
-  numbers = (numbers + 31) / 32 * 32;  // lines of banks
-  int64_t at = gpu_chip_place(w, w->on_chip, numbers);
-  if (at + numbers > w->chip_limit) return (location){take(&w->shared_numbers, numbers), -1, false};
-  w->on_chip = at + numbers;
-  return (location){at, -1, true};
+location kernel_take_scratch(kernel_plan *w, int64_t numbers) {
+  return (location){take(&w->shared_numbers, numbers), -1, false};
 }
 
-// Scratch of the call for so many of an extent.
-static location take_extent(kernel_plan *w, extent numbers, int64_t times) {
+location kernel_take_of_instance(kernel_plan *w, int64_t numbers) {
+  return (location){take(&w->instance_numbers, numbers), -1, false};
+}
+
+location kernel_take_extent(kernel_plan *w, extent numbers, int64_t times) {
   numbers.factor *= times;
-  if (w->m.kind != MAP_LANES && !numbers.sizes) return gpu_take(w, numbers.factor);
-  if (!numbers.sizes) return (location){take(&w->shared_numbers, numbers.factor), -1, false};
+  if (!numbers.sizes) return w->take(w, numbers.factor);
   if (w->k->program->form == TILE_CHUNK) ICE("kernel", "%s has run-time tiles", w->k->symbol);
   vec_push(w->a, &w->sized, numbers);
   return (location){0, w->sized.count - 1, false};
@@ -33,38 +28,18 @@ static location take_extent(kernel_plan *w, extent numbers, int64_t times) {
 
 static const location on_stack = {-1, -1, false};
 
-// What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too.
-static location place_persistent(kernel_plan *w, const plan_buffer *b) {
-  bool seldom = w->m.kind == MAP_BLOCK && b->gathered && !b->numbers.sizes;
-  if (seldom) return (location){take(&w->shared_numbers, b->numbers.factor), -1, false};
-  if (w->register_pressure && !b->numbers.sizes) return gpu_take(w, b->numbers.factor);
-  if (w->in_tiles) return (location){take(&w->instance_numbers, b->numbers.factor), -1, false};
-  if (w->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;
-  bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)PLAN_STACK_VECTORS * w->m.width;
-  if (!w->m.chunks_outside && b->lane && small) return on_stack;
-  if (w->m.chunks_outside) return (location){take(&w->instance_numbers, b->numbers.factor), -1, false};
-  return take_extent(w, b->numbers, 1);
+kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype) {
+  bool recomputes = kernel_reads_saved(k) && k->recompute;
+  return (kernel_plan){
+      .a = a, .k = k, .described = described, .m = kernel_mapping_of(k, clone, dtype), .recomputes = recomputes};
 }
 
-void kernel_place_carried(kernel_plan *w, program_plan *p) {
-  p->carried_at = ARENA_ARRAY(w->a, location, p->carried.count);
-  for (int c = 0; c < p->carried.count; c++) {
-    plan_buffer words = p->carried.items[c].memory, *memory = &words;
-    if (p->p->carried[c].sums >= 0) words.numbers.factor = p->p->carried[c].shown ? (words.numbers.factor + 1) / 2 : 0;
-    bool registers = w->m.kind == MAP_THREADS && !memory->numbers.sizes;
-    if (w->m.looped) registers = false;
-    p->carried_at[c] = registers ? on_stack : w->in_tiles ? gpu_take(w, memory->numbers.factor) : place_persistent(w, memory);
-  }
+void kernel_place_persistent(kernel_plan *w, program_plan *p, buffer_placer *place) {
   p->persistent_at = ARENA_ARRAY(w->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    p->persistent_at[i] = b->persistent ? place_persistent(w, b) : on_stack;
+    p->persistent_at[i] = b->persistent ? place(w, b) : on_stack;
   }
-}
-
-void kernel_place_scratch(kernel_plan *w, program_plan *p) {
-  p->scratch = ARENA_ARRAY(w->a, location, p->p->scratch.count);
-  for (int i = 0; i < p->p->scratch.count; i++) p->scratch[i] = take_extent(w, p->p->scratch.items[i], 1);
 }
 
 // Buffers with a row for every step of a chunk.
@@ -72,7 +47,7 @@ void kernel_place_kept(kernel_plan *w, program_plan *p) {
   p->kept_at = ARENA_ARRAY(w->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (b->kept) p->kept_at[i] = take_extent(w, plan_words(b), w->k->chunk);
+    if (b->kept) p->kept_at[i] = kernel_take_extent(w, plan_words(b), w->k->chunk);
   }
 }
 
@@ -103,12 +78,8 @@ void kernel_place_pads(kernel_plan *w, program_plan *p) {
       if (stride < 0 && dense <= last) dense = last + 1;
     }
     p->pads[i].row = last + 1;
-    if (w->m.kind == MAP_BLOCK) {
-      int64_t numbers = (last + 1) * p->program->chunk;
-      p->pads[i].at = gpu_take(w, narrow ? (numbers + 1) / 2 : numbers);
-      continue;
-    }
-    p->pads[i].offset = take(&w->shared_numbers, (last + 1) * p->program->chunk);
+    int64_t numbers = (last + 1) * p->program->chunk;
+    p->pads[i].at = w->take(w, narrow && w->m.kind == MAP_BLOCK ? (numbers + 1) / 2 : numbers);
   }
 }
 
@@ -120,14 +91,14 @@ static void place_state(kernel_plan *w, program_plan *p, int argument, const pla
   plan_buffer *row = &p->history[argument];
   *row = *memory;
   if (w->k->program->form != TILE_CHUNK) {
-    p->history_at[argument] = take_extent(w, row->numbers, kept_rows(w));
+    p->history_at[argument] = kernel_take_extent(w, row->numbers, kept_rows(w));
     return;
   }
-  row->groups = false;
+  row->wgmma_layout = false;
   row->stored = plan_narrows_argument(&w->m, p->p, argument) ? w->m.dtype : NUMBER_F32;
   int64_t words = plan_words(row).factor * kept_rows(w);
   w->history += words;
-  p->history_at[argument] = (location){take(&w->shared_numbers, words), -1, false};
+  p->history_at[argument] = kernel_take_scratch(w, words);
 }
 
 void kernel_place_history(kernel_plan *w, program_plan *p) {
@@ -161,7 +132,7 @@ void kernel_place_stashes(kernel_plan *w) {
     bool lane = w->m.lane_axis >= 0 && axis_in(axes, w->m.lane_axis);
     plan_buffer b = plan_buffer_for(&w->m, program, plan_tile_axes(&w->m, axes), lane, -1);
     w->stashes[r->place.stash] = b;
-    w->stash_at[r->place.stash] = take_extent(w, b.numbers, w->k->chunk);
+    w->stash_at[r->place.stash] = kernel_take_extent(w, b.numbers, w->k->chunk);
   }
 }
 
@@ -173,12 +144,18 @@ void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *pr
   for (int c = 0; c < p->carried.count; c++)  // memory has a copy
     if (p->p->carried[c].sums >= 0) {
       p->carried.items[c].memory.stored = w->m.dtype;
-      p->carried.items[c].memory.groups = p->p->carried[c].groups;
+      p->carried.items[c].memory.wgmma_layout = p->p->carried[c].wgmma_layout;
     }
 }
 
-// Products of warpgroups want what they read to begin at multiples of 1024 bytes; whatever has fewer is none of it.
-int64_t gpu_chip_place(const kernel_plan *w, int64_t at, int64_t words) {
-  enum { WORDS = 256 };
-  return w->m.groups && words >= WORDS ? (at + WORDS - 1) / WORDS * WORDS : at;
+codegen_bytes kernel_bytes_of(const kernel_plan *w) {
+  int64_t size = w->m.f64 ? 8 : 4;
+  if (w->value_tiles)
+    return (codegen_bytes){.constant = (w->shared_numbers + w->instance_numbers * w->value_tiles) * size + 64};
+  codegen_bytes bytes = {.constant = w->shared_numbers * size + 64, .per_instance = w->instance_numbers * size};
+  for (int i = 0; i < w->sized.count; i++) {
+    const extent *block = &w->sized.items[i];
+    codegen_bytes_add(w->a, &bytes, (codegen_bytes_term){block->factor * size, block->sizes});
+  }
+  return bytes;
 }

@@ -63,7 +63,7 @@ static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_
     slot.accumulated = slot.summed || !slot.per_batch;
   }
   slot.narrow = slot.time && !slot.accumulated && is_narrow(k->kernel->recurrence, role, place);
-  slot.single = slot.time && slot.accumulated && k->kernel->gpu.lanes == LANES_IN_TURN;
+  slot.single = slot.time && slot.accumulated && kernel_takes_lanes_in_turn(k->kernel);
   if (role == TILE_D_STATE) {
     slot.summed = kernel_grid_of(k->kernel) & place->partial;
     slot.accumulated = slot.summed != 0;

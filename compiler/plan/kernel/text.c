@@ -115,8 +115,7 @@ static void put_rows(plan_text *t, const program_plan *p, int argument) {
   PUT(t, " rows %s %s", tile_role_text(place->role), place->name ? place->name : "-");
   PUT(t, " of %lld bytes, %d of them", (long long)(d->row * (t->w->m.kind == MAP_LANES ? bytes_of_number(t->w) : bytes)),
       p->program->chunk);
-  location at = t->w->m.kind == MAP_LANES ? (location){d->offset, -1, false} : d->at;
-  PUT(t, ", %s at %lld", at.on_chip ? plan_shared : plan_scratch, (long long)(at.offset * bytes_of_number(t->w)));
+  PUT(t, ", %s at %lld", d->at.on_chip ? plan_shared : plan_scratch, (long long)(d->at.offset * bytes_of_number(t->w)));
   if (t->w->m.kind == MAP_BLOCK && d->ahead.offset >= 0) PUT(t, " and %lld", (long long)(4 * d->ahead.offset));
   if (p->maps && p->maps[argument] >= 0) PUT(t, ", in bulk");
   PUT(t, "\n");

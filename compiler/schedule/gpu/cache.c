@@ -20,7 +20,7 @@ int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *describe
 
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described) {
   device_class devices = CLASS_SMALL;  // kernels without warpgroups may turn out to be those of the devices that have them, too
-  if (k->gpu.shared_kib >= GPU_LARGE_KIB) devices = k->gpu.groups ? CLASS_WARPGROUPS : CLASS_LARGE | CLASS_WARPGROUPS;
+  if (k->gpu.shared_kib >= GPU_LARGE_KIB) devices = k->gpu.warpgroups ? CLASS_WARPGROUPS : CLASS_LARGE | CLASS_WARPGROUPS;
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
     const machine_device *d = machine_device_of(target);
     if (!d || !codegen_gpu_is_of_class(target, devices)) continue;

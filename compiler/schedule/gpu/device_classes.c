@@ -21,7 +21,7 @@ static bool is_same_work(const kernel *x, const kernel *y) {
 static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
   if (x->kind != y->kind || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
-  if (p.group_products != q.group_products) return false;
+  if (p.wgmma_products != q.wgmma_products) return false;
   return x->gpu.threads == y->gpu.threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
          p.base.scratch.constant == q.base.scratch.constant;
 }
@@ -96,7 +96,7 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
   if (!wants_groups(options)) return;
   bool has_large = wants_large(options);
   options.shared_kib = GPU_LARGE_KIB;
-  options.groups = true;
+  options.warpgroups = true;
   recurrence_kernels *groups = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
   double cost_of_others = forms->large ? forms->large->gpu_cost : forms->small->gpu_cost;
   if (groups->gpu_cost > gpu_cost_worth * cost_of_others) {
@@ -110,7 +110,7 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
     leave_class(forms->large, groups, CLASS_LARGE);
     unite_classes(forms->small, forms->large);
   }
-  forms->groups = groups;
+  forms->warpgroups = groups;
 }
 
 // ---- the kernels of all forms ----
@@ -120,9 +120,9 @@ void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all)
   for (int n = 0; forms->large && n < forms->large->kernels.count; n++)
     if ((forms->large->kernels.items[n].gpu.device_class & (CLASS_SMALL | CLASS_LARGE)) == CLASS_LARGE)
       vec_push(a, all, &forms->large->kernels.items[n]);
-  for (int n = 0; forms->groups && n < forms->groups->kernels.count; n++)
-    if (forms->groups->kernels.items[n].gpu.device_class == CLASS_WARPGROUPS)
-      vec_push(a, all, &forms->groups->kernels.items[n]);
+  for (int n = 0; forms->warpgroups && n < forms->warpgroups->kernels.count; n++)
+    if (forms->warpgroups->kernels.items[n].gpu.device_class == CLASS_WARPGROUPS)
+      vec_push(a, all, &forms->warpgroups->kernels.items[n]);
 }
 
 bool codegen_gpu_is_for(const kernel *k, unsigned targets) {

@@ -130,7 +130,7 @@ static double copied_bytes(const kernel *k) {
     if (place->role != TILE_D_INPUT || !lacks(place, k->lane_axis)) continue;
     double all = 1;
     for (int x = 0; x < place->axis_count; x++)
-      if (!axis_in(kernel_grid_of(k) & ~kernel_parts_of(k), place->axes[x]))
+      if (!axis_in(kernel_grid_of(k) & ~kernel_tiled_axes(k), place->axes[x]))
         all *= (double)k->recurrence->body.axes.items[place->axes[x]].size;
     numbers += all;
   }
@@ -150,7 +150,7 @@ static const tile_program *of_block(arena *a, const kernel *k, const tile_progra
   if (kernel_has_own_lanes(k)) return program;
   for (int i = 0; i < program->values.count; i++)
     if (program->values.items[i].op == TILE_DOT) cut |= program->values.items[i].axes;
-  cut &= kernel_grid_of(k) & ~kernel_parts_of(k);
+  cut &= kernel_grid_of(k) & ~kernel_tiled_axes(k);
   tile_program *p = ARENA_NEW(a, tile_program);
   *p = *program;
   p->axes.items = ARENA_ARRAY(a, tile_axis, program->axes.count);
@@ -184,7 +184,7 @@ static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) 
   const tile_program *program = of_block(a, k, k->program);
   double parts = (double)parts_of(k), work = cost_of_run(a, program) * program->chunk;
   work -= described->bulk_gain;
-  work -= gpu_cost_groups_spare * described->group_share * cost_of_products(a, program);
+  work -= gpu_cost_groups_spare * described->wgmma_share * cost_of_products(a, program);
   work += GPU_COST_CACHE_BYTE * GPU_COST_SCRATCH_READS * x.outside + (double)GPU_COST_NEST * described->nests;
   work += (gpu_stays_in_cache(k, described) ? GPU_COST_CACHE_BYTE : OF_MEMORY) * kept_bytes(described);
   x.cost = work * parts / k->program->chunk;
@@ -241,7 +241,7 @@ static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, sche
   recurrence_kernels *kernels = schedule_recurrence(a, r, schedule);
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernels->kernels.items[i].gpu.shared_kib = options.shared_kib;
-    kernels->kernels.items[i].gpu.groups = options.groups;
+    kernels->kernels.items[i].gpu.warpgroups = options.warpgroups;
   }
   return kernels;
 }
@@ -265,7 +265,7 @@ static double block_cost(const kernel *k, double cost) {
 static double entries_of(const kernel *k, int axis) {
   if (axis == k->lane_axis && k->gpu.lanes == LANES_OWN) return k->lane_block;
   int64_t size = k->program->axes.items[axis].size;
-  return size == TILE_RUNTIME_SIZE || axis_in(kernel_grid_of(k) & ~kernel_parts_of(k), axis) ? 1 : (double)size;
+  return size == TILE_RUNTIME_SIZE || axis_in(kernel_grid_of(k) & ~kernel_tiled_axes(k), axis) ? 1 : (double)size;
 }
 
 static double state_numbers(const kernel *k) {

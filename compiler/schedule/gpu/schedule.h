@@ -14,7 +14,7 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *recurrence,
 // that changes little. Kernels that come out as in `small` are those, with one symbol; the others are marked in both
 // (kernel.gpu.device_class). options.shared_kib is for all targets: then there is no other form.
 void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options);
-// Adds forms->groups behind that, for targets whose warpgroups multiply; NULL: they run the others. Where no other target has
+// Adds forms->warpgroups behind that, for targets whose warpgroups multiply; NULL: they run the others. Where no other target has
 // the memory of forms->large, that was for comparison alone, and goes.
 void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options);
 

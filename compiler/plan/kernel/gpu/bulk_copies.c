@@ -11,7 +11,7 @@ bool gpu_find_row(const kernel_plan *w, const program_plan *p, const tile_place 
     int axis = place->axes[--row->first];
     int64_t size = plan_axis_size(&w->m, p->program, axis), all = size;
     if (size == TILE_RUNTIME_SIZE) return false;
-    if (axis_in(w->m.parts, axis)) all = w->k->recurrence->body.axes.items[axis].size;
+    if (axis_in(w->m.tiled, axis)) all = w->k->recurrence->body.axes.items[axis].size;
     row->columns *= all;
     row->numbers *= size;
     whole = size == all;
@@ -87,8 +87,8 @@ bool gpu_is_bulk(const program_plan *p, int argument) { return p->maps && p->map
 
 void gpu_choose_bulk(kernel_plan *w) {
   enum { MAP_ALIGNMENT = _Alignof(rec_gpu_map) };
-  const int group_products = w->main.p->group_products + (w->recomputes ? w->recompute.p->group_products : 0);
-  if (!w->m.groups || !group_products) return;
+  const int wgmma_products = w->main.p->wgmma_products + (w->recomputes ? w->recompute.p->wgmma_products : 0);
+  if (!w->m.warpgroups || !wgmma_products) return;
   w->maps_at = (gpu_bytes_before_maps(w) + 8 + MAP_ALIGNMENT - 1) / MAP_ALIGNMENT * MAP_ALIGNMENT;
   w->bulk_gain = choose_rows(w, &w->main);
   if (w->recomputes) w->bulk_gain += choose_rows(w, &w->recompute);

@@ -15,7 +15,7 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
   w->threads = w->m.kind == MAP_BLOCK ? w->m.threads : k->lane_block;
   w->m.shared_kib = k->gpu.shared_kib ? k->gpu.shared_kib : GPU_SMALL_KIB;
   w->chip_limit = w->m.shared_kib * 1024 / 4;
-  kernel_plan_make(w);
+  gpu_plan_make(w);
   if (w->m.kind == MAP_BLOCK) kernel_verify_places(w);
   return w;
 }
@@ -40,14 +40,14 @@ static void count_products(const kernel_plan *w, codegen_gpu_kernel *g) {
   double group = 0, all = 0;
   for (int i = 0; i < 2; i++) {
     if (!plans[i]) continue;
-    g->group_products += plans[i]->group_products;
+    g->wgmma_products += plans[i]->wgmma_products;
     g->products += plans[i]->products;
     g->left += plans[i]->left;
     g->operand_bytes += plans[i]->operand_bytes;
-    group += plans[i]->group_work;
+    group += plans[i]->wgmma_work;
     all += plans[i]->all_work;
   }
-  g->group_share = all > 0 ? group / all : 0;
+  g->wgmma_share = all > 0 ? group / all : 0;
 }
 
 // What is copied for a chunk, and what of it may come in bulk.

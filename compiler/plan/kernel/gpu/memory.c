@@ -10,12 +10,61 @@
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/gpu_costs.h"
 
-// ---- places ----
-
 // Whole lines of banks.
 static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 
 static int64_t words_of(const plan_buffer *b) { return up(plan_words(b).factor); }
+
+// wgmma reads its operands at multiples of 1024 bytes. A smaller place is no operand of it.
+int64_t gpu_chip_place(const kernel_plan *w, int64_t at, int64_t words) {
+  enum { WORDS = 256 };
+  return w->m.warpgroups && words >= WORDS ? (at + WORDS - 1) / WORDS * WORDS : at;
+}
+
+location gpu_take(kernel_plan *w, int64_t numbers) {
+  if (w->m.kind == MAP_THREADS) numbers *= w->threads;
+  numbers = up(numbers);
+  int64_t at = gpu_chip_place(w, w->on_chip, numbers);
+  if (at + numbers > w->chip_limit) return kernel_take_scratch(w, numbers);
+  w->on_chip = at + numbers;
+  return (location){at, -1, true};
+}
+
+// ---- memory that lives from run to run ----
+
+static const location in_registers = {-1, -1, false};
+
+// A gathered sum is added to once a chunk.
+static location place_persistent(kernel_plan *w, const plan_buffer *b) {
+  bool seldom = w->m.kind == MAP_BLOCK && b->gathered && !b->numbers.sizes;
+  if (seldom) return kernel_take_scratch(w, b->numbers.factor);
+  if (w->register_pressure && !b->numbers.sizes) return gpu_take(w, b->numbers.factor);
+  if (w->in_tiles) return kernel_take_of_instance(w, b->numbers.factor);
+  if (w->m.kind == MAP_THREADS && !b->numbers.sizes) return in_registers;
+  return kernel_take_extent(w, b->numbers, 1);
+}
+
+// Of a register-resident state memory has the 16-bit copy alone, or nothing.
+static void place_carried(kernel_plan *w, program_plan *p) {
+  p->carried_at = ARENA_ARRAY(w->a, location, p->carried.count);
+  for (int c = 0; c < p->carried.count; c++) {
+    plan_buffer memory = p->carried.items[c].memory;
+    const carried_pair *pair = &p->p->carried[c];
+    if (pair->sums >= 0) memory.numbers.factor = pair->shown ? (memory.numbers.factor + 1) / 2 : 0;
+    bool registers = w->m.kind == MAP_THREADS && !memory.numbers.sizes && !w->m.looped;
+    p->carried_at[c] = registers     ? in_registers
+                       : w->in_tiles ? gpu_take(w, memory.numbers.factor)
+                                     : place_persistent(w, &memory);
+  }
+  kernel_place_persistent(w, p, place_persistent);
+}
+
+static void place_around(kernel_plan *w, program_plan *p) {
+  place_carried(w, p);
+  kernel_place_pads(w, p);
+}
+
+// ---- buffers by their lives ----
 
 // Buffers that are placed already, on the chip or in scratch.
 static placed_list placed_buffers(const kernel_plan *w, const program_plan *p, bool on_chip) {
@@ -183,7 +232,7 @@ static bool is_long_step(const kernel_plan *w) {
 }
 
 // More than registers hold beside what is computed with; backward computes with the states and their cotangents at once.
-bool gpu_has_register_pressure(const kernel_plan *w) {
+static bool has_register_pressure(const kernel_plan *w) {
   if (w->m.kind != MAP_THREADS) return false;
   if (is_long_step(w)) return true;
   if (!w->recomputes) return numbers_of_thread(&w->main) > GPU_COST_HELD;
@@ -191,7 +240,7 @@ bool gpu_has_register_pressure(const kernel_plan *w) {
 }
 
 // Are the states alone too many, or what a step computes?
-bool gpu_carries_many(const kernel_plan *w) { return numbers_of_states(w) > GPU_COST_CARRIED || is_long_step(w); }
+static bool carries_many(const kernel_plan *w) { return numbers_of_states(w) > GPU_COST_CARRIED || is_long_step(w); }
 
 // What is alive all the time lies in shared memory then, neighbours from thread to thread. States and their cotangents
 // backward, or states and factors of a part of time, are too many as well: all arrays do.
@@ -205,7 +254,7 @@ static void place_crowded(kernel_plan *w, program_plan *p) {
   }
 }
 
-static void place_part(kernel_plan *w, program_plan *p) {
+static void place_program(kernel_plan *w, program_plan *p) {
   if (!p->buffer_at) open_places(w, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
@@ -262,7 +311,7 @@ static void place_matrices(kernel_plan *w, program_plan *p) {
   }
 }
 
-bool gpu_place_matrices(kernel_plan *w) {
+static bool place_all_matrices(kernel_plan *w) {
   if (w->m.kind != MAP_BLOCK || w->k->program->form != TILE_STEP) return false;
   if (!has_matrices(&w->main) && !(w->recomputes && has_matrices(&w->recompute))) return false;
   place_matrices(w, &w->main);
@@ -270,9 +319,9 @@ bool gpu_place_matrices(kernel_plan *w) {
   return true;
 }
 
-void gpu_place(kernel_plan *w) {
-  place_part(w, &w->main);
-  if (w->recomputes) place_part(w, &w->recompute);
+static void place_programs(kernel_plan *w) {
+  place_program(w, &w->main);
+  if (w->recomputes) place_program(w, &w->recompute);
   gpu_place_ahead(w);
   gpu_place_steps(w);
 }
@@ -284,29 +333,6 @@ static void place_prologue(kernel_plan *w, program_plan *p) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (is_of_prologue(p, b)) p->buffer_at[i] = gpu_take(w, words_of(b));
   }
-}
-
-// Shared memory: cotangents of states and what prologues make; behind them either the rows and buffers of the chunks back,
-// or states, rows and buffers of the chunks again.
-void gpu_plan_chunks(kernel_plan *w) {
-  kernel_plan_program(w, &w->main, w->k->program, true);
-  kernel_plan_program(w, &w->recompute, w->k->recompute, false);
-  gpu_place_sums(w);
-  kernel_place_carried(w, &w->main);
-  place_prologue(w, &w->main);
-  place_prologue(w, &w->recompute);
-  int64_t shared = w->on_chip;
-  kernel_place_pads(w, &w->main);
-  kernel_place_history(w, &w->main);
-  if (w->in_tiles) gpu_place_value_tiles(w);
-  place_part(w, &w->main);
-  int64_t back = w->on_chip;
-  w->on_chip = shared;
-  kernel_place_carried(w, &w->recompute);
-  kernel_place_pads(w, &w->recompute);
-  place_part(w, &w->recompute);
-  if (back > w->on_chip) w->on_chip = back;
-  gpu_place_ahead(w);
 }
 
 static bool may_sum(const mapping *m, const tile_place *place) {
@@ -337,7 +363,7 @@ static int64_t most_sums(const kernel_plan *w, const program_plan *p) {
   return most;
 }
 
-void gpu_place_sums(kernel_plan *w) {
+static void place_sums(kernel_plan *w) {
   if (w->m.kind == MAP_BLOCK) {
     w->sums = w->on_chip;
     w->on_chip += GPU_MOST_WARPS;
@@ -348,4 +374,57 @@ void gpu_place_sums(kernel_plan *w) {
   if (w->recomputes && most_sums(w, &w->recompute) > numbers) numbers = most_sums(w, &w->recompute);
   w->sums = w->on_chip;
   w->on_chip += up(numbers);
+}
+
+// ---- the plan of a kernel ----
+
+// Shared memory: cotangents of states and what prologues make; behind them either the rows and buffers of the chunks back,
+// or states, rows and buffers of the chunks again.
+static void plan_groups_of_chunks(kernel_plan *w) {
+  kernel_plan_program(w, &w->main, w->k->program, true);
+  kernel_plan_program(w, &w->recompute, w->k->recompute, false);
+  place_sums(w);
+  place_carried(w, &w->main);
+  place_prologue(w, &w->main);
+  place_prologue(w, &w->recompute);
+  int64_t shared = w->on_chip;
+  kernel_place_pads(w, &w->main);
+  kernel_place_history(w, &w->main);
+  if (w->in_tiles) gpu_place_value_tiles(w);
+  place_program(w, &w->main);
+  int64_t back = w->on_chip;
+  w->on_chip = shared;
+  place_carried(w, &w->recompute);
+  kernel_place_pads(w, &w->recompute);
+  place_program(w, &w->recompute);
+  if (back > w->on_chip) w->on_chip = back;
+  gpu_place_ahead(w);
+}
+
+// All other kernels. A step with matrices of parameters reads its buffers again and again, and what is kept of a chunk once or
+// twice: the buffers then come first in shared memory.
+static void plan_in_one_pass(kernel_plan *w) {
+  bool back = w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK;
+  if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
+  kernel_plan_program(w, &w->main, w->k->program, back);
+  w->register_pressure = has_register_pressure(w);
+  w->m.looped = w->register_pressure && (w->recomputes || carries_many(w));
+  if (w->recomputes) place_around(w, &w->recompute);
+  place_around(w, &w->main);
+  place_sums(w);
+  bool dense = place_all_matrices(w);
+  if (dense) place_programs(w);
+  kernel_place_history(w, &w->main);
+  kernel_place_stashes(w);
+  if (!dense) place_programs(w);
+  kernel_place_kept(w, &w->main);
+}
+
+void gpu_plan_make(kernel_plan *w) {
+  w->take = gpu_take;
+  w->in_tiles = gpu_has_value_tiles(w->k);
+  if (w->in_tiles) w->value_tiles = gpu_most_value_tiles(w->k);
+  bool again = w->recomputes && w->k->program->form == TILE_CHUNK;
+  (again ? plan_groups_of_chunks : plan_in_one_pass)(w);
+  gpu_place_columns(w);
 }

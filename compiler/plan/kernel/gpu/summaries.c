@@ -78,7 +78,7 @@ void gpu_place_columns(kernel_plan *w) {
 // ---- marks of overflow ----
 
 axis_set gpu_overflow_axes(const kernel *k) {
-  axis_set axes = kernel_grid_of(k) & ~kernel_parts_of(k);
+  axis_set axes = kernel_grid_of(k) & ~kernel_tiled_axes(k);
   return kernel_has_own_lanes(k) ? axes & ~axis_bit(k->lane_axis) : axes;
 }
 

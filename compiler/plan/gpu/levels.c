@@ -5,7 +5,7 @@
 
 enum { FEWEST_STEPS = GPU_WARP_LANES };
 
-int gpu_segment_levels(const mapping *m, const tile_program *program, const tile_value *v) {
+int plan_segment_levels(const mapping *m, const tile_program *program, const tile_value *v) {
   if (m->kind != MAP_BLOCK || !plan_sized(program, plan_tile_axes(m, v->axes))) return 0;
   int64_t steps = plan_axis_size(m, program, tile_step_axis(v));
   if (steps != plan_axis_size(m, program, tile_other_step_axis(v)) || steps & (steps - 1)) return 0;
@@ -15,7 +15,7 @@ int gpu_segment_levels(const mapping *m, const tile_program *program, const tile
   return levels;
 }
 
-int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id) {
+int plan_levels_of(const mapping *m, const tile_program *program, tile_id id) {
   const tile_value *v = &program->values.items[id];
-  return v->op == TILE_SEGMENT ? gpu_segment_levels(m, program, v) : 0;
+  return v->op == TILE_SEGMENT ? plan_segment_levels(m, program, v) : 0;
 }

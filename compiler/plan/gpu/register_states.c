@@ -34,7 +34,7 @@ static bool may_read(const reader *r, tile_id user, bool moved) {
   const plan_nest *nest = &r->q->p->nests.items[r->q->p->values[user].nest];
   if (user == r->sum) return !moved;
   if (nest->two && nest->other == user) return true;
-  return nest->kind == NEST_DOT && nest->values.items[0] == user && gpu_is_mma(r->q->m, r->q->program, &nest->dot);
+  return nest->kind == NEST_DOT && nest->values.items[0] == user && plan_is_mma(r->q->m, r->q->program, &nest->dot);
 }
 
 // `shown`: some do.
@@ -66,7 +66,7 @@ static int updating_nest(const planner *q, tile_id sum) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->values.count != 2 || nest->values.items[1] != sum || nest->results.count) return -1;
   bool whole = nest->dot.i >= 0 && pv->tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j));
-  return whole && gpu_accumulators_share(q->m, q->program, &nest->dot).blocks ? n : -1;
+  return whole && plan_accumulator_share(q->m, q->program, &nest->dot).blocks ? n : -1;
 }
 
 // Joins take such states together, a point of all of them at a time.

@@ -3,7 +3,7 @@
 //   weight [G,D,E], over E        along: each lane has parts of a row, and a warp adds up its lanes
 //   weight [G,D,E], over D, G     across: 256 threads, 16 pieces of E, sixteen threads for each, two of them in a warp
 //   .. times x [E,sequences]      four columns: what a thread has read of the matrix serves four sequences
-#include "compiler/plan/plan.h"
+#include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
 enum { BYTES_AT_ONCE = 16 };
@@ -15,7 +15,7 @@ static int64_t power_of_two_in(int64_t n, int64_t most) {
 }
 
 // Of the axes that the matrix lacks.
-static void choose_columns(const mapping *m, const tile_program *program, axis_set own, gpu_matrix *g) {
+static void choose_columns(const mapping *m, const tile_program *program, axis_set own, matrix_vector *g) {
   g->columns = 1;
   g->column_axis = -1;
   for (int axis = 0; axis < program->axes.count; axis++) {
@@ -25,11 +25,11 @@ static void choose_columns(const mapping *m, const tile_program *program, axis_s
   }
 }
 
-gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
+matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
   const tile_program *program = p->program;
   const tile_value *values = program->values.items;
   axis_set w = plan_tile_axes(m, values[dot->b].axes), x = plan_tile_axes(m, values[dot->a].axes);
-  gpu_matrix g = {.depth = plan_tile_axes(m, values[id].over), .rows = w & ~x};
+  matrix_vector g = {.depth = plan_tile_axes(m, values[id].over), .rows = w & ~x};
   g.around = plan_tile_axes(m, values[id].axes) & ~g.rows;
   choose_columns(m, program, g.around & ~w, &g);
   g.last = plan_contiguous_axis(m, p, dot->b);
@@ -45,8 +45,17 @@ gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan
   return g;
 }
 
-int64_t gpu_matrix_parts(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
-  gpu_matrix g = gpu_matrix_of(m, p, id, dot);
+int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
+  matrix_vector g = plan_matrix_vector(m, p, id, dot);
   int64_t parts = g.parts / g.in_warp;
   return parts > 1 ? parts * g.columns * plan_entries(m, p->program, g.rows) : 0;
+}
+
+bool plan_has_room(planner *q, tile_id matrix) {
+  int64_t entries = plan_entries(q->m, q->program, q->p->values[matrix].tile);
+  double bytes = (double)entries * (number_is_narrow(q->m->dtype) ? 2 : 4);
+  if (q->m->kernel->kind == KERNEL_STEP || q->matrix_bytes + bytes > (q->m->shared_kib - GPU_COST_REST_KIB) * 1024.0)
+    return false;
+  q->matrix_bytes += bytes;
+  return true;
 }

@@ -15,22 +15,22 @@ static int64_t filled(const mapping *m, const tile_program *program, const plan_
 }
 
 // Three products of tf32 take two fifths of the time of as many multiply-adds of f32, where tiles are filled.
-bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
+bool plan_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
   enum { DEPTH_TF32 = 8 };
   if (m->kind != MAP_BLOCK || dot->i < 0 || plan_axis_size(m, program, dot->k) < GPU_COST_SHORTEST_DEPTH) return false;
   if (number_is_narrow(m->dtype) || m->tf32) return true;
   return filled(m, program, dot, DEPTH_TF32) >= GPU_COST_FILLED;
 }
 
-int gpu_tiles_of_block(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows) {
+int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows) {
   int64_t warps = m->threads / GPU_WARP_LANES, all = blocks_up(plan_axis_size(m, program, dot->j), TILE_COLUMNS);
   int tiles = number_is_narrow(m->dtype) ? GPU_MOST_TILES : GPU_MOST_TILES / 2;
-  if (gpu_may_be_group(m, program, dot)) tiles = GPU_GROUP_TILES;
+  if (plan_may_be_wgmma(m, program, dot)) tiles = GPU_GROUP_TILES;
   while (tiles > 1 && (rows * blocks_up(all, tiles) < warps || all < tiles)) tiles /= 2;
   return tiles;
 }
 
-bool gpu_has_rows_of_warps(const mapping *m, const tile_program *program, const plan_dot *dot) {
+bool plan_gives_rows_to_warps(const mapping *m, const tile_program *program, const plan_dot *dot) {
   int64_t rows = plan_axis_size(m, program, dot->i), columns = plan_axis_size(m, program, dot->j),
           warps = m->threads / GPU_WARP_LANES;
   if (rows != warps * TILE_ROWS || columns % (2 * TILE_COLUMNS)) return false;
@@ -46,7 +46,7 @@ static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *do
 }
 
 // Nests of left factors have whole rows for each warp.
-int64_t gpu_row_parts(const mapping *m, const plan *p, const plan_nest *nest) {
+int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   bool left = dot->left || (nest->two && nest->other_dot.left);
   for (int i = 0; i < nest->values.count; i++) left = left || p->values[nest->values.items[i]].left;
@@ -54,29 +54,29 @@ int64_t gpu_row_parts(const mapping *m, const plan *p, const plan_nest *nest) {
   const tile_value *v = &p->program->values.items[nest->values.items[0]];
   axis_set around = plan_tile_axes(m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
   int64_t columns = blocks_up(plan_axis_size(m, p->program, dot->j), TILE_COLUMNS);
-  return blocks_up(columns, gpu_tiles_of_block(m, p->program, dot, row_blocks_of(m, p, dot, around)));
+  return blocks_up(columns, plan_tiles_of_warp(m, p->program, dot, row_blocks_of(m, p, dot, around)));
 }
 
-double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes) {
+double plan_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes) {
   const tile_program *program = p->program;
-  if (!gpu_is_mma(m, program, dot)) return 0;
+  if (!plan_is_mma(m, program, dot)) return 0;
   int64_t around = 1, i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
   axes &= ~(axis_bit(dot->i) | axis_bit(dot->j));
   for (int axis = 0; axis < program->axes.count; axis++)
     if (axis_in(axes, axis)) around *= plan_axis_size(m, program, axis);  // k among them
   int64_t depth = plan_axis_size(m, program, dot->k), rows = blocks_up(i, TILE_ROWS);
-  int64_t columns = TILE_COLUMNS * gpu_tiles_of_block(m, program, dot, rows * (around / depth));
-  bool group = gpu_may_be_group(m, program, dot), left = dot->left;
+  int64_t columns = TILE_COLUMNS * plan_tiles_of_warp(m, program, dot, rows * (around / depth));
+  bool group = plan_may_be_wgmma(m, program, dot), left = dot->left;
   double of_a = left ? 0 : (double)(rows * TILE_ROWS * blocks_up(j, columns));
   double of_b = (double)((group ? rows / GPU_GROUP_WARPS : rows) * j);
   return (of_a + of_b) * (double)around * (number_is_narrow(m->dtype) ? 2 : 4);
 }
 
-kept_share gpu_accumulators_share(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  kept_share none = {0, 0};
+accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program, const plan_dot *dot) {
+  accumulator_share none = {0, 0};
   if (dot->i < 0) return none;
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
-  if (!gpu_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
+  if (!plan_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
   int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS, warps = m->threads / GPU_WARP_LANES;
   int64_t own = rows * columns / warps, tiles = own < GPU_GROUP_TILES ? own : GPU_GROUP_TILES;
   // fewer threads have more registers, and so have those of a kernel that goes back: its states are alive in few nests
@@ -85,11 +85,11 @@ kept_share gpu_accumulators_share(const mapping *m, const tile_program *program,
   if (!own || rows * columns % warps || own > most || own > GPU_MOST_KEPT) return none;
   if (tiles > columns) tiles = columns;
   if (columns % tiles || own % tiles) return none;
-  return (kept_share){(int)(own / tiles), (int)tiles};
+  return (accumulator_share){(int)(own / tiles), (int)tiles};
 }
 
-bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  if (!m->groups || program->form == TILE_STEP || !gpu_is_mma(m, program, dot)) return false;
+bool plan_may_be_wgmma(const mapping *m, const tile_program *program, const plan_dot *dot) {
+  if (!m->warpgroups || program->form == TILE_STEP || !plan_is_mma(m, program, dot)) return false;
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
   return i % GPU_GROUP_ROWS == 0 && j % GPU_TILE_COLUMNS == 0 && plan_axis_size(m, program, dot->k) % GPU_GROUP_DEPTH == 0;
 }

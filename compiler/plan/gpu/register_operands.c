@@ -22,7 +22,7 @@ static bool reads(const planner *q, tile_id from, tile_id id) {
 // Nothing but rows, columns, and what is summed.
 static bool is_plain(const planner *q, tile_id product, const plan_dot *dot) {
   axis_set own = plan_tile_axes(q->m, value(q, product)->axes | value(q, product)->over);
-  return !(own & ~plan_inner_axes(dot)) && gpu_is_mma(q->m, q->program, dot);
+  return !(own & ~plan_inner_axes(dot)) && plan_is_mma(q->m, q->program, dot);
 }
 
 // Warps may have whole rows of all that it multiplies; a state that stays in registers wants others.
@@ -98,7 +98,7 @@ static choice best_choice(const planner *q, int n) {
   for (int turned = 0; turned < 2; turned++) {
     plan_dot made = nest->dot;
     if (turned) turn_dot(&made);
-    if (!gpu_has_rows_of_warps(q->m, q->program, &made) || (turned && !may_turn(q, nest))) continue;
+    if (!plan_gives_rows_to_warps(q->m, q->program, &made) || (turned && !may_turn(q, nest))) continue;
     for (int i = 0; i < nest->values.count; i++) {
       if (!is_made_at_points(q, nest, i)) continue;
       choice c = {takers(q, n, &made, nest->values.items[i], false), nest->values.items[i], turned};

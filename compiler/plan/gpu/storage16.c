@@ -68,7 +68,7 @@ static bool is_of_argument(const plan *p, tile_id id, int argument) {
 }
 
 static bool is_factor(const mapping *m, const plan *p, const plan_dot *dot, int argument) {
-  if (!gpu_is_mma(m, p->program, dot)) return false;
+  if (!plan_is_mma(m, p->program, dot)) return false;
   return is_of_argument(p, dot->a, argument) || is_of_argument(p, dot->b, argument);
 }
 

@@ -181,14 +181,14 @@ static bool is_two(const planner *q, int first, int n) {
   tile_id x = other->values.items[0], sum = q->p->values[nest->values.items[0]].into;
   bool same = other->dot.i == nest->dot.i && other->dot.j == nest->dot.j && other->region == nest->region;
   same = same && q->p->values[x].tile == q->p->values[sum].tile && q->p->values[x].into == NO_TILE;
-  return same && gpu_is_mma(q->m, q->program, &other->dot) && !loses_state(q, first, n);
+  return same && plan_is_mma(q->m, q->program, &other->dot) && !loses_state(q, first, n);
 }
 
 // The nest of the product to which nest n adds its own, and which nobody else reads; -1: there is none.
 static int first_of_two(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
-  if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &nest->dot)) return -1;
+  if (!is_product(q, n) || !plan_is_mma(q->m, q->program, &nest->dot)) return -1;
   tile_id product = nest->values.items[0], sum = p->values[product].into;
   if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op != TILE_ADD) return -1;
   const tile_value *v = value(q, sum);
@@ -206,7 +206,7 @@ static int first_of_two(const planner *q, int n) {
 static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
-  if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &nest->dot)) return -1;
+  if (!is_product(q, n) || !plan_is_mma(q->m, q->program, &nest->dot)) return -1;
   tile_id made = nest->values.items[0], sum = p->values[made].into;
   if (sum == NO_TILE || p->values[sum].dot != made || value(q, sum)->op != TILE_ADD) return -1;
   *scaled = value(q, sum)->args[value(q, sum)->args[0] == made];
@@ -394,7 +394,7 @@ void plan_join_nests(planner *q) {
     n -= 2;
   }
   for (int n = 0; n < q->p->nests.count; n++) {
-    if (!ends_with_product(q, n) || !gpu_is_mma(q->m, q->program, &q->p->nests.items[n].dot)) continue;
+    if (!ends_with_product(q, n) || !plan_is_mma(q->m, q->program, &q->p->nests.items[n].dot)) continue;
     int points = goes_on(q, n);
     if (points >= 0) join_after(q, n--, points);
   }
@@ -409,7 +409,7 @@ static bool is_made_at_points(const planner *q, tile_id id) {
   const plan_nest *nest = &q->p->nests.items[pv->nest];
   const plan_buffer *b = &q->p->buffers.items[pv->buffer];
   if (b->carried >= 0 || b->persistent || nest->lane || nest->wide || shares_buffer(q, id)) return false;
-  return nest->kind == NEST_POINTS || (nest->kind == NEST_DOT && gpu_is_mma(q->m, q->program, &nest->dot));
+  return nest->kind == NEST_POINTS || (nest->kind == NEST_DOT && plan_is_mma(q->m, q->program, &nest->dot));
 }
 
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand) {
@@ -474,7 +474,7 @@ void plan_part_rows(planner *q) {
     const plan_nest *nest = &q->p->nests.items[n];
     for (int i = 1; nest->kind == NEST_DOT && i < nest->values.count; i++) {
       tile_id id = nest->values.items[i];
-      int64_t parts = tile_op_is(value(q, id)->op, TILE_REDUCES) ? gpu_row_parts(q->m, q->p, nest) : 1;
+      int64_t parts = tile_op_is(value(q, id)->op, TILE_REDUCES) ? plan_warps_of_row(q->m, q->p, nest) : 1;
       if (parts == 1) continue;
       plan_buffer b = plan_buffer_for(q->m, q->program, q->p->values[id].tile, false, -1);
       b.numbers.factor *= parts;

@@ -11,7 +11,7 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
   kernel_plan *w = ARENA_NEW(a, kernel_plan);
   *w = kernel_plan_for(a, described, k, clone, dtype);
   if (lanes) w->m.lanes = lanes;
-  kernel_plan_make(w);
+  host_plan_make(w);
   return w;
 }
 

@@ -75,17 +75,17 @@ static void mark_below(const marking *k, tile_id id) {
   const tile_value *v = &k->p->program->values.items[id];
   int buffer = k->p->values[id].buffer;
   if (v->op == TILE_ARGUMENT) {
-    k->p->groups[tile_argument_number(v)] = true;
+    k->p->wgmma_layout[tile_argument_number(v)] = true;
     for (int c = 0; c < k->p->carried_count; c++) {
       carried_pair *pair = &k->p->carried[c];
-      if (pair->argument == tile_argument_number(v) && pair->sums >= 0) pair->groups = true;
+      if (pair->argument == tile_argument_number(v) && pair->sums >= 0) pair->wgmma_layout = true;
     }
   }
   if (plan_at_hand(k->p, id)) {
     for (int n = 0; n < tile_arity(v->op); n++) mark_below(k, v->args[n]);
   } else if (buffer >= 0) {
     plan_buffer *b = &k->p->buffers.items[buffer];
-    if (b->carried < 0 && number_is_narrow(b->stored)) b->groups = true;
+    if (b->carried < 0 && number_is_narrow(b->stored)) b->wgmma_layout = true;
   }
 }
 
@@ -102,20 +102,21 @@ static void mark_product(const marking *k, const plan_nest *nest, tile_id id, co
   const tile_program *program = k->p->program;
   const tile_value *v = &program->values.items[id];
   double work = entries(k->m, program, plan_tile_axes(k->m, v->axes | v->over));
-  bool group = gpu_may_be_group(k->m, program, dot);
+  bool group = plan_may_be_wgmma(k->m, program, dot);
   if (nest->region == REGION_BODY) {
     k->p->products++;
     k->p->all_work += work;
-    k->p->group_products += group;
-    k->p->group_work += group ? work : 0;
-    k->p->operand_bytes += gpu_operand_bytes(k->m, k->p, dot, plan_tile_axes(k->m, v->axes | v->over));
+    k->p->wgmma_products += group;
+    k->p->wgmma_work += group ? work : 0;
+    k->p->operand_bytes += plan_operand_bytes(k->m, k->p, dot, plan_tile_axes(k->m, v->axes | v->over));
   }
   if (!group) return;
   const int packs[] = {dot->pack_a, dot->pack_b};
   const tile_id operands[] = {dot->a, dot->b};
   for (int i = dot->left ? 1 : 0; i < 2; i++) {
     if (packs[i] < 0) mark_below(k, operands[i]);
-    if (packs[i] >= 0 && number_is_narrow(k->p->buffers.items[packs[i]].stored)) k->p->buffers.items[packs[i]].groups = true;
+    if (packs[i] >= 0 && number_is_narrow(k->p->buffers.items[packs[i]].stored))
+      k->p->buffers.items[packs[i]].wgmma_layout = true;
   }
 }
 
@@ -123,7 +124,7 @@ void plan_mark_groups(planner *q) {
   const mapping *m = q->m;
   plan *p = q->p;
   marking k = {m, p};
-  p->groups = ARENA_ARRAY(q->a, bool, p->program->arguments.count + 1);
+  p->wgmma_layout = ARENA_ARRAY(q->a, bool, p->program->arguments.count + 1);
   if (m->kind != MAP_BLOCK) return;
   for (int i = 0; i < p->nests.count; i++) {
     const plan_nest *nest = &p->nests.items[i];
