@@ -22,9 +22,9 @@ struct compilation {
   VEC(recurrence *) recurrences;
   VEC(recurrence_delays *) delays;  // by recurrence; NULL: it has no long lags
   VEC(recurrence_kernels *) kernels;
-  VEC(gpu_forms) gpu;  // by recurrence
-  tile_program *tile;                       // --from=tile,
-  kernel *tile_on_host, *tile_on_gpu;       // and kernels for it alone; GPU: NULL, if no target is one
+  VEC(gpu_forms) gpu;                  // by recurrence
+  tile_program *tile;                  // --from=tile,
+  kernel *tile_on_host, *tile_on_gpu;  // and kernels for it alone; GPU: NULL, if no target is one
   artifact library;
   codegen_input contents;
   codegen_job *host_job;        // which makes `object` meanwhile; NULL: there is none

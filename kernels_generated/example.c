@@ -72,7 +72,7 @@ static int fill_map(rec_gpu_map *map, rec_gpu_slot slot, int numbers) {
 
 /* `groups`: the form of sm_90a. The parameter of the other ends before the maps. */
 static void launch(CUfunction function, CUdeviceptr at_y, int groups) {
-  retnet_forward_groups_parameter parameter = {.frame = {.entries = ENTRIES, .time = TIME, .parts = 1, .part_steps = TIME},
+  retnet_forward_groups_parameter parameter = {.frame = {.entries = ENTRIES, .time = TIME, .slices = 1, .slice_steps = TIME},
                                                .H = H,
                                                .K = K,
                                                .V = V,

@@ -168,7 +168,7 @@ typedef struct rec_run_options {
   bool single;            // reference: rounds every number to f32, as a plain f32 loop does
   bool prepared;          // and with it: a loop that is given what depends on parameters alone, rounded once
   int64_t threads;        // 0: as many as there are processors
-  int64_t time_parts;     // GPUs: parts of time that run side by side (rec_sizes); 0: as many as there is room for
+  int64_t time_slices;    // GPUs: time slices that run side by side (rec_sizes); 0: as many as there is room for
   void *simt;             // device simt: a rec_simt_options (runtime/support/simt_options.h), or NULL
   int32_t device_number;  // as in rec_launch
 } rec_run_options;

@@ -83,11 +83,11 @@ static void put_items(printer *p) {
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
   if (p->k->sequences)
-    fprintf(p->out, "/* With frame.group_items = 0: items may also be groups of %d entries. */\n", p->k->sequences);
+    fprintf(p->out, "/* With frame.batched_items = 0: items may also be batches of %d entries. */\n", p->k->sequences);
   fprintf(p->out,
           "/* frame.blocks; a grid has as many blocks, or fewer. */\n"
           "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
-          "  return parameter->frame.entries * parameter->frame.parts",
+          "  return parameter->frame.entries * parameter->frame.slices",
           p->prefix, p->prefix);
   put_sizes(p, grid);
   put_lane_blocks(p);
@@ -104,7 +104,7 @@ static void put_copies(printer *p, const codegen_slot *slot) {
           "return 1",
           p->prefix, slot_name(p, slot), p->prefix);
   if (!abi_per_batch(p->abi, memory)) fprintf(p->out, " * parameter->frame.entries");
-  if (!memory->token) fprintf(p->out, " * parameter->frame.parts");
+  if (!memory->token) fprintf(p->out, " * parameter->frame.slices");
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
   put_sizes(p, slot->summed & grid);
@@ -170,8 +170,8 @@ static void put_kernel(printer *p, number_type dtype) {
           "*/\n");
   put_count(p, "scratch_bytes", &k->base.scratch);
   if (k->summary.terms.count) {
-    fprintf(p->out, "/* The stride of its frame.summary, if frame.parts > 1. */\n");
-    put_count(p, "ends_numbers", &k->summary);
+    fprintf(p->out, "/* The stride of its frame.summaries, if frame.slices > 1. */\n");
+    put_count(p, "summary_elements", &k->summary);
   }
   for (int i = 0; i < k->base.slots.count; i++)
     if (k->base.slots.items[i].accumulated) put_copies(p, &k->base.slots.items[i]);

@@ -219,7 +219,7 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
                           .reads_saved = compiled->reads_saved,
                           .writes_saved = compiled->writes_saved,
                           .time_splits = compiled->time_splits,
-                          .sequences = compiled->together ? compiled->together->sequences : 0};
+                          .sequences = compiled->batched ? compiled->batched->sequences : 0};
   int32_t grid[TYPED_MAX_AXES];
   for (int i = 0; i < k->grid_count; i++) grid[i] = k->grid_axes[i];
   row.grid_at = put(b, grid, sizeof *grid * (size_t)k->grid_count);
@@ -277,17 +277,17 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
                               .threads = described->threads,
                               .shared_bytes = described->shared_bytes,
                               .parameter_bytes = described->parameter_bytes,
-                              .joins = described->base.joins,
-                              .ends = count_row(b, &described->summary),
-                              .column_blocks = described->column_blocks,
+                              .combines = described->base.combines,
+                              .summary = count_row(b, &described->summary),
+                              .transition_blocks = described->transition_blocks,
                               .combine_steps = described->base.kernel->gpu.combine_steps,
                               .summary_percent = described->base.kernel->gpu.summary_percent,
                               .map_count = described->maps.count,
                               .maps_at = put_maps(b, described),
                               .parameter_maps_at = described->maps_at,
-                              .behind = described->base.kernel->behind ? described->base.chunk : 0,
-                              .together_bytes = described->together_bytes,
-                              .together = count_row(b, &described->together)};
+                              .warm_up_steps = described->base.kernel->warms_up ? described->base.chunk : 0,
+                              .batched_shared_bytes = described->batched_shared_bytes,
+                              .batched_scratch = count_row(b, &described->batched)};
   row.base.sequences = described->sequences;
   if (described->why_not) row.why_not_at = put_text(b, described->why_not);
   if (!described->symbol) return row;

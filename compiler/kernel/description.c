@@ -10,7 +10,7 @@ unsigned codegen_clones(const codegen_options *options) { return options->clones
 codegen_kernel codegen_describe(arena *a, const kernel *k, codegen_options options) {
   const host_plan *made = host_plan_of(a, k, codegen_clones(&options), options.dtype);
   codegen_kernel described = kernel_describe(a, k);  // kernels that share the plans differ in kind
-  described.together = made->described.together;
+  described.batched = made->described.batched;
   described.scratch = made->described.scratch;
   memcpy(described.symbols, made->described.symbols, sizeof described.symbols);
   return described;

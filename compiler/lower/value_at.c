@@ -120,7 +120,7 @@ static bool within_inner(ir index, int lanes, int64_t inner) {
   return inner % lanes == 0;
 }
 
-static ir joined_at(lower *l, const place_in_loops *at, tile_id id) {
+static ir combined_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
   int64_t inner = known_size(l, tile_inner_axis(v));
@@ -193,7 +193,7 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     case TILE_SLICE: return sliced_at(l, at, id);
     case TILE_PLACE: return placed_at(l, at, id);
     case TILE_SPLIT: return split_at(l, at, id);
-    case TILE_JOIN: return joined_at(l, at, id);
+    case TILE_JOIN: return combined_at(l, at, id);
     case TILE_SHIFT: return shifted_at(l, at, id);
     default: break;
   }

@@ -65,14 +65,15 @@ typedef struct kernel {
   const tile_program
       *summary;  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of KERNEL_SUMMARY,
                  // KERNEL_SUMMARY_BACK makes; NULL: time is not cut
-  int columns, column_axis;  // states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
-                             // instance. SUMMARY and SUMMARY_BACK compute that many columns of the identity besides;
-                             // kernels with `summary` multiply by the matrix. 0: there is none
-  bool behind;  // cotangents of earlier steps: a slice of BACKWARD begins with the `chunk` steps after its own, whose
-                // results are discarded; the slices of SUMMARY_BACK begin and end so many steps later
+  int transition_size,
+      value_axis;  // states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
+                   // instance. SUMMARY and SUMMARY_BACK compute that many columns of the identity besides;
+                   // kernels with `summary` multiply by the matrix. 0: there is none
+  bool warms_up;   // cotangents of earlier steps: a slice of BACKWARD begins with the `chunk` steps after its own, whose
+                   // results are discarded; the slices of SUMMARY_BACK begin and end so many steps later
   int sequences,
       sequences_axis;  // the programs have so many sequences along this axis of their own, which states and tokens have, too
-                       // (plan/kernel/together.c); 0: one, and no such axis
+                       // (plan/kernel/batched.c); 0: one, and no such axis
   axis_set cut;        // grid axes that may be cut, instances or not
   struct host_plan *plan;  // host: its plans (plan/kernel_plan.h), which are lowered as they are; NULL: it has none yet
   gpu_variant gpu;

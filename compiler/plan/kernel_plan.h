@@ -52,8 +52,9 @@ typedef struct kernel_plan {
   location *stash_at;                        // by stash
   plan_buffer *stashes;
   int stash_count;
-  const struct kernel_plan *together;  // for several sequences in one pass over time, in the same function; NULL: there is none
-  const struct kernel_plan *one_lane;  // host: for the last lanes of an axis, one by one; NULL: none are left, or a mask hides them
+  const struct kernel_plan *batched;  // for several sequences in one pass over time, in the same function; NULL: there is none
+  const struct kernel_plan
+      *one_lane;  // host: for the last lanes of an axis, one by one; NULL: none are left, or a mask hides them
   // Memory for so many elements, until the kernel ends: scratch of the call; GPU: shared memory while there is some.
   location (*take)(struct kernel_plan *w, int64_t numbers);
   int64_t value_tiles;  // GPU: value-axis tiles whose memory the scratch of a call has; 0: it has that of the instances
@@ -64,18 +65,18 @@ typedef struct kernel_plan {
   int64_t history;              // elements of scratch for the states before each chunk
   int64_t sums;                 // where in shared memory results are summed over threads
   bool register_pressure;       // register pressure: each thread holds states in registers, and no sums or prologue values
-  location joined_at;           // the states before a time slice while summaries are combined
+  location combined_at;         // the states before a time slice while summaries are combined
   bool in_tiles;                // value-axis tiles, one after another within a group of chunks
-  location *home_at;            // in_tiles, by carried value: where it lies between tiles
+  location *spill_at;           // in_tiles, by carried value: where it lies between tiles
   location *sums_at;            // in_tiles, by result of the main program: where tiles sum it; offset -1: they do not
-  int64_t homes, group_sums;    // in_tiles, elements of scratch: states between groups, sums within a group
-  VEC(codegen_gpu_map) maps;    // of the rows that bulk copies load
-  int64_t maps_at;              // byte of the kernel's parameter where they begin
-  double bulk_gain;             // what bulk copies save of a chunk, in multiply-adds
+  int64_t spill_elements, tile_sums;  // in_tiles, elements of scratch: states between groups, sums within a group
+  VEC(codegen_gpu_map) maps;          // of the rows that bulk copies load
+  int64_t maps_at;                    // byte of the kernel's parameter where they begin
+  double bulk_gain;                   // what bulk copies save of a chunk, in multiply-adds
 } kernel_plan;
 
-// together.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing.
-const kernel *kernel_together(arena *a, const kernel *k, bool gpu);
+// batched.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing.
+const kernel *kernel_batched(arena *a, const kernel *k, bool gpu);
 
 // slots.c
 // Slots and flags of a kernel, the same for all clones.
@@ -163,7 +164,7 @@ codegen_bytes gpu_summary_numbers(arena *a, const kernel *k);
 // States that mix their entries: whether a summary has columns of this one; blocks of KERNEL_SUMMARY that make the matrix;
 // elements of a row of the matrix.
 bool gpu_is_column(const kernel *k, const tile_place *state);
-int gpu_column_blocks(const kernel *k);
+int gpu_transition_blocks(const kernel *k);
 int64_t gpu_row_numbers(const kernel *k);
 void gpu_place_columns(kernel_plan *w);
 // Marks of slices that must not be combined: axes of the instances that have marks, how many each has at most, elements of

@@ -224,7 +224,7 @@ void plan_find_lives(planner *q) {
       tile_id id = nest->values.items[i];
       live_operand(q, id, n);
       if (p->values[id].copy >= 0) note_life(p, p->values[id].copy, n);
-      if (p->values[id].row_parts >= 0) note_life(p, p->values[id].row_parts, n);
+      if (p->values[id].partial_sums >= 0) note_life(p, p->values[id].partial_sums, n);
       if (p->values[id].into != NO_TILE) live_operand(q, p->values[id].into, n);
       for (int k = 0; k < tile_arity(value(q, id)->op); k++)
         if (plan_reads_itself(nest, i, value(q, id)->args[k])) live_operand(q, value(q, id)->args[k], n);

@@ -39,7 +39,7 @@ static const plan_pass passes[] = {
     // After storage: what products read from registers has no memory any more.
     {"register operands", plan_keep_left, is_block, PLAN_STATES},
     {"wgmma layout", plan_mark_groups, always, PLAN_STATES},
-    {"row sums", plan_part_rows, is_block, PLAN_STATES},
+    {"row sums", plan_add_row_sums, is_block, PLAN_STATES},
     {"lives", plan_find_lives, always, PLAN_LIVES},
     {"memory", plan_place_buffers, always, PLAN_PLACED},
 };

@@ -95,7 +95,7 @@ typedef struct plan_value {
   bool left;                  // GPU: the result of a product that stays in registers, as the A operand of another
   tile_id copied;             // GPU: this value under renames, of which its nest stores a copy; NO_TILE
   int copy;                   // that buffer
-  int row_parts;              // GPU, a sum in the nest of a product: a buffer for the partial sums of several warps; else -1
+  int partial_sums;           // GPU, a sum in the nest of a product: a buffer for the partial sums of several warps; else -1
   tile_id dot;                // ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE
 } plan_value;
 
@@ -216,15 +216,15 @@ tile_id plan_root(const tile_program *program, tile_id id);
 // The row that each step keeps of an operand: a buffer, or in the layout of saved states and stashes.
 plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack);
 // gpu/matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector, or times a few of them.
-enum { GPU_MATRIX_COLUMNS = 4 };  // at most
+enum { GPU_MATRIX_VECTORS = 4 };  // at most
 typedef struct matrix_vector {
   axis_set rows, depth, around;  // of the result; summed; loops around it
-  int columns, column_axis;      // entries of an axis that the matrix lacks, for which it is read once; 1, -1: of none
+  int vectors, vector_axis;      // entries of an axis that the matrix lacks, for which it is read once; 1, -1: of none
   int last;                      // the axis along which the matrix lies in memory
   bool along;                    // it is summed
-  int piece;                     // neighbours along it that a thread reads at once
+  int width;                     // neighbours along it that a thread reads at once
   int64_t lanes;                 // along: of a warp, for each row
-  int64_t parts, in_warp;        // across: threads that share a column, and of these so many in a warp
+  int64_t splits, in_warp;       // across: threads among which the sum of a column is split, and of these so many in a warp
 } matrix_vector;
 matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Elements of shared memory in which partial sums of the product meet, or 0.

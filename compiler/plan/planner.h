@@ -84,7 +84,7 @@ void plan_keep_left(planner *q);
 // gpu/fuse.c: the nest that makes a value also stores its copy.
 void plan_join_copies(planner *q);
 // gpu/fuse.c: memory for sums over rows that several warps share.
-void plan_part_rows(planner *q);
+void plan_add_row_sums(planner *q);
 
 // gpu/storage16.c: buffers that only products read hold 16-bit numbers.
 void plan_narrow_operands(planner *q);

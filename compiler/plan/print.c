@@ -252,9 +252,9 @@ static void put_core(printer *o, const plan_nest *nest, const plan_dot *dot) {
     fprintf(o->out, ", %s", core_text(o, dot, nest->region == REGION_STEPS));
     return;
   }
-  int columns = plan_matrix_vector(o->m, o->p, nest->values.items[0], dot).columns;
-  if (columns == 1) fprintf(o->out, ", a matrix by a vector");
-  if (columns > 1) fprintf(o->out, ", a matrix by %d vectors", columns);
+  int vectors = plan_matrix_vector(o->m, o->p, nest->values.items[0], dot).vectors;
+  if (vectors == 1) fprintf(o->out, ", a matrix by a vector");
+  if (vectors > 1) fprintf(o->out, ", a matrix by %d vectors", vectors);
 }
 
 static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
@@ -379,7 +379,7 @@ static void put_owners(printer *o, int buffer) {
     if (!pv->needed || plan_at_hand(o->p, id)) continue;
     if (is_in_buffer(pv) && pv->buffer == buffer) fprintf(o->out, " %%%d", (int)id);
     if (pv->copied != NO_TILE && pv->copy == buffer) fprintf(o->out, " copy of %%%d", (int)id);
-    if (pv->row_parts == buffer) fprintf(o->out, " row sums of %%%d", (int)id);
+    if (pv->partial_sums == buffer) fprintf(o->out, " row sums of %%%d", (int)id);
   }
   for (int n = 0; n < o->p->nests.count; n++) {
     const plan_nest *nest = &o->p->nests.items[n];

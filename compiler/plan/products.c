@@ -216,7 +216,7 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   if (!parts) return;
   plan_buffer b = plan_buffer_for(q->m, q->program, 0, false, -1);
   b.numbers.factor = parts;
-  q->p->values[id].row_parts = plan_new_buffer(q, b);
+  q->p->values[id].partial_sums = plan_new_buffer(q, b);
 }
 
 void plan_product(planner *q, tile_id id, plan_nest *nest) {

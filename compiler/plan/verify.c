@@ -427,7 +427,7 @@ static void check_written_alive(checker *c, int n) {
     const plan_value *pv = planned(c, nest->values.items[i]);
     check_alive(c, n, pv->buffer);
     check_alive(c, n, pv->copy);
-    check_alive(c, n, pv->row_parts);
+    check_alive(c, n, pv->partial_sums);
     if (pv->into != NO_TILE) check_alive(c, n, planned(c, pv->into)->buffer);
   }
   if (nest->kind == NEST_PACK) check_alive(c, n, nest->pack);

@@ -384,21 +384,21 @@ static const char *relatives_text(const reporter *r, const tile_program *part, c
 // The states that a slice maps by a transition matrix, and those that it multiplies by factors.
 static const char *matrix_text(const reporter *r, const kernel *k) {
   const char *text = relatives_text(r, k->summary, factors_text(r, k->summary));
-  for (int i = 0; k->columns && i < k->summary->results.count; i++) {
+  for (int i = 0; k->transition_size && i < k->summary->results.count; i++) {
     const tile_place *place = &k->summary->results.items[i].place;
     if (place->transfer || place->component || place->relative || place->lag >= 0) continue;
     if (kernel_has_factor(k->summary, place->tensor)) continue;
     text = arena_printf(r->a, "%s%s%s", text, *text ? ", " : "", place->name);
     if (r->body->tensors.items[place->tensor].complex) text = arena_printf(r->a, "%s, both parts", text);
   }
-  if (!k->columns) return text;
-  return arena_printf(r->a, "%s by a matrix of %d x %d", text, k->columns, k->columns);
+  if (!k->transition_size) return text;
+  return arena_printf(r->a, "%s by a matrix of %d x %d", text, k->transition_size, k->transition_size);
 }
 
 // Of a kernel that makes parts, in columns of states alone.
 static double columns_made(const kernel *k) {
-  int64_t size = k->columns ? k->summary->axes.items[k->column_axis].size : 1;
-  return k->columns && size != TILE_RUNTIME_SIZE ? (double)(size + k->columns) / (double)size : 1;
+  int64_t size = k->transition_size ? k->summary->axes.items[k->value_axis].size : 1;
+  return k->transition_size && size != TILE_RUNTIME_SIZE ? (double)(size + k->transition_size) / (double)size : 1;
 }
 
 // Parts of the steps that run side by side, or why there are none.

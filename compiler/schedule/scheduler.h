@@ -30,7 +30,7 @@ void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k)
 const tile_program *scheduler_checked(const scheduler *s, const tile_program *program);
 tile_gradient scheduler_differentiated(const scheduler *s, tile_program *forward);
 
-// time_parts.c: SUMMARY and SUMMARY_BACK, where time may be cut; `back` is mapped to threads as the backward.
-void scheduler_add_parts(scheduler *s, const tile_program *forward, kernel back);
+// time_slices.c: SUMMARY and SUMMARY_BACK, where time may be cut; `back` is mapped to threads as the backward.
+void scheduler_add_slices(scheduler *s, const tile_program *forward, kernel back);
 
 #endif

@@ -51,7 +51,7 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
     const codegen_gpu_kernel *k = &object->kernels.items[i];
     if (!codegen_gpu_is_of_class(target, k->base.kernel->gpu.device_class)) continue;
     if (k->shared_bytes > most) most = k->shared_bytes;
-    if (k->together_bytes > most) most = k->together_bytes;
+    if (k->batched_shared_bytes > most) most = k->batched_shared_bytes;
   }
   return most;
 }

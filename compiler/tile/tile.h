@@ -285,11 +285,11 @@ bool tile_takes(const tile_program *program, unsigned roles);
 // f * (state before it) + e, entry by entry. The factor of a complex state is complex, and conjugate for cotangents.
 // A few states that are made of each other, entry by entry, have one for each pair (tile_place.source).
 // States that mix their entries have no factor (tile_find_columns): the program makes of them the matrix that has its place, too,
-// if all of them have independent columns along *column_axis, one of `column_axes`; -1: there are no such states.
+// if all of them have independent columns along *value_axis, one of `column_axes`; -1: there are no such states.
 // States that are marked as relative are left as they are.
 // Of cotangents of earlier steps nothing is left where a chunk makes its own; those that nothing is made of are left out.
 // NULL where there is neither: *why then says so.
-tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes, int *column_axis,
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes, int *value_axis,
                             const char **why);
 // columns.c: along which of `axes` the next of these states (by tensor), or their cotangents, are columns that one matrix maps,
 // the same for all, plus what is 0 without the tokens and parameters that have the axis. `read`: the role of the state before.

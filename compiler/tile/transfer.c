@@ -519,7 +519,7 @@ static void begin(transfer *x, tile_program *p, tile_role read) {
   x->shares = ARENA_ARRAY(x->arena, share, x->values);
 }
 
-tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes, int *column_axis,
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes, int *value_axis,
                             const char **why) {
   tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
   tile_program *p = tile_restrict(a, tile_without_gradients(a, program), 1u << states);
@@ -540,8 +540,8 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
     pair state = find_pair(p, place->tensor, read, results);
     make_factor(&x, &state, read, &mixed[place->tensor]);
   }
-  *column_axis = -1;
-  if (has_columns(&x, read, mixed, column_axes, column_axis)) return p;
+  *value_axis = -1;
+  if (has_columns(&x, read, mixed, column_axes, value_axis)) return p;
   *why = x.why;
   begin(&x, tile_drop_unused(a, alone), read);
   return make_operators(&x, read) ? x.program : NULL;

@@ -7,22 +7,22 @@
 // that maps[i] is filled. What is not comes by copies of 16 bytes, as everywhere else.
 //
 // A thread block takes the work items block, block + grid, ..; an item is
-//   (entry * parts + part) * instances + instance
-// entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
-// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward or
-// NAME_states; NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of
-// none, and what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends.
+//   (entry * slices + slice) * instances + instance
+// entry: batch entry or packed sequence. slice: steps slice * slice_steps and on, at most slice_steps of them; 1 slice but for
+// kernels without states (codegen_kernel.time_splits), and for those that join slices: NAME_part, then NAME_forward or
+// NAME_states; NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each slice makes of
+// none, and what it leaves of those before it. With slices == 1 the second runs alone and reads neither slice_steps nor ends.
 // instance: indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there
-// is one; kernels that make parts of states which mix their entries have more blocks behind those, for the columns of the matrix
-// that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
+// is one; kernels that make slices of states which mix their entries have more blocks behind those, for the columns of the matrix
+// that a slice is (compiler/kernel/gpu/time_slices/transition_matrices.c).
 //
 // Kernels whose steps multiply by matrices of parameters may take several entries in one pass over time
 // (rec_table_kernel.sequences). Entries of items are then groups of so many entries; behind the groups come the entries that
-// are left. group_items counts the items of groups. Copies are counted by such entries, too. Packed sequences are taken one by
+// are left. batched_items counts the items of groups. Copies are counted by such entries, too. Packed sequences are taken one by
 // one.
 //
 // Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order by
-// rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no time),
+// rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), slices (where it has no time),
 // then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
 // Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
 #ifndef REC_SUPPORT_GPU_FRAME_H
@@ -45,25 +45,25 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
-// What is kept of parts of time.
-typedef struct rec_gpu_ends {
-  float *data;     // [entry][part][numbers], see above; NULL: there is none
-  int64_t stride;  // numbers between parts
-} rec_gpu_ends;
+// What is kept of slices of time.
+typedef struct rec_gpu_summaries {
+  float *data;     // [entry][slice][numbers], see above; NULL: there is none
+  int64_t stride;  // numbers between slices
+} rec_gpu_summaries;
 
 typedef struct rec_gpu_frame {
   int64_t entries;
-  int64_t time;                // steps of every entry; not read with cu_seqlens
-  const int32_t *cu_seqlens;   // on the device, entries + 1 of them; NULL: not packed
-  int64_t blocks;              // work items
-  int64_t parts, part_steps;   // part_steps: a multiple of the chunk
-  void *saved;                 // chunk-start states, f32; NULL: not wanted
-  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i
+  int64_t time;                 // steps of every entry; not read with cu_seqlens
+  const int32_t *cu_seqlens;    // on the device, entries + 1 of them; NULL: not packed
+  int64_t blocks;               // work items
+  int64_t slices, slice_steps;  // slice_steps: a multiple of the chunk
+  void *saved;                  // chunk-start states, f32; NULL: not wanted
+  int64_t saved_entry_stride;   // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i
   int64_t saved_chunk_stride;
   void *scratch;
-  int64_t scratch_stride;  // bytes between the scratch of one thread block and the next
-  rec_gpu_ends ends;       // of states, or backward of cotangents
-  int64_t group_items;     // kernels that may take several entries together: so many items do, the first ones
+  int64_t scratch_stride;       // bytes between the scratch of one thread block and the next
+  rec_gpu_summaries summaries;  // of states, or backward of cotangents
+  int64_t batched_items;        // kernels that may take several entries together: so many items do, the first ones
 } rec_gpu_frame;
 
 // A sum: to[entry][step][number] = sum of the copies, in order.

@@ -56,7 +56,7 @@ typedef struct rec_launch {
   int64_t workspace_bytes;
   void *saved;  // forward leaves it for backward; NULL: computed again
   int64_t saved_bytes;
-  int64_t time_parts;  // GPUs: 0, or into how many parts long sequences are cut, as in rec_sizes
+  int64_t time_slices;  // GPUs: 0, or into how many parts long sequences are cut, as in rec_sizes
 } rec_launch;
 
 // Bytes that calls with given sizes need; packed sequences: enough for any lengths. `size` is set by the caller: sizeof(rec_sizes).
@@ -70,8 +70,8 @@ typedef struct rec_sizes {
   int64_t workspace_backward_recompute;  // without
   int32_t device_kind;                   // set by the caller: REC_DEVICE_HOST, ..; read if `size` says it is there
   int32_t device_number;                 // as in rec_launch
-  int64_t time_parts;  // set by the caller, GPUs: into how many parts sequences are cut along time where that is
-                       // possible; 0: as many as the device has room for
+  int64_t time_slices;  // set by the caller, GPUs: into how many parts sequences are cut along time where that is
+                        // possible; 0: as many as the device has room for
 } rec_sizes;
 
 #ifdef __cplusplus

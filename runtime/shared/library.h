@@ -120,16 +120,16 @@ typedef struct rec_table_gpu_kernel {
   int32_t symbol_at;                    // 0: not made
   int32_t why_not_at;
   int32_t threads, shared_bytes, parameter_bytes;
-  int32_t joins;               // starts parts of time from what REC_KERNEL_SUMMARY, _PART_BACK keep of them:
-  rec_table_count ends;        // so many numbers of each
-  int32_t column_blocks;       // SUMMARY, SUMMARY_BACK: more blocks of the lane axis
-  int32_t combine_steps;       // joins: what a part before costs, in steps of a block;
-  int32_t summary_percent;     // what making it costs, of those steps
-  int32_t map_count, maps_at;  // rec_table_map[map_count]
-  int32_t parameter_maps_at;   // where maps[] begins in the parameter
-  int32_t behind;              // so many steps behind its own that a part begins with
-  int32_t together_bytes;      // shared memory of a block whose items are several entries, beside shared_bytes,
-  rec_table_count together;    // and its scratch
+  int32_t combines;                 // starts parts of time from what REC_KERNEL_SUMMARY, _PART_BACK keep of them:
+  rec_table_count summary;          // so many numbers of each
+  int32_t transition_blocks;        // SUMMARY, SUMMARY_BACK: more blocks of the lane axis
+  int32_t combine_steps;            // joins: what a part before costs, in steps of a block;
+  int32_t summary_percent;          // what making it costs, of those steps
+  int32_t map_count, maps_at;       // rec_table_map[map_count]
+  int32_t parameter_maps_at;        // where maps[] begins in the parameter
+  int32_t warm_up_steps;            // so many steps behind its own that a part begins with
+  int32_t batched_shared_bytes;     // shared memory of a block whose items are several entries, beside shared_bytes,
+  rec_table_count batched_scratch;  // and its scratch
 } rec_table_gpu_kernel;
 
 // The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups

@@ -25,7 +25,7 @@ static call sequence_of(const call *c, int64_t sequence) {
 void alone_plan(call *c) {
   c->alone = 0;
   if (!c->packed || c->longest * ALONE_MAX < c->time) return;  // enough of them, or only sizes
-  if (!sequence_of(c, c->longest_at).parts) return;
+  if (!sequence_of(c, c->longest_at).slices) return;
   c->alone = larger(SPLIT_TIME_MIN, (c->time + ALONE_MAX - 1) / ALONE_MAX);
 }
 
@@ -76,13 +76,13 @@ static void add_gradients(const call *c, const call *one) {
 
 // ---- runs ------------------------------------------------------------------------------------
 
-// The whole time as one sequence in the most parts needs the most.
+// The whole time as one sequence in the most slices needs the most.
 int64_t alone_bytes(const call *c, bool backward) {
   if (!c->packed) return 0;
   call one = *c;
   one.packed = false;
   split_most(&one);
-  if (!one.parts) return 0;
+  if (!one.slices) return 0;
   return gradients_bytes(c) + split_bytes(&one, backward);
 }
 

@@ -18,11 +18,11 @@ typedef struct call {
   int64_t axis_size[REC_AXES_MAX];
   void *const *replaced;  // NULL, or by memory: data to use, NULL: the caller's
   int64_t alone;          // sequences of so many steps run alone (alone.h); 0: none
-  // The call is a part of the caller's: of tokens that have whole_time steps, of states.
+  // The call is a slice of the caller's: of tokens that have whole_time steps, of states.
   int64_t first_entry, first_step, whole_time, first_state;
-  int64_t parts, part_steps;  // time is cut, parts joined by their states (split.h); 0: no
+  int64_t slices, slice_steps;  // time is cut, slices joined by their states (split.h); 0: no
   int32_t device_number;
-  int64_t time_parts;  // GPUs: as the caller wants them; 0: as many as there is room for
+  int64_t time_slices;  // GPUs: as the caller wants them; 0: as many as there is room for
   // only with a launch
   const rec_launch *launch;
   int clone;

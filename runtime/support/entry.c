@@ -58,7 +58,7 @@ static needs needs_of(const call *c, int kind) {
 static int64_t workspace_of(const call *c, int kind, bool recompute) {
   if (call_is_empty(c)) return 0;
   needs n = needs_of(c, kind);
-  if (c->parts) {
+  if (c->slices) {
     bool backward = kind == REC_KERNEL_BACKWARD;
     return (recompute ? n.saved : 0) + split_bytes(c, backward);
   }
@@ -104,7 +104,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   }
   gpu_device device;
   c.device_number = sizes->device_number;
-  if (sizes->size >= sizeof *sizes) c.time_parts = larger(0, sizes->time_parts);
+  if (sizes->size >= sizeof *sizes) c.time_slices = larger(0, sizes->time_slices);
   status = gpu_device_find(&c, kind, &device);
   return status == REC_OK ? gpu_sizes(&c, &device, sizes) : status;
 }
@@ -175,7 +175,7 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
 
 // Runs what was checked: FORWARD and STEP differ in their kernel.
 static void run_forward_kernels(call *c, int kind, stage_saved saved, char *workspace) {
-  if (c->parts) {
+  if (c->slices) {
     split_forward(c, saved, workspace);
     return;
   }
@@ -190,7 +190,7 @@ static void run_sequence_forward(call *one, stage_saved saved, bool recompute, c
 }
 
 static void run_backward_kernels(call *c, stage_saved saved, bool recompute, char *workspace) {
-  if (c->parts) {
+  if (c->slices) {
     split_backward(c, saved, recompute, workspace);
     return;
   }

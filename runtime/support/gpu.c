@@ -11,10 +11,10 @@
 
 enum { SCRATCH_ALIGNMENT = 256 };
 
-// Time of a recurrence with states, in parts that are joined.
+// Time of a recurrence with states, in slices that are joined.
 typedef struct time_cut {
-  int64_t parts, part_steps;
-  const rec_table_gpu_kernel *maker;  // of what they begin with; NULL: one part
+  int64_t slices, slice_steps;
+  const rec_table_gpu_kernel *maker;  // of what they begin with; NULL: one slice
 } time_cut;
 
 // Where the chunk-start states are.
@@ -33,22 +33,22 @@ static int64_t turns_of(const gpu_pass *p, int64_t copies) {
 
 // Entries are taken together where multiprocessors would have several of them, one after the other or side by side: then each
 // reads the matrices once for all of a group. Packed sequences may have any lengths.
-static void group_entries(gpu_pass *p) {
-  int64_t together = p->kernel->base.sequences;
+static void batch_entries(gpu_pass *p) {
+  int64_t sequences = p->kernel->base.sequences;
   p->copies = p->entries;
-  if (!together || p->call->packed) return;
-  int64_t groups = p->entries / together, left = p->entries % together;
-  if (turns_of(p, groups + left) * GPU_COST_GROUP_TIME >= turns_of(p, p->entries) * 100) return;
-  p->groups = groups;
-  p->copies = groups + left;
+  if (!sequences || p->call->packed) return;
+  int64_t batched = p->entries / sequences, rest = p->entries % sequences;
+  if (turns_of(p, batched + rest) * GPU_COST_BATCHED_TIME >= turns_of(p, p->entries) * 100) return;
+  p->batched = batched;
+  p->copies = batched + rest;
 }
 
 int gpu_most_shared_bytes(const rec_table_gpu_kernel *kernel) {
-  return (int)larger(kernel->shared_bytes, kernel->together_bytes);
+  return (int)larger(kernel->shared_bytes, kernel->batched_shared_bytes);
 }
 
 static int64_t scratch_of_block(const gpu_pass *p) {
-  const rec_table_count *scratch = p->groups ? &p->kernel->together : &p->kernel->base.scratch;
+  const rec_table_count *scratch = p->batched ? &p->kernel->batched_scratch : &p->kernel->base.scratch;
   return round_up(call_count(p->call, scratch, 1), SCRATCH_ALIGNMENT);
 }
 
@@ -57,77 +57,77 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_tab
   const int32_t *grid = table_at(c->table, base->grid_at);
   gpu_pass p = {.call = c, .device = device, .kernel = kernel, .entries = call_entries(c)};
   p.lane_blocks = p.instances = 1;
-  p.parts = cut.parts;
-  p.part_steps = cut.part_steps;
+  p.slices = cut.slices;
+  p.slice_steps = cut.slice_steps;
   for (int i = 0; i < base->grid_count; i++) p.instances *= c->axis_size[grid[i]];
   if (base->lane_axis >= 0) p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
-  p.lane_blocks += kernel->column_blocks;
+  p.lane_blocks += kernel->transition_blocks;
   p.instances *= p.lane_blocks;
   if (base->time_splits && !c->packed) {
     int64_t wanted = larger(1, GPU_COST_ITEMS_WANTED / larger(1, p.entries * p.instances));
-    p.part_steps = larger(GPU_COST_PART_STEPS, (c->time + wanted - 1) / wanted);
-    p.part_steps = round_up(p.part_steps, device->code->chunk);
-    p.parts = (c->time + p.part_steps - 1) / p.part_steps;
+    p.slice_steps = larger(GPU_COST_SLICE_STEPS, (c->time + wanted - 1) / wanted);
+    p.slice_steps = round_up(p.slice_steps, device->code->chunk);
+    p.slices = (c->time + p.slice_steps - 1) / p.slice_steps;
   }
-  group_entries(&p);
-  p.items = p.copies * p.parts * p.instances;
+  batch_entries(&p);
+  p.items = p.copies * p.slices * p.instances;
   int64_t blocks = device->blocks * larger(1, GPU_COST_FULL_BLOCK / kernel->threads);
   p.blocks = smaller(p.items, blocks);
   p.scratch_bytes = scratch_of_block(&p);
   return p;
 }
 
-// So many parts that no multiprocessor has two. The longest packed sequence may be as long as all together.
-static int64_t most_parts(const gpu_pass *whole) {
+// So many slices that no multiprocessor has two. The longest packed sequence may be as long as all together.
+static int64_t most_slices(const gpu_pass *whole) {
   const call *c = whole->call;
   int64_t room = whole->device->multiprocessors, items = larger(1, whole->items);
-  int64_t parts = room / items;
-  if (c->packed) parts = smaller(room / larger(1, whole->instances), GPU_COST_EMPTY_ITEMS * room / items);
-  return smaller(smaller(parts, c->time / GPU_COST_JOINED_PART_STEPS), GPU_COST_JOINED_PARTS);
+  int64_t slices = room / items;
+  if (c->packed) slices = smaller(room / larger(1, whole->instances), GPU_COST_EMPTY_ITEMS * room / items);
+  return smaller(smaller(slices, c->time / GPU_COST_COMBINED_SLICE_STEPS), GPU_COST_MOST_SLICES);
 }
 
-// How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks may be more
-// than multiprocessors, and the joins of the last part. `made`: work items of the makers for each part.
-static int64_t time_of_parts(const gpu_pass *whole, int64_t made, int64_t parts) {
+// How long a call takes, in hundredths of a step: the steps of a slice, those of what the slices begin with, whose blocks may be more
+// than multiprocessors, and the joins of the last slice. `made`: work items of the makers for each slice.
+static int64_t time_of_slices(const gpu_pass *whole, int64_t made, int64_t slices) {
   const rec_table_gpu_kernel *k = whole->kernel;
-  int64_t room = whole->device->multiprocessors, steps = (whole->call->time + parts - 1) / parts;
-  if (parts == 1) return 100 * steps;
-  int64_t turns = (made * parts + room - 1) / room;
-  return 100 * (steps + k->behind) + turns * steps * k->summary_percent + 100 * (parts - 1) * k->combine_steps;
+  int64_t room = whole->device->multiprocessors, steps = (whole->call->time + slices - 1) / slices;
+  if (slices == 1) return 100 * steps;
+  int64_t turns = (made * slices + room - 1) / room;
+  return 100 * (steps + k->warm_up_steps) + turns * steps * k->summary_percent + 100 * (slices - 1) * k->combine_steps;
 }
 
-// 1: parts do not pay.
-static int64_t parts_wanted(const gpu_pass *whole, int64_t made) {
-  if (whole->call->time_parts) return whole->call->time_parts;
-  int64_t best = 1, least = time_of_parts(whole, made, 1) * GPU_COST_PARTS_WORTH / 100;
-  for (int64_t parts = 2; parts <= most_parts(whole); parts++) {
-    int64_t time = time_of_parts(whole, made, parts);
-    if (time < least) least = time, best = parts;
+// 1: slices do not pay.
+static int64_t slices_wanted(const gpu_pass *whole, int64_t made) {
+  if (whole->call->time_slices) return whole->call->time_slices;
+  int64_t best = 1, least = time_of_slices(whole, made, 1) * GPU_COST_SLICES_WORTH / 100;
+  for (int64_t slices = 2; slices <= most_slices(whole); slices++) {
+    int64_t time = time_of_slices(whole, made, slices);
+    if (time < least) least = time, best = slices;
   }
   return best;
 }
 
 static time_cut cut_time(const call *c, const gpu_device *device, int kind) {
   const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
-  time_cut cut = {.parts = 1, .part_steps = c->time};
-  if (!kernel->joins || kind == REC_KERNEL_STEP) return cut;
+  time_cut cut = {.slices = 1, .slice_steps = c->time};
+  if (!kernel->combines || kind == REC_KERNEL_STEP) return cut;
   time_cut made = {.maker = gpu_kernel_of(device, kind == REC_KERNEL_BACKWARD ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY)};
   if (!made.maker->symbol_at) return cut;
   gpu_pass whole = plan_pass(c, device, kernel, cut);
-  int64_t wanted = parts_wanted(&whole, plan_pass(c, device, made.maker, cut).items);
+  int64_t wanted = slices_wanted(&whole, plan_pass(c, device, made.maker, cut).items);
   if (wanted < 2) return cut;
-  made.part_steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
-  made.parts = (c->time + made.part_steps - 1) / made.part_steps;
-  return made.part_steps < c->time ? made : cut;
+  made.slice_steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
+  made.slices = (c->time + made.slice_steps - 1) / made.slice_steps;
+  return made.slice_steps < c->time ? made : cut;
 }
 
-// Numbers that a maker keeps of a part: whole cache lines.
-static int64_t ends_stride(const call *c, const rec_table_gpu_kernel *maker) {
-  return round_up(call_count(c, &maker->ends, 0), REC_ALIGNMENT / 4);
+// Numbers that a maker keeps of a slice: whole cache lines.
+static int64_t summary_stride(const call *c, const rec_table_gpu_kernel *maker) {
+  return round_up(call_count(c, &maker->summary, 0), REC_ALIGNMENT / 4);
 }
 
-static int64_t ends_bytes(const call *c, const time_cut *cut) {
-  return 4 * call_entries(c) * cut->parts * ends_stride(c, cut->maker);
+static int64_t summary_bytes(const call *c, const time_cut *cut) {
+  return 4 * call_entries(c) * cut->slices * summary_stride(c, cut->maker);
 }
 
 // An initial state that several instances read and one of them overwrites: they read a copy.
@@ -176,7 +176,7 @@ static int64_t kind_bytes(const call *c, const gpu_device *device, int kind) {
   int64_t bytes = pass_bytes(&pass);
   if (!cut.maker) return bytes;
   pass = plan_pass(c, device, cut.maker, cut);
-  return larger(bytes, pass_bytes(&pass)) + ends_bytes(c, &cut);
+  return larger(bytes, pass_bytes(&pass)) + summary_bytes(c, &cut);
 }
 
 static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, bool recompute) {
@@ -230,9 +230,9 @@ static char *take(char **free_memory, int64_t bytes) {
 
 typedef struct pass_run {
   const gpu_pass *pass;
-  rec_gpu_ends ends;  // of parts of time if there are several
-  bool makes_ends;    // rather than to begin with them
-  bool saved_only;    // no other results are wanted
+  rec_gpu_summaries summaries;  // of slices of time if there are several
+  bool makes_summaries;         // rather than to begin with them
+  bool saved_only;              // no other results are wanted
   char *free_memory;
   gpu_parameter parameter;
   gpu_sums sums;
@@ -288,14 +288,14 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
                          .time = c->time,
                          .cu_seqlens = c->packed ? c->cu_seqlens : NULL,
                          .blocks = p->items,
-                         .parts = p->parts,
-                         .part_steps = p->part_steps,
+                         .slices = p->slices,
+                         .slice_steps = p->slice_steps,
                          .saved = saved.data,
                          .saved_entry_stride = saved.entry_stride,
                          .saved_chunk_stride = saved.chunk_stride,
                          .scratch_stride = p->scratch_bytes,
-                         .ends = r->ends,
-                         .group_items = p->groups * p->instances};
+                         .summaries = r->summaries,
+                         .batched_items = p->batched * p->instances};
   int64_t slots_at = (int64_t)sizeof frame + (int64_t)sizeof(int64_t) * c->table->axis_count;
   x->size = slots_at + (int64_t)sizeof(rec_gpu_slot) * base->slot_count;
   if (p->kernel->map_count)
@@ -315,7 +315,7 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   memcpy(x->bytes + sizeof frame, c->axis_size, sizeof(int64_t) * (size_t)c->table->axis_count);
   add_region(x, "scratch", frame.scratch, p->blocks * p->scratch_bytes, true);
   add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved);
-  add_region(x, "ends of parts", r->ends.data, 4 * p->entries * p->parts * r->ends.stride, r->makes_ends);
+  add_region(x, "slice summaries", r->summaries.data, 4 * p->entries * p->slices * r->summaries.stride, r->makes_summaries);
   if (c->packed) add_region(x, "cu_seqlens", (void *)c->cu_seqlens, 4 * (c->sequences + 1), false);
   return REC_OK;
 }
@@ -326,15 +326,15 @@ typedef struct kernel_run {
   gpu_saved saved;
   bool saved_only;
   time_cut cut;
-  rec_gpu_ends ends;
+  rec_gpu_summaries summaries;
 } kernel_run;
 
 static rec_status run_kernel(const call *c, const gpu_device *device, const kernel_run *run, char *workspace) {
   const rec_table_gpu_kernel *kernel = run->kernel;
   gpu_pass pass = plan_pass(c, device, kernel, run->cut);
   pass_run r = {.pass = &pass,
-                .ends = run->ends,
-                .makes_ends = kernel == run->cut.maker,
+                .summaries = run->summaries,
+                .makes_summaries = kernel == run->cut.maker,
                 .saved_only = run->saved_only,
                 .free_memory = workspace};
   rec_status status = fill_parameter(&r, run->saved);
@@ -343,7 +343,7 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
                        .kernel = kernel,
                        .blocks = pass.blocks,
                        .threads = kernel->threads,
-                       .shared_bytes = pass.groups ? kernel->together_bytes : kernel->shared_bytes,
+                       .shared_bytes = pass.batched ? kernel->batched_shared_bytes : kernel->shared_bytes,
                        .parameter = r.parameter.bytes,
                        .parameter_bytes = r.parameter.size,
                        .scratch = r.free_memory,
@@ -354,16 +354,16 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
   return status == REC_OK ? gpu_run_sums(&r.sums, &pass) : status;
 }
 
-// Makes what parts of time begin with, then runs the kernel on them; one part: the kernel alone.
+// Makes what slices of time begin with, then runs the kernel on them; one slice: the kernel alone.
 static rec_status run_kind(const call *c, const gpu_device *device, int kind, gpu_saved saved, char *workspace) {
   kernel_run run = {.kernel = gpu_kernel_of(device, kind),
                     .saved = saved,
                     .saved_only = kind == REC_KERNEL_STATES,
                     .cut = cut_time(c, device, kind)};
   if (!run.cut.maker) return run_kernel(c, device, &run, workspace);
-  char *ends = take(&workspace, ends_bytes(c, &run.cut));
-  run.ends = (rec_gpu_ends){.data = (float *)(void *)ends, .stride = ends_stride(c, run.cut.maker)};
-  kernel_run maker = {.kernel = run.cut.maker, .saved_only = true, .cut = run.cut, .ends = run.ends};
+  char *summaries = take(&workspace, summary_bytes(c, &run.cut));
+  run.summaries = (rec_gpu_summaries){.data = (float *)(void *)summaries, .stride = summary_stride(c, run.cut.maker)};
+  kernel_run maker = {.kernel = run.cut.maker, .saved_only = true, .cut = run.cut, .summaries = run.summaries};
   if (maker.kernel->base.reads_saved) maker.saved = saved;
   rec_status status = run_kernel(c, device, &maker, workspace);
   return status == REC_OK ? run_kernel(c, device, &run, workspace) : status;

@@ -8,8 +8,8 @@ typedef struct gpu_pass {
   const call *call;
   const gpu_device *device;
   const rec_table_gpu_kernel *kernel;
-  int64_t entries, lane_blocks, instances, parts, part_steps, items, blocks;
-  int64_t groups;         // of rec_table_kernel.sequences entries, which items take together
+  int64_t entries, lane_blocks, instances, slices, slice_steps, items, blocks;
+  int64_t batched;        // of rec_table_kernel.sequences entries, which items take together
   int64_t copies;         // of a result that all entries add to: groups, and entries that are left
   int64_t scratch_bytes;  // of a thread block
 } gpu_pass;

@@ -10,7 +10,7 @@ static int64_t copies_of(const gpu_pass *p, const rec_table_slot *slot) {
   const rec_table_kernel *base = &p->kernel->base;
   const int32_t *grid = table_at(p->call->table, base->grid_at);
   const rec_table_memory *memory = table_memory(p->call->table, slot->memory);
-  int64_t copies = (memory->per_batch ? 1 : p->copies) * (memory->token ? 1 : p->parts);
+  int64_t copies = (memory->per_batch ? 1 : p->copies) * (memory->token ? 1 : p->slices);
   for (int i = 0; i < base->grid_count; i++)
     if (slot->summed >> grid[i] & 1) copies *= p->call->axis_size[grid[i]];
   bool lanes = base->lane_axis >= 0 && (slot->summed >> base->lane_axis & 1);

@@ -150,7 +150,7 @@ static call single(const call *c) {
   one.packed = false;
   one.batch = 1;
   one.time = 1;
-  one.parts = 0;
+  one.slices = 0;
   return one;
 }
 

@@ -15,7 +15,7 @@
 
 enum { CUT_PARTS_MAX = 16, CUT_STEPS_MIN = 256 };
 
-// The states that a part has at its two ends.
+// The states that a slice has at its two ends.
 typedef enum state_end { BEFORE, AFTER, D_BEFORE, D_AFTER } state_end;
 
 typedef struct state_memory {
@@ -83,36 +83,36 @@ static bool can_be_cut(const call *c) {
 }
 
 void split_most(call *c) {
-  c->parts = c->part_steps = 0;
+  c->slices = c->slice_steps = 0;
   if (!can_be_cut(c)) return;
-  c->parts = CUT_PARTS_MAX;
-  c->part_steps = round_up((c->time + c->parts - 1) / c->parts, c->table->chunk);
+  c->slices = CUT_PARTS_MAX;
+  c->slice_steps = round_up((c->time + c->slices - 1) / c->slices, c->table->chunk);
 }
 
 void split_plan(call *c) {
-  c->parts = c->part_steps = 0;
+  c->slices = c->slice_steps = 0;
   if (!can_be_cut(c)) return;
-  int64_t parts = smaller(CUT_PARTS_MAX, c->time / CUT_STEPS_MIN);
-  c->part_steps = round_up((c->time + parts - 1) / parts, c->table->chunk);
-  c->parts = (c->time + c->part_steps - 1) / c->part_steps;
-  if (c->parts < CUT_PARTS_MIN) c->parts = c->part_steps = 0;
+  int64_t slices = smaller(CUT_PARTS_MAX, c->time / CUT_STEPS_MIN);
+  c->slice_steps = round_up((c->time + slices - 1) / slices, c->table->chunk);
+  c->slices = (c->time + c->slice_steps - 1) / c->slice_steps;
+  if (c->slices < FEWEST_SLICES) c->slices = c->slice_steps = 0;
 }
 
-// ---- buffers: [part][states], and one state of ones ------------------------------------------
+// ---- buffers: [slice][states], and one state of ones ------------------------------------------
 
 typedef struct split {
   const call *call;
   int64_t stride;  // numbers of all states
-  char *before;    // forward: state before each part; then all but the first is read and written
-  char *after;     // backward: cotangent of the state after each part
-  char *carry;     // product of the decays of each part
+  char *before;    // forward: state before each slice; then all but the first is read and written
+  char *after;     // backward: cotangent of the state after each slice
+  char *carry;     // product of the decays of each slice
   char *ones;
   void *stage;  // workspace of the stages
 } split;
 
 static int64_t buffers_bytes(const call *c, bool backward) {
   int64_t states = all_numbers(c) * c->table->number_bytes;
-  return states * ((backward ? 3 : 2) * c->parts + 1);
+  return states * ((backward ? 3 : 2) * c->slices + 1);
 }
 
 int64_t split_bytes(const call *c, bool backward) {
@@ -125,8 +125,8 @@ int64_t split_bytes(const call *c, bool backward) {
   return buffers_bytes(c, backward) + stage;
 }
 
-static char *state_at(const split *s, char *buffer, int64_t part, int64_t at) {
-  return buffer + (part * s->stride + at) * s->call->table->number_bytes;
+static char *state_at(const split *s, char *buffer, int64_t slice, int64_t at) {
+  return buffer + (slice * s->stride + at) * s->call->table->number_bytes;
 }
 
 static void set_ones(const split *s) {
@@ -149,8 +149,8 @@ static split split_new(const call *c, bool backward, void *workspace) {
   split s = {.call = c, .stride = all_numbers(c)};
   int64_t bytes = s.stride * c->table->number_bytes;
   s.before = workspace;
-  s.carry = s.before + bytes * c->parts;
-  s.ones = s.carry + bytes * c->parts;
+  s.carry = s.before + bytes * c->slices;
+  s.ones = s.carry + bytes * c->slices;
   s.after = s.ones + bytes;
   s.stage = (char *)workspace + buffers_bytes(c, backward);
   set_ones(&s);
@@ -158,14 +158,14 @@ static split split_new(const call *c, bool backward, void *workspace) {
 }
 
 // Copies the caller's states of one kind, zero where there are none.
-static void copy_callers(const split *s, state_end end, char *buffer, int64_t part) {
+static void copy_callers(const split *s, state_end end, char *buffer, int64_t slice) {
   const call *c = s->call;
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
     if (!stage_is_state(memory)) continue;
     state_memory m = find_state(c, i);
     if (m.end != end) continue;
-    void *to = state_at(s, buffer, part, m.at);
+    void *to = state_at(s, buffer, slice, m.at);
     const void *from = call_data(c, memory);
     size_t bytes = (size_t)(m.numbers * c->table->number_bytes);
     if (from)
@@ -175,50 +175,50 @@ static void copy_callers(const split *s, state_end end, char *buffer, int64_t pa
   }
 }
 
-// ---- passes: which memory holds a part's states ----------------------------------------------
+// ---- passes: which memory holds a slice's states ----------------------------------------------
 
 static void *callers(const split *s, int memory) { return call_data(s->call, table_memory(s->call->table, memory)); }
 
-static void *ends_state(void *context, int memory, int64_t part) {
+static void *ends_state(void *context, int memory, int64_t slice) {
   const split *s = context;
   state_memory m = find_state(s->call, memory);
-  if (m.end == BEFORE) return part == 0 ? state_at(s, s->before, 0, m.at) : NULL;
-  return state_at(s, s->before, part + 1, m.at);
+  if (m.end == BEFORE) return slice == 0 ? state_at(s, s->before, 0, m.at) : NULL;
+  return state_at(s, s->before, slice + 1, m.at);
 }
 
-static void *carry_state(void *context, int memory, int64_t part) {
+static void *carry_state(void *context, int memory, int64_t slice) {
   const split *s = context;
   state_memory m = find_state(s->call, memory);
-  return m.end == BEFORE ? state_at(s, s->ones, 0, m.at) : state_at(s, s->carry, part, m.at);
+  return m.end == BEFORE ? state_at(s, s->ones, 0, m.at) : state_at(s, s->carry, slice, m.at);
 }
 
-static void *whole_state(void *context, int memory, int64_t part) {
+static void *whole_state(void *context, int memory, int64_t slice) {
   const split *s = context;
   state_memory m = find_state(s->call, memory);
-  if (m.end == BEFORE) return state_at(s, s->before, part, m.at);
-  return part == s->call->parts - 1 ? callers(s, memory) : NULL;
+  if (m.end == BEFORE) return state_at(s, s->before, slice, m.at);
+  return slice == s->call->slices - 1 ? callers(s, memory) : NULL;
 }
 
 // The states themselves come from `saved`.
-static void *starts_state(void *context, int memory, int64_t part) {
+static void *starts_state(void *context, int memory, int64_t slice) {
   const split *s = context;
   state_memory m = find_state(s->call, memory);
-  if (m.end == D_BEFORE) return state_at(s, s->after, part - 1, m.at);
-  bool last = part == s->call->parts - 1;
-  return m.end == D_AFTER && last ? state_at(s, s->after, part, m.at) : NULL;
+  if (m.end == D_BEFORE) return state_at(s, s->after, slice - 1, m.at);
+  bool last = slice == s->call->slices - 1;
+  return m.end == D_AFTER && last ? state_at(s, s->after, slice, m.at) : NULL;
 }
 
-static void *whole_gradient(void *context, int memory, int64_t part) {
+static void *whole_gradient(void *context, int memory, int64_t slice) {
   const split *s = context;
   state_memory m = find_state(s->call, memory);
-  if (m.end == D_AFTER) return state_at(s, s->after, part, m.at);
-  return m.end == D_BEFORE && part == 0 ? callers(s, memory) : NULL;
+  if (m.end == D_AFTER) return state_at(s, s->after, slice, m.at);
+  return m.end == D_BEFORE && slice == 0 ? callers(s, memory) : NULL;
 }
 
 static void run_pass(split *s, int kind, stage_saved saved, stage_results results, int64_t first, int64_t last,
                      void *(*state)(void *, int, int64_t)) {
-  stage_parts parts = {.first = first, .last = last, .state = state, .context = s};
-  stage_run(s->call, &s->call->table->kernels[kind], saved, results, &parts, s->stage);
+  stage_slices slices = {.first = first, .last = last, .state = state, .context = s};
+  stage_run(s->call, &s->call->table->kernels[kind], saved, results, &slices, s->stage);
 }
 
 // ---- the scan --------------------------------------------------------------------------------
@@ -239,14 +239,14 @@ static void run_pass(split *s, int kind, stage_saved saved, stage_results result
 DEFINE_ADD_CARRIED(add_carried_floats, float)
 DEFINE_ADD_CARRIED(add_carried_doubles, double)
 
-// Adds what part `part` carries from one of its ends to the other.
-static void carry_over(const split *s, char *states, int64_t part, int64_t from, int64_t to, bool conjugate) {
+// Adds what slice `slice` carries from one of its ends to the other.
+static void carry_over(const split *s, char *states, int64_t slice, int64_t from, int64_t to, bool conjugate) {
   const call *c = s->call;
   for (int i = 0; i < c->table->memory_count; i++) {
     if (!is_pair(table_memory(c->table, i), false)) continue;
     state_memory m = find_state(c, i);
     void *target = state_at(s, states, to, m.at);
-    const void *factor = state_at(s, s->carry, part, m.at), *source = state_at(s, states, from, m.at);
+    const void *factor = state_at(s, s->carry, slice, m.at), *source = state_at(s, states, from, m.at);
     if (c->table->number_bytes == 8)
       add_carried_doubles(target, factor, source, m.numbers, m.complex, conjugate ? -1 : 1);
     else
@@ -257,16 +257,16 @@ static void carry_over(const split *s, char *states, int64_t part, int64_t from,
 // ---- calls -----------------------------------------------------------------------------------
 
 static void find_states(split *s) {
-  int64_t parts = s->call->parts;
+  int64_t slices = s->call->slices;
   stage_saved none = {0};
   copy_callers(s, BEFORE, s->before, 0);
-  run_pass(s, REC_KERNEL_STATES, none, STAGE_STATES, 0, parts - 1, ends_state);
-  for (int64_t p = 1; p < parts - 1; p++) carry_over(s, s->before, p, p, p + 1, false);
+  run_pass(s, REC_KERNEL_STATES, none, STAGE_STATES, 0, slices - 1, ends_state);
+  for (int64_t p = 1; p < slices - 1; p++) carry_over(s, s->before, p, p, p + 1, false);
 }
 
 static void find_carries(split *s) {
   stage_saved none = {0};
-  run_pass(s, REC_KERNEL_CARRY, none, STAGE_STATES, 1, s->call->parts - 1, carry_state);
+  run_pass(s, REC_KERNEL_CARRY, none, STAGE_STATES, 1, s->call->slices - 1, carry_state);
 }
 
 static bool is_finite(const call *c, const char *numbers, int64_t count) {
@@ -282,7 +282,7 @@ static bool is_finite(const call *c, const char *numbers, int64_t count) {
 // Decays above 1 may have a product without a number where the states, step by step, stay finite.
 static bool carries_are_finite(const split *s) {
   const call *c = s->call;
-  for (int64_t p = 1; p < c->parts - 1; p++) {
+  for (int64_t p = 1; p < c->slices - 1; p++) {
     for (int i = 0; i < c->table->memory_count; i++) {
       if (!is_pair(table_memory(c->table, i), false)) continue;
       state_memory m = find_state(c, i);
@@ -292,10 +292,10 @@ static bool carries_are_finite(const split *s) {
   return true;
 }
 
-// The call without its cut: one part needs no more workspace than many.
+// The call without its cut: one slice needs no more workspace than many.
 static call uncut(const call *c) {
   call whole = *c;
-  whole.parts = whole.part_steps = 0;
+  whole.slices = whole.slice_steps = 0;
   return whole;
 }
 
@@ -308,7 +308,7 @@ void split_forward(const call *c, stage_saved saved, void *workspace) {
     return;
   }
   find_states(&s);
-  run_pass(&s, REC_KERNEL_FORWARD, saved, STAGE_ALL, 0, c->parts, whole_state);
+  run_pass(&s, REC_KERNEL_FORWARD, saved, STAGE_ALL, 0, c->slices, whole_state);
 }
 
 void split_backward(const call *c, stage_saved saved, bool recompute, void *workspace) {
@@ -323,10 +323,10 @@ void split_backward(const call *c, stage_saved saved, bool recompute, void *work
   }
   if (recompute) {
     find_states(&s);
-    run_pass(&s, REC_KERNEL_STATES, saved, STAGE_SAVED, 0, c->parts, whole_state);
+    run_pass(&s, REC_KERNEL_STATES, saved, STAGE_SAVED, 0, c->slices, whole_state);
   }
-  copy_callers(&s, D_AFTER, s.after, c->parts - 1);
-  run_pass(&s, REC_KERNEL_BACKWARD, saved, STAGE_STATES, 1, c->parts, starts_state);
-  for (int64_t p = c->parts - 2; p >= 1; p--) carry_over(&s, s.after, p, p, p - 1, true);
-  run_pass(&s, REC_KERNEL_BACKWARD, saved, STAGE_ALL, 0, c->parts, whole_gradient);
+  copy_callers(&s, D_AFTER, s.after, c->slices - 1);
+  run_pass(&s, REC_KERNEL_BACKWARD, saved, STAGE_STATES, 1, c->slices, starts_state);
+  for (int64_t p = c->slices - 2; p >= 1; p--) carry_over(&s, s.after, p, p, p - 1, true);
+  run_pass(&s, REC_KERNEL_BACKWARD, saved, STAGE_ALL, 0, c->slices, whole_gradient);
 }

@@ -7,14 +7,14 @@
 #include "runtime/support/stage.h"
 
 enum {
-  CUT_PARTS_MIN = 4,     // fewer do not repay the second pass
+  FEWEST_SLICES = 4,     // fewer do not repay the second pass
   SPLIT_TIME_MIN = 1024  // steps that can be cut
 };
 
-// Sets call.parts and call.part_steps; 0 where the call is not cut.
+// Sets call.slices and call.slice_steps; 0 where the call is not cut.
 void split_plan(call *call);
 
-// The same with as many parts as there may be, for any number of steps up to the call's: what needs
+// The same with as many slices as there may be, for any number of steps up to the call's: what needs
 // the most workspace.
 void split_most(call *call);
 

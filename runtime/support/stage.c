@@ -13,7 +13,7 @@ enum {
   GROUPS_MAX = 8,
   STRIPS_MAX = 128,
   LANES_MAX = 128,
-  PART_STEPS_MIN = 64,
+  SLICE_STEPS_MIN = 64,
   TASKS_LEAST = 2,   // that sequences taken together leave
   SUM_BLOCK = 4096,  // numbers of one reduction task
 };
@@ -84,18 +84,18 @@ static stage_cut cut_into(const call *c, const rec_table_kernel *kernel, int64_t
   cut.unit = choose_unit(c, kernel, cut.instances, cut.groups);
   cut.sequences = sequences_of(c, kernel, cut.groups);
   cut.strips = smaller(in_blocks(call_entries(c), cut.sequences), STRIPS_MAX);
-  cut.parts = 1;
-  cut.part_steps = c->time;
+  cut.slices = 1;
+  cut.slice_steps = c->time;
   if (kernel->time_splits && !c->packed && cut.strips > 0) {
     int64_t wanted = larger(1, TASKS_WANTED / (cut.strips * cut.groups));
-    cut.part_steps = larger(PART_STEPS_MIN, (c->time + wanted - 1) / wanted);
-    cut.part_steps = round_up(cut.part_steps, c->table->chunk);
-    cut.parts = (c->time + cut.part_steps - 1) / cut.part_steps;
-  } else if (c->parts > 1) {
-    cut.parts = c->parts;
-    cut.part_steps = c->part_steps;
+    cut.slice_steps = larger(SLICE_STEPS_MIN, (c->time + wanted - 1) / wanted);
+    cut.slice_steps = round_up(cut.slice_steps, c->table->chunk);
+    cut.slices = (c->time + cut.slice_steps - 1) / cut.slice_steps;
+  } else if (c->slices > 1) {
+    cut.slices = c->slices;
+    cut.slice_steps = c->slice_steps;
   }
-  cut.tasks = cut.strips * cut.groups * cut.parts;
+  cut.tasks = cut.strips * cut.groups * cut.slices;
   cut.lanes = smaller(cut.tasks, LANES_MAX);
   int64_t units = cut.instances / cut.unit, largest_group = (units + cut.groups - 1) / cut.groups * cut.unit;
   cut.scratch_bytes = round_up(call_count(c, &kernel->scratch, largest_group), REC_ALIGNMENT);
@@ -118,7 +118,7 @@ static int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const
   if (!slot->accumulated) return 1;
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   int64_t copies = groups_collide(c, kernel, cut, slot) ? cut->groups : 1;
-  if (!memory->token) copies *= cut->parts;
+  if (!memory->token) copies *= cut->slices;
   return memory->per_batch ? copies : copies * cut->strips;
 }
 
@@ -164,7 +164,7 @@ typedef struct run {
   const rec_table_kernel *kernel;
   stage_cut cut;
   stage_saved saved;
-  const stage_parts *parts;
+  const stage_slices *slices;
   run_slot *slots;
   char *lane_memory;
   rec_kernel_function function;
@@ -172,7 +172,7 @@ typedef struct run {
   _Atomic int64_t next;
 } run;
 
-static int64_t cut_at(int64_t total, int64_t parts, int64_t i) { return total * i / parts; }
+static int64_t cut_at(int64_t total, int64_t slices, int64_t i) { return total * i / slices; }
 
 // Batch entries of a memory; packed tokens are one.
 static int64_t memory_entries(const call *c, const rec_table_memory *memory) {
@@ -200,7 +200,7 @@ static bool is_shared(const run *r, const rec_table_slot *slot) {
 
 // What a task works on: instances, batch entries (or sequences), steps of each (or of all).
 typedef struct task_range {
-  int64_t strip, group, part;
+  int64_t strip, group, slice;
   int64_t first, last;  // instances
   int64_t begin, end;   // entries
   int64_t start, steps;
@@ -209,7 +209,7 @@ typedef struct task_range {
 // Position of a task's copy: of the batch entry where the memory is per batch.
 static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot, const task_range *t) {
   int64_t index = groups_collide(r->call, r->kernel, &r->cut, slot) ? t->group : 0;
-  if (!memory->token) index = index * r->cut.parts + t->part;
+  if (!memory->token) index = index * r->cut.slices + t->slice;
   return memory->per_batch ? index : index * r->cut.strips + t->strip;
 }
 
@@ -253,15 +253,15 @@ static int64_t find_first_strip(const run *r) {
 
 static task_range range_of(const run *r, int64_t task) {
   const call *c = r->call;
-  task_range t = {.part = task % r->cut.parts, .group = task / r->cut.parts % r->cut.groups};
-  t.strip = (r->first_strip + task / r->cut.parts / r->cut.groups) % r->cut.strips;
+  task_range t = {.slice = task % r->cut.slices, .group = task / r->cut.slices % r->cut.groups};
+  t.strip = (r->first_strip + task / r->cut.slices / r->cut.groups) % r->cut.strips;
   int64_t units = r->cut.instances / r->cut.unit;
   t.first = cut_at(units, r->cut.groups, t.group) * r->cut.unit;
   t.last = cut_at(units, r->cut.groups, t.group + 1) * r->cut.unit;
   t.begin = strip_begin(r, t.strip);
   t.end = strip_begin(r, t.strip + 1);
-  t.start = t.part * r->cut.part_steps;
-  t.steps = smaller(r->cut.part_steps, c->time - t.start);
+  t.start = t.slice * r->cut.slice_steps;
+  t.steps = smaller(r->cut.slice_steps, c->time - t.start);
   if (!c->packed) return t;
   t.start = c->cu_seqlens[t.begin];
   t.steps = c->cu_seqlens[t.end] - t.start;
@@ -282,8 +282,8 @@ static void place_task(const run *r, const task_range *t, rec_slot *slots) {
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
     const run_slot *s = &r->slots[i];
     slots[i] = s->slot;
-    if (r->parts && stage_is_state(memory)) {
-      slots[i].data = r->parts->state(r->parts->context, slot->memory, t->part);
+    if (r->slices && stage_is_state(memory)) {
+      slots[i].data = r->slices->state(r->slices->context, slot->memory, t->slice);
       continue;
     }
     if (!s->slot.data) continue;
@@ -344,7 +344,7 @@ static void run_sequences(const run *r, const task_range *t, rec_frame *frame, r
 static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
   const call *c = r->call;
   task_range t = range_of(r, task);
-  if (r->parts && (t.part < r->parts->first || t.part >= r->parts->last)) return;
+  if (r->slices && (t.slice < r->slices->first || t.slice >= r->slices->last)) return;
   place_task(r, &t, slots);
   rec_frame frame = {.batch = call_entries(c),
                      .time = t.steps,
@@ -411,7 +411,7 @@ typedef struct sum {
 DEFINE_SUM(sum_floats, float)
 DEFINE_SUM(sum_doubles, double)
 
-// Those of a parameter may be many, one for each strip of the batch and part of the time: they are
+// Those of a parameter may be many, one for each strip of the batch and slice of the time: they are
 // added in double.
 static void sum_floats_in_double(float *result, const float *copies, int64_t copy_count, int64_t copy_stride, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
@@ -538,9 +538,9 @@ static int64_t stage_work(const call *c, const rec_table_kernel *kernel) {
 }
 
 void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved, stage_results results,
-               const stage_parts *parts, void *workspace) {
+               const stage_slices *slices, void *workspace) {
   run_slot *slots = workspace;
-  run r = {.call = c, .kernel = kernel, .cut = stage_plan(c, kernel), .saved = saved, .parts = parts, .slots = slots};
+  run r = {.call = c, .kernel = kernel, .cut = stage_plan(c, kernel), .saved = saved, .slices = slices, .slots = slots};
   r.function = kernel->functions[c->clone];
   r.first_strip = find_first_strip(&r);
   r.lane_memory = (char *)workspace + slots_bytes(kernel);

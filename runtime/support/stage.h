@@ -1,8 +1,8 @@
 // A stage: one kernel run over all instances, batch entries and ranges of time.
 //
 // The work is cut by sizes alone, never by the number of threads. Batch entries (or packed sequences, by their steps) form
-// strips, instances of a batch entry form groups, and steps form parts (with states: split.h). A task is one (strip, group,
-// part). Tasks write different entries, except for results that a kernel adds to. Where two tasks would add to the same
+// strips, instances of a batch entry form groups, and steps form slices (with states: split.h). A task is one (strip, group,
+// slice). Tasks write different entries, except for results that a kernel adds to. Where two tasks would add to the same
 // entries, each adds to a copy of its own in the workspace. The copies are summed afterwards in a fixed order.
 #ifndef REC_SUPPORT_STAGE_H
 #define REC_SUPPORT_STAGE_H
@@ -12,9 +12,9 @@
 typedef struct stage_cut {
   int64_t instances;  // of one batch entry
   int64_t unit;       // groups begin at multiples of it: fewer then add to equal entries
-  int64_t groups, strips, parts, tasks;
+  int64_t groups, strips, slices, tasks;
   int64_t sequences;      // batch entries in one call of the kernel, while there are so many
-  int64_t part_steps;     // steps of a part: a multiple of the chunk
+  int64_t slice_steps;    // steps of a slice: a multiple of the chunk
   int64_t lanes;          // tasks that may run at one time, each with a scratch of its own
   int64_t scratch_bytes;  // of one lane
   int64_t lane_bytes;     // scratch and frame
@@ -37,17 +37,17 @@ typedef enum stage_results {
   STAGE_STATES  // nothing but final states, or gradients of initial ones
 } stage_results;
 
-// The parts first..last-1 of a call whose time is cut (call.parts), and where the states of each
-// part lie: `state` tells the data of a memory that holds states.
-typedef struct stage_parts {
+// The slices first..last-1 of a call whose time is cut (call.slices), and where the states of each
+// slice lie: `state` tells the data of a memory that holds states.
+typedef struct stage_slices {
   int64_t first, last;
-  void *(*state)(void *context, int memory, int64_t part);
+  void *(*state)(void *context, int memory, int64_t slice);
   void *context;
-} stage_parts;
+} stage_slices;
 
-// Runs the kernel. `parts` is NULL unless the call's time is cut. `workspace` has stage_bytes.
+// Runs the kernel. `slices` is NULL unless the call's time is cut. `workspace` has stage_bytes.
 void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved, stage_results results,
-               const stage_parts *parts, void *workspace);
+               const stage_slices *slices, void *workspace);
 
 // Runs `lane` on so many lanes, which share their work: the first may do all of it, and does where it is not `worth` more.
 void stage_run_parallel(const call *call, int64_t lanes, bool worth, rec_task lane, void *argument);

@@ -26,8 +26,8 @@ void noise_fitted(const noise_source *source, const noise_groups *g, int64_t cou
 
 // Sums of the values (`center` NULL) or of their squared distances from a center, by group, over all
 // sequences in their order.
-static void group_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements, const noise_groups *g,
-                       const double *center, double *sums) {
+static void tile_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements, const noise_groups *g,
+                      const double *center, double *sums) {
   memset(sums, 0, (size_t)g->count * sizeof *sums);
   for (int64_t s = 0; s < sequences; s++)
     for (int64_t i = 0; i < elements; i++) {
@@ -41,9 +41,9 @@ void noise_fit(const numeric *n, const void *values, int64_t sequences, int64_t 
                noise_groups *g) {
   double count = (double)(sequences * elements / g->count), *mean = room, *square = room + g->count;
   if (!sequences || !elements) return;
-  group_sums(n, values, sequences, elements, g, NULL, mean);
+  tile_sums(n, values, sequences, elements, g, NULL, mean);
   for (int64_t i = 0; i < g->count; i++) mean[i] /= count;
-  group_sums(n, values, sequences, elements, g, mean, square);
+  tile_sums(n, values, sequences, elements, g, mean, square);
   for (int64_t i = 0; i < g->count; i++) {
     double variance = square[i] / count;
     g->mean[i] = first ? mean[i] : (1 - beta) * mean[i] + beta * g->mean[i];

@@ -141,7 +141,7 @@ static int64_t scratch_bytes(const codegen_bytes *scratch, const int64_t *sizes)
 typedef struct call {
   gpu_launch *l;
   const codegen_gpu_kernel *k;
-  int64_t parts;
+  int64_t slices;
   unsigned char *parameter;
   rec_gpu_slot *slots;
 } call;
@@ -150,7 +150,7 @@ static int64_t copies_of(const call *c, const codegen_slot *slot) {
   const kernel *k = c->k->base.kernel;
   const int64_t *sizes = c->l->t->run.axis_sizes;
   int64_t copies = slot->per_batch ? 1 : c->l->t->entries;
-  if (!slot->time) copies *= c->parts;
+  if (!slot->time) copies *= c->slices;
   for (int i = 0; i < k->grid_count; i++) {
     if (axis_in(slot->summed, k->grid_axes[i])) copies *= sizes[k->grid_axes[i]];
   }
@@ -229,7 +229,7 @@ static void read_back(call *c, int i) {
 static int64_t items_of(const call *c) {
   const kernel *k = c->k->base.kernel;
   const int64_t *sizes = c->l->t->run.axis_sizes;
-  int64_t items = c->l->t->entries * c->parts * lane_blocks(k, sizes);
+  int64_t items = c->l->t->entries * c->slices * lane_blocks(k, sizes);
   for (int i = 0; i < k->grid_count; i++) items *= sizes[k->grid_axes[i]];
   return items;
 }
@@ -243,8 +243,8 @@ static void fill_frame(call *c) {
                            .time = run->time,
                            .cu_seqlens = l->cu_seqlens,
                            .blocks = items_of(c),
-                           .parts = c->parts,
-                           .part_steps = ((run->time + c->parts - 1) / c->parts + chunk - 1) / chunk * chunk};
+                           .slices = c->slices,
+                           .slice_steps = ((run->time + c->slices - 1) / c->slices + chunk - 1) / chunk * chunk};
   if (c->k->base.reads_saved || c->k->base.writes_saved) {
     frame->saved = l->saved;
     frame->saved_chunk_stride = l->saved_elements;
@@ -262,7 +262,7 @@ void gpu_launch_kernel(gpu_launch *l, kernel_kind kind) {
     if (l->lib->object->kernels.items[i].base.kernel->kind == kind) c.k = &l->lib->object->kernels.items[i], number = i;
   }
   assert_non_null(c.k);
-  c.parts = c.k->base.time_splits ? 2 : 1;
+  c.slices = c.k->base.time_splits ? 2 : 1;
   c.parameter = arena_alloc(l->a, (size_t)c.k->parameter_bytes);
   int64_t axes = l->t->recurrence->body.axes.count;
   c.slots = (void *)(c.parameter + sizeof(rec_gpu_frame) + 8 * (size_t)axes);

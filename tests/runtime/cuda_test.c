@@ -93,28 +93,28 @@ static void check_memory(const rec_recurrence *r) {
 }
 
 // Parts of time with nothing saved, in that order: two launches forward, then the states again and the cotangents.
-static const char *const gla_parts[] = {"rec_kernel_gla_part_gpu",
-                                        "rec_kernel_gla_forward_gpu",
-                                        "rec_kernel_gla_part_gpu",
-                                        "rec_kernel_gla_states_gpu",
-                                        "rec_kernel_gla_part_backward_gpu",
-                                        "rec_kernel_gla_backward_gpu",
-                                        NULL};
-static const char *const mlstm_parts[] = {"rec_kernel_mlstm_part_gpu",
-                                          "rec_kernel_mlstm_forward_gpu",
-                                          "rec_kernel_mlstm_part_gpu",
-                                          "rec_kernel_mlstm_states_gpu",
-                                          "rec_kernel_mlstm_part_backward_gpu",
-                                          "rec_kernel_mlstm_backward_gpu",
-                                          NULL};
-static const char *const rwkv4_parts[] = {"rec_kernel_rwkv4_part_gpu",
-                                          "rec_kernel_rwkv4_forward_gpu",
-                                          "rec_kernel_rwkv4_part_gpu",
-                                          "rec_kernel_rwkv4_forward_gpu",
-                                          "rec_kernel_rwkv4_part_backward_gpu",
-                                          "rec_kernel_rwkv4_backward_gpu",
-                                          "rec_gpu_sum",
-                                          NULL};
+static const char *const gla_slices[] = {"rec_kernel_gla_part_gpu",
+                                         "rec_kernel_gla_forward_gpu",
+                                         "rec_kernel_gla_part_gpu",
+                                         "rec_kernel_gla_states_gpu",
+                                         "rec_kernel_gla_part_backward_gpu",
+                                         "rec_kernel_gla_backward_gpu",
+                                         NULL};
+static const char *const mlstm_slices[] = {"rec_kernel_mlstm_part_gpu",
+                                           "rec_kernel_mlstm_forward_gpu",
+                                           "rec_kernel_mlstm_part_gpu",
+                                           "rec_kernel_mlstm_states_gpu",
+                                           "rec_kernel_mlstm_part_backward_gpu",
+                                           "rec_kernel_mlstm_backward_gpu",
+                                           NULL};
+static const char *const rwkv4_slices[] = {"rec_kernel_rwkv4_part_gpu",
+                                           "rec_kernel_rwkv4_forward_gpu",
+                                           "rec_kernel_rwkv4_part_gpu",
+                                           "rec_kernel_rwkv4_forward_gpu",
+                                           "rec_kernel_rwkv4_part_backward_gpu",
+                                           "rec_kernel_rwkv4_backward_gpu",
+                                           "rec_gpu_sum",
+                                           NULL};
 
 // The kernels that were launched since begin_log are these, in order.
 static bool logged_kernels(const char *const *names) {
@@ -131,16 +131,16 @@ static bool logged_kernels(const char *const *names) {
   return same && !*names;
 }
 
-static void check_parts(const rec_recurrence *r, const char *const *kernels) {
-  const rec_run_options parts = {.backward = true, .recompute = true, .time_parts = 3};
+static void check_slices(const rec_recurrence *r, const char *const *kernels) {
+  const rec_run_options slices = {.backward = true, .recompute = true, .time_slices = 3};
   problem *first = problem_new(rec_recurrence_signature(r), 1, 500, 2);
   problem_draw(first, 4, 0.5);
   problem *second = problem_copy(first);
   begin_log();
-  check(problem_run(first, r, "cuda", &parts), "%s", rec_message());
-  check(logged_kernels(kernels), "%s: %d launches in parts", kernels[0], logged("cuLaunchKernel"));
-  check(problem_run(second, r, "simt", &parts), "%s", rec_message());
-  check(problem_equal(first, second, true), "in parts the executor has other results");
+  check(problem_run(first, r, "cuda", &slices), "%s", rec_message());
+  check(logged_kernels(kernels), "%s: %d launches in slices", kernels[0], logged("cuLaunchKernel"));
+  check(problem_run(second, r, "simt", &slices), "%s", rec_message());
+  check(problem_equal(first, second, true), "in slices the executor has other results");
   problem_free(first);
   problem_free(second);
 }
@@ -301,7 +301,7 @@ static void check_streams(const rec_recurrence *r) {
   check_order(NULL, one);
   check_shortage_behind_work(one, other);
   check_events_that_fail(one, other);
-  check_parts(r, gla_parts);
+  check_slices(r, gla_slices);
   driver->context_synchronize();
   unsetenv("CUDA_LATE");
 }
@@ -474,9 +474,9 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
   place(r, stream, &p);
   for (int way = 0; way < 3; way++) {
     bool recompute = way > 0;
-    const rec_run_options options = {.backward = true, .recompute = recompute, .time_parts = way == 2 ? 2 : 0};
+    const rec_run_options options = {.backward = true, .recompute = recompute, .time_slices = way == 2 ? 2 : 0};
     if (!check(rec_library_open(r, &p.call, &options, &memory, &session) == REC_OK, "%s", rec_message())) return;
-    check_graph(r, &p, &session, way == 2 ? "states made again, in parts" : recompute ? "states made again" : "states saved");
+    check_graph(r, &p, &session, way == 2 ? "states made again, in slices" : recompute ? "states made again" : "states saved");
     if (recompute && unloaded) {
       session.recurrence = unloaded;  // NAME_sizes was not called: the module is loaded while captured
       check_graph(r, &p, &session, "nothing loaded before");
@@ -501,9 +501,9 @@ int main(void) {
   bool all = r && unloaded && bulk && many && mlstm && rwkv4 && too_many;
   if (all && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
     check_memory(r);
-    check_parts(r, gla_parts);
-    check_parts(mlstm, mlstm_parts);
-    check_parts(rwkv4, rwkv4_parts);
+    check_slices(r, gla_slices);
+    check_slices(mlstm, mlstm_slices);
+    check_slices(rwkv4, rwkv4_slices);
     check_sums(many);
     check_limit(too_many);
     check_shortage(r);

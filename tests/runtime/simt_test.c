@@ -135,19 +135,19 @@ static void check_threads(const subject *s) {
 
 // Parts of time, side by side: the values and gradients of the interpreter, the same bits twice, at most three launches
 // forward and five backward. Takes the inputs.
-static void run_cut(const subject *s, problem *inputs, int64_t parts, const char *what) {
+static void run_cut(const subject *s, problem *inputs, int64_t slices, const char *what) {
   const char *name = inputs->signature->name;
   char nothing_saved[64];
   snprintf(nothing_saved, sizeof nothing_saved, "%s, nothing saved", what);
-  rec_run_options whole = {.backward = true}, many = {.backward = true, .time_parts = parts};
+  rec_run_options whole = {.backward = true}, many = {.backward = true, .time_slices = slices};
   problem *exact = problem_copy(inputs);
   problem *first = problem_copy(inputs), *second = problem_copy(inputs);
   bool known = problem_run(exact, s->recurrence, "reference", &whole);
   if (check(known, "%s: %s", what, rec_message())) {
-    int64_t one = judge(s, inputs, exact, "not in parts", whole), more = judge(s, inputs, exact, what, many);
+    int64_t one = judge(s, inputs, exact, "not in slices", whole), more = judge(s, inputs, exact, what, many);
     many.recompute = true;
     int64_t unsaved = judge(s, inputs, exact, nothing_saved, many);
-    check(more <= 3 + 3, "%s %s: %d launches in parts, %d without", name, what, (int)more, (int)one);
+    check(more <= 3 + 3, "%s %s: %d launches in slices, %d without", name, what, (int)more, (int)one);
     check(unsaved <= 3 + 5, "%s %s: %d launches, nothing saved", name, what, (int)unsaved);
     cut[0] += more > one;
     cut[1] += more > one + 1;
@@ -155,7 +155,7 @@ static void run_cut(const subject *s, problem *inputs, int64_t parts, const char
     bool ran = problem_run(first, s->recurrence, "simt", &many);
     many.threads = 3;
     ran = ran && problem_run(second, s->recurrence, "simt", &many);
-    check(ran && problem_equal(first, second, true), "%s %s: parts give other bits when run again", name, what);
+    check(ran && problem_equal(first, second, true), "%s %s: slices give other bits when run again", name, what);
   }
   problem_free(inputs);
   problem_free(exact);
@@ -163,8 +163,8 @@ static void run_cut(const subject *s, problem *inputs, int64_t parts, const char
   problem_free(second);
 }
 
-// States are saved every 128 steps in chunks: parts end there.
-static void run_in_parts(const subject *s) {
+// States are saved every 128 steps in chunks: slices end there.
+static void run_in_slices(const subject *s) {
   static const int64_t edges[] = {129, 255, 256, 257, 300};
   static const int32_t offsets[] = {0, 0, 1, 129, 130, 387, 387};
   enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1 };
@@ -173,13 +173,13 @@ static void run_in_parts(const subject *s) {
     if (!s->full && s->seed % 5 != (uint64_t)i) continue;
     problem *p = problem_new(signature, 1, edges[i], s->case_->run_time_size);
     draw(s, p, s->seed + 2000);
-    run_cut(s, p, 2 + (int64_t)(s->seed % 3), "in parts");
+    run_cut(s, p, 2 + (int64_t)(s->seed % 3), "in slices");
   }
   problem *packed = problem_new(signature, 1, offsets[SEQUENCES], s->case_->run_time_size);
   packed->sequences = SEQUENCES;
   packed->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
   draw(s, packed, s->seed + 3000);
-  run_cut(s, packed, 4, "packed, in parts");
+  run_cut(s, packed, 4, "packed, in slices");
 }
 
 static problem *new_of_whole_chunks(const rec_signature *signature, int64_t run_time_size, bool packed) {
@@ -193,7 +193,7 @@ static problem *new_of_whole_chunks(const rec_signature *signature, int64_t run_
 }
 
 // Rows of whole chunks come in bulk; where a device refuses maps they do not, and no bit of a result is another.
-static void run_in_bulk(const subject *s, bool packed, int64_t parts) {
+static void run_in_bulk(const subject *s, bool packed, int64_t slices) {
   const rec_signature *signature = rec_recurrence_signature(s->recurrence);
   problem *p = new_of_whole_chunks(signature, s->case_->run_time_size, packed), *q;
   simt_counts counts[2] = {0};
@@ -203,10 +203,10 @@ static void run_in_bulk(const subject *s, bool packed, int64_t parts) {
   for (int refused = 0; refused < 2; refused++) {
     rec_simt_options simt = {.size = sizeof simt, .seed = s->seed, .counts = &counts[refused], .refuses_maps = refused};
     rec_run_options options = {
-        .backward = true, .recompute = s->seed % 2, .device_number = s->device_number, .time_parts = parts, .simt = &simt};
+        .backward = true, .recompute = s->seed % 2, .device_number = s->device_number, .time_slices = slices, .simt = &simt};
     ran = ran && problem_run(refused ? q : p, s->recurrence, "simt", &options);
   }
-  const char *name = signature->name, *how = packed ? ", packed" : parts ? ", in parts" : "";
+  const char *name = signature->name, *how = packed ? ", packed" : slices ? ", in slices" : "";
   if (check(ran, "%s %s%s: %s", name, s->type, how, rec_message())) {
     check(problem_equal(p, q, true), "%s %s%s: rows in bulk give other bits; again: REC_SEED=%llu", name, s->type, how,
           (unsigned long long)s->seed);
@@ -239,7 +239,7 @@ static void run_subject(const subject *s) {
   problem *packed = new_packed(signature, s->case_->run_time_size);
   draw(s, packed, s->seed + 1000);
   run_ways(s, packed, "packed", false);
-  run_in_parts(s);
+  run_in_slices(s);
   check_threads(s);
   if (s->device_number < 2) return;
   for (uint64_t way = 0; way < 3; way++)
@@ -287,20 +287,20 @@ static void run_case_with(const char *name, const char *const sizes[6], const ch
   }
 }
 
-// Little shared memory: instances have parts of the value axis, and a chunk is computed in passes.
-static void run_parts(const char *name, const char *const sizes[6], const char *type, int run_time_size, uint64_t seed) {
+// Little shared memory: instances have tiles of the value axis, and backward goes through the tiles one after another.
+static void run_value_tiles(const char *name, const char *const sizes[6], const char *type, int run_time_size, uint64_t seed) {
   run_case_with(name, sizes, type, run_time_size, seed, "16");
 }
 
-static void run_all_parts(uint64_t seed) {
+static void run_all_value_tiles(uint64_t seed) {
   static const char *const values[6] = {"K=40", "V=64"}, *const heads[6] = {"P=64", "N=36"};
-  run_parts("simple_gla", values, "f32", 2, seed);
-  run_parts("gla", values, "bf16", 2, seed);
-  run_parts("rwkv6", values, "f16", 2, seed);
-  run_parts("gated_deltanet", values, "bf16", 2, seed);
-  run_parts("ssd", heads, "bf16", 5, seed);
+  run_value_tiles("simple_gla", values, "f32", 2, seed);
+  run_value_tiles("gla", values, "bf16", 2, seed);
+  run_value_tiles("rwkv6", values, "f16", 2, seed);
+  run_value_tiles("gated_deltanet", values, "bf16", 2, seed);
+  run_value_tiles("ssd", heads, "bf16", 5, seed);
   static const char *const many[6] = {"N=16"};  // more than the registers of a thread hold
-  run_parts("s4d", many, "f32", 9, seed);
+  run_value_tiles("s4d", many, "f32", 9, seed);
 }
 
 // States as large as the standard sizes make them: they stay in registers, up to eight tiles to a warp.
@@ -355,7 +355,7 @@ static void run_cells(uint64_t seed, bool full) {
         run_with(&cells[i], narrow ? "bf16" : "f32", seed / 4 % 2 ? "227" : "99", seed, full);
 }
 
-// Without states, time is cut into parts that run side by side; what they add to parameters is summed.
+// Without states, time is cut into slices that run side by side; what they add to parameters is summed.
 static const char stateless[] =
     "recurrence mix(H, K = 9) {\n"
     "  input  x[H,K], g[H]\n"
@@ -451,7 +451,7 @@ int main(int count, char **words) {
     if (full) run_case(c, "f16", seed, full);
   }
   if (quick) return checked();
-  if (!only || strcmp(only, "parts") == 0) run_all_parts(seed);
+  if (!only || strcmp(only, "value-tiles") == 0) run_all_value_tiles(seed);
   if (!only || strcmp(only, "kept") == 0) run_kept(seed);
   if (!only || strcmp(only, "large") == 0) run_large(seed);
   if (!only || strcmp(only, "groups") == 0) run_groups(seed, full || only);

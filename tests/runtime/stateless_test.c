@@ -1,5 +1,5 @@
 // Recurrences without states, from tests/random/stateless.c: code for the executor and for a GPU target is made, and the
-// executor's results are the interpreter's, values and all gradients, in one call, packed, token by token and in parts of time.
+// executor's results are the interpreter's, values and all gradients, in one call, packed, token by token and in time slices.
 // 200 more programs are scheduled for every target without their code, which is most of the time. (15 s of processor time.)
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
@@ -37,7 +37,7 @@ static bool compare_once(const rec_recurrence *r, uint64_t *seed, char *text, si
           *got = problem_copy(inputs);
   int way = (int)(next_random(seed) % 5);
   rec_run_options plain = {.backward = way != 0}, options = {.backward = way != 0, .step = way == 0};
-  if (way == 1) options.time_parts = 3;
+  if (way == 1) options.time_slices = 3;
   options.recompute = way == 2;
   bool same = problem_run(exact, r, "reference", &plain) && problem_run(got, r, "simt", &options);
   snprintf(text, size, "%s", same ? "" : rec_message());

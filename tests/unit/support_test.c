@@ -236,7 +236,7 @@ static int set_up_for(void **state, int sequences) {
     bool back = kinds[i] == KERNEL_BACKWARD;
     all[i] = compiled(a, &kernels[i], back ? "backward" : "forward", back ? backward : forward,
                       back ? BACKWARD_SLOTS : FORWARD_SLOTS);
-    all[i].together = sequences ? &several : NULL;
+    all[i].batched = sequences ? &several : NULL;
   }
   recurrence_kernels described = {.chunk = CHUNK};
   artifact_kernels made = {0};

@@ -1,5 +1,5 @@
 // The recurrences of a library on the GPU against its code for the host: backward with and without what forward keeps, token by
-// token, packed, packed in parts of time; lengths from 1 to several chunks. Where results lie further apart than is usual, the
+// token, packed, packed in time slices; lengths from 1 to several chunks. Where results lie further apart than is usual, the
 // interpreter says how far rounding moves them (tests/runtime/problem.h).
 #include <math.h>
 #include <stdlib.h>
@@ -107,8 +107,8 @@ static void check_recurrence(subject *s) {
   problem_free(p);
   p = problem_packed(s->signature, long_packed, sizeof long_packed / sizeof *long_packed, s->run_time_size);
   draw(s, p, 2000);
-  compare(s, p, "parts", (rec_run_options){.backward = true, .time_parts = 4});
-  compare(s, p, "parts, nothing saved", (rec_run_options){.backward = true, .recompute = true, .time_parts = 4});
+  compare(s, p, "slices", (rec_run_options){.backward = true, .time_slices = 4});
+  compare(s, p, "slices, nothing saved", (rec_run_options){.backward = true, .recompute = true, .time_slices = 4});
   problem_free(p);
 }
 

@@ -59,7 +59,7 @@ static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at
 // Tokens of a block that computes a transition matrix are 0 where they have the axis of its columns.
 static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
   emitter *e = h->e;
-  if (!h->gpu->slice.of_matrix || !axis_in(kernel_axes_of_place(place), h->k->column_axis)) return;
+  if (!h->gpu->slice.of_matrix || !axis_in(kernel_axes_of_place(place), h->k->value_axis)) return;
   ir tokens = LLVMBuildNot(e->b, h->gpu->slice.of_matrix, "");
   v->present = v->present ? LLVMBuildAnd(e->b, v->present, tokens, "") : tokens;
 }

@@ -5,7 +5,7 @@
 //     load states; prologue; for chunk: body; store states; epilogue        as on the host (kernel/host/kernel.c)
 //
 // Where a step multiplies by matrices of parameters, an item may be several entries in one pass over time
-// (plan/kernel/together.c).
+// (plan/kernel/batched.c).
 //
 // In step form with a lane axis, every thread runs one entry of that axis by itself. Otherwise the threads of a block run one
 // instance together and share out the points of each nest.
@@ -73,9 +73,9 @@ static ir split_instance(kernel_frame *h, ir instance) {
 static ir first_entry(kernel_frame *h, ir copy, ir instances) {
   emitter *e = h->e;
   if (h->k->sequences) return int_mul(e, copy, integer(e, h->k->sequences));
-  if (!h->plan->together) return copy;
-  ir groups = int_div(e, gpu_frame_number(h, offsetof(rec_gpu_frame, group_items)), instances);
-  return int_add(e, copy, int_mul(e, groups, integer(e, h->plan->together->k->sequences - 1)));
+  if (!h->plan->batched) return copy;
+  ir groups = int_div(e, gpu_frame_number(h, offsetof(rec_gpu_frame, batched_items)), instances);
+  return int_add(e, copy, int_mul(e, groups, integer(e, h->plan->batched->k->sequences - 1)));
 }
 
 static void one_item(kernel_frame *h, ir item) {
@@ -131,9 +131,9 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
 }
 
 // The first items are groups of sequences. The sequences that are left come one by one.
-static void lower_together(kernel_frame *one, kernel_frame *several, ir item) {
+static void lower_batched(kernel_frame *one, kernel_frame *several, ir item) {
   emitter *e = one->e;
-  ir groups = gpu_frame_number(one, offsetof(rec_gpu_frame, group_items));
+  ir groups = gpu_frame_number(one, offsetof(rec_gpu_frame, batched_items));
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, item, groups));
   one_item(several, item);
   branch_else(e, &branch);
@@ -175,12 +175,12 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_optio
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
   ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
   kernel_frame h = open_frame(w, e, function, block), several = {0};
-  if (w->together) several = open_frame(w->together, e, function, block);
+  if (w->batched) several = open_frame(w->batched, e, function, block);
   gpu_open_bulk(&h);
   ir items = gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks));
   emit_loop loop = loop_begin_by(e, block, items, blocks, "item");
-  if (w->together) lower_together(&h, &several, loop.index);
-  if (!w->together) one_item(&h, loop.index);
+  if (w->batched) lower_batched(&h, &several, loop.index);
+  if (!w->batched) one_item(&h, loop.index);
   loop_end(e, &loop);
   LLVMBuildRetVoid(e->b);
 }

@@ -14,7 +14,7 @@ static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options opt
 static char *plan_of_gpu(arena *a, const kernel *k, codegen_gpu_options options) {
   const kernel_plan *w = gpu_plan_of(a, k, options)->whole;
   char *text = kernel_plan_text(a, w);
-  return w->together ? arena_printf(a, "%s%s", text, kernel_plan_text(a, w->together)) : text;
+  return w->batched ? arena_printf(a, "%s%s", text, kernel_plan_text(a, w->batched)) : text;
 }
 
 static kernel_words words_of(arena *a, const kernel *k, const void *data) {

@@ -101,7 +101,7 @@ void gpu_load_states(kernel_frame *h, frame_program *p) {
     if (!p->carried.items[c].place.transfer) load_state(h, p, c);
   }
   if (summarises) gpu_begin_maxima(h, p);
-  if (h->described->joins) gpu_combine_summaries(h, p);
+  if (h->described->combines) gpu_combine_summaries(h, p);
   gpu_show_states(h, p);
 }
 
@@ -128,7 +128,7 @@ static void store_states(kernel_frame *h, frame_program *p) {
     ir data;
     view memory = frame_memory_view(h, role, place, &data);
     ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
-    if (h->described->joins) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_slice(h, p), "");
+    if (h->described->combines) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_slice(h, p), "");
     emit_branch branch = branch_begin(e, gpu_by_this_thread(h, wanted));
     frame_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &branch);

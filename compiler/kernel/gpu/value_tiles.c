@@ -92,7 +92,7 @@ static void move_states(kernel_frame *h, bool in) {
   frame_program *p = &h->main;
   for (int c = 0; c < p->carried.count; c++) {
     view home = p->l.carried[c];
-    home.base = frame_scratch_at(h, h->local, h->plan->home_at[c].offset);
+    home.base = frame_scratch_at(h, h->local, h->plan->spill_at[c].offset);
     const view *near = &p->l.carried[c];
     frame_copy_state(h, p, &p->carried.items[c].place, in ? &home : near, in ? near : &home);
   }

@@ -169,7 +169,7 @@ typedef struct instance_functions {
   ir whole, rest;  // rest NULL: there are no other lanes
   LLVMTypeRef type;
   bool one_by_one;  // rest takes one lane
-  ir together;      // NULL: there is none
+  ir batched;       // NULL: there is none
 } instance_functions;
 
 static void call_rest(kernel_frame *h, const instance_functions *f, ir begin, ir end) {
@@ -214,24 +214,24 @@ static void rest_function(kernel_frame *h, instance_functions *f) {
 }
 
 // Several sequences in one pass over time.
-static ir together_function(kernel_frame *h, LLVMTypeRef *type) {
-  kernel_frame several = frame_beside(h, h->plan->together);
+static ir batched_function(kernel_frame *h, LLVMTypeRef *type) {
+  kernel_frame several = frame_beside(h, h->plan->batched);
   return instance_function(&several, arena_printf(h->a, "%s_together", h->symbol), false, type);
 }
 
-static ir are_together(kernel_frame *h) {
+static ir may_batch(kernel_frame *h) {
   ir sequences = frame_field(h, h->frame, offsetof(rec_frame, sequences), h->e->i64);
-  return int_compare(h->e, LLVMIntEQ, sequences, integer(h->e, h->plan->together->k->sequences));
+  return int_compare(h->e, LLVMIntEQ, sequences, integer(h->e, h->plan->batched->k->sequences));
 }
 
 static void call_whole(kernel_frame *h, const instance_functions *f) {
   emitter *e = h->e;
-  if (!f->together) {
+  if (!f->batched) {
     call_instance(h, f->whole, f->type, integer(e, 0));
     return;
   }
-  emit_branch branch = branch_begin(e, are_together(h));
-  call_instance(h, f->together, f->type, integer(e, 0));
+  emit_branch branch = branch_begin(e, may_batch(h));
+  call_instance(h, f->batched, f->type, integer(e, 0));
   branch_else(e, &branch);
   call_instance(h, f->whole, f->type, integer(e, 0));
   branch_end(e, &branch);
@@ -243,7 +243,7 @@ static void instances_outside(kernel_frame *h, ir first, ir last) {
   bool rest = host_has_rest(h->plan), always_masked = rest && kernel_is_long(h->k) && e->clone != CLONE_V2;
   f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
   if (rest && !always_masked) rest_function(h, &f);
-  if (h->plan->together) f.together = together_function(h, &f.type);
+  if (h->plan->batched) f.batched = batched_function(h, &f.type);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   ir block = split_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {

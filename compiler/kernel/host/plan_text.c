@@ -11,7 +11,7 @@ typedef struct text_options {
 static char *plan_of_host(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
   const kernel_plan *w = host_plan_of(a, k, 1u << clone, dtype)->clones[clone];
   char *alone = kernel_plan_text(a, w);
-  return w->together ? arena_printf(a, "%s%s", alone, kernel_plan_text(a, w->together)) : alone;
+  return w->batched ? arena_printf(a, "%s%s", alone, kernel_plan_text(a, w->batched)) : alone;
 }
 
 static kernel_words words_of(arena *a, const kernel *k, const void *data) {

@@ -34,7 +34,7 @@ static void note_write(const lower *l, tile_id id, bool *writes) {
   int buffer = pv->into != NO_TILE ? l->p->values[pv->into].buffer : pv->buffer;
   if (buffer >= 0) writes[of_buffer(l, buffer)] = true;
   if (pv->copy >= 0) writes[of_buffer(l, pv->copy)] = true;
-  if (pv->row_parts >= 0) writes[of_buffer(l, pv->row_parts)] = true;
+  if (pv->partial_sums >= 0) writes[of_buffer(l, pv->partial_sums)] = true;
 }
 
 static void note_nest(const lower *l, const plan_nest *nest, bool *reads, bool *writes) {

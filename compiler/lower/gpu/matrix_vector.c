@@ -13,7 +13,7 @@
 // entries of that axis (columns).
 #include "compiler/lower/gpu/nests.h"
 
-enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_PIECE = 8, MOST_COLUMNS = GPU_MATRIX_COLUMNS };
+enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_WIDTH = 8, MOST_VECTORS = GPU_MATRIX_VECTORS };
 
 typedef struct product {
   matrix_vector g;
@@ -21,9 +21,9 @@ typedef struct product {
   const gpu_operands *o;
   loop_axes rows, depth;
   int64_t row_count, depth_count;
-  int columns;  // matrix_vector.columns
+  int vectors;  // matrix_vector.vectors
   int lanes;    // of a sum; 0: it is a number
-  view parts;
+  view partial_sums;
 } product;
 
 // By rank, but `last` behind all others if it is among them.
@@ -44,8 +44,8 @@ static void go_to(lower *l, const loop_axes *axes, ir number, place_in_loops *at
 
 static place_in_loops wide(const product *p, const place_in_loops *at) {
   place_in_loops place = *at;
-  place.vector_axis = p->g.piece > 1 ? p->g.last : -1;
-  place.lanes = p->g.piece > 1 ? p->g.piece : 0;
+  place.vector_axis = p->g.width > 1 ? p->g.last : -1;
+  place.lanes = p->g.width > 1 ? p->g.width : 0;
   return place;
 }
 
@@ -55,15 +55,15 @@ static ir matrix_at(lower *l, const product *p, const place_in_loops *at) {
 }
 
 // The place at a column of those at hand.
-static place_in_loops at_column(lower *l, const product *p, const place_in_loops *at, ir column) {
+static place_in_loops at_vector(lower *l, const product *p, const place_in_loops *at, ir vector) {
   place_in_loops place = *at;
-  int axis = p->g.column_axis;
-  if (p->columns > 1) place.index[axis] = int_add(l->e, place.index[axis], column);
+  int axis = p->g.vector_axis;
+  if (p->vectors > 1) place.index[axis] = int_add(l->e, place.index[axis], vector);
   return place;
 }
 
-static ir vector_at(lower *l, const product *p, const place_in_loops *at, int column) {
-  place_in_loops place = at_column(l, p, at, integer(l->e, column));
+static ir load_vector(lower *l, const product *p, const place_in_loops *at, int vector) {
+  place_in_loops place = at_vector(l, p, at, integer(l->e, vector));
   return view_load(l, &p->o->first.a, &place, p->o->first.a_axes);
 }
 
@@ -82,8 +82,8 @@ static void add_to_sum(lower *l, const product *p, ir matrix, ir x, ir slot) {
 }
 
 // The product is x at this row and column.
-static void finish_row(lower *l, const product *p, const place_in_loops *at, ir row, ir column, ir x) {
-  place_in_loops place = at_column(l, p, at, column);
+static void finish_row(lower *l, const product *p, const place_in_loops *at, ir row, ir vector, ir x) {
+  place_in_loops place = at_vector(l, p, at, vector);
   emitter *e = l->e;
   go_to(l, &p->rows, row, &place);
   if (p->o->first.minus) x = real_neg(e, x);
@@ -106,14 +106,14 @@ typedef struct rounds {
 } rounds;
 
 static rounds rounds_of(const lower *l, const product *p) {
-  int64_t pieces = p->depth_count / p->g.piece;
+  int64_t pieces = p->depth_count / p->g.width;
   rounds r = {.lanes = p->g.lanes, .batch = 1};
   r.turns = pieces / r.lanes;
   r.at_once = l->team->threads / r.lanes;
   r.count = (p->row_count + r.at_once - 1) / r.at_once;
-  int numbers = p->columns * (p->lanes ? p->lanes : 1);
+  int numbers = p->vectors * (p->lanes ? p->lanes : 1);
   while (2 * r.batch <= r.count && r.batch < MOST_ROUNDS && 2 * r.batch * numbers <= MOST_SUMS) r.batch *= 2;
-  r.sums = r.batch * p->columns;
+  r.sums = r.batch * p->vectors;
   return r;
 }
 
@@ -145,25 +145,25 @@ static ir row_of(lower *l, const rounds *r, ir own, ir round) {
 }
 
 // A piece of a row, to the sums of its columns.
-static void add_to_columns(lower *l, const product *p, ir matrix, const ir *x, const ir *slots) {
+static void add_to_vectors(lower *l, const product *p, ir matrix, const ir *x, const ir *slots) {
   emitter *e = l->e;
-  for (int n = 0; n < (p->lanes ? 1 : p->g.piece); n++) {
+  for (int n = 0; n < (p->lanes ? 1 : p->g.width); n++) {
     ir own = p->lanes ? matrix : lane_of(e, matrix, n);
-    for (int c = 0; c < p->columns; c++) add_to_sum(l, p, own, p->lanes ? x[c] : lane_of(e, x[c], n), slots[c]);
+    for (int c = 0; c < p->vectors; c++) add_to_sum(l, p, own, p->lanes ? x[c] : lane_of(e, x[c], n), slots[c]);
   }
 }
 
 static void add_piece(lower *l, const product *p, const rounds *r, const place_in_loops *at, ir piece, const ir *rows,
                       const ir *slots) {
   emitter *e = l->e;
-  ir x[MOST_COLUMNS];
+  ir x[MOST_VECTORS];
   place_in_loops place = *at;
-  go_to(l, &p->depth, int_mul(e, piece, integer(e, p->g.piece)), &place);
+  go_to(l, &p->depth, int_mul(e, piece, integer(e, p->g.width)), &place);
   place_in_loops of_x = wide(p, &place);
-  for (int c = 0; c < p->columns; c++) x[c] = vector_at(l, p, &of_x, c);
+  for (int c = 0; c < p->vectors; c++) x[c] = load_vector(l, p, &of_x, c);
   for (int i = 0; i < r->batch; i++) {
     go_to(l, &p->rows, rows[i], &place);
-    add_to_columns(l, p, matrix_at(l, p, &place), x, &slots[i * p->columns]);
+    add_to_vectors(l, p, matrix_at(l, p, &place), x, &slots[i * p->vectors]);
   }
 }
 
@@ -176,7 +176,7 @@ static void rounds_at_once(lower *l, const product *p, const rounds *r, const pl
   for (int i = 0; i < r->batch; i++) {
     rows[i] = row_of(l, r, own, int_add(e, first_round, integer(e, i)));
     if (!whole) rows[i] = int_choose(e, int_compare(e, LLVMIntSLT, rows[i], end), rows[i], integer(e, 0));
-    for (int c = 0; c < p->columns; c++) slots[i * p->columns + c] = open_sum(l, p);
+    for (int c = 0; c < p->vectors; c++) slots[i * p->vectors + c] = open_sum(l, p);
   }
   emit_loop turns = loop_begin(e, integer(e, 0), integer(e, r->turns), 1, "turn");
   add_piece(l, p, r, at, int_add(e, int_mul(e, turns.index, integer(e, r->lanes)), of_row), rows, slots);
@@ -186,14 +186,14 @@ static void rounds_at_once(lower *l, const product *p, const rounds *r, const pl
     if (p->lanes) sums[i] = sum_of_lanes(e, sums[i]);
   }
   int count = add_up_lanes(l, r, lane, sums, &first);
-  ir alike = integer(e, r->lanes > r->sums ? r->lanes / r->sums : 1), columns = integer(e, p->columns);
+  ir alike = integer(e, r->lanes > r->sums ? r->lanes / r->sums : 1), vectors = integer(e, p->vectors);
   ir mine = int_compare(e, LLVMIntEQ, int_rem(e, lane, alike), integer(e, 0));
   for (int i = 0; i < count; i++) {
     ir number = int_add(e, first, integer(e, i));
-    ir row = row_of(l, r, own, int_add(e, first_round, int_div(e, number, columns)));
+    ir row = row_of(l, r, own, int_add(e, first_round, int_div(e, number, vectors)));
     ir here = whole ? mine : LLVMBuildAnd(e->b, mine, int_compare(e, LLVMIntSLT, row, end), "");
     emit_branch branch = branch_begin(e, here);
-    finish_row(l, p, at, row, int_rem(e, number, columns), sums[i]);
+    finish_row(l, p, at, row, int_rem(e, number, vectors), sums[i]);
     branch_end(e, &branch);
   }
 }
@@ -207,100 +207,100 @@ static void along_rows(lower *l, const product *p, const place_in_loops *at) {
 
 // ---- across rows ----
 
-static ir part_address(lower *l, const product *p, ir part, ir row, ir column) {
+static ir partial_sum_address(lower *l, const product *p, ir split, ir row, ir vector) {
   emitter *e = l->e;
-  ir line = int_add(e, int_mul(e, part, integer(e, p->columns)), column);
-  return element(e, e->real, p->parts.base, int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
+  ir line = int_add(e, int_mul(e, split, integer(e, p->vectors)), vector);
+  return element(e, e->real, p->partial_sums.base, int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
 }
 
-// Rows that a part reads together: they follow each other, and so may the numbers of x.
+// Rows that a split reads together: they follow each other, and so may the numbers of x.
 enum { AT_ONCE = 4 };
 
 // Rows of different parts must not meet in the same banks: eight threads read the banks once.
 static bool has_long_rows(const lower *l, const product *p) {
   enum { THREADS_OF_BANKS = 8 };
   int last = p->depth.axes[p->depth.count - 1];
-  return p->row_count / p->g.piece >= THREADS_OF_BANKS && known_size(l, last) % AT_ONCE == 0;
+  return p->row_count / p->g.width >= THREADS_OF_BANKS && known_size(l, last) % AT_ONCE == 0;
 }
 
 static void add_row(lower *l, const product *p, const place_in_loops *at, const ir *x, const ir *slots) {
   ir matrix = matrix_at(l, p, at);
-  for (int c = 0; c < p->columns; c++) add_to_sum(l, p, matrix, spread(l->e, x[c], p->lanes), slots[c]);
+  for (int c = 0; c < p->vectors; c++) add_to_sum(l, p, matrix, spread(l->e, x[c], p->lanes), slots[c]);
 }
 
 // Rows `first` .. `first` + 3, which differ in the last axis of the depth alone.
 static void add_rows_together(lower *l, const product *p, const place_in_loops *at, ir first, const ir *slots) {
   emitter *e = l->e;
   int last = p->depth.axes[p->depth.count - 1];
-  ir x[MOST_COLUMNS], own[MOST_COLUMNS];
+  ir x[MOST_VECTORS], own[MOST_VECTORS];
   place_in_loops place = *at;
   go_to(l, &p->depth, first, &place);
   place_in_loops of_x = place;
   of_x.vector_axis = last;
   of_x.lanes = AT_ONCE;
-  for (int c = 0; c < p->columns; c++) x[c] = vector_at(l, p, &of_x, c);
+  for (int c = 0; c < p->vectors; c++) x[c] = load_vector(l, p, &of_x, c);
   ir index = place.index[last];
   for (int n = 0; n < AT_ONCE; n++) {
     place.index[last] = int_add(e, index, integer(e, n));
-    for (int c = 0; c < p->columns; c++) own[c] = lane_of(e, x[c], n);
+    for (int c = 0; c < p->vectors; c++) own[c] = lane_of(e, x[c], n);
     add_row(l, p, &place, own, slots);
   }
 }
 
 static void add_one_row(lower *l, const product *p, const place_in_loops *at, ir row, const ir *slots) {
-  ir x[MOST_COLUMNS];
+  ir x[MOST_VECTORS];
   place_in_loops place = *at;
   go_to(l, &p->depth, row, &place);
-  for (int c = 0; c < p->columns; c++) x[c] = vector_at(l, p, &place, c);
+  for (int c = 0; c < p->vectors; c++) x[c] = load_vector(l, p, &place, c);
   add_row(l, p, &place, x, slots);
 }
 
-// What a part of the rows adds to a piece, of each column: each x once for all of it.
-static void sums_of_part(lower *l, const product *p, const place_in_loops *at, ir part, ir *sums) {
+// What a split of the rows adds to a piece, of each column: each x once for all of it.
+static void sums_of_split(lower *l, const product *p, const place_in_loops *at, ir split, ir *sums) {
   emitter *e = l->e;
-  ir slots[MOST_COLUMNS], begin = integer(e, 0), end = integer(e, p->depth_count);
-  for (int c = 0; c < p->columns; c++) slots[c] = open_sum(l, p);
-  if (p->depth_count % (p->g.parts * AT_ONCE)) {
-    emit_loop loop = loop_begin(e, part, end, p->g.parts, "turn");
+  ir slots[MOST_VECTORS], begin = integer(e, 0), end = integer(e, p->depth_count);
+  for (int c = 0; c < p->vectors; c++) slots[c] = open_sum(l, p);
+  if (p->depth_count % (p->g.splits * AT_ONCE)) {
+    emit_loop loop = loop_begin(e, split, end, p->g.splits, "turn");
     add_one_row(l, p, at, loop.index, slots);
     loop_end(e, &loop);
   } else if (has_long_rows(l, p)) {
-    emit_loop loop = loop_begin(e, begin, end, p->g.parts * AT_ONCE, "turns");
-    add_rows_together(l, p, at, int_add(e, loop.index, int_mul(e, part, integer(e, AT_ONCE))), slots);
+    emit_loop loop = loop_begin(e, begin, end, p->g.splits * AT_ONCE, "turns");
+    add_rows_together(l, p, at, int_add(e, loop.index, int_mul(e, split, integer(e, AT_ONCE))), slots);
     loop_end_kept(e, &loop);
   } else {
-    emit_groups groups = groups_begin(e, begin, end, p->g.parts, AT_ONCE, (group_names){"turns", "turn"});
-    add_one_row(l, p, at, int_add(e, groups.index, part), slots);
+    emit_groups groups = groups_begin(e, begin, end, p->g.splits, AT_ONCE, (group_names){"turns", "turn"});
+    add_one_row(l, p, at, int_add(e, groups.index, split), slots);
     groups_end(e, &groups);
   }
-  for (int c = 0; c < p->columns; c++) sums[c] = load_real(e, slots[c], p->lanes);
+  for (int c = 0; c < p->vectors; c++) sums[c] = load_real(e, slots[c], p->lanes);
 }
 
 // The numbers of a piece of a column: to other parts, or finished.
-static void end_piece(lower *l, const product *p, const place_in_loops *at, ir part, ir row, ir column, const ir *sums) {
+static void end_piece(lower *l, const product *p, const place_in_loops *at, ir split, ir row, ir vector, const ir *sums) {
   emitter *e = l->e;
-  bool some = p->g.parts / p->g.in_warp > 1;
-  for (int i = 0; i < p->g.piece; i++) {
+  bool some = p->g.splits / p->g.in_warp > 1;
+  for (int i = 0; i < p->g.width; i++) {
     ir of_sum = int_add(e, row, integer(e, i));
     if (some) {
-      store_real(e, sums[i], part_address(l, p, int_div(e, part, integer(e, p->g.in_warp)), of_sum, column));
+      store_real(e, sums[i], partial_sum_address(l, p, int_div(e, split, integer(e, p->g.in_warp)), of_sum, vector));
     } else {
-      finish_row(l, p, at, of_sum, column, sums[i]);
+      finish_row(l, p, at, of_sum, vector, sums[i]);
     }
   }
 }
 
 static void one_piece(lower *l, const product *p, const place_in_loops *at, ir index) {
   emitter *e = l->e;
-  int64_t pieces = p->row_count / p->g.piece;
-  ir part = int_div(e, index, integer(e, pieces)), row = int_rem(e, index, integer(e, pieces));
-  row = int_mul(e, row, integer(e, p->g.piece));
+  int64_t pieces = p->row_count / p->g.width;
+  ir split = int_div(e, index, integer(e, pieces)), row = int_rem(e, index, integer(e, pieces));
+  row = int_mul(e, row, integer(e, p->g.width));
   place_in_loops place = *at;
   go_to(l, &p->rows, row, &place);
-  ir all[MOST_COLUMNS], sums[MOST_COLUMNS][MOST_PIECE];
-  sums_of_part(l, p, &place, part, all);
-  for (int c = 0; c < p->columns; c++) {
-    for (int i = 0; i < p->g.piece; i++) {
+  ir all[MOST_VECTORS], sums[MOST_VECTORS][MOST_WIDTH];
+  sums_of_split(l, p, &place, split, all);
+  for (int c = 0; c < p->vectors; c++) {
+    for (int i = 0; i < p->g.width; i++) {
       sums[c][i] = lane_of(e, all[c], i);
       for (int64_t mask = GPU_WARP_LANES / 2; p->g.in_warp > 1 && mask >= pieces; mask /= 2)
         sums[c][i] = real_add(e, sums[c][i], from_lane(l, sums[c][i], mask));
@@ -309,29 +309,29 @@ static void one_piece(lower *l, const product *p, const place_in_loops *at, ir i
   ir in_warp = integer(e, p->g.in_warp);
   emit_branch branch = {0};
   bool some = p->g.in_warp > 1;
-  if (some) branch = branch_begin(e, int_compare(e, LLVMIntEQ, int_rem(e, part, in_warp), integer(e, 0)));
-  for (int c = 0; c < p->columns; c++) end_piece(l, p, at, part, row, integer(e, c), sums[c]);
+  if (some) branch = branch_begin(e, int_compare(e, LLVMIntEQ, int_rem(e, split, in_warp), integer(e, 0)));
+  for (int c = 0; c < p->vectors; c++) end_piece(l, p, at, split, row, integer(e, c), sums[c]);
   if (some) branch_end(e, &branch);
 }
 
-static void add_up_parts(lower *l, const product *p, const place_in_loops *at) {
+static void add_up_partial_sums(lower *l, const product *p, const place_in_loops *at) {
   emitter *e = l->e;
   lower_barrier(l);
-  emit_loop loop = loop_begin(e, l->team->thread, integer(e, p->row_count * p->columns), l->team->threads, "row");
+  emit_loop loop = loop_begin(e, l->team->thread, integer(e, p->row_count * p->vectors), l->team->threads, "row");
   ir rows = integer(e, p->row_count), sum = NULL;
-  ir row = p->columns > 1 ? int_rem(e, loop.index, rows) : loop.index;
-  ir column = p->columns > 1 ? int_div(e, loop.index, rows) : integer(e, 0);
-  for (int64_t part = 0; part < p->g.parts / p->g.in_warp; part++) {
-    ir x = load_real(e, part_address(l, p, integer(e, part), row, column), 0);
+  ir row = p->vectors > 1 ? int_rem(e, loop.index, rows) : loop.index;
+  ir vector = p->vectors > 1 ? int_div(e, loop.index, rows) : integer(e, 0);
+  for (int64_t split = 0; split < p->g.splits / p->g.in_warp; split++) {
+    ir x = load_real(e, partial_sum_address(l, p, integer(e, split), row, vector), 0);
     sum = sum ? real_add(e, sum, x) : x;
   }
-  finish_row(l, p, at, row, column, sum);
+  finish_row(l, p, at, row, vector, sum);
   loop_end(e, &loop);
 }
 
 static void across_rows(lower *l, const product *p, const place_in_loops *at) {
   emitter *e = l->e;
-  int64_t all = p->row_count / p->g.piece * p->g.parts;
+  int64_t all = p->row_count / p->g.width * p->g.splits;
   if (all == l->team->threads) {
     one_piece(l, p, at, int_rem(e, l->team->thread, integer(e, all)));
   } else {
@@ -339,22 +339,22 @@ static void across_rows(lower *l, const product *p, const place_in_loops *at) {
     one_piece(l, p, at, loop.index);
     loop_end(e, &loop);
   }
-  if (p->g.parts / p->g.in_warp > 1) add_up_parts(l, p, at);
+  if (p->g.splits / p->g.in_warp > 1) add_up_partial_sums(l, p, at);
 }
 
 // ---- the product ----
 
-static void columns_at_once(lower *l, const product *p, const place_in_loops *at) {
+static void vectors_at_once(lower *l, const product *p, const place_in_loops *at) {
   p->g.along ? along_rows(l, p, at) : across_rows(l, p, at);
 }
 
 // `number` counts the points of the axes around the product, and within each of them the blocks of columns.
-static void around_columns(lower *l, const product *p, const loop_axes *around, ir number, place_in_loops *at) {
+static void around_vectors(lower *l, const product *p, const loop_axes *around, ir number, place_in_loops *at) {
   emitter *e = l->e;
-  int axis = p->g.column_axis;
+  int axis = p->g.vector_axis;
   if (axis >= 0) {
-    ir blocks = integer(e, known_size(l, axis) / p->columns);
-    at->index[axis] = int_mul(e, int_rem(e, number, blocks), integer(e, p->columns));
+    ir blocks = integer(e, known_size(l, axis) / p->vectors);
+    at->index[axis] = int_mul(e, int_rem(e, number, blocks), integer(e, p->vectors));
     number = int_div(e, number, blocks);
   }
   go_to(l, around, number, at);
@@ -368,22 +368,22 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) 
   p.depth = axes_to(l, p.g.depth, p.g.last);
   p.row_count = plan_entries(l->m, l->p->program, p.g.rows);
   p.depth_count = plan_entries(l->m, l->p->program, p.g.depth);
-  p.columns = p.g.columns;
-  p.lanes = p.g.piece > 1 && (p.columns == 1 || !p.g.along) ? p.g.piece : 0;
-  int parts = l->p->values[id].row_parts;
-  if (parts >= 0) p.parts = lower_buffer(l, parts);
-  axis_set column = p.columns > 1 ? axis_bit(p.g.column_axis) : 0;
-  loop_axes around = lower_by_rank(l, p.g.around & ~column);
-  int64_t turns = plan_entries(l->m, l->p->program, p.g.around) / p.columns;
+  p.vectors = p.g.vectors;
+  p.lanes = p.g.width > 1 && (p.vectors == 1 || !p.g.along) ? p.g.width : 0;
+  int partial_sums = l->p->values[id].partial_sums;
+  if (partial_sums >= 0) p.partial_sums = lower_buffer(l, partial_sums);
+  axis_set vector = p.vectors > 1 ? axis_bit(p.g.vector_axis) : 0;
+  loop_axes around = lower_by_rank(l, p.g.around & ~vector);
+  int64_t turns = plan_entries(l->m, l->p->program, p.g.around) / p.vectors;
   place_in_loops at = l->outside;
   if (!p.g.around || (turns == 1 && !around.count)) {
-    if (column) at.index[p.g.column_axis] = integer(e, 0);
-    columns_at_once(l, &p, &at);
+    if (vector) at.index[p.g.vector_axis] = integer(e, 0);
+    vectors_at_once(l, &p, &at);
     return;
   }
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, turns), 1, "around");
-  around_columns(l, &p, &around, loop.index, &at);
-  if (parts >= 0) lower_barrier(l);  // others may still read what the last turn left
-  columns_at_once(l, &p, &at);
+  around_vectors(l, &p, &around, loop.index, &at);
+  if (partial_sums >= 0) lower_barrier(l);  // others may still read what the last turn left
+  vectors_at_once(l, &p, &at);
   loop_end(e, &loop);
 }

@@ -305,9 +305,9 @@ static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
 
 static void rows_open(lower *l, mma *p) { gpu_rows_open(l, p, in_pairs(l, p) ? 2 : 0); }
 
-static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks, const loop_axes *around) {
+static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t transition_blocks, const loop_axes *around) {
   place_in_loops at = l->outside;
-  ir i, j, rest = gpu_block_at(l, (gpu_blocks){row_blocks, column_blocks}, index, &i, &j);
+  ir i, j, rest = gpu_block_at(l, (gpu_blocks){row_blocks, transition_blocks}, index, &i, &j);
   gpu_go_to_point(l, around, rest, &at);
   rows_open(l, p);
   block_at(l, p, i, j, at);

@@ -52,7 +52,7 @@ static void store_row(lower *l, tile_id id, int64_t parts, ir part, const place_
     lower_keep_value(l, at, id, x);
     return;
   }
-  view v = part_of_rows(l, l->p->values[id].row_parts, parts, part);
+  view v = part_of_rows(l, l->p->values[id].partial_sums, parts, part);
   view_store(l, &v, at, value(l, id)->axes, x);
 }
 
@@ -91,7 +91,7 @@ static void add_parts(lower *l, const place_in_loops *at, void *data) {
   const parted_sum *s = data;
   ir x = NULL;
   for (int64_t part = 0; part < s->parts; part++) {
-    view v = part_of_rows(l, l->p->values[s->id].row_parts, s->parts, integer(l->e, part));
+    view v = part_of_rows(l, l->p->values[s->id].partial_sums, s->parts, integer(l->e, part));
     ir y = view_load(l, &v, at, value(l, s->id)->axes);
     x = x ? lower_combine(l->e, value(l, s->id)->op, x, y) : y;
   }

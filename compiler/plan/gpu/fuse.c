@@ -469,7 +469,7 @@ void plan_join_copies(planner *q) {
   }
 }
 
-void plan_part_rows(planner *q) {
+void plan_add_row_sums(planner *q) {
   for (int n = 0; n < q->p->nests.count; n++) {
     const plan_nest *nest = &q->p->nests.items[n];
     for (int i = 1; nest->kind == NEST_DOT && i < nest->values.count; i++) {
@@ -478,7 +478,7 @@ void plan_part_rows(planner *q) {
       if (parts == 1) continue;
       plan_buffer b = plan_buffer_for(q->m, q->program, q->p->values[id].tile, false, -1);
       b.numbers.factor *= parts;
-      q->p->values[id].row_parts = plan_new_buffer(q, b);
+      q->p->values[id].partial_sums = plan_new_buffer(q, b);
     }
   }
 }

@@ -14,14 +14,14 @@ static int64_t power_of_two_in(int64_t n, int64_t most) {
   return power;
 }
 
-// Of the axes that the matrix lacks.
-static void choose_columns(const mapping *m, const tile_program *program, axis_set own, matrix_vector *g) {
-  g->columns = 1;
-  g->column_axis = -1;
+// One of the axes that the matrix lacks.
+static void choose_vectors(const mapping *m, const tile_program *program, axis_set own, matrix_vector *g) {
+  g->vectors = 1;
+  g->vector_axis = -1;
   for (int axis = 0; axis < program->axes.count; axis++) {
     if (!axis_in(own, axis) || plan_axis_size(m, program, axis) == TILE_RUNTIME_SIZE) continue;
-    int count = (int)power_of_two_in(plan_axis_size(m, program, axis), GPU_MATRIX_COLUMNS);
-    if (count > g->columns) g->columns = count, g->column_axis = axis;
+    int count = (int)power_of_two_in(plan_axis_size(m, program, axis), GPU_MATRIX_VECTORS);
+    if (count > g->vectors) g->vectors = count, g->vector_axis = axis;
   }
 }
 
@@ -31,24 +31,24 @@ matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, co
   axis_set w = plan_tile_axes(m, values[dot->b].axes), x = plan_tile_axes(m, values[dot->a].axes);
   matrix_vector g = {.depth = plan_tile_axes(m, values[id].over), .rows = w & ~x};
   g.around = plan_tile_axes(m, values[id].axes) & ~g.rows;
-  choose_columns(m, program, g.around & ~w, &g);
+  choose_vectors(m, program, g.around & ~w, &g);
   g.last = plan_contiguous_axis(m, p, dot->b);
   if (dot->pack_b >= 0) g.last = p->buffers.items[dot->pack_b].axes[p->buffers.items[dot->pack_b].axis_count - 1];
   g.along = axis_in(g.depth, g.last);
   bool copied = dot->pack_b >= 0 && axis_in(g.rows | g.depth, g.last);
   int bytes = number_is_narrow(m->dtype) ? 2 : 4;
-  g.piece = copied ? (int)power_of_two_in(plan_axis_size(m, program, g.last), BYTES_AT_ONCE / bytes) : 1;
-  g.lanes = g.along ? power_of_two_in(plan_entries(m, program, g.depth) / g.piece, GPU_WARP_LANES) : 0;
-  int64_t pieces = plan_entries(m, program, g.rows) / g.piece;
-  g.parts = g.along || pieces >= m->threads ? 1 : m->threads / pieces;
-  g.in_warp = g.parts > 1 && GPU_WARP_LANES % pieces == 0 ? GPU_WARP_LANES / pieces : 1;
+  g.width = copied ? (int)power_of_two_in(plan_axis_size(m, program, g.last), BYTES_AT_ONCE / bytes) : 1;
+  g.lanes = g.along ? power_of_two_in(plan_entries(m, program, g.depth) / g.width, GPU_WARP_LANES) : 0;
+  int64_t pieces = plan_entries(m, program, g.rows) / g.width;
+  g.splits = g.along || pieces >= m->threads ? 1 : m->threads / pieces;
+  g.in_warp = g.splits > 1 && GPU_WARP_LANES % pieces == 0 ? GPU_WARP_LANES / pieces : 1;
   return g;
 }
 
 int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
   matrix_vector g = plan_matrix_vector(m, p, id, dot);
-  int64_t parts = g.parts / g.in_warp;
-  return parts > 1 ? parts * g.columns * plan_entries(m, p->program, g.rows) : 0;
+  int64_t sums = g.splits / g.in_warp;
+  return sums > 1 ? sums * g.vectors * plan_entries(m, p->program, g.rows) : 0;
 }
 
 bool plan_has_room(planner *q, tile_id matrix) {

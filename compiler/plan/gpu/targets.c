@@ -2,7 +2,6 @@
 #include "compiler/base/ice.h"
 #include "compiler/plan/machine.h"
 
-
 typedef struct gpu_target_row {
   const char *name;
   int capability;

@@ -47,13 +47,13 @@ typedef struct codegen_kernel {
   codegen_bytes scratch;  // 64-byte aligned memory for one call; the largest of the clones
   // Instances of one batch entry: product over kernel.grid_axes of the axis size, times ceil(size of lane_axis /
   // lane_block) if there is a lane axis. Their number in a call is first..last-1; axes in nest order, lane blocks last.
-  codegen_bytes kept;      // chunk form: elements (not bytes) of the state type saved for each chunk before its states
-  bool reads_saved;        // frame.saved must hold the chunk-start states and these (BACKWARD with states)
-  bool writes_saved;       // frame.saved is written unless NULL
-  bool time_splits;        // no state: any range of steps may be given to a call of its own
-  bool joins;              // GPU: time slices, each from the summaries that kernel.summary made of those before it
-  int chunk;               // steps between saved states
-  const kernel *together;  // host: runs as many sequences as it has where rec_frame.sequences says so; NULL: there is none
+  codegen_bytes kept;     // chunk form: elements (not bytes) of the state type saved for each chunk before its states
+  bool reads_saved;       // frame.saved must hold the chunk-start states and these (BACKWARD with states)
+  bool writes_saved;      // frame.saved is written unless NULL
+  bool time_splits;       // no state: any range of steps may be given to a call of its own
+  bool combines;          // GPU: time slices, each from the summaries that kernel.summary made of those before it
+  int chunk;              // steps between saved states
+  const kernel *batched;  // host: runs as many sequences as it has where rec_frame.sequences says so; NULL: there is none
 } codegen_kernel;
 
 // Elements of the state type that one saved chunk-start state takes (frame.saved_chunk_stride must be at least that and
@@ -85,13 +85,13 @@ typedef struct codegen_gpu_kernel {
   double operand_bytes;          // of shared memory that products of a chunk read
   double wgmma_share;            // the share of all products' multiply-adds that warpgroups make
   int64_t history_bytes;         // part of base.scratch: recomputed states before each chunk of a group
-  int64_t home_bytes;            // cotangents of the states of all passes, between groups
+  int64_t spill_bytes;           // cotangents of the states of all passes, between groups
   int64_t sum_bytes;             // what passes add up in a group
   codegen_bytes summary;         // elements of a slice summary: of kernel.summary, or of a kernel that makes summaries
-  int column_blocks;             // kernels of summaries: blocks of the lane axis behind its own, for columns of a matrix
-  int sequences;                 // that items may take together (rec_gpu_frame.group_items); 0: each item takes one
-  int together_bytes;            // shared memory of a block that has such items, beside shared_bytes,
-  codegen_bytes together;        // and its scratch, beside base.scratch
+  int transition_blocks;         // kernels of summaries: blocks of the lane axis behind its own, for columns of a matrix
+  int sequences;                 // that items may take together (rec_gpu_frame.batched_items); 0: each item takes one
+  int batched_shared_bytes;      // shared memory of a block that has such items, beside shared_bytes,
+  codegen_bytes batched;         // and its scratch, beside base.scratch
 } codegen_gpu_kernel;
 
 struct codegen_gpu_image;

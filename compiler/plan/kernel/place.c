@@ -28,7 +28,8 @@ location kernel_take_extent(kernel_plan *w, extent numbers, int64_t times) {
 
 static const location on_stack = {-1, -1, false};
 
-kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype) {
+kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone,
+                            number_type dtype) {
   bool recomputes = kernel_reads_saved(k) && k->recompute;
   return (kernel_plan){
       .a = a, .k = k, .described = described, .m = kernel_mapping_of(k, clone, dtype), .recomputes = recomputes};

@@ -164,7 +164,7 @@ codegen_kernel kernel_describe(arena *a, const kernel *k) {
   d.reads_saved = again && states;
   d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES);
   d.time_splits = !states;
-  d.joins = k->summary != NULL;
+  d.combines = k->summary != NULL;
   return d;
 }
 

@@ -96,7 +96,7 @@ static void put_mapping(plan_text *t) {
   const mapping *m = &w->m;
   PUT(t, m->instance ? " instances along " : " one instance");
   put_axes(t, m->instance, w->k->program);
-  if (w->k->sequences) PUT(t, ", %d sequences together", w->k->sequences);
+  if (w->k->sequences) PUT(t, ", a batch of %d sequences", w->k->sequences);
   if (m->chunks_outside) PUT(t, " inside the loop over chunks");
   if (m->lane_axis >= 0) PUT(t, ", %d lanes of %s", m->lanes, w->k->program->axes.items[m->lane_axis].name);
   if (m->kind == MAP_THREADS) PUT(t, ", a thread for each %s", w->k->program->axes.items[w->k->lane_axis].name);

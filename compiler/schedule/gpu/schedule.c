@@ -101,7 +101,7 @@ static kernel share_gradients(const kernel *whole, int heads) {
 
 // Bytes that a block keeps in its scratch beside what is kept for long: they are written and read for every chunk.
 static double outside_of(const codegen_gpu_kernel *described) {
-  int64_t kept = described->history_bytes + described->home_bytes + described->sum_bytes;
+  int64_t kept = described->history_bytes + described->spill_bytes + described->sum_bytes;
   int64_t bytes = described->base.scratch.constant - kept;
   return bytes > 64 ? (double)bytes : 0;
 }
@@ -117,7 +117,7 @@ static int64_t passes_of(const kernel *k) { return parts_of(k) * (k->gpu.lanes =
 static double kept_bytes(const codegen_gpu_kernel *described) {
   const kernel *k = described->base.kernel;
   if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
-  double homes = (double)described->home_bytes / (double)passes_of(k);
+  double homes = (double)described->spill_bytes / (double)passes_of(k);
   return 2 * ((double)(described->history_bytes + described->sum_bytes) + homes) * k->program->chunk / k->chunk;
 }
 
@@ -184,7 +184,7 @@ static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) 
   const tile_program *program = of_block(a, k, k->program);
   double parts = (double)parts_of(k), work = cost_of_run(a, program) * program->chunk;
   work -= described->bulk_gain;
-  work -= gpu_cost_groups_spare * described->wgmma_share * cost_of_products(a, program);
+  work -= gpu_cost_wgmma_spares * described->wgmma_share * cost_of_products(a, program);
   work += GPU_COST_CACHE_BYTE * GPU_COST_SCRATCH_READS * x.outside + (double)GPU_COST_NEST * described->nests;
   work += (gpu_stays_in_cache(k, described) ? GPU_COST_CACHE_BYTE : OF_MEMORY) * kept_bytes(described);
   x.cost = work * parts / k->program->chunk;
@@ -227,8 +227,8 @@ static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_
 // The kernel cut as costs least, for so many heads in an instance where they share gradients; `cost` of a step.
 static kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options, double *cost) {
   bool back = whole->kind == KERNEL_BACKWARD;
-  bool columns = gpu_makes_summaries(whole) && whole->columns && whole->lane_axis < 0;
-  int axis = columns ? whole->column_axis : value_axis(whole);
+  bool columns = gpu_makes_summaries(whole) && whole->transition_size && whole->lane_axis < 0;
+  int axis = columns ? whole->value_axis : value_axis(whole);
   if (whole->lane_axis >= 0 || (back && !may_have_passes(whole))) axis = -1;
   kernel first = back && may_have_passes(whole) ? share_gradients(whole, heads) : *whole;
   if (columns) first = cut_into_instances(a, whole, axis, (int)size_of(whole, axis));
@@ -282,12 +282,12 @@ static double state_numbers(const kernel *k) {
 // A block takes up what a part before has left: it reads it with its factors, or multiplies by a matrix in f32.
 static double cost_of_join(const kernel *k) {
   double numbers = state_numbers(k), passes = k->gpu.value_entries ? (double)parts_of(k) : 1;
-  double product = k->columns ? k->columns * (double)k->columns * entries_of(k, k->column_axis) : 0;
-  return passes * (GPU_COST_JOIN + GPU_COST_JOIN_NUMBER * numbers + GPU_COST_JOIN_PRODUCT * product);
+  double product = k->transition_size ? k->transition_size * (double)k->transition_size * entries_of(k, k->value_axis) : 0;
+  return passes * (GPU_COST_COMBINE + GPU_COST_COMBINE_ELEMENT * numbers + GPU_COST_COMBINE_PRODUCT * product);
 }
 
 // What the runtime needs to know to choose how many parts there are.
-static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *costs) {
+static void weigh_slices(arena *a, recurrence_kernels *kernels, const double *costs) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
     kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY;
@@ -316,7 +316,7 @@ static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gp
     if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = costs[i];
     if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += costs[i] + OF_MEMORY * copied_bytes(k);
   }
-  weigh_parts(a, kernels, costs);
+  weigh_slices(a, kernels, costs);
 }
 
 // ---- threads ----

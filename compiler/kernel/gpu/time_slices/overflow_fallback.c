@@ -17,7 +17,7 @@ static const double largest_operator = 1024;
 
 static ir numbers_of_instance(kernel_frame *h) {
   if (!kernel_has_own_lanes(h->k)) return integer(h->e, gpu_most_blocks(h->k));
-  return int_add(h->e, h->axis_size[h->k->lane_axis], integer(h->e, h->k->columns));
+  return int_add(h->e, h->axis_size[h->k->lane_axis], integer(h->e, h->k->transition_size));
 }
 
 // Where the instance has its numbers in what is kept of part 0.
@@ -131,7 +131,7 @@ static ir count_of_thread(kernel_frame *h, frame_program *p) {
 static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   ir block = h->gpu->lane_block, size = h->axis_size[h->k->lane_axis];
-  ir own = int_sub(e, gpu_lane_blocks(h), integer(e, gpu_column_blocks(h->k)));
+  ir own = int_sub(e, gpu_lane_blocks(h), integer(e, gpu_transition_blocks(h->k)));
   ir behind = int_add(e, size, int_sub(e, block, own));
   ir number = int_choose(e, int_compare(e, LLVMIntSLT, block, own), block, behind);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
@@ -167,7 +167,7 @@ void gpu_overflow_of_slice(kernel_frame *h, frame_program *p) {
 
 // Those of a part that an item looks at: of its own block and of all with columns, or of all blocks.
 static int64_t flags_of_part(const kernel *k) {
-  return kernel_has_own_lanes(k) ? 1 + (k->columns + k->lane_block - 1) / k->lane_block : gpu_most_blocks(k);
+  return kernel_has_own_lanes(k) ? 1 + (k->transition_size + k->lane_block - 1) / k->lane_block : gpu_most_blocks(k);
 }
 
 // What the function below takes.

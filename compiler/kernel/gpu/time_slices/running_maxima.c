@@ -45,7 +45,7 @@ static ir term_at(lower *l, const place_in_loops *at, const term *t) {
 static ir power_at(emitter *e, ir x) { return expr_apply(e, TILE_EXP, &x); }
 
 // The state behind a part, from what it is before that.
-static ir joined_at(lower *l, const place_in_loops *at, const relative *r, ir before) {
+static ir combined_at(lower *l, const place_in_loops *at, const relative *r, ir before) {
   emitter *e = l->e;
   ir zero = real_number(e, 0, at->vector_axis >= 0 ? at->lanes : 0);
   ir maximum = r->is_maximum ? before : term_at(l, at, &r->maximum);
@@ -62,12 +62,12 @@ static void join_point(lower *l, const place_in_loops *at, void *data) {
   const relative *r = data;
   emit_branch own = {0};
   if (l->only) own = branch_begin(l->e, l->only);
-  view_store(l, r->state, at, r->axes, joined_at(l, at, r, view_load(l, r->state, at, r->axes)));
+  view_store(l, r->state, at, r->axes, combined_at(l, at, r, view_load(l, r->state, at, r->axes)));
   if (l->only) branch_end(l->e, &own);
 }
 
 static void join_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
-  gpu_set_pair(l->e, slots, joined_at(l, at, data, gpu_pair_of(l->e, slots)));
+  gpu_set_pair(l->e, slots, combined_at(l, at, data, gpu_pair_of(l->e, slots)));
 }
 
 // ---- what is kept ----

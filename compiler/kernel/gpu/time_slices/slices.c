@@ -13,11 +13,11 @@ static bool goes_back(const kernel_frame *h) { return h->k->kind == KERNEL_BACKW
 
 // Of what is kept of parts.
 static ir ends_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
-  return frame_field(h, h->frame, (int64_t)(offsetof(rec_gpu_frame, ends) + offset), type);
+  return frame_field(h, h->frame, (int64_t)(offsetof(rec_gpu_frame, summaries) + offset), type);
 }
 
 static bool cuts_time(const kernel_frame *h) {
-  return h->described->time_splits || h->described->joins || gpu_makes_summaries(h->k);
+  return h->described->time_splits || h->described->combines || gpu_makes_summaries(h->k);
 }
 
 // ---- steps ----
@@ -27,7 +27,7 @@ void gpu_read_slice(kernel_frame *h, ir *item) {
   h->gpu->tiles.count = integer(e, 1);
   h->gpu->slice.number = h->gpu->slice.last = integer(e, 0);
   if (!cuts_time(h)) return;
-  h->gpu->tiles.count = gpu_frame_number(h, offsetof(rec_gpu_frame, parts));
+  h->gpu->tiles.count = gpu_frame_number(h, offsetof(rec_gpu_frame, slices));
   h->gpu->slice.number = int_split(e, item, h->gpu->tiles.count);
 }
 
@@ -89,19 +89,19 @@ void gpu_cut_slice(kernel_frame *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
   ir whole = int_compare(e, LLVMIntEQ, h->gpu->tiles.count, integer(e, 1));
-  if (h->described->joins) gpu_open_summary(h);
-  if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_summaries_overflow(h, whole), "");
+  if (h->described->combines) gpu_open_summary(h);
+  if (h->described->combines) whole = LLVMBuildOr(e->b, whole, gpu_summaries_overflow(h, whole), "");
   ir all = int_max(e, h->time, integer(e, 1));
-  ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
+  ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, slice_steps)));
   ir before = int_mul(e, h->gpu->slice.number, steps);
   h->gpu->slice.last = int_sub(e, all, integer(e, 1));
   int_split(e, &h->gpu->slice.last, steps);
-  if (h->k->behind) steps = begin_behind(h, steps, &before);
+  if (h->k->warms_up) steps = begin_behind(h, steps, &before);
   h->gpu->entry_step = int_add(e, h->gpu->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
   if (gpu_makes_summaries(h->k)) skip_last(h);
   if (warms_up(h->k)) begin_earlier(h);
-  if (!h->described->joins && !h->described->reads_saved) return;
+  if (!h->described->combines && !h->described->reads_saved) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   ir chunks = int_div(e, before, integer(e, h->k->chunk));
   h->gpu->saved_first = int_add(e, h->gpu->saved_first, int_mul(e, chunks, stride));
@@ -112,7 +112,7 @@ ir gpu_is_last_slice(kernel_frame *h, const frame_program *p) {
 }
 
 void gpu_begin_group(kernel_frame *h, ir group) {
-  bool behind = h->k->behind && h->k->kind == KERNEL_BACKWARD;
+  bool behind = h->k->warms_up && h->k->kind == KERNEL_BACKWARD;
   h->gpu->slice.in_warm_up = behind ? int_compare(h->e, LLVMIntSGE, group, h->gpu->slice.own_groups) : NULL;
 }
 
@@ -158,8 +158,8 @@ static const tile_place *place_of(const kernel_frame *h, const tile_place *state
 
 void gpu_open_summary(kernel_frame *h) {
   emitter *e = h->e;
-  ir first = int_mul(e, h->batch, h->gpu->tiles.count), base = ends_field(h, offsetof(rec_gpu_ends, data), e->data);
-  h->gpu->slice.summary_stride = ends_field(h, offsetof(rec_gpu_ends, stride), e->i64);
+  ir first = int_mul(e, h->batch, h->gpu->tiles.count), base = ends_field(h, offsetof(rec_gpu_summaries, data), e->data);
+  h->gpu->slice.summary_stride = ends_field(h, offsetof(rec_gpu_summaries, stride), e->i64);
   h->gpu->slice.summary = element(e, e->real, base, int_mul(e, first, h->gpu->slice.summary_stride));
 }
 
@@ -437,7 +437,7 @@ void gpu_combine_summaries(kernel_frame *h, frame_program *p) {
       join_state(h, p, place);
     }
   }
-  if (h->k->columns) join_together(h, p, gpu_combine_columns);
+  if (h->k->transition_size) join_together(h, p, gpu_combine_columns);
   if (gpu_combines_maxima(h->k)) join_together(h, p, gpu_combine_maxima);
   branch_end(e, &branch);
 }

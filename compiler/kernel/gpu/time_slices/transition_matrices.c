@@ -9,14 +9,14 @@
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-ir gpu_lane_blocks(kernel_frame *h) { return int_add(h->e, frame_lane_blocks(h), integer(h->e, gpu_column_blocks(h->k))); }
+ir gpu_lane_blocks(kernel_frame *h) { return int_add(h->e, frame_lane_blocks(h), integer(h->e, gpu_transition_blocks(h->k))); }
 
 // ---- what is kept of the matrix: behind the states, [state without the axis][column], as the states come ----
 
 static ir numbers_of(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, gpu_row_numbers(h->k));
   for (int x = 0; x < place->axis_count; x++) {
-    if (place->axes[x] != h->k->column_axis) numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
+    if (place->axes[x] != h->k->value_axis) numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
   }
   return numbers;
 }
@@ -42,8 +42,8 @@ static view matrix_view(kernel_frame *h, const tile_place *state, ir number, ir 
   ir stride = integer(e, gpu_row_numbers(h->k));
   for (int x = state->axis_count - 1; x >= 0; x--) {
     int axis = state->axes[x];
-    v.stride[axis] = axis == h->k->column_axis ? integer(e, 1) : stride;
-    if (axis != h->k->column_axis) stride = int_mul(e, stride, h->axis_size[axis]);
+    v.stride[axis] = axis == h->k->value_axis ? integer(e, 1) : stride;
+    if (axis != h->k->value_axis) stride = int_mul(e, stride, h->axis_size[axis]);
   }
   return v;
 }
@@ -55,10 +55,10 @@ ir gpu_first_of_lanes(kernel_frame *h) {
   emitter *e = h->e;
   ir block = integer(e, h->k->lane_block), first = int_mul(e, h->gpu->lane_block, block);
   h->gpu->lane_end = h->axis_size[h->k->lane_axis];
-  if (!gpu_column_blocks(h->k)) return first;
+  if (!gpu_transition_blocks(h->k)) return first;
   ir own = int_div(e, int_add(e, h->gpu->lane_end, integer(e, h->k->lane_block - 1)), block);
   h->gpu->slice.of_matrix = int_compare(e, LLVMIntSGE, h->gpu->lane_block, own);
-  h->gpu->lane_end = int_choose(e, h->gpu->slice.of_matrix, integer(e, h->k->columns), h->gpu->lane_end);
+  h->gpu->lane_end = int_choose(e, h->gpu->slice.of_matrix, integer(e, h->k->transition_size), h->gpu->lane_end);
   h->gpu->slice.first_column = int_mul(e, int_sub(e, h->gpu->lane_block, own), block);
   return kernel_has_own_lanes(h->k) ? int_choose(e, h->gpu->slice.of_matrix, h->gpu->slice.first_column, first) : first;
 }
@@ -73,7 +73,7 @@ static int64_t first_row(kernel_frame *h, const tile_place *state, int64_t *rows
     *rows = 1;
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
-      if (axis != h->k->column_axis && !axis_in(h->m.instance, axis)) *rows *= plan_axis_size(&h->m, ends, axis);
+      if (axis != h->k->value_axis && !axis_in(h->m.instance, axis)) *rows *= plan_axis_size(&h->m, ends, axis);
     }
     if (place->tensor == state->tensor && place->component == state->component) return first;
     first += *rows;
@@ -95,11 +95,11 @@ static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
   ir row = integer(e, 0), stride = integer(e, 1);
   for (int i = x->state->axis_count - 1; i >= 0; i--) {
     int axis = x->state->axes[i];
-    if (axis == h->k->column_axis || axis_in(h->m.instance, axis)) continue;
+    if (axis == h->k->value_axis || axis_in(h->m.instance, axis)) continue;
     row = int_add(e, row, int_mul(e, at->index[axis], stride));
     stride = int_mul(e, stride, l->axis_size[axis]);
   }
-  ir column = at->index[h->k->column_axis];
+  ir column = at->index[h->k->value_axis];
   if (!kernel_has_own_lanes(h->k)) column = int_add(e, h->gpu->slice.first_column, column);
   ir same = int_compare(e, LLVMIntEQ, int_add(e, row, integer(e, first)), column);
   return LLVMBuildSelect(e->b, same, real_number(e, 1, 0), real_number(e, 0, 0), "");
@@ -130,7 +130,7 @@ void gpu_begin_column(kernel_frame *h, frame_program *p, const tile_place *state
   emitter *e = h->e;
   identity x = {h, state, to};
   const register_accumulators *kept = gpu_registers_of(p, to);
-  if (!gpu_column_blocks(h->k) || !gpu_is_column(h->k, state)) return;
+  if (!gpu_transition_blocks(h->k) || !gpu_is_column(h->k, state)) return;
   emit_branch branch = branch_begin(e, h->gpu->slice.of_matrix);
   p->l.outside = h->at;
   if (kept) {
@@ -167,15 +167,15 @@ typedef struct product {
 
 // The numbers of all states before the part: a row behind the other. Threads alone have columns of their own.
 static ir row_width(const kernel_frame *h, const frame_program *p) {
-  return kernel_has_own_lanes(h->k) ? integer(h->e, h->gpu->team.threads) : p->l.axis_size[h->k->column_axis];
+  return kernel_has_own_lanes(h->k) ? integer(h->e, h->gpu->team.threads) : p->l.axis_size[h->k->value_axis];
 }
 
 static view before_view(kernel_frame *h, frame_program *p, ir row) {
   emitter *e = h->e;
-  view v = {.base = frame_located(h, h->plan->joined_at), .alignment = 1};
+  view v = {.base = frame_located(h, h->plan->combined_at), .alignment = 1};
   if (kernel_has_own_lanes(h->k)) v.base = element(e, e->real, v.base, h->gpu->team.thread);
   v.base = element(e, e->real, v.base, int_mul(e, row, row_width(h, p)));
-  if (!kernel_has_own_lanes(h->k)) v.stride[h->k->column_axis] = integer(e, 1);
+  if (!kernel_has_own_lanes(h->k)) v.stride[h->k->value_axis] = integer(e, 1);
   return v;
 }
 
@@ -185,7 +185,7 @@ static view before_of_state(kernel_frame *h, frame_program *p, const tile_place 
   ir stride = row_width(h, p);
   for (int x = state->axis_count - 1; x >= 0; x--) {
     int axis = state->axes[x];
-    if (axis_in(h->m.instance, axis) || axis == h->k->column_axis) continue;
+    if (axis_in(h->m.instance, axis) || axis == h->k->value_axis) continue;
     v.stride[axis] = stride;
     stride = int_mul(h->e, stride, p->l.axis_size[axis]);
   }
@@ -196,7 +196,7 @@ static view before_of_state(kernel_frame *h, frame_program *p, const tile_place 
 static ir add_row(const product *d, lower *l, const place_in_loops *at, ir row, ir x) {
   kernel_frame *h = d->h;
   emitter *e = l->e;
-  int axis = h->k->column_axis, lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  int axis = h->k->value_axis, lanes = at->vector_axis >= 0 ? at->lanes : 0;
   view matrix = d->matrix, before = before_view(h, d->p, row);
   matrix.base = element(e, e->real, matrix.base, row);
   ir entry = view_load(l, &matrix, at, d->axes & ~axis_bit(axis));
@@ -205,7 +205,7 @@ static ir add_row(const product *d, lower *l, const place_in_loops *at, ir row, 
 }
 
 static emit_loop each_row(const product *d) {
-  return loop_begin(d->h->e, integer(d->h->e, 0), integer(d->h->e, d->h->k->columns), 1, "row");
+  return loop_begin(d->h->e, integer(d->h->e, 0), integer(d->h->e, d->h->k->transition_size), 1, "row");
 }
 
 static void product_point(lower *l, const place_in_loops *at, void *data) {
@@ -283,7 +283,7 @@ void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number) {
     product d = {.h = h, .p = p, .state = state, .to = &l->carried[c], .axes = kernel_axes_of_place(state)};
     d.kept = gpu_end_view(h, p, state, number);
     d.matrix = matrix_view(h, state, number, integer(h->e, 0));
-    d.matrix.stride[h->k->column_axis] = NULL;
+    d.matrix.stride[h->k->value_axis] = NULL;
     multiply(&d);
   }
   gpu_forget_accesses(l, false);

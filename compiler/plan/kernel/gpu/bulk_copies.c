@@ -47,7 +47,7 @@ static bool map_of(const kernel_plan *w, const program_plan *p, int argument, co
 
 static double gain_of(const codegen_gpu_map *map, int64_t row) {
   double pieces = (double)(row * map->steps * NUMBER_BYTES) / PIECE;
-  return GPU_COST_PIECE * pieces - GPU_COST_BOX * (double)(row / map->box);
+  return GPU_COST_CP_ASYNC * pieces - GPU_COST_BULK_COPY * (double)(row / map->box);
 }
 
 static bool is_same_map(const codegen_gpu_map *x, const codegen_gpu_map *y) {

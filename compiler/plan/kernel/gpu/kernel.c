@@ -21,16 +21,16 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
 }
 
 // An item of several sequences is no slice of time.
-static const kernel *together_with(arena *a, const codegen_kernel *described) {
+static const kernel *batched_form_of(arena *a, const codegen_kernel *described) {
   const kernel *k = described->kernel;
   bool whole = !k->summary && !gpu_makes_summaries(k) && !described->time_splits;
-  return whole ? kernel_together(a, k, true) : NULL;
+  return whole ? kernel_batched(a, k, true) : NULL;
 }
 
 static kernel_plan *whole_plan(arena *a, const codegen_kernel *described, codegen_gpu_options options) {
   kernel_plan *w = plan_of(a, described, described->kernel, options);
-  const kernel *several = together_with(a, described);
-  if (several) w->together = plan_of(a, described, several, options);
+  const kernel *several = batched_form_of(a, described);
+  if (several) w->batched = plan_of(a, described, several, options);
   return w;
 }
 
@@ -73,15 +73,15 @@ static codegen_bytes scratch_of(const kernel_plan *w) {
 }
 
 // A block that takes several sequences may take single ones, too: it has room for either.
-static void add_together(arena *a, const kernel_plan *w, codegen_gpu_kernel *g) {
-  if (!w->together) return;
-  int64_t words = w->together->on_chip > w->on_chip ? w->together->on_chip : w->on_chip;
+static void add_batched(arena *a, const kernel_plan *w, codegen_gpu_kernel *g) {
+  if (!w->batched) return;
+  int64_t words = w->batched->on_chip > w->on_chip ? w->batched->on_chip : w->on_chip;
   codegen_bytes alone = scratch_of(w);
-  g->sequences = w->together->k->sequences;
-  g->together_bytes = (int)(4 * words);
-  g->together = scratch_of(w->together);
-  if (alone.constant > g->together.constant) g->together.constant = alone.constant;
-  for (int i = 0; i < alone.terms.count; i++) codegen_bytes_add(a, &g->together, alone.terms.items[i]);
+  g->sequences = w->batched->k->sequences;
+  g->batched_shared_bytes = (int)(4 * words);
+  g->batched = scratch_of(w->batched);
+  if (alone.constant > g->batched.constant) g->batched.constant = alone.constant;
+  for (int i = 0; i < alone.terms.count; i++) codegen_bytes_add(a, &g->batched, alone.terms.items[i]);
 }
 
 static void add_resources(const kernel_plan *w, codegen_gpu_kernel *g) {
@@ -96,13 +96,13 @@ static codegen_gpu_kernel described_by(arena *a, const kernel *k, const kernel_p
   codegen_gpu_kernel g = {.base = *w->described,
                           .threads = w->threads,
                           .history_bytes = 4 * w->history,
-                          .home_bytes = 4 * w->homes,
-                          .sum_bytes = 4 * w->group_sums,
+                          .spill_bytes = 4 * w->spill_elements,
+                          .sum_bytes = 4 * w->tile_sums,
                           .summary = gpu_summary_numbers(a, k),
-                          .column_blocks = gpu_column_blocks(k),
+                          .transition_blocks = gpu_transition_blocks(k),
                           .nests = nests_of(&w->main) + nests_of(&w->recompute)};
   add_resources(w, &g);
-  add_together(a, w, &g);
+  add_batched(a, w, &g);
   g.parameter_bytes = (int)parameter_bytes(&g);
   count_rows(w, &g);
   count_products(w, &g);

@@ -6,7 +6,7 @@
 
 bool gpu_makes_summaries(const kernel *k) {
   if (k->summary) return false;
-  if (k->columns) return true;
+  if (k->transition_size) return true;
   for (int i = 0; i < k->program->results.count; i++)
     if (k->program->results.items[i].place.transfer) return true;
   return false;
@@ -17,7 +17,7 @@ const tile_program *gpu_summary_program(const kernel *k) { return gpu_makes_summ
 // ---- transition matrices ----
 
 bool gpu_is_column(const kernel *k, const tile_place *state) {
-  if (!k->columns || state->transfer || state->lag >= 0) return false;
+  if (!k->transition_size || state->transfer || state->lag >= 0) return false;
   const tile_program *ends = gpu_summary_program(k);
   bool joined = false;
   for (int i = 0; i < ends->results.count; i++) {
@@ -27,15 +27,15 @@ bool gpu_is_column(const kernel *k, const tile_place *state) {
   return joined && !kernel_has_factor(ends, state->tensor);
 }
 
-int gpu_column_blocks(const kernel *k) {
-  if (!k->columns || !gpu_makes_summaries(k)) return 0;
-  return (k->columns + k->lane_block - 1) / k->lane_block;
+int gpu_transition_blocks(const kernel *k) {
+  if (!k->transition_size || !gpu_makes_summaries(k)) return 0;
+  return (k->transition_size + k->lane_block - 1) / k->lane_block;
 }
 
 // Whole blocks of columns, if a block stores all of its own.
 int64_t gpu_row_numbers(const kernel *k) {
-  int64_t whole = k->recurrence->body.axes.items[k->column_axis].size;
-  return kernel_has_own_lanes(k) ? k->columns : (k->columns + whole - 1) / whole * whole;
+  int64_t whole = k->recurrence->body.axes.items[k->value_axis].size;
+  return kernel_has_own_lanes(k) ? k->transition_size : (k->transition_size + whole - 1) / whole * whole;
 }
 
 static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
@@ -43,7 +43,7 @@ static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   for (int i = 0; ends && i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (!gpu_is_column(k, place)) continue;
-    axis_set axes = kernel_axes_of_place(place) & ~axis_bit(k->column_axis);
+    axis_set axes = kernel_axes_of_place(place) & ~axis_bit(k->value_axis);
     codegen_bytes_add(a, numbers, (codegen_bytes_term){gpu_row_numbers(k), axes});
   }
 }
@@ -61,17 +61,17 @@ static int64_t numbers_joined(const kernel *k, const program_plan *p, int64_t *b
 }
 
 void gpu_place_columns(kernel_plan *w) {
-  if (!w->k->summary || !w->k->columns) return;
+  if (!w->k->summary || !w->k->transition_size) return;
   if (kernel_has_own_lanes(w->k)) {
-    w->joined_at = gpu_take(w, w->k->columns);
+    w->combined_at = gpu_take(w, w->k->transition_size);
     return;
   }
   int64_t begin = w->sums + GPU_MOST_WARPS, numbers = numbers_joined(w->k, &w->main, &begin);
   begin = (begin + 31) / 32 * 32;
   bool fits = begin + numbers <= w->chip_limit;  // nothing else is alive yet
-  w->joined_at = (location){fits ? begin : w->shared_numbers, -1, fits};
+  w->combined_at = (location){fits ? begin : w->shared_numbers, -1, fits};
   int64_t *used = fits ? &w->on_chip : &w->shared_numbers;
-  int64_t end = w->joined_at.offset + (numbers + 31) / 32 * 32;
+  int64_t end = w->combined_at.offset + (numbers + 31) / 32 * 32;
   if (end > *used) *used = end;
 }
 
@@ -88,14 +88,14 @@ int64_t gpu_most_blocks(const kernel *k) {
   int64_t longest = 1, fewest = GPU_COST_FEWEST_ENTRIES;
   for (int i = 0; i < body->axes.count; i++)
     if (body->axes.items[i].size > longest) longest = body->axes.items[i].size;
-  if (k->columns && body->axes.items[k->column_axis].size < fewest) fewest = body->axes.items[k->column_axis].size;
-  return (longest + GPU_COST_FEWEST_ENTRIES - 1) / GPU_COST_FEWEST_ENTRIES + (k->columns + fewest - 1) / fewest;
+  if (k->transition_size && body->axes.items[k->value_axis].size < fewest) fewest = body->axes.items[k->value_axis].size;
+  return (longest + GPU_COST_FEWEST_ENTRIES - 1) / GPU_COST_FEWEST_ENTRIES + (k->transition_size + fewest - 1) / fewest;
 }
 
 static void guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   axis_set axes = gpu_overflow_axes(k);
   if (kernel_has_own_lanes(k)) codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
-  int64_t rest = kernel_has_own_lanes(k) ? k->columns : gpu_most_blocks(k);
+  int64_t rest = kernel_has_own_lanes(k) ? k->transition_size : gpu_most_blocks(k);
   if (rest) codegen_bytes_add(a, numbers, (codegen_bytes_term){rest, axes});
 }
 

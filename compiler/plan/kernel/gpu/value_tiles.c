@@ -43,12 +43,12 @@ static bool is_sum_of_passes(const kernel_plan *w, const tile_result *r) {
 
 void gpu_place_value_tiles(kernel_plan *w) {
   const tile_program *program = w->main.p->program;
-  w->home_at = ARENA_ARRAY(w->a, location, w->main.carried.count);
+  w->spill_at = ARENA_ARRAY(w->a, location, w->main.carried.count);
   for (int c = 0; c < w->main.carried.count; c++) {
     int64_t numbers = w->main.carried.items[c].memory.numbers.factor;
-    w->home_at[c] = (location){take(&w->instance_numbers, numbers), -1, false};
+    w->spill_at[c] = (location){take(&w->instance_numbers, numbers), -1, false};
   }
-  w->homes = w->instance_numbers * gpu_most_value_tiles(w->k);
+  w->spill_elements = w->instance_numbers * gpu_most_value_tiles(w->k);
   w->sums_at = ARENA_ARRAY(w->a, location, program->results.count);
   for (int i = 0; i < program->results.count; i++) {
     const tile_result *r = &program->results.items[i];
@@ -56,6 +56,6 @@ void gpu_place_value_tiles(kernel_plan *w) {
     if (!is_sum_of_passes(w, r)) continue;
     int64_t numbers = numbers_of_result(w, &r->place);
     w->sums_at[i].offset = take(&w->shared_numbers, numbers);
-    w->group_sums += (numbers + 31) / 32 * 32;
+    w->tile_sums += (numbers + 31) / 32 * 32;
   }
 }

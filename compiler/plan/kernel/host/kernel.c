@@ -25,7 +25,7 @@ bool host_has_rest(const kernel_plan *w) {
 static const kernel_plan *plan_of_clone(arena *a, const codegen_kernel *described, codegen_clone clone, number_type dtype) {
   kernel_plan *w = plan_of(a, described, described->kernel, clone, dtype, 0);
   if (clone == CLONE_V2 && host_has_rest(w)) w->one_lane = plan_of(a, described, described->kernel, clone, dtype, 1);
-  if (described->together) w->together = plan_of(a, described, described->together, clone, dtype, 0);
+  if (described->batched) w->batched = plan_of(a, described, described->batched, clone, dtype, 0);
   return w;
 }
 
@@ -43,13 +43,13 @@ static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
 // Lanes one by one need no more than a vector of them.
 static void add_scratch(arena *a, codegen_kernel *described, const kernel_plan *w) {
   grow(a, &described->scratch, kernel_bytes_of(w));
-  if (w->together) grow(a, &described->scratch, kernel_bytes_of(w->together));
+  if (w->batched) grow(a, &described->scratch, kernel_bytes_of(w->batched));
 }
 
 host_plan *host_plan_new(arena *a, const kernel *k, unsigned clones, number_type dtype) {
   host_plan *made = ARENA_NEW(a, host_plan);
   *made = (host_plan){.dtype = dtype, .described = kernel_describe(a, k)};
-  made->described.together = kernel_together(a, k, false);
+  made->described.batched = kernel_batched(a, k, false);
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
     if (!(clones >> clone & 1)) continue;
     made->described.symbols[clone] = arena_printf(a, "%s%s", k->symbol, clone_targets[clone].suffix);

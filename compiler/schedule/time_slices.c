@@ -45,7 +45,7 @@ static const tile_program *states_again(scheduler *s, const tile_program *forwar
 }
 
 // The kernel that makes of each part what FORWARD, or BACKWARD, begins the parts behind it with.
-static void part_kernel(scheduler *s, const tile_program *forward, bool back, kernel part) {
+static void summary_kernel(scheduler *s, const tile_program *forward, bool back, kernel part) {
   const tile_program *program = back ? tile_backward(s->a, forward) : schedule_relative(s->a, s->r, forward);
   const char **why = &s->out->whole[back];
   tile_role states = back ? TILE_D_STATE : TILE_NEXT_STATE;
@@ -58,20 +58,20 @@ static void part_kernel(scheduler *s, const tile_program *forward, bool back, ke
     int64_t columns = column_numbers(&part, axis);
     *why = "a column of the states has too many entries";
     if (columns < 1 || columns > GPU_COST_MOST_COLUMNS) return;
-    part.columns = (int)columns;
-    part.column_axis = axis;
+    part.transition_size = (int)columns;
+    part.value_axis = axis;
   }
   kernel *kernels = s->out->kernels.items, *joins = schedule_kernel(s->out, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
-  part.behind = back && s->r->body.lags.count > 0;
+  part.warms_up = back && s->r->body.lags.count > 0;
   *why = "earlier steps are states, too";
-  if (part.behind && !joins->recompute) return;
+  if (part.warms_up && !joins->recompute) return;
   for (int i = 0; i < s->out->kernels.count; i++) {
     bool makes_states = !back && kernels[i].kind == KERNEL_STATES;
     if (!makes_states && strcmp(kernels[i].symbol, joins->symbol) != 0) continue;
     kernels[i].summary = part.program;
-    kernels[i].behind = part.behind;
-    kernels[i].columns = part.columns;
-    kernels[i].column_axis = part.column_axis;
+    kernels[i].warms_up = part.warms_up;
+    kernels[i].transition_size = part.transition_size;
+    kernels[i].value_axis = part.value_axis;
   }
   scheduler_add(s, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY, back ? "part_backward" : "part", part);
 }
@@ -83,10 +83,10 @@ kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind) {
 }
 
 // `back` is mapped to threads as the backward.
-void scheduler_add_parts(scheduler *s, const tile_program *forward, kernel back) {
+void scheduler_add_slices(scheduler *s, const tile_program *forward, kernel back) {
   kernel part = back;
   part.cut = forward->grid;
   if (!s->options.gpu || !s->r->states.count) return;
-  part_kernel(s, forward, false, part);
-  part_kernel(s, forward, true, back);
+  summary_kernel(s, forward, false, part);
+  summary_kernel(s, forward, true, back);
 }

@@ -1,7 +1,7 @@
 // Parts of time: the executor's results are the interpreter's. (50 s of processor time.)
-//   states that could grow:  what a part leaves of those before it overflows in f32, and they themselves are 0 meanwhile
-//   running maxima:          states relative to them; parts without a finite token, tokens that rise by 500, and jumps
-//   nothing saved:           backward makes its states in parts, too, in five launches at most; also where cotangents are made
+//   states that could grow:  what a slice leaves of those before it overflows in f32, and they themselves are 0 meanwhile
+//   running maxima:          states relative to them; slices without a finite token, tokens that rise by 500, and jumps
+//   nothing saved:           backward makes its states in slices, too, in five launches at most; also where cotangents are made
 //                            of them, where parameters have gradients then, and where they know the step before
 //   sums of several blocks:  the same bits in whatever order the blocks run
 #include <math.h>
@@ -40,7 +40,7 @@ static const char growing[] =
     "  y = sum[K](q * S)\n"
     "}\n";
 
-// The token before: cotangents of it come from the steps behind a part. Two states that no axis but the heads' is common to.
+// The token before: cotangents of it come from the steps behind a slice. Two states that no axis but the heads' is common to.
 static const char earlier[] =
     "recurrence taps(H, K = 5, V = 3) {\n"
     "  input q[H,K], k[H,K], x[H,V], g[H]\n"
@@ -51,7 +51,7 @@ static const char earlier[] =
     "  y = sum[K](q * S) + n\n"
     "}\n";
 
-enum { TIME = 520, PARTS = 4, BEGIN = 100, END = 300 };
+enum { TIME = 520, SLICES = 4, BEGIN = 100, END = 300 };
 
 static bool is_named(const rec_variable *v, const char *name) { return strcmp(v->name, name) == 0; }
 
@@ -133,7 +133,7 @@ static const char relative[] =
     "  y = sum[K](q * (C + S)) / (1 + sum[K](n * softplus(q)))\n"
     "}\n";
 
-// What a maximum is of: a part of nothing that counts, one of nothing at all, a slow rise by 500, a jump.
+// What a maximum is of: a slice of nothing that counts, one of nothing at all, a slow rise by 500, a jump.
 static void make_extreme(problem *p) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     const rec_variable *v = &p->signature->variables[i];
@@ -153,14 +153,14 @@ static void run_both(const problem *inputs, const rec_recurrence *r, const char 
   const char *name = inputs->signature->name;
   char where[256];
   problem *exact = problem_copy(inputs), *whole = problem_copy(inputs), *got = problem_copy(inputs);
-  rec_run_options options = {.backward = true}, parts = {.backward = true, .time_parts = PARTS};
+  rec_run_options options = {.backward = true}, slices = {.backward = true, .time_slices = SLICES};
   bool ran = problem_run(exact, r, "reference", &options) && problem_run(whole, r, "simt", &options) &&
-             problem_run(got, r, "simt", &parts);
+             problem_run(got, r, "simt", &slices);
   if (check(ran, "%s %s: %s", name, form, rec_message())) {
     double loop = problem_compare(exact, whole, true, 1e-4, where, sizeof where);
     double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-    check(error <= 2e-5 + 2 * loop, "%s %s, %s: error %.2e at %s, %.2e in one part", name, form, what, error, where, loop);
-    check(!problem_equal(whole, got, true), "%s %s, %s: parts give the bits of one", name, form, what);
+    check(error <= 2e-5 + 2 * loop, "%s %s, %s: error %.2e at %s, %.2e in one slice", name, form, what, error, where, loop);
+    check(!problem_equal(whole, got, true), "%s %s, %s: slices give the bits of one", name, form, what);
   }
   problem_free(exact);
   problem_free(whole);
@@ -182,7 +182,7 @@ static void run_relative(rec_module *module, const char *name, const char *form,
   problem_free(inputs);
 }
 
-static double error_of_one_part(const problem *inputs, const problem *exact, const rec_recurrence *r) {
+static double error_of_one_slice(const problem *inputs, const problem *exact, const rec_recurrence *r) {
   const rec_run_options whole = {.backward = true};
   char where[256];
   problem *got = problem_copy(inputs);
@@ -201,7 +201,7 @@ static void compare(problem *inputs, const rec_recurrence *r, const char *form, 
     bool ran = problem_run(got, r, "simt", &options);
     if (check(ran, "%s %s: %s", name, form, rec_message())) {
       double error = problem_compare(exact, got, true, 1e-4, where, sizeof where), least = 2e-5;
-      if (error > least) least += 2 * error_of_one_part(inputs, exact, r);
+      if (error > least) least += 2 * error_of_one_slice(inputs, exact, r);
       check(error <= least, "%s %s T=%d%s: error %.2e at %s", name, form, (int)inputs->time,
             options.recompute ? ", nothing saved" : "", error, where);
     }
@@ -210,10 +210,10 @@ static void compare(problem *inputs, const rec_recurrence *r, const char *form, 
   problem_free(got);
 }
 
-// Of a launch: something kept of parts, of states or of cotangents, was written.
+// Of a launch: something kept of slices, of states or of cotangents, was written.
 static void count_ends(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written) {
   (void)kernel, (void)read;
-  if (strcmp(tensor, "ends of parts") == 0 && written > 0) ++*(int *)context;
+  if (strcmp(tensor, "slice summaries") == 0 && written > 0) ++*(int *)context;
 }
 
 // Of a call, or two of them.
@@ -230,20 +230,20 @@ static int64_t launches_of(const problem *inputs, const rec_recurrence *r, rec_r
 static void count_launches(const problem *inputs, const rec_recurrence *r, const char *form) {
   const char *name = inputs->signature->name;
   int forward = 0, both = 0;
-  rec_run_options options = {.time_parts = PARTS};
+  rec_run_options options = {.time_slices = SLICES};
   int64_t one = launches_of(inputs, r, options, &forward);
   options.backward = options.recompute = true;
   int64_t all = launches_of(inputs, r, options, &both);
   check(one <= 3 && all - one <= 5, "%s %s: %d launches forward, %d backward", name, form, (int)one, (int)(all - one));
-  check(forward == 1 && both == 3, "%s %s: time is not cut: parts are kept %d times forward, %d in all", name, form, forward,
+  check(forward == 1 && both == 3, "%s %s: time is not cut: slices are kept %d times forward, %d in all", name, form, forward,
         both);
 }
 
-// Nothing is saved: tokens as they are drawn, whole parts or not, several entries, packed sequences.
+// Nothing is saved: tokens as they are drawn, whole slices or not, several entries, packed sequences.
 static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed) {
   static const struct {
-    int64_t batch, time, parts;
-  } all[] = {{1, 300, 2}, {2, 257, 3}, {1, TIME, PARTS}};
+    int64_t batch, time, slices;
+  } all[] = {{1, 300, 2}, {2, 257, 3}, {1, TIME, SLICES}};
   static const int32_t offsets[] = {0, 0, 1, 130, 130, 400, 401};
   enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1, CASES = sizeof all / sizeof *all };
   for (int i = 0; i <= CASES; i++) {
@@ -256,18 +256,18 @@ static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed
     }
     problem_draw(p, seed + (uint64_t)i, 0.3);
     problem_retype(p, p->signature);
-    compare(p, r, form, (rec_run_options){.backward = true, .recompute = true, .time_parts = packed ? 3 : all[i].parts});
+    compare(p, r, form, (rec_run_options){.backward = true, .recompute = true, .time_slices = packed ? 3 : all[i].slices});
     if (i == CASES - 1) count_launches(p, r, form);
     problem_free(p);
   }
 }
 
-// Backward in parts, with the executor told so.
+// Backward in slices, with the executor told so.
 static bool run_told(problem *p, const rec_recurrence *r, rec_simt_options simt, int64_t threads) {
   simt.size = sizeof simt;
   return problem_run(
       p, r, "simt",
-      &(rec_run_options){.backward = true, .recompute = true, .time_parts = PARTS, .threads = threads, .simt = &simt});
+      &(rec_run_options){.backward = true, .recompute = true, .time_slices = SLICES, .threads = threads, .simt = &simt});
 }
 
 // The seed chooses in which order blocks run; with several threads of the host, chance does.
@@ -296,7 +296,7 @@ static void run_one(rec_module *module, const char *name, const char *form, uint
   make_grow(inputs);
   problem_retype(inputs, inputs->signature);
   for (int recompute = 0; recompute < 2; recompute++)
-    compare(inputs, r, form, (rec_run_options){.backward = true, .recompute = recompute, .time_parts = PARTS});
+    compare(inputs, r, form, (rec_run_options){.backward = true, .recompute = recompute, .time_slices = SLICES});
   problem_free(inputs);
   run_unsaved(r, form, seed + 10);
 }

@@ -1,9 +1,9 @@
 // Products whose results stay in registers as the left factor of others, made in the other order where these read them transposed
 // (compiler/plan/register_operands.c), and sums over rows of products (row_sums.c): the executor's values and gradients are the
 // interpreter's at the ends of chunks and packed. So they are where the model takes chunks of one length forward and of another
-// backward, in parts of time, too. (75 s of processor time.)
+// backward, in time slices, too. (75 s of processor time.)
 //
-//   left_test [NAME]
+//   register_operands_test [NAME]
 #include <stdio.h>
 #include <string.h>
 
@@ -101,10 +101,10 @@ static void run_apart(const subject *s) {
   const rec_signature *signature = rec_recurrence_signature(r);
   run(s, r, problem_new(signature, 1, 130, 1), "two lengths");
   run(s, r, packed(signature), "two lengths, packed");
-  rec_run_options parts = {.time_parts = 2};
-  run_with(s, r, problem_new(signature, 1, TIME, 1), parts, "two lengths, parts");
-  parts.recompute = true;
-  run_with(s, r, problem_new(signature, 1, TIME, 1), parts, "two lengths, parts, nothing saved");
+  rec_run_options slices = {.time_slices = 2};
+  run_with(s, r, problem_new(signature, 1, TIME, 1), slices, "two lengths, slices");
+  slices.recompute = true;
+  run_with(s, r, problem_new(signature, 1, TIME, 1), slices, "two lengths, slices, nothing saved");
   rec_module_close(module);
 }
 

@@ -89,7 +89,7 @@ static tile_id widened_value(const widening *w, tile_id id) {
 // The axis has the same number in all programs of a kernel: they share memory.
 static tile_program *widened_program(arena *a, const tile_program *program, int axis, bool late) {
   widening w = {.from = program,
-                .to = tile_program_like(a, arena_printf(a, "%s.together", program->name), program),
+                .to = tile_program_like(a, arena_printf(a, "%s.batched", program->name), program),
                 .axis = axis,
                 .late = late};
   w.sections = tile_sections(a, program);
@@ -121,16 +121,16 @@ static bool gains(arena *a, const kernel *k, const tile_program *program) {
   return program && plan_multiplies_parameters(a, &m, program);
 }
 
-const kernel *kernel_together(arena *a, const kernel *k, bool gpu) {
+const kernel *kernel_batched(arena *a, const kernel *k, bool gpu) {
   if (k->program->form != TILE_STEP || k->lane_axis >= 0) return NULL;
   if (!gains(a, k, k->program) && !gains(a, k, k->recompute)) return NULL;
   if (!may_widen(k->program) || (k->recompute && !may_widen(k->recompute))) return NULL;
-  kernel *together = ARENA_NEW(a, kernel);
-  *together = *k;
-  together->sequences = SEQUENCES;
-  together->sequences_axis = k->program->axes.count;
-  if (k->recompute && k->recompute->axes.count > together->sequences_axis) together->sequences_axis = k->recompute->axes.count;
-  together->program = widened_program(a, k->program, together->sequences_axis, gpu);
-  if (k->recompute) together->recompute = widened_program(a, k->recompute, together->sequences_axis, gpu);
-  return together;
+  kernel *batched = ARENA_NEW(a, kernel);
+  *batched = *k;
+  batched->sequences = SEQUENCES;
+  batched->sequences_axis = k->program->axes.count;
+  if (k->recompute && k->recompute->axes.count > batched->sequences_axis) batched->sequences_axis = k->recompute->axes.count;
+  batched->program = widened_program(a, k->program, batched->sequences_axis, gpu);
+  if (k->recompute) batched->recompute = widened_program(a, k->recompute, batched->sequences_axis, gpu);
+  return batched;
 }
