@@ -268,7 +268,7 @@ bool pass_lay_out(compilation *c) {
                                    .check = c->options->check});
   }
   if (c->graph) library->program = graph_to_json(c->memory, c->graph);
-  c->contents = artifact_contents(c->memory, library, code_options(c));
+  c->contents = artifact_contents(c->memory, library);
   return true;
 }
 

@@ -51,7 +51,7 @@
 //
 // ---- Manifest: a JSON object; all keys are always present but "program" ----
 //
-//   "rec": "0.1.0"               "abi": "1.0"
+//   "rec": "0.1.0"               "abi": "1.1"
 //   "hash": "16 hexadecimal digits", of sources, options and rec's version
 //   "dtype": "f32", "f64", "bf16" or "f16", of tokens: inputs, outputs and their gradients; with
 //                                bf16 and f16 params, states and lag buffers are f32
@@ -83,15 +83,30 @@
 //             "axis": of the axis
 //             "data", "batch_stride", "time_stride": of the tensor, in the words of `rec apply`:
 //                "x", "A_log", "y", "h0.h", "hT.h", "d.x", "d.y", "d.h0.h", "h0.x.lag", ..
+//     "sizes": [{"device": "host" or "gpu",
+//                "class": null, or the class of GPUs: 0, 1, ..; the executor takes it as device_number
+//                "code": ["sm_80"], the targets of the library that have these kernels; [] of the host
+//                "saved": {"batch": formula, "packed": formula}}]
+//        what NAME_sizes tells, for batch entries and for packed sequences (of any lengths). A device runs the code of the
+//        library's target that fits it best: PTX of its own compute capability, else of the highest below it
 //   }]
 //   "program": {..}              graph and schedules of models (graph.h)
+//
+// A formula is an expression over whole numbers:
+//   sum     = product {"+" product}
+//   product = factor {"*" factor}
+//   factor  = number | name | "(" sum ")" | function "(" sum "," sum ")"
+//   name    = "batch", "time", "sequences", or an axis as the arguments have it (where 0 stands for a size, that size)
+//   function: floor_div(a, b) and ceil_div(a, b), the quotient rounded down or up; align(a, b) = ceil_div(a, b) * b. No number
+//             is negative, no divisor 0
+// It is one of Python and C, too, where these three functions are defined.
 #ifndef REC_ARTIFACT_ABI_H
 #define REC_ARTIFACT_ABI_H
 
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
 
-#define ABI_TEXT "1.0"
+#define ABI_TEXT "1.1"
 
 typedef enum abi_field_kind {
   ABI_SIZE,
@@ -193,7 +208,7 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented);
 
 // What codegen compiles for the library: every kernel, and beside them tables, manifest and entry
 // points.
-codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options);
+codegen_input artifact_contents(arena *a, const artifact *library);
 
 // Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets` (bits 1 << GPU_..), side by side
 // and while further images are made: artifact_assemble_image, to be codegen_gpu_options.made, starts one. `lines`: with those

@@ -22,7 +22,22 @@ static const char images_symbol[] = "rec.images";
 // Targets that are PTX.
 static unsigned ptx_targets(unsigned targets) { return targets & ~(1u << GPU_SIMT); }
 
-codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options) {
+artifact_kernels artifact_describe(arena *a, const artifact *library, const artifact_recurrence *r) {
+  codegen_options options = {.level = library->level, .dtype = library->dtype, .clones = library->clones};
+  codegen_gpu_options gpu_options = {.dtype = library->dtype, .tf32 = library->tf32, .targets = library->gpu_targets};
+  artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1};
+  if (ptx_targets(library->gpu_targets)) described.images = images_symbol;
+  for (int k = 0; k < r->kernels->kernels.count; k++)
+    vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
+  const recurrence_kernels *large = r->gpu.large ? r->gpu.large : r->gpu.small;
+  const recurrence_kernels *classes[REC_GPU_CLASSES] = {r->gpu.small, large, r->gpu.warpgroups ? r->gpu.warpgroups : large};
+  for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
+    for (int k = 0; classes[devices] && k < classes[devices]->kernels.count; k++)
+      vec_push(a, &described.gpu[devices], codegen_gpu_describe(a, &classes[devices]->kernels.items[k], gpu_options));
+  return described;
+}
+
+codegen_input artifact_contents(arena *a, const artifact *library) {
   VEC(const kernel *) kernels = {0};
   VEC(codegen_blob) blobs = {0};
   VEC(codegen_thunk) thunks = {0};
@@ -31,20 +46,10 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
       a, &blobs,
       (codegen_blob){.symbol = "rec_manifest", .bytes = manifest, .size = (int64_t)strlen(manifest) + 1, .exported = true});
   static const char *const entries[] = {"forward", "backward", "step", "sizes"};
-  codegen_gpu_options gpu_options = {.dtype = options.dtype, .tf32 = library->tf32, .targets = library->gpu_targets};
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
-    artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1};
-    if (ptx_targets(library->gpu_targets)) described.images = images_symbol;
-    for (int k = 0; k < r->kernels->kernels.count; k++) {
-      vec_push(a, &kernels, &r->kernels->kernels.items[k]);
-      vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
-    }
-    const recurrence_kernels *large = r->gpu.large ? r->gpu.large : r->gpu.small;
-    const recurrence_kernels *classes[REC_GPU_CLASSES] = {r->gpu.small, large, r->gpu.warpgroups ? r->gpu.warpgroups : large};
-    for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
-      for (int k = 0; classes[devices] && k < classes[devices]->kernels.count; k++)
-        vec_push(a, &described.gpu[devices], codegen_gpu_describe(a, &classes[devices]->kernels.items[k], gpu_options));
+    artifact_kernels described = artifact_describe(a, library, r);
+    for (int k = 0; k < r->kernels->kernels.count; k++) vec_push(a, &kernels, &r->kernels->kernels.items[k]);
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
     if (r->delays) {
       const char *inner = arena_printf(a, "%s.inner", r->abi->symbol);

@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "compiler/artifact/abi.h"
+#include "compiler/artifact/tables.h"
 #include "compiler/base/ice.h"
 #include "compiler/syntax/syntax.h"
 
@@ -133,6 +133,50 @@ static cJSON *arguments_json(const abi_recurrence *abi) {
   return arguments;
 }
 
+static void add_formulas(arena *a, cJSON *row, const artifact *library, const artifact_recurrence *r,
+                         const artifact_kernels *kernels, int device) {
+  cJSON *saved = must(cJSON_CreateObject());
+  add_text(saved, "batch", size_text(a, artifact_saved(a, r, kernels, library->dtype, device, false)));
+  add_text(saved, "packed", size_text(a, artifact_saved(a, r, kernels, library->dtype, device, true)));
+  add(row, "saved", saved);
+}
+
+static bool runs_on(codegen_gpu_target target, int device) {
+  static const device_class classes[] = {
+      [REC_GPU_SMALL] = CLASS_SMALL, [REC_GPU_LARGE] = CLASS_LARGE, [REC_GPU_GROUPS] = CLASS_WARPGROUPS};
+  return target == GPU_SIMT || codegen_gpu_class(target) == classes[device];
+}
+
+// The targets of the library that run the kernels for GPUs of a class.
+static cJSON *targets_of(const artifact *library, int device) {
+  cJSON *names = must(cJSON_CreateArray());
+  for (int target = 0; target < GPU_TARGET_COUNT; target++)
+    if (library->gpu_targets >> target & 1 && runs_on((codegen_gpu_target)target, device))
+      cJSON_AddItemToArray(names, text_or_null(codegen_gpu_target_name((codegen_gpu_target)target)));
+  return names;
+}
+
+static cJSON *device_json(arena *a, const artifact *library, const artifact_recurrence *r, const artifact_kernels *kernels,
+                          int device) {
+  bool host = device == ARTIFACT_HOST;
+  cJSON *row = must(cJSON_CreateObject());
+  add_text(row, "device", host ? "host" : "gpu");
+  add(row, "class", host ? cJSON_CreateNull() : cJSON_CreateNumber(device));
+  add(row, "code", host ? cJSON_CreateArray() : targets_of(library, device));
+  add_formulas(a, row, library, r, kernels, device);
+  return row;
+}
+
+static cJSON *sizes_json(arena *a, const artifact *library, const artifact_recurrence *r) {
+  artifact_kernels kernels = artifact_describe(a, library, r);
+  cJSON *list = must(cJSON_CreateArray());
+  for (int device = ARTIFACT_HOST; device < REC_GPU_CLASSES; device++) {
+    bool unused = device != ARTIFACT_HOST && !kernels.gpu[device].count;
+    if (!unused) cJSON_AddItemToArray(list, device_json(a, library, r, &kernels, device));
+  }
+  return list;
+}
+
 // Of the formulas without the names of lets, which stand in quotes: neither these nor comments change it, nor what the
 // compiler makes of the formulas.
 static const char *formulas_hash(arena *a, const typed_body *body) {
@@ -146,7 +190,7 @@ static const char *formulas_hash(arena *a, const typed_body *body) {
   return arena_printf(a, "%016llx", (unsigned long long)XXH64(text, (size_t)(end - text), 0));
 }
 
-static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
+static cJSON *recurrence_json(arena *a, const artifact *library, const artifact_recurrence *r) {
   const typed_body *body = r->abi->body;
   cJSON *json = must(cJSON_CreateObject());
   add_text(json, "name", body->name);
@@ -162,6 +206,7 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
   add(json, "tensors", tensors_json(a, body));
   add(json, "lags", lags_json(a, r->abi));
   add(json, "arguments", arguments_json(r->abi));
+  add(json, "sizes", sizes_json(a, library, r));
   return json;
 }
 
@@ -215,7 +260,7 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add(json, "sources", files);
   cJSON *recurrences = must(cJSON_CreateArray());
   for (int i = 0; i < library->recurrences.count; i++)
-    cJSON_AddItemToArray(recurrences, recurrence_json(a, &library->recurrences.items[i]));
+    cJSON_AddItemToArray(recurrences, recurrence_json(a, library, &library->recurrences.items[i]));
   add(json, "recurrences", recurrences);
   if (library->program) add(json, "program", cJSON_CreateRaw(library->program));
   char *printed = indented ? cJSON_Print(json) : cJSON_PrintUnformatted(json);

@@ -243,21 +243,6 @@ static int kernel_position(kernel_kind kind) {
   ICE("artifact", "kernel of kind %d", kind);
 }
 
-// Numbers of one saved state: every state and every lag buffer whole.
-static codegen_bytes saved_numbers(arena *a, const abi_recurrence *abi) {
-  codegen_bytes count = {0};
-  for (int i = 0; i < abi->memories.count; i++) {
-    const abi_memory *memory = &abi->memories.items[i];
-    if (memory->role != ABI_H0) continue;
-    int axes[TYPED_MAX_AXES];
-    int axis_count = abi_axes(abi, memory, axes);
-    axis_set set = 0;
-    for (int k = 0; k < axis_count; k++) set |= axis_bit(axes[k]);
-    vec_push(a, &count.terms, (codegen_bytes_term){abi_factor(abi, memory), set});
-  }
-  return count;
-}
-
 static void add_address(table_builder *b, size_t offset, const char *symbol) {
   vec_push(b->arena, &b->addresses, (codegen_address){(int64_t)offset, symbol});
 }
@@ -355,7 +340,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   VEC(rec_table_memory) memories = {0};
   for (int i = 0; i < abi->memories.count; i++) vec_push(a, &memories, memory_row(&b, i, dtype, r->check));
   table.memories_at = put(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
-  codegen_bytes saved = saved_numbers(a, abi);
+  codegen_bytes saved = artifact_saved_numbers(a, abi);
   table.saved = count_row(&b, &saved);
   for (int i = 0; i < kernels->host.count; i++) {
     const codegen_kernel *compiled = &kernels->host.items[i];

@@ -1,8 +1,9 @@
-// Internal to compiler/artifact: the table of one recurrence.
+// Internal to compiler/artifact: the table of one recurrence, and what its manifest says of sizes.
 #ifndef REC_ARTIFACT_TABLES_H
 #define REC_ARTIFACT_TABLES_H
 
 #include "compiler/artifact/abi.h"
+#include "compiler/artifact/size_formula.h"
 #include "compiler/syntax/syntax.h"
 #include "runtime/shared/library.h"
 
@@ -12,6 +13,15 @@ typedef struct artifact_kernels {
   bool simt;           // the GPU kernels are there for the executor, too
   const char *images;  // symbol of the library's rec_gpu_images; NULL: no PTX
 } artifact_kernels;
+
+artifact_kernels artifact_describe(arena *a, const artifact *library, const artifact_recurrence *recurrence);
+
+// Numbers of one saved state: every state and every lag buffer whole.
+codegen_bytes artifact_saved_numbers(arena *a, const abi_recurrence *abi);
+// Bytes of `saved` on ARTIFACT_HOST or on GPUs of a class, REC_GPU_SMALL, .. that have kernels.
+enum { ARTIFACT_HOST = -1 };
+const size_formula *artifact_saved(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels,
+                              number_type dtype, int device, bool packed);
 
 // The table of a recurrence without its long lags, and then that of the recurrence itself, which has no kernels of its own.
 codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels,

@@ -8,7 +8,7 @@
 
 // A library with another major number is refused; minor numbers only add.
 #define REC_ABI_MAJOR 1
-#define REC_ABI_MINOR 0
+#define REC_ABI_MINOR 1
 
 #ifdef __cplusplus
 extern "C" {

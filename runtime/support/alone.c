@@ -24,7 +24,7 @@ static call sequence_of(const call *c, int64_t sequence) {
 
 void alone_plan(call *c) {
   c->alone = 0;
-  if (!c->packed || c->longest * ALONE_MAX < c->time) return;  // enough of them, or only sizes
+  if (!c->packed || c->longest == 0 || c->longest * ALONE_MAX < c->time) return;  // only sizes, or enough of them
   if (!sequence_of(c, c->longest_at).slices) return;
   c->alone = larger(SPLIT_TIME_MIN, (c->time + ALONE_MAX - 1) / ALONE_MAX);
 }

@@ -157,6 +157,7 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry, c
   c->whole_time = c->time;
   c->sequences = read_size(c, table->sequences_field);
   c->cu_seqlens = read_pointer(c, table->cu_seqlens_field);
+  c->saved_sequences = c->sequences;
   c->packed = c->sequences != 0 || c->cu_seqlens;
   if (c->packed && (c->batch != 1 || c->sequences < 0))
     return call_fail(
@@ -252,6 +253,7 @@ rec_status call_check_buffer(const call *c, const char *what, const void *data, 
 
 void call_flatten(call *c, const rec_table_kernel *forward) {
   bool carries = !forward->time_splits;
+  if (!carries) c->saved_sequences = 0;
   if (!c->packed || call_entries(c) == 0 || c->time == 0 || (carries && c->sequences > 1)) return;
   c->packed = false;
   c->sequences = 0;

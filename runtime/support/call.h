@@ -13,6 +13,7 @@ typedef struct call {
   int64_t batch, time;
   bool packed;  // the one batch entry is `sequences` behind each other
   int64_t sequences;
+  int64_t saved_sequences;      // `saved` has room for so many packed ones; 0: for batch entries
   const int32_t *cu_seqlens;    // NULL while only sizes are asked for
   int64_t longest, longest_at;  // steps of the longest sequence, its number
   int64_t axis_size[REC_AXES_MAX];
@@ -57,8 +58,12 @@ static inline const char *call_name(const call *c) { return table_text(c->table,
 static inline bool call_runs_alone(const call *c, int64_t steps) { return c->alone > 0 && steps >= c->alone; }
 // Where the saved states of a packed sequence begin, in chunks. It needs no sum over the lengths
 // and leaves room enough:  ceil(l / n) <= floor((at + l) / n) - floor(at / n) + 1.
+// call_chunks is how many there are in all of a batch entry; compiler/artifact/sizes.c has the same as a formula.
 static inline int64_t call_chunks_before(const call *c, int64_t sequence) {
   return c->cu_seqlens[sequence] / c->table->chunk + sequence;
+}
+static inline int64_t call_chunks(const call *c, int64_t chunk) {
+  return c->saved_sequences ? c->time / chunk + c->saved_sequences : (c->time + chunk - 1) / chunk;
 }
 
 // Reads the struct's size, batch, time and axes into `call`; every size is >= 0, axes are >= 1.

@@ -49,8 +49,7 @@ static needs needs_of(const call *c, int kind) {
   if (!kernel_of(c, REC_KERNEL_BACKWARD)->reads_saved) return n;
   int64_t line = REC_ALIGNMENT / c->table->number_bytes;
   n.chunk_numbers = round_up(call_count(c, &c->table->kept, 0) + call_count(c, &c->table->saved, 0), line);
-  n.chunks = (c->time + c->table->chunk - 1) / c->table->chunk;
-  if (c->packed) n.chunks = c->time / c->table->chunk + c->sequences;  // call_chunks_before
+  n.chunks = call_chunks(c, c->table->chunk);
   n.saved = c->batch * n.chunks * n.chunk_numbers * c->table->number_bytes;
   return n;
 }
@@ -78,8 +77,8 @@ static void host_sizes(call *c, rec_sizes *sizes) {
   call one = *c;
   one.time = smaller(c->time, c->packed ? c->sequences : 1);
   sizes->workspace_step = workspace_of_forward(&one, REC_KERNEL_STEP);
-  if (!call_is_empty(c)) plan(c);
-  sizes->saved = call_is_empty(c) ? 0 : needs_of(c, REC_KERNEL_BACKWARD).saved;
+  plan(c);
+  sizes->saved = needs_of(c, REC_KERNEL_BACKWARD).saved;
   sizes->workspace_forward = workspace_of_forward(c, REC_KERNEL_FORWARD);
   sizes->workspace_backward = workspace_of(c, REC_KERNEL_BACKWARD, false);
   sizes->workspace_backward_recompute = workspace_of(c, REC_KERNEL_BACKWARD, true);

@@ -162,7 +162,7 @@ static gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
   gpu_saved s = {0};
   if (!gpu_kernel_of(device, REC_KERNEL_BACKWARD)->base.reads_saved) return s;
   int64_t line = REC_ALIGNMENT / (int64_t)sizeof(float), chunk = device->code->chunk;
-  int64_t chunks = c->packed ? c->time / chunk + c->sequences : (c->time + chunk - 1) / chunk;
+  int64_t chunks = call_chunks(c, chunk);
   s.chunk_stride = round_up(call_count(c, &c->table->saved, 0), line);
   s.entry_stride = c->packed ? 0 : chunks * s.chunk_stride;
   s.bytes = c->batch * chunks * s.chunk_stride * (int64_t)sizeof(float);
@@ -191,7 +191,7 @@ rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes 
   one.time = smaller(c.time, c.packed ? c.sequences : 1);
   call_flatten(&c, &gpu_kernel_of(device, REC_KERNEL_FORWARD)->base);
   sizes->workspace_step = gpu_workspace(&one, device, REC_KERNEL_STEP, false);
-  sizes->saved = call_is_empty(&c) ? 0 : gpu_saved_of(&c, device).bytes;
+  sizes->saved = gpu_saved_of(&c, device).bytes;
   sizes->workspace_forward = gpu_workspace(&c, device, REC_KERNEL_FORWARD, false);
   sizes->workspace_backward = gpu_workspace(&c, device, REC_KERNEL_BACKWARD, false);
   sizes->workspace_backward_recompute = gpu_workspace(&c, device, REC_KERNEL_BACKWARD, true);

@@ -411,7 +411,7 @@ static void check_errors(void) {
   none.workspace = NULL;
   expect(decay_forward(&f, &none) == REC_ERROR_WORKSPACE, "no workspace");
   none = launch, none.abi_major = 2;
-  expect_error(decay_forward(&f, &none), REC_ERROR_ABI, "decay_forward: expected ABI 1.x, found 2.0 in rec_launch");
+  expect_error(decay_forward(&f, &none), REC_ERROR_ABI, "decay_forward: expected ABI 1.x, found 2.1 in rec_launch");
   expect_error(decay_step(&f, &launch), REC_ERROR_ARGUMENT, "decay_step: expected time = 1, found 37");
   free(launch.workspace);
 }
