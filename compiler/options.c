@@ -197,7 +197,10 @@ typedef struct option {
 #define FLAG(name, member, help) {name, NULL, help, NULL, offsetof(compile_options, member), NULL}
 
 static const option options[] = {
-    {"-o", "FILE.so", "the library; its header lies beside it (default: beside FILE.rec)", read_output, 0, NULL},
+    {"-o", "FILE.so",
+     "the library; its header lies beside it (default: beside FILE.rec). FILE.a: a static\n"
+     "library, FILE.o: an object",
+     read_output, 0, NULL},
     {"-D", "[ITEM.]AXIS=SIZE", "set the size of an axis, everywhere or in one declaration", read_define, 0, NULL},
     {"-O", "0|1|2|3", "effort of the code generator (default: 3)", read_level, 0, NULL},
     FLAG("-g", lines, "the code names the lines it was made from, for debuggers and profilers"),

@@ -347,11 +347,7 @@ bool pass_link(compilation *c) {
 // ---- files -----------------------------------------------------------------------------------
 
 bool pass_write(compilation *c) {
-  const char *path = library_path(c);
-  const char *dot = strrchr(path, '.');
-  bool shared = dot && strcmp(dot, ".so") == 0;
-  const char *header = arena_printf(c->memory, "%.*s.h", (int)(shared ? (size_t)(dot - path) : strlen(path)), path);
-  c->failure = artifact_write(c->memory, &c->library, c->linked, path, header);
+  c->failure = artifact_write(c->memory, &c->library, c->linked, library_path(c));
   return c->failure == NULL;
 }
 

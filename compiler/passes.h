@@ -31,7 +31,7 @@ struct compilation {
   artifact_assembly *assembly;  // of gpu_object, which goes on meanwhile; NULL: there is none
   codegen_object *object;
   codegen_gpu_object *gpu_object;
-  artifact_linked linked;
+  link_object linked;
 };
 
 // A pass. False: it cannot go on; messages or `failure` say why.

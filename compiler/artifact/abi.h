@@ -223,19 +223,17 @@ const char *artifact_assemble_end(artifact_assembly *assembly, codegen_gpu_objec
 // Adds the PTX and cubins of a library to its objects.
 void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_object *gpu);
 
-// A library in memory.
-typedef struct artifact_linked {
-  const unsigned char *bytes;
-  size_t size;
-} artifact_linked;
+// What the ending of a path asks for: .a and .o; everything else is a shared library.
+typedef enum artifact_kind { ARTIFACT_SHARED, ARTIFACT_ARCHIVE, ARTIFACT_OBJECT } artifact_kind;
+// `stem`: the length of the path without that ending, to which the header's is added.
+artifact_kind artifact_kind_of(const char *path, size_t *stem);
 
-// Links the compiled objects (`gpu`: NULL without a GPU target) with the support code. NULL, or one line that says what
-// went wrong.
+// Links the compiled objects (`gpu`: NULL without a GPU target) with the support code into what the path asks for. NULL, or
+// one line that says what went wrong.
 const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu, const char *library_path,
-                          artifact_linked *linked);
+                          link_object *linked);
 // Writes the library and its header, each whole or not at all. NULL, or one line that says what went wrong.
-const char *artifact_write(arena *a, const artifact *library, artifact_linked linked, const char *library_path,
-                           const char *header_path);
+const char *artifact_write(arena *a, const artifact *library, link_object linked, const char *library_path);
 
 // What a manifest says about the making of its library.
 typedef struct artifact_text {

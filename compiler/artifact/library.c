@@ -1,7 +1,7 @@
 // Puts a library together and writes it.
 //
 //   kernels, tables, manifest, thunks --codegen--> objects --lld, with the support object-->
-//     NAME.so, and NAME.h beside it
+//     NAME.so, NAME.a or NAME.o, and NAME.h beside it
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -113,14 +113,13 @@ void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_obj
 
 // Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path
 // or to standard output, and it refuses paths that it cannot rename to: so standard output is a
-// file in memory for that moment.
-static const char *link_in_memory(arena *a, const link_object *objects, int count, const char *soname,
-                                  artifact_linked *linked) {
+// file in memory for that moment. Without a soname a relocatable object is made.
+static const char *link_in_memory(arena *a, const link_object *objects, int count, const char *soname, link_object *linked) {
   fflush(stdout);
   int file = memfd_create("library", MFD_CLOEXEC);
   int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);  // -1 if standard output is closed
   if (file < 0 || dup2(file, STDOUT_FILENO) < 0) return arena_printf(a, "no memory for the library: %s", strerror(errno));
-  const char *error = link_shared_library(a, objects, count, soname, "-");
+  const char *error = soname ? link_shared_library(a, objects, count, soname, "-") : link_one_object(a, objects, count, "-");
   if (before >= 0)
     dup2(before, STDOUT_FILENO);
   else
@@ -129,7 +128,8 @@ static const char *link_in_memory(arena *a, const link_object *objects, int coun
   if (!error && fstat(file, &status) == 0) {
     unsigned char *copy = arena_alloc(a, (size_t)status.st_size);
     if (pread(file, copy, (size_t)status.st_size, 0) == status.st_size) {
-      *linked = (artifact_linked){copy, (size_t)status.st_size};
+      linked->bytes = copy;
+      linked->size = (size_t)status.st_size;
     } else {
       error = "the linked library cannot be read back";
     }
@@ -145,8 +145,41 @@ static link_object embedded_object(const char *name) {
   return (link_object){name, file->data, file->size};
 }
 
+static const struct {
+  const char *ending;
+  artifact_kind kind;
+} kinds[] = {{".so", ARTIFACT_SHARED}, {".a", ARTIFACT_ARCHIVE}, {".o", ARTIFACT_OBJECT}};
+
+artifact_kind artifact_kind_of(const char *path, size_t *stem) {
+  size_t length = strlen(path);
+  *stem = length;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    size_t ending = strlen(kinds[i].ending);
+    if (length <= ending || strcmp(path + length - ending, kinds[i].ending) != 0) continue;
+    *stem = length - ending;
+    return kinds[i].kind;
+  }
+  return ARTIFACT_SHARED;
+}
+
+static const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+// One object whose hidden symbols are its own.
+static const char *link_static(arena *a, const link_object *objects, int count, artifact_kind kind, const char *name,
+                               link_object *linked) {
+  size_t stem;
+  artifact_kind_of(name, &stem);
+  linked->name = arena_printf(a, "%.*s.o", (int)stem, name);
+  const char *error = link_in_memory(a, objects, count, NULL, linked);
+  if (!error) error = link_hide(a, linked, NULL, 0);
+  return !error && kind == ARTIFACT_ARCHIVE ? link_archive(a, linked) : error;
+}
+
 const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu, const char *library_path,
-                          artifact_linked *linked) {
+                          link_object *linked) {
   VEC(link_object) objects = {0};
   for (int i = 0; i < object->parts.count; i++) vec_push(a, &objects, object->parts.items[i]);
   vec_push(a, &objects, embedded_object("support"));
@@ -155,13 +188,18 @@ const char *artifact_link(arena *a, const codegen_object *object, const codegen_
     vec_push(a, &objects, gpu->images.items[i].object);
     vec_push(a, &objects, embedded_object("simt"));
   }
-  const char *slash = strrchr(library_path, '/');
-  return link_in_memory(a, objects.items, objects.count, slash ? slash + 1 : library_path, linked);
+  size_t stem;
+  artifact_kind kind = artifact_kind_of(library_path, &stem);
+  const char *name = file_name(library_path);
+  if (kind != ARTIFACT_SHARED) return link_static(a, objects.items, objects.count, kind, name, linked);
+  return link_in_memory(a, objects.items, objects.count, name, linked);
 }
 
-const char *artifact_write(arena *a, const artifact *library, artifact_linked linked, const char *library_path,
-                           const char *header_path) {
-  const char *error = write_file(a, library_path, linked.bytes, linked.size, true);
-  const char *header = error ? NULL : artifact_header(a, library);
-  return error ? error : write_file(a, header_path, header, strlen(header), false);
+const char *artifact_write(arena *a, const artifact *library, link_object linked, const char *library_path) {
+  size_t stem;
+  bool executable = artifact_kind_of(library_path, &stem) == ARTIFACT_SHARED;
+  const char *error = write_file(a, library_path, linked.bytes, linked.size, executable);
+  if (error) return error;
+  const char *header = artifact_header(a, library);
+  return write_file(a, arena_printf(a, "%.*s.h", (int)stem, library_path), header, strlen(header), false);
 }

@@ -1,4 +1,4 @@
-// Relocatable objects, and the shared library that lld makes of them.
+// Relocatable objects, and the libraries that are made of them.
 #ifndef REC_EMIT_LINK_H
 #define REC_EMIT_LINK_H
 
@@ -16,5 +16,15 @@ typedef struct link_object {
 // Links relocatable objects in memory into a shared library at `path` with the in-process lld. It needs glibc
 // 2.17 or later (c_library.list); symbols that stay undefined are an error. Returns NULL, or what went wrong (in the arena).
 const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname, const char *path);
+
+// Links them into one relocatable object at `path`; symbols may stay undefined.
+const char *link_one_object(arena *a, const link_object *objects, int count, const char *path);
+
+// Makes the hidden symbols of an object local, so that other objects may have symbols of the same names. `renamed`: so many
+// pairs of a symbol and its new name.
+const char *link_hide(arena *a, link_object *object, const char *const *renamed, int renamed_count);
+
+// Makes of an object a static library, whose only member has its name.
+const char *link_archive(arena *a, link_object *object);
 
 #endif

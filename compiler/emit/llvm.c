@@ -13,10 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
 #include "compiler/emit/lines.h"
-#include "compiler/emit/link.h"
 
 const char *codegen_llvm_version(arena *a) {
   unsigned major, minor, patch;
@@ -167,27 +165,4 @@ const unsigned char *llvm_object(arena *a, llvm_module *m, size_t *size) {
   memcpy(bytes, LLVMGetBufferStart(buffer), *size);
   LLVMDisposeMemoryBuffer(buffer);
   return bytes;
-}
-
-int link_elf(const unsigned char *const *files, const size_t *sizes, int count, const char *soname, const char *path,
-             char *message, size_t message_size);
-
-typedef struct link_files {
-  VEC(const unsigned char *) bytes;
-  VEC(size_t) sizes;
-} link_files;
-
-static void add_file(arena *a, link_files *files, const unsigned char *bytes, size_t size) {
-  vec_push(a, &files->bytes, bytes);
-  vec_push(a, &files->sizes, size);
-}
-
-const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname, const char *path) {
-  link_files files = {0};
-  for (int i = 0; i < count; i++) add_file(a, &files, objects[i].bytes, objects[i].size);
-  for (const embedded_file *file = embedded_c_library; file->name; file++) add_file(a, &files, file->data, file->size);
-  char message[4096];
-  if (link_elf(files.bytes.items, files.sizes.items, files.bytes.count, soname, path, message, sizeof message))
-    return arena_strdup(a, message);
-  return NULL;
 }

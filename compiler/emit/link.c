@@ -1,0 +1,75 @@
+// Relocatable objects become a library: calls link.cpp, and brings what it makes into the arena.
+#include "compiler/emit/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/base/embedded.h"
+#include "compiler/base/vec.h"
+
+enum { MESSAGE_SIZE = 4096 };
+
+int link_elf(const unsigned char *const *files, const size_t *sizes, int count, const char *soname, const char *path,
+             char *message, size_t message_size);
+int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count, unsigned char **copy,
+              size_t *copy_size, char *message, size_t message_size);
+int link_archive_of(const unsigned char *object, size_t size, const char *name, unsigned char **archive, size_t *archive_size,
+                    char *message, size_t message_size);
+
+typedef struct link_files {
+  VEC(const unsigned char *) bytes;
+  VEC(size_t) sizes;
+} link_files;
+
+static void add_file(arena *a, link_files *files, const unsigned char *bytes, size_t size) {
+  vec_push(a, &files->bytes, bytes);
+  vec_push(a, &files->sizes, size);
+}
+
+static const char *link_all(arena *a, link_files files, const char *soname, const char *path) {
+  char message[MESSAGE_SIZE];
+  if (link_elf(files.bytes.items, files.sizes.items, files.bytes.count, soname, path, message, sizeof message))
+    return arena_strdup(a, message);
+  return NULL;
+}
+
+const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname, const char *path) {
+  link_files files = {0};
+  for (int i = 0; i < count; i++) add_file(a, &files, objects[i].bytes, objects[i].size);
+  for (const embedded_file *file = embedded_c_library; file->name; file++) add_file(a, &files, file->data, file->size);
+  return link_all(a, files, soname, path);
+}
+
+const char *link_one_object(arena *a, const link_object *objects, int count, const char *path) {
+  link_files files = {0};
+  for (int i = 0; i < count; i++) add_file(a, &files, objects[i].bytes, objects[i].size);
+  return link_all(a, files, NULL, path);
+}
+
+static void replace_bytes(arena *a, link_object *object, unsigned char *bytes, size_t size) {
+  unsigned char *copy = arena_alloc(a, size);
+  memcpy(copy, bytes, size);
+  free(bytes);
+  object->bytes = copy;
+  object->size = size;
+}
+
+const char *link_hide(arena *a, link_object *object, const char *const *renamed, int renamed_count) {
+  char message[MESSAGE_SIZE];
+  unsigned char *bytes;
+  size_t size;
+  if (link_copy(object->bytes, object->size, renamed, renamed_count, &bytes, &size, message, sizeof message))
+    return arena_strdup(a, message);
+  replace_bytes(a, object, bytes, size);
+  return NULL;
+}
+
+const char *link_archive(arena *a, link_object *object) {
+  char message[MESSAGE_SIZE];
+  unsigned char *bytes;
+  size_t size;
+  if (link_archive_of(object->bytes, object->size, object->name, &bytes, &size, message, sizeof message))
+    return arena_strdup(a, message);
+  replace_bytes(a, object, bytes, size);
+  return NULL;
+}
