@@ -32,7 +32,7 @@ static int format_file(char **args, int count) {
 
 // Words read before those of the command line, which therefore win.
 static int read_carried(option_reader *r, char **words, int count) {
-  compile_options own = {.level = 3};
+  compile_options own = {.level = 3, .prefix = ""};
   const char *wrong = artifact_read_carried(r->memory, r->options->path, &own.carried);
   if (wrong) {
     fprintf(stderr, "error: %s\n", wrong);
@@ -79,7 +79,7 @@ static int compile_file(option_reader *r, char **words, int count) {
 static int run(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "fmt") == 0) return format_file(argv + 2, argc - 2);
   arena *a = arena_new();
-  compile_options options = {.level = 3};
+  compile_options options = {.level = 3, .prefix = ""};
   option_reader r = {.memory = a, .names = interner_new(a), .options = &options};
   int status = read_options(&r, argv + 1, argc - 1);
   if (!status) status = r.question ? answer(&r) : compile_file(&r, argv + 1, argc - 1);

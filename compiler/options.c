@@ -154,6 +154,11 @@ static int read_export(option_reader *r, const char *value) {
   return 0;
 }
 
+static int read_prefix(option_reader *r, const char *value) {
+  r->options->prefix = value;
+  return is_name(value, strlen(value)) ? 0 : usage_error("--prefix with letters, digits and _, no digit first", value);
+}
+
 static int read_ptxas(option_reader *r, const char *value) {
   r->options->ptxas = value;
   return *value ? 0 : usage_error("--ptxas with a path, or none", value);
@@ -234,6 +239,10 @@ static const option options[] = {
      "those given",
      read_from, 0, NULL},
     {"--export", "NAME", "the library gets the imported recurrence NAME, too", read_export, 0, NULL},
+    {"--prefix", "NAME_",
+     "NAME_ before every symbol and type of the library, so that it links with others\n"
+     "that have recurrences of the same names",
+     read_prefix, 0, NULL},
     FLAG("--check", check, "the library verifies promised ranges (`in [lo, hi]`)"),
     FLAG("--check-only", check_only, "report errors, write nothing"),
     FLAG("-MD", write_dependencies, "write FILE.so.d: what the library is made from, for make"),

@@ -237,6 +237,7 @@ static const char *library_path(const compilation *c) {
 bool pass_lay_out(compilation *c) {
   artifact *library = &c->library;
   library->name = base_name(c->memory, library_path(c));
+  library->prefix = c->options->prefix;
   library->dtype = c->options->dtype;
   library->level = c->options->level;
   library->chunk = c->options->chunk;
@@ -340,7 +341,7 @@ bool pass_assemble(compilation *c) {
 }
 
 bool pass_link(compilation *c) {
-  c->failure = artifact_link(c->memory, c->object, c->gpu_object, library_path(c), &c->linked);
+  c->failure = artifact_link(c->memory, &c->library, c->object, c->gpu_object, library_path(c), &c->linked);
   return c->failure == NULL;
 }
 

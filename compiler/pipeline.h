@@ -29,6 +29,7 @@ typedef struct compile_options {
   const char *emit;              // --emit=.., or NULL: write the library
   const char *from;              // --from=recurrence|tile|manifest, or NULL: a .rec file
   artifact_carried carried;      // --from=manifest: the sources in place of the file's
+  const char *prefix;            // --prefix, or ""
   VEC(const char *) exported;    // --export: imported recurrences that the library gets, too
   VEC(size_override) overrides;  // -D
   VEC(const char *) defines;     // the same as written

@@ -1,6 +1,6 @@
 // Where the manifest lies in an ELF file.
 //
-//   section headers --SHT_DYNSYM--> symbols --its name is rec_manifest--> address --PT_LOAD--> bytes of the file
+//   section headers --SHT_DYNSYM--> symbols --its name ends with rec_manifest--> address --PT_LOAD--> bytes of the file
 //
 // Nothing in the file is believed: every part is looked for inside of the file before it is read, and copied,
 // since it may lie anywhere.
@@ -60,11 +60,12 @@ static rec_status check_segments(const library_file *f) {
   return REC_OK;
 }
 
+// Whether a name is the one wanted, perhaps behind a prefix.
 static bool is_named(const library_file *f, const Elf64_Shdr *strings, uint64_t name, const char *wanted) {
-  size_t length = strlen(wanted) + 1;
-  if (!lies_inside(f, strings->sh_offset, strings->sh_size)) return false;
-  if (name > strings->sh_size || length > strings->sh_size - name) return false;
-  return memcmp(f->bytes + strings->sh_offset + name, wanted, length) == 0;
+  if (!lies_inside(f, strings->sh_offset, strings->sh_size) || name >= strings->sh_size) return false;
+  const unsigned char *text = f->bytes + strings->sh_offset + name, *end = memchr(text, 0, strings->sh_size - name);
+  size_t length = strlen(wanted);
+  return end && (size_t)(end - text) >= length && memcmp(end - length, wanted, length) == 0;
 }
 
 // Looks in one table of symbols.

@@ -351,8 +351,12 @@ static rec_status load(rec_module *module) {
   if (status) return status;
   module->library = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
   if (!module->library) return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", path, dlerror());
-  *(void **)&module->error = dlsym(module->library, "rec_error");
-  if (!module->error) return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no rec_error", path);
+  // Absent from the oldest libraries, which have none.
+  const char *prefix = cJSON_GetStringValue(json_get(module->json, "prefix"));
+  char error[512];
+  snprintf(error, sizeof error, "%srec_error", prefix ? prefix : "");
+  *(void **)&module->error = dlsym(module->library, error);
+  if (!module->error) return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no %s", path, error);
   reader r = {module, NULL};
   read_manifest(&r, module->json);
   if (r.what) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest lacks or misstates `%s`", path, r.what);

@@ -16,6 +16,8 @@
 // and, for the library:
 //   const char rec_manifest[];     JSON, UTF-8, ends with a NUL (dlsym gives the text itself)
 //   const char *rec_error(void);   this thread's last message: one line, "" before any
+// With --prefix P_ all of them, and NAME_arguments, begin with P_: P_NAME_forward, P_rec_error. The types of launch.h are
+// shared by all libraries.
 //
 // ---- NAME_arguments, in this order ----
 //
@@ -52,6 +54,7 @@
 // ---- Manifest: a JSON object; all keys are always present but "program" ----
 //
 //   "rec": "0.1.0"               "abi": "1.1"
+//   "prefix": "", or what --prefix says. Every "symbol" below has it
 //   "hash": "16 hexadecimal digits", of sources, options and rec's version
 //   "dtype": "f32", "f64", "bf16" or "f16", of tokens: inputs, outputs and their gradients; with
 //                                bf16 and f16 params, states and lag buffers are f32
@@ -162,6 +165,7 @@ typedef struct artifact_recurrence {
 
 typedef struct artifact {
   const char *name;             // file name without folder and extension: mamba2
+  const char *prefix;           // --prefix, or ""
   number_type dtype;            // --dtype
   int level;                    // -O
   int chunk;                    // --chunk, 0: chosen
@@ -197,6 +201,9 @@ bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory);
 // "[batch,time,G,R]", "[batch,3,K]" (lag buffer), "[G,2]" (complex parameter).
 const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory);
 
+// 16 hexadecimal digits, of everything that decides what the library computes.
+const char *artifact_hash(arena *a, const artifact *library);
+
 char *artifact_header(arena *a, const artifact *library);
 // For those who launch the GPU's kernels by themselves.
 char *artifact_gpu_header(arena *a, const artifact *library);
@@ -230,8 +237,8 @@ artifact_kind artifact_kind_of(const char *path, size_t *stem);
 
 // Links the compiled objects (`gpu`: NULL without a GPU target) with the support code into what the path asks for. NULL, or
 // one line that says what went wrong.
-const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu, const char *library_path,
-                          link_object *linked);
+const char *artifact_link(arena *a, const artifact *library, const codegen_object *object, const codegen_gpu_object *gpu,
+                          const char *library_path, link_object *linked);
 // Writes the library and its header, each whole or not at all. NULL, or one line that says what went wrong.
 const char *artifact_write(arena *a, const artifact *library, link_object linked, const char *library_path);
 

@@ -57,6 +57,8 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
               *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"), *form = cJSON_GetObjectItemCaseSensitive(json, "form"),
               *define;
   const char *dtype = text_of(json, "dtype");
+  const char *prefix = text_of(json, "prefix");
+  if (prefix && *prefix) vec_push(a, &carried->words, arena_printf(a, "--prefix=%s", prefix));
   if (dtype) vec_push(a, &carried->words, arena_printf(a, "--dtype=%s", dtype));
   if (cJSON_IsNumber(level)) vec_push(a, &carried->words, arena_printf(a, "-O%d", level->valueint));
   if (cJSON_IsNumber(chunk) && chunk->valueint > 0)

@@ -104,7 +104,7 @@ static bool is_taken_symbol(const artifact *taken, const char *symbol) {
 }
 
 abi_recurrence *abi_layout(arena *a, const typed_body *body, const artifact *taken) {
-  const char *symbol = c_name(a, body->name);
+  const char *symbol = arena_printf(a, "%s%s", taken->prefix, c_name(a, body->name));
   while (is_taken_symbol(taken, symbol)) symbol = arena_printf(a, "%s_", symbol);
   return abi_layout_as(a, body, symbol);
 }

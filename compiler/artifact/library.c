@@ -42,9 +42,11 @@ codegen_input artifact_contents(arena *a, const artifact *library) {
   VEC(codegen_blob) blobs = {0};
   VEC(codegen_thunk) thunks = {0};
   const char *manifest = artifact_manifest(a, library, false);
-  vec_push(
-      a, &blobs,
-      (codegen_blob){.symbol = "rec_manifest", .bytes = manifest, .size = (int64_t)strlen(manifest) + 1, .exported = true});
+  vec_push(a, &blobs,
+           (codegen_blob){.symbol = arena_printf(a, "%srec_manifest", library->prefix),
+                          .bytes = manifest,
+                          .size = (int64_t)strlen(manifest) + 1,
+                          .exported = true});
   static const char *const entries[] = {"forward", "backward", "step", "sizes"};
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
@@ -174,15 +176,25 @@ static const char *link_static(arena *a, const link_object *objects, int count, 
   artifact_kind_of(name, &stem);
   linked->name = arena_printf(a, "%.*s.o", (int)stem, name);
   const char *error = link_in_memory(a, objects, count, NULL, linked);
-  if (!error) error = link_hide(a, linked, NULL, 0);
+  if (!error) error = link_hide(a, linked);
   return !error && kind == ARTIFACT_ARCHIVE ? link_archive(a, linked) : error;
 }
 
-const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu, const char *library_path,
-                          link_object *linked) {
+// The support code, whose exported symbol gets the library's prefix.
+static const char *add_support(arena *a, const artifact *library, link_object *support) {
+  *support = embedded_object("support");
+  const char *const renamed[] = {"rec_error", arena_printf(a, "%srec_error", library->prefix)};
+  return *library->prefix ? link_rename(a, support, renamed, 1) : NULL;
+}
+
+const char *artifact_link(arena *a, const artifact *library, const codegen_object *object, const codegen_gpu_object *gpu,
+                          const char *library_path, link_object *linked) {
   VEC(link_object) objects = {0};
   for (int i = 0; i < object->parts.count; i++) vec_push(a, &objects, object->parts.items[i]);
-  vec_push(a, &objects, embedded_object("support"));
+  link_object support;
+  const char *error = add_support(a, library, &support);
+  if (error) return error;
+  vec_push(a, &objects, support);
   for (int i = 0; gpu && i < gpu->images.count; i++) {
     if (gpu->images.items[i].target != GPU_SIMT) continue;
     vec_push(a, &objects, gpu->images.items[i].object);

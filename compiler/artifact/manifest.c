@@ -210,17 +210,17 @@ static cJSON *recurrence_json(arena *a, const artifact *library, const artifact_
   return json;
 }
 
-// Of everything that decides what the library computes.
-static const char *hash_text(arena *a, const artifact *library) {
+const char *artifact_hash(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   const char *options = arena_printf(
-      a, "%s %s %s O%d chunk %d %s%s%s%s", REC_VERSION, ABI_TEXT, number_type_text(library->dtype), library->level,
+      a, "%s %s %s O%d chunk %d %s%s%s%s%s%s", REC_VERSION, ABI_TEXT, number_type_text(library->dtype), library->level,
       library->chunk, schedule_form_text(library->form), library->check ? " check" : "",
       library->clones ? arena_printf(a, " host %x", library->clones) : "",
       library->gpu_targets
           ? arena_printf(a, " gpu %x%s shared %d", library->gpu_targets, library->tf32 ? " tf32" : "", library->shared_kib)
-          : "");
+          : "",
+      *library->prefix ? " prefix " : "", library->prefix);
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
@@ -233,7 +233,8 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   cJSON *json = must(cJSON_CreateObject());
   add_text(json, "rec", REC_VERSION);
   add_text(json, "abi", ABI_TEXT);
-  add_text(json, "hash", hash_text(a, library));
+  add_text(json, "prefix", library->prefix);
+  add_text(json, "hash", artifact_hash(a, library));
   add_text(json, "dtype", number_type_text(library->dtype));
   cJSON *targets = must(cJSON_CreateArray());
   for (int clone = 0; clone < CLONE_COUNT; clone++)

@@ -1,6 +1,7 @@
 // Relocatable objects become a library: calls link.cpp, and brings what it makes into the arena.
 #include "compiler/emit/link.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,8 @@ enum { MESSAGE_SIZE = 4096 };
 
 int link_elf(const unsigned char *const *files, const size_t *sizes, int count, const char *soname, const char *path,
              char *message, size_t message_size);
-int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count, unsigned char **copy,
-              size_t *copy_size, char *message, size_t message_size);
+int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count, int hide,
+              unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
 int link_archive_of(const unsigned char *object, size_t size, const char *name, unsigned char **archive, size_t *archive_size,
                     char *message, size_t message_size);
 
@@ -54,15 +55,21 @@ static void replace_bytes(arena *a, link_object *object, unsigned char *bytes, s
   object->size = size;
 }
 
-const char *link_hide(arena *a, link_object *object, const char *const *renamed, int renamed_count) {
+static const char *change(arena *a, link_object *object, const char *const *renamed, int renamed_count, bool hide) {
   char message[MESSAGE_SIZE];
   unsigned char *bytes;
   size_t size;
-  if (link_copy(object->bytes, object->size, renamed, renamed_count, &bytes, &size, message, sizeof message))
+  if (link_copy(object->bytes, object->size, renamed, renamed_count, hide, &bytes, &size, message, sizeof message))
     return arena_strdup(a, message);
   replace_bytes(a, object, bytes, size);
   return NULL;
 }
+
+const char *link_rename(arena *a, link_object *object, const char *const *renamed, int count) {
+  return change(a, object, renamed, count, false);
+}
+
+const char *link_hide(arena *a, link_object *object) { return change(a, object, NULL, 0, true); }
 
 const char *link_archive(arena *a, link_object *object) {
   char message[MESSAGE_SIZE];

@@ -31,7 +31,7 @@ extern "C" void watch_memory();
 extern "C" int link_elf(const unsigned char *const *files, const size_t *sizes, int count,
                         const char *soname, const char *path, char *message, size_t message_size);
 extern "C" int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count,
-                         unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
+                         int hide, unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
 extern "C" int link_archive_of(const unsigned char *object, size_t size, const char *name, unsigned char **archive,
                                size_t *archive_size, char *message, size_t message_size);
 
@@ -117,15 +117,15 @@ extern "C" int link_elf(const unsigned char *const *files, const size_t *sizes, 
   return good ? 0 : refuse(errors, message, message_size);
 }
 
-// A copy whose hidden symbols are local; `renamed`: pairs of a symbol and its new name.
+// `renamed`: pairs of a symbol and its new name; `hide`: hidden symbols become local.
 extern "C" int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count,
-                         unsigned char **copy, size_t *copy_size, char *message, size_t message_size) {
+                         int hide, unsigned char **copy, size_t *copy_size, char *message, size_t message_size) {
   llvm::StringRef bytes(reinterpret_cast<const char *>(object), size);
   auto file = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "object"));
   if (!file) return refuse(llvm::toString(file.takeError()), message, message_size);
   llvm::objcopy::ConfigManager config;
   config.Common.OutputFilename = "object";
-  config.ELF.LocalizeHidden = true;
+  config.ELF.LocalizeHidden = hide;
   for (int i = 0; i < renamed_count; i++) config.Common.SymbolsToRename[renamed[2 * i]] = renamed[2 * i + 1];
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream out(text);

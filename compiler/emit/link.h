@@ -20,9 +20,11 @@ const char *link_shared_library(arena *a, const link_object *objects, int count,
 // Links them into one relocatable object at `path`; symbols may stay undefined.
 const char *link_one_object(arena *a, const link_object *objects, int count, const char *path);
 
-// Makes the hidden symbols of an object local, so that other objects may have symbols of the same names. `renamed`: so many
-// pairs of a symbol and its new name.
-const char *link_hide(arena *a, link_object *object, const char *const *renamed, int renamed_count);
+// Gives symbols of an object other names: `count` pairs of a symbol and its new name.
+const char *link_rename(arena *a, link_object *object, const char *const *renamed, int count);
+
+// Makes the hidden symbols of an object local, so that other objects may have symbols of the same names.
+const char *link_hide(arena *a, link_object *object);
 
 // Makes of an object a static library, whose only member has its name.
 const char *link_archive(arena *a, link_object *object);
