@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/base/embedded.h"
 #include "compiler/chunk/chunk.h"
 #include "compiler/target/target.h"
 
@@ -203,8 +204,8 @@ typedef struct option {
 
 static const option options[] = {
     {"-o", "FILE.so",
-     "the library; its header lies beside it (default: beside FILE.rec). FILE.a: a static\n"
-     "library, FILE.o: an object",
+     "the library; its header lies beside it (default: FILE.so in the current folder).\n"
+     "FILE.a: a static library, FILE.o: an object",
      read_output, 0, NULL},
     {"-D", "[ITEM.]AXIS=SIZE", "set the size of an axis, everywhere or in one declaration", read_define, 0, NULL},
     {"-O", "0|1|2|3", "effort of the code generator (default: 3)", read_level, 0, NULL},
@@ -297,6 +298,14 @@ static const manual_option environment[] = {{"PATH", NULL, "where ptxas is looke
 
 static const manual_option no_options[] = {{NULL, NULL, NULL, NULL}};
 
+// std.deltanet, ..
+static const char *standard_words(arena *a) {
+  const char *list = "";
+  for (const embedded_file *file = embedded_stdlib; file->name; file++)
+    list = arena_printf(a, "%s%sstd.%s", list, *list ? ", " : "", file->name);
+  return list;
+}
+
 const manual *options_manual(arena *a) {
   manual_option *rows = ARENA_ARRAY(a, manual_option, OPTIONS + 1);
   for (int i = 0; i < OPTIONS; i++) {
@@ -304,14 +313,16 @@ const manual *options_manual(arena *a) {
     rows[i] = (manual_option){o->name, o->value, o->help, o->values ? o->values(a) : NULL};
   }
   manual_command *commands = ARENA_ARRAY(a, manual_command, 2);
-  commands[0] = (manual_command){.name = "",
-                                 .synopsis = "FILE.rec [OPTIONS]",
-                                 .purpose = "compiles a program",
-                                 .text =
-                                     "Compiles a program to a shared library and its C header.\n"
-                                     "`recc fmt FILE.rec` prints it in the standard layout (rec fmt rewrites files).\n"
-                                     "A value stands behind its option as a word of its own, or after =.\n",
-                                 .options = rows};
+  commands[0] =
+      (manual_command){.name = "",
+                       .synopsis = "FILE.rec|std.NAME [OPTIONS]",
+                       .purpose = "compiles a program",
+                       .text =
+                           "Compiles a program, or a file of the standard library, to a shared library and its C header.\n"
+                           "`recc fmt FILE.rec` prints it in the standard layout (rec fmt rewrites files).\n"
+                           "A value stands behind its option as a word of its own, or after =.\n",
+                       .options = rows,
+                       .operands = standard_words(a)};
   commands[1] = (manual_command){.name = "fmt",
                                  .synopsis = "FILE.rec",
                                  .purpose = "prints a program in the standard layout",

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "compiler/base/embedded.h"
+#include "compiler/base/program.h"
 #include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/gpu/schedule.h"
 #include "compiler/schedule/report.h"
@@ -24,7 +25,7 @@ static bool load_carried(compilation *c) {
 
 bool pass_load(compilation *c) {
   if (c->options->carried.sources.count) return load_carried(c);
-  c->source = sources_load(c->files, c->options->path, &c->failure);
+  c->source = program_load(c->files, c->memory, embedded_stdlib, c->options->path, &c->failure);
   return c->source != NULL;
 }
 
@@ -227,11 +228,11 @@ static const char *base_name(arena *a, const char *path) {
   return name;
 }
 
+// In the current folder: that of the program may be another's, and std.NAME has none.
 static const char *library_path(const compilation *c) {
   if (c->options->output) return c->options->output;
-  const char *path = c->options->path, *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
-  size_t length = dot && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
-  return arena_printf(c->memory, "%.*s.so", (int)length, path);
+  const char *standard = program_standard_name(c->options->path);
+  return arena_printf(c->memory, "%s.so", standard ? standard : base_name(c->memory, c->options->path));
 }
 
 bool pass_lay_out(compilation *c) {
@@ -374,7 +375,8 @@ bool pass_write_dependencies(compilation *c) {
   const char *rule = arena_printf(c->memory, "%s:", make_path(c->memory, library_path(c)));
   for (int i = 0; i < c->library.sources.count; i++) {
     const source *file = c->library.sources.items[i];
-    if (file != c->source && is_embedded(c->memory, file)) continue;
+    bool named = file == c->source && !program_standard_name(c->options->path);
+    if (!named && is_embedded(c->memory, file)) continue;
     rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
   }
   rule = arena_printf(c->memory, "%s\n", rule);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/base/embedded.h"
+#include "compiler/base/program.h"
 #include "compiler/graph/graph.h"
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
@@ -37,10 +38,11 @@ static rec_status program_error(diag *d, FILE *messages) {
   return rec_fail(REC_ERROR_FORMAT, "%s", first ? first : "the program has errors");
 }
 
-static rec_status load(sources *all, const char *path, const rec_source_text *texts, int count, const source **main) {
+static rec_status load(arena *memory, sources *all, const char *path, const rec_source_text *texts, int count,
+                       const source **main) {
   const char *error = NULL;
   *main = NULL;
-  if (count == 0) *main = sources_load(all, path, &error);
+  if (count == 0) *main = program_load(all, memory, embedded_stdlib, path, &error);
   for (int i = 0; i < count && !error; i++) {
     const source *s = sources_add(all, texts[i].path, texts[i].text, strlen(texts[i].text), &error);
     if (i == 0) *main = s;
@@ -78,7 +80,7 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
     }
   }
   const source *main;
-  rec_status status = load(all, path, texts, count, &main);
+  rec_status status = load(memory, all, path, texts, count, &main);
   if (status) return status;
   if (from) {
     recurrence *r = recurrence_from_text(memory, names, d, main);

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "compiler/base/program.h"
 #include "compiler/sema/internal.h"
 
 typedef struct loaded {
@@ -78,8 +79,7 @@ static const source *load_std(sema *s, const ast_item *item, const char **key) {
                suggestion_text(s, &found));
     return NULL;
   }
-  const char *error = NULL;
-  return sources_add(s->all, shown, (const char *)row->data, row->size, &error);
+  return program_add_standard(s->all, s->memory, row);
 }
 
 static loaded *find_loaded(const import_check *c, const char *key) {

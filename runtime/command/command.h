@@ -102,7 +102,7 @@ typedef struct module_request {
 } module_request;
 
 module_request module_request_of(const words *w);
-bool is_source(const char *file);  // a .rec file
+bool is_source(const char *file);  // a .rec file, or std.NAME
 
 // Opens the library, or compiles the .rec file with the recc beside this program, in a folder that is gone afterwards. A
 // library that was compiled with other options than asked for, or lacks an imported recurrence, is compiled again from the

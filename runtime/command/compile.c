@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/base/program.h"
 #include "runtime/command/command.h"
 #include "runtime/device.h"
 #include "runtime/module.h"
@@ -171,7 +172,7 @@ module_request module_request_of(const words *w) {
                           .device = REC_DEVICE_HOST};
 }
 
-bool is_source(const char *file) { return strlen(file) > 4 && rec_ends_with(file, ".rec"); }
+bool is_source(const char *file) { return program_standard_name(file) || (strlen(file) > 4 && rec_ends_with(file, ".rec")); }
 
 // In place of the library itself: one that is made from its source, as asked for.
 static int compile_again(const module_request *request, bool exported, rec_module **module) {

@@ -163,7 +163,7 @@ static int export(words *w) {
 
 const subcommand export_command = {
     .name = "export",
-    .purpose = "writes a trained model as such a folder",
+    .purpose = "writes a trained model as a Hugging Face folder",
     .synopsis = "FILE[:BLOCK] -o DIR",
     .text =
         "Writes the model of a train block (default: the last one that is trained) as a Hugging Face folder:\n"

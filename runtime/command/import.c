@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compiler/base/program.h"
 #include "runtime/command/session.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/public.h"
@@ -25,7 +26,7 @@ static int read_words(words *w, import_request *r) {
   if (w->given_count > 1) return usage_error(w, "expected one DIR, found also `%s`", w->given[1]);
   if (!w->given_count) return usage_error(w, "expected DIR, a folder with config.json and weights");
   r->folder = w->given[0];
-  if (r->program && is_source(r->program)) return 0;
+  if (r->program && is_source(r->program) && !program_standard_name(r->program)) return 0;
   return usage_error(w, "expected -o NAME.rec, as every program is named, found %s", r->program ? r->program : "none");
 }
 

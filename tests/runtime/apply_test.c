@@ -352,7 +352,7 @@ static void check_simt(void) {
   const char *words[] = {"apply", library, "small", "--inputs", input_path, "--outputs", output_path, "--device", "simt", NULL};
   write_input(NULL, 0);
   pid_t child;
-  const char *recc[] = {REC_BINARY_DIR "/bin/recc", source_path, NULL};
+  const char *recc[] = {REC_BINARY_DIR "/bin/recc", source_path, "-o", library, NULL};
   int status = -1;
   if (posix_spawn(&child, recc[0], NULL, NULL, (char **)recc, environ) || waitpid(child, &status, 0) != child) abort();
   check(status == 0, "recc failed");

@@ -59,7 +59,7 @@ static void check_help(void) {
 }
 
 static void check_info(void) {
-  check(run("./recc %s", source) == 0, "recc: %s", output);
+  check(run("file=%s && ./recc $file -o ${file%%.rec}.so", source) == 0, "recc: %s", output);
   check(run("./rec info %s", library) == 0, "rec info: %s", output);
   says("rec info", "leak  A leaky sum.");
   says("rec info", "inputs      x[G,N]\n");

@@ -1,0 +1,76 @@
+#include "compiler/base/program.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compiler/base/text.h"
+
+const char *program_standard_name(const char *word) {
+  if (strncmp(word, "std.", 4) != 0 || !word[4]) return NULL;
+  for (const char *p = word + 4; *p; p++)
+    if (!isalnum((unsigned char)*p) && *p != '_') return NULL;
+  return word + 4;
+}
+
+// The last part of a path, without its ending: mamba2 for any/path/mamba2.rec.
+static const char *base_of(arena *a, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path, *end = strrchr(name, '.');
+  return arena_strndup(a, name, end && strcmp(end, ".rec") == 0 ? (size_t)(end - name) : strlen(name));
+}
+
+// The file that declares a recurrence of this name.
+static const embedded_file *find_declaring(arena *a, const embedded_file *stdlib, const char *recurrence) {
+  const char *head = arena_printf(a, "\nrecurrence %s(", recurrence);
+  for (const embedded_file *file = stdlib; file && file->name; file++)
+    if (strstr((const char *)file->data, head)) return file;
+  return NULL;
+}
+
+static const embedded_file *nearest(const embedded_file *stdlib, const char *name) {
+  const embedded_file *best = NULL;
+  int least = (int)strlen(name) / 3 + 1;
+  for (const embedded_file *file = stdlib; file && file->name; file++) {
+    int distance = edit_distance(name, file->name);
+    if (distance < least) best = file, least = distance;
+  }
+  return best;
+}
+
+static const char *list_all(arena *a, const embedded_file *stdlib) {
+  const char *list = "";
+  for (const embedded_file *file = stdlib; file && file->name; file++)
+    list = arena_printf(a, "%s%s%s", list, *list ? ", " : "", file->name);
+  return list;
+}
+
+// Who was meant by std.NAME.
+static const char *suggest(arena *a, const embedded_file *stdlib, const char *name) {
+  const embedded_file *file = find_declaring(a, stdlib, name);
+  if (file) return arena_printf(a, "; the recurrence %s is in std.%s", name, file->name);
+  file = nearest(stdlib, name);
+  return file ? arena_printf(a, "; did you mean std.%s?", file->name) : arena_printf(a, "; there are %s", list_all(a, stdlib));
+}
+
+const source *program_add_standard(sources *all, arena *a, const embedded_file *file) {
+  const char *error;
+  return sources_add(all, arena_printf(a, "stdlib/%s.rec", file->name), (const char *)file->data, file->size, &error);
+}
+
+const source *program_load(sources *all, arena *a, const embedded_file *stdlib, const char *word, const char **error) {
+  const char *name = program_standard_name(word);
+  const embedded_file *file = name ? embedded_find(stdlib, name) : NULL;
+  if (file) return program_add_standard(all, a, file);
+  if (name) {
+    *error = arena_printf(a, "expected a file of the standard library, found '%s'%s", word, suggest(a, stdlib, name));
+    return NULL;
+  }
+  const source *loaded = sources_load(all, word, error);
+  if (loaded || access(word, F_OK) == 0) return loaded;
+  name = base_of(a, word);
+  file = embedded_find(stdlib, name);
+  if (!file) file = find_declaring(a, stdlib, name);
+  if (file) *error = arena_printf(a, "%s; the standard library's is std.%s", *error, file->name);
+  return NULL;
+}

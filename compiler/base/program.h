@@ -1,0 +1,19 @@
+// The file that a command is given: a path, or std.NAME, a file of the standard library.
+#ifndef REC_BASE_PROGRAM_H
+#define REC_BASE_PROGRAM_H
+
+#include <stdbool.h>
+
+#include "compiler/base/embedded.h"
+#include "compiler/base/source.h"
+
+// The NAME of std.NAME, as an import has it; NULL: the word is a path.
+const char *program_standard_name(const char *word);
+
+// As sources_load, for either. A file that is not there, but is one of the standard library, is told so.
+const source *program_load(sources *all, arena *a, const embedded_file *stdlib, const char *word, const char **error);
+
+// A file of the standard library, under the path that messages print.
+const source *program_add_standard(sources *all, arena *a, const embedded_file *file);
+
+#endif
