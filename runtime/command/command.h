@@ -104,10 +104,13 @@ typedef struct module_request {
 module_request module_request_of(const words *w);
 bool is_source(const char *file);  // a .rec file, or std.NAME
 
-// Opens the library, or compiles the .rec file with the recc beside this program, in a folder that is gone afterwards. A
+// Opens the library, or compiles the .rec file with recc, in a folder that is gone afterwards. A
 // library that was compiled with other options than asked for, or lacks an imported recurrence, is compiled again from the
 // source that it carries. Returns 0, or the exit status after printing why not.
 int open_module(const module_request *request, rec_module **module);
+
+// find_recc.c: the file of recc. False after a message that says where it was looked for.
+bool find_recc(const char *command, char *file, size_t size);
 
 // The recurrence called `name`, or the only one if it is NULL; otherwise prints which there are and returns NULL.
 const rec_recurrence *choose_recurrence(const char *command, const char *file, const rec_module *module, const char *name);

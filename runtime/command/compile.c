@@ -1,4 +1,4 @@
-// Has .rec files, and the source that libraries carry, compiled by the recc beside this program.
+// Has .rec files, and the source that libraries carry, compiled by recc.
 //
 // The library is made in a private folder under $TMPDIR and loaded, then the folder goes: at once, on errors and on
 // signals that end the program. Signals are taken one by one while recc runs, so nothing is done inside a handler.
@@ -33,18 +33,6 @@ static bool make_folder(char *folder, size_t size) {
   const char *parent = getenv("TMPDIR");
   if (!parent || !*parent) parent = "/tmp";
   return snprintf(folder, size, "%s/rec.XXXXXX", parent) < (int)size && mkdtemp(folder);
-}
-
-// The program `name` in the folder of this one.
-static bool path_beside(char *path, size_t size, const char *name) {
-  char self[PATH_MAX];
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (length < 0) return false;
-  self[length] = '\0';
-  char *slash = strrchr(self, '/');
-  if (!slash) return false;
-  *slash = '\0';
-  return snprintf(path, size, "%s/%s", self, name) < (int)size;
 }
 
 // Waits for the child; a signal that would end this program ends the child first.
@@ -107,10 +95,7 @@ static int compile_into(const compilation *c, const char *library) {
   const module_request *request = c->request;
   char recc[PATH_MAX];
   if (!has_room_for_recc(request->command)) return EXIT_USAGE;
-  if (!path_beside(recc, sizeof recc, "recc")) {
-    fprintf(stderr, "rec %s: cannot tell where recc lies\n", request->command);
-    return EXIT_USAGE;
-  }
+  if (!find_recc(request->command, recc, sizeof recc)) return EXIT_USAGE;
   // A library that is compiled again keeps its targets.
   const char *target = request->target ? request->target : c->from ? NULL : "host";
   const char *const options[][2] = {
@@ -198,16 +183,16 @@ static bool has_target(const rec_module *module, const char *target) {
 
 int open_module(const module_request *request, rec_module **module) {
   *module = NULL;
-  bool source = is_source(request->file);
-  if (source && request->reference) return open_source(request, module);
+  bool program = is_source(request->file);
+  if (program && request->reference) return open_source(request, module);
   int status = 0;
-  if (source)
+  if (program)
     status = compile(request, NULL, false, module);
   else if (rec_module_open(request->file, module))
     status = report_failure(request->command);
   bool otherwise = (request->define_count && !request->run_time_defines) || request->dtype || request->recc_word_count;
-  if (status == 0 && !source && request->target) otherwise |= !has_target(*module, request->target);
-  if (status == 0 && !source && otherwise) status = compile_again(request, false, module);
+  if (status == 0 && !program && request->target) otherwise |= !has_target(*module, request->target);
+  if (status == 0 && !program && otherwise) status = compile_again(request, false, module);
   bool lacks = status == 0 && request->name && !rec_module_find(*module, request->name);
   if (lacks && rec_module_knows(*module, request->name)) status = compile_again(request, true, module);
   return status;

@@ -30,6 +30,7 @@ static const manual_option own_options[] = {
 static const manual_option environment[] = {
     {"REC_NUM_THREADS", NULL, "threads where --threads is not given (default: one for each processor)", NULL},
     {"REC_GPU_MEMORY", NULL, "MiB of GPU memory that are taken at most", NULL},
+    {"RECC", NULL, "the file of recc (default: the one in the folder of rec, else the one in the path)", NULL},
     {"TMPDIR", NULL, "where .rec files are compiled (default: /tmp)", NULL},
     {NULL, NULL, NULL, NULL}};
 
