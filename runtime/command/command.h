@@ -117,5 +117,7 @@ const rec_recurrence *choose_recurrence(const char *command, const char *file, c
 
 // info_program.c: the models and blocks of a manifest (a cJSON object).
 void print_program(const void *manifest);
+// Adds the counts that print_program shows to each model.
+void count_program(void *manifest);
 
 #endif

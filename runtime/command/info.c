@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/command/command.h"
+#include "runtime/internal.h"
 #include "runtime/json.h"
 #include "runtime/library_file.h"
 
@@ -110,12 +111,25 @@ static void print_summary(const char *path, const cJSON *manifest) {
 }
 
 typedef struct info_request {
-  bool manifest, source;
+  bool manifest, source, json;
 } info_request;
 
 #define REQUEST info_request
-static const option options[] = {FLAG("--manifest", manifest, "print the manifest itself (JSON)"),
-                                 FLAG("--source", source, "print the program that the library was compiled from"), OPTIONS_END};
+static const option options[] = {
+    FLAG("--manifest", manifest, "print the manifest itself (JSON)"),
+    FLAG("--source", source, "print the program that the library was compiled from"),
+    FLAG("--json", json, "print the manifest with the file's name and what this command counts, as one JSON object"),
+    OPTIONS_END};
+
+static rec_status print_json(const char *path, cJSON *manifest) {
+  cJSON_AddStringToObject(manifest, "file", path);
+  count_program(manifest);
+  char *text = cJSON_Print(manifest);
+  if (!text) return rec_no_memory();
+  printf("%s\n", text);
+  cJSON_free(text);
+  return REC_OK;
+}
 
 static rec_status show(const char *path, const char *text, const info_request *r) {
   if (r->manifest) {
@@ -124,18 +138,22 @@ static rec_status show(const char *path, const char *text, const info_request *r
   }
   cJSON *json = cJSON_Parse(text);
   if (!json) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest is not JSON", path);
+  rec_status status = REC_OK;
   if (r->source)
     printf("%s", json_text(cJSON_GetArrayItem(json_get(json, "sources"), 0), "text"));
+  else if (r->json)
+    status = print_json(path, json);
   else
     print_summary(path, json);
   cJSON_Delete(json);
-  return REC_OK;
+  return status;
 }
 
 static int info(words *w) {
   info_request r = {0};
   char *text;
   if (read_options(w, options, &r)) return EXIT_USAGE;
+  if (r.manifest + r.source + r.json > 1) return usage_error(w, "expected one of --manifest, --source and --json, found more");
   if (w->given_count > 1) return usage_error(w, "expected one FILE.so, found `%s`", w->given[1]);
   if (!w->given_count) return usage_error(w, "expected FILE.so");
   rec_status status = library_read_manifest(w->given[0], &text);

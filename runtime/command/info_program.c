@@ -15,13 +15,24 @@ static double elements_of(const cJSON *parameter) {
   return elements;
 }
 
+static double weights_of(const cJSON *model) {
+  double weights = 0;
+  const cJSON *item;
+  cJSON_ArrayForEach(item, json_get(model, "parameters")) weights += elements_of(item);
+  return weights;
+}
+
+static double carried_of(const cJSON *model) {
+  double carried = 0;
+  const cJSON *item;
+  cJSON_ArrayForEach(item, json_get(model, "states")) carried += number_of(item, "elements");
+  return carried;
+}
+
 static void print_model(const cJSON *model) {
   const cJSON *item, *size;
-  double weights = 0, carried = 0;
-  cJSON_ArrayForEach(item, json_get(model, "parameters")) weights += elements_of(item);
-  cJSON_ArrayForEach(item, json_get(model, "states")) carried += number_of(item, "elements");
   printf("\nmodel %s\n  %.0f weights, %.0f carried numbers a sequence, %.0f numbers a token in training\n",
-         json_text(model, "text"), weights, carried, number_of(model, "row"));
+         json_text(model, "text"), weights_of(model), carried_of(model), number_of(model, "row"));
   cJSON_ArrayForEach(item, json_get(model, "parameters")) {
     const char *separator = "[";
     printf("    %s ", json_text(item, "name"));
@@ -61,6 +72,14 @@ static void print_evaluate(const cJSON *e) {
     printf("%s remembrance at %.0f by %s", number_of(e, "perplexity") > 0 || number_of(e, "state_norm") > 0 ? "," : "",
            number_of(e, "remembrance"), json_text(e, "distance"));
   printf("\n");
+}
+
+void count_program(void *manifest) {
+  cJSON *model;
+  cJSON_ArrayForEach(model, json_get(json_get(manifest, "program"), "models")) {
+    cJSON_AddNumberToObject(model, "weight_count", weights_of(model));
+    cJSON_AddNumberToObject(model, "carried_count", carried_of(model));
+  }
 }
 
 void print_program(const void *manifest) {
