@@ -1,0 +1,22 @@
+# make_manual(NAME TARGET): manual/NAME.man, .bash, .zsh and .fish, as the program says them when it is called NAME.
+function(make_manual name target)
+  set(folder ${CMAKE_BINARY_DIR}/manual)
+  set(outputs "")
+  set(commands COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}/bin
+    COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${target}> ${folder}/bin/${name})
+  foreach(kind man bash zsh fish)
+    list(APPEND outputs ${folder}/${name}.${kind})
+    list(APPEND commands COMMAND ${folder}/bin/${name} --manual ${kind} > ${folder}/${name}.${kind})
+  endforeach()
+  add_custom_command(OUTPUT ${outputs} ${commands} DEPENDS ${target} COMMENT "Manual page and completions of ${name}")
+  add_custom_target(manual-${name} ALL DEPENDS ${outputs})
+endfunction()
+
+# install_manual(NAME ZSH_FOLDER words of install()..)
+function(install_manual name zsh)
+  set(from ${CMAKE_BINARY_DIR}/manual/${name})
+  install(FILES ${from}.man DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 RENAME ${name}.1 ${ARGN})
+  install(FILES ${from}.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${name} ${ARGN})
+  install(FILES ${from}.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh} RENAME _${name} ${ARGN})
+  install(FILES ${from}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME ${name}.fish ${ARGN})
+endfunction()
