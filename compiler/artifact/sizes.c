@@ -69,7 +69,7 @@ static const size_formula *chunks_formula(arena *a, int64_t chunk, bool carries,
 }
 
 const size_formula *artifact_saved(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels, number_type dtype,
-                              int device, bool packed) {
+                                   int device, bool packed) {
   const codegen_kernel *backward = kernel_of(kernels, device, KERNEL_BACKWARD);
   if (!backward->reads_saved) return size_number(a, 0);
   int64_t bytes = dtype == NUMBER_F64 ? 8 : 4, chunk = device == ARTIFACT_HOST ? r->kernels->chunk : backward->chunk;

@@ -43,8 +43,7 @@ static int64_t axis_value(evaluation *e, const char *name) {
     if (strcmp(cJSON_GetObjectItem(field, "kind")->valuestring, "axis") != 0) continue;
     if (strcmp(cJSON_GetObjectItem(field, "name")->valuestring, name) != 0) continue;
     for (int axis = 0; axis < e->signature->axis_count; axis++)
-      if (strcmp(e->signature->axes[axis].name, cJSON_GetObjectItem(field, "of")->valuestring) == 0)
-        return e->axis_sizes[axis];
+      if (strcmp(e->signature->axes[axis].name, cJSON_GetObjectItem(field, "of")->valuestring) == 0) return e->axis_sizes[axis];
   }
   e->failed = true;
   check(false, "unknown name '%s' in formula '%s'", name, e->text);
@@ -114,10 +113,10 @@ typedef struct call_sizes {
   int64_t batch, time, sequences;  // packed: batch is 1
 } call_sizes;
 
-static const call_sizes calls[] = {
-    {1, 1, 0},   {1, 0, 0},    {0, 5, 0},    {3, 7, 0},    {2, 64, 0},    {2, 65, 0},     {1, 1000, 0},   {5, 2048, 0},
-    {1, 1, 1},   {1, 0, 3},    {1, 7, 3},    {1, 64, 1},   {1, 65, 1},    {1, 130, 40},   {1, 4096, 5},   {1, 5000, 1},
-    {9, 129, 0}, {1, 4097, 0}, {70, 300, 0}, {130, 16, 0}, {1, 2047, 200}};
+static const call_sizes calls[] = {{1, 1, 0},    {1, 0, 0},    {0, 5, 0},     {3, 7, 0},    {2, 64, 0},  {2, 65, 0},
+                                   {1, 1000, 0}, {5, 2048, 0}, {1, 1, 1},     {1, 0, 3},    {1, 7, 3},   {1, 64, 1},
+                                   {1, 65, 1},   {1, 130, 40}, {1, 4096, 5},  {1, 5000, 1}, {9, 129, 0}, {1, 4097, 0},
+                                   {70, 300, 0}, {130, 16, 0}, {1, 2047, 200}};
 
 static void compare(const rec_recurrence *r, const cJSON *json, const cJSON *row, const call_sizes *c,
                     const int64_t *axis_sizes) {
@@ -131,8 +130,7 @@ static void compare(const rec_recurrence *r, const cJSON *json, const cJSON *row
   rec_set_number(arguments, r->batch_offset, c->batch);
   rec_set_number(arguments, r->time_offset, c->time);
   rec_set_number(arguments, r->sequences_offset, c->sequences);
-  for (int axis = 0; axis < r->signature.axis_count; axis++)
-    rec_set_number(arguments, r->axis_offsets[axis], axis_sizes[axis]);
+  for (int axis = 0; axis < r->signature.axis_count; axis++) rec_set_number(arguments, r->axis_offsets[axis], axis_sizes[axis]);
   rec_status status = rec_library_answer(r, r->sizes(arguments, &sizes));
   if (!check(status == REC_OK, "%s_sizes: %s", r->symbol, rec_message())) return;
   evaluation e = {.signature = &r->signature,
