@@ -18,16 +18,16 @@ char *text_end(text_stream *stream, arena *a) {
   return copy;
 }
 
-void print_number(FILE *out, double number) {
-  char text[40];
-  if (isnan(number)) {
-    fputs("nan", out);
-    return;
-  }
+const char *shortest_text(double number, char text[SHORTEST_TEXT]) {
   int digits = 1;
-  do snprintf(text, sizeof text, "%.*g", digits, number);
+  do snprintf(text, SHORTEST_TEXT, "%.*g", digits, number);
   while (strtod(text, NULL) != number && ++digits <= 17);
-  fputs(text, out);
+  return isnan(number) ? strcpy(text, "nan") : text;  // whatever its sign
+}
+
+void print_number(FILE *out, double number) {
+  char text[SHORTEST_TEXT];
+  fputs(shortest_text(number, text), out);
 }
 
 int edit_distance(const char *a, const char *b) {

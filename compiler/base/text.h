@@ -22,6 +22,8 @@ FILE *text_begin(text_stream *stream);
 char *text_end(text_stream *stream, arena *a);
 
 // The shortest text that reads back to the same number.
+enum { SHORTEST_TEXT = 40 };
+const char *shortest_text(double number, char text[SHORTEST_TEXT]);
 void print_number(FILE *out, double number);
 
 // Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.

@@ -348,6 +348,7 @@ def main(root):
     make(os.path.join(root, "grouped"), "mamba2", change=lambda t, c: ([(n.replace("embeddings", "embedding"), *r) for n, *r in t],
          {"d_model": 8, "n_layer": 2, "vocab_size": 24, "ssm_cfg": {"layer": "Mamba2", "d_state": 4, "headdim": 4, "ngroups": 2}}))
     make(os.path.join(root, "open-ranks"), "rwkv7", change=lambda t, c: (t, {k: v for k, v in c.items() if "low_rank" not in k}))
+    make(os.path.join(root, "many-shared"), "gla", change=lambda t, c: (t, {**c, "num_kv_heads": 3}))
     make(os.path.join(root, "llama"), "gla", change=lambda t, c: (t, {**c, "model_type": "llama"}))
     with open(os.path.join(root, "code.bin"), "wb") as file:
         pickle.dump(print, file, protocol=2)

@@ -1,4 +1,5 @@
-// The settings of a config.json. What a setting must not be is said once, with the value that was found.
+// The settings of a config.json, which are read from one or told to one by the same calls: `told` is what the weights say, whose
+// word counts where there is no config. What a setting must not be is said once, with the value that was found.
 #ifndef REC_TRAIN_PUBLIC_SETTINGS_H
 #define REC_TRAIN_PUBLIC_SETTINGS_H
 
@@ -7,32 +8,43 @@
 #include "runtime/internal.h"
 
 typedef struct settings {
-  const cJSON *object;
-  rec_status status;  // of the first setting that is refused
+  const cJSON *read;  // or
+  cJSON *told;
+  rec_status status;  // of the first setting that is refused, or that the weights do not tell
 } settings;
 
-const cJSON *config_setting(const settings *s, const char *key);
-bool config_is_absent(const settings *s, const char *key);  // or null
-void config_refuse(settings *s, const char *key, const char *expected);
+enum { NEEDED = -1 };  // in place of a default
 
-// A whole number from 1 on; `by_default` where there is none, or, below 0, refused.
-int64_t config_whole(settings *s, const char *key, int64_t by_default);
-// The setting times `size`: its whole part, which is at least 1.
-int64_t config_multiple(settings *s, const char *key, double by_default, int64_t size);
-bool config_flag(settings *s, const char *key, bool by_default);
+// A whole number from 1 on. An open one is asked of the weights first; of an automatic one the config may also say "auto", which
+// is what the weights say or else the default.
+void config_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told);
+void config_open_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told);
+void config_automatic_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told);
+// A size that the config says as a multiple of another: its whole part, at least 1. Told as a whole number, or as Python's float.
+void config_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of, int64_t told);
+void config_real_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of, int64_t told);
+void config_flag(settings *s, bool *value, const char *key, bool by_default, bool told);
 // What a norm adds to the mean of squares.
-double config_eps(settings *s, const char *key, double by_default);
+void config_eps(settings *s, double *value, const char *key, double by_default, double told);
+
+// What is only told.
+void config_tell_size(settings *s, const char *key, int64_t size);
+void config_tell_flag(settings *s, const char *key, bool on);
+void config_tell_word(settings *s, const char *key, const char *word);
+
+// What is only read: where no config is read, the default.
+const cJSON *config_setting(const settings *s, const char *key);
+bool config_read_flag(settings *s, const char *key, bool by_default);
 // The name that the function has in the language; NULL where there is no setting and no default.
 const char *config_function(settings *s, const char *key, const char *by_default);
 
-void config_must_be(settings *s, const char *key, bool by_default, bool wanted);
+// What is refused.
+void config_must(settings *s, const char *key, bool right, const char *expected);
+void config_must_be(settings *s, const char *key, bool wanted);
 void config_must_be_absent(settings *s, const char *key);
 void config_must_be_word(settings *s, const char *key, const char *word);
+void config_must_be_silu(settings *s, const char *key);  // by any of its names
 // Bounds of time steps that bound nothing.
 void config_must_not_bound(settings *s, const char *key);
-
-// The shortest text that reads as the same number.
-enum { SHORTEST_TEXT = 32 };
-const char *shortest_text(double x, char text[SHORTEST_TEXT]);
 
 #endif
