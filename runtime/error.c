@@ -1,4 +1,5 @@
 // Status texts and each thread's last message.
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -21,6 +22,8 @@ rec_status rec_fail(rec_status status, const char *format, ...) {
   __builtin_memcpy(message, text, sizeof message);
   return status;
 }
+
+rec_status rec_file_failed(const char *path) { return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno)); }
 
 rec_status rec_no_memory(void) { return rec_fail(REC_ERROR_MEMORY, "out of memory"); }
 

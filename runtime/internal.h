@@ -2,6 +2,7 @@
 #ifndef REC_RUNTIME_INTERNAL_H
 #define REC_RUNTIME_INTERNAL_H
 
+#include <limits.h>
 #include <string.h>
 
 #include "runtime/rec.h"
@@ -9,6 +10,7 @@
 // Keeps the thread's message and returns `status`, so that a check reads `return rec_fail(...)`.
 rec_status rec_fail(rec_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 rec_status rec_no_memory(void);
+rec_status rec_file_failed(const char *path);  // by errno
 
 // Memory for so many bytes, not cleared, at a multiple of REC_ALIGNMENT, for free(); NULL: there is none. What is large lies in
 // large pages where the system has them.
@@ -30,8 +32,12 @@ void *rec_blocks_take(rec_blocks *blocks, size_t size);  // zeroed; NULL: there 
 void *rec_blocks_list(rec_blocks *blocks, int64_t count, size_t size);
 void rec_blocks_free(rec_blocks *blocks);
 
-// A printed text, which the caller frees; NULL: no memory.
-char *rec_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// The path of a file. One that is longer than the system's longest is cut, but still too long to be opened.
+typedef struct file_path {
+  char text[PATH_MAX + 1];
+} file_path;
+
+file_path rec_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // a * b into *product; false if it does not fit. Both operands are >= 0.
 static inline bool rec_multiply(int64_t a, int64_t b, int64_t *product) { return !__builtin_mul_overflow(a, b, product); }

@@ -1,5 +1,4 @@
 // Files mapped to be read.
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -75,17 +74,17 @@ static const char *kind_of(mode_t mode) {
 rec_status rec_map(const char *path, rec_mapping *mapping) {
   *mapping = (rec_mapping){0};
   int handle = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not be waited for
-  if (handle < 0) return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  if (handle < 0) return rec_file_failed(path);
   struct stat about;
   rec_status status = REC_OK;
   if (fstat(handle, &about) != 0) {
-    status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+    status = rec_file_failed(path);
   } else if (!S_ISREG(about.st_mode)) {
     status = rec_fail(REC_ERROR_FORMAT, "%s: expected a regular file, found %s", path, kind_of(about.st_mode));
   } else if (about.st_size > 0) {
     void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, handle, 0);
     if (bytes == MAP_FAILED)
-      status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+      status = rec_file_failed(path);
     else
       *mapping = (rec_mapping){bytes, (size_t)about.st_size};
   }

@@ -1,4 +1,4 @@
-// Memory for numbers and texts on the host.
+// Memory for numbers and lists on the host, paths.
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,11 +54,11 @@ void rec_blocks_free(rec_blocks *blocks) {
   *blocks = (rec_blocks){0};
 }
 
-char *rec_text(const char *format, ...) {
-  char *text = NULL;
+file_path rec_path(const char *format, ...) {
+  file_path path;
   va_list arguments;
   va_start(arguments, format);
-  if (vasprintf(&text, format, arguments) < 0) text = NULL;
+  vsnprintf(path.text, sizeof path.text, format, arguments);
   va_end(arguments);
-  return text;
+  return path;
 }

@@ -101,33 +101,27 @@ static bool write_content(int handle, const header *h, const rec_tensor **order,
   return true;
 }
 
-// A new file beside `path`; its name in *name.
-static int open_beside(const char *path, char **name) {
+// A new file beside `path`; its name in *part.
+static int open_beside(const char *path, file_path *part) {
   static _Atomic unsigned number;
-  for (int attempt = 0; attempt < 1000; attempt++) {
-    *name = rec_text("%s.%ld-%u.part", path, (long)getpid(), number++);
-    if (!*name) return -1;
-    int handle = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (handle >= 0) return handle;
-    free(*name);
-    *name = NULL;
-    if (errno != EEXIST) return -1;
+  int handle = -1;
+  for (int attempt = 0; attempt < 1000 && handle < 0; attempt++) {
+    *part = rec_path("%s.%ld-%u.part", path, (long)getpid(), number++);
+    handle = open(part->text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (handle < 0 && errno != EEXIST) return -1;
   }
-  return -1;
+  return handle;
 }
 
 // A rename is on the disk once its folder is.
 static void flush_folder(const char *path) {
-  char *folder = strdup(path);
-  if (!folder) return;
-  char *slash = strrchr(folder, '/');
-  if (slash) slash[slash == folder] = '\0';
-  int handle = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle >= 0) {
-    fsync(handle);
-    close(handle);
-  }
-  free(folder);
+  file_path folder = rec_path("%s", path);
+  char *slash = strrchr(folder.text, '/');
+  if (slash) slash[slash == folder.text] = '\0';
+  int handle = open(slash ? folder.text : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (handle < 0) return;
+  fsync(handle);
+  close(handle);
 }
 
 static rec_status write_failed(const char *path) {
@@ -144,21 +138,14 @@ static rec_status write_in_place(const char *path, const header *h, const rec_te
 }
 
 static rec_status write_whole(const char *path, const header *h, const rec_tensor **order, int count) {
-  char *part;
+  file_path part;
   int handle = open_beside(path, &part);
   if (handle < 0) return write_failed(path);
   bool written = write_content(handle, h, order, count) && fsync(handle) == 0;
   int error = errno;
-  if (close(handle) != 0 && written) {
-    written = false;
-    error = errno;
-  }
-  if (written && rename(part, path) != 0) {
-    written = false;
-    error = errno;
-  }
-  if (!written) unlink(part);
-  free(part);
+  if (close(handle) && written) written = false, error = errno;
+  if (written && rename(part.text, path)) written = false, error = errno;
+  if (!written) unlink(part.text);
   errno = error;
   if (!written) return write_failed(path);
   flush_folder(path);

@@ -1,7 +1,6 @@
 // Zip archives whose entries are stored as they are: the directory at the end, then every entry's own
 // header. Sizes beyond 32 bits stand in an extra field.
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/torch_file.h"
 

@@ -1,5 +1,4 @@
 // rec apply: runs a recurrence on the tensors of a file (language.md, section 6).
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/bind.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "runtime/command/session.h"
-#include "runtime/train/checkpoint.h"
 #include "runtime/train/model/public.h"
 #include "runtime/train/report/whole_file.h"
 
@@ -90,12 +89,8 @@ static rec_status told_config(const train_model *m, char **text) {
 // else one told from the weights.
 static rec_status find_config(const session *s, const train_block *block, const train_model *m, char **text) {
   for (; block; block = block->after ? train_program_block(s->program, block->after) : NULL) {
-    char *path = session_path(s, block->name, "config.json");
-    if (!path) return rec_no_memory();
-    bool there = !access(path, R_OK);
-    rec_status status = there ? whole_file_read(path, text) : REC_OK;
-    free(path);
-    if (there) return status;
+    file_path path = session_path(s, block->name, "config.json");
+    if (!access(path.text, R_OK)) return whole_file_read(path.text, text);
   }
   return told_config(m, text);
 }
@@ -125,24 +120,19 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   trained_model of = session_model(s, block);
   rec_dtype type = REC_F32;
   tensor_folder *like = NULL;
-  char *tensors = NULL, *settings = NULL, *config = NULL;
+  char *config = NULL;
   if (r->type && (!rec_number_type(r->type, &type) || type == REC_F64))
     return rec_fail(REC_ERROR_ARGUMENT, "expected --as f32, f16 or bf16, found `%s`", r->type);
-  tensors = rec_text("%s/model.safetensors", r->folder);
-  settings = rec_text("%s/config.json", r->folder);
-  rec_status status = tensors && settings ? REC_OK : rec_no_memory();
-  if (!status && r->like) status = tensor_folder_open(r->like, &like);
+  file_path tensors = rec_path("%s/model.safetensors", r->folder), settings = rec_path("%s/config.json", r->folder);
+  rec_status status = r->like ? tensor_folder_open(r->like, &like) : REC_OK;
   if (!status) status = find_config(s, block, of.model, &config);
-  if (!status && mkdir(r->folder, 0777) && errno != EEXIST)
-    status = rec_fail(REC_ERROR_FILE, "%s: %s", r->folder, strerror(errno));
-  if (!status) status = export_tensors(&of, weights, type, like, tensors);
-  if (!status) status = whole_file_write(settings, config, strlen(config));
+  if (!status && mkdir(r->folder, 0777) && errno != EEXIST) status = rec_file_failed(r->folder);
+  if (!status) status = export_tensors(&of, weights, type, like, tensors.text);
+  if (!status) status = whole_file_write(settings.text, config, strlen(config));
   if (!status)
     printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder, (long long)of.model->weight_count);
   tensor_folder_close(like);
   free(config);
-  free(tensors);
-  free(settings);
   return status;
 }
 

@@ -64,11 +64,9 @@ static int read_words(words *w, generate_request *r) {
 
 // ---- the model ----------------------------------------------------------------------------------
 
-static char *checkpoint_of(const session *s, const train_block *b) {
-  char *path = session_path(s, b->name, "checkpoint.safetensors");
-  if (path && access(path, R_OK) == 0) return path;
-  free(path);
-  return NULL;
+static bool has_checkpoint(const session *s, const train_block *b, file_path *path) {
+  *path = session_path(s, b->name, "checkpoint.safetensors");
+  return !access(path->text, R_OK);
 }
 
 static rec_status unknown_block(const generate_request *r, const session *s) {
@@ -80,18 +78,17 @@ static rec_status unknown_block(const generate_request *r, const session *s) {
                   *names ? names : " none");
 }
 
-// The block whose model is meant and the file with its weights, which the caller frees.
-static rec_status find_weights(const generate_request *r, const session *s, const train_block **block, char **path) {
+// The block whose model is meant and the file with its weights.
+static rec_status find_weights(const generate_request *r, const session *s, const train_block **block, file_path *path) {
   const train_program *p = s->program;
   *block = r->block ? train_program_block(p, r->block) : NULL;
   if (r->block && !*block) return unknown_block(r, s);
-  *path = r->checkpoint ? strdup(r->checkpoint) : *block ? checkpoint_of(s, *block) : NULL;
-  for (int i = p->block_count - 1; i >= 0 && !r->block && !*path; i--) {
-    *block = &p->blocks[i];
-    *path = checkpoint_of(s, *block);
-  }
+  bool found = *block && has_checkpoint(s, *block, path);
+  for (int i = p->block_count - 1; i >= 0 && !r->block && !r->checkpoint && !found; i--)
+    found = has_checkpoint(s, *block = &p->blocks[i], path);
+  if (r->checkpoint) *path = rec_path("%s", r->checkpoint);
   if (r->checkpoint && !*block && p->block_count) *block = &p->blocks[p->block_count - 1];
-  if (*path && *block) return REC_OK;
+  if ((found || r->checkpoint) && *block) return REC_OK;
   if (!p->block_count) return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a train block, found none", r->module.file);
   return rec_fail(REC_ERROR_FILE, "expected %s%s to be trained, found no checkpoint in %s; run rec train first",
                   r->block ? "the block " : "a block", r->block ? r->block : "", s->options.runs);
@@ -106,15 +103,14 @@ typedef struct model_of_text {
 
 static rec_status load_model(const generate_request *r, const session *s, model_of_text *m) {
   const train_block *block;
-  char *path = NULL;
+  file_path path;
   rec_status status = find_weights(r, s, &block, &path);
   if (!status) {
     m->of = session_model(s, block);
     m->weights = calloc((size_t)m->of.model->parameter_elements + 1, (size_t)m->of.n->element_size);
-    status = m->weights ? checkpoint_load_weights(&m->of, m->weights, path) : rec_no_memory();
+    status = m->weights ? checkpoint_load_weights(&m->of, m->weights, path.text) : rec_no_memory();
   }
-  if (!status) status = checkpoint_characters(path, &m->characters);
-  free(path);
+  if (!status) status = checkpoint_characters(path.text, &m->characters);
   if (status) return status;
   bool numbers = block->generated || block->source.kind == SOURCE_TOKENS;
   m->kind = numbers ? TEXT_NUMBERS : m->characters ? TEXT_CHARACTERS : TEXT_BYTES;

@@ -1,6 +1,5 @@
 // rec import: a Hugging Face folder becomes a program with a finished run of its own.
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,28 +108,22 @@ static rec_status fit_all(fitting *f, const char *folder) {
 // The run of a block that has done all its steps.
 static rec_status write_run(session *s, const train_block *block, const fitting *f, const char *folder) {
   trainer *t = NULL;
-  char *checkpoint = session_path(s, block->name, "checkpoint.safetensors"),
-       *weights = session_path(s, block->name, "model.safetensors"), *kept = session_path(s, block->name, "config.json"),
-       *config = rec_text("%s/config.json", folder), *text = NULL;
-  rec_status status = config && checkpoint && weights && kept ? REC_OK : rec_no_memory();
-  if (!status) status = session_lock(s, true);
+  char *text = NULL;
+  file_path checkpoint = session_path(s, block->name, "checkpoint.safetensors");
+  rec_status status = session_lock(s, true);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(f->of, block, 1, &t);
   if (!status) {
     memcpy(t->weights, f->weights, (size_t)(f->of.model->parameter_elements * f->of.n->element_size));
     t->step = block->steps;
-    status = checkpoint_save_weights(&f->of, f->weights, NULL, weights);
+    status = checkpoint_save_weights(&f->of, f->weights, NULL, session_path(s, block->name, "model.safetensors").text);
   }
-  if (!status) status = whole_file_read(config, &text);
-  if (!status) status = whole_file_write(kept, text, strlen(text));
-  if (!status) status = checkpoint_save(t, checkpoint);
-  if (!status) printf("weights: %s\n", checkpoint);
+  if (!status) status = whole_file_read(rec_path("%s/config.json", folder).text, &text);
+  if (!status) status = whole_file_write(session_path(s, block->name, "config.json").text, text, strlen(text));
+  if (!status) status = checkpoint_save(t, checkpoint.text);
+  if (!status) printf("weights: %s\n", checkpoint.text);
   trainer_free(t);
-  free(config);
   free(text);
-  free(checkpoint);
-  free(weights);
-  free(kept);
   return status;
 }
 
@@ -171,7 +164,7 @@ static int import_by_draft(words *w, const import_request *r, const tensor_folde
   int status = open_session(&request, &r->options, &module, &s);
   if (!status && import_into(s, r, folder)) status = report_failure("import");
   if (!status && rename(draft, r->program)) {
-    rec_fail(REC_ERROR_FILE, "%s: %s", r->program, strerror(errno));
+    rec_file_failed(r->program);
     status = report_failure("import");
   }
   if (status) unlink(draft);
@@ -185,11 +178,8 @@ static int import(words *w) {
   tensor_folder *folder = NULL;
   int status = read_words(w, &r);
   if (status) return status;
-  char *draft = rec_text("%s.draft.rec", r.program);
-  if (!draft) rec_no_memory();
-  if (!draft || tensor_folder_open(r.folder, &folder)) status = report_failure("import");
-  if (!status) status = import_by_draft(w, &r, folder, draft);
-  free(draft);
+  if (tensor_folder_open(r.folder, &folder)) status = report_failure("import");
+  if (!status) status = import_by_draft(w, &r, folder, rec_path("%s.draft.rec", r.program).text);
   tensor_folder_close(folder);
   return status;
 }

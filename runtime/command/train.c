@@ -93,9 +93,7 @@ static int evaluate_blocks(const train_request *r, session *s) {
     if (is_asked_for(r, e->name) && session_evaluate(s, e)) return report_failure("evaluate");
   }
   if (session_report(s)) return report_failure("evaluate");
-  char *page = session_path(s, NULL, "report.html");
-  printf("report: %s\n", page ? page : "");
-  free(page);
+  printf("report: %s\n", session_path(s, NULL, "report.html").text);
   return 0;
 }
 

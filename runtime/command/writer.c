@@ -85,12 +85,12 @@ static rec_status read_block(writer *w, const char *bytes, size_t count) {
 static rec_status read_file(writer *w, const char *path) {
   bool standard = strcmp(path, "-") == 0;
   FILE *file = standard ? stdin : fopen(path, "rb");
-  if (!file) return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  if (!file) return rec_file_failed(path);
   char bytes[BLOCK_OF_PROMPT];
   rec_status status = REC_OK;
   for (size_t size; !status && !*w->stopped && (size = fread(bytes, 1, sizeof bytes, file)) > 0;)
     status = read_block(w, bytes, size);
-  if (!status && !*w->stopped && ferror(file)) status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  if (!status && !*w->stopped && ferror(file)) status = rec_file_failed(path);
   if (!standard) fclose(file);
   return status;
 }

@@ -2,7 +2,6 @@
 //
 //   loss cross_entropy(from = 2, rest = 0.5, 7 -> 3)     targets  4 9 7 . 7    the last two are answers
 //                                                        weights  0 0 1.5 . 3
-#include <string.h>
 
 #include "runtime/train/trainer_parts.h"
 

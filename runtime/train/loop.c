@@ -32,7 +32,8 @@ typedef struct loop {
   session *s;
   trainer *t;
   train_data data;
-  char *checkpoint, *fresh, *previous, *weights, *log_path, *identity;
+  file_path checkpoint, fresh, previous, weights, log_path;
+  char *identity;
   FILE *log, *events;
   double last_checkpoint;
   struct sigaction old_interrupt, old_terminate;
@@ -49,7 +50,7 @@ static int64_t step_of_line(const char *line) {
 static bool kept_lines(const loop *l, char **kept, size_t *size) {
   char *line = NULL;
   size_t room = 0;
-  FILE *old = l->t->step ? fopen(l->log_path, "r") : NULL, *memory = open_memstream(kept, size);
+  FILE *old = l->t->step ? fopen(l->log_path.text, "r") : NULL, *memory = open_memstream(kept, size);
   if (memory)
     while (old && getline(&line, &room, old) > 0)
       if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step) fputs(line, memory);
@@ -62,8 +63,8 @@ static bool kept_lines(const loop *l, char **kept, size_t *size) {
 static rec_status open_log(loop *l) {
   char *kept = NULL;
   size_t size = 0;
-  rec_status status = kept_lines(l, &kept, &size) ? whole_file_write(l->log_path, kept, size) : rec_no_memory();
-  if (!status && !(l->log = fopen(l->log_path, "a"))) status = rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+  rec_status status = kept_lines(l, &kept, &size) ? whole_file_write(l->log_path.text, kept, size) : rec_no_memory();
+  if (!status && !(l->log = fopen(l->log_path.text, "a"))) status = rec_file_failed(l->log_path.text);
   free(kept);
   return status;
 }
@@ -93,15 +94,12 @@ static rec_status write_log(loop *l, const step_report *r, double seconds) {
     fprintf(l->log, ",\"age\":%.9g,\"oldest\":%.9g", r->age, r->oldest);
   }
   fprintf(l->log, "}\n");
-  if (fflush(l->log)) return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+  if (fflush(l->log)) return rec_file_failed(l->log_path.text);
   return REC_OK;
 }
 
 static rec_status open_events(loop *l) {
-  char *folder = session_path(l->s, NULL, l->t->block->name);
-  rec_status status = folder ? events_open(folder, l->t->step, &l->events) : rec_no_memory();
-  free(folder);
-  return status;
+  return events_open(session_path(l->s, NULL, l->t->block->name).text, l->t->step, &l->events);
 }
 
 // The same numbers for TensorBoard.
@@ -132,11 +130,11 @@ static rec_status check_weights(const loop *l) {
 // The new checkpoint takes the place of the last, which is kept under another name: if what is read back is damaged, it is there.
 // Between the two calls it is the one that `resume` finds.
 static rec_status replace_checkpoint(const loop *l) {
-  bool kept = !rename(l->checkpoint, l->previous);
-  if (!rename(l->fresh, l->checkpoint)) return REC_OK;
-  rec_status status = rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
-  return kept && rename(l->previous, l->checkpoint)
-             ? rec_fail(REC_ERROR_FILE, "%s; the last checkpoint is %s", rec_message(), l->previous)
+  bool kept = !rename(l->checkpoint.text, l->previous.text);
+  if (!rename(l->fresh.text, l->checkpoint.text)) return REC_OK;
+  rec_status status = rec_file_failed(l->checkpoint.text);
+  return kept && rename(l->previous.text, l->checkpoint.text)
+             ? rec_fail(REC_ERROR_FILE, "%s; the last checkpoint is %s", rec_message(), l->previous.text)
              : status;
 }
 
@@ -145,9 +143,9 @@ static rec_status save(loop *l) {
   rec_status status = trainer_fetch(l->t);
   if (!status) status = check_weights(l);
   if (status) return status;
-  if (fsync(fileno(l->log)) || fflush(l->events)) return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+  if (fsync(fileno(l->log)) || fflush(l->events)) return rec_file_failed(l->log_path.text);
   l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
-  status = checkpoint_save(l->t, l->fresh);
+  status = checkpoint_save(l->t, l->fresh.text);
   return status ? status : replace_checkpoint(l);
 }
 
@@ -156,7 +154,7 @@ static rec_status keep_checkpoint(const loop *l, rec_status status) {
   int64_t step, steps;
   char message[2048];
   snprintf(message, sizeof message, "%s", rec_message());
-  if (access(l->checkpoint, R_OK) || checkpoint_progress(l->checkpoint, &step, &steps))
+  if (access(l->checkpoint.text, R_OK) || checkpoint_progress(l->checkpoint.text, &step, &steps))
     return rec_fail(status, "%s; no checkpoint was written yet", message);
   return rec_fail(status, "%s; the checkpoint after %lld steps is kept", message, (long long)step);
 }
@@ -178,37 +176,31 @@ static rec_status start_weights(loop *l) {
 
 // From the last checkpoint, or the one before it if the last is not there or cannot be read.
 static rec_status resume(loop *l) {
-  if (access(l->checkpoint, R_OK)) return checkpoint_load(l->t, l->previous);
-  rec_status status = checkpoint_load(l->t, l->checkpoint);
-  if (status != REC_ERROR_FORMAT || access(l->previous, R_OK)) return status;
+  if (access(l->checkpoint.text, R_OK)) return checkpoint_load(l->t, l->previous.text);
+  rec_status status = checkpoint_load(l->t, l->checkpoint.text);
+  if (status != REC_ERROR_FORMAT || access(l->previous.text, R_OK)) return status;
   fprintf(stderr, "rec train: %s; continues from the checkpoint before\n", rec_message());
-  return checkpoint_load(l->t, l->previous);
+  return checkpoint_load(l->t, l->previous.text);
 }
 
 // What a process that was killed had begun to write. The lock says that no other one writes here.
 static void remove_parts(const loop *l) {
-  char *folder = session_path(l->s, NULL, l->t->block->name);
-  DIR *entries = folder ? opendir(folder) : NULL;
-  for (struct dirent *e; entries && (e = readdir(entries));) {
-    if (!rec_ends_with(e->d_name, ".part")) continue;
-    char *path = session_path(l->s, l->t->block->name, e->d_name);
-    if (path) unlink(path);
-    free(path);
-  }
+  DIR *entries = opendir(session_path(l->s, NULL, l->t->block->name).text);
+  for (struct dirent *e; entries && (e = readdir(entries));)
+    if (rec_ends_with(e->d_name, ".part")) unlinkat(dirfd(entries), e->d_name, 0);
   if (entries) closedir(entries);
-  free(folder);
 }
 
 // Of a block that is trained again nothing stays.
 static rec_status remove_run(const loop *l) {
-  const char *const files[] = {l->previous, l->checkpoint, l->weights};
+  const char *const files[] = {l->previous.text, l->checkpoint.text, l->weights.text};
   for (int i = 0; i < 3; i++)
-    if (unlink(files[i]) && errno != ENOENT) return rec_fail(REC_ERROR_FILE, "%s: %s", files[i], strerror(errno));
+    if (unlink(files[i]) && errno != ENOENT) return rec_file_failed(files[i]);
   return REC_OK;
 }
 
 static rec_status start(loop *l) {
-  bool exists = !access(l->checkpoint, F_OK) || !access(l->previous, F_OK);
+  bool exists = !access(l->checkpoint.text, F_OK) || !access(l->previous.text, F_OK);
   remove_parts(l);
   if (l->s->options.resume && exists) return resume(l);
   rec_status status = l->s->options.again ? remove_run(l) : REC_OK;
@@ -271,8 +263,7 @@ static rec_status open_loop(loop *l, const train_block *block) {
   l->fresh = session_path(s, block->name, "checkpoint.new");
   l->weights = session_path(s, block->name, "model.safetensors");
   l->log_path = session_path(s, block->name, "log.jsonl");
-  rec_status status = l->checkpoint && l->fresh && l->previous && l->weights && l->log_path ? REC_OK : rec_no_memory();
-  if (!status) status = session_open_data(s, block, &l->data);
+  rec_status status = session_open_data(s, block, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
   if (!status && !(l->identity = identity_of(s, block, &l->data))) status = rec_no_memory();
@@ -288,11 +279,6 @@ static void close_loop(loop *l) {
   if (l->events) fclose(l->events);
   trainer_free(l->t);
   train_data_close(&l->data);
-  free(l->checkpoint);
-  free(l->fresh);
-  free(l->previous);
-  free(l->weights);
-  free(l->log_path);
   free(l->identity);
 }
 
@@ -300,19 +286,17 @@ rec_status session_check_new(const session *s, const train_block *block) {
   static const char *const files[] = {"checkpoint.safetensors", "checkpoint.previous.safetensors", "model.safetensors"};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < 3; i++) {
-    char *path = session_path(s, block->name, files[i]);
+    file_path path = session_path(s, block->name, files[i]);
     int64_t step = 0, steps = 0;
     char done[64] = "";
-    if (!path) return rec_no_memory();
-    bool exists = !access(path, F_OK);
-    if (exists && !checkpoint_progress(path, &step, &steps))
+    bool exists = !access(path.text, F_OK);
+    if (exists && !checkpoint_progress(path.text, &step, &steps))
       snprintf(done, sizeof done, " after %" PRId64 " of %" PRId64 " steps", step, steps);
     if (exists)
       status = rec_fail(REC_ERROR_ARGUMENT,
                         "expected no run of the block '%s' in %s, found %s%s; --resume goes on from there, --runs DIR trains "
                         "in another folder, --again in this one, where the old run is lost",
-                        block->name, s->options.runs, path, done);
-    free(path);
+                        block->name, s->options.runs, path.text, done);
   }
   return status;
 }
@@ -331,9 +315,9 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
     if (!status) status = trainer_fetch(l.t);
     if (!status) status = check_weights(&l);
     if (!status && l.t->step == block->steps)
-      status = checkpoint_save_weights(&l.t->of, l.t->weights, l.data.text.characters, l.weights);
+      status = checkpoint_save_weights(&l.t->of, l.t->weights, l.data.text.characters, l.weights.text);
     if (!status) status = save(&l);
-    if (!status && l.t->step == block->steps) unlink(l.previous);
+    if (!status && l.t->step == block->steps) unlink(l.previous.text);
     if (status) status = keep_checkpoint(&l, status);
     catch_signals(&l, false);
   }

@@ -121,38 +121,27 @@ trained_model session_host_model(const session *s, const train_block *block) {
 // ---- files --------------------------------------------------------------------------------------
 
 // FILE in the folder of a path.
-static char *beside(const char *path, const char *file) {
+static file_path beside(const char *path, const char *file) {
   const char *slash = strrchr(path, '/');
-  return rec_text("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, file);
+  return rec_path("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, file);
 }
 
-// The file of the data of a block. The caller frees it.
-static char *data_path(const session *s, const train_block *block) {
-  if (s->options.data) return strdup(s->options.data);
-  if (block->file[0] == '/') return strdup(block->file);
-  char *beside_source = beside(s->source_path, block->file);
-  if (!beside_source || !access(beside_source, R_OK)) return beside_source;
-  char *beside_library = beside(s->module->path, block->file);
-  if (beside_library && !access(beside_library, R_OK)) {
-    free(beside_source);
-    return beside_library;
-  }
-  free(beside_library);
-  return beside_source;
+// The file of the data of a block.
+static file_path data_path(const session *s, const train_block *block) {
+  if (s->options.data || block->file[0] == '/') return rec_path("%s", s->options.data ? s->options.data : block->file);
+  file_path beside_source = beside(s->source_path, block->file), beside_library = beside(s->module->path, block->file);
+  return access(beside_source.text, R_OK) && !access(beside_library.text, R_OK) ? beside_library : beside_source;
 }
 
 rec_status session_open_data(const session *s, const train_block *block, train_data *data) {
   int vocabulary = s->program->models[block->model].vocabulary;
   if (block->generated) return train_data_generate(&block->task, block->context, vocabulary, data);
-  char *path = data_path(s, block);
-  train_windows windows = {block->context, block->batch, vocabulary};
-  rec_status status = path ? train_data_open(path, &block->source, &windows, data) : rec_no_memory();
-  free(path);
-  return status;
+  const train_windows windows = {block->context, block->batch, vocabulary};
+  return train_data_open(data_path(s, block).text, &block->source, &windows, data);
 }
 
-char *session_path(const session *s, const char *name, const char *file) {
-  return name ? rec_text("%s/%s/%s", s->options.runs, name, file) : rec_text("%s/%s", s->options.runs, file);
+file_path session_path(const session *s, const char *name, const char *file) {
+  return name ? rec_path("%s/%s/%s", s->options.runs, name, file) : rec_path("%s/%s", s->options.runs, file);
 }
 
 // The number of the process that the file names is for the reader alone: the lock is the kernel's, and goes with its process.
@@ -160,11 +149,10 @@ static rec_status take_lock(session *s, const char *path) {
   char owner[24] = "";
   if (flock(s->lock, LOCK_EX | LOCK_NB) == 0) {
     int length = snprintf(owner, sizeof owner, "%ld\n", (long)getpid());
-    if (ftruncate(s->lock, 0) || pwrite(s->lock, owner, (size_t)length, 0) != length)
-      return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+    if (ftruncate(s->lock, 0) || pwrite(s->lock, owner, (size_t)length, 0) != length) return rec_file_failed(path);
     return REC_OK;
   }
-  if (errno != EWOULDBLOCK) return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  if (errno != EWOULDBLOCK) return rec_file_failed(path);
   if (pread(s->lock, owner, sizeof owner - 1, 0) < 0) owner[0] = 0;
   owner[strcspn(owner, "\n")] = 0;
   return rec_fail(REC_ERROR_FILE,
@@ -174,47 +162,32 @@ static rec_status take_lock(session *s, const char *path) {
 }
 
 rec_status session_lock(session *s, bool make_folder) {
-  if (make_folder && mkdir(s->options.runs, 0777) && errno != EEXIST)
-    return rec_fail(REC_ERROR_FILE, "%s: %s", s->options.runs, strerror(errno));
-  char *path = session_path(s, NULL, "lock");
-  if (!path) return rec_no_memory();
-  s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  rec_status status = REC_OK;
-  if (s->lock >= 0)
-    status = take_lock(s, path);
-  else if (make_folder || errno != ENOENT)
-    status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
-  free(path);
-  return status;
+  if (make_folder && mkdir(s->options.runs, 0777) && errno != EEXIST) return rec_file_failed(s->options.runs);
+  file_path path = session_path(s, NULL, "lock");
+  s->lock = open(path.text, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (s->lock >= 0) return take_lock(s, path.text);
+  return make_folder || errno != ENOENT ? rec_file_failed(path.text) : REC_OK;
 }
 
 rec_status session_make_folder(const session *s, const char *name) {
-  char *path = session_path(s, NULL, name);
-  if (!path) return rec_no_memory();
-  bool good = (!mkdir(s->options.runs, 0777) || errno == EEXIST) && (!mkdir(path, 0777) || errno == EEXIST);
-  rec_status status = good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
-  free(path);
-  return status;
+  file_path path = session_path(s, NULL, name);
+  bool good = (!mkdir(s->options.runs, 0777) || errno == EEXIST) && (!mkdir(path.text, 0777) || errno == EEXIST);
+  return good ? REC_OK : rec_file_failed(path.text);
 }
 
 rec_status session_load_result(const session *s, const train_block *block, void *weights) {
   int64_t step = 0, steps = 0;
-  char *path = session_path(s, block->name, "checkpoint.safetensors");
-  if (!path) return rec_no_memory();
-  rec_status status;
-  if (access(path, R_OK))
-    status =
-        rec_fail(REC_ERROR_FILE, "expected the block '%s' to be trained, found no %s; run rec train first", block->name, path);
-  else
-    status = checkpoint_progress(path, &step, &steps);
+  file_path path = session_path(s, block->name, "checkpoint.safetensors");
+  if (access(path.text, R_OK))
+    return rec_fail(REC_ERROR_FILE, "expected the block '%s' to be trained, found no %s; run rec train first", block->name,
+                    path.text);
+  rec_status status = checkpoint_progress(path.text, &step, &steps);
   if (!status && step < steps)
     status =
         rec_fail(REC_ERROR_ARGUMENT, "expected the block '%s' to be trained, found %lld of %lld steps; run rec train --resume",
                  block->name, (long long)step, (long long)steps);
   trained_model of = session_model(s, block);
-  if (!status) status = checkpoint_load_weights(&of, weights, path);
-  free(path);
-  return status;
+  return status ? status : checkpoint_load_weights(&of, weights, path.text);
 }
 
 rec_status session_report(const session *s) {

@@ -41,8 +41,8 @@ trained_model session_model(const session *s, const train_block *block);
 // The same on the host, for what looks into the runs of single recurrences.
 trained_model session_host_model(const session *s, const train_block *block);
 rec_status session_open_data(const session *s, const train_block *block, train_data *data);
-// RUNS/NAME/FILE, or RUNS/FILE with NAME NULL. The caller frees it. NULL: no memory.
-char *session_path(const session *s, const char *name, const char *file);
+// RUNS/NAME/FILE, or RUNS/FILE with NAME NULL.
+file_path session_path(const session *s, const char *name, const char *file);
 // Makes RUNS/NAME.
 rec_status session_make_folder(const session *s, const char *name);
 

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/train/model/blas.h"
 #include "runtime/train/trainer_parts.h"

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/train/evaluate/verdict.h"
 #include "runtime/train/report/events.h"
@@ -213,9 +212,6 @@ static rec_status judge(session *s, const evaluate_block *b) {
 }
 
 rec_status session_evaluate(session *s, const evaluate_block *b) {
-  char *folder = session_path(s, NULL, b->name);
-  rec_status status = folder ? judge(s, b) : rec_no_memory();
-  if (!status) status = events_of_tables(folder);
-  free(folder);
-  return status;
+  rec_status status = judge(s, b);
+  return status ? status : events_of_tables(session_path(s, NULL, b->name).text);
 }

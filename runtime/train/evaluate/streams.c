@@ -91,8 +91,5 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
 
 rec_status evaluation_save(const evaluation *e, const evaluate_block *b, made_text *table, rec_status status,
                            const char *file) {
-  char *path = session_path(e->s, b->name, file);
-  status = text_save(table, status, path);
-  free(path);
-  return status;
+  return text_save(table, status, session_path(e->s, b->name, file).text);
 }

@@ -2,7 +2,6 @@
 #ifndef REC_TRAIN_VERDICT_H
 #define REC_TRAIN_VERDICT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 // Strong: no range beyond the context has a loss above the least before it. Weak: none has one above

@@ -63,25 +63,18 @@ static void make_bare(cJSON *item) {
 
 rec_status folder_read_json(const char *folder, const char *name, cJSON **json) {
   rec_mapping bytes;
-  char *path = rec_text("%s/%s", folder, name);
+  file_path path = rec_path("%s/%s", folder, name);
   *json = NULL;
-  if (!path) return rec_no_memory();
-  rec_status status = rec_map(path, &bytes);
-  if (!status) {
-    char *text = mark_bare_words(bytes.bytes, bytes.bytes ? bytes.size : 0);
-    *json = text ? cJSON_Parse(text) : NULL;
-    free(text);
-    if (cJSON_IsObject(*json)) {
-      make_bare((*json)->child);
-    } else {
-      cJSON_Delete(*json);
-      *json = NULL;
-      status = rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found none", path);
-    }
-    rec_unmap(&bytes);
-  }
-  free(path);
-  return status;
+  rec_status status = rec_map(path.text, &bytes);
+  if (status) return status;
+  char *text = mark_bare_words(bytes.bytes, bytes.bytes ? bytes.size : 0);
+  *json = text ? cJSON_Parse(text) : NULL;
+  free(text);
+  rec_unmap(&bytes);
+  if (cJSON_IsObject(*json)) return make_bare((*json)->child), REC_OK;
+  cJSON_Delete(*json);
+  *json = NULL;
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found none", path.text);
 }
 
 // ---- files --------------------------------------------------------------------------------------
@@ -100,17 +93,11 @@ static rec_status add_file(tensor_folder *folder, const char *name) {
   if (folder->file_count == MOST_FILES)
     return rec_fail(REC_ERROR_FORMAT, "%s: expected at most %d files, found more", folder->path, MOST_FILES);
   tensor_file *f = &folder->files[folder->file_count];
-  char *path = rec_text("%s/%s", folder->path, name);
+  file_path path = rec_path("%s/%s", folder->path, name);
   f->name = strdup(name);
-  if (!path || !f->name) {
-    free(path);
-    free(f->name);
-    return rec_no_memory();
-  }
+  if (!f->name) return rec_no_memory();
   folder->file_count++;
-  rec_status status = rec_ends_with(name, ".bin") ? torch_file_open(path, &f->torch) : rec_file_open(path, &f->safetensors);
-  free(path);
-  return status;
+  return rec_ends_with(name, ".bin") ? torch_file_open(path.text, &f->torch) : rec_file_open(path.text, &f->safetensors);
 }
 
 // An index names files beside it, no others.
@@ -133,12 +120,9 @@ static rec_status add_indexed(tensor_folder *folder, const char *index) {
 static rec_status add_files(tensor_folder *folder) {
   static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                                       "pytorch_model.bin.index.json"};
-  for (int i = 0; i < 4; i++) {
-    char *path = rec_text("%s/%s", folder->path, names[i]);
-    bool there = path && !access(path, F_OK);
-    free(path);
-    if (there) return i % 2 ? add_indexed(folder, names[i]) : add_file(folder, names[i]);
-  }
+  for (int i = 0; i < 4; i++)
+    if (!access(rec_path("%s/%s", folder->path, names[i]).text, F_OK))
+      return i % 2 ? add_indexed(folder, names[i]) : add_file(folder, names[i]);
   return rec_fail(REC_ERROR_FILE, "%s: expected model.safetensors or pytorch_model.bin, found none", folder->path);
 }
 

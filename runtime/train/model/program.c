@@ -10,6 +10,9 @@ typedef struct reader {
   rec_blocks blocks;
   rec_status status;
   const char *what;  // the object being read, for the message
+  train_program *program;
+  train_model *model;          // whose lists are being read
+  int64_t first_of_next_part;  // of the parameter being read
 } reader;
 
 static void *take(reader *r, size_t count, size_t size) {
@@ -54,22 +57,28 @@ static const char *text(reader *r, const cJSON *object, const char *key, bool op
 static bool flag(const cJSON *object, const char *key) { return cJSON_IsTrue(json_get(object, key)); }
 
 // The list `key`, its length in *count; room for `size` bytes an entry.
-static void *list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items, int *count) {
+static void *open_list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items, int *count) {
   *items = json_get(object, key);
   *count = 0;
-  if (!cJSON_IsArray(*items)) {
-    wrong(r, key);
-    return NULL;
-  }
+  if (!cJSON_IsArray(*items)) return wrong(r, key), NULL;
   int length = cJSON_GetArraySize(*items);
   void *memory = take(r, (size_t)length, size);
   if (memory) *count = length;
   return memory;
 }
 
+typedef void read_entry(reader *r, const cJSON *item, void *entry);
+
+static void *list(reader *r, const cJSON *object, const char *key, size_t size, int *count, read_entry *read) {
+  const cJSON *items, *item;
+  char *memory = open_list(r, object, key, size, &items, count), *entry = memory;
+  if (memory) cJSON_ArrayForEach(item, items) read(r, item, entry), entry += size;
+  return memory;
+}
+
 static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most, int *count) {
   const cJSON *items, *item;
-  int *numbers = list(r, object, key, sizeof *numbers, &items, count), i = 0;
+  int *numbers = open_list(r, object, key, sizeof *numbers, &items, count), i = 0;
   if (numbers) cJSON_ArrayForEach(item, items) numbers[i++] = (int)whole_item(r, item, key, least, most);
   return numbers;
 }
@@ -85,29 +94,17 @@ static int named(reader *r, const cJSON *object, const char *key, const char *co
 
 // ---- models -------------------------------------------------------------------------------------
 
-static void read_parts(reader *r, const cJSON *object, model_parameter *p) {
-  const cJSON *items, *item;
-  model_part *parts = list(r, object, "parts", sizeof *parts, &items, &p->part_count);
-  int64_t expected = 0;
-  if (!parts) return;
-  p->parts = parts;
-  cJSON_ArrayForEach(item, items) {
-    *parts = (model_part){whole(r, item, "first", 0, most_elements), whole(r, item, "count", 0, most_elements),
-                          json_get(item, "default"), json_get(item, "start")};
-    if (parts->first != expected) wrong(r, "first");
-    expected = parts->first + parts->count;
-    parts++;
-  }
-  if (expected != p->elements) wrong(r, "parts");
+static void read_part(reader *r, const cJSON *object, void *entry) {
+  model_part *part = entry;
+  *part = (model_part){whole(r, object, "first", 0, most_elements), whole(r, object, "count", 0, most_elements),
+                       json_get(object, "default"), json_get(object, "start")};
+  if (part->first != r->first_of_next_part) wrong(r, "first");
+  r->first_of_next_part = part->first + part->count;
 }
 
-static void read_parameter(reader *r, const cJSON *object, model_parameter *p) {
+static void read_shape(reader *r, const cJSON *object, model_parameter *p) {
   const cJSON *items, *item;
-  int64_t *shape = list(r, object, "shape", sizeof *shape, &items, &p->rank);
-  p->kind = (parameter_kind)named(r, object, "kind", parameter_kind_names, PARAMETER_KINDS);
-  p->name = text(r, object, "name", false);
-  p->eps = json_get(object, "eps") ? number(r, object, "eps") : 0;
-  p->decays = parameter_kind_decays[p->kind];
+  int64_t *shape = open_list(r, object, "shape", sizeof *shape, &items, &p->rank);
   p->elements = 1;
   p->shape = shape;
   if (shape) cJSON_ArrayForEach(item, items) {
@@ -115,24 +112,25 @@ static void read_parameter(reader *r, const cJSON *object, model_parameter *p) {
       if (!rec_multiply(p->elements, *shape, &p->elements) || p->elements > most_elements) wrong(r, "shape"), p->elements = 0;
       shape++;
     }
-  read_parts(r, object, p);
 }
 
 static int64_t aligned(int64_t elements) { return (elements + 15) / 16 * 16; }
 
-static void read_parameters(reader *r, const cJSON *object, train_model *m) {
-  const cJSON *items, *item;
-  model_parameter *p = list(r, object, "parameters", sizeof *p, &items, &m->parameter_count);
-  m->parameters = p;
-  if (!p) return;
-  cJSON_ArrayForEach(item, items) {
-    read_parameter(r, item, p);
-    p->place = m->parameter_elements;
-    m->parameter_elements += aligned(p->elements);
-    m->weight_count += p->elements;
-    if (p->elements > m->largest_parameter) m->largest_parameter = p->elements;
-    p++;
-  }
+static void read_parameter(reader *r, const cJSON *object, void *entry) {
+  model_parameter *p = entry;
+  train_model *m = r->model;
+  p->kind = (parameter_kind)named(r, object, "kind", parameter_kind_names, PARAMETER_KINDS);
+  p->name = text(r, object, "name", false);
+  p->eps = json_get(object, "eps") ? number(r, object, "eps") : 0;
+  p->decays = parameter_kind_decays[p->kind];
+  read_shape(r, object, p);
+  r->first_of_next_part = 0;
+  p->parts = list(r, object, "parts", sizeof *p->parts, &p->part_count, read_part);
+  if (p->parts && r->first_of_next_part != p->elements) wrong(r, "parts");
+  p->place = m->parameter_elements;
+  m->parameter_elements += aligned(p->elements);
+  m->weight_count += p->elements;
+  if (p->elements > m->largest_parameter) m->largest_parameter = p->elements;
 }
 
 // The product of all axes but the last two; a complex element is two numbers of one head.
@@ -164,73 +162,57 @@ static void read_axes(reader *r, const cJSON *object, model_state *s) {
   if (s->elements % stride) wrong(r, "axes");
 }
 
-static void read_states(reader *r, const cJSON *object, train_model *m) {
-  const cJSON *items, *item;
-  model_state *s = list(r, object, "states", sizeof *s, &items, &m->state_count);
-  m->states = s;
-  if (!s) return;
-  cJSON_ArrayForEach(item, items) {
-    *s = (model_state){.name = text(r, item, "name", false),
-                       .elements = whole(r, item, "elements", 0, most_elements),
-                       .place = m->state_elements,
-                       .lag = flag(item, "lag"),
-                       .counter = flag(item, "counter"),
-                       .layer = (int)whole(r, item, "layer", -1, ANY_INT),
-                       .heads = heads_of(r, item, whole(r, item, "elements", 0, most_elements)),
-                       .head_elements = whole(r, item, "head_elements", 1, ANY_INT),
-                       .head_place = m->head_count,
-                       .learned = (int)whole(r, item, "learned", -1, m->parameter_count - 1)};
-    if (s->learned >= 0 && m->parameters[s->learned].elements != s->elements) wrong(r, "learned");
-    read_axes(r, item, s);
-    int64_t round;
-    if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round) wrong(r, "head_elements");
-    m->head_count += s->heads;
-    m->state_elements += aligned(s->elements);
-    s++;
-  }
+static void read_state(reader *r, const cJSON *object, void *entry) {
+  model_state *s = entry;
+  train_model *m = r->model;
+  *s = (model_state){.name = text(r, object, "name", false),
+                     .elements = whole(r, object, "elements", 0, most_elements),
+                     .place = m->state_elements,
+                     .lag = flag(object, "lag"),
+                     .counter = flag(object, "counter"),
+                     .layer = (int)whole(r, object, "layer", -1, ANY_INT),
+                     .heads = heads_of(r, object, whole(r, object, "elements", 0, most_elements)),
+                     .head_elements = whole(r, object, "head_elements", 1, ANY_INT),
+                     .learned = (int)whole(r, object, "learned", -1, m->parameter_count - 1)};
+  if (s->learned >= 0 && m->parameters[s->learned].elements != s->elements) wrong(r, "learned");
+  read_axes(r, object, s);
+  int64_t round;
+  if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round) wrong(r, "head_elements");
+  m->state_elements += aligned(s->elements);
 }
 
-static void read_tensors(reader *r, const cJSON *object, train_model *m) {
-  const cJSON *items, *item;
-  model_tensor *t = list(r, object, "tensors", sizeof *t, &items, &m->tensor_count);
-  m->tensors = t;
-  if (!t) return;
-  cJSON_ArrayForEach(item, items) {
-    int64_t n[4];
-    for (int i = 0; i < 4; i++) n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
-    const cJSON *name = cJSON_GetArrayItem(item, 4);
-    if (!cJSON_IsString(name)) wrong(r, "tensors");
-    *t++ = (model_tensor){n[0], n[1], n[2], n[3], cJSON_IsString(name) ? name->valuestring : ""};
-    if (n[2] + n[3] > n[1] || n[0] + n[1] > m->row) wrong(r, "tensors");
-  }
+static void read_tensor(reader *r, const cJSON *item, void *entry) {
+  int64_t n[4];
+  for (int i = 0; i < 4; i++) n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
+  const cJSON *name = cJSON_GetArrayItem(item, 4);
+  *(model_tensor *)entry = (model_tensor){n[0], n[1], n[2], n[3], cJSON_IsString(name) ? name->valuestring : ""};
+  if (!cJSON_IsString(name) || n[2] + n[3] > n[1] || n[0] + n[1] > r->model->row) wrong(r, "tensors");
 }
 
-static void read_uses(reader *r, const cJSON *object, const train_model *m, model_op *op) {
-  const cJSON *items, *item;
-  model_use *u = list(r, object, "use", sizeof *u, &items, &op->use_count);
-  op->uses = u;
-  if (!u) return;
-  cJSON_ArrayForEach(item, items) {
-    u->parameter = (int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, m->parameter_count - 1);
-    u->first = whole_item(r, cJSON_GetArrayItem(item, 1), "use", 0, most_elements);
-    u++;
-  }
+static void read_use(reader *r, const cJSON *item, void *entry) {
+  *(model_use *)entry = (model_use){(int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, r->model->parameter_count - 1),
+                                    whole_item(r, cJSON_GetArrayItem(item, 1), "use", 0, most_elements)};
 }
 
-static void read_op(reader *r, const cJSON *object, const train_model *m, int kernel_count, model_op *op) {
+static void read_op(reader *r, const cJSON *object, void *entry) {
+  model_op *op = entry;
+  const train_model *m = r->model;
   op->kind = (model_op_kind)named(r, object, "op", model_op_names, OP_LOSS + 1);
-  op->kernel = (int)whole(r, object, "kernel", op->kind == OP_CALL ? 0 : -1, kernel_count - 1);
+  op->kernel = (int)whole(r, object, "kernel", op->kind == OP_CALL ? 0 : -1, r->program->kernel_count - 1);
   op->in = int_list(r, object, "in", 0, m->tensor_count - 1, &op->in_count);
   op->out = int_list(r, object, "out", 0, m->tensor_count - 1, &op->out_count);
   op->row = (int)whole(r, object, "row", op->kind == OP_LINEAR ? 0 : NO_TENSOR, m->tensor_count - 1);
   op->states = int_list(r, object, "states", 0, m->state_count - 1, &op->state_count);
-  read_uses(r, object, m, op);
+  op->uses = list(r, object, "use", sizeof *op->uses, &op->use_count, read_use);
   static const int least[][2] = {[OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
   if (op->in_count < least[op->kind][0] || op->use_count < least[op->kind][1] || (op->kind == OP_EMBED && op->out_count < 1))
     wrong(r, "op");
 }
 
-static void read_step(reader *r, const cJSON *object, const train_model *m, model_step *step) {
+static void read_step(reader *r, const cJSON *object, void *entry) {
+  model_step *step = entry;
+  const train_model *m = r->model;
+  if (r->status) return;
   const cJSON *add = json_get(object, "add"), *zero = json_get(object, "zero");
   if (cJSON_IsArray(add)) {
     step->kind = STEP_ADD;
@@ -257,24 +239,21 @@ static void read_step(reader *r, const cJSON *object, const train_model *m, mode
     wrong(r, "backward");
 }
 
-static void read_model(reader *r, const cJSON *object, int kernel_count, train_model *m) {
-  const cJSON *items, *item;
+static void read_model(reader *r, const cJSON *object, void *entry) {
+  train_model *m = r->model = entry;
   r->what = "model";
   m->json = object;
   m->name = text(r, object, "name", false);
   m->text = text(r, object, "text", false);
   m->vocabulary = (int)whole(r, object, "vocabulary", 1, 65535);
   m->row = whole(r, object, "row", 0, most_elements);
-  read_parameters(r, object, m);
-  read_states(r, object, m);
-  read_tensors(r, object, m);
+  m->parameters = list(r, object, "parameters", sizeof *m->parameters, &m->parameter_count, read_parameter);
+  m->states = list(r, object, "states", sizeof *m->states, &m->state_count, read_state);
+  m->tensors = list(r, object, "tensors", sizeof *m->tensors, &m->tensor_count, read_tensor);
   m->logits = (int)whole(r, object, "logits", 0, m->tensor_count - 1);
-  model_op *op = list(r, object, "ops", sizeof *op, &items, &m->op_count);
-  m->ops = op;
-  if (op) cJSON_ArrayForEach(item, items) read_op(r, item, m, kernel_count, op++);
-  model_step *step = list(r, object, "backward", sizeof *step, &items, &m->step_count);
-  m->steps = step;
-  if (step && !r->status) cJSON_ArrayForEach(item, items) read_step(r, item, m, step++);
+  m->ops = list(r, object, "ops", sizeof *m->ops, &m->op_count, read_op);
+  m->steps = list(r, object, "backward", sizeof *m->steps, &m->step_count, read_step);
+  r->what = "program";
 }
 
 // ---- blocks -------------------------------------------------------------------------------------
@@ -286,35 +265,29 @@ static number_ramp read_ramp(reader *r, const cJSON *item, const char *key) {
   return (number_ramp){0};
 }
 
-static void read_choice(reader *r, const cJSON *object, state_choice *c) {
-  const cJSON *items, *item;
+static void read_ramp_entry(reader *r, const cJSON *item, void *entry) { *(number_ramp *)entry = read_ramp(r, item, "ramps"); }
+
+static void read_choice(reader *r, const cJSON *object, void *entry) {
+  state_choice *c = entry;
   *c = (state_choice){.kind = (intervention_kind)named(r, object, "kind", intervention_names, INTERVENTION_KINDS),
                       .weight = number(r, object, "weight")};
   c->number = read_ramp(r, json_get(object, "number"), "number");
-  number_ramp *ramps = list(r, object, "ramps", sizeof *ramps, &items, &c->ramp_count);
-  c->ramps = ramps;
-  if (ramps) cJSON_ArrayForEach(item, items) *ramps++ = read_ramp(r, item, "ramps");
+  c->ramps = list(r, object, "ramps", sizeof *c->ramps, &c->ramp_count, read_ramp_entry);
 }
 
-static void read_per(reader *r, const cJSON *object, intervention *v) {
-  const cJSON *items, *item;
-  v->has_per = cJSON_IsArray(json_get(object, "per"));
-  if (!v->has_per) return;
-  const char **per = list(r, object, "per", sizeof *per, &items, &v->per_count);
-  v->per = per;
-  if (per) cJSON_ArrayForEach(item, items) *per++ = cJSON_IsString(item) ? item->valuestring : (wrong(r, "per"), "");
+static void read_axis_name(reader *r, const cJSON *item, void *entry) {
+  *(const char **)entry = cJSON_IsString(item) ? item->valuestring : (wrong(r, "per"), "");
 }
 
-static void read_intervention(reader *r, const cJSON *object, intervention *v) {
-  const cJSON *items, *item;
+static void read_intervention(reader *r, const cJSON *object, void *entry) {
+  intervention *v = entry;
   v->from = whole(r, object, "from", 0, ANY_INT);
   v->to = whole(r, object, "to", 0, ANY_INT);
   v->first_layer = (int)whole(r, object, "first_layer", 0, ANY_INT);
   v->last_layer = (int)whole(r, object, "last_layer", 0, ANY_INT);
-  state_choice *c = list(r, object, "mix", sizeof *c, &items, &v->choice_count);
-  v->choices = c;
-  if (c) cJSON_ArrayForEach(item, items) read_choice(r, item, c++);
-  read_per(r, object, v);
+  v->choices = list(r, object, "mix", sizeof *v->choices, &v->choice_count, read_choice);
+  v->has_per = cJSON_IsArray(json_get(object, "per"));
+  if (v->has_per) v->per = list(r, object, "per", sizeof *v->per, &v->per_count, read_axis_name);
 }
 
 // Bounded so that no count of tokens overflows.
@@ -344,10 +317,6 @@ static void read_source(reader *r, const cJSON *object, train_source *s) {
                       .separator = whole(r, o, "separator", -1, 65535)};
 }
 
-static schedule_kind read_schedule(reader *r, const cJSON *object) {
-  return (schedule_kind)named(r, object, "schedule", schedule_names, SCHEDULE_KINDS);
-}
-
 // Where none is named it is AdamW, as in libraries of before there was another.
 static void read_optimizer(reader *r, const cJSON *object, train_block *b) {
   const char *names[OPTIMIZERS];
@@ -358,32 +327,32 @@ static void read_optimizer(reader *r, const cJSON *object, train_block *b) {
   b->optimizer_own = own ? number(r, object, own) : 0;
 }
 
-static void read_recipe(reader *r, const cJSON *object, const train_model *m, train_block *b) {
-  const cJSON *items, *item;
-  b->schedule = read_schedule(r, object);
-  read_optimizer(r, object, b);
-  b->no_decay = int_list(r, object, "no_decay", 0, m->parameter_count - 1, &b->no_decay_count);
-  if (b->accumulate > b->batch) wrong(r, "accumulate");
-  if (b->warmup + b->decay > b->steps) wrong(r, "decay");
-  weighted_label *l = list(r, object, "label_weights", sizeof *l, &items, &b->label_count);
-  b->labels = l;
-  if (l) cJSON_ArrayForEach(item, items) {
-      const cJSON *weight = cJSON_GetArrayItem(item, 1);
-      if (!cJSON_IsNumber(weight)) wrong(r, "label_weights");
-      *l++ = (weighted_label){(int)whole_item(r, cJSON_GetArrayItem(item, 0), "label_weights", 0, m->vocabulary - 1),
-                              weight ? weight->valuedouble : 1};
-    }
+static void read_label(reader *r, const cJSON *item, void *entry) {
+  const cJSON *weight = cJSON_GetArrayItem(item, 1);
+  if (!cJSON_IsNumber(weight)) wrong(r, "label_weights");
+  *(weighted_label *)entry =
+      (weighted_label){(int)whole_item(r, cJSON_GetArrayItem(item, 0), "label_weights", 0, r->model->vocabulary - 1),
+                       weight ? weight->valuedouble : 1};
 }
 
-static void read_block(reader *r, const cJSON *object, const train_model *models, int model_count, train_block *b) {
-  const cJSON *items, *item;
+static void read_recipe(reader *r, const cJSON *object, train_block *b) {
+  b->schedule = (schedule_kind)named(r, object, "schedule", schedule_names, SCHEDULE_KINDS);
+  read_optimizer(r, object, b);
+  b->no_decay = int_list(r, object, "no_decay", 0, r->model->parameter_count - 1, &b->no_decay_count);
+  if (b->accumulate > b->batch) wrong(r, "accumulate");
+  if (b->warmup + b->decay > b->steps) wrong(r, "decay");
+  b->labels = list(r, object, "label_weights", sizeof *b->labels, &b->label_count, read_label);
+}
+
+static void read_block(reader *r, const cJSON *object, void *entry) {
+  train_block *b = entry;
   r->what = "train block";
   *b = (train_block){.json = object,
                      .name = text(r, object, "name", false),
                      .after = text(r, object, "after", true),
                      .init = text(r, object, "init", true),
                      .file = text(r, object, "file", cJSON_IsObject(json_get(object, "task"))),
-                     .model = (int)whole(r, object, "model", 0, model_count - 1),
+                     .model = (int)whole(r, object, "model", 0, r->program->model_count - 1),
                      .context = whole(r, object, "context", 1, ANY_INT),
                      .batch = whole(r, object, "batch", 1, ANY_INT),
                      .steps = whole(r, object, "steps", 1, ANY_INT),
@@ -402,51 +371,38 @@ static void read_block(reader *r, const cJSON *object, const train_model *models
                      .floor = number(r, object, "floor")};
   read_source(r, object, &b->source);
   read_task(r, object, b);
-  if (!r->status) read_recipe(r, object, &models[b->model], b);
-  intervention *v = list(r, object, "initial_state", sizeof *v, &items, &b->intervention_count);
-  b->interventions = v;
-  if (v) cJSON_ArrayForEach(item, items) read_intervention(r, item, v++);
+  if (r->status) return;
+  r->model = (train_model *)&r->program->models[b->model];
+  read_recipe(r, object, b);
+  b->interventions = list(r, object, "initial_state", sizeof *b->interventions, &b->intervention_count, read_intervention);
 }
 
-static distance_kind read_distance(reader *r, const cJSON *object) {
-  return (distance_kind)named(r, object, "distance", distance_names, DISTANCE_KINDS);
+static void read_evaluate(reader *r, const cJSON *object, void *entry) {
+  evaluate_block *e = entry;
+  *e = (evaluate_block){.name = text(r, object, "name", false),
+                        .after = text(r, object, "after", false),
+                        .until = whole(r, object, "perplexity", 0, ANY_INT),
+                        .state_until = whole(r, object, "state_norm", 0, ANY_INT),
+                        .remembrance = whole(r, object, "remembrance", 0, ANY_INT),
+                        .tolerance = number(r, object, "tolerance"),
+                        .attention = whole(r, object, "attention", 0, 4096),
+                        .overflow = whole(r, object, "overflow", 0, 4096),
+                        .learned = flag(object, "learned"),
+                        .distance = (distance_kind)named(r, object, "distance", distance_names, DISTANCE_KINDS)};
+  e->lengths = int_list(r, object, "accuracy", 1, MOST_LENGTH, &e->length_count);
+}
+
+static void read_kernel(reader *r, const cJSON *item, void *entry) {
+  *(const char **)entry = cJSON_IsString(item) ? item->valuestring : (wrong(r, "kernels"), "");
 }
 
 static void read_lists(reader *r, const cJSON *json, train_program *p) {
-  const cJSON *items, *item;
   r->what = "program";
-  p->kernels = list(r, json, "kernels", sizeof *p->kernels, &items, &p->kernel_count);
-  int i = 0;
-  if (p->kernels) cJSON_ArrayForEach(item, items) {
-      if (!cJSON_IsString(item))
-        wrong(r, "kernels");
-      else
-        p->kernels[i++] = item->valuestring;
-    }
-  train_model *m = list(r, json, "models", sizeof *m, &items, &p->model_count);
-  p->models = m;
-  if (m) cJSON_ArrayForEach(item, items) read_model(r, item, p->kernel_count, m++);
-  r->what = "program";
-  train_block *b = list(r, json, "trains", sizeof *b, &items, &p->block_count);
-  p->blocks = b;
-  if (b) cJSON_ArrayForEach(item, items) read_block(r, item, p->models, p->model_count, b++);
+  p->kernels = list(r, json, "kernels", sizeof *p->kernels, &p->kernel_count, read_kernel);
+  p->models = list(r, json, "models", sizeof *p->models, &p->model_count, read_model);
+  p->blocks = list(r, json, "trains", sizeof *p->blocks, &p->block_count, read_block);
   r->what = "evaluate block";
-  evaluate_block *e = list(r, json, "evaluates", sizeof *e, &items, &p->evaluate_count);
-  p->evaluates = e;
-  if (e) cJSON_ArrayForEach(item, items) {
-      *e = (evaluate_block){.name = text(r, item, "name", false),
-                            .after = text(r, item, "after", false),
-                            .until = whole(r, item, "perplexity", 0, ANY_INT),
-                            .state_until = whole(r, item, "state_norm", 0, ANY_INT),
-                            .remembrance = whole(r, item, "remembrance", 0, ANY_INT),
-                            .tolerance = number(r, item, "tolerance"),
-                            .attention = whole(r, item, "attention", 0, 4096),
-                            .overflow = whole(r, item, "overflow", 0, 4096),
-                            .learned = cJSON_IsTrue(json_get(item, "learned")),
-                            .distance = read_distance(r, item)};
-      e->lengths = int_list(r, item, "accuracy", 1, MOST_LENGTH, &e->length_count);
-      e++;
-    }
+  p->evaluates = list(r, json, "evaluates", sizeof *p->evaluates, &p->evaluate_count, read_evaluate);
 }
 
 const train_block *train_program_block(const train_program *program, const char *name) {
@@ -476,7 +432,7 @@ static void check_order(reader *r, const train_program *p) {
 rec_status train_program_read(const cJSON *json, train_program **program) {
   reader r = {0};
   *program = NULL;
-  train_program *p = take(&r, 1, sizeof *p);
+  train_program *p = r.program = take(&r, 1, sizeof *p);
   if (p) read_lists(&r, json, p);
   if (p && !r.status) check_order(&r, p);
   if (!r.status) {

@@ -50,7 +50,6 @@ typedef struct model_state {
   int layer;              // of the outermost repeat, -1 outside
   int64_t heads;          // all axes but the last two
   int64_t head_elements;  // element e belongs to head e / head_elements % heads
-  int64_t head_place;     // of its heads among those of all states
   int axis_count;
   state_axis axes[MOST_STATE_AXES];
   int learned;  // the parameter that sequences may start from, or -1
@@ -96,7 +95,6 @@ typedef struct train_model {
   int64_t parameter_elements;  // of the block of all parameters, gaps included
   int64_t weight_count;        // without gaps
   int64_t state_elements;      // of all states of one sequence
-  int64_t head_count;          // of all states
   int64_t largest_parameter;
 } train_model;
 

@@ -90,18 +90,17 @@ static void put_script(FILE *out, const maps *all) {
 
 bool report_attention(const evaluate_block *e, const char *csv, const char *folder) {
   maps all = {.time = e->attention, .cells = e->attention < MOST_CELLS ? (int)e->attention : MOST_CELLS};
-  char *svg = rec_text("%s/attention.svg", folder);
+  file_path svg = rec_path("%s/attention.svg", folder);
   made_text script;
-  bool good = text_open(&script) && svg;
+  bool good = text_open(&script);
   for (const char *line = strchr(csv, '\n'); good && line && line[1]; line = strchr(line + 1, '\n'))
     good = add_line(&all, line + 1);
   if (good) put_script(script.out, &all);
-  good = text_close(&script) && good && all.count && report_draw(script.text, script.size, svg);
+  good = text_close(&script) && good && all.count && report_draw(script.text, script.size, svg.text);
   for (int l = 0; l < all.count; l++) {
     free(all.layers[l].m);
     free(all.layers[l].mask);
   }
   free(script.text);
-  free(svg);
   return good;
 }

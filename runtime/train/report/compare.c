@@ -20,15 +20,13 @@ typedef struct folders {
   bool failed;  // memory was short
 } folders;
 
-static void add(folders *all, char *name) {
-  char **grown = name ? realloc(all->names, sizeof *grown * ((size_t)all->count + 1)) : NULL;
-  if (grown) {
-    all->names = grown;
-    all->names[all->count++] = name;
-    return;
-  }
-  free(name);
-  all->failed = true;
+static void add(folders *all, const char *name) {
+  char **grown = realloc(all->names, sizeof *grown * ((size_t)all->count + 1));
+  if (grown) all->names = grown;
+  if (grown && (grown[all->count] = strdup(name)))
+    all->count++;
+  else
+    all->failed = true;
 }
 
 static bool holds_a_block(const char *folder) {
@@ -45,17 +43,14 @@ static bool holds_a_block(const char *folder) {
 static rec_status add_run(folders *all, const char *run) {
   struct dirent **entries;
   int before = all->count, count = scandir(run, &entries, NULL, alphasort);
-  if (count < 0) return rec_fail(REC_ERROR_FILE, "%s: %s", run, strerror(errno));
+  if (count < 0) return rec_file_failed(run);
   for (int i = 0; i < count; i++) {
-    char *folder = entries[i]->d_name[0] == '.' ? NULL : rec_text("%s/%s", run, entries[i]->d_name);
-    if (folder && holds_a_block(folder))
-      add(all, folder);
-    else
-      free(folder);
+    file_path folder = rec_path("%s/%s", run, entries[i]->d_name);
+    if (entries[i]->d_name[0] != '.' && holds_a_block(folder.text)) add(all, folder.text);
     free(entries[i]);
   }
   free(entries);
-  if (all->count == before && holds_a_block(run)) add(all, strdup(run));
+  if (all->count == before && holds_a_block(run)) add(all, run);
   if (all->failed) return rec_no_memory();
   if (all->count > before) return REC_OK;
   return rec_fail(REC_ERROR_FILE, "%s: expected a folder of runs, found no block that was trained or judged in it", run);
@@ -90,7 +85,7 @@ rec_status compare_runs(const char *const *runs, int count, const char *folder) 
   folders all = {0};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < count; i++) status = add_run(&all, runs[i]);
-  if (!status && mkdir(folder, 0777) && errno != EEXIST) status = rec_fail(REC_ERROR_FILE, "%s: %s", folder, strerror(errno));
+  if (!status && mkdir(folder, 0777) && errno != EEXIST) status = rec_file_failed(folder);
   if (!status) status = make_page(&all, folder);
   for (int i = 0; i < all.count; i++) free(all.names[i]);
   free(all.names);

@@ -115,23 +115,17 @@ static void remove_from(const char *folder, int64_t step) {
   DIR *entries = opendir(folder);
   for (struct dirent *e; entries && (e = readdir(entries));) {
     if (strncmp(e->d_name, prefix, sizeof prefix - 1) != 0) continue;
-    if (strtoll(e->d_name + sizeof prefix - 1, NULL, 10) < step) continue;
-    char *path = rec_text("%s/%s", folder, e->d_name);
-    if (path) unlink(path);
-    free(path);
+    if (strtoll(e->d_name + sizeof prefix - 1, NULL, 10) >= step) unlinkat(dirfd(entries), e->d_name, 0);
   }
   if (entries) closedir(entries);
 }
 
 static rec_status open_file(const char *folder, const char *name, int64_t step, FILE **made) {
   static const char version[] = "brain.Event:2", start[] = {1 << 3 | WIRE_VARINT, 1};
-  char *path = rec_text("%s/%s", folder, name);
-  *made = path ? fopen(path, "w") : NULL;
-  rec_status status = *made ? REC_OK : path ? rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno)) : rec_no_memory();
-  if (!status) status = put_event(*made, 0, 3, version, sizeof version - 1);
-  if (!status) status = put_event(*made, step, 7, start, sizeof start);
-  free(path);
-  return status;
+  file_path path = rec_path("%s/%s", folder, name);
+  *made = fopen(path.text, "w");
+  rec_status status = *made ? put_event(*made, 0, 3, version, sizeof version - 1) : rec_file_failed(path.text);
+  return status ? status : put_event(*made, step, 7, start, sizeof start);
 }
 
 rec_status events_open(const char *folder, int64_t step, FILE **made) {
@@ -208,6 +202,6 @@ rec_status events_of_tables(const char *folder) {
     if (csv && !status) status = put_table(file, &tables[i], csv);
     free(csv);
   }
-  if (file && fclose(file) && !status) status = rec_fail(REC_ERROR_FILE, "%s: %s", folder, strerror(errno));
+  if (file && fclose(file) && !status) status = rec_file_failed(folder);
   return status;
 }

@@ -35,10 +35,7 @@ void page_picture(FILE *out, const picture *of, const char *folder) {
 }
 
 rec_status page_save(made_text *page, rec_status status, const char *folder) {
-  char *path = rec_text("%s/report.html", folder);
-  status = text_save(page, status, path);
-  free(path);
-  return status;
+  return text_save(page, status, rec_path("%s/report.html", folder).text);
 }
 
 // ---- ranges -------------------------------------------------------------------------------------

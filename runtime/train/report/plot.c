@@ -25,10 +25,9 @@ enum { COLOUR_COUNT = sizeof colours / sizeof *colours };
 // ---- files --------------------------------------------------------------------------------------
 
 char *report_read(const char *folder, const char *name, const char *file) {
-  char *path = rec_text("%s%s%s/%s", folder, *folder ? "/" : "", name, file), *text = NULL;
-  if (path && !access(path, R_OK) && whole_file_read(path, &text)) text = NULL;
-  free(path);
-  return text;
+  file_path path = rec_path("%s%s%s/%s", folder, *folder ? "/" : "", name, file);
+  char *text = NULL;
+  return !access(path.text, R_OK) && !whole_file_read(path.text, &text) ? text : NULL;
 }
 
 // ---- plots --------------------------------------------------------------------------------------
@@ -121,11 +120,9 @@ static bool run_gnuplot(const char *script, size_t size, const char *svg) {
 }
 
 bool report_draw(const char *script, size_t size, const char *svg) {
-  char *fresh = rec_text("%s.new", svg);
-  if (!fresh) return false;
-  bool good = run_gnuplot(script, size, fresh) && !rename(fresh, svg);
-  if (!good) unlink(fresh);
-  free(fresh);
+  file_path fresh = rec_path("%s.new", svg);
+  bool good = run_gnuplot(script, size, fresh.text) && !rename(fresh.text, svg);
+  if (!good) unlink(fresh.text);
   return good;
 }
 
@@ -141,17 +138,15 @@ static void put_commands(const plot *p, const picture *of) {
 }
 
 rec_status plot_close(plot *p, const picture *of, const char *folder, bool *drawn) {
-  char *svg = rec_text("%s/%s.svg", folder, of->name), *csv = rec_text("%s/%s.csv", folder, of->name);
+  file_path svg = rec_path("%s/%s.svg", folder, of->name), csv = rec_path("%s/%s.csv", folder, of->name);
   if (p->script.out) put_commands(p, of);
-  bool whole = text_close(&p->script) && text_close(&p->table) && svg && csv;
+  bool whole = text_close(&p->script) && text_close(&p->table);
   rec_status status = whole ? REC_OK : rec_no_memory();
-  if (!status && p->curves) status = whole_file_write(csv, p->table.text, p->table.size);
-  *drawn = !status && p->curves && report_draw(p->script.text, p->script.size, svg);
+  if (!status && p->curves) status = whole_file_write(csv.text, p->table.text, p->table.size);
+  *drawn = !status && p->curves && report_draw(p->script.text, p->script.size, svg.text);
   text_close(&p->table);
   free(p->script.text);
   free(p->table.text);
-  free(svg);
-  free(csv);
   return status;
 }
 

@@ -123,19 +123,18 @@ static void put_overflow(FILE *out, const report_source *s) {
 static void put_attention(FILE *out, const report_source *s) {
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
-    char *csv = e->attention ? report_read(s->runs, e->name, "attention.csv") : NULL,
-         *folder = csv ? rec_text("%s/%s", s->runs, e->name) : NULL;
-    if (folder && report_attention(e, csv, folder)) {
+    char *csv = e->attention ? report_read(s->runs, e->name, "attention.csv") : NULL;
+    file_path folder = rec_path("%s/%s", s->runs, e->name);
+    if (csv && report_attention(e, csv, folder.text)) {
       fputs("<h2>Attention maps: ", out);
       put_html(out, e->name);
       fputs(
           "</h2>\n<p>How the output of a recurrence at i follows its input at j, meaned over heads, and how its state after i "
           "follows that after j.</p>\n",
           out);
-      page_svg(out, folder, "attention");
+      page_svg(out, folder.text, "attention");
     }
     free(csv);
-    free(folder);
     put_table(out, s, e, "attention_found.csv");
   }
 }

@@ -6,16 +6,15 @@
 #include <unistd.h>
 
 rec_status whole_file_write(const char *path, const char *text, size_t size) {
-  char *fresh = rec_text("%s.new", path);
-  if (!fresh) return rec_no_memory();
-  FILE *file = fopen(fresh, "w");
+  file_path fresh = rec_path("%s.new", path);
+  FILE *file = fopen(fresh.text, "w");
   bool good = file && fwrite(text, 1, size, file) == size && !fflush(file) && !fsync(fileno(file));
   int error = errno;
   if (file && fclose(file) && good) good = false, error = errno;
-  if (good && rename(fresh, path)) good = false, error = errno;
-  if (file && !good) unlink(fresh);
-  free(fresh);
-  return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(error));
+  if (good && rename(fresh.text, path)) good = false, error = errno;
+  if (file && !good) unlink(fresh.text);
+  errno = error;
+  return good ? REC_OK : rec_file_failed(path);
 }
 
 bool text_open(made_text *s) {
@@ -31,7 +30,7 @@ bool text_close(made_text *s) {
 }
 
 rec_status text_save(made_text *s, rec_status status, const char *path) {
-  bool whole = text_close(s) && path;
+  bool whole = text_close(s);
   if (!status) status = whole ? whole_file_write(path, s->text, s->size) : rec_no_memory();
   free(s->text);
   return status;
