@@ -88,9 +88,8 @@ static void dump_backward(compilation *c, FILE *out) {
     dump_kernels(c, out, kernels_of_host(c), true);
     return;
   }
-  tile_gradient gradient = tile_differentiate(c->memory, c->tile);
-  if (gradient.recompute) fprintf(out, "%s\n", tile_print(c->memory, gradient.recompute));
-  fputs(tile_print(c->memory, gradient.backward), out);
+  if (c->tile_gradient.recompute) fprintf(out, "%s\n", tile_print(c->memory, c->tile_gradient.recompute));
+  fputs(tile_print(c->memory, c->tile_gradient.backward), out);
 }
 
 static void dump_gpu_backward(compilation *c, FILE *out) {
@@ -112,6 +111,20 @@ static void dump_plan(compilation *c, FILE *out) {
   kernels = kernels_of_gpus(c);
   fprintf(out, "%s%s", first ? "" : "\n",
           codegen_gpu_plans(c->memory, kernels->items, kernels->count, compilation_gpu_options(c)));
+}
+
+// A line for each pass that has run, and behind it those that it has run many times, in the order of their tables.
+static void dump_passes(compilation *c, FILE *out) {
+  for (int i = 0; i < c->runs.count; i++) {
+    const pass_log *inner = &c->runs.items[i].inner;
+    fprintf(out, "%s\n", c->runs.items[i].name);
+    for (int s = 0; s < inner->stages.count; s++) {
+      const pass_log_stage *stage = &inner->stages.items[s];
+      for (int n = 0; n < stage->stage->count; n++)
+        if (stage->counts[n].runs)
+          fprintf(out, "  %-9s %-18s %3d\n", stage->stage->name, stage->stage->name_of(n), stage->counts[n].runs);
+    }
+  }
 }
 
 static void dump_header(compilation *c, FILE *out) { fputs(artifact_header(c->memory, &c->library), out); }
@@ -184,13 +197,14 @@ static const emission emissions[] = {
     {"graph", LAYER_TYPED, dump_graph, 0},
     {"recurrence", LAYER_RECURRENCE, dump_recurrences, 0},
     {"tile", LAYER_KERNEL, dump_tile, 0},
-    {"backward", LAYER_KERNEL, dump_backward, 0},
+    {"backward", LAYER_KERNEL, dump_backward, EMISSION_BACKWARD},
     {"gpu-tile", LAYER_KERNEL, dump_gpu_tile, EMISSION_GPU},
-    {"gpu-backward", LAYER_KERNEL, dump_gpu_backward, EMISSION_GPU},
+    {"gpu-backward", LAYER_KERNEL, dump_gpu_backward, EMISSION_GPU | EMISSION_BACKWARD},
     {"plan", LAYER_PLAN, dump_plan, 0},
     {"report", LAYER_KERNEL, dump_report, 0},
     {"equations", LAYER_KERNEL, dump_equations, 0},
     {"latex", LAYER_KERNEL, dump_latex, 0},
+    {"passes", LAYER_PLAN, dump_passes, 0},
     {"header", LAYER_CONTENTS, dump_header, 0},
     {"manifest", LAYER_CONTENTS, dump_manifest, 0},
     {"functions", LAYER_OBJECT, dump_functions, 0},

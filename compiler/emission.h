@@ -11,7 +11,8 @@ enum {
   EMISSION_GPU = 1,       // nothing of the host's code; GPU code as text, for sm_80 where no target is named
   EMISSION_EXECUTOR = 2,  // the executor's code, whatever --target says
   EMISSION_MODULE = 4,    // of GPU code the module alone, from which that of each target is made
-  EMISSION_TEXT = 8       // the host's code as text
+  EMISSION_TEXT = 8,      // the host's code as text
+  EMISSION_BACKWARD = 16  // the backward of a tile program that was read
 };
 
 typedef struct emission {

@@ -9,6 +9,7 @@
 #include "compiler/base/program.h"
 #include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/gpu/schedule.h"
+#include "compiler/schedule/programs.h"
 #include "compiler/schedule/report.h"
 #include "compiler/schedule/tile_kernel.h"
 #include "compiler/syntax/syntax.h"
@@ -91,7 +92,7 @@ bool pass_read_tile(compilation *c) {
 }
 
 bool pass_simplify(compilation *c) {
-  c->tile = tile_simplify(c->memory, c->tile);
+  c->tile = program_rewritten(c->memory, PROGRAM_SIMPLIFY, c->tile);
   return true;
 }
 
@@ -179,6 +180,11 @@ bool pass_schedule_large(compilation *c) {
 bool pass_schedule_groups(compilation *c) {
   for (int i = 0; i < c->gpu.count; i++)
     codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c), compilation_gpu_options(c));
+  return true;
+}
+
+bool pass_differentiate_tile(compilation *c) {
+  if (c->needs & EMISSION_BACKWARD) c->tile_gradient = program_gradient(c->memory, c->tile);
   return true;
 }
 

@@ -2,8 +2,16 @@
 #ifndef REC_PASSES_H
 #define REC_PASSES_H
 
+#include "compiler/base/pass.h"
 #include "compiler/emission.h"
 #include "compiler/graph/graph.h"
+
+// A pass that has run, and the passes of other tables that it has run.
+typedef struct pass_run {
+  const char *name;
+  double seconds, processor;
+  pass_log inner;
+} pass_run;
 
 // Everything that one compilation has made so far.
 struct compilation {
@@ -13,6 +21,7 @@ struct compilation {
   unsigned needs;  // of what --emit prints: EMISSION_..
   sources *files;
   diag *messages;
+  VEC(pass_run) runs;   // the passes so far, in order
   const char *failure;  // a pass's own one line, for what has no place in a source
   const source *source;
   ast_file *syntax;
@@ -23,7 +32,8 @@ struct compilation {
   VEC(recurrence_delays *) delays;  // by recurrence; NULL: it has no long lags
   VEC(recurrence_kernels *) kernels;
   VEC(gpu_forms) gpu;                  // by recurrence
-  tile_program *tile;                  // --from=tile,
+  const tile_program *tile;            // --from=tile,
+  tile_gradient tile_gradient;         // its backward, if it is printed
   kernel *tile_on_host, *tile_on_gpu;  // and kernels for it alone; GPU: NULL, if no target is one
   artifact library;
   codegen_input contents;
@@ -48,6 +58,7 @@ bool pass_schedule(compilation *c);
 bool pass_schedule_gpu(compilation *c);
 bool pass_schedule_large(compilation *c);
 bool pass_schedule_groups(compilation *c);
+bool pass_differentiate_tile(compilation *c);
 bool pass_schedule_tile(compilation *c);
 bool pass_plan(compilation *c);
 bool pass_lay_out(compilation *c);

@@ -37,6 +37,7 @@ static const pass passes[] = {
     {"read", RECURRENCE, pass_read_recurrence, LAYER_SOURCE, LAYER_RECURRENCE, verify_recurrences},
     {"read", TILE, pass_read_tile, LAYER_SOURCE, LAYER_KERNEL, verify_tile},
     {"simplify", TILE, pass_simplify, LAYER_KERNEL, LAYER_KERNEL, verify_tile},
+    {"differentiate", TILE, pass_differentiate_tile, LAYER_KERNEL, LAYER_KERNEL, NULL},
     // A kernel for the program alone.
     {"schedule", TILE, pass_schedule_tile, LAYER_KERNEL, LAYER_KERNEL, NULL},
     // After analyse: the interpreter and --emit=recurrence have the lags as they were written.
@@ -93,35 +94,34 @@ static int last_pass(unsigned input, pipeline_layer layer) {
 
 // ---- the loop --------------------------------------------------------------------------------
 
-typedef struct timing {
-  bool ran;
-  double wall, processor;
-} timing;
+static double processor_clock(void) { return clock_seconds(CLOCK_PROCESS_CPUTIME_ID); }
 
-static timing now(void) { return (timing){true, clock_seconds(CLOCK_MONOTONIC), clock_seconds(CLOCK_PROCESS_CPUTIME_ID)}; }
-
-static void add_time(timing *sum, timing start, timing end) {
-  sum->ran = true;
-  sum->wall += end.wall - start.wall;
-  sum->processor += end.processor - start.processor;
+static void report_time(const char *name, double seconds, double processor, FILE *out) {
+  fprintf(out, "%-21s %7.1f ms %7.1f ms\n", name, 1e3 * seconds, 1e3 * processor);
 }
 
-static void report_time(const char *name, timing time, FILE *out) {
-  fprintf(out, "%-12s %7.1f ms %7.1f ms\n", name, 1e3 * time.wall, 1e3 * time.processor);
-}
-
-static void report_times(const compilation *c, const timing times[PASSES], FILE *out) {
-  timing all = {0};
-  fprintf(out, "pass               time  processor time\n");
-  for (int i = 0; i < PASSES; i++) {
-    if (!times[i].ran) continue;
-    report_time(passes[i].name, times[i], out);
-    add_time(&all, (timing){0}, times[i]);
-    if (passes[i].run != pass_host_code || !c->object) continue;
-    fprintf(out, "  build      %7.1f ms\n  optimise   %7.1f ms\n  emit       %7.1f ms\n", 1e3 * c->object->build_seconds,
-            1e3 * c->object->passes_seconds, 1e3 * c->object->emit_seconds);
+// Passes that a pass of the table above has run, stage by stage.
+static void report_inner_times(const pass_log *log, FILE *out) {
+  for (int i = 0; i < log->stages.count; i++) {
+    const pass_stage *stage = log->stages.items[i].stage;
+    for (int n = 0; n < stage->count; n++) {
+      const pass_count *count = &log->stages.items[i].counts[n];
+      if (count->runs) fprintf(out, "  %-19s %7.1f ms %6d runs\n", stage->name_of(n), 1e3 * count->seconds, count->runs);
+    }
   }
-  report_time("total", all, out);
+}
+
+static void report_times(const compilation *c, FILE *out) {
+  double seconds = 0, processor = 0;
+  fprintf(out, "pass                        time  processor time\n");
+  for (int i = 0; i < c->runs.count; i++) {
+    const pass_run *run = &c->runs.items[i];
+    report_time(run->name, run->seconds, run->processor, out);
+    report_inner_times(&run->inner, out);
+    seconds += run->seconds;
+    processor += run->processor;
+  }
+  report_time("total", seconds, processor, out);
 }
 
 // False: messages or a failure say why it is not good.
@@ -134,16 +134,25 @@ static bool verify(compilation *c, const pass *p) {
   return !wrong;
 }
 
-// Runs the passes of an input up to and with `last`. False: messages or a failure say why not.
-static bool run_passes(compilation *c, unsigned input, int last, timing times[PASSES]) {
-  for (int i = 0; i <= last; i++) {
-    if (!(passes[i].of & input)) continue;
-    timing start = now();
-    bool good = passes[i].run(c) && !diag_has_errors(c->messages) && verify(c, &passes[i]);
-    add_time(&times[i], start, now());
-    if (!good) return false;
-  }
-  return true;
+// False: messages or a failure say why not.
+static bool run_pass(compilation *c, const pass *p) {
+  pass_run run = {.name = p->name, .inner = {.memory = c->memory}};
+  double start = pass_clock(), processor_start = processor_clock();
+  pass_log *before = pass_log_use(&run.inner);
+  bool good = p->run(c) && !diag_has_errors(c->messages) && verify(c, p);
+  pass_log_use(before);
+  run.seconds = pass_clock() - start;
+  run.processor = processor_clock() - processor_start;
+  vec_push(c->memory, &c->runs, run);
+  return good;
+}
+
+// Runs the passes of an input up to and with `last`.
+static bool run_passes(compilation *c, unsigned input, int last) {
+  bool good = true;
+  for (int i = 0; i <= last && good; i++)
+    if (passes[i].of & input) good = run_pass(c, &passes[i]);
+  return good;
 }
 
 int compile(arena *a, interner *names, const compile_options *options, FILE *out, FILE *errors) {
@@ -166,11 +175,10 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
             options->emit);
     return 1;
   }
-  timing times[PASSES] = {0};
-  bool good = run_passes(&c, input, last, times);
+  bool good = run_passes(&c, input, last);
   if (good && what) good = emission_print(&c, what, out) && !diag_has_errors(c.messages);
   diag_print(c.messages, errors);
   if (c.failure) fprintf(errors, "error: %s\n", c.failure);
-  if (options->time_report) report_times(&c, times, errors);
+  if (options->time_report) report_times(&c, errors);
   return good ? 0 : 1;
 }

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "compiler/base/text.h"
-#include "compiler/chunk/chunk.h"
 #include "compiler/equations/formula.h"
+#include "compiler/schedule/programs.h"
 
 enum { WIDTH = 100 };
 
@@ -222,10 +222,10 @@ static void put_structure(const document *d, const recurrence *r) {
 static void put_programs(const document *d, const tile_program *forward, const char *what, const char *note) {
   put_heading(d, 1, what);
   if (note) put_line(d, note);
-  const tile_program *values = tile_without_gradients(d->a, forward);
+  const tile_program *values = program_rewritten(d->a, PROGRAM_VALUES, forward);
   equation_list list = equations_of_program(d->a, values, NULL);
   put_equations(d, &list);
-  const tile_program *backward = tile_backward(d->a, forward);
+  const tile_program *backward = program_rewritten(d->a, PROGRAM_BACKWARD, forward);
   put_heading(d, 1,
               forward->form == TILE_CHUNK ? "backward of the chunk, from the last chunk to the first"
                                           : "backward of the step, from the last step to the first");
@@ -246,9 +246,9 @@ static bool has_levels(const tile_program *program) {
 
 static void put_forms(const document *d, const recurrence *r, int length) {
   const char *reason = "";
-  tile_program *chunk = chunk_build_linear_scan(d->a, r, length, &reason);
+  const tile_program *chunk = program_of_length(d->a, PROGRAM_CHUNK, r, length, &reason);
   bool levels = chunk && has_levels(chunk);
-  if (levels) chunk = chunk_build_linear_scan(d->a, r, length = TWO_LEVELS, &reason);
+  if (levels) chunk = program_of_length(d->a, PROGRAM_CHUNK, r, length = TWO_LEVELS, &reason);
   if (chunk && !chunk_has_products(chunk)) {
     chunk = NULL;
     reason = "chunks would be scans without products";
@@ -261,7 +261,7 @@ static void put_forms(const document *d, const recurrence *r, int length) {
     return;
   }
   const char *why = r->states.count ? arena_printf(d->a, "no chunked form: %s", reason) : NULL;
-  put_programs(d, chunk_build_step(d->a, r), "step", why);
+  put_programs(d, program_of(d->a, PROGRAM_STEP, r), "step", why);
 }
 
 char *equations_print(arena *a, const typed_body *written, const recurrence *r, int chunk, equation_style style) {

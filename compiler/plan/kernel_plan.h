@@ -106,6 +106,15 @@ void kernel_map_to_threads(mapping *m);
 
 // A kernel that is mapped, and not planned yet: the one that is described, or the one for several sequences in its function.
 kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype);
+// The passes over whole kernels.
+enum {
+  KERNEL_PASS_BATCHED,  // batched.c: another kernel, for several sequences
+  KERNEL_PASS_HOST,     // host_plan_make, which runs the passes of plan.c and places what they leave
+  KERNEL_PASS_GPU,      // gpu_plan_make, likewise
+  KERNEL_PASSES
+};
+extern const pass_stage kernel_stage;
+
 // Plans the programs of a kernel and places what they need (host/memory.c, gpu/memory.c).
 void host_plan_make(kernel_plan *w);
 void gpu_plan_make(kernel_plan *w);

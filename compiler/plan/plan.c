@@ -44,23 +44,31 @@ static const plan_pass passes[] = {
     {"memory", plan_place_buffers, always, PLAN_PLACED},
 };
 
+enum { PASSES = sizeof passes / sizeof *passes };
+
+static const char *name_of(int pass) { return passes[pass].name; }
+
+const pass_stage plan_pass_stage = {"plan", PASSES, name_of};
+
 plan_stage plan_stage_after(const char *pass) {
-  for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+  for (int i = 0; i < PASSES; i++)
     if (strcmp(passes[i].name, pass) == 0) return passes[i].made;
   ICE("plan", "no pass %s", pass);
 }
 
 // `each`: looks at the plan behind each pass, not behind the last one alone.
 static plan *run_passes(planner *q, bool each) {
-  enum { COUNT = sizeof passes / sizeof *passes };
   const char *wrong = NULL;
   q->p = ARENA_NEW(q->a, plan);
   q->p->steps = -1;
-  for (int i = 0; i < COUNT && !wrong; i++) {
+  for (int i = 0; i < PASSES && !wrong; i++) {
     if (!passes[i].when(q)) continue;
+    double start = pass_clock();
+    bool looks = each || i == PASSES - 1;
     passes[i].run(q);
     q->p->program = q->program;
-    if (each || i == COUNT - 1) wrong = plan_verify(q->a, q->m, q->p, passes[i].name);
+    if (looks) wrong = plan_verify(q->a, q->m, q->p, passes[i].name);
+    pass_ran(&plan_pass_stage, i, pass_clock() - start, looks);
   }
   if (wrong && each) ICE("plan", "%s: %s", q->whole->name, wrong);
   return wrong ? NULL : q->p;

@@ -3,6 +3,7 @@
 #define REC_PLAN_PLAN_H
 
 #include "compiler/base/number.h"
+#include "compiler/base/pass.h"
 #include "compiler/plan/kernel.h"
 
 #define PLAN_MAX_AXES 64
@@ -249,6 +250,8 @@ typedef enum plan_stage {
 
 // A pass of plan.c by its name.
 plan_stage plan_stage_after(const char *pass);
+// The list of passes in plan.c.
+extern const pass_stage plan_pass_stage;
 // plan/verify.c: NULL, or what is wrong with a plan after this pass, and where.
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass);
 

@@ -272,14 +272,3 @@ void find_structure(arena *memory, recurrence *r) {
     if (s.stratum >= r->stratum_count) r->stratum_count = s.stratum + 1;
   }
 }
-
-recurrence *recurrence_analyse(arena *a, const typed_body *body) {
-  recurrence *r = ARENA_NEW(a, recurrence);
-  r->body = normalise_body(a, body);
-  remove_dead_values(a, r);
-  write_out_shifts(a, r);
-  find_structure(a, r);
-  if (sum_heads_last(a, r)) find_structure(a, r);
-  remove_dead_values(a, r);
-  return r;
-}

@@ -5,7 +5,6 @@
 // such an axis is not known do the parts stay apart (tile_place.partial), for what is not cut must have a size.
 // The lane axis is one that every state has, so that the states stay in registers, contiguous in as many tensors of the
 // recurrence as possible.
-#include "compiler/base/ice.h"
 #include "compiler/schedule/scheduler.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -152,22 +151,9 @@ void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k)
   vec_push(s->a, &s->out->kernels, k);
 }
 
-const tile_program *scheduler_checked(const scheduler *s, const tile_program *program) {
-  const char *wrong = program ? tile_verify(s->a, program) : NULL;
-  if (wrong) ICE("schedule", "%s: %s", program->name, wrong);
-  return program;
-}
-
 // The forms that the schedule has looked at have theirs.
-static tile_gradient gradient_of(const scheduler *s, const tile_program *forward) {
+tile_gradient scheduler_differentiated(const scheduler *s, const tile_program *forward) {
   for (int i = 0; i < s->out->alternatives.count; i++)
     if (s->out->alternatives.items[i].program == forward) return s->out->alternatives.items[i].gradient;
-  return tile_differentiate(s->a, forward);
-}
-
-tile_gradient scheduler_differentiated(const scheduler *s, tile_program *forward) {
-  tile_gradient gradient = gradient_of(s, forward);
-  scheduler_checked(s, gradient.backward);
-  scheduler_checked(s, gradient.recompute);
-  return gradient;
+  return program_gradient(s->a, forward);
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "compiler/schedule/cost.h"
-#include "compiler/schedule/save.h"
 #include "compiler/schedule/scheduler.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -35,12 +34,12 @@ static bool may_be_single(const kernel *forward) {
 static void carry_kernel(scheduler *s) {
   const kernel *forward = &s->out->kernels.items[0];
   if (!may_be_single(forward)) return;
-  tile_program *program = chunk_build_carry(s->a, s->r);
+  const tile_program *program = program_of(s->a, PROGRAM_CARRY, s->r);
   if (!program) return;
   int lane = scheduler_lane(s, forward->program->grid);
   axis_set grid = lane < 0 ? 0 : axis_bit(lane);
   for (int i = 0; i < forward->grid_count; i++) grid |= axis_bit(forward->grid_axes[i]);
-  kernel k = {.chunk = s->out->chunk, .program = scheduler_checked(s, tile_finish(s->a, program))};
+  kernel k = {.chunk = s->out->chunk, .program = program_rewritten(s->a, PROGRAM_FINISH, program)};
   scheduler_map_axes(s, &k, grid & program->grid, true);
   scheduler_add(s, KERNEL_CARRY, "carry", k);
 }
@@ -76,9 +75,9 @@ static bool has_parameter_matrix(const scheduler *s, const tile_program *program
   return found;
 }
 
-static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gradient) {
+static kernel step_kernel(scheduler *s, const tile_program *forward, tile_gradient *gradient) {
   *gradient = scheduler_differentiated(s, forward);
-  kernel k = {.chunk = s->out->chunk, .program = scheduler_checked(s, tile_finish(s->a, forward))};
+  kernel k = {.chunk = s->out->chunk, .program = program_rewritten(s->a, PROGRAM_FINISH, forward)};
   axis_set grid = forward->grid & ~scheduler_partial_axes(s->a, gradient->backward);
   k.cut = forward->grid;
   axis_set heads;
@@ -102,7 +101,7 @@ static void add_steps(scheduler *s, kernel k) {
   scheduler_add(s, KERNEL_STATES, "forward", k);
 }
 
-static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
+static void step_kernels(scheduler *s, const tile_program *forward, const char *why) {
   s->out->form = "step";
   s->out->why = why;
   axis_set heads;
@@ -232,8 +231,18 @@ static bool steps_forward(const scheduler *s, const tile_program *step, const ke
   return s->out->fused_step < clearly * cost_of_run(s->a, chunks);
 }
 
-static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *step, bool pointwise, const char *why) {
-  scheduler_checked(s, forward);
+// Forward keeps what is worth it, and backward reads it: rewrites all programs.
+static const tile_program *saved_values(scheduler *s, const tile_program *forward, tile_gradient *gradient,
+                                        axis_set instances) {
+  program_work w = {.from = forward, .gradient = *gradient, .axes = instances};
+  program_run(s->a, PROGRAM_SAVE, &w);
+  s->out->spared = w.spared;
+  *gradient = w.gradient;
+  return w.made;
+}
+
+static void chunk_kernels(scheduler *s, const tile_program *forward, const tile_program *step, bool pointwise,
+                          const char *why) {
   s->out->form = pointwise ? "pointwise" : "chunk";
   s->out->why = why;
   s->out->chunk = kept_every(s, forward, pointwise);
@@ -241,10 +250,10 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   axis_set grid = forward->grid & ~scheduler_partial_axes(s->a, gradient.backward);
   bool lanes = !pointwise && !s->options.gpu && channels_in_lanes(s, forward, grid);
   axis_set instances = lanes ? grid : chunk_instances(s, grid, pointwise);
-  const tile_program *finished = tile_finish(s->a, forward);
+  const tile_program *finished = program_rewritten(s->a, PROGRAM_FINISH, forward);
   // GPUs compute more for each byte
-  if (!pointwise && !lanes && !s->options.gpu) s->out->spared = save_values(s->a, &finished, &gradient, instances);
-  kernel k = {.chunk = s->out->chunk, .program = scheduler_checked(s, finished), .cut = forward->grid};
+  if (!pointwise && !lanes && !s->options.gpu) finished = saved_values(s, finished, &gradient, instances);
+  kernel k = {.chunk = s->out->chunk, .program = finished, .cut = forward->grid};
   scheduler_map_axes(s, &k, instances, lanes);
   kernel stepwise = step_kernel(s, step, &step_gradient);
   s->out->steps_forward = !pointwise && !lanes && steps_forward(s, step, &stepwise, &k, forward, &step_gradient);
@@ -253,10 +262,10 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   } else {
     scheduler_add(s, KERNEL_FORWARD, "forward", k);
     scheduler_add(s, KERNEL_STEP, "step", stepwise);
-    k.program = pointwise ? finished : scheduler_checked(s, gradient.recompute);
+    k.program = pointwise ? finished : gradient.recompute;
     scheduler_add(s, KERNEL_STATES, "states", k);
   }
-  k.program = scheduler_checked(s, gradient.backward);
+  k.program = gradient.backward;
   if (k.chunk > forward->chunk) k.recompute = gradient.recompute;
   k.cut = grid;
   scheduler_add(s, KERNEL_BACKWARD, "backward", k);
@@ -275,13 +284,14 @@ static int pointwise_chunk(const scheduler *s) {
   return chunk;
 }
 
-static bool try_pointwise(scheduler *s, tile_program *step) {
+static bool try_pointwise(scheduler *s, const tile_program *step) {
   axis_set all = 0;
   for (int axis = 0; axis < s->r->body.axes.count; axis++) all |= axis_bit(axis);
   if (s->r->states.count || s->r->body.lags.count) return false;
   if (runtime_axes(s, all)) return false;
   int chunk = s->options.chunk ? s->options.chunk : pointwise_chunk(s);
-  tile_program *program = chunk_build_pointwise(s->a, s->r, chunk);
+  const char *why = NULL;
+  const tile_program *program = program_of_length(s->a, PROGRAM_POINTWISE, s->r, chunk, &why);
   if (!program) return false;
   chunk_kernels(s, program, step, true, "no state: all steps at once");
   return true;
@@ -311,11 +321,11 @@ static double cost_of_saving(const scheduler *s, const tile_program *p) {
 }
 
 static schedule_alternative alternative(scheduler *s, const char *form, const tile_program *forward) {
-  tile_gradient gradient = tile_differentiate(s->a, forward);
+  tile_gradient gradient = program_gradient(s->a, forward);
   schedule_alternative x = {.form = form,
                             .chunk = forward->chunk,
                             .saved_every = saved_every(s, forward),
-                            .forward = cost_of_run(s->a, tile_without_gradients(s->a, forward)),
+                            .forward = cost_of_run(s->a, program_rewritten(s->a, PROGRAM_VALUES, forward)),
                             .program = forward,
                             .gradient = gradient};
   x.backward = cost_of_run(s->a, gradient.backward) + cost_of_saving(s, forward);
@@ -341,14 +351,14 @@ static int products_of(const tile_program *p) {
 }
 
 // Chunks of the length asked for, or of the longest that costs little more than the best: fewer states are kept.
-static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const char **reason) {
+static const tile_program *best_chunks(scheduler *s, schedule_alternative *best, const char **reason) {
   static const double little = 1.05;
   int first = s->options.chunk ? s->options.chunk : SMALLEST_CHUNK;
   int last = s->options.chunk ? s->options.chunk : LARGEST_CHUNK;
-  tile_program *chosen = NULL;
+  const tile_program *chosen = NULL;
   double least = 0;
   for (int chunk = first; chunk <= last; chunk *= 2) {
-    tile_program *program = chunk_build_linear_scan(s->a, s->r, chunk, reason);
+    const tile_program *program = program_of_length(s->a, PROGRAM_CHUNK, s->r, chunk, reason);
     if (!program) break;
     if (has_runtime_tiles(s, program)) {
       *reason = "an axis of run-time size is sliced or renamed";
@@ -382,9 +392,9 @@ static bool wins_beside_steps(const scheduler *s, const tile_program *step, cons
   return forward < chunks->forward && chunks->backward < steps->backward && total(chunks) < slightly_more * total(steps);
 }
 
-static bool try_linear_scan(scheduler *s, tile_program *step, const char **reason) {
+static bool try_linear_scan(scheduler *s, const tile_program *step, const char **reason) {
   schedule_alternative steps = alternative(s, "step", step), chunks = {0};
-  tile_program *program = best_chunks(s, &chunks, reason);
+  const tile_program *program = best_chunks(s, &chunks, reason);
   if (!program) return false;
   double ratio = total(&chunks) / total(&steps);
   *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk, ratio,
@@ -404,8 +414,7 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   scheduler s = {.a = a, .r = r, .options = options};
   s.out = ARENA_NEW(a, recurrence_kernels);
   s.out->recurrence = r;
-  tile_program *step = chunk_build_step(a, r);
-  scheduler_checked(&s, step);
+  const tile_program *step = program_of(a, PROGRAM_STEP, r);
   const char *why = "asked for";
   if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why))) {
     step_kernels(&s, step, why);

@@ -2,6 +2,7 @@
 #ifndef REC_SCHEDULE_SCHEDULER_H
 #define REC_SCHEDULE_SCHEDULER_H
 
+#include "compiler/schedule/programs.h"
 #include "compiler/schedule/schedule.h"
 
 typedef struct scheduler {
@@ -26,9 +27,7 @@ int scheduler_host_lanes(const scheduler *s, int lane);
 void scheduler_map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes);
 // Adds the kernel under a symbol that ends on the suffix.
 void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k);
-// Verified; NULL stays NULL.
-const tile_program *scheduler_checked(const scheduler *s, const tile_program *program);
-tile_gradient scheduler_differentiated(const scheduler *s, tile_program *forward);
+tile_gradient scheduler_differentiated(const scheduler *s, const tile_program *forward);
 
 // time_slices.c: SUMMARY and SUMMARY_BACK, where time may be cut; `back` is mapped to threads as the backward.
 void scheduler_add_slices(scheduler *s, const tile_program *forward, kernel back);

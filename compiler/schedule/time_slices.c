@@ -2,7 +2,6 @@
 // behind it begin with that.
 #include <string.h>
 
-#include "compiler/schedule/relative.h"
 #include "compiler/schedule/scheduler.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -37,29 +36,36 @@ static int64_t column_numbers(const kernel *part, int axis) {
   return all;
 }
 
+static const tile_program *finished(const scheduler *s, const tile_program *program) {
+  return program_rewritten(s->a, PROGRAM_FINISH, program_rewritten(s->a, PROGRAM_SIMPLIFY, program));
+}
+
 // Backward: the states before each run, from those that are saved before every few.
 static const tile_program *states_again(scheduler *s, const tile_program *forward, const kernel *part) {
   if (forward->form == TILE_CHUNK && part->chunk == forward->chunk) return NULL;
-  const tile_program *states = tile_restrict(s->a, forward, 1u << TILE_NEXT_STATE);
-  return scheduler_checked(s, tile_finish(s->a, tile_simplify(s->a, states)));
+  program_work w = {.from = forward, .roles = 1u << TILE_NEXT_STATE};
+  program_run(s->a, PROGRAM_RESTRICT, &w);
+  return finished(s, w.made);
 }
 
 // The kernel that makes of each part what FORWARD, or BACKWARD, begins the parts behind it with.
 static void summary_kernel(scheduler *s, const tile_program *forward, bool back, kernel part) {
-  const tile_program *program = back ? tile_backward(s->a, forward) : schedule_relative(s->a, s->r, forward);
   const char **why = &s->out->whole[back];
-  tile_role states = back ? TILE_D_STATE : TILE_NEXT_STATE;
-  int axis = -1;
-  const tile_program *made = tile_transfer(s->a, program, states, column_axes(s, &part), &axis, why);
-  if (!made) return;
-  part.program = scheduler_checked(s, tile_finish(s->a, tile_simplify(s->a, made)));
+  program_work w = {.recurrence = s->r, .from = forward};
+  program_run(s->a, back ? PROGRAM_BACKWARD : PROGRAM_RELATIVE, &w);
+  w = (program_work){.from = w.made, .axes = column_axes(s, &part), .axis = -1, .why = *why};
+  w.roles = back ? TILE_D_STATE : TILE_NEXT_STATE;
+  program_run(s->a, PROGRAM_TRANSFER, &w);
+  *why = w.why;
+  if (!w.made) return;
+  part.program = finished(s, w.made);
   part.recompute = tile_takes(part.program, 1u << TILE_STATE) ? states_again(s, forward, &part) : NULL;
-  if (axis >= 0) {
-    int64_t columns = column_numbers(&part, axis);
+  if (w.axis >= 0) {
+    int64_t columns = column_numbers(&part, w.axis);
     *why = "a column of the states has too many entries";
     if (columns < 1 || columns > GPU_COST_MOST_COLUMNS) return;
     part.transition_size = (int)columns;
-    part.value_axis = axis;
+    part.value_axis = w.axis;
   }
   kernel *kernels = s->out->kernels.items, *joins = schedule_kernel(s->out, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
   part.warms_up = back && s->r->body.lags.count > 0;

@@ -10,7 +10,6 @@
 #include "compiler/emit/lines.h"
 #include "compiler/kernel/host/kernel.h"
 #include "compiler/target/target.h"
-#include "runtime/shared/clock.h"
 
 // ---- tables and entry points ----
 
@@ -78,6 +77,13 @@ static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
 
 // ---- modules ----
 
+static const char *name_of(int pass) {
+  static const char *const names[CODE_PASSES] = {[CODE_LOWER] = "lower", [CODE_OPTIMISE] = "optimise", [CODE_EMIT] = "emit"};
+  return names[pass];
+}
+
+const pass_stage code_stage = {"code", CODE_PASSES, name_of};
+
 // One module per clone, so that clones are optimised and emitted side by side. How the work is split does not depend on
 // the machine: equal programs give equal libraries everywhere.
 typedef struct part {
@@ -87,7 +93,7 @@ typedef struct part {
   const unsigned char *bytes;
   size_t size;
   const char *assembly;
-  double passes_seconds, emit_seconds;
+  double optimise_seconds, emit_seconds;
 } part;
 
 static bool is_lowered(const codegen_input *input, int index) {
@@ -124,13 +130,13 @@ static void count_instructions(arena *a, llvm_module *m, codegen_object *object)
 }
 
 static void compile_part(part *p) {
-  double start = clock_seconds(CLOCK_MONOTONIC);
+  double start = pass_clock();
   llvm_optimise(&p->module, p->options.level);
-  double optimised = clock_seconds(CLOCK_MONOTONIC);
+  double optimised = pass_clock();
   if (p->options.text) p->assembly = llvm_assembly(p->memory, &p->module);
   p->bytes = llvm_object(p->memory, &p->module, &p->size);
-  p->passes_seconds = optimised - start;
-  p->emit_seconds = clock_seconds(CLOCK_MONOTONIC) - optimised;
+  p->optimise_seconds = optimised - start;
+  p->emit_seconds = pass_clock() - optimised;
 }
 
 typedef struct part_queue {
@@ -171,8 +177,8 @@ static void collect_part(arena *a, codegen_object *object, part *p, const char *
   memcpy(bytes, p->bytes, p->size);
   vec_push(a, &object->parts, (link_object){name, bytes, p->size});
   if (p->assembly) object->assembly = joined(a, object->assembly, p->assembly);
-  object->passes_seconds += p->passes_seconds;
-  object->emit_seconds += p->emit_seconds;
+  pass_ran(&code_stage, CODE_OPTIMISE, p->optimise_seconds, 0);
+  pass_ran(&code_stage, CODE_EMIT, p->emit_seconds, 0);
   llvm_module_free(&p->module);
   arena_free(p->memory);
 }
@@ -191,7 +197,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   codegen_object *object = ARENA_NEW(a, codegen_object);
   part parts[CLONE_COUNT];
   processors_take(TURN_SHORT);
-  double start = clock_seconds(CLOCK_MONOTONIC);
+  double start = pass_clock();
   for (int clone = 0; clone < CLONE_COUNT; clone++) {
     const char *name = clone_targets[clone].name;
     parts[clone] = (part){.memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
@@ -207,7 +213,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
     llvm_verify(&parts[clone].module);
     if (options.text) object->llvm = joined(a, object->llvm, llvm_text(a, &parts[clone].module));
   }
-  object->build_seconds = clock_seconds(CLOCK_MONOTONIC) - start;
+  pass_ran(&code_stage, CODE_LOWER, pass_clock() - start, CLONE_COUNT);
   processors_give();
   compile_side_by_side(parts);
   for (int clone = 0; clone < CLONE_COUNT; clone++) {
@@ -223,19 +229,23 @@ struct codegen_job {
   codegen_input input;
   codegen_options options;
   codegen_object *object;
+  pass_log log;
   pthread_t thread;
   bool started;
 };
 
 static void *run_job(void *argument) {
   codegen_job *job = argument;
+  pass_log *before = pass_log_use(&job->log);
   job->object = codegen_compile(job->memory, job->input, job->options);
+  pass_log_use(before);
   return NULL;
 }
 
 codegen_job *codegen_begin(arena *a, codegen_input input, codegen_options options) {
   codegen_job *job = ARENA_NEW(a, codegen_job);
   *job = (codegen_job){.a = a, .memory = arena_new(), .input = input, .options = options};
+  job->log.memory = job->memory;
   llvm_prepare();
   nvptx_prepare();
   job->started = pthread_create(&job->thread, NULL, run_job, job) == 0;
@@ -249,5 +259,6 @@ codegen_object *codegen_end(codegen_job *job) {
     run_job(job);
   }
   arena_adopt(job->a, job->memory);
+  pass_log_add(&job->log);
   return job->object;
 }

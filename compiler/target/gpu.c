@@ -12,7 +12,6 @@
 #include "compiler/emit/lines.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/target.h"
-#include "runtime/shared/clock.h"
 
 static bool is_lowered(const kernel *const *kernels, int index) {
   for (int i = 0; i < index; i++) {
@@ -82,10 +81,17 @@ static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int n
   if (options.made) options.made(options.context, number, &image);
 }
 
+static void emit_image(arena *a, llvm_module *m, llvm_module *with_bodies, int number, codegen_gpu_options options,
+                       codegen_gpu_object *object) {
+  double start = pass_clock();
+  make_image(a, m, with_bodies, number, options, object);
+  pass_ran(&code_stage, CODE_EMIT, pass_clock() - start, 0);
+}
+
 static void make_image_for(arena *a, llvm_module *m, llvm_module *with_bodies, codegen_gpu_target target,
                            codegen_gpu_options options, codegen_gpu_object *object) {
   for (int i = 0; i < object->images.count; i++)
-    if (object->images.items[i].target == target) make_image(a, m, with_bodies, i, options, object);
+    if (object->images.items[i].target == target) emit_image(a, m, with_bodies, i, options, object);
 }
 
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object) {
@@ -115,7 +121,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   if (options.dtype == NUMBER_F64) ICE("target", "GPU kernels compute in f32");
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
   processors_take(TURN_LONG);
-  double start = clock_seconds(CLOCK_MONOTONIC);
+  double start = pass_clock();
   llvm_module m = gpu_module_new("rec_gpu");
   if (options.lines) lines_begin(&m, options.lines, LINES_ALONE);
   for (int i = 0; i < count; i++) {
@@ -135,10 +141,8 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   lines_end(&m);
   llvm_verify(&m);
   if (options.text) object->hash = hash_of(a, &m);
-  object->build_seconds = clock_seconds(CLOCK_MONOTONIC) - start;
-  start = clock_seconds(CLOCK_MONOTONIC);
+  pass_ran(&code_stage, CODE_LOWER, pass_clock() - start, 1);
   gpu_make_images(a, &m, options, object);
-  object->emit_seconds = clock_seconds(CLOCK_MONOTONIC) - start;
   llvm_module_free(&m);
   processors_give();
   return object;

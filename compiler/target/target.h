@@ -7,6 +7,7 @@
 #ifndef REC_TARGET_TARGET_H
 #define REC_TARGET_TARGET_H
 
+#include "compiler/base/pass.h"
 #include "compiler/emit/link.h"
 #include "compiler/kernel/description.h"
 
@@ -50,9 +51,12 @@ typedef struct codegen_object {
   VEC(link_object) parts;       // one for each clone; then what else belongs to the library
   VEC(codegen_kernel) kernels;  // in the order given
   VEC(codegen_function_size) functions;
-  const char *llvm, *assembly;                         // with options.text
-  double build_seconds, passes_seconds, emit_seconds;  // for --time-report; the last two of all parts together
+  const char *llvm, *assembly;  // with options.text
 } codegen_object;
+
+// How code is made of plans: for the host the passes of all parts together, for GPUs those of the module and its images.
+enum { CODE_LOWER, CODE_OPTIMISE, CODE_EMIT, CODE_PASSES };
+extern const pass_stage code_stage;
 
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options);
 
@@ -81,7 +85,6 @@ typedef struct codegen_gpu_object {
   VEC(codegen_gpu_image) images;
   VEC(codegen_function_size) functions;  // before LLVM's passes
   const char *hash;                      // with options.text: 16 hexadecimal digits, of the module before LLVM's passes
-  double build_seconds, emit_seconds;
 } codegen_gpu_object;
 
 // One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. The image for a target

@@ -12,7 +12,9 @@
 #include "compiler/kernel/frame.h"
 #include "compiler/plan/tensor_cores.h"
 #include "compiler/schedule/gpu/schedule.h"
+#include "compiler/schedule/programs.h"
 #include "compiler/schedule/tile_kernel.h"
+#include "compiler/target/target.h"
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/kernel_programs.h"
 
@@ -37,8 +39,21 @@ static int plan_kernels(arena *a, const recurrence_kernels *kernels, codegen_clo
   return nests;
 }
 
+// Passes of a stage that a log has counted; `verified`: those that were verified each time.
+static int passes_of(const pass_log *log, const pass_stage *stage, bool verified) {
+  int passes = 0;
+  for (int i = 0; i < log->stages.count; i++) {
+    const pass_count *counts = log->stages.items[i].counts;
+    for (int n = 0; log->stages.items[i].stage == stage && n < stage->count; n++)
+      passes += counts[n].runs && (!verified || counts[n].verified >= counts[n].runs);
+  }
+  return passes;
+}
+
 static void plans_are_right_behind_each_pass(void **state) {
   (void)state;
+  pass_log log = {.memory = arena_new()};
+  pass_log *before = pass_log_use(&log);
   for (int i = 0; i < kernel_program_count; i++) {
     for (schedule_form form = FORM_STEP; form <= FORM_CHUNK; form++) {
       fixture f = fixture_open();
@@ -57,6 +72,53 @@ static void plans_are_right_behind_each_pass(void **state) {
       fixture_close(&f);
     }
   }
+  pass_log_use(before);
+  // Every row of the tables has run for some kernel.
+  assert_int_equal(passes_of(&log, &plan_pass_stage, false), plan_pass_stage.count);
+  assert_int_equal(passes_of(&log, &program_stage, false), program_stage.count);
+  arena_free(log.memory);
+}
+
+static int runs_of(const pass_log *log, const pass_stage *stage, int pass) {
+  for (int i = 0; i < log->stages.count; i++)
+    if (log->stages.items[i].stage == stage) return log->stages.items[i].counts[pass].runs;
+  return 0;
+}
+
+static void each_pass_is_verified(void **state) {
+  (void)state;
+  fixture f = fixture_open();
+  const recurrence *r = fixture_analyse(&f, kernel_programs[0].source);
+  pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
+  const recurrence_kernels *kernels = schedule_recurrence(f.memory, r, (schedule_options){.form = FORM_CHUNK});
+  assert_true(plan_kernels(f.memory, kernels, CLONE_V3, NUMBER_F32) > 0);
+  pass_log_use(before);
+  const pass_stage *stages[] = {&program_stage, &plan_pass_stage};
+  for (int i = 0; i < 2; i++) {
+    assert_true(passes_of(&log, stages[i], true) > 5);
+    assert_int_equal(passes_of(&log, stages[i], true), passes_of(&log, stages[i], false));
+  }
+  fixture_close(&f);
+}
+
+// What is lowered is the plan that the kernel carries.
+static void host_kernels_are_planned_once(void **state) {
+  (void)state;
+  fixture f = fixture_open();
+  const recurrence *r = fixture_analyse(&f, kernel_programs[0].source);
+  recurrence_kernels *kernels = schedule_recurrence(f.memory, r, (schedule_options){0});
+  codegen_options options = {.dtype = NUMBER_F32};
+  VEC(const kernel *) list = {0};
+  for (int i = 0; i < kernels->kernels.count; i++) vec_push(f.memory, &list, &kernels->kernels.items[i]);
+  pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
+  host_plan_kernels(f.memory, kernels->kernels.items, kernels->kernels.count, codegen_clones(&options), options.dtype);
+  int planned = runs_of(&log, &kernel_stage, KERNEL_PASS_HOST);
+  assert_true(planned >= CLONE_COUNT);
+  codegen_compile(f.memory, (codegen_input){.kernels = list.items, .kernel_count = list.count}, options);
+  assert_int_equal(runs_of(&log, &kernel_stage, KERNEL_PASS_HOST), planned);
+  assert_int_equal(runs_of(&log, &code_stage, CODE_EMIT), CLONE_COUNT);
+  pass_log_use(before);
+  fixture_close(&f);
 }
 
 // ---- broken by hand -------------------------------------------------------------------------------------------------
@@ -289,8 +351,8 @@ static void buffers_over_each_other_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(plans_are_right_behind_each_pass),
-      cmocka_unit_test(broken_plans_are_refused),
+      cmocka_unit_test(plans_are_right_behind_each_pass),    cmocka_unit_test(each_pass_is_verified),
+      cmocka_unit_test(host_kernels_are_planned_once),       cmocka_unit_test(broken_plans_are_refused),
       cmocka_unit_test(buffers_over_each_other_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,10 +121,7 @@ static bool gains(arena *a, const kernel *k, const tile_program *program) {
   return program && plan_multiplies_parameters(a, &m, program);
 }
 
-const kernel *kernel_batched(arena *a, const kernel *k, bool gpu) {
-  if (k->program->form != TILE_STEP || k->lane_axis >= 0) return NULL;
-  if (!gains(a, k, k->program) && !gains(a, k, k->recompute)) return NULL;
-  if (!may_widen(k->program) || (k->recompute && !may_widen(k->recompute))) return NULL;
+static const kernel *widened(arena *a, const kernel *k, bool gpu) {
   kernel *batched = ARENA_NEW(a, kernel);
   *batched = *k;
   batched->sequences = SEQUENCES;
@@ -132,5 +129,22 @@ const kernel *kernel_batched(arena *a, const kernel *k, bool gpu) {
   if (k->recompute && k->recompute->axes.count > batched->sequences_axis) batched->sequences_axis = k->recompute->axes.count;
   batched->program = widened_program(a, k->program, batched->sequences_axis, gpu);
   if (k->recompute) batched->recompute = widened_program(a, k->recompute, batched->sequences_axis, gpu);
+  return batched;
+}
+
+static int verified(arena *a, const tile_program *program) {
+  const char *wrong = program ? tile_verify(a, program) : NULL;
+  if (wrong) ICE(kernel_stage.name_of(KERNEL_PASS_BATCHED), "%s: %s", program->name, wrong);
+  return program != NULL;
+}
+
+const kernel *kernel_batched(arena *a, const kernel *k, bool gpu) {
+  if (k->program->form != TILE_STEP || k->lane_axis >= 0) return NULL;
+  if (!gains(a, k, k->program) && !gains(a, k, k->recompute)) return NULL;
+  if (!may_widen(k->program) || (k->recompute && !may_widen(k->recompute))) return NULL;
+  double start = pass_clock();
+  const kernel *batched = widened(a, k, gpu);
+  pass_ran(&kernel_stage, KERNEL_PASS_BATCHED, pass_clock() - start,
+           verified(a, batched->program) + verified(a, batched->recompute));
   return batched;
 }

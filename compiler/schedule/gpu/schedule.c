@@ -11,18 +11,16 @@
 
 #include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/cost.h"
+#include "compiler/schedule/programs.h"
 #include "runtime/shared/gpu_costs.h"
 
 // ---- parts of the value axis ----
 
 static const tile_program *with_part(arena *a, const tile_program *program, int axis, int entries) {
   if (!program) return NULL;
-  tile_program *p = ARENA_NEW(a, tile_program);
-  *p = *program;
-  p->axes.items = ARENA_ARRAY(a, tile_axis, program->axes.count);
-  memcpy(p->axes.items, program->axes.items, (size_t)program->axes.count * sizeof(tile_axis));
-  p->axes.items[axis].size = entries;
-  return p;
+  program_work w = {.from = program, .axis = axis, .entries = entries};
+  program_run(a, PROGRAM_TILE, &w);
+  return w.made;
 }
 
 // The longest axis of known size that is a tile of the kernel and may be cut; -1: there is none.

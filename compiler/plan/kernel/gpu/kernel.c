@@ -15,8 +15,11 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
   w->threads = w->m.kind == MAP_BLOCK ? w->m.threads : k->lane_block;
   w->m.shared_kib = k->gpu.shared_kib ? k->gpu.shared_kib : GPU_SMALL_KIB;
   w->chip_limit = w->m.shared_kib * 1024 / 4;
+  double start = pass_clock();
+  bool of_block = w->m.kind == MAP_BLOCK;
   gpu_plan_make(w);
-  if (w->m.kind == MAP_BLOCK) kernel_verify_places(w);
+  if (of_block) kernel_verify_places(w);
+  pass_ran(&kernel_stage, KERNEL_PASS_GPU, pass_clock() - start, of_block);
   return w;
 }
 

@@ -1,0 +1,11 @@
+// The passes over whole kernels. Those that plan one run the passes of plan.c.
+#include "compiler/plan/kernel_plan.h"
+
+static const char *name_of(int pass) {
+  static const char *const names[KERNEL_PASSES] = {[KERNEL_PASS_BATCHED] = "several sequences",
+                                                   [KERNEL_PASS_HOST] = "host kernel",
+                                                   [KERNEL_PASS_GPU] = "GPU kernel"};
+  return names[pass];
+}
+
+const pass_stage kernel_stage = {"kernels", KERNEL_PASSES, name_of};

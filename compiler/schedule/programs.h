@@ -1,0 +1,41 @@
+// Tile programs of a recurrence: the schedule makes and rewrites all of them by the passes of programs.def.
+#ifndef REC_SCHEDULE_PROGRAMS_H
+#define REC_SCHEDULE_PROGRAMS_H
+
+#include "compiler/base/pass.h"
+#include "compiler/chunk/chunk.h"
+
+typedef enum program_pass {
+#define PROGRAM_PASS(pass, name, run) PROGRAM_##pass,
+#include "compiler/schedule/programs.def"
+#undef PROGRAM_PASS
+  PROGRAM_PASSES
+} program_pass;
+
+extern const pass_stage program_stage;
+
+// What a pass works on, and what it leaves. Each pass reads and writes what it needs.
+typedef struct program_work {
+  const recurrence *recurrence;
+  const tile_program *from;
+  int length;         // of chunks
+  unsigned roles;     // RESTRICT: bits; TRANSFER: the role of the states
+  axis_set axes;      // TRANSFER: along which states may have columns; SAVE: the instances
+  int axis, entries;  // TILE: of so many entries; TRANSFER: the axis of the columns, -1: there are none
+  // made
+  const tile_program *made;  // NULL: there is no such program, and `why` may say why not
+  const char *why;
+  tile_gradient gradient;  // DIFFERENTIATE; SAVE changes it
+  double spared;           // SAVE: the share of the work of backward
+} program_work;
+
+// Runs a pass. The verifier looks at all programs that it leaves; a mistake there is a bug of that pass.
+void program_run(arena *a, program_pass pass, program_work *w);
+// Passes that need nothing else: from a recurrence, or from a program.
+const tile_program *program_of(arena *a, program_pass pass, const recurrence *r);
+const tile_program *program_rewritten(arena *a, program_pass pass, const tile_program *from);
+// CHUNK, POINTWISE
+const tile_program *program_of_length(arena *a, program_pass pass, const recurrence *r, int length, const char **why);
+tile_gradient program_gradient(arena *a, const tile_program *forward);
+
+#endif
