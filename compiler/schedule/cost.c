@@ -2,9 +2,8 @@
 //
 //   step form:   elementwise operations on the whole state, every step
 //   chunk form:  products over a chunk, and elementwise work on pairs and levels of steps
-//
-// A product counts its multiply-adds; short ones waste lanes. Other operations count their polynomial, and the bytes that they
-// read and write. The figures were fitted to measured kernels of both forms; only their ratios matter.
+// A product counts its multiply-adds; short products waste lanes. Other operations count the terms of their polynomial and the
+// bytes that they read and write. The figures were fitted to measured kernels of both forms; only their ratios matter.
 #include "compiler/schedule/cost.h"
 
 // An operation that fuses with its neighbours; one more for what goes through memory.
@@ -65,7 +64,7 @@ double cost_of_run(arena *a, const tile_program *p) {
 
 static bool adds(tile_op op) { return op == TILE_ADD || op == TILE_SUB || op == TILE_SUM; }
 
-// Products that one sum reads, and is alone in reading: one instruction with it.
+// Products whose only reader is a sum: product and sum are one instruction.
 static bool *fused_products(arena *a, const tile_program *p) {
   bool *fused = ARENA_ARRAY(a, bool, p->values.count);
   int *uses = ARENA_ARRAY(a, int, p->values.count);
@@ -86,7 +85,7 @@ static bool *fused_products(arena *a, const tile_program *p) {
   return fused;
 }
 
-// Sums over the state of which the rest of it is made: each is a loop that must end before the next can begin.
+// Marks sums over the state on which its update depends: each is a loop that ends before the next begins.
 static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool *seen, bool *loops) {
   const tile_value *v = &p->values.items[id];
   if (seen[id]) return;
@@ -95,7 +94,8 @@ static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool
   for (int k = 0; k < tile_arity(v->op); k++) mark_loops(p, v->args[k], true, seen, loops);
 }
 
-// One instruction is one multiply-add there: nothing between goes through memory, as cost_of_operation has it.
+// An instruction of a fused step counts as one multiply-add: no value in between goes through memory, which cost_of_operation
+// includes.
 double cost_of_fused_step(arena *a, const tile_program *p) {
   const double *costs = cost_of_values(a, p);
   const bool *fused = fused_products(a, p);

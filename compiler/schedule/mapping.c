@@ -1,16 +1,13 @@
 // Which axes of a kernel become instances, and which one lies in the lanes.
-//
-// An axis may be cut into instances if nothing in the forward program consumes it, and if no cotangent of a state gets
-// it where the state lacks it: the partial cotangents would have to be added up at every step. Only where the size of
-// such an axis is not known do the parts stay apart (tile_place.partial), for what is not cut must have a size.
-// The lane axis is one that every state has, so that the states stay in registers, contiguous in as many tensors of the
-// recurrence as possible.
+// An axis may be cut into instances if nothing in the forward program consumes it. A cotangent may get an axis that its state
+// lacks. Its partial sums would have to be added up at every step, so such an axis is not cut. An axis of run-time size must be
+// cut: there the partial cotangents are kept (tile_place.partial). Every state has the lane axis, so that states stay in
+// registers. The axis is contiguous in as many tensors of the recurrence as possible.
 #include "compiler/schedule/scheduler.h"
 #include "runtime/shared/gpu_costs.h"
 
 int64_t scheduler_size(const scheduler *s, int axis) { return s->r->body.axes.items[axis].size; }
 
-// Axes that cotangents of states have and the states lack, but those whose parts stay apart until the end.
 axis_set scheduler_partial_axes(arena *a, const tile_program *backward) {
   const axis_set *partial = tile_partial(a, backward);
   axis_set axes = 0;
@@ -51,7 +48,7 @@ static int long_last_axis(const scheduler *s, const typed_tensor *t) {
   return t->axes[t->axis_count - 1];
 }
 
-// Tensors in which the axis is contiguous, or all but, count for it, by the numbers in them.
+// The elements of tensors in which the axis is contiguous, or nearly so.
 static double contiguity(const scheduler *s, int axis) {
   double score = 0;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
@@ -75,7 +72,8 @@ static bool is_matrix_state(const scheduler *s, int lane) {
   return false;
 }
 
-// Lanes along heads would hold a whole matrix each, and gather most tokens: each operation then takes lanes of its own.
+// Lanes along heads would each hold a whole matrix, and gather most tokens. Without a lane axis, each operation vectorises an
+// axis of its own.
 static bool is_beside_matrix(const scheduler *s, int axis) {
   double all = 0;
   for (int other = 0; other < s->r->body.axes.count; other++) all += contiguity(s, other);
@@ -116,7 +114,7 @@ int scheduler_threads(const scheduler *s, axis_set grid) {
   return lane >= 0 && is_matrix_state(s, lane) ? -1 : lane;
 }
 
-// Whole warps; those without an entry would compute with the others.
+// Whole warps: threads without an entry compute with the others, and store nothing.
 static int threads_for(int64_t size) {
   enum { WARP = 32 };
   if (size == TYPED_RUNTIME_SIZE || size >= GPU_COST_LANE_THREADS) return GPU_COST_LANE_THREADS;

@@ -4,8 +4,8 @@
 
 #include "compiler/chunk/chunk.h"
 
-// The forward program in the form of `forward`, whose places of such states are marked (tile_place.relative), with the sums
-// that joins want (recurrence_with_sums) in the places of their factors. `forward` itself where there are none.
+// The forward program in the form of `forward`, in which the places of such states are marked (tile_place.relative). The sums
+// of logarithms (recurrence_with_sums) stand in the places of factors. Without such states, it is `forward` itself.
 const tile_program *schedule_relative(arena *a, const recurrence *r, const tile_program *forward);
 
 #endif

@@ -88,7 +88,7 @@ static axis_set runtime_axes_of(const tile_program *p, tile_id id) {
   return sizes;
 }
 
-// The body of a program, per step; kernels for parts of an axis count once for the whole.
+// The operations of a program's body, per step; a kernel for a tile of an axis counts for the whole axis.
 static void add_operations(arena *a, amount *sum, const tile_program *p, const typed_body *body) {
   if (!p) return;
   int64_t sizes[TYPED_MAX_AXES];
@@ -329,36 +329,38 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   return text_end(&text, a);
 }
 
-// What an instance or a pass has of an axis.
-static const char *parts_text(const reporter *r, kernel_kind kind) {
+// The tile that an instance has of an axis, or that it computes at a time.
+static const char *tiles_text(const reporter *r, kernel_kind kind) {
   const kernel *k = kernel_of(r, kind);
   const char *text = "";
   if (k->gpu.lanes == LANES_TILE)
     text = arena_printf(r->a, ", instances of %d %s", k->lane_block, r->body->axes.items[k->lane_axis].name);
   if (k->gpu.lanes == LANES_IN_TURN)
-    text = arena_printf(r->a, ", instances of %d %s in passes", k->lane_block, r->body->axes.items[k->lane_axis].name);
+    text = arena_printf(r->a, ", instances of %d %s, one after another", k->lane_block, r->body->axes.items[k->lane_axis].name);
   if (k->gpu.value_entries)
-    text = arena_printf(r->a, "%s, passes of %d %s", text, k->gpu.value_entries, r->body->axes.items[k->gpu.value_axis].name);
+    text = arena_printf(r->a, "%s, tiles of %d %s, one after another", text, k->gpu.value_entries,
+                        r->body->axes.items[k->gpu.value_axis].name);
   return text;
 }
 
-static const char *resources_text(const reporter *r, const report_resources *x, const char *parts) {
-  const char *outside = "";
-  if (x->outside_bytes) outside = arena_printf(r->a, ", %lld outside", (long long)x->outside_bytes);
+static const char *resources_text(const reporter *r, const report_resources *x, const char *tiles) {
+  const char *scratch = "";
+  if (x->scratch_bytes) scratch = arena_printf(r->a, ", %lld of scratch", (long long)x->scratch_bytes);
   const char *groups = "";
   if (x->wgmma_products) groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->wgmma_products, x->products);
-  if (x->left) groups = arena_printf(r->a, "%s, %d of %d products feed others in registers", groups, x->left, x->products);
+  if (x->register_operands)
+    groups = arena_printf(r->a, "%s, %d of %d products feed others in registers", groups, x->register_operands, x->products);
   const char *bulk = "";
   if (x->bulk_rows) bulk = arena_printf(r->a, ", rows of %d of %d arguments in bulk", x->bulk_rows, x->rows);
-  return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s, %d launch%s%s%s", parts, x->threads,
-                      (long long)x->shared_bytes, outside, x->launches, x->launches == 1 ? "" : "es", groups, bulk);
+  return arena_printf(r->a, "%s; %d threads, %lld bytes of shared memory%s, %d launch%s%s%s", tiles, x->threads,
+                      (long long)x->shared_bytes, scratch, x->launches, x->launches == 1 ? "" : "es", groups, bulk);
 }
 
-// The axes of the factors that a part of time leaves of states; complex ones count once.
-static const char *factors_text(const reporter *r, const tile_program *part) {
+// The axes of the factors in a slice summary; complex ones count once.
+static const char *factors_text(const reporter *r, const tile_program *summary) {
   const char *text = "";
-  for (int i = 0; i < part->results.count; i++) {
-    const tile_place *place = &part->results.items[i].place;
+  for (int i = 0; i < summary->results.count; i++) {
+    const tile_place *place = &summary->results.items[i].place;
     axis_set axes = 0;
     if (!place->transfer || place->component || place->relative) continue;
     for (int x = 0; x < place->axis_count; x++) axes |= axis_bit(place->axes[x]);
@@ -371,9 +373,9 @@ static const char *factors_text(const reporter *r, const tile_program *part) {
 }
 
 // "C relative to m, m as a maximum".
-static const char *relatives_text(const reporter *r, const tile_program *part, const char *text) {
-  for (int i = 0; i < part->results.count; i++) {
-    const tile_place *place = &part->results.items[i].place;
+static const char *relatives_text(const reporter *r, const tile_program *summary, const char *text) {
+  for (int i = 0; i < summary->results.count; i++) {
+    const tile_place *place = &summary->results.items[i].place;
     if (place->transfer || !place->relative) continue;
     const char *how = "as a maximum";
     if (place->relative - 1 != place->tensor)
@@ -397,16 +399,16 @@ static const char *matrix_text(const reporter *r, const kernel *k) {
   return arena_printf(r->a, "%s by a matrix of %d x %d", text, k->transition_size, k->transition_size);
 }
 
-// Of a kernel that makes parts, in columns of states alone.
-static double columns_made(const kernel *k) {
+// The work of a kernel of summaries, relative to its work on the columns of states alone.
+static double work_with_matrix(const kernel *k) {
   int64_t size = k->transition_size ? k->summary->axes.items[k->value_axis].size : 1;
   return k->transition_size && size != TILE_RUNTIME_SIZE ? (double)(size + k->transition_size) / (double)size : 1;
 }
 
-// Parts of the steps that run side by side, or why there are none.
-static void put_parts(const reporter *r, bool back) {
+// Time slices, and what they cost; or why time is not cut.
+static void put_slices(const reporter *r, bool back) {
   const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
-  fprintf(r->out, "    %-11s", back ? "parts back" : "parts");
+  fprintf(r->out, "    %-12s", back ? "slices back" : "slices");
   if (!k->summary) {
     fprintf(r->out, "none: %s\n", r->kernels->whole[back]);
     return;
@@ -416,8 +418,9 @@ static void put_parts(const reporter *r, bool back) {
   double more = again ? cost_of_run(r->a, again) : 0;
   if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
   if (again && !steps_again(k->program)) cost += more;
-  fprintf(r->out, "of time where blocks are few, joined: %s; one launch and %.0f %% of the work more, a join takes %d step%s\n",
-          matrix_text(r, k), 100 * (columns_made(k) * cost_of_run(r->a, k->summary) + more) / cost, k->gpu.combine_steps,
+  fprintf(r->out,
+          "of time where blocks are few, combined: %s; one launch and %.0f %% of the work more, a summary takes %d step%s\n",
+          matrix_text(r, k), 100 * (work_with_matrix(k) * cost_of_run(r->a, k->summary) + more) / cost, k->gpu.combine_steps,
           k->gpu.combine_steps == 1 ? "" : "s");
 }
 
@@ -437,9 +440,9 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form, chunks_text(&r),
           kernels->chunk,
           kernel_has_own_lanes(forward) ? "a thread for each entry of the lanes" : "a block of threads for each instance");
-  const char *parts[2] = {parts_text(&r, KERNEL_FORWARD), parts_text(&r, KERNEL_BACKWARD)};
-  fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, &resources[0], parts[0]));
-  fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, &resources[1], parts[1]));
-  for (int back = 0; back < 2 && kernels->recurrence->states.count; back++) put_parts(&r, back);
+  const char *tiles[2] = {tiles_text(&r, KERNEL_FORWARD), tiles_text(&r, KERNEL_BACKWARD)};
+  fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, &resources[0], tiles[0]));
+  fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, &resources[1], tiles[1]));
+  for (int back = 0; back < 2 && kernels->recurrence->states.count; back++) put_slices(&r, back);
   return text_end(&text, a);
 }

@@ -14,10 +14,10 @@ char *schedule_report_step(arena *arena, const recurrence_kernels *kernels, numb
 // What a GPU kernel takes of a multiprocessor.
 typedef struct report_resources {
   int threads;
-  int64_t shared_bytes, outside_bytes;  // of a block: on chip, in its scratch
+  int64_t shared_bytes, scratch_bytes;  // of a block: of shared memory, of scratch
   int launches;                         // at most
   int products, wgmma_products;         // of a chunk, and those of them that warpgroups may make
-  int left;                             // products of a chunk whose result stays in registers
+  int register_operands;                // products of a chunk whose result stays in registers
   int rows, bulk_rows;                  // copied for a chunk, and those that come in bulk; 0: none does
 } report_resources;
 

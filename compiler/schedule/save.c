@@ -3,17 +3,16 @@
 //   backward:  %4 = dot %1 %2 over s        ->   %4 = argument stash 0, the dots and what only they need are gone
 //              %6 = add %4 %5, %7 = div %6 %3    forward: result keep stash 0 = %7
 //              .. mul %7 %9                      .. mul %4 %9
-//
-// A value is saved if recomputing it costs clearly more than its bytes: a quotient whose numerator is needed for nothing else,
-// or the solution of a triangular system. It must be a value of forward as it stands, one for each step and instance, so that
-// saving it costs forward a store and nothing else.
+// A value is saved if recomputing it costs clearly more than its bytes. Examples are a quotient whose numerator has no other
+// use, and the solution of a triangular system. It must be a value that forward computes anyway, one for each step and
+// instance. Saving it then costs forward a store and nothing else.
 #include "compiler/schedule/save.h"
 
 #include "compiler/schedule/cost.h"
 
-// Of writing a number and reading it again much later, in the unit of cost.h; what is spared must be worth `clearly` that,
-// and a share of the whole backward. Measured: the solutions of delta rules break even at K = V = 128 and gain 5 % of
-// forward and backward together at 256; at 64 they lose 2 to 6 %.
+// The cost of writing an element and reading it much later, in the unit of cost.h. A saved value must spare `clearly` times
+// that, and a share of the whole backward. Measured: the solutions of delta rules break even at K = V = 128. At 256 they gain 5
+// % of forward and backward; at 64 they lose 2 to 6 %.
 static const double cost_of_number = 220, clearly = 1.25, least_share = 0.03;
 
 typedef struct saver {

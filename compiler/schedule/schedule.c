@@ -18,8 +18,8 @@ schedule_form schedule_form_find(const char *text) {
   return (schedule_form)form;
 }
 
-// Time is cut into parts only if there is but one instance (runtime/support/split.c): not with grid axes of a known size
-// above 1.
+// May a call have a single instance? Only then is time cut on the host (runtime/support/split.c). A grid axis of a known size
+// above 1 rules it out.
 static bool may_be_single(const kernel *forward) {
   int64_t instances = 1;
   const typed_body *body = &forward->recurrence->body;
@@ -56,8 +56,8 @@ static axis_set of_runtime_size(const scheduler *s, axis_set axes) {
   return axes;
 }
 
-// Do steps multiply with matrices of parameters that are worth blocks of their own? `heads`: the axes of `grid` along which each
-// entry has its own matrix, in all of them.
+// Do steps multiply with matrices of parameters that are large enough for blocks of their own? *heads: the axes of `grid` that
+// every such matrix has.
 static bool has_parameter_matrix(const scheduler *s, const tile_program *program, axis_set grid, axis_set *heads) {
   enum { FEWEST_NUMBERS = 256 };
   const tile_section *sections = tile_sections(s->a, program);
@@ -90,8 +90,9 @@ static kernel step_kernel(scheduler *s, const tile_program *forward, tile_gradie
   return k;
 }
 
-// The same function: a sequence of one step; states that are kept and outputs that are not wanted. But many steps copy the
-// matrices that they multiply with, and one does not; threads that have an entry each never do.
+// One function serves FORWARD, STEP (a sequence of one step) and STATES (no output is wanted). A single step copies no matrix
+// of parameters, so STEP is a function of its own where FORWARD copies one. Threads with an entry of the lane axis each never
+// copy a matrix.
 static void add_steps(scheduler *s, kernel k) {
   axis_set heads;
   bool copies = !s->options.gpu || k.lane_axis < 0;
@@ -177,8 +178,8 @@ static axis_set instances_of(const kernel *k) {
   return k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
 }
 
-// Do the steps save states as chunks read them? In steps lanes lie side by side; in chunks, of the axes of a tile, the last one
-// that nothing sums and that is no short one (plan/kernel/mapping.c: rank_of_body_axis).
+// Do single steps save states in the layout that chunks read? In steps, lanes are contiguous. In chunks, the last tile axis is
+// contiguous that is not short and that nothing sums (plan/kernel/mapping.c: rank_of_body_axis).
 static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *chunks) {
   enum { SHORT = 8 };
   axis_set low = ~chunks->program->grid;
@@ -198,8 +199,8 @@ static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *c
   return true;
 }
 
-// Per step, what it costs more to move slots of lag buffers on, where the first-level cache cannot hold all states of an instance.
-// States that are updated in place come and go beside the arithmetic.
+// The additional cost of a step that shifts lag buffers, where the first-level cache does not hold all states of an instance.
+// Loads and stores of states that are updated in place overlap with arithmetic.
 static double cost_beyond_cache(const scheduler *s, const tile_program *step, axis_set grid) {
   enum { NUMBERS_IN_CACHE = 40 << 8, MULTIPLY_ADDS_OF_A_MOVE = 8 };
   int lane = scheduler_lane(s, grid);
@@ -220,8 +221,8 @@ static axis_set grid_of_steps(const scheduler *s, const tile_program *step, cons
   return step->grid & ~scheduler_partial_axes(s->a, gradient->backward);
 }
 
-// Forward in single steps beside a backward in chunks: the states that it saves are the same. A loop over lanes of the state is
-// all that a step is then; chunks of keys that decay one by one take many small products and exponentials.
+// Forward in single steps may go with a backward in chunks, which reads the same saved states. A step is then one loop over the
+// lanes of the state. Chunks of keys that decay one by one take many small products and exponentials instead.
 static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise, const kernel *chunkwise,
                           const tile_program *chunks, const tile_gradient *gradient) {
   if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
@@ -306,8 +307,8 @@ static int saved_every(const scheduler *s, const tile_program *p) {
   return s->options.chunk ? s->options.chunk : STEP_CHUNK;
 }
 
-// Per step, the traffic of states that forward writes and backward reads: those saved, in main memory, which moves a number
-// in the time of so many multiply-adds; in step form also those before each step of a chunk, in a cache.
+// The cost, per step, of states that forward writes and backward reads. Saved states lie in main memory, which moves an element
+// in the time of so many multiply-adds. In step form, the states before each step of a chunk also go through a cache.
 static double cost_of_saving(const scheduler *s, const tile_program *p) {
   enum { MULTIPLY_ADDS_OF_A_MOVE = 56, MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE = 8 };
   double numbers = 0;
@@ -340,8 +341,8 @@ static schedule_alternative alternative(scheduler *s, const char *form, const ti
 
 enum { SMALLEST_CHUNK = 16, LARGEST_CHUNK = 64 };
 
-// Backward, in chunks. Each product is a loop nest of its own, and M sums over a state in its update take some M * M of them:
-// code for more takes longer to compile than it is worth. The standard library has up to 217 (s4).
+// The most products of a backward in chunks. Each product is a loop nest of its own, and M sums over a state in its update take
+// some M * M products. More code takes longer to compile than it is worth. The standard library has up to 217 (s4).
 enum { MOST_PRODUCTS = 250 };
 
 static int products_of(const tile_program *p) {
@@ -399,8 +400,9 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
   double ratio = total(&chunks) / total(&steps);
   *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk, ratio,
                          chunk_has_products(program) ? "" : ", for they have no products");
-  // GPU threads that hold small states in registers need no products; blocks of them pass some ten barriers a step, in
-  // the time of many multiply-adds. Without products a chunk only keeps more: each level of its scans goes through memory.
+  // GPU threads with small states in registers gain nothing from products. A step of a thread block passes some ten barriers,
+  // each in the time of many multiply-adds. A chunk without products only keeps more: each level of its scans goes through
+  // memory.
   double limit = !s->options.gpu ? 1 : scheduler_threads(s, step->grid) < 0 ? GPU_COST_MORE_WORK : 0;
   bool wins = ratio <= limit || wins_beside_steps(s, step, &steps, &chunks);
   wins = wins && chunk_has_products(program);

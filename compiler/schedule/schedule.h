@@ -1,7 +1,6 @@
 // The schedule: the kernels of a recurrence.
-//
-// schedule_recurrence chooses, per recurrence, from sizes, structure and a cost model: step or chunk form and chunk
-// length; which grid axes become instances; which axis lies in the SIMD lanes.
+// schedule_recurrence chooses from sizes, structure and a cost model (README.md). It chooses step or chunk form, the chunk
+// length, the axes that become instances, and the axis in the SIMD lanes.
 #ifndef REC_SCHEDULE_SCHEDULE_H
 #define REC_SCHEDULE_SCHEDULE_H
 
@@ -51,8 +50,8 @@ typedef struct schedule_options {
   bool gpu;  // kernels for GPU threads (see below)
 } schedule_options;
 
-// GPU: the same programs. Step form of small states: lane_axis is shared out among the threads of a block, lane_block of
-// them. Otherwise the threads of a block run one instance together: no lane axis.
+// GPU: the same programs. In step form with small states, each of lane_block threads has an entry of lane_axis. Otherwise a
+// thread block runs one instance, and there is no lane axis.
 
 recurrence_kernels *schedule_recurrence(arena *arena, const recurrence *recurrence, schedule_options options);
 // Axes that some tensor has. Another one is a number alone, such as a layer's place in the model: there are no instances

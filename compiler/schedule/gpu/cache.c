@@ -1,11 +1,11 @@
-// GPU: whether the scratch of all blocks that run at a time stays in the second-level cache. If not, it goes to memory and
-// back for each group of chunks.
+// GPU: does the scratch of all blocks that run at a time stay in the second-level cache? If not, each group of chunks moves it
+// to memory and back.
 //
 //   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
 #include "compiler/schedule/gpu/schedule.h"
 #include "runtime/shared/gpu_costs.h"
 
-// As shared memory allows, and registers.
+// Blocks that a multiprocessor runs at a time: shared memory and registers limit them.
 static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_kernel *described) {
   int64_t threads = k->kind == KERNEL_BACKWARD ? GPU_COST_RESIDENT_THREADS_BACK : GPU_COST_RESIDENT_THREADS;
   int64_t blocks = (shared_kib << 10) / (described->shared_bytes + (GPU_SYSTEM_KIB << 10));
@@ -15,11 +15,11 @@ static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_
 
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described) {
   int kib = k->gpu.shared_kib ? k->gpu.shared_kib : GPU_SMALL_KIB;
-  return blocks_of(kib + GPU_SYSTEM_KIB, k, described);  // of devices with 99 KiB for a block, some have no more for all
+  return blocks_of(kib + GPU_SYSTEM_KIB, k, described);  // some devices with 99 KiB for a block have no more for all blocks
 }
 
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described) {
-  device_class devices = CLASS_SMALL;  // kernels without warpgroups may turn out to be those of the devices that have them, too
+  device_class devices = CLASS_SMALL;  // devices with warpgroups may run kernels without wgmma
   if (k->gpu.shared_kib >= GPU_LARGE_KIB) devices = k->gpu.warpgroups ? CLASS_WARPGROUPS : CLASS_LARGE | CLASS_WARPGROUPS;
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
     const machine_device *d = machine_device_of(target);

@@ -1,15 +1,15 @@
-// Forms of GPU kernels: for the shared memory that every device has, for devices with more of it, and for those whose
-// warpgroups multiply. Which of them are scheduled, the targets decide.
+// Device classes: kernels for the shared memory that every device has, for devices with more of it, and for devices with wgmma.
+// The targets decide which classes are scheduled.
 //
 //   sm_80, sm_90a, sm_100a:   small: for sm_80   large: for sm_100a   groups: for sm_90a
-//
-// Where another form is hardly cheaper there is none; a kernel that is the same in two forms is one function for both.
+// A class whose kernels are hardly cheaper gets none of its own. A kernel that is the same in two classes is one function for
+// both.
 #include <string.h>
 
 #include "compiler/schedule/gpu/schedule.h"
 #include "runtime/shared/gpu_costs.h"
 
-// ---- kernels that are the same in two forms ----
+// ---- kernels that are the same in two classes ----
 
 static bool is_same_work(const kernel *x, const kernel *y) {
   return x->chunk == y->chunk && x->program->chunk == y->program->chunk && x->grid_count == y->grid_count &&
@@ -17,7 +17,7 @@ static bool is_same_work(const kernel *x, const kernel *y) {
          x->gpu.value_axis == y->gpu.value_axis && x->gpu.value_entries == y->gpu.value_entries;
 }
 
-// More shared memory that is not taken changes nothing.
+// Are two kernels the same function? A larger limit of shared memory changes nothing where it is not used.
 static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
   if (x->kind != y->kind || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
@@ -26,7 +26,7 @@ static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu
          p.base.scratch.constant == q.base.scratch.constant;
 }
 
-// Kernels that come out as those of another class are theirs.
+// Takes the kernel of another class where it is the same; the others are marked as those of `devices`.
 static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *others, device_class devices,
                         codegen_gpu_options options) {
   for (int i = 0; i < own->kernels.count; i++) {
@@ -42,7 +42,7 @@ static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *o
   }
 }
 
-// Kernels for all classes that have another form in this one are for the others.
+// Kernels for all classes that have a form of their own in this class remain for the others.
 static void leave_class(recurrence_kernels *kernels, const recurrence_kernels *own, device_class others) {
   for (int i = 0; i < kernels->kernels.count && i < own->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
@@ -50,7 +50,7 @@ static void leave_class(recurrence_kernels *kernels, const recurrence_kernels *o
   }
 }
 
-// One function for two classes is for both of them.
+// A function of two classes is marked with both.
 static void unite_classes(recurrence_kernels *some, recurrence_kernels *others) {
   for (int i = 0; i < some->kernels.count && i < others->kernels.count; i++) {
     kernel *k = &some->kernels.items[i], *other = &others->kernels.items[i];
@@ -85,7 +85,7 @@ void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options sch
   forms->large = large;
 }
 
-// Devices whose warpgroups multiply run the kernels with large memory.
+// Devices with wgmma run the kernels with large shared memory.
 static void give_large_to_groups(gpu_forms *forms) {
   for (int i = 0; forms->large && i < forms->large->kernels.count; i++)
     if (forms->large->kernels.items[i].gpu.device_class == CLASS_LARGE)

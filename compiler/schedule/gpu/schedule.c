@@ -1,6 +1,6 @@
 // Chunk lengths, value-axis tiles, threads and time slices of GPU kernels. The shared memory of a thread block decides.
 //
-//   gla forward, K = V = 128, bf16:   64 steps, all of V: 160 KiB outside   ..   32 steps, 64 of V: all on chip
+//   gla forward, K = V = 128, bf16: 64 steps, all of V: 160 KiB of scratch .. 32 steps, 64 of V: all in shared memory
 //
 // Columns of a state along the value axis are independent. Each instance may have a tile of them; the values that tiles share
 // are computed in each.
@@ -14,9 +14,9 @@
 #include "compiler/schedule/programs.h"
 #include "runtime/shared/gpu_costs.h"
 
-// ---- parts of the value axis ----
+// ---- tiles of the value axis ----
 
-static const tile_program *with_part(arena *a, const tile_program *program, int axis, int entries) {
+static const tile_program *with_tile_of(arena *a, const tile_program *program, int axis, int entries) {
   if (!program) return NULL;
   program_work w = {.from = program, .axis = axis, .entries = entries};
   program_run(a, PROGRAM_TILE, &w);
@@ -39,21 +39,21 @@ static int value_axis(const kernel *k) {
 // Instances with `entries` of the axis each.
 static kernel cut_into_instances(arena *a, const kernel *whole, int axis, int entries) {
   kernel k = *whole;
-  k.program = with_part(a, whole->program, axis, entries);
-  k.recompute = with_part(a, whole->recompute, axis, entries);
+  k.program = with_tile_of(a, whole->program, axis, entries);
+  k.recompute = with_tile_of(a, whole->recompute, axis, entries);
   k.lane_axis = axis;
   k.lane_block = entries;
   k.gpu.lanes = LANES_TILE;
   return k;
 }
 
-// ---- passes ----
+// ---- value-axis tiles one after another ----
 
-// Chunks in passes over parts of the axis.
-static kernel cut_into_parts(arena *a, const kernel *whole, int axis, int entries) {
+// An instance that computes the tiles of the axis one after another, in every group of chunks.
+static kernel cut_into_tiles(arena *a, const kernel *whole, int axis, int entries) {
   kernel k = *whole;
-  k.program = with_part(a, whole->program, axis, entries);
-  k.recompute = with_part(a, whole->recompute, axis, entries);
+  k.program = with_tile_of(a, whole->program, axis, entries);
+  k.recompute = with_tile_of(a, whole->recompute, axis, entries);
   k.gpu.value_axis = axis;
   k.gpu.value_entries = entries;
   return k;
@@ -65,7 +65,7 @@ static bool lacks(const tile_place *place, int axis) {
   return true;
 }
 
-// Gradients of tokens that instances along this axis share; no state may lack it.
+// Do instances along this axis share tokens, whose gradients they would add up? No state may lack the axis.
 static bool has_shared_gradients(const tile_program *p, int axis) {
   bool shared = false;
   for (int i = 0; i < p->results.count; i++) {
@@ -77,8 +77,8 @@ static bool has_shared_gradients(const tile_program *p, int axis) {
   return shared;
 }
 
-// Heads that share keys: the gradients of what they share would be a copy for each of them, written and read again. A few
-// heads in an instance make fewer copies, and fewer blocks for the GPU to run at a time; their cotangents lie in its scratch.
+// Heads that share keys: each head would write a copy of the keys' gradients, to be read and added up. An instance of a few
+// heads makes fewer copies. It also makes fewer blocks, and the cotangents of its heads lie in its scratch.
 static kernel share_gradients(const kernel *whole, int heads) {
   kernel k = *whole;
   for (int i = k.grid_count - 1; i >= 0; i--) {
@@ -97,29 +97,30 @@ static kernel share_gradients(const kernel *whole, int heads) {
 
 // ---- the choice ----
 
-// Bytes that a block keeps in its scratch beside what is kept for long: they are written and read for every chunk.
-static double outside_of(const codegen_gpu_kernel *described) {
+// Bytes of scratch that a block writes and reads for every chunk: all but the states and sums of a group.
+static double scratch_traffic(const codegen_gpu_kernel *described) {
   int64_t kept = described->history_bytes + described->spill_bytes + described->sum_bytes;
   int64_t bytes = described->base.scratch.constant - kept;
   return bytes > 64 ? (double)bytes : 0;
 }
 
-static int64_t parts_of(const kernel *k) {
+static int64_t tiles_of(const kernel *k) {
   int axis = k->gpu.value_entries ? k->gpu.value_axis : k->gpu.lanes == LANES_TILE ? k->lane_axis : -1;
   return axis < 0 ? 1 : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
 }
 
-static int64_t passes_of(const kernel *k) { return parts_of(k) * (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1); }
+static int64_t tiles_of_instance(const kernel *k) { return tiles_of(k) * (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1); }
 
-// Written and read for a chunk of a pass: of each group the states before its chunks, the cotangents of the pass and all sums.
+// Bytes that a chunk of a tile writes and reads for its group: the states before its chunks, the cotangents of the tile, all
+// sums.
 static double kept_bytes(const codegen_gpu_kernel *described) {
   const kernel *k = described->base.kernel;
   if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
-  double homes = (double)described->spill_bytes / (double)passes_of(k);
-  return 2 * ((double)(described->history_bytes + described->sum_bytes) + homes) * k->program->chunk / k->chunk;
+  double spilled = (double)described->spill_bytes / (double)tiles_of_instance(k);
+  return 2 * ((double)(described->history_bytes + described->sum_bytes) + spilled) * k->program->chunk / k->chunk;
 }
 
-// Of the copies of gradients that heads of other instances share, written and read again: for a step of a head.
+// Bytes of gradient copies that a step of a head writes and reads, because heads of other instances share the gradient.
 static double copied_bytes(const kernel *k) {
   double numbers = 0;
   if (k->gpu.lanes != LANES_IN_TURN || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
@@ -138,11 +139,12 @@ static double copied_bytes(const kernel *k) {
 enum { OF_MEMORY = GPU_COST_MEMORY_BYTE * COST_USUAL_SIZE };
 
 typedef struct estimate {
-  double cost, outside;
+  double cost, scratch;
   gpu_plan *plan;
 } estimate;
 
-// The figures here were fitted beside the work of all heads, a run-time size of them: heads along several axes are no more.
+// The program of one block. The figures of the model were fitted with one run-time axis of heads; heads along several axes
+// count as many.
 static const tile_program *of_block(arena *a, const kernel *k, const tile_program *program) {
   axis_set cut = 0;
   if (kernel_has_own_lanes(k)) return program;
@@ -172,25 +174,25 @@ static double cost_of_products(arena *a, const tile_program *program) {
   return cost;
 }
 
-// Of a step, in multiply-adds (gpu_costs.def): what all parts compute, what they move outside, and that the threads of a block
-// meet between nests. What is kept outside is read by many a thread of several nests. What is kept for long comes from the second
-// level cache; where that does not hold it, from memory, at which all blocks wait, whatever else they do.
+// The cost of a step, in multiply-adds (gpu_costs.def): the work of all tiles, bytes to and from scratch, and a barrier for
+// each nest. Threads of several nests read each byte of scratch. The states of a group come from the second-level cache. Where
+// the cache does not hold them, they come from memory, and all blocks wait.
 static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) {
   estimate x = {.plan = gpu_plan_new(k, options)};
   const codegen_gpu_kernel *described = &x.plan->described;
-  x.outside = outside_of(described);
+  x.scratch = scratch_traffic(described);
   const tile_program *program = of_block(a, k, k->program);
-  double parts = (double)parts_of(k), work = cost_of_run(a, program) * program->chunk;
+  double tiles = (double)tiles_of(k), work = cost_of_run(a, program) * program->chunk;
   work -= described->bulk_gain;
   work -= gpu_cost_wgmma_spares * described->wgmma_share * cost_of_products(a, program);
-  work += GPU_COST_CACHE_BYTE * GPU_COST_SCRATCH_READS * x.outside + (double)GPU_COST_NEST * described->nests;
+  work += GPU_COST_CACHE_BYTE * GPU_COST_SCRATCH_READS * x.scratch + (double)GPU_COST_NEST * described->nests;
   work += (gpu_stays_in_cache(k, described) ? GPU_COST_CACHE_BYTE : OF_MEMORY) * kept_bytes(described);
-  x.cost = work * parts / k->program->chunk;
+  x.cost = work * tiles / k->program->chunk;
   return x;
 }
 
-// Chunks whose states are made again a group at a time (frame_groups_back).
-static bool may_have_passes(const kernel *k) {
+// Are the states of its chunks recomputed, a group of chunks at a time (gpu_groups_back)?
+static bool may_have_tiles(const kernel *k) {
   return k->program->form == TILE_CHUNK && k->recompute && tile_takes(k->program, 1u << TILE_STATE);
 }
 
@@ -201,14 +203,14 @@ static void forget_plan(kernel *k) {
   k->gpu.plan = NULL;
 }
 
-// Fewer entries of the axis, -1: none, where that costs less; `cost` of a step.
+// The kernel with the tile of the axis that costs least; axis -1: no axis may be cut. *cost: of a step.
 static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, double *cost) {
   kernel best = *first;
   estimate least = cost_of(a, first, options);
   int64_t size = axis < 0 ? 0 : size_of(first, axis);
-  for (int64_t entries = size / 2; least.outside > 0; entries /= 2) {
+  for (int64_t entries = size / 2; least.scratch > 0; entries /= 2) {
     if (entries < GPU_COST_FEWEST_ENTRIES || size % entries != 0) break;
-    kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_parts(a, first, axis, (int)entries)
+    kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_tiles(a, first, axis, (int)entries)
                                                 : cut_into_instances(a, first, axis, (int)entries);
     estimate other = cost_of(a, &cut, options);
     bool better = other.cost < least.cost;
@@ -222,13 +224,13 @@ static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_
   return best;
 }
 
-// The kernel cut as costs least, for so many heads in an instance where they share gradients; `cost` of a step.
+// The kernel with the cheapest tile; where heads share gradients, with so many heads in an instance. *cost: of a step.
 static kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options, double *cost) {
   bool back = whole->kind == KERNEL_BACKWARD;
   bool columns = gpu_makes_summaries(whole) && whole->transition_size && whole->lane_axis < 0;
   int axis = columns ? whole->value_axis : value_axis(whole);
-  if (whole->lane_axis >= 0 || (back && !may_have_passes(whole))) axis = -1;
-  kernel first = back && may_have_passes(whole) ? share_gradients(whole, heads) : *whole;
+  if (whole->lane_axis >= 0 || (back && !may_have_tiles(whole))) axis = -1;
+  kernel first = back && may_have_tiles(whole) ? share_gradients(whole, heads) : *whole;
   if (columns) first = cut_into_instances(a, whole, axis, (int)size_of(whole, axis));
   return with_entries(a, &first, axis, options, cost);
 }
@@ -244,7 +246,7 @@ static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, sche
   return kernels;
 }
 
-// A kernel before number `index` that is the same function.
+// The first kernel before number `index` with the same symbol, and so the same function; -1: there is none.
 static int fitted_already(const recurrence_kernels *kernels, int index) {
   for (int i = 0; i < index; i++) {
     if (strcmp(kernels->kernels.items[i].symbol, kernels->kernels.items[index].symbol) == 0) return i;
@@ -252,14 +254,14 @@ static int fitted_already(const recurrence_kernels *kernels, int index) {
   return -1;
 }
 
-// ---- parts of time ----
+// ---- time slices ----
 
-// Of all blocks that share an instance, one.
+// The cost of one of the blocks that share an instance.
 static double block_cost(const kernel *k, double cost) {
-  return k->gpu.lanes == LANES_TILE ? cost / (double)parts_of(k) : cost;
+  return k->gpu.lanes == LANES_TILE ? cost / (double)tiles_of(k) : cost;
 }
 
-// Entries of an axis that a block has, or a pass of it.
+// Entries of an axis that a block computes at a time.
 static double entries_of(const kernel *k, int axis) {
   if (axis == k->lane_axis && k->gpu.lanes == LANES_OWN) return k->lane_block;
   int64_t size = k->program->axes.items[axis].size;
@@ -270,28 +272,28 @@ static double state_numbers(const kernel *k) {
   double all = 0;
   for (int i = 0; i < k->summary->results.count; i++) {
     const tile_place *place = &k->summary->results.items[i].place;
-    double numbers = place->transfer ? 0 : place->relative ? 2 : 1;  // with its exponentials
+    double numbers = place->transfer ? 0 : place->relative ? 2 : 1;  // the state and its exponential
     for (int x = 0; x < place->axis_count; x++) numbers *= entries_of(k, place->axes[x]);
     all += numbers;
   }
   return all;
 }
 
-// A block takes up what a part before has left: it reads it with its factors, or multiplies by a matrix in f32.
-static double cost_of_join(const kernel *k) {
-  double numbers = state_numbers(k), passes = k->gpu.value_entries ? (double)parts_of(k) : 1;
+// The cost of combining one summary: a block reads states and factors, or multiplies by a transition matrix in f32.
+static double cost_of_combining(const kernel *k) {
+  double numbers = state_numbers(k), tiles = k->gpu.value_entries ? (double)tiles_of(k) : 1;
   double product = k->transition_size ? k->transition_size * (double)k->transition_size * entries_of(k, k->value_axis) : 0;
-  return passes * (GPU_COST_COMBINE + GPU_COST_COMBINE_ELEMENT * numbers + GPU_COST_COMBINE_PRODUCT * product);
+  return tiles * (GPU_COST_COMBINE + GPU_COST_COMBINE_ELEMENT * numbers + GPU_COST_COMBINE_PRODUCT * product);
 }
 
-// What the runtime needs to know to choose how many parts there are.
+// The two figures by which the runtime chooses the number of time slices.
 static void weigh_slices(arena *a, recurrence_kernels *kernels, const double *costs) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
     kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY;
     if (!k->summary || k->kind == KERNEL_STEP) continue;
     double own = block_cost(k, costs[i]);
-    k->gpu.combine_steps = (int)ceil(cost_of_join(k) / own);
+    k->gpu.combine_steps = (int)ceil(cost_of_combining(k) / own);
     for (int m = 0; m < kernels->kernels.count; m++) {
       const kernel *other = &kernels->kernels.items[m];
       if (other->kind != maker) continue;
@@ -301,7 +303,7 @@ static void weigh_slices(arena *a, recurrence_kernels *kernels, const double *co
   }
 }
 
-// Cuts what does not fit.
+// Chooses the tiles of all kernels.
 static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gpu_options options) {
   double *costs = ARENA_ARRAY(a, double, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) {
@@ -319,13 +321,13 @@ static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gp
 
 // ---- threads ----
 
-// Warps that a multiprocessor has at a time, of all blocks.
+// Warps that run on a multiprocessor at a time, of all its blocks.
 static double resident_warps(const kernel *k, const codegen_gpu_kernel *described) {
   return (double)(gpu_blocks_at_a_time(k, described) * described->threads) / 32;
 }
 
-// Of a chunk, what depends on how many threads share it: bytes of shared memory that warps read for products, and that few warps
-// wait where others would work meanwhile.
+// The cost of a chunk that depends on the threads of a block. Fewer warps read fewer bytes of shared memory for products, but
+// hide less of each other's waiting.
 static double cost_of_threads(const kernel *k, const codegen_gpu_kernel *described) {
   double waiting = sqrt(gpu_cost_usual_warps / resident_warps(k, described));
   return gpu_cost_operand_byte * described->operand_bytes + GPU_COST_NEST * waiting * described->nests;
@@ -333,12 +335,12 @@ static double cost_of_threads(const kernel *k, const codegen_gpu_kernel *describ
 
 static bool is_better(const kernel *few, const kernel *many) {
   const codegen_gpu_kernel *some = &few->gpu.plan->described, *all = &many->gpu.plan->described;
-  if (outside_of(some) > outside_of(all)) return false;
+  if (scratch_traffic(some) > scratch_traffic(all)) return false;
   if (!gpu_stays_in_cache(few, some) && gpu_stays_in_cache(many, all)) return false;
   return cost_of_threads(few, some) < cost_of_threads(many, all);
 }
 
-// Half as many threads where that is cheaper: they have twice the columns of products, and read rows less often.
+// Halves the threads where that is cheaper: each warp then owns twice the columns of a product, and reads rows less often.
 static void choose_threads(kernel *k, codegen_gpu_options options) {
   if (k->program->form != TILE_CHUNK || k->gpu.plan->described.threads != GPU_BLOCK_THREADS) return;
   kernel few = *k;
@@ -365,7 +367,8 @@ static bool keeps_values(const recurrence_kernels *kernels) {
 
 static bool is_of_backward(kernel_kind kind) { return kind == KERNEL_BACKWARD || kind == KERNEL_SUMMARY_BACK; }
 
-// Forward and backward meet in the states that are saved, which lie as far apart for any chunks.
+// May the forward of one chunk length go with the backward of another? They meet in the saved states, which must lie equally
+// far apart.
 static bool may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back) {
   if (forward == back) return true;
   bool same = forward->chunk == back->chunk && !forward->whole[0] == !back->whole[0];
@@ -373,7 +376,7 @@ static bool may_go_together(const recurrence_kernels *forward, const recurrence_
   return same && !keeps_values(forward) && !keeps_values(back);
 }
 
-// The kernels of which FORWARD goes with this BACKWARD: the same, or those with other chunks where these are worth it.
+// The kernels whose FORWARD goes with this BACKWARD: its own, or those with other chunks where they are clearly cheaper.
 static const recurrence_kernels *forward_for(const recurrence_kernels *back, recurrence_kernels *const *all, int count) {
   const recurrence_kernels *best = back;
   for (int i = 0; i < count; i++) {
@@ -393,7 +396,7 @@ static bool has_plan(const recurrence_kernels *kernels, const gpu_plan *made) {
   return false;
 }
 
-// Of kernels that are not chosen; `chosen` may have taken some of them.
+// Frees the plans of kernels that were not chosen, except those that `chosen` has taken over.
 static void forget_plans(recurrence_kernels *kernels, const recurrence_kernels *chosen) {
   for (int i = 0; i < kernels->kernels.count && kernels != chosen; i++)
     if (!has_plan(chosen, kernels->kernels.items[i].gpu.plan)) forget_plan(&kernels->kernels.items[i]);
@@ -440,8 +443,8 @@ static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_opt
   return best;
 }
 
-// Do heads share a block whose scratch is too much?
-static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
+// Do heads share a block whose scratch does not stay in the cache?
+static bool has_heads_in_memory(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
   const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
   if (k->gpu.lanes != LANES_IN_TURN) return false;
   codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
@@ -451,7 +454,7 @@ static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codeg
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   recurrence_kernels *best = of_chunks(a, r, schedule, GPU_COST_SHARING_HEADS, options);
-  if (has_heads_outside(a, best, options)) {
+  if (has_heads_in_memory(a, best, options)) {
     recurrence_kernels *other = of_chunks(a, r, schedule, GPU_COST_SHARING_HEADS / 2, options);
     bool better = other->gpu_cost < best->gpu_cost;
     forget_plans(better ? best : other, better ? other : best);
