@@ -1,9 +1,8 @@
 // The artifact layer: what a compiled library `NAME.so` offers to the world, and the data structure
 // that describes it.
 //
-// One `abi_recurrence` per recurrence lays out its arguments struct; the C header, the manifest and
-// the tables that the support code reads at run time (runtime/shared/library.h) are all printed
-// from it, so they cannot disagree.
+// One `abi_recurrence` per recurrence lays out its arguments struct. The C header, the manifest and the tables for the support
+// code (runtime/shared/library.h) are all printed from it, so they cannot disagree.
 //
 // ---- Exported symbols ----
 //
@@ -217,9 +216,9 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented);
 // points.
 codegen_input artifact_contents(arena *a, const artifact *library);
 
-// Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets` (bits 1 << GPU_..), side by side
-// and while further images are made: artifact_assemble_image, to be codegen_gpu_options.made, starts one. `lines`: with those
-// of -g.
+// Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets` (bits 1 << GPU_..). They run
+// side by side, while further images are made. artifact_assemble_image starts one; it becomes codegen_gpu_options.made.
+// `lines`: with those of -g.
 typedef struct artifact_assembly artifact_assembly;
 artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines);
 void artifact_assemble_image(void *assembly, int image, const codegen_gpu_image *made);

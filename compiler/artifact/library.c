@@ -113,9 +113,9 @@ void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_obj
   vec_push(a, &object->parts, codegen_data(a, list.blobs.items, list.blobs.count));
 }
 
-// Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path
-// or to standard output, and it refuses paths that it cannot rename to: so standard output is a
-// file in memory for that moment. Without a soname a relocatable object is made.
+// Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path or to standard output, and
+// refuses paths that it cannot rename to. Standard output is therefore a file in memory for that moment. Without a soname a
+// relocatable object is made.
 static const char *link_in_memory(arena *a, const link_object *objects, int count, const char *soname, link_object *linked) {
   fflush(stdout);
   int file = memfd_create("library", MFD_CLOEXEC);

@@ -177,8 +177,8 @@ static cJSON *sizes_json(arena *a, const artifact *library, const artifact_recur
   return list;
 }
 
-// Of the formulas without the names of lets, which stand in quotes: neither these nor comments change it, nor what the
-// compiler makes of the formulas.
+// The hash of the formulas, without the names of lets, which stand in quotes. Names of lets and comments do not change it, nor
+// does what the compiler makes of the formulas.
 static const char *formulas_hash(arena *a, const typed_body *body) {
   const recurrence as_written = {.body = *body};
   char *text = recurrence_print(a, &as_written), *end = text;

@@ -13,9 +13,8 @@ typedef struct embedded_file {
 // The standard library, sorted by name; the last row has name NULL.
 extern const embedded_file embedded_stdlib[];
 
-// "support": runtime/support as one relocatable ELF object for baseline x86-64, linked into every
-// compiled library; "launch": the text of runtime/shared/launch.h, a part of every generated
-// header. Last row: name NULL.
+// "support": runtime/support as one relocatable ELF object for baseline x86-64, linked into every compiled library. "launch":
+// the text of runtime/shared/launch.h, a part of every generated header. Last row: name NULL.
 extern const embedded_file embedded_support[];
 
 // The symbols that a compiled library may use of the C library, as shared libraries without code

@@ -1,5 +1,5 @@
-// The types of numbers. `--dtype` names the one that tokens (inputs, outputs and their gradients) are stored in; the
-// 16-bit ones are storage alone: parameters, states and all arithmetic are f32 then.
+// The types of numbers. `--dtype` names the type in which tokens (inputs, outputs and their gradients) are stored. The 16-bit
+// types are storage alone: parameters, states and all arithmetic are then f32.
 #ifndef REC_BASE_NUMBER_H
 #define REC_BASE_NUMBER_H
 

@@ -32,9 +32,8 @@ enum { SOURCE_SIZE_MAX = 4 * 1024 * 1024 };
 // All sources of one compilation; they live in the arena.
 sources *sources_new(arena *a);
 
-// Loads a file ("-" is standard input). NULL if it cannot be used; then *error is one line that
-// says why, without a newline: missing, unreadable, a folder, too large, not UTF-8 (with line and
-// column), with NUL bytes.
+// Loads a file ("-" is standard input). NULL if it cannot be used; *error then says why in one line, without a newline. It may
+// be missing, unreadable, a folder or too large. It may not be UTF-8 (with line and column), or may have NUL bytes.
 const source *sources_load(sources *all, const char *path, const char **error);
 
 // The same for text already in memory (stdlib, tests); it is copied. The same refusals apply.

@@ -3,9 +3,9 @@
 //   g in [-0.61, 0], segments of 32       C[t] = sum of g from the middle of the segment to t, negative before it
 //   exp(sum of g from s to t)       ->    exp(C[t]) exp(-C[s]), both at most exp(16 * 0.61)
 //
-// One product for all pairs of a segment replaces those of the levels below. Exponents are sums from the middle outward,
-// never differences of longer ones; exponentials stay so far from overflow, and so close to 1, that rounding is that of a
-// few steps. Products of pairs that no read has are finite, too, and get the factor 0.
+// One product for all pairs of a segment replaces those of the levels below. Exponents are sums from the middle outward, never
+// differences of longer sums. Exponentials stay far from overflow and close to 1, and round like those of a few steps. Products
+// of pairs that no read has are finite, too, and get the factor 0.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"

@@ -2,10 +2,10 @@
 //
 //   S = a * S[t-1] + k * v     ->     %2 = mul %0 %1   result next S = %2
 //
-// Run over a range of steps from a state of ones it yields the product of the decays there. A state after the range is
-// then  product * (state before it) + (state after it, had the range begun from zero)  entry by entry, and likewise
-// for cotangents in reverse: ranges of time can be computed side by side (runtime/support/split.c). That needs states
-// that decay element by element, and decays and increments that no state enters.
+// Run over a range of steps from a state of ones it yields the product of the decays there. A state after the range is product
+// * (state before it) + (state after it, from zero), entry by entry. Cotangents obey the same in reverse. Ranges of time can
+// therefore be computed side by side (runtime/support/split.c). That needs states that decay element by element, and decays and
+// increments that no state enters.
 #include <string.h>
 
 #include "compiler/chunk/chunk.h"

@@ -1,7 +1,7 @@
 // Chunk builders: from a recurrence and its structure to tile programs.
 //
-// Every recurrence has a step program (one step; step.c). A recurrence whose states fit a chunked form has a chunk program as
-// well (linear_scan.c, with one file for each structure of states; scan.h lists them). Both are forward programs;
+// Every recurrence has a step program (one step; step.c). A recurrence whose states fit a chunked form also has a chunk program
+// (linear_scan.c). Each structure of states has a file of its own, which scan.h lists. Both are forward programs;
 // tile/autodiff.c derives their backward. Builders look at structure, never at names. Construction keeps the four rules of
 // stable chunk programs, and tests check them: one-sided sums, exact pair decays, division as a primitive, masked effective
 // operands.
@@ -16,16 +16,15 @@ enum { CHUNK_MOST_STEPS = 4096 };
 // One step: exists for every recurrence. Lag buffers are states of their own, one argument per slot.
 tile_program *chunk_build_step(arena *a, const recurrence *from);
 
-// `length` steps at once for states that are linear in their own previous value, by products over tiles: decays of any
-// kind, one or per axis, and sums over the state in its own update (linear_scan.c); by scans where states are used entry by
-// entry. NULL if the structure does not
-// allow it; then *reason says why, in words for the report. Fewer steps where each has several sums over the state in its
-// update: their triangular system would have too many rows for f32.
+// `length` steps at once, for states that are linear in their own previous value. Products over tiles compute decays of any
+// kind and sums over the state in its own update (linear_scan.c). States that are used entry by entry are scanned. NULL if the
+// structure does not allow it; then *reason says why, in words for the report. Fewer steps where each has several sums over the
+// state in its update: their triangular system would have too many rows for f32.
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length, const char **reason);
 
-// The axes of what one distance of a Toeplitz block would hold, for states that decay, are written and read by matrices that
-// are the same at all steps; 0 where there are none. Such blocks are not made: the report says what
-// they would take.
+// The axes of the values that one distance of a Toeplitz block would hold. They exist for decaying states that are written and
+// read by matrices that are the same at all steps; 0: there are none. Such blocks are not made: the report says what they would
+// take.
 axis_set chunk_toeplitz_axes(arena *a, const recurrence *from);
 
 // Without any a chunk program has scans over the steps alone: they are no less work than the steps.

@@ -6,8 +6,8 @@
 //
 // Rotations turn q, k, v and what is read (phase.c).
 //
-// A scale that needs a gradient stands on an operand of its product, not on the result: its gradient then follows
-// from products that are needed anyway.
+// A scale that needs a gradient stands on an operand of its product, not on the result. Its gradient then follows from products
+// that are needed anyway.
 #include "compiler/chunk/scan.h"
 
 // Keys are 0 on padded rows; values and reads must be finite there.

@@ -109,8 +109,8 @@ tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set 
   return sum;
 }
 
-// What `to` keeps until the end of what its links hand over at each step: of each write of `from` (still by the other step of
-// the pair), or of `from` before the chunk.
+// What `to` keeps, at the end, of the values that its links hand over at each step. They are each write of `from` (by the other
+// step of the pair), or `from` before the chunk.
 static tile_pair kept_of_links(scan *s, int to, int from, bool writes) {
   tile_pair sum = pair_number(s->program, 0);
   for (int i = 0; i < s->states[to].sources.count; i++) {

@@ -7,13 +7,13 @@
 //                                  (block.c: one sum for short segments where g is known to be never large)
 //   any other factor a[t,K]        the same with products: a pyramid, each level made of two products of the one below
 //
-// A product of the pyramid is made by multiplication alone: 0, negative, complex factors and those above 1 are
-// ordinary, in gradients too, and no quotient or difference of products is ever formed.
+// A product of the pyramid is made by multiplication alone; no quotient or difference of products is formed. Factors of 0,
+// negative or complex factors and factors above 1 are therefore ordinary, in gradients as well.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
-// Products over the steps of each segment: up to a step and with it; up to a step without it; from behind a step to
-// the end; over all.
+// Products over the steps of each segment. There are four: up to a step with it, up to a step without it, after a step to the
+// end, over all steps.
 typedef struct decay_level {
   bool made;
   tile_pair inclusive, exclusive, suffix, total;

@@ -3,8 +3,8 @@
 //   Z = a * Z[t-1] + k * (v - sum[K](k * M[t-1]))        one group: Z has a sum over M in its update,
 //   M = b * M[t-1] + Z                                   M adds Z itself
 //
-// First the updates as sums of products, where sums over the group are unknown; then decays, increments and what is
-// added of other states; then one system for all unknown sums.
+// First come the updates as sums of products, in which sums over the group are unknown. Then come decays, increments and terms
+// of other states. Then one system is solved for all unknown sums.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 

@@ -3,14 +3,15 @@
 //   p = a * p[t-1] + b * u[t-1] + k * v       (p, u) = A (p, u)[t-1] + W (k * v, 0)
 //   u = d * u[t-1] + c * p               ->   A = (a, b; c a, d + c b),  W = (1, 0; c, 1)
 //
-// What u has at t of what p wrote at s is row u of A[t] .. A[s+1] W[s] at column p. Pairs of steps meet at the level where
-// they part into two halves (decay.c): a row of the product up to the one times a column of the product from the other,
-// each grown from the level below by the whole product of its sibling. Nothing is divided or subtracted, so that decays
-// of any kind, complex ones and singular matrices are ordinary. Where no entry has a key or value axis, rows times columns
-// are one mask [t,s] for each pair of states; else they stand on the operands of the scores.
+// What u has at t of what p wrote at s is row u of A[t] .. A[s+1] W[s] at column p. Pairs of steps meet at the level where they
+// part into two halves (decay.c). A pair is a row of the product up to one step times a column of the product from the other.
+// Each grows from the level below by the whole product of its sibling. Nothing is divided or subtracted, so that decays of any
+// kind, complex ones and singular matrices are ordinary. Where no entry has a key or value axis, rows times columns are one
+// mask [t,s] for each pair of states. Otherwise rows and columns stand on the operands of the scores.
 //
-// States that are used entry by entry are scanned: with what is added to them as one more column, and a row (0, .., 0, 1),
-// the products up to a step have its states in that column and what they keep of those before the chunk in the others.
+// States that are used entry by entry are scanned. The matrix gets the increment as one more column, and a row (0, .., 0, 1).
+// The products up to a step then hold the states in that column. Their other columns hold the factors of the states before the
+// chunk.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
@@ -23,8 +24,8 @@ typedef struct joint_vector {
   tile_pair x[SIZE_MAX_JOINT];
 } joint_vector;
 
-// Products over the steps of segments of 2^level: rows up to a step, with it and without it; columns from behind a step's
-// write to the end; rows over all.
+// Products over the steps of segments of 2^level. Rows reach up to a step, with it and without it. Columns reach from after a
+// step's write to the end; whole rows reach over all steps.
 typedef struct joint_level {
   joint_vector inclusive[SIZE_MAX_JOINT], exclusive[SIZE_MAX_JOINT];
   joint_vector suffix[SIZE_MAX_JOINT], total[SIZE_MAX_JOINT];

@@ -3,8 +3,8 @@
 //   x[t-2]     ->     x shifted by 2; at steps 0 and 1 the last two values before the chunk
 //
 // The buffer has a slot for each of its values, the oldest first. After the chunk, slot d holds the value depth - d steps
-// before the end: one of the chunk's own or, where the chunk (its part inside the sequence) is shorter, a later slot from
-// before it.
+// before the end. That is a value of the chunk. Where the chunk (its part inside the sequence) is shorter, it is a later slot
+// from before the chunk.
 #include "compiler/chunk/scan.h"
 
 static tile_pair steps_of(scan *s, int lag) {

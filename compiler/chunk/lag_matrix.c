@@ -1,4 +1,4 @@
-// Lags of matrices: a value that is a sum of outer products, read some steps later by sums or as a part of an update, is
+// Lags of matrices. A value that is a sum of outer products is read some steps later, by sums or in an update. Its matrix is
 // never made at every step. Each slot of its lag buffer is a state that holds what the slot before it held.
 //
 //   let u = k * v                              u1 = u            slot 1: what u was a step before

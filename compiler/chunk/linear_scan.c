@@ -5,14 +5,14 @@
 //                                      S' = exp(total) * S + dot k (v * F) over t
 //   M = exp(segment g) below the diagonal, 1 on it, 0 above;  E = exp(prefix g);  F = exp(suffix g, exclusive)
 //
-// The structure is looked at, never names: any number of states, each with any axes; increments that are sums of
-// outer products with further factors, and sums over the state itself; reads of the state after or before the step
-// (S[t-1]: everything exclusive) wherever a sum over axes of the state times factors stands in an expression.
+// The structure of the states decides, never a name. There may be any number of states, each with any axes. Increments may be
+// sums of outer products with further factors, and sums over the state itself. Reads are sums over axes of the state times
+// factors, anywhere in an expression. They see the state after the step, or before it (S[t-1]: every sum is exclusive).
 // Everything else is pointwise over the steps. scan.h says which part does what.
 //
-// The four rules of stable chunk programs hold by construction: every exponent is a one-sided sum towards a reference
-// (and decays that differ along keys or values are products towards a reference), pairs get their exact decay,
-// division is an operation, and decays and keys are masked on padded rows.
+// The four rules of stable chunk programs hold by construction. Every exponent is a one-sided sum towards a reference; decays
+// that differ along keys or values are products towards a reference. Pairs get their exact decay. Division is an operation.
+// Decays and keys are masked on padded rows.
 #include <string.h>
 
 #include "compiler/base/ice.h"

@@ -5,10 +5,10 @@
 //                                     r    = v - the same read of the state before the chunk
 //                                     e    = solve A r
 //
-// The unknown is e, since nothing but e uses the sum: what the state gains is then one outer product, while v and the sum
-// apart would be two, each read by its own scores. Where other values use the sum as well, the sum itself is solved for.
-// Several such values are solved for together: rows are steps and, within a step, the sums in the order of the source
-// (micro-steps of a fold are nothing else). Real and imaginary parts are rows of their own.
+// The unknown is e, since nothing but e uses the sum. The state then gains one outer product. With v and the sum apart it would
+// gain two, each read by scores of its own. Where other values use the sum as well, the sum itself is solved for. Several such
+// values are solved for together. Rows are steps and, within a step, the sums in the order of the source. Micro-steps of a fold
+// are such rows. Real and imaginary parts are rows of their own.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
@@ -206,8 +206,8 @@ static void add_same_step(equations *e, const summand *of, const scan_product *p
 
 static void add_summand(equations *e, const summand *of, const scan_product *product);
 
-// A state of the group after the step, summed before the step's own writes are known: what its update makes of the states
-// before the step.
+// A state of the group after the step, summed before the step's own writes are known: its update applied to the states before
+// the step.
 //
 //   W0 = where(c, W[t-1], W0[t-1])      sum[K](k * W0)  ->  sum[K](k * where(c, 1, 0) * W[t-1])
 //                                                           + sum[K](k * where(c, 0, 1) * W0[t-1])

@@ -3,13 +3,13 @@
 //   S = r * e^(i angle) * S[t-1] + k * v         R[t] = product of e^(i angle) over the chunk up to t
 //   y = sum[K](q * S)                     ->     S = R T,  T = r * T[t-1] + (conj(R) * k) * v,  y = sum[K]((q * R) * T)
 //
-// so that r alone is left to masks and pyramids, and one number r for a matrix is a mask whatever the angles are. R has
-// the sum of the angles, each wrapped into [-pi, pi] and cut in two: multiples of `grain`, whose sums are exact in 32
-// bits, and rests, whose sums are small. The sum is then as accurate as its last angle. (Plain sums in 32 bits have 3 to 5
-// times the error of a loop over the steps where angles are of the size of pi.)
+// so that r alone is left to masks and pyramids, and one number r for a matrix is a mask whatever the angles are. R holds the
+// sum of the angles, each wrapped into [-pi, pi] and cut in two. Multiples of `grain` have sums that are exact in 32 bits; the
+// rests have small sums. The sum is then as accurate as its last angle. (Plain sums in 32 bits have 3 to 5 times the error of a
+// loop over steps where angles are about pi.)
 //
-// What a step reads of its own write turns forth and back: it is left out, for where decays are strong it is all that
-// there is, and its rounding all that the gradient of the angle would be. Reads of S[t-1] do so with the step before;
+// A step's read of its own write would turn forth and back, so its rotation is left out. Where decays are strong, that read is
+// the whole result, and its rounding would be the whole gradient of the angle. Reads of S[t-1] do so with the step before;
 // states that have some keep their rotations in pyramids.
 #include <math.h>
 

@@ -1,5 +1,5 @@
-// What all parts of the chunk builder for linear states ask of it: values added to the body, states before the chunk,
-// reasons against a chunk program.
+// What all parts of the chunk builder for linear states share: values added to the body, states before the chunk, reasons
+// against a chunk program.
 #include "compiler/chunk/scan.h"
 
 #include <string.h>

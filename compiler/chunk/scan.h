@@ -1,7 +1,7 @@
 // What the parts of the chunk builder for linear states share.
 //
-// A recurrence whose states are affine in their own previous value, entry by entry and through sums over themselves,
-// becomes one straight-line program for a chunk of steps:
+// A recurrence whose states are affine in their own previous value becomes one straight-line program for a chunk of steps.
+// Affine means entry by entry, and through sums over the states:
 //
 //   linear_scan.c   values of the body one after another, states when they are read, results
 //   scan.c          what all of these ask: values added to the body, states before the chunk, reasons against it
@@ -207,8 +207,8 @@ bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side);
 tile_id decay_mask(scan *s, int state, bool previous, bool strict);
 
 // Levels: segments of n = 2^level steps, pairs of which are halves. What a step reads lies in the second half, what was
-// written in the first. A level below 0 stands for all pairs of steps within segments of 2^-level steps (block.c);
-// level_first is the lowest that a state needs, level_next the one after it.
+// written in the first. A level below 0 stands for all pairs of steps within segments of 2^-level steps (block.c). level_first
+// is the lowest level that a state needs, level_next the one after it.
 int level_first(const scan *s, int state);
 int level_next(int level);
 const scan_axes *level_axes(scan *s, int level);
@@ -276,8 +276,8 @@ bool phase_is_read_before(const scan *s, int state);
 // ---- contract.c: reads and writes --------------------------------------------------------------------------
 // sum[over] of a product, with or without a state.
 tile_pair contract_product(scan *s, const scan_product *product, axis_set over);
-// What each step reads of what each earlier one (and itself, if it reads S) wrote by the keys of one product, [t,s]; where
-// values decay apart, a matrix for each of them.
+// What each step reads of the writes of each earlier step by the keys of one product, [t,s]. A step that reads S also reads its
+// own write. Where values decay apart, each value has a matrix of its own.
 tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over);
 // The state after the chunk.
 tile_pair contract_next_state(scan *s, int state);
@@ -301,8 +301,8 @@ void group_find(scan *s);
 bool coupled_reaches(const scan *s, int to, int from);
 // Do masks say all about the states that a state adds?
 bool coupled_by_masks(const scan *s, int state);
-// What `to` has, at t or before it, of what `from` wrote at s, [t,s]; at each step of `from` before the chunk, [t]; at the
-// end of what `from` wrote at each step, [t], and of `from` before the chunk. The factors that keys (values) have.
+// What `to` holds, at t or before it, of the write of `from` at s, [t,s]; at each step, of `from` before the chunk, [t]. At the
+// end: of the write of `from` at each step, [t], and of `from` before the chunk. The factors that keys (values) have.
 tile_pair coupled_mask(scan *s, int to, int from, bool previous);
 tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys, decay_side side);
 tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side);
@@ -336,8 +336,8 @@ typedef struct scan_turn {
 } scan_turn;
 // How two states turn into each other; NULL if they do not, or not simply.
 scan_turn *turn_find(scan *s, int first, int second);
-// Entries of the rotation from the chunk's start to each step, and of the inverse one; what is left of the radius between
-// pairs of steps; both over the steps of a chunk.
+// Entries of the rotation from the chunk's start to each step, and of its inverse. Then the radius that remains between pairs
+// of steps. Both cover the steps of a chunk.
 tile_pair turn_row(scan *s, const scan_turn *turn, bool previous, int row, int column);
 tile_pair turn_column(scan *s, const scan_turn *turn, int row, int column);
 tile_id turn_mask(scan *s, const scan_turn *turn, bool previous);

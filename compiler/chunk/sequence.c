@@ -26,8 +26,8 @@ static bool is_matrix(const state_structure *structure) {
   return structure->class == STATE_SCALAR_DECAY || structure->class == STATE_AXIS_DECAY || structure->class == STATE_LOW_RANK;
 }
 
-// Entry by entry a chunk keeps every step of the state: that pays beside a state that is larger, or where steps cost more
-// than the state itself. The cost model knows.
+// An entry-by-entry chunk keeps every step of the state. That pays beside a larger state, or where steps cost more than the
+// state itself. The cost model knows.
 static bool beside_larger(const scan *s, int state) {
   for (int i = 0; i < s->state_count; i++) {
     if (is_matrix(s->states[i].structure) && entries(s, i) > entries(s, state)) return true;

@@ -4,8 +4,8 @@
 //   y = sum[K](q * S)         ->    %5 = add (mul %0 %3) (mul %1 %2)
 //                                   result next S = %5, result output y = sum (mul %4 %5) over K
 //
-// A lag buffer is a state for each of its slots: slot 0 is the oldest value, and after the step every slot holds what
-// the next one held, the last one the value itself.
+// A lag buffer is a state for each of its slots. Slot 0 is the oldest value. After the step every slot holds the value of the
+// next slot, and the last slot holds the value itself.
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/lower.h"
 

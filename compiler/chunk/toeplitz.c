@@ -1,5 +1,5 @@
-// Time-invariant states: where the decay, what is written with and what is read with are the same at all steps, what a
-// step reads of an earlier one depends on the distance alone.
+// Time-invariant states, whose decay, written factors and read factors are the same at all steps. What a step reads of an
+// earlier one depends on the distance of the two alone.
 //
 //   h = a * h[t-1] + b * x            lags  k[l]    = sum[N](c * a^l * b)
 //   y = sum[N](c * h)          ->     block M[l,m]  = k[l - m] for m <= l, 0 above             once for all chunks
@@ -325,8 +325,8 @@ void toeplitz_make(scan *s, int index) {
 
 // ---- reads -------------------------------------------------------------------------------------------------------
 
-// One level of the block. Parts [d, i, j] hold the distances n * d + i - j of steps i and j below n; those of twice the
-// size have every other of them on the diagonal, and their neighbours beside it.
+// One level of the block. Parts [d, i, j] hold the distances n * d + i - j of steps i and j below n. Parts of twice the size
+// have every other one of them on the diagonal, and their neighbours beside it.
 static tile_pair wider(scan *s, tile_pair parts, int distance, int twice, int level) {
   tile_program *p = s->program;
   const scan_axes *axes = level_axes(s, level), *next = level_axes(s, level + 1);

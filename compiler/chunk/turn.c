@@ -5,10 +5,10 @@
 //
 //   between s and t:   exp(segment of log r)[t,s] * R(angle up to t) R(-angle up to s)
 //
-// R(x) = (cos x, -sin x; sin x, cos x): rotations commute, so that each pair of steps has one reference, the start of the
-// chunk, and r alone is a mask. Angles are summed as those of complex decays (phase.c). That needs a logarithm of r, one
-// number for the whole matrix; what else turns is a matrix like any other (joint.c), and so are states that are read before
-// their step, for a read of the last write would turn it forth and back.
+// R(x) = (cos x, -sin x; sin x, cos x). Rotations commute, so all pairs of steps share one reference, the start of the chunk,
+// and r alone is a mask. Angles are summed as those of complex decays (phase.c). That needs a logarithm of r, one number for
+// the whole matrix. Other rotations are matrices like any other (joint.c). So are states that are read before their step,
+// because a read of the last write would turn it forth and back.
 #include "compiler/chunk/scan.h"
 
 // ---- recognition -------------------------------------------------------------------------------------------------

@@ -51,8 +51,8 @@ static ir bfloat_from_wide(emitter *e, ir x) {
   return LLVMBuildTrunc(e->b, top, small_type(e, ir_lanes(x)), "");
 }
 
-// Exponent and fraction move to their places in f32, and the exponent's offset is made good; below 2^-14 by a float
-// subtraction, exact and between normal numbers.
+// Exponent and fraction move to their places in f32, and the exponent's offset is corrected. Below 2^-14 a float subtraction
+// corrects it, exact and between normal numbers.
 static ir wide_from_half_bits(emitter *e, ir small) {
   ir bits = LLVMBuildZExt(e->b, small, bits_type(e, ir_lanes(small)), "");
   ir size = left(e, and_bits(e, bits, 0x7fff), 13);

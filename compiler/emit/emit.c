@@ -223,8 +223,8 @@ ir int_sub(emitter *e, ir x, ir y) {
 
 static bool is_power_of_two(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
 
-// Of a subtraction LLVM moves the constant into the address of each access and leaves a negative base, which memory on a chip
-// need not take. Where no bit is borrowed, the bits that differ are the difference.
+// LLVM moves the constant of a subtraction into the address of each access. The base is then negative, which shared memory need
+// not accept. Where no bit is borrowed, the bits that differ are the difference.
 ir int_from_end(emitter *e, int64_t last, int64_t stride, ir i) {
   bool borrows = !is_power_of_two(stride) || !is_power_of_two(last + stride);
   if (!e->gpu || borrows) return int_sub(e, integer(e, last), i);
@@ -440,8 +440,8 @@ static void loop_width(emitter *e, ir *begin, ir *end, ir *step) {
   if (LLVMTypeOf(*step) != LLVMTypeOf(*begin)) *step = as_wide(e, *step, LLVMTypeOf(*begin));
 }
 
-// The condition stands before the loop, unless it is known to hold, and at its end: LLVM need not rotate the loop, which takes a time that grows with
-// the square of how many loops there are.
+// The condition stands at the end of the loop, and before it unless it is known to hold. LLVM then need not rotate the loop,
+// which takes a time that grows with the square of the number of loops.
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name) {
   loop_width(e, &begin, &end, &step);
   emit_loop loop = {.step = step, .end = end};

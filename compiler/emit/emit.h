@@ -1,7 +1,7 @@
 // Building LLVM instructions: the few words that the lowering and the expressions share.
 //
-// A number is a scalar of the program's element type or a vector of any length of it; binary helpers spread the scalar
-// one over the lanes of the other.
+// A value is a scalar of the program's element type, or a vector of any length of it. Binary helpers spread a scalar over the
+// lanes of the other operand.
 #ifndef REC_EMIT_EMIT_H
 #define REC_EMIT_EMIT_H
 
@@ -105,8 +105,8 @@ void loop_end_unrolled(emitter *e, emit_loop *loop);
 // The same, and GPU: the assembler does not unroll it.
 void loop_end_kept(emitter *e, emit_loop *loop);
 extern const char gpu_accumulators_loop[];
-// GPU: so many turns at once, unrolled, in a loop that stays one: of a plain loop the assembler makes 64 turns at once, and all
-// that they load lies in registers. Turns and step divide the way.
+// GPU: a loop that is unrolled by a fixed factor, and stays one loop. The assembler would unroll a plain loop 64 times, and all
+// values that it loads lie in registers. Turns and step divide the way.
 typedef struct emit_groups {
   emit_loop groups, turns;
   ir index;

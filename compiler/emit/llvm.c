@@ -39,9 +39,9 @@ void llvm_prepare(void) {
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
   LLVMInstallFatalErrorHandler(fatal);
-  // Loop strength reduction makes a pointer of every address that a loop has, each in registers of its own: without it kernels
-  // of GPUs are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines; hosts want it, and have
-  // it in llvm_optimise.
+  // Loop strength reduction makes a pointer of every address in a loop, each in registers of its own. Without it, GPU kernels
+  // are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines; hosts want it, and have it in
+  // llvm_optimise.
   static const char *const off[] = {"recc", "-disable-lsr"};
   LLVMParseCommandLineOptions(2, off, NULL);
 }
@@ -110,9 +110,9 @@ void llvm_verify(llvm_module *m) {
   LLVMDisposeMessage(message);
 }
 
-// Kernels come out of the lowering as explicit vectors in counted loops: what is left to do is to bring variables into
-// registers and to move what does not change out of loops. Unrolling made no kernel faster and compilation much slower.
-// Dead stores and dead instructions there are none: passes that look for them left the code of every recurrence as it was.
+// The lowering emits explicit vectors in counted loops. LLVM's passes still bring variables into registers and move invariant
+// code out of loops. Unrolling made no kernel faster and compilation much slower. Dead stores and dead instructions there are
+// none: passes that look for them left the code of every recurrence as it was.
 #define REGISTERS "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg"
 #define LOOPS "loop-mssa(loop-rotate,licm)"
 #define POINTERS "loop(loop-reduce)"

@@ -302,8 +302,8 @@ static ir large_sin_cos(emitter *e, const char *name, ir *args, int count) {
   return sin_cos_of_quadrant(e, r, quadrant, name[0] == 'c');
 }
 
-// Reduction modulo pi / 2 in double: pi / 2 has 33 leading bits in the first part, so that n times it is exact up to
-// |x| of 2^20; libm reduces what is larger.
+// Reduction modulo pi / 2 in double. The first part of pi / 2 has 33 leading bits, so that n times it is exact up to |x| of
+// 2^20. libm reduces larger numbers.
 static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   ir x = args[0];
   ir size = absolute(e, x);
@@ -328,8 +328,8 @@ static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   return load_real(e, result, ir_lanes(x));
 }
 
-// x - 2 pi n with n the nearest whole number to x / 2 pi, in double: the first two parts of 2 pi have 33 bits each, so
-// that n times them is exact up to |x| of 2^22.
+// x - 2 pi n with n the nearest whole number to x / 2 pi, in double. The first two parts of 2 pi have 33 bits each, so that n
+// times them is exact up to |x| of 2^22.
 static ir wrap_body(emitter *e, const char *name, ir *args, int count) {
   (void)name, (void)count;
   static const double parts[] = {0x1.921fb544p+2, 0x1.0b4611a6p-32, 0x1.3198a2e037073p-67};

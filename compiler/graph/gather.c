@@ -5,10 +5,9 @@
 //   %9 = .. rms_norm %6         y1 = rms_norm of y0 times p0 }
 //   in_proj of %9            op: call pointwise1 (%1, %5) -> %6, %9
 //
-// A value belongs to the level of the last operation before it; a value that only later levels read
-// moves there, so that a gate is computed where it is applied. Values of one level that touch each
-// other are one recurrence. Nothing of a level lies behind an operation that reads the level, so
-// the recurrences and operations have an order.
+// A value belongs to the level of the last operation before it. A value that only later levels read moves there, so that a gate
+// is computed where it is applied. Values of one level that touch each other are one recurrence. Nothing of a level lies behind
+// an operation that reads the level, so the recurrences and operations have an order.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

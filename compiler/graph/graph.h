@@ -1,11 +1,9 @@
 // The graph: models with all layers written out, as operations on rows of numbers, and what is done
 // with them.
 //
-// A model knows four operations: embed, linear, call (of a recurrence), loss. Everything between
-// them (sums, gates, norms, convolutions, lags) is gathered into recurrences without states, so
-// that their gradients, their carried tails and their kernels come from the same pipeline as those
-// of the recurrences that the user wrote. Equal ones, as those of the layers of a repeat, are
-// compiled once.
+// A model knows four operations: embed, linear, call (of a recurrence), loss. Sums, gates, norms, convolutions and lags between
+// them are gathered into recurrences without states. Their gradients, carried tails and kernels then come from the same
+// pipeline as those of the user's recurrences. Equal ones, as those of the layers of a repeat, are compiled once.
 //
 // A tensor is a row of numbers for each token: a part of the rows of a buffer. Sizes are known at
 // compile time; batch and time are not. graph_build checks layers, models, inits, trains and

@@ -12,9 +12,9 @@
 //                  {"zero": to}]}]
 //   "trains": [..], "evaluates": [..]
 //
-// A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size],
-// ["legs_imag", stride, size, size of the matrix], ["identity", columns], ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers
-// as themselves.
+// A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size], ["legs_imag", stride, size,
+// size of the matrix], ["identity", columns]. Also ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers as
+// themselves.
 #include <cjson/cJSON.h>
 #include <string.h>
 
@@ -147,8 +147,8 @@ static cJSON *state_json(const graph_state *s) {
   add_whole(object, "learned", s->learned);
   cJSON_AddBoolToObject(object, "complex", s->complex);
   cJSON_AddBoolToObject(object, "counter", s->counter);
-  // Element e belongs to head e / head_elements mod heads; heads are all axes but the last two, and
-  // the depth of a tail stands before them.
+  // Element e belongs to head e / head_elements mod heads. Heads are all axes but the last two; the depth of a tail stands
+  // before them.
   int64_t head_elements = s->complex ? 2 : 1;
   for (int i = s->axis_count < 2 ? 0 : s->axis_count - 2; i < s->axis_count; i++) head_elements *= s->sizes[i];
   add_whole(object, "head_elements", head_elements);

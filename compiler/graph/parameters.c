@@ -65,9 +65,8 @@ static const graph_parameter *find_path(const graph_model *model, const char *pa
   return NULL;
 }
 
-// A path that a weight of another layer has already taken gets the layer's name in it: the norm
-// before a layer and the norm inside it are `layers.0.norm.weight` and
-// `layers.0.Mamba2.norm.weight`. Two weights of one layer need `name =`.
+// A path that a weight of another layer has already taken gets the layer's name in it. The norm before a layer is
+// `layers.0.norm.weight`, the norm inside it `layers.0.Mamba2.norm.weight`. Two weights of one layer need `name =`.
 static const char *free_path(instance *in, const char *local, span where) {
   graph_builder *b = in->b;
   const char *path = arena_printf(b->arena, "%s%s", in->prefix, local);

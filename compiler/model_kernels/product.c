@@ -1,5 +1,5 @@
-// The matrix product of the GPU kernels of models, for where there is no cuBLAS: a block makes tiles of 64 x 64, each thread
-// 16 numbers of one in registers.
+// The matrix product of the GPU kernels of models, used without cuBLAS. A block makes tiles of 64 x 64; each thread has 16
+// elements of a tile in registers.
 //
 //   for tile = block; tile < tiles; tile += blocks:
 //     for k = 0; k < depth; k += 16 (bf16: 32):

@@ -69,8 +69,8 @@ typedef struct kernel {
       value_axis;  // states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
                    // instance. SUMMARY and SUMMARY_BACK compute that many columns of the identity besides;
                    // kernels with `summary` multiply by the matrix. 0: there is none
-  bool warms_up;   // cotangents of earlier steps: a slice of BACKWARD begins with the `chunk` steps after its own, whose
-                   // results are discarded; the slices of SUMMARY_BACK begin and end so many steps later
+  bool
+      warms_up;  // BACKWARD: a slice warms up on the `chunk` steps after its own, because their cotangents reach it; those results are discarded. The slices of SUMMARY_BACK begin and end so many steps later
   int sequences,
       sequences_axis;  // the programs have so many sequences along this axis of their own, which states and tokens have, too
                        // (plan/kernel/batched.c); 0: one, and no such axis

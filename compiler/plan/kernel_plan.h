@@ -1,5 +1,5 @@
-// The plan of a kernel for one clone or for GPUs: how its axes are mapped, the plans of its programs, and where states, buffers
-// and rows of tokens lie in memory. kernel/ lowers it as it is.
+// The plan of a kernel, for one clone or for GPUs. It says how axes are mapped, holds the plans of the programs, and places
+// states, buffers and rows of tokens in memory. kernel/ lowers it as it is.
 //
 // The files of plan/kernel/ make it. Each section of functions names its file.
 #ifndef REC_PLAN_KERNEL_PLAN_H
@@ -170,14 +170,14 @@ bool gpu_makes_summaries(const kernel *k);
 const tile_program *gpu_summary_program(const kernel *k);
 // Elements of a slice summary: states at its end, and its transition.
 codegen_bytes gpu_summary_numbers(arena *a, const kernel *k);
-// States that mix their entries: whether a summary has columns of this one; blocks of KERNEL_SUMMARY that make the matrix;
-// elements of a row of the matrix.
+// The state transition of a summary is a matrix for states that mix their entries. Has the summary columns of this state?
+// Transition blocks of KERNEL_SUMMARY; elements of a row of the matrix.
 bool gpu_is_column(const kernel *k, const tile_place *state);
 int gpu_transition_blocks(const kernel *k);
 int64_t gpu_row_numbers(const kernel *k);
 void gpu_place_columns(kernel_plan *w);
-// Marks of slices that must not be combined: axes of the instances that have marks, how many each has at most, elements of
-// kernel_plan.sums to look at them.
+// Marks of slices that must not be combined: axes of the instances that have marks, the most marks of an instance. Then the
+// elements of kernel_plan.sums that read them.
 axis_set gpu_overflow_axes(const kernel *k);
 int64_t gpu_most_blocks(const kernel *k);
 int64_t gpu_overflow_sums(const kernel_plan *w);

@@ -42,8 +42,9 @@ const char *codegen_gpu_target_name(codegen_gpu_target target);  // "sm_80", ..,
 int codegen_gpu_capability(codegen_gpu_target target);           // 80: compute capability 8.0
 bool codegen_gpu_exact(codegen_gpu_target target);               // not for later devices
 
-// KiB of shared memory, as NVIDIA states them: that a thread block may have on every device, and on those of the targets with
-// CLASS_LARGE; that the system takes for each block from what a multiprocessor has for all (devices.def).
+// KiB of shared memory, as NVIDIA states them (devices.def). A thread block may have GPU_SMALL_KIB on every device,
+// GPU_LARGE_KIB on targets with CLASS_LARGE. The system takes GPU_SYSTEM_KIB for each block from the memory of the
+// multiprocessor.
 enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227, GPU_SYSTEM_KIB = 1 };
 device_class codegen_gpu_class(codegen_gpu_target target);
 bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class device_class);

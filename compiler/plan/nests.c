@@ -5,10 +5,10 @@
 //   %6 []  = sum %5 over N      nest over nothing: %7
 //   %7 []  = add %6 %1
 //
-// A value joins the earliest nest with the same loops in which its operands are ready: values of earlier nests, or of the same
-// nest at the same point. A value that a later nest reads gets a buffer. Products over large spaces are nests of their own
-// (lower/host/products.c). A sum `x + dot` is made by adding the product to x in place. A state is updated in place where no
-// nest reads its old value afterwards.
+// A value joins the earliest nest with the same loops in which its operands are ready. Operands are values of earlier nests, or
+// of the same nest at the same point. A value that a later nest reads gets a buffer. Products over large spaces are nests of
+// their own (lower/host/products.c). A sum `x + dot` is made by adding the product to x in place. A state is updated in place
+// where no nest reads its old value afterwards.
 #include <string.h>
 
 #include "compiler/plan/planner.h"

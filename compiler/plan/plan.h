@@ -10,8 +10,8 @@
 // Vectors of a buffer of lanes that may lie on the stack: more go to scratch memory. A guess.
 #define PLAN_STACK_VECTORS 32
 
-// Who runs a kernel: the host's lanes; GPU threads that hold an entry of the lane axis each and share nothing; a GPU
-// thread block that shares out the points of every nest.
+// Who runs a kernel. MAP_LANES: the host's lanes. MAP_THREADS: GPU threads that each hold an entry of the lane axis and share
+// nothing. MAP_BLOCK: a GPU thread block that divides the points of every nest.
 typedef enum mapping_kind { MAP_LANES, MAP_THREADS, MAP_BLOCK } mapping_kind;
 
 // How the axes of a kernel are used. Every axis is one of: an instance axis (one index per instance), the lane axis,
@@ -178,8 +178,8 @@ int64_t plan_axis_size(const mapping *m, const tile_program *program,
                        int axis);  // TILE_RUNTIME_SIZE: at run time
 axis_set plan_tile_axes(const mapping *m, axis_set axes);
 bool plan_has_lane(const mapping *m, axis_set axes);
-// Along which axes instances have numbers of their own in the memory of a place: those of the tensor, and of a cotangent
-// those that it is partial over.
+// The axes along which instances have elements of their own in the memory of a place: the axes of the tensor. A cotangent also
+// has those that it is partial over.
 axis_set plan_own_axes(const tile_place *place);
 // chunks_outside: whether instances that follow each other hold the same numbers, if these are their own along `own`.
 bool plan_is_shared(const mapping *m, axis_set own);
@@ -255,8 +255,8 @@ extern const pass_stage plan_pass_stage;
 // plan/verify.c: NULL, or what is wrong with a plan after this pass, and where.
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass);
 
-// gpu/levels.c, GPU: levels of a SEGMENT or of the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more
-// code than time. A lane has so many steps at most.
+// gpu/levels.c: levels of a SEGMENT or of its adjoint. 0: a warp cannot make them, or the sum has so few steps that levels take
+// more code than time. A lane has so many steps at most.
 enum { GPU_MOST_STEPS_OF_LANE = 4 };
 int plan_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
 // GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is.

@@ -12,14 +12,14 @@ enum { GPU_BLOCK_THREADS = GPU_COST_BLOCK_THREADS };
 enum { GPU_TILE_ROWS = 16, GPU_TILE_COLUMNS = 8 };
 // Warpgroups (wgmma): warps, rows of a product, steps of k in an instruction.
 enum { GPU_GROUP_WARPS = 4, GPU_GROUP_ROWS = GPU_GROUP_WARPS * GPU_TILE_ROWS, GPU_GROUP_DEPTH = 16 };
-// Tiles of 8 columns: of a block that a warp has of a product, of a state in its registers, of a product of warpgroups at once.
+// Tiles of 8 columns: of a warp's block of a product, of a state in a warp's registers, of a warpgroup's product.
 enum { GPU_MOST_TILES = GPU_COST_BLOCK_TILES, GPU_MOST_KEPT = GPU_COST_STATE_TILES, GPU_GROUP_TILES = GPU_COST_GROUP_TILES };
 
 static inline int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
 // Whether a product is made on tensor cores.
 bool plan_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
-// Blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:
+// Each warp's share of a product whose accumulator stays in registers: blocks of 16 rows, and their tiles of 8 columns. 0: the
 // registers do not hold them.
 typedef struct accumulator_share {
   int blocks, tiles;

@@ -14,8 +14,8 @@ static bool is_zero_beyond(const mapping *m, const tile_program *p, const tile_v
          tile_place_of(p, x)->time;
 }
 
-// A sum over an axis that is cut into instances or lanes adds up one entry: the value is partial, keeps the axis here, and
-// is summed where it is stored.
+// A sum over an axis that is cut into instances or lanes adds up one entry. The value is partial and keeps the axis here; the
+// sum is made where it is stored.
 void plan_cut_program(planner *q) {
   arena *a = q->a;
   const mapping *m = q->m;

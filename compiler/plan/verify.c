@@ -380,8 +380,7 @@ static int first_overwriting(const checker *c, int state) {
   return c->p->nests.count;
 }
 
-// Of a state in place, a nest behind the first one that writes it reads none of the old numbers; that one reads them at its own
-// point.
+// A state is updated in place. The first nest that writes it reads old elements at its own point alone; later nests read none.
 static void check_old_state(checker *c, const plan_read *r) {
   if (value_of(c, r->id)->op != TILE_ARGUMENT) return;
   for (int s = 0; s < c->p->carried_count; s++) {

@@ -8,7 +8,7 @@
 // A rounded angle turns the state by its error at every step again, and the error grows with the angle. Powers of a decay add
 // the roundings of its real and imaginary part. The exponent of a real decay needs none of this: its error counts the less the
 // larger it is. A value made of a parameter and an f64 value is computed in f32, from the rounded value. Tables over the steps
-// of a chunk are f32 as well: they are products of a few squares of a decay, and a loop makes one more rounding at every step.
+// of a chunk are f32 as well. They are products of a few squares of a decay, and a loop would round once more at every step.
 #include "compiler/plan/planner.h"
 
 typedef struct widening {

@@ -1,5 +1,5 @@
-// Axes of a state that a chunked form can use: keys, which every read sums over, and values, which
-// an outer product in the increment makes.
+// Axes of a state that a chunked form can use. Every read sums over the keys. An outer product in the increment makes the
+// values.
 //
 //   S = a * S[t-1] + k * v          k[H,K], v[H,V]: K stands in k alone, V in v alone
 //   y = sum[K](q * S)               keys [K], values [V]; H is in everything

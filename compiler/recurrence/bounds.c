@@ -5,8 +5,8 @@
 //   %3     = number -5                [-5, -5]        negative
 //   %4 [H] = mul %3 %2                [-5, -0.596]    negative
 //
-// Ends are rounded outward. A promise is taken on trust; what a caller may hand in without one, the
-// states and lag buffers before the first step among it, is anything.
+// Ends are rounded outward. A promise is taken on trust. A tensor that the caller hands in without a promise may hold anything,
+// the states and lag buffers before the first step among them.
 #include "compiler/recurrence/bounds.h"
 
 #include <math.h>

@@ -5,9 +5,9 @@
 //   let k2 = k + b                  input k, k[t-512], before k2[t-512], k2[t-512] before the start
 //   y = k2[t-512]                   output k2, y = where(k2[t-512] before the start, before k2[t-512], k[t-512] + b)
 //
-// A lagged let is computed again of its inputs' earlier values; before the start, its buffer has it. So a lag costs a row of tokens
-// at each step, whatever its length, and the program has neither a state nor a loop for it. A let that depends on a state, or on
-// itself, is not made of inputs alone: its buffer stays, one slot for each step, and is short.
+// A lagged let is computed again of its inputs' earlier values; before the start, its buffer has it. A lag therefore costs a
+// row of tokens at each step, whatever its length. The program has no state and no loop for it. A let that depends on a state,
+// or on itself, is not made of inputs alone. Its buffer stays, one slot for each step, and is short.
 #include <string.h>
 
 #include "compiler/base/ice.h"

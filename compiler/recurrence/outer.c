@@ -1,11 +1,11 @@
-// Sums of outer products along a short axis, written out: a matrix of rank R becomes R matrices of rank 1, which the chunk
+// Sums of outer products along a short axis, written out. A matrix of rank R becomes R matrices of rank 1, which the chunk
 // builders know as writes.
 //
 //   h = a * h[t-1] + sum[R](B * x)    B[N,R], x[P,R], R = 2
 //     ->  a * h[t-1] + B[R = 0] * x[R = 0] + B[R = 1] * x[R = 1]
 //
-// Factors that are made of a state (the errors of a delta rule of rank R) are written out as well, up to the sums over it.
-// A sum with a state itself among its factors stays: it is a read, or a dense transition.
+// Factors that are made of a state are written out as well, down to the sums over it. The errors of a delta rule are such
+// factors. A sum with a state itself among its factors stays: it is a read, or a dense transition.
 #include "compiler/recurrence/simplify.h"
 
 enum { RANK_MAX = 8, FACTORS_MAX = 16 };  // beyond, scores of every pair of entries cost more than the state

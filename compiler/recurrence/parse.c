@@ -243,8 +243,8 @@ static bool size_legal(const reader *r, const ast_expr *e) {
   }
 }
 
-// The expression is read by the parser of the language, as the body of a function that stands in
-// its place: the text before it becomes blank, so that places stay true.
+// The parser of the language reads the expression, as the body of a function that stands in its place. The text before it
+// becomes blank, so that places stay true.
 static const ast_expr *parse_size(reader *r, uint32_t begin, uint32_t end) {
   static const char function[] = "fn f(x)=";
   const uint32_t length = sizeof function - 1;

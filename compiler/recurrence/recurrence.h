@@ -1,9 +1,8 @@
 // The recurrence IR: a normalised body and the structure of each of its states.
 //
-// Normalisation keeps what a formula means and removes how it could overflow: powers and products
-// of gates go through their logarithms (sigmoid(x)^p is exp(p*log_sigmoid(x))), 1 - sigmoid(x) is
-// sigmoid(-x), a let in between changes nothing. Every consumer (reference interpreter, host, GPU)
-// reads the normalised form.
+// Normalisation keeps what a formula means and removes how it could overflow. Powers and products of gates go through their
+// logarithms: sigmoid(x)^p is exp(p*log_sigmoid(x)). 1 - sigmoid(x) is sigmoid(-x). A let in between changes nothing. Every
+// consumer (reference interpreter, host, GPU) reads the normalised form.
 //
 // Linearity then sorts the states into strata and finds, for each, the affine form in its own
 // previous value.
@@ -31,12 +30,10 @@ const char *state_class_word(state_class class);
 // their own behind those that the assignments need.
 typedef struct state_structure {
   state_class class;
-  int stratum;               // lower strata are computed first; coupled states share one
-  value_id decay;            // elementwise factor of state[t-1]; -1: none (delay, or factor 1)
-  value_id log_decay;        // natural logarithm of the decay where it is a product of gates (exp,
-                             // sigmoid, their powers) and of other values that are positive for all
-                             // inputs (<= 0 is not implied; -inf where `where` chooses 0); -1
-                             // otherwise
+  int stratum;     // lower strata are computed first; coupled states share one
+  value_id decay;  // elementwise factor of state[t-1]; -1: none (delay, or factor 1)
+  value_id
+      log_decay;  // natural logarithm of the decay; -1: none. A decay has one if it is a product of gates (exp, sigmoid, their powers) and of other values that are positive for all inputs. It may be above 0; it is -inf where `where` chooses 0
   value_id increment;        // the rest of the update, without state[t-1]; -1 if zero
   axis_set key_axes;         // axes of the state that every read sums over
   axis_set value_axes;       // the other axes made by an outer product in the increment
@@ -64,8 +61,8 @@ recurrence *recurrence_parse(arena *arena, interner *interner, diag *diag, const
 recurrence *recurrence_from_text(arena *arena, interner *interner, diag *diag, const source *text);
 // Checks order, axes, element kinds and structure; the text says what is wrong, NULL if nothing is.
 const char *recurrence_verify(arena *arena, const recurrence *recurrence);
-// The few lines of `recc --emit=report`: what was found for each state, and which term prevents
-// more, with its text and place if `all` is given (NULL: without).
+// The few lines of `recc --emit=report`: the structure of each state, and the term that prevents more. With `all`, the term
+// comes with its text and place (NULL: without).
 char *recurrence_report(arena *arena, const sources *all, const recurrence *recurrence);
 
 // What the source wrote so that the recurrence goes by steps, and how else to write it, in the words
@@ -98,18 +95,17 @@ typedef struct recurrence_term {
 } recurrence_term;
 typedef VEC(recurrence_term) recurrence_terms;
 
-// The value as a sum of products. Sums and products are opened only while they have axes of both
-// sets, so that (k1 + k2) * v with k[K], v[V], left [K], right [V] is one term of two factors;
-// signs and constants go to `scale`. A factor that still has axes of both sets cannot be opened.
-// Appends nothing.
+// The value as a sum of products. Sums and products are opened only while they have axes of both sets. With k[K], v[V], left
+// [K] and right [V], (k1 + k2) * v is therefore one term of two factors. Signs and constants go to `scale`. A factor that still
+// has axes of both sets cannot be opened. Appends nothing.
 recurrence_terms recurrence_split_terms(arena *arena, const typed_body *body, value_id value, axis_set left, axis_set right);
 
 // The natural logarithm of a decay (see state_structure.log_decay), appended to the body; -1 if it
 // has none.
 value_id recurrence_decay_log(arena *arena, typed_body *body, value_id decay);
 
-// Of a state that is held relative to e^m, m a running maximum, and of m itself (relative.c). With M and S^ that a stretch of steps
-// makes of no maximum and of 0:  m' = max(F + m, M),  S' = exp(D + F + m - m') S + exp(M - m') S^.
+// Of a state that is held relative to e^m, m a running maximum, and of m itself (relative.c). M and S^ are what a stretch of
+// steps makes of no maximum and of 0. Then m' = max(F + m, M), S' = exp(D + F + m - m') S + exp(M - m') S^.
 typedef struct recurrence_relative {
   int state, maximum;  // by tensor; m itself has its own number for both
   int sum;             // the state of the copy that adds up F (of m) or D (of the others) from 0; -1: it is 0
@@ -193,9 +189,9 @@ typedef struct reference_run {
 } reference_run;
 
 // Runs forward, and backward if `backward`. Exact reverse mode with derivative rules of its own
-// (not tile/ops.def). In double precision; if `single`, the result of every operation and every
-// partial sum is rounded to float32, which makes it a plain float32 loop: what errors of compiled
-// float32 code are measured by. Returns false if memory is short.
+// (not tile/ops.def). In double precision. If `single`, the result of every operation and every partial sum is rounded to
+// float32, as in a plain float32 loop. Errors of compiled float32 code are measured by that loop. Returns false if memory is
+// short.
 bool reference_execute(const recurrence *recurrence, const reference_run *run, bool backward);
 
 #endif

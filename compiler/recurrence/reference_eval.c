@@ -1,6 +1,5 @@
-// Every operation as one loop over elements through the plan's maps. Sums, differences and products
-// of real values, which are most of the work, have loops of their own; all others go through the
-// functions of reference_ops.c.
+// Every operation as one loop over elements through the plan's maps. Sums, differences and products of real values are most of
+// the work and have loops of their own. All other operations go through the functions of reference_ops.c.
 #include "compiler/recurrence/reference_eval.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
-// The operations of the reference interpreter on single elements, in double precision: one function
-// that gives values and one that gives derivatives, for real and for complex operands. The
-// derivative rules are written here from calculus and share nothing with those of the tile programs
-// (tile/ops.def), so that the two check each other.
+// The operations of the reference interpreter on single elements, in double precision. One function gives values and one gives
+// derivatives, for real and for complex operands. The derivative rules are written here from calculus and share nothing with
+// those of the tile programs (tile/ops.def), so that the two check each other.
 #ifndef REC_RECURRENCE_REFERENCE_OPS_H
 #define REC_RECURRENCE_REFERENCE_OPS_H
 

@@ -7,9 +7,8 @@
 //   after the stretch: m' = max(F + m, M),  S' = exp(D + F + m - m') S + exp(M - m') S^
 //
 // M and S^ come of a stretch that begins with no maximum and with 0: S e^m is an ordinary linear
-// state. That is so where the decay of
-// S is e to the power of g + m[t-1] - m, and every term of its increment has the power -m, with no
-// states in anything else.
+// state. S is such a state if its decay is e to the power of g + m[t-1] - m. Every term of its increment must have the power
+// -m. No states stand in anything else.
 #include <math.h>
 #include <string.h>
 

@@ -257,8 +257,9 @@ static value_id below_stopped(builder *b, value_id x, value_id other, value_op e
   return make_where(b, make_binary(b, chosen, x, other), none, rest);
 }
 
-// x - max(x, z) is 0 where x is the larger, and not what rounding leaves of x and of a maximum that a scan has made otherwise:
-// what decays by its exponential would drift by that in every step. At the kink the gradient goes where it went.
+// x - max(x, z) is exactly 0 where x is the larger. A scan may make the maximum otherwise than the program makes x. The
+// rounding of their difference would make a state that decays by its exponential drift in every step. At the kink the gradient
+// goes where it went.
 static value_id below_extreme(builder *b, value_id x, value_id extreme) {
   typed_value of = *value_at(b, extreme);
   bool stops = of.op == VALUE_STOP_GRADIENT;

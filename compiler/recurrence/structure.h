@@ -38,8 +38,8 @@ static inline bool node_coupled(const state_graph *g, int i, int j) { return nod
 axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state);
 // Axes made by an outer product with the key axes in the increment.
 axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increment, axis_set keys);
-// The fewest of the key axes without which the increment is an outer product of the other keys with values; 0 if it is one
-// with all of them, or with none left out.
+// The fewest key axes without which the increment is an outer product of the other keys with values. 0: it is one with all key
+// axes, or with none left out.
 axis_set axes_of_heads(builder *b, axis_set state_axes, value_id increment, axis_set keys);
 // Can the decay be written as a product of factors none of which has axes of both sets?
 bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys, axis_set values);

@@ -1,6 +1,6 @@
-// Checks a recurrence: every position in range, operands before users, axes and element kinds by
-// the rows' rules, assignments that fit their tensors, structure that fits the states. What this
-// accepts, every later layer can read without looking twice.
+// Checks a recurrence: every position in range, operands before users, axes and element kinds by the rows' rules. Assignments
+// must fit their tensors, and the structure must fit the states. What this accepts, every later layer can read without looking
+// twice.
 
 #include "compiler/recurrence/text.h"
 

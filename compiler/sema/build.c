@@ -1,6 +1,5 @@
-// New values of a body. Constants are computed at once; leaves and slices that stand there already are used again;
-// axes that a value only has by broadcasting (`let a[G] = 0`) never become values of their own: a sum over such an
-// axis multiplies by its size.
+// New values of a body. Constants are computed at once, and equal leaves and slices are used again. Axes that a value has by
+// broadcasting alone (`let a[G] = 0`) never become values of their own. A sum over such an axis multiplies by its size.
 //
 //   2 * K + 1         with K = 64: the constant 129
 //   sum[G](a)         with let a[G] = x, x without axes: %3 = mul %1 %2, %2 being the number G

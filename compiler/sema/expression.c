@@ -321,8 +321,8 @@ static int pending_index(const renames *all, axis_set present, unsigned done) {
   return -1;
 }
 
-// Follows the renames from the k-th on, each onto the axis that the next one takes away: to the one
-// whose axis stays, or around; `path` has the way.
+// Follows the renames from the k-th on, each onto the axis that the next one takes away. The chain ends at a rename whose axis
+// stays, or at its own start; `path` holds it.
 static bool is_circle(const renames *all, unsigned done, int k, int *path, int *length) {
   for (*length = 0; *length < all->count;) {
     path[(*length)++] = k;

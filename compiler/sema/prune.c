@@ -7,8 +7,8 @@
 //   output y = %2             output y = %1
 #include "compiler/sema/typed.h"
 
-// Marks what states, outputs and used lag buffers need. Operands stand before their users, but a lag buffer's source
-// may stand after the LAG that reads it, so the sweep is repeated until no buffer is added.
+// Marks what states, outputs and used lag buffers need. Operands stand before their users, but a lag buffer's source may stand
+// after the LAG that reads it. The sweep is therefore repeated until no buffer is added.
 static void mark_needed(const typed_body *body, bool *needed, bool *lag_needed) {
   for (int i = 0; i < body->tensors.count; i++) {
     value_id assigned = body->tensors.items[i].assigned;

@@ -70,8 +70,8 @@ typedef struct sema_operand {
 
 typedef struct sema_scope sema_scope;
 
-// Asked for a call whose name is neither a built-in of expressions nor an fn (linear, ssd, Mamba2, ...): checks it
-// and puts into `result` what it is in this body, usually an INPUT value that it has added. False: unknown name.
+// Called for a call whose name is neither a built-in of expressions nor an fn (linear, ssd, Mamba2, ...). Checks it and puts
+// its value in this body into `result`, usually an INPUT value that it has added. False: unknown name.
 typedef bool sema_call_hook(void *context, sema_scope *scope, const ast_expr *call, sema_operand *result);
 
 // A scope for expressions that append to `body`, whose axes are declared names in it. `file` lends its fns.

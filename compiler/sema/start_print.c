@@ -2,8 +2,9 @@
 //
 //   1; 16; uniform 0 1; log 2
 //
-// Steps: a number, `size AXIS`, `index AXIS`, `uniform A B`, `loguniform A B`, `normal A B`, `inv_softplus A`,
-// `identity`, `layer`, `layers`, `legs_imag AXIS A`, `legs_input AXIS A`, `draw PATH`, `ipow A N`, and the elementwise rows of value_ops.def by their text.
+// Steps: a number, `size AXIS`, `index AXIS`, `uniform A B`, `loguniform A B`, `normal A B`, `inv_softplus A`. Also `identity`,
+// `layer`, `layers`, `legs_imag AXIS A`, `legs_input AXIS A`, `draw PATH`, `ipow A N`, and the elementwise rows of
+// value_ops.def by their text.
 #include <math.h>
 #include <stdlib.h>
 

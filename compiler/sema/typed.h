@@ -97,10 +97,10 @@ typedef struct typed_tensor {
   int axis_count;
   int *axes;  // header positions in the order declared: the order in memory
   axis_set axis_set;
-  bool complex;              // two numbers an element (re, im) in memory
-  bool promised;             // `in [low, high]`
-  bool wide, wide_gradient;  // no 16 bits an element where other tokens, and their gradients, have them: what is made of other
-                             // tensors (recurrence_delay_lags), and gradients that are added to afterwards
+  bool complex;   // two numbers an element (re, im) in memory
+  bool promised;  // `in [low, high]`
+  bool wide,
+      wide_gradient;  // stored in full precision where other tokens and their gradients have 16 bits. Such tensors are made of others (recurrence_delay_lags), or are gradients that are added to afterwards
   double low, high;
   const typed_start *start;  // param: `~ expr`, else NULL
   value_id assigned;         // state, output: the value after this step, -1 for inputs and params. It may lack some

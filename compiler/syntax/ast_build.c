@@ -39,8 +39,8 @@ static ast_expr *new_expr(builder *b, ast_expr_kind kind, span where) {
   return e;
 }
 
-// Counts the child in the node's height; a tree that is too deep for recursive passes is reported
-// once, and the child is replaced by a leaf so that the tree stays within the limit.
+// Counts the child in the node's height. A tree that is too deep for recursive passes is reported once. A leaf then replaces
+// the child, so that the tree stays within the limit.
 static ast_expr *adopt(builder *b, ast_expr *e, ast_expr *child) {
   if (!child) return NULL;
   if (child->height >= AST_HEIGHT_MAX) {

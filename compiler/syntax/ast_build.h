@@ -1,5 +1,5 @@
-// The constructors that parser.y calls, one per action: they allocate the node, join the spans and
-// say what the grammar alone cannot (a lag's `t`, repeated attributes, trees that are too deep).
+// The constructors that parser.y calls, one per action. They allocate the node and join the spans. They report mistakes that
+// the grammar alone cannot see: a lag's `t`, repeated attributes, trees that are too deep.
 #ifndef REC_SYNTAX_AST_BUILD_H
 #define REC_SYNTAX_AST_BUILD_H
 

@@ -9,9 +9,8 @@
 //                                                    y = h
 //                                                  }
 //
-// A statement starts a line; line breaks inside statements and between settings are the author's,
-// indented; at most one blank line is kept, and one stands between items. Formatting what has been
-// formatted changes nothing.
+// A statement starts a line. Line breaks inside statements and between settings are the author's, indented. At most one blank
+// line is kept, and one stands between items. Formatting what has been formatted changes nothing.
 #include "compiler/syntax/format.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 // The driver of the parser: text to tree, with all syntax errors of the file in one run.
 //
-// Before a token is fed, the tables are asked whether it fits (parser_state.h), so the parser has
-// not yet reduced and what is expected is known exactly. If it does not fit: a usual mistake has
-// its own words (mistakes.c); else the smallest repair is looked for by simulation (repair.c),
-// named in the hint and applied; else the statement is given up.
+// Before a token is fed, the tables are asked whether it fits (parser_state.h). The parser has not yet reduced then, so the
+// expected tokens are known exactly. If it does not fit, three things are tried. A usual mistake has words of its own
+// (mistakes.c). Otherwise simulation looks for the smallest repair (repair.c), which the hint names and the parser applies.
+// Otherwise the statement is given up.
 #include "compiler/syntax/parse.h"
 
 #include <stdlib.h>

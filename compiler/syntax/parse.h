@@ -1,5 +1,5 @@
-// Inside the front end: the state of one parse, shared by the driver (parse.c), the search for
-// repairs (repair.c) and the words of the messages (expected.c, mistakes.c).
+// Inside the front end: the state of one parse. The driver (parse.c), the search for repairs (repair.c) and the words of the
+// messages (expected.c, mistakes.c) share it.
 #ifndef REC_SYNTAX_PARSE_H
 #define REC_SYNTAX_PARSE_H
 

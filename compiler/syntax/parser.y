@@ -2,9 +2,8 @@
 // without fallbacks, so that nothing is decided silently. Every action is one call to a constructor
 // (ast_build.h).
 //
-// One law keeps it so: a statement starts with a reserved word or a name, and an expression never
-// continues with a name, a number, a string or a reserved word. Therefore newlines mean nothing and
-// no separator is needed.
+// One law keeps it so. A statement starts with a reserved word or a name. An expression never continues with a name, a number,
+// a string or a reserved word. Therefore newlines mean nothing and no separator is needed.
 //
 // The `error` rules are the recovery points: parse.c feeds JUNK, which no rule uses, and Lemon pops
 // to one of them.

@@ -1,5 +1,5 @@
-// Code for the executor (runtime/simt), from the abstract module: every operation becomes a call of the executor, checks stand
-// before loads and stores, and kernels become C functions of one pointer, compiled for x86-64.
+// Code for the executor (runtime/simt), from the abstract module. Every operation becomes a call of the executor, and checks
+// stand before loads and stores. Kernels become C functions of one pointer, compiled for x86-64.
 //
 //   define ptx_kernel void @k(ptr byval([96 x i8]) %p)      define hidden void @k(ptr %p)
 //     %x = load float, ptr addrspace(3) %a, align 4    ->     call void @simt_check_shared(%a, 4 bytes, align 4, read)

@@ -20,7 +20,8 @@ typedef struct nvptx_row {
 } nvptx_row;
 
 // The lowest PTX version that has what the target needs: drivers of CUDA 12.0 and later take sm_90a's, of 12.7 sm_100a's, of
-// 12.8 sm_120's. From sm_100a on LLVM writes f32 two at a time; ptxas takes that apart again for sm_120, and makes more of it than of numbers alone.
+// 12.8 sm_120's. From sm_100a on LLVM writes f32 two at a time. For sm_120 ptxas takes that apart again, and emits more
+// instructions than for single elements.
 static const nvptx_row rows[GPU_TARGET_COUNT] = {
     [GPU_SM_80] = {"+ptx80", GPU_SM_80},  [GPU_SM_90A] = {"+ptx80", GPU_SM_80}, [GPU_SM_100A] = {"+ptx86", GPU_SM_100A},
     [GPU_SM_120] = {"+ptx87", GPU_SM_80}, [GPU_SIMT] = {NULL, GPU_SIMT},

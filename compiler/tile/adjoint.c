@@ -5,7 +5,7 @@
 //   %6 [t] = sum %5 over V                      %6 [t] = sum %8 over s
 //   %7 [t,s] = dot B x over V
 //
-// Reverse mode makes such sums for factors of a row that were multiplied to a product, or divided by: the gradient of a
+// Reverse mode makes such sums for factors of a row that a product is multiplied or divided by. For example, the gradient of a
 // denominator is the sum of y * dy. With the sum turned round the backward no longer needs y, nor its products.
 #include "compiler/tile/products.h"
 
@@ -20,8 +20,8 @@ static tile_id find_commuting(const tile_rewrite *s, tile_op op, tile_id x, tile
   return tile_find(s->from, v);
 }
 
-// A sum over `over` of y * x. x stands for a value of both programs: `x` of the old one, to look products up; `image` of the
-// new one, NO_TILE while it is only asked whether y can do without being computed.
+// A sum over `over` of y * x. x stands for a value of both programs. `x` is its number in the old program, to look products up.
+// `image` is its number in the new one; NO_TILE while the search only asks whether y can stay uncomputed.
 typedef struct factor {
   tile_id x, image;
 } factor;

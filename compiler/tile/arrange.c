@@ -4,9 +4,9 @@
 //   sum (mul a b) over t, both with axes of their own   ->   dot a b over t
 //   exp (neg (segment (mul dt e)))          ->   exp (segment (mul dt (neg e))), e from the prologue
 //
-// A product is taken as the list of its factors and formed again pair by pair: a pair whose product is there already
-// first, then the pair with the smallest result for each product that can use it. Pairs of the prologue come before others.
-// Only what results need is formed; nothing is simplified on the way (a sign moved down would come up again).
+// A product becomes the list of its factors and is formed again pair by pair. A pair whose product exists comes first. Then
+// comes the pair with the smallest result for each product that can use it. Pairs of the prologue come before others. Only what
+// results need is formed; nothing is simplified on the way (a sign moved down would come up again).
 #include "compiler/base/ice.h"
 #include "compiler/tile/products.h"
 

@@ -4,16 +4,16 @@
 //   %3 = mul %2 %1              ->    %6 = mul %5 %2           dx1
 //   result output y = %3              %7 = mul (mul %5 %1) %2  dx0
 //
-// The backward program begins with the forward's values (recomputed inside the chunk), goes through them from the last
-// to the first and collects for each value the terms of its cotangent. Cotangents never carry axes that their values
-// lack: what is missing is summed at once; over a grid axis that sum is partial (tile.h). A cotangent may lack axes of
-// its value, then it is the same along them.
+// The backward program begins with the forward's values, recomputed inside the chunk. It goes through them from the last to the
+// first, and collects for each value the terms of its cotangent. Cotangents never carry axes that their values lack: what is
+// missing is summed at once; over a grid axis that sum is partial (tile.h). A cotangent may lack axes of its value, then it is
+// the same along them.
 //
 // Values that depend on parameters alone get their cotangent accumulated over the runs and are left to the epilogue.
 //
-// Guards. Where a `select` does not take a branch, the cotangent entering that branch is 0, but a rule may multiply it
-// with an infinity on the way (log at 0). So for a value that is seen through branches alone, terms with a factor that
-// may be infinite are formed as select (dy == 0) 0 term. Padded rows are such branches (`select valid x 0`).
+// Guards. Where a `select` does not take a branch, the cotangent that enters the branch is 0. A rule may still multiply it by
+// an infinity on the way (log at 0). For a value that is seen through branches alone, such a term is therefore formed as select
+// (dy == 0) 0 term. Padded rows are such branches (`select valid x 0`).
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -235,9 +235,9 @@ static tile_role gradient_role(tile_role argument) {
 
 // ---- cotangents of states that stay partial ---------------------------------------------------------------------------
 
-// A state may lack an axis of run-time size that values reading it have. That axis must be cut into instances, for only
-// compile-time sizes are looped over; so each instance carries its own part of the state's cotangent from run to run
-// (the sweep is linear in it) and the parts are summed at the end. All parts of a tensor or lag buffer do the same.
+// A state may lack an axis of run-time size that values reading it have. That axis must be cut into instances, because only
+// compile-time sizes are looped over. Each instance then carries its own part of the state's cotangent from run to run. The
+// sweep is linear in the cotangent, so the parts are summed at the end. All parts of a tensor or lag buffer do the same.
 typedef struct partial_states {
   axis_set *tensors, *lags;
   bool grown;

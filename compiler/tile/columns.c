@@ -2,9 +2,9 @@
 //
 //   S = S - b k (k . S) + b k v     along V:  each column is  (I - b k k') column + b k v
 //
-// A value is the same for all columns, or linear in the columns of states and 0 where those are 0 and tokens and parameters
-// that have the axis are, or 0 there without states, or neither. If every next state is of the second kind, the program itself,
-// run on columns of the identity without such tokens, makes the matrix.
+// A value is one of four. It may be the same for all columns. It may be linear in the columns of states, and 0 where they and
+// all tokens and parameters with the axis are 0. It may be 0 in that case without states. Or it is none of these. If every next
+// state is of the second kind, the program itself, run on columns of the identity without such tokens, makes the matrix.
 #include "compiler/tile/tile.h"
 
 typedef enum column_kind {

@@ -1,9 +1,9 @@
 // The tile IR: straight-line programs over tensors with named axes.
 //
-// A program computes one STEP of a recurrence, or one CHUNK of consecutive steps (then values may have the time
-// axis `t`, and a second one `s` for pairs of steps). It has no loops: the schedule runs it once per step or chunk,
-// forward or in reverse, and hands the state from one run to the next. There are no transposes and no positions:
-// elementwise operations align axes by name and broadcast, `dot` names the axes that it contracts.
+// A program computes one STEP of a recurrence, or one CHUNK of consecutive steps. In a chunk, values may have the time axis
+// `t`, and a second one `s` for pairs of steps. A program has no loops. The schedule runs it once per step or chunk, forward or
+// in reverse, and hands the state from one run to the next. There are no transposes and no positions: elementwise operations
+// align axes by name and broadcast, `dot` names the axes that it contracts.
 //
 //   %7 [t,G,R]   = softplus %6
 //   %9 [t,s,G]   = dot %4 %8 over N            scores, shared by the heads of a group
@@ -15,10 +15,10 @@
 // follows from its operands; it is not stored.
 //
 // Grid axes. Some axes (batch always; those in `grid`) may be cut into independent instances by the schedule, each
-// with one entry or a range of entries. Nothing in a forward program consumes them. In a backward program SUM and DOT
-// may: they add up the entries of their own instance, and the value is then PARTIAL over that axis, as is what follows
-// from it (tile_partial). Reverse mode keeps to one rule: what is added to a partial value is partial over the same
-// axes; a value that is not is counted in entry 0 alone (`sum (select (index == 0) x 0)`). For every result:
+// with one entry or a range of entries. Nothing in a forward program consumes them. In a backward program SUM and DOT may: they
+// add up the entries of their own instance. The value is then PARTIAL over that axis, and so are values made of it
+// (tile_partial). Reverse mode keeps to one rule: terms that are added to a partial value are partial over the same axes. A
+// term that is not is counted in entry 0 alone (`sum (select (index == 0) x 0)`). For every result:
 //   - the value is partial over a grid axis: the stores of the instances along it are summed (a state's cotangent
 //     stays partial from run to run where its place says so, and is summed after the last);
 //   - it neither has a grid axis nor is partial over it: the instances with index 0 of that axis store it.
@@ -48,11 +48,10 @@ typedef struct tile_axis {
 // What an argument or a result of a program is, seen from the recurrence.
 typedef enum tile_role {
   // arguments
-  TILE_INPUT,         // input `tensor` at these steps
-  TILE_PARAM,         // parameter `tensor`
-  TILE_STATE,         // state before the first of these steps (a TENSOR_STATE, or a slot of a lag buffer)
-  TILE_STASH,         // value `stash` of the forward pass at these steps (backward): step form: of the steps that
-                      // were computed again; chunk form: as the forward left it
+  TILE_INPUT,  // input `tensor` at these steps
+  TILE_PARAM,  // parameter `tensor`
+  TILE_STATE,  // state before the first of these steps (a TENSOR_STATE, or a slot of a lag buffer)
+  TILE_STASH,  // backward: value `stash` of the forward pass at these steps. In step form the steps are computed again; in chunk form forward has saved it
   TILE_D_OUTPUT,      // cotangent of output `tensor`
   TILE_D_NEXT_STATE,  // cotangent of the state after these steps
   // results
@@ -74,14 +73,12 @@ typedef struct tile_place {
   int stash;       // TILE_STASH, TILE_KEEP
   int axis_count;  // axes in memory order, time not among them; complex pairs not either
   int axes[TYPED_MAX_AXES];
-  bool time;         // one per step: in chunk form the value also has axis t
-  bool transfer;     // not the state (or its cotangent), but what a part of time leaves of it (tile_transfer)
-  int source;        // with `transfer`, of states that are made of each other entry by entry: 1 + the other (a tensor) that
-                     // the factor is one of; 0: of the state itself
-  int relative;      // of a program that makes parts of time: 1 + the running maximum m (a tensor) that the state is held
-                     // relative to, m itself too; 0: none. With `transfer`: a sum of logarithms (recurrence_relative)
-  axis_set partial;  // TILE_D_NEXT_STATE, TILE_D_STATE: grid axes of run-time size that the state lacks and over
-                     // which its cotangent is partial, from run to run; the first run's is in entry 0 alone
+  bool time;      // one per step: in chunk form the value also has axis t
+  bool transfer;  // not the state (or its cotangent), but what a part of time leaves of it (tile_transfer)
+  int source;  // with `transfer`, of states that are made of each other: 1 + the state (a tensor) that the factor multiplies; 0: the state itself
+  int relative;  // slice summaries: 1 + the running maximum (a tensor) that the state is held relative to; a maximum has its own number; 0: none. With `transfer`: a sum of logarithms (recurrence_relative)
+  axis_set
+      partial;  // TILE_D_NEXT_STATE, TILE_D_STATE: grid axes of run-time size that the state lacks, and over which its cotangent is partial from run to run. The cotangent of the first run is in entry 0 alone
   const char *name;  // for people: the source's name; `x.lag` for a lag buffer; NULL if it has none
 } tile_place;
 
@@ -192,9 +189,9 @@ bool tile_role_is_result(tile_role role);
 
 // ---- building (construct.c, fold.c) ------------------------------------------------------------------------
 // Every function simplifies and shares equal values; `axes` of the value handed over is computed, not read.
-// Appending broadcasts: an operand that lacks an axis means the same along it, for reductions too (the sum of x over
-// an axis that x lacks is x times its size), so that simplification may drop axes. In the finished program every
-// operation has the axes that it names (tile_verify).
+// Appending broadcasts: an operand that lacks an axis has the same value along it. That holds for reductions: the sum of x over
+// an axis that x lacks is x times its size. Simplification may therefore drop axes. In the finished program every operation has
+// the axes that it names (tile_verify).
 tile_program *tile_program_new(arena *a, const char *name, const typed_body *body, tile_form form, int chunk);
 tile_id tile_append(tile_program *program, tile_value value);
 // The same without simplification: shares equal values only.
@@ -224,8 +221,8 @@ tile_id tile_indexed(tile_program *program, tile_op op, tile_id x, int index, in
 tile_id tile_along(tile_program *program, tile_op op, tile_id x, int kind, int axis, int pair);
 // SPLIT (x has `axis`) and JOIN (x has `outer` and `inner`).
 tile_id tile_regroup(tile_program *program, tile_op op, tile_id x, int axis, int outer, int inner);
-// X[row] = R[row] + sum of matrix[row,pair] X[pair] over pair < row; `transposed`: of matrix[pair,row] over pair > row,
-// where the matrix has its first index on `row` all the same.
+// X[row] = R[row] + sum of matrix[row,pair] X[pair] over pair < row. `transposed`: of matrix[pair,row] over pair > row; the
+// first index of the matrix is still on `row`.
 tile_id tile_solve(tile_program *program, tile_id matrix, tile_id r, int row, int pair, bool transposed);
 // A new axis that this program alone has, of a size known now. A bug if there is none left.
 int tile_axis_new(tile_program *program, const char *name, int64_t size);
@@ -280,19 +277,19 @@ tile_program *tile_restrict(arena *a, const tile_program *program, unsigned role
 // Has it an argument of one of these roles (bits)?
 bool tile_takes(const tile_program *program, unsigned roles);
 
-// The program that yields states (`states` TILE_NEXT_STATE), or cotangents of states (TILE_D_STATE), alone, and beside each
-// what it leaves of the one before: run over a part of time from 0 and 1 it yields e and f, and the state after the part is
-// f * (state before it) + e, entry by entry. The factor of a complex state is complex, and conjugate for cotangents.
-// A few states that are made of each other, entry by entry, have one for each pair (tile_place.source).
-// States that mix their entries have no factor (tile_find_columns): the program makes of them the matrix that has its place, too,
-// if all of them have independent columns along *value_axis, one of `column_axes`; -1: there are no such states.
-// States that are marked as relative are left as they are.
-// Of cotangents of earlier steps nothing is left where a chunk makes its own; those that nothing is made of are left out.
-// NULL where there is neither: *why then says so.
+// The program that yields states (`states` TILE_NEXT_STATE), or cotangents of states (TILE_D_STATE), alone, each with its
+// factor. Run over a time slice from 0 and 1, it yields e and f. The state after the slice is f * (state before it) + e, entry
+// by entry. The factor of a complex state is complex, and conjugate for cotangents. A few states that are made of each other,
+// entry by entry, have one for each pair (tile_place.source). States that mix their entries have no factor (tile_find_columns).
+// Their place holds a transition matrix instead, if all of them have independent columns along *value_axis, one of
+// `column_axes`; -1: there are no such states. States that are marked as relative are left as they are. Of cotangents of
+// earlier steps nothing is left where a chunk makes its own; those that nothing is made of are left out. NULL where there is
+// neither: *why then says so.
 tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes, int *value_axis,
                             const char **why);
-// columns.c: along which of `axes` the next of these states (by tensor), or their cotangents, are columns that one matrix maps,
-// the same for all, plus what is 0 without the tokens and parameters that have the axis. `read`: the role of the state before.
+// columns.c: the axis, one of `axes`, along which the columns of these next states (by tensor) or cotangents are independent.
+// One matrix maps all columns. Added terms are 0 without the tokens and parameters that have the axis. `read`: the role of the
+// state before.
 bool tile_find_columns(arena *a, const tile_program *program, tile_role read, const bool *states, axis_set axes, int *axis);
 
 // The program of a kernel that cuts no other axes than these: sums over the rest are whole, no value is partial over it.
@@ -302,24 +299,25 @@ tile_program *tile_uncut(arena *a, const tile_program *program, axis_set cut);
 // Drops values that no result needs; the arguments stay.
 tile_program *tile_drop_unused(arena *a, const tile_program *program);
 
-// Reverse mode. `backward` takes the arguments of `forward`, cotangents of its outputs and next states, and returns
-// gradients of inputs, parameters and states (of every argument of `forward`, zeros included). Forward values are computed again inside it; in step form those that
-// cost much are handed over instead: `recompute` is the forward program that yields the next states and keeps them.
+// Reverse mode. `backward` takes the arguments of `forward` and the cotangents of its outputs and next states. It returns
+// gradients of inputs, parameters and states: of every argument of `forward`, zeros included. Forward values are computed again
+// inside it. In step form, dear values are handed over instead: `recompute` is the forward program that yields the next states
+// and keeps these values.
 typedef struct tile_gradient {
   tile_program *backward;
   tile_program *recompute;  // step form: next states and TILE_KEEP results; chunk form: next states only
   int stash_count;
 } tile_gradient;
 tile_gradient tile_differentiate(arena *a, const tile_program *forward);
-// Chunk form: `backward` with these of its values read as stashes 0, 1, .. in place of computed, and `forward` with
-// the same values (by its own numbers) kept.
+// Chunk form: `backward` reads these of its values as stashes 0, 1, .. and does not compute them. `forward` keeps the same
+// values (by its own numbers).
 tile_program *tile_read_stashes(arena *a, const tile_program *backward, const tile_id *values, int count);
 tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values, int count);
 // The argument that reads this place; -1: none does.
 int tile_find_argument(const tile_program *program, const tile_place *place);
 // By value of `program`: the value of `in` that is computed alike from the same arguments, or NO_TILE.
 tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *program);
-// The derivative of a value by an earlier one, where each entry of y is made of the same entry of x: added to the program.
+// The derivative of a value by an earlier one, added to the program. Each entry of y is made of the same entry of x.
 tile_id tile_derivative(tile_program *program, tile_id y, tile_id x);
 // WITH_GRADIENT is its value, and what only gradients were for is gone. The program itself, if it has none.
 const tile_program *tile_without_gradients(arena *a, const tile_program *program);

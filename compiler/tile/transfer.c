@@ -220,8 +220,8 @@ static bool knows_earlier_steps(transfer *x) {
   return true;
 }
 
-// Backward, a chunk makes cotangents of earlier steps of its own: where a part begins a chunk behind its own steps, it needs none
-// from others. Other cotangents must not be made of them.
+// Backward, a chunk makes cotangents of earlier steps of its own. A slice that begins a chunk after its own steps therefore
+// needs none from others. Other cotangents must not be made of them.
 static bool makes_earlier_steps(const transfer *x) {
   const tile_program *p = x->program;
   uint64_t lags = 0;
@@ -245,8 +245,9 @@ static bool reads_state(const tile_program *p, tile_role read, int tensor) {
   return false;
 }
 
-// Cotangents that come from part to part: not those of earlier steps, nor those that no result of the whole program is made of,
-// as that of a maximum behind stop_gradient is. (Forward, backward wants all states before each chunk.)
+// The cotangents that slices hand on. Cotangents of earlier steps are not among them. Neither are cotangents that reach no
+// result of the whole program, such as that of a maximum behind stop_gradient. (Forward, backward wants all states before each
+// chunk.)
 static tile_program *with_needed(arena *a, const tile_program *program, const tile_program *whole) {
   const tile_program *all = tile_restrict(a, whole, ~0u);
   tile_program p = *program;

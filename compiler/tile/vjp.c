@@ -4,8 +4,8 @@
 //   y = div a b    ->   da = dy / b,  db = -da * y      (never a reciprocal: its own rule would square it)
 //   y = max a b    ->   da = select (b < a) dy 0,  db = select (b < a) 0 dy
 //
-// Rules refer to results where that is cheaper. At a kink the second operand of max and min, the first extreme entry of
-// a reduction, and for abs, relu and sqrt_kink nothing gets the gradient.
+// Rules refer to results where that is cheaper. At a kink one side gets the gradient: the second operand of max and min, the
+// first extreme entry of a reduction. For abs, relu and sqrt_kink nothing gets it.
 #include <math.h>
 
 #include "compiler/base/ice.h"
@@ -249,7 +249,7 @@ static void vjp_segment_adjoint(gradient *g, tile_id y, tile_id dy) {
 }
 
 // The cotangent of the right side solves the transposed system. A pair's factor of the matrix gets the product of that
-// cotangent at the step that the pair leads to and of the result at the step that it comes from.
+// cotangent, at the later step, and the result, at the earlier step.
 static void vjp_solve(gradient *g, tile_id y, tile_id dy) {
   tile_program *p = g->program;
   tile_value v = *row(g, y);

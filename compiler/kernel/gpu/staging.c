@@ -283,8 +283,8 @@ static void fence_rows(const kernel_frame *h, frame_program *p) {
   }
 }
 
-// The copies of this chunk were started a turn ago: the wait comes before the barrier, which shows them to all threads and
-// tells that nobody reads the other half any more.
+// The copies of this chunk were started one iteration ago. The wait comes before the barrier, which shows the copies to all
+// threads. After the barrier no thread reads the other half.
 void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir next, ir more) {
   emitter *e = h->e;
   bool ahead = any_ahead(p);

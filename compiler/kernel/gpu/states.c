@@ -1,5 +1,5 @@
-// GPU: states of an instance, in memory or in registers. Loaded from h0 or cleared, combined from the summaries of the slices
-// before, stored as hT or as the summary of the slice, saved for backward.
+// GPU: states of an instance, in memory or in registers. A state is loaded from h0 or cleared, and combined from the summaries
+// of earlier slices. It is stored as hT or as the summary of the slice, and saved for backward.
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 

@@ -5,11 +5,11 @@
 //       x, b <- tokens of step t        ->      for t:    x, b <- shared memory
 //       h = a h + x b                                     h = a h + x b
 //
-// A token takes longer to load than a step to compute, and each step depends on the one before: without a copy ahead, every
-// load would be waited for. Each thread copies its own entry of a row along the lane axis, neighbours next to neighbours. The
-// threads copy a row that all of them read together, once for the block. Numbers of 32 bits are copied by cp.async. It does
-// not take single numbers of 16 bits, so these are loaded and stored, a whole chunk at once. Rows are copied ahead as long as
-// a multiprocessor holds as many blocks as without them. Short rows, which all threads read, come first.
+// A token takes longer to load than a step to compute, and each step depends on the one before. Without a copy ahead, every
+// step would wait for its load. Each thread copies its own entry of a row along the lane axis, neighbours next to neighbours.
+// The threads copy a row that all of them read together, once for the block. Numbers of 32 bits are copied by cp.async. It does
+// not take single numbers of 16 bits, so these are loaded and stored, a whole chunk at once. Rows are copied ahead as long as a
+// multiprocessor holds as many blocks as without them. Short rows, which all threads read, come first.
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"

@@ -9,8 +9,8 @@
 // copy stays in shared memory from the first step to the last if it fits (plan/products.c), with 16 bits where tokens have 16
 // bits.
 //
-// Where the other operand has an axis that the matrix lacks, a thread multiplies what it has read of the matrix by up to four
-// entries of that axis (columns).
+// The other operand may have an axis that the matrix lacks. A thread then multiplies each loaded element of the matrix by up to
+// four entries of that axis (vectors).
 #include "compiler/lower/gpu/nests.h"
 
 enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_WIDTH = 8, MOST_VECTORS = GPU_MATRIX_VECTORS };
@@ -117,8 +117,8 @@ static rounds rounds_of(const lower *l, const product *p) {
   return r;
 }
 
-// Half of the sums go to the lane on the other side, and as many come from there, until each lane has its own; then lanes have the
-// same ones. Returns how many are left, `first` of them.
+// Adds up the sums of the lanes by halving. Half of a lane's sums go to the lane on the other side, and as many come from
+// there, until each lane has one sum. Then lanes with equal sums remain. Returns how many are left, `first` of them.
 static int add_up_lanes(lower *l, const rounds *r, ir lane, ir *sums, ir *first) {
   emitter *e = l->e;
   int count = r->sums;

@@ -1,4 +1,4 @@
-// Products on tensor cores: a warp takes 16 rows and up to 32 columns of the result, 16 steps of k at a time (tf32: 8).
+// Products on tensor cores. A warp takes 16 rows and up to 32 columns of the result, 16 steps of k at a time (tf32: 8).
 //
 //   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
 //                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b

@@ -1,7 +1,7 @@
 // Operands of products on tensor cores, as registers of the lanes of a warp.
 //
-// An operand in whole rows of 16 bytes in shared memory is loaded by ldmatrix, transposed if the other axis is contiguous and
-// numbers have 16 bits. Of other operands each lane gathers its own elements. Sizes that are no multiples of 16 read 0 beyond
+// ldmatrix loads an operand that lies in whole rows of 16 bytes in shared memory. It transposes 16-bit elements if the other
+// axis is contiguous. Of other operands each lane gathers its own elements. Sizes that are no multiples of 16 read 0 beyond
 // their end.
 #include "compiler/lower/gpu/mma.h"
 
@@ -94,8 +94,8 @@ static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_
   return LLVMBuildBitCast(e->b, x, e->i32, "");
 }
 
-// Lane 8 m + i has row i of matrix m. A: matrices are rows 0-7 and 8-15, then the same of the next half of k: 8 numbers of
-// 16 bits, or 4 of 32, of which a lane gets the two halves together.
+// Lane 8 m + i has row i of matrix m. The matrices of A are rows 0-7 and 8-15, then the same of the next half of k. A row has 8
+// elements of 16 bits, or 4 of 32 bits, whose two halves a lane gets together.
 static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
   emitter *e = l->e;
   const mma_operand *o = &p->a;

@@ -1,5 +1,5 @@
-// What nests become on GPUs: loops whose points the threads of a block share out, or, where each thread has an entry of the lane
-// axis, loops of every thread (team.shares).
+// What nests become on GPUs. The threads of a block divide the points of a loop. Where each thread has an entry of the lane
+// axis, every thread runs the loop (team.shares).
 #include "compiler/lower/nest_target.h"
 
 #include "compiler/lower/gpu/nests.h"

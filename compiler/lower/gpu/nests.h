@@ -17,14 +17,14 @@ bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
 // nests.c
 // The threads of a block for one nest: what it makes of their number is not kept in registers for other nests.
 team gpu_team_of_nest(const lower *l);
-// The warp of a thread, where all threads of the block are: the assembler knows then that branches and loops by it are the same
-// for all lanes, and shuffles in them need no second way for lanes that went elsewhere.
+// The warp of a thread, as the shuffled value of lane 0. The assembler then knows that branches and loops by it are uniform in
+// a warp. Shuffles in them need no second path for diverged lanes.
 ir gpu_warp_of_block(emitter *e, ir thread, int threads);
 ir gpu_warp(const lower *l);
 ir gpu_lane(const lower *l);
 void gpu_solve(lower *l, const plan_nest *nest);
-// Results that are summed over threads: each point of the nest puts the sums of its warps into shared memory, afterwards
-// the threads add them up, a point each.
+// Results that are summed over threads. Each point of the nest puts the sums of its warps into shared memory. Afterwards each
+// thread adds up the warps of a point.
 void team_stage(lower *l, const plan_nest *nest, int position, const place_in_loops *at, ir x);
 void team_finish(lower *l, const plan_nest *nest);
 

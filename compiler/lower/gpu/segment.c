@@ -202,7 +202,8 @@ static ir has_bit(emitter *e, ir x, int level) {
 
 enum { PAIRS_AT_ONCE = 4 };
 
-// The gradient by a level of a step: of all pairs of it and a step of the block beside its own, each step beginning elsewhere.
+// The gradient by an element of a level, for one step: a sum over pairs of that step and the steps of the sibling block. Each
+// thread starts at another step.
 static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, int level) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
@@ -229,8 +230,8 @@ static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, in
   return load_real(e, sum, 0);
 }
 
-// Of each step, within its block of 2^level: what it and those behind it come to if the block is the later one of two, else
-// what those before it come to.
+// Adds to each step a sum within its block of 2^level. In the later block of two, it is the sum of the step and all after it.
+// In the earlier block, it is the sum of the steps before it.
 static void add_level(lower *l, lane_steps *steps, ir *own, int level) {
   enum { IN_LANES = 5 };
   emitter *e = l->e;

@@ -4,7 +4,7 @@
 //   r * dot %1 %2 + dot %3 %4                 ->   fence; both, with sums of their own; commit; wait; sums = r * others + sums
 //
 // Operands are read from shared memory once for all four warps; with mma each warp loads its own by ldmatrix. Operands lie in
-// tiles of 64 columns (view.width). A row of a tile has 128 bytes, or 64 or 32 if there are no more columns, and its 16-byte
+// tiles of 64 columns (view.width). A row of a tile has 128 bytes, or 64 or 32 if there are no more columns. Its 16-byte
 // vectors are swizzled as for ldmatrix. A tile begins at a multiple of 1024 bytes, eight rows after eight. The accumulator has
 // the layout of mma, so that elementwise code around a product is the same. A thread that writes an operand ends with a fence;
 // then all threads meet.

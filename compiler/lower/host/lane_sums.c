@@ -51,8 +51,8 @@ static ir folded(emitter *e, ir x, int block) {
   return x;
 }
 
-// Segments of `size` lanes, each a partial sum of one row: the halves of the segments of x and y, side by side, add up
-// to segments of half the size.
+// Segments of `size` lanes, each a partial sum of one row. The halves of the segments of x and y, side by side, add up to
+// segments of half the size.
 static ir merged(emitter *e, ir x, ir y, int size) {
   int block = ir_lanes(x), half = size / 2, at = 0;
   int *low = ARENA_ARRAY(e->a, int, block), *high = ARENA_ARRAY(e->a, int, block);

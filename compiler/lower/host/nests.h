@@ -51,7 +51,7 @@ typedef struct dot_sizes {
   int64_t rows, columns, depth;
 } dot_sizes;
 
-// products_of_lanes.c: args are a, its strides of rows and of k, b, its strides of columns and of k, c, its strides of rows and of
+// products_of_lanes.c. args: a, its strides of rows and of k; b, its strides of columns and of k; c, its strides of rows and of
 // columns.
 ir dot_lanes_function(emitter *e, dot_sizes sizes, int lanes, dot_start start, LLVMTypeRef *type);
 

@@ -6,8 +6,8 @@
 // indices); the environment is a struct of those values that are no constants. A part loads all of it first. Loads that its
 // nests do not use are taken out again, and values that no part uses are not stored.
 //
-// A long environment has one address in place of all that lie at constant distances from it: LLVM's time grows with the square
-// of the stores that follow each other.
+// Addresses at constant distances from each other share one entry of a long environment. LLVM's time grows with the square of
+// the number of consecutive stores.
 #include "compiler/lower/host/nests.h"
 
 enum { LONG_FUNCTION = 1500, LONG_ENVIRONMENT = 500 };

@@ -132,8 +132,8 @@ static void close_sums(product *p, const block *b, const block_sums *sums) {
 // Steps between two fetches; all, if nothing is fetched.
 static int64_t steps_of_part(const product *p) { return p->fetch ? in_parts(p->s.depth, p->s.entries) : p->s.depth; }
 
-// How many sums of every other step, or of fewer, a lone row of few vectors has beside each other: a divisor of the steps, and of
-// those between two fetches.
+// The number of interleaved sums that a single row of few vectors has. It divides the steps, and the steps between two
+// prefetches.
 static int chains_of(const product *p, const block *b) {
   int chains = 1;
   int64_t parts = steps_of_part(p);

@@ -1,5 +1,5 @@
-// Products whose operands are both contiguous along the summed axis: blocks of rows x columns, one vector of partial sums for
-// each pair of them, and the lanes of all added up together.
+// Products whose operands are both contiguous along the summed axis. A block of rows x columns has one vector of partial sums
+// for each pair. The lanes of all vectors are added up together.
 //
 //   %13 [t,s] = dot %8 %9 over N      4 rows of t, 4 of s, 16 lanes along N: 16 vectors, 15 x (two shuffles, one
 //                                     addition), one vector with the 16 sums

@@ -4,8 +4,8 @@
 //                                           for s before the block: x[row] += a[row, s] * x[s, V..]
 //                                           rows of the block among themselves, in order
 //
-// One function per shape and clone. The transposed system is the same from the last row to the first, with the strides
-// of the matrix exchanged: the caller hands over the far ends and negative strides.
+// One function per shape and clone. The transposed system is the same from the last row to the first, with the strides of the
+// matrix exchanged. The caller passes the far ends and negative strides.
 #include <stdio.h>
 
 #include "compiler/base/ice.h"

@@ -3,9 +3,8 @@
 //   dot %126, added to %127 = %state * %decay       accumulator of the warps; memory has a 16-bit copy
 //   dot %116 of %state                         ->   reads the copy
 //
-// A warp takes the same tiles of the result for every chunk. A state in memory would be read and written as f32 for each
-// chunk, and the products that read it would gather it number by number. A state that code other than products reads stays in
-// memory.
+// A warp takes the same tiles of the result for every chunk. A state in memory would be read and written as f32 for each chunk.
+// The products that read it would gather it element by element. A state that code other than products reads stays in memory.
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 

@@ -95,8 +95,8 @@ static bool is_made_in_sums(const moving *n, tile_id old) {
   return false;
 }
 
-// Sums take in a product where they lie, and then it has no factor; but of two products one may be multiplied before the other
-// is added.
+// A sum adds a product to its accumulator in place, so the product may have no factor. Of two fused products, the first may be
+// multiplied before the second is added.
 static bool may_leave_factor(const moving *n, tile_id id) {
   if (n->uses[id] != 1 || n->user[id] == NO_TILE) return true;
   const tile_value *v = old_value(n, n->user[id]);

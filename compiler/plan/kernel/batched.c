@@ -5,7 +5,7 @@
 //   %9 = accumulate %8                   %9 = accumulate of the sum of %8 over sequences; on a GPU the sum over sequences of the
 //                                        accumulate, unless %8 is a product
 //
-// On the host a matrix of parameters that exceeds the first-level cache is read from the second level at every step, on a GPU
+// The host reads a matrix of parameters that exceeds the first-level cache from the second level at every step. A GPU reads it
 // from shared memory or the second-level cache. Each read then serves several sequences.
 #include "compiler/plan/kernel_plan.h"
 

@@ -189,8 +189,8 @@ static bool is_carried(const plan *p, int argument) {
 // What a nest fills takes the place of what it empties.
 static bool lives_into(int nest, int first, int last) { return first < nest && nest <= last; }
 
-// Numbers that a thread has when it comes to a nest, beside its states: buffers, and what it has read and will read again,
-// which LLVM reads once.
+// Elements that a thread holds before a nest, beside its states: buffers, and values that it has read and will read again. LLVM
+// loads the latter once.
 static int64_t numbers_before(const kernel_plan *w, const program_plan *p, int nest) {
   const tile_program *program = p->p->program;
   int64_t numbers = 0;
@@ -378,8 +378,8 @@ static void place_sums(kernel_plan *w) {
 
 // ---- the plan of a kernel ----
 
-// Shared memory: cotangents of states and what prologues make; behind them either the rows and buffers of the chunks back,
-// or states, rows and buffers of the chunks again.
+// Backward with recomputed states. Shared memory begins with the cotangents of states and the values of prologues. Behind them
+// lie the rows and buffers of backward, or the states, rows and buffers of the recomputation, in the same place.
 static void plan_groups_of_chunks(kernel_plan *w) {
   kernel_plan_program(w, &w->main, w->k->program, true);
   kernel_plan_program(w, &w->recompute, w->k->recompute, false);
@@ -401,8 +401,8 @@ static void plan_groups_of_chunks(kernel_plan *w) {
   gpu_place_ahead(w);
 }
 
-// All other kernels. A step with matrices of parameters reads its buffers again and again, and what is kept of a chunk once or
-// twice: the buffers then come first in shared memory.
+// All other kernels. A step with matrices of parameters reads its buffers again and again, but what is kept of a chunk once or
+// twice. Its buffers therefore come first in shared memory.
 static void plan_in_one_pass(kernel_plan *w) {
   bool back = w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK;
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
