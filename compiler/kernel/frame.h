@@ -72,8 +72,8 @@ struct kernel_frame {
   // GPU; NULL on the host
   struct gpu_frame *gpu;
   team *team;
-  ir chip;        // shared memory
-  ir tile_first;  // value-axis tiles (mapping.parts): the first entry of the current one
+  ir shared;      // shared memory
+  ir tile_first;  // value-axis tiles (mapping.tiled): the first entry of the current one
 
   // inside a function
   ir slots, sizes;                        // of the frame
@@ -95,15 +95,15 @@ ir frame_saved_batch_stride(kernel_frame *h);
 view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk);
 ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset);
 ir frame_located(kernel_frame *h, location at);
-void frame_open_part(kernel_frame *h, frame_program *p);
+void frame_open_program(kernel_frame *h, frame_program *p);
 ir frame_memory_for(kernel_frame *h, const plan_buffer *b, location at, const char *name);
 view frame_at_time(kernel_frame *h, view v, ir t, ir stride);
 // i1: of the instances that differ in other axes than these alone, this one is the first.
 ir frame_is_first(kernel_frame *h, axis_set axes);
 // i1: this instance is the one of all that hold the state that writes it.
 ir frame_writes_state(kernel_frame *h, const tile_place *place);
-// From a whole axis to the part of it at hand (mapping.parts).
-void frame_move_to_part(kernel_frame *h, view *v, axis_set axes);
+// From a whole axis to the part of it at hand (mapping.tiled).
+void frame_move_to_tile(kernel_frame *h, view *v, axis_set axes);
 
 // instance.c
 // A kernel with this plan, before anything is emitted.

@@ -3,7 +3,7 @@
 //   instance 5 of G = 2, R = 4   ->   g = 1, r = 1: y of it is stored, d.B [G,N] is added to the store of r = 0
 #include "compiler/kernel/frame.h"
 
-static frame_program part_of(const program_plan *at) {
+static frame_program program_of(const program_plan *at) {
   return (frame_program){.at = at, .program = at->program, .p = at->p, .carried = at->carried, .backward = at->backward};
 }
 
@@ -15,8 +15,8 @@ kernel_frame frame_for(arena *a, const kernel_plan *w, const char *symbol, const
                         .described = w->described,
                         .symbol = symbol,
                         .m = w->m,
-                        .main = part_of(&w->main),
-                        .recompute = part_of(&w->recompute),
+                        .main = program_of(&w->main),
+                        .recompute = program_of(&w->recompute),
                         .recomputes = w->recomputes};
 }
 
@@ -30,7 +30,7 @@ void frame_open_instance(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   lower *l = &p->l;
   l->outside = h->at;
-  l->part_first = h->tile_first;
+  l->tile_first = h->tile_first;
   for (int i = 0; h->plan->in_tiles && i < p->p->buffers.count; i++) {
     if (p->p->buffers.items[i].persistent) l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
   }

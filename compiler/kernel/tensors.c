@@ -28,7 +28,7 @@ void frame_read_sizes(kernel_frame *h) {
 }
 
 // GPU: from the whole axis to the part of it at hand.
-void frame_move_to_part(kernel_frame *h, view *v, axis_set axes) {
+void frame_move_to_tile(kernel_frame *h, view *v, axis_set axes) {
   emitter *e = h->e;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
     if (axis_in(h->m.tiled & axes, axis))
@@ -54,7 +54,7 @@ view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *pla
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
   if (h->hooks->tensor_offset) offset = int_add(e, offset, h->hooks->tensor_offset(h, role, place));
   v.base = element(e, view_type(e, &v), base, offset);
-  frame_move_to_part(h, &v, kernel_axes_of_place(place));
+  frame_move_to_tile(h, &v, kernel_axes_of_place(place));
   return v;
 }
 
@@ -131,7 +131,7 @@ view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
     v.stride[axis] = stride;
     stride = int_mul(e, stride, h->axis_size[axis]);
   }
-  frame_move_to_part(h, &v, axes);
+  frame_move_to_tile(h, &v, axes);
   return v;
 }
 
@@ -141,7 +141,7 @@ ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset) { return element(h
 
 // In the call's scratch: constant sizes first, then blocks of run-time size.
 ir frame_located(kernel_frame *h, location at) {
-  if (at.on_chip) return frame_scratch_at(h, h->chip, at.offset);
+  if (at.in_shared) return frame_scratch_at(h, h->shared, at.offset);
   if (at.sized < 0) return frame_scratch_at(h, h->scratch, at.offset);
   ir offset = integer(h->e, h->plan->shared_numbers);
   for (int i = 0; i < at.sized; i++) offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->plan->sized.items[i]));
@@ -154,7 +154,7 @@ ir frame_memory_for(kernel_frame *h, const plan_buffer *b, location at, const ch
 }
 
 // Buffers and variables: once in a function.
-void frame_open_part(kernel_frame *h, frame_program *p) {
+void frame_open_program(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   lower *l = &p->l;
   *l = (lower){.e = e, .m = &h->m, .p = p->p, .target = h->hooks->nests, .team = h->team};
@@ -166,7 +166,7 @@ void frame_open_part(kernel_frame *h, frame_program *p) {
   l->buffers = ARENA_ARRAY(h->a, ir, p->p->buffers.count);
   l->variables = ARENA_ARRAY(h->a, ir, values);
   l->memo = ARENA_ARRAY(h->a, ir, values);
-  l->left = ARENA_ARRAY(h->a, register_operand *, values);
+  l->register_a = ARENA_ARRAY(h->a, register_operand *, values);
   p->memory = ARENA_ARRAY(h->a, view, arguments);
   p->time_stride = ARENA_ARRAY(h->a, ir, arguments);
   p->result_memory = ARENA_ARRAY(h->a, view, results);

@@ -95,23 +95,23 @@ typedef struct lower {
   const mapping *m;
   const plan *p;
   ir axis_size[PLAN_MAX_AXES];
-  place_in_loops outside;       // instance axes and lanes
-  view *arguments;              // by argument of the program
-  result_target *results;       // by result
-  view *carried;                // by carried value
-  register_accumulators *kept;  // by carried value; tiles 0: in memory
-  register_operand **left;      // GPU: by value, HELD_WARPS
-  ir left_slot;                 // where the current pair of elements of such a value goes
-  const ir *row_sums;           // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
-  ir *buffers;                  // base addresses by buffer
-  ir *variables;                // HELD_SCALAR, by value
-  ir rows;                      // chunk form: rows of the chunk that lie inside the sequence
-  ir steps;                     // REGION_STEPS: steps that are added up
-  fetch_list fetch;             // host, chunk form; NULL: nothing is fetched
-  ir part_first;                // mapping.parts: the first entry of the current value-axis tile
-  memory_since *since;          // GPU, threads that share out nests; else NULL
-  ir *memo;                     // values at the current point
-  ir *entries;                  // by value: entries of slices and places, and numbers, that differ between turns of a repeat
+  place_in_loops outside;         // instance axes and lanes
+  view *arguments;                // by argument of the program
+  result_target *results;         // by result
+  view *carried;                  // by carried value
+  register_accumulators *kept;    // by carried value; tiles 0: in memory
+  register_operand **register_a;  // GPU: by value, HELD_WARPS
+  ir register_slot;               // where the current pair of elements of such a value goes
+  const ir *row_sums;             // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
+  ir *buffers;                    // base addresses by buffer
+  ir *variables;                  // HELD_SCALAR, by value
+  ir rows;                        // chunk form: rows of the chunk that lie inside the sequence
+  ir steps;                       // REGION_STEPS: steps that are added up
+  fetch_list fetch;               // host, chunk form; NULL: nothing is fetched
+  ir tile_first;                  // mapping.tiled: the first entry of the current value-axis tile
+  memory_since *since;            // GPU, threads that share out nests; else NULL
+  ir *memo;                       // values at the current point
+  ir *entries;                    // by value: entries of slices and places, and numbers, that differ between turns of a repeat
 } lower;
 
 // The number that an extent stands for, with these sizes.
@@ -126,7 +126,7 @@ ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
 view value_view(lower *l, tile_id id);
 // The part of a sum that the product below its operand is added to.
-view part_of_sum(lower *l, tile_id operand, view sum);
+view view_of_product(lower *l, tile_id operand, view sum);
 void lower_nest(lower *l, const plan_nest *nest);
 // The nests of a region.
 void lower_region(lower *l, region r);

@@ -125,7 +125,7 @@ ir_list surroundings_of_turn(arena *a, lower *l, nest_range nests, const bool *v
   listing s = {.a = a, .l = l, .read = values_read(a, l, nests)};
   s.arguments = arguments_read(a, l, s.read);
   list_all(&s, nests);
-  list_one(&s, &l->part_first);
+  list_one(&s, &l->tile_first);
   for (int i = 0; i < l->p->program->values.count; i++) {
     if (varies[i] && s.read[i]) list_any(&s, &l->entries[i]);
   }

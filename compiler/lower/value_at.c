@@ -158,7 +158,7 @@ static ir real_of_rows(lower *l, int64_t less) {
 static ir index_at(lower *l, const place_in_loops *at, int axis) {
   if (!axis_in(l->m->tiled, axis)) return lower_real_of_index(l, at, axis);
   place_in_loops whole = *at;
-  whole.index[axis] = int_add(l->e, l->part_first, at->index[axis]);
+  whole.index[axis] = int_add(l->e, l->tile_first, at->index[axis]);
   return lower_real_of_index(l, &whole, axis);
 }
 
@@ -255,8 +255,8 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
     x = as_real(&as, x);
     store_real(&as, pv->lane ? spread(&as, x, l->m->lanes) : x, l->variables[id]);
   }
-  if (pv->left) {
+  if (pv->register_a) {
     ir pair = narrow_pairs(l->e, l->m->dtype, x);
-    LLVMBuildStore(l->e->b, LLVMBuildExtractElement(l->e->b, pair, integer(l->e, 0), ""), l->left_slot);
+    LLVMBuildStore(l->e->b, LLVMBuildExtractElement(l->e->b, pair, integer(l->e, 0), ""), l->register_slot);
   }
 }

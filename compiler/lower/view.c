@@ -169,13 +169,13 @@ view value_view(lower *l, tile_id id) {
   }
 }
 
-view part_of_sum(lower *l, tile_id operand, view sum) {
+view view_of_product(lower *l, tile_id operand, view sum) {
   const tile_value *v = value(l, operand);
   switch (v->op) {
     case TILE_DOT: return sum;
-    case TILE_JOIN: return part_of_sum(l, v->args[0], split_view(l, sum, v));
-    case TILE_PLACE: return part_of_sum(l, v->args[0], sliced_view(l, sum, tile_entry_axis(v), lower_entry(l, operand)));
-    case TILE_RENAME: return part_of_sum(l, v->args[0], renamed_view(sum, tile_renamed_to(v), tile_renamed_from(v)));
+    case TILE_JOIN: return view_of_product(l, v->args[0], split_view(l, sum, v));
+    case TILE_PLACE: return view_of_product(l, v->args[0], sliced_view(l, sum, tile_entry_axis(v), lower_entry(l, operand)));
+    case TILE_RENAME: return view_of_product(l, v->args[0], renamed_view(sum, tile_renamed_to(v), tile_renamed_from(v)));
     default: ICE("lower", "%s is no place of a sum", tile_op_text(v->op));
   }
 }

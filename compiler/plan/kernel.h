@@ -1,10 +1,8 @@
 // Kernels: tile programs with a mapping of their axes to loops, lanes and tasks. The schedule chooses them.
-//
-// The same kernel is lowered to every host clone (lane width is the clone's). One function is made of each kernel
+// A kernel is lowered once for every host clone, with the lane width of the clone. Each kernel becomes one function
 //
 //   void SYMBOL(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch)
-//
-// (runtime/shared/frame.h) that runs the instances first..last-1 of one batch entry over the whole time range.
+// (runtime/shared/frame.h), which runs the instances first..last-1 of one batch entry over the whole time range.
 #ifndef REC_PLAN_KERNEL_H
 #define REC_PLAN_KERNEL_H
 
@@ -22,30 +20,30 @@ typedef enum kernel_kind {
 
 // GPU: how a kernel uses lane_axis.
 typedef enum kernel_lanes {
-  LANES_OWN,     // the host's lanes; threads that have an entry each
-  LANES_TILE,    // a tile of lane_block entries, which the threads of a block share out
-  LANES_IN_TURN  // entries that a block of threads goes through one after another, in every group of chunks
+  LANES_OWN,     // lanes of the host; GPU threads with an entry each
+  LANES_TILE,    // a tile of lane_block entries, which the threads of a block divide
+  LANES_IN_TURN  // lane_block entries that a thread block computes one after another, in every group of chunks
 } kernel_lanes;
 
-// GPU: the devices that a kernel is for, by the shared memory that a thread block of them may have.
+// GPU: the devices that a kernel is for, by the shared memory of a thread block. A sum of classes: one form for both.
 typedef enum device_class {
   CLASS_ANY,        // one form for all
-  CLASS_SMALL = 1,  // where it is not enough for the form with CLASS_LARGE
+  CLASS_SMALL = 1,  // devices without the memory of CLASS_LARGE
   CLASS_LARGE = 2,
-  CLASS_WARPGROUPS = 4  // as large, and with products by warpgroups; a sum of these: one form for both
+  CLASS_WARPGROUPS = 4  // the memory of CLASS_LARGE, and products by wgmma
 } device_class;
 
 // What the schedule has chosen for a kernel of a GPU; of a host kernel all is 0.
 typedef struct gpu_variant {
   device_class device_class;
   kernel_lanes lanes;
-  bool warpgroups;        // products may be made by warpgroups
-  int threads;            // where a block of threads runs an instance: as many, or 0: as most kernels have
-  int shared_kib;         // what a thread block may have; 0: as every device has it
-  int value_axis;         // a group of chunks is computed in passes over parts of this axis
-  int value_entries;      // of so many entries, by which programs know the axis, as they do with LANES_TILE; 0: it is whole
-  int combine_steps;      // with `summary`: what a slice before costs, in steps of a block
-  int summary_percent;    // what it costs to make that, in percent of the steps themselves
+  bool warpgroups;    // products may be made by warpgroups
+  int threads;        // of a block that runs an instance; 0: GPU_BLOCK_THREADS
+  int shared_kib;     // KiB of shared memory that a block may have; 0: GPU_SMALL_KIB
+  int value_axis;     // a block computes tiles of this axis one after another, in every group of chunks
+  int value_entries;  // entries of such a tile, and the size of the axis in the program, as with LANES_TILE; 0: the axis is whole
+  int combine_steps;      // with `summary`: the cost of combining one summary, in steps of a block
+  int summary_percent;    // the cost of making the summaries, in percent of the steps themselves
   struct gpu_plan *plan;  // its plan (plan/kernel_plan.h), which is lowered as it is; NULL: it has none yet
 } gpu_variant;
 
@@ -84,7 +82,7 @@ typedef struct kernel {
 bool kernel_has_own_lanes(const kernel *k);
 // A block goes through the entries of the lane axis one after another.
 bool kernel_takes_lanes_in_turn(const kernel *k);
-// Has the summary of a slice a factor of this state (by tensor)? If not, it has columns, or is relative to a maximum.
+// Has a slice summary a factor of this state (by tensor)? Otherwise it has columns of a matrix, or is relative to a maximum.
 bool kernel_has_factor(const tile_program *ends, int tensor);
 // Are these two states made of each other, entry by entry, or one of the other (tile_place.source)?
 bool kernel_couples(const tile_program *ends, int tensor, int other);

@@ -15,14 +15,14 @@
 typedef struct location {
   int64_t offset;  // -1: on the stack
   int sized;       // position in kernel_plan.sized, or -1
-  bool on_chip;    // GPU: in shared memory instead
+  bool in_shared;  // GPU: in shared memory instead
 } location;
 
-typedef struct pad {
+typedef struct staging_buffer {
   location at, ahead;  // its memory; GPU: the other half of a double buffer (offset -1: none)
   int64_t row;         // elements of a row
   int64_t stride[PLAN_MAX_AXES];
-} pad;
+} staging_buffer;
 
 // The plan of a program of the kernel (its program, or the recomputation of the steps of a chunk), and its memory.
 typedef struct program_plan {
@@ -36,7 +36,7 @@ typedef struct program_plan {
   location *kept_at;                     // by buffer: of those with a row for every step of a chunk
   plan_buffer *history;                  // by argument: states before each step of the chunk, or each chunk of the group
   location *history_at;
-  pad *pads;  // by argument
+  staging_buffer *staging_buffers;  // by argument
   int *maps;  // GPU, by argument: number of the map in kernel_plan.maps, -1: none; NULL: no argument has one
 } program_plan;
 
@@ -60,15 +60,15 @@ typedef struct kernel_plan {
   int64_t value_tiles;  // GPU: value-axis tiles whose memory the scratch of a call has; 0: it has that of the instances
 
   // GPU
-  int threads;                  // of a block
-  int64_t on_chip, chip_limit;  // elements of shared memory: taken, and at most
-  int64_t history;              // elements of scratch for the states before each chunk
-  int64_t sums;                 // where in shared memory results are summed over threads
-  bool register_pressure;       // register pressure: each thread holds states in registers, and no sums or prologue values
-  location combined_at;         // the states before a time slice while summaries are combined
-  bool in_tiles;                // value-axis tiles, one after another within a group of chunks
-  location *spill_at;           // in_tiles, by carried value: where it lies between tiles
-  location *sums_at;            // in_tiles, by result of the main program: where tiles sum it; offset -1: they do not
+  int threads;                         // of a block
+  int64_t shared_words, shared_limit;  // elements of shared memory: taken, and at most
+  int64_t history;                     // elements of scratch for the states before each chunk
+  int64_t sums;                        // where in shared memory results are summed over threads
+  bool register_pressure;  // register pressure: each thread holds states in registers, and no sums or prologue values
+  location combined_at;    // the states before a time slice while summaries are combined
+  bool in_tiles;           // value-axis tiles, one after another within a group of chunks
+  location *spill_at;      // in_tiles, by carried value: where it lies between tiles
+  location *sums_at;       // in_tiles, by result of the main program: where tiles sum it; offset -1: they do not
   int64_t spill_elements, tile_sums;  // in_tiles, elements of scratch: states between groups, sums within a group
   VEC(codegen_gpu_map) maps;          // of the rows that bulk copies load
   int64_t maps_at;                    // byte of the kernel's parameter where they begin
@@ -149,7 +149,7 @@ typedef location buffer_placer(kernel_plan *w, const plan_buffer *b);
 // Buffers that live from run to run.
 void kernel_place_persistent(kernel_plan *w, program_plan *p, buffer_placer *place);
 // Copies of the rows of a chunk.
-void kernel_place_pads(kernel_plan *w, program_plan *p);
+void kernel_place_staging(kernel_plan *w, program_plan *p);
 // The states before each step of a chunk, or before each chunk of a group.
 void kernel_place_history(kernel_plan *w, program_plan *p);
 // The values that recomputed steps hand to backward.
@@ -162,7 +162,7 @@ codegen_bytes kernel_bytes_of(const kernel_plan *w);
 // Shared memory while there is some, else scratch. Where threads share nothing, each thread has its own elements.
 location gpu_take(kernel_plan *w, int64_t numbers);
 // From `at` on the first place in shared memory where so many words may begin.
-int64_t gpu_chip_place(const kernel_plan *w, int64_t at, int64_t words);
+int64_t gpu_shared_place(const kernel_plan *w, int64_t at, int64_t words);
 
 // gpu/summaries.c: time slices.
 bool gpu_makes_summaries(const kernel *k);

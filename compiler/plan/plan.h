@@ -21,8 +21,8 @@ typedef struct mapping {
   const kernel *kernel;
   number_type dtype;
   bool f64;
-  bool looped;      // MAP_THREADS: arrays of a thread lie in memory, loops over them are loops
-  bool tf32;        // GPU: products of f32 numbers as one product of tf32
+  bool looped;      // MAP_THREADS: arrays of a thread lie in shared memory, and loops over them are not unrolled
+  bool tf32;        // GPU: a product of f32 operands is one product in tf32
   bool warpgroups;  // GPU: warpgroups make products of 16-bit elements (wgmma.c)
   int threads;      // MAP_BLOCK: threads of a block
   int shared_kib;   // GPU: KiB of shared memory that a block may have
@@ -30,7 +30,7 @@ typedef struct mapping {
   axis_set instance;
   axis_set tiled;           // GPU: tile axes of which the programs have one value-axis tile
   int lane_axis, lanes;     // `lanes` entries of the lane axis are computed together; -1: none
-  bool chunks_outside;      // loop over chunks around the loop over instances: shared values are computed once
+  bool chunks_outside;      // the loop over chunks encloses the loop over instances: shared values are computed once
   int shared_axis;          // chunks_outside: instances along this axis follow each other (plan_is_shared); else -1
   int rank[PLAN_MAX_AXES];  // order of axes in memory: the highest rank is contiguous
 } mapping;
@@ -58,7 +58,7 @@ typedef struct extent {
   axis_set sizes;
 } extent;
 
-// An array over tile axes; with `lane` every element is `lanes` numbers wide.
+// An array over tile axes. With `lane`, each element is a vector of `lanes` entries.
 typedef struct plan_buffer {
   int axis_count;
   int axes[PLAN_MAX_AXES];       // outermost first
@@ -67,8 +67,8 @@ typedef struct plan_buffer {
   bool lane;
   bool stack;          // small: in the function's frame, so that LLVM can keep it in registers
   bool persistent;     // lives through all runs of an instance
-  bool kept;           // steps: a row for every step of a chunk
-  bool gathered;       // persistent: once a chunk, a product over all its steps is added
+  bool kept;           // steps: the buffer has a row for every step of a chunk
+  bool gathered;       // persistent: a product over all steps of a chunk is added once a chunk
   number_type stored;  // GPU: a 16-bit type if only products read it; NUMBER_F64: values in f64; else as computed
   bool wgmma_layout;   // GPU: it lies as warpgroup products read it
   int carried;         // the carried value whose memory it is; -1: it has its own
@@ -85,17 +85,17 @@ typedef struct plan_value {
   bool wide;  // computed in f64 (widen_angles.c)
   region region;
   held held;
-  int nest;    // that ends its computation; -1: none
-  int start;   // that begins it: another one for a sum to which a product is added
+  int nest;    // the nest that ends its computation; -1: none
+  int start;   // the nest that begins it: an earlier one for a sum to which a product is added
   int buffer;  // -1: none
   int uses;
   int first_read, last_read;  // ARGUMENT: nests that read it
-  bool inlined;               // GPU: cheap, computed at each use although it is no leaf and no index map (recompute.c)
+  bool inlined;               // GPU: a cheap value that is computed at each use (recompute.c)
   bool zero_above;            // 0 where s > t
   tile_id into;               // DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE
-  bool left;                  // GPU: the result of a product that stays in registers, as the A operand of another
-  tile_id copied;             // GPU: this value under renames, of which its nest stores a copy; NO_TILE
-  int copy;                   // that buffer
+  bool register_a;            // GPU: the result of a product that stays in registers, as the A operand of another
+  tile_id copied;             // GPU: the value, below renames, whose nest stores a copy of it in another layout; NO_TILE
+  int copy;                   // the buffer of that copy
   int partial_sums;           // GPU, a sum in the nest of a product: a buffer for the partial sums of several warps; else -1
   tile_id dot;                // ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE
 } plan_value;
@@ -119,8 +119,8 @@ typedef struct plan_dot {
   tile_id a, b;
   int pack_a, pack_b;  // buffers of copies, or -1
   int i, j, k;
-  bool along;  // DOT: k is contiguous in a and b, and j in c alone
-  bool left;   // GPU, DOT: a is a register-resident operand (gpu/register_operands.c)
+  bool along;       // DOT: k is contiguous in a and b, and j in c alone
+  bool register_a;  // GPU, DOT: a is a register-resident operand (gpu/register_operands.c)
 } plan_dot;
 
 typedef struct plan_nest {
@@ -144,8 +144,8 @@ typedef struct plan_nest {
 typedef struct carried_pair {
   int argument, result;  // of the program, or -1
   bool in_place;
-  int sums;           // GPU: the nest of the product in whose accumulator the state stays; else -1
-  bool shown;         // other products read the state: shared memory has a copy
+  int accumulator;    // GPU: the nest of the product in whose accumulator the state stays; else -1
+  bool has_copy;      // other products read the state: shared memory has a copy
   bool wgmma_layout;  // GPU: the copy lies as warpgroup products read it
   int staging;        // a buffer for a next state that has no buffer and is not made in place; else -1
 } carried_pair;
@@ -161,7 +161,7 @@ typedef struct plan {
   bool *wgmma_layout;            // GPU, by argument: its rows lie as warpgroup products read them
   int products, wgmma_products;  // GPU: products of a chunk; those that warpgroups make
   double all_work, wgmma_work;   // their multiply-adds
-  int left;                      // GPU: products whose result stays in registers, as the A operand of others
+  int register_operands;         // GPU: products whose result stays in registers, as the A operand of others
   double operand_bytes;          // GPU: bytes of shared memory that products on tensor cores read in a chunk
   VEC(extent) scratch;           // numbers, without persistent buffers: one entry for each set of run-time sizes
 } plan;
@@ -198,7 +198,7 @@ bool plan_at_hand(const plan *p, tile_id id);
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
 // gpu/wgmma_layout.c: the swizzle of memory that holds rows of so many elements, in bits of an address; 0: none.
 int plan_swizzle(number_type stored, int64_t row);
-// Whether the layout of wgmma, tiles of so many columns, suits all of a memory of so many rows of so many elements.
+// Does wgmma's layout, in tiles of PLAN_TILE_COLUMNS columns, suit `rows` rows of `row` elements?
 enum { PLAN_TILE_COLUMNS = 64 };
 bool plan_is_in_tiles(int64_t row, int64_t rows);
 // Whether all these axes have compile-time sizes.
@@ -216,19 +216,20 @@ axis_set plan_inner_axes(const plan_dot *dot);
 tile_id plan_root(const tile_program *program, tile_id id);
 // The row that each step keeps of an operand: a buffer, or in the layout of saved states and stashes.
 plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack);
-// gpu/matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector, or times a few of them.
+// gpu/matrix_vector.c: how the threads of a block divide a matrix of parameters times one vector or a few.
 enum { GPU_MATRIX_VECTORS = 4 };  // at most
 typedef struct matrix_vector {
   axis_set rows, depth, around;  // of the result; summed; loops around it
-  int vectors, vector_axis;      // entries of an axis that the matrix lacks, for which it is read once; 1, -1: of none
-  int last;                      // the axis along which the matrix lies in memory
-  bool along;                    // it is summed
-  int width;                     // neighbours along it that a thread reads at once
-  int64_t lanes;                 // along: of a warp, for each row
-  int64_t splits, in_warp;       // across: threads among which the sum of a column is split, and of these so many in a warp
+  int vectors,
+      vector_axis;  // entries of an axis that the matrix lacks, which share each load of the matrix; 1, -1: the matrix has all axes
+  int last;         // the contiguous axis of the matrix
+  bool along;       // `last` is the summed axis
+  int width;        // neighbours along `last` that a thread loads at once
+  int64_t lanes;            // along: lanes of a warp for each row
+  int64_t splits, in_warp;  // across: threads among which the sum of a column is split (split-K); of these, so many in a warp
 } matrix_vector;
 matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
-// Elements of shared memory in which partial sums of the product meet, or 0.
+// Elements of shared memory for partial sums of the product, or 0.
 int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Whether value number `index` of the nest reads the memory of the operand itself: no copy, no registers.
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);

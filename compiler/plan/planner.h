@@ -79,7 +79,7 @@ void plan_join_nests(planner *q);
 bool plan_is_read_behind(const planner *q, int n, tile_id id);
 
 // gpu/register_operands.c: the result of a product stays in registers as the A operand of another.
-void plan_keep_left(planner *q);
+void plan_register_operands(planner *q);
 
 // gpu/fuse.c: the nest that makes a value also stores its copy.
 void plan_join_copies(planner *q);
@@ -90,12 +90,12 @@ void plan_add_row_sums(planner *q);
 void plan_narrow_operands(planner *q);
 
 // gpu/wgmma_layout.c: marks the buffers and rows that warpgroup products read.
-void plan_mark_groups(planner *q);
+void plan_mark_wgmma(planner *q);
 // gpu/wgmma_layout.c: whether memory will hold an operand in f32, so that warpgroup products need a copy.
 bool plan_stays_wide(const planner *q, tile_id operand);
 
 // gpu/register_states.c: states that stay in accumulators.
-void plan_keep_sums(planner *q);
+void plan_register_states(planner *q);
 
 // dense_products.c: sums of products with matrices of parameters become products, and so do gradients of such matrices.
 void plan_find_products(planner *q);

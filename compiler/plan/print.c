@@ -205,7 +205,7 @@ static void put_target(printer *o, const plan_value *pv) {
   if (pv->into != NO_TILE) fprintf(o->out, " -> added to %%%d", (int)pv->into);
   if (is_in_buffer(pv)) fprintf(o->out, " -> b%d", pv->buffer);
   if (pv->held == HELD_SCALAR) fprintf(o->out, " -> variable");
-  if (pv->left) fprintf(o->out, "%s registers", pv->held == HELD_BUFFER ? " and" : " ->");
+  if (pv->register_a) fprintf(o->out, "%s registers", pv->held == HELD_BUFFER ? " and" : " ->");
   if (pv->copied != NO_TILE && pv->copy >= 0) fprintf(o->out, ", copy -> b%d", pv->copy);
 }
 
@@ -269,7 +269,7 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
   }
   put_core(o, nest, dot);
   if (dot->pack_a >= 0) put_copy(o, dot->a, dot->pack_a);
-  if (dot->left) fprintf(o->out, ", %%%d from registers", (int)dot->a);
+  if (dot->register_a) fprintf(o->out, ", %%%d from registers", (int)dot->a);
   if (dot->pack_b >= 0) put_copy(o, dot->b, dot->pack_b);
 }
 
@@ -420,7 +420,8 @@ static void put_next(printer *o, const carried_pair *pair) {
   put_operand(o, id);
   if (!pair->in_place && pair->staging < 0) fprintf(o->out, " copied from b%d", o->p->values[id].buffer);
   if (pair->in_place) fprintf(o->out, " in place");
-  if (pair->sums >= 0) fprintf(o->out, ", in registers of nest %d%s", pair->sums, pair->shown ? " with a 16-bit copy" : "");
+  if (pair->accumulator >= 0)
+    fprintf(o->out, ", in registers of nest %d%s", pair->accumulator, pair->has_copy ? " with a 16-bit copy" : "");
   if (pair->staging >= 0) fprintf(o->out, " by way of b%d", pair->staging);
 }
 

@@ -212,10 +212,10 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   bool copied = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE) >= 0 || (of_caller && plan_has_room(q, dot->b));
   if (copied) dot->pack_b = pack_operand(q, dot->b, last, REGION_PROLOGUE);
   if (!plan_viewable(q->m, q->p, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
-  int64_t parts = plan_matrix_sums(q->m, q->p, id, dot);
-  if (!parts) return;
+  int64_t sums = plan_matrix_sums(q->m, q->p, id, dot);
+  if (!sums) return;
   plan_buffer b = plan_buffer_for(q->m, q->program, 0, false, -1);
-  b.numbers.factor = parts;
+  b.numbers.factor = sums;
   q->p->values[id].partial_sums = plan_new_buffer(q, b);
 }
 

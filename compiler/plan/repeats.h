@@ -18,8 +18,8 @@ int plan_alike_before(const plan *p, int first, int n);
 int plan_alike_behind(const plan *p, int n, int last);
 // Whether so many nests from `first` to `last` are like n that they are worth a function, wherever they are.
 bool plan_is_frequent(const plan *p, int first, int last, int n);
-// Marks the values at hand in which `count` nests from x on differ from those from y on: slices and places of another entry,
-// other constants.
+// Marks the values in which `count` nests from x on differ from those from y on: slices and places of another entry, other
+// constants.
 void plan_mark_varying(const plan *p, int x, int y, int count, bool *varies);
 
 typedef void plan_reader(void *data, tile_id id);

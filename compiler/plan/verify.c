@@ -100,7 +100,7 @@ static bool is_product(const plan_nest *nest) { return nest->kind == NEST_DOT ||
 
 // A product reads its factors at points of their own.
 static void follow_factors(checker *c, int n, const plan_dot *dot, read_check *check) {
-  if (dot->pack_a < 0 && !dot->left) follow(c, (plan_read){n, 0, dot->a, true}, check);
+  if (dot->pack_a < 0 && !dot->register_a) follow(c, (plan_read){n, 0, dot->a, true}, check);
   if (dot->pack_b < 0) follow(c, (plan_read){n, 0, dot->b, true}, check);
 }
 
@@ -287,7 +287,8 @@ static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {
   if (!has_factors(value_of(c, id), dot)) refuse_nest(c, n, arena_printf(c->a, "the factors are not those of %%%d", (int)id));
   if (!c->wrong && !axes_agree(c, id, dot))
     refuse_nest(c, n, arena_printf(c->a, "rows, columns and depth are not those of %%%d", (int)id));
-  if (dot->left && !planned(c, dot->a)->left) refuse_nest(c, n, arena_printf(c->a, "%%%d is in no registers", (int)dot->a));
+  if (dot->register_a && !planned(c, dot->a)->register_a)
+    refuse_nest(c, n, arena_printf(c->a, "%%%d is in no registers", (int)dot->a));
 }
 
 static void check_products(checker *c) {
@@ -396,13 +397,14 @@ static void check_old_state(checker *c, const plan_read *r) {
 static void check_pairs(checker *c) {
   for (int s = 0; s < c->p->carried_count; s++) {
     const carried_pair *pair = &c->p->carried[s];
-    if (!pair->in_place && pair->sums < 0) continue;
+    if (!pair->in_place && pair->accumulator < 0) continue;
     tile_id id = c->p->program->results.items[pair->result].value;
     const plan_value *pv = planned(c, id);
     if (pv->held != HELD_BUFFER || c->p->buffers.items[pv->buffer].carried != s)
       refuse_value(c, id, "it is the next state in place, and has other memory");
-    if (pair->sums >= 0 && pair->sums != pv->nest)
-      refuse_value(c, id, arena_printf(c->a, "nest %d has the state in registers, and another one makes it", pair->sums));
+    if (pair->accumulator >= 0 && pair->accumulator != pv->nest)
+      refuse_value(c, id,
+                   arena_printf(c->a, "nest %d has the state in registers, and another one makes it", pair->accumulator));
   }
 }
 

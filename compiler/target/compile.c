@@ -129,7 +129,7 @@ static void count_instructions(arena *a, llvm_module *m, codegen_object *object)
   }
 }
 
-static void compile_part(part *p) {
+static void compile_module(part *p) {
   double start = pass_clock();
   llvm_optimise(&p->module, p->options.level);
   double optimised = pass_clock();
@@ -139,31 +139,32 @@ static void compile_part(part *p) {
   p->emit_seconds = pass_clock() - optimised;
 }
 
-typedef struct part_queue {
+typedef struct module_queue {
   part *parts;
   atomic_int next;
-} part_queue;
+} module_queue;
 
 // The widest clone takes longest: it comes first.
-static void *compile_parts(void *argument) {
-  part_queue *queue = argument;
+static void *compile_modules(void *argument) {
+  module_queue *queue = argument;
   int taken;
   while ((taken = atomic_fetch_add(&queue->next, 1)) < CLONE_COUNT) {
     processors_take(TURN_SHORT);
-    compile_part(&queue->parts[CLONE_COUNT - 1 - taken]);
+    compile_module(&queue->parts[CLONE_COUNT - 1 - taken]);
     processors_give();
   }
   return NULL;
 }
 
 static void compile_side_by_side(part *parts) {
-  part_queue queue = {.parts = parts};
+  module_queue queue = {.parts = parts};
   pthread_t helpers[CLONE_COUNT];
   int wanted = processors_count() - 1, started = 0;
-  while (started < wanted && started < CLONE_COUNT - 1 && pthread_create(&helpers[started], NULL, compile_parts, &queue) == 0) {
+  while (started < wanted && started < CLONE_COUNT - 1 &&
+         pthread_create(&helpers[started], NULL, compile_modules, &queue) == 0) {
     started++;
   }
-  compile_parts(&queue);
+  compile_modules(&queue);
   for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
 }
 
@@ -172,7 +173,7 @@ static const char *joined(arena *a, const char *first, const char *second) {
 }
 
 // Takes what was compiled out of a part, which ends here.
-static void collect_part(arena *a, codegen_object *object, part *p, const char *name) {
+static void collect_module(arena *a, codegen_object *object, part *p, const char *name) {
   unsigned char *bytes = arena_alloc(a, p->size);
   memcpy(bytes, p->bytes, p->size);
   vec_push(a, &object->parts, (link_object){name, bytes, p->size});
@@ -217,7 +218,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   processors_give();
   compile_side_by_side(parts);
   for (int clone = 0; clone < CLONE_COUNT; clone++) {
-    collect_part(a, object, &parts[clone], clone_targets[clone].name);
+    collect_module(a, object, &parts[clone], clone_targets[clone].name);
   }
   return object;
 }

@@ -212,7 +212,7 @@ static void rows_and_depth_swapped(arena *a, plan *p) {
 
 static void factor_in_no_registers(arena *a, plan *p) {
   (void)a;
-  nest(p, 3)->dot.left = true;
+  nest(p, 3)->dot.register_a = true;
 }
 
 static void buffer_of_another_shape(arena *a, plan *p) {
@@ -249,7 +249,7 @@ static void state_of_other_memory(arena *a, plan *p) {
 
 static void state_in_registers_of_another_nest(arena *a, plan *p) {
   (void)a;
-  p->carried[0].sums = 5;
+  p->carried[0].accumulator = 5;
 }
 
 static void life_cut_short(arena *a, plan *p) {

@@ -17,14 +17,14 @@ enum { THIRD = 2, BARRIERS = 3, BARRIER_WORDS = 2, NUMBER_BYTES = 2 };
 // An i32.
 static ir of_32(emitter *e, int64_t x) { return LLVMConstInt(e->i32, (unsigned long long)x, 0); }
 
-// i32: the barrier of this turn; NULL: of what has one place.
+// i32: the mbarrier of this iteration; `turn` NULL: of rows without a double buffer.
 static ir number_of(kernel_frame *h, ir turn) {
   emitter *e = h->e;
   if (!turn) return of_32(e, THIRD);
   return LLVMBuildAnd(e->b, LLVMBuildTrunc(e->b, turn, e->i32, ""), of_32(e, 1), "");
 }
 
-// Behind what warps hand each other in sums.
+// The mbarriers lie behind the sums of warps in shared memory.
 static ir barrier_at(kernel_frame *h, ir number) {
   enum { MOST_BLOCK_WARPS = GPU_BLOCK_THREADS / GPU_WARP_LANES };
   _Static_assert(MOST_BLOCK_WARPS + BARRIERS * BARRIER_WORDS <= GPU_MOST_WARPS, "as many words as gpu_place_sums takes");
@@ -51,7 +51,7 @@ void gpu_open_bulk(kernel_frame *h) {
   gpu_call(e, GPU_BARRIER, NULL, 0);
 }
 
-// Bit n of `phases` is the parity of the phase that barrier n is in.
+// Bit n of bulk_phases is the parity of the current phase of mbarrier n.
 void gpu_wait_bulk(kernel_frame *h, ir turn) {
   emitter *e = h->e;
   ir number = number_of(h, turn), phases = LLVMBuildLoad2(e->b, e->i32, h->gpu->bulk_phases, "");
@@ -63,7 +63,7 @@ void gpu_wait_bulk(kernel_frame *h, ir turn) {
 
 // ---- copies ----
 
-// i1: the rows of an argument come in bulk, for the whole block.
+// i1: bulk copies bring the rows of the argument; the same for the whole block.
 static ir comes_in_bulk(kernel_frame *h, const frame_program *p, int argument, ir mapped, ir whole) {
   emitter *e = h->e;
   ir bit = integer(e, INT64_C(1) << p->at->maps[argument]);
@@ -107,7 +107,7 @@ static void start_boxes(kernel_frame *h, const frame_program *p, int argument, i
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   ir map = element(e, bytes, h->frame, integer(e, h->plan->maps_at + (int64_t)sizeof(rec_gpu_map) * number));
   box_place at = place_of_box(h, p, argument, chunk);
-  int64_t boxes = p->at->pads[argument].row / m->box;
+  int64_t boxes = p->at->staging_buffers[argument].row / m->box;
   for (int64_t i = 0; i < boxes; i++) {
     ir box = element(e, e->i16, to, integer(e, i * m->box * m->steps));
     ir column = LLVMBuildAdd(e->b, at.coordinates[0], of_32(e, i * m->box), "");
@@ -116,9 +116,9 @@ static void start_boxes(kernel_frame *h, const frame_program *p, int argument, i
   }
 }
 
-// i32: bytes of an argument that come in bulk.
+// i32: the bytes of the argument that bulk copies bring.
 static ir bytes_of(kernel_frame *h, const frame_program *p, int argument, ir bulk) {
-  int64_t bytes = p->at->pads[argument].row * p->program->chunk * NUMBER_BYTES;
+  int64_t bytes = p->at->staging_buffers[argument].row * p->program->chunk * NUMBER_BYTES;
   return LLVMBuildSelect(h->e->b, bulk, of_32(h->e, bytes), of_32(h->e, 0), "");
 }
 
@@ -138,7 +138,7 @@ void gpu_start_bulk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir *bu
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (!bulk[i]) continue;
     emit_branch here = branch_begin(e, bulk[i]);
-    start_boxes(h, p, i, gpu_rows_place(h, &p->at->pads[i], turn), chunk, barrier);
+    start_boxes(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn), chunk, barrier);
     branch_end(e, &here);
   }
   branch_end(e, &branch);

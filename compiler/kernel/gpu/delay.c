@@ -1,4 +1,4 @@
-// Rows of tokens and lag buffers, moved in time (runtime/support/delay.c): the kernel `rec_gpu_rows`, a thread for each number.
+// The kernel `rec_gpu_rows` moves rows of tokens and lag buffers in time (runtime/support/delay.c), a thread for each element.
 //
 //   to[entry][row][number] = sum of from[entry][row + offset + ends * steps][number], where there is such a row
 #include <stddef.h>
@@ -14,11 +14,11 @@ bool gpu_has_delays(const recurrence *r) {
   return false;
 }
 
-// The entry at hand.
+// The current entry.
 typedef struct row_entry {
   emitter *e;
-  ir number;        // its own
-  ir begin, steps;  // packed: its first step
+  ir number;        // the entry's number
+  ir begin, steps;  // packed: the entry's first step
 } row_entry;
 
 #define ROWS(rows, type, field) load_field(e, rows, offsetof(rec_gpu_rows, field), type)
@@ -32,7 +32,7 @@ static ir rows_of(const row_entry *x, ir side) {
   return int_choose(e, is_zero(e, rows), x->steps, rows);
 }
 
-// Where the numbers of a row begin.
+// The address of a row.
 static ir row_at(const row_entry *x, ir side, ir row) {
   emitter *e = x->e;
   ir before = int_choose(e, is_zero(e, SIDE(side, e->i64, rows)), x->begin, integer(e, 0));
@@ -83,7 +83,7 @@ static ir offset_of(emitter *e, ir cu_seqlens, ir entry) {
   return LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, element(e, e->i32, cu_seqlens, entry), ""), e->i64, "");
 }
 
-// Its steps, and where they begin.
+// Reads the steps of an entry, and where they begin.
 static row_entry read_entry(emitter *e, ir rows, ir number) {
   ir begin = stack_slot(e, e->i64, "begin"), steps = stack_slot(e, e->i64, "steps");
   ir cu_seqlens = ROWS(rows, e->data, cu_seqlens);

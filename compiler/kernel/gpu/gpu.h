@@ -6,7 +6,7 @@
 #include "compiler/kernel/description.h"
 #include "compiler/plan/tensor_cores.h"
 
-// Of the function of a kernel that is not for all devices: its class, as a digit.
+// The function attribute that holds the device class of a kernel, as a digit. Kernels for all devices lack it.
 extern const char gpu_class_attribute[];
 
 // kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes.
@@ -15,7 +15,7 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
 void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options);
 // reductions.c: the kernel `rec_gpu_sum`.
 void gpu_sum_kernel(arena *a, llvm_module *m);
-// A number as `stored` (an i64, REC_STORED_..) says.
+// Stores a number in the type that `stored` says (i64, REC_STORED_..).
 void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x);
 // kernel/gpu/delay.c: the kernel `rec_gpu_rows`; whether the kernels of a recurrence need it.
 void gpu_delay_kernel(arena *a, llvm_module *m);

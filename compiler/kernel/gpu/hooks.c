@@ -1,4 +1,4 @@
-// GPU: what the frame of a kernel asks of its target (kernel_hooks).
+// GPU: the hooks of a kernel's frame (kernel_hooks).
 #include <stddef.h>
 
 #include "compiler/kernel/gpu/frame.h"
@@ -6,7 +6,7 @@
 
 // ---- tensors and buffers ----
 
-// Where this instance's tokens and its copy of a sum begin.
+// The offset of this instance in a tensor: its first token, or its copy of a sum.
 static ir tensor_offset(kernel_frame *h, tile_role role, const tile_place *place) {
   emitter *e = h->e;
   const codegen_slot *slot = &h->described->slots.items[kernel_find_slot(h->described, role, place->tensor, place->lag)];
@@ -39,7 +39,7 @@ static ir buffer_memory(kernel_frame *h, const frame_program *p, int i) {
   return frame_memory_for(h, &p->p->buffers.items[i], p->at->buffer_at[i], "buffer");
 }
 
-// Each thread has its own elements where threads share nothing, side by side.
+// Where threads share nothing, each thread has its own elements, neighbouring threads side by side.
 static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at, ir before) {
   emitter *e = h->e;
   ir base = frame_located(h, at);
@@ -52,11 +52,11 @@ static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
     if (v.stride[axis]) v.stride[axis] = int_mul(e, v.stride[axis], integer(e, threads));
   }
-  if (!at.on_chip) v.swizzle = 0;  // there are no banks
+  if (!at.in_shared) v.swizzle = 0;  // scratch has no banks
   return v;
 }
 
-// Tokens of a block that computes a transition matrix are 0 where they have the axis of its columns.
+// A block that computes columns of a transition matrix reads 0 for tokens with the axis of the columns.
 static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
   emitter *e = h->e;
   if (!h->gpu->slice.of_matrix || !axis_in(kernel_axes_of_place(place), h->k->value_axis)) return;
@@ -66,8 +66,8 @@ static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
 
 // ---- results ----
 
-// Sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
-// threads have entries of the lane axis, they are summed over the block.
+// Each instance that adds to a sum has a copy of it. It always stores its copy, and stores 0 if it adds nothing. Threads with
+// entries of the lane axis first sum over the block.
 static void open_target(kernel_frame *h, const frame_program *p, const tile_result *r, result_target *target, ir wanted) {
   emitter *e = h->e;
   axis_set place = kernel_axes_of_place(&r->place);
@@ -88,7 +88,7 @@ static void open_target(kernel_frame *h, const frame_program *p, const tile_resu
   }
 }
 
-// One copy is the tensor itself, in the numbers' own type. In f32 that is the type of copies, and where they lie.
+// A single copy is the tensor itself, in the tensor's type. For f32 that is also the type of copies.
 static void single_target(kernel_frame *h, const tile_result *r, result_target *target) {
   emitter *e = h->e;
   if (!kernel_stores_narrow(&h->m, &r->place)) return;

@@ -1,4 +1,4 @@
-// GPU: one instance, from its states in to its results out.
+// GPU: one instance: loads its states, runs its steps or chunks, stores its results.
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -12,16 +12,16 @@ kernel_frame gpu_copy_of(const kernel_frame *h) {
   return copy;
 }
 
-void gpu_open_part(kernel_frame *h, frame_program *p) {
-  frame_open_part(h, p);
+void gpu_open_program(kernel_frame *h, frame_program *p) {
+  frame_open_program(h, p);
   if (h->gpu->team.shares) p->l.since = gpu_memory_since(h->a, p->p);
   for (int c = 0; c < p->carried.count; c++)
-    if (p->p->carried[c].sums >= 0) gpu_accumulators_open(&p->l, c);
+    if (p->p->carried[c].accumulator >= 0) gpu_accumulators_open(&p->l, c);
 }
 
 static void open_instance(kernel_frame *h) {
-  if (h->recomputes) gpu_open_part(h, &h->recompute);
-  gpu_open_part(h, &h->main);
+  if (h->recomputes) gpu_open_program(h, &h->recompute);
+  gpu_open_program(h, &h->main);
   if (h->recomputes) frame_open_instance(h, &h->recompute);
   frame_open_instance(h, &h->main);
 }

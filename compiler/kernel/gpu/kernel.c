@@ -6,9 +6,8 @@
 //
 // Where a step multiplies by matrices of parameters, an item may be several entries in one pass over time
 // (plan/kernel/batched.c).
-//
-// In step form with a lane axis, every thread runs one entry of that axis by itself. Otherwise the threads of a block run one
-// instance together and share out the points of each nest.
+// In step form with a lane axis, every thread runs one entry of that axis alone. Otherwise the threads of a block run one
+// instance and divide the points of each nest.
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -21,7 +20,7 @@ const char gpu_class_attribute[] = "rec-room";
 
 // ---- work items ----
 
-// Packed sequences: where the entry begins and its steps; else 0 and the steps of all.
+// Packed sequences: the entry's first step and its number of steps. Otherwise 0 and the steps of the call.
 static void read_entry(kernel_frame *h) {
   emitter *e = h->e;
   ir first = stack_slot(e, e->i64, "first"), steps = stack_slot(e, e->i64, "steps");
@@ -55,8 +54,8 @@ static ir instance_count(kernel_frame *h) {
   return int_mul(e, count, gpu_lane_blocks(h));
 }
 
-// Indices of instance number `instance`; returns the number of the lane block. The outermost axis takes what is left: a
-// division is many instructions.
+// Sets the indices of instance number `instance`; returns the number of the lane block. The outermost index is the last
+// quotient, which saves a division.
 static ir split_instance(kernel_frame *h, ir instance) {
   emitter *e = h->e;
   ir block = integer(e, 0);
@@ -69,7 +68,7 @@ static ir split_instance(kernel_frame *h, ir instance) {
   return block;
 }
 
-// The first of `copy`: a group of entries, or one behind all groups.
+// The first entry of this copy: of a batch of entries, or a single entry after all batches.
 static ir first_entry(kernel_frame *h, ir copy, ir instances) {
   emitter *e = h->e;
   if (h->k->sequences) return int_mul(e, copy, integer(e, h->k->sequences));
@@ -123,14 +122,14 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   char text[16];
   snprintf(text, sizeof text, "%d", threads);
   llvm_attribute(e->m, function, "nvvm.reqntid", text);
-  // all registers that so many threads can have: without it ptxas leaves room for two blocks, and spills
+  // one block may take all registers of a multiprocessor; without it, ptxas leaves room for two blocks, and spills
   llvm_attribute(e->m, function, "nvvm.minctasm", "1");
   parameter_attributes(e->context, function, bytes);
   emit_open(e, function);
   return function;
 }
 
-// The first items are groups of sequences. The sequences that are left come one by one.
+// The first items are batches of sequences. The remaining sequences come one by one.
 static void lower_batched(kernel_frame *one, kernel_frame *several, ir item) {
   emitter *e = one->e;
   ir groups = gpu_frame_number(one, offsetof(rec_gpu_frame, batched_items));
@@ -157,8 +156,8 @@ static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir
   frame_read_sizes(h);
   h->gpu->team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
   if (h->gpu->team.shares) h->gpu->team.warp = gpu_warp_of_block(e, h->gpu->team.thread, h->gpu->team.threads);
-  h->chip = gpu_call(e, GPU_SHARED, NULL, 0);
-  h->gpu->team.sums = frame_scratch_at(h, h->chip, h->plan->sums);
+  h->shared = gpu_call(e, GPU_SHARED, NULL, 0);
+  h->gpu->team.sums = frame_scratch_at(h, h->shared, h->plan->sums);
   ir scratch = frame_field(h, h->frame, offsetof(rec_gpu_frame, scratch), e->data);
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, scratch_stride));
   h->scratch = element(e, bytes, scratch, int_mul(e, block, stride));

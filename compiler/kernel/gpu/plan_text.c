@@ -1,8 +1,8 @@
-// GPU: what --emit=plan prints.
+// GPU: the text of --emit=plan.
 #include "compiler/kernel/plan_text.h"
 #include "compiler/kernel/description.h"
 
-// Those of the options that have the kernel.
+// The targets of the options that have the kernel.
 static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options options) {
   const char *text = "";
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)

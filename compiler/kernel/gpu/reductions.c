@@ -1,5 +1,5 @@
-// The kernel `rec_gpu_sum` adds up the copies that work items made of results (runtime/shared/gpu_frame.h), in their order, a
-// thread for each number.
+// The kernel `rec_gpu_sum` adds up the copies of results that work items made (runtime/shared/gpu_frame.h), in order, a thread
+// for each element.
 //
 //   to[entry][step][number] = from[0][..] + from[1][..] + ..
 #include <stddef.h>
@@ -11,19 +11,19 @@
 
 enum { MOST_AT_ONCE = 8 };
 
-// The fields of a task, read before its numbers.
+// The fields of a task, read before its elements.
 typedef struct sum_task {
   emitter *e;
   ir from, to;
   ir entry_stride, step_stride;
-  ir rows, steps, numbers;  // rows: of numbers; entries times steps
+  ir rows, steps, numbers;  // rows: entries times steps
   ir copies, stored;
 } sum_task;
 
 #define LIST(list, type, field) load_field(e, list, offsetof(rec_gpu_sum_list, field), type)
 #define TASK(task, type, field) load_field(e, task, offsetof(rec_gpu_sum_task, field), type)
 
-// So many numbers of each copy, which has `total`, at once: what is read of them is on its way together.
+// Adds up `count` elements of every copy at once, so that their loads overlap. A copy has `total` elements.
 static void sum_copies(const sum_task *t, const ir *indices, int count, ir total, ir *sums) {
   emitter *e = t->e;
   ir slots[MOST_AT_ONCE];
@@ -68,7 +68,8 @@ static ir place_of(const sum_task *t, ir index) {
   return LLVMBuildLoad2(e->b, e->i64, place, "");
 }
 
-// Of a parameter in f32 each thread has many at once, as long as every thread has as many. Returns the first that is left.
+// The gradient of a parameter in f32: each thread sums several elements at once, while all threads have as many. Returns the
+// first remaining element.
 static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total) {
   emitter *e = t->e;
   ir next = stack_slot(e, e->i64, "next"), at_once = int_mul(e, threads, integer(e, MOST_AT_ONCE));
@@ -95,7 +96,7 @@ static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
   loop_end(e, &loop);
 }
 
-// An i32 as an i64: so many of its bits, from this one on.
+// `count` bits of an i32, from bit `first` on, as an i64.
 static ir bits_of(emitter *e, ir x, unsigned first, unsigned count) {
   ir wide = LLVMBuildZExt(e->b, x, e->i64, "");
   return LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, wide, integer(e, first), ""), integer(e, (INT64_C(1) << count) - 1), "");
@@ -120,7 +121,7 @@ static sum_task read_task(emitter *e, ir list, ir task) {
   return t;
 }
 
-// The sums of a rec_gpu_sum_list and the tasks behind it, by `threads` of which this one has the number `first`.
+// All tasks of a rec_gpu_sum_list, divided among `threads`; this thread has the number `first`.
 static void sum_all(emitter *e, ir list, ir first, ir threads) {
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   ir from = stack_slot(e, e->data, "from"), tasks = element(e, bytes, list, integer(e, sizeof(rec_gpu_sum_list)));

@@ -4,10 +4,9 @@
 //
 //   start chunk 0
 //   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
-//
-// Strides are known at run time: a kernel has both ways and looks once a chunk. Unaligned numbers of 16 bits are loaded and
-// stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk. sm_90a has a
-// third way (bulk_copies.c).
+// Strides are known at run time: a kernel holds both kinds of copies and decides once a chunk. Unaligned 16-bit elements are
+// loaded and stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk. On
+// sm_90a there are bulk copies as well (bulk_copies.c).
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
@@ -18,11 +17,11 @@ typedef struct staged {
   view from, to;
   axis_set axes;
   int t;
-  ir rows;  // that are there: others are 0
+  ir rows;  // rows inside the sequence: the others are 0
 } staged;
 
 bool gpu_is_ahead(const frame_program *p, int argument) {
-  return gpu_is_staged(p->at, argument) && p->at->pads[argument].ahead.offset >= 0;
+  return gpu_is_staged(p->at, argument) && p->at->staging_buffers[argument].ahead.offset >= 0;
 }
 
 // ---- places ----
@@ -58,7 +57,7 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
 
 // ---- one argument ----
 
-// Time, then the axes of a row as they lie in memory.
+// Time, then the axes of a row in their order in memory.
 static loop_axes axes_of(const kernel_frame *h, const frame_program *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);
   loop_axes all = {.count = 1, .axes = {p->program->time_axis}};
@@ -68,18 +67,18 @@ static loop_axes axes_of(const kernel_frame *h, const frame_program *p, int argu
   return all;
 }
 
-// Numbers that 16 bytes hold, if rows are made of such pieces, side by side in memory; else 0.
+// Elements of a 16-byte vector, if rows consist of such vectors; else 0.
 static int numbers_of_piece(const kernel_frame *h, const frame_program *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);
   int numbers = number_is_narrow(p->memory[argument].stored) ? 8 : 4;
-  if (!p->at->pads[argument].at.on_chip || !place->axis_count || kernel_is_complex(h->k, place)) return 0;
+  if (!p->at->staging_buffers[argument].at.in_shared || !place->axis_count || kernel_is_complex(h->k, place)) return 0;
   int last = place->axes[place->axis_count - 1];
   if (axis_in(h->m.instance, last)) return 0;
   int64_t size = plan_axis_size(&h->m, p->program, last);
   return size != TILE_RUNTIME_SIZE && size % numbers == 0 ? numbers : 0;
 }
 
-// Rows begin at multiples of 16 bytes: the first one is at `address`, the axes are these.
+// i1: rows begin at multiples of 16 bytes. The first one is at `address`; the strides of `axes` decide about the others.
 static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
   int64_t bytes = number_is_narrow(v->stored) ? 2 : 4;
   ir bits = LLVMBuildPtrToInt(e->b, address, e->i64, "");
@@ -94,14 +93,13 @@ static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
   return int_compare(e, LLVMIntEQ, rest, integer(e, 0));
 }
 
-// Does every row begin at a multiple of 16 bytes?
 ir gpu_aligned(kernel_frame *h, frame_program *p, const view *v, axis_set axes) {
   ir first = view_address(&p->l, v, &h->at, h->m.instance & axes);
   return rows_aligned(h->e, v, first, axes & ~h->m.instance);
 }
 
 static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir base) {
-  const pad *d = &p->at->pads[argument];
+  const staging_buffer *d = &p->at->staging_buffers[argument];
   const tile_place *place = tile_argument_place(p->program, argument);
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
   copy.stride[p->program->time_axis] = integer(h->e, d->row);
@@ -136,11 +134,11 @@ enum { MOST_ARGUMENTS = 3 + PLAN_MAX_AXES };
 typedef struct row_copy {
   staged s;
   loop_axes all;
-  int numbers;  // of a piece of 16 bytes; 0: there are none
-  bool words;   // else by pieces of 4 bytes
+  int numbers;  // elements of a 16-byte vector; 0: rows have none
+  bool words;   // else by words of 4 bytes
 } row_copy;
 
-// What the function is made from, in its name.
+// The function's name, made from all that it depends on.
 static const char *name_of(lower *l, const row_copy *c) {
   arena *a = l->e->a;
   bool chip = LLVMGetPointerAddressSpace(LLVMTypeOf(c->s.to.base)) == GPU_SHARED_MEMORY;
@@ -157,7 +155,7 @@ static const char *name_of(lower *l, const row_copy *c) {
   return gpu_short_name(l->e, "rows", name);
 }
 
-// `to`, `from`, rows that are there, strides of what is copied that are known at run time alone.
+// Arguments: `to`, `from`, the rows inside the sequence, and strides that are known at run time alone.
 static int arguments_of(lower *l, const row_copy *c, ir *args) {
   int count = 3;
   int64_t known;
@@ -215,13 +213,13 @@ static void start_rows(lower *l, row_copy *c) {
 static void start_argument(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
   row_copy c = {
       .s = staged_of(h, p, argument, base, chunk), .all = axes_of(h, p, argument), .numbers = numbers_of_piece(h, p, argument)};
-  c.words = !number_is_narrow(c.s.from.stored) && p->at->pads[argument].at.on_chip;
+  c.words = !number_is_narrow(c.s.from.stored) && p->at->staging_buffers[argument].at.in_shared;
   start_rows(&p->l, &c);
 }
 
 // ---- chunks ----
 
-ir gpu_rows_place(kernel_frame *h, const pad *d, ir turn) {
+ir gpu_rows_place(kernel_frame *h, const staging_buffer *d, ir turn) {
   emitter *e = h->e;
   ir base = frame_located(h, d->at);
   if (d->ahead.offset < 0) return base;
@@ -230,7 +228,7 @@ ir gpu_rows_place(kernel_frame *h, const pad *d, ir turn) {
   return LLVMBuildSelect(e->b, second, frame_located(h, d->ahead), base, "");
 }
 
-// Are there rows, ahead or not, that may come in bulk?
+// May bulk copies bring rows with a double buffer (`ahead`), or rows without?
 static bool any_bulk(const frame_program *p, bool ahead) {
   for (int i = 0; i < p->program->arguments.count; i++)
     if (gpu_is_bulk(p->at, i) && gpu_is_ahead(p, i) == ahead) return true;
@@ -246,7 +244,7 @@ static int start_arguments(kernel_frame *h, frame_program *p, ir turn, ir chunk,
     if (!gpu_is_staged(p->at, i) || gpu_is_ahead(p, i) != ahead) continue;
     emit_branch branch = {0};
     if (bulk[i]) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, bulk[i], ""));
-    start_argument(h, p, i, gpu_rows_place(h, &p->at->pads[i], turn), chunk);
+    start_argument(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn), chunk);
     if (bulk[i]) branch_end(h->e, &branch);
     count++;
   }
@@ -260,7 +258,7 @@ static bool any_ahead(const frame_program *p) {
   return false;
 }
 
-// What ran before may still read or write these places.
+// Earlier code may still read or write the staging buffers.
 void gpu_open_chunks(kernel_frame *h, frame_program *p, ir first, ir any) {
   emitter *e = h->e;
   if (!any_ahead(p)) return;
@@ -272,8 +270,8 @@ void gpu_open_chunks(kernel_frame *h, frame_program *p, ir first, ir any) {
   gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
 }
 
-// What copies have written, products of warpgroups see as little as what threads have; nor do copies in bulk that come to the
-// same place.
+// Like stores by threads, cp.async needs a proxy fence before wgmma reads the data, and before a bulk copy writes to the same
+// place.
 static void fence_rows(const kernel_frame *h, frame_program *p) {
   if (h->plan->maps.count) gpu_fence_groups(&p->l);
   for (int i = 0; i < p->program->arguments.count && !h->plan->maps.count; i++) {
@@ -308,6 +306,6 @@ void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir nex
     lower_barrier(&p->l);
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (gpu_is_staged(p->at, i)) p->l.arguments[i] = copy_of(h, p, i, gpu_rows_place(h, &p->at->pads[i], turn));
+    if (gpu_is_staged(p->at, i)) p->l.arguments[i] = copy_of(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn));
   }
 }

@@ -7,7 +7,7 @@
 
 const register_accumulators *gpu_registers_of(const frame_program *p, const view *v) {
   for (int c = 0; c < p->carried.count; c++)
-    if (v == &p->l.carried[c] && p->p->carried[c].sums >= 0) return &p->l.kept[c];
+    if (v == &p->l.carried[c] && p->p->carried[c].accumulator >= 0) return &p->l.kept[c];
   return NULL;
 }
 
@@ -44,19 +44,18 @@ void gpu_show_states(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const view *state = &p->l.carried[c];
     const register_accumulators *kept = gpu_registers_of(p, state);
-    if (kept && p->p->carried[c].shown)
+    if (kept && p->p->carried[c].has_copy)
       gpu_accumulators_show(&p->l, kept, state, kernel_axes_of_place(&p->carried.items[c].place));
   }
 }
 
-// A thread without an entry of the lane axis stores nothing.
 ir gpu_by_this_thread(kernel_frame *h, ir condition) {
   return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->gpu->team.inside, "") : condition;
 }
 
 // ---- before the first step ----
 
-// Blocks of threads copy by a function, which asks whether there is something: one call.
+// A thread block copies by a function, which handles an absent tensor itself: one call.
 static void load_or_clear(kernel_frame *h, frame_program *p, int c, view *memory, ir there) {
   emitter *e = h->e;
   const tile_place *place = &p->carried.items[c].place;
@@ -72,12 +71,12 @@ static void load_or_clear(kernel_frame *h, frame_program *p, int c, view *memory
   branch_end(e, &branch);
 }
 
-// The summary of a slice comes of no states; but the first slice knows the steps before it.
+// Does a slice summary begin with a zero state? Lag buffers of the first slice do not: they hold earlier steps.
 static bool begins_empty(const kernel *k, const tile_place *place) {
   return gpu_makes_summaries(k) && (place->lag < 0 || k->kind == KERNEL_SUMMARY_BACK);
 }
 
-// From memory, or 0; a block of a transition matrix then takes its columns.
+// Loads a state, or 0. A block of the transition matrix then starts from columns of the identity.
 static void load_state(kernel_frame *h, frame_program *p, int c) {
   emitter *e = h->e;
   const tile_place *place = &p->carried.items[c].place;
@@ -109,7 +108,7 @@ void gpu_load_saved(kernel_frame *h, frame_program *p, ir chunk) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     view memory = frame_saved_view(h, place, chunk);
-    // once a group, a thread's own pairs may as well come number by number: they are not copied by a function
+    // a register-resident state is loaded once a group, so single loads do: no copy function
     bool alone = gpu_registers_of(p, &p->l.carried[c]);
     if (h->gpu->team.shares && !alone) memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);

@@ -6,34 +6,34 @@
 //       h = a h + x b                                     h = a h + x b
 //
 // A token takes longer to load than a step to compute, and each step depends on the one before. Without a copy ahead, every
-// step would wait for its load. Each thread copies its own entry of a row along the lane axis, neighbours next to neighbours.
-// The threads copy a row that all of them read together, once for the block. Numbers of 32 bits are copied by cp.async. It does
-// not take single numbers of 16 bits, so these are loaded and stored, a whole chunk at once. Rows are copied ahead as long as a
-// multiprocessor holds as many blocks as without them. Short rows, which all threads read, come first.
+// step would wait for its load. Each thread copies its own entry of a row along the lane axis; neighbouring threads copy
+// neighbours. All threads together copy a row that every thread reads. cp.async copies 32-bit elements. It takes no single
+// 16-bit elements, so these are loaded and stored, a whole chunk at once. Rows are copied ahead as long as a multiprocessor
+// holds as many blocks as without them. Short rows, which all threads read, come first.
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-// Of both programs, where there are two.
-static int parts_of(kernel_frame *h, frame_program *parts[2]) {
-  parts[0] = &h->main;
-  parts[1] = &h->recompute;
+// The programs of the kernel; returns their number.
+static int programs_of(kernel_frame *h, frame_program *programs[2]) {
+  programs[0] = &h->main;
+  programs[1] = &h->recompute;
   return h->recomputes ? 2 : 1;
 }
 
 bool gpu_steps_ahead(kernel_frame *h) {
-  frame_program *parts[2];
+  frame_program *programs[2];
   if (h->m.kind != MAP_THREADS) return false;
-  for (int n = 0, count = parts_of(h, parts); n < count; n++) {
-    for (int i = 0; i < parts[n]->program->arguments.count; i++)
-      if (gpu_is_step_ahead(parts[n]->at, i)) return true;
+  for (int n = 0, count = programs_of(h, programs); n < count; n++) {
+    for (int i = 0; i < programs[n]->program->arguments.count; i++)
+      if (gpu_is_step_ahead(programs[n]->at, i)) return true;
   }
   return false;
 }
 
 // ---- copies ----
 
-// The row of a step of the chunk whose rows begin at `base`: along the lane axis the thread's own entry.
+// The row of a step of the chunk at `base`; along the lane axis, the thread's own entry.
 static view row_at(kernel_frame *h, const frame_program *p, int argument, ir base, ir step) {
   emitter *e = h->e;
   const tile_place *place = tile_argument_place(p->program, argument);
@@ -52,7 +52,7 @@ static view row_at(kernel_frame *h, const frame_program *p, int argument, ir bas
   return v;
 }
 
-static ir half_of(kernel_frame *h, const pad *d, ir turn) {
+static ir half_of(kernel_frame *h, const staging_buffer *d, ir turn) {
   ir odd = int_compare(h->e, LLVMIntNE, int_rem(h->e, turn, integer(h->e, 2)), integer(h->e, 0));
   return LLVMBuildSelect(h->e->b, odd, frame_located(h, d->ahead), frame_located(h, d->at), "");
 }
@@ -60,7 +60,7 @@ static ir half_of(kernel_frame *h, const pad *d, ir turn) {
 typedef struct row_copy {
   view from, to;
   axis_set axes;
-  ir there;  // i1: the step and the tensor are
+  ir there;  // i1: the step lies inside the sequence, and the tensor is present
 } row_copy;
 
 static void copy_number(lower *l, const place_in_loops *at, void *data) {
@@ -91,7 +91,7 @@ static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir
   return c;
 }
 
-// Each thread its own entry, of all steps.
+// Each thread copies its own entry of all steps.
 static void start_own(kernel_frame *h, frame_program *p, int argument, ir base, ir begin) {
   emit_loop loop = loop_begin(h->e, integer(h->e, 0), integer(h->e, h->k->chunk), 1, "ahead");
   row_copy c = copy_of_step(h, p, argument, base, begin, loop.index);
@@ -100,7 +100,7 @@ static void start_own(kernel_frame *h, frame_program *p, int argument, ir base, 
   loop_end(h->e, &loop);
 }
 
-// All threads together the numbers of all steps.
+// All threads together copy the rows of all steps.
 static void start_common(kernel_frame *h, frame_program *p, int argument, ir base, ir begin) {
   emitter *e = h->e;
   const tile_place *place = tile_argument_place(p->program, argument);
@@ -121,13 +121,13 @@ static void start_common(kernel_frame *h, frame_program *p, int argument, ir bas
 }
 
 static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
-  frame_program *parts[2];
+  frame_program *programs[2];
   ir begin = int_mul(h->e, chunk, integer(h->e, h->k->chunk));
-  for (int n = 0, count = parts_of(h, parts); n < count; n++) {
-    frame_program *p = parts[n];
+  for (int n = 0, count = programs_of(h, programs); n < count; n++) {
+    frame_program *p = programs[n];
     for (int i = 0; i < p->program->arguments.count; i++) {
       if (!gpu_copies_step(h->plan, p->at, i)) continue;
-      ir base = half_of(h, &p->at->pads[i], turn);
+      ir base = half_of(h, &p->at->staging_buffers[i], turn);
       if (gpu_row_shape(h->plan, p->at, i).lane) {
         start_own(h, p, i, base, begin);
       } else {
@@ -141,7 +141,7 @@ static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
 // ---- chunks ----
 
 void gpu_open_steps(kernel_frame *h, ir first, ir any) {
-  gpu_call(h->e, GPU_BARRIER, NULL, 0);  // what ran before may still read these places
+  gpu_call(h->e, GPU_BARRIER, NULL, 0);  // earlier code may still read these buffers
   emit_branch branch = branch_begin(h->e, any);
   start_chunk(h, integer(h->e, 0), first);
   branch_end(h->e, &branch);
@@ -149,18 +149,18 @@ void gpu_open_steps(kernel_frame *h, ir first, ir any) {
 
 void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
   emitter *e = h->e;
-  frame_program *parts[2];
+  frame_program *programs[2];
   gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
   gpu_call(e, GPU_BARRIER, NULL, 0);
   emit_branch branch = branch_begin(e, more);
   start_chunk(h, int_add(e, turn, integer(e, 1)), next);
   branch_end(e, &branch);
-  for (int n = 0, count = parts_of(h, parts); n < count; n++) {
-    frame_program *p = parts[n];
+  for (int n = 0, count = programs_of(h, programs); n < count; n++) {
+    frame_program *p = programs[n];
     p->first_step = int_mul(e, chunk, integer(e, h->k->chunk));
     p->rows = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
     for (int i = 0; i < p->program->arguments.count; i++)
-      if (gpu_is_step_ahead(p->at, i)) p->rows[i] = half_of(h, &p->at->pads[i], turn);
+      if (gpu_is_step_ahead(p->at, i)) p->rows[i] = half_of(h, &p->at->staging_buffers[i], turn);
   }
 }
 

@@ -7,7 +7,7 @@
 
 // ---- step form ----
 
-// What a product over steps reads of one of them.
+// The row of an operand that a product over steps reads for one step.
 static view row_of_operand(kernel_frame *h, frame_program *p, tile_id id, int pack, ir step) {
   const tile_program *program = p->p->program;
   tile_id root = plan_root(program, id);
@@ -27,7 +27,7 @@ static void clear_row(kernel_frame *h, frame_program *p, tile_id id, int pack, i
   lower_copy_view(&p->l, NULL, &row, program->values.items[of].axes);
 }
 
-// Products over steps are as long as a chunk. The steps behind the end of a sequence are 0.
+// A product over steps has the length of a chunk, so rows of steps after the end of a sequence are 0.
 void gpu_clear_missing_steps(kernel_frame *h, ir steps) {
   frame_program *p = &h->main;
   emit_loop loop = loop_begin(h->e, steps, integer(h->e, h->k->chunk), 1, "missing");
@@ -42,7 +42,7 @@ void gpu_clear_missing_steps(kernel_frame *h, ir steps) {
 
 // ---- chunk form ----
 
-// What a program reads of a chunk that forward has saved. staging.c sets its other rows.
+// Points the arguments of a chunk that forward has saved at `saved`. staging.c sets the other rows.
 static void set_saved(kernel_frame *h, frame_program *p, ir chunk) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
@@ -53,7 +53,7 @@ static void set_saved(kernel_frame *h, frame_program *p, ir chunk) {
   }
 }
 
-// Where a result of the chunk goes; `stored`: so many rows of it.
+// Points result i at the chunk's rows; the first `stored` rows are stored.
 static void set_result(kernel_frame *h, frame_program *p, int i, ir chunk, ir begin, ir stored) {
   emitter *e = h->e;
   result_target *target = &p->l.results[i];
@@ -78,7 +78,7 @@ static void set_chunk(kernel_frame *h, frame_program *p, ir chunk) {
   for (int i = 0; i < p->program->results.count; i++) set_result(h, p, i, chunk, begin, stored);
 }
 
-// Forward saves the states before every few chunks.
+// Forward saves the states before every group of chunks.
 static void save_some_states(kernel_frame *h, ir chunk) {
   emitter *e = h->e;
   int64_t every = h->k->chunk / h->k->program->chunk;
@@ -92,8 +92,8 @@ static void save_some_states(kernel_frame *h, ir chunk) {
   branch_end(e, &branch);
 }
 
-// Where tensors lie is computed again for each chunk, from an offset that is 0: kept through a chunk, it takes registers
-// that products need. Returns what close_again puts back.
+// Recomputes the addresses of tensors for each chunk, from an opaque offset of 0. Addresses kept through a chunk would take
+// registers that products need. Returns the offset that close_again restores.
 static ir open_again(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
   ir slots = h->slots, last = LLVMConstInt(LLVMTypeOf(chunk), 63, 0);
@@ -108,7 +108,7 @@ static void close_again(kernel_frame *h, frame_program *p, ir slots) {
   frame_open_instance(h, p);
 }
 
-// The states before each chunk of a group, from those that were saved before the first.
+// Recomputes the states before each chunk of a group, from the states saved before the first.
 static void chunks_again(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
   frame_program *again = &h->recompute;
@@ -130,7 +130,7 @@ static void chunks_again(kernel_frame *h, ir first, ir chunks) {
   close_again(h, again, slots);
 }
 
-// Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`.
+// Backward of chunk `number` of the group that begins at `first`, in iteration `turn` of the loop.
 static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
   frame_program *p = &h->main;
   emitter *e = h->e;
@@ -161,7 +161,6 @@ void gpu_group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   h->slots = slots;
 }
 
-// Groups of chunks from the last: states again, then the same chunks back.
 void gpu_groups_back(kernel_frame *h) {
   emitter *e = h->e;
   ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);

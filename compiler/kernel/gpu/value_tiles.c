@@ -1,19 +1,18 @@
-// GPU: backward kernels that compute a group of chunks in passes, over entries of an axis or over value-axis tiles.
+// GPU: backward kernels that compute value-axis tiles, or entries of the lane axis, one after another in each group of chunks.
 //
 //   for group of chunks from the last:
-//     for pass:  cotangents of its states in; recompute the states before each chunk of the group; chunks from the last;
+// for tile: cotangents of its states in; recompute the states before each chunk of the group; chunks from the last;
 //                cotangents out
-//
-// Rows that passes share, of q or of B, are read by all passes while they are in a cache. Their gradient is added up from pass
-// to pass, and the last pass stores it. Between passes, the cotangents of states and the sums of a group lie in the scratch of
-// the block. The states of the group are those of one pass.
+// All tiles read shared rows, of q or of B, while these are in a cache. Their gradient is added up from tile to tile, and the
+// last tile stores it. Between tiles, the cotangents of states and the sums of a group lie in the scratch of the block. Only
+// the current tile has recomputed states.
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-// ---- sums over passes ----
+// ---- sums over tiles ----
 
-// The pass is the first, or the last, along all of these axes.
+// i1: the tile is the first, or the last, along all of these axes.
 static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
   emitter *e = h->e;
   const kernel *k = h->k;
@@ -36,7 +35,7 @@ void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result, 
   axis_set lacking = gpu_value_tile_axes(h->k) & ~kernel_axes_of_place(place);
   target->first_pass = at_end_of(h, lacking, false);
   target->in_passes = at.offset >= 0;
-  if (!target->in_passes) {  // all passes make the same: the others would store 0 over what the first has added
+  if (!target->in_passes) {  // all tiles make the same value; only the first one stores it
     target->active = LLVMBuildAnd(e->b, target->active, target->first_pass, "");
     return;
   }
@@ -56,14 +55,14 @@ void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result, 
   target->sums = v;
 }
 
-// ---- one pass ----
+// ---- one tile ----
 
 static void open_pass(kernel_frame *h, ir pass) {
   emitter *e = h->e;
   const kernel *k = h->k;
-  ir parts = integer(e, gpu_tiles_of(k));
-  h->gpu->tiles.entry = int_div(e, pass, parts);
-  h->tile_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->gpu.value_entries));
+  ir tiles = integer(e, gpu_tiles_of(k));
+  h->gpu->tiles.entry = int_div(e, pass, tiles);
+  h->tile_first = int_mul(e, int_rem(e, pass, tiles), integer(e, k->gpu.value_entries));
   if (k->gpu.lanes == LANES_IN_TURN) {
     ir before = int_mul(e, h->gpu->lane_block, integer(e, k->lane_block));
     h->at.index[k->lane_axis] = int_add(e, before, h->gpu->tiles.entry);
@@ -83,7 +82,7 @@ static bool varies(const kernel_frame *h, const frame_program *p) {
   return false;
 }
 
-// What depends on parameters alone: once, unless passes have parameters of their own.
+// The prologue runs once, unless tiles have parameters of their own.
 static void prologue_of_pass(kernel_frame *h, frame_program *p) {
   if (varies(h, p)) lower_region(&p->l, REGION_PROLOGUE);
 }
@@ -152,8 +151,8 @@ static void states_out(kernel_frame *h) {
 }
 
 void gpu_instance_in_value_tiles(kernel_frame *h) {
-  gpu_open_part(h, &h->recompute);
-  gpu_open_part(h, &h->main);
+  gpu_open_program(h, &h->recompute);
+  gpu_open_program(h, &h->main);
   count_entries(h);
   states_in(h);
   open_pass(h, integer(h->e, 0));

@@ -10,13 +10,13 @@ typedef struct value_tiles {
   ir chunk;           // the current chunk, whose gradients are summed; NULL: none is
 } value_tiles;
 
-// An instance whose chunks are computed in passes over value-axis tiles.
+// An instance that computes value-axis tiles one after another, in each group of chunks.
 void gpu_instance_in_value_tiles(kernel_frame *h);
-// gpu_group_back in each pass.
+// gpu_group_back for each tile.
 void gpu_group_in_value_tiles(kernel_frame *h, ir group, ir first, ir chunks);
-// Sums from chunk to chunk begin again, in all passes.
+// Clears the sums from chunk to chunk of all tiles.
 void gpu_clear_value_tiles(kernel_frame *h);
-// Sums over passes, of a result to which several add.
+// A result to which several tiles add: its sum in scratch.
 void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result, result_target *target);
 
 #endif

@@ -87,8 +87,8 @@ static void end_instance(kernel_frame *h) {
 }
 
 static void whole_instance(kernel_frame *h) {
-  if (h->recomputes) frame_open_part(h, &h->recompute);
-  frame_open_part(h, &h->main);
+  if (h->recomputes) frame_open_program(h, &h->recompute);
+  frame_open_program(h, &h->main);
   begin_instance(h);
   if (h->recomputes) lower_region(&h->recompute.l, REGION_PROLOGUE);
   lower_region(&h->main.l, REGION_PROLOGUE);
@@ -276,7 +276,7 @@ static void fetch_beside(kernel_frame *h, ir instance, ir turn, ir first, ir las
 static void instances_inside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
   frame_program *p = &h->main;
-  frame_open_part(h, p);
+  frame_open_program(h, p);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);
   begin_instance(h);

@@ -100,7 +100,7 @@ static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows
   emitter *e = h->e;
   int t = p->program->time_axis;
   const tile_place *place = &p->program->arguments.items[i];
-  const pad *d = &p->at->pads[i];
+  const staging_buffer *d = &p->at->staging_buffers[i];
   view memory = frame_at_time(h, p->memory[i], begin, p->time_stride[i]);
   ir present = memory.present;
   memory.present = NULL;

@@ -25,7 +25,7 @@ void gpu_after_product(lower *l, const place_in_loops *place, const plan_nest *n
   lower_keep_value(l, at, made, x);
   for (int i = 1; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
-    if (id == made) continue;  // it starts with the rest of this sum
+    if (id == made) continue;  // the accumulator starts with the other operand of this sum
     if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) {
       lower_compute(l, at, id);
       continue;

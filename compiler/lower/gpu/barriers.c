@@ -7,7 +7,7 @@
 // waits.
 #include "compiler/lower/gpu/nests.h"
 
-// Buffers, then carried values.
+// Resources are buffers, then carried values.
 static int resource_count(const lower *l) { return l->p->buffers.count + l->p->carried_count; }
 
 static int of_buffer(const lower *l, int buffer) {

@@ -14,7 +14,7 @@ const char *gpu_short_name(emitter *e, const char *what, const char *parts) {
   return arena_printf(e->a, "rec_%s_%016llx", what, (unsigned long long)XXH64(parts, strlen(parts), 0));
 }
 
-// Of a view what is known at run time alone, in order.
+// The members of a view that are known at run time alone, in order.
 typedef struct view_parts {
   int count;
   ir parts[PLAN_MAX_AXES + 4];
@@ -27,7 +27,7 @@ static void list_part(view_parts *x, ir *part, ir *with) {
   x->parts[x->count++] = *part;
 }
 
-// `with`: the parts become these.
+// Lists them; `with`: replaces them by these.
 static view_parts parts_of(view *v, ir *with) {
   view_parts x = {0};
   list_part(&x, &v->base, with);
@@ -38,7 +38,7 @@ static view_parts parts_of(view *v, ir *with) {
   return x;
 }
 
-// From the first number of the instance on.
+// The view, from the first element of the instance on.
 static view of_instance(lower *l, const view *v, axis_set axes) {
   view own = *v;
   axis_set cut = axes & l->m->instance;
@@ -93,7 +93,7 @@ static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile,
   lower_copy_loops(&here, tile, false, lower_copy_point, &c);
 }
 
-// Copies within shared memory are shorter than a call.
+// Does the copy go by a call? A copy within shared memory is shorter than a call.
 static bool copies_by_call(const lower *l, const view_copy *c, axis_set tile) {
   const view *views[] = {&c->to, c->from};
   if (!l->team->shares || !plan_sized(l->p->program, tile)) return false;

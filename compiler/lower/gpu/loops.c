@@ -1,8 +1,7 @@
-// GPU: loops whose points are shared out among the threads of a block.
+// GPU: loops whose points the threads of a block divide.
 //
 //   [t, N]     for point = thread; point < t N; point += threads: ..
-//
-// A thread may take neighbours along the last axis together, as lanes of a vector, if all threads have work then.
+// A thread may take neighbours along the last axis as lanes of a vector, if all threads still have work.
 #include "compiler/lower/gpu/nests.h"
 
 int64_t gpu_point_count(const lower *l, const loop_axes *axes) {
@@ -31,7 +30,7 @@ int gpu_lanes(const lower *l, const loop_axes *axes) {
   return lanes;
 }
 
-// The points of some axes among the threads of a block: pieces of `numbers` neighbours along the last one.
+// The points of these axes, divided into vectors of `numbers` neighbours along the last axis.
 typedef struct shared_pieces {
   const loop_axes *axes;
   int numbers;
@@ -76,7 +75,7 @@ void gpu_each_point(lower *l, const loop_axes *axes, place_in_loops *at, nest_fu
   } else if (axes->count) {
     gpu_shared_pieces(l, axes, 1, at, inner, data);
   } else {
-    // what all threads need: all compute it, one stores it
+    // a value that all threads need: all compute it, one stores it
     l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));
     inner(l, at, data);
     l->only = NULL;
@@ -100,7 +99,7 @@ void gpu_vectors(lower *l, const loop_axes *axes, bool copies, point_function *b
   gpu_wide_loops(l, axes, copies ? gpu_lanes(l, axes) : 1, &at, body, data);
 }
 
-// How many pieces each thread has at once, if all threads have as many.
+// Vectors that each thread takes at once, if all threads have as many.
 static int pieces_at_once(const lower *l, const shared_pieces *s) {
   int64_t pieces;
   int most = MOST_POINTS_AT_ONCE;

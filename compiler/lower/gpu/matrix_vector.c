@@ -22,11 +22,11 @@ typedef struct product {
   loop_axes rows, depth;
   int64_t row_count, depth_count;
   int vectors;  // matrix_vector.vectors
-  int lanes;    // of a sum; 0: it is a number
+  int lanes;    // lanes of a sum's vector; 0: a sum is a scalar
   view partial_sums;
 } product;
 
-// By rank, but `last` behind all others if it is among them.
+// The axes by rank, with `last` moved to the end if it is among them.
 static loop_axes axes_to(const lower *l, axis_set axes, int last) {
   bool has = axis_in(axes, last);
   loop_axes list = lower_by_rank(l, has ? axes & ~axis_bit(last) : axes);
@@ -54,7 +54,7 @@ static ir matrix_at(lower *l, const product *p, const place_in_loops *at) {
   return view_load(l, &p->o->first.b, &place, p->o->first.b_axes);
 }
 
-// The place at a column of those at hand.
+// The place for vector number `vector` of the current ones.
 static place_in_loops at_vector(lower *l, const product *p, const place_in_loops *at, ir vector) {
   place_in_loops place = *at;
   int axis = p->g.vector_axis;
@@ -81,7 +81,7 @@ static void add_to_sum(lower *l, const product *p, ir matrix, ir x, ir slot) {
   store_real(l->e, real_fma(l->e, matrix, x, load_real(l->e, slot, p->lanes)), slot);
 }
 
-// The product is x at this row and column.
+// x is the finished product at this row, for this vector.
 static void finish_row(lower *l, const product *p, const place_in_loops *at, ir row, ir vector, ir x) {
   place_in_loops place = at_vector(l, p, at, vector);
   emitter *e = l->e;
@@ -99,10 +99,10 @@ static ir from_lane(lower *l, ir x, int64_t mask) {
 
 typedef struct rounds {
   int64_t lanes;  // as matrix_vector.lanes
-  int64_t turns;  // pieces of a row that a lane has
+  int64_t turns;  // loads of a row that a lane makes
   int64_t at_once, count;
-  int batch;  // rounds together
-  int sums;   // of a batch: of each round those of all columns, side by side
+  int batch;  // rounds at once
+  int sums;   // sums of a batch: for each round those of all vectors, side by side
 } rounds;
 
 static rounds rounds_of(const lower *l, const product *p) {
@@ -144,7 +144,7 @@ static ir row_of(lower *l, const rounds *r, ir own, ir round) {
   return int_add(l->e, int_mul(l->e, round, integer(l->e, r->at_once)), own);
 }
 
-// A piece of a row, to the sums of its columns.
+// Adds one load of a row to the sums of all vectors.
 static void add_to_vectors(lower *l, const product *p, ir matrix, const ir *x, const ir *slots) {
   emitter *e = l->e;
   for (int n = 0; n < (p->lanes ? 1 : p->g.width); n++) {
@@ -213,10 +213,10 @@ static ir partial_sum_address(lower *l, const product *p, ir split, ir row, ir v
   return element(e, e->real, p->partial_sums.base, int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
 }
 
-// Rows that a split reads together: they follow each other, and so may the numbers of x.
+// Consecutive rows that a split reads at once; the elements of x may then be consecutive as well.
 enum { AT_ONCE = 4 };
 
-// Rows of different parts must not meet in the same banks: eight threads read the banks once.
+// May splits take consecutive rows? Eight threads read all banks once, so rows of different splits must not share banks.
 static bool has_long_rows(const lower *l, const product *p) {
   enum { THREADS_OF_BANKS = 8 };
   int last = p->depth.axes[p->depth.count - 1];
@@ -255,7 +255,7 @@ static void add_one_row(lower *l, const product *p, const place_in_loops *at, ir
   add_row(l, p, &place, x, slots);
 }
 
-// What a split of the rows adds to a piece, of each column: each x once for all of it.
+// The sums of one split for all vectors; each element of x is loaded once.
 static void sums_of_split(lower *l, const product *p, const place_in_loops *at, ir split, ir *sums) {
   emitter *e = l->e;
   ir slots[MOST_VECTORS], begin = integer(e, 0), end = integer(e, p->depth_count);
@@ -276,7 +276,7 @@ static void sums_of_split(lower *l, const product *p, const place_in_loops *at, 
   for (int c = 0; c < p->vectors; c++) sums[c] = load_real(e, slots[c], p->lanes);
 }
 
-// The numbers of a piece of a column: to other parts, or finished.
+// Stores the sums of a split: as partial sums, or as the finished product.
 static void end_piece(lower *l, const product *p, const place_in_loops *at, ir split, ir row, ir vector, const ir *sums) {
   emitter *e = l->e;
   bool some = p->g.splits / p->g.in_warp > 1;
@@ -348,7 +348,7 @@ static void vectors_at_once(lower *l, const product *p, const place_in_loops *at
   p->g.along ? along_rows(l, p, at) : across_rows(l, p, at);
 }
 
-// `number` counts the points of the axes around the product, and within each of them the blocks of columns.
+// `number` counts the points of the axes around the product, and within each point the blocks of vectors.
 static void around_vectors(lower *l, const product *p, const loop_axes *around, ir number, place_in_loops *at) {
   emitter *e = l->e;
   int axis = p->g.vector_axis;
@@ -383,7 +383,7 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) 
   }
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, turns), 1, "around");
   around_vectors(l, &p, &around, loop.index, &at);
-  if (partial_sums >= 0) lower_barrier(l);  // others may still read what the last turn left
+  if (partial_sums >= 0) lower_barrier(l);  // other threads may still read the last partial sums
   vectors_at_once(l, &p, &at);
   loop_end(e, &loop);
 }

@@ -2,9 +2,7 @@
 //
 //   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
 //                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
-//
-// Operands enter with 16 bits, or as f32 in two parts of tf32 each, three products for one (--tf32: one). Accumulators are
-// f32.
+// Operands have 16 bits, or are f32, split into two tf32 parts: three products for one (--tf32: one). Accumulators are f32.
 #include "compiler/lower/gpu/mma.h"
 
 #include <string.h>
@@ -22,9 +20,9 @@ static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]
   for (unsigned r = 0; r < 4; r++) store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
 }
 
-// f32 bits as tf32, and what that leaves of them. ptxas makes four instructions of cvt.rna, for it keeps every NaN. Rounding by
-// hand takes two; it may lose a NaN, but then the rest is one. The rest has 12 bits, of which tensor cores read the first 11,
-// and either sign, so that nothing leans to one side.
+// Splits f32 bits into a tf32 number and the rest. ptxas makes four instructions of cvt.rna, because it keeps every NaN.
+// Rounding by hand takes two; it may lose a NaN, but then the rest is a NaN. The rest has 12 bits, of which tensor cores read
+// the first 11. It has either sign, so the result has no bias.
 static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
   emitter *e = l->e;
   ir half = LLVMConstInt(e->i32, 0x1000, 0), kept = LLVMConstInt(e->i32, 0xffffe000u, 0);
@@ -41,7 +39,7 @@ static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
   }
 }
 
-// f32: 21 bits of either factor, in two parts; what the low parts come to together is below an f32's last bit. Small
+// f32: 21 bits of each operand, in two parts. The product of the low parts is below an f32's last bit, so it is left out. Small
 // products go first.
 static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
   ir a[4], b[2], high_a[4], low_a[4], high_b[2], low_b[2];
@@ -62,13 +60,13 @@ static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
   }
 }
 
-// Is it 0 where a step of `columns` is later than one of `rows`, its axes in a product?
+// Is the operand 0 where a step of `columns` is later than a step of `rows`?
 static bool is_causal(const lower *l, tile_id id, int rows, int columns) {
   const tile_program *program = l->p->program;
   return l->p->values[id].zero_above && rows == program->time_axis && columns == program->pair_axis;
 }
 
-// Where the loop over k begins and ends: a factor that is 0 above the diagonal leaves out whole tiles.
+// The bounds of the loop over k. An operand that is 0 above the diagonal skips whole tiles.
 static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
@@ -82,25 +80,25 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
 }
 
 static bool is_outside(const mma_operand *o) {
-  return !o->left && o->way == BY_ELEMENTS && LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
+  return !o->register_a && o->way == BY_ELEMENTS && LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
 }
 
-// What a lane loads from outside in a turn along k, number by number.
+// Elements that a lane loads from global memory, one by one, in an iteration along k.
 static int64_t numbers_of_turn(const mma *p) {
   enum { OF_ROWS = 8, OF_TILE = 4 };
   return OF_ROWS * is_outside(&p->a) + OF_TILE * p->tiles * is_outside(&p->b);
 }
 
-// Are there always so many turns, or twice as many, and so on? Where a factor is 0 above the diagonal, rows or columns of the
-// block at hand begin and end them.
+// Is the number of iterations always a multiple of `turns`? Where an operand is 0 above the diagonal, the current block's rows
+// or columns bound the loop.
 static bool in_groups_of(lower *l, const mma *p, ir begin, ir end, int64_t turns) {
   int64_t first, last, steps = turns * p->depth;
   if (int_known(begin, &first) && int_known(end, &last)) return (last - first) % steps == 0;
   return known_size(l, p->factors->dot->k) % steps == 0 && TILE_ROWS % steps == 0 && p->tiles * TILE_COLUMNS % steps == 0;
 }
 
-// Turns that are made at once; 0: the assembler sees to it. It would make up to 64, and all that they load lies in registers.
-// Three products for one are work enough to wait for the numbers of the next turn.
+// The unroll factor; 0: the assembler chooses. It would unroll up to 64 times, with all loads in registers. Three products for
+// one hide the loads of the next iteration anyway.
 static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
   enum { MANY = 128, AT_ONCE = 64, OF_THREE_PRODUCTS = 2 };
   int64_t numbers = numbers_of_turn(p);
@@ -125,8 +123,8 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
   groups_end(e, &g);
 }
 
-// With a left factor in registers, whose numbers no loop can count.
-static void along_left(lower *l, mma *p, const place_in_loops *at) {
+// The A operand is in registers, which a loop cannot index: the loop is unrolled.
+static void along_register_a(lower *l, mma *p, const place_in_loops *at) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
   bool causal = is_causal(l, dot->a, dot->i, dot->k), later = is_causal(l, dot->a, dot->k, dot->i);
@@ -157,15 +155,15 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
     gpu_group_multiply(l, p, at);
     return;
   }
-  if (p->a.left) {
-    along_left(l, p, at);
+  if (p->a.register_a) {
+    along_register_a(l, p, at);
     return;
   }
   range_of(l, p, &begin, &end);
   along_k(l, p, at, begin, end);
 }
 
-// Calls for each number of the result that this lane holds, or each pair side by side: `slots` are theirs.
+// Called for each element of the result that this lane holds, or each pair side by side, with their slots.
 typedef void sum_function(lower *l, const mma *p, const place_in_loops *at, const ir *slots);
 
 static void start_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
@@ -176,21 +174,21 @@ static void start_sums(lower *l, const mma *p, const place_in_loops *at, const i
     store_real(e, ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x, slots[i]);
 }
 
-// Two tiles side by side are 16 columns of a left factor: rows 0-7 and 8-15 of the first, then of the second.
-static void slot_of_left(lower *l, const mma *p, const ir *slots) {
+// Two tiles side by side are 16 columns of an A operand: rows 0-7 and 8-15 of the first tile, then of the second.
+static void slot_of_register_a(lower *l, const mma *p, const ir *slots) {
   int number = (int)(slots - &p->sums[0][0]) / 2, tile = p->first_tile + number / 2;
-  l->left_slot = l->left[p->operands->stays]->slots[tile / 2][number % 2 + 2 * (tile % 2)];
+  l->register_slot = l->register_a[p->operands->stays]->slots[tile / 2][number % 2 + 2 * (tile % 2)];
 }
 
 static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
-  if (p->operands->stays != NO_TILE) slot_of_left(l, p, slots);
+  if (p->operands->stays != NO_TILE) slot_of_register_a(l, p, slots);
   l->row_sums = p->row_sums[(slots - &p->sums[0][0]) % 4 / 2];
   ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
   gpu_last_sum(l, p->nest, p->operands, at, x);
 }
 
-// The first of two products becomes something before the second is added.
+// Scales the accumulator of the first of two products, before the second is added.
 static void scale_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
   ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
@@ -199,7 +197,7 @@ static void scale_sums(lower *l, const mma *p, const place_in_loops *at, const i
   if (!at->lanes) store_real(e, x, slots[0]);
 }
 
-// What becomes of the first of two products is added to the second's sums.
+// Adds the scaled first product to the accumulator of the second.
 static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
   const ir *others = &p->others[0][0] + (slots - &p->sums[0][0]);
@@ -210,7 +208,7 @@ static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const i
   if (!at->lanes) store_real(e, sum, slots[0]);
 }
 
-// Neighbours in a row belong to one lane. Rows of results end where the sequence does, so time is in no vector.
+// May a lane handle two neighbours of a row as a vector? Rows of results end with the sequence, so time is in no vector.
 static bool in_pairs(lower *l, const mma *p) {
   int j = p->factors->dot->j;
   bool time = j == l->p->program->time_axis && p->nest->results.count;
@@ -245,13 +243,13 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
 
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
   p->factors = f;
-  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i, .left = f->left};
+  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i, .register_a = f->register_a};
   p->b = (mma_operand){.v = f->b, .axes = f->b_axes, .line = f->dot->j};
-  if (!p->a.left) gpu_mma_choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
+  if (!p->a.register_a) gpu_mma_choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
   gpu_mma_choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
 }
 
-// Four warps of a warpgroup have four blocks of rows, one below the other; columns count next, then rows.
+// The four warps of a warpgroup have four blocks of rows, one below the other. Blocks count columns next, then rows.
 ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
   emitter *e = l->e;
   ir columns = integer(e, all.columns), four = integer(e, GPU_GROUP_WARPS);
@@ -273,7 +271,7 @@ static void open_sums(lower *l, ir slots[][4], int tiles) {
   }
 }
 
-// By warpgroups together; else one after the other in the same sums.
+// Both products: by wgmma at the same time, else one after the other in the same accumulator.
 static void both_products(lower *l, mma *p, place_in_loops *at) {
   bool apart = p->nest->scaled != NO_TILE;
   if (gpu_are_groups(l, p)) {
@@ -314,9 +312,9 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t tr
   gpu_rows_close(l, p, &at, j);
 }
 
-// ---- left factors in registers (register_operands.c): every warp has a block of rows ----
+// ---- register operands (plan/gpu/register_operands.c): every warp has a block of rows ----
 
-static register_operand *open_left(lower *l) {
+static register_operand *open_register_operand(lower *l) {
   emitter *e = l->e;
   register_operand *f = ARENA_NEW(e->a, register_operand);
   for (int i = 0; i < GPU_GROUP_TILES * 2; i++) {
@@ -326,7 +324,7 @@ static register_operand *open_left(lower *l) {
   return f;
 }
 
-// Warpgroups make one of the products of the nest.
+// Is one of the nest's products made by wgmma?
 static bool has_group(lower *l, mma *p) {
   bool any = false;
   for (int i = p->nest->two; i >= 0; i--) {
@@ -336,7 +334,7 @@ static bool has_group(lower *l, mma *p) {
   return any;
 }
 
-// Whether nobody wants of what is 0 what he wants of the rest: nothing is stored, and sums add that up.
+// May elements that are 0 be left out? No value stores them, and every reader adds them up.
 static bool may_leave_out(lower *l, const mma *p) {
   if (p->nest->results.count) return false;
   for (int i = 0; i < p->nest->values.count; i++) {
@@ -352,13 +350,13 @@ static bool may_leave_out(lower *l, const mma *p) {
   return true;
 }
 
-// All columns of the warp's rows: by warpgroups at once, else some after the other, and none that are 0.
-static void make_left(lower *l, mma *p, ir row_block) {
+// All columns of the warp's rows: by wgmma at once, else tile by tile, without tiles that are 0.
+static void make_register_operand(lower *l, mma *p, ir row_block) {
   emitter *e = l->e;
   const plan_dot *dot = &p->nest->dot;
   int all = (int)(known_size(l, dot->j) / TILE_COLUMNS);
   bool causal = is_causal(l, p->operands->stays, dot->i, dot->j), later = is_causal(l, p->operands->stays, dot->j, dot->i);
-  l->left[p->operands->stays] = open_left(l);
+  l->register_a[p->operands->stays] = open_register_operand(l);
   p->tiles = all;
   bool group = has_group(l, p);
   if (group || !may_leave_out(l, p)) causal = later = false;
@@ -379,7 +377,7 @@ static void by_rows_of_warps(lower *l, mma *p, ir warp) {
   emitter *e = l->e;
   rows_open(l, p);
   if (p->operands->stays != NO_TILE) {
-    make_left(l, p, warp);
+    make_register_operand(l, p, warp);
   } else {
     int64_t columns = blocks_up(known_size(l, p->nest->dot.j), p->tiles * TILE_COLUMNS);
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, columns), 1, "block");
@@ -409,11 +407,11 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   p.group = int_div(e, p.lane, integer(e, 4));
   p.pair = int_rem(e, p.lane, integer(e, 4));
   ir warp = gpu_warp(l);
-  if (operands->stays != NO_TILE || operands->first.left || operands->other.left) {
+  if (operands->stays != NO_TILE || operands->first.register_a || operands->other.register_a) {
     by_rows_of_warps(l, &p, warp);
     return;
   }
-  for (int block = 0; operands->kept && block < operands->kept->blocks; block++) {  // every warp has as many
+  for (int block = 0; operands->kept && block < operands->kept->blocks; block++) {  // every warp has as many blocks
     p.first_tile = block * p.tiles;
     ir index = int_add(e, warp, integer(e, block * warps));
     one_block(l, &p, index, rows, columns, &around);

@@ -1,4 +1,4 @@
-// A product on tensor cores while it is made: what mma.c and wgmma.c share.
+// A product on tensor cores while it is lowered: mma.c and wgmma.c share these types and functions.
 #ifndef REC_LOWER_GPU_MMA_H
 #define REC_LOWER_GPU_MMA_H
 
@@ -11,30 +11,31 @@ typedef struct mma_operand {
   axis_set axes;
   int line;  // the axis that is not summed: i or j
   operand_way way;
-  const register_operand *left;  // in registers, of depth 16 each; NULL: in memory
+  const register_operand *register_a;  // registers of the A operand, 16 of k each; NULL: it is in memory
 } mma_operand;
 
 typedef struct mma {
   const plan_nest *nest;
   const gpu_operands *operands;
-  const gpu_factors *factors;  // at hand, and its operands
+  const gpu_factors *factors;  // the current product, and its operands
   mma_operand a, b;
   number_type type;  // f32: by tf32
   int depth;         // steps of k in an instruction
   int tiles;         // of columns in a warp's block
-  int first_tile;    // of what stays in registers: tiles before those of the block
+  int first_tile;    // register-resident accumulator: the number of its tiles before this block
   // at the block at hand
   ir first_row, first_column;  // of the block
-  ir group_row;                // of the four warps that make it together
+  ir group_row;                // of the four warps of a warpgroup
   ir group, pair;              // lane / 4, lane % 4
   ir lane;
   ir sums[GPU_MOST_KEPT][4];
-  ir others[GPU_MOST_KEPT][4];  // of the first of two products, if something becomes of them before they are added
-  ir *row_sums[2];              // of rows 0-7 and 8-15 of the block, by position in the nest (row_sums.c); NULL: it has no sums
-  int row_lanes;                // of each of them
+  ir others[GPU_MOST_KEPT][4];  // the accumulator of the first of two products, if it is scaled before the sum
+  ir *row_sums
+      [2];        // by position in the nest: the sums of rows 0-7 and 8-15 of the block (row_sums.c); NULL: the value is no sum
+  int row_lanes;  // lanes of each of these sums
 } mma;
 
-// mma.c: these factors are at hand.
+// mma.c: makes these operands the current ones.
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *factors);
 // mma_operands.c: how an operand is loaded, in blocks of `line_tile` rows or columns.
 void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile);
@@ -46,17 +47,17 @@ bool gpu_mma_is_tf32(const mma *p);
 ir gpu_mma_plus(lower *l, ir x, int64_t n);
 ir gpu_mma_below(lower *l, ir index, int axis);
 
-// row_sums.c: sums over the columns of a product, of rows: begun, and what a warp has added up stored. `lanes`: numbers of a row at
-// once, 0 one by one.
+// row_sums.c: sums over the columns of a product. Opened before, stored after the columns of a warp. `lanes`: elements of a row
+// at once; 0: one by one.
 void gpu_rows_open(lower *l, mma *p, int lanes);
 void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_block);
-// Behind all blocks: where several warps have parts of a row.
+// After all blocks: adds the partial sums of warps that share a row.
 void gpu_rows_finish(lower *l, const mma *p);
 
-// wgmma.c: the factors at hand are such that warpgroups multiply them; then a product over all of k.
+// wgmma.c: is the current product made by wgmma? A product over all of k.
 bool gpu_is_group(lower *l, const mma *p);
 void gpu_group_multiply(lower *l, mma *p, const place_in_loops *at);
-// Both products of a nest are such; then both, waited for once.
+// Are both products of the nest made by wgmma? Both, with one wait.
 bool gpu_are_groups(lower *l, mma *p);
 void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at);
 

@@ -15,7 +15,7 @@ ir gpu_mma_below(lower *l, ir index, int axis) {
 
 bool gpu_mma_is_tf32(const mma *p) { return p->type == NUMBER_F32; }
 
-// Rows of 16 bytes that begin at multiples of as many, whatever the indices are.
+// Do rows consist of 16-byte vectors at multiples of 16 bytes, for all indices?
 static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous) {
   int64_t stride;
   int row = gpu_mma_is_tf32(p) ? 4 : 8;
@@ -37,7 +37,7 @@ void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_
   if (!gpu_mma_is_tf32(p) && in_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
 }
 
-// One number of an operand as 16 bits, 0 outside of the tensor.
+// One element of an operand in 16 bits; 0 outside of the tensor.
 static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
   emitter *e = l->e;
   int depth = p->factors->dot->k;
@@ -61,7 +61,7 @@ static ir packed(lower *l, const mma *p, ir low, ir high) {
   return gpu_call(l->e, op, (ir[]){low, high}, 2);
 }
 
-// Two numbers side by side are loaded together.
+// May two neighbouring elements be loaded together?
 static bool has_pairs(lower *l, const mma_operand *o, int k) {
   int64_t stride;
   return known_size(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) && stride == 1;
@@ -82,15 +82,15 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
   return packed(l, p, low, high);
 }
 
-// Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32. `part` counts halves of the
+// Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32. `half` counts halves of the
 // instruction's depth.
-static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k, int part) {
+static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k, int half) {
   emitter *e = l->e;
   if (!gpu_mma_is_tf32(p)) {
     ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
-    return pair_at(l, p, o, at, line, gpu_mma_plus(l, depth, part * 8));
+    return pair_at(l, p, o, at, line, gpu_mma_plus(l, depth, half * 8));
   }
-  ir x = number_at(l, p, o, at, line, gpu_mma_plus(l, int_add(e, k, p->pair), part * 4));
+  ir x = number_at(l, p, o, at, line, gpu_mma_plus(l, int_add(e, k, p->pair), half * 4));
   return LLVMBuildBitCast(e->b, x, e->i32, "");
 }
 
@@ -133,8 +133,8 @@ static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir c
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
   emitter *e = l->e;
   int64_t depth;
-  if (p->a.left && int_known(k, &depth)) {
-    for (int r = 0; r < 4; r++) out[r] = LLVMBuildLoad2(e->b, e->i32, p->a.left->slots[depth / p->depth][r], "");
+  if (p->a.register_a && int_known(k, &depth)) {
+    for (int r = 0; r < 4; r++) out[r] = LLVMBuildLoad2(e->b, e->i32, p->a.register_a->slots[depth / p->depth][r], "");
   } else if (p->a.way == BY_ELEMENTS) {
     ir row = int_add(e, p->first_row, p->group);
     for (int r = 0; r < 4; r++) out[r] = register_at(l, p, &p->a, at, gpu_mma_plus(l, row, r % 2 * 8), k, r / 2);
@@ -149,7 +149,8 @@ void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k,
   emitter *e = l->e;
   ir column = gpu_mma_plus(l, p->first_column, tile * TILE_COLUMNS);
   if (p->b.way != BY_ELEMENTS) {
-    // columns beyond the last are not stored, but what lies behind a matrix may be being written
+    // columns beyond the last are not stored; memory behind the matrix may be written at the same time, so the last ones are
+    // read instead
     int64_t last = known_size(l, p->b.line) - TILE_COLUMNS;
     if (known_size(l, p->b.line) % (p->tiles * TILE_COLUMNS)) column = int_min(e, column, integer(e, last));
     matrices_of_b(l, p, at, column, k, out);

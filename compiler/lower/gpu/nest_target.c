@@ -28,7 +28,7 @@ static ir buffered(lower *l, const place_in_loops *at, tile_id id) {
   return view_load(l, &v, at, value(l, id)->axes);
 }
 
-// Threads that share nothing have a copy each of a buffer, number by number side by side.
+// Threads that share nothing have a copy of a buffer each; equal elements of neighbouring threads lie side by side.
 static int spacing(lower *l, const plan_buffer *b, ir *base) {
   if (l->m->kind != MAP_THREADS || b->stack) return 1;
   *base = element(l->e, l->e->real, *base, l->team->thread);

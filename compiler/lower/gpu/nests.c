@@ -1,4 +1,4 @@
-// Nests that GPU threads run in another way than the host: triangular systems, sums over threads.
+// GPU nests that differ from those of the host: triangular systems, and sums over threads.
 //
 //   %6 [t,V] = solve %5 %2    each thread one column of V, four rows at a time in registers
 //   d.B[n] += x[n] of every channel    sums of warps by shuffles, into shared memory; then thread n adds up the warps
@@ -6,8 +6,8 @@
 
 #include "compiler/base/ice.h"
 
-// Addresses of all nests are made from few parts: those of a thread's number, kept through a chunk, would take a third of the
-// registers.
+// The thread's number, computed anew for each nest. Addresses made of it would otherwise be kept through a chunk, in a third of
+// the registers.
 team gpu_team_of_nest(const lower *l) {
   emitter *e = l->e;
   team own = *l->team;
@@ -21,7 +21,7 @@ team gpu_team_of_nest(const lower *l) {
   return own;
 }
 
-// What lane 0 says: nothing else tells ptxas that thread / 32 is the same in all lanes.
+// thread / 32, taken from lane 0: only that tells ptxas that it is the same in all lanes.
 ir gpu_warp_of_block(emitter *e, ir thread, int threads) {
   if (threads == GPU_WARP_LANES) return LLVMConstInt(e->i32, 0, 0);
   ir own = int_div(e, thread, integer(e, GPU_WARP_LANES));
@@ -45,9 +45,9 @@ typedef struct gpu_system {
   view a, x;
   bool transposed;
   int row, pair;
-  int rows;   // of x that a thread makes at a time, in registers
-  int steps;  // of them, or of s, that it reads of `a` at once
-  ir first;   // of the rows at hand
+  int rows;   // rows of x that a thread solves at a time, in registers
+  int steps;  // rows, or columns, of `a` that it loads at once
+  ir first;   // the first of the current rows
   ir own[MOST_ROWS];
 } gpu_system;
 
@@ -72,7 +72,7 @@ static void store_own(lower *l, const gpu_system *s, const ir *own) {
   for (int i = 0; i < s->rows; i++) store_real(l->e, own[i], s->own[i]);
 }
 
-// What so many rows of x from `done` on, which are made, add to those at hand.
+// Adds the terms of solved rows of x, from `done` on, to the current rows.
 static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *at, ir done) {
   emitter *e = l->e;
   ir x[MOST_STEPS], own[MOST_ROWS];
@@ -94,7 +94,8 @@ static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *a
   store_own(l, s, own);
 }
 
-// What the rows at hand add to each other: a row of `a` has what all before add to one, or one to all before.
+// Solves the current rows among each other. A row of `a` holds the terms of all earlier rows for one row; transposed, of one
+// row for all earlier ones.
 static void add_own_rows(lower *l, const gpu_system *s, const place_in_loops *at) {
   emitter *e = l->e;
   ir own[MOST_ROWS];
@@ -113,7 +114,7 @@ static void add_own_rows(lower *l, const gpu_system *s, const place_in_loops *at
   store_own(l, s, own);
 }
 
-// Of the right side, or to x.
+// Loads the right side, or stores x.
 static void each_own_row(lower *l, const gpu_system *s, const place_in_loops *at, bool stores) {
   emitter *e = l->e;
   const tile_value *v = value(l, s->id);
@@ -147,7 +148,7 @@ static void one_column(lower *l, const place_in_loops *at, void *data) {
   loop_end_kept(e, &blocks);
 }
 
-// A system of one column alone is one thread's: the others must not read what it has not stored.
+// A system of a single column is one thread's. The other threads must not read elements before it stores them.
 static void by_first_thread(lower *l, place_in_loops *at, const gpu_system *s) {
   emitter *e = l->e;
   ir first = int_compare(e, LLVMIntEQ, l->team->thread, integer(e, 0));
@@ -184,7 +185,7 @@ static ir warp_sum(emitter *e, ir x) {
   return x;
 }
 
-// The first lane of every warp stores what its warp came to.
+// The first lane of every warp stores the sum of its warp.
 static void store_of_warp(lower *l, ir x, ir row) {
   emitter *e = l->e;
   ir first = int_compare(e, LLVMIntEQ, gpu_lane(l), integer(e, 0));
@@ -209,7 +210,7 @@ ir team_all(lower *l, tile_op op, ir x) {
   return x;
 }
 
-// Where the rows of a result begin: behind those of the earlier results of the nest.
+// The first row of a result in shared memory: after those of the nest's earlier results.
 static ir rows_of(lower *l, const plan_nest *nest, int position, const place_in_loops *at) {
   emitter *e = l->e;
   int64_t points = plan_entries(l->m, l->p->program, nest->axes);
@@ -237,7 +238,7 @@ static void store_sum(lower *l, const plan_nest *nest, int position, const place
   branch_end(e, &branch);
 }
 
-// Run-time sizes: every point is summed at once.
+// Run-time sizes: every point is summed at once, with barriers of its own.
 static void sum_here(lower *l, const plan_nest *nest, int position, const place_in_loops *at) {
   emitter *e = l->e;
   gpu_call(e, GPU_BARRIER, NULL, 0);

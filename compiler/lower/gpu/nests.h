@@ -5,7 +5,7 @@
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/lower/nest_target.h"
 
-// mma.c: blocks of a product, of 16 rows each. Row and column of the one of this number; returns what is left of it.
+// mma.c: blocks of a product, of 16 rows each. Sets row and column of block `index`; returns the rest of the index.
 typedef struct gpu_blocks {
   int64_t rows, columns;
 } gpu_blocks;
@@ -15,7 +15,7 @@ void gpu_fence_groups(lower *l);
 bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
 
 // nests.c
-// The threads of a block for one nest: what it makes of their number is not kept in registers for other nests.
+// The team of one nest: values made of the thread's number are not kept in registers for other nests.
 team gpu_team_of_nest(const lower *l);
 // The warp of a thread, as the shuffled value of lane 0. The assembler then knows that branches and loops by it are uniform in
 // a warp. Shuffles in them need no second path for diverged lanes.
@@ -28,32 +28,32 @@ void gpu_solve(lower *l, const plan_nest *nest);
 void team_stage(lower *l, const plan_nest *nest, int position, const place_in_loops *at, ir x);
 void team_finish(lower *l, const plan_nest *nest);
 
-// What a reduction comes to over all threads of a block, for each of them.
+// A reduction over all threads of a block, whose result all threads get.
 ir team_all(lower *l, tile_op op, ir x);
 
-// scan.c: sums along time; several threads may share a column.
+// scan.c: prefix sums along time; several threads may share a column.
 void gpu_prefix(lower *l, const plan_nest *nest);
 void gpu_segment(lower *l, const plan_nest *nest);
 void gpu_segment_adjoint(lower *l, const plan_nest *nest);
 
-// segment.c: sums between pairs of steps, by levels; false: this segment has none.
+// segment.c: makes the levels of sums between pairs of steps; false: this segment has no levels.
 bool gpu_make_levels(lower *l, const plan_nest *nest);
 bool gpu_adjoint_by_levels(lower *l, const plan_nest *nest);
-// A number of a segment that has levels.
+// An element of a segment with levels.
 ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
 
 // lower/gpu/register_states.c: registers for a state; its numbers from memory (NULL: zeros), factor * the numbers + left, as products see
 // them, and to memory.
 void gpu_accumulators_open(lower *l, int carried);
 void gpu_accumulators_load(lower *l, const register_accumulators *k, const view *from, axis_set axes);
-void gpu_accumulators_join(lower *l, const register_accumulators *k, const view *left, axis_set axes, const view *factor,
-                           axis_set factor_axes);
+void gpu_accumulators_combine(lower *l, const register_accumulators *k, const view *left, axis_set axes, const view *factor,
+                              axis_set factor_axes);
 void gpu_accumulators_show(lower *l, const register_accumulators *k, const view *copy, axis_set axes);
 void gpu_accumulators_store(lower *l, const register_accumulators *k, const view *to, axis_set axes);
-// What two slots hold, as a vector.
+// The elements of two slots, as a vector.
 ir gpu_pair_of(emitter *e, const ir *slots);
 void gpu_set_pair(emitter *e, const ir *slots, ir x);
-// Calls `body` at each pair of numbers side by side, of a tile's upper or lower half.
+// Called at each pair of neighbouring elements, of a tile's upper or lower half.
 typedef void pair_function(lower *l, const place_in_loops *at, const ir *slots, void *data);
 void gpu_accumulators_each(lower *l, const register_accumulators *k, pair_function *body, void *data);
 
@@ -62,18 +62,19 @@ ir gpu_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void gpu_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
 
 // loops.c
-// How many points these axes have; -1: a size is known at run time only. The point of a number, the last axis counting fastest.
+// The number of points of these axes; -1: a size is known at run time only. The point of a number, where the last axis counts
+// fastest.
 int64_t gpu_point_count(const lower *l, const loop_axes *axes);
 void gpu_go_to_point(lower *l, const loop_axes *axes, ir index, place_in_loops *at);
-// How many neighbours along the last axis a thread takes at once: all threads have work.
+// Neighbours along the last axis that a thread takes at once, while all threads have work.
 int gpu_lanes(const lower *l, const loop_axes *axes);
-// Points of these axes, shared out among the threads of a block; of one point, which all threads compute, one thread stores.
+// The points of these axes, divided among the threads of a block. All threads compute a single point, and one thread stores it.
 void gpu_each_point(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data);
-// The same in pieces of so many neighbours along the last axis: the first of each; as lanes of a vector, if there are several.
+// The same for vectors of `numbers` neighbours along the last axis: at the first of each, with the lanes of the vector.
 void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at, nest_function *inner, void *data);
 void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at, nest_function *inner, void *data);
 void gpu_vectors(lower *l, const loop_axes *axes, bool copies, point_function *body, void *data);
-// As lower_copies, with several places of a thread in one call where there are as many for all threads.
+// As lower_copies. A thread has several places in one call where all threads have as many.
 enum { MOST_POINTS_AT_ONCE = 4 };
 typedef void points_function(lower *l, const place_in_loops *at, int count, void *data);
 void gpu_copies_at_once(lower *l, axis_set axes, points_function *body, void *data);
@@ -81,12 +82,12 @@ void gpu_copies_at_once(lower *l, axis_set axes, points_function *body, void *da
 // points.c: elementwise values and reductions.
 void gpu_points(lower *l, const plan_nest *nest);
 
-// results.c: a number of a result, to which several blocks and value-axis tiles may add.
+// results.c: stores an element of a result, to which several blocks and value-axis tiles may add.
 void gpu_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x);
 
-// copies.c: a copy of a tensor: by one function for all copies of its shape, or by loops.
+// copies.c: copies a tensor, by one function for all copies of its shape, or by loops.
 void gpu_copy(lower *l, const view_copy *c);
-// Of a function that is made from all of `parts`.
+// The name of a function: `what` and a hash of `parts`, the text of all that it depends on.
 const char *gpu_short_name(emitter *e, const char *what, const char *parts);
 
 // around_product.c
@@ -100,17 +101,17 @@ ir gpu_before_product(lower *l, const place_in_loops *at, tile_id sum, known_arg
 ir gpu_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
 // The values after the product in its nest, at a place where the product is x.
 void gpu_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
-// Where that is: the sum to which the product is added may have other names for its axes.
+// The place of the sum: its axes may have other names than the product's.
 place_in_loops gpu_place_made(lower *l, const place_in_loops *at, const plan_nest *nest);
 
 // barriers.c: a barrier of the block, after which all threads see each other's stores. Nothing where threads share nothing.
 void lower_barrier(lower *l);
-// The same before code that is no nest of the plan: nothing is known of what it touches.
+// A barrier before code that is no nest of the plan: it may touch any memory.
 void gpu_wait(lower *l);
 memory_since *gpu_memory_since(arena *a, const plan *p);
-// A barrier where the nest needs one.
+// A barrier, if the nest needs one.
 void gpu_before_nest(lower *l, const plan_nest *nest);
-// `known`: there was a barrier just now; else nothing is known of what ran before.
+// Forgets the accesses of earlier nests. `known`: a barrier has just come; else earlier code may have touched any memory.
 void gpu_forget_accesses(lower *l, bool known);
 
 // The operands of a product.
@@ -118,27 +119,27 @@ typedef struct gpu_factors {
   const plan_dot *dot;
   view a, b;
   axis_set a_axes, b_axes;
-  axis_set summed;  // beside k
+  axis_set summed;  // summed axes except k
   bool minus;
-  const register_operand *left;  // `a` is in registers; NULL: in memory
+  const register_operand *register_a;  // the registers of `a`; NULL: it is in memory
 } gpu_factors;
 
 // A product of the plan: c (+)= a b, or c -= a b.
 typedef struct gpu_operands {
-  gpu_factors first, other;  // `other`, of nests of two products, is made before
+  gpu_factors first, other;  // `other`: the first product of a nest with two
   view c;
-  axis_set c_axes, around;  // around: beside i and j
+  axis_set c_axes, around;  // around: axes except i and j
   bool add;
-  tile_id start;                      // the sum that starts with something else than what is in c; NO_TILE
-  const register_accumulators *kept;  // the sums are a state that stays in them; NULL
-  int state;                          // its argument
-  bool hidden;                        // shared memory has no copy of that state
-  bool goes_on;                       // there is no c: values after the product read the accumulator
-  tile_id stays;                      // what the nest makes stays in registers, or NO_TILE
+  tile_id start;                      // the sum whose other operand initialises the accumulator; NO_TILE: c does
+  const register_accumulators *kept;  // the register-resident state that is the accumulator; NULL
+  int state;                          // the argument of that state
+  bool hidden;                        // shared memory has no 16-bit copy of that state
+  bool goes_on;                       // no c: values after the product read the accumulator
+  tile_id stays;                      // the value that stays in registers as an A operand, or NO_TILE
 } gpu_operands;
 
-// lower/gpu/products.c: the sums at a place, which may be a vector along j, before and after the product. `kept`: what a state that
-// stays in them is.
+// products.c: the accumulator at a place, perhaps a vector along j, before and after the product. `kept`: the value of the
+// register-resident state there.
 ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept);
 void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at, ir x);
 

@@ -1,4 +1,4 @@
-// GPU: nests of elementwise values and reductions, shared out among the threads of a block.
+// GPU: nests of elementwise values and reductions, divided among the threads of a block.
 //
 //   [t, N]             a thread takes a point, or four neighbours of N
 //   sum over N, one    all threads share out N, and each gets the result of all
@@ -11,14 +11,14 @@ static bool stage(lower *l, const point_nest *n, int position, const place_in_lo
   return true;
 }
 
-// A thread sums several numbers of a long sum at a time.
+// The unroll factor of a long sum.
 static int turns_of_sum(const lower *l, const point_nest *n) {
   enum { TURNS_AT_ONCE = 4, LONG_SUM = 32 };
   int64_t size = l->team->shares && n->reduced.count == 1 ? known_size(l, n->reduced.axes[0]) : 0;
   return size >= LONG_SUM && size % TURNS_AT_ONCE == 0 ? TURNS_AT_ONCE : 0;
 }
 
-// One point for all threads: they share out what is reduced, and each gets the result of all.
+// A single point: the threads divide the reduced elements, and each gets the result.
 static void reduce_together(lower *l, point_nest *n) {
   place_in_loops at = lower_start_place(l, false);
   lower_start_sums(l, n, n->sums, 0);
@@ -33,7 +33,7 @@ static void reduce_together(lower *l, point_nest *n) {
   l->only = NULL;
 }
 
-// Rows of results end where the sequence does, so time is not in lanes.
+// Lanes of a nest's loops. Rows of results end with the sequence, so time is not in lanes.
 static int nest_lanes(const lower *l, const point_nest *n) {
   bool time = n->outer.count && n->outer.axes[n->outer.count - 1] == l->p->program->time_axis;
   return time && n->nest->results.count ? 1 : gpu_lanes(l, &n->outer);

@@ -1,4 +1,4 @@
-// Products of tiles among the threads of a block: each thread takes blocks of rows x columns of the result.
+// Products by multiply-adds: each thread of a block takes blocks of rows x columns of the result.
 //
 //   %12 [t,P] = dot %10 %11 over s    thread n: rows 4 i .. 4 i + 3, columns j, j + P/4, j + P/2, j + 3 P/4
 //                                     for s: 4 numbers of %10, 4 of %11, 16 multiply-adds
@@ -52,7 +52,7 @@ static void multiply_point(lower *l, const place_in_loops *at, void *data, sums 
   }
 }
 
-// Loops over what is summed; the last of them, over k, leaves out what is 0.
+// Loops over the summed axes. The last one, over k, skips elements that are 0.
 static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, axis_set axes) {
   emitter *e = l->e;
   int k = p->nest->dot.k;
@@ -160,7 +160,7 @@ static void by_threads(lower *l, const plan_nest *nest, const gpu_operands *o) {
 
 static view operand(lower *l, tile_id id, int pack) { return pack < 0 ? value_view(l, id) : lower_buffer(l, pack); }
 
-// REGION_STEPS: rows of all steps of a chunk.
+// REGION_STEPS: the rows of all steps of a chunk.
 static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
   plan_buffer row = plan_kept_row(l->m, l->p, id, pack);
   int64_t words = plan_words(&row).factor;
@@ -170,8 +170,8 @@ static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
 
 static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
   gpu_factors f = {.dot = dot};
-  if (dot->left) {
-    f.left = l->left[dot->a];
+  if (dot->register_a) {
+    f.register_a = l->register_a[dot->a];
   } else {
     f.a = operand(l, dot->a, dot->pack_a);
   }
@@ -188,20 +188,20 @@ static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
   return f;
 }
 
-// What the nest makes of its product that stays in registers; NO_TILE: nothing.
+// The value of the nest that stays in registers as an A operand; NO_TILE: none.
 static tile_id stays(const lower *l, const plan_nest *nest) {
   for (int i = 0; i < nest->values.count; i++)
-    if (l->p->values[nest->values.items[i]].left) return nest->values.items[i];
+    if (l->p->values[nest->values.items[i]].register_a) return nest->values.items[i];
   return NO_TILE;
 }
 
-// Is the sum a state that stays in registers?
+// Notes the register-resident state, if the sum is one.
 static void keep_sums(lower *l, const plan_nest *nest, tile_id sum, gpu_operands *o) {
   int buffer = l->p->values[sum].buffer, carried = buffer < 0 ? -1 : l->p->buffers.items[buffer].carried;
-  if (carried < 0 || l->p->carried[carried].sums != (int)(nest - l->p->nests.items)) return;
+  if (carried < 0 || l->p->carried[carried].accumulator != (int)(nest - l->p->nests.items)) return;
   o->kept = &l->kept[carried];
   o->state = l->p->carried[carried].argument;
-  o->hidden = !l->p->carried[carried].shown;
+  o->hidden = !l->p->carried[carried].has_copy;
 }
 
 void gpu_dot(lower *l, const plan_nest *nest) {
@@ -218,7 +218,7 @@ void gpu_dot(lower *l, const plan_nest *nest) {
   int buffer = l->p->values[made].buffer;
   if (buffer >= 0) o.c = lower_buffer(l, buffer);
   if (o.add) {
-    if (buffer >= 0) o.c = part_of_sum(l, l->p->values[made].dot, o.c);
+    if (buffer >= 0) o.c = view_of_product(l, l->p->values[made].dot, o.c);
     o.first.minus = value(l, made)->op == TILE_SUB;
     keep_sums(l, nest, made, &o);
   }

@@ -1,4 +1,4 @@
-// GPU: states in accumulators (plan/register_states.c) on their way from and to memory.
+// GPU: moves register-resident states (plan/gpu/register_states.c) from and to memory.
 //
 //   load    h0, or 0, or a saved state -> the accumulators of a warp's tiles
 //   join    factor * accumulators + the summary of a time slice (slices.c) -> the accumulators
@@ -9,7 +9,7 @@
 void gpu_accumulators_open(lower *l, int carried) {
   emitter *e = l->e;
   register_accumulators *k = &l->kept[carried];
-  const plan_nest *nest = &l->p->nests.items[l->p->carried[carried].sums];
+  const plan_nest *nest = &l->p->nests.items[l->p->carried[carried].accumulator];
   k->i = nest->dot.i;
   k->j = nest->dot.j;
   accumulator_share share = plan_accumulator_share(l->m, l->p->program, &nest->dot);
@@ -20,13 +20,13 @@ void gpu_accumulators_open(lower *l, int carried) {
   }
 }
 
-// What pairs meet in memory.
+// The views that a function reads or writes at each pair of elements.
 typedef struct pair_views {
   const view *v, *factor;  // factor: NULL, if there is none
   axis_set axes, factor_axes;
 } pair_views;
 
-// The first pair that a thread has of a block of rows.
+// The first pair of elements that a thread has in a block of rows.
 typedef struct first_pair {
   ir row, column;
 } first_pair;
@@ -42,7 +42,7 @@ static first_pair first_of_block(lower *l, const register_accumulators *k, ir in
                       int_add(e, column, int_mul(e, int_rem(e, lane, integer(e, 4)), integer(e, 2)))};
 }
 
-// The pairs of a block, whose tiles are those from number `first` on.
+// Calls `body` at all pairs of a block, whose tiles begin at number `first`.
 static void pairs_of_block(lower *l, const register_accumulators *k, first_pair from, int first, pair_function *body,
                            void *data) {
   emitter *e = l->e;
@@ -58,7 +58,7 @@ static void pairs_of_block(lower *l, const register_accumulators *k, first_pair 
   }
 }
 
-// Where no bits of an address trade places, each pair is a known distance from the first.
+// Without a swizzle, each pair lies at a known distance from the first.
 static bool begin_at(lower *l, const register_accumulators *k, first_pair from, view *v) {
   emitter *e = l->e;
   if (!v) return true;
@@ -102,7 +102,7 @@ static void meet_in_block(lower *l, const register_accumulators *k, first_pair f
   pairs_of_block(l, k, from, first, body, near ? &at : data);
 }
 
-// What pairs meet in memory: `data` of the body are its views.
+// Calls `body` at all pairs, with these views as its data.
 static void kept_meets(lower *l, const register_accumulators *k, const pair_views *views, pair_function *body) {
   pair_views at = *views;
   each_block(l, k, meet_in_block, body, &at);
@@ -152,7 +152,7 @@ static void pairs_at(lower *l, const register_accumulators *k, pair_views *views
   kept_meets(l, k, &at, body);
 }
 
-// Rows of 16 bytes hold whole pairs.
+// The same, with vector accesses where rows begin at multiples of 16 bytes.
 static void pairs_by_alignment(lower *l, const register_accumulators *k, pair_views *views, pair_function *body) {
   enum { ALIGNED = 4 };
   if (!views->v || !views->v->aligned) {
@@ -172,8 +172,8 @@ void gpu_accumulators_load(lower *l, const register_accumulators *k, const view 
   pairs_by_alignment(l, k, &(pair_views){.v = from, .axes = axes}, load_pair);
 }
 
-void gpu_accumulators_join(lower *l, const register_accumulators *k, const view *left, axis_set axes, const view *factor,
-                           axis_set factor_axes) {
+void gpu_accumulators_combine(lower *l, const register_accumulators *k, const view *left, axis_set axes, const view *factor,
+                              axis_set factor_axes) {
   pair_views views = {left, factor, axes, factor_axes};
   pairs_by_alignment(l, k, &views, join_pair);
 }

@@ -1,9 +1,9 @@
-// GPU: numbers of results, to which several blocks may add.
+// GPU: elements of results, to which several blocks may add.
 //
 //   d.B [n]     each block adds to a copy of its own; value-axis tiles add up in `sums`, and the last one stores
 #include "compiler/lower/gpu/nests.h"
 
-// To the tensor, or to the copy of it.
+// Stores to the tensor, or to this block's copy of it.
 static void store_single_or_copy(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x) {
   if (!target->single) {
     view_store(l, &target->at, at, axes, x);
@@ -24,7 +24,7 @@ static void store_in_passes(lower *l, const result_target *target, const place_i
   ir sum = stack_slot(e, real_type(e, lanes), "sum");
   store_real(e, x, sum);
   ir later = LLVMBuildNot(e->b, target->first_pass, "");
-  if (l->only) later = LLVMBuildAnd(e->b, later, l->only, "");  // nobody else may read what it stores
+  if (l->only) later = LLVMBuildAnd(e->b, later, l->only, "");  // no other thread may read the sum before it is stored
   emit_branch branch = branch_begin(e, later);
   store_real(e, real_add(e, view_load(l, &target->sums, at, axes), x), sum);
   branch_end(e, &branch);

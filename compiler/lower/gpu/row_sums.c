@@ -28,7 +28,7 @@ void gpu_rows_open(lower *l, mma *p, int lanes) {
   }
 }
 
-// Of all columns that the four lanes have.
+// Reduces the columns of all four lanes of a row.
 static ir row_of_lanes(lower *l, tile_op op, ir x) {
   emitter *e = l->e;
   if (ir_lanes(x)) x = lower_lanes_together(e, op, x);
@@ -39,24 +39,24 @@ static ir row_of_lanes(lower *l, tile_op op, ir x) {
   return x;
 }
 
-static view part_of_rows(lower *l, int buffer, int64_t parts, ir part) {
+static view sums_of_warp(lower *l, int buffer, int64_t warps, ir warp) {
   emitter *e = l->e;
   view v = lower_buffer(l, buffer);
-  int64_t numbers = l->p->buffers.items[buffer].numbers.factor / parts;
-  v.base = element(e, e->real, v.base, int_mul(e, part, integer(e, numbers)));
+  int64_t numbers = l->p->buffers.items[buffer].numbers.factor / warps;
+  v.base = element(e, e->real, v.base, int_mul(e, warp, integer(e, numbers)));
   return v;
 }
 
-static void store_row(lower *l, tile_id id, int64_t parts, ir part, const place_in_loops *at, ir x) {
-  if (parts == 1) {
+static void store_row(lower *l, tile_id id, int64_t warps, ir warp, const place_in_loops *at, ir x) {
+  if (warps == 1) {
     lower_keep_value(l, at, id, x);
     return;
   }
-  view v = part_of_rows(l, l->p->values[id].partial_sums, parts, part);
+  view v = sums_of_warp(l, l->p->values[id].partial_sums, warps, warp);
   view_store(l, &v, at, value(l, id)->axes, x);
 }
 
-// The first of the four lanes stores the row of the upper half, the second that of the lower one.
+// The first of the four lanes stores the sum of the row in the upper half, the second that of the lower half.
 void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_block) {
   emitter *e = l->e;
   const plan_dot *dot = &p->nest->dot;
@@ -82,16 +82,16 @@ void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_
   branch_end(e, &branch);
 }
 
-typedef struct parted_sum {
+typedef struct split_sum {
   tile_id id;
-  int64_t parts;
-} parted_sum;
+  int64_t warps;
+} split_sum;
 
-static void add_parts(lower *l, const place_in_loops *at, void *data) {
-  const parted_sum *s = data;
+static void add_warps(lower *l, const place_in_loops *at, void *data) {
+  const split_sum *s = data;
   ir x = NULL;
-  for (int64_t part = 0; part < s->parts; part++) {
-    view v = part_of_rows(l, l->p->values[s->id].partial_sums, s->parts, integer(l->e, part));
+  for (int64_t warp = 0; warp < s->warps; warp++) {
+    view v = sums_of_warp(l, l->p->values[s->id].partial_sums, s->warps, integer(l->e, warp));
     ir y = view_load(l, &v, at, value(l, s->id)->axes);
     x = x ? lower_combine(l->e, value(l, s->id)->op, x, y) : y;
   }
@@ -99,15 +99,15 @@ static void add_parts(lower *l, const place_in_loops *at, void *data) {
 }
 
 void gpu_rows_finish(lower *l, const mma *p) {
-  parted_sum s = {.parts = plan_warps_of_row(l->m, l->p, p->nest)};
+  split_sum s = {.warps = plan_warps_of_row(l->m, l->p, p->nest)};
   bool met = false;
-  for (int i = 1; s.parts > 1 && i < p->nest->values.count; i++) {
+  for (int i = 1; s.warps > 1 && i < p->nest->values.count; i++) {
     if (!is_sum(l, p, i)) continue;
     s.id = p->nest->values.items[i];
     if (!met) lower_barrier(l);
     met = true;
     loop_axes axes = lower_by_rank(l, l->p->values[s.id].tile);
     place_in_loops at = lower_start_place(l, false);
-    gpu_each_point(l, &axes, &at, add_parts, &s);
+    gpu_each_point(l, &axes, &at, add_warps, &s);
   }
 }

@@ -7,15 +7,15 @@
 // Sums go towards their reference, never as a difference of two sums. Their order depends on sizes alone.
 #include "compiler/lower/gpu/nests.h"
 
-// Lanes that share a column, or a point: `side` columns lie side by side in a warp.
+// Lanes that share a column, or a point. `side` columns lie side by side in a warp.
 typedef struct shared_column {
   int lanes, side;
-  ir part;    // which of the lanes
+  ir lane;    // the number of this lane among those of the column
   ir inside;  // i1: there is such a column; NULL: always
   place_in_loops at;
 } shared_column;
 
-// As many as have threads, of the numbers that divide `size`; 1: a thread by itself is as fast.
+// Lanes for each column: the most that there are threads for, among the divisors of `size`; 1: one thread is as fast.
 static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
   enum { FEWEST = 4 };
   int64_t count = gpu_point_count(l, columns);
@@ -25,12 +25,12 @@ static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
   return lanes < FEWEST ? 1 : lanes;
 }
 
-// Neighbours along the last axis are neighbours in a warp.
+// The column of this thread. Neighbours along the last axis are neighbours in a warp.
 static shared_column column_of(lower *l, const loop_axes *columns, int lanes) {
   emitter *e = l->e;
   shared_column c = {.lanes = lanes, .side = GPU_WARP_LANES / lanes, .at = lower_start_place(l, false)};
   ir warp = gpu_warp(l), lane = gpu_lane(l);
-  c.part = int_div(e, lane, integer(e, c.side));
+  c.lane = int_div(e, lane, integer(e, c.side));
   ir rest = int_add(e, int_mul(e, warp, integer(e, c.side)), int_rem(e, lane, integer(e, c.side)));
   int64_t count = gpu_point_count(l, columns);
   if (count * lanes < l->team->threads) {
@@ -53,7 +53,7 @@ static void place_row(lower *l, tile_id id, place_in_loops *at, ir i) {
   at->index[tile_step_axis(v)] = from_end ? int_from_end(l->e, last, 1, i) : i;
 }
 
-// The number there, 0 where it does not count.
+// The element of a row; 0 where the sum leaves it out.
 static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
@@ -66,7 +66,7 @@ static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
   return choose(e, counts, x, real_number(e, 0, 0));
 }
 
-// What the lanes before this one come to.
+// The sum of the lanes before this one.
 static ir sum_before(lower *l, const shared_column *c, ir own) {
   emitter *e = l->e;
   ir zero = real_number(e, 0, 0), sum = own;
@@ -75,14 +75,14 @@ static ir sum_before(lower *l, const shared_column *c, ir own) {
     int by = last ? 1 : step;
     ir args[] = {sum, LLVMConstInt(e->i32, (unsigned)(by * c->side), 0)};
     ir other = gpu_call(e, GPU_SHFL_UP_F32, args, 2);
-    ir there = int_compare(e, LLVMIntSGE, c->part, integer(e, by));
+    ir there = int_compare(e, LLVMIntSGE, c->lane, integer(e, by));
     other = choose(e, there, other, zero);
     sum = last ? other : real_add(e, sum, other);
   }
   return sum;
 }
 
-// The rows of a lane: few are read once and kept.
+// The rows of a lane; a few rows are loaded once and kept in registers.
 typedef struct lane_rows {
   tile_id id;
   const shared_column *column;
@@ -105,7 +105,7 @@ static void store_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir
   lower_keep_value(l, at, r->id, tile_is_exclusive(value(l, r->id)) ? before : after);
 }
 
-// Calls for each row in turn. Returns the sum of all, which begins with `start`.
+// Calls `body` for each row in turn. Returns the sum of all rows, which begins with `start`.
 static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
   emitter *e = l->e;
   place_in_loops at = r->column->at;
@@ -122,7 +122,7 @@ static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
   return load_real(e, sum, 0);
 }
 
-// A prefix or a segment, if several threads share a column.
+// Lowers a prefix or a segment, if several threads share a column.
 static bool scanned(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   int t = tile_step_axis(value(l, id));
@@ -132,7 +132,7 @@ static bool scanned(lower *l, const plan_nest *nest) {
   emitter *e = l->e;
   shared_column c = column_of(l, &columns, lanes);
   lane_rows r = {.id = id, .column = &c, .count = known_size(l, t) / lanes};
-  r.first = int_mul(e, c.part, integer(e, r.count));
+  r.first = int_mul(e, c.lane, integer(e, r.count));
   lower_forget(l);
   place_in_loops at = c.at;
   for (int i = 0; r.count <= MOST_KEPT && i < r.count; i++) r.kept[i] = row_at(l, id, &at, int_add(e, r.first, integer(e, i)));
@@ -145,7 +145,7 @@ static bool scanned(lower *l, const plan_nest *nest) {
   return true;
 }
 
-// A thread by itself takes sixteen rows of a long column at a time.
+// A thread with a whole column takes sixteen rows at a time.
 static int rows_at_once(const lower *l, const plan_nest *nest) {
   enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
   int64_t size = known_size(l, tile_step_axis(value(l, nest->values.items[0])));
@@ -162,14 +162,14 @@ void gpu_segment(lower *l, const plan_nest *nest) {
 
 // ---- adjoints of segments ----
 
-// dx[j] = sum of g[t, s] over t >= j (index 1: t > j) and s < j; this lane's part of the rows t.
-static ir adjoint_sum(lower *l, tile_id id, const place_in_loops *at, ir part, int lanes) {
+// dx[j] = sum of g[t, s] over t >= j (exclusive: t > j) and s < j, over this lane's rows t.
+static ir adjoint_sum(lower *l, tile_id id, const place_in_loops *at, ir lane, int lanes) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
   int t = tile_step_axis(v), s = tile_other_step_axis(v);
   ir j = at->index[t], sum = stack_slot(e, e->real, "sum");
   store_real(e, real_number(e, 0, 0), sum);
-  ir begin = int_add(e, int_add(e, j, integer(e, tile_is_exclusive(v) ? 1 : 0)), part);
+  ir begin = int_add(e, int_add(e, j, integer(e, tile_is_exclusive(v) ? 1 : 0)), lane);
   emit_loop rows = loop_begin(e, begin, integer(e, known_size(l, t)), lanes, "t");
   emit_loop pairs = loop_begin(e, integer(e, 0), j, 1, "s");
   place_in_loops where = *at;
@@ -189,12 +189,12 @@ static void adjoint_point(lower *l, const place_in_loops *at, void *data) {
 
 static void adjoint_together(lower *l, tile_id id, const shared_column *c) {
   emitter *e = l->e;
-  ir sum = adjoint_sum(l, id, &c->at, c->part, c->lanes);
+  ir sum = adjoint_sum(l, id, &c->at, c->lane, c->lanes);
   for (int mask = c->side; mask < GPU_WARP_LANES; mask *= 2) {
     ir args[] = {sum, LLVMConstInt(e->i32, (unsigned)mask, 0)};
     sum = real_add(e, sum, gpu_call(e, GPU_SHFL_BFLY_F32, args, 2));
   }
-  ir first = int_compare(e, LLVMIntEQ, c->part, integer(e, 0));
+  ir first = int_compare(e, LLVMIntEQ, c->lane, integer(e, 0));
   if (c->inside) first = LLVMBuildAnd(e->b, first, c->inside, "");
   emit_branch branch = branch_begin(e, first);
   lower_keep_value(l, &c->at, id, sum);

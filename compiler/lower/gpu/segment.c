@@ -21,15 +21,15 @@ static view level_at(lower *l, tile_id id, ir level) {
 
 // ---- made ------------------------------------------------------------------------------------
 
-// Steps of a lane, and blocks of 2^level steps around them.
+// The steps of a lane, and the blocks of 2^level steps around them.
 typedef struct lane_blocks {
   int count;                                     // steps of the lane
-  ir up_to[MOST_OF_LANE], behind[MOST_OF_LANE];  // in its block: up to the step and with it, behind the step
+  ir up_to[MOST_OF_LANE], behind[MOST_OF_LANE];  // sums within the block: up to the step and with it; after the step
   ir all[MOST_OF_LANE];
   ir levels[MOST_LEVELS][MOST_OF_LANE];
 } lane_blocks;
 
-// Blocks of one lane become twice as long.
+// Doubles the blocks of one lane.
 static void join_in_lane(emitter *e, lane_blocks *b, int level) {
   int other = 1 << level;
   ir all[MOST_OF_LANE];
@@ -96,7 +96,7 @@ static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
 
 typedef void column_function(lower *l, tile_id id, place_in_loops at, ir lane);
 
-// A warp to each column.
+// Calls `body` for each column, with a warp for each.
 static void each_column(lower *l, const plan_nest *nest, column_function *body) {
   emitter *e = l->e;
   tile_id id = nest->values.items[0];
@@ -121,7 +121,7 @@ bool gpu_make_levels(lower *l, const plan_nest *nest) {
 
 // ---- read ------------------------------------------------------------------------------------
 
-// Steps are few.
+// Numbers of steps fit into 32 bits.
 static ir of_32_bits(emitter *e, ir x) { return LLVMTypeOf(x) == e->i32 ? x : LLVMBuildTrunc(e->b, x, e->i32, ""); }
 
 // The highest bit in which two steps differ, 0 if there is none.
@@ -143,13 +143,13 @@ static ir later_than(emitter *e, ir t, ir s, int lanes) {
   return both;
 }
 
-// At one s, or at an even one and the next, to which t has the same level.
+// The sum for one s, or for an even s and the next, which share the level.
 static ir sum_between(lower *l, tile_id id, const place_in_loops *at, ir s, int lanes) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
   axis_set axes = v->axes & ~axis_bit(tile_other_step_axis(v));
   ir t = at->index[tile_step_axis(v)];
-  if (tile_is_exclusive(v)) t = int_sub(e, t, integer(e, 1));  // without the last step
+  if (tile_is_exclusive(v)) t = int_sub(e, t, integer(e, 1));  // an exclusive sum lacks the last step
   ir row = tile_is_exclusive(v) ? int_max(e, t, integer(e, 0)) : t;
   view levels = level_at(l, id, level_of(e, row, s));
   place_in_loops where = *at;
@@ -184,7 +184,7 @@ ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id) {
 
 // ---- adjoints --------------------------------------------------------------------------------
 
-// The steps of a lane lie as many apart as a warp has lanes: neighbouring lanes read neighbouring numbers.
+// The steps of a lane are a warp's number of lanes apart, so that neighbouring lanes read neighbouring elements.
 typedef struct lane_steps {
   int count;
   ir lane;

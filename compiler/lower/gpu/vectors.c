@@ -1,9 +1,8 @@
-// GPU: neighbouring numbers that one thread loads or stores together.
+// GPU: neighbouring elements that one thread loads or stores as a vector.
 //
 //   y [t, P] at 4 entries of P   ->   ld.shared.v4.f32 where rows begin at multiples of 16 bytes
 //                                     st.global.v4 if the kernel finds that the caller's rows do, else number by number
-//
-// Scattered numbers, and numbers that an index map has moved, go one by one.
+// Scattered elements, and elements that an index map has moved, go one by one.
 #include "compiler/lower/gpu/nests.h"
 
 static int power_of_two_in(int64_t n, int most) {
@@ -12,8 +11,7 @@ static int power_of_two_in(int64_t n, int most) {
   return power;
 }
 
-// How many numbers lie side by side from the place on, beginning at a multiple of as many. Indices of the axis in lanes are
-// multiples of the lanes.
+// The length of the aligned vectors that the place's lanes consist of. Indices of the axis in lanes are multiples of the lanes.
 static int piece_of(lower *l, const view *v, const place_in_loops *at, axis_set axes, int base) {
   int piece = at->lanes;
   int64_t n;
@@ -73,7 +71,7 @@ static ir load_number(lower *l, const view *v, ir address) {
                                      : as_real(e, load_real(&as, address, 0));
 }
 
-// Neighbours from an address on, of which nothing else is known.
+// Loads neighbours from an address of unknown alignment, one by one.
 static ir load_neighbours(lower *l, const view *v, ir address, int count) {
   emitter *e = l->e;
   ir all = LLVMGetPoison(real_type(e, count));
@@ -96,7 +94,7 @@ static ir load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set
   return load_real(e, slot, at->lanes);
 }
 
-// 0 where the tensor is absent.
+// Loads a vector; 0 where the tensor is absent.
 static ir load_if_present(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
   view there = *v;

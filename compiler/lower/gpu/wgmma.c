@@ -1,4 +1,4 @@
-// Products by warpgroups (sm_90a): four warps make 64 rows of the result together. Hardware computes them asynchronously.
+// Products by wgmma (sm_90a): the four warps of a warpgroup compute 64 rows of the result. Hardware works asynchronously.
 //
 //   %12 [t,P] = dot %10 %11 over s, 64 rows   ->   fence; for s by 16: sums = wgmma sums, %10 at s, %11 at s; commit; wait
 //   r * dot %1 %2 + dot %3 %4                 ->   fence; both, with sums of their own; commit; wait; sums = r * others + sums
@@ -11,19 +11,19 @@
 #include "compiler/lower/gpu/mma.h"
 
 enum { DEPTH = GPU_GROUP_DEPTH, GROUP_ROWS = GPU_GROUP_ROWS, ROWS_OF_PATTERN = 8 };
-// Registers of a are loaded before the first product.
+// An A operand in registers is loaded before the first product.
 enum { MOST_DEPTH_IN_REGISTERS = 64 };
 
 // ---- which products --------------------------------------------------------------------------
 
 static bool is_known(ir x, int64_t *n) { return x && int_known(x, n); }
 
-// Whether a step along an axis, or what an index map has added, keeps to whole patterns of rows and so many columns.
+// Does a step along an axis, or an index map's offset, move by whole tiles of 8 rows and so many columns?
 static bool keeps_place(const view *v, int64_t step, int columns) {
   return step / v->width % ROWS_OF_PATTERN == 0 && step % v->width % columns == 0;
 }
 
-// Lines of k in tiles, or transposed: rows of lines.
+// Does the operand lie in tiles, K-major or (*transposed) MN-major?
 static bool is_in_tiles(lower *l, const mma *p, const mma_operand *o, int columns, bool *transposed) {
   int k = p->factors->dot->k;
   int64_t along_k, along_line, n;
@@ -53,8 +53,8 @@ bool gpu_is_group(lower *l, const mma *p) {
 
 // ---- operands --------------------------------------------------------------------------------
 
-// gpu_ops.def: the address of the first number, and the distances. Where rows run along k, the first of these is not read; 1 is
-// what it should say then.
+// The descriptor of gpu_ops.def: the address of the first element, and two byte offsets. K-major operands ignore the first
+// offset, which is 1 by convention.
 static ir descriptor_of(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, int64_t k,
                         bool transposed) {
   emitter *e = l->e;
@@ -78,7 +78,7 @@ typedef struct registers_of_a {
 
 // ---- the product -----------------------------------------------------------------------------
 
-// The row of the table, of those for 8, 16, 32 and 64 columns: they lie as many rows apart.
+// The operation for this number of columns: those for 8, 16, 32 and 64 columns are rows of gpu_ops.def at equal distances.
 static gpu_op for_columns(const mma *p, gpu_op of_8) {
   int rows = GPU_WGMMA_FENCE_N16 - GPU_WGMMA_FENCE_N8, more = 0;
   for (int tiles = p->tiles; tiles > 1; tiles /= 2) more += rows;
@@ -114,11 +114,11 @@ static void one_step(lower *l, const mma *p, const place_in_loops *at, int64_t k
   call_with_sums(l, p, f16 ? GPU_WGMMA_N8_F16 : GPU_WGMMA_N8_BF16, sums, more, 5);
 }
 
-// A product over all of k between fence and commit.
+// A product over all of k, between fence and commit.
 typedef struct group_product {
   ir sums[MOST_SUMS];
   registers_of_a a;
-  bool in_registers;  // a is
+  bool in_registers;  // A is in registers
 } group_product;
 
 static group_product open_product(lower *l, const mma *p, const place_in_loops *at) {
@@ -161,7 +161,7 @@ bool gpu_are_groups(lower *l, mma *p) {
   return both;
 }
 
-// They are under way together. One that is multiplied by something before they are added has sums of its own.
+// Both products run at the same time. A product that is scaled before the sum has an accumulator of its own.
 void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at) {
   bool apart = p->nest->scaled != NO_TILE;
   gpu_mma_take(l, p, &p->operands->other);
@@ -184,7 +184,7 @@ void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at) {
   store_sums(l, p, other.sums, p->others);
 }
 
-// ---- who writes operands ---------------------------------------------------------------------
+// ---- fences after stores to operands ---------------------------------------------------------
 
 void gpu_fence_groups(lower *l) { gpu_call(l->e, GPU_FENCE_ASYNC, NULL, 0); }
 

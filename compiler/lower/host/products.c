@@ -408,7 +408,7 @@ void host_dot(lower *l, const plan_nest *nest) {
   int buffer = add ? l->p->values[pv->into].buffer : pv->buffer;
   const plan_buffer *c = &l->p->buffers.items[buffer];
   d.c = c->carried >= 0 ? l->carried[c->carried] : buffer_view(l, c, l->buffers[buffer]);
-  if (add) d.c = part_of_sum(l, l->p->values[pv->into].dot, d.c);
+  if (add) d.c = view_of_product(l, l->p->values[pv->into].dot, d.c);
   d.a_axes = program->values.items[dot->a].axes;
   d.b_axes = program->values.items[dot->b].axes;
   d.c_axes = v->axes;

@@ -69,7 +69,7 @@ static bool same_points(const planner *q, const plan_nest *points, tile_id produ
   return at_points(q, points, product) && !reduces(q, points);
 }
 
-// What it sums, it sums over the columns of the product, whose name is theirs.
+// Do all its sums go over the columns of the product alone?
 static bool sums_rows(const planner *q, const plan_nest *points, const plan_dot *dot) {
   for (int i = 0; i < points->values.count; i++) {
     const tile_value *v = value(q, points->values.items[i]);
@@ -123,7 +123,8 @@ static bool nest_reads_argument(const planner *q, int n, int argument) {
   return false;
 }
 
-// The most numbers of a buffer that the value reads, but for states: read later, it would be alive for longer.
+// The elements of the largest buffer that the value reads, states excepted. A later read would keep the buffer alive for
+// longer.
 static int64_t largest_read(const planner *q, tile_id id) {
   int buffer = q->p->values[id].buffer;
   if (!plan_at_hand(q->p, id)) return buffer < 0 ? 0 : q->p->buffers.items[buffer].numbers.factor;
@@ -135,7 +136,7 @@ static int64_t largest_read(const planner *q, tile_id id) {
   return most;
 }
 
-// Whether a nest between these two makes a state in place whose old value the first one reads.
+// Does a nest between these two update a state in place whose old value the first one reads?
 static bool loses_state(const planner *q, int from, int to) {
   for (int n = from + 1; n < to; n++) {
     const plan_nest *nest = &q->p->nests.items[n];
@@ -149,7 +150,7 @@ static bool loses_state(const planner *q, int from, int to) {
   return false;
 }
 
-// The nest whose product is added to what nest n is: the first operand of a sum and nothing else; -1: there is none.
+// The nest whose product is added to the value of nest n, which makes only the first operand of that sum; -1: there is none.
 static int starts(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
@@ -175,7 +176,8 @@ static void join_before(planner *q, int n, int product) {
 
 // ---- two products ----
 
-// Rows and columns are the same, and what the first one reads is still there.
+// May the two products share an accumulator? They have the same rows and columns, and the states that the first reads still
+// exist.
 static bool is_two(const planner *q, int first, int n) {
   const plan_nest *nest = &q->p->nests.items[n], *other = &q->p->nests.items[first];
   tile_id x = other->values.items[0], sum = q->p->values[nest->values.items[0]].into;
@@ -184,7 +186,7 @@ static bool is_two(const planner *q, int first, int n) {
   return same && plan_is_mma(q->m, q->program, &other->dot) && !loses_state(q, first, n);
 }
 
-// The nest of the product to which nest n adds its own, and which nobody else reads; -1: there is none.
+// The nest of the product to which nest n adds its product, and which no other nest reads; -1: there is none.
 static int first_of_two(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
@@ -195,14 +197,14 @@ static int first_of_two(const planner *q, int n) {
   tile_id x = v->args[0] == product ? v->args[1] : v->args[0];
   const plan_value *xv = &p->values[x];
   if (value(q, x)->op != TILE_DOT || xv->buffer < 0 || xv->buffer != p->values[sum].buffer) return -1;
-  const plan_nest *start = &p->nests.items[p->values[sum].start];  // makes nothing: x is there
+  const plan_nest *start = &p->nests.items[p->values[sum].start];  // an empty nest: x is in the buffer
   if (start->kind != NEST_POINTS || start->values.count != 1 || start->results.count) return -1;
   int m = xv->nest;
   if (m >= n || !is_product(q, m) || p->nests.items[m].values.items[0] != x) return -1;
   return is_two(q, m, n) ? m : -1;
 }
 
-// The same, if the first one is multiplied by something before: `scaled` is what comes of it.
+// The same where a factor multiplies the first product before the sum; *scaled: the value of that multiplication.
 static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
@@ -249,13 +251,13 @@ static void join_two(planner *q, int first, int n, tile_id scaled) {
 
 // ---- after ----
 
-// What the nest makes: the product, or the sum that it is added to.
+// The value that the nest makes: the product, or the sum that it is added to.
 static tile_id made_by(const planner *q, int n) {
   tile_id product = q->p->nests.items[n].values.items[0], sum = q->p->values[product].into;
   return sum != NO_TILE ? sum : product;
 }
 
-// Another product is added where this sum lies.
+// Is another product added in the buffer of this sum?
 static bool goes_on_in_place(const planner *q, tile_id sum) {
   for (tile_id id = 0; id < q->program->values.count; id++) {
     const tile_value *v = value(q, id);
@@ -265,17 +267,17 @@ static bool goes_on_in_place(const planner *q, tile_id sum) {
   return false;
 }
 
-// Whether the nest is a product, of which nothing has become yet.
+// Is the nest a product without values or results after it?
 static bool ends_with_product(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->kind != NEST_DOT || nest->results.count) return false;
   return nest->values.count == 1 || (nest->values.count == 2 && nest->values.items[1] == made_by(q, n));
 }
 
-// What a product reads is there until the points are: no state that it reads is made in between.
+// May the product be computed as late as the points? No nest in between may update a state that it reads.
 static bool may_wait(const planner *q, int n, int points) { return !loses_state(q, n, points); }
 
-// Whether what is read for the value is there before nest n, or made by it or by the points.
+// Are the operands of the value made before nest n, by it, or by the points?
 static bool is_there(const planner *q, int n, int points, tile_id id) {
   const tile_value *v = value(q, id);
   if (!plan_at_hand(q->p, id)) return q->p->values[id].nest <= n || q->p->values[id].nest == points;
@@ -284,7 +286,7 @@ static bool is_there(const planner *q, int n, int points, tile_id id) {
   return true;
 }
 
-// Points read nothing that is made behind nest n, and no state is made of them: the nest may be there.
+// May the points be computed as early as nest n? They read no value of a later nest, and make no state.
 static bool may_come(const planner *q, int n, int points) {
   const plan_nest *nest = &q->p->nests.items[points];
   for (int i = 0; i < nest->values.count; i++) {
@@ -306,14 +308,14 @@ static bool shares_buffer(const planner *q, tile_id id) {
   return false;
 }
 
-// Whether nests behind this one read the value, too.
+// Does a nest after this one read the value?
 static bool is_read_behind(const planner *q, int n, tile_id id) {
   for (int k = n + 1; k < q->p->nests.count; k++)
     if (reading_of(q, k, id).reads) return true;
   return false;
 }
 
-// The nest that goes on with the product of nest n point by point, before any other reads it; -1: there is none.
+// The nest of points that reads the product of nest n element by element, before any other nest; -1: there is none.
 static int goes_on(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
@@ -345,7 +347,7 @@ static int goes_on(const planner *q, int n) {
   return found == n + 1 || may_come(q, n, found) || may_wait(q, n, found) ? found : -1;
 }
 
-// All that nest `from` makes is another's now.
+// Gives all values of nest `from` to nest `to`.
 static void give_values(planner *q, int from, int to) {
   for (int id = 0; id < q->program->values.count; id++) {
     plan_value *pv = &q->p->values[id];
@@ -355,7 +357,7 @@ static void give_values(planner *q, int from, int to) {
   remove_nest(q, from);
 }
 
-// Product and points become one nest: where the product was, if the points may come there.
+// Product and points become one nest: at the place of the product if the points may move there, else at theirs.
 static void join_after(planner *q, int n, int points) {
   plan *p = q->p;
   tile_id id = made_by(q, n);
@@ -368,7 +370,7 @@ static void join_after(planner *q, int n, int points) {
   for (int i = 0; i < other->results.count; i++) vec_push(q->a, &joined.results, other->results.items[i]);
   if (!is_read_behind(q, points, id)) {
     p->values[id].held = HELD_NEST;
-    if (first || starts) p->values[id].buffer = -1;  // else the rest of the sum is there
+    if (first || starts) p->values[id].buffer = -1;  // else the buffer holds the other operand of the sum
   }
   bool comes = may_come(q, n, points);
   p->nests.items[comes ? n : points] = joined;
@@ -402,7 +404,7 @@ void plan_join_nests(planner *q) {
 
 // ---- copies ----
 
-// Its nest makes it point by point, and stores it once.
+// Does its nest make the value element by element, and store it once?
 static bool is_made_at_points(const planner *q, tile_id id) {
   const plan_value *pv = &q->p->values[id];
   if (pv->held != HELD_BUFFER || pv->nest < 0 || pv->dot != NO_TILE || pv->into != NO_TILE) return false;
@@ -416,7 +418,7 @@ bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand) {
   const plan_dot *dot = &nest->dot;
   bool factor = nest->kind == NEST_DOT || nest->kind == NEST_SOLVE;
   if (!factor || index || (dot->a != operand && dot->b != operand)) return true;
-  return (dot->a == operand && dot->pack_a < 0 && !dot->left) || (dot->b == operand && dot->pack_b < 0);
+  return (dot->a == operand && dot->pack_a < 0 && !dot->register_a) || (dot->b == operand && dot->pack_b < 0);
 }
 
 static bool reads_itself(const planner *q, int n, tile_id id) {
@@ -451,7 +453,7 @@ bool plan_is_read_behind(const planner *q, int n, tile_id id) {
   return false;
 }
 
-// Nests that only copy what others have just made: these store it twice, or where the copy is to be.
+// A nest that only copies a value goes away: the nest that makes the value stores the copy, in addition or instead.
 void plan_join_copies(planner *q) {
   for (int n = 0; n < q->p->nests.count; n++) {
     const plan_nest *nest = &q->p->nests.items[n];
@@ -474,10 +476,10 @@ void plan_add_row_sums(planner *q) {
     const plan_nest *nest = &q->p->nests.items[n];
     for (int i = 1; nest->kind == NEST_DOT && i < nest->values.count; i++) {
       tile_id id = nest->values.items[i];
-      int64_t parts = tile_op_is(value(q, id)->op, TILE_REDUCES) ? plan_warps_of_row(q->m, q->p, nest) : 1;
-      if (parts == 1) continue;
+      int64_t warps = tile_op_is(value(q, id)->op, TILE_REDUCES) ? plan_warps_of_row(q->m, q->p, nest) : 1;
+      if (warps == 1) continue;
       plan_buffer b = plan_buffer_for(q->m, q->program, q->p->values[id].tile, false, -1);
-      b.numbers.factor *= parts;
+      b.numbers.factor *= warps;
       q->p->values[id].partial_sums = plan_new_buffer(q, b);
     }
   }

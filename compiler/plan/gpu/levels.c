@@ -1,4 +1,4 @@
-// GPU: sums between pairs of steps that a warp makes in levels, blocks of 2, 4, 8 .. steps (lower/gpu/segment.c).
+// GPU: levels of sums between pairs of steps, over blocks of 2, 4, 8 .. steps. A warp makes them (lower/gpu/segment.c).
 //
 //   segment of 64 steps   ->   6 levels
 #include "compiler/plan/tensor_cores.h"

@@ -1,4 +1,4 @@
-// GPU, single steps: how the threads of a block share out a matrix of parameters times a vector.
+// GPU, single steps: how the threads of a block divide a matrix of parameters times a vector.
 //
 //   weight [G,D,E], over E        along: each lane has parts of a row, and a warp adds up its lanes
 //   weight [G,D,E], over D, G     across: 256 threads, 16 pieces of E, sixteen threads for each, two of them in a warp

@@ -22,7 +22,7 @@ typedef struct access {
 typedef struct resource {
   VEC(access) accesses;  // by nest
   bool at_end;           // read after all nests
-  int64_t numbers;       // in shared memory while it is alive; 0 for what is there anyway
+  int64_t numbers;       // elements of shared memory while it is alive; 0: its memory is taken anyway
 } resource;
 
 typedef struct ordering {
@@ -31,22 +31,22 @@ typedef struct ordering {
   resource *resources;  // buffers, then values, then carried values
   int resource_count;
   bool *before;    // by nest, and by nest that must come before it
-  int *followers;  // nests that one must come before, those of one nest behind the other
+  int *followers;  // the nests after each nest, list by list
   int *first_follower;
-  int *needs;  // nests that must come before one, in the order in which they are gone through
+  int *needs;  // the nests before each nest, in the order of the current draw
   int *first_need, *end_need;
   int *order, *best;  // nests
-  int *places;        // by nest: how it is gone through
-  int *position;      // by nest: where an order has it
-  int64_t *change;    // by position: of what is alive
+  int *places;        // the nests in the drawn order
+  int *position;      // by nest: its position in an order
+  int64_t *change;    // by position: the change of the elements alive
   bool *done;
   int filled;
   uint64_t seed;
 } ordering;
 
-enum { AT_END = -1 };  // in place of a nest
+enum { AT_END = -1 };  // stands for a nest after all others
 
-// Nests are gone through in order: an access of the same nest is the last one.
+// Accesses are noted nest by nest, so an access of the same nest is the last one.
 static access *access_of(ordering *o, int nest, int what) {
   resource *r = &o->resources[what];
   bool noted = r->accesses.count && r->accesses.items[r->accesses.count - 1].nest == nest;
@@ -67,7 +67,7 @@ static int of_buffer(const ordering *o, int buffer) {
   return carried < 0 ? buffer : p->buffers.count + o->q->program->values.count + carried;
 }
 
-// What a value read at a nest stands for, through what is at hand.
+// Notes the resources that a nest reads for a value, through values that are computed at their uses.
 static void note_value(ordering *o, tile_id id, int nest) {
   planner *q = o->q;
   const tile_value *v = value(q, id);
@@ -112,7 +112,7 @@ static void note_nest(ordering *o, int index) {
 
 static bool *is_before(const ordering *o, int a, int b) { return &o->before[(size_t)b * (size_t)o->count + (size_t)a]; }
 
-// Whoever writes a resource comes before or behind all others that use it.
+// A nest that writes a resource keeps its order to all other nests that use the resource.
 static void find_order(ordering *o) {
   for (int r = 0; r < o->resource_count; r++) {
     const resource *what = &o->resources[r];
@@ -126,7 +126,7 @@ static void find_order(ordering *o) {
   }
 }
 
-// Marks in `done` the nests that must come before one, through others perhaps.
+// Marks in `done` the nests that must come before this nest, directly or through others.
 static void mark_ancestors(ordering *o, int nest) {
   for (int n = 0; n < o->count; n++) {
     if (o->done[n] || !*is_before(o, n, nest)) continue;
@@ -135,7 +135,7 @@ static void mark_ancestors(ordering *o, int nest) {
   }
 }
 
-// The product to which the product of a nest may be added while it is in registers, times something perhaps; NO_TILE.
+// The product in whose accumulator the product of this nest may be added, perhaps after a factor; NO_TILE.
 static tile_id added_to(const ordering *o, const plan_nest *nest) {
   const planner *q = o->q;
   if (nest->kind != NEST_DOT) return NO_TILE;
@@ -153,7 +153,7 @@ static bool is_read_by(const resource *what, int nest) {
   return false;
 }
 
-// Two such products are made together (fuse.c): a state that the first reads is not overwritten before the second.
+// Two such products will be fused (fuse.c). A state that the first reads is not overwritten before the second.
 static void keep_pair(ordering *o, int first, int second) {
   int states = o->q->p->buffers.count + o->q->program->values.count;
   bool marked = false;
@@ -220,7 +220,7 @@ static void shuffle(ordering *o) {
   }
 }
 
-// Of each nest what it needs, as places have it.
+// Lists the nests before each nest in the drawn order.
 static void line_up_needs(ordering *o) {
   memcpy(o->end_need, o->first_need, (size_t)o->count * sizeof *o->end_need);
   for (int i = 0; i < o->count; i++) {

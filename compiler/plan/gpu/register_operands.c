@@ -19,24 +19,24 @@ static bool reads(const planner *q, tile_id from, tile_id id) {
   return false;
 }
 
-// Nothing but rows, columns, and what is summed.
+// Has the product no axes but its rows, its columns and the summed axis?
 static bool is_plain(const planner *q, tile_id product, const plan_dot *dot) {
   axis_set own = plan_tile_axes(q->m, value(q, product)->axes | value(q, product)->over);
   return !(own & ~plan_inner_axes(dot)) && plan_is_mma(q->m, q->program, dot);
 }
 
-// Warps may have whole rows of all that it multiplies; a state that stays in registers wants others.
+// May each warp own whole rows of all products of the nest? A register-resident state has another division.
 static bool may_go_by_rows(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->kind != NEST_DOT || nest->region != REGION_BODY || nest->wide) return false;
   for (int c = 0; c < q->p->carried_count; c++)
-    if (q->p->carried[c].sums == n) return false;
+    if (q->p->carried[c].accumulator == n) return false;
   return is_plain(q, nest->values.items[0], &nest->dot) && (!nest->two || is_plain(q, nest->other, &nest->other_dot));
 }
 
-// ---- who makes it ----
+// ---- the product that makes the operand ----
 
-// At each point of the product, and stored once.
+// Is the value made at each element of the product, and stored once?
 static bool is_made_at_points(const planner *q, const plan_nest *nest, int index) {
   tile_id id = nest->values.items[index];
   const plan_value *pv = &q->p->values[id];
@@ -50,9 +50,9 @@ static void turn_dot(plan_dot *dot) {
       (plan_dot){.a = dot->b, .b = dot->a, .pack_a = dot->pack_b, .pack_b = dot->pack_a, .i = dot->j, .j = dot->i, .k = dot->k};
 }
 
-// Rows become columns. Sums over rows and results want them as they are.
+// May the product swap its operands, so that rows become columns? Sums over rows and results do not allow it.
 static bool may_turn(const planner *q, const plan_nest *nest) {
-  if (nest->results.count || nest->dot.left || (nest->two && nest->other_dot.left)) return false;
+  if (nest->results.count || nest->dot.register_a || (nest->two && nest->other_dot.register_a)) return false;
   for (int i = 0; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
     if ((i && tile_op_is(value(q, id)->op, TILE_REDUCES)) || q->p->values[id].into != NO_TILE) return false;
@@ -60,14 +60,14 @@ static bool may_turn(const planner *q, const plan_nest *nest) {
   return true;
 }
 
-// ---- who reads it ----
+// ---- the products that read it ----
 
 static bool takes(const planner *q, const plan_dot *dot, const plan_dot *made, tile_id id) {
   if (dot->a != id || reads(q, dot->b, id) || dot->i != made->i || dot->k != made->j) return false;
   return dot->pack_a < 0 || dot->pack_a == q->p->values[id].copy;
 }
 
-// Products that would have it in registers; `mark`: they do.
+// The number of products that can read the value from registers; `mark`: they do so from now on.
 static int takers(const planner *q, int n, const plan_dot *made, tile_id id, bool mark) {
   int count = 0;
   for (int k = n + 1; k < q->p->nests.count; k++) {
@@ -77,7 +77,7 @@ static int takers(const planner *q, int n, const plan_dot *made, tile_id id, boo
     for (int i = 0; i <= nest->two; i++) {
       if (!takes(q, dots[i], made, id)) continue;
       count++;
-      dots[i]->left = dots[i]->left || mark;
+      dots[i]->register_a = dots[i]->register_a || mark;
       if (mark) dots[i]->pack_a = -1;
     }
   }
@@ -126,15 +126,15 @@ static void keep(planner *q, int n, choice c) {
     if (nest->two) turn_dot(&nest->other_dot);
   }
   takers(q, n, &nest->dot, c.id, true);
-  pv->left = true;
-  q->p->left++;
+  pv->register_a = true;
+  q->p->register_operands++;
   if (pv->copy >= 0 && !is_read_as_copy(q, pv->copy)) pv->copy = -1;
   if (pv->held == HELD_BUFFER && plan_is_read_behind(q, n, c.id)) return;
   pv->held = HELD_WARPS;
   pv->buffer = -1;
 }
 
-void plan_keep_left(planner *q) {
+void plan_register_operands(planner *q) {
   if (!number_is_narrow(q->m->dtype)) return;
   for (int n = 0; n < q->p->nests.count; n++) {
     if (!may_go_by_rows(q, n)) continue;

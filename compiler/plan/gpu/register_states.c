@@ -14,7 +14,7 @@ typedef struct reader {
   int argument;  // the state
 } reader;
 
-// Whether what is read for `id` is the state or the next one; `moved`: at another point.
+// Does `id` read the state or the next state? *moved: at another point.
 static bool reads_state(const reader *r, tile_id id, bool *moved) {
   const tile_value *v = value(r->q, id);
   if (id == r->sum) return true;
@@ -28,7 +28,7 @@ static bool reads_state(const reader *r, tile_id id, bool *moved) {
   return reads;
 }
 
-// Products on tensor cores read the copy; the sum itself starts with the state at its own point.
+// A product on tensor cores reads the copy. The sum reads the state at its own point.
 static bool may_read(const reader *r, tile_id user, bool moved) {
   const plan_nest *nest = &r->q->p->nests.items[r->q->p->values[user].nest];
   if (user == r->sum) return !moved;
@@ -36,7 +36,7 @@ static bool may_read(const reader *r, tile_id user, bool moved) {
   return nest->kind == NEST_DOT && nest->values.items[0] == user && plan_is_mma(r->q->m, r->q->program, &nest->dot);
 }
 
-// `shown`: some do.
+// Do products alone read the state? *shown: some do.
 static bool products_alone_read(const reader *r, bool *shown) {
   const planner *q = r->q;
   for (int i = 0; i < q->order_count; i++) {
@@ -57,7 +57,7 @@ static bool products_alone_read(const reader *r, bool *shown) {
   return true;
 }
 
-// The nest whose product is added to the state; -1: there is none, or it starts with what is in memory.
+// The nest whose product is added to the state; -1: there is none, or its accumulator starts from memory.
 static int updating_nest(const planner *q, tile_id sum) {
   const plan_value *pv = &q->p->values[sum];
   if (pv->dot == NO_TILE || q->p->values[pv->dot].into != sum) return -1;
@@ -68,32 +68,32 @@ static int updating_nest(const planner *q, tile_id sum) {
   return whole && plan_accumulator_share(q->m, q->program, &nest->dot).blocks ? n : -1;
 }
 
-// Joins take such states together, a point of all of them at a time.
+// States made of each other are combined together, one element of all of them at a time.
 static bool is_coupled(const kernel *k, const tile_place *state) {
-  const tile_program *ends = k->kind == KERNEL_BACKWARD ? NULL : k->summary;  // backward joins cotangents
+  const tile_program *ends = k->kind == KERNEL_BACKWARD ? NULL : k->summary;  // backward combines cotangents
   for (int i = 0; ends && i < k->recurrence->body.tensors.count; i++)
     if (kernel_couples(ends, state->tensor, i)) return true;
   return false;
 }
 
-// Forward, or backward the states of a group again.
+// Does the program make states? Forward does, and so does the recomputation of backward.
 static bool makes_states(const tile_program *program) {
   for (int i = 0; i < program->results.count; i++)
     if (program->results.items[i].place.role == TILE_NEXT_STATE) return true;
   return false;
 }
 
-void plan_keep_sums(planner *q) {
+void plan_register_states(planner *q) {
   const kernel *k = q->m->kernel;
   bool forward = k->kind != KERNEL_STEP && makes_states(q->program);
   for (int c = 0; c < q->p->carried_count; c++) {
     carried_pair *pair = &q->p->carried[c];
-    pair->sums = -1;
+    pair->accumulator = -1;
     if (!forward || !number_is_narrow(q->m->dtype)) continue;
     if (!pair->in_place || pair->argument < 0) continue;
     if (is_coupled(k, &q->program->arguments.items[pair->argument])) continue;
     reader r = {q, q->program->results.items[pair->result].value, pair->argument};
     int n = updating_nest(q, r.sum);
-    if (n >= 0 && products_alone_read(&r, &pair->shown)) pair->sums = n;
+    if (n >= 0 && products_alone_read(&r, &pair->has_copy)) pair->accumulator = n;
   }
 }

@@ -15,13 +15,13 @@ typedef struct moving {
   tile_id *image;
   int *uses;
   tile_id *user;  // one of them
-  bool *moved;    // a product of `from` that left a factor behind it
+  bool *moved;    // a product of `from` whose factor has moved behind it
 } moving;
 
 static const tile_value *new_value(const moving *n, tile_id id) { return &n->to->values.items[id]; }
 static const tile_value *old_value(const moving *n, tile_id id) { return &n->from->values.items[id]; }
 
-// An operand, and what it is multiplied by: of its rows, and along what is summed.
+// An operand without its factors: a factor of rows, and a factor along the summed axis.
 typedef struct stripped {
   tile_id base, of_rows, of_depth;  // NO_TILE: nothing
 } stripped;
@@ -48,7 +48,7 @@ static bool is_tokens(const moving *n, tile_id id) {
   return v->op == TILE_ARGUMENT && tile_place_of(n->to, v)->time;
 }
 
-// Takes a factor that has none of the axes that are summed, or no others.
+// Takes a factor off the operand if it has no summed axis, or summed axes alone.
 static bool take_factor(const moving *n, stripped *s, tile_id x, tile_id factor, axis_set over, bool divides) {
   axis_set axes = plan_tile_axes(n->m, new_value(n, factor)->axes);
   axis_set of_x = plan_tile_axes(n->m, new_value(n, x)->axes);
@@ -78,7 +78,7 @@ static stripped strip(const moving *n, tile_id id, axis_set over) {
   return s;
 }
 
-// Two tiles of known sizes: a product with a nest of its own.
+// Is it a product with a nest of its own, of two tiles of known sizes?
 static bool is_product(const moving *n, const tile_value *v) {
   if (v->op != TILE_DOT) return false;
   axis_set a = plan_tile_axes(n->m, n->from->values.items[v->args[0]].axes);
@@ -86,7 +86,7 @@ static bool is_product(const moving *n, const tile_value *v) {
   return (a & ~b) && (b & ~a) && plan_sized(n->from, a | b);
 }
 
-// Elementwise behind a product that nobody else reads, and read by nobody else: made in its registers.
+// Is the value elementwise, made of a product in its accumulator? The value alone reads the product, and has one reader itself.
 static bool is_made_in_sums(const moving *n, tile_id old) {
   const tile_value *v = old_value(n, old);
   if (v->op != TILE_MUL || n->uses[old] != 1) return false;

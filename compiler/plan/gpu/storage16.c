@@ -19,7 +19,7 @@ static void widen_buffer(narrowing *n, int buffer) {
   if (buffer >= 0) n->wide[buffer] = true;
 }
 
-// Every buffer under index maps that nest number `nest` reads for `id`: not what it has just made at the same point.
+// Marks every buffer below index maps that nest number `nest` reads for `id`, except elements that it has just made itself.
 static void widen_below(narrowing *n, tile_id id, int nest, bool moved) {
   const tile_value *v = value_of(n, id);
   if (n->p->values[id].nest == nest && !moved && !tile_op_is(v->op, TILE_REDUCES)) return;
@@ -28,7 +28,7 @@ static void widen_below(narrowing *n, tile_id id, int nest, bool moved) {
   for (int k = 0; k < tile_arity(v->op); k++) widen_below(n, v->args[k], nest, moved || tile_op_is(v->op, TILE_MOVES_INDEX));
 }
 
-// Behind a product, what goes on with it.
+// The kind of the value at this position of a nest: values after a product are points.
 static nest_kind kind_of(const plan_nest *nest, int position) {
   return nest->kind == NEST_DOT && position > 0 ? NEST_POINTS : nest->kind;
 }
@@ -58,7 +58,7 @@ static void read_nest(narrowing *n, int number) {
   if (nest->kind == NEST_SOLVE) widen_buffer(n, nest->dot.pack_a);
 }
 
-// Is the argument what is read for `id`?
+// Is the argument read for `id`?
 static bool is_of_argument(const plan *p, tile_id id, int argument) {
   const tile_value *v = &p->program->values.items[id];
   if (v->op == TILE_ARGUMENT) return tile_argument_number(v) == argument;

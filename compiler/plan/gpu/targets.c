@@ -5,8 +5,8 @@
 typedef struct gpu_target_row {
   const char *name;
   int capability;
-  bool exact;                 // for no later devices
-  device_class device_class;  // whose kernels it has
+  bool exact;                 // the code runs on no later device
+  device_class device_class;  // the class whose kernels it has
 } gpu_target_row;
 
 static const gpu_target_row rows[GPU_TARGET_COUNT] = {

@@ -1,12 +1,11 @@
-// Facts for plans about tensor cores: which products run on them, which tiles of a product a warp has, and how much the warps
-// read.
+// GPU: which products run on tensor cores, which tiles of a product a warp owns, and how many bytes the warps read.
 //
 //   64 x 64 x 64, 128 threads      blocks of 16 rows and 32 columns, two for each of four warps; or 16 whole rows for each
 #include "compiler/plan/tensor_cores.h"
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
 
-// What part of its tiles a product fills, in percent.
+// How much of its tiles a product fills, in percent.
 static int64_t filled(const mapping *m, const tile_program *program, const plan_dot *dot, int depth) {
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j),
           k = plan_axis_size(m, program, dot->k);
@@ -37,7 +36,7 @@ bool plan_gives_rows_to_warps(const mapping *m, const tile_program *program, con
   return columns <= GPU_GROUP_TILES * TILE_COLUMNS;
 }
 
-// Of all rows: those of the axes around it, too.
+// Blocks of 16 rows, over all axes around the product.
 static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *dot, axis_set around) {
   int64_t rows = blocks_up(plan_axis_size(m, p->program, dot->i), TILE_ROWS);
   for (int axis = 0; axis < p->program->axes.count; axis++)
@@ -45,11 +44,11 @@ static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *do
   return rows;
 }
 
-// Nests of left factors have whole rows for each warp.
+// In nests with register operands, each warp owns whole rows.
 int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
-  bool left = dot->left || (nest->two && nest->other_dot.left);
-  for (int i = 0; i < nest->values.count; i++) left = left || p->values[nest->values.items[i]].left;
+  bool left = dot->register_a || (nest->two && nest->other_dot.register_a);
+  for (int i = 0; i < nest->values.count; i++) left = left || p->values[nest->values.items[i]].register_a;
   if (left) return 1;
   const tile_value *v = &p->program->values.items[nest->values.items[0]];
   axis_set around = plan_tile_axes(m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
@@ -63,10 +62,10 @@ double plan_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, 
   int64_t around = 1, i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
   axes &= ~(axis_bit(dot->i) | axis_bit(dot->j));
   for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(axes, axis)) around *= plan_axis_size(m, program, axis);  // k among them
+    if (axis_in(axes, axis)) around *= plan_axis_size(m, program, axis);  // k is among these axes
   int64_t depth = plan_axis_size(m, program, dot->k), rows = blocks_up(i, TILE_ROWS);
   int64_t columns = TILE_COLUMNS * plan_tiles_of_warp(m, program, dot, rows * (around / depth));
-  bool group = plan_may_be_wgmma(m, program, dot), left = dot->left;
+  bool group = plan_may_be_wgmma(m, program, dot), left = dot->register_a;
   double of_a = left ? 0 : (double)(rows * TILE_ROWS * blocks_up(j, columns));
   double of_b = (double)((group ? rows / GPU_GROUP_WARPS : rows) * j);
   return (of_a + of_b) * (double)around * (number_is_narrow(m->dtype) ? 2 : 4);
@@ -79,7 +78,7 @@ accumulator_share plan_accumulator_share(const mapping *m, const tile_program *p
   if (!plan_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
   int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS, warps = m->threads / GPU_WARP_LANES;
   int64_t own = rows * columns / warps, tiles = own < GPU_GROUP_TILES ? own : GPU_GROUP_TILES;
-  // fewer threads have more registers, and so have those of a kernel that goes back: its states are alive in few nests
+  // threads of smaller blocks have more registers; backward has room as well, since its states are alive in few nests
   int64_t most = GPU_MOST_KEPT / 2 * GPU_BLOCK_THREADS / m->threads;
   if (m->kernel->kind == KERNEL_BACKWARD) most = GPU_MOST_KEPT;
   if (!own || rows * columns % warps || own > most || own > GPU_MOST_KEPT) return none;

@@ -10,7 +10,7 @@
 
 int plan_swizzle(number_type stored, int64_t row) {
   if (!number_is_narrow(stored) || row < 8 || (row & (row - 1))) return 0;
-  int bits = 6;  // 64 numbers of 16 bits: all banks once
+  int bits = 6;  // 64 elements of 16 bits: all banks once
   while ((int64_t)1 << bits < row) bits++;
   return bits;
 }
@@ -29,7 +29,7 @@ static tile_id root_of(const planner *q, tile_id id) {
   return maps ? root_of(q, v->args[0]) : id;
 }
 
-// Does the value read it, other than as a factor of a product?
+// Does `user` read the root, other than as an operand of a product?
 static bool reads_wide(const planner *q, tile_id user, tile_id root) {
   const tile_value *v = value(q, user);
   if (plan_is_inline(v->op) || plan_is_blocked_dot(q, user)) return false;
@@ -46,7 +46,7 @@ static bool products_alone_read(const planner *q, tile_id root) {
   return true;
 }
 
-// States that products update may stay in registers, and memory then has a copy with 16 bits (plan/register_states.c).
+// A state that a product updates may stay in registers; memory then holds a 16-bit copy (register_states.c).
 static bool argument_stays_wide(const planner *q, const tile_place *place) {
   bool back = q->m->kernel->kind == KERNEL_BACKWARD || q->m->kernel->kind == KERNEL_SUMMARY_BACK;
   bool state = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
@@ -70,7 +70,7 @@ typedef struct marking {
   plan *p;
 } marking;
 
-// Everything under index maps that is read for `id`.
+// Marks all memory below index maps that is read for `id`.
 static void mark_below(const marking *k, tile_id id) {
   const tile_value *v = &k->p->program->values.items[id];
   int buffer = k->p->values[id].buffer;
@@ -78,7 +78,7 @@ static void mark_below(const marking *k, tile_id id) {
     k->p->wgmma_layout[tile_argument_number(v)] = true;
     for (int c = 0; c < k->p->carried_count; c++) {
       carried_pair *pair = &k->p->carried[c];
-      if (pair->argument == tile_argument_number(v) && pair->sums >= 0) pair->wgmma_layout = true;
+      if (pair->argument == tile_argument_number(v) && pair->accumulator >= 0) pair->wgmma_layout = true;
     }
   }
   if (plan_at_hand(k->p, id)) {
@@ -113,14 +113,14 @@ static void mark_product(const marking *k, const plan_nest *nest, tile_id id, co
   if (!group) return;
   const int packs[] = {dot->pack_a, dot->pack_b};
   const tile_id operands[] = {dot->a, dot->b};
-  for (int i = dot->left ? 1 : 0; i < 2; i++) {
+  for (int i = dot->register_a ? 1 : 0; i < 2; i++) {
     if (packs[i] < 0) mark_below(k, operands[i]);
     if (packs[i] >= 0 && number_is_narrow(k->p->buffers.items[packs[i]].stored))
       k->p->buffers.items[packs[i]].wgmma_layout = true;
   }
 }
 
-void plan_mark_groups(planner *q) {
+void plan_mark_wgmma(planner *q) {
   const mapping *m = q->m;
   plan *p = q->p;
   marking k = {m, p};

@@ -18,7 +18,7 @@ typedef struct widening {
   const tile_section *sections;
   tile_id *image;
   int axis;
-  bool late;  // what is no product is summed over the sequences after the last step
+  bool late;  // terms that are no product are summed over the sequences after the last step
 } widening;
 
 static const tile_value *old_value(const widening *w, tile_id id) { return &w->from->values.items[id]; }
@@ -37,8 +37,8 @@ static bool is_outer(const widening *w, const tile_value *mul) {
   return (a & ~b) && (b & ~a);
 }
 
-// A product of what steps make, if `late` an outer product; or a sum of such. plan/dense_products.c adds it up as one product over
-// all steps.
+// A product of two values of a step (with `late`, an outer product), or a sum of such products. plan/dense_products.c adds it
+// up as one product over all steps.
 static bool has_products(const widening *w, tile_id id) {
   const tile_value *v = old_value(w, id);
   if (v->op == TILE_SUM) v = old_value(w, v->args[0]);
@@ -49,7 +49,7 @@ static bool has_products(const widening *w, tile_id id) {
   return has;
 }
 
-// The sum over the sequences: of each product by itself.
+// The sum over the sequences, of each product by itself.
 static tile_id summed(const widening *w, tile_id id) {
   tile_value v = *old_value(w, id);
   if (!tile_op_is(v.op, TILE_KEEPS_ENTRIES) || !has_products(w, id)) {
@@ -65,8 +65,8 @@ static tile_id accumulate(const widening *w, tile_id id) {
   return tile_append_exact(w->to, (tile_value){.op = TILE_ACCUMULATE, .args = {id, NO_TILE, NO_TILE}});
 }
 
-// Each sequence has a sum over the steps of its own. Threads would share out the entries of a sum over sequences, and each thread
-// would go through the sequences by itself, at every step.
+// Each sequence has its own sum over the steps. The threads divide the entries of a sum over sequences: each thread would
+// otherwise loop over the sequences at every step.
 static tile_id accumulated_late(const widening *w, tile_id id) {
   tile_value v = *old_value(w, id);
   if (!has_products(w, id)) return tile_reduce(w->to, TILE_SUM, accumulate(w, w->image[id]), axis_bit(w->axis));

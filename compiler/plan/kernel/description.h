@@ -47,24 +47,25 @@ typedef struct codegen_kernel {
   codegen_bytes scratch;  // 64-byte aligned memory for one call; the largest of the clones
   // Instances of one batch entry: product over kernel.grid_axes of the axis size, times ceil(size of lane_axis /
   // lane_block) if there is a lane axis. Their number in a call is first..last-1; axes in nest order, lane blocks last.
-  codegen_bytes kept;     // chunk form: elements (not bytes) of the state type saved for each chunk before its states
-  bool reads_saved;       // frame.saved must hold the chunk-start states and these (BACKWARD with states)
-  bool writes_saved;      // frame.saved is written unless NULL
-  bool time_splits;       // no state: any range of steps may be given to a call of its own
-  bool combines;          // GPU: time slices, each from the summaries that kernel.summary made of those before it
-  int chunk;              // steps between saved states
-  const kernel *batched;  // host: runs as many sequences as it has where rec_frame.sequences says so; NULL: there is none
+  codegen_bytes kept;  // chunk form: elements (not bytes) of the state type saved for each chunk before its states
+  bool reads_saved;    // frame.saved must hold the chunk-start states and these (BACKWARD with states)
+  bool writes_saved;   // frame.saved is written unless NULL
+  bool time_splits;    // no state: any range of steps may be a call of its own
+  bool combines;       // GPU: a time slice starts from the summaries of the slices before it (kernel.summary)
+  int chunk;           // steps between saved states
+  const kernel *
+      batched;  // host: the kernel for several sequences in one pass over time, chosen by rec_frame.sequences; NULL: there is none
 } codegen_kernel;
 
 // Elements of the state type that one saved chunk-start state takes (frame.saved_chunk_stride must be at least that and
 // codegen_kernel.kept).
 int64_t codegen_saved_elements(const recurrence *recurrence, const int64_t *axis_sizes);
 
-// Rows of tokens that bulk copies may bring (sm_90a): a tensor map in the kernel's parameter.
+// A tensor map in the kernel's parameter: rows of tokens that bulk copies may load (sm_90a).
 typedef struct codegen_gpu_map {
   int slot;
-  int columns;     // side by side in memory; a step has a multiple of them
-  int box, steps;  // columns and steps of a copy
+  int columns;     // elements of a dimension of the map; a step has a multiple of them
+  int box, steps;  // columns and steps of one copy (boxDim)
   int swizzle;     // bytes of a row in shared memory whose 16-byte vectors are swizzled; 0: none
 } codegen_gpu_map;
 
@@ -77,34 +78,34 @@ typedef struct codegen_gpu_kernel {
   int parameter_bytes;
   VEC(codegen_gpu_map) maps;  // from byte maps_at of the parameter on
   int maps_at;
-  double bulk_gain;              // what bulk copies save in a chunk, in multiply-adds (schedule/gpu/schedule.c)
-  int bulk_rows, rows;           // of a chunk: arguments whose rows may be copied in bulk, all whose rows are copied
-  int nests;                     // of a chunk: all threads meet between one and the next
-  int wgmma_products, products;  // of a chunk: by warpgroups, all on tensor cores
-  int left;                      // products of a chunk whose result stays in registers, as the A operand of others
-  double operand_bytes;          // of shared memory that products of a chunk read
-  double wgmma_share;            // the share of all products' multiply-adds that warpgroups make
+  double bulk_gain;     // what bulk copies save in a chunk, in multiply-adds (schedule/gpu/schedule.c)
+  int bulk_rows, rows;  // of a chunk: arguments whose rows may come by bulk copies; all arguments whose rows are copied
+  int nests;            // of a chunk: a barrier stands between one nest and the next
+  int wgmma_products, products;  // of a chunk: products by wgmma; all products on tensor cores
+  int register_operands;         // products of a chunk whose result stays in registers, as the A operand of others
+  double operand_bytes;          // bytes of shared memory that products of a chunk read
+  double wgmma_share;            // the share of wgmma in the multiply-adds of all products
   int64_t history_bytes;         // part of base.scratch: recomputed states before each chunk of a group
-  int64_t spill_bytes;           // cotangents of the states of all passes, between groups
-  int64_t sum_bytes;             // what passes add up in a group
+  int64_t spill_bytes;           // spilled cotangents of all value-axis tiles, between groups
+  int64_t sum_bytes;             // sums over the value-axis tiles of a group
   codegen_bytes summary;         // elements of a slice summary: of kernel.summary, or of a kernel that makes summaries
-  int transition_blocks;         // kernels of summaries: blocks of the lane axis behind its own, for columns of a matrix
-  int sequences;                 // that items may take together (rec_gpu_frame.batched_items); 0: each item takes one
-  int batched_shared_bytes;      // shared memory of a block that has such items, beside shared_bytes,
-  codegen_bytes batched;         // and its scratch, beside base.scratch
+  int transition_blocks;  // kernels of summaries: blocks that compute columns of the transition matrix, numbered after those of the lane axis
+  int sequences;             // sequences of a batched work item (rec_gpu_frame.batched_items); 0: each item takes one
+  int batched_shared_bytes;  // shared memory of a block with batched items, in place of shared_bytes,
+  codegen_bytes batched;     // and its scratch, in place of base.scratch
 } codegen_gpu_kernel;
 
 struct codegen_gpu_image;
 
 typedef struct codegen_gpu_options {
   number_type dtype;  // not NUMBER_F64
-  bool tf32;          // products of f32 numbers with 10 bits behind the point
+  bool tf32;          // products of f32 operands in tf32, with 10 bits of fraction
   int shared_kib;     // schedule: shared memory that a thread block may have; 0: 99, which every device has
-  bool warpgroups;    // schedule: products by warpgroups
+  bool warpgroups;    // schedule: products by wgmma
   unsigned targets;   // bits 1 << GPU_..
   bool text;
   const sources *lines;  // as codegen_options.lines
-  // Told of each image when it is made, while others are not; or NULL.
+  // Called with each image as soon as it is made, or NULL.
   void (*made)(void *context, int image, const struct codegen_gpu_image *made);
   void *context;
 } codegen_gpu_options;

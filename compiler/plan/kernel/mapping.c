@@ -1,7 +1,7 @@
 // How the axes of a kernel become instances, lanes and tile axes, and their order in memory.
 #include "compiler/plan/kernel_plan.h"
 
-// Programs of many values are compiled for one vector of lanes, and for masked lanes only: code is what costs then.
+// Programs of more values are compiled for one vector of lanes, and for masked lanes only, to keep the code short.
 enum { MANY_VALUES = 200 };
 
 enum { RANKS_PER_AXIS = PLAN_MAX_AXES, TIME_RANK = PLAN_MAX_AXES };
@@ -12,7 +12,8 @@ static axis_set consumed_or_instance(const kernel *k) {
 
 bool kernel_is_of_sequences(const kernel *k, int axis) { return k->sequences && axis == k->sequences_axis; }
 
-// Elements of all states per lane: decides how many lanes are computed together. A run-time size counts as a large one.
+// Elements of all states per lane, which decide how many vectors of lanes are computed together. A run-time size counts as a
+// large one.
 static int64_t state_points(const kernel *k) {
   int64_t points = 0;
   for (int i = 0; i < k->program->arguments.count; i++) {
@@ -41,7 +42,7 @@ bool kernel_is_long(const kernel *k) {
   return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
 }
 
-// Entries that do not fill a vector: tiles do not end with such an axis, whatever the caller's tensors look like.
+// Does the axis not fill a vector? It is not the contiguous axis of a tile, whatever the layout of the caller's tensors.
 static bool is_narrow(const mapping *m, int axis) {
   const tile_program *p = m->kernel->program;
   int64_t size = p->axes.items[axis].size;
@@ -54,7 +55,7 @@ static bool has_products(const tile_program *p) {
   return has;
 }
 
-// Steps, and chunks without products: rows of no tensor lie along it, though rows lie side by side along it.
+// Is the axis never contiguous in a tensor, but outside a contiguous axis in some? For steps, and for chunks without products.
 static bool is_outer(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
   const tile_program *p = m->kernel->program;
@@ -88,8 +89,8 @@ static bool is_local(const tile_program *p, int axis) {
   return p->axes.items[axis].body_axis < 0 && axis != p->time_axis && axis != p->pair_axis;
 }
 
-// Narrow axes and time first, what instances are cut from last. Parts of an axis stand where it stands, outer before
-// inner: then a value with both lies in memory as one with the whole axis.
+// Orders the axes: narrow axes and time come first, axes that instances are cut from last. The outer and inner part of a split
+// axis stand at its place. A value with both parts then has the layout of a value with the whole axis.
 static void rank_axes(mapping *m) {
   const tile_program *p = m->kernel->program;
   for (int axis = 0; axis < p->axes.count; axis++) {

@@ -52,11 +52,11 @@ void kernel_place_kept(kernel_plan *w, program_plan *p) {
   }
 }
 
-// Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
-// they are in memory where they are known. What is stored in 16 bits, or lies in lanes, is always read from a copy, which is
+// Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. The copy keeps the strides of the
+// tensor inside a row where they are known. Tensors stored in 16 bits, or in lanes, are always read from a copy, which is
 // dense.
-void kernel_place_pads(kernel_plan *w, program_plan *p) {
-  p->pads = ARENA_ARRAY(w->a, pad, p->program->arguments.count);
+void kernel_place_staging(kernel_plan *w, program_plan *p) {
+  p->staging_buffers = ARENA_ARRAY(w->a, staging_buffer, p->program->arguments.count);
   if (p->program->form != TILE_CHUNK) return;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
@@ -71,23 +71,23 @@ void kernel_place_pads(kernel_plan *w, program_plan *p) {
       if (axis == w->m.lane_axis) continue;
       int64_t size = p->program->axes.items[axis].size;
       if (!axis_in(w->m.instance, axis)) {
-        p->pads[i].stride[axis] = stride > 0 ? stride : dense;
-        last += (size - 1) * p->pads[i].stride[axis];
+        p->staging_buffers[i].stride[axis] = stride > 0 ? stride : dense;
+        last += (size - 1) * p->staging_buffers[i].stride[axis];
         dense *= size;
       }
       stride = stride > 0 && size != TILE_RUNTIME_SIZE ? stride * size : -1;
       if (stride < 0 && dense <= last) dense = last + 1;
     }
-    p->pads[i].row = last + 1;
+    p->staging_buffers[i].row = last + 1;
     int64_t numbers = (last + 1) * p->program->chunk;
-    p->pads[i].at = w->take(w, narrow && w->m.kind == MAP_BLOCK ? (numbers + 1) / 2 : numbers);
+    p->staging_buffers[i].at = w->take(w, narrow && w->m.kind == MAP_BLOCK ? (numbers + 1) / 2 : numbers);
   }
 }
 
-// Rows of what is kept between the states that forward saves: steps, or chunks.
+// Rows between two saved states: one for each step, or for each chunk.
 static int64_t kept_rows(const kernel_plan *w) { return w->k->chunk / w->k->program->chunk; }
 
-// In chunk form with 16 bits where products read the state, and round it; states go on from what is not rounded.
+// Chunk form: states that products read are kept in 16 bits, as products would round them. The state itself goes on unrounded.
 static void place_state(kernel_plan *w, program_plan *p, int argument, const plan_buffer *memory) {
   plan_buffer *row = &p->history[argument];
   *row = *memory;
@@ -142,8 +142,8 @@ void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *pr
   p->backward = backward;
   p->carried = plan_carried(w->a, &w->m, program, backward);
   p->p = plan_program(w->a, &w->m, program, &p->carried);
-  for (int c = 0; c < p->carried.count; c++)  // memory has a copy
-    if (p->p->carried[c].sums >= 0) {
+  for (int c = 0; c < p->carried.count; c++)  // memory has the 16-bit copy
+    if (p->p->carried[c].accumulator >= 0) {
       p->carried.items[c].memory.stored = w->m.dtype;
       p->carried.items[c].memory.wgmma_layout = p->p->carried[c].wgmma_layout;
     }

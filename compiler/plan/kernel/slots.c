@@ -40,7 +40,7 @@ axis_set kernel_axes_of_place(const tile_place *place) {
   return axes;
 }
 
-// Tokens that take 16 bits where tokens do.
+// Is the tensor stored in 16 bits where tokens are?
 static bool is_narrow(const recurrence *r, tile_role role, const tile_place *place) {
   if (place->tensor < 0) return true;
   const typed_tensor *t = &r->body.tensors.items[place->tensor];
@@ -80,7 +80,7 @@ static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) 
     const tile_place *place = &program->results.items[i].place;
     if (!kernel_in_memory(k->kernel, place)) continue;
     add_slot(a, k, place, place->role);
-    // a sequence of no steps hands its state through
+    // a sequence of no steps copies its initial state
     if (place->role == TILE_NEXT_STATE) add_slot(a, k, place, TILE_STATE);
     if (place->role == TILE_D_STATE) add_slot(a, k, place, TILE_D_NEXT_STATE);
   }
@@ -171,5 +171,5 @@ codegen_kernel kernel_describe(arena *a, const kernel *k) {
 bool kernel_is_complex(const kernel *k, const tile_place *place) {
   const typed_body *body = &k->recurrence->body;
   if (place->tensor >= 0) return body->tensors.items[place->tensor].complex;
-  return place->lag >= 0 && body->lags.items[place->lag].complex;  // values that forward keeps are of neither
+  return place->lag >= 0 && body->lags.items[place->lag].complex;  // values that forward keeps belong to no tensor and no lag
 }

@@ -23,11 +23,14 @@ static int64_t bytes_of_number(const kernel_plan *w) { return w->m.f64 ? 8 : 4; 
 static plan_place place_at(const kernel_plan *w, location at, int64_t words) {
   bool placed = at.offset >= 0 && at.sized < 0;
   plan_place place = {.offset = placed ? at.offset * bytes_of_number(w) : -1, .bytes = words * bytes_of_number(w)};
-  place.space = at.on_chip ? plan_shared : at.offset >= 0 ? plan_scratch : w->m.kind == MAP_LANES ? plan_stack : plan_registers;
+  place.space = at.in_shared             ? plan_shared
+                : at.offset >= 0         ? plan_scratch
+                : w->m.kind == MAP_LANES ? plan_stack
+                                         : plan_registers;
   return place;
 }
 
-// The host: behind the beginning of the scratch for buffers of the same run-time sizes.
+// The host: an offset in the scratch for buffers of the same run-time sizes.
 static location in_scratch(const program_plan *p, const plan_buffer *b) {
   for (int i = 0; i < p->p->scratch.count; i++) {
     location at = p->scratch[i];
@@ -57,15 +60,15 @@ static plan_places places_of(arena *a, const kernel_plan *w, const program_plan 
   return at;
 }
 
-static void verify_part(const kernel_plan *w, const program_plan *p) {
+static void verify_program(const kernel_plan *w, const program_plan *p) {
   plan_places at = places_of(w->a, w, p);
   const char *wrong = plan_verify_places(w->a, p->p, at.buffers);
   if (wrong) ICE("plan", "%s: memory: %s", p->program->name, wrong);
 }
 
 void kernel_verify_places(const kernel_plan *w) {
-  if (w->recomputes) verify_part(w, &w->recompute);
-  verify_part(w, &w->main);
+  if (w->recomputes) verify_program(w, &w->recompute);
+  verify_program(w, &w->main);
 }
 
 // ---- text ------------------------------------------------------------------------------------
@@ -102,26 +105,26 @@ static void put_mapping(plan_text *t) {
   if (m->kind == MAP_THREADS) PUT(t, ", a thread for each %s", w->k->program->axes.items[w->k->lane_axis].name);
   if (m->kind != MAP_LANES) PUT(t, ", %d threads", w->threads);
   if (w->k->program->form == TILE_CHUNK) PUT(t, ", chunks of %d steps", w->k->program->chunk);
-  if (m->kind != MAP_LANES) PUT(t, ", %lld bytes of shared memory", (long long)(4 * w->on_chip));
+  if (m->kind != MAP_LANES) PUT(t, ", %lld bytes of shared memory", (long long)(4 * w->shared_words));
   put_bytes(t);
 }
 
 // Rows of tokens that chunks read from a copy.
 static void put_rows(plan_text *t, const program_plan *p, int argument) {
   const tile_place *place = &p->program->arguments.items[argument];
-  const pad *d = &p->pads[argument];
+  const staging_buffer *d = &p->staging_buffers[argument];
   int64_t bytes = kernel_stores_narrow(&t->w->m, place) ? 2 : bytes_of_number(t->w);
   if (!d->row) return;
   PUT(t, " rows %s %s", tile_role_text(place->role), place->name ? place->name : "-");
   PUT(t, " of %lld bytes, %d of them", (long long)(d->row * (t->w->m.kind == MAP_LANES ? bytes_of_number(t->w) : bytes)),
       p->program->chunk);
-  PUT(t, ", %s at %lld", d->at.on_chip ? plan_shared : plan_scratch, (long long)(d->at.offset * bytes_of_number(t->w)));
+  PUT(t, ", %s at %lld", d->at.in_shared ? plan_shared : plan_scratch, (long long)(d->at.offset * bytes_of_number(t->w)));
   if (t->w->m.kind == MAP_BLOCK && d->ahead.offset >= 0) PUT(t, " and %lld", (long long)(4 * d->ahead.offset));
   if (p->maps && p->maps[argument] >= 0) PUT(t, ", in bulk");
   PUT(t, "\n");
 }
 
-static void put_part(plan_text *t, const program_plan *p) {
+static void put_program(plan_text *t, const program_plan *p) {
   plan_places at = places_of(t->a, t->w, p);
   PUT(t, "program %s\n", p->program->name);
   for (int i = 0; p->program->form == TILE_CHUNK && i < p->program->arguments.count; i++) put_rows(t, p, i);
@@ -131,7 +134,7 @@ static void put_part(plan_text *t, const program_plan *p) {
 char *kernel_plan_text(arena *a, const kernel_plan *w) {
   plan_text t = {.a = a, .w = w, .chars = ""};
   put_mapping(&t);
-  if (w->recomputes) put_part(&t, &w->recompute);
-  put_part(&t, &w->main);
+  if (w->recomputes) put_program(&t, &w->recompute);
+  put_program(&t, &w->main);
   return arena_strdup(a, t.chars);
 }

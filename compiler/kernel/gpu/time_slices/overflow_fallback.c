@@ -2,9 +2,8 @@
 //
 //   KERNEL_SUMMARY:   a factor or matrix with a number above 1024, or any number that is not finite   ->   1 behind the summary
 //   FORWARD:       a 1 of any slice of this instance   ->   its first slice takes all steps, the others none
-//
-// The transition of 128 steps that take 3 k (k . S) away overflows; states that are 0 all the time would become NaN. A large
-// transition times states that it shrinks leaves nothing but rounding. Steps one after another need no transition.
+// The transition of 128 steps that subtract 3 k (k . S) overflows, and states that stay 0 would become NaN. A large transition
+// times the states that it shrinks leaves rounding errors alone. A single slice needs no transition.
 #include <float.h>
 
 #include "compiler/kernel/gpu/frame.h"
@@ -13,14 +12,14 @@
 
 static const double largest_operator = 1024;
 
-// ---- what is kept: for each instance a number for each block that makes parts of it, or more ----
+// ---- marks: for each instance, one element for each block that makes its summary, or more ----
 
 static ir numbers_of_instance(kernel_frame *h) {
   if (!kernel_has_own_lanes(h->k)) return integer(h->e, gpu_most_blocks(h->k));
   return int_add(h->e, h->axis_size[h->k->lane_axis], integer(h->e, h->k->transition_size));
 }
 
-// Where the instance has its numbers in what is kept of part 0.
+// The first mark of the instance in the summary of slice 0.
 static ir flags_of_instance(kernel_frame *h) {
   emitter *e = h->e;
   ir instance = integer(e, 0);
@@ -40,7 +39,7 @@ static ir flag_at(kernel_frame *h, ir flags, ir of, ir number) {
 
 static ir own_thread(kernel_frame *h) { return LLVMBuildZExt(h->e->b, h->gpu->team.thread, h->e->i64, ""); }
 
-// sums[0] = the sum of what threads have, for all of them.
+// sums[0] = the sum of x over all threads.
 static void add_up(kernel_frame *h, ir sums, ir x) {
   emitter *e = h->e;
   for (unsigned mask = GPU_WARP_LANES / 2; mask; mask /= 2)
@@ -61,7 +60,7 @@ static void add_up(kernel_frame *h, ir sums, ir x) {
   gpu_call(e, GPU_BARRIER, NULL, 0);
 }
 
-// i1: a sum is more than 0. Nobody reads it any more when this is known.
+// i1: sums[0] is above 0. All threads have read it when the function returns.
 static ir is_any(kernel_frame *h) {
   emitter *e = h->e;
   ir any = real_compare(e, LLVMRealOGT, load_real(e, h->gpu->team.sums, 0), real_number(e, 0, 0));
@@ -75,13 +74,13 @@ static void call_together(emitter *e, LLVMTypeRef type, ir function, ir *args, u
                            (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, convergent, 0));
 }
 
-// ---- makers ----
+// ---- kernels that make summaries ----
 
 typedef struct guard {
   const view *state;
   axis_set axes;
-  bool sums;        // of logarithms: -inf is one
-  ir limit, count;  // of numbers beyond it, of this thread
+  bool sums;        // elements are sums of logarithms, of which -inf is an ordinary one
+  ir limit, count;  // the elements beyond the limit that this thread has counted
 } guard;
 
 static void count_beyond(const guard *g, emitter *e, ir x) {
@@ -127,7 +126,7 @@ static ir count_of_thread(kernel_frame *h, frame_program *p) {
   return load_real(e, count, 0);
 }
 
-// Threads by themselves: the block's number is behind those of blocks before it, or of all entries.
+// MAP_THREADS: sets the mark of this block. Marks of transition blocks come after those of all entries.
 static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   ir block = h->gpu->lane_block, size = h->axis_size[h->k->lane_axis];
@@ -139,7 +138,7 @@ static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
   branch_end(e, &branch);
 }
 
-// Blocks of an instance share out all its numbers.
+// MAP_BLOCK: the blocks of an instance divide all its marks.
 static void set_flags(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   bool lanes = h->k->lane_axis >= 0;
@@ -163,48 +162,48 @@ void gpu_overflow_of_slice(kernel_frame *h, frame_program *p) {
   }
 }
 
-// ---- those that join ----
+// ---- kernels that combine summaries ----
 
-// Those of a part that an item looks at: of its own block and of all with columns, or of all blocks.
-static int64_t flags_of_part(const kernel *k) {
+// The marks of a slice that an item reads: of its own block and of all transition blocks, or of all blocks.
+static int64_t marks_of_slice(const kernel *k) {
   return kernel_has_own_lanes(k) ? 1 + (k->transition_size + k->lane_block - 1) / k->lane_block : gpu_most_blocks(k);
 }
 
-// What the function below takes.
-typedef enum looked_at { FLAGS, STRIDE, PARTS, OWN, BEHIND, SUMS, LOOKED_AT } looked_at;
+// The arguments of the function below.
+typedef enum looked_at { FLAGS, STRIDE, SLICES, OWN, BEHIND, SUMS, LOOKED_AT } looked_at;
 
-// sums[0] = the sum of flag `own`, and of those from `behind` on, of all parts.
+// sums[0] = the sum of mark `own` and of the marks from `behind` on, over all slices.
 static void add_flags(kernel_frame *h, const ir *args) {
   emitter *e = h->e;
-  ir sum = stack_slot(e, e->real, "flags"), of_part = integer(e, flags_of_part(h->k));
+  ir sum = stack_slot(e, e->real, "flags"), of_slice = integer(e, marks_of_slice(h->k));
   store_real(e, real_number(e, 0, 0), sum);
-  ir all = int_mul(e, args[PARTS], of_part), threads = integer(e, h->gpu->team.threads);
+  ir all = int_mul(e, args[SLICES], of_slice), threads = integer(e, h->gpu->team.threads);
   emit_loop loop = loop_begin_by(e, own_thread(h), all, threads, "flag");
-  ir of = loop.index, number = int_split(e, &of, of_part);
+  ir of = loop.index, number = int_split(e, &of, of_slice);
   ir behind = int_add(e, args[BEHIND], int_sub(e, number, integer(e, 1)));
   number = int_choose(e, int_compare(e, LLVMIntEQ, number, integer(e, 0)), args[OWN], behind);
   ir at = int_add(e, int_mul(e, of, args[STRIDE]), number);
   ir flag = load_real(e, element(e, e->real, args[FLAGS], at), 0);
   store_real(e, real_add(e, load_real(e, sum, 0), flag), sum);
-  loop_end_kept(e, &loop);  // as good as always one turn
+  loop_end_kept(e, &loop);  // nearly always a single iteration
   add_up(h, args[SUMS], load_real(e, sum, 0));
 }
 
-// i1: there is one. By a function: kernels are long enough.
+// i1: some slice is marked. The code is a function of its own, because kernels are long.
 static ir any_flag(kernel_frame *h) {
   emitter *e = h->e, inside;
   bool alone = kernel_has_own_lanes(h->k);
   ir function, own[LOOKED_AT];
   ir args[] = {[FLAGS] = flags_of_instance(h),
                [STRIDE] = h->gpu->slice.summary_stride,
-               [PARTS] = h->gpu->slice.kept,
+               [SLICES] = h->gpu->slice.kept,
                [OWN] = alone ? h->gpu->lane_block : integer(e, 0),
                [BEHIND] = alone ? h->axis_size[h->k->lane_axis] : integer(e, 1),
                [SUMS] = h->gpu->team.sums};
   LLVMTypeRef types[LOOKED_AT];
   for (int i = 0; i < LOOKED_AT; i++) types[i] = LLVMTypeOf(args[i]);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, LOOKED_AT, 0);
-  const char *name = arena_printf(h->a, "rec_guard_%d_%lld", h->gpu->team.threads, (long long)flags_of_part(h->k));
+  const char *name = arena_printf(h->a, "rec_guard_%d_%lld", h->gpu->team.threads, (long long)marks_of_slice(h->k));
   if (emit_shared(e, name, type, &function, &inside, own)) {
     kernel_frame there = gpu_copy_of(h);
     there.e = &inside;
@@ -218,7 +217,7 @@ static ir any_flag(kernel_frame *h) {
   return is_any(h);
 }
 
-// An item that goes through several entries has an instance of the makers for each.
+// An item with several entries of the lane axis checks an instance of the summary kernel for each.
 static ir any_of_entries(kernel_frame *h) {
   emitter *e = h->e;
   const kernel *k = h->k;

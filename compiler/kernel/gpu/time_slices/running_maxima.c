@@ -6,7 +6,7 @@
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-// Below all that counts; added to what is of its size it is still finite.
+// Below every maximum that counts. A sum of two such numbers is still finite.
 static const double no_maximum = -1e30;
 
 static bool is_maximum(const tile_place *place) {
@@ -20,7 +20,7 @@ void gpu_begin_maxima(kernel_frame *h, frame_program *p) {
   }
 }
 
-// What a state is joined with, if there is something.
+// An element of the summary that a state is combined with; absent: there is none.
 typedef struct term {
   bool there;
   view v;
@@ -31,7 +31,7 @@ typedef struct relative {
   const view *state;
   axis_set axes;
   bool is_maximum;
-  term kept, sum;                // S^, D; of the maximum itself M, F
+  term kept, sum;                // S^, D; for the maximum itself M, F
   term maximum, largest, shift;  // m, M, F
 } relative;
 
@@ -44,7 +44,7 @@ static ir term_at(lower *l, const place_in_loops *at, const term *t) {
 
 static ir power_at(emitter *e, ir x) { return expr_apply(e, TILE_EXP, &x); }
 
-// The state behind a part, from what it is before that.
+// The state after a slice, from the state before it.
 static ir combined_at(lower *l, const place_in_loops *at, const relative *r, ir before) {
   emitter *e = l->e;
   ir zero = real_number(e, 0, at->vector_axis >= 0 ? at->lanes : 0);
@@ -70,7 +70,7 @@ static void join_pair(lower *l, const place_in_loops *at, const ir *slots, void 
   gpu_set_pair(l->e, slots, combined_at(l, at, data, gpu_pair_of(l->e, slots)));
 }
 
-// ---- what is kept ----
+// ---- places in the summary ----
 
 static const tile_place *place_in(const kernel *k, int tensor, bool transfer) {
   for (int i = 0; i < k->summary->results.count; i++) {
@@ -97,7 +97,7 @@ static int carried_state(const frame_program *p, int tensor) {
   return -1;
 }
 
-// All states behind part `number` that are relative, or all maxima.
+// Combines slice `number` into all relative states, or into all maxima.
 static void join_all(kernel_frame *h, frame_program *p, ir number, bool maxima) {
   for (int i = 0; i < h->k->summary->results.count; i++) {
     const tile_place *place = &h->k->summary->results.items[i].place;
@@ -127,7 +127,7 @@ bool gpu_combines_maxima(const kernel *k) {
   return false;
 }
 
-// A maximum is as it was before the part until all states have read it.
+// Relative states come first: they read the maximum before the slice.
 void gpu_combine_maxima(kernel_frame *h, frame_program *p, ir number) {
   p->l.outside = h->at;
   lower_barrier(&p->l);

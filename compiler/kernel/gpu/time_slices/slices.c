@@ -1,8 +1,8 @@
-// GPU: time slices. Each work item has a part of the steps.
+// GPU: time slices. Each work item computes a range of the steps.
 //
 //   without states:   the slices are independent
-//   KERNEL_SUMMARY:      states 0 (the caller has none for it), factors 1 .. all chunks of the slice .. summary in frame.summary
-//   FORWARD:          states before the first step; for each slice before this one: states = factor * states + summary
+//   KERNEL_SUMMARY:   states 0 (the kernel has no slot for h0), factors 1 .. all chunks of the slice .. summary in frame.summary
+//   KERNEL_FORWARD:   states before the first step; for each slice before this one: states = factor * states + summary
 //                     .. all chunks of the slice .. the last slice hands the states out
 //
 // STATES does as FORWARD. Backward does the same from the end. With one slice these kernels run as if there were none.
@@ -11,8 +11,8 @@
 
 static bool goes_back(const kernel_frame *h) { return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_SUMMARY_BACK; }
 
-// Of what is kept of parts.
-static ir ends_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
+// A member of the frame's slice summaries.
+static ir summary_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
   return frame_field(h, h->frame, (int64_t)(offsetof(rec_gpu_frame, summaries) + offset), type);
 }
 
@@ -38,7 +38,7 @@ static void skip_last(kernel_frame *h) {
   h->time = int_choose(e, int_compare(e, LLVMIntEQ, h->gpu->slice.number, last), integer(e, 0), h->time);
 }
 
-// Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it.
+// Do states depend on earlier steps of tokens? A slice then begins one chunk before its own steps, to warm up.
 static bool warms_up(const kernel *k) {
   if (!gpu_makes_summaries(k) || k->program->form != TILE_CHUNK) return false;
   for (int i = 0; i < k->program->results.count; i++)
@@ -73,8 +73,9 @@ void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn) {
   branch_end(e, &branch);
 }
 
-// Where cotangents of earlier steps are needed: so many steps more, or parts that lie so much later.
-static ir begin_behind(kernel_frame *h, ir steps, ir *before) {
+// Backward: cotangents of earlier steps come from steps after the slice. BACKWARD takes a chunk more; the slices of
+// SUMMARY_BACK lie a chunk later.
+static ir begin_warm_up(kernel_frame *h, ir steps, ir *before) {
   emitter *e = h->e;
   ir more = integer(e, h->k->chunk);
   if (gpu_makes_summaries(h->k)) {
@@ -96,7 +97,7 @@ void gpu_cut_slice(kernel_frame *h) {
   ir before = int_mul(e, h->gpu->slice.number, steps);
   h->gpu->slice.last = int_sub(e, all, integer(e, 1));
   int_split(e, &h->gpu->slice.last, steps);
-  if (h->k->warms_up) steps = begin_behind(h, steps, &before);
+  if (h->k->warms_up) steps = begin_warm_up(h, steps, &before);
   h->gpu->entry_step = int_add(e, h->gpu->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
   if (gpu_makes_summaries(h->k)) skip_last(h);
@@ -116,7 +117,7 @@ void gpu_begin_group(kernel_frame *h, ir group) {
   h->gpu->slice.in_warm_up = behind ? int_compare(h->e, LLVMIntSGE, group, h->gpu->slice.own_groups) : NULL;
 }
 
-// What the steps behind would have added to gradients belongs to others.
+// The steps of the warm-up belong to another slice: their sums begin again at 0.
 void gpu_end_group(kernel_frame *h) {
   if (!h->gpu->slice.in_warm_up) return;
   emit_branch branch = branch_begin(h->e, h->gpu->slice.in_warm_up);
@@ -128,7 +129,7 @@ void gpu_end_group(kernel_frame *h) {
   branch_end(h->e, &branch);
 }
 
-// ---- what is kept of a part: results of the program that makes it, one behind the other ----
+// ---- the summary of a slice: the results of the summary program, one after another ----
 
 ir gpu_end_numbers(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, 1);
@@ -136,7 +137,8 @@ ir gpu_end_numbers(kernel_frame *h, const tile_place *place) {
   return numbers;
 }
 
-// The place, in the program that makes it, of what is kept of a state (`from`: with another one); NULL: nothing.
+// The place of a state's entry in the summary program: its value, or its factor (`transfer`), by another state (`from`). NULL:
+// it has none.
 static const tile_place *find_place(const kernel_frame *h, const tile_place *state, bool transfer, int component, int from) {
   const tile_program *ends = gpu_summary_program(h->k);
   for (int i = 0; i < ends->results.count; i++) {
@@ -158,8 +160,8 @@ static const tile_place *place_of(const kernel_frame *h, const tile_place *state
 
 void gpu_open_summary(kernel_frame *h) {
   emitter *e = h->e;
-  ir first = int_mul(e, h->batch, h->gpu->tiles.count), base = ends_field(h, offsetof(rec_gpu_summaries, data), e->data);
-  h->gpu->slice.summary_stride = ends_field(h, offsetof(rec_gpu_summaries, stride), e->i64);
+  ir first = int_mul(e, h->batch, h->gpu->tiles.count), base = summary_field(h, offsetof(rec_gpu_summaries, data), e->data);
+  h->gpu->slice.summary_stride = summary_field(h, offsetof(rec_gpu_summaries, stride), e->i64);
   h->gpu->slice.summary = element(e, e->real, base, int_mul(e, first, h->gpu->slice.summary_stride));
 }
 
@@ -180,7 +182,7 @@ static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
     v.stride[place->axes[x]] = stride;
     stride = int_mul(e, stride, h->axis_size[place->axes[x]]);
   }
-  frame_move_to_part(h, &v, kernel_axes_of_place(place));
+  frame_move_to_tile(h, &v, kernel_axes_of_place(place));
   return v;
 }
 
@@ -211,13 +213,13 @@ void gpu_end_slice(kernel_frame *h, frame_program *p) {
   gpu_overflow_of_slice(h, p);
 }
 
-// ---- from part to part ----
+// ---- combining summaries ----
 
 enum { MOST_JOINED = 4 };
 
-// A state that is joined: its components, and of each the view of what part number 0 keeps. Or states that are made of each
+// A state that is combined: its components, and the view of each in the summary of slice 0. Or states that are made of each
 // other: across[i][k] is the factor of state k in state i.
-typedef struct joined {
+typedef struct combined {
   kernel_frame *h;
   int count;
   const view *state[MOST_JOINED];
@@ -225,23 +227,23 @@ typedef struct joined {
   bool coupled, leads[MOST_JOINED][MOST_JOINED];
   view across[MOST_JOINED][MOST_JOINED];
   axis_set axes, factor_axes;
-  ir stride;  // numbers between parts
+  ir stride;  // elements between the summaries of two slices
   bool back;
-} joined;
+} combined;
 
-static view at_part(const joined *j, const view *v, ir number) {
+static view at_slice(const combined *j, const view *v, ir number) {
   view there = *v;
   there.base = element(j->h->e, j->h->e->real, v->base, int_mul(j->h->e, number, j->stride));
   return there;
 }
 
-// x = factor * x + kept, of complex numbers.
-static void join_part(lower *l, const place_in_loops *at, const joined *j, ir number, const ir *slots) {
+// x = factor * x + summary, for complex numbers.
+static void combine_slice(lower *l, const place_in_loops *at, const combined *j, ir number, const ir *slots) {
   emitter *e = l->e;
   ir x[2], f[2], next[2];
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
   for (int k = 0; k < j->count; k++) {
-    view kept = at_part(j, &j->kept[k], number), factor = at_part(j, &j->factor[k], number);
+    view kept = at_slice(j, &j->kept[k], number), factor = at_slice(j, &j->factor[k], number);
     x[k] = load_real(e, slots[k], lanes);
     f[k] = spread(e, view_load(l, &factor, at, j->factor_axes), lanes);
     next[k] = view_load(l, &kept, at, j->axes);
@@ -254,18 +256,18 @@ static void join_part(lower *l, const place_in_loops *at, const joined *j, ir nu
   for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
 }
 
-// The same of states that are made of each other.
-static void join_coupled(lower *l, const place_in_loops *at, const joined *j, ir number, const ir *slots) {
+// The same for states that are made of each other.
+static void combine_coupled(lower *l, const place_in_loops *at, const combined *j, ir number, const ir *slots) {
   emitter *e = l->e;
   ir x[MOST_JOINED], next[MOST_JOINED];
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
   for (int k = 0; k < j->count; k++) x[k] = load_real(e, slots[k], lanes);
   for (int i = 0; i < j->count; i++) {
-    view kept = at_part(j, &j->kept[i], number);
+    view kept = at_slice(j, &j->kept[i], number);
     next[i] = view_load(l, &kept, at, j->axes);
     for (int k = 0; k < j->count; k++) {
       if (!j->leads[i][k]) continue;
-      view across = at_part(j, &j->across[i][k], number);
+      view across = at_slice(j, &j->across[i][k], number);
       ir factor = spread(e, view_load(l, &across, at, j->factor_axes), lanes);
       next[i] = real_fma(e, factor, x[k], next[i]);
     }
@@ -273,30 +275,30 @@ static void join_coupled(lower *l, const place_in_loops *at, const joined *j, ir
   for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
 }
 
-static ir number_in_order(const joined *j, ir index) {
+static ir number_in_order(const combined *j, ir index) {
   return j->back ? int_sub(j->h->e, j->h->gpu->slice.last, index) : index;
 }
 
-static emit_loop each_part_before(const joined *j) {
+static emit_loop each_part_before(const combined *j) {
   kernel_frame *h = j->h;
-  ir parts = j->back ? int_sub(h->e, h->gpu->slice.last, h->gpu->slice.number) : h->gpu->slice.number;
-  return loop_begin(h->e, integer(h->e, 0), parts, 1, "part");
+  ir slices = j->back ? int_sub(h->e, h->gpu->slice.last, h->gpu->slice.number) : h->gpu->slice.number;
+  return loop_begin(h->e, integer(h->e, 0), slices, 1, "part");
 }
 
-// All numbers of a thread at once: what it reads of a part is on its way together.
-static void join_kept(lower *l, const joined *j, const register_accumulators *kept) {
+// A register-resident state: all elements of a thread at once, so that the loads of a summary overlap.
+static void combine_registers(lower *l, const combined *j, const register_accumulators *kept) {
   emit_loop loop = each_part_before(j);
   ir number = number_in_order(j, loop.index);
-  view left = at_part(j, &j->kept[0], number), factor = at_part(j, &j->factor[0], number);
-  gpu_accumulators_join(l, kept, &left, j->axes, &factor, j->factor_axes);
+  view left = at_slice(j, &j->kept[0], number), factor = at_slice(j, &j->factor[0], number);
+  gpu_accumulators_combine(l, kept, &left, j->axes, &factor, j->factor_axes);
   loop_end(l->e, &loop);
 }
 
-// A single number is at hand for all threads: the one that stores it reads it. Several places of a thread at once, for what it
-// reads of a part is on its way together.
-static void join_points(lower *l, const place_in_loops *at, int count, void *data) {
+// A state in memory: several elements of a thread at once, so that the loads of a summary overlap. A single element is read by
+// the thread that stores it.
+static void combine_points(lower *l, const place_in_loops *at, int count, void *data) {
   enum { PLENTY = 8 };
-  const joined *j = data;
+  const combined *j = data;
   emitter *e = l->e;
   emit_branch own = {0};
   if (l->only) own = branch_begin(e, l->only);
@@ -310,14 +312,14 @@ static void join_points(lower *l, const place_in_loops *at, int count, void *dat
   }
   emit_loop loop = each_part_before(j);
   for (int i = 0; i < count; i++)
-    (j->coupled ? join_coupled : join_part)(l, &at[i], j, number_in_order(j, loop.index), slots[i]);
+    (j->coupled ? combine_coupled : combine_slice)(l, &at[i], j, number_in_order(j, loop.index), slots[i]);
   (count * lanes >= PLENTY ? loop_end_kept : loop_end)(e, &loop);
   for (int i = 0; i < count; i++)
     for (int k = 0; k < j->count; k++) view_store(l, j->state[k], &at[i], j->axes, load_real(e, slots[i][k], lanes));
   if (l->only) branch_end(e, &own);
 }
 
-static void join_point(lower *l, const place_in_loops *at, void *data) { join_points(l, at, 1, data); }
+static void join_point(lower *l, const place_in_loops *at, void *data) { combine_points(l, at, 1, data); }
 
 static const view *carried_view(const frame_program *p, const tile_place *state, int component) {
   for (int c = 0; c < p->carried.count; c++) {
@@ -340,7 +342,7 @@ view gpu_end_view(kernel_frame *h, frame_program *p, const tile_place *state, ir
   return aligned_view(h, p, place_of(h, state, state->transfer, state->component), number);
 }
 
-// The states that this one is made of, or that are made of it, and so on, in order, itself among them.
+// The closure of the states that this state is made of or that are made of it, in order, with itself.
 static int find_coupled(const kernel_frame *h, const frame_program *p, const tile_place *state,
                         const tile_place *all[MOST_JOINED]) {
   const tile_place *group[MOST_JOINED] = {state};
@@ -362,9 +364,9 @@ static int find_coupled(const kernel_frame *h, const frame_program *p, const til
   return ordered;
 }
 
-// All of them at once, with the first one.
-static void join_group(kernel_frame *h, frame_program *p, const tile_place *const *states, int count) {
-  joined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
+// Combines a closure of states at once, when the first of them comes.
+static void combine_states(kernel_frame *h, frame_program *p, const tile_place *const *states, int count) {
+  combined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
   j.stride = h->gpu->slice.summary_stride;
   j.axes = kernel_axes_of_place(states[0]);
   for (int i = 0; i < count; i++) {
@@ -387,10 +389,10 @@ static void join_state(kernel_frame *h, frame_program *p, const tile_place *stat
   const tile_place *all[MOST_JOINED];
   int coupled = find_coupled(h, p, state, all);
   if (coupled > 1) {
-    if (all[0]->tensor == state->tensor) join_group(h, p, all, coupled);
+    if (all[0]->tensor == state->tensor) combine_states(h, p, all, coupled);
     return;
   }
-  joined j = {.h = h, .count = kernel_is_complex(h->k, state) ? 2 : 1, .back = p->backward};
+  combined j = {.h = h, .count = kernel_is_complex(h->k, state) ? 2 : 1, .back = p->backward};
   j.stride = h->gpu->slice.summary_stride;
   j.axes = kernel_axes_of_place(state);
   for (int k = 0; k < j.count; k++) {
@@ -403,24 +405,24 @@ static void join_state(kernel_frame *h, frame_program *p, const tile_place *stat
   p->l.outside = h->at;
   const register_accumulators *kept = gpu_registers_of(p, j.state[0]);
   if (kept) {
-    join_kept(&p->l, &j, kept);
+    combine_registers(&p->l, &j, kept);
   } else if (j.count == 2) {
     lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
   } else {
-    gpu_copies_at_once(&p->l, plan_tile_axes(&h->m, j.axes), join_points, &j);
+    gpu_copies_at_once(&p->l, plan_tile_axes(&h->m, j.axes), combine_points, &j);
   }
 }
 
-// What all states take from a part together.
-static void join_together(kernel_frame *h, frame_program *p, void join(kernel_frame *, frame_program *, ir)) {
-  joined j = {.h = h, .back = p->backward};
+// Applies `combine` to each earlier slice, in order.
+static void combine_each_slice(kernel_frame *h, frame_program *p, void combine(kernel_frame *, frame_program *, ir)) {
+  combined j = {.h = h, .back = p->backward};
   p->l.outside = h->at;
   emit_loop loop = each_part_before(&j);
-  join(h, p, number_in_order(&j, loop.index));
+  combine(h, p, number_in_order(&j, loop.index));
   loop_end(h->e, &loop);
 }
 
-// Parts behind the last one that has steps have nothing to begin.
+// Slices after the last one with steps compute nothing, so they combine nothing.
 void gpu_combine_summaries(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   ir other = p->backward ? int_compare(e, LLVMIntSLT, h->gpu->slice.number, h->gpu->slice.last)
@@ -437,7 +439,7 @@ void gpu_combine_summaries(kernel_frame *h, frame_program *p) {
       join_state(h, p, place);
     }
   }
-  if (h->k->transition_size) join_together(h, p, gpu_combine_columns);
-  if (gpu_combines_maxima(h->k)) join_together(h, p, gpu_combine_maxima);
+  if (h->k->transition_size) combine_each_slice(h, p, gpu_combine_columns);
+  if (gpu_combines_maxima(h->k)) combine_each_slice(h, p, gpu_combine_maxima);
   branch_end(e, &branch);
 }

@@ -8,7 +8,7 @@
 typedef struct time_slice {
   ir number;                   // of the slice
   ir last;                     // number of the last slice that has steps, or 0
-  ir kept;                     // how many slices have a summary
+  ir kept;                     // the number of slices with a summary
   ir summary, summary_stride;  // where the summaries of this entry lie, as they are made or combined
   ir begins_earlier;           // the slice begins one chunk earlier, to warm up
   ir own_groups;               // chunk groups of this slice, without its warm-up groups
@@ -28,11 +28,12 @@ void gpu_combine_summaries(kernel_frame *h, frame_program *p);
 ir gpu_is_last_slice(kernel_frame *h, const frame_program *p);
 // In the loop over chunks, before chunk number `turn`: after the warm-up chunk of a slice.
 void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn);
-// Backward, around a group of chunks: it may follow the slice's own (kernel.behind); its results are then discarded.
+// Backward, around a group of chunks. A group after the slice's own groups is the warm-up (kernel.warms_up): its results are
+// discarded.
 void gpu_begin_group(kernel_frame *h, ir group);
 void gpu_end_group(kernel_frame *h);
-// The slice summaries of this entry; the address of an element of a summary; the elements of a result there; the summary of
-// a state.
+// Opens the slice summaries of this entry. The address of an element of a summary; the elements of a result in it; the view of
+// a state in it.
 void gpu_open_summary(kernel_frame *h);
 ir gpu_end_at(kernel_frame *h, ir number, ir offset);
 ir gpu_end_numbers(kernel_frame *h, const tile_place *place);
@@ -42,7 +43,7 @@ void gpu_begin_maxima(kernel_frame *h, frame_program *p);
 bool gpu_combines_maxima(const kernel *k);
 void gpu_combine_maxima(kernel_frame *h, frame_program *p, ir number);
 // transition_matrices.c: states that mix their entries, and the blocks of KERNEL_SUMMARY that make their matrix.
-// Blocks of the lane axis, and behind them those.
+// Blocks of the lane axis plus transition blocks.
 ir gpu_lane_blocks(kernel_frame *h);
 // Where the rows of a state's matrix begin in a summary; NULL: the end of all matrices.
 ir gpu_columns_offset(kernel_frame *h, const tile_place *state);
@@ -53,7 +54,7 @@ void gpu_end_column(kernel_frame *h, frame_program *p, const tile_place *state, 
 void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number);
 // overflow_fallback.c: slices that must not be combined. A mark at the end of the summary; its kernel writes it last.
 void gpu_overflow_of_slice(kernel_frame *h, frame_program *p);
-// i1: a slice of the instance is marked; `whole`: there is a single slice, without summary. Elements of kernel_frame.sums for this.
+// i1: a slice of the instance is marked. `whole` (i1): there is a single slice, without a summary.
 ir gpu_summaries_overflow(kernel_frame *h, ir whole);
 
 #endif

@@ -3,15 +3,14 @@
 //   KERNEL_SUMMARY, blocks of V:       0 .. all chunks of the slice .. summary: columns of states
 //   as many blocks behind them      1 in one row each; tokens that have V are 0 .. all chunks .. summary: columns of the matrix
 //   FORWARD                         for each slice before this one: states = matrix * states + summary
-//
-// The blocks behind run the same code on multiprocessors that would be idle. Where each thread has an entry of V by itself, a
-// thread behind has a column of the matrix. The products that combine slices are in f32.
+// Transition blocks run the same code, on multiprocessors that would be idle. With MAP_THREADS, a thread of such a block has a
+// column of the matrix. The products that combine slices are in f32.
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
 ir gpu_lane_blocks(kernel_frame *h) { return int_add(h->e, frame_lane_blocks(h), integer(h->e, gpu_transition_blocks(h->k))); }
 
-// ---- what is kept of the matrix: behind the states, [state without the axis][column], as the states come ----
+// ---- the matrix in the summary: after the states, [row of a state][column], in the order of the states ----
 
 static ir numbers_of(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, gpu_row_numbers(h->k));
@@ -34,7 +33,7 @@ ir gpu_columns_offset(kernel_frame *h, const tile_place *state) {
   return offset;
 }
 
-// The rows of a state in the matrix of a part, from the column `first` on.
+// The rows of a state in the matrix of slice `number`, from column `first` on.
 static view matrix_view(kernel_frame *h, const tile_place *state, ir number, ir first) {
   emitter *e = h->e;
   ir offset = int_add(e, gpu_columns_offset(h, state), first);
@@ -48,9 +47,9 @@ static view matrix_view(kernel_frame *h, const tile_place *state, ir number, ir 
   return v;
 }
 
-// ---- the blocks behind ----
+// ---- transition blocks ----
 
-// The first entry of the axis that the block has; of a block behind, the first column.
+// The first entry of the lane axis that the block has; in a transition block, its first column.
 ir gpu_first_of_lanes(kernel_frame *h) {
   emitter *e = h->e;
   ir block = integer(e, h->k->lane_block), first = int_mul(e, h->gpu->lane_block, block);
@@ -63,7 +62,7 @@ ir gpu_first_of_lanes(kernel_frame *h) {
   return kernel_has_own_lanes(h->k) ? int_choose(e, h->gpu->slice.of_matrix, h->gpu->slice.first_column, first) : first;
 }
 
-// The first row of a state in a column of all, and how many it has.
+// The first row of a state in the matrix; *rows: its number of rows.
 static int64_t first_row(kernel_frame *h, const tile_place *state, int64_t *rows) {
   const tile_program *ends = gpu_summary_program(h->k);
   int64_t first = 0;
@@ -87,7 +86,7 @@ typedef struct identity {
   const view *to;
 } identity;
 
-// 1 where the row of the point is its column.
+// The identity: 1 where row and column are equal.
 static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
   kernel_frame *h = x->h;
   emitter *e = l->e;
@@ -153,9 +152,9 @@ void gpu_end_column(kernel_frame *h, frame_program *p, const tile_place *state, 
   branch_end(e, &branch);
 }
 
-// ---- joins ----
+// ---- combining ----
 
-// States before a part, all of them: [row][entry of the axis].
+// All states before a slice: [row][entry of the value axis].
 typedef struct product {
   kernel_frame *h;
   frame_program *p;
@@ -165,7 +164,7 @@ typedef struct product {
   axis_set axes;
 } product;
 
-// The numbers of all states before the part: a row behind the other. Threads alone have columns of their own.
+// Elements of a row of all states before the slice. With MAP_THREADS, each thread has a column.
 static ir row_width(const kernel_frame *h, const frame_program *p) {
   return kernel_has_own_lanes(h->k) ? integer(h->e, h->gpu->team.threads) : p->l.axis_size[h->k->value_axis];
 }
@@ -192,7 +191,7 @@ static view before_of_state(kernel_frame *h, frame_program *p, const tile_place 
   return v;
 }
 
-// x + an entry of the matrix times the number in that row before.
+// x + an element of the matrix times the old element of that row.
 static ir add_row(const product *d, lower *l, const place_in_loops *at, ir row, ir x) {
   kernel_frame *h = d->h;
   emitter *e = l->e;
@@ -230,7 +229,7 @@ static void product_pair(lower *l, const place_in_loops *at, const ir *slots, vo
   gpu_set_pair(l->e, slots, add_row(d->product, l, at, d->row, gpu_pair_of(l->e, slots)));
 }
 
-// States in registers have no address: all of them take a row at a time.
+// Register-resident states have no address, so all their elements take a row at a time.
 static void add_point(lower *l, const place_in_loops *at, void *data) {
   const row_of_product *d = data;
   const product *x = d->product;

@@ -1,4 +1,4 @@
-// GPU: which rows of a chunk bulk copies bring (kernel/gpu/bulk_copies.c), and what that saves.
+// GPU: the rows of a chunk that bulk copies load (kernel/gpu/bulk_copies.c), and the time that they save.
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -21,7 +21,7 @@ bool gpu_find_row(const kernel_plan *w, const program_plan *p, const tile_place 
   return true;
 }
 
-// Whether boxes land where the kernel reads rows of so many numbers.
+// Can bulk copies write rows of so many elements in the layout that the kernel reads?
 static bool lay_boxes(const kernel_plan *w, const program_plan *p, int64_t row, codegen_gpu_map *map) {
   enum { MOST_COLUMNS = 256 };
   map->steps = p->program->chunk;
@@ -35,15 +35,15 @@ static bool lay_boxes(const kernel_plan *w, const program_plan *p, int64_t row, 
 static bool map_of(const kernel_plan *w, const program_plan *p, int argument, codegen_gpu_map *map) {
   const tile_place *place = &p->program->arguments.items[argument];
   row_axes row;
-  if (!gpu_is_staged(p, argument) || !p->pads[argument].at.on_chip || place->lag >= 0) return false;
+  if (!gpu_is_staged(p, argument) || !p->staging_buffers[argument].at.in_shared || place->lag >= 0) return false;
   *map = (codegen_gpu_map){.slot = kernel_find_slot(w->described, place->role, place->tensor, place->lag)};
   if (map->slot < 0 || !w->described->slots.items[map->slot].narrow || kernel_is_complex(w->k, place)) return false;
-  if (!gpu_find_row(w, p, place, &row) || row.numbers != p->pads[argument].row) return false;
+  if (!gpu_find_row(w, p, place, &row) || row.numbers != p->staging_buffers[argument].row) return false;
   map->columns = (int)row.columns;
   return lay_boxes(w, p, row.numbers, map);
 }
 
-// ---- whether they pay: in multiply-adds, as the schedule counts ----
+// ---- do bulk copies pay? in multiply-adds, as the schedule counts ----
 
 static double gain_of(const codegen_gpu_map *map, int64_t row) {
   double pieces = (double)(row * map->steps * NUMBER_BYTES) / PIECE;
@@ -59,7 +59,7 @@ int64_t gpu_bytes_before_maps(const kernel_plan *w) {
          (int64_t)sizeof(rec_gpu_slot) * w->described->slots.count;
 }
 
-// The number of the map, -1 where the parameter has no room for it.
+// The number of the map; -1: the parameter has no room for it.
 static int find_map(kernel_plan *w, const codegen_gpu_map *map) {
   for (int i = 0; i < w->maps.count; i++)
     if (is_same_map(&w->maps.items[i], map)) return i;
@@ -69,16 +69,16 @@ static int find_map(kernel_plan *w, const codegen_gpu_map *map) {
   return w->maps.count - 1;
 }
 
-// Returns what a chunk gains.
+// Chooses the arguments with maps. Returns the multiply-adds that a chunk saves.
 static double choose_rows(kernel_plan *w, program_plan *p) {
   double gain = -GPU_COST_BULK_CHUNK;
   p->maps = ARENA_ARRAY(w->a, int, p->program->arguments.count);
   for (int i = 0; i < p->program->arguments.count; i++) {
     codegen_gpu_map map;
     p->maps[i] = -1;
-    if (!map_of(w, p, i, &map) || gain_of(&map, p->pads[i].row) <= 0) continue;
+    if (!map_of(w, p, i, &map) || gain_of(&map, p->staging_buffers[i].row) <= 0) continue;
     p->maps[i] = find_map(w, &map);
-    if (p->maps[i] >= 0) gain += gain_of(&map, p->pads[i].row);
+    if (p->maps[i] >= 0) gain += gain_of(&map, p->staging_buffers[i].row);
   }
   return gain;
 }

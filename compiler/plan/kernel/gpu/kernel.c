@@ -14,7 +14,7 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
   w->m.threads = k->gpu.threads ? k->gpu.threads : GPU_BLOCK_THREADS;
   w->threads = w->m.kind == MAP_BLOCK ? w->m.threads : k->lane_block;
   w->m.shared_kib = k->gpu.shared_kib ? k->gpu.shared_kib : GPU_SMALL_KIB;
-  w->chip_limit = w->m.shared_kib * 1024 / 4;
+  w->shared_limit = w->m.shared_kib * 1024 / 4;
   double start = pass_clock();
   bool of_block = w->m.kind == MAP_BLOCK;
   gpu_plan_make(w);
@@ -23,7 +23,7 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
   return w;
 }
 
-// An item of several sequences is no slice of time.
+// A kernel with time slices has no batched form.
 static const kernel *batched_form_of(arena *a, const codegen_kernel *described) {
   const kernel *k = described->kernel;
   bool whole = !k->summary && !gpu_makes_summaries(k) && !described->time_splits;
@@ -37,7 +37,7 @@ static kernel_plan *whole_plan(arena *a, const codegen_kernel *described, codege
   return w;
 }
 
-// Of what all parts of the kernel multiply.
+// Adds up the products of all programs of the kernel.
 static void count_products(const kernel_plan *w, codegen_gpu_kernel *g) {
   const plan *plans[] = {w->main.p, w->recomputes ? w->recompute.p : NULL};
   double group = 0, all = 0;
@@ -45,7 +45,7 @@ static void count_products(const kernel_plan *w, codegen_gpu_kernel *g) {
     if (!plans[i]) continue;
     g->wgmma_products += plans[i]->wgmma_products;
     g->products += plans[i]->products;
-    g->left += plans[i]->left;
+    g->register_operands += plans[i]->register_operands;
     g->operand_bytes += plans[i]->operand_bytes;
     group += plans[i]->wgmma_work;
     all += plans[i]->all_work;
@@ -53,14 +53,14 @@ static void count_products(const kernel_plan *w, codegen_gpu_kernel *g) {
   g->wgmma_share = all > 0 ? group / all : 0;
 }
 
-// What is copied for a chunk, and what of it may come in bulk.
+// Counts the arguments whose rows are copied for a chunk, and those that may come by bulk copies.
 static void count_rows(const kernel_plan *w, codegen_gpu_kernel *g) {
-  const program_plan *parts[] = {&w->main, w->recomputes ? &w->recompute : NULL};
+  const program_plan *programs[] = {&w->main, w->recomputes ? &w->recompute : NULL};
   g->bulk_gain = w->bulk_gain;
   for (int i = 0; i < 2 && w->maps.count; i++) {
-    for (int n = 0; parts[i] && n < parts[i]->program->arguments.count; n++) {
-      g->rows += gpu_is_staged(parts[i], n);
-      g->bulk_rows += gpu_is_bulk(parts[i], n);
+    for (int n = 0; programs[i] && n < programs[i]->program->arguments.count; n++) {
+      g->rows += gpu_is_staged(programs[i], n);
+      g->bulk_rows += gpu_is_bulk(programs[i], n);
     }
   }
 }
@@ -75,10 +75,10 @@ static codegen_bytes scratch_of(const kernel_plan *w) {
   return w->shared_numbers || w->sized.count ? kernel_bytes_of(w) : (codegen_bytes){0};
 }
 
-// A block that takes several sequences may take single ones, too: it has room for either.
+// A block may take batched and single items, so it has room for either.
 static void add_batched(arena *a, const kernel_plan *w, codegen_gpu_kernel *g) {
   if (!w->batched) return;
-  int64_t words = w->batched->on_chip > w->on_chip ? w->batched->on_chip : w->on_chip;
+  int64_t words = w->batched->shared_words > w->shared_words ? w->batched->shared_words : w->shared_words;
   codegen_bytes alone = scratch_of(w);
   g->sequences = w->batched->k->sequences;
   g->batched_shared_bytes = (int)(4 * words);
@@ -89,7 +89,7 @@ static void add_batched(arena *a, const kernel_plan *w, codegen_gpu_kernel *g) {
 
 static void add_resources(const kernel_plan *w, codegen_gpu_kernel *g) {
   g->base.scratch = scratch_of(w);
-  g->shared_bytes = (int)(4 * w->on_chip);
+  g->shared_bytes = (int)(4 * w->shared_words);
   g->maps.items = w->maps.items;
   g->maps.count = w->maps.count;
   g->maps_at = (int)w->maps_at;

@@ -16,7 +16,7 @@ static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 static int64_t words_of(const plan_buffer *b) { return up(plan_words(b).factor); }
 
 // wgmma reads its operands at multiples of 1024 bytes. A smaller place is no operand of it.
-int64_t gpu_chip_place(const kernel_plan *w, int64_t at, int64_t words) {
+int64_t gpu_shared_place(const kernel_plan *w, int64_t at, int64_t words) {
   enum { WORDS = 256 };
   return w->m.warpgroups && words >= WORDS ? (at + WORDS - 1) / WORDS * WORDS : at;
 }
@@ -24,9 +24,9 @@ int64_t gpu_chip_place(const kernel_plan *w, int64_t at, int64_t words) {
 location gpu_take(kernel_plan *w, int64_t numbers) {
   if (w->m.kind == MAP_THREADS) numbers *= w->threads;
   numbers = up(numbers);
-  int64_t at = gpu_chip_place(w, w->on_chip, numbers);
-  if (at + numbers > w->chip_limit) return kernel_take_scratch(w, numbers);
-  w->on_chip = at + numbers;
+  int64_t at = gpu_shared_place(w, w->shared_words, numbers);
+  if (at + numbers > w->shared_limit) return kernel_take_scratch(w, numbers);
+  w->shared_words = at + numbers;
   return (location){at, -1, true};
 }
 
@@ -34,7 +34,7 @@ location gpu_take(kernel_plan *w, int64_t numbers) {
 
 static const location in_registers = {-1, -1, false};
 
-// A gathered sum is added to once a chunk.
+// A gathered sum lies in scratch, because it is added to only once a chunk.
 static location place_persistent(kernel_plan *w, const plan_buffer *b) {
   bool seldom = w->m.kind == MAP_BLOCK && b->gathered && !b->numbers.sizes;
   if (seldom) return kernel_take_scratch(w, b->numbers.factor);
@@ -50,7 +50,7 @@ static void place_carried(kernel_plan *w, program_plan *p) {
   for (int c = 0; c < p->carried.count; c++) {
     plan_buffer memory = p->carried.items[c].memory;
     const carried_pair *pair = &p->p->carried[c];
-    if (pair->sums >= 0) memory.numbers.factor = pair->shown ? (memory.numbers.factor + 1) / 2 : 0;
+    if (pair->accumulator >= 0) memory.numbers.factor = pair->has_copy ? (memory.numbers.factor + 1) / 2 : 0;
     bool registers = w->m.kind == MAP_THREADS && !memory.numbers.sizes && !w->m.looped;
     p->carried_at[c] = registers     ? in_registers
                        : w->in_tiles ? gpu_take(w, memory.numbers.factor)
@@ -61,28 +61,28 @@ static void place_carried(kernel_plan *w, program_plan *p) {
 
 static void place_around(kernel_plan *w, program_plan *p) {
   place_carried(w, p);
-  kernel_place_pads(w, p);
+  kernel_place_staging(w, p);
 }
 
 // ---- buffers by their lives ----
 
-// Buffers that are placed already, on the chip or in scratch.
+// Buffers that are placed already, in shared memory or in scratch.
 static placed_list placed_buffers(const kernel_plan *w, const program_plan *p, bool on_chip) {
   placed_list list = {0};
   for (int k = 0; k < p->p->buffers.count; k++) {
     const plan_buffer *b = &p->p->buffers.items[k];
     location at = p->buffer_at[k];
-    if (at.offset < 0 || at.sized >= 0 || at.on_chip != on_chip) continue;
+    if (at.offset < 0 || at.sized >= 0 || at.in_shared != on_chip) continue;
     first_fit_add(w->a, &list, (placed){at.offset, at.offset + words_of(b), b->first, b->last});
   }
   return list;
 }
 
-// Behind the placed buffers that live at the same time, from `base` on.
+// The first free offset from `base` on, among the placed buffers that are alive at the same time.
 static int64_t first_fit(const kernel_plan *w, const placed_list *list, const plan_buffer *b, int64_t base) {
-  int64_t words = words_of(b), offset = gpu_chip_place(w, base, words), end;
+  int64_t words = words_of(b), offset = gpu_shared_place(w, base, words), end;
   int next = 0;
-  while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0) offset = gpu_chip_place(w, end, words);
+  while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0) offset = gpu_shared_place(w, end, words);
   return offset;
 }
 
@@ -90,7 +90,7 @@ static bool is_placed_here(const plan_buffer *b) { return b->last >= 0 && b->car
 
 typedef struct sized_buffer {
   int64_t words;
-  bool before;  // it comes before all that are not
+  bool before;  // it is placed before all buffers without this mark
   int index;
 } sized_buffer;
 
@@ -101,8 +101,8 @@ static int compare_sizes(const void *left, const void *right) {
   return x->index < y->index ? -1 : 1;
 }
 
-// Buffers by size, the largest first: small ones fit into what is left between them. Those of fewer words than `first`
-// come before all others.
+// Buffers by size, the largest first: small buffers fit into the gaps. Buffers of fewer words than `first` come before all
+// others.
 static int *by_size(kernel_plan *w, const program_plan *p, int64_t first) {
   int count = p->p->buffers.count;
   sized_buffer *sorted = ARENA_ARRAY(w->a, sized_buffer, count);
@@ -116,9 +116,9 @@ static int *by_size(kernel_plan *w, const program_plan *p, int64_t first) {
   return order;
 }
 
-// Whether all fit on the chip.
+// Places the buffers in this order. Do all fit into shared memory?
 static bool place_in_order(kernel_plan *w, program_plan *p, const int *order) {
-  int64_t chip = w->on_chip, scratch = w->shared_numbers;
+  int64_t chip = w->shared_words, scratch = w->shared_numbers;
   placed_list lists[] = {placed_buffers(w, p, false), placed_buffers(w, p, true)};
   bool all = true;
   for (int n = 0; n < p->p->buffers.count; n++) {
@@ -126,25 +126,25 @@ static bool place_in_order(kernel_plan *w, program_plan *p, const int *order) {
     plan_buffer *b = &p->p->buffers.items[i];
     if (!is_placed_here(b) || b->numbers.sizes || p->buffer_at[i].offset >= 0) continue;
     int64_t numbers = words_of(b), offset = first_fit(w, &lists[1], b, chip);
-    bool fits = offset + numbers <= w->chip_limit;
+    bool fits = offset + numbers <= w->shared_limit;
     if (!fits) offset = first_fit(w, &lists[0], b, scratch);
     p->buffer_at[i] = (location){offset, -1, fits};
     first_fit_add(w->a, &lists[fits], (placed){offset, offset + numbers, b->first, b->last});
-    int64_t *used = fits ? &w->on_chip : &w->shared_numbers;
+    int64_t *used = fits ? &w->shared_words : &w->shared_numbers;
     if (offset + numbers > *used) *used = offset + numbers;
     all = all && fits;
   }
   return all;
 }
 
-// If something must go to scratch, it is not what is small: that is read most often for each byte.
+// If buffers must go to scratch, small ones stay: they are read most often for each byte.
 static void place_by_lives(kernel_plan *w, program_plan *p) {
-  int64_t chip = w->on_chip, scratch = w->shared_numbers;
+  int64_t chip = w->shared_words, scratch = w->shared_numbers;
   size_t bytes = (size_t)p->p->buffers.count * sizeof *p->buffer_at;
   location *before = ARENA_ARRAY(w->a, location, p->p->buffers.count);
   memcpy(before, p->buffer_at, bytes);
   if (place_in_order(w, p, by_size(w, p, 0))) return;
-  w->on_chip = chip;
+  w->shared_words = chip;
   w->shared_numbers = scratch;
   memcpy(p->buffer_at, before, bytes);
   place_in_order(w, p, by_size(w, p, GPU_COST_SMALL_BUFFER));
@@ -155,12 +155,13 @@ static void open_places(kernel_plan *w, program_plan *p) {
   for (int i = 0; i < p->p->buffers.count; i++) p->buffer_at[i] = (location){-1, -1, false};
 }
 
-// The next state that is made of no nest, such as the tail of a lag, is copied behind all nests: its buffer has none.
+// Is it a buffer of the prologue? A next state that no nest makes, such as the tail of a lag, is copied after all nests; its
+// buffer has no nest.
 static bool is_of_prologue(const program_plan *p, const plan_buffer *b) {
   return is_placed_here(b) && b->first < p->p->nests.count && p->p->nests.items[b->first].region == REGION_PROLOGUE;
 }
 
-// Numbers that a thread holds all the time.
+// Elements that a thread holds all the time.
 static int64_t numbers_of_thread(const program_plan *p) {
   int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) numbers += p->carried.items[c].memory.numbers.factor;
@@ -186,7 +187,7 @@ static bool is_carried(const plan *p, int argument) {
   return false;
 }
 
-// What a nest fills takes the place of what it empties.
+// Is it alive when the nest begins and after it? A buffer that the nest fills may take the place of one that it reads last.
 static bool lives_into(int nest, int first, int last) { return first < nest && nest <= last; }
 
 // Elements that a thread holds before a nest, beside its states: buffers, and values that it has read and will read again. LLVM
@@ -223,15 +224,15 @@ static int64_t numbers_of_states(const kernel_plan *w) {
   return numbers;
 }
 
-// Is a step alone too much for registers? Backward also holds the gradients that it adds up; ptxas reads again part of what
-// backward reads again, so that more is allowed there.
+// Does a step alone exceed the registers? Backward also holds the gradients that it adds up. ptxas reloads some values that
+// backward reads again, so backward may have more.
 static bool is_long_step(const kernel_plan *w) {
   int64_t between = most_between_nests(w, &w->main);
   if (!w->recomputes) return numbers_of_states(w) + between > GPU_COST_ALIVE;
   return numbers_of_thread(&w->main) + between > GPU_COST_ALIVE_BACK;
 }
 
-// More than registers hold beside what is computed with; backward computes with the states and their cotangents at once.
+// Do states and sums exceed the registers, beside temporaries? Backward holds states and their cotangents at once.
 static bool has_register_pressure(const kernel_plan *w) {
   if (w->m.kind != MAP_THREADS) return false;
   if (is_long_step(w)) return true;
@@ -239,12 +240,12 @@ static bool has_register_pressure(const kernel_plan *w) {
   return numbers_of_thread(&w->main) + numbers_of_thread(&w->recompute) > GPU_COST_HELD_BACK;
 }
 
-// Are the states alone too many, or what a step computes?
+// Do the states alone exceed the registers, or the values of a step?
 static bool carries_many(const kernel_plan *w) { return numbers_of_states(w) > GPU_COST_CARRIED || is_long_step(w); }
 
-// What is alive all the time lies in shared memory then, neighbours from thread to thread. States and their cotangents
-// backward, or states and factors of a part of time, are too many as well: all arrays do.
-static void place_crowded(kernel_plan *w, program_plan *p) {
+// Under register pressure, values that are alive all the time lie in shared memory, neighbouring threads side by side. With
+// m.looped all arrays of a thread do, because states and cotangents exceed the registers as well.
+static void place_under_pressure(kernel_plan *w, program_plan *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
     bool mine = is_of_prologue(p, b) || (w->m.looped && is_placed_here(b));
@@ -266,7 +267,7 @@ static void place_program(kernel_plan *w, program_plan *p) {
     p->buffer_at[i] = (location){0, w->sized.count - 1, false};
   }
   for (int c = 0; c < p->carried.count; c++) p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
-  if (w->register_pressure) place_crowded(w, p);
+  if (w->register_pressure) place_under_pressure(w, p);
   if (w->m.kind == MAP_BLOCK) place_by_lives(w, p);
 }
 
@@ -278,7 +279,7 @@ static bool has_matrices(const program_plan *p) {
   return false;
 }
 
-// The parameter that the prologue copies into the buffer; -1: it does not.
+// The parameter that the prologue copies into the buffer; -1: the prologue copies none.
 static int copied_parameter(const program_plan *p, int buffer) {
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
@@ -289,7 +290,7 @@ static int copied_parameter(const program_plan *p, int buffer) {
   return -1;
 }
 
-// Where the main program has the same copy; its number, or -1.
+// The buffer of the main program with the same copy, or -1.
 static int same_copy(const kernel_plan *w, const program_plan *p, int buffer) {
   const plan_buffer *b = &p->p->buffers.items[buffer];
   int tensor = copied_parameter(p, buffer);
@@ -326,7 +327,7 @@ static void place_programs(kernel_plan *w) {
   gpu_place_steps(w);
 }
 
-// What the prologue makes is read in every run.
+// Values of the prologue are read in every run, so they come first in shared memory.
 static void place_prologue(kernel_plan *w, program_plan *p) {
   open_places(w, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -343,7 +344,7 @@ static bool may_sum(const mapping *m, const tile_place *place) {
   return true;
 }
 
-// Elements of shared memory in which results of a nest are summed over threads (lower/gpu/nests.c), at most.
+// The most elements of shared memory that a nest needs to sum its results over threads (lower/gpu/nests.c).
 static int64_t numbers_of_sums(const mapping *m, const plan *p, const plan_nest *nest, int threads) {
   int64_t numbers = 0;
   for (int i = 0; i < nest->results.count; i++) {
@@ -365,15 +366,15 @@ static int64_t most_sums(const kernel_plan *w, const program_plan *p) {
 
 static void place_sums(kernel_plan *w) {
   if (w->m.kind == MAP_BLOCK) {
-    w->sums = w->on_chip;
-    w->on_chip += GPU_MOST_WARPS;
+    w->sums = w->shared_words;
+    w->shared_words += GPU_MOST_WARPS;
     return;
   }
   int64_t numbers = most_sums(w, &w->main);
   if (gpu_overflow_sums(w) > numbers) numbers = gpu_overflow_sums(w);
   if (w->recomputes && most_sums(w, &w->recompute) > numbers) numbers = most_sums(w, &w->recompute);
-  w->sums = w->on_chip;
-  w->on_chip += up(numbers);
+  w->sums = w->shared_words;
+  w->shared_words += up(numbers);
 }
 
 // ---- the plan of a kernel ----
@@ -387,17 +388,17 @@ static void plan_groups_of_chunks(kernel_plan *w) {
   place_carried(w, &w->main);
   place_prologue(w, &w->main);
   place_prologue(w, &w->recompute);
-  int64_t shared = w->on_chip;
-  kernel_place_pads(w, &w->main);
+  int64_t shared = w->shared_words;
+  kernel_place_staging(w, &w->main);
   kernel_place_history(w, &w->main);
   if (w->in_tiles) gpu_place_value_tiles(w);
   place_program(w, &w->main);
-  int64_t back = w->on_chip;
-  w->on_chip = shared;
+  int64_t back = w->shared_words;
+  w->shared_words = shared;
   place_carried(w, &w->recompute);
-  kernel_place_pads(w, &w->recompute);
+  kernel_place_staging(w, &w->recompute);
   place_program(w, &w->recompute);
-  if (back > w->on_chip) w->on_chip = back;
+  if (back > w->shared_words) w->shared_words = back;
   gpu_place_ahead(w);
 }
 

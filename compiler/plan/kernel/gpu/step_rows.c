@@ -27,10 +27,10 @@ static bool is_token(const tile_place *place) {
 }
 
 bool gpu_is_step_ahead(const program_plan *p, int argument) {
-  return is_token(tile_argument_place(p->program, argument)) && p->pads[argument].ahead.on_chip;
+  return is_token(tile_argument_place(p->program, argument)) && p->staging_buffers[argument].ahead.in_shared;
 }
 
-// Backward, the recomputed steps read tokens that the main program reads too: the number of its argument there, or -1.
+// Backward: the argument of the main program with the same tokens as this argument of the recomputed steps, or -1.
 static int same_of_main(const kernel_plan *w, const program_plan *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);
   for (int i = 0; p != &w->main && i < w->main.program->arguments.count; i++) {
@@ -43,19 +43,19 @@ static int same_of_main(const kernel_plan *w, const program_plan *p, int argumen
 }
 
 static location take_words(kernel_plan *w, int64_t words) {
-  location at = {w->on_chip, -1, true};
-  w->on_chip += words;
+  location at = {w->shared_words, -1, true};
+  w->shared_words += words;
   return at;
 }
 
-// Numbers of shared memory that a block may take for rows.
+// Elements of shared memory that a block may take for rows.
 static int64_t limit_of(const kernel_plan *w) {
   enum { OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
-  bool large = w->chip_limit > GPU_SMALL_KIB * OF_A_KIB;
-  int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB, blocks = all / (w->on_chip + OF_A_BLOCK);
+  bool large = w->shared_limit > GPU_SMALL_KIB * OF_A_KIB;
+  int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB, blocks = all / (w->shared_words + OF_A_BLOCK);
   if (blocks > GPU_COST_STEP_BLOCKS) blocks = GPU_COST_STEP_BLOCKS;
   int64_t limit = blocks ? all / blocks - OF_A_BLOCK : 0;
-  return limit < w->chip_limit ? limit : w->chip_limit;
+  return limit < w->shared_limit ? limit : w->shared_limit;
 }
 
 static void place_rows(kernel_plan *w, program_plan *p, int argument, int64_t limit) {
@@ -65,14 +65,14 @@ static void place_rows(kernel_plan *w, program_plan *p, int argument, int64_t li
   int64_t numbers = gpu_numbers_of_row(w, s) * w->k->chunk;
   int64_t words = ((s.narrow ? (numbers + 1) / 2 : numbers) + LINE - 1) / LINE * LINE;
   if (same >= 0) {
-    p->pads[argument] = w->main.pads[same];
-  } else if (words && w->on_chip + 2 * words <= limit) {
-    p->pads[argument].at = take_words(w, words);
-    p->pads[argument].ahead = take_words(w, words);
+    p->staging_buffers[argument] = w->main.staging_buffers[same];
+  } else if (words && w->shared_words + 2 * words <= limit) {
+    p->staging_buffers[argument].at = take_words(w, words);
+    p->staging_buffers[argument].ahead = take_words(w, words);
   }
 }
 
-// Of both programs, where there are two.
+// The programs of the kernel; returns their number.
 static int programs_of(kernel_plan *w, program_plan *programs[2]) {
   programs[0] = &w->main;
   programs[1] = &w->recompute;

@@ -32,7 +32,7 @@ int gpu_transition_blocks(const kernel *k) {
   return (k->transition_size + k->lane_block - 1) / k->lane_block;
 }
 
-// Whole blocks of columns, if a block stores all of its own.
+// The matrix has whole blocks of columns, because a block stores all columns of its own.
 int64_t gpu_row_numbers(const kernel *k) {
   int64_t whole = k->recurrence->body.axes.items[k->value_axis].size;
   return kernel_has_own_lanes(k) ? k->transition_size : (k->transition_size + whole - 1) / whole * whole;
@@ -48,14 +48,15 @@ static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   }
 }
 
-// Numbers of what a part joins, which is at the same time in its own memory; *begin: behind that.
+// Elements of the states before a slice, which need memory of their own while summaries are combined; *begin: the end of the
+// states' memory.
 static int64_t numbers_joined(const kernel *k, const program_plan *p, int64_t *begin) {
   int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) {
     const plan_buffer *b = &p->carried.items[c].memory;
     location at = p->carried_at[c];
     if (gpu_is_column(k, &p->carried.items[c].place)) numbers += b->numbers.factor;
-    if (at.on_chip && at.offset + b->numbers.factor > *begin) *begin = at.offset + b->numbers.factor;
+    if (at.in_shared && at.offset + b->numbers.factor > *begin) *begin = at.offset + b->numbers.factor;
   }
   return numbers;
 }
@@ -68,9 +69,9 @@ void gpu_place_columns(kernel_plan *w) {
   }
   int64_t begin = w->sums + GPU_MOST_WARPS, numbers = numbers_joined(w->k, &w->main, &begin);
   begin = (begin + 31) / 32 * 32;
-  bool fits = begin + numbers <= w->chip_limit;  // nothing else is alive yet
+  bool fits = begin + numbers <= w->shared_limit;  // no buffer is alive yet
   w->combined_at = (location){fits ? begin : w->shared_numbers, -1, fits};
-  int64_t *used = fits ? &w->on_chip : &w->shared_numbers;
+  int64_t *used = fits ? &w->shared_words : &w->shared_numbers;
   int64_t end = w->combined_at.offset + (numbers + 31) / 32 * 32;
   if (end > *used) *used = end;
 }
@@ -82,7 +83,7 @@ axis_set gpu_overflow_axes(const kernel *k) {
   return kernel_has_own_lanes(k) ? axes & ~axis_bit(k->lane_axis) : axes;
 }
 
-// Blocks of threads that share an instance, at most: of the longest axis, and of columns.
+// The most thread blocks that share an instance: tiles of the longest axis, and blocks of columns.
 int64_t gpu_most_blocks(const kernel *k) {
   const typed_body *body = &k->recurrence->body;
   int64_t longest = 1, fewest = GPU_COST_FEWEST_ENTRIES;

@@ -1,4 +1,4 @@
-// GPU: scratch for kernels whose chunks are computed in passes over value-axis tiles (kernel/gpu/value_tiles.c).
+// GPU: scratch of kernels that compute value-axis tiles one after another (kernel/gpu/value_tiles.c).
 #include "compiler/plan/kernel_plan.h"
 
 axis_set gpu_value_tile_axes(const kernel *k) {
@@ -34,7 +34,7 @@ static int64_t take(int64_t *total, int64_t numbers) {
   return offset;
 }
 
-// A result that lacks an axis of the passes, of a value that has it or is partial over it, is a sum of theirs.
+// Is the result a sum over tiles? It lacks a tiled axis that its value has or is partial over.
 static bool is_sum_of_passes(const kernel_plan *w, const tile_result *r) {
   axis_set lacking = gpu_value_tile_axes(w->k) & ~kernel_axes_of_place(&r->place);
   if (r->place.role != TILE_D_INPUT && r->place.role != TILE_D_PARAM) return false;

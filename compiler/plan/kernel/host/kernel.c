@@ -5,7 +5,7 @@
 
 #include "compiler/plan/kernel_plan.h"
 
-// `lanes`: that are computed together; 0: as many as the mapping says.
+// `lanes`: the lanes of a vector; 0: as the mapping has them.
 static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype,
                             int lanes) {
   kernel_plan *w = ARENA_NEW(a, kernel_plan);
@@ -31,7 +31,7 @@ static const kernel_plan *plan_of_clone(arena *a, const codegen_kernel *describe
   return w;
 }
 
-// As many as either needs, for any sizes.
+// Grows `to` to the larger of both, for any sizes.
 static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
   if (from.constant > to->constant) to->constant = from.constant;
   if (from.per_instance > to->per_instance) to->per_instance = from.per_instance;
@@ -42,7 +42,7 @@ static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
   }
 }
 
-// Lanes one by one need no more than a vector of them.
+// Single lanes need no more than a vector of lanes.
 static void add_scratch(arena *a, codegen_kernel *described, const kernel_plan *w) {
   grow(a, &described->scratch, kernel_bytes_of(w));
   if (w->batched) grow(a, &described->scratch, kernel_bytes_of(w->batched));

@@ -20,7 +20,7 @@ static void place_carried(kernel_plan *w, program_plan *p) {
 
 static void place_around(kernel_plan *w, program_plan *p) {
   place_carried(w, p);
-  kernel_place_pads(w, p);
+  kernel_place_staging(w, p);
 }
 
 static void place_scratch(kernel_plan *w, program_plan *p) {
