@@ -45,7 +45,7 @@
 // Params, states, lag buffers and their gradients are dense throughout.
 //
 // May be NULL: h0 (zero), hT (not wanted), cotangents (zero), gradients (not wanted), whatever has
-// no elements. Forward reads inputs, params, h0; writes outputs, hT (and `saved`). Step is the same
+// no elements. Forward reads inputs, params, h0; writes outputs, hT (and every byte of `saved`). Step is the same
 // for time == 1, or for packed sequences of at most one step each. Backward reads inputs, params, h0, cotangents (and `saved`); it neither reads
 // outputs and hT nor writes them. Gradients are written, not added to. No result may overlap an
 // operand, but hT may be h0 itself in forward and step. On the host denormal numbers are taken for 0.

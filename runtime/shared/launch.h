@@ -54,7 +54,7 @@ typedef struct rec_launch {
   void *parallel_context;         // the first argument of parallel_for
   void *workspace;                // for the time of the call; contents do not matter
   int64_t workspace_bytes;
-  void *saved;  // forward leaves it for backward; NULL: computed again
+  void *saved;  // forward writes all of it, for backward; NULL: computed again
   int64_t saved_bytes;
   int64_t time_slices;  // GPUs: 0, or into how many parts long sequences are cut, as in rec_sizes
 } rec_launch;

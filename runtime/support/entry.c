@@ -6,6 +6,7 @@
 //
 // A long sequence that is a single instance is cut in time (split.c). Packed sequences are batch entries of different lengths.
 // Those without steps are handed through at the end. Long ones that nothing else shares out run by themselves (alone.c).
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -205,6 +206,66 @@ static rec_status run_on_gpu(const call *c, int kind) {
   return status == REC_OK ? gpu_run(c, &device, kind) : status;
 }
 
+// What the kernels leave unwritten of `chunks` saved ones, which begin with those of so many steps: the rows behind the last
+// step, the padding of each chunk, whole chunks at the end.
+static void clear_chunks(const call *c, const needs *n, char *saved, int64_t steps, int64_t chunks) {
+  int64_t bytes = c->table->number_bytes, stride = n->chunk_numbers * bytes, chunk = c->table->chunk;
+  int64_t kept = call_count(c, &c->table->kept, 0) * bytes, written = kept + call_count(c, &c->table->saved, 0) * bytes;
+  int64_t used = (steps + chunk - 1) / chunk;
+  if (steps % chunk) memset(saved + (used - 1) * stride, 0, (size_t)kept);
+  for (int64_t i = 0; i < used && written < stride; i++) memset(saved + i * stride + written, 0, (size_t)(stride - written));
+  memset(saved + used * stride, 0, (size_t)((chunks - used) * stride));
+}
+
+// Lanes share batch entries, or packed sequences.
+typedef struct clearing {
+  const call *call;
+  const needs *needs;
+  char *saved;
+  int64_t items;
+  _Atomic int64_t next;
+} clearing;
+
+static void clear_item(const clearing *x, int64_t item) {
+  const call *c = x->call;
+  int64_t first = item * x->needs->chunks, last = first + x->needs->chunks, steps = call_is_empty(c) ? 0 : c->time;
+  if (c->packed && !call_is_empty(c)) {
+    first = call_chunks_before(c, item);
+    last = item + 1 < c->sequences ? call_chunks_before(c, item + 1) : x->needs->chunks;
+    steps = (int64_t)c->cu_seqlens[item + 1] - c->cu_seqlens[item];
+  }
+  clear_chunks(c, x->needs, x->saved + first * x->needs->chunk_numbers * c->table->number_bytes, steps, last - first);
+}
+
+static void clear_lane(void *argument, int64_t lane) {
+  clearing *x = argument;
+  (void)lane;
+  for (;;) {
+    int64_t item = atomic_fetch_add_explicit(&x->next, 1, memory_order_relaxed);
+    if (item >= x->items) return;
+    clear_item(x, item);
+  }
+}
+
+// The caller finds the same bytes in `saved` whatever was there before.
+static void clear_saved(const call *c, const needs *n, char *saved) {
+  enum { LANES = 16, WORTH_THREADS = 1 << 20 };
+  clearing x = {.call = c, .needs = n, .saved = saved, .items = c->packed && !call_is_empty(c) ? c->sequences : c->batch};
+  stage_run_parallel(c, smaller(x.items, LANES), c->packed && n->saved > WORTH_THREADS, clear_lane, &x);
+}
+
+// Where a forward leaves the states for the backward, if the caller wants them.
+static rec_status open_saved(const call *c, int kind, const needs *n, stage_saved *saved) {
+  const rec_launch *launch = c->launch;
+  *saved = (stage_saved){0};
+  if (!kernel_of(c, kind)->writes_saved || !launch->saved || n->saved == 0) return REC_OK;
+  rec_status status = call_check_buffer(c, "saved", launch->saved, launch->saved_bytes, n->saved);
+  if (status != REC_OK) return status;
+  *saved = (stage_saved){launch->saved, n->chunks * n->chunk_numbers, n->chunk_numbers};
+  clear_saved(c, n, launch->saved);
+  return REC_OK;
+}
+
 static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch, int kind, const char *entry) {
   call c;
   rec_status status = call_read(&c, table, entry, arguments, launch);
@@ -212,23 +273,18 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_step(&c);
   if (status == REC_OK) status = call_check_memories(&c, false);
   if (status == REC_OK) status = promise_check_operands(&c, false);
-  if (status != REC_OK) return status;
-  if (call_is_empty(&c)) {
-    run_empty(&c, false);
-    return REC_OK;
-  }
-  status = choose_clone(&c, kind);
+  if (status == REC_OK) status = choose_clone(&c, kind);
   if (status != REC_OK) return status;
   const call whole = c;  // with the sequences as the caller counts them
   if (kind == REC_KERNEL_FORWARD) plan(&c);
   needs n = needs_of(&c, kind);
+  stage_saved saved;
   status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes, workspace_of_forward(&c, kind));
+  if (status == REC_OK) status = open_saved(&c, kind, &n, &saved);
   if (status != REC_OK) return status;
-  stage_saved saved = {0};
-  if (kernel_of(&c, kind)->writes_saved && launch->saved && n.saved > 0) {
-    status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, n.saved);
-    if (status != REC_OK) return status;
-    saved = (stage_saved){launch->saved, n.chunks * n.chunk_numbers, n.chunk_numbers};
+  if (call_is_empty(&c)) {
+    run_empty(&c, false);
+    return REC_OK;
   }
   status = promise_check_states(&whole, launch->workspace);
   if (status != REC_OK) return status;

@@ -407,23 +407,32 @@ static rec_status check_made(const call *c, const gpu_device *device, int kind) 
                    kernel->why_not_at ? table_text(c->table, kernel->why_not_at) : "no such kernel");
 }
 
+// Where kernels leave anything unwritten: padding of states, chunks that packed sequences do not need. The host does not know
+// their lengths.
+static rec_status clear_gpu_saved(const call *c, const gpu_device *device, const gpu_saved *saved) {
+  bool whole = saved->chunk_stride == call_count(c, &c->table->saved, 0) && c->saved_sequences == 0;
+  return whole || saved->bytes == 0 ? REC_OK : device->clear(c, c->launch->saved, saved->bytes);
+}
+
 rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
   call c = *call_read;
   const rec_launch *launch = c.launch;
   bool backward = kind == REC_KERNEL_BACKWARD;
-  if (call_is_empty(&c)) return run_without_steps(&c, device, backward);
   if (kind != REC_KERNEL_STEP) call_flatten(&c, &gpu_kernel_of(device, REC_KERNEL_FORWARD)->base);
   gpu_saved saved = gpu_saved_of(&c, device);
-  bool recompute = backward && saved.bytes > 0 && !launch->saved;
-  rec_status status = check_made(&c, device, kind);
+  bool empty = call_is_empty(&c), recompute = backward && saved.bytes > 0 && !launch->saved;
+  if (empty && backward) return run_without_steps(&c, device, backward);
+  rec_status status = empty ? REC_OK : check_made(&c, device, kind);
   if (status == REC_OK && recompute) status = check_made(&c, device, REC_KERNEL_STATES);
   if (status == REC_OK)
     status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
                                gpu_workspace(&c, device, kind, recompute));
-  bool keeps = gpu_kernel_of(device, kind)->base.writes_saved || (backward && !recompute);
+  bool writes = gpu_kernel_of(device, kind)->base.writes_saved, keeps = saved.bytes > 0 && (writes || (backward && !recompute));
   if (status == REC_OK && keeps && launch->saved)
     status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, saved.bytes);
+  if (status == REC_OK && keeps && launch->saved && !backward) status = clear_gpu_saved(&c, device, &saved);
   if (status != REC_OK) return status;
+  if (empty) return run_without_steps(&c, device, backward);
   char *workspace = launch->workspace;
   if (!recompute) {
     saved.data = launch->saved;
