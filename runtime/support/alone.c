@@ -96,7 +96,7 @@ static bool runs_alone(const call *c, int64_t sequence) {
   return call_runs_alone(c, (int64_t)c->cu_seqlens[sequence + 1] - c->cu_seqlens[sequence]);
 }
 
-void alone_forward(const call *c, stage_saved saved, char *workspace, alone_run *run) {
+void alone_forward_calls(const call *c, stage_saved saved, char *workspace, alone_run *run) {
   for (int64_t s = 0; s < c->sequences; s++) {
     if (!runs_alone(c, s)) continue;
     call one = sequence_of(c, s);
@@ -104,7 +104,7 @@ void alone_forward(const call *c, stage_saved saved, char *workspace, alone_run 
   }
 }
 
-void alone_backward(const call *c, stage_saved saved, bool recompute, char *workspace, alone_run *run) {
+void alone_backward_calls(const call *c, stage_saved saved, bool recompute, char *workspace, alone_run *run) {
   for (int64_t s = 0; s < c->sequences; s++) {
     if (!runs_alone(c, s)) continue;
     call one = sequence_of(c, s);

@@ -15,7 +15,7 @@ int64_t alone_bytes(const call *call, bool backward);
 typedef void alone_run(call *one, stage_saved saved, bool recompute, char *workspace);
 
 // The sequences that the call itself has left out. Backward adds to gradients of parameters.
-void alone_forward(const call *call, stage_saved saved, char *workspace, alone_run *run);
-void alone_backward(const call *call, stage_saved saved, bool recompute, char *workspace, alone_run *run);
+void alone_forward_calls(const call *call, stage_saved saved, char *workspace, alone_run *run);
+void alone_backward_calls(const call *call, stage_saved saved, bool recompute, char *workspace, alone_run *run);
 
 #endif

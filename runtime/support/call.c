@@ -137,7 +137,7 @@ static rec_status check_totals(const call *c) {
   return REC_OK;
 }
 
-rec_status call_read_sizes(call *c, const rec_table *table, const char *entry, const void *arguments) {
+rec_status call_read_size_fields(call *c, const rec_table *table, const char *entry, const void *arguments) {
   memset(c, 0, sizeof *c);
   c->table = table;
   c->entry = entry;
@@ -220,13 +220,13 @@ static rec_status read_launch(call *c, const rec_launch *launch) {
 }
 
 rec_status call_read(call *c, const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch) {
-  rec_status status = call_read_sizes(c, table, entry, arguments);
+  rec_status status = call_read_size_fields(c, table, entry, arguments);
   if (status == REC_OK) status = read_launch(c, launch);
   if (status != REC_OK || launch->device_kind == REC_DEVICE_CUDA) return status;
   return read_sequences(c);
 }
 
-rec_status call_check_step(const call *c) {
+rec_status call_check_steps(const call *c) {
   if (c->packed && c->longest > 1)
     return call_fail(c, REC_ERROR_ARGUMENT, "expected packed sequences of at most 1 step, found one of %lld",
                      (long long)c->longest);

@@ -67,7 +67,7 @@ static inline int64_t call_chunks(const call *c, int64_t chunk) {
 }
 
 // Reads the struct's size, batch, time and axes into `call`; every size is >= 0, axes are >= 1.
-rec_status call_read_sizes(call *call, const rec_table *table, const char *entry, const void *arguments);
+rec_status call_read_size_fields(call *call, const rec_table *table, const char *entry, const void *arguments);
 
 // Reads sizes, the launch and the lengths of packed sequences: what every call is given but its tensors. On a GPU the lengths stay
 // there.
@@ -83,7 +83,7 @@ void call_set_workspace(rec_sizes *sizes);
 int32_t call_device_kind(const rec_sizes *sizes);
 
 // At most one step of each sequence.
-rec_status call_check_step(const call *call);
+rec_status call_check_steps(const call *call);
 
 // Checks the pointers and strides that the call uses.
 rec_status call_check_memories(const call *call, bool backward);

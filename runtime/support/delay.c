@@ -367,15 +367,15 @@ static rec_status load_rows(call *c, const rec_sizes *sizes) {
   return status == REC_OK && device.load ? device.load(c, &device) : status;
 }
 
-rec_status delay_sizes(const rec_table *table, const void *arguments, rec_sizes *sizes) {
+rec_status delay_sizes_of(const rec_table *table, const void *arguments, rec_sizes *sizes) {
   call outer, inner;
-  rec_status status = call_read_sizes(&outer, table, "sizes", arguments);
+  rec_status status = call_read_size_fields(&outer, table, "sizes", arguments);
   if (status != REC_OK) return status;
   char own[table->inner->arguments_size];
   put_sizes(table, arguments, own);
   status = rec_sizes_entry(table->inner, own, sizes);
   if (status == REC_OK) status = load_rows(&outer, sizes);
-  if (status == REC_OK) status = call_read_sizes(&inner, table->inner, "sizes", own);
+  if (status == REC_OK) status = call_read_size_fields(&inner, table->inner, "sizes", own);
   if (status != REC_OK) return status;
   int64_t forward = own_bytes(&outer, &inner, false), backward = own_bytes(&outer, &inner, true);
   call one = outer, one_inner = inner;
@@ -400,7 +400,7 @@ static rec_status check_workspace(const call *c, int kind) {
                      .device_kind = launch->device_kind,
                      .device_number = launch->device_number,
                      .time_slices = c->time_slices};
-  rec_status status = delay_sizes(c->table, c->arguments, &sizes);
+  rec_status status = delay_sizes_of(c->table, c->arguments, &sizes);
   if (status != REC_OK) return status;
   return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes, needed_by(&sizes, launch, kind));
 }
@@ -426,12 +426,12 @@ rec_status delay_call(const rec_table *table, const void *arguments, const rec_l
   rec_status status = call_read(&c, table, entry_names[kind], arguments, launch);
   if (status == REC_OK) status = call_check_memories(&c, d.backward);
   if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) status = gpu_device_find(&c, launch->device_kind, &d.device);
-  if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_step(&c);
+  if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_steps(&c);
   if (status == REC_OK) status = check_workspace(&c, kind);
   if (status != REC_OK) return status;
   char own[table->inner->arguments_size];
   put_sizes(table, arguments, own);
-  status = call_read_sizes(&d.inner, table->inner, entry_names[kind], own);
+  status = call_read_size_fields(&d.inner, table->inner, entry_names[kind], own);
   if (status != REC_OK) return status;
   int64_t taken = own_bytes(&c, &d.inner, d.backward);
   d.free_memory = launch->workspace;

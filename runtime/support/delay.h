@@ -13,6 +13,6 @@
 
 // REC_KERNEL_FORWARD, _STEP or _BACKWARD.
 rec_status delay_call(const rec_table *table, const void *arguments, const rec_launch *launch, int kind);
-rec_status delay_sizes(const rec_table *table, const void *arguments, rec_sizes *sizes);
+rec_status delay_sizes_of(const rec_table *table, const void *arguments, rec_sizes *sizes);
 
 #endif

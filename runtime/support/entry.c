@@ -87,9 +87,9 @@ static void host_sizes(call *c, rec_sizes *sizes) {
 }
 
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes) {
-  if (table->inner) return delay_sizes(table, arguments, sizes);
+  if (table->inner) return delay_sizes_of(table, arguments, sizes);
   call c;
-  rec_status status = call_read_sizes(&c, table, "sizes", arguments);
+  rec_status status = call_read_size_fields(&c, table, "sizes", arguments);
   if (status != REC_OK) return status;
   if (!sizes) return call_fail(&c, REC_ERROR_ARGUMENT, "expected a rec_sizes, found NULL");
   const size_t least = offsetof(rec_sizes, device_kind);
@@ -106,7 +106,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   c.device_number = sizes->device_number;
   if (sizes->size >= sizeof *sizes) c.time_slices = larger(0, sizes->time_slices);
   status = gpu_device_find(&c, kind, &device);
-  return status == REC_OK ? gpu_sizes(&c, &device, sizes) : status;
+  return status == REC_OK ? gpu_sizes_of(&c, &device, sizes) : status;
 }
 
 // ---- calls -----------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
 // Runs what was checked: FORWARD and STEP differ in their kernel.
 static void run_forward_kernels(call *c, int kind, stage_saved saved, char *workspace) {
   if (c->slices) {
-    split_forward(c, saved, workspace);
+    split_forward_call(c, saved, workspace);
     return;
   }
   const rec_table_kernel *kernel = kernel_of(c, kind);
@@ -191,7 +191,7 @@ static void run_sequence_forward(call *one, stage_saved saved, bool recompute, c
 
 static void run_backward_kernels(call *c, stage_saved saved, bool recompute, char *workspace) {
   if (c->slices) {
-    split_backward(c, saved, recompute, workspace);
+    split_backward_call(c, saved, recompute, workspace);
     return;
   }
   if (recompute) stage_run(c, kernel_of(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
@@ -201,7 +201,7 @@ static void run_backward_kernels(call *c, stage_saved saved, bool recompute, cha
 static rec_status run_on_gpu(const call *c, int kind) {
   gpu_device device;
   rec_status status = gpu_device_find(c, c->launch->device_kind, &device);
-  if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_step(c);
+  if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_steps(c);
   if (status == REC_OK) status = call_check_memories(c, kind == REC_KERNEL_BACKWARD);
   return status == REC_OK ? gpu_run(c, &device, kind) : status;
 }
@@ -270,7 +270,7 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   call c;
   rec_status status = call_read(&c, table, entry, arguments, launch);
   if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return run_on_gpu(&c, kind);
-  if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_step(&c);
+  if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_steps(&c);
   if (status == REC_OK) status = call_check_memories(&c, false);
   if (status == REC_OK) status = promise_check_operands(&c, false);
   if (status == REC_OK) status = choose_clone(&c, kind);
@@ -291,7 +291,7 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   run_forward_kernels(&c, kind, saved, launch->workspace);
   run_empty_sequences(&c, false);
   c.replaced = NULL;  // the workspace is used again
-  if (c.alone) alone_forward(&c, saved, launch->workspace, run_sequence_forward);
+  if (c.alone) alone_forward_calls(&c, saved, launch->workspace, run_sequence_forward);
   return promise_check_outputs(&whole);
 }
 
@@ -337,6 +337,6 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   }
   run_backward_kernels(&c, saved, recompute, workspace);
   run_empty_sequences(&c, true);
-  if (c.alone) alone_backward(&c, saved, recompute, workspace, run_backward_kernels);
+  if (c.alone) alone_backward_calls(&c, saved, recompute, workspace, run_backward_kernels);
   return REC_OK;
 }

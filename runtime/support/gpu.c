@@ -186,7 +186,7 @@ static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, 
   return saved + larger(bytes, kind_bytes(c, device, REC_KERNEL_STATES));
 }
 
-rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes *sizes) {
+rec_status gpu_sizes_of(const call *call_read, const gpu_device *device, rec_sizes *sizes) {
   call c = *call_read, one = c;
   one.time = smaller(c.time, c.packed ? c.sequences : 1);
   call_flatten(&c, &gpu_kernel_of(device, REC_KERNEL_FORWARD)->base);

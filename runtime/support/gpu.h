@@ -59,7 +59,7 @@ rec_status gpu_simt_device(const call *call, gpu_device *device);
 rec_status gpu_cuda_device(const call *call, gpu_device *device);
 
 // Bytes of workspace and `saved` on a device.
-rec_status gpu_sizes(const call *call, const gpu_device *device, rec_sizes *sizes);
+rec_status gpu_sizes_of(const call *call, const gpu_device *device, rec_sizes *sizes);
 
 // Fills the maps of a kernel's parameter, whose slots are there, and says which it has filled.
 void gpu_fill_maps(const call *call, const gpu_device *device, const rec_table_gpu_kernel *kernel, unsigned char *parameter);

@@ -299,7 +299,7 @@ static call uncut(const call *c) {
   return whole;
 }
 
-void split_forward(const call *c, stage_saved saved, void *workspace) {
+void split_forward_call(const call *c, stage_saved saved, void *workspace) {
   split s = split_new(c, false, workspace);
   find_carries(&s);
   if (!carries_are_finite(&s)) {
@@ -311,7 +311,7 @@ void split_forward(const call *c, stage_saved saved, void *workspace) {
   run_pass(&s, REC_KERNEL_FORWARD, saved, STAGE_ALL, 0, c->slices, whole_state);
 }
 
-void split_backward(const call *c, stage_saved saved, bool recompute, void *workspace) {
+void split_backward_call(const call *c, stage_saved saved, bool recompute, void *workspace) {
   split s = split_new(c, true, workspace);
   find_carries(&s);
   if (!carries_are_finite(&s)) {

@@ -22,9 +22,9 @@ void split_most(call *call);
 int64_t split_bytes(const call *call, bool backward);
 
 // Outputs, final states and, if wanted, chunk-start states.
-void split_forward(const call *call, stage_saved saved, void *workspace);
+void split_forward_call(const call *call, stage_saved saved, void *workspace);
 
 // All gradients. `recompute`: `saved` has memory but no states yet.
-void split_backward(const call *call, stage_saved saved, bool recompute, void *workspace);
+void split_backward_call(const call *call, stage_saved saved, bool recompute, void *workspace);
 
 #endif
