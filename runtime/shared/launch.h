@@ -34,6 +34,10 @@ enum { REC_DEVICE_HOST = 0, REC_DEVICE_CUDA = 1, REC_DEVICE_SIMT = 2 };
 // Workspace and `saved` start at a multiple of this many bytes.
 #define REC_ALIGNMENT 64
 
+// A stride of what a call reads, since ABI 1.1: all steps, or all batch entries, are the one that is there. (A stride of 0 means
+// dense.)
+#define REC_STRIDE_BROADCAST INT64_MIN
+
 // Runs task(argument, i) once for each i in 0..count-1, in any order and on any threads, and
 // returns when all are done.
 typedef void (*rec_task)(void *argument, int64_t index);

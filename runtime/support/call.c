@@ -293,14 +293,34 @@ int64_t call_total(const call *c, const rec_table_memory *memory) {
   return memory->token ? total * c->time : total;
 }
 
+// As the caller gives them.
+typedef struct given_strides {
+  int64_t batch, time;
+} given_strides;
+
+static given_strides read_strides(const call *c, const rec_table_memory *memory) {
+  return (given_strides){read_size(c, memory->batch_stride_field), read_size(c, memory->time_stride_field)};
+}
+
+static int64_t time_stride_of(given_strides given, int64_t numbers) {
+  if (given.time == REC_STRIDE_BROADCAST) return 0;
+  return given.time == 0 ? numbers : given.time;
+}
+
+// Dense batch entries lie behind each other's steps: behind the one step that all of them share.
+static int64_t batch_stride_of(given_strides given, int64_t time, int64_t numbers) {
+  if (given.batch == REC_STRIDE_BROADCAST) return 0;
+  if (given.batch != 0) return given.batch;
+  return given.time == REC_STRIDE_BROADCAST ? numbers : time * time_stride_of(given, numbers);
+}
+
 rec_slot call_slot(const call *c, const rec_table_memory *memory) {
   rec_slot slot = {.data = call_data(c, memory)};
   int64_t numbers = call_numbers(c, memory);
   if (memory->token) {
-    slot.time_stride = read_size(c, memory->time_stride_field);
-    if (slot.time_stride == 0) slot.time_stride = numbers;
-    slot.batch_stride = read_size(c, memory->batch_stride_field);
-    if (slot.batch_stride == 0) slot.batch_stride = c->whole_time * slot.time_stride;
+    given_strides given = read_strides(c, memory);
+    slot.time_stride = time_stride_of(given, numbers);
+    slot.batch_stride = batch_stride_of(given, c->whole_time, numbers);
     int64_t first = c->first_entry * slot.batch_stride + c->first_step * slot.time_stride;
     if (slot.data) slot.data = (char *)slot.data + first * table_bytes(c->table, memory);
   } else if (memory->per_batch) {
@@ -310,32 +330,38 @@ rec_slot call_slot(const call *c, const rec_table_memory *memory) {
 }
 
 // Do all entries lie within 2^56 numbers? Nothing that is computed of strides overflows then.
-static bool strides_fit(const call *c, int64_t batch_stride, int64_t time_stride, int64_t numbers) {
-  int64_t steps, entries, all;
-  if (time_stride == 0) time_stride = numbers;
-  bool fits = !__builtin_mul_overflow(c->time - 1, time_stride, &steps);
-  if (batch_stride == 0) fits &= !__builtin_mul_overflow(c->time, time_stride, &batch_stride);
-  fits = fits && !__builtin_mul_overflow(c->batch - 1, batch_stride, &entries) &&
+static bool strides_fit(const call *c, given_strides given, int64_t numbers) {
+  int64_t steps, entries, all, whole, time_stride = time_stride_of(given, numbers);
+  if (__builtin_mul_overflow(c->time, time_stride, &whole) || __builtin_mul_overflow(c->time - 1, time_stride, &steps))
+    return false;
+  return !__builtin_mul_overflow(c->batch - 1, batch_stride_of(given, c->time, numbers), &entries) &&
          !__builtin_add_overflow(steps, entries, &all) && all <= NUMBERS_MAX - numbers;
-  return fits;
 }
+
+static const char *stride_text(int64_t stride, char text[24]) {
+  if (stride == REC_STRIDE_BROADCAST) return "REC_STRIDE_BROADCAST";
+  snprintf(text, 24, "%lld", (long long)stride);
+  return text;
+}
+
+static bool is_negative(int64_t stride) { return stride < 0 && stride != REC_STRIDE_BROADCAST; }
 
 // A negative stride walks out of the tensor; a result's entries must not overlap each other.
 static rec_status check_strides(const call *c, const rec_table_memory *memory, bool written) {
-  int64_t batch_stride = read_size(c, memory->batch_stride_field), time_stride = read_size(c, memory->time_stride_field);
-  int64_t numbers = call_numbers(c, memory);
+  given_strides given = read_strides(c, memory);
+  bool negative = is_negative(given.batch) || is_negative(given.time);
+  int64_t numbers = call_numbers(c, memory), least = written ? numbers : 0;
   const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
-  int64_t least = written ? numbers : 0;
-  if (batch_stride >= 0 && time_stride >= 0 && !strides_fit(c, batch_stride, time_stride, numbers))
+  char batch[24], time[24];
+  if (!negative && !strides_fit(c, given, numbers))
     return call_fail(c, REC_ERROR_ARGUMENT,
-                     "expected strides that span at most 2^56 numbers for %s%s, found batch stride %lld, time stride %lld",
-                     name, shape, (long long)batch_stride, (long long)time_stride);
+                     "expected strides that span at most 2^56 numbers for %s%s, found batch stride %s, time stride %s", name,
+                     shape, stride_text(given.batch, batch), stride_text(given.time, time));
   rec_slot slot = call_slot(c, memory);
-  if (batch_stride < 0 || time_stride < 0 || (c->time > 1 && slot.time_stride < least) ||
-      (c->batch > 1 && slot.batch_stride < least))
+  if (negative || (c->time > 1 && slot.time_stride < least) || (c->batch > 1 && slot.batch_stride < least))
     return call_fail(c, REC_ERROR_ARGUMENT,
-                     "expected strides of at least %lld (or 0: dense) for %s%s, found batch stride %lld, time stride %lld",
-                     (long long)least, name, shape, (long long)batch_stride, (long long)time_stride);
+                     "expected strides of at least %lld (or 0: dense) for %s%s, found batch stride %s, time stride %s",
+                     (long long)least, name, shape, stride_text(given.batch, batch), stride_text(given.time, time));
   return REC_OK;
 }
 
