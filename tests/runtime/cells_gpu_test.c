@@ -127,7 +127,7 @@ static void run_library(rec_module *module, const char *name, bool narrow, uint6
 }
 
 static void run_cell(const char *path, const char *name, const char *size, const char *type, uint64_t seed) {
-  const char *const words[] = {"--target", "simt", "-O0", "--dtype", type, "-D", size, NULL};
+  const char *const words[] = {"--target", simt_target(), "-O0", "--dtype", type, "-D", size, NULL};
   rec_module *module = compile_file(path, words);
   run_library(module, name, strcmp(type, "f32") != 0, seed, path);
   if (module) check_groups(&(subject){rec_module_find(module, name), path, false, seed});
@@ -136,14 +136,14 @@ static void run_cell(const char *path, const char *name, const char *size, const
 
 static void run_blocks(const char *type, uint64_t seed) {
   static const char *const names[] = {"shared", "diagonal", "columns"};
-  const char *const words[] = {"--target", "simt", "-O0", "--dtype", type, NULL};
+  const char *const words[] = {"--target", simt_target(), "-O0", "--dtype", type, NULL};
   rec_module *module = compile_text(blocks, words);
   for (int i = 0; i < 3; i++) run_library(module, names[i], strcmp(type, "f32") != 0, seed, names[i]);
   rec_module_close(module);
 }
 
 static void run_random(uint64_t seed) {
-  const char *const words[] = {"--target", "simt", "-O0", NULL};
+  const char *const words[] = {"--target", simt_target(), "-O0", NULL};
   arena *memory = arena_new();
   const char *text = random_cell(memory, seed, "r");
   rec_module *module = compile_text(text, words);

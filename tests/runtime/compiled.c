@@ -39,8 +39,8 @@ static const char *messages_of(const char *library) {
 }
 
 static int start(const char *path, const char *library, const char *const *options) {
-  const char *words[32] = {REC_BINARY_DIR "/bin/recc", path, "-o", library, "--target", "host"};
-  for (int i = 0; options && options[i] && i < 25; i++) words[6 + i] = options[i];
+  const char *words[34] = {REC_BINARY_DIR "/bin/recc", path, "-o", library, "--ptxas", "none", "--target", host_target()};
+  for (int i = 0; options && options[i] && i < 25; i++) words[8 + i] = options[i];
   pid_t child;
   posix_spawn_file_actions_t files;
   if (posix_spawn_file_actions_init(&files)) return -1;
@@ -119,12 +119,31 @@ bool compile_copies(const char *path, const char *const *options, rec_module **m
   return all;
 }
 
-const char *random_target(uint64_t seed) {
-  static const char *const targets[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
-  int newest = __builtin_cpu_supports("x86-64-v4") ? 2 : __builtin_cpu_supports("x86-64-v3") ? 1 : 0;
+static const char *const kinds_of_processor[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+
+// The kind that a library chooses when it runs.
+static int newest_kind(void) {
   const char *asked = getenv("REC_CPU");
-  if (asked && asked[0] == 'v' && asked[1] >= '2' && asked[1] <= '4') return targets[asked[1] - '2'];
-  return targets[seed % 4 ? newest : (int)(seed / 4 % (uint64_t)(newest + 1))];
+  if (asked && asked[0] == 'v' && asked[1] >= '2' && asked[1] <= '4') return asked[1] - '2';
+  return __builtin_cpu_supports("x86-64-v4") ? 2 : __builtin_cpu_supports("x86-64-v3") ? 1 : 0;
+}
+
+const char *host_target(void) { return kinds_of_processor[newest_kind()]; }
+
+const char *simt_target(void) {
+  static const char *const targets[] = {"simt,x86-64-v2", "simt,x86-64-v3", "simt,x86-64-v4"};
+  return targets[newest_kind()];
+}
+
+const char *simt_90a_target(void) {
+  static const char *const targets[] = {"simt,sm_90a,x86-64-v2", "simt,sm_90a,x86-64-v3", "simt,sm_90a,x86-64-v4"};
+  return targets[newest_kind()];
+}
+
+const char *random_target(uint64_t seed) {
+  int newest = newest_kind();
+  if (getenv("REC_CPU") || seed % 4) return host_target();
+  return kinds_of_processor[seed / 4 % (uint64_t)(newest + 1)];
 }
 
 static void write_text(const char *path, const char *text) {

@@ -4,8 +4,8 @@
 
 #include "runtime/rec.h"
 
-// Compiles a .rec file with the words in `options` (NULL ends them) and opens the library.
-// NULL after printing what recc said.
+// Compiles a .rec file with the words in `options` (NULL ends them) and opens the library: for the host (host_target), where the
+// words have no --target, and without ptxas. NULL after printing what recc said.
 rec_module *compile_file(const char *path, const char *const *options);
 // The same for text.
 rec_module *compile_text(const char *text, const char *const *options);
@@ -17,7 +17,12 @@ bool compile_copies(const char *path, const char *const *options, rec_module **m
 // The file that compile_text wrote last.
 const char *compiled_path(void);
 
-// For --target: one kind of processor that this machine is, mostly the newest. Compiles in a third of the time of all three.
+// For --target: the newest kind of processor that this machine is, whose code is what runs. `host` takes three times as long.
+const char *host_target(void);
+// The same and the executor, without and with kernels for warpgroups.
+const char *simt_target(void);
+const char *simt_90a_target(void);
+// One kind of processor that this machine is, mostly the newest.
 const char *random_target(uint64_t seed);
 
 // The same in two steps, so that several recc run side by side.

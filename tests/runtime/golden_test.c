@@ -184,7 +184,7 @@ static void run_narrow(const golden *g, const rec_module *f32, const char *progr
 static void run_case(const golden *g) {
   char path[512];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/golden/%s.rec", g->program);
-  const char *const f64[] = {"--dtype", "f64", NULL}, *const simt[] = {"--target", "simt", NULL};
+  const char *const f64[] = {"--dtype", "f64", NULL}, *const simt[] = {"--target", simt_target(), NULL};
   rec_module *single = compile_file(path, simt), *both = compile_file(path, f64);
   if (check(single, "%s does not compile", path)) {
     run_device(g, single, "host", "f32", g->tolerance);

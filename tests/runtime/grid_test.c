@@ -343,8 +343,10 @@ typedef struct options {
   char text[16];
 } options;
 
-static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, bool quick) {
+static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, bool quick, const char *target) {
   int n = 0;
+  o->words[n++] = "--target";
+  o->words[n++] = target;
   o->words[n++] = "--dtype";
   o->words[n++] = rec_number_text(type);
   o->words[n++] = "--form";
@@ -359,9 +361,15 @@ static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, b
   o->words[n] = NULL;
 }
 
+// The seeded part has code for one kind of processor, the whole grid for all; either runs that for this machine alone.
+static const char *target_of(const grid *g, int index) {
+  uint64_t random = g->seed + (uint64_t)(g->case_ - grid_cases) * LIBRARIES_MAX + (uint64_t)index;
+  return g->full ? "host" : random_target(next_random(&random));
+}
+
 static void add_library(grid *g, const char *path, rec_dtype type, int chunk, bool quick, compilation *started, int index) {
   options o;
-  fill_options(g, &o, type, chunk, quick);
+  fill_options(g, &o, type, chunk, quick, target_of(g, index));
   library *l = &g->libraries[index];
   *l = (library){.type = type};
   snprintf(l->name, sizeof l->name, "%s", g->case_->recurrence);

@@ -219,8 +219,9 @@ static void check_threads(const subject *s) {
 }
 
 static void run_program(const program *p) {
-  const char *const words[][6] = {
-      {"--dtype", "f64", "-O0", NULL}, {"--target", "simt", "-O0", NULL}, {"--target", "simt", "--dtype", "bf16", "-O0", NULL}};
+  const char *const words[][6] = {{"--dtype", "f64", "-O0", NULL},
+                                  {"--target", simt_target(), "-O0", NULL},
+                                  {"--target", simt_target(), "--dtype", "bf16", "-O0", NULL}};
   static const char *const types[] = {"f64", "f32", "bf16"};
   compilation started[3];
   int count = p->narrow ? 3 : 2;

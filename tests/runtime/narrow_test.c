@@ -109,7 +109,7 @@ static void check_inputs(const subject *list, int count, const program *p, probl
 
 static void check_program(const program *p, const char *type, int processors) {
   static const char *const names[] = {"v2", "v3", "v4"};
-  const char *const options[] = {"--dtype", type, "-O1", NULL};
+  const char *const options[] = {"--target", "host", "--dtype", type, "-O1", NULL};
   char path[512];
   rec_module *modules[3];
   subject list[3];

@@ -71,7 +71,7 @@ static void run(const subject *s, const rec_recurrence *r, problem *inputs, cons
 
 // Without a chunk: as the model chooses.
 static rec_module *compile_subject(const subject *s, const char *chunk) {
-  const char *words[24] = {"--target", s->device ? "simt,sm_90a" : "simt", "-O0", "--dtype", s->type};
+  const char *words[24] = {"--target", s->device ? simt_90a_target() : simt_target(), "-O0", "--dtype", s->type};
   int count = 5;
   char path[512];
   if (chunk) words[count++] = "--chunk", words[count++] = chunk;

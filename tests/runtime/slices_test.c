@@ -304,7 +304,7 @@ static void run_one(rec_module *module, const char *name, const char *form, uint
 int main(void) {
   static const char *const forms[] = {"step", "chunk"};
   for (int i = 0; i < 2; i++) {
-    const char *const words[] = {"--target", "simt", "-O0", "--form", forms[i], NULL};
+    const char *const words[] = {"--target", simt_target(), "-O0", "--form", forms[i], NULL};
     rec_module *module = compile_text(growing, words);
     if (!check(module, "does not compile")) continue;
     run_one(module, "entries", forms[i], 1);
@@ -313,7 +313,7 @@ int main(void) {
     rec_module_close(module);
   }
   for (int i = 0; i < 2; i++) {
-    const char *const words[] = {"--target", "simt", "-O0", "--form", forms[i], NULL};
+    const char *const words[] = {"--target", simt_target(), "-O0", "--form", forms[i], NULL};
     rec_module *module = compile_text(relative, words);
     if (!check(module, "does not compile")) continue;
     for (tokens kind = PLAIN; kind <= EXTREME; kind++) {
@@ -329,7 +329,7 @@ int main(void) {
     if (!i) run_unsaved(rec_module_find(module, "circle"), forms[i], 30);
     rec_module_close(module);
   }
-  const char *const words[] = {"--target", "simt", "-O0", "--form", "chunk", NULL};
+  const char *const words[] = {"--target", simt_target(), "-O0", "--form", "chunk", NULL};
   rec_module *module = compile_text(earlier, words);
   if (check(module, "does not compile")) run_unsaved(rec_module_find(module, "taps"), "chunk", 40);
   rec_module_close(module);
