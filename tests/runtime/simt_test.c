@@ -3,8 +3,8 @@
 // at the tolerances of chunked products in 16 bits. Races, addresses, missing waits end a run with a message.
 //
 //   simt_test          f32 for the standard library and the golden programs, bf16 or f16 for a seeded third of
-// them; a length
-//                      of every kind (about 6 minutes of processor time)
+//                      them; a length of every kind; half of the larger sizes, seven or so of the programs with
+//                      warpgroups (about 4 minutes of processor time)
 //   simt_test full     every program in f32, bf16 and f16, all lengths (more than half an hour)
 //   REC_SEED=N         the same draws again; else new ones each run
 //   REC_GRID=NAME      the recurrences whose name contains NAME alone
@@ -32,7 +32,6 @@ typedef struct subject {
 } subject;
 
 static double worst[3];  // f32, bf16, f16
-static int cut[2];       // recurrences whose forward, backward was cut in time
 static int bulk;         // recurrences that had rows copied in bulk
 
 static double least_of(const subject *s) {
@@ -79,10 +78,10 @@ static double wider(const subject *s, const problem *inputs, const problem *exac
   return fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 4));
 }
 
-// Returns how many kernels were started.
-static int64_t judge(const subject *s, const problem *inputs, const problem *exact, const char *what, rec_run_options options) {
+// Runs `got`, a copy of the inputs. Returns how many kernels were started.
+static int64_t judge_run(const subject *s, const problem *inputs, const problem *exact, problem *got, const char *what,
+                         rec_run_options options) {
   char where[256];
-  problem *got = problem_copy(inputs);
   rec_simt_options simt = {.size = sizeof simt, .seed = s->seed};
   options.simt = &simt;
   options.device_number = s->device_number;
@@ -96,8 +95,13 @@ static int64_t judge(const subject *s, const problem *inputs, const problem *exa
           (int)inputs->time, error, tolerance, where, (unsigned long long)s->seed);
     note(s, error);
   }
-  problem_free(got);
   return simt.launches;
+}
+
+static void judge(const subject *s, const problem *inputs, const problem *exact, const char *what, rec_run_options options) {
+  problem *got = problem_copy(inputs);
+  judge_run(s, inputs, exact, got, what, options);
+  problem_free(got);
 }
 
 // Takes the inputs.
@@ -133,53 +137,63 @@ static void check_threads(const subject *s) {
   problem_free(q);
 }
 
-// Parts of time, side by side: the values and gradients of the interpreter, the same bits twice, at most three launches
-// forward and five backward. Takes the inputs.
-static void run_cut(const subject *s, problem *inputs, int64_t slices, const char *what) {
+// Slices of time, side by side: the values and gradients of the interpreter, the same bits twice, at most three launches
+// forward and five backward. The second run has three threads and its warps take turns in another order. `whole`: in one slice,
+// too, with more chunks and saved states than elsewhere. Takes the inputs.
+static void run_cut(const subject *s, problem *inputs, int64_t slices, bool whole, const char *what) {
   const char *name = inputs->signature->name;
   char nothing_saved[64];
   snprintf(nothing_saved, sizeof nothing_saved, "%s, nothing saved", what);
-  rec_run_options whole = {.backward = true}, many = {.backward = true, .time_slices = slices};
+  rec_run_options many = {.backward = true, .time_slices = slices, .device_number = s->device_number};
   problem *exact = problem_copy(inputs);
-  problem *first = problem_copy(inputs), *second = problem_copy(inputs);
-  bool known = problem_run(exact, s->recurrence, "reference", &whole);
+  problem *saved = problem_copy(inputs), *unsaved = problem_copy(inputs), *again = problem_copy(inputs);
+  bool known = problem_run(exact, s->recurrence, "reference", &many);
   if (check(known, "%s: %s", what, rec_message())) {
-    int64_t one = judge(s, inputs, exact, "not in slices", whole), more = judge(s, inputs, exact, what, many);
+    if (whole) judge(s, inputs, exact, "not in slices", (rec_run_options){.backward = true});
+    int64_t launches = judge_run(s, inputs, exact, saved, what, many);
+    check(launches <= 3 + 3, "%s %s: %d launches in slices", name, what, (int)launches);
     many.recompute = true;
-    int64_t unsaved = judge(s, inputs, exact, nothing_saved, many);
-    check(more <= 3 + 3, "%s %s: %d launches in slices, %d without", name, what, (int)more, (int)one);
-    check(unsaved <= 3 + 5, "%s %s: %d launches, nothing saved", name, what, (int)unsaved);
-    cut[0] += more > one;
-    cut[1] += more > one + 1;
+    launches = judge_run(s, inputs, exact, unsaved, nothing_saved, many);
+    check(launches <= 3 + 5, "%s %s: %d launches, nothing saved", name, what, (int)launches);
     many.recompute = s->seed % 2;
-    bool ran = problem_run(first, s->recurrence, "simt", &many);
     many.threads = 3;
-    ran = ran && problem_run(second, s->recurrence, "simt", &many);
-    check(ran && problem_equal(first, second, true), "%s %s: slices give other bits when run again", name, what);
+    bool ran = problem_run(again, s->recurrence, "simt", &many);
+    check(ran && problem_equal(many.recompute ? unsaved : saved, again, true), "%s %s: slices give other bits when run again",
+          name, what);
   }
   problem_free(inputs);
   problem_free(exact);
-  problem_free(first);
-  problem_free(second);
+  problem_free(saved);
+  problem_free(unsaved);
+  problem_free(again);
 }
 
-// States are saved every 128 steps in chunks: slices end there.
-static void run_in_slices(const subject *s) {
+static problem *new_edge(const subject *s, int number) {
   static const int64_t edges[] = {129, 255, 256, 257, 300};
-  static const int32_t offsets[] = {0, 0, 1, 129, 130, 387, 387};
-  enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1 };
-  const rec_signature *signature = rec_recurrence_signature(s->recurrence);
-  for (int i = 0; i < 5; i++) {
-    if (!s->full && s->seed % 5 != (uint64_t)i) continue;
-    problem *p = problem_new(signature, 1, edges[i], s->case_->run_time_size);
-    draw(s, p, s->seed + 2000);
-    run_cut(s, p, 2 + (int64_t)(s->seed % 3), "in slices");
+  problem *p = problem_new(rec_recurrence_signature(s->recurrence), 1, edges[number], s->case_->run_time_size);
+  draw(s, p, s->seed + 2000);
+  return p;
+}
+
+static problem *new_packed_edges(const subject *s) {
+  static const int32_t steps[] = {0, 1, 128, 1, 257, 0};
+  problem *p =
+      problem_packed(rec_recurrence_signature(s->recurrence), steps, sizeof steps / sizeof *steps, s->case_->run_time_size);
+  draw(s, p, s->seed + 3000);
+  return p;
+}
+
+// States are saved every 128 steps in chunks: slices end there. The seed says which of the two inputs runs whole, too, and of
+// products by warpgroups, which take longest here, which of the two runs at all.
+static void run_in_slices(const subject *s) {
+  enum { EDGES = 5 };
+  bool one_alone = s->device_number == 2 && !s->full, packed_alone = one_alone && (s->seed / 2 + (uint64_t)bulk) % 2;
+  for (int i = 0; i < EDGES; i++) {
+    if (packed_alone || (!s->full && s->seed % EDGES != (uint64_t)i)) continue;
+    run_cut(s, new_edge(s, i), 2 + (int64_t)(s->seed % 3), s->full || s->seed % 2, "in slices");
   }
-  problem *packed = problem_new(signature, 1, offsets[SEQUENCES], s->case_->run_time_size);
-  packed->sequences = SEQUENCES;
-  packed->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
-  draw(s, packed, s->seed + 3000);
-  run_cut(s, packed, 4, "packed, in slices");
+  if (one_alone && !packed_alone) return;
+  run_cut(s, new_packed_edges(s), 4, s->full || s->seed % 2 == 0, "packed, in slices");
 }
 
 static problem *new_of_whole_chunks(const rec_signature *signature, int64_t run_time_size, bool packed) {
@@ -250,10 +264,10 @@ static void run_subject(const subject *s) {
 static void run_with(const grid_case *c, const char *type, const char *shared_kib, uint64_t seed, bool full) {
   bool groups = strcmp(shared_kib, "groups") == 0;
   int32_t device = groups ? 2 : strcmp(shared_kib, "227") == 0;
-  const char *words[24] = {"--target", "simt", "-O0", "--dtype", type};
+  const char *words[24] = {"--target", simt_target(), "-O0", "--dtype", type};
   int count = 5;
   char path[512];
-  if (device) words[1] = "simt,sm_90a";
+  if (device) words[1] = simt_90a_target();
   if (groups) {
     words[count++] = "--chunk";
     words[count++] = "64";
@@ -276,67 +290,72 @@ static void run_with(const grid_case *c, const char *type, const char *shared_ki
 
 static void run_case(const grid_case *c, const char *type, uint64_t seed, bool full) { run_with(c, type, "99", seed, full); }
 
-static void run_case_with(const char *name, const char *const sizes[6], const char *type, int run_time_size, uint64_t seed,
-                          const char *shared_kib) {
+// A recurrence of the standard library at other sizes.
+typedef struct sized {
+  const char *name, *type, *shared_kib;
+  int run_time_size;
+  const char *sizes[6];
+} sized;
+
+static void run_sized(const sized *r, const char *type, uint64_t seed, bool full) {
   for (int i = 0; i < grid_case_count; i++) {
     grid_case c = grid_cases[i];
-    if (strncmp(c.path, "stdlib/", 7) != 0 || strcmp(c.recurrence, name) != 0) continue;
-    memcpy(c.sizes, sizes, sizeof c.sizes);
-    c.run_time_size = run_time_size;
-    run_with(&c, type, shared_kib, seed, false);
+    if (strncmp(c.path, "stdlib/", 7) != 0 || strcmp(c.recurrence, r->name) != 0) continue;
+    memcpy(c.sizes, r->sizes, sizeof c.sizes);
+    c.run_time_size = r->run_time_size;
+    run_with(&c, type, r->shared_kib, seed, full);
   }
 }
 
-// Little shared memory: instances have tiles of the value axis, and backward goes through the tiles one after another.
-static void run_value_tiles(const char *name, const char *const sizes[6], const char *type, int run_time_size, uint64_t seed) {
-  run_case_with(name, sizes, type, run_time_size, seed, "16");
+// Every second one, which the seed says, or all.
+static void run_half(const sized *list, int count, uint64_t seed, bool all, bool full) {
+  for (int i = 0; i < count; i++)
+    if (all || (seed + (uint64_t)i) % 2) run_sized(&list[i], list[i].type, seed, full);
 }
 
-static void run_all_value_tiles(uint64_t seed) {
-  static const char *const values[6] = {"K=40", "V=64"}, *const heads[6] = {"P=64", "N=36"};
-  run_value_tiles("simple_gla", values, "f32", 2, seed);
-  run_value_tiles("gla", values, "bf16", 2, seed);
-  run_value_tiles("rwkv6", values, "f16", 2, seed);
-  run_value_tiles("gated_deltanet", values, "bf16", 2, seed);
-  run_value_tiles("ssd", heads, "bf16", 5, seed);
-  static const char *const many[6] = {"N=16"};  // more than the registers of a thread hold
-  run_value_tiles("s4d", many, "f32", 9, seed);
+// Little shared memory: instances have tiles of the value axis, and backward goes through the tiles one after another.
+static void run_value_tiles(uint64_t seed, bool whole_list, bool full) {
+  static const sized all[] = {
+      {"simple_gla", "f32", "16", 2, {"K=40", "V=64"}},
+      {"gla", "bf16", "16", 2, {"K=40", "V=64"}},
+      {"rwkv6", "f16", "16", 2, {"K=40", "V=64"}},
+      {"gated_deltanet", "bf16", "16", 2, {"K=40", "V=64"}},
+      {"ssd", "bf16", "16", 5, {"P=64", "N=36"}},
+      {"s4d", "f32", "16", 9, {"N=16"}},  // more than the registers of a thread hold
+  };
+  run_half(all, sizeof all / sizeof *all, seed, whole_list, full);
 }
 
 // States as large as the standard sizes make them: they stay in registers, up to eight tiles to a warp.
-static void run_kept(uint64_t seed) {
-  static const char *const heads[6] = {"G=1", "P=64", "N=128"}, *const square[6] = {"K=64", "V=64"},
-                           *const low[6] = {"K=128", "V=16"};
-  run_case_with("ssd", heads, "bf16", 1, seed, "99");
-  run_case_with("simple_gla", square, "f16", 1, seed, "99");
-  run_case_with("mlstm", square, "bf16", 1, seed, "99");
-  run_case_with("gla", low, "bf16", 1, seed, "99");
-  run_case_with("gated_deltanet", square, "bf16", 1, seed, "99");
+static void run_kept(uint64_t seed, bool whole_list, bool full) {
+  static const sized all[] = {
+      {"ssd", "bf16", "99", 1, {"G=1", "P=64", "N=128"}},    {"simple_gla", "f16", "99", 1, {"K=64", "V=64"}},
+      {"mlstm", "bf16", "99", 1, {"K=64", "V=64"}},          {"gla", "bf16", "99", 1, {"K=128", "V=16"}},
+      {"gated_deltanet", "bf16", "99", 1, {"K=64", "V=64"}},
+  };
+  run_half(all, sizeof all / sizeof *all, seed / 2, whole_list, full);
 }
 
 // Kernels for devices with more shared memory, in a library that has those for others, too.
-static void run_large(uint64_t seed) {
-  static const char *const keys[6] = {"K=16", "V=64"}, *const own[6] = {NULL};
-  run_case_with("gla", keys, "bf16", 2, seed, "227");
-  run_case_with("s4d", own, "f32", 9, seed, "227");
+static void run_large(uint64_t seed, bool full) {
+  static const sized all[] = {{"gla", "bf16", "227", 2, {"K=16", "V=64"}}, {"s4d", "f32", "227", 9, {NULL}}};
+  run_half(all, sizeof all / sizeof *all, seed, true, full);
 }
 
 // Products by warpgroups, in chunks of 64 steps: of every structure whose states are matrices.
-static void run_groups(uint64_t seed, bool full) {
-  static const struct {
-    const char *name, *sizes[6];
-  } all[] = {
-      {"ssd", {"G=1", "P=64", "N=128"}}, {"gla", {"K=64", "V=128"}},
-      {"rwkv6", {"K=64", "V=64"}},       {"gated_deltanet", {"K=64", "V=64"}},
-      {"rwkv7", {"K=64", "V=64"}},       {"simple_gla", {"K=64", "V=32"}},
-      {"kda", {"K=64", "V=64"}},         {"deltaproduct", {"K=64", "V=64"}},
-      {"mlstm", {"K=64", "V=64"}},       {"mamba3", {"P=64", "N=64"}},
-      {"retnet", {"K=128", "V=64"}},     {"linear_attention", {"K=64", "V=16"}},
+static void run_groups(uint64_t seed, bool whole_list, bool full) {
+  static const sized all[] = {
+      {"ssd", NULL, "groups", 1, {"G=1", "P=64", "N=128"}}, {"gla", NULL, "groups", 1, {"K=64", "V=128"}},
+      {"rwkv6", NULL, "groups", 1, {"K=64", "V=64"}},       {"gated_deltanet", NULL, "groups", 1, {"K=64", "V=64"}},
+      {"rwkv7", NULL, "groups", 1, {"K=64", "V=64"}},       {"simple_gla", NULL, "groups", 1, {"K=64", "V=32"}},
+      {"kda", NULL, "groups", 1, {"K=64", "V=64"}},         {"deltaproduct", NULL, "groups", 1, {"K=64", "V=64"}},
+      {"mlstm", NULL, "groups", 1, {"K=64", "V=64"}},       {"mamba3", NULL, "groups", 1, {"P=64", "N=64"}},
+      {"retnet", NULL, "groups", 1, {"K=128", "V=64"}},     {"linear_attention", NULL, "groups", 1, {"K=64", "V=16"}},
   };
   enum { COUNT = sizeof all / sizeof *all, EACH = 3 };
   for (int i = 0; i < COUNT; i++) {
-    if (!full && i > 3 && (seed + (uint64_t)i) % EACH) continue;
-    run_case_with(all[i].name, all[i].sizes, (seed + (uint64_t)i) % 2 ? "bf16" : "f16", 1, seed, "groups");
+    if (!whole_list && i > 3 && (seed + (uint64_t)i) % EACH) continue;
+    run_sized(&all[i], (seed + (uint64_t)i) % 2 ? "bf16" : "f16", seed, full);
   }
 }
 
@@ -366,7 +385,7 @@ static const char stateless[] =
     "}\n";
 
 static void run_stateless(uint64_t seed) {
-  const char *const words[] = {"--target", "simt", "-O0", "-D", "H=3", NULL};
+  const char *const words[] = {"--target", simt_target(), "-O0", "-D", "H=3", NULL};
   static const grid_case none = {.run_time_size = 3};
   rec_module *module = compile_text(stateless, words);
   if (check(module, "mix does not compile")) {
@@ -395,10 +414,10 @@ static bool tells(left_out kind, const char *message) {
 // another: either the executor finds it, or nobody needed it and the results are the same to the last bit. `device` 2: products
 // by warpgroups, of which there is a whole chunk, and rows in bulk.
 static void leave_out(uint64_t seed, left_out kind, int32_t device) {
-  const char *const small[] = {"--target", "simt", "-O0", "--dtype", "bf16", "--form", "chunk",
-                               "-D",       "H=1",  "-D",  "K=24",    "-D",   "V=16",   NULL};
-  const char *const groups[] = {"--target", "simt,sm_90a", "-O0", "--dtype", "bf16", "--chunk", "64",
-                                "-D",       "H=1",         "-D",  "K=64",    "-D",   "V=64",    NULL};
+  const char *const small[] = {"--target", simt_target(), "-O0", "--dtype", "bf16", "--form", "chunk",
+                               "-D",       "H=1",         "-D",  "K=24",    "-D",   "V=16",   NULL};
+  const char *const groups[] = {
+      "--target", simt_90a_target(), "-O0", "--dtype", "bf16", "--chunk", "64", "-D", "H=1", "-D", "K=64", "-D", "V=64", NULL};
   static const char *const names[] = {"barrier", "wait", "fence", "announcement"};
   const char *what = names[kind];
   rec_module *module = compile_file(device ? REC_SOURCE_DIR "/stdlib/simple_gla.rec" : REC_SOURCE_DIR "/stdlib/gla.rec",
@@ -451,10 +470,10 @@ int main(int count, char **words) {
     if (full) run_case(c, "f16", seed, full);
   }
   if (quick) return checked();
-  if (!only || strcmp(only, "value-tiles") == 0) run_all_value_tiles(seed);
-  if (!only || strcmp(only, "kept") == 0) run_kept(seed);
-  if (!only || strcmp(only, "large") == 0) run_large(seed);
-  if (!only || strcmp(only, "groups") == 0) run_groups(seed, full || only);
+  if (!only || strcmp(only, "value-tiles") == 0) run_value_tiles(seed, full || only, full);
+  if (!only || strcmp(only, "kept") == 0) run_kept(seed, full || only, full);
+  if (!only || strcmp(only, "large") == 0) run_large(seed, full);
+  if (!only || strcmp(only, "groups") == 0) run_groups(seed, full || only, full);
   if (!only || strcmp(only, "cells") == 0) run_cells(seed, full || only);
   if (!only) run_stateless(seed);
   for (left_out kind = BARRIER; kind <= EXPECT && (!only || !strcmp(only, "faults")); kind++) {
@@ -463,6 +482,5 @@ int main(int count, char **words) {
   }
   printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1], worst[2]);
   printf("recurrences with rows in bulk: %d\n", bulk);
-  printf("calls cut in time: %d forward, %d backward\n", cut[0], cut[1]);
   return checked();
 }
