@@ -1,5 +1,10 @@
 #include "tests/recurrence/kernel_programs.h"
 
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
 #define PROGRAM(name, text) {name, "recurrence r" text}
 
 const kernel_program kernel_programs[] = {
@@ -203,3 +208,19 @@ const kernel_program kernel_programs[] = {
 };
 
 const int kernel_program_count = sizeof kernel_programs / sizeof *kernel_programs;
+
+static uint64_t seed_of_run(void) {
+  static uint64_t seed;
+  const char *given = getenv("REC_TEST_SEED");
+  if (given) return strtoull(given, NULL, 10);
+  if (!seed) {
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
+    seed = seed >> 32 | 1;
+    printf("REC_TEST_SEED=%llu\n", (unsigned long long)seed);
+  }
+  return seed;
+}
+
+bool kernel_is_drawn(int number, int each) {
+  return getenv("REC_FULL") || (seed_of_run() / 2 + (uint64_t)number) % (uint64_t)each == 0;
+}

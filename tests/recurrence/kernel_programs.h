@@ -2,11 +2,17 @@
 #ifndef REC_TESTS_RECURRENCE_KERNEL_PROGRAMS_H
 #define REC_TESTS_RECURRENCE_KERNEL_PROGRAMS_H
 
+#include <stdbool.h>
+
 typedef struct kernel_program {
   const char *name, *source;
 } kernel_program;
 
 extern const kernel_program kernel_programs[];
 extern const int kernel_program_count;
+
+// What takes long in LLVM is drawn: whether this run has number `number` of what one run in `each` has. The seed is
+// $REC_TEST_SEED, or a new one, which is printed. Where $REC_FULL is set (`tools/test --full`), a run has everything.
+bool kernel_is_drawn(int number, int each);
 
 #endif

@@ -28,11 +28,12 @@ library kernel_library(arena *a, const recurrence_kernels *kernels, codegen_opti
   for (int i = 0; i < kernels->kernels.count; i++) {
     codegen_kernel k = codegen_describe(a, list[i], options);
     for (int clone = 0; clone < CLONE_COUNT; clone++) {
+      if (!(codegen_clones(&options) >> clone & 1)) continue;
       int64_t offset = 8 * (i * CLONE_COUNT + clone);
       vec_push(a, &addresses, (codegen_address){offset, k.symbols[clone]});
     }
   }
-  int64_t size = 8 * addresses.count;
+  int64_t size = 8 * CLONE_COUNT * kernels->kernels.count;
   codegen_blob table = {"kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
   input.blobs = &table;
   input.blob_count = 1;

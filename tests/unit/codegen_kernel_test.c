@@ -1,5 +1,5 @@
-// Compiled kernels against the reference interpreter: values and all gradients, f64 and f32, every clone that this
-// machine runs, instances in several calls, initial states and cotangents absent or there.
+// Compiled kernels against the reference interpreter: values and all gradients, f64 and f32, clones that are drawn of those
+// that this machine runs, instances in several calls, initial states and cotangents absent or there.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,6 +54,14 @@ static void compare(const recurrence *r, const library *lib, codegen_clone clone
 static int largest_function;
 static char largest_name[128];
 
+// Each program is compiled for one kind of processor in f64 and for another in f32.
+static unsigned clones_of(int number, bool f64) {
+  unsigned clones = 0;
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    if (kernel_clone_runs(clone) && kernel_is_drawn(number + clone + f64, CLONE_COUNT)) clones |= 1u << clone;
+  return clones ? clones : 1u << CLONE_V2;
+}
+
 static void compare_program(int number, bool f64, bool steps) {
   const char *only = getenv("ONLY");
   if (only && !strstr(kernel_programs[number].name, only)) return;
@@ -63,7 +71,8 @@ static void compare_program(int number, bool f64, bool steps) {
   recurrence_kernels *kernels =
       schedule_recurrence(s.memory, r, (schedule_options){.f64 = f64, .form = steps ? FORM_STEP : FORM_CHOSEN});
   if (steps) assert_string_equal(kernels->form, "step");
-  library lib = kernel_library(s.memory, kernels, (codegen_options){.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32});
+  codegen_options host = {.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32, .clones = clones_of(number, f64)};
+  library lib = kernel_library(s.memory, kernels, host);
   printf("%-16s %-18s %s\n", kernel_programs[number].name, kernels->form, f64 ? "f64" : "f32");
   for (int i = 0; i < lib.object->functions.count; i++) {
     if (lib.object->functions.items[i].instructions <= largest_function) continue;
@@ -72,7 +81,7 @@ static void compare_program(int number, bool f64, bool steps) {
              kernel_programs[number].name);
   }
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
-    if (!kernel_clone_runs(clone)) continue;
+    if (!(host.clones >> clone & 1)) continue;
     for (int k = 0; k < 4; k++) {
       for (int bare = 0; bare < 2; bare++) {
         const char *what = arena_printf(s.memory, "%s, %s, %s, T = %d%s", kernel_programs[number].name, f64 ? "f64" : "f32",
