@@ -127,8 +127,8 @@ static void dump_passes(compilation *c, FILE *out) {
   }
 }
 
-static void dump_header(compilation *c, FILE *out) { fputs(artifact_header(c->memory, &c->library), out); }
-static void dump_manifest(compilation *c, FILE *out) { fputs(artifact_manifest(c->memory, &c->library, true), out); }
+static void dump_header(compilation *c, FILE *out) { fputs(artifact_header(c->memory, &c->whole), out); }
+static void dump_manifest(compilation *c, FILE *out) { fputs(artifact_manifest(c->memory, &c->whole, true), out); }
 
 static void dump_report(compilation *c, FILE *out) {
   for (int i = 0; i < c->recurrences.count; i++) fprintf(out, "%s%s", i ? "\n" : "", compilation_report(c, i));
@@ -205,8 +205,8 @@ static const emission emissions[] = {
     {"equations", LAYER_KERNEL, dump_equations, 0},
     {"latex", LAYER_KERNEL, dump_latex, 0},
     {"passes", LAYER_PLAN, dump_passes, 0},
-    {"header", LAYER_CONTENTS, dump_header, 0},
-    {"manifest", LAYER_CONTENTS, dump_manifest, 0},
+    {"header", LAYER_CONTENTS, dump_header, EMISSION_LIBRARY},
+    {"manifest", LAYER_CONTENTS, dump_manifest, EMISSION_LIBRARY},
     {"functions", LAYER_OBJECT, dump_functions, 0},
     {"llvm", LAYER_OBJECT, dump_llvm, EMISSION_TEXT},
     {"asm", LAYER_OBJECT, dump_assembly, EMISSION_TEXT},

@@ -12,7 +12,8 @@ enum {
   EMISSION_EXECUTOR = 2,  // the executor's code, whatever --target says
   EMISSION_MODULE = 4,    // of GPU code the module alone, from which that of each target is made
   EMISSION_TEXT = 8,      // the host's code as text
-  EMISSION_BACKWARD = 16  // the backward of a tile program that was read
+  EMISSION_BACKWARD = 16, // the backward of a tile program that was read
+  EMISSION_LIBRARY = 32   // no more than any library: of all its variants
 };
 
 typedef struct emission {

@@ -31,19 +31,63 @@ static bool is_name(const char *text, size_t length) {
   return length > 0 && !isdigit((unsigned char)*text);
 }
 
-// AXIS=SIZE or ITEM.AXIS=SIZE
+// 64,128: whole numbers, each once.
+static bool read_sizes(arena *a, const char *text, size_choice *choice) {
+  while (*text) {
+    size_t length = strcspn(text, ",");
+    int64_t size = whole(arena_strndup(a, text, length));
+    if (size < 1) return false;
+    for (int i = 0; i < choice->sizes.count; i++)
+      if (choice->sizes.items[i] == size) return false;
+    vec_push(a, &choice->sizes, size);
+    text += length + (text[length] == ',');
+  }
+  return choice->sizes.count > 0;
+}
+
+// The last -D of an axis counts.
+static void drop_choice(compile_options *options, const char *name) {
+  int kept = 0;
+  for (int i = 0; i < options->choices.count; i++)
+    if (strcmp(options->choices.items[i].name, name) != 0) options->choices.items[kept++] = options->choices.items[i];
+  options->choices.count = kept;
+}
+
+// AXIS=SIZE or ITEM.AXIS=SIZE, perhaps with several sizes.
 static bool add_define(arena *a, interner *names, compile_options *options, const char *text) {
   const char *equals = strchr(text, '=');
   if (!equals) return false;
   const char *dot = memchr(text, '.', (size_t)(equals - text));
   const char *axis = dot ? dot + 1 : text;
-  size_override define = {.axis = intern_n(names, axis, (size_t)(equals - axis)), .size = whole(equals + 1)};
-  if (dot) define.item = intern_n(names, text, (size_t)(dot - text));
-  if (define.size < 1 || !is_name(axis, (size_t)(equals - axis))) return false;
-  if (dot && !is_name(text, (size_t)(dot - text))) return false;
-  vec_push(a, &options->overrides, define);
+  size_choice choice = {.axis = intern_n(names, axis, (size_t)(equals - axis)),
+                        .name = intern_n(names, text, (size_t)(equals - text))};
+  if (dot) choice.item = intern_n(names, text, (size_t)(dot - text));
+  if (!is_name(axis, (size_t)(equals - axis)) || (dot && !is_name(text, (size_t)(dot - text)))) return false;
+  if (!read_sizes(a, equals + 1, &choice)) return false;
+  size_override define = {.item = choice.item, .axis = choice.axis, .size = choice.sizes.items[0]};
+  drop_choice(options, choice.name);
+  if (choice.sizes.count > 1)
+    vec_push(a, &options->choices, choice);
+  else
+    vec_push(a, &options->overrides, define);
   vec_push(a, &options->defines, text);
   return true;
+}
+
+// f32,bf16: number types, each once.
+static bool read_number_types(arena *a, compile_options *options, const char *text) {
+  options->dtypes.count = 0;
+  while (*text) {
+    size_t length = strcspn(text, ",");
+    number_type type;
+    if (!number_type_find(arena_strndup(a, text, length), &type)) return false;
+    for (int i = 0; i < options->dtypes.count; i++)
+      if (options->dtypes.items[i] == type) return false;
+    vec_push(a, &options->dtypes, type);
+    text += length + (text[length] == ',');
+  }
+  if (options->dtypes.count) options->dtype = options->dtypes.items[0];
+  return options->dtypes.count > 0;
 }
 
 static bool is_word(const char *word, const char *text, size_t length) {
@@ -101,7 +145,7 @@ static const char *target_words(arena *a) {
 
 static int read_define(option_reader *r, const char *value) {
   if (add_define(r->memory, r->names, r->options, value)) return 0;
-  return usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1", value);
+  return usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1 or several with commas between", value);
 }
 
 static int read_output(option_reader *r, const char *value) {
@@ -117,7 +161,8 @@ static int read_level(option_reader *r, const char *value) {
 }
 
 static int read_dtype(option_reader *r, const char *value) {
-  return number_type_find(value, &r->options->dtype) ? 0 : usage_error("--dtype f32, f64, bf16 or f16", value);
+  if (read_number_types(r->memory, r->options, value)) return 0;
+  return usage_error("--dtype f32, f64, bf16 or f16, or several with commas between", value);
 }
 
 static int read_chunk(option_reader *r, const char *value) {
@@ -207,12 +252,15 @@ static const option options[] = {
      "the library; its header lies beside it (default: FILE.so in the current folder).\n"
      "FILE.a: a static library, FILE.o: an object",
      read_output, 0, NULL},
-    {"-D", "[ITEM.]AXIS=SIZE", "set the size of an axis, everywhere or in one declaration", read_define, 0, NULL},
+    {"-D", "[ITEM.]AXIS=SIZE",
+     "set the size of an axis, everywhere or in one declaration. AXIS=64,128: the library\n"
+     "has the recurrences for each of these sizes, and picks by those of a call",
+     read_define, 0, NULL},
     {"-O", "0|1|2|3", "effort of the code generator (default: 3)", read_level, 0, NULL},
     FLAG("-g", lines, "the code names the lines it was made from, for debuggers and profilers"),
     {"--dtype", "f32|f64|bf16|f16",
      "numbers of inputs and outputs (default: f32); parameters, states and arithmetic are\n"
-     "f64 with f64, else f32",
+     "f64 with f64, else f32. f32,bf16: the library has the recurrences for each",
      read_dtype, 0, NULL},
     {"--chunk", "N", "steps computed at once (default: chosen)", read_chunk, 0, NULL},
     {"--form", "step|chunk",

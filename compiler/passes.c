@@ -35,6 +35,58 @@ bool pass_parse(compilation *c) {
   return true;
 }
 
+// The options of a variant: number type by number type, the last -D first.
+static const compile_options *options_of(arena *a, const compile_options *all, int index, compilation *variant) {
+  compile_options *own = ARENA_NEW(a, compile_options);
+  *own = *all;
+  memset(&own->overrides, 0, sizeof own->overrides);
+  for (int i = 0; i < all->overrides.count; i++) vec_push(a, &own->overrides, all->overrides.items[i]);
+  int *picks = ARENA_ARRAY(a, int, all->choices.count + 1);
+  for (int i = all->choices.count - 1; i >= 0; i--) {
+    picks[i] = index % all->choices.items[i].sizes.count;
+    index /= all->choices.items[i].sizes.count;
+  }
+  for (int i = 0; i < all->choices.count; i++) {
+    const size_choice *choice = &all->choices.items[i];
+    vec_push(a, &variant->picks, picks[i]);
+    vec_push(a, &own->overrides,
+             (size_override){.item = choice->item, .axis = choice->axis, .size = choice->sizes.items[picks[i]]});
+  }
+  if (all->dtypes.count) own->dtype = all->dtypes.items[index];
+  return own;
+}
+
+static int variant_count(const compile_options *options) {
+  int64_t count = options->dtypes.count ? options->dtypes.count : 1;
+  for (int i = 0; i < options->choices.count && count <= INT32_MAX; i++) count *= options->choices.items[i].sizes.count;
+  return count > INT32_MAX ? INT32_MAX : (int)count;
+}
+
+bool pass_vary(compilation *c) {
+  const compile_options *options = c->options;
+  int count = variant_count(options);
+  if (count > MOST_VARIANTS)
+    c->failure = arena_printf(c->memory, "expected at most %d combinations of types and sizes (--dtype, -D), found %d",
+                              MOST_VARIANTS, count);
+  if (options->choices.count && !c->syntax)
+    c->failure = arena_printf(c->memory, "expected one size of %s with --from=recurrence, found several",
+                              options->choices.items[0].name);
+  for (int i = 0; i < count && !c->failure; i++) {
+    compilation *variant = i ? ARENA_NEW(c->memory, compilation) : c;
+    if (i)
+      *variant = (compilation){.memory = c->memory,
+                               .names = c->names,
+                               .needs = c->needs,
+                               .files = c->files,
+                               .messages = c->messages,
+                               .source = c->source,
+                               .syntax = c->syntax};
+    variant->options = options_of(c->memory, options, i, variant);
+    vec_push(c->memory, &c->variants, variant);
+  }
+  return c->failure == NULL;
+}
+
 bool pass_check(compilation *c) {
   sema_options options = {c->options->overrides.items, c->options->overrides.count, embedded_stdlib};
   c->typed = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
@@ -43,7 +95,11 @@ bool pass_check(compilation *c) {
 
 bool pass_graph(compilation *c) {
   c->graph = graph_build(c->memory, c->names, c->messages, c->typed);
-  return true;
+  bool models = c->graph && (c->graph->kernels.count || c->graph->models.count);
+  if (models && c->options->choices.count)
+    c->failure = arena_printf(c->memory, "expected one size of %s in a file with models, found several",
+                              c->options->choices.items[0].name);
+  return c->failure == NULL;
 }
 
 static bool is_own(const compilation *c, const typed_body *body) { return body->span.source == c->source->id; }
@@ -63,11 +119,44 @@ static bool is_asked_for(const compilation *c, const typed_body *body) {
   return false;
 }
 
+static int axis_named(const typed_body *body, const char *name) {
+  for (int i = 0; i < body->axes.count; i++)
+    if (strcmp(body->axes.items[i].name, name) == 0) return i;
+  return -1;
+}
+
+static bool is_of(const char *item, const char *axis, const typed_body *body, const char *wanted) {
+  return item && strcmp(item, body->name) == 0 && strcmp(axis, wanted) == 0;
+}
+
+// Whether -D ITEM.AXIS counts in place of -D AXIS.
+static bool is_named(const compilation *c, const typed_body *body, const char *axis) {
+  const compile_options *options = c->options;
+  bool named = false;
+  for (int i = 0; i < options->overrides.count; i++)
+    named |= is_of(options->overrides.items[i].item, options->overrides.items[i].axis, body, axis);
+  return named;
+}
+
+// Whether a -D of several sizes decides an axis of the recurrence.
+static bool concerns(const compilation *c, const size_choice *choice, const typed_body *body) {
+  bool here = choice->item ? strcmp(choice->item, body->name) == 0 : is_own(c, body) && !is_named(c, body, choice->axis);
+  return here && axis_named(body, choice->axis) >= 0;
+}
+
+// Another variant differs in nothing that the recurrence has, and comes first.
+static bool is_repeated(const compilation *c, const typed_body *body) {
+  for (int i = 0; i < c->picks.count; i++)
+    if (c->picks.items[i] && !concerns(c, &c->options->choices.items[i], body)) return true;
+  return false;
+}
+
 bool pass_analyse(compilation *c) {
   bool own_only = declares_something(c);
   for (int i = 0; i < c->typed->recurrences.count; i++) {
     const typed_body *body = c->typed->recurrences.items[i];
-    if (!own_only || is_own(c, body) || is_asked_for(c, body)) vec_push(c->memory, &c->bodies, body);
+    bool wanted = !own_only || is_own(c, body) || is_asked_for(c, body);
+    if (wanted && !is_repeated(c, body)) vec_push(c->memory, &c->bodies, body);
   }
   for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
     vec_push(c->memory, &c->bodies, c->graph->kernels.items[i].body);
@@ -241,6 +330,41 @@ static const char *library_path(const compilation *c) {
   return arena_printf(c->memory, "%s.so", standard ? standard : base_name(c->memory, c->options->path));
 }
 
+// _f32_K64_V128: of what there are several.
+static const char *suffix_of(const compilation *c, const typed_body *body) {
+  const compile_options *options = c->options;
+  const char *suffix = options->dtypes.count > 1 ? arena_printf(c->memory, "_%s", number_type_text(options->dtype)) : "";
+  for (int i = 0; i < options->choices.count; i++) {
+    const size_choice *choice = &options->choices.items[i];
+    if (concerns(c, choice, body))
+      suffix = arena_printf(c->memory, "%s_%s%lld", suffix, choice->axis, (long long)choice->sizes.items[c->picks.items[i]]);
+  }
+  return suffix;
+}
+
+static void lay_out_recurrence(compilation *c, int index, const char *const *plain) {
+  const typed_body *body = &c->recurrences.items[index]->body;
+  const char *symbol =
+      abi_variant_symbol(c->memory, plain[index], suffix_of(c, body), plain, c->recurrences.count);
+  const recurrence_delays *delays = c->delays.items[index];
+  artifact_recurrence r = {.variant = &c->library,
+                           .plain = plain[index],
+                           .abi = abi_layout(c->memory, body, symbol),
+                           .formulas = c->bodies.items[index],
+                           .delays = delays,
+                           .inner = delays ? abi_layout(c->memory, &delays->made->body, symbol) : NULL,
+                           .kernels = c->kernels.items[index],
+                           .report = compilation_report(c, index),
+                           .gpu = c->gpu.items[index],
+                           .check = c->options->check};
+  for (int i = 0; i < c->picks.count; i++) {
+    const size_choice *choice = &c->options->choices.items[i];
+    if (concerns(c, choice, body))
+      vec_push(c->memory, &r.fixed, (artifact_size){choice->axis, choice->sizes.items[c->picks.items[i]]});
+  }
+  vec_push(c->memory, &c->library.recurrences, r);
+}
+
 bool pass_lay_out(compilation *c) {
   artifact *library = &c->library;
   library->name = base_name(c->memory, library_path(c));
@@ -262,22 +386,29 @@ bool pass_lay_out(compilation *c) {
   } else {
     vec_push(c->memory, &library->sources, c->source);
   }
-  for (int i = 0; i < c->recurrences.count; i++) {
-    const abi_recurrence *abi = abi_layout(c->memory, &c->recurrences.items[i]->body, library);
-    const recurrence_delays *delays = c->delays.items[i];
-    vec_push(c->memory, &library->recurrences,
-             (artifact_recurrence){.abi = abi,
-                                   .formulas = c->bodies.items[i],
-                                   .delays = delays,
-                                   .inner = delays ? abi_layout_as(c->memory, &delays->made->body, abi->symbol) : NULL,
-                                   .kernels = c->kernels.items[i],
-                                   .report = compilation_report(c, i),
-                                   .gpu = c->gpu.items[i],
-                                   .check = c->options->check});
-  }
+  const char **plain = ARENA_ARRAY(c->memory, const char *, c->recurrences.count + 1);
+  for (int i = 0; i < c->recurrences.count; i++)
+    plain[i] = abi_symbol(c->memory, library->prefix, &c->recurrences.items[i]->body, plain, i);
+  for (int i = 0; i < c->recurrences.count; i++) lay_out_recurrence(c, i, plain);
   if (c->graph) library->program = graph_to_json(c->memory, c->graph);
-  c->contents = artifact_contents(c->memory, library);
   return true;
+}
+
+bool pass_join(compilation *c) {
+  int count = c->variants.count;
+  const artifact **libraries = ARENA_ARRAY(c->memory, const artifact *, count);
+  for (int i = 0; i < count; i++) libraries[i] = &c->variants.items[i]->library;
+  const compile_options *options = c->options;
+  for (int i = 0; i < options->choices.count; i++) {
+    const size_choice *choice = &options->choices.items[i];
+    artifact_choice made = {.axis = choice->axis, .name = choice->name};
+    for (int k = 0; k < choice->sizes.count; k++) vec_push(c->memory, &made.sizes, choice->sizes.items[k]);
+    vec_push(c->memory, &c->whole.choices, made);
+  }
+  c->failure = artifact_join(c->memory, libraries, count, &c->whole);
+  for (int i = 0; i < count && !c->failure; i++)
+    c->variants.items[i]->contents = artifact_contents(c->memory, libraries[i], i ? NULL : &c->whole);
+  return c->failure == NULL;
 }
 
 static bool in_path(const char *program) {
@@ -348,14 +479,19 @@ bool pass_assemble(compilation *c) {
 }
 
 bool pass_link(compilation *c) {
-  c->failure = artifact_link(c->memory, &c->library, c->object, c->gpu_object, library_path(c), &c->linked);
+  artifact_part *parts = ARENA_ARRAY(c->memory, artifact_part, c->variants.count);
+  for (int i = 0; i < c->variants.count; i++) {
+    const compilation *variant = c->variants.items[i];
+    parts[i] = (artifact_part){variant->contents, variant->object, variant->gpu_object};
+  }
+  c->failure = artifact_link(c->memory, &c->whole, parts, c->variants.count, library_path(c), &c->linked);
   return c->failure == NULL;
 }
 
 // ---- files -----------------------------------------------------------------------------------
 
 bool pass_write(compilation *c) {
-  c->failure = artifact_write(c->memory, &c->library, c->linked, library_path(c));
+  c->failure = artifact_write(c->memory, &c->whole, c->linked, library_path(c));
   return c->failure == NULL;
 }
 

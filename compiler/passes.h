@@ -18,6 +18,8 @@ struct compilation {
   arena *memory;
   interner *names;
   const compile_options *options;
+  VEC(struct compilation *) variants;  // of the first variant: itself and the others
+  VEC(int) picks;                      // by choice of `options`: the size of this variant
   unsigned needs;  // of what --emit prints: EMISSION_..
   sources *files;
   diag *messages;
@@ -35,7 +37,8 @@ struct compilation {
   const tile_program *tile;            // --from=tile,
   tile_gradient tile_gradient;         // its backward, if it is printed
   kernel *tile_on_host, *tile_on_gpu;  // and kernels for it alone; GPU: NULL, if no target is one
-  artifact library;
+  artifact library;  // of the variant
+  artifact whole;    // of the first variant: that of all together
   codegen_input contents;
   codegen_job *host_job;        // which makes `object` meanwhile; NULL: there is none
   artifact_assembly *assembly;  // of gpu_object, which goes on meanwhile; NULL: there is none
@@ -47,6 +50,7 @@ struct compilation {
 // A pass. False: it cannot go on; messages or `failure` say why.
 bool pass_load(compilation *c);
 bool pass_parse(compilation *c);
+bool pass_vary(compilation *c);
 bool pass_check(compilation *c);
 bool pass_graph(compilation *c);
 bool pass_analyse(compilation *c);
@@ -62,6 +66,7 @@ bool pass_differentiate_tile(compilation *c);
 bool pass_schedule_tile(compilation *c);
 bool pass_plan(compilation *c);
 bool pass_lay_out(compilation *c);
+bool pass_join(compilation *c);
 bool pass_begin_host(compilation *c);
 bool pass_gpu_code(compilation *c);
 bool pass_host_code(compilation *c);

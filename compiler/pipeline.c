@@ -11,8 +11,8 @@
 
 // ---- the table -------------------------------------------------------------------------------
 
-// What a file is (--from): the passes that it goes through.
-enum { PROGRAM = 1, RECURRENCE = 2, TILE = 4, COMPILED = PROGRAM | RECURRENCE };
+// What a file is (--from): the passes that it goes through. ONCE: a pass is for all variants together.
+enum { PROGRAM = 1, RECURRENCE = 2, TILE = 4, COMPILED = PROGRAM | RECURRENCE, ONCE = 8 };
 
 typedef struct pass {
   const char *name;
@@ -23,8 +23,10 @@ typedef struct pass {
 } pass;
 
 static const pass passes[] = {
-    {"load", PROGRAM | RECURRENCE | TILE, pass_load, LAYER_FILE, LAYER_SOURCE, NULL},
-    {"parse", PROGRAM, pass_parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
+    {"load", PROGRAM | RECURRENCE | TILE | ONCE, pass_load, LAYER_FILE, LAYER_SOURCE, NULL},
+    {"parse", PROGRAM | ONCE, pass_parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
+    // Each number type and each combination of sizes is a compilation of its own from here on, until they are joined.
+    {"vary", COMPILED | ONCE, pass_vary, LAYER_SYNTAX, LAYER_SYNTAX, NULL},
     // Names and axes are checked only in a file without syntax errors: a partial tree would give
     // false messages.
     {"check", PROGRAM, pass_check, LAYER_SYNTAX, LAYER_TYPED, NULL},
@@ -55,15 +57,17 @@ static const pass passes[] = {
     {"plan", COMPILED | TILE, pass_plan, LAYER_KERNEL, LAYER_PLAN, NULL},
     // Before the code: tables name the kernels' symbols, and all become one object.
     {"lay out", COMPILED, pass_lay_out, LAYER_PLAN, LAYER_CONTENTS, NULL},
+    // After all variants are laid out: the manifest, the header and the entry points that choose a variant name all of them.
+    {"join", COMPILED | ONCE, pass_join, LAYER_CONTENTS, LAYER_CONTENTS, NULL},
     // Threads of their own make the host's code while gpu code runs; host code waits for them.
     {"begin host", COMPILED, pass_begin_host, LAYER_CONTENTS, LAYER_OBJECT, NULL},
     {"gpu code", COMPILED, pass_gpu_code, LAYER_CONTENTS, LAYER_OBJECT, NULL},
     {"host code", COMPILED, pass_host_code, LAYER_CONTENTS, LAYER_OBJECT, NULL},
     // gpu code starts a ptxas for each image; this waits for them.
     {"assemble", COMPILED, pass_assemble, LAYER_OBJECT, LAYER_OBJECT, NULL},
-    {"link", COMPILED, pass_link, LAYER_OBJECT, LAYER_LINKED, NULL},
-    {"write", COMPILED, pass_write, LAYER_LINKED, LAYER_LIBRARY, NULL},
-    {"dependencies", COMPILED, pass_write_dependencies, LAYER_LIBRARY, LAYER_LIBRARY, NULL},
+    {"link", COMPILED | ONCE, pass_link, LAYER_OBJECT, LAYER_LINKED, NULL},
+    {"write", COMPILED | ONCE, pass_write, LAYER_LINKED, LAYER_LIBRARY, NULL},
+    {"dependencies", COMPILED | ONCE, pass_write_dependencies, LAYER_LIBRARY, LAYER_LIBRARY, NULL},
 };
 
 enum { PASSES = sizeof passes / sizeof *passes };
@@ -134,8 +138,8 @@ static bool verify(compilation *c, const pass *p) {
   return !wrong;
 }
 
-// False: messages or a failure say why not.
-static bool run_pass(compilation *c, const pass *p) {
+// For a variant; the run is noted for the first. False: messages or a failure say why not.
+static bool run_pass(compilation *first, compilation *c, const pass *p) {
   pass_run run = {.name = p->name, .inner = {.memory = c->memory}};
   double start = pass_clock(), processor_start = processor_clock();
   pass_log *before = pass_log_use(&run.inner);
@@ -143,17 +147,34 @@ static bool run_pass(compilation *c, const pass *p) {
   pass_log_use(before);
   run.seconds = pass_clock() - start;
   run.processor = processor_clock() - processor_start;
-  vec_push(c->memory, &c->runs, run);
+  vec_push(c->memory, &first->runs, run);
+  first->failure = c->failure;
+  return good;
+}
+
+// The passes from `begin` to `end` that an input has, for all variants, one behind the other: the code of one alone is in the
+// making.
+static bool run_range(compilation *first, unsigned input, int begin, int end) {
+  bool once = passes[begin].of & ONCE || !first->variants.count, good = true;
+  for (int v = 0; v < (once ? 1 : first->variants.count); v++)
+    for (int i = begin; i <= end && good; i++)
+      if (passes[i].of & input) good = run_pass(first, once ? first : first->variants.items[v], &passes[i]);
   return good;
 }
 
 // Runs the passes of an input up to and with `last`.
 static bool run_passes(compilation *c, unsigned input, int last) {
   bool good = true;
-  for (int i = 0; i <= last && good; i++)
-    if (passes[i].of & input) good = run_pass(c, &passes[i]);
+  for (int begin = 0, end; begin <= last && good; begin = end + 1) {
+    end = begin;
+    while (end < last && (passes[end + 1].of & ONCE) == (passes[begin].of & ONCE)) end++;
+    good = run_range(c, input, begin, end);
+  }
   return good;
 }
+
+// Whether there are several variants, of which --emit cannot print one.
+static bool has_variants(const compile_options *options) { return options->dtypes.count > 1 || options->choices.count; }
 
 int compile(arena *a, interner *names, const compile_options *options, FILE *out, FILE *errors) {
   const emission *what = options->emit ? emission_find(options->emit) : NULL;
@@ -172,6 +193,11 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
   }
   if (c.needs & (EMISSION_GPU | EMISSION_EXECUTOR) && options->dtype == NUMBER_F64) {
     fprintf(errors, "error: expected --dtype f32, bf16 or f16 with --emit=%s, found f64: GPU kernels compute in f32\n",
+            options->emit);
+    return 1;
+  }
+  if (what && has_variants(options) && !(what->needs & EMISSION_LIBRARY)) {
+    fprintf(errors, "error: expected one type after --dtype and one size of each axis with --emit=%s, found several\n",
             options->emit);
     return 1;
   }

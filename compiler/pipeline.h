@@ -23,6 +23,16 @@ typedef enum pipeline_layer {
   LAYER_LIBRARY      // its files
 } pipeline_layer;
 
+// An axis of -D that has several sizes: AXIS=64,128 or ITEM.AXIS=64,128.
+typedef struct size_choice {
+  const char *item, *axis;  // item: NULL, or the declaration alone that it is for
+  const char *name;         // both, as written: ITEM.AXIS
+  VEC(int64_t) sizes;
+} size_choice;
+
+// A library holds a recurrence once for each number type and each combination of sizes that it is asked for.
+enum { MOST_VARIANTS = 64 };
+
 typedef struct compile_options {
   const char *path;              // the file; "-": standard input
   const char *output;            // -o, or NULL
@@ -32,9 +42,11 @@ typedef struct compile_options {
   const char *prefix;            // --prefix, or ""
   VEC(const char *) exported;    // --export: imported recurrences that the library gets, too
   VEC(size_override) overrides;  // -D
+  VEC(size_choice) choices;      // -D of several sizes; those of a variant are overrides
   VEC(const char *) defines;     // the same as written
   int level;                     // -O
-  number_type dtype;
+  number_type dtype;             // of a variant; else the first of these:
+  VEC(number_type) dtypes;       // --dtype; none: f32
   int chunk;             // 0: chosen
   schedule_form form;    // --form
   bool tf32;             // --tf32

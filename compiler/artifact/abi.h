@@ -152,8 +152,19 @@ typedef struct abi_recurrence {
   VEC(abi_memory) memories;
 } abi_recurrence;
 
+typedef struct artifact artifact;
+
+// An axis that -D gives several sizes, and the size of a variant.
+typedef struct artifact_size {
+  const char *axis;
+  int64_t size;
+} artifact_size;
+
 // What goes into a library.
 typedef struct artifact_recurrence {
+  const artifact *variant;   // the library of its number type and sizes alone
+  const char *plain;         // the symbol of all its variants together
+  VEC(artifact_size) fixed;  // one for each such axis that it has
   const abi_recurrence *abi;
   const typed_body *formulas;       // as the source has them
   const recurrence_delays *delays;  // long lags: the kernels are those of the recurrence without them; NULL: there are none
@@ -164,7 +175,20 @@ typedef struct artifact_recurrence {
   bool check;          // --check: promised ranges are verified
 } artifact_recurrence;
 
-typedef struct artifact {
+// Entry points that stand for variants of a recurrence.
+typedef struct artifact_entry {
+  const char *symbol;
+  const char *same_as;  // NULL, or the symbol that this is another name of
+  VEC(int) variants;    // NULL above: several positions in recurrences, which differ in sizes alone
+} artifact_entry;
+
+// -D of several sizes.
+typedef struct artifact_choice {
+  const char *axis, *name;  // name: as -D has it, ITEM.AXIS
+  VEC(int64_t) sizes;
+} artifact_choice;
+
+struct artifact {
   const char *name;             // file name without folder and extension: mamba2
   const char *prefix;           // --prefix, or ""
   number_type dtype;            // --dtype
@@ -181,13 +205,20 @@ typedef struct artifact {
   VEC(const source *) sources;  // the compiled file first, then every import
   VEC(artifact_recurrence) recurrences;
   const char *program;  // JSON of graph and schedules, or NULL
-} artifact;
+  // Of a whole library:
+  VEC(number_type) dtypes;  // `dtype` is the first
+  VEC(artifact_choice) choices;
+  VEC(artifact_entry) entries;
+};
 
-// Lays out the arguments of a body. `taken` are the recurrences laid out before, whose symbols are
-// not used again.
-abi_recurrence *abi_layout(arena *a, const typed_body *body, const artifact *taken);
-// The same under a symbol that is the caller's affair.
-abi_recurrence *abi_layout_as(arena *a, const typed_body *body, const char *symbol);
+// The symbol of a body, which none of the others before it has.
+const char *abi_symbol(arena *a, const char *prefix, const typed_body *body, const char *const *others, int count);
+// That of a variant of it, or of several.
+const char *abi_variant_symbol(arena *a, const char *plain, const char *suffix, const char *const *others, int count);
+// Lays out the arguments of a body.
+abi_recurrence *abi_layout(arena *a, const typed_body *body, const char *symbol);
+// Whether the arguments of both are the same struct.
+bool abi_same_arguments(const abi_recurrence *left, const abi_recurrence *right);
 
 // The memory of a tensor (lag -1) or lag buffer (tensor -1) in a role; -1 if there is none.
 int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag);
@@ -214,9 +245,13 @@ char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_ob
 const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_options options);
 char *artifact_manifest(arena *a, const artifact *library, bool indented);
 
-// What codegen compiles for the library: every kernel, and beside them tables, manifest and entry
-// points.
-codegen_input artifact_contents(arena *a, const artifact *library);
+// Puts variants together: their recurrences, and the entry points that stand for several. NULL, or one line that says why
+// that cannot be.
+const char *artifact_join(arena *a, const artifact *const *variants, int count, artifact *whole);
+
+// What codegen compiles for a variant: every kernel, and beside them tables and entry points. With `whole` also what belongs to
+// all: the manifest, the entry points that choose a variant.
+codegen_input artifact_contents(arena *a, const artifact *variant, const artifact *whole);
 
 // Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets` (bits 1 << GPU_..). They run
 // side by side, while further images are made. artifact_assemble_image starts one; it becomes codegen_gpu_options.made.
@@ -236,10 +271,16 @@ typedef enum artifact_kind { ARTIFACT_SHARED, ARTIFACT_ARCHIVE, ARTIFACT_OBJECT 
 // `stem`: the length of the path without that ending, to which the header's is added.
 artifact_kind artifact_kind_of(const char *path, size_t *stem);
 
-// Links the compiled objects (`gpu`: NULL without a GPU target) with the support code into what the path asks for. NULL, or
-// one line that says what went wrong.
-const char *artifact_link(arena *a, const artifact *library, const codegen_object *object, const codegen_gpu_object *gpu,
-                          const char *library_path, link_object *linked);
+// A variant compiled; `gpu`: NULL without a GPU target.
+typedef struct artifact_part {
+  codegen_input contents;
+  const codegen_object *object;
+  const codegen_gpu_object *gpu;
+} artifact_part;
+
+// Links the variants with the support code into what the path asks for. NULL, or one line that says what went wrong.
+const char *artifact_link(arena *a, const artifact *whole, const artifact_part *parts, int count, const char *library_path,
+                          link_object *linked);
 // Writes the library and its header, each whole or not at all. NULL, or one line that says what went wrong.
 const char *artifact_write(arena *a, const artifact *library, link_object linked, const char *library_path);
 

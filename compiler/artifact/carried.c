@@ -59,7 +59,13 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const char *dtype = text_of(json, "dtype");
   const char *prefix = text_of(json, "prefix");
   if (prefix && *prefix) vec_push(a, &carried->words, arena_printf(a, "--prefix=%s", prefix));
-  if (dtype) vec_push(a, &carried->words, arena_printf(a, "--dtype=%s", dtype));
+  const cJSON *type;
+  const char *types = "";
+  cJSON_ArrayForEach(type, cJSON_GetObjectItemCaseSensitive(json, "dtypes")) {
+    if (cJSON_IsString(type)) types = arena_printf(a, "%s%s%s", types, *types ? "," : "", type->valuestring);
+  }
+  // Absent from older libraries, which have one.
+  if (dtype) vec_push(a, &carried->words, arena_printf(a, "--dtype=%s", *types ? types : dtype));
   if (cJSON_IsNumber(level)) vec_push(a, &carried->words, arena_printf(a, "-O%d", level->valueint));
   if (cJSON_IsNumber(chunk) && chunk->valueint > 0)
     vec_push(a, &carried->words, arena_printf(a, "--chunk=%d", chunk->valueint));

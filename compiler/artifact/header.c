@@ -39,7 +39,23 @@ static void put_launch(const printer *b) {
   fprintf(b->out, "%s\n", (const char *)launch->data);
 }
 
-static void put_axes(const printer *b, const abi_recurrence *abi) {
+static int64_t size_of(const artifact *library, const artifact_entry *entry, int variant, int axis) {
+  return library->recurrences.items[entry->variants.items[variant]].abi->body->axes.items[axis].size;
+}
+
+// 64, or 64 or 128 for variants that share the struct.
+static const char *sizes_text(const printer *b, const artifact *library, const artifact_entry *entry, int axis, int64_t size) {
+  const char *text = arena_printf(b->arena, "%lld", (long long)size);
+  for (int i = 1; entry && i < entry->variants.count; i++) {
+    int64_t other = size_of(library, entry, i, axis);
+    bool told = false;
+    for (int k = 0; k < i; k++) told |= size_of(library, entry, k, axis) == other;
+    if (!told) text = arena_printf(b->arena, "%s or %lld", text, (long long)other);
+  }
+  return text;
+}
+
+static void put_axes(const printer *b, const artifact *library, const abi_recurrence *abi, const artifact_entry *entry) {
   const typed_body *body = abi->body;
   for (int i = 0; i < abi->fields.count; i++) {
     const abi_field *field = &abi->fields.items[i];
@@ -47,7 +63,7 @@ static void put_axes(const printer *b, const abi_recurrence *abi) {
     const typed_axis *axis = &body->axes.items[field->index];
     fprintf(b->out, "  int64_t %s;", field->name);
     if (axis->size != TYPED_RUNTIME_SIZE)
-      fprintf(b->out, "  /* %lld, or 0 */", (long long)axis->size);
+      fprintf(b->out, "  /* %s, or 0 */", sizes_text(b, library, entry, field->index, axis->size));
     else if (axis->size_expr)
       fprintf(b->out, "  /* %s, or 0 */", expr_to_text(b->arena, axis->size_expr));
     fprintf(b->out, "\n");
@@ -89,12 +105,12 @@ static const char *c_type(number_type type) {
   return types[type];
 }
 
-static void put_memories(const printer *b, const abi_recurrence *abi, number_type dtype) {
+static void put_memories(const printer *b, const abi_recurrence *abi, const char *symbol, number_type dtype) {
   bool gradients = false;
   for (int i = 0; i < abi->memories.count; i++) {
     const abi_memory *memory = &abi->memories.items[i];
     bool gradient = memory->role >= ABI_D_VALUE;
-    if (gradient != gradients) fprintf(b->out, "\n  /* Only read and written by %s_backward. */\n", abi->symbol);
+    if (gradient != gradients) fprintf(b->out, "\n  /* Only read and written by %s_backward. */\n", symbol);
     gradients = gradient;
     const char *doc = memory->tensor >= 0 && !gradient ? abi->body->tensors.items[memory->tensor].doc : NULL;
     number_type type = abi_number_type(memory, dtype);
@@ -112,31 +128,98 @@ static void put_memories(const printer *b, const abi_recurrence *abi, number_typ
   }
 }
 
-static void put_recurrence(const printer *b, const artifact_recurrence *r, number_type dtype) {
+static void put_struct(const printer *b, const artifact *library, const artifact_recurrence *r, const artifact_entry *entry) {
   const abi_recurrence *abi = r->abi;
-  const char *symbol = abi->symbol;
-  fprintf(b->out, "\n/* ---- %s ----\n", abi->body->name);
-  if (abi->body->doc) {
-    fprintf(b->out, " * ");
-    put_comment(b, abi->body->doc, " * ");
-    fprintf(b->out, "\n");
-  }
-  fprintf(b->out, " * Form: %s. Backward starts from states saved every %d steps. */\n", r->kernels->form, r->kernels->chunk);
+  const char *symbol = entry ? entry->symbol : abi->symbol;
   fprintf(b->out, "typedef struct %s_arguments {\n", symbol);
   fprintf(b->out, "  uint64_t size;      /* sizeof(%s_arguments) */\n", symbol);
   fprintf(b->out, "  int64_t batch;      /* sequences side by side */\n");
   fprintf(b->out, "  int64_t time;       /* steps */\n");
   fprintf(b->out, "  int64_t sequences;  /* packed sequences, with cu_seqlens; else 0 */\n");
-  put_axes(b, abi);
+  put_axes(b, library, abi, entry);
   fprintf(b->out,
           "  const int32_t *cu_seqlens;  /* NULL, or sequences + 1 offsets into time (batch == 1) "
           "*/\n\n");
-  put_memories(b, abi, dtype);
+  put_memories(b, abi, symbol, r->variant->dtype);
   fprintf(b->out, "} %s_arguments;\n\n", symbol);
+}
+
+static void put_entry_points(const printer *b, const char *symbol) {
   fprintf(b->out, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
   fprintf(b->out, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
   fprintf(b->out, "int %s_step(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
   fprintf(b->out, "int %s_sizes(const %s_arguments *arguments, rec_sizes *sizes);\n", symbol, symbol);
+}
+
+// The same arguments under another name.
+static void put_same(const printer *b, const char *symbol, const char *as) {
+  fprintf(b->out, "typedef %s_arguments %s_arguments;\n\n", as, symbol);
+}
+
+static void put_title(const printer *b, const artifact_recurrence *r) {
+  fprintf(b->out, "\n/* ---- %s ----\n", r->abi->body->name);
+  if (!r->abi->body->doc) return;
+  fprintf(b->out, " * ");
+  put_comment(b, r->abi->body->doc, " * ");
+  fprintf(b->out, "\n");
+}
+
+// What picks one of several sizes, and the struct that these share.
+static void put_choice(const printer *b, const artifact *library, const artifact_entry *entry) {
+  const artifact_recurrence *first = &library->recurrences.items[entry->variants.items[0]];
+  put_title(b, first);
+  fprintf(b->out, " * For several sizes, by those of the arguments. */\n");
+  put_struct(b, library, first, entry);
+  put_entry_points(b, entry->symbol);
+}
+
+static const artifact_entry *entry_of(const artifact *library, int index) {
+  for (int e = 0; e < library->entries.count; e++)
+    for (int i = 0; i < library->entries.items[e].variants.count; i++)
+      if (library->entries.items[e].variants.items[i] == index) return &library->entries.items[e];
+  return NULL;
+}
+
+static void put_recurrence(const printer *b, const artifact *library, int index) {
+  const artifact_recurrence *r = &library->recurrences.items[index];
+  const artifact_entry *entry = entry_of(library, index);
+  if (entry && entry->variants.items[0] == index) put_choice(b, library, entry);
+  put_title(b, r);
+  for (int i = 0; i < r->fixed.count; i++)
+    fprintf(b->out, "%s%s = %lld", i ? ", " : " * With ", r->fixed.items[i].axis, (long long)r->fixed.items[i].size);
+  if (r->fixed.count) fprintf(b->out, ".\n");
+  fprintf(b->out, " * Form: %s. Backward starts from states saved every %d steps. */\n", r->kernels->form, r->kernels->chunk);
+  if (entry)
+    put_same(b, r->abi->symbol, entry->symbol);
+  else
+    put_struct(b, library, r, NULL);
+  put_entry_points(b, r->abi->symbol);
+}
+
+static void put_other_names(const printer *b, const artifact *library) {
+  for (int i = 0; i < library->entries.count; i++) {
+    const artifact_entry *entry = &library->entries.items[i];
+    if (!entry->same_as) continue;
+    fprintf(b->out, "\n/* ---- %s is %s ---- */\n", entry->symbol, entry->same_as);
+    put_same(b, entry->symbol, entry->same_as);
+    put_entry_points(b, entry->symbol);
+  }
+}
+
+// Of all types, what numbers are in memory.
+static const char *words_of_numbers(const printer *b, const artifact *library) {
+  static const char *const words[NUMBER_TYPE_COUNT] = {
+      [NUMBER_F32] = "float32 (float)",
+      [NUMBER_F64] = "float64 (double)",
+      [NUMBER_BF16] =
+          "bfloat16 where the type is uint16_t (the upper half of a float's bits), else "
+          "float32 (float)",
+      [NUMBER_F16] = "float16 where the type is uint16_t (IEEE half precision), else float32 (float)"};
+  const char *text = words[library->dtypes.items[0]];
+  for (int i = 1; i < library->dtypes.count; i++)
+    text = arena_printf(b->arena, "%s;\n * with _%s: %s", text, number_type_text(library->dtypes.items[i]),
+                        words[library->dtypes.items[i]]);
+  return text;
 }
 
 static const char introduction[] =
@@ -174,14 +257,6 @@ static const char introduction[] =
     " * Numbers are %s, sizes counts of entries; a step has no unit but the model's "
     "own. */\n";
 
-static const char *const words_of[NUMBER_TYPE_COUNT] = {
-    [NUMBER_F32] = "float32 (float)",
-    [NUMBER_F64] = "float64 (double)",
-    [NUMBER_BF16] =
-        "bfloat16 where the type is uint16_t (the upper half of a float's bits), else "
-        "float32 (float)",
-    [NUMBER_F16] = "float16 where the type is uint16_t (IEEE half precision), else float32 (float)"};
-
 char *artifact_header(arena *a, const artifact *library) {
   text_stream text;
   printer b = {.arena = a, .out = text_begin(&text)};
@@ -190,7 +265,7 @@ char *artifact_header(arena *a, const artifact *library) {
   for (char *p = guard; *p; p++) *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
   const char *slash = strrchr(library->sources.items[0]->path, '/');
   fprintf(b.out, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path, library->prefix,
-          words_of[library->dtype]);
+          words_of_numbers(&b, library));
   fprintf(b.out, "#ifndef REC_GENERATED_%s\n#define REC_GENERATED_%s\n\n", guard, guard);
   put_launch(&b);
   fprintf(b.out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
@@ -199,7 +274,8 @@ char *artifact_header(arena *a, const artifact *library) {
           "/* What this library is: JSON with its recurrences, their tensors, its source and options. "
           "*/\n");
   fprintf(b.out, "extern const char %srec_manifest[];\n", library->prefix);
-  for (int i = 0; i < library->recurrences.count; i++) put_recurrence(&b, &library->recurrences.items[i], library->dtype);
+  for (int i = 0; i < library->recurrences.count; i++) put_recurrence(&b, library, i);
+  put_other_names(&b, library);
   fprintf(b.out, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
   return text_end(&text, a);
 }

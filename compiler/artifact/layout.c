@@ -96,20 +96,34 @@ static void add_memory(arena *a, abi_recurrence *abi, abi_role role, int tensor,
   vec_push(a, &abi->memories, memory);
 }
 
-static bool is_taken_symbol(const artifact *taken, const char *symbol) {
-  if (strcmp(symbol, "rec") == 0) return true;  // rec_sizes is a type of the header
-  for (int i = 0; i < taken->recurrences.count; i++)
-    if (strcmp(taken->recurrences.items[i].abi->symbol, symbol) == 0) return true;
+static bool is_among(const char *symbol, const char *const *others, int count) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(others[i], symbol) == 0) return true;
   return false;
 }
 
-abi_recurrence *abi_layout(arena *a, const typed_body *body, const artifact *taken) {
-  const char *symbol = arena_printf(a, "%s%s", taken->prefix, c_name(a, body->name));
-  while (is_taken_symbol(taken, symbol)) symbol = arena_printf(a, "%s_", symbol);
-  return abi_layout_as(a, body, symbol);
+const char *abi_symbol(arena *a, const char *prefix, const typed_body *body, const char *const *others, int count) {
+  const char *symbol = arena_printf(a, "%s%s", prefix, c_name(a, body->name));
+  // rec_sizes is a type of the header
+  while (strcmp(symbol, "rec") == 0 || is_among(symbol, others, count)) symbol = arena_printf(a, "%s_", symbol);
+  return symbol;
 }
 
-abi_recurrence *abi_layout_as(arena *a, const typed_body *body, const char *symbol) {
+const char *abi_variant_symbol(arena *a, const char *plain, const char *suffix, const char *const *others, int count) {
+  const char *symbol = arena_printf(a, "%s%s", plain, suffix);
+  while (*suffix && is_among(symbol, others, count)) symbol = arena_printf(a, "%s_", symbol);
+  return symbol;
+}
+
+bool abi_same_arguments(const abi_recurrence *left, const abi_recurrence *right) {
+  bool same = left->fields.count == right->fields.count;
+  for (int i = 0; same && i < left->fields.count; i++)
+    same = left->fields.items[i].kind == right->fields.items[i].kind &&
+           strcmp(left->fields.items[i].name, right->fields.items[i].name) == 0;
+  return same;
+}
+
+abi_recurrence *abi_layout(arena *a, const typed_body *body, const char *symbol) {
   abi_recurrence *abi = ARENA_NEW(a, abi_recurrence);
   abi->body = body;
   abi->symbol = symbol;

@@ -37,17 +37,42 @@ artifact_kernels artifact_describe(arena *a, const artifact *library, const arti
   return described;
 }
 
-codegen_input artifact_contents(arena *a, const artifact *library) {
-  VEC(const kernel *) kernels = {0};
-  VEC(codegen_blob) blobs = {0};
-  VEC(codegen_thunk) thunks = {0};
-  const char *manifest = artifact_manifest(a, library, false);
-  vec_push(a, &blobs,
-           (codegen_blob){.symbol = arena_printf(a, "%srec_manifest", library->prefix),
+static const char *const entries[] = {"forward", "backward", "step", "sizes"};
+enum { ENTRIES = sizeof entries / sizeof *entries };
+
+typedef VEC(codegen_blob) blob_list;
+typedef VEC(codegen_thunk) thunk_list;
+
+// The entry points of a symbol: `kind` entry, behind a table, or chosen, behind a choice.
+static void add_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *kind, const char *data) {
+  for (int e = 0; e < ENTRIES; e++)
+    vec_push(a, thunks,
+             (codegen_thunk){arena_printf(a, "%s_%s", symbol, entries[e]), arena_printf(a, "rec_%s_%s", entries[e], kind), data});
+}
+
+// The manifest, and the entry points that stand for several variants.
+static void add_whole(arena *a, const artifact *whole, blob_list *blobs, thunk_list *thunks) {
+  const char *manifest = artifact_manifest(a, whole, false);
+  vec_push(a, blobs,
+           (codegen_blob){.symbol = arena_printf(a, "%srec_manifest", whole->prefix),
                           .bytes = manifest,
                           .size = (int64_t)strlen(manifest) + 1,
                           .exported = true});
-  static const char *const entries[] = {"forward", "backward", "step", "sizes"};
+  for (int i = 0; i < whole->entries.count; i++) {
+    const artifact_entry *entry = &whole->entries.items[i];
+    const char *of = entry->same_as ? entry->same_as : entry->symbol;
+    bool picks = !entry->same_as || artifact_entry_named(whole, of);
+    const char *data = arena_printf(a, "%s.%s", of, picks ? "choice" : "table");
+    if (!entry->same_as) vec_push(a, blobs, artifact_choice_table(a, whole, entry, data));
+    add_thunks(a, thunks, entry->symbol, picks ? "chosen" : "entry", data);
+  }
+}
+
+codegen_input artifact_contents(arena *a, const artifact *library, const artifact *whole) {
+  VEC(const kernel *) kernels = {0};
+  blob_list blobs = {0};
+  thunk_list thunks = {0};
+  if (whole) add_whole(a, whole, &blobs, &thunks);
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
     artifact_kernels described = artifact_describe(a, library, r);
@@ -60,10 +85,7 @@ codegen_input artifact_contents(arena *a, const artifact *library) {
     } else {
       vec_push(a, &blobs, artifact_table(a, r, &described, library->dtype, table));
     }
-    for (size_t e = 0; e < sizeof entries / sizeof *entries; e++)
-      vec_push(a, &thunks,
-               (codegen_thunk){arena_printf(a, "%s_%s", r->abi->symbol, entries[e]),
-                               arena_printf(a, "rec_%s_entry", entries[e]), table});
+    add_thunks(a, &thunks, r->abi->symbol, "entry", table);
   }
   return (codegen_input){kernels.items, kernels.count, blobs.items, blobs.count, thunks.items, thunks.count};
 }
@@ -187,19 +209,55 @@ static const char *add_support(arena *a, const artifact *library, link_object *s
   return *library->prefix ? link_rename(a, support, renamed, 1) : NULL;
 }
 
-const char *artifact_link(arena *a, const artifact *library, const codegen_object *object, const codegen_gpu_object *gpu,
-                          const char *library_path, link_object *linked) {
-  VEC(link_object) objects = {0};
-  for (int i = 0; i < object->parts.count; i++) vec_push(a, &objects, object->parts.items[i]);
+typedef VEC(link_object) object_list;
+
+static bool has_executor(const artifact_part *part) {
+  for (int i = 0; part->gpu && i < part->gpu->images.count; i++)
+    if (part->gpu->images.items[i].target == GPU_SIMT) return true;
+  return false;
+}
+
+static void add_objects(arena *a, const artifact_part *part, object_list *objects) {
+  for (int i = 0; i < part->object->parts.count; i++) vec_push(a, objects, part->object->parts.items[i]);
+  for (int i = 0; part->gpu && i < part->gpu->images.count; i++)
+    if (part->gpu->images.items[i].target == GPU_SIMT) vec_push(a, objects, part->gpu->images.items[i].object);
+}
+
+// One object of a variant: its kernels, which have the same names in others, are local.
+static const char *add_variant(arena *a, const artifact_part *part, object_list *objects) {
+  object_list own = {0};
+  link_object joined = {.name = "variant"};
+  VEC(const char *) kept = {0};
+  for (int i = 0; i < part->contents.thunk_count; i++) {
+    vec_push(a, &kept, part->contents.thunks[i].symbol);
+    vec_push(a, &kept, part->contents.thunks[i].data);
+  }
+  for (int i = 0; i < part->contents.blob_count; i++)
+    if (part->contents.blobs[i].exported) vec_push(a, &kept, part->contents.blobs[i].symbol);
+  add_objects(a, part, &own);
+  const char *error = link_in_memory(a, own.items, own.count, NULL, &joined);
+  if (!error) error = link_keep(a, &joined, kept.items, kept.count);
+  vec_push(a, objects, joined);
+  return error;
+}
+
+const char *artifact_link(arena *a, const artifact *whole, const artifact_part *parts, int count, const char *library_path,
+                          link_object *linked) {
+  object_list objects = {0};
+  const char *error = NULL;
+  bool executor = false;
+  for (int i = 0; i < count && !error; i++) {
+    executor |= has_executor(&parts[i]);
+    if (count > 1)
+      error = add_variant(a, &parts[i], &objects);
+    else
+      add_objects(a, &parts[i], &objects);
+  }
   link_object support;
-  const char *error = add_support(a, library, &support);
+  if (!error) error = add_support(a, whole, &support);
   if (error) return error;
   vec_push(a, &objects, support);
-  for (int i = 0; gpu && i < gpu->images.count; i++) {
-    if (gpu->images.items[i].target != GPU_SIMT) continue;
-    vec_push(a, &objects, gpu->images.items[i].object);
-    vec_push(a, &objects, embedded_object("simt"));
-  }
+  if (executor) vec_push(a, &objects, embedded_object("simt"));
   size_t stem;
   artifact_kind kind = artifact_kind_of(library_path, &stem);
   const char *name = file_name(library_path);

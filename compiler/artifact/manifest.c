@@ -190,11 +190,21 @@ static const char *formulas_hash(arena *a, const typed_body *body) {
   return arena_printf(a, "%016llx", (unsigned long long)XXH64(text, (size_t)(end - text), 0));
 }
 
-static cJSON *recurrence_json(arena *a, const artifact *library, const artifact_recurrence *r) {
+// The axes of -D that have several sizes, and those of a variant.
+static cJSON *fixed_json(const artifact_recurrence *r) {
+  cJSON *json = must(cJSON_CreateObject());
+  for (int i = 0; i < r->fixed.count; i++) add_number(json, r->fixed.items[i].axis, (double)r->fixed.items[i].size);
+  return json;
+}
+
+static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
   const typed_body *body = r->abi->body;
   cJSON *json = must(cJSON_CreateObject());
   add_text(json, "name", body->name);
   add_text(json, "symbol", r->abi->symbol);
+  add_text(json, "dtype", number_type_text(r->variant->dtype));
+  add_text(json, "variant_of", strcmp(r->abi->symbol, r->plain) == 0 ? NULL : r->plain);
+  add(json, "fixed", fixed_json(r));
   add_text(json, "doc", body->doc);
   add_text(json, "form", r->kernels->form);
   add_text(json, "why", r->kernels->why);
@@ -206,8 +216,23 @@ static cJSON *recurrence_json(arena *a, const artifact *library, const artifact_
   add(json, "tensors", tensors_json(a, body));
   add(json, "lags", lags_json(a, r->abi));
   add(json, "arguments", arguments_json(r->abi));
-  add(json, "sizes", sizes_json(a, library, r));
+  add(json, "sizes", sizes_json(a, r->variant, r));
   return json;
+}
+
+static cJSON *entries_json(const artifact *library) {
+  cJSON *list = must(cJSON_CreateArray());
+  for (int i = 0; i < library->entries.count; i++) {
+    const artifact_entry *entry = &library->entries.items[i];
+    cJSON *row = must(cJSON_CreateObject()), *variants = must(cJSON_CreateArray());
+    add_text(row, "symbol", entry->symbol);
+    add_text(row, "same_as", entry->same_as);
+    for (int k = 0; k < entry->variants.count; k++)
+      cJSON_AddItemToArray(variants, text_or_null(library->recurrences.items[entry->variants.items[k]].abi->symbol));
+    add(row, "variants", variants);
+    cJSON_AddItemToArray(list, row);
+  }
+  return list;
 }
 
 const char *artifact_hash(arena *a, const artifact *library) {
@@ -222,6 +247,8 @@ const char *artifact_hash(arena *a, const artifact *library) {
           : "",
       *library->prefix ? " prefix " : "", library->prefix);
   XXH64_update(&state, options, strlen(options) + 1);
+  for (int i = 1; i < library->dtypes.count; i++)
+    XXH64_update(&state, number_type_text(library->dtypes.items[i]), strlen(number_type_text(library->dtypes.items[i])) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
   for (int i = 0; i < library->sources.count; i++)
@@ -236,6 +263,10 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add_text(json, "prefix", library->prefix);
   add_text(json, "hash", artifact_hash(a, library));
   add_text(json, "dtype", number_type_text(library->dtype));
+  cJSON *dtypes = must(cJSON_CreateArray());
+  for (int i = 0; i < library->dtypes.count; i++)
+    cJSON_AddItemToArray(dtypes, text_or_null(number_type_text(library->dtypes.items[i])));
+  add(json, "dtypes", dtypes);
   cJSON *targets = must(cJSON_CreateArray());
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     if (!library->clones || library->clones >> clone & 1)
@@ -261,8 +292,9 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add(json, "sources", files);
   cJSON *recurrences = must(cJSON_CreateArray());
   for (int i = 0; i < library->recurrences.count; i++)
-    cJSON_AddItemToArray(recurrences, recurrence_json(a, library, &library->recurrences.items[i]));
+    cJSON_AddItemToArray(recurrences, recurrence_json(a, &library->recurrences.items[i]));
   add(json, "recurrences", recurrences);
+  add(json, "entries", entries_json(library));
   if (library->program) add(json, "program", cJSON_CreateRaw(library->program));
   char *printed = indented ? cJSON_Print(json) : cJSON_PrintUnformatted(json);
   if (!printed) ICE("artifact", "no memory for the manifest");

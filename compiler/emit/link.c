@@ -12,8 +12,8 @@ enum { MESSAGE_SIZE = 4096 };
 
 int link_elf(const unsigned char *const *files, const size_t *sizes, int count, const char *soname, const char *path,
              char *message, size_t message_size);
-int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count, int hide,
-              unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
+int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count,
+              const char *const *kept, int kept_count, int hide, unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
 int link_archive_of(const unsigned char *object, size_t size, const char *name, unsigned char **archive, size_t *archive_size,
                     char *message, size_t message_size);
 
@@ -55,21 +55,32 @@ static void replace_bytes(arena *a, link_object *object, unsigned char *bytes, s
   object->size = size;
 }
 
-static const char *change(arena *a, link_object *object, const char *const *renamed, int renamed_count, bool hide) {
+typedef struct changes {
+  const char *const *renamed, *const *kept;
+  int renamed_count, kept_count;
+  bool hide;
+} changes;
+
+static const char *change(arena *a, link_object *object, changes c) {
   char message[MESSAGE_SIZE];
   unsigned char *bytes;
   size_t size;
-  if (link_copy(object->bytes, object->size, renamed, renamed_count, hide, &bytes, &size, message, sizeof message))
+  if (link_copy(object->bytes, object->size, c.renamed, c.renamed_count, c.kept, c.kept_count, c.hide, &bytes, &size, message,
+                sizeof message))
     return arena_strdup(a, message);
   replace_bytes(a, object, bytes, size);
   return NULL;
 }
 
 const char *link_rename(arena *a, link_object *object, const char *const *renamed, int count) {
-  return change(a, object, renamed, count, false);
+  return change(a, object, (changes){.renamed = renamed, .renamed_count = count});
 }
 
-const char *link_hide(arena *a, link_object *object) { return change(a, object, NULL, 0, true); }
+const char *link_hide(arena *a, link_object *object) { return change(a, object, (changes){.hide = true}); }
+
+const char *link_keep(arena *a, link_object *object, const char *const *kept, int count) {
+  return change(a, object, (changes){.kept = kept, .kept_count = count});
+}
 
 const char *link_archive(arena *a, link_object *object) {
   char message[MESSAGE_SIZE];

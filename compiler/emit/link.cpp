@@ -31,7 +31,8 @@ extern "C" void watch_memory();
 extern "C" int link_elf(const unsigned char *const *files, const size_t *sizes, int count,
                         const char *soname, const char *path, char *message, size_t message_size);
 extern "C" int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count,
-                         int hide, unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
+                         const char *const *kept, int kept_count, int hide, unsigned char **copy, size_t *copy_size,
+                         char *message, size_t message_size);
 extern "C" int link_archive_of(const unsigned char *object, size_t size, const char *name, unsigned char **archive,
                                size_t *archive_size, char *message, size_t message_size);
 
@@ -117,9 +118,11 @@ extern "C" int link_elf(const unsigned char *const *files, const size_t *sizes, 
   return good ? 0 : refuse(errors, message, message_size);
 }
 
-// `renamed`: pairs of a symbol and its new name; `hide`: hidden symbols become local.
+// `renamed`: pairs of a symbol and its new name; `kept`, if there are some: all other symbols become local; `hide`: hidden ones
+// do.
 extern "C" int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count,
-                         int hide, unsigned char **copy, size_t *copy_size, char *message, size_t message_size) {
+                         const char *const *kept, int kept_count, int hide, unsigned char **copy, size_t *copy_size,
+                         char *message, size_t message_size) {
   llvm::StringRef bytes(reinterpret_cast<const char *>(object), size);
   auto file = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "object"));
   if (!file) return refuse(llvm::toString(file.takeError()), message, message_size);
@@ -127,6 +130,12 @@ extern "C" int link_copy(const unsigned char *object, size_t size, const char *c
   config.Common.OutputFilename = "object";
   config.ELF.LocalizeHidden = hide;
   for (int i = 0; i < renamed_count; i++) config.Common.SymbolsToRename[renamed[2 * i]] = renamed[2 * i + 1];
+  for (int i = 0; i < kept_count; i++) {
+    auto name = llvm::objcopy::NameOrPattern::create(kept[i], llvm::objcopy::MatchStyle::Literal,
+                                                     [](llvm::Error error) { return error; });
+    if (llvm::Error error = config.Common.SymbolsToKeepGlobal.addMatcher(std::move(name)))
+      return refuse(llvm::toString(std::move(error)), message, message_size);
+  }
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream out(text);
   if (llvm::Error error = llvm::objcopy::executeObjcopyOnBinary(config, **file, out))

@@ -25,6 +25,8 @@ const char *link_rename(arena *a, link_object *object, const char *const *rename
 
 // Makes the hidden symbols of an object local, so that other objects may have symbols of the same names.
 const char *link_hide(arena *a, link_object *object);
+// Makes all symbols of an object local but those named.
+const char *link_keep(arena *a, link_object *object, const char *const *kept, int count);
 
 // Makes of an object a static library, whose only member has its name.
 const char *link_archive(arena *a, link_object *object);

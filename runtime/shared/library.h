@@ -200,11 +200,31 @@ typedef struct rec_table {
   const rec_gpu_images *gpu_images;  // NULL: none
 } rec_table;
 
+// An axis that differs between variants of a recurrence, as -D names it.
+typedef struct rec_choice_axis {
+  int32_t axis, define_at;
+} rec_choice_axis;
+
+#define REC_CHOICE_AXES 6 /* each has two sizes at least, and there are 64 variants at most */
+
+// Variants of a recurrence that differ in sizes alone: a call gets the one that has its sizes. Texts are counted from the start.
+typedef struct rec_choice {
+  int32_t count, axis_count;
+  int32_t name_at, command_at;  // command: that which made the library, without the sizes
+  rec_choice_axis axes[REC_CHOICE_AXES];
+  const rec_table *tables[];
+} rec_choice;
+
 // The entry points behind NAME_forward, .. of every recurrence (thunks add the table). Their names
 // do not end like those of an entry point, so no recurrence can be called like them.
 int rec_forward_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes);
+// The same for a choice.
+int rec_forward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch);
+int rec_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch);
+int rec_step_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch);
+int rec_sizes_chosen(const rec_choice *choice, const void *arguments, rec_sizes *sizes);
 
 #endif

@@ -204,7 +204,7 @@ static int set_up_for(void **state, int sequences) {
   vec_push(a, &f->body.tensors, tensor(TENSOR_STATE, "h", 2, axes_gk));
   vec_push(a, &f->body.tensors, tensor(TENSOR_STATE, "n", 1, axes_k));
   vec_push(a, &f->body.tensors, tensor(TENSOR_OUTPUT, "y", 2, axes_gk));
-  f->abi = abi_layout(a, &f->body, &(artifact){0});
+  f->abi = abi_layout(a, &f->body, "f");
   codegen_slot forward[] = {slot(TILE_INPUT, X, true, true),
                             slot(TILE_INPUT, KEY, true, true),
                             slot(TILE_PARAM, A, false, false),

@@ -1,0 +1,159 @@
+// Variants of one library: a recurrence for several number types and sizes.
+//
+//   --dtype f32,bf16 -D K=64,128:
+//     gla_f32_K64, gla_f32_K128, gla_bf16_K64, gla_bf16_K128   the variants
+//     gla_f32, gla_bf16                                        pick one by the sizes of a call
+//     gla                                                      another name of gla_f32
+//
+// What picks has a table of its own (rec_choice), which names those of its variants.
+#include <string.h>
+
+#include "compiler/artifact/tables.h"
+
+// ---- putting variants together ---------------------------------------------------------------
+
+static void add_recurrences(arena *a, const artifact *const *variants, int count, const char *plain, artifact *whole) {
+  for (int v = 0; v < count; v++)
+    for (int i = 0; i < variants[v]->recurrences.count; i++) {
+      const artifact_recurrence *r = &variants[v]->recurrences.items[i];
+      if (strcmp(r->plain, plain) == 0) vec_push(a, &whole->recurrences, *r);
+    }
+}
+
+static bool has_dtype(const artifact *whole, number_type dtype) {
+  for (int i = 0; i < whole->dtypes.count; i++)
+    if (whole->dtypes.items[i] == dtype) return true;
+  return false;
+}
+
+// An entry for the variants of one type, if there are several. Returns the symbol that stands for them.
+static const char *add_choice(arena *a, artifact *whole, const artifact_recurrence *like, number_type dtype,
+                              const char *symbol) {
+  artifact_entry entry = {.symbol = symbol};
+  for (int i = 0; i < whole->recurrences.count; i++) {
+    const artifact_recurrence *r = &whole->recurrences.items[i];
+    if (r->variant->dtype == dtype && strcmp(r->plain, like->plain) == 0) vec_push(a, &entry.variants, i);
+  }
+  if (entry.variants.count == 1) return whole->recurrences.items[entry.variants.items[0]].abi->symbol;
+  vec_push(a, &whole->entries, entry);
+  return symbol;
+}
+
+static void add_entries(arena *a, artifact *whole, const artifact_recurrence *like, const char *const *plain, int count) {
+  const char *first = NULL;
+  for (int i = 0; i < whole->dtypes.count; i++) {
+    number_type dtype = whole->dtypes.items[i];
+    const char *suffix = whole->dtypes.count > 1 ? arena_printf(a, "_%s", number_type_text(dtype)) : "";
+    const char *symbol = add_choice(a, whole, like, dtype, abi_variant_symbol(a, like->plain, suffix, plain, count));
+    if (!first) first = symbol;
+  }
+  if (strcmp(first, like->plain) == 0) return;
+  artifact_entry same = {.symbol = like->plain, .same_as = first};
+  vec_push(a, &whole->entries, same);
+}
+
+// A call fills the same struct whichever variant it gets.
+static const char *check_arguments(arena *a, const artifact *whole) {
+  for (int e = 0; e < whole->entries.count; e++) {
+    const artifact_entry *entry = &whole->entries.items[e];
+    for (int i = 1; i < entry->variants.count; i++) {
+      const abi_recurrence *first = whole->recurrences.items[entry->variants.items[0]].abi,
+                           *other = whole->recurrences.items[entry->variants.items[i]].abi;
+      if (!abi_same_arguments(first, other))
+        return arena_printf(a, "expected the same arguments of %s with every size, found others of %s than of %s",
+                            first->body->name, other->symbol, first->symbol);
+    }
+  }
+  return NULL;
+}
+
+const char *artifact_join(arena *a, const artifact *const *variants, int count, artifact *whole) {
+  artifact joined = *variants[0];
+  joined.choices = whole->choices;
+  memset(&joined.recurrences, 0, sizeof joined.recurrences);
+  int recurrences = variants[0]->recurrences.count;
+  const char **plain = ARENA_ARRAY(a, const char *, recurrences + 1);
+  for (int v = 0; v < count; v++) {
+    if (!has_dtype(&joined, variants[v]->dtype)) vec_push(a, &joined.dtypes, variants[v]->dtype);
+    joined.gpu_targets |= variants[v]->gpu_targets;
+  }
+  for (int i = 0; i < recurrences; i++) plain[i] = variants[0]->recurrences.items[i].plain;
+  for (int i = 0; i < recurrences; i++) add_recurrences(a, variants, count, plain[i], &joined);
+  for (int i = 0; i < recurrences; i++) add_entries(a, &joined, &variants[0]->recurrences.items[i], plain, recurrences);
+  *whole = joined;
+  return check_arguments(a, whole);
+}
+
+// ---- the table of what picks -----------------------------------------------------------------
+
+const artifact_entry *artifact_entry_named(const artifact *whole, const char *symbol) {
+  for (int i = 0; i < whole->entries.count; i++)
+    if (strcmp(whole->entries.items[i].symbol, symbol) == 0) return &whole->entries.items[i];
+  return NULL;
+}
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+// The command that made the library, but for the sizes there are to choose from.
+static const char *command_of(arena *a, const artifact *whole) {
+  const char *text = arena_printf(a, "recc %s --dtype ", base_name(whole->sources.items[0]->path));
+  for (int i = 0; i < whole->dtypes.count; i++)
+    text = arena_printf(a, "%s%s%s", text, i ? "," : "", number_type_text(whole->dtypes.items[i]));
+  if (*whole->prefix) text = arena_printf(a, "%s --prefix %s", text, whole->prefix);
+  for (int i = 0; i < whole->defines.count; i++)
+    if (!strchr(whole->defines.items[i], ',')) text = arena_printf(a, "%s -D %s", text, whole->defines.items[i]);
+  return text;
+}
+
+static int axis_position(const typed_body *body, const char *name) {
+  for (int i = 0; i < body->axes.count; i++)
+    if (strcmp(body->axes.items[i].name, name) == 0) return i;
+  return -1;
+}
+
+static bool is_fixed(const artifact_recurrence *r, const char *axis) {
+  for (int i = 0; i < r->fixed.count; i++)
+    if (strcmp(r->fixed.items[i].axis, axis) == 0) return true;
+  return false;
+}
+
+typedef VEC(char) text_block;
+
+// Puts a text behind the table; returns its place from the start.
+static int32_t put_text(arena *a, text_block *texts, size_t table_size, const char *text) {
+  int32_t at = (int32_t)table_size + texts->count;
+  for (const char *c = text; c <= text + strlen(text); c++) vec_push(a, texts, *c);
+  return at;
+}
+
+codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifact_entry *entry, const char *symbol) {
+  const artifact_recurrence *first = &whole->recurrences.items[entry->variants.items[0]];
+  size_t size = sizeof(rec_choice) + sizeof(void *) * (size_t)entry->variants.count;
+  text_block texts = {0};
+  rec_choice choice = {.count = entry->variants.count};
+  choice.name_at = put_text(a, &texts, size, entry->symbol);
+  choice.command_at = put_text(a, &texts, size, command_of(a, whole));
+  for (int i = 0; i < whole->choices.count; i++) {
+    const artifact_choice *sizes = &whole->choices.items[i];
+    if (!is_fixed(first, sizes->axis) || choice.axis_count == REC_CHOICE_AXES) continue;
+    choice.axes[choice.axis_count++] = (rec_choice_axis){axis_position(first->abi->body, sizes->axis),
+                                                         put_text(a, &texts, size, sizes->name)};
+  }
+  char *bytes = arena_alloc(a, size + (size_t)texts.count);
+  memcpy(bytes, &choice, sizeof choice);
+  memcpy(bytes + size, texts.items, (size_t)texts.count);
+  VEC(codegen_address) addresses = {0};
+  for (int i = 0; i < entry->variants.count; i++) {
+    const abi_recurrence *abi = whole->recurrences.items[entry->variants.items[i]].abi;
+    vec_push(a, &addresses,
+             (codegen_address){(int64_t)(sizeof choice + sizeof(void *) * (size_t)i), arena_printf(a, "%s.table", abi->symbol)});
+  }
+  return (codegen_blob){.symbol = symbol,
+                        .bytes = bytes,
+                        .size = (int64_t)size + texts.count,
+                        .addresses = addresses.items,
+                        .address_count = addresses.count};
+}

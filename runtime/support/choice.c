@@ -1,0 +1,143 @@
+// Entry points for several sizes: the variant that has the sizes of a call gets it.
+//
+//   gla_forward with K = 64, V = 128  ->  the table of gla_K64_V128
+//
+// An axis that is 0 fits every variant; where several fit, the call must say more.
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/support/error.h"
+#include "runtime/shared/library.h"
+
+static const void *at(const void *table, int32_t offset) { return (const char *)table + offset; }
+
+static const rec_table_axis *axis_of(const rec_table *table, int32_t axis) {
+  return (const rec_table_axis *)at(table, table->axes_at) + axis;
+}
+
+static int64_t size_in(const void *arguments, const rec_table_axis *axis) {
+  int64_t size;
+  memcpy(&size, at(arguments, axis->field), sizeof size);
+  return size;
+}
+
+static int fits(const rec_choice *choice, const rec_table *table, const void *arguments) {
+  for (int32_t i = 0; i < choice->axis_count; i++) {
+    const rec_table_axis *axis = axis_of(table, choice->axes[i].axis);
+    int64_t size = size_in(arguments, axis);
+    if (size != 0 && size != axis->size) return 0;
+  }
+  return 1;
+}
+
+// ---- the message -----------------------------------------------------------------------------
+
+typedef struct message {
+  char text[REC_ERROR_TEXT_MAX];
+  size_t length;
+} message;
+
+static void add(message *m, const char *text) {
+  int written = snprintf(m->text + m->length, sizeof m->text - m->length, "%s", text);
+  m->length += (size_t)written;
+  if (m->length >= sizeof m->text) m->length = sizeof m->text - 1;
+}
+
+static void add_number(message *m, int64_t number) {
+  char text[24];
+  snprintf(text, sizeof text, "%lld", (long long)number);
+  add(m, text);
+}
+
+// The sizes of an axis, each once. Returns whether `wanted` is among them.
+static int add_sizes(message *m, const rec_choice *choice, int32_t axis, const char *separator, int64_t wanted) {
+  int found = 0;
+  for (int32_t i = 0; i < choice->count; i++) {
+    int64_t size = axis_of(choice->tables[i], axis)->size;
+    int before = 0;
+    for (int32_t k = 0; k < i; k++) before |= axis_of(choice->tables[k], axis)->size == size;
+    if (before) continue;
+    if (i) add(m, separator);
+    add_number(m, size);
+    found |= size == wanted;
+  }
+  return found;
+}
+
+// expected K of 64 or 128, found 32
+static void add_expectation(message *m, const rec_choice *choice, int32_t index, const void *arguments) {
+  const rec_table *first = choice->tables[0];
+  const rec_table_axis *axis = axis_of(first, choice->axes[index].axis);
+  add(m, index ? "; " : "expected ");
+  add(m, at(first, axis->name_at));
+  add(m, " of ");
+  add_sizes(m, choice, choice->axes[index].axis, " or ", 0);
+  add(m, ", found ");
+  add_number(m, size_in(arguments, axis));
+}
+
+// The command that adds the variant.
+static void add_command(message *m, const rec_choice *choice, const void *arguments) {
+  add(m, at(choice, choice->command_at));
+  for (int32_t i = 0; i < choice->axis_count; i++) {
+    int64_t size = size_in(arguments, axis_of(choice->tables[0], choice->axes[i].axis));
+    add(m, " -D ");
+    add(m, at(choice, choice->axes[i].define_at));
+    add(m, "=");
+    if (add_sizes(m, choice, choice->axes[i].axis, ",", size) || size < 1) continue;
+    add(m, ",");
+    add_number(m, size);
+  }
+}
+
+static rec_status refuse(const rec_choice *choice, const char *entry, const void *arguments, int fitting) {
+  message m = {.length = 0};
+  for (int32_t i = 0; i < choice->axis_count; i++) add_expectation(&m, choice, i, arguments);
+  if (!fitting) {
+    add(&m, "; ");
+    add_command(&m, choice, arguments);
+    add(&m, " adds it");
+  }
+  return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: %s", (const char *)at(choice, choice->name_at), entry, m.text);
+}
+
+// What is wrong with other arguments, the first variant says.
+static rec_status choose(const rec_choice *choice, const char *entry, const void *arguments, const rec_table **table) {
+  *table = choice->tables[0];
+  uint64_t size = 0;
+  if (arguments) memcpy(&size, arguments, sizeof size);
+  if (size < (uint64_t)(*table)->arguments_size) return REC_OK;
+  int fitting = 0;
+  for (int32_t i = 0; i < choice->count; i++) {
+    if (!fits(choice, choice->tables[i], arguments)) continue;
+    *table = choice->tables[i];
+    fitting++;
+  }
+  return fitting == 1 ? REC_OK : refuse(choice, entry, arguments, fitting);
+}
+
+// ---- the entry points ------------------------------------------------------------------------
+
+int rec_forward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch) {
+  const rec_table *table;
+  rec_status status = choose(choice, "forward", arguments, &table);
+  return status ? (int)status : rec_forward_entry(table, arguments, launch);
+}
+
+int rec_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch) {
+  const rec_table *table;
+  rec_status status = choose(choice, "backward", arguments, &table);
+  return status ? (int)status : rec_backward_entry(table, arguments, launch);
+}
+
+int rec_step_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch) {
+  const rec_table *table;
+  rec_status status = choose(choice, "step", arguments, &table);
+  return status ? (int)status : rec_step_entry(table, arguments, launch);
+}
+
+int rec_sizes_chosen(const rec_choice *choice, const void *arguments, rec_sizes *sizes) {
+  const rec_table *table;
+  rec_status status = choose(choice, "sizes", arguments, &table);
+  return status ? (int)status : rec_sizes_entry(table, arguments, sizes);
+}
