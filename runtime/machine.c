@@ -37,27 +37,18 @@ typedef struct fma_kernel {
 } fma_kernel;
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) static float fma_512(int64_t count) {
-  __m512 a[CHAINS], x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
-  for (int i = 0; i < CHAINS; i++) a[i] = _mm512_set1_ps((float)i);
-  for (int64_t k = 0; k < count; k++) {
-#pragma GCC unroll 12
-    for (int i = 0; i < CHAINS; i++) a[i] = _mm512_fmadd_ps(a[i], x, y);
+#define FMA(bits, features, vector, intrinsic)                                                           \
+  __attribute__((target(features))) static float fma_##bits(int64_t count) {                             \
+    vector a[CHAINS], x = intrinsic##_set1_ps(0.999f), y = intrinsic##_set1_ps(1e-3f);                   \
+    for (int i = 0; i < CHAINS; i++) a[i] = intrinsic##_set1_ps((float)i);                               \
+    for (int64_t k = 0; k < count; k++) {                                                                \
+      _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) a[i] = intrinsic##_fmadd_ps(a[i], x, y); \
+    }                                                                                                    \
+    for (int i = 1; i < CHAINS; i++) a[0] = intrinsic##_add_ps(a[0], a[i]);                              \
+    return intrinsic##_cvtss_f32(a[0]);                                                                  \
   }
-  for (int i = 1; i < CHAINS; i++) a[0] = _mm512_add_ps(a[0], a[i]);
-  return _mm512_cvtss_f32(a[0]);
-}
-
-__attribute__((target("avx2,fma"))) static float fma_256(int64_t count) {
-  __m256 a[CHAINS], x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
-  for (int i = 0; i < CHAINS; i++) a[i] = _mm256_set1_ps((float)i);
-  for (int64_t k = 0; k < count; k++) {
-#pragma GCC unroll 12
-    for (int i = 0; i < CHAINS; i++) a[i] = _mm256_fmadd_ps(a[i], x, y);
-  }
-  for (int i = 1; i < CHAINS; i++) a[0] = _mm256_add_ps(a[0], a[i]);
-  return _mm256_cvtss_f32(a[0]);
-}
+FMA(512, "avx512f", __m512, _mm512)
+FMA(256, "avx2,fma", __m256, _mm256)
 #endif
 
 typedef float vector4 __attribute__((vector_size(16)));

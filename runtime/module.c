@@ -90,6 +90,7 @@ int64_t rec_variable_numbers(const rec_signature *signature, int variable, const
 // Reading stops at the first thing that is not as the manifest's description says; `what` names it.
 typedef struct reader {
   rec_module *module;
+  rec_recurrence *recurrence;  // whose lists are being read
   const char *what;
 } reader;
 
@@ -130,6 +131,22 @@ static void *allocate(reader *r, int count, size_t size) {
   return memory;
 }
 
+typedef void read_entry(reader *r, const cJSON *item, void *entry);
+
+// The list `key`: `read` for each of its items and the entry of `size` bytes that is made of it.
+static void *read_list(reader *r, const cJSON *json, const char *key, size_t size, int *count, read_entry *read) {
+  const cJSON *list, *item;
+  *count = get_count(r, json, key, &list);
+  char *entries = allocate(r, *count, size), *entry = entries;
+  if (!r->what) cJSON_ArrayForEach(item, list) read(r, item, entry), entry += size;
+  return entries;
+}
+
+static void read_text(reader *r, const cJSON *item, void *entry) {
+  (void)r;
+  *(const char **)entry = cJSON_IsString(item) ? item->valuestring : "";
+}
+
 static int axis_position(reader *r, const rec_signature *signature, const char *name) {
   for (int i = 0; i < signature->axis_count; i++) {
     if (strcmp(signature->axes[i].name, name) == 0) return i;
@@ -138,29 +155,20 @@ static int axis_position(reader *r, const rec_signature *signature, const char *
   return 0;
 }
 
-static void read_axes(reader *r, const cJSON *json, rec_signature *signature) {
-  const cJSON *list, *item;
-  signature->axis_count = get_count(r, json, "axes", &list);
-  rec_axis *axes = allocate(r, signature->axis_count, sizeof *axes);
-  if (r->what) return;
-  signature->axes = axes;
-  cJSON_ArrayForEach(item, list) {
-    axes->name = get_text(r, item, "name");
-    axes->size = cJSON_IsNull(get(r, item, "size")) ? -1 : get_number(r, item, "size");
-    axes->expression = get_optional(r, item, "expression");
-    axes++;
-  }
+static void read_axis(reader *r, const cJSON *item, void *entry) {
+  *(rec_axis *)entry = (rec_axis){.name = get_text(r, item, "name"),
+                                  .size = cJSON_IsNull(get(r, item, "size")) ? -1 : get_number(r, item, "size"),
+                                  .expression = get_optional(r, item, "expression")};
 }
 
-static void read_variable(reader *r, const cJSON *json, const rec_signature *signature, rec_variable *v) {
-  const cJSON *list, *item;
+static void read_variable_axis(reader *r, const cJSON *item, void *entry) {
+  *(int *)entry = axis_position(r, &r->recurrence->signature, cJSON_IsString(item) ? item->valuestring : "");
+}
+
+static void read_variable(reader *r, const cJSON *json, rec_variable *v) {
   v->name = get_text(r, json, "name");
   v->complex = cJSON_IsTrue(get(r, json, "complex"));
-  v->axis_count = get_count(r, json, "axes", &list);
-  int *axes = allocate(r, v->axis_count, sizeof *axes);
-  if (r->what) return;
-  v->axes = axes;
-  cJSON_ArrayForEach(item, list) { *axes++ = axis_position(r, signature, cJSON_IsString(item) ? item->valuestring : ""); }
+  v->axes = read_list(r, json, "axes", sizeof *v->axes, &v->axis_count, read_variable_axis);
 }
 
 static rec_kind read_kind(reader *r, const char *text) {
@@ -182,12 +190,12 @@ static void read_variables(reader *r, const cJSON *json, rec_signature *signatur
   signature->variables = v;
   cJSON_ArrayForEach(item, tensors) {
     v->kind = read_kind(r, get_text(r, item, "kind"));
-    read_variable(r, item, signature, v++);
+    read_variable(r, item, v++);
   }
   cJSON_ArrayForEach(item, lags) {
     v->kind = REC_LAG;
     v->depth = get_number(r, item, "depth");
-    read_variable(r, item, signature, v++);
+    read_variable(r, item, v++);
   }
 }
 
@@ -269,7 +277,9 @@ static void *entry(reader *r, const char *symbol, const char *suffix) {
   return address;
 }
 
-static void read_recurrence(reader *r, const cJSON *json, rec_recurrence *recurrence) {
+static void read_recurrence(reader *r, const cJSON *json, void *entry_of_list) {
+  rec_recurrence *recurrence = r->recurrence = entry_of_list;
+  recurrence->index = r->module->count++;
   recurrence->module = r->module;
   recurrence->signature.name = get_text(r, json, "name");
   recurrence->signature.doc = get_optional(r, json, "doc");
@@ -277,7 +287,8 @@ static void read_recurrence(reader *r, const cJSON *json, rec_recurrence *recurr
   recurrence->signature.carried_type = rec_carried_type(r->module->dtype);
   recurrence->symbol = get_text(r, json, "symbol");
   recurrence->formulas = cJSON_GetStringValue(json_get(json, "formulas"));
-  read_axes(r, json, &recurrence->signature);
+  recurrence->signature.axes =
+      read_list(r, json, "axes", sizeof *recurrence->signature.axes, &recurrence->signature.axis_count, read_axis);
   if (!r->what) read_variables(r, json, &recurrence->signature);
   if (!r->what) read_arguments(r, json, recurrence);
   if (r->what) return;
@@ -287,39 +298,20 @@ static void read_recurrence(reader *r, const cJSON *json, rec_recurrence *recurr
   *(void **)&recurrence->sizes = entry(r, recurrence->symbol, "sizes");
 }
 
-static void read_sources(reader *r, const cJSON *json) {
-  const cJSON *list, *item;
-  r->module->source_count = get_count(r, json, "sources", &list);
-  rec_source_text *source = allocate(r, r->module->source_count, sizeof *source);
-  if (r->what) return;
-  r->module->sources = source;
-  cJSON_ArrayForEach(item, list) {
-    source->path = get_text(r, item, "path");
-    source->text = get_text(r, item, "text");
-    source++;
-  }
-  // Absent from the oldest libraries, which were made of programs.
-  r->module->from = cJSON_GetStringValue(json_get(json, "from"));
-  r->module->define_count = get_count(r, json, "defines", &list);
-  const char **define = allocate(r, r->module->define_count, sizeof *define);
-  if (r->what) return;
-  r->module->defines = define;
-  cJSON_ArrayForEach(item, list) *define++ = cJSON_IsString(item) ? item->valuestring : "";
+static void read_source(reader *r, const cJSON *item, void *entry_of_list) {
+  *(rec_source_text *)entry_of_list = (rec_source_text){get_text(r, item, "path"), get_text(r, item, "text")};
 }
 
 static void read_manifest(reader *r, const cJSON *json) {
+  rec_module *m = r->module;
   const char *dtype = get_text(r, json, "dtype");
-  const cJSON *list, *item;
-  if (!rec_number_type(dtype, &r->module->dtype) && !r->what) r->what = "dtype";
-  int count = get_count(r, json, "recurrences", &list);
-  r->module->recurrences = allocate(r, count, sizeof *r->module->recurrences);
-  if (r->what) return;
-  cJSON_ArrayForEach(item, list) {
-    rec_recurrence *recurrence = &r->module->recurrences[r->module->count];
-    recurrence->index = r->module->count++;
-    read_recurrence(r, item, recurrence);
-  }
-  read_sources(r, json);
+  int count;
+  if (!rec_number_type(dtype, &m->dtype) && !r->what) r->what = "dtype";
+  m->recurrences = read_list(r, json, "recurrences", sizeof *m->recurrences, &count, read_recurrence);
+  m->sources = read_list(r, json, "sources", sizeof *m->sources, &m->source_count, read_source);
+  // Absent from the oldest libraries, which were made of programs.
+  m->from = cJSON_GetStringValue(json_get(json, "from"));
+  m->defines = read_list(r, json, "defines", sizeof *m->defines, &m->define_count, read_text);
 }
 
 // "1.0" as the manifest has it; a library with another major number must not be called.
@@ -357,7 +349,7 @@ static rec_status load(rec_module *module) {
   snprintf(error, sizeof error, "%srec_error", prefix ? prefix : "");
   *(void **)&module->error = dlsym(module->library, error);
   if (!module->error) return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no %s", path, error);
-  reader r = {module, NULL};
+  reader r = {.module = module};
   read_manifest(&r, module->json);
   if (r.what) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest lacks or misstates `%s`", path, r.what);
   return REC_OK;

@@ -136,19 +136,19 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   return status;
 }
 
-static int export(words *w) {
-  export_request r = {.module = module_request_of(w)};
-  rec_module *module = NULL;
-  session *s = NULL;
+static int export_block(session *s, void *request) {
+  const export_request *r = request;
   const train_block *block;
   void *weights = NULL;
-  int status = read_words(w, &r);
-  if (!status) status = open_session(&r.module, &r.options, &module, &s);
-  if (!status && (load(s, r.block, &block, &weights) || write_folder(s, &r, block, weights))) status = report_failure("export");
+  bool failed = load(s, r->block, &block, &weights) || write_folder(s, r, block, weights);
   free(weights);
-  session_close(s);
-  rec_module_close(module);
-  return status;
+  return failed ? report_failure("export") : 0;
+}
+
+static int export(words *w) {
+  export_request r = {.module = module_request_of(w)};
+  int status = read_words(w, &r);
+  return status ? status : with_session(&r.module, &r.options, export_block, &r);
 }
 
 const subcommand export_command = {

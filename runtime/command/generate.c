@@ -1,6 +1,5 @@
 // rec generate: a trained model reads a prompt and writes on.
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,13 +41,6 @@ static const option options[] = {
     THREADS(options.threads, "threads (default: REC_NUM_THREADS, or one for each processor)"),
     SESSION_MODULE_OPTIONS,
     OPTIONS_END};
-
-static volatile sig_atomic_t asked_to_stop;
-
-static void on_signal(int number) {
-  (void)number;
-  asked_to_stop = 1;
-}
 
 static int read_words(words *w, generate_request *r) {
   if (read_options(w, options, r)) return EXIT_USAGE;
@@ -124,7 +116,7 @@ static rec_status load_model(const generate_request *r, const session *s, model_
 
 static void report(const writer *w) {
   fprintf(stderr, "\nrec generate: read %" PRId64 " %s in %.3f s, wrote %" PRId64 " in %.3f s%s\n", w->read, writer_unit(w),
-          w->read_seconds, w->written, w->written_seconds, asked_to_stop ? "; stopped" : "");
+          w->read_seconds, w->written, w->written_seconds, session_stop ? "; stopped" : "");
 }
 
 // --logits: what each token was drawn from, one row each.
@@ -136,7 +128,7 @@ static rec_status save_logits(const writer *w, const char *path) {
 
 static rec_status open_writer(writer *w, const generate_request *r, const model_of_text *m, int threads) {
   int64_t numbers;
-  *w = (writer){.kind = m->kind, .alphabet = train_alphabet_of(m->characters), .stopped = &asked_to_stop};
+  *w = (writer){.kind = m->kind, .alphabet = train_alphabet_of(m->characters), .stopped = &session_stop};
   const sample_options sample = {.temperature = r->temperature,
                                  .top_k = r->top_k < MOST_TOKENS ? (int)r->top_k : 0,
                                  .top_p = r->top_p,
@@ -162,19 +154,17 @@ static void close_writer(writer *w) {
 }
 
 // A signal ends the text after the token at hand; it interrupts the reading of a prompt.
-static int write_text(const generate_request *r, const session *s) {
-  struct sigaction act = {.sa_handler = on_signal}, old_interrupt, old_terminate;
+static int write_text(session *s, void *request) {
+  const generate_request *r = request;
   model_of_text m = {0};
   writer w = {0};
   rec_status status = load_model(r, s, &m);
   if (!status) status = open_writer(&w, r, &m, s->options.threads);
   if (!status) {
-    sigaction(SIGINT, &act, &old_interrupt);
-    sigaction(SIGTERM, &act, &old_terminate);
+    session_catch_signals(s, true);
     status = writer_read(&w, r->prompt, r->prompt_file);
     if (!status) status = writer_write(&w, r->tokens);
-    sigaction(SIGINT, &old_interrupt, NULL);
-    sigaction(SIGTERM, &old_terminate, NULL);
+    session_catch_signals(s, false);
   }
   if (!status && r->logits) status = save_logits(&w, r->logits);
   if (!status) report(&w);
@@ -182,19 +172,13 @@ static int write_text(const generate_request *r, const session *s) {
   free(m.weights);
   free(m.characters);
   if (status) return report_failure("generate");
-  return asked_to_stop ? STOPPED : 0;
+  return session_stop ? STOPPED : 0;
 }
 
 static int generate(words *w) {
   generate_request r = {.module = module_request_of(w), .temperature = 1, .top_p = 1, .seed = 1, .tokens = 200};
-  rec_module *module = NULL;
-  session *s = NULL;
   int status = read_words(w, &r);
-  if (!status) status = open_session(&r.module, &r.options, &module, &s);
-  if (!status) status = write_text(&r, s);
-  session_close(s);
-  rec_module_close(module);
-  return status;
+  return status ? status : with_session(&r.module, &r.options, write_text, &r);
 }
 
 const subcommand generate_command = {

@@ -13,6 +13,7 @@
 
 typedef struct import_request {
   const char *folder, *program;
+  tensor_folder *tensors;  // of the folder
   session_options options;
 } import_request;
 
@@ -65,12 +66,6 @@ static rec_status fit(fitting *f, const model_parameter *p) {
   return rec_convert(f->weights + p->place * f->of.n->element_size, f->of.dtype, t->data, t->dtype, p->elements);
 }
 
-static bool is_known(const train_model *m, const char *name) {
-  for (int i = 0; i < m->parameter_count; i++)
-    if (!strcmp(m->parameters[i].name, name)) return true;
-  return false;
-}
-
 // The head of a tied model may stand in the file once more.
 static bool is_tied_head(const fitting *f, const rec_tensor *t) {
   if (strcmp(t->name, "lm_head.weight") != 0) return false;
@@ -85,7 +80,7 @@ static bool is_tied_head(const fitting *f, const rec_tensor *t) {
 static void find_extra(fitting *f) {
   for (int i = 0; i < tensor_folder_count(f->folder); i++) {
     const rec_tensor *t = tensor_folder_tensor(f->folder, i);
-    if (is_known(f->of.model, t->name) || is_tied_head(f, t)) continue;
+    if (train_model_parameter(f->of.model, t->name) || is_tied_head(f, t)) continue;
     complain(f, "extra", t->name, "none", t);
     f->extra++;
   }
@@ -127,10 +122,10 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
   return status;
 }
 
-static rec_status import_into(session *s, const import_request *r, const tensor_folder *folder) {
+static int import_into(session *s, void *request) {
+  const import_request *r = request;
   const train_block *block = train_program_block(s->program, "imported");
-  if (!block) return rec_fail(REC_ERROR_INTERNAL, "no block 'imported' in %s", r->program);
-  fitting f = {.folder = folder, .of = session_model(s, block)};
+  fitting f = {.folder = r->tensors, .of = session_model(s, block)};
   f.weights = calloc((size_t)f.of.model->parameter_elements + 1, (size_t)f.of.n->element_size);
   rec_status status = f.weights ? fit_all(&f, r->folder) : rec_no_memory();
   if (!status) {
@@ -139,14 +134,14 @@ static rec_status import_into(session *s, const import_request *r, const tensor_
     status = write_run(s, block, &f, r->folder);
   }
   free(f.weights);
-  return status;
+  return status ? report_failure("import") : 0;
 }
 
-static rec_status write_program(const import_request *r, const tensor_folder *folder, const char *path) {
+static rec_status write_program(const import_request *r, const char *path) {
   cJSON *config;
   char *text = NULL;
   rec_status status = folder_read_json(r->folder, "config.json", &config);
-  if (!status) status = public_program(config, folder, &text);
+  if (!status) status = public_program(config, r->tensors, &text);
   if (!status) status = whole_file_write(path, text, strlen(text));
   cJSON_Delete(config);
   free(text);
@@ -154,33 +149,27 @@ static rec_status write_program(const import_request *r, const tensor_folder *fo
 }
 
 // The program takes its name when its weights have fitted; until then it is a draft beside.
-static int import_by_draft(words *w, const import_request *r, const tensor_folder *folder, const char *draft) {
+static int import_by_draft(words *w, import_request *r, const char *draft) {
   module_request request = module_request_of(w);
   request.file = draft;
   request.recc_words[request.recc_word_count++] = "-O0";  // nothing is run
-  rec_module *module = NULL;
-  session *s = NULL;
-  if (write_program(r, folder, draft)) return report_failure("import");
-  int status = open_session(&request, &r->options, &module, &s);
-  if (!status && import_into(s, r, folder)) status = report_failure("import");
+  if (write_program(r, draft)) return report_failure("import");
+  int status = with_session(&request, &r->options, import_into, r);
   if (!status && rename(draft, r->program)) {
     rec_file_failed(r->program);
     status = report_failure("import");
   }
   if (status) unlink(draft);
-  session_close(s);
-  rec_module_close(module);
   return status;
 }
 
 static int import(words *w) {
   import_request r = {0};
-  tensor_folder *folder = NULL;
   int status = read_words(w, &r);
   if (status) return status;
-  if (tensor_folder_open(r.folder, &folder)) status = report_failure("import");
-  if (!status) status = import_by_draft(w, &r, folder, rec_path("%s.draft.rec", r.program).text);
-  tensor_folder_close(folder);
+  if (tensor_folder_open(r.folder, &r.tensors)) status = report_failure("import");
+  if (!status) status = import_by_draft(w, &r, rec_path("%s.draft.rec", r.program).text);
+  tensor_folder_close(r.tensors);
   return status;
 }
 

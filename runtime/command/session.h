@@ -5,8 +5,10 @@
 #include "runtime/command/command.h"
 #include "runtime/train/session.h"
 
-// The module and a session on it; the models run on the device of `request`. Returns 0, or the exit status after printing why not.
-int open_session(const module_request *request, const session_options *options, rec_module **module, session **s);
+// Opens the module and a session on it, whose models run on the device of `module`, for `run`. Returns what that returns, or the
+// exit status after printing why there is no session.
+int with_session(const module_request *module, const session_options *options, int (*run)(session *s, void *request),
+                 void *request);
 
 // --device, -D, --dtype, --chunk of a request with a `module`.
 #define SESSION_MODULE_OPTIONS                                                                                                 \

@@ -11,6 +11,7 @@ typedef struct train_request {
   int64_t seed, checkpoint_seconds;
   char *const *blocks;
   int block_count;
+  bool train;  // or evaluate
 } train_request;
 
 #define REQUEST train_request
@@ -50,21 +51,20 @@ static bool is_asked_for(const train_request *r, const char *name) {
 }
 
 // There must be something to do, and every name must be that of a block.
-static int check_names(const train_request *r, const session *s, const char *command, bool train) {
-  if (train ? !s->program->block_count : !s->program->evaluate_count) {
-    fprintf(stderr, "rec %s: expected %s block in %s, found none\n", command, train ? "a train" : "an evaluate",
+static int check_names(const train_request *r, const session *s) {
+  const train_program *p = s->program;
+  int count = r->train ? p->block_count : p->evaluate_count;
+  if (!count) {
+    fprintf(stderr, "rec %s: expected %s block in %s, found none\n", r->module.command, r->train ? "a train" : "an evaluate",
             r->module.file);
     return EXIT_USAGE;
   }
   for (int i = 0; i < r->block_count; i++) {
     bool known = false;
-    int count = train ? s->program->block_count : s->program->evaluate_count;
-    for (int k = 0; k < count; k++)
-      known |= !strcmp(r->blocks[i], train ? s->program->blocks[k].name : s->program->evaluates[k].name);
+    for (int k = 0; k < count; k++) known |= !strcmp(r->blocks[i], r->train ? p->blocks[k].name : p->evaluates[k].name);
     if (known) continue;
-    fprintf(stderr, "rec %s: expected a block of %s, found `%s`; there %s", command, r->module.file, r->blocks[i],
-            count ? "are" : "is none");
-    for (int k = 0; k < count; k++) fprintf(stderr, " %s", train ? s->program->blocks[k].name : s->program->evaluates[k].name);
+    fprintf(stderr, "rec %s: expected a block of %s, found `%s`; there are", r->module.command, r->module.file, r->blocks[i]);
+    for (int k = 0; k < count; k++) fprintf(stderr, " %s", r->train ? p->blocks[k].name : p->evaluates[k].name);
     fprintf(stderr, "\n");
     return EXIT_USAGE;
   }
@@ -97,25 +97,31 @@ static int evaluate_blocks(const train_request *r, session *s) {
   return 0;
 }
 
-int open_session(const module_request *request, const session_options *options, rec_module **module, session **s) {
+int with_session(const module_request *module, const session_options *options, int (*run)(session *s, void *request),
+                 void *request) {
   session_options there = *options;
-  there.device = request->device;
-  int status = open_module(request, module);
-  return !status && session_open(*module, &there, s) ? report_failure(request->command) : status;
+  there.device = module->device;
+  rec_module *opened = NULL;
+  session *s = NULL;
+  int status = open_module(module, &opened);
+  if (!status && session_open(opened, &there, &s)) status = report_failure(module->command);
+  if (!status) status = run(s, request);
+  session_close(s);
+  rec_module_close(opened);
+  return status;
+}
+
+static int run_blocks(session *s, void *request) {
+  const train_request *r = request;
+  int status = check_names(r, s);
+  if (!status && session_lock(s, r->train)) status = report_failure(r->module.command);
+  return status ? status : r->train ? train_blocks(r, s) : evaluate_blocks(r, s);
 }
 
 static int run(words *w, const option *options, bool train) {
-  train_request r = {.module = module_request_of(w), .seed = -1};
-  rec_module *module = NULL;
-  session *s = NULL;
+  train_request r = {.module = module_request_of(w), .seed = -1, .train = train};
   int status = read_words(w, options, &r);
-  if (!status) status = open_session(&r.module, &r.options, &module, &s);
-  if (!status) status = check_names(&r, s, w->command, train);
-  if (!status && session_lock(s, train)) status = report_failure(w->command);
-  if (!status) status = train ? train_blocks(&r, s) : evaluate_blocks(&r, s);
-  session_close(s);
-  rec_module_close(module);
-  return status;
+  return status ? status : with_session(&r.module, &r.options, run_blocks, &r);
 }
 
 static int run_train(words *w) { return run(w, train_options, true); }

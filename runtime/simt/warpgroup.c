@@ -79,16 +79,16 @@ static uint64_t done_by(const simt_block *b, int warp) {
 }
 
 // The four warps of a group have made the same products.
-static void check_together(simt_block *b, int warp, const char *where) {
+static void check_together(simt_block *b, int warp) {
   for (int w = 0; w < GROUP_WARPS; w++) {
     if (done_by(b, warp / GROUP_WARPS * GROUP_WARPS + w) == done_by(b, warp)) continue;
-    simt_fail_thread(warp * SIMT_WARP, "%s, and other warps of its warpgroup have made other products", where);
+    simt_fail_thread(warp * SIMT_WARP, "is at a barrier, and other warps of its warpgroup have made other products");
   }
 }
 
 void group_check_barrier(simt_block *b) {
   for (int w = 0; w < b->warp_count; w++)
-    if (b->warps[w].work) check_together(b, w, "is at a barrier");
+    if (b->warps[w].work) check_together(b, w);
 }
 
 void group_check_exit(simt_block *b, int thread) {
@@ -310,25 +310,18 @@ static void run_fence(void *const *lanes) {
 // ---- the operations --------------------------------------------------------------------------
 
 // The registers stay as they are where a test leaves the operation out.
-static void pass_registers(const collective *run, bool skipped, float *d, const float *c, int columns) {
-  group_product p = {.columns = columns, .c = c, .d = d};
-  if (skipped)
-    memcpy(d, c, (size_t)columns / 2 * sizeof *d);
-  else
-    simt_collect(run, &p);
-}
-
-static void fence(float *d, const float *c, int columns) {
-  static const collective run = {"wgmma_fence", run_fence};
-  int64_t *fences = &simt_current->threads[simt_current->running].group_fences;
-  pass_registers(&run, simt_is_skipped(fences, simt_current->launch->skipped_fence), d, c, columns);
-}
-
-static void wait(float *d, const float *c, int columns) {
-  static const collective run = {"wgmma_wait", run_wait};
-  int64_t *waits = &simt_current->threads[simt_current->running].group_waits;
-  pass_registers(&run, simt_is_skipped(waits, simt_current->launch->skipped_wait), d, c, columns);
-}
+#define PASSES(name)                                                                \
+  static void name(float *d, const float *c, int columns) {                         \
+    static const collective run = {"wgmma_" #name, run_##name};                     \
+    int64_t *count = &simt_current->threads[simt_current->running].group_##name##s; \
+    group_product p = {.columns = columns, .c = c, .d = d};                         \
+    if (simt_is_skipped(count, simt_current->launch->skipped_##name))               \
+      memcpy(d, c, (size_t)columns / 2 * sizeof *d);                                \
+    else                                                                            \
+      simt_collect(&run, &p);                                                       \
+  }
+PASSES(fence)
+PASSES(wait)
 
 static void begin(group_product p) {
   static const collective run = {"wgmma", run_begin};

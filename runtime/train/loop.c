@@ -21,13 +21,6 @@
 #include "runtime/train/report/whole_file.h"
 #include "runtime/train/session.h"
 
-static volatile sig_atomic_t asked_to_stop;
-
-static void on_signal(int number) {
-  (void)number;
-  asked_to_stop = 1;
-}
-
 typedef struct loop {
   session *s;
   trainer *t;
@@ -36,7 +29,6 @@ typedef struct loop {
   char *identity;
   FILE *log, *events;
   double last_checkpoint;
-  struct sigaction old_interrupt, old_terminate;
 } loop;
 
 // ---- the log ------------------------------------------------------------------------------------
@@ -234,7 +226,7 @@ static rec_status run_steps(loop *l) {
   rec_status status = REC_OK;
   progress_open(&bar, b->name, l->t->step, b->steps, b->batch * b->context);
   l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
-  while (!status && l->t->step < b->steps && !asked_to_stop) {
+  while (!status && l->t->step < b->steps && !session_stop) {
     step_report report;
     double began = clock_seconds(CLOCK_MONOTONIC);
     status = trainer_step(l->t, &l->data, &report);
@@ -247,12 +239,6 @@ static rec_status run_steps(loop *l) {
   }
   progress_close(&bar);
   return status;
-}
-
-static void catch_signals(loop *l, bool on) {
-  struct sigaction action = {.sa_handler = on_signal};
-  sigaction(SIGINT, on ? &action : &l->old_interrupt, on ? &l->old_interrupt : NULL);
-  sigaction(SIGTERM, on ? &action : &l->old_terminate, on ? &l->old_terminate : NULL);
 }
 
 static rec_status open_loop(loop *l, const train_block *block) {
@@ -303,13 +289,13 @@ rec_status session_check_new(const session *s, const train_block *block) {
 
 rec_status session_train(session *s, const train_block *block, bool *stopped) {
   loop l = {.s = s};
-  asked_to_stop = 0;
+  session_stop = 0;
   rec_status status = open_loop(&l, block);
   if (!status && l.t->step >= block->steps) {
     printf("train %s: all of its %" PRId64 " steps are done\n", block->name, block->steps);
   } else if (!status) {
     announce(&l);
-    catch_signals(&l, true);
+    session_catch_signals(s, true);
     status = open_events(&l);
     if (!status) status = run_steps(&l);
     if (!status) status = trainer_fetch(l.t);
@@ -319,9 +305,9 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
     if (!status) status = save(&l);
     if (!status && l.t->step == block->steps) unlink(l.previous.text);
     if (status) status = keep_checkpoint(&l, status);
-    catch_signals(&l, false);
+    session_catch_signals(s, false);
   }
-  *stopped = asked_to_stop != 0;
+  *stopped = session_stop != 0;
   close_loop(&l);
   return status;
 }

@@ -118,6 +118,18 @@ trained_model session_host_model(const session *s, const train_block *block) {
   return of;
 }
 
+// ---- signals ------------------------------------------------------------------------------------
+
+volatile sig_atomic_t session_stop;
+
+static void on_signal(int number) { session_stop = number != 0; }
+
+void session_catch_signals(session *s, bool on) {
+  struct sigaction action = {.sa_handler = on_signal};
+  sigaction(SIGINT, on ? &action : &s->old_interrupt, on ? &s->old_interrupt : NULL);
+  sigaction(SIGTERM, on ? &action : &s->old_terminate, on ? &s->old_terminate : NULL);
+}
+
 // ---- files --------------------------------------------------------------------------------------
 
 // FILE in the folder of a path.

@@ -3,6 +3,8 @@
 #ifndef REC_TRAIN_SESSION_H
 #define REC_TRAIN_SESSION_H
 
+#include <signal.h>
+
 #include "runtime/train/trainer.h"
 
 typedef struct session_options {
@@ -28,7 +30,12 @@ typedef struct session {
   int lock;                 // the open file RUNS/lock, -1: none
   const char *source_path;  // of the .rec file, as it was written when it was compiled
   const char *source_text;
+  struct sigaction old_interrupt, old_terminate;
 } session;
+
+// A signal that ends programs sets `session_stop` in place of that, from here on or no longer.
+extern volatile sig_atomic_t session_stop;
+void session_catch_signals(session *s, bool on);
 
 // The module must outlive the session.
 rec_status session_open(const rec_module *module, const session_options *options, session **made);

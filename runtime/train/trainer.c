@@ -147,22 +147,20 @@ static void release_there(trainer *t) {
   c->ops->release(c, t->in->moments);
 }
 
+static int64_t weight_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }
+
 rec_status trainer_place(trainer *t) {
   const compute *c = t->of.where;
-  trainer_internals *in = t->in;
-  int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
   if (compute_is_host(c)) return REC_OK;
-  rec_status status = c->ops->upload(c, in->weights, t->weights, bytes);
-  return status ? status : c->ops->upload(c, in->moments, t->moments, moment_bytes(t));
+  rec_status status = c->ops->upload(c, t->in->weights, t->weights, weight_bytes(t));
+  return status ? status : c->ops->upload(c, t->in->moments, t->moments, moment_bytes(t));
 }
 
 rec_status trainer_fetch(trainer *t) {
   const compute *c = t->of.where;
-  trainer_internals *in = t->in;
-  int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
   if (compute_is_host(c)) return REC_OK;
-  rec_status status = c->ops->download(c, t->weights, in->weights, bytes);
-  return status ? status : c->ops->download(c, t->moments, in->moments, moment_bytes(t));
+  rec_status status = c->ops->download(c, t->weights, t->in->weights, weight_bytes(t));
+  return status ? status : c->ops->download(c, t->moments, t->in->moments, moment_bytes(t));
 }
 
 // The weights that sequences start from, to the host.

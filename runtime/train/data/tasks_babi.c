@@ -34,8 +34,8 @@ enum { PEOPLE = 4, PLACES = 6, OBJECTS = 3, MOVES = 4, FILLERS = 12, NOBODY = -1
 typedef struct story {
   char text[MOST_BABI_FACTS][48];
   int count;
-  int place[PEOPLE], moved_by[PEOPLE];      // NOBODY: not told; the fact that told it
-  int carrier[OBJECTS], taken_by[OBJECTS];  // NOBODY: not told
+  int place[PEOPLE], moved_by[PEOPLE];  // NOBODY: not told; the fact that told it
+  int carrier[OBJECTS];                 // NOBODY: not told
 } story;
 
 static void tell_move(story *s, draws *d, int person) {
@@ -49,21 +49,17 @@ static void tell_taking(story *s, draws *d, int person) {
   int object = (int)below(d, OBJECTS);
   snprintf(s->text[s->count], sizeof *s->text, "%s got the %s. ", people[person], objects[object]);
   s->carrier[object] = person;
-  s->taken_by[object] = s->count++;
+  s->count++;
 }
 
-// Somebody who is somewhere.
-static int somebody(const story *s, draws *d) {
-  int person = (int)below(d, PEOPLE);
-  while (s->place[person] == NOBODY) person = (person + 1) % PEOPLE;
-  return person;
+// One of `count` of which something is told: where a person is, who carries an object.
+static int one_of(const int *told, int count, draws *d) {
+  int one = (int)below(d, count);
+  while (told[one] == NOBODY) one = (one + 1) % count;
+  return one;
 }
 
-static int something_carried(const story *s, draws *d) {
-  int object = (int)below(d, OBJECTS);
-  while (s->carrier[object] == NOBODY) object = (object + 1) % OBJECTS;
-  return object;
-}
+static int somebody(const story *s, draws *d) { return one_of(s->place, PEOPLE, d); }
 
 static void tell(const train_task *t, story *s, draws *d) {
   memset(s, 0xFF, sizeof *s);  // all NOBODY
@@ -86,7 +82,7 @@ typedef struct question {
 static question ask(const train_task *t, const story *s, draws *d) {
   question q;
   if (t->alphabet == 2) {
-    int object = something_carried(s, d), person = s->carrier[object];
+    int object = one_of(s->carrier, OBJECTS, d), person = s->carrier[object];
     snprintf(q.text, sizeof q.text, "Question: Where is the %s? Answer: ", objects[object]);
     snprintf(q.answer, sizeof q.answer, "%s.", places[s->place[person]]);
     q.fact = s->moved_by[person];

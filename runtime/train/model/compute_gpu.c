@@ -240,25 +240,6 @@ static rec_status gpu_hits(const compute *c, rows logits, const uint16_t *target
   return status ? status : gpu_upload(c, hits, found, logits.count);
 }
 
-const compute_ops gpu_ops_of_models = {.allocate = gpu_allocate,
-                                       .release = gpu_release,
-                                       .upload = gpu_upload,
-                                       .download = gpu_download,
-                                       .copy = gpu_copy,
-                                       .clear = gpu_clear,
-                                       .linear_room = gpu_linear_room,
-                                       .linear = gpu_linear,
-                                       .linear_backward = gpu_linear_backward,
-                                       .embed = gpu_embed,
-                                       .embed_backward = gpu_embed_backward,
-                                       .cross_entropy = gpu_cross_entropy,
-                                       .hits = gpu_hits,
-                                       .add = gpu_add,
-                                       .zero = gpu_zero,
-                                       .row_squares = gpu_row_squares,
-                                       .sum_into = gpu_sum_into,
-                                       .square_sum = gpu_square_sum,
-                                       .adamw = gpu_adamw,
-                                       .product = gpu_product,
-                                       .combine = gpu_combine,
-                                       .normalize = gpu_normalize};
+#define OPERATION(name) .name = gpu_##name,
+const compute_ops gpu_ops_of_models = {COMPUTE_OPERATIONS(OPERATION)};
+#undef OPERATION

@@ -73,28 +73,11 @@ static rec_status host_normalize(const compute *c, void *values, int64_t count, 
   return REC_OK;
 }
 
-static const compute_ops host_ops = {.allocate = host_allocate,
-                                     .release = host_release,
-                                     .upload = host_copy,
-                                     .download = host_copy,
-                                     .copy = host_copy,
-                                     .clear = host_clear,
-                                     .linear_room = host_linear_room,
-                                     .linear = host_linear,
-                                     .linear_backward = host_linear_backward,
-                                     .embed = host_embed,
-                                     .embed_backward = host_embed_backward,
-                                     .cross_entropy = host_cross_entropy,
-                                     .hits = host_hits,
-                                     .add = host_add,
-                                     .zero = host_zero,
-                                     .row_squares = host_row_squares,
-                                     .sum_into = host_sum_into,
-                                     .square_sum = host_square_sum,
-                                     .adamw = host_adamw,
-                                     .product = host_product,
-                                     .combine = host_combine,
-                                     .normalize = host_normalize};
+#define host_upload host_copy
+#define host_download host_copy
+#define OPERATION(name) .name = host_##name,
+static const compute_ops host_ops = {COMPUTE_OPERATIONS(OPERATION)};
+#undef OPERATION
 
 rec_status compute_place(const compute *c, const void *here, int64_t bytes, void **there) {
   *there = (void *)(uintptr_t)here;

@@ -71,37 +71,23 @@ void gpu_release(const compute *c, void *memory) {
   free(memory);
 }
 
-rec_status gpu_upload(const compute *c, void *to, const void *from, int64_t bytes) {
-  const cuda_driver *d = place_of(c)->driver;
-  if (bytes == 0) return REC_OK;
-  if (d) return cuda_check(d, d->upload(at(to), from, (size_t)bytes), "cuMemcpyHtoD", NULL);
-  memcpy(to, from, (size_t)bytes);
-  return REC_OK;
-}
-
-rec_status gpu_download(const compute *c, void *to, const void *from, int64_t bytes) {
-  const cuda_driver *d = place_of(c)->driver;
-  if (bytes == 0) return REC_OK;
-  if (d) return cuda_check(d, d->download(to, at(from), (size_t)bytes), "cuMemcpyDtoH", NULL);
-  memcpy(to, from, (size_t)bytes);
-  return REC_OK;
-}
-
-rec_status gpu_copy(const compute *c, void *to, const void *from, int64_t bytes) {
-  const cuda_driver *d = place_of(c)->driver;
-  if (bytes == 0) return REC_OK;
-  if (d) return cuda_check(d, d->copy(at(to), at(from), (size_t)bytes, NULL), "cuMemcpyDtoDAsync", NULL);
-  memcpy(to, from, (size_t)bytes);
-  return REC_OK;
-}
-
-rec_status gpu_clear(const compute *c, void *to, int64_t bytes) {
-  const cuda_driver *d = place_of(c)->driver;
-  if (bytes == 0) return REC_OK;
-  if (d) return cuda_check(d, d->clear(at(to), 0, (size_t)bytes, NULL), "cuMemsetD8Async", NULL);
-  memset(to, 0, (size_t)bytes);
-  return REC_OK;
-}
+// By the driver, or in the process.
+#define MOVE(name, parameters, call, word, here)               \
+  rec_status gpu_##name parameters {                           \
+    const cuda_driver *d = place_of(c)->driver;                \
+    if (bytes && d) return cuda_check(d, d->call, word, NULL); \
+    if (bytes) here;                                           \
+    return REC_OK;                                             \
+  }
+MOVE(upload, (const compute *c, void *to, const void *from, int64_t bytes), upload(at(to), from, (size_t)bytes), "cuMemcpyHtoD",
+     memcpy(to, from, (size_t)bytes))
+MOVE(download, (const compute *c, void *to, const void *from, int64_t bytes), download(to, at(from), (size_t)bytes),
+     "cuMemcpyDtoH", memcpy(to, from, (size_t)bytes))
+MOVE(copy, (const compute *c, void *to, const void *from, int64_t bytes), copy(at(to), at(from), (size_t)bytes, NULL),
+     "cuMemcpyDtoDAsync", memcpy(to, from, (size_t)bytes))
+MOVE(clear, (const compute *c, void *to, int64_t bytes), clear(at(to), 0, (size_t)bytes, NULL), "cuMemsetD8Async",
+     memset(to, 0, (size_t)bytes))
+#undef MOVE
 
 void *gpu_here(const compute *c, int64_t bytes) {
   gpu_place *p = place_of(c);

@@ -405,6 +405,12 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
   p->evaluates = list(r, json, "evaluates", sizeof *p->evaluates, &p->evaluate_count, read_evaluate);
 }
 
+const model_parameter *train_model_parameter(const train_model *model, const char *name) {
+  for (int i = 0; i < model->parameter_count; i++)
+    if (!strcmp(model->parameters[i].name, name)) return &model->parameters[i];
+  return NULL;
+}
+
 const train_block *train_program_block(const train_program *program, const char *name) {
   for (int i = 0; i < program->block_count; i++)
     if (!strcmp(program->blocks[i].name, name)) return &program->blocks[i];

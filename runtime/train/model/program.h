@@ -179,6 +179,7 @@ typedef struct train_program {
 rec_status train_program_read(const cJSON *json, train_program **program);
 void train_program_free(train_program *program);  // NULL is allowed
 
+const model_parameter *train_model_parameter(const train_model *model, const char *name);  // NULL: none
 const train_block *train_program_block(const train_program *program,
                                        const char *name);  // NULL: none
 

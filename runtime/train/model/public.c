@@ -19,21 +19,15 @@ typedef struct weights {
   const train_model *model;
 } weights;
 
-static const model_parameter *find(const train_model *m, const char *name) {
-  for (int i = 0; m && i < m->parameter_count; i++)
-    if (!strcmp(m->parameters[i].name, name)) return &m->parameters[i];
-  return NULL;
-}
-
 static int64_t axis(const weights *w, const char *name, int place) {
-  const model_parameter *p = find(w->model, name);
+  const model_parameter *p = w->model ? train_model_parameter(w->model, name) : NULL;
   const rec_tensor *t = w->folder ? tensor_folder_find(w->folder, name) : NULL;
   if (p) return place < p->rank ? p->shape[place] : 0;
   return t && place < t->rank ? t->shape[place] : 0;
 }
 
 static int64_t elements(const weights *w, const char *name) {
-  const model_parameter *p = find(w->model, name);
+  const model_parameter *p = w->model ? train_model_parameter(w->model, name) : NULL;
   const rec_tensor *t = w->folder ? tensor_folder_find(w->folder, name) : NULL;
   return p ? p->elements : t ? (int64_t)(t->bytes / rec_dtype_size(t->dtype)) : 0;
 }
@@ -50,7 +44,7 @@ static int64_t layers_of(const weights *w, const char *prefix) {
 
 // What the norm of this weight adds. Norms that are written out say nothing of it; theirs is 1e-5.
 static double eps_of(const weights *w, const char *norm) {
-  const model_parameter *p = find(w->model, norm);
+  const model_parameter *p = w->model ? train_model_parameter(w->model, norm) : NULL;
   return p && p->eps > 0 ? p->eps : 1e-5;
 }
 
@@ -297,7 +291,7 @@ rec_status public_config(const train_model *m, cJSON **config) {
   const weights w = {.model = m};
   public_values v = {0};
   const family *f = families;
-  while (f < families + FAMILY_COUNT && !find(m, f->mark)) f++;
+  while (f < families + FAMILY_COUNT && !train_model_parameter(m, f->mark)) f++;
   settings s = {.told = *config = cJSON_CreateObject()};
   if (!*config) return rec_no_memory();
   if (f < families + FAMILY_COUNT) {
@@ -339,7 +333,7 @@ static shape_rule rule_of(const train_model *m, const char *name) {
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (rec_ends_with(name, rules[i].end)) return rules[i].rule;
   // Mamba-1 has a matrix of them, Mamba-2, which has biases of dt of its own, one for each head.
-  return rec_ends_with(name, ".mixer.A_log") && find(m, "backbone.layers.0.mixer.dt_bias") ? FLAT : AS_IT_IS;
+  return rec_ends_with(name, ".mixer.A_log") && train_model_parameter(m, "backbone.layers.0.mixer.dt_bias") ? FLAT : AS_IT_IS;
 }
 
 int public_shape(const train_model *m, const model_parameter *p, int64_t shape[MOST_PUBLIC_AXES]) {
