@@ -20,6 +20,26 @@ static void release_on_cuda(void *stream, void *memory) {
 const rec_device_memory rec_cuda_memory = {
     .name = "cuda", .kind = REC_DEVICE_CUDA, .allocate = allocate_on_cuda, .release = release_on_cuda};
 
+// The last target that the capability runs and whose first digits it has; sm_80 runs on all.
+static const char *target_of(int major, int minor) {
+  static const struct {
+    const char *name;
+    int capability;
+    bool exact;
+  } targets[] = {
+#define GPU_TARGET(target, name, capability, exact, ...) {name, capability, exact},
+#include "runtime/shared/gpu_targets.def"
+#undef GPU_TARGET
+  };
+  const char *found = targets[0].name;
+  int capability = 10 * major + minor;
+  for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+    bool runs = targets[i].exact ? capability == targets[i].capability : capability >= targets[i].capability;
+    if (runs && major == targets[i].capability / 10) found = targets[i].name;
+  }
+  return found;
+}
+
 const char *rec_cuda_target(int number) {
   const cuda_driver *d;
   cuda_device device;
@@ -27,9 +47,7 @@ const char *rec_cuda_target(int number) {
   if (cuda_driver_open(&d) || d->device_get(&device, number) || d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device) ||
       d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device))
     return "sm_80";
-  if (major == 12) return "sm_120";
-  if (minor != 0) return "sm_80";
-  return major == 9 ? "sm_90a" : major == 10 ? "sm_100a" : "sm_80";
+  return target_of(major, minor);
 }
 
 static cuda_pointer at(const void *memory) { return (cuda_pointer)(uintptr_t)memory; }

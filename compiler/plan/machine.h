@@ -30,10 +30,9 @@ const char *codegen_clone_name(codegen_clone clone);
 int codegen_lanes(codegen_clone clone, bool f64);
 
 typedef enum codegen_gpu_target {
-  GPU_SM_80,  // runs on every later device, too
-  GPU_SM_90A,
-  GPU_SM_100A,
-  GPU_SM_120,
+#define GPU_TARGET(target, ...) GPU_##target,
+#include "runtime/shared/gpu_targets.def"
+#undef GPU_TARGET
   GPU_SIMT,  // the executor
   GPU_TARGET_COUNT
 } codegen_gpu_target;
@@ -42,21 +41,32 @@ const char *codegen_gpu_target_name(codegen_gpu_target target);  // "sm_80", ..,
 int codegen_gpu_capability(codegen_gpu_target target);           // 80: compute capability 8.0
 bool codegen_gpu_exact(codegen_gpu_target target);               // not for later devices
 
-// KiB of shared memory, as NVIDIA states them (devices.def). A thread block may have GPU_SMALL_KIB on every device,
+// KiB of shared memory, as NVIDIA states them (gpu_targets.def). A thread block may have GPU_SMALL_KIB on every device,
 // GPU_LARGE_KIB on targets with CLASS_LARGE. The system takes GPU_SYSTEM_KIB for each block from the memory of the
 // multiprocessor.
 enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227, GPU_SYSTEM_KIB = 1 };
 device_class codegen_gpu_class(codegen_gpu_target target);
 bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class device_class);
 
-// devices.def: the device that the model thinks of for a target.
+// The device that the model thinks of for a target.
 typedef struct machine_device {
-  codegen_gpu_target target;
   int64_t multiprocessors;
   int64_t shared_kib;  // that a multiprocessor has for all its blocks
   int64_t cache_mib;   // the second-level cache
 } machine_device;
 
+// A row of gpu_targets.def, or the executor's.
+typedef struct gpu_target_row {
+  const char *name;
+  int capability;
+  bool exact;                  // for no later devices
+  device_class device_class;   // whose kernels it has
+  codegen_gpu_target text_of;  // LLVM writes the same for it, but for the head
+  const char *ptx;             // LLVM's name of the lowest PTX version that has what it needs; NULL: none
+  machine_device device;
+} gpu_target_row;
+
+const gpu_target_row *gpu_target_of(codegen_gpu_target target);
 // NULL: the executor.
 const machine_device *machine_device_of(codegen_gpu_target target);
 // KiB of shared memory that a multiprocessor of the target has for all its blocks.

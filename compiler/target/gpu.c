@@ -88,21 +88,19 @@ static void emit_image(arena *a, llvm_module *m, llvm_module *with_bodies, int n
   pass_ran(&code_stage, CODE_EMIT, pass_clock() - start, 0);
 }
 
-static void make_image_for(arena *a, llvm_module *m, llvm_module *with_bodies, codegen_gpu_target target,
-                           codegen_gpu_options options, codegen_gpu_object *object) {
-  for (int i = 0; i < object->images.count; i++)
-    if (object->images.items[i].target == target) emit_image(a, m, with_bodies, i, options, object);
+// Products by warpgroups take the assembler longest: a text with them comes first, then that of sm_80 for all that it serves.
+static int turn_of(const llvm_module *m, codegen_gpu_target target) {
+  if (nvptx_same_text(m, GPU_SM_80, target)) return 1;
+  return codegen_gpu_class(target) == CLASS_WARPGROUPS ? 0 : 2;
 }
 
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object) {
-  // the one that takes the assembler longest comes first, but none before the text that serves it
-  static const codegen_gpu_target apart[] = {GPU_SM_90A, GPU_SM_80, GPU_SM_120, GPU_SM_100A, GPU_SIMT},
-                                  shared[] = {GPU_SM_80, GPU_SM_90A, GPU_SM_120, GPU_SM_100A, GPU_SIMT};
   llvm_module with_bodies = {.module = NULL};
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
     if (options.targets >> target & 1) vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
-  const codegen_gpu_target *order = nvptx_same_text(m, GPU_SM_80, GPU_SM_90A) ? shared : apart;
-  for (int i = 0; i < GPU_TARGET_COUNT; i++) make_image_for(a, m, &with_bodies, order[i], options, object);
+  for (int turn = 0; turn < 3; turn++)
+    for (int i = 0; i < object->images.count; i++)
+      if (turn_of(m, object->images.items[i].target) == turn) emit_image(a, m, &with_bodies, i, options, object);
   if (with_bodies.module) LLVMDisposeModule(with_bodies.module);
 }
 

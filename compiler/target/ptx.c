@@ -14,19 +14,6 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
 
-typedef struct nvptx_row {
-  const char *features;
-  codegen_gpu_target as;  // LLVM writes the same for it, but for the head
-} nvptx_row;
-
-// The lowest PTX version that has what the target needs: drivers of CUDA 12.0 and later take sm_90a's, of 12.7 sm_100a's, of
-// 12.8 sm_120's. From sm_100a on LLVM writes f32 two at a time. For sm_120 ptxas takes that apart again, and emits more
-// instructions than for single elements.
-static const nvptx_row rows[GPU_TARGET_COUNT] = {
-    [GPU_SM_80] = {"+ptx80", GPU_SM_80},  [GPU_SM_90A] = {"+ptx80", GPU_SM_80}, [GPU_SM_100A] = {"+ptx86", GPU_SM_100A},
-    [GPU_SM_120] = {"+ptx87", GPU_SM_80}, [GPU_SIMT] = {NULL, GPU_SIMT},
-};
-
 static void run_passes(const llvm_module *m, const char *passes) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMErrorRef error = LLVMRunPasses(m->module, passes, m->machine, options);
@@ -43,7 +30,7 @@ static device_class class_of(LLVMValueRef function) {
 }
 
 bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second) {
-  if (rows[first].as != rows[second].as) return false;
+  if (gpu_target_of(first)->text_of != gpu_target_of(second)->text_of) return false;
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f))
     if (codegen_gpu_is_of_class(first, class_of(f)) != codegen_gpu_is_of_class(second, class_of(f))) return false;
   return true;
@@ -79,8 +66,8 @@ static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
   LLVMTargetRef found;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(triple, &found, &message)) ICE("target", "%s", message);
-  return LLVMCreateTargetMachine(found, triple, codegen_gpu_target_name(target), rows[target].features, LLVMCodeGenLevelDefault,
-                                 LLVMRelocPIC, LLVMCodeModelDefault);
+  return LLVMCreateTargetMachine(found, triple, codegen_gpu_target_name(target), gpu_target_of(target)->ptx,
+                                 LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
 llvm_module gpu_module_new(const char *name) {
@@ -385,7 +372,7 @@ static void align_for_groups(LLVMModuleRef module) {
 // The text begins with .version and .target, a line each.
 const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target) {
   const char *rest = strstr(text, "\n.address_size");
-  int version = atoi(rows[target].features + strlen("+ptx"));
+  int version = atoi(gpu_target_of(target)->ptx + strlen("+ptx"));
   if (!rest) ICE("target", "PTX without .address_size");
   const char *head = arena_printf(a, ".version %d.%d\n.target %s", version / 10, version % 10, codegen_gpu_target_name(target));
   size_t before = (size_t)(strstr(text, ".version") - text), length = strlen(head);
@@ -397,8 +384,9 @@ const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target
 }
 
 const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
+  codegen_gpu_target written = gpu_target_of(target)->text_of;
   llvm_module copy = {
-      .context = with_bodies->context, .module = LLVMCloneModule(with_bodies->module), .machine = machine_of(rows[target].as)};
+      .context = with_bodies->context, .module = LLVMCloneModule(with_bodies->module), .machine = machine_of(written)};
   keep_room(&copy, target);
   bool groups = codegen_gpu_class(target) == CLASS_WARPGROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
   if (groups) align_for_groups(copy.module);
@@ -410,7 +398,7 @@ const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_tar
   LLVMDisposeMemoryBuffer(buffer);
   LLVMDisposeModule(copy.module);
   LLVMDisposeTargetMachine(copy.machine);
-  return rows[target].as == target ? text : nvptx_text_for(a, text, target);
+  return written == target ? text : nvptx_text_for(a, text, target);
 }
 
 const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {

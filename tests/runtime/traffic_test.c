@@ -67,9 +67,10 @@ typedef struct gpu_figures {
 } gpu_figures;
 
 static const gpu_figures devices[] = {
-#define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) {name, multiprocessors, shared_kib, cache_mib},
-#include "compiler/plan/gpu/devices.def"
-#undef GPU_DEVICE
+#define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, cache) \
+  {name, multiprocessors, shared, cache},
+#include "runtime/shared/gpu_targets.def"
+#undef GPU_TARGET
 };
 
 static const gpu_figures *figures_of(const char *name) {
