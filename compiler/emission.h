@@ -8,12 +8,12 @@ typedef struct compilation compilation;
 
 // What the passes make for an emission, or leave out.
 enum {
-  EMISSION_GPU = 1,       // nothing of the host's code; GPU code as text, for sm_80 where no target is named
-  EMISSION_EXECUTOR = 2,  // the executor's code, whatever --target says
-  EMISSION_MODULE = 4,    // of GPU code the module alone, from which that of each target is made
-  EMISSION_TEXT = 8,      // the host's code as text
-  EMISSION_BACKWARD = 16, // the backward of a tile program that was read
-  EMISSION_LIBRARY = 32   // no more than any library: of all its variants
+  EMISSION_GPU = 1,        // nothing of the host's code; GPU code as text, for sm_80 where no target is named
+  EMISSION_EXECUTOR = 2,   // the executor's code, whatever --target says
+  EMISSION_MODULE = 4,     // of GPU code the module alone, from which that of each target is made
+  EMISSION_TEXT = 8,       // the host's code as text
+  EMISSION_BACKWARD = 16,  // the backward of a tile program that was read
+  EMISSION_LIBRARY = 32    // no more than any library: of all its variants
 };
 
 typedef struct emission {

@@ -344,8 +344,7 @@ static const char *suffix_of(const compilation *c, const typed_body *body) {
 
 static void lay_out_recurrence(compilation *c, int index, const char *const *plain) {
   const typed_body *body = &c->recurrences.items[index]->body;
-  const char *symbol =
-      abi_variant_symbol(c->memory, plain[index], suffix_of(c, body), plain, c->recurrences.count);
+  const char *symbol = abi_variant_symbol(c->memory, plain[index], suffix_of(c, body), plain, c->recurrences.count);
   const recurrence_delays *delays = c->delays.items[index];
   artifact_recurrence r = {.variant = &c->library,
                            .plain = plain[index],

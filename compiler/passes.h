@@ -20,7 +20,7 @@ struct compilation {
   const compile_options *options;
   VEC(struct compilation *) variants;  // of the first variant: itself and the others
   VEC(int) picks;                      // by choice of `options`: the size of this variant
-  unsigned needs;  // of what --emit prints: EMISSION_..
+  unsigned needs;                      // of what --emit prints: EMISSION_..
   sources *files;
   diag *messages;
   VEC(pass_run) runs;   // the passes so far, in order
@@ -37,8 +37,8 @@ struct compilation {
   const tile_program *tile;            // --from=tile,
   tile_gradient tile_gradient;         // its backward, if it is printed
   kernel *tile_on_host, *tile_on_gpu;  // and kernels for it alone; GPU: NULL, if no target is one
-  artifact library;  // of the variant
-  artifact whole;    // of the first variant: that of all together
+  artifact library;                    // of the variant
+  artifact whole;                      // of the first variant: that of all together
   codegen_input contents;
   codegen_job *host_job;        // which makes `object` meanwhile; NULL: there is none
   artifact_assembly *assembly;  // of gpu_object, which goes on meanwhile; NULL: there is none

@@ -47,17 +47,17 @@ typedef struct compile_options {
   int level;                     // -O
   number_type dtype;             // of a variant; else the first of these:
   VEC(number_type) dtypes;       // --dtype; none: f32
-  int chunk;             // 0: chosen
-  schedule_form form;    // --form
-  bool tf32;             // --tf32
-  int shared_kib;        // --shared-memory, 0: as every device has it
-  bool targets_given;    // --target
-  unsigned gpu_targets;  // its GPUs: bits 1 << GPU_SM_80, ..
-  unsigned clones;       // its kinds of processor: bits 1 << CLONE_V2, ..; 0: every one
-  bool host;             // it names the host, or a kind of processor
-  bool check;            // --check
-  bool lines;            // -g
-  const char *ptxas;     // --ptxas, or NULL: the one in the path, with --target
+  int chunk;                     // 0: chosen
+  schedule_form form;            // --form
+  bool tf32;                     // --tf32
+  int shared_kib;                // --shared-memory, 0: as every device has it
+  bool targets_given;            // --target
+  unsigned gpu_targets;          // its GPUs: bits 1 << GPU_SM_80, ..
+  unsigned clones;               // its kinds of processor: bits 1 << CLONE_V2, ..; 0: every one
+  bool host;                     // it names the host, or a kind of processor
+  bool check;                    // --check
+  bool lines;                    // -g
+  const char *ptxas;             // --ptxas, or NULL: the one in the path, with --target
   bool check_only, write_dependencies, time_report;
 } compile_options;
 

@@ -46,8 +46,9 @@ typedef VEC(codegen_thunk) thunk_list;
 // The entry points of a symbol: `kind` entry, behind a table, or chosen, behind a choice.
 static void add_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *kind, const char *data) {
   for (int e = 0; e < ENTRIES; e++)
-    vec_push(a, thunks,
-             (codegen_thunk){arena_printf(a, "%s_%s", symbol, entries[e]), arena_printf(a, "rec_%s_%s", entries[e], kind), data});
+    vec_push(
+        a, thunks,
+        (codegen_thunk){arena_printf(a, "%s_%s", symbol, entries[e]), arena_printf(a, "rec_%s_%s", entries[e], kind), data});
 }
 
 // The manifest, and the entry points that stand for several variants.

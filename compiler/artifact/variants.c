@@ -139,8 +139,8 @@ codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifa
   for (int i = 0; i < whole->choices.count; i++) {
     const artifact_choice *sizes = &whole->choices.items[i];
     if (!is_fixed(first, sizes->axis) || choice.axis_count == REC_CHOICE_AXES) continue;
-    choice.axes[choice.axis_count++] = (rec_choice_axis){axis_position(first->abi->body, sizes->axis),
-                                                         put_text(a, &texts, size, sizes->name)};
+    choice.axes[choice.axis_count++] =
+        (rec_choice_axis){axis_position(first->abi->body, sizes->axis), put_text(a, &texts, size, sizes->name)};
   }
   char *bytes = arena_alloc(a, size + (size_t)texts.count);
   memcpy(bytes, &choice, sizeof choice);
@@ -148,8 +148,9 @@ codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifa
   VEC(codegen_address) addresses = {0};
   for (int i = 0; i < entry->variants.count; i++) {
     const abi_recurrence *abi = whole->recurrences.items[entry->variants.items[i]].abi;
-    vec_push(a, &addresses,
-             (codegen_address){(int64_t)(sizeof choice + sizeof(void *) * (size_t)i), arena_printf(a, "%s.table", abi->symbol)});
+    vec_push(
+        a, &addresses,
+        (codegen_address){(int64_t)(sizeof choice + sizeof(void *) * (size_t)i), arena_printf(a, "%s.table", abi->symbol)});
   }
   return (codegen_blob){.symbol = symbol,
                         .bytes = bytes,

@@ -12,8 +12,8 @@ enum { MESSAGE_SIZE = 4096 };
 
 int link_elf(const unsigned char *const *files, const size_t *sizes, int count, const char *soname, const char *path,
              char *message, size_t message_size);
-int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count,
-              const char *const *kept, int kept_count, int hide, unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
+int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count, const char *const *kept,
+              int kept_count, int hide, unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
 int link_archive_of(const unsigned char *object, size_t size, const char *name, unsigned char **archive, size_t *archive_size,
                     char *message, size_t message_size);
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/support/error.h"
 #include "runtime/shared/library.h"
+#include "runtime/support/error.h"
 
 static const void *at(const void *table, int32_t offset) { return (const char *)table + offset; }
 
