@@ -7,9 +7,9 @@
 #include "compiler/recurrence/recurrence.h"
 #include "runtime/module.h"
 
-// Reads the file at `path`, or texts[0] where there are texts (then imports are found among them first); `from` tells
-// what that is, NULL (a program) or "recurrence".
-// Messages about the program go to `messages`, or nowhere if it is NULL; rec_message() has the first.
+// Reads the file at `path`, or texts[0] if there are texts; imports are then first looked for among them. `from` says what the
+// file is: NULL (a program) or "recurrence". Messages about the program go to `messages`, or nowhere if it is NULL;
+// rec_message() has the first.
 rec_status rec_front_new(const char *path, const rec_source_text *texts, int text_count, const char *from,
                          const char *const *defines, int define_count, FILE *messages, rec_front **front);
 

@@ -50,8 +50,8 @@ typedef struct rec_mapping {
 
 rec_status rec_map(const char *path, rec_mapping *mapping);
 void rec_unmap(rec_mapping *mapping);
-// From here on a mapped file that was cut, or whose disk fails, ends the process with a line that
-// names the file, in place of SIGBUS. For programs: librec never does so by itself.
+// From here on, a mapped file that is cut, or whose disk fails, ends the process. A line names the file, in place of SIGBUS.
+// For programs: librec never does so by itself.
 void rec_map_report_faults(void);
 
 // The type that `--dtype` calls "f32", "f64", "bf16" or "f16", and back; false: no such name.

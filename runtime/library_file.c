@@ -2,8 +2,8 @@
 //
 //   section headers --SHT_DYNSYM--> symbols --its name ends with rec_manifest--> address --PT_LOAD--> bytes of the file
 //
-// Nothing in the file is believed: every part is looked for inside of the file before it is read, and copied,
-// since it may lie anywhere.
+// Nothing in the file is believed. Every part must lie inside of the file before it is read. It is copied, since it may be
+// unaligned.
 #include "runtime/library_file.h"
 
 #include <elf.h>

@@ -1,12 +1,12 @@
 // Counts multiply-adds of the cheapest known algorithm for a recurrence.
 //
-// A state with scalar or per-axis decay is read and written by matrix products over chunks of c steps: per step and state
-// entry two multiply-adds and 1/c for its decay; inside the chunk the triangle of scores, c/2 products each with keys and
-// values. c is what makes the sum smallest. A low-rank state reads itself once more and solves the triangle.
+// A state with scalar or per-axis decay is read and written by matrix products over chunks of c steps. A step takes two
+// multiply-adds and 1/c for decay per state entry. Inside the chunk it takes the triangle of scores, c/2 products each with
+// keys and values. c is what makes the sum smallest. A low-rank state reads itself once more and solves the triangle.
 //   ssd, 24 heads x 64, N = 128:   8192 (2 + 1/c) + c/2 (64 + 128/24) a head and step -> 1.71 GFLOP for 2048 steps
 //
-// Other states are counted entry by entry, a product followed by a sum being one multiply-add, an exponential five
-// (argument scaled beforehand, polynomial of degree five), what depends on parameters alone nothing.
+// Other states are counted entry by entry. A product followed by a sum is one multiply-add. An exponential is five (argument
+// scaled beforehand, polynomial of degree five). Values that depend on parameters alone count nothing.
 //   selective_scan, 16 states:     9 a state entry and step -> 0.91 GFLOP for 1536 channels and 2048 steps
 #include "runtime/limit.h"
 

@@ -12,8 +12,8 @@ double rec_machine_bandwidth(int threads);
 enum { REC_MOST_THREADS = 1024 };
 rec_status rec_machine_threads(int64_t wanted, int *threads);
 int rec_machine_vector_bits(void);  // of the instructions that rec_machine_peak uses
-// Seconds of a clock that only runs forward. One thread alone is timed by its processor time, so that other programs on
-// the machine do not count; several by the clock on the wall.
+// Seconds of a clock that only runs forward. A single thread is timed by its processor time, so that other programs on the
+// machine do not count. Several threads are timed by the clock on the wall.
 double rec_seconds(int threads);
 
 #endif

@@ -141,7 +141,7 @@ const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence);
 // Numbers of one entry (batch or sequence) and, for inputs and outputs, of one step of a variable.
 int64_t rec_variable_numbers(const rec_signature *signature, int variable, const int64_t *axis_sizes);
 
-// Where a recurrence runs. Every device works with every module, but `simt` and `cuda`, which run the GPU code of libraries
+// Where a recurrence runs. Every device works with every module, except `simt` and `cuda`. They run the GPU code of libraries
 // that were compiled with --target simt, or sm_80 and others.
 typedef struct rec_device rec_device;
 const rec_device *rec_device_find(const char *name);  // NULL: no such device

@@ -1,5 +1,5 @@
 # The tables of one example from the rows that tools/figures collects. A cell is the median over the seeds and, in brackets, the
-# least and the largest; the columns are the evaluate blocks of the program in their order, of tasks the rows.
+# least and the largest. The columns are the evaluate blocks of the program in their order; for tasks, the rows are the blocks.
 #
 #   accuracy 1 of_base 20 0.5 0.1 ..     | answers right | length 20              |
 #   accuracy 2 of_base 20 0.7 0.2 ..     |---------------|------------------------|
@@ -91,7 +91,8 @@ function print_by_arm(tables, first, i, k, n, j, name, line, rule, cells, found)
   }
 }
 
-# What an arm does to the gap of the first one, by seed: gap = bits at a range less the first arm's in the second half of the context.
+# What an arm does to the gap of the first one, by seed. The gap is the bits at a range, less the first arm's in the second half
+# of the context.
 function compare(far, i, k, s, base, row, gap) {
   base = arm[1]
   row = 16 * context " .. " 32 * context

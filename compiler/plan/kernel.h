@@ -1,7 +1,9 @@
 // Kernels: tile programs with a mapping of their axes to loops, lanes and tasks. The schedule chooses them.
+//
 // A kernel is lowered once for every host clone, with the lane width of the clone. Each kernel becomes one function
 //
 //   void SYMBOL(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch)
+//
 // (runtime/shared/frame.h), which runs the instances first..last-1 of one batch entry over the whole time range.
 #ifndef REC_PLAN_KERNEL_H
 #define REC_PLAN_KERNEL_H

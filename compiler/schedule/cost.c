@@ -2,6 +2,7 @@
 //
 //   step form:   elementwise operations on the whole state, every step
 //   chunk form:  products over a chunk, and elementwise work on pairs and levels of steps
+//
 // A product counts its multiply-adds; short products waste lanes. Other operations count the terms of their polynomial and the
 // bytes that they read and write. The figures were fitted to measured kernels of both forms; only their ratios matter.
 #include "compiler/schedule/cost.h"

@@ -1,4 +1,5 @@
 // Which axes of a kernel become instances, and which one lies in the lanes.
+//
 // An axis may be cut into instances if nothing in the forward program consumes it. A cotangent may get an axis that its state
 // lacks. Its partial sums would have to be added up at every step, so such an axis is not cut. An axis of run-time size must be
 // cut: there the partial cotangents are kept (tile_place.partial). Every state has the lane axis, so that states stay in

@@ -3,6 +3,7 @@
 //   backward:  %4 = dot %1 %2 over s        ->   %4 = argument stash 0, the dots and what only they need are gone
 //              %6 = add %4 %5, %7 = div %6 %3    forward: result keep stash 0 = %7
 //              .. mul %7 %9                      .. mul %4 %9
+//
 // A value is saved if recomputing it costs clearly more than its bytes. Examples are a quotient whose numerator has no other
 // use, and the solution of a triangular system. It must be a value that forward computes anyway, one for each step and
 // instance. Saving it then costs forward a store and nothing else.

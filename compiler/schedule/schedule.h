@@ -1,4 +1,5 @@
 // The schedule: the kernels of a recurrence.
+//
 // schedule_recurrence chooses from sizes, structure and a cost model (README.md). It chooses step or chunk form, the chunk
 // length, the axes that become instances, and the axis in the SIMD lanes.
 #ifndef REC_SCHEDULE_SCHEDULE_H

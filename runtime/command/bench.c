@@ -1,6 +1,6 @@
 // rec bench: how fast a recurrence runs, beside what this machine could do.
 //
-// Machine and recurrence are measured in turns, because a machine's speed drifts: peak, forward, backward, peak, ..; each
+// Machine and recurrence are measured in turns, because a machine's speed drifts: peak, forward, backward, peak, .. Each
 // fraction is the median over the turns of (limit in this turn / time in this turn).
 #include <math.h>
 #include <stdlib.h>

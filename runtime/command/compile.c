@@ -1,7 +1,7 @@
 // Has .rec files, and the source that libraries carry, compiled by recc.
 //
-// The library is made in a private folder under $TMPDIR and loaded, then the folder goes: at once, on errors and on
-// signals that end the program. Signals are taken one by one while recc runs, so nothing is done inside a handler.
+// The library is made in a private folder under $TMPDIR and loaded. Then the folder goes: at once, on errors, and on signals
+// that end the program. Signals are taken one by one while recc runs, so nothing is done inside a handler.
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
-// A text that a model reads and goes on with: bytes, characters of its alphabet, or, for models of token files and tasks, the
-// numbers of tokens between blanks.
+// A text that a model reads and continues. It consists of bytes, of characters of the model's alphabet, or, for models of token
+// files and tasks, of token numbers between blanks.
 #ifndef REC_COMMAND_WRITER_H
 #define REC_COMMAND_WRITER_H
 

@@ -1,15 +1,15 @@
 // What a compiled kernel sees: the contract between generated code and the support code linked beside it.
 //
-// Each distinct memory tensor of a kernel is a slot of the frame. codegen_kernel.slots (compiler/kernel/description.h) says
-// for each slot which tensor it is, whether the kernel reads, writes or adds to it, and which instances may run at the same
-// time.
+// Each distinct memory tensor of a kernel is a slot of the frame. codegen_kernel.slots (compiler/plan/kernel/description.h)
+// says for each slot which tensor it is, and whether the kernel reads, writes or adds to it. It also says which instances may
+// run at the same time.
 #ifndef REC_SHARED_FRAME_H
 #define REC_SHARED_FRAME_H
 
 #include <stdint.h>
 
-// Where one argument or result lies in memory. Strides count elements of the tensor's type; the axes of one step lie
-// densely in declared order behind them (complex: re, im interleaved; the slot of a lag buffer is an offset).
+// Where one argument or result lies in memory. Strides count elements of the tensor's type. The axes of one step lie densely
+// behind them, in declared order. Complex numbers are interleaved re, im; the slot of a lag buffer is an offset.
 typedef struct rec_slot {
   void *data;            // NULL: an absent initial state or cotangent reads 0; an unwanted result is not written
   int64_t batch_stride;  // 0 for parameters and for partial sums of their gradients

@@ -18,8 +18,8 @@ enum {
   REC_GPU_ROW_SOURCES = 66  // as many lags of one input as a recurrence may have (compiler/recurrence/delay.c), and two more
 };
 
-// The parameter of the kernel `rec_gpu_rows`, REC_GPU_SUM_THREADS threads in a block, any number of blocks: each row of `to` is the
-// sum of those rows of the others that there are.
+// The parameter of the kernel `rec_gpu_rows`, which runs in any number of blocks of REC_GPU_SUM_THREADS threads. Each row of
+// `to` is the sum of the source rows that exist.
 typedef struct rec_gpu_rows {
   int64_t entries, time;
   const int32_t *cu_seqlens;  // NULL: not packed

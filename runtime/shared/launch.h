@@ -51,16 +51,16 @@ typedef struct rec_launch {
   int32_t device_kind;            // REC_DEVICE_HOST, ..
   int32_t device_number;          // CUDA: where this thread has no current context. SIMT: 0, or 1 for a device with
                                   // more shared memory than all have (code for it comes with --target sm_90a)
-  void *stream;     // CUDA: a CUstream, which may be being captured into a graph: a call only launches, copies and
-                    // clears on it, once NAME_sizes (device_kind CUDA) has loaded the code. Others: NULL
-  int64_t threads;  // host: 0 takes REC_NUM_THREADS, or else every processor
+  void *
+      stream;  // CUDA: a CUstream, which may be being captured into a graph. Once NAME_sizes (device_kind CUDA) has loaded the code, a call only launches, copies and clears on it. Others: NULL
+  int64_t threads;                // host: 0 takes REC_NUM_THREADS, or else every processor
   rec_parallel_for parallel_for;  // host: runs the tasks; NULL: the library's own threads
   void *parallel_context;         // the first argument of parallel_for
   void *workspace;                // for the time of the call; contents do not matter
   int64_t workspace_bytes;
   void *saved;  // forward writes all of it, for backward; NULL: computed again
   int64_t saved_bytes;
-  int64_t time_slices;  // GPUs: 0, or into how many parts long sequences are cut, as in rec_sizes
+  int64_t time_slices;  // GPUs: the number of slices that long sequences are cut into, or 0, as in rec_sizes
 } rec_launch;
 
 // Bytes that calls with given sizes need; packed sequences: enough for any lengths. `size` is set by the caller: sizeof(rec_sizes).
@@ -74,8 +74,8 @@ typedef struct rec_sizes {
   int64_t workspace_backward_recompute;  // without
   int32_t device_kind;                   // set by the caller: REC_DEVICE_HOST, ..; read if `size` says it is there
   int32_t device_number;                 // as in rec_launch
-  int64_t time_slices;  // set by the caller, GPUs: into how many parts sequences are cut along time where that is
-                        // possible; 0: as many as the device has room for
+  int64_t
+      time_slices;  // set by the caller, GPUs: the number of slices that sequences are cut into along time, where possible; 0: as the device has room
 } rec_sizes;
 
 #ifdef __cplusplus

@@ -120,16 +120,16 @@ typedef struct rec_table_gpu_kernel {
   int32_t symbol_at;                    // 0: not made
   int32_t why_not_at;
   int32_t threads, shared_bytes, parameter_bytes;
-  int32_t combines;                 // starts parts of time from what REC_KERNEL_SUMMARY, _PART_BACK keep of them:
-  rec_table_count summary;          // so many numbers of each
-  int32_t transition_blocks;        // SUMMARY, SUMMARY_BACK: more blocks of the lane axis
-  int32_t combine_steps;            // joins: what a part before costs, in steps of a block;
-  int32_t summary_percent;          // what making it costs, of those steps
+  int32_t combines;                 // starts time slices from slice summaries
+  rec_table_count summary;          // elements of a slice summary
+  int32_t transition_blocks;        // SUMMARY, SUMMARY_BACK: blocks for columns of the transition matrix
+  int32_t combine_steps;            // combines: the cost of combining one summary, in steps of a block
+  int32_t summary_percent;          // the cost of making the summaries, in percent of the steps
   int32_t map_count, maps_at;       // rec_table_map[map_count]
   int32_t parameter_maps_at;        // where maps[] begins in the parameter
-  int32_t warm_up_steps;            // so many steps behind its own that a part begins with
-  int32_t batched_shared_bytes;     // shared memory of a block whose items are several entries, beside shared_bytes,
-  rec_table_count batched_scratch;  // and its scratch
+  int32_t warm_up_steps;            // steps after its own on which a slice warms up
+  int32_t batched_shared_bytes;     // shared memory of a block with batched items, in place of shared_bytes,
+  rec_table_count batched_scratch;  // and its scratch, in place of base.scratch
 } rec_table_gpu_kernel;
 
 // The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
@@ -149,8 +149,8 @@ typedef struct rec_gpu_image {
   const char *code;                    // PTX, which ends with a NUL, or a cubin
 } rec_gpu_image;
 
-// Which devices an image is for: PTX for this capability and later ones, or for this one alone; a cubin for this one and later
-// ones with the same first number, or for this one alone.
+// The devices that an image is for. PTX is for this capability and later ones, or for this one alone. A cubin is for this
+// capability and later ones with the same first digit, or for this one alone.
 enum { REC_GPU_LATER, REC_GPU_EXACT, REC_GPU_CUBIN, REC_GPU_EXACT_CUBIN };
 
 typedef struct rec_gpu_images {

@@ -1,5 +1,5 @@
-// What a program says about its command line. It is written down once, and every text that shows it is made from that: the
-// help, the manual page, and what bash, zsh and fish complete.
+// What a program says about its command line. It is written down once. All texts that show it are made from that: the help, the
+// manual page, and the completions of bash, zsh and fish.
 #ifndef REC_SHARED_MANUAL_H
 #define REC_SHARED_MANUAL_H
 

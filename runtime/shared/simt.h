@@ -1,9 +1,9 @@
 // The SIMT executor: runs the GPU code of a compiled library on the CPU, thread by thread, and checks what a GPU
 // does not.
 //
-// A kernel is compiled for the CPU from the same LLVM module that becomes PTX; where it says `rec.barrier` or
-// `rec.mma_m16n8k16_bf16`, it calls simt_barrier or simt_mma_m16n8k16_bf16 (ops.h). Every thread of a block is a
-// fiber. A barrier or a warp collective parks it; the last one to arrive does the work for all.
+// A kernel is compiled for the CPU from the same LLVM module that becomes PTX. Where it says `rec.barrier` or
+// `rec.mma_m16n8k16_bf16`, it calls simt_barrier or simt_mma_m16n8k16_bf16 (ops.h). Every thread of a block is a fiber. A
+// barrier or a warp collective parks it; the last one to arrive does the work for all.
 //
 // What it is strict about, because hardware would only sometimes show it:
 //  - shared memory and scratch hold NaNs when a block starts; so does the destination of an asynchronous copy
@@ -37,9 +37,9 @@ typedef struct simt_region {
   bool writable;
 } simt_region;
 
-// What a launch did. Bytes of global memory are counted in three ways: as every thread asked for them; in sectors
-// of 32 bytes, each once for every block (what a block keeps on chip is not read again); each once for the launch. Beside the last,
-// what of scratch comes from memory and goes there because it does not stay in the block's share of the second level cache.
+// What a launch did. Bytes of global memory are counted in three ways. One count is of the bytes that every thread asks for.
+// One is of sectors of 32 bytes, each once for every block. One counts each sector once for the launch. A fourth count is of
+// the scratch that goes to memory and back, because it does not stay in the block's share of the second-level cache.
 typedef struct simt_counts {
   int64_t read_bytes, written_bytes;
   int64_t block_read_bytes, block_written_bytes;
@@ -80,9 +80,8 @@ typedef struct simt_launch {
   const simt_stamps *stamps;  // NULL: sectors are not counted; else one host thread runs all blocks
 } simt_launch;
 
-// Writes a tensor map, of the executor's own form, with the arguments of cuTensorMapEncodeTiled and its numbers for them; 0, or
-// 1 for what the driver refuses, and for what is not known here: steps, interleaved layouts, NaNs outside, boxes longer than the
-// tensor.
+// Writes a tensor map, in the executor's own form, from the arguments of cuTensorMapEncodeTiled. 0: done. 1: the driver would
+// refuse it, or the executor lacks it: steps, interleaved layouts, NaNs outside, boxes longer than the tensor.
 int simt_tensor_map(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes, const uint64_t *strides,
                     const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
 

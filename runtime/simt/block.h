@@ -128,7 +128,7 @@ void cache_free(simt_block *b);
 // barrier.
 void shared_read_beside(simt_block *b, int thread, uint32_t offset, uint32_t epoch);
 
-// A block begins; all threads are at a barrier, or a thread ends: what warps of a warpgroup must have done together; the
+// A block begins. All threads are at a barrier, or a thread ends: the warps of a warpgroup must have made the same calls. The
 // block is gone.
 void group_open(simt_warp *w);
 void group_check_barrier(simt_block *b);

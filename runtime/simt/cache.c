@@ -1,7 +1,7 @@
 // A block's share of the second-level cache, for its scratch, whose sectors no other block touches.
 //
-// If the scratch of all blocks that run at a time exceeds the cache, the sectors that a block has not touched for longest have
-// gone to memory when they are read again. The model holds scratch alone: tokens pass once.
+// The scratch of all blocks that run at a time may exceed the cache. The sectors that a block has not touched for longest have
+// then gone to memory when they are read again. The model holds scratch alone: tokens pass once.
 #include <stdlib.h>
 
 #include "runtime/simt/block.h"

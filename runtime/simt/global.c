@@ -9,8 +9,7 @@ static bool is_inside(const simt_region *r, const void *at, int64_t bytes) {
   return offset >= 0 && offset <= r->bytes - bytes;
 }
 
-// A final state may take the place of the initial one: what is written lies in a region that may be written, if
-// one is there.
+// A final state may take the place of the initial one. A store therefore prefers a region that may be written.
 static int find_region(simt_block *b, const void *at, int64_t bytes, bool write) {
   const simt_launch *l = b->launch;
   const simt_region *last = &l->regions[b->last_region];

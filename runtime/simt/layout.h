@@ -36,8 +36,7 @@ static inline simt_element layout_a_16x8(int lane, int element) {
 // B is 8 x 8, 2 elements (registers) in a lane.
 static inline simt_element layout_b_8x8(int lane, int element) { return (simt_element){lane % 4 + element * 4, lane / 4}; }
 
-// "ldmatrix", .m8n8.b16: 2 elements in a lane of each 8 x 8 matrix; lane 8 m + r gives the address of row r of
-// matrix m.
+// "ldmatrix", .m8n8.b16: a lane holds 2 elements of each 8 x 8 matrix. Lane 8 m + r gives the address of row r of matrix m.
 static inline simt_element layout_ldmatrix(int lane, int element) { return (simt_element){lane / 4, lane % 4 * 2 + element}; }
 
 // With .trans the same of the transposed matrix.
@@ -56,8 +55,8 @@ static inline simt_element layout_group_a(int warp, int lane, int element) {
   return (simt_element){warp % 4 * 16 + at.row, at.column};
 }
 
-// "Swizzling modes" of tensor copies and of matrices in shared memory: in spans of 128, 64 or 32 bytes, pieces of 16 bytes trade
-// places by which 128 bytes they lie in. The address, from the start of shared memory, of what no swizzle has at `at`.
+// "Swizzling modes" of tensor copies and of matrices in shared memory. In spans of 128, 64 or 32 bytes, vectors of 16 bytes are
+// permuted by the index of their 128 bytes. The address, from the start of shared memory, of what no swizzle has at `at`.
 static inline uint32_t layout_swizzle(uint32_t at, uint32_t bytes) { return at ^ (at >> 7 & (bytes / 16 - 1)) << 4; }
 
 // "Matrix Descriptor Format" and "Shared Memory Matrix Layout": how an operand lies in shared memory.

@@ -190,8 +190,8 @@ void shared_end_mbarrier(simt_block *b, uint32_t offset) {
     b->shared_shadow.cells[offset / SHADOW_BYTES + (uint32_t)i].write_epoch = 0;
 }
 
-// What a thread wrote is not overwritten by what comes beside the threads before one of the two has fenced: the writer, or
-// behind a barrier the one that starts the copy.
+// A bulk copy may not overwrite what a thread wrote before a proxy fence. Either the writer fences, or after a barrier the
+// thread that starts the copy.
 static void check_fenced(const simt_block *b, const shadow_cell *cell, int thread, long long offset) {
   if (!cell->write_epoch || cell->writer >= BULK_WRITER) return;
   if (b->threads[cell->writer].fences != cell->fences) return;

@@ -22,8 +22,7 @@ int tensor_map_read(tensor_map *map, const void *bytes);
 uint32_t tensor_map_row_bytes(const tensor_map *map);
 uint64_t tensor_map_rows(const tensor_map *map);  // of a box
 
-// Of a row of the box that begins at these coordinates, what lies inside of the tensor: `bytes` from `from`, behind as many
-// zeros as `before` says.
+// The bytes of a box's row, at these coordinates, that lie inside of the tensor: `bytes` from `from`, after `before` zeros.
 typedef struct tensor_row {
   const unsigned char *from;
   uint32_t before, bytes;

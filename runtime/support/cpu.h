@@ -12,8 +12,8 @@ rec_status rec_cpu_clone(int *clone);
 // process).
 rec_status rec_cpu_threads(int64_t wanted, int64_t *threads);
 
-// From here on this thread takes denormal numbers for 0, read or made: products of strong decays make many, and arithmetic
-// with them is a hundred times slower. Returns what rec_cpu_restore ends it with.
+// From here on this thread treats denormal numbers as 0, as operands and results. Products of strong decays make many, and
+// arithmetic with them is a hundred times slower. Returns what rec_cpu_restore ends it with.
 unsigned rec_cpu_flush_denormals(void);
 void rec_cpu_restore(unsigned before);
 

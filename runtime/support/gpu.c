@@ -11,10 +11,10 @@
 
 enum { SCRATCH_ALIGNMENT = 256 };
 
-// Time of a recurrence with states, in slices that are joined.
+// How time is cut into slices whose summaries are combined.
 typedef struct time_cut {
   int64_t slices, slice_steps;
-  const rec_table_gpu_kernel *maker;  // of what they begin with; NULL: one slice
+  const rec_table_gpu_kernel *maker;  // the kernel of the summaries; NULL: one slice
 } time_cut;
 
 // Where the chunk-start states are.
@@ -31,8 +31,8 @@ static int64_t turns_of(const gpu_pass *p, int64_t copies) {
   return (copies * p->instances + p->device->multiprocessors - 1) / p->device->multiprocessors;
 }
 
-// Entries are taken together where multiprocessors would have several of them, one after the other or side by side: then each
-// reads the matrices once for all of a group. Packed sequences may have any lengths.
+// Batches entries where multiprocessors would have several of them, one after another or side by side. Each block then reads
+// the matrices once for all entries of a batch. Packed sequences may have any lengths.
 static void batch_entries(gpu_pass *p) {
   int64_t sequences = p->kernel->base.sequences;
   p->copies = p->entries;
@@ -77,7 +77,8 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_tab
   return p;
 }
 
-// So many slices that no multiprocessor has two. The longest packed sequence may be as long as all together.
+// The most slices for which no multiprocessor has two work items. The longest packed sequence may be as long as all sequences
+// together.
 static int64_t most_slices(const gpu_pass *whole) {
   const call *c = whole->call;
   int64_t room = whole->device->multiprocessors, items = larger(1, whole->items);
@@ -86,8 +87,8 @@ static int64_t most_slices(const gpu_pass *whole) {
   return smaller(smaller(slices, c->time / GPU_COST_COMBINED_SLICE_STEPS), GPU_COST_MOST_SLICES);
 }
 
-// How long a call takes, in hundredths of a step: the steps of a slice, those of what the slices begin with, whose blocks may be more
-// than multiprocessors, and the joins of the last slice. `made`: work items of the makers for each slice.
+// The time of a call, in hundredths of a step. It adds the steps of a slice, the steps of the summaries, times the rounds of
+// their blocks, and the combinations of the last slice. `made`: work items of the makers for each slice.
 static int64_t time_of_slices(const gpu_pass *whole, int64_t made, int64_t slices) {
   const rec_table_gpu_kernel *k = whole->kernel;
   int64_t room = whole->device->multiprocessors, steps = (whole->call->time + slices - 1) / slices;
@@ -96,7 +97,7 @@ static int64_t time_of_slices(const gpu_pass *whole, int64_t made, int64_t slice
   return 100 * (steps + k->warm_up_steps) + turns * steps * k->summary_percent + 100 * (slices - 1) * k->combine_steps;
 }
 
-// 1: slices do not pay.
+// The number of slices that ends first; 1: slices do not pay.
 static int64_t slices_wanted(const gpu_pass *whole, int64_t made) {
   if (whole->call->time_slices) return whole->call->time_slices;
   int64_t best = 1, least = time_of_slices(whole, made, 1) * GPU_COST_SLICES_WORTH / 100;
@@ -121,7 +122,7 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind) {
   return made.slice_steps < c->time ? made : cut;
 }
 
-// Numbers that a maker keeps of a slice: whole cache lines.
+// Elements of a slice summary, in whole cache lines.
 static int64_t summary_stride(const call *c, const rec_table_gpu_kernel *maker) {
   return round_up(call_count(c, &maker->summary, 0), REC_ALIGNMENT / 4);
 }
@@ -130,7 +131,7 @@ static int64_t summary_bytes(const call *c, const time_cut *cut) {
   return 4 * call_entries(c) * cut->slices * summary_stride(c, cut->maker);
 }
 
-// An initial state that several instances read and one of them overwrites: they read a copy.
+// Do several instances read an initial state that one of them overwrites? They then read a copy.
 static bool is_overwritten(const gpu_pass *p, const rec_table_memory *memory) {
   const rec_table *table = p->call->table;
   for (int i = 0; i < table->memory_count; i++) {
@@ -147,7 +148,7 @@ static int64_t initial_bytes(const gpu_pass *p, const rec_table_slot *slot) {
   return round_up(call_total(p->call, memory) * (int64_t)sizeof(float), REC_ALIGNMENT);
 }
 
-// As if every result were wanted.
+// Workspace of a launch, as if every result were wanted.
 static int64_t pass_bytes(const gpu_pass *p) {
   int64_t bytes = SCRATCH_ALIGNMENT + p->blocks * p->scratch_bytes;
   for (int i = 0; i < p->kernel->base.slot_count; i++) {
@@ -169,7 +170,7 @@ static gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
   return s;
 }
 
-// Of a kernel and of what makes its summaries.
+// Workspace of a kernel and of the kernel of its summaries.
 static int64_t kind_bytes(const call *c, const gpu_device *device, int kind) {
   time_cut cut = cut_time(c, device, kind);
   gpu_pass pass = plan_pass(c, device, gpu_kernel_of(device, kind), cut);
@@ -201,7 +202,7 @@ rec_status gpu_sizes_of(const call *call_read, const gpu_device *device, rec_siz
 
 // ---- one kernel ------------------------------------------------------------------------------
 
-// The bytes of the parameter, and what stands behind its pointers.
+// The bytes of the parameter, and the memory behind its pointers.
 typedef struct gpu_parameter {
   _Alignas(rec_gpu_map) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
   int64_t size;
@@ -213,7 +214,7 @@ static void add_region(gpu_parameter *x, const char *name, void *data, int64_t b
   if (data && bytes > 0) x->regions[x->region_count++] = (simt_region){name, data, bytes, writable};
 }
 
-// From the first number to behind the last one.
+// Bytes from the first element to the end of the last one.
 static int64_t extent_bytes(const call *c, const rec_table_memory *memory, rec_slot s) {
   if (call_total(c, memory) == 0) return 0;
   int64_t numbers = call_numbers(c, memory);
@@ -230,9 +231,9 @@ static char *take(char **free_memory, int64_t bytes) {
 
 typedef struct pass_run {
   const gpu_pass *pass;
-  rec_gpu_summaries summaries;  // of slices of time if there are several
-  bool makes_summaries;         // rather than to begin with them
-  bool saved_only;              // no other results are wanted
+  rec_gpu_summaries summaries;  // slice summaries, if there are several slices
+  bool makes_summaries;         // the kernel makes summaries, rather than combining them
+  bool saved_only;              // no results but saved states are wanted
   char *free_memory;
   gpu_parameter parameter;
   gpu_sums sums;
@@ -262,7 +263,7 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   return REC_OK;
 }
 
-// Those that have copies, or the others: copies lie one behind the other.
+// Places the slots with copies, or those without: copies lie one after another.
 static rec_status place_slots(pass_run *r, int64_t slots_at, bool copies) {
   const gpu_pass *p = r->pass;
   for (int i = 0; i < p->kernel->base.slot_count; i++) {
@@ -281,7 +282,7 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   const call *c = p->call;
   const rec_table_kernel *base = &p->kernel->base;
   gpu_parameter *x = &r->parameter;
-  if (p->items > INT32_MAX || c->time > INT32_MAX)  // kernels divide numbers of 32 bits
+  if (p->items > INT32_MAX || c->time > INT32_MAX)  // kernels divide 32-bit integers
     return call_fail(c, REC_ERROR_ARGUMENT, "expected at most 2147483647 steps and blocks of a GPU, found %lld and %lld",
                      (long long)c->time, (long long)p->items);
   rec_gpu_frame frame = {.entries = p->entries,
@@ -320,7 +321,7 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   return REC_OK;
 }
 
-// What a kernel is run with.
+// A kernel, and what its launch is given.
 typedef struct kernel_run {
   const rec_table_gpu_kernel *kernel;
   gpu_saved saved;
@@ -354,7 +355,7 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
   return status == REC_OK ? gpu_run_sums(&r.sums, &pass) : status;
 }
 
-// Makes what slices of time begin with, then runs the kernel on them; one slice: the kernel alone.
+// Makes the slice summaries, then runs the kernel on the slices. With one slice it runs the kernel alone.
 static rec_status run_kind(const call *c, const gpu_device *device, int kind, gpu_saved saved, char *workspace) {
   kernel_run run = {.kernel = gpu_kernel_of(device, kind),
                     .saved = saved,

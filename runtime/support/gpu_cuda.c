@@ -27,15 +27,15 @@ typedef struct loaded_kernel {
 
 // What the library has loaded into one context.
 typedef struct loaded_module {
-  unsigned long long context;  // its number: an address may be used again
+  unsigned long long context;  // the context's number: its address may be used again
   cuda_module module;
-  int device_class;  // which kernels it has
+  int device_class;  // the class of its kernels
   int multiprocessors;
   loaded_kernel *kernels;
   struct loaded_module *next;
 } loaded_module;
 
-// The lock is held while something is loaded: a second thread would load the same.
+// The lock is held while a module or kernel is loaded: a second thread would load the same.
 static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 static loaded_module *modules;
 
@@ -52,7 +52,7 @@ static rec_status enter(const call *c, entered *e) {
   return status == REC_OK ? REC_OK : call_fail(c, status, "%s", rec_error());
 }
 
-// Returns what was done there, as a message of the call.
+// Leaves the context. Returns the status, with a message of the call.
 static rec_status leave(const call *c, const entered *e, rec_status status) {
   cuda_leave(e->d, e->pushed);
   return status == REC_OK ? REC_OK : call_fail(c, status, "%s", rec_error());
@@ -94,14 +94,14 @@ static bool fits(const rec_gpu_image *image, device_limits limits) {
   return is_for(image, limits.capability) && image->shared_bytes <= limits.shared_bytes;
 }
 
-// Is it the better one? One for a higher capability; of two for the same, a cubin.
+// Is the image better than the other? One for a higher capability is; of two for the same, a cubin.
 static bool is_better(const rec_gpu_image *image, const rec_gpu_image *other) {
   if (image->capability != other->capability) return image->capability > other->capability;
   return is_cubin(image) && !is_cubin(other);
 }
 
-// The best image for the device whose kernels have room in its shared memory, of those worse than `before` where there is one;
-// NULL: there is no more.
+// The best image that is worse than `before`, or the best one if `before` is NULL. It must fit the device, and its kernels the
+// shared memory. NULL: there is none.
 static const rec_gpu_image *next_image(const rec_gpu_images *images, device_limits limits, const rec_gpu_image *before) {
   const rec_gpu_image *best = NULL;
   for (int64_t i = 0; i < images->count; i++) {
@@ -143,7 +143,7 @@ static rec_status load_image(const cuda_driver *d, const rec_gpu_image *image, c
   return rec_fail(status, "%s; %.*s", log, (int)(sizeof text - sizeof log - 2), text);
 }
 
-// What the driver said of one image more.
+// Adds the driver's message about one more image.
 static void add_refusal(char *text, size_t size, const rec_gpu_image *image) {
   enum { MOST_OF_ONE = 140 };
   size_t used = strlen(text);
@@ -193,7 +193,7 @@ static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images
   return status;
 }
 
-// More than 48 KiB of shared memory must be asked for. Drivers that load kernels when they are first used do it now.
+// Loads the kernel now, on drivers that load lazily. More than 48 KiB of shared memory must be asked for.
 static rec_status make_ready(const cuda_driver *d, const char *name, int shared_bytes, cuda_function function) {
   enum { WITHOUT_ASKING = 48 << 10 };
   int mode = CUDA_CAPTURE_RELAXED;
@@ -221,7 +221,7 @@ static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const
   return REC_OK;
 }
 
-// The module of the context, and what it has of the call: where nothing is left to be loaded, a call may be captured.
+// Finds, or loads, the module of the context and a kernel. A call may be captured once everything is loaded.
 static rec_status find_loaded(const call *c, const entered *e, const char *name, int shared_bytes, loaded_module **module,
                               cuda_function *function) {
   pthread_mutex_lock(&modules_lock);
@@ -270,7 +270,7 @@ static rec_status copy_on_cuda(const call *c, void *to, const void *from, int64_
   return to == from ? REC_OK : fill_on_cuda(c, to, from, bytes);
 }
 
-// Every kernel of the recurrence, so that no call has to.
+// Loads every kernel of the recurrence, so that no call has to.
 static rec_status load_on_cuda(const call *c, const gpu_device *device) {
   entered e;
   loaded_module *module;

@@ -11,7 +11,7 @@
 
 enum { RANK = 4, NUMBER_BYTES = 2, PIECE = 16 };
 
-// As the driver numbers them.
+// The driver's enumerators.
 enum { TYPE_UINT16 = 1, NO_INTERLEAVE = 0, LINES_OF_128_BYTES = 2, FILL_WITH_ZEROS = 0 };
 
 static int swizzle_number(int bytes) {
@@ -23,8 +23,8 @@ static int swizzle_number(int bytes) {
   }
 }
 
-// Bytes between entries of the dimensions behind the first, which lie `numbers` apart; of one that has a single entry, as many
-// as if the next lay behind all of it.
+// Bytes between entries of the dimensions after the first, which lie `numbers` elements apart. A dimension with a single entry
+// has the stride of one that follows the whole tensor.
 static bool put_strides(uint64_t strides[RANK - 1], const int64_t numbers[RANK - 1], const uint64_t sizes[RANK]) {
   static const uint64_t limit = UINT64_C(1) << 40;
   uint64_t extent = NUMBER_BYTES * sizes[0];

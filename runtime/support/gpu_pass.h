@@ -9,26 +9,26 @@ typedef struct gpu_pass {
   const gpu_device *device;
   const rec_table_gpu_kernel *kernel;
   int64_t entries, lane_blocks, instances, slices, slice_steps, items, blocks;
-  int64_t batched;        // of rec_table_kernel.sequences entries, which items take together
-  int64_t copies;         // of a result that all entries add to: groups, and entries that are left
+  int64_t batched;        // batches of rec_table_kernel.sequences entries
+  int64_t copies;         // of a result that all entries add to: batches, plus single entries
   int64_t scratch_bytes;  // of a thread block
 } gpu_pass;
 
-// Bytes of the copies of a result that items add to.
+// Bytes of the copies of a result to which items add.
 int64_t gpu_copies_bytes(const gpu_pass *pass, const rec_table_slot *slot);
-// Whether there are any: a single copy is the result itself, unless that is narrower.
+// Are there copies? A single copy is the result itself, unless the result has 16 bits.
 bool gpu_has_copies(const gpu_pass *pass, const rec_table_slot *slot);
 
-// Sums of a pass. Copies lie one behind the other in the order of their tasks.
+// Sums of a launch. Copies lie one after another in the order of their tasks.
 typedef struct gpu_sums {
   rec_gpu_sums all;
-  bool wanted;  // any of them
+  bool wanted;  // some result is wanted
 } gpu_sums;
 
 // `copies` take the place of a result, whose data is NULL where it is not wanted.
 rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *pass, const rec_table_slot *slot, rec_slot result, char *copies,
                             rec_gpu_slot *placed);
-// A launch for all of them.
+// Runs all sums in one launch.
 rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *pass);
 
 #endif

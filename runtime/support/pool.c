@@ -1,10 +1,9 @@
 // A pool of threads: created at the first launch that wants more than one, asleep between launches.
 //
-// Launches of several threads share the pool: each puts its job into a list, the workers take lanes
-// from the front of the list, and every caller works on its own job, so no launch waits for another
-// one to end. A worker waits on a condition variable, never in a loop. After fork() the child has
-// the memory of the pool but none of its threads: it recognises that by the process number and
-// makes a pool of its own, leaving the old one (whose lock may be held) untouched.
+// Launches of several threads share the pool. Each puts its job into a list, and the workers take lanes from the front of the
+// list. Every caller works on its own job, so no launch waits for another one to end. A worker waits on a condition variable,
+// never in a loop. After fork() the child has the memory of the pool but none of its threads. It recognises that by the process
+// number and makes a pool of its own. It leaves the old pool, whose lock may be held, untouched.
 #include "runtime/support/pool.h"
 
 #include <pthread.h>

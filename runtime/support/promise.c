@@ -3,8 +3,7 @@
 //   input g[H] in [-5, 0]  ->  f_forward: expected g in [-5, 0], as promised, found 0.25 in step 3
 //     of batch entry 1, [H=2]
 //
-// What a chunk computes never holds the states between its ends, so those come from the single-step
-// form: one entry after the other, step by step.
+// A chunk never holds the states between its ends. Those come from the single-step form, one entry after another, step by step.
 #include "runtime/support/promise.h"
 
 #include <stdio.h>

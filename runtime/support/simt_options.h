@@ -6,8 +6,8 @@
 
 typedef struct rec_simt_options {
   uint64_t size;                          // sizeof(rec_simt_options)
-  uint64_t seed;                          // of the order in which warps run
-  simt_counts *counts;                    // added to, on one thread of the host; NULL: not counted
+  uint64_t seed;                          // decides the order in which warps run
+  simt_counts *counts;                    // counts are added here, on one thread of the host; NULL: nothing is counted
   int64_t skipped_barrier, skipped_wait;  // as in simt_launch
   int64_t launches;                       // kernels started since the caller set it
   // With counts: told what every kernel has read and written of a tensor, as block_read_bytes counts; or NULL.
@@ -15,9 +15,8 @@ typedef struct rec_simt_options {
   void *context;
   int64_t skipped_fence;   // as in simt_launch
   int64_t skipped_expect;  // as in simt_launch
-  int64_t refuses_maps;    // not 0: the device has no tensor maps, so that no rows are copied in bulk
-  // With counts: what a multiprocessor has of the second level cache, and of shared memory, both for all blocks that it runs at a
-  // time; so many threads does it run. 0: all scratch stays in the cache.
+  int64_t
+      refuses_maps;  // not 0: the device has no tensor maps, so that no rows are copied in bulk. With counts: the second-level cache and shared memory of a multiprocessor for all its running blocks, and the threads that it runs. 0: all scratch stays in the cache.
   int64_t cache_bytes, shared_bytes, threads;
 } rec_simt_options;
 

@@ -47,8 +47,8 @@ static int64_t count_instances(const call *c, const rec_table_kernel *kernel, ui
   return inside ? instances * ((c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) / kernel->lane_block) : instances;
 }
 
-// The largest block of instances that can be kept together while there are groups enough: instances
-// of a block that add to the same entries then do so one after another, without copies.
+// The largest block of instances that can stay whole while there are enough groups. Instances of a block that add to the same
+// entries then do so one after another, without copies.
 static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_t instances, int64_t groups) {
   int64_t unit = 1;
   for (int i = 0; i < kernel->slot_count; i++) {

@@ -37,8 +37,8 @@ typedef enum stage_results {
   STAGE_STATES  // nothing but final states, or gradients of initial ones
 } stage_results;
 
-// The slices first..last-1 of a call whose time is cut (call.slices), and where the states of each
-// slice lie: `state` tells the data of a memory that holds states.
+// The slices first..last-1 of a call whose time is cut (call.slices), and where the states of each slice lie. `state` returns
+// the data of a memory that holds states.
 typedef struct stage_slices {
   int64_t first, last;
   void *(*state)(void *context, int memory, int64_t slice);

@@ -50,8 +50,8 @@ static rec_status fill_windows(void *context, int number, int worker) {
   return REC_OK;
 }
 
-// All windows are there before the first shard runs: the mean is over the targets of the batch, and
-// how many a sequence has is its own.
+// All windows are there before the first shard runs. The mean is over all targets of the batch, and each sequence has its own
+// number of targets.
 void batch_fill(trainer *t) {
   trainer_internals *in = t->in;
   train_pool_run(t->threads, t->shard_count, fill_windows, t);

@@ -1,6 +1,6 @@
-// What a run leaves on the disk, in safetensors: the weights under their paths; to continue, also
-// what optimizers keep (`optimizer.NAME.PATH`, of AdamW `m` and `v`) and the carried states (`state.NAME`). Files
-// are written whole or not at all, with a checksum (`rec.checksum`) of all that is read again.
+// What a run leaves on the disk, in safetensors: the weights under their paths. To continue, also the states of optimizers
+// (`optimizer.NAME.PATH`, for AdamW `m` and `v`) and the carried states (`state.NAME`). Files are written whole or not at all,
+// with a checksum (`rec.checksum`) of all that is read again.
 #ifndef REC_TRAIN_CHECKPOINT_H
 #define REC_TRAIN_CHECKPOINT_H
 

@@ -1,8 +1,8 @@
 // A libcuda.so.1 for tests: a CUDA driver whose GPU is the executor (runtime/simt) of the library under test.
 //
-// Its memory is the host's, but only what cuMemAlloc gave is taken for the GPU's. A module is the PTX that was loaded, or what
-// begins like a cubin; a kernel must have an .entry in PTX and is run by the code of the same name that the library has for the
-// executor, found in the library's table of symbols. What is asked of it goes, a line a call, into the file $CUDA_LOG.
+// Its memory is the host's, but only what cuMemAlloc gave is taken for the GPU's. A module is the PTX that was loaded, or data
+// that begins like a cubin. A kernel must have an .entry in PTX. The driver runs the code of the same name that the library has
+// for the executor, found in the library's table of symbols. What is asked of it goes, a line a call, into the file $CUDA_LOG.
 //
 //   CUDA_CAPABILITY   of the device, 90 if not set         CUDA_DEVICES   how many there are, 1
 //   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
@@ -12,8 +12,9 @@
 //   CUDA_MEMORY       bytes there are, 64 MiB            CUDA_SWIZZLE   of every tensor map, whatever was asked for
 //   CUDA_LATE         1: work on a stream is done when that stream or the context is waited for, and no earlier
 //
-// A stream can be captured, one at a time. What a real driver refuses then is refused: what is not for a stream (memory,
-// waiting, loading but in the relaxed mode), and the stream NULL. A graph runs what was captured, with the parameters of then.
+// A stream can be captured, one at a time. What a real driver refuses during a capture is refused: calls that are not for a
+// stream (memory, waiting, loading except in the relaxed mode). So is the stream NULL. A graph runs what was captured, with the
+// parameters of then.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes are either refused with a message or a file of torch whose tensors can all be read; once as a whole
-// archive, once as its pickle alone.
+// libFuzzer: any bytes are either refused with a message, or a file of torch whose tensors can all be read. Each input is tried
+// as a whole archive and as its pickle alone.
 //   fuzz/torch_file_fuzz -max_total_time=600 tests/fuzz/seeds/torch_file
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
-// Makes programs from a seed (a single number is never normalised: what is left is rounding): axes with small sizes (one may be told at run time), lets, up to three states of random forms
-// (gates of every kind, delta rules, delays, stabilisers, dense and nonlinear updates, complex ones), outputs that read them.
+// Makes programs from a seed. Axes have small sizes; one may be known at run time. There are lets, and up to three states of
+// random forms: gates of every kind, delta rules, delays, stabilisers, dense, nonlinear and complex updates. Outputs read the
+// states. A single number is never normalised, because only rounding would be left.
 //
-// Expressions are built bottom up with their axes, so that every program is legal: what a statement assigns has exactly the
-// axes of its target, run-time axes are never summed, everything declared is used. Values stay of moderate size.
+// Expressions are built bottom up with their axes, so that every program is legal. A statement assigns exactly the axes of its
+// target. Run-time axes are never summed, and every declared name is used. Values stay of moderate size.
 #include "tests/random/generate.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-// A program is a list of memories; each is made of a decay, keys, values, an erasure and reads that are drawn apart from each other,
-// so that structures meet that no paper has together. Whoever needs an input declares it.
+// A program is a list of memories. The decay, keys, values, erasure and reads of each are drawn separately, so that structures
+// meet that no paper has together. Whoever needs an input declares it.
 #include "tests/random/mixture.h"
 
 #include "compiler/base/vec.h"
@@ -263,8 +263,8 @@ static void coupled_memory(mixer *m) {
   read_after(m, B, NULL);
 }
 
-// Two or three matrices in a ring: each keeps some of itself and adds another, before or after its step, by numbers that all
-// entries share or that rows (or columns) have apart; one may be corrected by what another holds.
+// Two or three matrices in a ring. Each keeps a share of itself and adds another one, before or after its step. All entries
+// share the factors, or rows (or columns) have their own. One matrix may be corrected by what another holds.
 static void ring_of_memories(mixer *m) {
   static const char *const axes[] = {"H", "H", "H,K", "H,V"};
   int shape = below(m, 4), count = shape < 2 && chance(m, 30) ? 3 : 2;

@@ -6,10 +6,10 @@
 
 #include "compiler/base/arena.h"
 
-// The text of a recurrence called `name`; the same seed gives the same text on every machine. One or two memories with keys
-// and values, each with a decay (none, scalar, by rows, columns, both or entries; a logarithm, a product, a sign, a reset,
-// complex), a write (plain, from two steps, of several micro-steps), perhaps an erasure of low rank, a normaliser, a
-// stabiliser or a partner that it is coupled with; reads before and after the step, a bonus, quotients.
+// The text of a recurrence called `name`; the same seed gives the same text on every machine. One or two memories with keys and
+// values. The decay of each is none, scalar, by rows, columns, both or entries, as a logarithm, a product, a sign, a reset, or
+// complex. The write is plain, from two steps, or of several micro-steps. There may be an erasure of low rank, a normaliser, a
+// stabiliser or a coupled partner. Reads come before and after the step, with a bonus or quotients.
 //
 // Inputs called `promised..` must lie in [-3, 0].
 char *mixed_recurrence(arena *memory, uint64_t seed, const char *name);

@@ -6,8 +6,8 @@
 
 #include "compiler/base/arena.h"
 
-// The text of a recurrence called `name`. The same seed gives the same text on every machine. Sums of lags, each plain, weighted
-// by a parameter, by another lag or by a gate; lags of lets; sums, means and maxima over axes; an axis of run-time size.
+// The text of a recurrence called `name`. The same seed gives the same text on every machine. Sums of lags, each plain or
+// weighted by a parameter, another lag or a gate. Lags of lets; sums, means and maxima over axes; an axis of run-time size.
 char *stateless_recurrence(arena *memory, uint64_t seed, const char *name);
 
 #endif

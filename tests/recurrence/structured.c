@@ -1,6 +1,6 @@
-// A program is made from the inside out: whoever needs a value of certain axes makes an expression
-// for it, and an expression that lacks a leaf declares an input or a parameter. So everything
-// declared is used, and every axis comes from somewhere. Declarations are printed at the end.
+// A program is made from the inside out. Code that needs a value of certain axes makes an expression for it. An expression that
+// lacks a leaf declares an input or a parameter. So everything declared is used, and every axis comes from somewhere.
+// Declarations are printed at the end.
 #include "tests/recurrence/structured.h"
 
 #include <stdbool.h>

@@ -8,15 +8,13 @@
 
 #include "compiler/base/arena.h"
 
-// The text of a recurrence called `name`, with the functions it uses: one to three states (decays
-// that are gates, constants such as 0, 1, -0.8 and 1.02, inputs, complex; resets, low rank, dense,
-// delays, maxima, coupled, nonlinear), gates, reads, lags, folds, functions. The same seed gives
-// the same text.
+// The text of a recurrence called `name`, with the functions it uses. It has one to three states. Their decays are gates,
+// inputs, complex, or constants such as 0, 1, -0.8 and 1.02; others are resets, low rank, dense, delays, maxima, coupled,
+// nonlinear. It has gates, reads, lags, folds and functions. The same seed gives the same text.
 //
-// With inputs, parameters and initial states in [-1, 1] and up to some fifty steps, values stay
-// below some hundred and denominators away from 0, so that results in single precision are
-// meaningful. Operations with a kink or a jump are applied to inputs and parameters alone (except
-// in max-plus states), so that rounding seldom decides a branch.
+// Inputs, parameters and initial states are in [-1, 1]. Up to some fifty steps, values stay below some hundred and denominators
+// away from 0, so that single precision is meaningful. Operations with a kink or a jump are applied to inputs and parameters
+// alone (except in max-plus states), so that rounding seldom decides a branch.
 char *structured_recurrence(arena *memory, uint64_t seed, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-// Runs tile programs over whole sequences as a kernel would: chunks in order, then in reverse, states handed from run
-// to run, the last chunk padded with rows that read 0.
+// Runs tile programs over whole sequences as a kernel would: chunks in order, then in reverse. States are handed from run to
+// run, and the last chunk is padded with rows of 0.
 //
 //   T = 37, chunk 16: runs over steps 0..15, 16..31, 32..36 (11 padded rows); backward the other way round.
 #include "tests/recurrence/tile_run.h"

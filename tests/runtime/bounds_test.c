@@ -1,6 +1,5 @@
-// Packed calls read and write nothing outside of their tensors, and need no more workspace and
-// saved states than they said: all memory ends where a page begins that must not be touched.
-// About 6 seconds.
+// Packed calls read and write nothing outside of their tensors, and need no more workspace and saved states than they said. All
+// memory ends at a page that must not be touched. About 6 seconds.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

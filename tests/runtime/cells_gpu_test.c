@@ -1,6 +1,6 @@
-// Cells that are not linear, on GPUs: the executor against the interpreter, for outputs, final states and all gradients. A thread
-// block takes four sequences of a batch in one pass over time where the batch has more sequences than the device has
-// multiprocessors (six here), and the sequences that are left one by one.
+// Cells that are not linear, on GPUs: the executor against the interpreter, for outputs, final states and all gradients. A
+// thread block takes four sequences of a batch in one pass over time. It does so where the batch has more sequences than the
+// device has multiprocessors (six here). The remaining sequences come one by one.
 //
 //   cells_gpu_test        three of nine batches for each program
 //   cells_gpu_test full   all of them

@@ -1,6 +1,6 @@
 // Cells that are not linear (tests/random/cells.c), of many sequences at a time, against the interpreter: outputs, final states
-// and all gradients. The host takes several sequences together in one pass over time where a batch has enough of them, and packed
-// sequences where they are of one length.
+// and all gradients. The host takes several sequences in one pass over time where a batch has enough of them. It takes packed
+// sequences so where they have one length.
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
 //   REC_PROGRAMS=N   so many programs (8; 200 with the word `full`)

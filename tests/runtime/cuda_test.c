@@ -1,5 +1,5 @@
-// Calls on a GPU as the driver sees them (tests/cuda/driver.c, whose GPU is the executor): what a second call asks for, what
-// happens where memory is short, tensor maps, and calls captured into a graph, which runs them again on other numbers.
+// Calls on a GPU as the driver sees them (tests/cuda/driver.c, whose GPU is the executor). They cover a second call, a shortage
+// of memory, tensor maps, and calls captured into a graph, which runs them again on other inputs.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// What functions are at their edges, on the host, on the executor and in the interpreter, number by number: clamp where the bounds
-// have crossed, |z| of complex numbers whose squares leave the range of f32. Values and gradients.
+// Functions at their edges, on the host, on the executor and in the interpreter, number by number. Examples are clamp where the
+// bounds have crossed, and |z| of complex numbers whose squares leave the range of f32. Values and gradients.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-// The published recurrences against numbers from a float64 loop that is not ours (tests/golden/README.md): on the
-// interpreter, on the host and as GPU code on the executor, whole, step by step, split in two calls, with every number of
-// threads.
+// The published recurrences against numbers from a float64 loop that is not ours (tests/golden/README.md). They run on the
+// interpreter, on the host, and as GPU code on the executor. They run whole, step by step, split in two calls, with every
+// number of threads.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

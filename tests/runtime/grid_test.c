@@ -1,6 +1,7 @@
-// The grid: every recurrence of the standard library, the golden ones and the invented ones, compiled for chunks of 16, 32, 64
-// and 128 steps and step by step, in f64, f32, bf16 and f16, at lengths around every chunk, with gates weak, normal, strong, mixed and with resets, must
-// give the values and gradients of the interpreter. Then packed, split anywhere, token by token, with any number of threads.
+// The grid: every recurrence of the standard library, the golden ones and the invented ones must give the interpreter's values
+// and gradients. Each is compiled for chunks of 16, 32, 64 and 128 steps and step by step, in f64, f32, bf16 and f16. Lengths
+// lie around every chunk; gates are weak, normal, strong, mixed and with resets. Then packed, split anywhere, token by token,
+// with any number of threads.
 //
 //   grid_test          a seeded part: all short lengths, two long ones, two libraries each (about 70 seconds of processor time)
 //   grid_test quick    one recurrence in eight
@@ -8,9 +9,9 @@
 //   REC_SEED=N         the part of seed N again (it is printed); else a new one each run
 //   REC_GRID=NAME      the recurrences whose name contains NAME alone
 //
-// f32 must agree to 2e-5 of the rms or to ten times the error of a plain f32 loop, which is the interpreter rounding every
-// number to f32. So must bf16 and f16, on inputs rounded to them, beyond the rounding of each result: between load and
-// store they are f32. f64 must agree to 1e-9, or to what f32 may where its digits are as many times finer.
+// f32 must agree to 2e-5 of the rms, or to ten times the error of a plain f32 loop. The loop is the interpreter, rounding every
+// number to f32. So must bf16 and f16, on inputs rounded to them, beyond the rounding of each result: between load and store
+// they are f32. f64 must agree to 1e-9, or to what f32 may where its digits are as many times finer.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,8 +128,8 @@ static double tolerance_of(const cell *c, const library *l) {
   return l->type == REC_F64 ? fmax(1e-9, 0x1p-29 * plain) : fmax(2e-5, plain);
 }
 
-// The loop runs where 2e-5 is not enough. More run where that one may have been lucky: one rounded number may rule all of
-// the error (mLSTM after a strong write: d.q is a difference of two numbers that nearly agree, times one row).
+// The loop runs where 2e-5 is not enough. Runs more where a single run may have been lucky. One rounded number may rule all of
+// the error. In mLSTM after a strong write, d.q is a difference of two nearly equal numbers, times one row.
 static void measure_plain_error(cell *c, const library *l, double error) {
   bool backward = c->options.backward;
   if (error > tolerance_of(c, l) && c->plain_error < 0)

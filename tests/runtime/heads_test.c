@@ -1,13 +1,15 @@
 // Recurrences of heads that share lags, states and parameters, of open and of fixed sizes, with several heads in a group
-// (tests/random/heads.c), against the interpreter: outputs, final states and all gradients, in one call, packed and token by token.
+// (tests/random/heads.c). Against the interpreter: outputs, final states and all gradients, in one call, packed and token by
+// token.
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
 //   REC_PROGRAMS=N   so many programs (200; 2,000 with the word `full`)
 //   REC_CHUNK=N      all of them in chunks of so many steps
 //
-// Twenty programs are one library, for one kind of processor, in a form, chunk and number type that follow from the seed. f64, where
-// the comparison is sharp, must agree to 1e-9 of the rms, or to what inputs that differ by 1e-12 of themselves move; every fourth
-// library is f32. Four programs of each f32 library are compiled for GPUs besides, and run on the executor. At a kink rounding may pick the other branch: a program fails if three draws of the inputs do.
+// Twenty programs are one library, for one kind of processor, in a form, chunk and number type that follow from the seed. f64,
+// where the comparison is sharp, must agree to 1e-9 of the rms, or to the effect of inputs that differ by 1e-12 of themselves.
+// Every fourth library is f32. Four programs of each f32 library are compiled for GPUs besides, and run on the executor. At a
+// kink rounding may pick the other branch: a program fails if three draws of the inputs do.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,8 +181,8 @@ static void run_executed(uint64_t seed, int count, setting s) {
   finish_batch(&c, seed, least(count, EXECUTED), s);
 }
 
-// Seeds that found a fault: a thread block that goes through its instance in passes stored 0 over gradients of the first (two);
-// a product of one row beside prefetches added all its steps after each of them.
+// Seeds that found a fault. A thread block that goes through value-axis tiles stored 0 over gradients of the first (two). A
+// product of one row beside prefetches added all its steps after each of them.
 static void judge_found(void) {
   static const uint64_t seeds[] = {780, 1236163, UINT64_C(3412285498)};
   for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {

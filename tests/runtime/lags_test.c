@@ -1,6 +1,6 @@
 // Lags of 37 to 5000 steps: of inputs, of lets, of what heads share, alone and together. Values and all gradients must be the
-// interpreter's in one call, split in two, packed and token by token, on the host and on the executor. The code must not grow with
-// the lag. Takes about 10 s of processor time.
+// interpreter's, on the host and on the executor. They run in one call, split in two, packed and token by token. The code must
+// not grow with the lag. Takes about 10 s of processor time.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

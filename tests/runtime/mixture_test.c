@@ -1,12 +1,12 @@
-// Structures that nobody put together before: recurrences from tests/random/mixture.c, compiled for chunks of any size, against
-// the interpreter, values and all gradients, in one call, packed and token by token.
+// Structures that nobody put together before: recurrences from tests/random/mixture.c, compiled for chunks of any size. Against
+// the interpreter: values and all gradients, in one call, packed and token by token.
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
 //   REC_PROGRAMS=N   so many programs (24; 400 with the word `full`)
 //
-// f64 must agree to 1e-9 of the rms. f32 may be ten times as far off as a plain loop, and 1e-4; at a kink (max, abs) rounding may
-// pick the other branch, so it fails only if three draws of the inputs do. So may tokens of 16 bits, which two batches of three
-// have as well, on inputs rounded to them and beyond the rounding of each result.
+// f64 must agree to 1e-9 of the rms. f32 may be ten times as far off as a plain loop, and 1e-4. At a kink (max, abs) rounding
+// may pick the other branch, so it fails only if three draws of the inputs do. So may 16-bit tokens, which two batches of three
+// have. Their inputs are rounded to 16 bits, and the rounding of each result is allowed.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-// Tokens in bf16 and f16: the host against the interpreter on the same rounded inputs, for every golden case and every
+// Tokens in bf16 and f16: the host against the interpreter on the same rounded inputs. It runs every golden case and every
 // program of tests/runtime/programs, on every kind of processor that this one can stand in for.
 //
-// Numbers are f32 between load and store, so results lie as near to the exact ones as those of an f32 library, but for the
-// rounding of the tokens themselves; that is sharper than what the language promises (bf16: rms error 1.5e-2, at most
-// 6e-2 of the rms; f16 an eighth of that).
+// Numbers are f32 between load and store. Results therefore lie as near to the exact ones as those of an f32 library, but for
+// the rounding of the tokens themselves. That is sharper than the promise of the language (bf16: rms error 1.5e-2, at most 6e-2
+// of the rms; f16 an eighth of that).
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -47,8 +47,9 @@ problem *problem_join(const problem *whole, const problem *before, const problem
 // Runs and keeps the results. False: the run failed; rec_message() says why.
 bool problem_run(problem *p, const rec_recurrence *recurrence, const char *device, const rec_run_options *options);
 
-// The largest error of any result beyond the rounding to a 16-bit type, measured as tests/golden does, with `floor` 1e-4: a tensor that is nearly zero is
-// measured against this part of the largest of its kind; `where` gets "d.h0.S[7]: 1.5, expected 1.25".
+// The largest error of any result beyond the rounding to a 16-bit type, measured as tests/golden does, with `floor` 1e-4. A
+// tensor that is nearly zero is measured against this share of the largest of its kind. `where` gets "d.h0.S[7]: 1.5, expected
+// 1.25".
 double problem_compare(const problem *expected, const problem *got, bool backward, double floor, char *where, size_t size);
 // Are the outputs and final states of one sequence of a packed problem those of `alone` to the last bit?
 bool sequence_equal(const problem *packed, int64_t sequence, const problem *alone);
@@ -67,9 +68,9 @@ double problem_movement(const problem *inputs, const problem *exact, const rec_r
 double problem_tolerance(const problem *inputs, const problem *exact, const rec_recurrence *recurrence, double least,
                          double shake, bool backward);
 
-// The largest error of a plain f32 loop: the interpreter that rounds every number to f32; or of one that is given what depends
-// on parameters alone, rounded once (tests/README.md says why). Or of so
-// many more, whose inputs differ by half a digit. A loop that leaves the range of f32 gives 0.
+// The largest error of a plain f32 loop: the interpreter that rounds every number to f32. Or of a loop that is given the values
+// of parameters alone, rounded once (tests/README.md says why). Or of so many more, whose inputs differ by half a digit. A loop
+// that leaves the range of f32 gives 0.
 double problem_plain_error(const problem *inputs, const problem *exact, const rec_recurrence *recurrence, bool backward,
                            int draws);
 

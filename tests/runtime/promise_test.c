@@ -1,5 +1,5 @@
-// Promised ranges in libraries of recc --check: the first number outside is named with its place
-// and step, in packed calls, in chunks and in single steps; libraries without --check do not look.
+// Promised ranges in libraries of recc --check. The first number outside is named with its place and step, in packed calls, in
+// chunks and in single steps. Libraries without --check do not look.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// What must hold for every recurrence and every size: the host agrees with the interpreter at lengths around the chunk, at
-// sizes that are no powers of two, with resets, without initial states, packed, and split anywhere.
+// What must hold for every recurrence and every size. The host agrees with the interpreter at lengths around the chunk, at
+// sizes that are no powers of two, and with resets. It agrees without initial states, packed, and split anywhere.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 //   REC_DTYPE=TYPE   f32, bf16 or f16 beside f64 (drawn for each batch of programs)
 //
 // Programs are compiled many to a file, in float64, where the comparison is sharp, and in another type. Tolerances follow from how far
-// tiny changes of the inputs move the results. In f32 arithmetic a program may stand at a kink (max, where) where rounding picks the other
-// branch: it fails only if it does so for three draws of the inputs.
+// tiny changes of the inputs move the results. In f32 arithmetic a program may stand at a kink (max, where), at which rounding
+// picks the other branch. It fails only if it does so for three draws of the inputs.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

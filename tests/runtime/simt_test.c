@@ -1,6 +1,6 @@
-// The GPU code of every recurrence of the grid, run and checked by the executor, against the interpreter: values
-// and all gradients, with and without what forward keeps, token by token, packed; f32 as on the host, bf16 and f16
-// at the tolerances of chunked products in 16 bits. Races, addresses, missing waits end a run with a message.
+// The GPU code of every recurrence of the grid, run and checked by the executor, against the interpreter. It covers values and
+// all gradients, with and without what forward keeps, token by token, packed. f32 is as exact as on the host; bf16 and f16 have
+// the tolerances of chunked products in 16 bits. Races, addresses, missing waits end a run with a message.
 //
 //   simt_test          f32 for the standard library and the golden programs, bf16 or f16 for a seeded third of
 //                      them; a length of every kind; half of the larger sizes, seven or so of the programs with
@@ -67,9 +67,9 @@ static void draw(const subject *s, problem *p, uint64_t seed) {
   problem_retype(p, p->signature);
 }
 
-// Products round their operands to the tokens' 16 bits: results may lie as far off as inputs move them that are rounded so, to
-// first order. A few draws may be lucky where a gradient is one sum of all tokens (Mamba-2's d.dt_bias, REC_SEED=5): the worst
-// of many counts. In f32 the bound is that of the grid.
+// Products round their operands to the tokens' 16 bits. Results may be as far off as such rounded inputs move them, to first
+// order. A few draws may be lucky where a gradient is one sum of all tokens (Mamba-2's d.dt_bias, REC_SEED=5): the worst of
+// many counts. In f32 the bound is that of the grid.
 static double wider(const subject *s, const problem *inputs, const problem *exact, bool backward, double least) {
   enum { DRAWS = 16, SMALLER = 50 };
   double rounding = strcmp(s->type, "bf16") == 0 ? 0x1p-8 : 0x1p-11;
@@ -411,8 +411,8 @@ static bool tells(left_out kind, const char *message) {
 }
 
 // Leaves out one barrier, one wait for asynchronous copies and products, one fence or one announcement of bulk copies after
-// another: either the executor finds it, or nobody needed it and the results are the same to the last bit. `device` 2: products
-// by warpgroups, of which there is a whole chunk, and rows in bulk.
+// another. Either the executor finds it, or it was not needed and the results are the same to the last bit. `device` 2:
+// products by warpgroups, of which there is a whole chunk, and rows in bulk.
 static void leave_out(uint64_t seed, left_out kind, int32_t device) {
   const char *const small[] = {"--target", simt_target(), "-O0", "--dtype", "bf16", "--form", "chunk",
                                "-D",       "H=1",         "-D",  "K=24",    "-D",   "V=16",   NULL};

@@ -75,9 +75,9 @@ static void make_grow(problem *p) {
   }
 }
 
-// A maximum of all heads for a matrix and its norm; one of heads that share keys; one of channels, read before it is written; two
-// of them, of different axes, where a state decays faster than its maximum, resets are choices, and a state beside them knows
-// none. Three states that are made of each other, entry by entry: as the cotangents of the channels are.
+// The maxima: of all heads for a matrix and its norm; of heads that share keys; of channels, read before it is written. Then
+// two maxima of different axes, where a state decays faster than its maximum, resets are choices, and another state has no
+// maximum. Three states that are made of each other, entry by entry: as the cotangents of the channels are.
 static const char relative[] =
     "recurrence heads(H, K = 5, V = 3) {\n"
     "  input q[H,K], k[H,K], x[H,V], z[H], g[H]\n"

@@ -1,6 +1,6 @@
-// Recurrences without states, from tests/random/stateless.c: code for the executor and for a GPU target is made, and the
-// executor's results are the interpreter's, values and all gradients, in one call, packed, token by token and in time slices.
-// 200 more programs are scheduled for every target without their code, which is most of the time. (15 s of processor time.)
+// Recurrences without states, from tests/random/stateless.c. Code is made for the executor and for a GPU target. The executor's
+// values and all gradients are the interpreter's, in one call, packed, token by token and in time slices. 200 more programs are
+// scheduled for every target without their code, which is most of the time. (15 s of processor time.)
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
 //   REC_PROGRAMS=N   so many programs (32; 480 with the word `full`)

@@ -1,6 +1,6 @@
-// What a token costs on a GPU, as the executor counts it for the code of four recurrences in bf16, for sm_80 and for sm_90a, of
-// dense cells and of Mamba-1. tests/runtime/traffic.txt holds every figure, and each must be the same: a change is renewed knowingly and is
-// read as the difference of that file.
+// What a token costs on a GPU, as the executor counts it. The code is of four recurrences in bf16, for sm_80 and sm_90a, of
+// dense cells and of Mamba-1. tests/runtime/traffic.txt holds every figure, and each must be the same: a change is renewed
+// knowingly and is read as the difference of that file.
 //
 //   traffic_test                      compares; 50 s of processor time
 //   traffic_test update               writes tests/runtime/traffic.txt
@@ -197,8 +197,8 @@ static void run_channels(const char *type) {
   rec_module_close(module);
 }
 
-// Cells whose steps multiply their state by a matrix of parameters, which shared memory holds, or does not: of a sequence alone, and
-// of eight, which two blocks take four at a time.
+// Cells whose steps multiply their state by a matrix of parameters, which shared memory holds, or does not. They run one
+// sequence alone, and eight, which two blocks take four at a time.
 typedef struct cell {
   const char *path, *recurrence, *type, *size;
 } cell;

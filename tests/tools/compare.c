@@ -1,8 +1,8 @@
 // rec-compare EXPECTED GOT [TOLERANCE = 2e-5]: are the tensors of two safetensors files the same up to rounding?
 //
-// The error of a tensor is max|got - expected| / rms(expected); a tensor that is nearly zero is measured against 1e-4 of
-// the largest rms of its kind (outputs and states, or gradients). Prints every tensor; exit status 1 if one is beyond the
-// tolerance or absent.
+// The error of a tensor is max|got - expected| / rms(expected). A tensor that is nearly zero is measured against 1e-4 of the
+// largest rms of its kind (outputs and states, or gradients). Prints every tensor; exit status 1 if one is beyond the tolerance
+// or absent.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

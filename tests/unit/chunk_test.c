@@ -259,8 +259,8 @@ static const char any_factor[] =
     "  y = sum[K](q * S + k * T[t-1])\n"
     "}\n";
 
-// The delta rule with a decay per key, an erase vector other than the write vector, the erase of the state before the
-// decay, and one that sums values.
+// The delta rule with a decay per key, with an erase vector other than the write vector, and with the erase before the decay.
+// Then one that sums values.
 static const char erase[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input q[H,K], k[H,K], v[H,V], g[H,K], b[H], p[H,K], w[H,V]\n"
@@ -298,8 +298,8 @@ static const char complex_matrix[] =
     "  z = sum[K](q * T) * polar(1, phi)\n"
     "}\n";
 
-// One number for the matrix and angles per key, per value, for the whole; radii of both signs; two rotations in a product;
-// a reset between them; the decay of a rank-one update.
+// One number for the matrix, and angles per key, per value, for the whole. Then radii of both signs, two rotations in a
+// product, a reset between them, and the decay of a rank-one update.
 static const char rotations[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input q[H,K], k[H,K], v[H,V], g[H], angle[H,K], turn[H,V], phi[H], b[H,K], reset\n"
@@ -316,8 +316,8 @@ static const char rotations[] =
     "  u = sum[K](conj(C) * U)\n"
     "}\n";
 
-// Decays that are never small: along keys with reads before and after the step and a sum in the update; along values, with
-// a phase; promised.
+// Decays that are never small. Along keys, with reads before and after the step and a sum in the update. Along values, with a
+// phase; promised.
 static const char bounded[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input q[H,K], k[H,K], v[H,V], w[H,K], x[H,V], angle[H,K], p[H,K] in [-3, 0.5]\n"
@@ -462,7 +462,7 @@ static const char momentum[] =
     "  y = sum[K](q * M)\n"
     "}\n";
 
-// A chain of three, by the state before the step and by the one after it, with a reset, increments of their own, and
+// A chain of three, by the state before the step and by the one after it. It has a reset, increments of each state's own, and
 // reads of all of them.
 static const char chain_of_states[] =
     "recurrence r(H, K = 4, V = 3) {\n"

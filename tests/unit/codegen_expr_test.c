@@ -1,7 +1,7 @@
 // Elementary functions of generated code against libm over the full range, every clone that this machine runs.
-// f32: 2^20 numbers spread over all exponents of both signs, error at most 3e-7 of the result (or half a denormal);
-// f64: 2^15 numbers, 1e-14; f64 in an f32 program: 1e-10. GPU code on the executor, whose approximations are off by as much as
-// they may be: f32 at most 6e-7, with 16-bit storage 1e-5 (an exponential of -80 has lost 80 halves of a last bit).
+// f32: 2^20 numbers spread over all exponents of both signs, error at most 3e-7 of the result (or half a denormal). f64: 2^15
+// numbers, 1e-14. f64 in an f32 program: 1e-10. GPU code on the executor, whose approximations are off by as much as they may
+// be. f32 is off by at most 6e-7, with 16-bit storage 1e-5: an exponential of -80 has lost 80 halves of a last bit.
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-// Numbers of 16 bits in generated code and in the support code, every clone that this machine runs: all 65536 patterns of
-// bf16 and f16 on the way in; on the way out every float half way between two neighbours and the floats beside it, and
-// 2^18 others. The other side of each comparison is rec_convert, which goes through doubles.
+// 16-bit numbers in generated code and in the support code, for every clone that this machine runs. On the way in: all 65536
+// patterns of bf16 and f16. On the way out: every float half way between two neighbours, the floats beside it, and 2^18 others.
+// The other side of each comparison is rec_convert, which goes through doubles.
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-// Tile programs of segments, shifts and triangular systems, compiled and run, against the tile interpreter: values and
-// derived gradients, f64 and f32, every clone that this machine runs, chunks of 1 to 128 steps, ragged ends. 40 seconds,
-// most of them in LLVM.
+// Tile programs of segments, shifts and triangular systems, compiled and run, against the tile interpreter. They cover values
+// and derived gradients, f64 and f32, every clone that this machine runs, chunks of 1 to 128 steps, and ragged ends. 40
+// seconds, most of them in LLVM.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

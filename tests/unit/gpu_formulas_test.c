@@ -1,5 +1,5 @@
-// The lane maps of gpu_ops.def, read from the table and evaluated for every lane and register: they are the executor's, and each
-// element of a matrix has one place.
+// The lane maps of gpu_ops.def, read from the table and evaluated for every lane and register. They are the executor's, and
+// each element of a matrix has one place.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Which rows of a call get a tensor map (runtime/support/gpu_maps.c), and what the driver is asked for: the strides of one token
-// are [H, K], a box is 64 columns of 32 steps.
+// The rows of a call that get a tensor map (runtime/support/gpu_maps.c), and the request to the driver. The strides of one
+// token are [H, K]; a box is 64 columns of 32 steps.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Plans: those of all kinds of kernels are right behind each pass, and a plan that is broken by hand is refused with the pass and
-// the place. 1 second.
+// Plans of all kinds of kernels are right after each pass. A plan that is broken by hand is refused with the pass and the
+// place. 1 second.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,8 +123,8 @@ static void host_kernels_are_planned_once(void **state) {
 
 // ---- broken by hand -------------------------------------------------------------------------------------------------
 
-// Nests on the host: 0 copy of k, 1 scores %5, 2 their mask %8, 3 product %10, 4 %12 begins, 5 product %11 added to it,
-// 6 %14 begins, 7 product %13 added to it: the next S in place, 8 y.
+// Nests on the host: 0 copy of k, 1 scores %5, 2 their mask %8, 3 product %10, 4 %12 begins. Then 5 product %11 added to it.
+// Then 6 %14 begins, 7 product %13 added to it: the next S in place, 8 y.
 static const char attention[] =
     "program p.forward chunk 16\n"
     "axis H ? grid\naxis K 64\naxis V 64 grid\ntime t 16\npair s 16\n"

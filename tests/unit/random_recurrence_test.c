@@ -1,6 +1,6 @@
-// Properties of random recurrences: what the front end accepts verifies and prints; gradients are
-// those of differences; normalisation and the parts of the structure change no number; time can be
-// cut, and sequences packed. REC_TEST_SEED=N runs the program of that seed alone.
+// Properties of random recurrences. What the front end accepts verifies and prints. Gradients are those of differences.
+// Normalisation and the parts of the structure change no number. Time can be cut, and sequences packed. REC_TEST_SEED=N runs
+// the program of that seed alone.
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>

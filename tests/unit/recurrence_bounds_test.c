@@ -16,7 +16,7 @@
 
 #define INF INFINITY
 
-// y = EXPRESSION of inputs x (anything), p in [0.5, 2], n in [-3, 1] and of axes K = 4, H at run time, J of 3 at least.
+// y = EXPRESSION of inputs x (anything), p in [0.5, 2] and n in [-3, 1]. The axes are K = 4, H at run time, J of 3 at least.
 static const struct {
   const char *expression;
   double low, high;

@@ -1,5 +1,5 @@
-// Logarithms of decays: which decays have one, that it keeps its digits near 0 and near 1, and that its derivative stays
-// finite where the decay rounds to 0.
+// Logarithms of decays: which decays have one. It keeps its digits near 0 and near 1, and its derivative stays finite where the
+// decay rounds to 0.
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>

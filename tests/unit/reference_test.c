@@ -124,9 +124,8 @@ static void every_operation_has_its_derivative(void **state) {
   }
 }
 
-// A shift register over a let that depends on the state, a lagged input in an order of its own,
-// several states that read each other, a slice, a rename, a nonlinear update, a complex state and a
-// real value promoted into it.
+// A shift register over a let that depends on the state, and a lagged input in an order of its own. Several states that read
+// each other, a slice, a rename, a nonlinear update. A complex state, with a real value promoted into it.
 static const char tangle[] =
     "recurrence tangle {\n"
     "  axis G\n  axis K = 3 summed\n  axis M = 3 summed\n"

@@ -1,5 +1,5 @@
-// mbarriers and bulk copies in the executor: every number of axes, swizzle and type against a plain loop, boxes that leave the
-// tensor, pipelines; what a tensor map may not be; and faults, each found for every seed.
+// mbarriers and bulk copies in the executor: every number of axes, swizzle and type against a plain loop. Boxes leave the
+// tensor; there are pipelines; a tensor map may be refused. Faults are each found for every seed.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

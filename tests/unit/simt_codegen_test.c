@@ -160,8 +160,8 @@ static void barriers_are_needed(void **state) {
 
 // ---- swizzled shared memory, ldmatrix, a product ---------------------------------------------
 
-// A 16 x 16 bf16 matrix goes through shared memory, chunk c of row r at c xor (r / 4 mod 2), and is multiplied by the
-// first 8 columns of the identity. `%s`: what the reader adds to its chunk.
+// A 16 x 16 bf16 matrix goes through shared memory, with chunk c of row r at c xor (r / 4 mod 2). It is multiplied by the first
+// 8 columns of the identity. `%s`: what the reader adds to its chunk.
 static const char product[] =
     "declare i32 @rec.thread_x() memory(none)\n"
     "declare ptr addrspace(3) @rec.shared() memory(none)\n"

@@ -1,5 +1,5 @@
-// Products of warpgroups in the executor against plain ones: every size, type and layout of operands, which are put into shared
-// memory by tables of where 16 bytes go, written a second time here; and faults, each found for every seed.
+// wgmma in the executor against plain products: every size, type and layout of operands. Tables of where 16 bytes go, written a
+// second time here, put operands into shared memory. Faults are each found for every seed.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

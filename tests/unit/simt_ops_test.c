@@ -31,8 +31,8 @@ static void run(void (*kernel)(const void *), const void *parameters, int thread
 
 // ---- layouts ---------------------------------------------------------------------------------
 
-// Where element `row`, `column` of a matrix of blocks lies: blocks are numbered down the columns of blocks, a lane
-// has `run` elements of a row of each block, the rows of a block follow each other.
+// The position of element `row`, `column` of a matrix of blocks. Blocks are numbered down the columns of blocks. A lane has
+// `run` elements of a row of each block, and the rows of a block follow each other.
 typedef struct place {
   int lane, element;
 } place;

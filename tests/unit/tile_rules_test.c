@@ -239,8 +239,8 @@ static bool may_vanish(const tile_program *p, const tile_value *v) {
   return !tile_padding_is_1(p, x) && !tile_is_positive(p, x);
 }
 
-// A quotient may be no number on a padded row: what it divides by is 1 there, or a mask stands between it and everything
-// that joins steps.
+// A quotient may be no number on a padded row. Its divisor is 1 there, or a mask stands between it and every operation that
+// joins steps.
 static const char *quotient_rule(arena *a, const tile_program *p) {
   bool *exposed = ARENA_ARRAY(a, bool, p->values.count);
   for (int i = 0; i < p->values.count; i++) {

@@ -1,5 +1,5 @@
-// The kernels of models on the executor against the host's arithmetic, for rows of f32 and of bf16: sizes that no tile
-// divides, rows cut out of wider ones, parts that are not wanted.
+// The kernels of models on the executor against the host's arithmetic, for rows of f32 and of bf16. Sizes are divided by no
+// tile, rows are cut out of wider ones, and some results are not wanted.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

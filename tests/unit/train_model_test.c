@@ -1,6 +1,5 @@
-// Whole models in double precision, their recurrences by the reference interpreter: the backward
-// pass of the graph against finite differences of the loss, and windows with the state carried
-// between them against one long window.
+// Whole models in double precision, their recurrences by the reference interpreter. The backward pass of the graph is compared
+// with finite differences of the loss. Windows with the state carried between them are compared with one long window.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-// Generated tasks: every sequence obeys the definition of its task, answers stand where the task
-// has them and nowhere else, draws depend on seed and position alone.
+// Generated tasks: every sequence obeys the definition of its task. Answers stand where the task has them and nowhere else.
+// Draws depend on seed and position alone.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-// The recurrences of a library on the GPU against its code for the host: backward with and without what forward keeps, token by
-// token, packed, packed in time slices; lengths from 1 to several chunks. Where results lie further apart than is usual, the
-// interpreter says how far rounding moves them (tests/runtime/problem.h).
+// The recurrences of a library on the GPU against its code for the host. Backward runs with and without what forward keeps,
+// token by token, packed, and packed in time slices. Lengths go from 1 to several chunks. Where results lie further apart than
+// is usual, the interpreter says how far rounding moves them (tests/runtime/problem.h).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

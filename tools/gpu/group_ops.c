@@ -1,8 +1,8 @@
 // The operations of sm_90a that work on shared memory beside the threads, by the kernels of op_kernels_sm_90a.c.
 //
-// Products: shared memory is full of whole numbers of 16 bits, and descriptors say which of them are the operands: a body that
-// takes one of them for another has other sums. Sums of whole numbers are exact in any order: both bodies have the same.
-// Boxes: of tensors of random sizes, beginning inside and outside of them; what shared memory holds then is the same.
+// Products: shared memory is full of whole numbers of 16 bits, and descriptors select the operands. A body that takes one
+// operand for another has other sums. Sums of whole numbers are exact in any order: both bodies have the same. Boxes: of
+// tensors of random sizes, beginning inside and outside of them; what shared memory holds then is the same.
 #include <math.h>
 #include <string.h>
 
@@ -75,8 +75,8 @@ static uint64_t descriptor(uint32_t from, int width, uint32_t leading) {
   return from >> 4 | (uint64_t)(leading >> 4) << 16 | (uint64_t)width << 32 | mode << 62;
 }
 
-// Of rows along k: lines from a group of 8 on, from a multiple of 16 along k on. Transposed: k from a multiple of 16 on, and if
-// a row has more columns than the product takes, some of them; else tiles of rows one behind the other.
+// Of rows along k: lines from a group of 8 on, from a multiple of 16 along k on. Transposed: k from a multiple of 16 on, and
+// some of the columns if a row has more than the product takes. Else tiles of rows, one after another.
 static void draw_descriptors(uint64_t to[2], uint32_t base, int lines, int width, uint32_t *seed) {
   uint32_t rows = 16 * (uint32_t)width, tile = rows * (2 + below(seed, 3));
   uint32_t columns = lines < width ? 2 * (uint32_t)lines * below(seed, (uint32_t)(width / lines)) : 0;

@@ -6,10 +6,11 @@
 
 // A kernel `rec_op_NAME` for each abstract operation, to compare its bodies: op_kernels.c says what it does.
 enum { GPU_OP_THREADS = 64 };
-// Of those of sm_90a alone but shared_address and fence_async (op_kernels_sm_90a.c): blocks of a warpgroup with an image of shared
-// memory; behind it in `in`, words: four descriptors of 64 bits (a, a transposed, b, b transposed), or bytes of a box and where
-// two of them begin, 5 coordinates each; four registers of a; sums. Of registers, sums and `out` each thread has one of 128 that
-// lie side by side. The parameter: two pointers, and a tensor map. Boxes go to two places behind the first, of as many bytes.
+// The operations of sm_90a alone, except shared_address and fence_async (op_kernels_sm_90a.c), run in blocks of a warpgroup
+// with an image of shared memory. After it in `in` come words. For products: four descriptors of 64 bits (a, a transposed, b, b
+// transposed), and four registers of a, then sums. For copies: the bytes of a box, where two boxes begin, and 5 coordinates
+// each. Of registers, sums and `out` each thread has one of 128 that lie side by side. The parameter: two pointers, and a
+// tensor map. Boxes go to two places behind the first, of as many bytes.
 enum {
   GPU_GROUP_OP_THREADS = 128,
   GPU_GROUP_OP_SUMS = 32,

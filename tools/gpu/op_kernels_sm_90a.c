@@ -4,8 +4,8 @@
 //   rec_op_bulk_3({in, out, map}):     out = what two boxes, one behind the other, put into shared memory
 //
 // What lies where in `in` and `out`, and what a form is: op_kernels.h. Descriptors come without the address where shared memory
-// begins. Operations that are nothing by themselves are checked by what they are for: fences, commits and waits by a product,
-// mbarriers by boxes of two axes.
+// begins. Operations without a result are checked by their purpose: fences, commits and waits by a product, mbarriers by boxes
+// of two axes.
 #include "tools/gpu/op_kernels_sm_90a.h"
 
 #include <string.h>

@@ -3,9 +3,9 @@
 //   mamba2-256k mamba2.so ssd 32 8192 G=1 R=128
 //       a label, a library, its recurrence, batch, steps (or: step), sizes
 //
-// Tensors lie on the GPU; a figure is the median of five rounds of as many calls as take a tenth of a second, the device
-// idle before and after each. Bytes are those of inputs and outputs once, backward those of cotangents and gradients,
-// too; operations those of the cheapest algorithm known (runtime/limit.h), 2.2 times as many backward.
+// Tensors lie on the GPU. A figure is the median of five rounds, each of as many calls as take a tenth of a second. The device
+// is idle before and after each round. Bytes are those of inputs and outputs once; backward adds cotangents and gradients.
+// Operations are those of the cheapest algorithm known (runtime/limit.h), 2.2 times as many backward.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 //
 // Where a step multiplies by matrices of parameters, an item may be several entries in one pass over time
 // (plan/kernel/batched.c).
+//
 // In step form with a lane axis, every thread runs one entry of that axis alone. Otherwise the threads of a block run one
 // instance and divide the points of each nest.
 #include <string.h>

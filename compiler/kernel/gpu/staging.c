@@ -4,6 +4,7 @@
 //
 //   start chunk 0
 //   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
+//
 // Strides are known at run time: a kernel holds both kinds of copies and decides once a chunk. Unaligned 16-bit elements are
 // loaded and stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk. On
 // sm_90a there are bulk copies as well (bulk_copies.c).

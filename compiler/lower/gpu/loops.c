@@ -1,6 +1,7 @@
 // GPU: loops whose points the threads of a block divide.
 //
 //   [t, N]     for point = thread; point < t N; point += threads: ..
+//
 // A thread may take neighbours along the last axis as lanes of a vector, if all threads still have work.
 #include "compiler/lower/gpu/nests.h"
 

@@ -2,6 +2,7 @@
 //
 //   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
 //                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
+//
 // Operands have 16 bits, or are f32, split into two tf32 parts: three products for one (--tf32: one). Accumulators are f32.
 #include "compiler/lower/gpu/mma.h"
 

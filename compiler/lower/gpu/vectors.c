@@ -2,6 +2,7 @@
 //
 //   y [t, P] at 4 entries of P   ->   ld.shared.v4.f32 where rows begin at multiples of 16 bytes
 //                                     st.global.v4 if the kernel finds that the caller's rows do, else number by number
+//
 // Scattered elements, and elements that an index map has moved, go one by one.
 #include "compiler/lower/gpu/nests.h"
 

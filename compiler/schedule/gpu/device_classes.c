@@ -2,6 +2,7 @@
 // The targets decide which classes are scheduled.
 //
 //   sm_80, sm_90a, sm_100a:   small: for sm_80   large: for sm_100a   groups: for sm_90a
+//
 // A class whose kernels are hardly cheaper gets none of its own. A kernel that is the same in two classes is one function for
 // both.
 #include <string.h>

@@ -4,8 +4,8 @@
 //   .. the wind.  Mary went to the garden.  Rain fell ..  John moved to the office.  ..
 //   Question: Where is Mary? Answer: garden.
 //
-// Task 1 asks where a person is, task 2 where an object is that somebody carries, task 6 whether a
-// person is at a place: yes or no.
+// Task 1 asks where a person is. Task 2 asks where an object is that somebody carries. Task 6 asks whether a person is at a
+// place: yes or no.
 #include <stdio.h>
 #include <string.h>
 

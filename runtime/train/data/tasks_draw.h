@@ -19,8 +19,8 @@ static inline int64_t put_text(uint16_t *to, const char *text) {
   return count;
 }
 
-// Writes the tokens and answers of a sequence of TASK_BABI; returns how many tokens there are, in
-// *fact where the fact that the answer follows from begins.
+// Writes the tokens and answers of a sequence of TASK_BABI. Returns the number of tokens; *fact is where the fact begins from
+// which the answer follows.
 int64_t babi_sequence(const train_task *t, int64_t length, draws *d, uint16_t *tokens, uint16_t *targets, int64_t *fact);
 
 #endif

@@ -53,9 +53,9 @@ static rec_status read_llmc(const char *path, rec_mapping bytes, token_file *fil
 
 // ---- Megatron's index ---------------------------------------------------------------------------
 
-// 9 bytes of magic, version (8), type (1), how many sequences (8) and marks of documents (8); then
-// the lengths of the sequences (4 each), where they begin in bytes (8), and the sequences that
-// documents begin with, the last mark behind all (8).
+// 9 bytes of magic, version (8), type (1), the numbers of sequences (8) and of document marks (8). Then come the lengths of the
+// sequences (4 each), where they begin in bytes (8), and the sequences that begin documents. The last mark is behind all
+// sequences (8).
 typedef struct token_index {
   char path[4096];
   const char *lengths, *places, *marks;

@@ -1,10 +1,10 @@
-// Accuracy on a generated task, by length: the share of answers that are the model's likeliest
-// token, and the share of sequences whose answers all are. The right answers before are read, from
-// the zero state on, window after window with the state carried, so that activations take the same
-// memory for every length. Tasks whose answer follows from one place are counted by its depth besides.
+// Accuracy on a generated task, by length. It is the share of answers that are the model's likeliest token, and the share of
+// sequences with all answers right. The model reads the right answers before, from the zero state on, window after window with
+// the state carried. Activations thus take the same memory for every length. Tasks whose answer follows from one place are
+// counted by its depth besides.
 //
-// The sequences come from a stream of their own, which depends on the seed of the training block
-// alone: all evaluations of a block judge by the same ones.
+// The sequences come from a stream of their own, which depends on the seed of the training block alone. All evaluations of a
+// block judge by the same sequences.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// Perplexity by position: streams evenly spaced over the held-out text, which is a ring, each read
-// from a zero state on, window after window with the state carried. Memory does not depend on how
-// far they read. No stream comes back to where it began: what is read again is not new text.
+// Perplexity by position. Streams are evenly spaced over the held-out text, which is a ring. Each is read from a zero state on,
+// window after window with the state carried. Memory does not depend on how far they read. No stream comes back to where it
+// began: what is read again is not new text.
 //
 // Near positions get more streams than far ones, so that every range of positions rests on a like
 // number of bytes.

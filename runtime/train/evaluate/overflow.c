@@ -1,12 +1,13 @@
 // overflow(T = N): how large the states of a model can grow, by layer and head, from what its recurrences do on one sequence.
 //
-// Where every number of a state has a factor of its own, h_t = a_t h_{t-1} + u_t, and a and b are the largest |a_t| and |u_t| of a head,
+// For a state whose elements each have a factor of their own, h_t = a_t h_{t-1} + u_t. With a and b, the largest |a_t| and
+// |u_t| of a head,
 //
 //   |h_T| <= b (1 + a + .. + a^(T-1)) = b (1 - a^T) / (1 - a),   b T at a = 1
 //   |h_T| <= max_t |u_t| / (1 - |a_t|)                            at any T, since a_t h + u_t leaves no interval so wide
 //
-// u_t is what a step makes of the zero state; a_t what it adds for a drawn state, by its numbers: two draws agree on that only where
-// these do not mix.
+// u_t is what a step makes of the zero state. a_t is what it adds for a drawn state, divided by the state's elements. Two draws
+// agree on a_t only where elements do not mix.
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-// One held-out sequence, read once by the whole model; then single recurrences on parts of it, from states of one's own and with
-// everything else that they read kept as it was.
+// One held-out sequence, read once by the whole model. Then single recurrences run on ranges of it, from states that the caller
+// sets, with all their other inputs as they were.
 #ifndef REC_TRAIN_PROBE_H
 #define REC_TRAIN_PROBE_H
 

@@ -1,6 +1,6 @@
-// remembrance: the Effective Remembrance of arXiv 2507.02782, how far the distribution of the token
-// after T tokens moves if the first t of them were never read. The tokens from t on are read from the
-// zero state for each t, window after window, so memory does not depend on T.
+// remembrance: the Effective Remembrance of arXiv 2507.02782. It is how far the distribution of the token after T tokens moves
+// if the first t of them were never read. The tokens from t on are read from the zero state for each t, window after window, so
+// memory does not depend on T.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // state_norm: mean, standard deviation and Euclidean norm of the recurrences' states by position,
-// layer and head, over all streams. Positions are 1, 2, 4, .. tokens read, and the last one; each is
-// summed up when its window ends, so memory does not depend on how far the streams read.
+// layer and head, over all streams. Positions are 1, 2, 4, .. tokens read, and the last one. Each is summed up when its window
+// ends, so memory does not depend on the length of the streams.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// What the measurements of an evaluate block share: streams evenly spaced over the held-out text,
-// read from a zero state on, window after window with the state carried.
+// What the measurements of an evaluate block share. Streams are evenly spaced over the held-out text, and read from a zero
+// state on, window after window with the state carried.
 #ifndef REC_TRAIN_STREAMS_H
 #define REC_TRAIN_STREAMS_H
 

@@ -1,6 +1,5 @@
-// OpenBLAS takes a buffer for each thread that multiplies and keeps it; where the system has no memory
-// for one (ulimit -v), it asks for ever. So the buffers are made before the first product, if there is
-// room for them.
+// OpenBLAS takes a buffer for each thread that multiplies, and keeps it. Where the system has no memory for one (ulimit -v), it
+// asks for ever. So the buffers are made before the first product, if there is room for them.
 #include "runtime/train/model/blas.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // Where a model runs: memory, and the operations of program.h on it. The host is one such place
-// (compute_host.c). Pointers to tokens, rows, weights, gradients and losses that go into an operation
-// lie in the memory of the place; single numbers are answered to the host.
+// (compute_host.c). Pointers to tokens, rows, weights, gradients and losses point into the memory of the place. Single numbers
+// are returned to the host.
 #ifndef REC_TRAIN_COMPUTE_H
 #define REC_TRAIN_COMPUTE_H
 

@@ -1,6 +1,6 @@
 // Runs a model forward and backward over some sequences: the operations of program.h in order, called
-// by one thread. The sequences, their states and what is asked of a run lie in the host's memory,
-// parameters and gradients in that of the place where the model runs (compute.h).
+// by one thread. The sequences, their states and the requests of a run lie in the host's memory. Parameters and gradients lie
+// in the memory of the place where the model runs (compute.h).
 //
 // A batch is cut into shards by its sizes alone; each shard is run by one executor, which is reused
 // by the shards that follow. So activations take as much memory as there are threads, not as the
@@ -102,8 +102,8 @@ void executor_values(executor *x, const void *parameters, const shard *s, int op
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *gradients, double *loss,
                         float *losses);
 
-// The same run again, looked at after each operation: what the first number is that is not finite, as
-// text of at most `size` bytes; "" if all are.
+// Runs again and looks at the results of each operation. Writes the first number that is not finite, as text of at most `size`
+// bytes; "" if all are finite.
 void executor_blame(executor *x, const void *parameters, const shard *s, double scale, void *gradients, char *text,
                     size_t size);
 

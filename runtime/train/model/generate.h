@@ -1,5 +1,5 @@
-// A trained model that reads a text and tells what may come next, in memory that does not grow with the text: states and
-// the tails of lags and convolutions are carried from token to token.
+// A trained model that reads a text and tells what may come next, in memory that does not grow with the text. It carries states
+// and the tails of lags and convolutions from token to token.
 #ifndef REC_TRAIN_GENERATE_H
 #define REC_TRAIN_GENERATE_H
 

@@ -4,10 +4,9 @@
 //
 // Rows are tokens: activations and their gradients. A `rows` view is a part of wider rows: `stride`
 // elements from one row to the next. Weights, their gradients and moments, and states are float or
-// double. Rows have the same type, or with float bfloat16: then what is read is widened, everything is
-// computed and summed in float, and a result is rounded once when it is written. The weights of
-// matrix products and tables are rounded to bfloat16 as they are read; the block of weights itself
-// keeps its digits, so that small steps add up.
+// double. Rows have the same type, or bfloat16 with float. With bfloat16, operands are widened, all arithmetic and sums are in
+// float, and a result is rounded once when it is written. The weights of matrix products and tables are rounded to bfloat16 as
+// they are read. The block of weights itself keeps its digits, so that small steps add up.
 #ifndef REC_TRAIN_NUMERIC_H
 #define REC_TRAIN_NUMERIC_H
 

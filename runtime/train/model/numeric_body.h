@@ -1,5 +1,5 @@
-// The body of numeric.c for one pair of types: REAL of weights, TOKEN of rows with WIDE and NARROW
-// between them, and OF(name) for the names. Included once for each, after its linear products.
+// The body of numeric.c for one pair of types: REAL for weights, TOKEN for rows. WIDE and NARROW convert between them; OF(name)
+// makes the names. Included once for each, after its linear products.
 
 static void OF(embed)(const uint16_t *tokens, const void *table, rows y) {
   for (int64_t i = 0; i < y.count; i++) {

@@ -1,5 +1,5 @@
-// The linear products of numeric.c for rows in bfloat16: BLAS knows float alone, so weights and some
-// rows at a time are widened into panels, and what comes out of a panel is rounded.
+// The linear products of numeric.c for rows in bfloat16. BLAS knows float alone, so weights and some rows at a time are widened
+// into panels. The result of a panel is rounded.
 //
 //   y = x weight^T  ->  W = widened(rounded(weight));  for PANEL rows: X = widened(x), Y = X W^T, y = rounded(Y)
 

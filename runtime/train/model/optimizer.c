@@ -53,7 +53,7 @@ static rec_status follow_gradient(const compute *c, const optimizer_step *s, con
   return status ? status : c->ops->combine(c, x, scale, w->states[0], momentum, count);
 }
 
-// x = a x + (b G + c G G) x with G = x x^T; of a matrix with more rows than columns x = a x + x (b G + c G G) with G = x^T x.
+// x = a x + (b G + c G G) x with G = x x^T. If x has more rows than columns, x = a x + x (b G + c G G) with G = x^T x.
 static rec_status newton_schulz(const compute *c, const stepped_weights *w, const muon_room *r) {
   const double of_x = 3.4445, of_gram = -4.7750, of_square = 2.0315;
   bool tall = w->rows > w->columns;

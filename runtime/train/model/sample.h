@@ -27,9 +27,9 @@ typedef struct sampler {
 bool sampler_open(sampler *s, const sample_options *options, int count);  // false: no memory
 void sampler_close(sampler *s);
 
-// The probability of each token that sample_token draws from: softmax(logits / temperature), then the k most probable,
-// then those of them that make up top_p, and what is left adds up to 1. Among equal ones the lower token comes first.
-// False: the logits hold NaN or infinity.
+// The probability of each token that sample_token draws from. It is softmax(logits / temperature), of the k most probable
+// tokens, of those that make up top_p. The rest adds up to 1. Among equal ones the lower token comes first. False: the logits
+// hold NaN or infinity.
 bool sample_distribution(sampler *s, const double *logits);
 // The token that u, in (0, 1), falls on.
 int sample_pick(const double *probabilities, int count, double u);

@@ -1,6 +1,5 @@
-// A start is a tree of lists (compiler/graph/json.c). Every draw is a function of seed, the
-// weight's path, the number's position and the draw's place in the expression, so a weight starts
-// the same whatever stands beside it.
+// A start is a tree of lists (compiler/graph/json.c). Every draw is a function of the seed, the weight's path, the element's
+// position and the draw's place in the expression. A weight thus starts the same beside any other weights.
 #include "runtime/train/model/weights.h"
 
 #include <math.h>

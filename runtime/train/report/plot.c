@@ -80,8 +80,7 @@ static void plot_curve(plot *p, const char *name, made_text *points) {
   free(points->text);
 }
 
-// gnuplot with a pipe for its input, and a file for its output: no name of a file stands in the script,
-// and no shell is asked.
+// gnuplot with a pipe as its input, and a file as its output. No name of a file stands in the script, and no shell is asked.
 static pid_t start_gnuplot(const char *svg, int *script) {
   int ends[2];
   pid_t child = -1;

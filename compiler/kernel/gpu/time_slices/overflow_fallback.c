@@ -2,6 +2,7 @@
 //
 //   KERNEL_SUMMARY:   a factor or matrix with a number above 1024, or any number that is not finite   ->   1 behind the summary
 //   FORWARD:       a 1 of any slice of this instance   ->   its first slice takes all steps, the others none
+//
 // The transition of 128 steps that subtract 3 k (k . S) overflows, and states that stay 0 would become NaN. A large transition
 // times the states that it shrinks leaves rounding errors alone. A single slice needs no transition.
 #include <float.h>

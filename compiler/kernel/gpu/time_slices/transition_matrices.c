@@ -3,6 +3,7 @@
 //   KERNEL_SUMMARY, blocks of V:       0 .. all chunks of the slice .. summary: columns of states
 //   as many blocks behind them      1 in one row each; tokens that have V are 0 .. all chunks .. summary: columns of the matrix
 //   FORWARD                         for each slice before this one: states = matrix * states + summary
+//
 // Transition blocks run the same code, on multiprocessors that would be idle. With MAP_THREADS, a thread of such a block has a
 // column of the matrix. The products that combine slices are in f32.
 #include "compiler/kernel/gpu/frame.h"
