@@ -58,6 +58,14 @@ const source *program_add_standard(sources *all, arena *a, const embedded_file *
   return sources_add(all, arena_printf(a, "stdlib/%s.rec", file->name), (const char *)file->data, file->size, &error);
 }
 
+const char *program_meant(arena *a, const embedded_file *stdlib, const char *path) {
+  if (access(path, F_OK) == 0) return NULL;
+  const char *name = base_of(a, path);
+  const embedded_file *file = embedded_find(stdlib, name);
+  if (!file) file = find_declaring(a, stdlib, name);
+  return file ? arena_printf(a, "std.%s", file->name) : NULL;
+}
+
 const source *program_load(sources *all, arena *a, const embedded_file *stdlib, const char *word, const char **error) {
   const char *name = program_standard_name(word);
   const embedded_file *file = name ? embedded_find(stdlib, name) : NULL;
@@ -67,10 +75,7 @@ const source *program_load(sources *all, arena *a, const embedded_file *stdlib, 
     return NULL;
   }
   const source *loaded = sources_load(all, word, error);
-  if (loaded || access(word, F_OK) == 0) return loaded;
-  name = base_of(a, word);
-  file = embedded_find(stdlib, name);
-  if (!file) file = find_declaring(a, stdlib, name);
-  if (file) *error = arena_printf(a, "%s; the standard library's is std.%s", *error, file->name);
-  return NULL;
+  const char *meant = loaded ? NULL : program_meant(a, stdlib, word);
+  if (meant) *error = arena_printf(a, "%s; the standard library's is %s", *error, meant);
+  return loaded;
 }

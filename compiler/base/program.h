@@ -10,6 +10,9 @@
 // The NAME of std.NAME, as an import has it; NULL: the word is a path.
 const char *program_standard_name(const char *word);
 
+// The std.NAME of a path to no file: NAME is that of a file of the standard library, or of a recurrence in it. NULL: none is meant.
+const char *program_meant(arena *a, const embedded_file *stdlib, const char *path);
+
 // As sources_load, for either. A file that is not there, but is one of the standard library, is told so.
 const source *program_load(sources *all, arena *a, const embedded_file *stdlib, const char *word, const char **error);
 

@@ -181,6 +181,15 @@ static bool has_target(const rec_module *module, const char *target) {
   return rec_module_has_target(module, target) || (strncmp(target, "sm_", 3) == 0 && rec_module_has_target(module, "sm_80"));
 }
 
+// Who asks for mamba2 means the file of the standard library, which is std.mamba2.
+static int report_no_library(const module_request *request) {
+  arena *a = arena_new();
+  const char *meant = program_meant(a, embedded_stdlib, request->file);
+  if (meant) rec_fail(REC_ERROR_FILE, "%s: no such file; the standard library's is %s", request->file, meant);
+  arena_free(a);
+  return report_failure(request->command);
+}
+
 int open_module(const module_request *request, rec_module **module) {
   *module = NULL;
   bool program = is_source(request->file);
@@ -189,7 +198,7 @@ int open_module(const module_request *request, rec_module **module) {
   if (program)
     status = compile(request, NULL, false, module);
   else if (rec_module_open(request->file, module))
-    status = report_failure(request->command);
+    status = report_no_library(request);
   bool otherwise = (request->define_count && !request->run_time_defines) || request->dtype || request->recc_word_count;
   if (status == 0 && !program && request->target) otherwise |= !has_target(*module, request->target);
   if (status == 0 && !program && otherwise) status = compile_again(request, false, module);

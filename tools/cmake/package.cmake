@@ -16,6 +16,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_NAME rec-lang)
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS gnuplot-nox)  # the pictures of reports
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "pkg-config, cmake")
 set(CPACK_REC_DEBIAN_FILES ${CMAKE_SOURCE_DIR}/tools/cmake/package_debian_files.cmake)
 install_manual(rec-lang vendor-completions COMPONENT debian EXCLUDE_FROM_ALL)
