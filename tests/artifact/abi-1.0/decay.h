@@ -119,49 +119,49 @@ extern const char rec_manifest[];
  * Comments may hold * / and / * without harm.
  * Form: step. Backward starts from states saved every 32 steps. */
 typedef struct decay_arguments {
-  uint64_t size;     /* sizeof(decay_arguments) */
-  int64_t batch;     /* sequences side by side */
-  int64_t time;      /* steps */
-  int64_t sequences; /* packed sequences, with cu_seqlens; else 0 */
+  uint64_t size;      /* sizeof(decay_arguments) */
+  int64_t batch;      /* sequences side by side */
+  int64_t time;       /* steps */
+  int64_t sequences;  /* packed sequences, with cu_seqlens; else 0 */
   int64_t G;
-  int64_t K; /* 4, or 0 */
+  int64_t K;  /* 4, or 0 */
   int64_t V;
-  const int32_t *cu_seqlens; /* NULL, or sequences + 1 offsets into time (batch == 1) */
+  const int32_t *cu_seqlens;  /* NULL, or sequences + 1 offsets into time (batch == 1) */
 
-  const float *x; /* [batch,time,G,V] input. what is remembered */
+  const float *x;  /* [batch,time,G,V] input. what is remembered */
   int64_t x_batch_stride, x_time_stride;
-  const float *k; /* [batch,time,G,K] input */
+  const float *k;  /* [batch,time,G,K] input */
   int64_t k_batch_stride, k_time_stride;
-  const float *q; /* [batch,time,G,K] input */
+  const float *q;  /* [batch,time,G,K] input */
   int64_t q_batch_stride, q_time_stride;
-  const float *a; /* [batch,time,G] input */
+  const float *a;  /* [batch,time,G] input */
   int64_t a_batch_stride, a_time_stride;
-  const float *b;    /* [G] parameter */
-  const float *d;    /* [V] parameter */
-  const float *h0_S; /* [batch,G,K,V] state before the first step; NULL: zero */
-  float *hT_S;       /* [batch,G,K,V] state after the last step: written; NULL: not wanted */
-  float *y;          /* [batch,time,G,V] output: written */
+  const float *b;  /* [G] parameter */
+  const float *d;  /* [V] parameter */
+  const float *h0_S;  /* [batch,G,K,V] state before the first step; NULL: zero */
+  float *hT_S;  /* [batch,G,K,V] state after the last step: written; NULL: not wanted */
+  float *y;  /* [batch,time,G,V] output: written */
   int64_t y_batch_stride, y_time_stride;
-  const float *h0_x_lag; /* [batch,1,G,V] lag buffer before the first step, oldest entry first; NULL: zero */
-  float *hT_x_lag;       /* [batch,1,G,V] lag buffer after the last step; NULL: not wanted */
+  const float *h0_x_lag;  /* [batch,1,G,V] lag buffer before the first step, oldest entry first; NULL: zero */
+  float *hT_x_lag;  /* [batch,1,G,V] lag buffer after the last step; NULL: not wanted */
 
   /* Only read and written by decay_backward. */
-  float *d_x; /* [batch,time,G,V] gradient: written; NULL: not wanted */
+  float *d_x;  /* [batch,time,G,V] gradient: written; NULL: not wanted */
   int64_t d_x_batch_stride, d_x_time_stride;
-  float *d_k; /* [batch,time,G,K] gradient: written; NULL: not wanted */
+  float *d_k;  /* [batch,time,G,K] gradient: written; NULL: not wanted */
   int64_t d_k_batch_stride, d_k_time_stride;
-  float *d_q; /* [batch,time,G,K] gradient: written; NULL: not wanted */
+  float *d_q;  /* [batch,time,G,K] gradient: written; NULL: not wanted */
   int64_t d_q_batch_stride, d_q_time_stride;
-  float *d_a; /* [batch,time,G] gradient: written; NULL: not wanted */
+  float *d_a;  /* [batch,time,G] gradient: written; NULL: not wanted */
   int64_t d_a_batch_stride, d_a_time_stride;
-  float *d_b;          /* [G] gradient: written; NULL: not wanted */
-  float *d_d;          /* [V] gradient: written; NULL: not wanted */
-  float *d_h0_S;       /* [batch,G,K,V] gradient by the state before the first step: written; NULL: not wanted */
-  const float *d_hT_S; /* [batch,G,K,V] gradient by the state after the last step, read; NULL: zero */
-  const float *d_y;    /* [batch,time,G,V] gradient of the loss by the output, read; NULL: zero */
+  float *d_b;  /* [G] gradient: written; NULL: not wanted */
+  float *d_d;  /* [V] gradient: written; NULL: not wanted */
+  float *d_h0_S;  /* [batch,G,K,V] gradient by the state before the first step: written; NULL: not wanted */
+  const float *d_hT_S;  /* [batch,G,K,V] gradient by the state after the last step, read; NULL: zero */
+  const float *d_y;  /* [batch,time,G,V] gradient of the loss by the output, read; NULL: zero */
   int64_t d_y_batch_stride, d_y_time_stride;
-  float *d_h0_x_lag;       /* [batch,1,G,V] its gradient before the first step; NULL: not wanted */
-  const float *d_hT_x_lag; /* [batch,1,G,V] its gradient after the last step; NULL: zero */
+  float *d_h0_x_lag;  /* [batch,1,G,V] its gradient before the first step; NULL: not wanted */
+  const float *d_hT_x_lag;  /* [batch,1,G,V] its gradient after the last step; NULL: zero */
 } decay_arguments;
 
 int decay_forward(const decay_arguments *arguments, const rec_launch *launch);
