@@ -64,11 +64,10 @@ static char *expected_text(char *text, size_t size, rec_dtype type, const dimens
   size_t at = (size_t)snprintf(text, size, "%s [", rec_dtype_name(type));
   for (int i = 0; i < rank && at < size; i++) {
     const char *comma = i ? "," : "", *name = shape[i].name ? shape[i].name : "";
-    if (size_of(&shape[i]) == UNKNOWN) {
+    if (size_of(&shape[i]) == UNKNOWN)
       at += (size_t)snprintf(text + at, size - at, "%s%s", comma, name);
-    } else {
+    else
       at += (size_t)snprintf(text + at, size - at, "%s%s%s%lld", comma, name, *name ? "=" : "", (long long)size_of(&shape[i]));
-    }
   }
   if (at < size) snprintf(text + at, size - at, "]");
   return text;
@@ -93,9 +92,8 @@ static rec_status check_tensor(binder *b, const rec_tensor *t, const rec_variabl
   rec_dtype type = rec_compiled_type(b->signature, v);
   int rank = expected_shape(b, v, shape);
   if (!widens_to(t->dtype, type) || t->rank != rank) return misfit(b, t, type, shape, rank);
-  for (int i = 0; i < rank; i++) {
+  for (int i = 0; i < rank; i++)
     if (size_of(&shape[i]) != UNKNOWN && size_of(&shape[i]) != t->shape[i]) return misfit(b, t, type, shape, rank);
-  }
   for (int i = 0; i < rank; i++) {
     if (size_of(&shape[i]) == UNKNOWN) *shape[i].size = t->shape[i];
     // An axis that occurs twice in one tensor cannot be declared, so no second look is needed.
@@ -134,9 +132,8 @@ static rec_status check_cu_seqlens(const binder *b) {
   const int32_t *offsets = b->binding->cu_seqlens;
   const char *path = rec_file_path(b->file);
   if (!offsets) return REC_OK;
-  if (offsets[0] != 0) {
+  if (offsets[0] != 0)
     return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected a start at 0, found %d", path, offsets[0]);
-  }
   for (int64_t i = 0; i < b->sequences; i++) {
     if (offsets[i + 1] < offsets[i]) {
       return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected offsets that never fall, found %d after %d", path,

@@ -40,11 +40,11 @@ static const char *target_of(int major, int minor) {
   return found;
 }
 
-const char *rec_cuda_target(int number) {
+const char *rec_cuda_target(void) {
   const cuda_driver *d;
   cuda_device device;
   int major = 0, minor = 0;
-  if (cuda_driver_open(&d) || d->device_get(&device, number) || d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device) ||
+  if (cuda_driver_open(&d) || d->device_get(&device, 0) || d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device) ||
       d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device))
     return "sm_80";
   return target_of(major, minor);
@@ -132,10 +132,6 @@ rec_status rec_cuda_run(const rec_recurrence *r, const rec_call *call, const rec
   cuda_run run = {0};
   cuda_context context;
   int pushed;
-  if (r->signature.carried_type == REC_F64) {
-    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected a library of f32, bf16 or f16 for the device `cuda`, found f64",
-                    r->signature.name);
-  }
   rec_status status = cuda_driver_open(&run.driver);
   if (!status) status = cuda_enter(run.driver, options->device_number, &context, &pushed);
   if (status) return status;

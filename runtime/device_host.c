@@ -17,9 +17,7 @@ static void fill_arguments(const rec_recurrence *r, const rec_call *call, char *
   rec_set_number(arguments, r->size_offset, r->arguments_size);
   rec_set_number(arguments, r->batch_offset, call->batch);
   rec_set_number(arguments, r->time_offset, call->time);
-  for (int i = 0; i < r->signature.axis_count; i++) {
-    rec_set_number(arguments, r->axis_offsets[i], call->axis_sizes[i]);
-  }
+  for (int i = 0; i < r->signature.axis_count; i++) rec_set_number(arguments, r->axis_offsets[i], call->axis_sizes[i]);
   if (call->cu_seqlens) {
     rec_set_number(arguments, r->sequences_offset, call->sequences);
     rec_set_pointer(arguments, r->cu_seqlens_offset, (void *)call->cu_seqlens);

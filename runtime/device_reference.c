@@ -32,9 +32,8 @@ rec_status rec_program_of(const rec_recurrence *r, const recurrence **program) {
   rec_status status = front_of(r->module, &front);
   if (status) return status;
   *program = rec_front_find(front, r->signature.name);
-  if (!*program) {
+  if (!*program)
     return rec_fail(REC_ERROR_UNSUPPORTED, "%s: not among the recurrences of the embedded source", r->signature.name);
-  }
   return REC_OK;
 }
 
@@ -70,9 +69,8 @@ rec_status rec_reference_run(const rec_recurrence *r, const rec_call *call, cons
   if (!status) status = check_sizes(r, program, call);
   if (status) return status;
   int tensors = program->body.tensors.count, all = r->signature.variable_count;
-  if (tensors + program->body.lags.count != all) {
+  if (tensors + program->body.lags.count != all)
     return rec_fail(REC_ERROR_INTERNAL, "%s: the embedded source has other tensors than the library", r->signature.name);
-  }
   reference_tensor *t = calloc(7 * ((size_t)all + 1), sizeof *t);
   if (!t) return rec_no_memory();
   reference_tensor *table[7];
@@ -99,12 +97,11 @@ rec_status rec_reference_run(const rec_recurrence *r, const rec_call *call, cons
   fill(run.d_initial_states, run.d_initial_lags, call->gradient, tensors, all);
   fill(run.d_final_states, run.d_final_lags, call->d_final, tensors, all);
   // A state's gradient belongs to its initial value alone.
-  for (int i = 0; i < tensors; i++) {
+  for (int i = 0; i < tensors; i++)
     if (r->signature.variables[i].kind == REC_STATE)
       run.d_tensors[i].data = NULL;
     else
       run.d_initial_states[i].data = NULL;
-  }
   bool done = reference_execute(program, &run, options->backward);
   free(t);
   return done ? REC_OK : rec_no_memory();
@@ -125,9 +122,8 @@ static bool describe_lag(rec_module *module, const typed_body *body, const typed
     v->axis_count = body->tensors.items[lag->input].axis_count;
     return true;
   }
-  for (int i = 0; i < body->axes.count; i++) {
+  for (int i = 0; i < body->axes.count; i++)
     if (axis_in(lag->axes, i)) axes[v->axis_count++] = i;
-  }
   return true;
 }
 
@@ -141,18 +137,16 @@ static bool describe(rec_module *module, const typed_body *body, rec_dtype dtype
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
     axes[i] = (rec_axis){axis->name, axis->size, NULL};
-    if (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr) {
+    if (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr)
       axes[i].expression = rec_front_text(module->front, axis->size_expr);
-    }
   }
   for (int i = 0; i < tensors; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     variables[i] = (rec_variable){
         .name = t->name, .kind = kinds[t->kind], .axis_count = t->axis_count, .axes = t->axes, .complex = t->complex};
   }
-  for (int i = 0; i < lags; i++) {
+  for (int i = 0; i < lags; i++)
     if (!describe_lag(module, body, &body->lags.items[i], &variables[tensors + i])) return false;
-  }
   *s =
       (rec_signature){body->name, body->doc, dtype, rec_carried_type(dtype), body->axes.count, axes, tensors + lags, variables};
   return true;
@@ -166,9 +160,7 @@ static rec_status describe_all(rec_module *module) {
     rec_recurrence *r = &module->recurrences[module->count++];
     r->module = module;
     r->index = i;
-    if (!describe(module, &rec_front_recurrence(module->front, i)->body, module->dtype, &r->signature)) {
-      return rec_no_memory();
-    }
+    if (!describe(module, &rec_front_recurrence(module->front, i)->body, module->dtype, &r->signature)) return rec_no_memory();
   }
   return REC_OK;
 }

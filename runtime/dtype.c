@@ -50,9 +50,8 @@ bool rec_number_type(const char *text, rec_dtype *type) {
 }
 
 const char *rec_number_text(rec_dtype type) {
-  for (int i = 0; i < NUMBER_TYPES; i++) {
+  for (int i = 0; i < NUMBER_TYPES; i++)
     if (number_types[i].type == type) return number_types[i].text;
-  }
   return rows[type].name;
 }
 
@@ -64,9 +63,8 @@ int64_t rec_tensor_elements(const rec_tensor *tensor) {
 
 char *rec_shape_text(char *text, size_t size, rec_dtype dtype, int rank, const int64_t *shape) {
   size_t at = (size_t)snprintf(text, size, "%s [", rows[dtype].name);
-  for (int i = 0; i < rank && at < size; i++) {
+  for (int i = 0; i < rank && at < size; i++)
     at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? "," : "", (long long)shape[i]);
-  }
   if (at < size) snprintf(text + at, size - at, "]");
   return text;
 }

@@ -16,9 +16,8 @@ rec_status rec_fail(rec_status status, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  for (char *c = text; *c; c++) {
+  for (char *c = text; *c; c++)
     if (*c == '\n' || *c == '\r') *c = ' ';
-  }
   __builtin_memcpy(message, text, sizeof message);
   return status;
 }

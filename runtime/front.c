@@ -59,12 +59,10 @@ static void add_program(rec_front *front, interner *names, diag *d, sources *all
   if (diag_has_errors(d)) return;
   graph_program *graph = graph_build(memory, names, d, program);
   if (diag_has_errors(d)) return;
-  for (int i = 0; i < program->recurrences.count; i++) {
+  for (int i = 0; i < program->recurrences.count; i++)
     vec_push(memory, &front->recurrences, recurrence_analyse(memory, program->recurrences.items[i]));
-  }
-  for (int i = 0; graph && i < graph->kernels.count; i++) {
+  for (int i = 0; graph && i < graph->kernels.count; i++)
     vec_push(memory, &front->recurrences, recurrence_analyse(memory, graph->kernels.items[i].body));
-  }
 }
 
 static rec_status build(rec_front *front, const char *path, const rec_source_text *texts, int count, const char *from,
@@ -74,11 +72,9 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
   sources *all = sources_new(memory);
   diag *d = diag_new(memory, all);
   size_override *overrides = ARENA_ARRAY(memory, size_override, define_count + 1);
-  for (int i = 0; i < define_count; i++) {
-    if (!read_define(memory, names, defines[i], &overrides[i])) {
+  for (int i = 0; i < define_count; i++)
+    if (!read_define(memory, names, defines[i], &overrides[i]))
       return rec_fail(REC_ERROR_ARGUMENT, "-D %s: expected axis=size or item.axis=size", defines[i]);
-    }
-  }
   const source *main;
   rec_status status = load(memory, all, path, texts, count, &main);
   if (status) return status;
@@ -101,12 +97,11 @@ rec_status rec_front_new(const char *path, const rec_source_text *texts, int tex
   if (!front) return rec_no_memory();
   front->memory = arena_new();
   rec_status status = build(front, path, texts, text_count, from, defines, define_count, messages);
-  if (status) {
+  if (status)
     rec_front_free(front);
-    return status;
-  }
-  *out = front;
-  return REC_OK;
+  else
+    *out = front;
+  return status;
 }
 
 void rec_front_free(rec_front *front) {
@@ -120,9 +115,8 @@ int rec_front_count(const rec_front *front) { return front->recurrences.count; }
 const recurrence *rec_front_recurrence(const rec_front *front, int index) { return front->recurrences.items[index]; }
 
 const recurrence *rec_front_find(const rec_front *front, const char *name) {
-  for (int i = 0; i < front->recurrences.count; i++) {
+  for (int i = 0; i < front->recurrences.count; i++)
     if (strcmp(front->recurrences.items[i]->body.name, name) == 0) return front->recurrences.items[i];
-  }
   return NULL;
 }
 
@@ -131,9 +125,8 @@ static double evaluate(const typed_body *body, const ast_expr *e, const int64_t 
     case AST_NUMBER: return e->number.value;
     case AST_NEGATE: return -evaluate(body, e->negate.operand, sizes);
     case AST_NAME:
-      for (int i = 0; i < body->axes.count; i++) {
+      for (int i = 0; i < body->axes.count; i++)
         if (strcmp(body->axes.items[i].name, e->name.text) == 0) return (double)sizes[i];
-      }
       return NAN;
     case AST_BINARY: {
       double a = evaluate(body, e->binary.left, sizes), b = evaluate(body, e->binary.right, sizes);

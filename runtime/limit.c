@@ -23,9 +23,8 @@ typedef struct counter {
 
 static double entries(const counter *c, axis_set axes) {
   double product = 1;
-  for (int i = 0; i < c->body->axes.count; i++) {
+  for (int i = 0; i < c->body->axes.count; i++)
     if (axis_in(axes, i)) product *= (double)c->sizes[i];
-  }
   return product;
 }
 
@@ -79,9 +78,8 @@ static void mark(counter *c) {
     for (int a = 0; a < value_arity(v->op); a++) varies |= !c->constant[v->args[a]];
     c->constant[i] = !varies;
   }
-  for (int i = 0; i < body->tensors.count; i++) {
+  for (int i = 0; i < body->tensors.count; i++)
     if (body->tensors.items[i].assigned >= 0) c->needed[body->tensors.items[i].assigned] = true;
-  }
   for (int i = 0; i < body->lags.count; i++) c->needed[body->lags.items[i].source] = true;
   for (int i = body->values.count - 1; i >= 0; i--) {
     const typed_value *v = &body->values.items[i];
@@ -92,9 +90,8 @@ static void mark(counter *c) {
 // Does a product feed this sum, so that both are one multiply-add?
 static bool is_fused(const counter *c, const typed_value *v) {
   if (v->op != VALUE_ADD && v->op != VALUE_SUB && v->op != VALUE_SUM) return false;
-  for (int a = 0; a < value_arity(v->op); a++) {
+  for (int a = 0; a < value_arity(v->op); a++)
     if (value_at(c, v->args[a])->op == VALUE_MUL && !c->constant[v->args[a]]) return true;
-  }
   return false;
 }
 

@@ -106,9 +106,8 @@ static void *read_memory(void *argument) {
   const vector_of_words *at = (const vector_of_words *)w->memory;
   vector_of_words sums[4] = {{0}};
   double begin = rec_seconds(w->threads);
-  for (int64_t i = 0; i + 4 <= w->words / 8; i += 4) {
+  for (int64_t i = 0; i + 4 <= w->words / 8; i += 4)
     for (int k = 0; k < 4; k++) sums[k] += at[i + k];
-  }
   w->done = (double)w->words * 8 / (rec_seconds(w->threads) - begin);
   sums[0] += sums[1] + sums[2] + sums[3];
   w->sum = (double)sums[0][0];

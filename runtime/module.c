@@ -46,9 +46,8 @@ const rec_recurrence *rec_module_recurrence(const rec_module *module, int index)
 }
 
 const rec_recurrence *rec_module_find(const rec_module *module, const char *name) {
-  for (int i = 0; i < module->count; i++) {
+  for (int i = 0; i < module->count; i++)
     if (strcmp(module->recurrences[i].signature.name, name) == 0) return &module->recurrences[i];
-  }
   return NULL;
 }
 
@@ -79,9 +78,7 @@ int64_t rec_variable_numbers(const rec_signature *signature, int variable, const
   int64_t numbers = v->complex ? 2 : 1;
   bool fits = true;
   if (v->kind == REC_LAG) fits = rec_multiply(numbers, v->depth, &numbers);
-  for (int i = 0; i < v->axis_count; i++) {
-    fits = fits && rec_multiply(numbers, axis_sizes[v->axes[i]], &numbers);
-  }
+  for (int i = 0; i < v->axis_count; i++) fits = fits && rec_multiply(numbers, axis_sizes[v->axes[i]], &numbers);
   return fits ? numbers : INT64_MAX;
 }
 
@@ -148,9 +145,8 @@ static void read_text(reader *r, const cJSON *item, void *entry) {
 }
 
 static int axis_position(reader *r, const rec_signature *signature, const char *name) {
-  for (int i = 0; i < signature->axis_count; i++) {
+  for (int i = 0; i < signature->axis_count; i++)
     if (strcmp(signature->axes[i].name, name) == 0) return i;
-  }
   r->what = "axes";
   return 0;
 }
@@ -173,9 +169,8 @@ static void read_variable(reader *r, const cJSON *json, rec_variable *v) {
 
 static rec_kind read_kind(reader *r, const char *text) {
   static const char *const kinds[] = {"input", "param", "state", "output"};
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; i++)
     if (strcmp(text, kinds[i]) == 0) return (rec_kind)i;
-  }
   r->what = "kind";
   return REC_INPUT;
 }
@@ -239,17 +234,16 @@ static void read_field(reader *r, const cJSON *json, rec_recurrence *recurrence)
     if (!r->what) recurrence->axis_offsets[axis] = offset;
   } else {
     rec_place *place = find_place(recurrence, of);
-    if (!place) {
+    if (!place)
       r->what = of;
-    } else if (strcmp(kind, "data") == 0) {
+    else if (strcmp(kind, "data") == 0)
       place->data = offset;
-    } else if (strcmp(kind, "batch_stride") == 0) {
+    else if (strcmp(kind, "batch_stride") == 0)
       place->batch_stride = offset;
-    } else if (strcmp(kind, "time_stride") == 0) {
+    else if (strcmp(kind, "time_stride") == 0)
       place->time_stride = offset;
-    } else {
+    else
       r->what = kind;
-    }
   }
 }
 

@@ -8,16 +8,15 @@
 #include "runtime/device.h"
 
 static const rec_device devices[] = {
-    {"host", REC_DTYPE_COUNT, true, rec_host_run},
-    {"reference", REC_F64, false, rec_reference_run},
-    {"simt", REC_DTYPE_COUNT, true, rec_simt_run},
-    {"cuda", REC_DTYPE_COUNT, true, rec_cuda_run},
+    {"host", REC_DTYPE_COUNT, true, false, rec_host_run},
+    {"reference", REC_F64, false, false, rec_reference_run},
+    {"simt", REC_DTYPE_COUNT, true, true, rec_simt_run},
+    {"cuda", REC_DTYPE_COUNT, true, true, rec_cuda_run},
 };
 
 const rec_device *rec_device_find(const char *name) {
-  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
     if (strcmp(devices[i].name, name) == 0) return &devices[i];
-  }
   return NULL;
 }
 
@@ -104,9 +103,8 @@ static rec_status stepper_new(const runner *r, const rec_call *whole, stepper *s
 }
 
 static void stepper_free(stepper *s) {
-  for (int i = 0; s->tables && i < s->r->signature->variable_count; i++) {
+  for (int i = 0; s->tables && i < s->r->signature->variable_count; i++)
     if (rec_is_token(&s->r->signature->variables[i])) free(s->tables[i]);
-  }
   free(s->tables);
   free(s->offsets);
 }
@@ -145,8 +143,10 @@ static rec_status run_steps(const runner *r, const rec_call *call) {
 rec_status rec_run(const rec_recurrence *recurrence, const rec_device *device, const rec_call *call,
                    const rec_run_options *options) {
   runner r = {recurrence, &recurrence->signature, device, options};
-  if (options->step && options->backward) {
+  if (options->step && options->backward)
     return rec_fail(REC_ERROR_UNSUPPORTED, "%s: the single-step form has no backward", r.signature->name);
-  }
+  if (device->narrow && r.signature->carried_type == REC_F64)
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected a library of f32, bf16 or f16 for the device `%s`, found f64",
+                    r.signature->name, device->name);
   return options->step ? run_steps(&r, call) : device->run(recurrence, call, options);
 }

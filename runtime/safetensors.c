@@ -50,9 +50,7 @@ static rec_status scan_header(const rec_file *file, const char *text, size_t siz
     if (c == '\0') return bad(file, "a NUL byte in the header");
     if (string) {
       if (c == '\\') {
-        if (size - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0) {
-          return bad(file, "a NUL character in a string of the header");
-        }
+        if (size - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0) return bad(file, "a NUL character in a string of the header");
         i++;
       } else if (c == '"') {
         string = false;
@@ -111,9 +109,7 @@ static rec_status read_entry(const rec_file *file, const cJSON *item, size_t dat
   if (!cJSON_IsObject(item)) return bad_tensor(file, name, "expected an object in the header");
   const cJSON *dtype = member(item, "dtype"), *shape = member(item, "shape");
   const cJSON *offsets = member(item, "data_offsets");
-  if (!dtype || !shape || !offsets) {
-    return bad_tensor(file, name, "expected `dtype`, `shape` and `data_offsets` once each");
-  }
+  if (!dtype || !shape || !offsets) return bad_tensor(file, name, "expected `dtype`, `shape` and `data_offsets` once each");
   if (!cJSON_IsString(dtype) || !rec_dtype_find(dtype->valuestring, &e->tensor.dtype)) {
     return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s`: unknown dtype `%.20s`", file->path, name,
                     cJSON_IsString(dtype) ? dtype->valuestring : "");
@@ -121,9 +117,8 @@ static rec_status read_entry(const rec_file *file, const cJSON *item, size_t dat
   if (!cJSON_IsArray(shape)) return bad_tensor(file, name, "expected a list in `shape`");
   int64_t begin, end;
   const cJSON *first = cJSON_IsArray(offsets) ? offsets->child : NULL;
-  if (!first || !first->next || first->next->next || !whole_number(first, &begin) || !whole_number(first->next, &end)) {
+  if (!first || !first->next || first->next->next || !whole_number(first, &begin) || !whole_number(first->next, &end))
     return bad_tensor(file, name, "expected two whole numbers in `data_offsets`");
-  }
   rec_status status = read_shape(file, shape, shapes, e);
   if (status) return status;
   if (begin > end) return bad_tensor(file, name, "`data_offsets` fall");
@@ -153,20 +148,16 @@ static rec_status check_names(const rec_file *file, const cJSON *header, int cou
   for (const cJSON *item = header->child; item; item = item->next) items[n++] = item;
   qsort(items, (size_t)n, sizeof *items, by_name);
   rec_status status = REC_OK;
-  for (int i = 1; i < n && !status; i++) {
-    if (strcmp(items[i - 1]->string, items[i]->string) == 0) {
-      status = bad_tensor(file, items[i]->string, "named twice");
-    }
-  }
+  for (int i = 1; i < n && !status; i++)
+    if (strcmp(items[i - 1]->string, items[i]->string) == 0) status = bad_tensor(file, items[i]->string, "named twice");
   free(items);
   return status;
 }
 
 static rec_status check_metadata(const rec_file *file, const cJSON *metadata) {
   if (!cJSON_IsObject(metadata)) return bad(file, "expected an object in `__metadata__`");
-  for (const cJSON *item = metadata->child; item; item = item->next) {
+  for (const cJSON *item = metadata->child; item; item = item->next)
     if (!cJSON_IsString(item)) return bad(file, "expected strings in `__metadata__`");
-  }
   return REC_OK;
 }
 
@@ -185,18 +176,16 @@ static rec_status check_cover(const rec_file *file, size_t data_size) {
     if (e->begin > at) return bad_tensor(file, e->tensor.name, "unused bytes before it");
     at = e->end;
   }
-  if (at != data_size) {
+  if (at != data_size)
     return rec_fail(REC_ERROR_FORMAT, "%s: %llu bytes after the last tensor", file->path, (unsigned long long)(data_size - at));
-  }
   return REC_OK;
 }
 
 static rec_status read_entries(rec_file *file, unsigned char *data, size_t data_size) {
   int count = cJSON_GetArraySize(file->header);
   size_t axes = 0;
-  for (const cJSON *item = file->header->child; item; item = item->next) {
+  for (const cJSON *item = file->header->child; item; item = item->next)
     for (const cJSON *part = item->child; part; part = part->next) axes += (size_t)cJSON_GetArraySize(part);
-  }
   file->entries = calloc((size_t)count + 1, sizeof *file->entries);
   file->shapes = malloc((axes + 1) * sizeof *file->shapes);
   if (!file->entries || !file->shapes) return rec_no_memory();
@@ -234,9 +223,8 @@ static rec_status read_header(rec_file *file, unsigned char *bytes, size_t size)
   const char *end = NULL;
   file->header = cJSON_ParseWithLengthOpts(text, header_size, &end, 0);
   if (!cJSON_IsObject(file->header)) return bad(file, "its header is not JSON");
-  for (; end < text + header_size; end++) {
+  for (; end < text + header_size; end++)
     if (!strchr(" \t\r\n", *end)) return bad(file, "text after the header's JSON");
-  }
   return read_entries(file, bytes + 8 + header_size, size - 8 - header_size);
 }
 
@@ -244,17 +232,12 @@ rec_status rec_file_from_memory(const char *path, const void *bytes, size_t size
   *out = NULL;
   rec_file *file = calloc(1, sizeof *file);
   if (file) file->path = strdup(path);
-  if (!file || !file->path) {
-    free(file);
-    return rec_no_memory();
-  }
-  rec_status status = read_header(file, (unsigned char *)bytes, size);
-  if (status) {
+  rec_status status = file && file->path ? read_header(file, (unsigned char *)bytes, size) : rec_no_memory();
+  if (status)
     rec_file_close(file);
-    return status;
-  }
-  *out = file;
-  return REC_OK;
+  else
+    *out = file;
+  return status;
 }
 
 rec_status rec_file_open(const char *path, rec_file **out) {
@@ -288,9 +271,8 @@ const rec_tensor *rec_file_tensor(const rec_file *file, int index) {
 }
 
 const rec_tensor *rec_file_find(const rec_file *file, const char *name) {
-  for (int i = 0; i < file->count; i++) {
+  for (int i = 0; i < file->count; i++)
     if (strcmp(file->entries[i].tensor.name, name) == 0) return &file->entries[i].tensor;
-  }
   return NULL;
 }
 

@@ -12,14 +12,13 @@
 
 static void put_string(FILE *out, const char *string) {
   putc('"', out);
-  for (const char *c = string; *c; c++) {
+  for (const char *c = string; *c; c++)
     if (*c == '"' || *c == '\\')
       fprintf(out, "\\%c", *c);
     else if ((unsigned char)*c < 0x20)
       fprintf(out, "\\u%04x", (unsigned)*c);
     else
       putc(*c, out);
-  }
   putc('"', out);
 }
 
@@ -36,9 +35,8 @@ static const rec_tensor **in_order(const rec_tensor *tensors, int count) {
   if (!order) return NULL;
   int n = 0;
   for (size_t size = 8; size > 0; size /= 2) {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
       if (rec_dtype_size(tensors[i].dtype) == size) order[n++] = &tensors[i];
-    }
   }
   return order;
 }
@@ -95,9 +93,8 @@ static bool write_all(int handle, const void *bytes, size_t size) {
 static bool write_content(int handle, const header *h, const rec_tensor **order, int count) {
   uint64_t size = h->size;
   if (!write_all(handle, &size, sizeof size) || !write_all(handle, h->text, h->size)) return false;
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; i++)
     if (!write_all(handle, order[i]->data, order[i]->bytes)) return false;
-  }
   return true;
 }
 

@@ -64,7 +64,7 @@ static int apply(words *w) {
   if (!device) return usage_error(w, "expected a device among %s, found `%s`", rec_device_names(), a.device_name);
   a.module.reference = strcmp(a.device_name, "reference") == 0;
   if (strcmp(a.device_name, "simt") == 0) a.module.target = "simt";
-  if (strcmp(a.device_name, "cuda") == 0) a.module.target = rec_cuda_target(0);
+  if (strcmp(a.device_name, "cuda") == 0) a.module.target = rec_cuda_target();
   rec_module *module;
   status = open_module(&a.module, &module);
   if (status) return status;

@@ -246,9 +246,8 @@ static rec_status take_turns(const bench *b, const rec_host_session *alone, cons
   t->count = 0;
   double begin = rec_seconds(0);
   int64_t most = b->rounds > 0 ? b->rounds : ROUNDS_MOST;
-  while (!status && t->count < most && (t->count < ROUNDS_LEAST || b->rounds > 0 || rec_seconds(0) - begin < 2)) {
+  while (!status && t->count < most && (t->count < ROUNDS_LEAST || b->rounds > 0 || rec_seconds(0) - begin < 2))
     status = take_turn(b, alone, training, t);
-  }
   return status;
 }
 
@@ -278,9 +277,8 @@ static void show_text(const bench *b, const figures *f) {
   printf("machine             %d thread(s): %.1f GFLOP/s multiply-add (%d bit, f32), %.1f GB/s read\n", b->threads,
          f->peak / 1e9, rec_machine_vector_bits(), f->bandwidth / 1e9);
   printf("%-19s B=%lld T=%lld", b->signature->name, (long long)b->batch, (long long)b->time);
-  for (int i = 0; i < b->signature->axis_count; i++) {
+  for (int i = 0; i < b->signature->axis_count; i++)
     printf(" %s=%lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
-  }
   printf(", %s\n", rec_number_text(b->signature->token_type));
   printf("limit               %.2f ms forward: %.3f GFLOP of the cheapest algorithm, %.1f MB of tokens\n",
          1e3 * f->forward_limit, 2 * b->forward_fma / 1e9, b->forward_bytes / 1e6);
@@ -298,9 +296,8 @@ static void show_text(const bench *b, const figures *f) {
 static void show_json(const bench *b, const figures *f) {
   printf("{\"recurrence\": \"%s\", \"batch\": %lld, \"time\": %lld, \"threads\": %d", b->signature->name, (long long)b->batch,
          (long long)b->time, b->threads);
-  for (int i = 0; i < b->signature->axis_count; i++) {
+  for (int i = 0; i < b->signature->axis_count; i++)
     printf(", \"axis_%s\": %lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
-  }
   printf(", \"peak_gflops\": %.3f, \"read_gb_per_s\": %.3f, \"forward_gflop\": %.6f, \"forward_limit_ms\": %.4f", f->peak / 1e9,
          f->bandwidth / 1e9, 2 * b->forward_fma / 1e9, 1e3 * f->forward_limit);
   printf(", \"forward_ms\": %.4f, \"forward_fraction\": %.4f", 1e3 * f->forward, f->forward_fraction);

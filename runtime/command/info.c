@@ -100,9 +100,7 @@ static void print_summary(const char *path, const cJSON *manifest) {
          json_text(manifest, "hash"));
   printf("%-12s%s\n", "dtype", json_text(manifest, "dtype"));
   print_list("targets", json_get(manifest, "targets"));
-  if (cJSON_GetArraySize(json_get(manifest, "defines"))) {
-    print_list("sizes", json_get(manifest, "defines"));
-  }
+  if (cJSON_GetArraySize(json_get(manifest, "defines"))) print_list("sizes", json_get(manifest, "defines"));
   printf("%-12s", "sources");
   cJSON_ArrayForEach(item, json_get(manifest, "sources")) printf("%s ", json_text(item, "path"));
   printf("\n");

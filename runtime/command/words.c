@@ -56,7 +56,7 @@ static void read_device(words *w, const char *name, module_request *request) {
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     if (strcmp(devices[i].name, name) != 0) continue;
     request->device = devices[i].device;
-    request->target = request->device == REC_DEVICE_CUDA ? rec_cuda_target(0) : devices[i].target;
+    request->target = request->device == REC_DEVICE_CUDA ? rec_cuda_target() : devices[i].target;
     return;
   }
   usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);

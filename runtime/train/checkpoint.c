@@ -253,20 +253,18 @@ static rec_status load(trainer *t, const rec_file *file) {
 }
 
 rec_status checkpoint_load(trainer *t, const char *path) {
-  rec_file *file;
+  rec_file *file = NULL;
   rec_status status = rec_file_open(path, &file);
-  if (status) return status;
-  status = check_seal(file);
+  if (!status) status = check_seal(file);
   if (!status) status = load(t, file);
   rec_file_close(file);
   return status;
 }
 
 rec_status checkpoint_load_weights(const trained_model *of, void *weights, const char *path) {
-  rec_file *file;
+  rec_file *file = NULL;
   rec_status status = rec_file_open(path, &file);
-  if (status) return status;
-  status = check_seal(file);
+  if (!status) status = check_seal(file);
   if (!status) status = read_parameters(file, of, weights);
   rec_file_close(file);
   return status;

@@ -218,13 +218,12 @@ static void make_state_gradients(trainer *t, int workers, int64_t batch) {
 
 static rec_status make_executors(trainer *t) {
   int workers = t->threads < t->in->part_shards ? t->threads : t->in->part_shards;
-  int64_t batch = (t->block->batch + t->shard_count - 1) / t->shard_count, bytes = 0;
+  int64_t batch = (t->block->batch + t->shard_count - 1) / t->shard_count;
   if (compute_is_host(t->of.where)) t->in->threads_inside = t->in->part_shards == 1 ? t->threads : 1;
   rec_status status = compute_is_host(t->of.where) ? blas_reserve(workers) : REC_OK;
-  if (!status) status = executor_bytes(t->of.model, t->of.kernels, t->of.where, batch, t->block->context, true, &bytes);
   for (int i = 0; !status && i < workers; i++)
     status = executor_new(t->of.model, t->of.kernels, t->of.where, batch, t->block->context, true, &t->in->executors[i]);
-  t->memory.activations = bytes * workers;
+  if (!status) t->memory.activations = executor_bytes(t->in->executors[0]) * workers;
   t->memory.spared = t->of.model->row * batch * t->block->context * workers * (t->of.n->element_size - t->of.n->token_size);
   make_state_gradients(t, workers, batch);
   return !status && t->in->memory.failed ? rec_no_memory() : status;

@@ -96,6 +96,7 @@ static rec_status check(const char *path, train_data *data) {
 
 // Documents begin at the separators, whose successors are their first tokens; the next separator is
 // a document's last target.
+
 // The separators behind the first token; their places where there is memory for them.
 static int64_t list_separators(const train_data *data, int64_t *places) {
   int64_t found = 0;

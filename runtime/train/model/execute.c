@@ -19,10 +19,10 @@ struct executor {
   void **saved;  // by operation
   int64_t *saved_bytes;
   void *workspace;
-  int64_t workspace_bytes;
-  void *scratch;  // a parameter's gradient on its way to being added
-  void *room;     // of linear products
-  void *row;      // of logits, on the host
+  int64_t workspace_bytes, bytes;  // bytes: of all that follows from the sizes of the batch
+  void *scratch;                   // a parameter's gradient on its way to being added
+  void *room;                      // of linear products
+  void *row;                       // of logits, on the host
   staging staged;
 };
 
@@ -124,18 +124,12 @@ static rec_status measure(const train_model *m, const train_kernel *kernels, con
     if (workspace > sizes->workspace) sizes->workspace = padded(workspace);
     if (!backward) continue;
     sizes->saved += padded(saved);
-    if (saved_bytes) saved_bytes[i] = saved;
+    saved_bytes[i] = saved;
   }
   return REC_OK;
 }
 
-rec_status executor_bytes(const train_model *m, const train_kernel *kernels, const compute *c, int64_t batch, int64_t time,
-                          bool backward, int64_t *bytes) {
-  executor_sizes sizes;
-  rec_status status = measure(m, kernels, c, batch, time, backward, &sizes, NULL);
-  *bytes = sizes.activations + sizes.workspace + sizes.scratch + sizes.saved + sizes.room;
-  return status;
-}
+int64_t executor_bytes(const executor *x) { return x->bytes; }
 
 void executor_free(executor *x) {
   if (!x) return;
@@ -175,7 +169,8 @@ rec_status executor_new(const train_model *model, const train_kernel *kernels, c
   rec_status status = x->saved && x->saved_bytes && x->row ? REC_OK : rec_no_memory();
   if (!status && compute_is_host(c)) status = blas_reserve(1);
   if (!status) status = measure(model, kernels, c, batch, time, backward, &sizes, x->saved_bytes);
-  x->workspace_bytes = status ? 0 : sizes.workspace;
+  if (!status) x->workspace_bytes = sizes.workspace;
+  if (!status) x->bytes = sizes.activations + sizes.workspace + sizes.scratch + sizes.saved + sizes.room;
   if (!status) status = allocate(x, &sizes);
   if (status)
     executor_free(x);

@@ -69,10 +69,8 @@ typedef struct executor executor;
 // For at most `batch` sequences of `time` tokens. `backward`: gradients are wanted.
 rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, int64_t batch, int64_t time,
                         bool backward, executor **made);
-void executor_free(executor *x);  // NULL is allowed
-// Bytes that executor_new takes.
-rec_status executor_bytes(const train_model *model, const train_kernel *kernels, const compute *c, int64_t batch, int64_t time,
-                          bool backward, int64_t *bytes);
+void executor_free(executor *x);            // NULL is allowed
+int64_t executor_bytes(const executor *x);  // that it takes
 
 // The sequences of one run.
 typedef struct shard {

@@ -10,6 +10,7 @@ typedef struct reader {
   rec_blocks blocks;
   rec_status status;
   const char *what;  // the object being read, for the message
+  const char *list;  // the last that was begun
   train_program *program;
   train_model *model;          // whose lists are being read
   int64_t first_of_next_part;  // of the parameter being read
@@ -72,8 +73,13 @@ typedef void read_entry(reader *r, const cJSON *item, void *entry);
 static void *list(reader *r, const cJSON *object, const char *key, size_t size, int *count, read_entry *read) {
   const cJSON *items, *item;
   char *memory = open_list(r, object, key, size, &items, count), *entry = memory;
+  r->list = key;
   if (memory) cJSON_ArrayForEach(item, items) read(r, item, entry), entry += size;
   return memory;
+}
+
+static void read_name(reader *r, const cJSON *item, void *entry) {
+  *(const char **)entry = cJSON_IsString(item) ? item->valuestring : (wrong(r, r->list), "");
 }
 
 static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most, int *count) {
@@ -275,10 +281,6 @@ static void read_choice(reader *r, const cJSON *object, void *entry) {
   c->ramps = list(r, object, "ramps", sizeof *c->ramps, &c->ramp_count, read_ramp_entry);
 }
 
-static void read_axis_name(reader *r, const cJSON *item, void *entry) {
-  *(const char **)entry = cJSON_IsString(item) ? item->valuestring : (wrong(r, "per"), "");
-}
-
 static void read_intervention(reader *r, const cJSON *object, void *entry) {
   intervention *v = entry;
   v->from = whole(r, object, "from", 0, ANY_INT);
@@ -287,7 +289,7 @@ static void read_intervention(reader *r, const cJSON *object, void *entry) {
   v->last_layer = (int)whole(r, object, "last_layer", 0, ANY_INT);
   v->choices = list(r, object, "mix", sizeof *v->choices, &v->choice_count, read_choice);
   v->has_per = cJSON_IsArray(json_get(object, "per"));
-  if (v->has_per) v->per = list(r, object, "per", sizeof *v->per, &v->per_count, read_axis_name);
+  if (v->has_per) v->per = list(r, object, "per", sizeof *v->per, &v->per_count, read_name);
 }
 
 // Bounded so that no count of tokens overflows.
@@ -392,13 +394,9 @@ static void read_evaluate(reader *r, const cJSON *object, void *entry) {
   e->lengths = int_list(r, object, "accuracy", 1, MOST_LENGTH, &e->length_count);
 }
 
-static void read_kernel(reader *r, const cJSON *item, void *entry) {
-  *(const char **)entry = cJSON_IsString(item) ? item->valuestring : (wrong(r, "kernels"), "");
-}
-
 static void read_lists(reader *r, const cJSON *json, train_program *p) {
   r->what = "program";
-  p->kernels = list(r, json, "kernels", sizeof *p->kernels, &p->kernel_count, read_kernel);
+  p->kernels = list(r, json, "kernels", sizeof *p->kernels, &p->kernel_count, read_name);
   p->models = list(r, json, "models", sizeof *p->models, &p->model_count, read_model);
   p->blocks = list(r, json, "trains", sizeof *p->blocks, &p->block_count, read_block);
   r->what = "evaluate block";
