@@ -39,7 +39,7 @@ static int64_t gradient_bytes(const call *c, const rec_table_memory *memory) {
   return round_up(call_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT);
 }
 
-static int64_t gradients_bytes(const call *c) {
+int64_t alone_gradients_bytes(const call *c) {
   int64_t bytes = stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++)
     if (is_parameter_gradient(table_memory(c->table, i))) bytes += gradient_bytes(c, table_memory(c->table, i));
@@ -47,20 +47,19 @@ static int64_t gradients_bytes(const call *c) {
 }
 
 // Lets the call write the gradients that are wanted into the workspace.
-static void replace_gradients(call *one, char *workspace) {
-  void **replaced = (void **)(void *)workspace;
-  memset(replaced, 0, sizeof *replaced * (size_t)one->table->memory_count);
-  workspace += stage_pointers_bytes(one);
+void **alone_replace_gradients(call *one, void *workspace) {
+  void **replaced = stage_replace_nothing(one, workspace);
+  char *at = (char *)workspace + stage_pointers_bytes(one);
   for (int i = 0; i < one->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(one->table, i);
     if (!is_parameter_gradient(memory)) continue;
-    if (call_data(one, memory)) replaced[i] = workspace;
-    workspace += gradient_bytes(one, memory);
+    if (call_data(one, memory)) replaced[i] = at;
+    at += gradient_bytes(one, memory);
   }
-  one->replaced = replaced;
+  return replaced;
 }
 
-static void add_gradients(const call *c, const call *one) {
+void alone_add_gradients(const call *c, const call *one) {
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
     if (!one->replaced[i] || !is_parameter_gradient(memory)) continue;
@@ -83,7 +82,7 @@ int64_t alone_bytes(const call *c, bool backward) {
   one.packed = false;
   split_most(&one);
   if (!one.slices) return 0;
-  return gradients_bytes(c) + split_bytes(&one, backward);
+  return alone_gradients_bytes(c) + split_bytes(&one, backward);
 }
 
 static stage_saved saved_of(const call *c, stage_saved saved, int64_t sequence) {
@@ -108,8 +107,8 @@ void alone_backward_calls(const call *c, stage_saved saved, bool recompute, char
   for (int64_t s = 0; s < c->sequences; s++) {
     if (!runs_alone(c, s)) continue;
     call one = sequence_of(c, s);
-    replace_gradients(&one, workspace);
-    run(&one, saved_of(c, saved, s), recompute, workspace + gradients_bytes(c));
-    add_gradients(c, &one);
+    alone_replace_gradients(&one, workspace);
+    run(&one, saved_of(c, saved, s), recompute, workspace + alone_gradients_bytes(c));
+    alone_add_gradients(c, &one);
   }
 }

@@ -4,7 +4,8 @@
 //   step:     STEP
 //   backward: BACKWARD, from `saved`; without it STATES first, into the workspace
 //
-// A long sequence that is a single instance is cut in time (split.c). Packed sequences are batch entries of different lengths.
+// A long sequence that is a single instance is cut in time (split.c). A backward whose tasks add to the same gradients goes
+// window after window (window.c). Packed sequences are batch entries of different lengths.
 // Those without steps are handed through at the end. Long ones that nothing else shares out run by themselves (alone.c).
 #include <stdatomic.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include "runtime/support/error.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/promise.h"
+#include "runtime/support/window.h"
 
 // What a call needs beside its kernels' stages.
 typedef struct needs {
@@ -62,7 +64,8 @@ static int64_t workspace_of(const call *c, int kind, bool recompute) {
     bool backward = kind == REC_KERNEL_BACKWARD;
     return (recompute ? n.saved : 0) + split_bytes(c, backward);
   }
-  int64_t stage = n.replaced + stage_bytes(c, kernel_of(c, kind));
+  int64_t steps = kind == REC_KERNEL_BACKWARD ? window_steps(c) : 0;
+  int64_t stage = n.replaced + (steps ? window_bytes(c, steps) : stage_bytes(c, kernel_of(c, kind)));
   if (kind != REC_KERNEL_STEP) stage = larger(stage, n.replaced + alone_bytes(c, kind == REC_KERNEL_BACKWARD));
   if (!recompute || n.saved == 0) return stage;
   return n.saved + larger(stage, stage_bytes(c, kernel_of(c, REC_KERNEL_STATES)));
@@ -157,8 +160,7 @@ static void run_empty_sequences(const call *c, bool backward) {
 
 // Gives instances a copy of each initial state that they share and that the call overwrites.
 static void replace_states(call *c, const rec_table_kernel *kernel, char *workspace) {
-  void **replaced = (void **)(void *)workspace;
-  memset(replaced, 0, sizeof *replaced * (size_t)c->table->memory_count);
+  void **replaced = stage_replace_nothing(c, workspace);
   workspace += stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *final = table_memory(c->table, i);
@@ -170,7 +172,6 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
     replaced[final->copy_from] = workspace;
     workspace += round_up(bytes, REC_ALIGNMENT);
   }
-  c->replaced = replaced;
 }
 
 // Runs what was checked: FORWARD and STEP differ in their kernel.
@@ -195,7 +196,11 @@ static void run_backward_kernels(call *c, stage_saved saved, bool recompute, cha
     return;
   }
   if (recompute) stage_run(c, kernel_of(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
-  stage_run(c, kernel_of(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
+  int64_t steps = window_steps(c);
+  if (steps)
+    window_run(c, steps, saved, workspace);
+  else
+    stage_run(c, kernel_of(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
 }
 
 static rec_status run_on_gpu(const call *c, int kind) {

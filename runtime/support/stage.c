@@ -157,6 +157,19 @@ int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
   return bytes;
 }
 
+int64_t stage_copies_of_step(const call *c, const rec_table_kernel *kernel) {
+  stage_cut cut = stage_plan(c, kernel);
+  int64_t bytes = 0;
+  for (int i = 0; i < kernel->slot_count; i++) {
+    const rec_table_slot *slot = table_slot(c->table, kernel, i);
+    const rec_table_memory *memory = table_memory(c->table, slot->memory);
+    int64_t copies = stage_copies(c, kernel, &cut, slot);
+    if (memory->token && is_apart(c, slot, copies))
+      bytes += c->batch * call_numbers(c, memory) * copies * c->table->number_bytes;
+  }
+  return bytes;
+}
+
 // ---- one run ---------------------------------------------------------------------------------
 
 typedef struct run {

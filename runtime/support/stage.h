@@ -25,6 +25,9 @@ stage_cut stage_plan(const call *call, const rec_table_kernel *kernel);
 // Bytes of workspace, as if every result were wanted; of packed sequences for any lengths.
 int64_t stage_bytes(const call *call, const rec_table_kernel *kernel);
 
+// Bytes of the copies of tokens' gradients, for each step.
+int64_t stage_copies_of_step(const call *call, const rec_table_kernel *kernel);
+
 // Chunk-start states: where they are and how far apart.
 typedef struct stage_saved {
   void *data;  // NULL: not wanted
@@ -58,6 +61,14 @@ static inline bool stage_is_state(const rec_table_memory *memory) { return memor
 // Bytes of call.replaced.
 static inline int64_t stage_pointers_bytes(const call *c) {
   return round_up((int64_t)sizeof(void *) * c->table->memory_count, REC_ALIGNMENT);
+}
+
+// Gives a call a table of data to use in place of the caller's, empty as yet.
+static inline void **stage_replace_nothing(call *c, void *table) {
+  void **replaced = table;
+  for (int i = 0; i < c->table->memory_count; i++) replaced[i] = NULL;
+  c->replaced = replaced;
+  return replaced;
 }
 
 #endif

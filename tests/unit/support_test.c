@@ -28,6 +28,7 @@
 #include "runtime/support/promise.c"
 #include "runtime/support/split.c"
 #include "runtime/support/stage.c"
+#include "runtime/support/window.c"
 
 // After the code under test, whose parameters are called like types of the compiler.
 #include "compiler/artifact/tables.h"
