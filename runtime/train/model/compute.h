@@ -56,9 +56,9 @@ typedef struct compute_ops {
 // clang-format off
 #define COMPUTE_OPERATIONS(OPERATION) \
   OPERATION(allocate) OPERATION(release) OPERATION(upload) OPERATION(download) OPERATION(copy) OPERATION(clear) \
-  OPERATION(linear_room) OPERATION(linear) OPERATION(linear_backward) OPERATION(embed) OPERATION(embed_backward) OPERATION(cross_entropy) \
-  OPERATION(hits) OPERATION(add) OPERATION(zero) OPERATION(row_squares) OPERATION(sum_into) OPERATION(square_sum) \
-  OPERATION(adamw) OPERATION(product) OPERATION(combine) OPERATION(normalize)
+  OPERATION(linear_room) OPERATION(linear) OPERATION(linear_backward) OPERATION(embed) OPERATION(embed_backward) \
+  OPERATION(cross_entropy) OPERATION(hits) OPERATION(add) OPERATION(zero) OPERATION(row_squares) OPERATION(sum_into) \
+  OPERATION(square_sum) OPERATION(adamw) OPERATION(product) OPERATION(combine) OPERATION(normalize)
 // clang-format on
 
 struct compute {
