@@ -1,7 +1,10 @@
 // rec info: the models of a library and what is done with them, from the "program" of its manifest.
 
+#include <string.h>
+
 #include "runtime/command/command.h"
 #include "runtime/json.h"
+#include "runtime/shared/closed_sets.h"
 
 static double number_of(const cJSON *object, const char *key) {
   const cJSON *item = json_get(object, key);
@@ -44,6 +47,15 @@ static void print_model(const cJSON *model) {
   }
 }
 
+// AdamW is not named.
+static void print_optimizer(const char *name) {
+  for (int i = 0; i < OPTIMIZERS; i++) {
+    const optimizer_rules *rules = &optimizer_rules_of[i];
+    if (strcmp(rules->name, name) != 0) continue;
+    printf("optimizer %s%s, ", name, rules->matrices ? " (hidden matrices, adamw for other weights)" : "");
+  }
+}
+
 static void print_train(const cJSON *program, const cJSON *train) {
   const cJSON *model = cJSON_GetArrayItem(json_get(program, "models"), (int)number_of(train, "model"));
   printf("\ntrain %s%s%s: %s%s%s\n", json_text(train, "name"), *json_text(train, "after") ? " after " : "",
@@ -52,8 +64,7 @@ static void print_train(const cJSON *program, const cJSON *train) {
   printf("  context %.0f, batch %.0f, steps %.0f, seed %.0f, lr %g, ", number_of(train, "context"), number_of(train, "batch"),
          number_of(train, "steps"), number_of(train, "seed"), number_of(train, "lr"));
   const cJSON *task = json_get(train, "task");
-  if (*json_text(train, "optimizer"))
-    printf("optimizer %s (hidden matrices, adamw for other weights), ", json_text(train, "optimizer"));
+  print_optimizer(json_text(train, "optimizer"));
   if (cJSON_IsObject(task))
     printf("%s\n", json_text(task, "text"));
   else
