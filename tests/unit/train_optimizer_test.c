@@ -54,13 +54,6 @@ static void orthogonalize(int h, int w, double *x) {
   }
 }
 
-static void sgd(int count, const double *g, double *m, double *p) {
-  for (int i = 0; i < count; i++) {
-    m[i] = block.optimizer_own * m[i] + scale * g[i];
-    p[i] = (1 - rate * block.weight_decay) * p[i] - rate * m[i];
-  }
-}
-
 static void muon(int h, int w, const double *g, double *m, double *p) {
   static double x[MOST], turned[MOST];
   for (int i = 0; i < h * w; i++) {
@@ -133,8 +126,6 @@ static void steps(const place *at, optimizer_kind kind, int h, int w, double rou
     assert_int_equal(optimizers[kind].step(at->c, &s, &stepped), REC_OK);
     if (kind == OPTIMIZER_MUON)
       muon(h, w, g, m, p);
-    else if (kind == OPTIMIZER_SGD)
-      sgd(count, g, m, p);
     else
       adamw(count, step, g, m, v, p);
   }

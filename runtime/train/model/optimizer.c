@@ -79,22 +79,11 @@ static rec_status step_muon(const compute *c, const optimizer_step *s, const ste
   return c->ops->combine(c, w->values, 1 - s->rate * decay, r.x, -s->rate * length, count);
 }
 
-// ---- SGD ----------------------------------------------------------------------------------------
-
-// The momentum is a sum of gradients, weighted by their age; weights decay by themselves.
-static rec_status step_sgd(const compute *c, const optimizer_step *s, const stepped_weights *w) {
-  int64_t count = w->rows * w->columns;
-  double decay = w->decays ? s->block->weight_decay : 0;
-  rec_status status = c->ops->combine(c, w->states[0], s->block->optimizer_own, w->gradient, s->gradient_scale, count);
-  return status ? status : c->ops->combine(c, w->values, 1 - s->rate * decay, w->states[0], -s->rate, count);
-}
-
 // ---- which for which ----------------------------------------------------------------------------
 
 const optimizer optimizers[OPTIMIZERS] = {
     [OPTIMIZER_ADAMW] = {{"m", "v"}, NULL, step_adamw},
     [OPTIMIZER_MUON] = {{"momentum"}, room_of_muon, step_muon},
-    [OPTIMIZER_SGD] = {{"momentum"}, NULL, step_sgd},
 };
 
 // The matrix whose product is the logits.
