@@ -3,7 +3,7 @@
 // lie around every chunk; gates are weak, normal, strong, mixed and with resets. Then packed, split anywhere, token by token,
 // with any number of threads.
 //
-//   grid_test          a seeded part: all short lengths, two long ones, two libraries each (about 70 seconds of processor time)
+//   grid_test          a seeded part: all short lengths, two long ones, three or four libraries each
 //   grid_test quick    one recurrence in eight
 //   grid_test full     everything (about an hour of processor time)
 //   REC_SEED=N         the part of seed N again (it is printed); else a new one each run

@@ -4,7 +4,7 @@
 //
 //   simt_test          f32 for the standard library and the golden programs, bf16 or f16 for a seeded third of
 //                      them; a length of every kind; half of the larger sizes, seven or so of the programs with
-//                      warpgroups (about 4 minutes of processor time)
+//                      warpgroups (3 to 4 minutes of processor time)
 //   simt_test full     every program in f32, bf16 and f16, all lengths (more than half an hour)
 //   REC_SEED=N         the same draws again; else new ones each run
 //   REC_GRID=NAME      the recurrences whose name contains NAME alone
