@@ -152,8 +152,7 @@ static bool run_pass(compilation *first, compilation *c, const pass *p) {
   return good;
 }
 
-// The passes from `begin` to `end` that an input has, for all variants, one behind the other: the code of one alone is in the
-// making.
+// The passes from `begin` to `end` that an input has, for all variants in turn. One variant's code is made at a time.
 static bool run_range(compilation *first, unsigned input, int begin, int end) {
   bool once = passes[begin].of & ONCE || !first->variants.count, good = true;
   for (int v = 0; v < (once ? 1 : first->variants.count); v++)

@@ -63,7 +63,7 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call, const r
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = s->launch.device_kind,
                      .device_number = s->launch.device_number,
-                     .time_slices = options->time_slices};
+                     .time_parts = options->time_slices};
   s->arguments = calloc(1, (size_t)r->arguments_size + 1);
   if (!s->arguments) return rec_no_memory();
   fill_arguments(r, call, s->arguments);
@@ -87,7 +87,7 @@ rec_status rec_library_open(const rec_recurrence *r, const rec_call *call, const
                                      .device_number = options->device_number,
                                      .stream = memory->kind == REC_DEVICE_CUDA ? memory->stream : options->simt,
                                      .threads = options->threads,
-                                     .time_slices = options->time_slices}};
+                                     .time_parts = options->time_slices}};
   if (!r->forward) {
     return rec_fail(REC_ERROR_DEVICE, "%s: expected a compiled library for the device `%s`, found source text",
                     r->signature.name, memory->name);

@@ -41,10 +41,10 @@
 // the manifest.
 //
 // Strides count real numbers (a complex entry is two); 0 means dense: time_stride = numbers of one
-// step, batch_stride = time * time_stride. REC_STRIDE_BROADCAST (INT64_MIN) is a true 0, for inputs and cotangents: all steps, or
-// all batch entries, are the one that is there; the gradient of such an input has a row for each all the same. Where the time
-// stride is that, a batch stride of 0 means the numbers of one step. The axes of one step lie densely in declared order.
-// Params, states, lag buffers and their gradients are dense throughout.
+// step, batch_stride = time * time_stride. REC_STRIDE_BROADCAST (INT64_MIN) is a true 0, for inputs and cotangents: one step,
+// or one batch entry, stands for all. The gradient of such an input still has a row for each. Where the time stride is that, a
+// batch stride of 0 means the numbers of one step. The axes of one step lie densely in declared order. Params, states, lag
+// buffers and their gradients are dense throughout.
 //
 // May be NULL: h0 (zero), hT (not wanted), cotangents (zero), gradients (not wanted), whatever has
 // no elements. Forward reads inputs, params, h0; writes outputs, hT (and every byte of `saved`). Step is the same

@@ -126,9 +126,7 @@ typedef struct host_plan {
   codegen_kernel described;                // of the kernel that was planned, the first with its symbol
   const kernel_plan *clones[CLONE_COUNT];  // NULL: not asked for
 } host_plan;
-// `clones`: bits 1 << CLONE_..
-host_plan *host_plan_new(arena *a, const kernel *k, unsigned clones, number_type dtype);
-// The plans that the kernel carries, or those made for these clones.
+// The plans that the kernel carries, or those made for these clones (bits 1 << CLONE_..).
 const host_plan *host_plan_of(arena *a, const kernel *k, unsigned clones, number_type dtype);
 // Gives each kernel its plans. Kernels with the same symbol are one function, and share them.
 void host_plan_kernels(arena *a, kernel *kernels, int count, unsigned clones, number_type dtype);
@@ -238,8 +236,7 @@ typedef struct gpu_plan {
 gpu_plan *gpu_plan_new(const kernel *k, codegen_gpu_options options);
 // Kernels that have no plan yet get one; all plans become part of the arena.
 void gpu_plan_kernels(arena *a, kernel *kernels, int count, codegen_gpu_options options);
-// It becomes part of the arena, or ends.
-void gpu_plan_keep(arena *a, gpu_plan *made);
+// Frees a plan that is not part of another arena.
 void gpu_plan_free(gpu_plan *made);
 // The plan that the kernel carries, or one made for these options.
 const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options);

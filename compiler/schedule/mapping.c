@@ -21,7 +21,7 @@ axis_set scheduler_partial_axes(arena *a, const tile_program *backward) {
   return axes;
 }
 
-axis_set scheduler_state_axes(const scheduler *s) {
+static axis_set state_axes(const scheduler *s) {
   axis_set common = ~(axis_set)0;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
@@ -86,7 +86,7 @@ enum { SMALLEST_LANES = 2 };
 int scheduler_lane(const scheduler *s, axis_set grid) {
   int best = -1;
   double best_score = -1;
-  axis_set candidates = grid & scheduler_state_axes(s);
+  axis_set candidates = grid & state_axes(s);
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
     int64_t size = scheduler_size(s, axis);
     if (!axis_in(candidates, axis) || (size != TYPED_RUNTIME_SIZE && size < SMALLEST_LANES)) continue;
@@ -98,7 +98,7 @@ int scheduler_lane(const scheduler *s, axis_set grid) {
 }
 
 // A small axis is one block; otherwise whole vectors of every clone, several where there is enough to share out.
-int scheduler_lane_block(int64_t size) {
+static int lane_block(int64_t size) {
   if (size != TYPED_RUNTIME_SIZE && size <= 16) return (int)size;
   return size == TYPED_RUNTIME_SIZE || size >= 128 ? 64 : 32;
 }
@@ -106,7 +106,7 @@ int scheduler_lane_block(int64_t size) {
 // What the lanes share is computed once for a whole value axis.
 int scheduler_host_lanes(const scheduler *s, int lane) {
   int64_t size = scheduler_size(s, lane);
-  return size > 0 && size <= 64 && is_matrix_state(s, lane) ? (int)size : scheduler_lane_block(size);
+  return size > 0 && size <= 64 && is_matrix_state(s, lane) ? (int)size : lane_block(size);
 }
 
 // GPU: every thread keeps the state of its entry in registers.

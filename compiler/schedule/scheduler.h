@@ -14,15 +14,13 @@ typedef struct scheduler {
 
 // mapping.c: sizes and axes of the recurrence.
 int64_t scheduler_size(const scheduler *s, int axis);
-axis_set scheduler_state_axes(const scheduler *s);
 // Axes that cotangents of states have and the states lack, without axes along which partial cotangents are kept
 // (tile_place.partial).
 axis_set scheduler_partial_axes(arena *a, const tile_program *backward);
 // The axis in the lanes of a kernel with these instances, and the one whose entries are threads of a GPU; -1: none.
 int scheduler_lane(const scheduler *s, axis_set grid);
 int scheduler_threads(const scheduler *s, axis_set grid);
-// Entries of that axis in an instance.
-int scheduler_lane_block(int64_t size);
+// Host: entries of the lane axis in an instance.
 int scheduler_host_lanes(const scheduler *s, int lane);
 // Shares out the axes of `grid`; `lanes`: one may lie in the lanes.
 void scheduler_map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes);

@@ -22,9 +22,9 @@
 // number of batched items. Copies are counted by batches and single entries. Packed sequences come one by one.
 //
 // A result that several items add to (codegen_slot.accumulated) has a copy for each item; rec_gpu_sum adds the copies in order.
-// The number of a copy counts, outermost first: entries (where the memory has none), slices (where it has no time), the summed
-// grid axes in nest order. Lane blocks come last, where the lane axis is summed. Items with the same copy write different
-// numbers of it; together they write all of them. Copies hold f32.
+// The number of a copy counts, outermost first: entries (where the memory has none), slices (where it has no time), then summed
+// grid axes. Lane blocks come last, where the lane axis is summed. Items with the same copy write different numbers of it;
+// together they write all of them. Copies hold f32.
 #ifndef REC_SUPPORT_GPU_FRAME_H
 #define REC_SUPPORT_GPU_FRAME_H
 

@@ -60,7 +60,7 @@ typedef struct rec_launch {
   int64_t workspace_bytes;
   void *saved;  // forward writes all of it, for backward; NULL: computed again
   int64_t saved_bytes;
-  int64_t time_slices;  // GPUs: the number of slices that long sequences are cut into, or 0, as in rec_sizes
+  int64_t time_parts;  // GPUs: the number of slices that long sequences are cut into, or 0, as in rec_sizes
 } rec_launch;
 
 // Bytes that calls with given sizes need; packed sequences: enough for any lengths. `size` is set by the caller: sizeof(rec_sizes).
@@ -75,7 +75,7 @@ typedef struct rec_sizes {
   int32_t device_kind;                   // set by the caller: REC_DEVICE_HOST, ..; read if `size` says it is there
   int32_t device_number;                 // as in rec_launch
   int64_t
-      time_slices;  // set by the caller, GPUs: the number of slices that sequences are cut into along time, where possible; 0: as the device has room
+      time_parts;  // set by the caller, GPUs: the number of slices that sequences are cut into along time, where possible; 0: as the device has room
 } rec_sizes;
 
 #ifdef __cplusplus

@@ -39,7 +39,7 @@ typedef struct simt_region {
 
 // What a launch did. Bytes of global memory are counted in three ways. One count is of the bytes that every thread asks for.
 // One is of sectors of 32 bytes, each once for every block. One counts each sector once for the launch. A fourth count is of
-// the scratch that goes to memory and back, because it does not stay in the block's share of the second-level cache.
+// the scratch that goes to memory and back, because it exceeds the block's share of the second-level cache.
 typedef struct simt_counts {
   int64_t read_bytes, written_bytes;
   int64_t block_read_bytes, block_written_bytes;

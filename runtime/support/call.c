@@ -196,7 +196,7 @@ static rec_status read_sequences(call *c) {
 // Checks the launch and chooses clone and threads.
 static rec_status read_launch(call *c, const rec_launch *launch) {
   if (!launch) return call_fail(c, REC_ERROR_ARGUMENT, "expected a rec_launch, found NULL");
-  const size_t least = offsetof(rec_launch, time_slices);
+  const size_t least = offsetof(rec_launch, time_parts);
   if (launch->size < least)
     return call_fail(c, REC_ERROR_ABI,
                      "expected a rec_launch of at least %zu bytes, found size = %llu; set it to sizeof(rec_launch)", least,
@@ -211,9 +211,9 @@ static rec_status read_launch(call *c, const rec_launch *launch) {
                      (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
   c->launch = launch;
   c->device_number = launch->device_number;
-  if (launch->size >= sizeof *launch) c->time_slices = launch->time_slices;
+  if (launch->size >= sizeof *launch) c->time_slices = launch->time_parts;
   if (c->time_slices < 0)
-    return call_fail(c, REC_ERROR_ARGUMENT, "expected time_slices of at least 0, found %lld", (long long)c->time_slices);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected time_parts of at least 0, found %lld", (long long)c->time_slices);
   rec_status status = rec_cpu_clone(&c->clone);
   if (status != REC_OK || launch->parallel_for) return status;
   return rec_cpu_threads(launch->threads, &c->threads);
@@ -238,7 +238,7 @@ rec_status call_check_steps(const call *c) {
 }
 
 int32_t call_device_kind(const rec_sizes *sizes) {
-  return sizes->size < offsetof(rec_sizes, time_slices) ? REC_DEVICE_HOST : sizes->device_kind;
+  return sizes->size < offsetof(rec_sizes, time_parts) ? REC_DEVICE_HOST : sizes->device_kind;
 }
 
 rec_status call_check_buffer(const call *c, const char *what, const void *data, int64_t bytes, int64_t needed) {

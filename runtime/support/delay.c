@@ -399,7 +399,7 @@ static rec_status check_workspace(const call *c, int kind) {
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = launch->device_kind,
                      .device_number = launch->device_number,
-                     .time_slices = c->time_slices};
+                     .time_parts = c->time_slices};
   rec_status status = delay_sizes_of(c->table, c->arguments, &sizes);
   if (status != REC_OK) return status;
   return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes, needed_by(&sizes, launch, kind));

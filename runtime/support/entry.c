@@ -107,7 +107,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   }
   gpu_device device;
   c.device_number = sizes->device_number;
-  if (sizes->size >= sizeof *sizes) c.time_slices = larger(0, sizes->time_slices);
+  if (sizes->size >= sizeof *sizes) c.time_slices = larger(0, sizes->time_parts);
   status = gpu_device_find(&c, kind, &device);
   return status == REC_OK ? gpu_sizes_of(&c, &device, sizes) : status;
 }
@@ -211,8 +211,8 @@ static rec_status run_on_gpu(const call *c, int kind) {
   return status == REC_OK ? gpu_run(c, &device, kind) : status;
 }
 
-// What the kernels leave unwritten of `chunks` saved ones, which begin with those of so many steps: the rows behind the last
-// step, the padding of each chunk, whole chunks at the end.
+// Clears the rows of `chunks` saved chunks that the kernels leave unwritten. They lie after the last step, in the padding of
+// each chunk, and in whole chunks at the end. The chunks begin with those of so many steps.
 static void clear_chunks(const call *c, const needs *n, char *saved, int64_t steps, int64_t chunks) {
   int64_t bytes = c->table->number_bytes, stride = n->chunk_numbers * bytes, chunk = c->table->chunk;
   int64_t kept = call_count(c, &c->table->kept, 0) * bytes, written = kept + call_count(c, &c->table->saved, 0) * bytes;

@@ -169,7 +169,7 @@ static char *state_of(const trainer *t, void *block, int number, int64_t sequenc
   return (char *)block + (s->place * t->block->batch + sequence * s->elements) * t->of.n->element_size;
 }
 
-// A task of the pool: fits the noise of a state to the final states of the last batch, if the state starts from such noise.
+// A task of the pool: fits the noise of a state to the last batch's final states, if the state starts from such noise.
 static rec_status fit_state(void *context, int number, int worker) {
   trainer *t = context;
   (void)worker;

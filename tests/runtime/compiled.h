@@ -4,8 +4,8 @@
 
 #include "runtime/rec.h"
 
-// Compiles a .rec file with the words in `options` (NULL ends them) and opens the library: for the host (host_target), where the
-// words have no --target, and without ptxas. NULL after printing what recc said.
+// Compiles a .rec file with the words in `options` (NULL ends them) and opens the library. Without --target among the words it
+// is for the host (host_target). ptxas is not run. NULL after printing what recc said.
 rec_module *compile_file(const char *path, const char *const *options);
 // The same for text.
 rec_module *compile_text(const char *text, const char *const *options);

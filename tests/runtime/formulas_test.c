@@ -1,5 +1,5 @@
-// The formulas of sizes in manifests: over the standard library and programs with open sizes they say what NAME_sizes says, for
-// batch entries and packed sequences. Takes about 10 s.
+// The formulas of sizes in manifests, over the standard library and programs with open sizes. They say what NAME_sizes says,
+// for batch entries and packed sequences. Takes about 10 s.
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <dirent.h>

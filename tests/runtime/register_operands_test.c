@@ -1,7 +1,6 @@
-// Products whose results stay in registers as the left factor of others, made in the other order where these read them transposed
-// (compiler/plan/register_operands.c), and sums over rows of products (row_sums.c): the executor's values and gradients are the
-// interpreter's at the ends of chunks and packed. So they are where the model takes chunks of one length forward and of another
-// backward, in time slices, too.
+// Products whose results stay in registers as the A operand of others, also transposed (compiler/plan/gpu/register_operands.c),
+// and sums over rows of products (row_sums.c). The executor's values and gradients are the interpreter's at the ends of chunks
+// and packed. So they are where the model takes chunks of one length forward and of another backward, in time slices, too.
 //
 //   register_operands_test          half of the subjects, which the seed says
 //   register_operands_test full     all

@@ -183,8 +183,8 @@ static problem *new_packed_edges(const subject *s) {
   return p;
 }
 
-// States are saved every 128 steps in chunks: slices end there. The seed says which of the two inputs runs whole, too, and of
-// products by warpgroups, which take longest here, which of the two runs at all.
+// States are saved every 128 steps in chunks: slices end there. The seed says which of the two inputs runs whole. Of products
+// by warpgroups, which take longest here, it says which of the two runs at all.
 static void run_in_slices(const subject *s) {
   enum { EDGES = 5 };
   bool one_alone = s->device_number == 2 && !s->full, packed_alone = one_alone && (s->seed / 2 + (uint64_t)bulk) % 2;

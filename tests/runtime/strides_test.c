@@ -1,5 +1,5 @@
-// REC_STRIDE_BROADCAST: inputs and cotangents that are the same at all steps or in all batch entries give the results of their
-// copies to the last bit; results with that stride are refused. Takes about 10 s.
+// REC_STRIDE_BROADCAST: inputs and cotangents that are the same at all steps or in all batch entries. They give the results of
+// their copies to the last bit. Results with that stride are refused. Takes about 10 s.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

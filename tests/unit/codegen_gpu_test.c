@@ -1,5 +1,5 @@
-// GPU kernels on the executor against the reference interpreter: values and all gradients in f32, initial states and
-// cotangents absent or there, packed sequences, step and chunk form. Of the programs in step form a third are drawn, of the
+// GPU kernels on the executor against the reference interpreter: values and all gradients in f32. Initial states and cotangents
+// are absent or present, sequences are packed, in step and chunk form. Of the programs in step form a third are drawn, of the
 // types on tensor cores one.
 #include <dlfcn.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-// Compiled kernels against the reference interpreter: values and all gradients, f64 and f32, clones that are drawn of those
-// that this machine runs, instances in several calls, initial states and cotangents absent or there.
+// Compiled kernels against the reference interpreter: values and all gradients, f64 and f32, for clones drawn of those that
+// this machine runs. Instances come in several calls; initial states and cotangents are absent or present.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-// The settings of a config.json, which are read from one or told to one by the same calls: `told` is what the weights say, whose
-// word counts where there is no config. What a setting must not be is said once, with the value that was found.
+// The settings of a config.json, which the same calls read from one or write to one. `told` is what the weights say; it counts
+// where there is no config. What a setting must not be is said once, with the value that was found.
 #ifndef REC_TRAIN_PUBLIC_SETTINGS_H
 #define REC_TRAIN_PUBLIC_SETTINGS_H
 
@@ -15,8 +15,8 @@ typedef struct settings {
 
 enum { NEEDED = -1 };  // in place of a default
 
-// A whole number from 1 on. An open one is asked of the weights first; of an automatic one the config may also say "auto", which
-// is what the weights say or else the default.
+// A whole number from 1 on. An open setting is first read from the weights. For an automatic one the config may also say
+// "auto": the weights then decide, or else the default.
 void config_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told);
 void config_open_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told);
 void config_automatic_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told);

@@ -84,7 +84,7 @@ static term kept_term(kernel_frame *h, frame_program *p, int tensor, bool transf
   const tile_place *place = place_in(h->k, tensor, transfer);
   term t = {.there = place};
   if (!place) return t;
-  t.v = gpu_end_view(h, p, place, number);
+  t.v = gpu_summary_view(h, p, place, number);
   t.axes = kernel_axes_of_place(place);
   return t;
 }

@@ -86,11 +86,18 @@ static ir begin_warm_up(kernel_frame *h, ir steps, ir *before) {
   return int_add(e, steps, more);
 }
 
+static void open_summary(kernel_frame *h) {
+  emitter *e = h->e;
+  ir first = int_mul(e, h->batch, h->gpu->tiles.count), base = summary_field(h, offsetof(rec_gpu_summaries, data), e->data);
+  h->gpu->slice.summary_stride = summary_field(h, offsetof(rec_gpu_summaries, stride), e->i64);
+  h->gpu->slice.summary = element(e, e->real, base, int_mul(e, first, h->gpu->slice.summary_stride));
+}
+
 void gpu_cut_slice(kernel_frame *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
   ir whole = int_compare(e, LLVMIntEQ, h->gpu->tiles.count, integer(e, 1));
-  if (h->described->combines) gpu_open_summary(h);
+  if (h->described->combines) open_summary(h);
   if (h->described->combines) whole = LLVMBuildOr(e->b, whole, gpu_summaries_overflow(h, whole), "");
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, slice_steps)));
@@ -131,7 +138,7 @@ void gpu_end_group(kernel_frame *h) {
 
 // ---- the summary of a slice: the results of the summary program, one after another ----
 
-ir gpu_end_numbers(kernel_frame *h, const tile_place *place) {
+ir gpu_summary_elements_of(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, 1);
   for (int x = 0; x < place->axis_count; x++) numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
   return numbers;
@@ -158,14 +165,7 @@ static const tile_place *place_of(const kernel_frame *h, const tile_place *state
   return place;
 }
 
-void gpu_open_summary(kernel_frame *h) {
-  emitter *e = h->e;
-  ir first = int_mul(e, h->batch, h->gpu->tiles.count), base = summary_field(h, offsetof(rec_gpu_summaries, data), e->data);
-  h->gpu->slice.summary_stride = summary_field(h, offsetof(rec_gpu_summaries, stride), e->i64);
-  h->gpu->slice.summary = element(e, e->real, base, int_mul(e, first, h->gpu->slice.summary_stride));
-}
-
-ir gpu_end_at(kernel_frame *h, ir number, ir offset) {
+ir gpu_summary_at(kernel_frame *h, ir number, ir offset) {
   return element(h->e, h->e->real, h->gpu->slice.summary,
                  int_add(h->e, int_mul(h->e, number, h->gpu->slice.summary_stride), offset));
 }
@@ -175,8 +175,8 @@ static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
   const tile_program *ends = gpu_summary_program(h->k);
   ir offset = integer(e, 0);
   for (int i = 0; &ends->results.items[i].place != place; i++)
-    offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
-  view v = {.base = gpu_end_at(h, number, offset)};
+    offset = int_add(e, offset, gpu_summary_elements_of(h, &ends->results.items[i].place));
+  view v = {.base = gpu_summary_at(h, number, offset)};
   ir stride = integer(e, 1);
   for (int x = place->axis_count - 1; x >= 0; x--) {
     v.stride[place->axes[x]] = stride;
@@ -197,7 +197,7 @@ void gpu_begin_factors(kernel_frame *h, frame_program *p) {
 
 void gpu_end_slice(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
-  gpu_open_summary(h);
+  open_summary(h);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
     const tile_place *place = place_of(h, state, state->transfer, state->component);
@@ -338,7 +338,7 @@ static view aligned_view(kernel_frame *h, frame_program *p, const tile_place *pl
   return v;
 }
 
-view gpu_end_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number) {
+view gpu_summary_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number) {
   return aligned_view(h, p, place_of(h, state, state->transfer, state->component), number);
 }
 
@@ -433,7 +433,7 @@ void gpu_combine_summaries(kernel_frame *h, frame_program *p) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->lag >= 0 && p->backward) continue;
     if (place->lag >= 0) {
-      view before = gpu_end_view(h, p, place, int_sub(e, h->gpu->slice.number, integer(e, 1)));
+      view before = gpu_summary_view(h, p, place, int_sub(e, h->gpu->slice.number, integer(e, 1)));
       frame_copy_state(h, p, place, &before, &p->l.carried[c]);
     } else if (place->component == 0 && kernel_has_factor(h->k->summary, place->tensor)) {
       join_state(h, p, place);

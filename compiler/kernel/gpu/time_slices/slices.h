@@ -32,12 +32,10 @@ void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn);
 // discarded.
 void gpu_begin_group(kernel_frame *h, ir group);
 void gpu_end_group(kernel_frame *h);
-// Opens the slice summaries of this entry. The address of an element of a summary; the elements of a result in it; the view of
-// a state in it.
-void gpu_open_summary(kernel_frame *h);
-ir gpu_end_at(kernel_frame *h, ir number, ir offset);
-ir gpu_end_numbers(kernel_frame *h, const tile_place *place);
-view gpu_end_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number);
+// The address of an element of a slice summary; the elements of a result in it; the view of a state in it.
+ir gpu_summary_at(kernel_frame *h, ir number, ir offset);
+ir gpu_summary_elements_of(kernel_frame *h, const tile_place *place);
+view gpu_summary_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number);
 // running_maxima.c: running maxima, and states relative to them: at the start of a slice; after slice `number`.
 void gpu_begin_maxima(kernel_frame *h, frame_program *p);
 bool gpu_combines_maxima(const kernel *k);

@@ -25,7 +25,8 @@ ir gpu_columns_offset(kernel_frame *h, const tile_place *state) {
   emitter *e = h->e;
   const tile_program *ends = gpu_summary_program(h->k);
   ir offset = integer(e, 0);
-  for (int i = 0; i < ends->results.count; i++) offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
+  for (int i = 0; i < ends->results.count; i++)
+    offset = int_add(e, offset, gpu_summary_elements_of(h, &ends->results.items[i].place));
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (state && place->tensor == state->tensor && place->component == state->component) break;
@@ -38,7 +39,7 @@ ir gpu_columns_offset(kernel_frame *h, const tile_place *state) {
 static view matrix_view(kernel_frame *h, const tile_place *state, ir number, ir first) {
   emitter *e = h->e;
   ir offset = int_add(e, gpu_columns_offset(h, state), first);
-  view v = {.base = gpu_end_at(h, number, offset)};
+  view v = {.base = gpu_summary_at(h, number, offset)};
   ir stride = integer(e, gpu_row_numbers(h->k));
   for (int x = state->axis_count - 1; x >= 0; x--) {
     int axis = state->axes[x];
@@ -281,7 +282,7 @@ void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number) {
     const tile_place *state = &p->carried.items[c].place;
     if (!gpu_is_column(h->k, state)) continue;
     product d = {.h = h, .p = p, .state = state, .to = &l->carried[c], .axes = kernel_axes_of_place(state)};
-    d.kept = gpu_end_view(h, p, state, number);
+    d.kept = gpu_summary_view(h, p, state, number);
     d.matrix = matrix_view(h, state, number, integer(h->e, 0));
     d.matrix.stride[h->k->value_axis] = NULL;
     multiply(&d);

@@ -126,7 +126,7 @@ gpu_plan *gpu_plan_new(const kernel *k, codegen_gpu_options options) {
   return made;
 }
 
-void gpu_plan_keep(arena *a, gpu_plan *made) {
+static void keep(arena *a, gpu_plan *made) {
   if (made->memory) arena_adopt(a, made->memory);
   made->memory = NULL;
 }
@@ -134,7 +134,7 @@ void gpu_plan_keep(arena *a, gpu_plan *made) {
 void gpu_plan_kernels(arena *a, kernel *kernels, int count, codegen_gpu_options options) {
   for (int i = 0; i < count; i++) {
     if (!kernels[i].gpu.plan) kernels[i].gpu.plan = gpu_plan_new(&kernels[i], options);
-    gpu_plan_keep(a, kernels[i].gpu.plan);
+    keep(a, kernels[i].gpu.plan);
   }
 }
 
@@ -144,7 +144,7 @@ const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options optio
   if (k->gpu.plan && k->gpu.plan->options.dtype == options.dtype && k->gpu.plan->options.tf32 == options.tf32)
     return k->gpu.plan;
   gpu_plan *made = gpu_plan_new(k, options);
-  gpu_plan_keep(a, made);
+  keep(a, made);
   return made;
 }
 

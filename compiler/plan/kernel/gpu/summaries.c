@@ -19,12 +19,12 @@ const tile_program *gpu_summary_program(const kernel *k) { return gpu_makes_summ
 bool gpu_is_column(const kernel *k, const tile_place *state) {
   if (!k->transition_size || state->transfer || state->lag >= 0) return false;
   const tile_program *ends = gpu_summary_program(k);
-  bool joined = false;
+  bool summarised = false;
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
-    joined = joined || (plan_same_state(place, state) && !place->relative);
+    summarised = summarised || (plan_same_state(place, state) && !place->relative);
   }
-  return joined && !kernel_has_factor(ends, state->tensor);
+  return summarised && !kernel_has_factor(ends, state->tensor);
 }
 
 int gpu_transition_blocks(const kernel *k) {
@@ -50,7 +50,7 @@ static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
 
 // Elements of the states before a slice, which need memory of their own while summaries are combined; *begin: the end of the
 // states' memory.
-static int64_t numbers_joined(const kernel *k, const program_plan *p, int64_t *begin) {
+static int64_t elements_before_slice(const kernel *k, const program_plan *p, int64_t *begin) {
   int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) {
     const plan_buffer *b = &p->carried.items[c].memory;
@@ -67,7 +67,7 @@ void gpu_place_columns(kernel_plan *w) {
     w->combined_at = gpu_take(w, w->k->transition_size);
     return;
   }
-  int64_t begin = w->sums + GPU_MOST_WARPS, numbers = numbers_joined(w->k, &w->main, &begin);
+  int64_t begin = w->sums + GPU_MOST_WARPS, numbers = elements_before_slice(w->k, &w->main, &begin);
   begin = (begin + 31) / 32 * 32;
   bool fits = begin + numbers <= w->shared_limit;  // no buffer is alive yet
   w->combined_at = (location){fits ? begin : w->shared_numbers, -1, fits};

@@ -48,7 +48,7 @@ static void add_scratch(arena *a, codegen_kernel *described, const kernel_plan *
   if (w->batched) grow(a, &described->scratch, kernel_bytes_of(w->batched));
 }
 
-host_plan *host_plan_new(arena *a, const kernel *k, unsigned clones, number_type dtype) {
+static host_plan *new_plan(arena *a, const kernel *k, unsigned clones, number_type dtype) {
   host_plan *made = ARENA_NEW(a, host_plan);
   *made = (host_plan){.dtype = dtype, .described = kernel_describe(a, k)};
   made->described.batched = kernel_batched(a, k, false);
@@ -69,13 +69,13 @@ static bool has_clones(const host_plan *made, unsigned clones) {
 
 const host_plan *host_plan_of(arena *a, const kernel *k, unsigned clones, number_type dtype) {
   if (k->plan && k->plan->dtype == dtype && has_clones(k->plan, clones)) return k->plan;
-  return host_plan_new(a, k, clones, dtype);
+  return new_plan(a, k, clones, dtype);
 }
 
 void host_plan_kernels(arena *a, kernel *kernels, int count, unsigned clones, number_type dtype) {
   for (int i = 0; i < count; i++) {
     int same = 0;
     while (strcmp(kernels[same].symbol, kernels[i].symbol) != 0) same++;
-    kernels[i].plan = same < i ? kernels[same].plan : host_plan_new(a, &kernels[i], clones, dtype);
+    kernels[i].plan = same < i ? kernels[same].plan : new_plan(a, &kernels[i], clones, dtype);
   }
 }
