@@ -145,7 +145,7 @@ static const char *target_words(arena *a) {
 
 static int read_define(option_reader *r, const char *value) {
   if (add_define(r->memory, r->names, r->options, value)) return 0;
-  return usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1 or several with commas between", value);
+  return usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1, or several with commas between", value);
 }
 
 static int read_output(option_reader *r, const char *value) {

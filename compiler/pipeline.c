@@ -26,7 +26,8 @@ static const pass passes[] = {
     {"load", PROGRAM | RECURRENCE | TILE | ONCE, pass_load, LAYER_FILE, LAYER_SOURCE, NULL},
     {"parse", PROGRAM | ONCE, pass_parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
     // Each number type and each combination of sizes is a compilation of its own from here on, until they are joined.
-    {"vary", COMPILED | ONCE, pass_vary, LAYER_SYNTAX, LAYER_SYNTAX, NULL},
+    {"vary", PROGRAM | ONCE, pass_vary, LAYER_SYNTAX, LAYER_SYNTAX, NULL},
+    {"vary", RECURRENCE | ONCE, pass_vary, LAYER_SOURCE, LAYER_SOURCE, NULL},
     // Names and axes are checked only in a file without syntax errors: a partial tree would give
     // false messages.
     {"check", PROGRAM, pass_check, LAYER_SYNTAX, LAYER_TYPED, NULL},

@@ -157,7 +157,7 @@ int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
   return bytes;
 }
 
-int64_t stage_copies_of_step(const call *c, const rec_table_kernel *kernel) {
+int64_t stage_step_copies(const call *c, const rec_table_kernel *kernel) {
   stage_cut cut = stage_plan(c, kernel);
   int64_t bytes = 0;
   for (int i = 0; i < kernel->slot_count; i++) {

@@ -26,7 +26,7 @@ stage_cut stage_plan(const call *call, const rec_table_kernel *kernel);
 int64_t stage_bytes(const call *call, const rec_table_kernel *kernel);
 
 // Bytes of the copies of tokens' gradients, for each step.
-int64_t stage_copies_of_step(const call *call, const rec_table_kernel *kernel);
+int64_t stage_step_copies(const call *call, const rec_table_kernel *kernel);
 
 // Chunk-start states: where they are and how far apart.
 typedef struct stage_saved {

@@ -50,7 +50,7 @@ int64_t window_steps(const call *c) {
   if (c->time < 2 * WINDOW_STEPS_MIN || !has_windows(c)) return 0;
   int64_t chunk = c->table->chunk, least = round_up(WINDOW_STEPS_MIN, chunk);
   call one = window_of(c, 0, least);
-  int64_t of_step = stage_copies_of_step(&one, backward_of(c));
+  int64_t of_step = stage_step_copies(&one, backward_of(c));
   if (of_step == 0) return 0;
   int64_t steps = larger(least, WINDOW_COPIES / of_step / chunk * chunk);
   bool worth = 2 * steps <= c->time && 2 * window_bytes(c, steps) <= stage_bytes(c, backward_of(c));
