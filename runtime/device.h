@@ -35,9 +35,9 @@ typedef struct rec_device_memory {
 
 extern const rec_device_memory rec_host_memory, rec_cuda_memory;
 
-// The target that recc compiles for GPU number `number` (gpu_targets.def): sm_90a for compute capability 9.0, sm_100a for 10.0,
-// sm_120 for 12.x. For others, and without a GPU, it is sm_80, which runs on every later GPU.
-const char *rec_cuda_target(int number);
+// What recc compiles for the first GPU as (gpu_targets.def): sm_90a for compute capability 9.0, sm_100a for 10.0, sm_120 for 12.x;
+// else, and where there is no GPU, sm_80, which runs on every later one.
+const char *rec_cuda_target(void);
 
 // rec_host_open on any kind of device, for a call whose tensors lie in its memory.
 rec_status rec_library_open(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options,
