@@ -139,11 +139,6 @@ static void *read_list(reader *r, const cJSON *json, const char *key, size_t siz
   return entries;
 }
 
-static void read_text(reader *r, const cJSON *item, void *entry) {
-  (void)r;
-  *(const char **)entry = cJSON_IsString(item) ? item->valuestring : "";
-}
-
 static int axis_position(reader *r, const rec_signature *signature, const char *name) {
   for (int i = 0; i < signature->axis_count; i++)
     if (strcmp(signature->axes[i].name, name) == 0) return i;
@@ -292,20 +287,151 @@ static void read_recurrence(reader *r, const cJSON *json, void *entry_of_list) {
   *(void **)&recurrence->sizes = entry(r, recurrence->symbol, "sizes");
 }
 
+// ---- variants ----------------------------------------------------------------------------------------------
+
+static const char *axis_of(const char *name) {
+  const char *dot = strchr(name, '.');
+  return dot ? dot + 1 : name;
+}
+
+// K=64 is for gla.K, and gla.K=64 for K.
+static bool is_same_axis(const char *left, const char *right) {
+  if (strcmp(axis_of(left), axis_of(right)) != 0) return false;
+  return axis_of(left) == left || axis_of(right) == right || strcmp(left, right) == 0;
+}
+
+// The name of a define, in a buffer of its own; the sizes stand behind it.
+static const char *split_define(const char *define, char *name, size_t room) {
+  const char *equals = strchr(define, '=');
+  snprintf(name, room, "%.*s", (int)(equals ? equals - define : 0), define);
+  return equals ? equals + 1 : "";
+}
+
+static bool lists_size(const char *sizes, int64_t size) {
+  for (; *sizes; sizes += strcspn(sizes, ",") + (sizes[strcspn(sizes, ",")] == ','))
+    if (strtoll(sizes, NULL, 10) == size) return true;
+  return false;
+}
+
+// Picks the size of a define that has several: the one asked for, if it is there, else the first.
+static void pick_size(reader *r, const char *name, const char *sizes, const rec_variant *variant) {
+  rec_pick *pick = &r->module->picks[r->module->pick_count++];
+  *pick = (rec_pick){name, strtoll(sizes, NULL, 10), false};
+  for (int i = 0; i < variant->define_count; i++) {
+    char asked[512];
+    int64_t size = strtoll(split_define(variant->defines[i], asked, sizeof asked), NULL, 10);
+    if (!is_same_axis(name, asked)) continue;
+    pick->asked = lists_size(sizes, size);
+    if (pick->asked) pick->size = size;
+  }
+}
+
+// A define of the library as the variant has it.
+static const char *read_define(reader *r, const char *define, const rec_variant *variant) {
+  char name[512], text[600];
+  const char *sizes = split_define(define, name, sizeof name);
+  if (!strchr(sizes, ',')) return define;
+  char *kept = allocate(r, (int)strlen(name), 1), *one = allocate(r, (int)sizeof text, 1);
+  if (r->what) return define;
+  memcpy(kept, name, strlen(name) + 1);
+  pick_size(r, kept, sizes, variant);
+  snprintf(text, sizeof text, "%s=%lld", name, (long long)r->module->picks[r->module->pick_count - 1].size);
+  memcpy(one, text, strlen(text) + 1);
+  return one;
+}
+
+static void read_defines(reader *r, const cJSON *json, const rec_variant *variant) {
+  const cJSON *list = json_get(json, "defines"), *item;
+  r->module->define_count = cJSON_GetArraySize(list);
+  const char **define = allocate(r, r->module->define_count, sizeof *define);
+  rec_pick *picks = allocate(r, r->module->define_count, sizeof *picks);
+  if (r->what) return;
+  r->module->defines = define;
+  r->module->picks = picks;
+  cJSON_ArrayForEach(item, list) *define++ = read_define(r, cJSON_IsString(item) ? item->valuestring : "", variant);
+}
+
+// The type that is asked for, if the library has it, else its first.
+static void read_dtype(reader *r, const cJSON *json, const rec_variant *variant) {
+  const cJSON *types = json_get(json, "dtypes"), *type;  // absent from older libraries, which have one
+  if (!rec_number_type(get_text(r, json, "dtype"), &r->module->dtype) && !r->what) r->what = "dtype";
+  r->module->dtype_asked = cJSON_GetArraySize(types) < 2;
+  cJSON_ArrayForEach(type, types) {
+    if (!variant->dtype || !cJSON_IsString(type) || strcmp(type->valuestring, variant->dtype) != 0) continue;
+    r->module->dtype_asked = rec_number_type(variant->dtype, &r->module->dtype);
+  }
+}
+
+static const rec_pick *find_pick(const rec_module *module, const char *recurrence, const char *axis) {
+  const rec_pick *found = NULL;
+  char named[1024];
+  snprintf(named, sizeof named, "%s.%s", recurrence, axis);
+  for (int i = 0; i < module->pick_count; i++) {
+    if (strcmp(module->picks[i].name, axis) == 0 && !found) found = &module->picks[i];
+    if (strcmp(module->picks[i].name, named) == 0) found = &module->picks[i];
+  }
+  return found;
+}
+
+// Whether a recurrence of the manifest belongs to the variant.
+static bool is_of_variant(const rec_module *module, const cJSON *recurrence) {
+  const char *name = json_text(recurrence, "name");
+  const cJSON *size;
+  rec_dtype dtype;
+  if (rec_number_type(json_text(recurrence, "dtype"), &dtype) && dtype != module->dtype) return false;
+  cJSON_ArrayForEach(size, json_get(recurrence, "fixed")) {
+    const rec_pick *pick = find_pick(module, name, size->string);
+    if (pick && size->valuedouble != (double)pick->size) return false;
+  }
+  return true;
+}
+
+bool rec_module_is(const rec_module *module, const rec_variant *variant) {
+  rec_dtype dtype = module->dtype;
+  if (variant->dtype && (!rec_number_type(variant->dtype, &dtype) || dtype != module->dtype)) return false;
+  for (int i = 0; i < variant->define_count; i++) {
+    char asked[512];
+    int64_t size = strtoll(split_define(variant->defines[i], asked, sizeof asked), NULL, 10);
+    bool picked = false;
+    for (int k = 0; k < module->pick_count; k++)
+      picked |= is_same_axis(module->picks[k].name, asked) && module->picks[k].size == size;
+    if (!picked) return false;
+  }
+  return true;
+}
+
+bool rec_module_is_ambiguous(const rec_module *module) {
+  bool asked = module->dtype_asked || !module->library;
+  for (int i = 0; i < module->pick_count; i++) asked &= module->picks[i].asked;
+  return !asked;
+}
+
+// ---- all of it ---------------------------------------------------------------------------------------------
+
 static void read_source(reader *r, const cJSON *item, void *entry_of_list) {
   *(rec_source_text *)entry_of_list = (rec_source_text){get_text(r, item, "path"), get_text(r, item, "text")};
 }
 
-static void read_manifest(reader *r, const cJSON *json) {
+// Those of the variant.
+static void read_recurrences(reader *r, const cJSON *json) {
+  const cJSON *list, *item;
   rec_module *m = r->module;
-  const char *dtype = get_text(r, json, "dtype");
-  int count;
-  if (!rec_number_type(dtype, &m->dtype) && !r->what) r->what = "dtype";
-  m->recurrences = read_list(r, json, "recurrences", sizeof *m->recurrences, &count, read_recurrence);
+  int count = get_count(r, json, "recurrences", &list);
+  m->recurrences = allocate(r, count, sizeof *m->recurrences);
+  if (r->what) return;
+  cJSON_ArrayForEach(item, list) if (is_of_variant(m, item)) read_recurrence(r, item, &m->recurrences[m->count]);
+}
+
+static void read_manifest(reader *r, const cJSON *json, const rec_variant *variant) {
+  rec_module *m = r->module;
+  const cJSON *defines;
+  read_dtype(r, json, variant);
+  if (!r->what) read_defines(r, json, variant);
+  read_recurrences(r, json);
   m->sources = read_list(r, json, "sources", sizeof *m->sources, &m->source_count, read_source);
   // Absent from the oldest libraries, which were made of programs.
   m->from = cJSON_GetStringValue(json_get(json, "from"));
-  m->defines = read_list(r, json, "defines", sizeof *m->defines, &m->define_count, read_text);
+  get_count(r, json, "defines", &defines);
 }
 
 // "1.0" as the manifest has it; a library with another major number must not be called.
@@ -328,7 +454,7 @@ static rec_status read_file(rec_module *module) {
   return check_abi(path, module->json);
 }
 
-static rec_status load(rec_module *module) {
+static rec_status load(rec_module *module, const rec_variant *variant) {
   const char *path = module->path;
   // Without a slash, dlopen searches elsewhere.
   char absolute[PATH_MAX];
@@ -344,19 +470,21 @@ static rec_status load(rec_module *module) {
   *(void **)&module->error = dlsym(module->library, error);
   if (!module->error) return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no %s", path, error);
   reader r = {.module = module};
-  read_manifest(&r, module->json);
+  read_manifest(&r, module->json, variant);
   if (r.what) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest lacks or misstates `%s`", path, r.what);
   return REC_OK;
 }
 
-rec_status rec_module_open(const char *path, rec_module **out) {
+rec_status rec_module_open_variant(const char *path, const rec_variant *variant, rec_module **out) {
   *out = NULL;
   rec_module *module = rec_module_new(path);
   if (!module) return REC_ERROR_MEMORY;
-  rec_status status = load(module);
+  rec_status status = load(module, variant);
   if (status)
     rec_module_close(module);
   else
     *out = module;
   return status;
 }
+
+rec_status rec_module_open(const char *path, rec_module **out) { return rec_module_open_variant(path, &(rec_variant){0}, out); }

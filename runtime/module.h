@@ -39,6 +39,20 @@ typedef struct rec_source_text {
   const char *path, *text;
 } rec_source_text;
 
+// What is asked of a library that has variants: a number type (NULL: its first) and sizes, recc's -D ("K=64").
+typedef struct rec_variant {
+  const char *dtype;
+  const char *const *defines;
+  int define_count;
+} rec_variant;
+
+// An axis of several sizes, as recc's -D names it, and that of the module.
+typedef struct rec_pick {
+  const char *name;
+  int64_t size;
+  bool asked;
+} rec_pick;
+
 struct rec_module {
   char *path;
   void *library;   // NULL: a module of source text
@@ -52,7 +66,10 @@ struct rec_module {
   rec_source_text *sources;
   const char *from;  // what the sources are: NULL (a program) or "recurrence"
   int define_count;
-  const char **defines;
+  const char **defines;  // of the variant: one size each
+  int pick_count;
+  rec_pick *picks;    // of the variant
+  bool dtype_asked;   // or the library has one type
   rec_front *front;   // made when the reference device is first used
   rec_blocks blocks;  // what lives as long as the module
 };
@@ -79,6 +96,13 @@ bool rec_module_knows(rec_module *module, const char *name);
 
 // Does the library hold code for a target ("x86-64-v3", "simt")?
 bool rec_module_has_target(const rec_module *module, const char *target);
+
+// Opens a variant of a library; its recurrences are those of the module. What the library does not have is not picked:
+// rec_module_is tells whether the module is what is asked.
+rec_status rec_module_open_variant(const char *path, const rec_variant *variant, rec_module **module);
+bool rec_module_is(const rec_module *module, const rec_variant *variant);
+// Whether the library has other variants than the module, and nothing was asked that tells them apart.
+bool rec_module_is_ambiguous(const rec_module *module);
 
 // An empty module; NULL, with a message, if memory is short.
 rec_module *rec_module_new(const char *path);

@@ -18,6 +18,10 @@
 // With --prefix P_ all of them, and NAME_arguments, begin with P_: P_NAME_forward, P_rec_error. The types of launch.h are
 // shared by all libraries.
 //
+// With several number types (--dtype f32,bf16) NAME is that of the first, and NAME_f32, NAME_bf16 are recurrences of their own
+// with NAME_f32_arguments, .. With several sizes (-D K=64,128) NAME takes the variant that has the sizes of the arguments, and
+// NAME_K64, NAME_K128 are the variants; all have NAME_arguments. Both together: NAME_f32_K64.
+//
 // ---- NAME_arguments, in this order ----
 //
 //   uint64_t size                      sizeof(NAME_arguments)
@@ -57,18 +61,22 @@
 //   "rec": "0.1.0"               "abi": "1.1"
 //   "prefix": "", or what --prefix says. Every "symbol" below has it
 //   "hash": "16 hexadecimal digits", of sources, options and rec's version
+//   "dtypes": ["f32", "bf16"], all of the library; the first is
 //   "dtype": "f32", "f64", "bf16" or "f16", of tokens: inputs, outputs and their gradients; with
 //                                bf16 and f16 params, states and lag buffers are f32
 //   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"], with "simt" the executor's code
 //   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
 //   "form": "chosen", or the --form asked for
 //   "check": bool                whether promised ranges are verified (--check)
-//   "defines": ["P=32", "ssd.N=16"], in the order of the command line
+//   "defines": ["P=32", "ssd.N=16", "K=64,128"], in the order of the command line
 //   "from": null, or "recurrence": what the source is (--from)
 //   "sources": [{"path": as written, "text": ..}], the compiled file first, then every import
 //   "recurrences": [{
 //     "name": "ssd"              as in the source; those that layers make: "LM.pointwise1"
 //     "symbol": "ssd"            what stands before _forward, _backward, _step, _sizes
+//     "dtype": that of this variant
+//     "variant_of": null, or the symbol of all its variants: "gla" for "gla_f32_K64"
+//     "fixed": {"K": 64}, the axes that -D gives several sizes, and those of this variant
 //     "doc": text or null
 //     "form", "why"              of recurrence_kernels
 //     "chunk": steps between saved states
@@ -93,6 +101,11 @@
 //                "saved": {"batch": formula, "packed": formula}}]
 //        what NAME_sizes tells, for batch entries and for packed sequences (of any lengths). A device runs the code of the
 //        library's target that fits it best: PTX of its own compute capability, else of the highest below it
+//   }]
+//   "entries": [{              symbols that stand for variants; none without several types or sizes
+//     "symbol": "gla_f32"        what stands before _forward, ..
+//     "same_as": null, or the symbol that this is another name of: "gla_f32" for "gla"
+//     "variants": ["gla_f32_K64", "gla_f32_K128"], of which it takes that with the sizes of the arguments; [] with same_as
 //   }]
 //   "program": {..}              graph and schedules of models (graph.h)
 //

@@ -43,16 +43,18 @@ static int64_t size_of(const artifact *library, const artifact_entry *entry, int
   return library->recurrences.items[entry->variants.items[variant]].abi->body->axes.items[axis].size;
 }
 
-// 64, or 64 or 128 for variants that share the struct.
+// 64, or 0; 64 or 128 for variants that share the struct.
 static const char *sizes_text(const printer *b, const artifact *library, const artifact_entry *entry, int axis, int64_t size) {
   const char *text = arena_printf(b->arena, "%lld", (long long)size);
+  bool several = false;
   for (int i = 1; entry && i < entry->variants.count; i++) {
     int64_t other = size_of(library, entry, i, axis);
     bool told = false;
     for (int k = 0; k < i; k++) told |= size_of(library, entry, k, axis) == other;
     if (!told) text = arena_printf(b->arena, "%s or %lld", text, (long long)other);
+    several |= !told;
   }
-  return text;
+  return several ? text : arena_printf(b->arena, "%s, or 0", text);
 }
 
 static void put_axes(const printer *b, const artifact *library, const abi_recurrence *abi, const artifact_entry *entry) {
@@ -63,7 +65,7 @@ static void put_axes(const printer *b, const artifact *library, const abi_recurr
     const typed_axis *axis = &body->axes.items[field->index];
     fprintf(b->out, "  int64_t %s;", field->name);
     if (axis->size != TYPED_RUNTIME_SIZE)
-      fprintf(b->out, "  /* %s, or 0 */", sizes_text(b, library, entry, field->index, axis->size));
+      fprintf(b->out, "  /* %s */", sizes_text(b, library, entry, field->index, axis->size));
     else if (axis->size_expr)
       fprintf(b->out, "  /* %s, or 0 */", expr_to_text(b->arena, axis->size_expr));
     fprintf(b->out, "\n");
@@ -156,8 +158,8 @@ static void put_same(const printer *b, const char *symbol, const char *as) {
   fprintf(b->out, "typedef %s_arguments %s_arguments;\n\n", as, symbol);
 }
 
-static void put_title(const printer *b, const artifact_recurrence *r) {
-  fprintf(b->out, "\n/* ---- %s ----\n", r->abi->body->name);
+static void put_title(const printer *b, const artifact_recurrence *r, const char *name) {
+  fprintf(b->out, "\n/* ---- %s ----\n", name);
   if (!r->abi->body->doc) return;
   fprintf(b->out, " * ");
   put_comment(b, r->abi->body->doc, " * ");
@@ -167,7 +169,7 @@ static void put_title(const printer *b, const artifact_recurrence *r) {
 // What picks one of several sizes, and the struct that these share.
 static void put_choice(const printer *b, const artifact *library, const artifact_entry *entry) {
   const artifact_recurrence *first = &library->recurrences.items[entry->variants.items[0]];
-  put_title(b, first);
+  put_title(b, first, entry->symbol);
   fprintf(b->out, " * For several sizes, by those of the arguments. */\n");
   put_struct(b, library, first, entry);
   put_entry_points(b, entry->symbol);
@@ -184,7 +186,7 @@ static void put_recurrence(const printer *b, const artifact *library, int index)
   const artifact_recurrence *r = &library->recurrences.items[index];
   const artifact_entry *entry = entry_of(library, index);
   if (entry && entry->variants.items[0] == index) put_choice(b, library, entry);
-  put_title(b, r);
+  put_title(b, r, strcmp(r->abi->symbol, r->plain) == 0 ? r->abi->body->name : r->abi->symbol);
   for (int i = 0; i < r->fixed.count; i++)
     fprintf(b->out, "%s%s = %lld", i ? ", " : " * With ", r->fixed.items[i].axis, (long long)r->fixed.items[i].size);
   if (r->fixed.count) fprintf(b->out, ".\n");

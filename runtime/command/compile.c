@@ -16,6 +16,7 @@
 #include "compiler/base/program.h"
 #include "runtime/command/command.h"
 #include "runtime/device.h"
+#include "runtime/json.h"
 #include "runtime/module.h"
 #include "runtime/shared/launch.h"
 #include "runtime/train/report/whole_file.h"
@@ -128,6 +129,25 @@ static int compile_into(const compilation *c, const char *library) {
 }
 
 // Compiles the file, or what `carrier` carries.
+static rec_variant variant_of(const module_request *request) {
+  return (rec_variant){request->dtype, request->defines, request->define_count};
+}
+
+// Who asks for mamba2 means the file of the standard library, which is std.mamba2.
+static int report_no_library(const module_request *request) {
+  arena *a = arena_new();
+  const char *meant = program_meant(a, embedded_stdlib, request->file);
+  if (meant) rec_fail(REC_ERROR_FILE, "%s: no such file; the standard library's is %s", request->file, meant);
+  arena_free(a);
+  return report_failure(request->command);
+}
+
+static int open_variant(const module_request *request, const char *library, rec_module **module) {
+  rec_variant variant = variant_of(request);
+  if (!rec_module_open_variant(library, &variant, module)) return 0;
+  return library == request->file ? report_no_library(request) : report_failure(request->command);
+}
+
 static int compile(const module_request *request, const rec_module *carrier, bool exported, rec_module **module) {
   char folder[PATH_MAX], library[PATH_MAX + 16], manifest[PATH_MAX + 16];
   if (!make_folder(folder, sizeof folder)) {
@@ -145,7 +165,7 @@ static int compile(const module_request *request, const rec_module *carrier, boo
     if (whole_file_write(manifest, text, strlen(text))) status = report_failure(request->command);
   }
   if (status == 0) status = compile_into(&c, library);
-  if (status == 0 && rec_module_open(library, module)) status = report_failure(request->command);
+  if (status == 0) status = open_variant(request, library, module);
   remove_folder(folder);
   return status;
 }
@@ -181,13 +201,26 @@ static bool has_target(const rec_module *module, const char *target) {
   return rec_module_has_target(module, target) || (strncmp(target, "sm_", 3) == 0 && rec_module_has_target(module, "sm_80"));
 }
 
-// Who asks for mamba2 means the file of the standard library, which is std.mamba2.
-static int report_no_library(const module_request *request) {
-  arena *a = arena_new();
-  const char *meant = program_meant(a, embedded_stdlib, request->file);
-  if (meant) rec_fail(REC_ERROR_FILE, "%s: no such file; the standard library's is %s", request->file, meant);
-  arena_free(a);
-  return report_failure(request->command);
+// Of a library with variants: which one is taken, where nothing tells.
+static void tell_variant(const module_request *request, const rec_module *module) {
+  if (!rec_module_is_ambiguous(module)) return;
+  const cJSON *types = json_get(module->json, "dtypes"), *item;
+  fprintf(stderr, "rec %s: %s has several variants; taken is", request->command, request->file);
+  if (cJSON_GetArraySize(types) > 1) fprintf(stderr, " --dtype %s", rec_number_text(module->dtype));
+  for (int i = 0; i < module->pick_count; i++)
+    fprintf(stderr, " -D %s=%lld", module->picks[i].name, (long long)module->picks[i].size);
+  fprintf(stderr, " of");
+  const char *separator = " --dtype ";
+  if (cJSON_GetArraySize(types) > 1) {
+    cJSON_ArrayForEach(item, types) {
+      if (cJSON_IsString(item)) fprintf(stderr, "%s%s", separator, item->valuestring);
+      separator = ",";
+    }
+  }
+  cJSON_ArrayForEach(item, json_get(module->json, "defines")) {
+    if (cJSON_IsString(item) && strchr(item->valuestring, ',')) fprintf(stderr, " -D %s", item->valuestring);
+  }
+  fprintf(stderr, "\n");
 }
 
 int open_module(const module_request *request, rec_module **module) {
@@ -197,13 +230,16 @@ int open_module(const module_request *request, rec_module **module) {
   int status = 0;
   if (program)
     status = compile(request, NULL, false, module);
-  else if (rec_module_open(request->file, module))
-    status = report_no_library(request);
-  bool otherwise = (request->define_count && !request->run_time_defines) || request->dtype || request->recc_word_count;
+  else
+    status = open_variant(request, request->file, module);
+  rec_variant variant = variant_of(request);
+  if (request->run_time_defines) variant.define_count = 0;
+  bool otherwise = request->recc_word_count || (status == 0 && !rec_module_is(*module, &variant));
   if (status == 0 && !program && request->target) otherwise |= !has_target(*module, request->target);
   if (status == 0 && !program && otherwise) status = compile_again(request, false, module);
   bool lacks = status == 0 && request->name && !rec_module_find(*module, request->name);
   if (lacks && rec_module_knows(*module, request->name)) status = compile_again(request, true, module);
+  if (status == 0) tell_variant(request, *module);
   return status;
 }
 

@@ -75,7 +75,9 @@ static void print_lags(const cJSON *recurrence) {
 
 static void print_recurrence(const cJSON *recurrence) {
   const char *doc = json_text(recurrence, "doc");
-  printf("\n%s", json_text(recurrence, "name"));
+  const char *whole = json_text(recurrence, "variant_of");
+  printf("\n%s", json_text(recurrence, *whole ? "symbol" : "name"));
+  if (*whole) printf(", a variant of %s in %s", json_text(recurrence, "name"), json_text(recurrence, "dtype"));
   if (*doc) printf("  %.*s", (int)strcspn(doc, "\n"), doc);
   printf("\n");
   print_axes(recurrence);
@@ -98,7 +100,10 @@ static void print_summary(const char *path, const cJSON *manifest) {
   printf("%-12s%s\n", "library", path);
   printf("%-12srec %s, binary interface %s, hash %s\n", "made by", json_text(manifest, "rec"), json_text(manifest, "abi"),
          json_text(manifest, "hash"));
-  printf("%-12s%s\n", "dtype", json_text(manifest, "dtype"));
+  if (cJSON_GetArraySize(json_get(manifest, "dtypes")) > 1)
+    print_list("dtypes", json_get(manifest, "dtypes"));
+  else
+    printf("%-12s%s\n", "dtype", json_text(manifest, "dtype"));
   print_list("targets", json_get(manifest, "targets"));
   if (cJSON_GetArraySize(json_get(manifest, "defines"))) print_list("sizes", json_get(manifest, "defines"));
   printf("%-12s", "sources");
