@@ -7,33 +7,33 @@
 #ifndef REC_GPU_RETNET_H
 #define REC_GPU_RETNET_H
 
-// What a GPU kernel sees: its one parameter, and how its work is numbered. Generated code (compiler/kernel/gpu) and
-// the support code that fills it must agree.
+// The parameter of a GPU kernel, and how its work items are numbered. Generated code (compiler/kernel/gpu) and the support code
+// that fills the parameter must agree.
 //
 // The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
-// codegen_kernel.slots has them. Kernels that may have rows of tokens copied in bulk (sm_90a) have behind them an int64_t
-// mapped and, from the next multiple of 128 on, rec_gpu_map maps[] as codegen_gpu_kernel.maps has them: bit i of `mapped` says
-// that maps[i] is filled. What is not comes by copies of 16 bytes, as everywhere else.
+// codegen_kernel.slots has them. Kernels that may use bulk copies (sm_90a) then have an int64_t mapped. From the next multiple
+// of 128 on follow rec_gpu_map maps[], as in codegen_gpu_kernel.maps. Bit i of `mapped` says that maps[i] is filled. Rows
+// without a map are copied by 16 bytes.
 //
 // A thread block takes the work items block, block + grid, ..; an item is
-//   (entry * parts + part) * instances + instance
-// entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
-// kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward or
-// NAME_states; NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of
-// none, and what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends.
-// instance: indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there
-// is one; kernels that make parts of states which mix their entries have more blocks behind those, for the columns of the matrix
-// that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
+//   (entry * slices + slice) * instances + instance
+// entry: batch entry or packed sequence.
+// slice: at most slice_steps steps, from slice * slice_steps on. There is 1 slice except for kernels without states
+// (codegen_kernel.time_splits), and for kernels that combine summaries. The latter come in pairs: NAME_part, then NAME_forward or
+// NAME_states; NAME_part_backward, then NAME_backward. The first of the two stores in `summaries` the states that each slice makes
+// of zero states, and their transition. With slices == 1 the second runs alone and reads neither slice_steps nor summaries.
+// instance: indices of the kernel's grid axes in nest order, and last the block of the lane axis (lane_block entries), if there is
+// one. Kernels that summarise states which mix their entries have transition blocks behind those. They compute the columns of the
+// transition matrix of a slice (compiler/kernel/gpu/time_slices/transition_matrices.c).
 //
 // Kernels whose steps multiply by matrices of parameters may take several entries in one pass over time
-// (rec_table_kernel.sequences). Entries of items are then groups of so many entries; behind the groups come the entries that
-// are left. group_items counts the items of groups. Copies are counted by such entries, too. Packed sequences are taken one by
-// one.
+// (rec_table_kernel.sequences). Their first items are batches of so many entries; single entries follow. batched_items is the
+// number of batched items. Copies are counted by batches and single entries. Packed sequences come one by one.
 //
-// Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order by
-// rec_gpu_sum: the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no time),
-// then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
-// Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
+// A result that several items add to (codegen_slot.accumulated) has a copy for each item; rec_gpu_sum adds the copies in order.
+// The number of a copy counts, outermost first: entries (where the memory has none), slices (where it has no time), then summed
+// grid axes. Lane blocks come last, where the lane axis is summed. Items with the same copy write different numbers of it;
+// together they write all of them. Copies hold f32.
 #ifndef REC_SUPPORT_GPU_FRAME_H
 #define REC_SUPPORT_GPU_FRAME_H
 
@@ -48,31 +48,31 @@ typedef struct rec_gpu_slot {
   int64_t copy_stride;  // accumulated: numbers between copies
 } rec_gpu_slot;
 
-// A CUtensorMap of the tokens of a slot, numbers of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16), of four dimensions: columns,
-// what there is of them in a step, steps, batch entries (packed: one). A box is so many columns of so many steps.
+// A CUtensorMap of the tokens of a slot, elements of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16). Its four dimensions are columns,
+// rows of so many columns in a step, steps, and batch entries (packed: one). A box is so many columns of so many steps.
 typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
-// What is kept of parts of time.
-typedef struct rec_gpu_ends {
-  float *data;     // [entry][part][numbers], see above; NULL: there is none
-  int64_t stride;  // numbers between parts
-} rec_gpu_ends;
+// Slice summaries.
+typedef struct rec_gpu_summaries {
+  float *data;     // [entry][slice][numbers], see above; NULL: there is none
+  int64_t stride;  // elements between the summaries of two slices
+} rec_gpu_summaries;
 
 typedef struct rec_gpu_frame {
   int64_t entries;
-  int64_t time;                // steps of every entry; not read with cu_seqlens
-  const int32_t *cu_seqlens;   // on the device, entries + 1 of them; NULL: not packed
-  int64_t blocks;              // work items
-  int64_t parts, part_steps;   // part_steps: a multiple of the chunk
-  void *saved;                 // chunk-start states, f32; NULL: not wanted
-  int64_t saved_entry_stride;  // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i
+  int64_t time;                 // steps of every entry; not read with cu_seqlens
+  const int32_t *cu_seqlens;    // on the device, entries + 1 of them; NULL: not packed
+  int64_t blocks;               // work items
+  int64_t slices, slice_steps;  // slice_steps: a multiple of the chunk
+  void *saved;                  // chunk-start states, f32; NULL: not wanted
+  int64_t saved_entry_stride;   // numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i
   int64_t saved_chunk_stride;
   void *scratch;
-  int64_t scratch_stride;  // bytes between the scratch of one thread block and the next
-  rec_gpu_ends ends;       // of states, or backward of cotangents
-  int64_t group_items;     // kernels that may take several entries together: so many items do, the first ones
+  int64_t scratch_stride;       // bytes between the scratch of one thread block and the next
+  rec_gpu_summaries summaries;  // of states, or backward of cotangents
+  int64_t batched_items;        // kernels with batches: the first items are batches, so many of them
 } rec_gpu_frame;
 
 // A sum: to[entry][step][number] = sum of the copies, in order.
@@ -83,7 +83,7 @@ typedef struct rec_gpu_sum_task {
   uint32_t copies : 28, stored : 2, of : 2;  // stored: REC_STORED_.. of `to`; of: REC_GPU_OF_..
 } rec_gpu_sum_task;
 
-// What there is a result of: all, with one entry and step; each of `entries`; each step of each of `batch`.
+// The rows of a result: one for all; one for each of `entries`; one for each step of each of `batch`.
 enum { REC_GPU_OF_ALL, REC_GPU_OF_ENTRY, REC_GPU_OF_STEP };
 
 // Sums of one kernel: in front of their tasks.
@@ -131,15 +131,15 @@ typedef struct retnet_forward_parameter {
 _Static_assert(sizeof(retnet_forward_parameter) == 328, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_forward_items(const retnet_forward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_forward_scratch_bytes(const retnet_forward_parameter *parameter) {
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_forward_ends_numbers(const retnet_forward_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_forward_summary_elements(const retnet_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -163,7 +163,7 @@ typedef struct retnet_step_parameter {
 _Static_assert(sizeof(retnet_step_parameter) == 328, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_step_items(const retnet_step_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_step_scratch_bytes(const retnet_step_parameter *parameter) {
@@ -188,15 +188,15 @@ typedef struct retnet_states_parameter {
 _Static_assert(sizeof(retnet_states_parameter) == 264, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_states_items(const retnet_states_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_states_scratch_bytes(const retnet_states_parameter *parameter) {
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_states_ends_numbers(const retnet_states_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_states_summary_elements(const retnet_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -223,15 +223,15 @@ typedef struct retnet_backward_parameter {
 _Static_assert(sizeof(retnet_backward_parameter) == 424, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_backward_items(const retnet_backward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_backward_scratch_bytes(const retnet_backward_parameter *parameter) {
   (void)parameter;
   return 65600;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_backward_ends_numbers(const retnet_backward_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_backward_summary_elements(const retnet_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -251,15 +251,15 @@ typedef struct retnet_part_parameter {
 _Static_assert(sizeof(retnet_part_parameter) == 200, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_part_items(const retnet_part_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_part_scratch_bytes(const retnet_part_parameter *parameter) {
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_part_ends_numbers(const retnet_part_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_part_summary_elements(const retnet_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -279,15 +279,15 @@ typedef struct retnet_part_backward_parameter {
 _Static_assert(sizeof(retnet_part_backward_parameter) == 200, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_part_backward_items(const retnet_part_backward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_part_backward_scratch_bytes(const retnet_part_backward_parameter *parameter) {
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_part_backward_ends_numbers(const retnet_part_backward_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_part_backward_summary_elements(const retnet_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -316,15 +316,15 @@ typedef struct retnet_forward_groups_parameter {
 _Static_assert(sizeof(retnet_forward_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_forward_groups_items(const retnet_forward_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_forward_groups_scratch_bytes(const retnet_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_forward_groups_ends_numbers(const retnet_forward_groups_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_forward_groups_summary_elements(const retnet_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -350,15 +350,15 @@ typedef struct retnet_states_groups_parameter {
 _Static_assert(sizeof(retnet_states_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_states_groups_items(const retnet_states_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_states_groups_scratch_bytes(const retnet_states_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_states_groups_ends_numbers(const retnet_states_groups_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_states_groups_summary_elements(const retnet_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -391,15 +391,15 @@ typedef struct retnet_backward_groups_parameter {
 _Static_assert(sizeof(retnet_backward_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_backward_groups_items(const retnet_backward_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_backward_groups_scratch_bytes(const retnet_backward_groups_parameter *parameter) {
   (void)parameter;
   return 16448;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_backward_groups_ends_numbers(const retnet_backward_groups_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_backward_groups_summary_elements(const retnet_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -423,15 +423,15 @@ typedef struct retnet_part_groups_parameter {
 _Static_assert(sizeof(retnet_part_groups_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_part_groups_items(const retnet_part_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_part_groups_scratch_bytes(const retnet_part_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_part_groups_ends_numbers(const retnet_part_groups_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_part_groups_summary_elements(const retnet_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -455,15 +455,15 @@ typedef struct retnet_part_backward_groups_parameter {
 _Static_assert(sizeof(retnet_part_backward_groups_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_part_backward_groups_items(const retnet_part_backward_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_part_backward_groups_scratch_bytes(const retnet_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
-/* The stride of its frame.summary, if frame.parts > 1. */
-static inline int64_t retnet_part_backward_groups_ends_numbers(const retnet_part_backward_groups_parameter *parameter) {
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_part_backward_groups_summary_elements(const retnet_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
