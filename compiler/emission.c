@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
+#include "compiler/bindings/bindings.h"
 #include "compiler/emit/llvm.h"
 #include "compiler/equations/equations.h"
 #include "compiler/passes.h"
@@ -130,6 +131,13 @@ static void dump_passes(compilation *c, FILE *out) {
 static void dump_header(compilation *c, FILE *out) { fputs(artifact_header(c->memory, &c->whole), out); }
 static void dump_manifest(compilation *c, FILE *out) { fputs(artifact_manifest(c->memory, &c->whole, true), out); }
 
+static void dump_binding(compilation *c, FILE *out, binding_framework framework) {
+  fputs(bindings_print(c->memory, &c->whole, compilation_module_name(c), framework), out);
+}
+
+static void dump_numpy(compilation *c, FILE *out) { dump_binding(c, out, BINDING_NUMPY); }
+static void dump_torch(compilation *c, FILE *out) { dump_binding(c, out, BINDING_TORCH); }
+
 static void dump_report(compilation *c, FILE *out) {
   for (int i = 0; i < c->recurrences.count; i++) fprintf(out, "%s%s", i ? "\n" : "", compilation_report(c, i));
 }
@@ -207,6 +215,8 @@ static const emission emissions[] = {
     {"passes", LAYER_PLAN, dump_passes, 0},
     {"header", LAYER_CONTENTS, dump_header, EMISSION_LIBRARY},
     {"manifest", LAYER_CONTENTS, dump_manifest, EMISSION_LIBRARY},
+    {"numpy", LAYER_LIBRARY, dump_numpy, EMISSION_BINDING},
+    {"torch", LAYER_LIBRARY, dump_torch, EMISSION_BINDING},
     {"functions", LAYER_OBJECT, dump_functions, 0},
     {"llvm", LAYER_OBJECT, dump_llvm, EMISSION_TEXT},
     {"asm", LAYER_OBJECT, dump_assembly, EMISSION_TEXT},
@@ -231,7 +241,8 @@ const char *emission_names(arena *a) {
 }
 
 bool emission_print(compilation *c, const emission *what, FILE *out) {
-  if (!c->options->output) {
+  const char *path = what->needs & EMISSION_BINDING ? compilation_binding_path(c) : c->options->output;
+  if (!path) {
     what->dump(c, out);
     return true;
   }
@@ -241,7 +252,7 @@ bool emission_print(compilation *c, const emission *what, FILE *out) {
   if (!memory) ICE("emit", "no memory");
   what->dump(c, memory);
   fclose(memory);
-  c->failure = write_file(c->memory, c->options->output, text, size, false);
+  c->failure = write_file(c->memory, path, text, size, false);
   free(text);
   return c->failure == NULL;
 }

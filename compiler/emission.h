@@ -13,7 +13,8 @@ enum {
   EMISSION_MODULE = 4,     // of GPU code the module alone, from which that of each target is made
   EMISSION_TEXT = 8,       // the host's code as text
   EMISSION_BACKWARD = 16,  // the backward of a tile program that was read
-  EMISSION_LIBRARY = 32    // no more than any library: of all its variants
+  EMISSION_LIBRARY = 32,   // no more than any library: of all its variants
+  EMISSION_BINDING = 64    // the library, and beside it a Python file that calls it; -o names their folder
 };
 
 typedef struct emission {

@@ -197,10 +197,13 @@ static const recurrence *made_of(const compilation *c, int index) {
   return delays ? delays->made : c->recurrences.items[index];
 }
 
+// Whether what --emit asks for takes the place of the library.
+static bool prints_instead(const compilation *c) { return c->options->emit && !(c->needs & EMISSION_BINDING); }
+
 // What --target and --emit ask for. A library of recurrences has PTX without being asked; models are trained on the host.
 // GPU kernels compute in f32.
 unsigned compilation_gpu_targets(const compilation *c) {
-  bool emits = c->options->emit;
+  bool emits = prints_instead(c);
   unsigned targets = c->options->gpu_targets;
   bool models = c->graph && c->graph->models.count;
   if (!c->options->targets_given && !emits && !models) targets = 1u << GPU_SM_80;
@@ -314,22 +317,6 @@ const char *compilation_report(compilation *c, int index) {
                       artifact_gpu_report(c->memory, &c->gpu.items[index], compilation_gpu_options(c)));
 }
 
-// mamba2 for any/path/mamba2.rec
-static const char *base_name(arena *a, const char *path) {
-  const char *slash = strrchr(path, '/');
-  char *name = arena_strdup(a, slash ? slash + 1 : path);
-  char *dot = strrchr(name, '.');
-  if (dot && dot != name) *dot = 0;
-  return name;
-}
-
-// In the current folder: that of the program may be another's, and std.NAME has none.
-static const char *library_path(const compilation *c) {
-  if (c->options->output) return c->options->output;
-  const char *standard = program_standard_name(c->options->path);
-  return arena_printf(c->memory, "%s.so", standard ? standard : base_name(c->memory, c->options->path));
-}
-
 // _f32_K64_V128: of what there are several.
 static const char *suffix_of(const compilation *c, const typed_body *body) {
   const compile_options *options = c->options;
@@ -366,7 +353,7 @@ static void lay_out_recurrence(compilation *c, int index, const char *const *pla
 
 bool pass_lay_out(compilation *c) {
   artifact *library = &c->library;
-  library->name = base_name(c->memory, library_path(c));
+  library->name = compilation_library_name(c);
   library->prefix = c->options->prefix;
   library->dtype = c->options->dtype;
   library->level = c->options->level;
@@ -425,7 +412,7 @@ static bool in_path(const char *program) {
 // Runs of the ptxas that was asked for, or with --target of the one in the path; NULL: none.
 static artifact_assembly *begin_assembly(const compilation *c) {
   const char *asked = c->options->ptxas;
-  if (c->options->emit || (asked && strcmp(asked, "none") == 0)) return NULL;
+  if (prints_instead(c) || (asked && strcmp(asked, "none") == 0)) return NULL;
   if (!asked && !(c->options->targets_given && in_path("ptxas"))) return NULL;
   unsigned targets = c->options->gpu_targets ? c->options->gpu_targets : compilation_gpu_targets(c);
   return artifact_assemble_begin(c->memory, asked ? asked : "ptxas", targets, c->options->lines);
@@ -483,46 +470,7 @@ bool pass_link(compilation *c) {
     const compilation *variant = c->variants.items[i];
     parts[i] = (artifact_part){variant->contents, variant->object, variant->gpu_object};
   }
-  c->failure = artifact_link(c->memory, &c->whole, parts, c->variants.count, library_path(c), &c->linked);
-  return c->failure == NULL;
-}
-
-// ---- files -----------------------------------------------------------------------------------
-
-bool pass_write(compilation *c) {
-  c->failure = artifact_write(c->memory, &c->whole, c->linked, library_path(c));
-  return c->failure == NULL;
-}
-
-// An import from the standard library inside recc: no file.
-static bool is_embedded(arena *a, const source *file) {
-  const embedded_file *found = embedded_find(embedded_stdlib, base_name(a, file->path));
-  return found && file->size == found->size && memcmp(file->text, found->data, found->size) == 0;
-}
-
-// A path as make reads it.
-static const char *make_path(arena *a, const char *path) {
-  const char *escaped = "";
-  for (const char *p = path; *p; p++) {
-    const char *escape = *p == ' ' || *p == '#' ? "\\" : *p == '$' ? "$" : "";
-    escaped = arena_printf(a, "%s%s%c", escaped, escape, *p);
-  }
-  return escaped;
-}
-
-// OUT.d: what the library was made from, as a rule for make.
-bool pass_write_dependencies(compilation *c) {
-  if (!c->options->write_dependencies) return true;
-  const char *rule = arena_printf(c->memory, "%s:", make_path(c->memory, library_path(c)));
-  for (int i = 0; i < c->library.sources.count; i++) {
-    const source *file = c->library.sources.items[i];
-    bool named = file == c->source && !program_standard_name(c->options->path);
-    if (!named && is_embedded(c->memory, file)) continue;
-    rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
-  }
-  rule = arena_printf(c->memory, "%s\n", rule);
-  const char *path = arena_printf(c->memory, "%s.d", library_path(c));
-  c->failure = write_file(c->memory, path, rule, strlen(rule), false);
+  c->failure = artifact_link(c->memory, &c->whole, parts, c->variants.count, compilation_library_path(c), &c->linked);
   return c->failure == NULL;
 }
 

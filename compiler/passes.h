@@ -89,5 +89,12 @@ codegen_gpu_options compilation_gpu_options(const compilation *c);
 const kernel_list *compilation_gpu_kernels(compilation *c);
 // Text of --emit=report for a recurrence.
 const char *compilation_report(compilation *c, int index);
+// The library, and its name without folder and ending (output.c).
+const char *compilation_library_path(const compilation *c);
+const char *compilation_library_name(const compilation *c);
+// The Python file of --emit=numpy, .., whose library lies beside it.
+const char *compilation_binding_path(const compilation *c);
+// Its name, as Python imports it.
+const char *compilation_module_name(const compilation *c);
 
 #endif

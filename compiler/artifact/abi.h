@@ -248,6 +248,10 @@ const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *mem
 
 // 16 hexadecimal digits, of everything that decides what the library computes.
 const char *artifact_hash(arena *a, const artifact *library);
+// The formula of `saved` in the manifest, for ARTIFACT_HOST or a class of GPUs below ARTIFACT_CLASSES; NULL: the library has no
+// kernels for it.
+enum { ARTIFACT_HOST = -1, ARTIFACT_CLASSES = 3 };
+const char *artifact_saved_text(arena *a, const artifact *library, const artifact_recurrence *r, int device, bool packed);
 
 char *artifact_header(arena *a, const artifact *library);
 // For those who launch the GPU's kernels by themselves.
@@ -294,8 +298,9 @@ typedef struct artifact_part {
 // Links the variants with the support code into what the path asks for. NULL, or one line that says what went wrong.
 const char *artifact_link(arena *a, const artifact *whole, const artifact_part *parts, int count, const char *library_path,
                           link_object *linked);
-// Writes the library and its header, each whole or not at all. NULL, or one line that says what went wrong.
-const char *artifact_write(arena *a, const artifact *library, link_object linked, const char *library_path);
+// Writes the library, and its header if that is asked for, each whole or not at all. NULL, or one line that says what went
+// wrong.
+const char *artifact_write(arena *a, const artifact *library, link_object linked, const char *library_path, bool header);
 
 // What a manifest says about the making of its library.
 typedef struct artifact_text {

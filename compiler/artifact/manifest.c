@@ -235,6 +235,7 @@ static cJSON *entries_json(const artifact *library) {
   return list;
 }
 
+// Of everything that decides what the library computes.
 const char *artifact_hash(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);

@@ -79,3 +79,11 @@ const size_formula *artifact_saved(arena *a, const artifact_recurrence *r, const
   bool carries = !kernel_of(kernels, device, KERNEL_FORWARD)->time_splits;
   return size_multiply(a, chunks_formula(a, chunk, carries, packed), size_align(a, of_chunk, REC_ALIGNMENT));
 }
+
+_Static_assert((int)ARTIFACT_CLASSES == (int)REC_GPU_CLASSES, "abi.h counts the classes as library.h does");
+
+const char *artifact_saved_text(arena *a, const artifact *library, const artifact_recurrence *r, int device, bool packed) {
+  artifact_kernels kernels = artifact_describe(a, library, r);
+  if (device != ARTIFACT_HOST && !kernels.gpu[device].count) return NULL;
+  return size_text(a, artifact_saved(a, r, &kernels, library->dtype, device, packed));
+}

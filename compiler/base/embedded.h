@@ -21,6 +21,9 @@ extern const embedded_file embedded_support[];
 // (compiler/emit/c_library.list): "libc", "libm", .. Last row: name NULL.
 extern const embedded_file embedded_c_library[];
 
+// The fixed Python text of bindings (compiler/bindings/*.py): "common", "numpy_support", .. Last row: name NULL.
+extern const embedded_file embedded_bindings[];
+
 // The row with this name, or NULL.
 const embedded_file *embedded_find(const embedded_file *table, const char *name);
 

@@ -1,0 +1,18 @@
+// Python files that call a library from a framework (--emit=numpy, --emit=torch).
+//
+// A file has two parts. The fixed part is Python text of this folder, which recc carries: common.py, and NAME_support.py of
+// the framework. The generated part has, for each recurrence, its typed functions and a table of its tensors.
+#ifndef REC_BINDINGS_BINDINGS_H
+#define REC_BINDINGS_BINDINGS_H
+
+#include "compiler/artifact/abi.h"
+
+typedef enum binding_framework { BINDING_NUMPY, BINDING_TORCH, BINDING_COUNT } binding_framework;
+
+// The Python file NAME.py for a library, libNAME.so beside it.
+char *bindings_print(arena *a, const artifact *library, const char *name, binding_framework framework);
+
+// The stem of the Python file and the library of a source file: a name that Python can import.
+const char *bindings_module_name(arena *a, const char *path);
+
+#endif

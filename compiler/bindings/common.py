@@ -1,0 +1,249 @@
+"""The part that the emitted Python files of all frameworks share: the library, its tensors, its calls.
+
+recc copies what stands below the first line of dashes into each file that it writes, and writes before it
+
+    _NAME, _HASH, _ABI, _FLAGS   the library beside the file, what it must be, and how it is compiled again
+"""
+import ctypes
+import os
+import re
+import struct
+import threading
+from typing import NamedTuple, Optional
+
+_NAME, _HASH, _ABI, _FLAGS = "", "", (1, 0), ""
+
+# ---- the library ---------------------------------------------------------------------------------------------------------
+
+
+class RecError(RuntimeError):
+    """The library cannot be used, or has refused a call; the message is one line."""
+
+
+def _again(flags: str = "") -> str:
+    return f"`recc {_NAME}.rec {_FLAGS}{flags} -o {os.path.dirname(os.path.abspath(__file__))}`"
+
+
+def _is_whole(path: str) -> bool:
+    """Whether a file is an ELF library that ends where it says: loading one that was cut off would kill the process."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+    if len(head) < 64 or head[:4] != b"\x7fELF":
+        return False
+    sections, size, count = struct.unpack_from("<Q", head, 40)[0], *struct.unpack_from("<HH", head, 58)
+    return sections + size * count <= os.path.getsize(path)
+
+
+def _open_library() -> ctypes.CDLL:
+    """The library beside this file, once it is known to be the one that this file was written for."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"lib{_NAME}.so")
+    if not os.path.exists(path):
+        raise RecError(f"expected {path}, found no such file; {_again()} writes it and this file")
+    try:
+        if not _is_whole(path):
+            raise OSError("it is no library, or not a whole one")
+        library = ctypes.CDLL(path)
+        manifest = ctypes.addressof(ctypes.c_char.in_dll(library, f"{_PREFIX}rec_manifest"))
+    except (OSError, ValueError) as reason:
+        raise RecError(f"expected a library of recc, found {path}: {reason}; {_again()} writes it") from None
+    head = ctypes.string_at(manifest, 512).decode("utf-8", "replace")
+    abi = re.search(r'"abi":\s*"(\d+)\.(\d+)"', head)
+    found = re.search(r'"hash":\s*"([0-9a-f]+)"', head)
+    if not abi or not found:
+        raise RecError(f"expected a library of recc, found {path}, whose manifest cannot be read; {_again()} writes it")
+    if int(abi[1]) != _ABI[0] or int(abi[2]) < _ABI[1]:
+        raise RecError(f"expected a library with ABI {_ABI[0]}.{_ABI[1]}, found {abi[1]}.{abi[2]} in {path}; "
+                       f"{_again()} writes library and file anew")
+    if found[1] != _HASH:
+        raise RecError(f"expected the library {_HASH} that this file was written for, found {found[1]} in {path}; "
+                       f"{_again()} writes both anew (a process that has loaded the old library must start again)")
+    return library
+
+
+_library = _open_library()
+_error = getattr(_library, f"{_PREFIX}rec_error")
+_error.restype = ctypes.c_char_p
+
+
+def _entry(name: str):
+    """A C function of two pointers: to arguments, to a launch or to sizes. Packed bytes are passed as they are."""
+    function = getattr(_library, name)
+    function.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+    function.restype = ctypes.c_int
+    return function
+
+
+def _fail(status: int) -> None:
+    """What the library said about a call that it refused."""
+    raise RecError(f"{_error().decode()} (status {status})")
+
+
+# size, ABI, device kind and number; stream, threads, parallel_for and its context, workspace, saved, time_parts
+_LAUNCH = struct.Struct("=QIIii9q")
+_SIZES = struct.Struct("=Q6qiiq")
+_HOST, _CUDA = 0, 1
+_BROADCAST = -(1 << 63)  # a stride of 0, where 0 means dense
+
+
+def _launch(threads: int, workspace: int, workspace_bytes: int, saved: int = 0, saved_bytes: int = 0, kind: int = _HOST,
+            number: int = 0, stream: int = 0) -> bytes:
+    return _LAUNCH.pack(_LAUNCH.size, _ABI[0], _ABI[1], kind, number, stream, threads, 0, 0, workspace, workspace_bytes, saved,
+                        saved_bytes, 0)
+
+
+class _Room(NamedTuple):
+    """Bytes that calls of given sizes need."""
+
+    forward: int
+    step: int
+    backward: int  # with `saved`
+    recompute: int  # backward without
+    saved: int
+
+
+def _measure(sizes_entry, arguments: bytes, kind: int = _HOST, number: int = 0) -> _Room:
+    sizes = ctypes.create_string_buffer(_SIZES.pack(_SIZES.size, 0, 0, 0, 0, 0, 0, kind, number, 0), _SIZES.size)
+    status = sizes_entry(arguments, sizes)
+    if status:
+        _fail(status)
+    _, _, saved, forward, step, backward, recompute, _, _, _ = _SIZES.unpack(sizes.raw)
+    return _Room(forward, step, backward, recompute, saved)
+
+
+class _Workspace(threading.local):
+    """Memory of one thread for its calls. It grows and is kept: fresh pages cost more than small calls do."""
+
+    address, size, memory = 0, 0, None
+
+    def grow(self, size: int) -> int:
+        self.address = self.size = 0
+        self.memory = ctypes.create_string_buffer(size + 63)
+        self.size = size
+        self.address = -(-ctypes.addressof(self.memory) // 64) * 64
+        return self.address
+
+
+_workspace = _Workspace()
+
+
+# ---- tensors -------------------------------------------------------------------------------------------------------------
+
+
+class _Row(NamedTuple):
+    """One tensor of a call."""
+
+    name: str  # of the argument
+    kind: str  # "token": [batch, time, axes], "state": [batch or sequences, axes], "param": [axes]
+    axes: tuple  # names of axes, in the order of memory
+    depth: int  # of a lag buffer, whose first axis this is; else 0
+    complex: bool  # the last axis is (re, im)
+    narrow: bool  # has the 16 bits of a bf16 or f16 library
+    place: int  # of its address among the eight-byte fields of the arguments; a token's two strides follow
+    optional: bool
+
+
+class _Sizes(NamedTuple):
+    """The sizes of a call."""
+
+    batch: int
+    time: int
+    sequences: Optional[int]  # None: not packed
+    axes: dict
+
+
+class _Recurrence:
+    """What calls of a recurrence take. Checks shapes and says what is wrong with them."""
+
+    def __init__(self, name: str, symbol: str, size: int, axes: dict, computed: dict, operands: tuple, results: tuple,
+                 cotangents: tuple, gradients: tuple):
+        self.name, self.size = name, size  # size: bytes of the arguments
+        self.axes = axes  # name: size, or None where the tensors tell it; in the order of the arguments
+        self.computed = computed  # name: its size as a function of the axes before it
+        self.operands, self.results = operands, results
+        self.cotangents, self.gradients = cotangents, gradients
+        self.sizes, self.forward = _entry(symbol + "_sizes"), _entry(symbol + "_forward")
+        self.backward, self.step = _entry(symbol + "_backward"), _entry(symbol + "_step")
+        self.rooms: dict = {}
+
+    def room(self, key, arguments: bytes, kind: int = _HOST, number: int = 0) -> _Room:
+        """What the library says about a call of new sizes; kept, for the question costs more than small calls."""
+        if len(self.rooms) >= 4096:
+            self.rooms.clear()
+        room = self.rooms[key] = _measure(self.sizes, arguments, kind, number)
+        return room
+
+    def words(self, row: _Row, step: bool = False) -> list:
+        """Axes as messages name them: "batch", "time", "H", and numbers."""
+        leading = {"token": ["batch"] if step else ["batch", "time"], "state": ["batch"], "param": []}[row.kind]
+        return leading + [row.depth] * bool(row.depth) + list(row.axes) + [2] * row.complex
+
+    def shape(self, row: _Row, sizes: _Sizes, step: bool = False) -> tuple:
+        entries = sizes.batch if sizes.sequences is None else sizes.sequences
+        leading = {"token": (sizes.batch,) if step else (sizes.batch, sizes.time), "state": (entries,), "param": ()}[row.kind]
+        return (leading + (row.depth,) * bool(row.depth) + tuple(sizes.axes[axis] for axis in row.axes) + (2,) * row.complex)
+
+    def wrong(self, row: _Row, text: str) -> str:
+        return f"{self.name}: {row.name}: {text}"
+
+    def read(self, tensors, offsets, step: bool = False) -> _Sizes:
+        """The sizes of a call, by what has a shape, or None; ValueError if they do not fit. `offsets`: cu_seqlens."""
+        batch = time = None
+        axes = dict(self.axes)
+        for row, tensor in zip(self.operands, tensors):
+            if tensor is None and row.optional:
+                continue
+            words, shape = self.words(row, step), tuple(tensor.shape)
+            if len(shape) != len(words):
+                raise ValueError(self.wrong(row, f"expected {len(words)} axes [{', '.join(map(str, words))}], "
+                                                 f"found shape {list(shape)}"))
+            if row.kind == "token" and batch is None:
+                batch, time = shape[0], 1 if step else shape[1]
+            for axis, found in zip(row.axes, shape[len(words) - len(row.axes) - row.complex:]):
+                if axes[axis] is None:
+                    axes[axis] = found
+        for axis, size in self.computed.items():
+            axes[axis] = size(axes)
+        for axis, size in axes.items():
+            if size is None:
+                wanted = next((row.name for row in self.operands if axis in row.axes), "a tensor")
+                raise ValueError(f"{self.name}: expected {wanted}, which alone tells the size of {axis}, found None")
+        sizes = _Sizes(batch, time, None if offsets is None else self.read_offsets(offsets, batch), axes)
+        for row, tensor in zip(self.operands, tensors):
+            if tensor is not None:
+                self.check(row, tensor, sizes, step)
+        return sizes
+
+    def read_offsets(self, offsets, batch: int) -> int:
+        shape = tuple(offsets.shape)
+        if len(shape) != 1 or shape[0] < 1:
+            raise ValueError(f"{self.name}: cu_seqlens: expected one axis with the offsets of all sequences and their end, "
+                             f"found shape {list(shape)}")
+        if batch != 1:
+            raise ValueError(f"{self.name}: expected batch = 1 with cu_seqlens, found {batch}; packed sequences lie behind "
+                             "one another in one batch entry")
+        return shape[0] - 1
+
+    def check(self, row: _Row, tensor, sizes: _Sizes, step: bool = False) -> None:
+        expected, found = self.shape(row, sizes, step), tuple(tensor.shape)
+        if found == expected:
+            return
+        words = self.words(row, step)
+        if sizes.sequences is not None and row.kind == "state":
+            words[0] = "sequences"
+        listed = ", ".join(f"{word} = {size}" if isinstance(word, str) else str(size) for word, size in zip(words, expected))
+        if len(found) != len(expected):
+            raise ValueError(self.wrong(row, f"expected {len(words)} axes [{listed}], found shape {list(found)}"))
+        at = next(i for i in range(len(found)) if found[i] != expected[i])
+        advice = ""
+        if at >= len(words) - len(row.axes) - row.complex and words[at] in self.axes and self.axes[words[at]] is not None:
+            advice = f"; {words[at]} is fixed when the library is compiled: {_again(f' -D {words[at]}={found[at]}')}"
+        raise ValueError(self.wrong(row, f"expected shape [{listed}], found {list(found)}{advice}"))
+
+    def pack(self, sizes: _Sizes, offsets: int, places: dict) -> bytes:
+        """The arguments: `places` has addresses and strides by their fields."""
+        fields = [0] * (self.size // 8)
+        fields[:4] = self.size, sizes.batch, sizes.time, sizes.sequences or 0
+        fields[4:5 + len(self.axes)] = *(sizes.axes[axis] for axis in self.axes), offsets
+        for place, value in places.items():
+            fields[place] = value
+        return struct.pack(f"={len(fields)}q", *fields)

@@ -1,0 +1,96 @@
+// Names in Python files. A recurrence's own names stay as they are wherever Python and the generated text leave them free.
+#include <ctype.h>
+#include <string.h>
+
+#include "compiler/bindings/python.h"
+
+// Words of Python, and names that the generated text uses.
+static const char reserved_words[] =
+    " False None True and as assert async await break class continue def del elif else except finally for from global if "
+    "import "
+    "in is lambda nonlocal not or pass raise return try while with yield match case type print self len int float bool tuple "
+    "list dict str bytes range zip min max sum abs any all math torch np numpy NamedTuple Optional Tensor RecError Sequence "
+    "cu_seqlens threads save saved device dtype wanted ctx annotations ctypes os re struct threading ";
+
+static bool is_reserved(arena *a, const char *name) { return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL; }
+
+static bool is_taken(const python_scope *scope, const char *name) {
+  for (int i = 0; i < scope->names.count; i++)
+    if (strcmp(scope->names.items[i], name) == 0) return true;
+  return false;
+}
+
+const char *python_name(python_scope *scope, const char *wanted) {
+  const char *name = wanted;
+  while (is_reserved(scope->memory, name) || is_taken(scope, name)) name = arena_printf(scope->memory, "%s_", name);
+  vec_push(scope->memory, &scope->names, name);
+  return name;
+}
+
+// A field of the arguments; names with `_` in front are those of the generated text.
+static const char *field_name(python_scope *scope, const char *field) {
+  return python_name(scope, *field == '_' ? arena_printf(scope->memory, "x%s", field) : field);
+}
+
+// A name that leaves those of a recurrence's further functions and classes free, too.
+static const char *function_name(python_scope *module, const char *symbol) {
+  static const char *const endings[] = {"_step", "_backward", "_result", "_gradients", "_module"};
+  const char *name = field_name(module, symbol);
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    if (!is_taken(module, arena_printf(module->memory, "%s%s", name, endings[i]))) continue;
+    return function_name(module, arena_printf(module->memory, "%s_", symbol));
+  }
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+    vec_push(module->memory, &module->names, arena_printf(module->memory, "%s%s", name, endings[i]));
+  return name;
+}
+
+static void add_role(arena *a, const python_recurrence *r, memory_list *list, abi_role role, int kind) {
+  for (int i = 0; i < r->abi->memories.count; i++) {
+    const abi_memory *memory = &r->abi->memories.items[i];
+    bool of_kind = memory->lag >= 0 || (int)r->abi->body->tensors.items[memory->tensor].kind == kind;
+    if (memory->role == role && of_kind) vec_push(a, list, i);
+  }
+}
+
+// Lag buffers stand behind all tensors in the arguments, and so here.
+static void add_lists(arena *a, python_recurrence *r) {
+  add_role(a, r, &r->operands, ABI_VALUE, TENSOR_INPUT);
+  add_role(a, r, &r->operands, ABI_VALUE, TENSOR_PARAM);
+  add_role(a, r, &r->operands, ABI_H0, TENSOR_STATE);
+  add_role(a, r, &r->results, ABI_VALUE, TENSOR_OUTPUT);
+  add_role(a, r, &r->results, ABI_HT, TENSOR_STATE);
+  add_role(a, r, &r->cotangents, ABI_D_VALUE, TENSOR_OUTPUT);
+  add_role(a, r, &r->cotangents, ABI_D_HT, TENSOR_STATE);
+  add_role(a, r, &r->gradients, ABI_D_VALUE, TENSOR_INPUT);
+  add_role(a, r, &r->gradients, ABI_D_VALUE, TENSOR_PARAM);
+  add_role(a, r, &r->gradients, ABI_D_H0, TENSOR_STATE);
+}
+
+python_recurrence python_recurrence_of(arena *a, const artifact_recurrence *made, python_scope *module) {
+  const abi_recurrence *abi = made->abi;
+  python_recurrence r = {.made = made, .abi = abi, .symbol = abi->symbol, .locals = {.memory = a}};
+  r.name = function_name(module, abi->symbol + strlen(made->variant->prefix));
+  r.names = arena_alloc(a, sizeof *r.names * (size_t)abi->memories.count);
+  r.axes = arena_alloc(a, sizeof *r.axes * (size_t)(abi->body->axes.count + 1));
+  for (int i = 0; i < abi->memories.count; i++)
+    r.names[i] = field_name(&r.locals, abi->fields.items[abi->memories.items[i].data].name);
+  python_scope sizes = {.memory = a};
+  static const char *const own[] = {"_batch", "_time", "_states", "_shape", "_sizes", "_offsets", "_arguments", "_room"};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) vec_push(a, &sizes.names, own[i]);
+  for (int i = 0; i < abi->body->axes.count; i++)
+    r.axes[i] = python_name(&sizes, arena_printf(a, "_%s", abi->body->axes.items[i].name));
+  add_lists(a, &r);
+  return r;
+}
+
+const char *bindings_module_name(arena *a, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *name = arena_strdup(a, slash ? slash + 1 : path);
+  char *dot = strrchr(name, '.');
+  if (dot && dot != name) *dot = 0;
+  for (char *p = name; *p; p++)
+    if (!isalnum((unsigned char)*p)) *p = '_';
+  python_scope scope = {.memory = a};
+  return python_name(&scope, isalpha((unsigned char)*name) ? name : arena_printf(a, "rec%s%s", *name == '_' ? "" : "_", name));
+}

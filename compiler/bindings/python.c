@@ -1,0 +1,200 @@
+// Text of Python that is the same for every framework: shapes in words, docstrings, the table of a recurrence.
+#include "compiler/bindings/python.h"
+
+#include <string.h>
+
+#include "compiler/base/embedded.h"
+#include "compiler/base/ice.h"
+#include "compiler/base/text.h"
+
+const abi_memory *python_memory(const python_recurrence *r, int memory) { return &r->abi->memories.items[memory]; }
+
+static bool is_param(const python_recurrence *r, int memory) { return !abi_per_batch(r->abi, python_memory(r, memory)); }
+
+bool python_is_optional(const python_recurrence *r, int memory) {
+  abi_role role = python_memory(r, memory)->role;
+  return role == ABI_H0 || role >= ABI_D_VALUE;
+}
+
+int python_token_count(const python_recurrence *r, const memory_list *list) {
+  int count = 0;
+  while (count < list->count && python_memory(r, list->items[count])->token) count++;
+  return count;
+}
+
+const char *python_dtype(const python_recurrence *r, int memory, number_type dtype) {
+  static const char *const words[NUMBER_TYPE_COUNT] = {
+      [NUMBER_F32] = "float32", [NUMBER_F64] = "float64", [NUMBER_BF16] = "bfloat16", [NUMBER_F16] = "float16"};
+  return words[abi_number_type(python_memory(r, memory), dtype)];
+}
+
+static bool is_complex(const python_recurrence *r, int memory) {
+  const abi_memory *m = python_memory(r, memory);
+  return m->lag >= 0 ? r->abi->body->lags.items[m->lag].complex : r->abi->body->tensors.items[m->tensor].complex;
+}
+
+static int depth_of(const python_recurrence *r, int memory) {
+  int lag = python_memory(r, memory)->lag;
+  return lag >= 0 ? r->abi->body->lags.items[lag].depth : 0;
+}
+
+const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step) {
+  const abi_memory *m = python_memory(r, memory);
+  int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
+  const char *text = is_param(r, memory) ? "" : m->token && !step ? "batch, time" : "batch";
+  if (m->lag >= 0) text = arena_printf(a, "%s, %d", text, depth_of(r, memory));
+  for (int i = 0; i < count; i++)
+    text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", r->abi->body->axes.items[axes[i]].name);
+  if (is_complex(r, memory)) text = arena_printf(a, "%s%s2", text, *text ? ", " : "");
+  return arena_printf(a, "[%s]", text);
+}
+
+static const char *axis_size(arena *a, const python_recurrence *r, const char *name, bool locals) {
+  if (strcmp(name, "pi") == 0) return "math.pi";
+  int axis = 0;
+  while (r->abi->body->axes.items[axis].name != name) axis++;
+  return locals ? r->axes[axis] : arena_printf(a, "axes[\"%s\"]", name);
+}
+
+static const char *number_text(arena *a, double number) {
+  text_stream text;
+  print_number(text_begin(&text), number);
+  return text_end(&text, a);
+}
+
+const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size, bool locals) {
+  static const char *const signs[] = {
+      [AST_ADD] = "+", [AST_SUBTRACT] = "-", [AST_MULTIPLY] = "*", [AST_DIVIDE] = "/", [AST_POWER] = "**"};
+  switch (size->kind) {
+    case AST_NUMBER: return number_text(a, size->number.value);
+    case AST_NAME: return axis_size(a, r, size->name.text, locals);
+    case AST_NEGATE: return arena_printf(a, "(-%s)", python_size(a, r, size->negate.operand, locals));
+    case AST_BINARY:
+      return arena_printf(a, "(%s %s %s)", python_size(a, r, size->binary.left, locals), signs[size->binary.op],
+                          python_size(a, r, size->binary.right, locals));
+    case AST_CALL:  // min or max of two
+      return arena_printf(a, "%s(%s, %s)", size->call.callee.text, python_size(a, r, size->call.args.items[0].value, locals),
+                          python_size(a, r, size->call.args.items[1].value, locals));
+    default: ICE("bindings", "a size of kind %d", size->kind);
+  }
+}
+
+// A docstring must not end early, and a backslash begins an escape.
+void python_put_text(FILE *out, const char *text, const char *indent) {
+  for (const char *p = text; *p; p++) {
+    if (*p == '\n') {
+      fprintf(out, "\n%s", p[1] && p[1] != '\n' ? indent : "");
+    } else if (*p == '\\' || *p == '"') {
+      fprintf(out, "\\%c", *p);
+    } else if ((unsigned char)*p >= 32) {
+      fputc(*p, out);
+    }
+  }
+}
+
+void python_put_doc(const python_printer *p, const python_recurrence *r) {
+  const char *doc = r->abi->body->doc;
+  fprintf(p->out, "    \"\"\"");
+  doc ? python_put_text(p->out, doc, "    ") : (void)fprintf(p->out, "The recurrence %s.", r->abi->body->name);
+  fprintf(p->out, "\n\n");
+}
+
+// What a tensor is, where its shape does not tell it.
+static const char *role_text(const python_recurrence *r, int memory) {
+  const abi_memory *m = python_memory(r, memory);
+  bool lag = m->lag >= 0;
+  switch (m->role) {
+    case ABI_H0:
+      return lag ? ", its last values before the first step, oldest first; None: zero" : ", before the first step; None: zero";
+    case ABI_HT: return lag ? ", its last values" : ", after the last step";
+    case ABI_D_VALUE:
+    case ABI_D_H0:
+    case ABI_D_HT: return ", gradient";
+    default: return "";
+  }
+}
+
+void python_put_tensors(const python_printer *p, const python_recurrence *r, const memory_list *list, bool step) {
+  for (int i = 0; i < list->count; i++) {
+    int memory = list->items[i], tensor = python_memory(r, memory)->tensor;
+    const char *doc = tensor >= 0 ? r->abi->body->tensors.items[tensor].doc : NULL;
+    fprintf(p->out, "    %s: %s %s%s", r->names[memory], python_shape_words(p->memory, r, memory, step),
+            python_dtype(r, memory, p->library->dtype), role_text(r, memory));
+    if (doc) {
+      fprintf(p->out, "; ");
+      python_put_text(p->out, doc, "        ");
+    }
+    fprintf(p->out, "\n");
+  }
+}
+
+void python_put_rule(FILE *out, const char *title) {
+  fprintf(out, "# ---- %s ", title);
+  for (size_t column = strlen(title) + 8; column < 120; column++) fputc('-', out);
+  fprintf(out, "\n\n");
+}
+
+// ---- the table -------------------------------------------------------------------------------
+
+static const char *kind_of(const python_recurrence *r, int memory) {
+  return python_memory(r, memory)->token ? "token" : is_param(r, memory) ? "param" : "state";
+}
+
+static const char *python_bool(bool is_true) { return is_true ? "True" : "False"; }
+
+static void put_row(const python_printer *p, const python_recurrence *r, int memory) {
+  const abi_memory *m = python_memory(r, memory);
+  int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
+  fprintf(p->out, "        _Row(\"%s\", \"%s\", (", r->names[memory], kind_of(r, memory));
+  for (int i = 0; i < count; i++)
+    fprintf(p->out, "%s\"%s\"%s", i ? " " : "", r->abi->body->axes.items[axes[i]].name, i + 1 < count || count == 1 ? "," : "");
+  bool narrow = number_is_narrow(abi_number_type(m, p->library->dtype));
+  fprintf(p->out, "), %d, %s, %s, %d, %s),\n", depth_of(r, memory), python_bool(is_complex(r, memory)), python_bool(narrow),
+          r->abi->fields.items[m->data].offset / 8, python_bool(python_is_optional(r, memory)));
+}
+
+static void put_rows(const python_printer *p, const python_recurrence *r, const char *word, const memory_list *list) {
+  fprintf(p->out, "    %s=(\n", word);
+  for (int i = 0; i < list->count; i++) put_row(p, r, list->items[i]);
+  fprintf(p->out, "    ),\n");
+}
+
+static void put_axes(const python_printer *p, const python_recurrence *r) {
+  const typed_body *body = r->abi->body;
+  fprintf(p->out, "    axes={");
+  for (int i = 0; i < body->axes.count; i++) {
+    const typed_axis *axis = &body->axes.items[i];
+    fprintf(p->out, "%s\"%s\": ", i ? ", " : "", axis->name);
+    axis->size == TYPED_RUNTIME_SIZE ? fprintf(p->out, "None") : fprintf(p->out, "%lld", (long long)axis->size);
+  }
+  fprintf(p->out, "},\n    computed={");
+  bool first = true;
+  for (int i = 0; i < body->axes.count; i++) {
+    const typed_axis *axis = &body->axes.items[i];
+    if (axis->size != TYPED_RUNTIME_SIZE || !axis->size_expr) continue;
+    fprintf(p->out, "%s\"%s\": lambda axes: int(%s)", first ? "" : ", ", axis->name,
+            python_size(p->memory, r, axis->size_expr, false));
+    first = false;
+  }
+  fprintf(p->out, "},\n");
+}
+
+void python_put_table(const python_printer *p, const python_recurrence *r) {
+  fprintf(p->out, "_table_%s = _Recurrence(\n    \"%s\", \"%s\", size=%d,\n", r->symbol, r->abi->body->name, r->symbol,
+          r->abi->arguments_size);
+  put_axes(p, r);
+  put_rows(p, r, "operands", &r->operands);
+  put_rows(p, r, "results", &r->results);
+  put_rows(p, r, "cotangents", &r->cotangents);
+  put_rows(p, r, "gradients", &r->gradients);
+  fprintf(p->out, ")\n\n\n");
+}
+
+// ---- embedded text ---------------------------------------------------------------------------
+
+void python_put_embedded(FILE *out, const char *name) {
+  const embedded_file *file = embedded_find(embedded_bindings, name);
+  const char *from = file ? strstr((const char *)file->data, "\n# ----") : NULL;
+  if (!from) ICE("bindings", "no text '%s'", name);
+  fprintf(out, "%s\n\n", from);
+}

@@ -1,0 +1,69 @@
+// What the printers of Python files share: the names and roles of a recurrence's tensors, and text of Python.
+#ifndef REC_BINDINGS_PYTHON_H
+#define REC_BINDINGS_PYTHON_H
+
+#include "compiler/bindings/bindings.h"
+
+// Names of one scope, so that none is given twice.
+typedef struct python_scope {
+  arena *memory;
+  VEC(const char *) names;
+} python_scope;
+
+// A name for `wanted` that is free in the scope, and no word of Python or of the generated text: `lambda` becomes `lambda_`.
+const char *python_name(python_scope *scope, const char *wanted);
+
+typedef VEC(int) memory_list;  // positions in abi.memories
+
+// How Python calls the parts of a recurrence.
+typedef struct python_recurrence {
+  const artifact_recurrence *made;
+  const abi_recurrence *abi;
+  const char *name;  // of the function; of others with an ending
+  const char *symbol;
+  const char **names;      // by memory: q, h0_S, d_q, ..
+  const char **axes;       // by header position: a local variable with the size
+  memory_list operands;    // inputs, params, then states and lag buffers before the first step
+  memory_list results;     // outputs, then states and lag buffers after the last step
+  memory_list cotangents;  // by result
+  memory_list gradients;   // by operand
+  python_scope locals;     // taken in its functions
+} python_recurrence;
+
+typedef struct python_printer {
+  arena *memory;
+  FILE *out;
+  const artifact *library;
+  VEC(python_recurrence) recurrences;
+} python_printer;
+
+python_recurrence python_recurrence_of(arena *a, const artifact_recurrence *made, python_scope *module);
+
+const abi_memory *python_memory(const python_recurrence *r, int memory);
+bool python_is_optional(const python_recurrence *r, int memory);
+// Inputs and outputs; they come first among operands and results.
+int python_token_count(const python_recurrence *r, const memory_list *list);
+// "float32", "bfloat16"
+const char *python_dtype(const python_recurrence *r, int memory, number_type dtype);
+// "[batch, time, H, K]"; of a step "[batch, H, K]".
+const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step);
+// The size of a header axis that is computed from others, as Python: `(2 * axes["D"])`, of local variables `(2 * _D)`.
+const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size, bool locals);
+
+// Text inside a docstring, its further lines behind `indent`.
+void python_put_text(FILE *out, const char *text, const char *indent);
+// Begins the docstring of a recurrence's function, which ends with what arguments are.
+void python_put_doc(const python_printer *p, const python_recurrence *r);
+// A line for each tensor of a list: name, shape, type, what the source says of it.
+void python_put_tensors(const python_printer *p, const python_recurrence *r, const memory_list *list, bool step);
+// A line of dashes with a title.
+void python_put_rule(FILE *out, const char *title);
+// The `_Recurrence(..)` of common.py.
+void python_put_table(const python_printer *p, const python_recurrence *r);
+// The text of an embedded file below its first line of dashes.
+void python_put_embedded(FILE *out, const char *name);
+
+void numpy_put_recurrence(const python_printer *p, const python_recurrence *r);
+void torch_put_recurrence(const python_printer *p, const python_recurrence *r);
+
+#endif

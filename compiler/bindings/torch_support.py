@@ -1,0 +1,183 @@
+"""The part of the Python files for PyTorch that does not depend on the recurrence; see common.py."""
+import torch
+
+from common import _BROADCAST, _CUDA, Optional, _fail, _HASH, _LAUNCH, _launch, _NAME, _Recurrence, _Row, _workspace, _ABI, _HOST
+
+_NARROW, _WIDE = "float32", "float32"
+
+# ---- tensors of torch ----------------------------------------------------------------------------------------------------
+
+_TOKENS: torch.dtype = getattr(torch, _NARROW)
+_NUMBERS: torch.dtype = getattr(torch, _WIDE)
+
+
+def _rows(tensor: torch.Tensor, leading: int = 2):
+    """A tensor whose steps are dense, with its strides of batch and time (0: dense): itself where that is so, else a copy."""
+    shape, strides, dense = tensor.shape, tensor.stride(), 1
+    for at in range(len(shape) - 1, leading - 1, -1):
+        if shape[at] != 1 and strides[at] != dense:
+            return tensor.contiguous(), 0, 0
+        dense *= shape[at]
+    batch = strides[0] or (_BROADCAST if shape[0] > 1 else dense)
+    time = 0 if leading == 1 else strides[1] or (_BROADCAST if shape[1] > 1 else dense)
+    return tensor, batch, time
+
+
+def _refuse(what: _Recurrence, operands: tuple, cu_seqlens=None, step: bool = False) -> None:
+    """Says what is wrong with the operands of a call."""
+    given = [(row, tensor) for row, tensor in zip(what.operands, operands) if tensor is not None or not row.optional]
+    for row, tensor in given:
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+            raise TypeError(what.wrong(row, f"expected a dense tensor, found {type(tensor).__name__}"))
+    device = operands[0].device
+    for row, tensor in given:
+        dtype = _TOKENS if row.narrow else _NUMBERS
+        if tensor.dtype is not dtype:
+            raise TypeError(what.wrong(row, f"expected {dtype}, found {tensor.dtype}; hand over {row.name}.to({dtype}), or compile "
+                                            "the library with another --dtype"))
+        if tensor.device != device:
+            raise ValueError(what.wrong(row, f"expected a tensor on {device}, where {what.operands[0].name} is, found one on "
+                                             f"{tensor.device}"))
+    if cu_seqlens is not None and cu_seqlens.dtype is not torch.int32:
+        raise TypeError(f"{what.name}: cu_seqlens: expected torch.int32, found {cu_seqlens.dtype}; hand over "
+                        "cu_seqlens.to(torch.int32)")
+    if cu_seqlens is not None and cu_seqlens.device != device:
+        raise ValueError(f"{what.name}: cu_seqlens: expected a tensor on {device}, found one on {cu_seqlens.device}")
+    what.read(operands, cu_seqlens, step)
+    raise ValueError(f"{what.name}: expected operands as its docstring has them, found "
+                     f"{[None if tensor is None else tuple(tensor.shape) for tensor in operands]}")
+
+
+def _is_on(device: torch.device, tensors: tuple) -> bool:
+    for tensor in tensors:
+        if tensor is not None and tensor.device != device:
+            return False
+    return True
+
+
+# ---- calls ---------------------------------------------------------------------------------------------------------------
+
+_FORWARD, _STEP, _BACKWARD = 0, 1, 2  # members of _Room
+
+
+def _run(what: _Recurrence, entry, need: int, key: tuple, arguments: bytes, tensor: torch.Tensor, saved=None) -> None:
+    """Calls the library, on the device of `tensor`."""
+    if not tensor.is_cpu:
+        return _run_cuda(what, entry, need, key, arguments, tensor.device, saved)
+    room = what.rooms.get(key) or what.room(key, arguments)
+    address = _workspace.address if _workspace.size >= room[need] else _workspace.grow(room[need])
+    if saved is None:
+        at = size = 0
+    else:
+        at, size = saved.data_ptr(), saved.numel()
+    status = entry(arguments, _LAUNCH.pack(_LAUNCH.size, _ABI[0], _ABI[1], _HOST, 0, 0, torch.get_num_threads(), 0, 0, address,
+                                           _workspace.size, at, size, 0))
+    if status:
+        _fail(status)
+
+
+def _run_cuda(what: _Recurrence, entry, need: int, key: tuple, arguments: bytes, device: torch.device, saved) -> None:
+    """Starts the kernels on the current stream, in the context of torch. Its allocator keeps the workspace for that stream."""
+    with torch.cuda.device(device):
+        key = (*key, device.index)
+        room = what.rooms.get(key) or what.room(key, arguments, _CUDA, device.index)
+        workspace = torch.empty(room[need], dtype=torch.uint8, device=device)
+        at, size = (0, 0) if saved is None else (saved.data_ptr(), saved.numel())
+        stream = torch.cuda.current_stream(device).cuda_stream
+        status = entry(arguments, _launch(0, workspace.data_ptr(), room[need], at, size, _CUDA, device.index, stream))
+    if status:
+        _fail(status)
+
+
+def _aligned(saved: torch.Tensor) -> torch.Tensor:
+    """What forward saved may come back as a copy that begins anywhere."""
+    return saved if saved.data_ptr() % 64 == 0 else saved.clone()
+
+
+def _floor_div(a, b):
+    return a // b
+
+
+def _ceil_div(a, b):
+    return (a + b - 1) // b
+
+
+def _align(a, b):
+    return (a + b - 1) // b * b
+
+
+# ---- operators -----------------------------------------------------------------------------------------------------------
+
+_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
+
+
+def _cast(tensor, dtype: torch.dtype):
+    """What autocast makes of an operand."""
+    if tensor is None or not tensor.is_floating_point() or tensor.dtype is torch.float64:
+        return tensor
+    return tensor.to(dtype)
+
+
+def _open_operators() -> torch.library.Library:
+    """A namespace named after the library; a copy of this file in the same process takes the next one."""
+    global _operators
+    if "_operators" in globals():  # reloaded
+        _operators._destroy()
+    name, number = f"rec_{_NAME}_{_HASH}", 1
+    while True:
+        operators = torch.library.Library(name if number == 1 else f"{name}_{number}", "FRAGMENT")
+        try:
+            operators.define("is_taken() -> ()")
+            return operators
+        except RuntimeError:
+            number += 1
+
+
+_operators = _open_operators()
+
+
+def _needs_gradient(arguments: tuple) -> bool:
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor) and argument.requires_grad:
+            return True
+    return False
+
+
+class _Once(torch.autograd.Function):
+    """A backward whose results cannot be differentiated again, and say so."""
+
+    @staticmethod
+    def forward(ctx, operator, name, *arguments):
+        ctx.name = name
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator(*arguments)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        raise RuntimeError(f"{ctx.name}: expected first derivatives, found a second one, which the library does not have")
+
+
+def _on_one_device(what: _Recurrence, run):
+    """For CUDA: torch comes here where any tensor is on a GPU. (It runs what is for CPU where all are on the CPU.)"""
+
+    def checked(*arguments):
+        if not _is_on(arguments[0].device, [x for x in arguments if isinstance(x, torch.Tensor)]):
+            _refuse(what, arguments[:len(what.operands)])
+        return run(*arguments)
+
+    return checked
+
+
+def _operator(what: _Recurrence, name: str, schema: str, run, fake, autograd=None, autocast=None):
+    """Defines an operator for CPU and CUDA; returns it."""
+    _operators.define(name + schema)
+    _operators.impl(name, run, "CPU")
+    _operators.impl(name, _on_one_device(what, run), "CUDA")
+    full = f"{_operators.ns}::{name}"
+    torch.library.register_fake(full, fake, lib=_operators)
+    if autograd is not None:
+        _operators.impl(name, autograd, "Autograd")
+    if autocast is not None:
+        for key in ("AutocastCPU", "AutocastCUDA"):
+            _operators.impl(name, autocast, key)
+    return getattr(getattr(torch.ops, _operators.ns), name).default

@@ -1,0 +1,92 @@
+// Where the results of a compilation go, and the passes that write them.
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compiler/base/embedded.h"
+#include "compiler/base/program.h"
+#include "compiler/bindings/bindings.h"
+#include "compiler/passes.h"
+
+// ---- paths -----------------------------------------------------------------------------------
+
+// mamba2 for any/path/mamba2.rec
+static const char *base_name(arena *a, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *name = arena_strdup(a, slash ? slash + 1 : path);
+  char *dot = strrchr(name, '.');
+  if (dot && dot != name) *dot = 0;
+  return name;
+}
+
+const char *compilation_module_name(const compilation *c) {
+  const char *standard = program_standard_name(c->options->path);
+  return bindings_module_name(c->memory, standard ? standard : c->options->path);
+}
+
+// A Python file or its library: in the folder that -o names, else in the current one.
+static const char *binding_path(const compilation *c, const char *before, const char *behind) {
+  const char *folder = c->options->output ? arena_printf(c->memory, "%s/", c->options->output) : "";
+  return arena_printf(c->memory, "%s%s%s%s", folder, before, compilation_module_name(c), behind);
+}
+
+const char *compilation_binding_path(const compilation *c) { return binding_path(c, "", ".py"); }
+
+// In the current folder: that of the program may be another's, and std.NAME has none.
+const char *compilation_library_path(const compilation *c) {
+  // `import gla` would take gla.so for a module in C.
+  if (c->needs & EMISSION_BINDING) return binding_path(c, "lib", ".so");
+  if (c->options->output) return c->options->output;
+  const char *standard = program_standard_name(c->options->path);
+  return arena_printf(c->memory, "%s.so", standard ? standard : base_name(c->memory, c->options->path));
+}
+
+const char *compilation_library_name(const compilation *c) { return base_name(c->memory, compilation_library_path(c)); }
+
+// ---- files -----------------------------------------------------------------------------------
+
+// NULL, or why there is no folder for a Python file and its library.
+static const char *make_folder(const compilation *c) {
+  const char *folder = c->options->output;
+  if (!folder || mkdir(folder, 0777) == 0 || errno == EEXIST) return NULL;
+  return arena_printf(c->memory, "cannot make the folder '%s': %s", folder, strerror(errno));
+}
+
+bool pass_write(compilation *c) {
+  bool binding = c->needs & EMISSION_BINDING;
+  if (binding) c->failure = make_folder(c);
+  if (!c->failure) c->failure = artifact_write(c->memory, &c->whole, c->linked, compilation_library_path(c), !binding);
+  return c->failure == NULL;
+}
+
+// An import from the standard library inside recc: no file.
+static bool is_embedded(arena *a, const source *file) {
+  const embedded_file *found = embedded_find(embedded_stdlib, base_name(a, file->path));
+  return found && file->size == found->size && memcmp(file->text, found->data, found->size) == 0;
+}
+
+// A path as make reads it.
+static const char *make_path(arena *a, const char *path) {
+  const char *escaped = "";
+  for (const char *p = path; *p; p++) {
+    const char *escape = *p == ' ' || *p == '#' ? "\\" : *p == '$' ? "$" : "";
+    escaped = arena_printf(a, "%s%s%c", escaped, escape, *p);
+  }
+  return escaped;
+}
+
+// OUT.d: what the library was made from, as a rule for make.
+bool pass_write_dependencies(compilation *c) {
+  if (!c->options->write_dependencies) return true;
+  const char *rule = arena_printf(c->memory, "%s:", make_path(c->memory, compilation_library_path(c)));
+  for (int i = 0; i < c->library.sources.count; i++) {
+    const source *file = c->library.sources.items[i];
+    bool named = file == c->source && !program_standard_name(c->options->path);
+    if (!named && is_embedded(c->memory, file)) continue;
+    rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
+  }
+  rule = arena_printf(c->memory, "%s\n", rule);
+  const char *path = arena_printf(c->memory, "%s.d", compilation_library_path(c));
+  c->failure = write_file(c->memory, path, rule, strlen(rule), false);
+  return c->failure == NULL;
+}

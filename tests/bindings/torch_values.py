@@ -1,0 +1,411 @@
+"""--emit=torch against plain loops in torch: values and every gradient; and what torch does with operators.
+
+    torch_values.py FOLDER       which has what recc wrote for recurrences.rec: FOLDER/f64/recurrences.py, f32, bf16
+
+Prints FAILED lines and `N passed, N failed`.
+"""
+import copy
+import importlib.util
+import math
+import os
+import sys
+import threading
+import warnings
+
+import torch
+from torch.nn.functional import logsigmoid, softplus
+
+torch.set_num_threads(1)
+torch.manual_seed(4)
+warnings.filterwarnings("ignore")
+passed = failed = 0
+
+
+def load(folder):
+    spec = importlib.util.spec_from_file_location("recurrences_" + os.path.basename(folder), folder + "/recurrences.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(what, good):
+    global passed, failed
+    passed += bool(good)
+    failed += not good
+    if not good:
+        print("FAILED bindings/torch:", what)
+
+
+def error(a, b):
+    """The largest error by the rms of what is expected; of bfloat16, whose large numbers round by as much, the rms error."""
+    if a is None or a.shape != b.shape or not torch.isfinite(a).all():
+        return math.inf
+    narrow = a.dtype is torch.bfloat16
+    a, b = a.detach().double(), b.detach().double()
+    wrong = (a - b).square().mean().sqrt() if narrow else (a - b).abs().max() if a.numel() else 0.0
+    return 0.0 if a.numel() == 0 else float(wrong) / max(float(b.square().mean().sqrt()), 1e-30)
+
+
+def close(what, a, b, bound):
+    check(f"{what}: error {error(a, b):.1e}, at most {bound:.0e}", error(a, b) <= bound)
+
+
+def tried(what, use):
+    """Counts whether `use` ends without an exception, and with something else than False."""
+    try:
+        check(what, use() is not False)
+    except Exception as mistake:
+        check(f"{what}: {type(mistake).__name__}: {str(mistake)[:2000]}", False)
+
+
+f64, f32, bf16 = (load(os.path.join(sys.argv[1], dtype)) for dtype in ("f64", "f32", "bf16"))
+
+# ---- loops ---------------------------------------------------------------------------------------------------------------
+# A step of each recurrence: (inputs of the step, parameters, states) -> (y, states). Sums over K are those of axis -2 of S.
+
+
+def unit(x):
+    return x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt()
+
+
+def read(q, S):
+    return (q[..., None] * S).sum(-2)
+
+
+def outer(k, v):
+    return k[..., None] * v[..., None, :]
+
+
+def gla(x, p, s):
+    q, k, v, gate = x
+    S = torch.sigmoid(gate).pow(1 / 16)[..., None] * s[0] + outer(k, v)
+    return q.shape[-1] ** -0.5 * read(q, S), (S,)
+
+
+def ssd(x, p, s):
+    (u, dt, B, C), (A_log, dt_bias, D) = x, p
+    delta = softplus(dt + dt_bias)
+    h = torch.exp(-A_log.exp() * delta)[..., None, None] * s[0] + (delta[..., None] * u)[..., None] * B[:, :, None, None, :]
+    return (C[:, :, None, None, :] * h).sum(-1) + D[..., None] * u, (h,)
+
+
+def selective_scan(x, p, s):
+    (u, dt, B, C), (A_log, dt_bias, D) = x, p
+    delta = softplus(dt + dt_bias)
+    h = torch.exp(-A_log.exp() * delta[..., None]) * s[0] + (delta * u)[..., None] * B[:, None, :]
+    return (C[:, None, :] * h).sum(-1) + D * u, (h,)
+
+
+def delta_rule(q, k, v, rate, decay, S):
+    kn, kept = unit(k), decay * S
+    S = kept + torch.sigmoid(rate)[..., None, None] * outer(kn, v - read(kn, kept))
+    return q.shape[-1] ** -0.5 * read(unit(q), S), (S,)
+
+
+def gated_deltanet(x, p, s):
+    (q, k, v, rate, gate), (A_log, dt_bias) = x, p
+    return delta_rule(q, k, v, rate, torch.exp(-A_log.exp() * softplus(gate + dt_bias))[..., None, None], s[0])
+
+
+def kda(x, p, s):
+    (q, k, v, rate, gate), (A_log, dt_bias) = x, p
+    return delta_rule(q, k, v, rate, torch.exp(-A_log.exp()[:, None] * softplus(gate + dt_bias))[..., None], s[0])
+
+
+def rwkv6(x, p, s):
+    (r, k, v, decay), (bonus,) = x, p
+    return read(r, s[0] + outer(bonus * k, v)), (torch.exp(-decay.exp())[..., None] * s[0] + outer(k, v),)
+
+
+def rwkv7(x, p, s):
+    r, decay, k, v, erase, rate = x
+    kk, w = unit(erase), torch.exp(-math.exp(-0.5) * torch.sigmoid(decay))
+    S = w[..., None] * s[0] - outer(torch.sigmoid(rate) * kk, read(kk, s[0])) + outer(k, v)
+    return read(r, S), (S,)
+
+
+def s4d(x, p, s):
+    (u,), (log_dt, log_A_real, A_imag, C, D) = x, p
+    lam = torch.complex(-log_A_real.exp(), A_imag)
+    z = log_dt.exp()[:, None] * lam
+    h = z.exp() * torch.view_as_complex(s[0]) + (z.exp() - 1) / lam * u[..., None]
+    return 2 * (torch.view_as_complex(C) * h).sum(-1).real + D * u, (torch.view_as_real(h),)
+
+
+def lru(x, p, s):
+    (u,), (nu, theta, gamma, B_re, B_im, C_re, C_im, D) = x, p
+    lam = torch.polar(torch.exp(-nu.exp()), theta.exp())
+    h = lam * torch.view_as_complex(s[0]) + gamma.exp() * (torch.complex(B_re, B_im) * u[:, None, :]).sum(-1)
+    return (torch.complex(C_re, C_im) * h[:, None, :]).sum(-1).real + (D * u[:, None, :]).sum(-1), (torch.view_as_real(h),)
+
+
+def mlstm(x, p, s):
+    (q, k, v, write, forget), (C, n, m) = x, s
+    log_f = logsigmoid(forget)
+    new = torch.maximum(log_f + m, write).detach()
+    f, i = torch.exp(log_f + m - new), torch.exp(write - new)
+    C = f[..., None, None] * C + i[..., None, None] * outer(k, v)
+    n = f[..., None] * n + i[..., None] * k
+    q = q.shape[-1] ** -0.5 * q
+    return read(q, C) / torch.maximum((q * n).sum(-1).abs(), torch.exp(-new))[..., None], (C, n, new)
+
+
+def run(step, inputs, parameters, states):
+    ys = []
+    for t in range(inputs[0].shape[1]):
+        y, states = step([x[:, t] for x in inputs], parameters, states)
+        ys.append(y)
+    return (torch.stack(ys, 1), *states)
+
+
+# Loop, axes of inputs, of parameters, of states.
+H, K, V, G, R, P, N, E = 3, 4, 5, 1, 2, 5, 6, 7
+heads = [(H, K), (H, K), (H, V)]
+cases = {
+    "gla": (gla, heads + [(H, K)], [], [(H, K, V)]),
+    "ssd": (ssd, [(G, R, P), (G, R), (G, N), (G, N)], [(G, R)] * 3, [(G, R, P, N)]),
+    "selective_scan": (selective_scan, [(E,), (E,), (N,), (N,)], [(E, N), (E,), (E,)], [(E, N)]),
+    "gated_deltanet": (gated_deltanet, heads + [(H,), (H,)], [(H,), (H,)], [(H, K, V)]),
+    "kda": (kda, heads + [(H,), (H, K)], [(H,), (H, K)], [(H, K, V)]),
+    "rwkv6": (rwkv6, heads + [(H, K)], [(H, K)], [(H, K, V)]),
+    "rwkv7": (rwkv7, [(H, K), (H, K), (H, K), (H, V), (H, K), (H, K)], [], [(H, K, V)]),
+    "s4d": (s4d, [(H,)], [(H,), (H, N), (H, N), (H, N, 2), (H,)], [(H, N, 2)]),
+    "lru": (lru, [(H,)], [(N,)] * 3 + [(N, H)] * 2 + [(H, N)] * 2 + [(H, H)], [(N, 2)]),
+    "mlstm": (mlstm, heads + [(H,), (H,)], [], [(H, K, V), (H, K), (H,)]),
+}
+
+
+def draw(*shape, scale=1.0):
+    return scale * torch.randn(shape, dtype=torch.float64)
+
+
+def operands(name, batch, time, entries=None):
+    _, inputs, parameters, states = cases[name]
+    return ([draw(batch, time, *axes) for axes in inputs], [draw(*axes, scale=0.5) for axes in parameters],
+            [draw(entries or batch, *axes) for axes in states])
+
+
+def as_of(module, inputs, parameters, states):
+    return [x.to(module._TOKENS) for x in inputs], [x.to(module._NUMBERS) for x in parameters], [x.to(module._NUMBERS) for x in states]
+
+
+def leaves(lists):
+    return [x.clone().requires_grad_() for several in lists for x in several]
+
+
+def gradients(results, given, cotangents):
+    pairs = [(r, c.to(r.dtype)) for r, c in zip(results, cotangents) if r.requires_grad]
+    return torch.autograd.grad([r for r, _ in pairs], given, [c for _, c in pairs], allow_unused=True)
+
+
+def compare(name, module, bound, time, batch=2):
+    lists = operands(name, batch, time)
+    narrow = as_of(module, *lists)
+    step = cases[name][0]
+    exact = [x.double() for several in narrow for x in several]  # rounded as the library has them
+    given, told = leaves([exact]), leaves(narrow)
+    a, b = len(lists[0]), len(lists[0]) + len(lists[1])
+    want = run(step, given[:a], given[a:b], given[b:])
+    found = getattr(module, name)(*told)
+    kind = str(module._TOKENS).split(".")[1]
+    cotangents = [draw(*r.shape).to(f.dtype) for r, f in zip(want, found)]
+    for i, (w, f) in enumerate(zip(want, found)):
+        close(f"{name}, {kind}, T = {time}: result {i}", f, w, bound)
+    ours = gradients(found, told, cotangents)
+    theirs = gradients(want, given, [c.double() for c in cotangents])
+    for i, (w, f) in enumerate(zip(theirs, ours)):
+        if w is None or not w.any():  # the m of mlstm has no gradient
+            check(f"{name}, {kind}: no gradient {i}", f is None or float(f.abs().max()) <= bound)
+        else:
+            close(f"{name}, {kind}, T = {time}: gradient {i}", f, w, bound)
+
+
+for name in cases:
+    compare(name, f64, 1e-10, 70)
+    compare(name, f32, 3e-4, 40)
+    compare(name, f64, 1e-10, 1)
+for name in ("gla", "ssd", "gated_deltanet", "s4d"):
+    compare(name, bf16, 2e-2, 40)
+
+# ---- tensors of all kinds --------------------------------------------------------------------------------------------------
+
+inputs, _, states = operands("gla", 2, 37)
+want = run(gla, inputs, [], states)
+found = f64.gla(*inputs, *states)
+
+
+def same(what, results, expected=want):
+    for i, (a, b) in enumerate(zip(results, expected)):
+        close(f"{what}: result {i}", a, b, 1e-12)
+
+
+wide = draw(2, 80, H, K)
+wide[:, 1:75:2] = inputs[0]
+same("every second step", f64.gla(wide[:, 1:75:2], *inputs[1:], *states))
+same("time before batch", f64.gla(*(x.transpose(0, 1).contiguous().transpose(0, 1) for x in inputs), *states))
+same("axes in another order", f64.gla(*(x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0) for x in inputs), *states))
+spread = [x[:1, :1].expand(2, 37, -1, -1) for x in inputs]
+same("expanded", f64.gla(*spread, *states), run(gla, spread, [], states))
+flat = torch.cat([x.flatten(2) for x in inputs], -1)
+parts = [part.unflatten(-1, (H, -1)) for part in flat.split([12, 12, 15, 12], -1)]
+same("slices of a row", f64.gla(*parts, *states))
+given = leaves([inputs, states])
+f64.gla(*given)[0].sum().backward()  # an expanded cotangent
+again = leaves([inputs, states])
+run(gla, again[:4], [], again[4:])[0].sum().backward()
+for i, (a, b) in enumerate(zip(given, again)):
+    close(f"expanded cotangent: gradient {i}", a.grad, b.grad, 1e-12)
+same("no initial state", f64.gla(*inputs), run(gla, inputs, [], [torch.zeros_like(states[0])]))
+
+# Only what is wanted is computed; one result alone may be used.
+given = leaves([inputs, states])
+given[1].requires_grad_(False)
+y, hT = f64.gla(*given)
+some = torch.autograd.grad(hT.sum(), [given[0], given[2], given[4]], allow_unused=True)
+again = leaves([inputs, states])
+theirs = torch.autograd.grad(run(gla, again[:4], [], again[4:])[1].sum(), [again[2], again[4]])
+check("q has no part in the state", some[0] is None or not some[0].any())
+close("gradient of the state alone by v", some[1], theirs[0], 1e-12)
+close("gradient of the state alone by h0", some[2], theirs[1], 1e-12)
+
+empty = f64.gla(*operands("gla", 2, 0)[0], *states)
+check("no steps", empty.y.shape == (2, 0, H, V) and torch.equal(empty.hT_S, states[0]))
+none = [x.requires_grad_() for x in operands("gla", 0, 7)[0]]
+f64.gla(*none)[0].sum().backward()
+check("no batch", none[0].grad.shape == (0, 7, H, K))
+given = leaves([operands("gla", 2, 0)[0], states])
+f64.gla(*given)[1].sum().backward()
+check("gradient of no steps", torch.equal(given[4].grad, torch.ones_like(states[0])))
+
+state, ys = states[0], []
+for t in range(37):
+    y, state = f64.gla_step(*(x[:, t] for x in inputs), state)
+    ys.append(y)
+same("token by token", (torch.stack(ys, 1), state))
+given = leaves([[x[:, 0] for x in inputs], states])
+y, hT = f64.gla_step(*given)
+again = leaves([inputs, states])
+first = run(gla, [x[:, :1] for x in again[:4]], [], again[4:])
+theirs = torch.autograd.grad(first[0].sum() + first[1].sum(), again)
+for i, (a, b) in enumerate(zip(torch.autograd.grad(y.sum() + hT.sum(), given), theirs)):
+    close(f"a step's gradient {i}", a, b[:, 0] if i < 4 else b, 1e-12)
+
+# Packed sequences, one of them empty; and two calls that hand on the state.
+offsets = torch.tensor([0, 5, 5, 36, 37], dtype=torch.int32)
+row, _, starts = operands("gla", 1, 37, entries=4)
+given, again = leaves([row, starts]), leaves([row, starts])
+packed = f64.gla(*given, cu_seqlens=offsets)
+ends = offsets.tolist()
+alone = [run(gla, [x[:, a:b] for x in again[:4]], [], [again[4][i:i + 1]]) for i, (a, b) in enumerate(zip(ends, ends[1:])) if b > a]
+close("packed, y", packed.y, torch.cat([y for y, _ in alone], 1), 1e-12)
+close("packed, hT", packed.hT_S[[0, 2, 3]], torch.cat([S for _, S in alone]), 1e-12)
+check("packed, an empty sequence", torch.equal(packed.hT_S[1], starts[0][1]))
+ours = torch.autograd.grad(packed.y.square().sum() + packed.hT_S[[0, 2, 3]].sum(), given)
+theirs = torch.autograd.grad(sum(y.square().sum() + S.sum() for y, S in alone), again)
+for i, (a, b) in enumerate(zip(ours, theirs)):
+    close(f"packed, gradient {i}", a, b, 1e-12)
+
+
+def in_two(q, k, v, gate, S):
+    first = f64.gla(q[:, :20], k[:, :20], v[:, :20], gate[:, :20], S)
+    second = f64.gla(q[:, 20:], k[:, 20:], v[:, 20:], gate[:, 20:], first.hT_S)
+    return torch.cat([first.y, second.y], 1), second.hT_S
+
+
+given = leaves([inputs, states])
+again = leaves([inputs, states])
+ours = torch.autograd.grad(in_two(*given)[0].square().sum(), given)
+theirs = torch.autograd.grad(f64.gla(*again).y.square().sum(), again)
+for i, (a, b) in enumerate(zip(ours, theirs)):
+    close(f"two calls, gradient {i}", a, b, 1e-12)
+
+# ---- what torch does with operators ------------------------------------------------------------------------------------------
+
+small, _, start = operands("gla", 2, 5)
+given = leaves([small, start])
+tried("gradcheck", lambda: torch.autograd.gradcheck(f64.gla, given))
+line = leaves([operands("gla", 1, 5)[0], operands("gla", 2, 5)[2]])
+cuts = torch.tensor([0, 2, 5], dtype=torch.int32)
+tried("gradcheck, packed", lambda: torch.autograd.gradcheck(lambda *x: f64.gla(*x, cu_seqlens=cuts), line))
+words = leaves([[draw(2, 5, 3), draw(2, 5, 3, 2), draw(3), draw(9), draw(2, 3, 2), draw(2, 3, 2), draw(2, 9), draw(2, 3, 3)]])
+tried("gradcheck, words of Python, lags, complex states", lambda: torch.autograd.gradcheck(f64.words, words))
+for what, arguments in (("", (*given, None)), (", packed", (*line, cuts)), (", no gradient", (*small, None, None))):
+    tried("opcheck" + what, lambda: set(torch.library.opcheck(f64._op_gla, arguments).values()) == {"SUCCESS"})
+tried("opcheck of a step", lambda: set(torch.library.opcheck(f64._op_step_gla, (*(x[:, 0] for x in small), *start)).values()) == {"SUCCESS"})
+tried("checkpoint", lambda: all(torch.equal(a, b) for a, b in zip(
+    torch.autograd.grad(torch.utils.checkpoint.checkpoint(f64.gla, *given, use_reentrant=False).y.sum(), given),
+    torch.autograd.grad(f64.gla(*given).y.sum(), given))))
+several = [torch.stack([x, 2 * x]) for x in (*small, *start)]
+mapped = torch.func.vmap(f64.gla)(*several)
+same("vmap", mapped, [torch.stack(pair) for pair in zip(f64.gla(*small, *start), f64.gla(*(2 * x for x in (*small, *start))))])
+for cast in (torch.bfloat16, torch.float16):
+    with torch.autocast("cpu", cast):
+        half = [x.to(cast).requires_grad_() for x in inputs]
+        y, hT = f32.gla(*half)
+        check(f"autocast {cast}: f32 out", y.dtype is torch.float32)
+        y.sum().backward()
+        check(f"autocast {cast}: gradients", all(x.grad.dtype is cast for x in half))
+with torch.autocast("cpu", torch.bfloat16):
+    y, hT = bf16.gla(*(x.float() for x in inputs), states[0].bfloat16())
+    check("autocast, bf16", y.dtype is torch.bfloat16 and hT.dtype is torch.float32)
+given = leaves([small, start])
+twice = torch.autograd.grad(f64.gla(*given).y.sum(), given[0], create_graph=True)[0]
+try:
+    twice.sum().backward()
+    check("a second derivative is refused", False)
+except RuntimeError as mistake:
+    check("a second derivative is refused", "gla: expected first derivatives" in str(mistake))
+
+# One graph for all lengths, forward and backward.
+graphs = []
+
+
+
+
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+from functorch.compile import make_boxed_func  # noqa: E402
+
+compiled = torch.compile(lambda *x: f64.gla(*x)[0].square().sum() * 2, fullgraph=True, dynamic=True,
+                         backend=aot_autograd(fw_compiler=lambda g, _: (graphs.append(g), make_boxed_func(g))[1],
+                                              bw_compiler=lambda g, _: (graphs.append(g), make_boxed_func(g))[1]))
+for time in (37, 33, 64, 100, 257):
+    several, _, start = operands("gla", 2, time)
+    given, again = leaves([several, start]), leaves([several, start])
+    compiled(*given).backward()
+    (2 * f64.gla(*again).y.square().sum()).backward()
+    check(f"compiled, T = {time}", all(torch.allclose(a.grad, b.grad, 1e-12, 1e-12) for a, b in zip(given, again)))
+check(f"five lengths, {len(graphs)} graphs, expected one forward and one backward", len(graphs) == 2)
+graphs.clear()
+packing = torch.compile(lambda *x: f64.gla(*x[:-1], None, x[-1]).y.sum(), fullgraph=True, dynamic=True,
+                        backend=aot_autograd(fw_compiler=lambda g, _: (graphs.append(g), make_boxed_func(g))[1]))
+for cuts in ([0, 9], [0, 4, 20], [0, 1, 2, 30]):
+    several = leaves([operands("gla", 1, cuts[-1])[0]])
+    offsets = torch.tensor(cuts, dtype=torch.int32)
+    tried(f"compiled, packed {cuts}", lambda: torch.allclose(packing(*several, offsets), f64.gla(*several, cu_seqlens=offsets).y.sum()))
+    packing(*several, offsets).backward()
+
+
+class Layer(torch.nn.Module):
+    def forward(self, q, k, v, gate):
+        return f64.gla(q, k, v, gate).y * 2
+
+
+length = torch.export.Dim("T", min=2, max=4096)
+tried("export", lambda: torch.allclose(
+    torch.export.export(Layer(), tuple(inputs), dynamic_shapes=[{1: length}] * 4).module()(*(x[:, :11] for x in inputs)),
+    2 * f64.gla(*(x[:, :11] for x in inputs)).y))
+
+# Threads, a child process, a second copy of the file.
+got = [None] * 4
+threads = [threading.Thread(target=lambda i=i: got.__setitem__(i, [f64.gla(*inputs, *states).y for _ in range(20)])) for i in range(4)]
+[t.start() for t in threads], [t.join() for t in threads]
+check("four threads", all(torch.equal(x, found.y) for several in got for x in several))
+child = os.fork()
+if child == 0:
+    os._exit(int(not torch.equal(f64.gla(*inputs, *states).y, found.y)))
+check("after fork", os.waitpid(child, 0)[1] == 0)
+same("a second copy", load(os.path.join(sys.argv[1], "f64")).gla(*inputs, *states))
+torch.set_num_threads(2)
+check("two threads give the same", torch.equal(f64.gla(*inputs, *states).y, found.y))
+
+print(f"{passed} passed, {failed} failed")

@@ -1,0 +1,171 @@
+"""Wrong uses of what --emit=numpy and --emit=torch write: each is an exception that says what to do, none a crash.
+
+    wrong.py numpy|torch FOLDER       FOLDER/f64/recurrences.py, FOLDER/f32/recurrences.py
+
+Prints FAILED lines and `N passed, N failed`.
+"""
+import importlib.util
+import os
+import re
+import shutil
+import sys
+
+framework, folder = sys.argv[1:3]
+passed = failed = 0
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("recurrences_" + re.sub(r"\W", "_", path), path + "/recurrences.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def wrong(what, kind, text, use):
+    """`use` must raise an exception of this kind whose message has the text, a regular expression."""
+    global passed, failed
+    try:
+        use()
+        said = "nothing was raised"
+    except Exception as mistake:
+        said = f"{type(mistake).__name__}: {mistake}"
+        if kind in [base.__name__ for base in type(mistake).__mro__] and re.search(text, str(mistake)):
+            passed += 1
+            return
+    failed += 1
+    print(f"FAILED bindings/{framework}, {what}: expected {kind} with {text!r}, found {said}")
+
+
+if framework == "numpy":
+    import numpy as np
+
+    def zeros(shape, dtype="float64"):
+        return np.zeros(shape, dtype)
+else:
+    import torch
+
+    torch.set_num_threads(1)
+
+    def zeros(shape, dtype="float64"):
+        return torch.zeros(shape, dtype=getattr(torch, dtype))
+
+library = load(folder + "/f64")
+shapes = {"q": (2, 6, 3, 4), "k": (2, 6, 3, 4), "v": (2, 6, 3, 5), "gate": (2, 6, 3, 4), "h0_S": (2, 3, 4, 5)}
+axes = {"q": "batch time H K", "k": "batch time H K", "v": "batch time H V", "gate": "batch time H K", "h0_S": "batch H K V"}
+good = {name: zeros(shape) for name, shape in shapes.items()}
+library.gla(**good)
+
+
+def gla(**changed):
+    return lambda: library.gla(**{**good, **changed})
+
+
+for name, shape in shapes.items():
+    words = axes[name].split()
+    wrong(f"{name} with an axis too few", "ValueError", f"gla: {name}: expected 4 axes \\[{', '.join(words)[:5]}", gla(**{name: zeros(shape[1:])}))
+    for at, axis in enumerate(words):
+        changed = zeros(shape[:at] + (shape[at] + 1,) + shape[at + 1:])
+        fixed = f".*{axis} is fixed when the library is compiled.*-D {axis}={shape[at] + 1}" if axis in "KV" else ""
+        # Sizes that the first tensor tells are those that the next one is held to.
+        place = "k" if name == "q" and axis not in "KV" else name
+        wrong(f"{name} with another {axis}", "ValueError", f"gla: {place}: expected shape .*found \\[{fixed}", gla(**{name: changed}))
+    wrong(f"{name} as float32", "TypeError", f"gla: {name}: expected (torch.)?float64, found .*float32.*--dtype", gla(**{name: zeros(shape, "float32")}))
+    wrong(f"{name} as int64", "TypeError", f"gla: {name}: expected (torch.)?float64, found .*int64", gla(**{name: zeros(shape, "int64")}))
+    if name != "h0_S":
+        wrong(f"{name} as a list", "TypeError", f"{name}", gla(**{name: [1.0, 2.0]}))
+        wrong(f"{name} as None", "TypeError", f"{name}", gla(**{name: None}))
+
+# Parameters, lag buffers, computed axes, complex states.
+shapes = {"class_": (2, 9, 3), "is_": (2, 9, 3, 2), "len_": (3,), "from_": (9,)}
+words = {name: zeros(shape) for name, shape in shapes.items()}
+for name, shape in [("len_", (4,)), ("from_", (3,)), ("h0_turned", (2, 3)), ("h0_turned", (2, 3, 3)), ("h0_class_lag", (2, 2, 3)),
+                    ("h0_print", (2, 3)), ("is_", (2, 9, 3, 3))]:
+    wrong(f"{name} {shape}", "ValueError", f"words: {name}: expected", lambda: library.words(**{**words, name: zeros(shape)}))
+
+# Steps.
+step = {name: zeros(shape) for name, shape in {"q": (2, 3, 4), "k": (2, 3, 4), "v": (2, 3, 5), "gate": (2, 3, 4)}.items()}
+wrong("a step with an axis of time", "ValueError", r"gla: q: expected 3 axes \[batch, H, K\]", lambda: library.gla_step(**{**step, "q": good["q"]}))
+wrong("a step of another batch", "ValueError", "gla: v: expected shape", lambda: library.gla_step(**{**step, "v": zeros((3, 3, 5))}))
+
+# Packed sequences.
+row = {name: zeros(shape) for name, shape in {"q": (1, 6, 3, 4), "k": (1, 6, 3, 4), "v": (1, 6, 3, 5), "gate": (1, 6, 3, 4)}.items()}
+
+
+def offsets(values, dtype="int32"):
+    if framework == "numpy":
+        return np.array(values, dtype)
+    return torch.tensor(values, dtype=getattr(torch, dtype))
+
+
+def packed(values, dtype="int32", **changed):
+    return lambda: library.gla(**{**row, **changed}, cu_seqlens=offsets(values, dtype))
+
+
+wrong("packed, batch 2", "ValueError", "expected batch = 1 with cu_seqlens, found 2", packed([0, 6], **{n: x for n, x in good.items() if n != "h0_S"}))
+wrong("cu_seqlens beyond the end", "RecError", "expected cu_seqlens to end at time = 6, found 7", packed([0, 7]))
+wrong("cu_seqlens that fall", "RecError", "cu_seqlens that never fall", packed([0, 4, 3, 6]))
+wrong("cu_seqlens that start late", "RecError", "cu_seqlens to start at 0", packed([1, 6]))
+wrong("cu_seqlens of two axes", "ValueError", "cu_seqlens: expected one axis", packed([[0, 6]]))
+wrong("cu_seqlens without an entry", "ValueError", "cu_seqlens: expected one axis", packed([]))
+wrong("cu_seqlens as float64", "TypeError", "cu_seqlens: expected", packed([0.0, 6.0], "float64"))
+wrong("states of too few sequences", "ValueError", r"gla: h0_S: expected shape \[sequences = 2, .*found \[1,", packed([0, 2, 6], h0_S=zeros((1, 3, 4, 5))))
+
+if framework == "torch":
+    wrong("cu_seqlens as int64", "TypeError", r"cu_seqlens: expected torch.int32, found torch.int64; hand over", packed([0, 6], "int64"))
+    for name, shape in shapes.items():
+        good_words = {**words, name: words[name].to("meta")}
+        wrong(f"{name} on another device", "Exception", "expected", lambda: library.words(**good_words))
+    sparse = good["k"].to_sparse()
+    wrong("a sparse tensor", "Exception", "gla_forward", gla(k=sparse))
+    with torch._subclasses.FakeTensorMode():
+        where = {name: torch.empty(x.shape, dtype=x.dtype, device="cuda") for name, x in good.items()}
+        wrong("k on a GPU, the others not", "Exception", r"gla: k: expected a tensor on cpu, where q is, found one on cuda",
+              lambda: library.gla(**{**{n: torch.empty(x.shape, dtype=x.dtype) for n, x in good.items()}, "k": where["k"]}))
+    if not torch.cuda.is_available():
+        wrong("a GPU that is not there", "Exception", "CUDA|NVIDIA", lambda: good["q"].to("cuda"))
+    y = library.gla(**{**good, "q": good["q"].clone().requires_grad_()}).y
+    wrong("a cotangent of another shape", "RuntimeError", "shape", lambda: y.backward(zeros((2, 6, 3, 4))))
+    wrong("a library in f32 with tensors in f64", "TypeError", "expected torch.float32, found torch.float64", lambda: load(folder + "/f32").gla(**good))
+
+if framework == "numpy":
+    wrong("cu_seqlens below 0", "ValueError", "cu_seqlens: expected offsets", packed([-1, 6], "int64"))
+    wrong("cu_seqlens beyond 32 bits", "ValueError", "cu_seqlens: expected offsets", packed([0, 2**40], "int64"))
+    saved = library.gla(**good, save=True).saved
+    for name, shape in [("d_y", (2, 6, 3, 4)), ("d_y", (2, 6, 15)), ("d_hT_S", (1, 3, 4, 5))]:
+        wrong(f"{name} {shape}", "ValueError", f"gla: {name}: expected", lambda: library.gla_backward(**good, **{name: zeros(shape)}))
+    wrong("d_y as float32", "TypeError", "gla: d_y: expected float64", lambda: library.gla_backward(**good, d_y=zeros((2, 6, 3, 5), "float32")))
+    wrong("saved of other sizes", "ValueError", "saved: expected the", lambda: library.gla_backward(**good, saved=saved[:64]))
+    wrong("saved of another type", "ValueError", "saved: expected the", lambda: library.gla_backward(**good, saved=zeros((4096,))))
+
+# ---- other libraries -----------------------------------------------------------------------------------------------------
+
+
+def with_library(name, change):
+    """The file for f64 in a folder of its own, beside what `change` makes of the library's bytes."""
+    place = os.path.join(folder, name)
+    os.makedirs(place)
+    shutil.copy(folder + "/f64/recurrences.py", place)
+    with open(folder + "/f64/librecurrences.so", "rb") as file:
+        made = change(file.read())
+    if made is not None:
+        with open(place + "/librecurrences.so", "wb") as file:
+            file.write(made)
+    return lambda: load(place)
+
+
+def other(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+wrong("no library", "RecError", "found no such file; `recc recurrences.rec --emit=" + framework, with_library("none", lambda was: None))
+wrong("a stale library", "RecError", "expected the library [0-9a-f]{16} that this file was written for, found",
+      with_library("stale", lambda was: other(folder + "/f32/librecurrences.so")))
+wrong("another ABI", "RecError", r"expected a library with ABI 1\.\d+, found 2\.\d+ .*recc recurrences.rec",
+      with_library("abi", lambda was: was.replace(b'"abi":"1.', b'"abi":"2.')))
+wrong("half a library", "RecError", "expected a library of recc", with_library("half", lambda was: was[:len(was) // 2]))
+wrong("a text", "RecError", "expected a library of recc", with_library("text", lambda was: b"not a library\n"))
+wrong("a library without a manifest", "RecError", "manifest cannot be read",
+      with_library("manifest", lambda was: was.replace(b'"hash":"', b'"hush":"')))
+
+print(f"{passed} passed, {failed} failed")
