@@ -132,7 +132,7 @@ static void dump_header(compilation *c, FILE *out) { fputs(artifact_header(c->me
 static void dump_manifest(compilation *c, FILE *out) { fputs(artifact_manifest(c->memory, &c->whole, true), out); }
 
 static void dump_binding(compilation *c, FILE *out, binding_framework framework) {
-  fputs(bindings_print(c->memory, &c->whole, compilation_module_name(c), framework), out);
+  fputs(bindings_print(c->memory, &c->whole, c->graph, compilation_module_name(c), framework), out);
 }
 
 static void dump_numpy(compilation *c, FILE *out) { dump_binding(c, out, BINDING_NUMPY); }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compiler/base/text.h"
-#include "compiler/bindings/python.h"
+#include "compiler/bindings/torch.h"
 #include "runtime/shared/launch.h"
 
 typedef struct framework {
@@ -12,11 +12,12 @@ typedef struct framework {
   const char *imports;  // beside those of common.py
   const char *support;  // the embedded file
   void (*put)(const python_printer *p, const python_recurrence *r);
+  void (*put_models)(const python_printer *p);  // NULL: it has none
 } framework;
 
 static const framework frameworks[BINDING_COUNT] = {
-    [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_recurrence},
-    [BINDING_TORCH] = {"torch", "PyTorch", "import torch\n", "torch_support", torch_put_recurrence},
+    [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_recurrence, NULL},
+    [BINDING_TORCH] = {"torch", "PyTorch", "import torch\n", "torch_support", torch_put_recurrence, torch_put_models},
 };
 
 // ---- the head --------------------------------------------------------------------------------
@@ -70,10 +71,10 @@ static void put_constants(const python_printer *p, const framework *f, const cha
           narrow[number_is_narrow(dtype) ? NUMBER_F32 : dtype]);
 }
 
-char *bindings_print(arena *a, const artifact *library, const char *name, binding_framework kind) {
+char *bindings_print(arena *a, const artifact *library, const graph_program *graph, const char *name, binding_framework kind) {
   const framework *f = &frameworks[kind];
   text_stream text;
-  python_printer p = {.memory = a, .out = text_begin(&text), .library = library};
+  python_printer p = {.memory = a, .out = text_begin(&text), .library = library, .graph = graph};
   python_scope module = {.memory = a};
   for (int i = 0; i < library->recurrences.count; i++)
     vec_push(a, &p.recurrences, python_recurrence_of(a, &library->recurrences.items[i], &module));
@@ -82,5 +83,6 @@ char *bindings_print(arena *a, const artifact *library, const char *name, bindin
   python_put_embedded(p.out, "common");
   python_put_embedded(p.out, f->support);
   for (int i = 0; i < p.recurrences.count; i++) f->put(&p, &p.recurrences.items[i]);
+  if (f->put_models) f->put_models(&p);
   return text_end(&text, a);
 }

@@ -6,11 +6,13 @@
 #define REC_BINDINGS_BINDINGS_H
 
 #include "compiler/artifact/abi.h"
+#include "compiler/graph/graph.h"
 
 typedef enum binding_framework { BINDING_NUMPY, BINDING_TORCH, BINDING_COUNT } binding_framework;
 
-// The Python file NAME.py for a library, libNAME.so beside it.
-char *bindings_print(arena *a, const artifact *library, const char *name, binding_framework framework);
+// The Python file NAME.py for a library, libNAME.so beside it; `graph`: NULL, or the models of the file.
+char *bindings_print(arena *a, const artifact *library, const graph_program *graph, const char *name,
+                     binding_framework framework);
 
 // The stem of the Python file and the library of a source file: a name that Python can import.
 const char *bindings_module_name(arena *a, const char *path);

@@ -79,6 +79,25 @@ const char *python_size(arena *a, const python_recurrence *r, const ast_expr *si
   }
 }
 
+const char *python_axis(arena *a, const python_recurrence *r, int axis) {
+  int64_t size = r->abi->body->axes.items[axis].size;
+  return size == TYPED_RUNTIME_SIZE ? r->axes[axis] : arena_printf(a, "%lld", (long long)size);
+}
+
+const char *python_shape(arena *a, const python_recurrence *r, int memory, bool step) {
+  const abi_memory *m = python_memory(r, memory);
+  int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
+  int depth = m->lag >= 0 ? r->abi->body->lags.items[m->lag].depth : 0, entries = 0;
+  const char *text = !abi_per_batch(r->abi, m) ? "" : !m->token ? "_states, " : step ? "_batch, " : "_batch, _time, ";
+  if (depth) text = arena_printf(a, "%s%d, ", text, depth);
+  for (int i = 0; i < count; i++) text = arena_printf(a, "%s%s, ", text, python_axis(a, r, axes[i]));
+  if (abi_factor(r->abi, m) > (depth ? depth : 1)) text = arena_printf(a, "%s2, ", text);
+  for (const char *c = text; *c; c++) entries += *c == ',';
+  // "(_batch, _time, )" without its last comma, which a tuple of one needs
+  int length = (int)strlen(text);
+  return arena_printf(a, "(%.*s)", entries > 1 ? length - 2 : entries ? length - 1 : 0, text);
+}
+
 // A docstring must not end early, and a backslash begins an escape.
 void python_put_text(FILE *out, const char *text, const char *indent) {
   for (const char *p = text; *p; p++) {

@@ -34,6 +34,7 @@ typedef struct python_printer {
   arena *memory;
   FILE *out;
   const artifact *library;
+  const graph_program *graph;  // NULL: no models
   VEC(python_recurrence) recurrences;
 } python_printer;
 
@@ -47,6 +48,10 @@ int python_token_count(const python_recurrence *r, const memory_list *list);
 const char *python_dtype(const python_recurrence *r, int memory, number_type dtype);
 // "[batch, time, H, K]"; of a step "[batch, H, K]".
 const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step);
+// The size of an axis: a number, or the local variable that has it.
+const char *python_axis(arena *a, const python_recurrence *r, int axis);
+// A shape by such variables, `_batch`, `_time` and `_states` (entries of states): "(_batch, _time, _H, 64)".
+const char *python_shape(arena *a, const python_recurrence *r, int memory, bool step);
 // The size of a header axis that is computed from others, as Python: `(2 * axes["D"])`, of local variables `(2 * _D)`.
 const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size, bool locals);
 

@@ -5,9 +5,9 @@
 //
 // The text is straight lines for each recurrence: a call of one small step takes microseconds, which a loop over a table
 // would double. Names that begin with `_` are the generated text's own; a recurrence's names never do.
+#include "compiler/bindings/torch.h"
 #include "compiler/artifact/size_formula.h"
 #include "compiler/base/ice.h"
-#include "compiler/bindings/python.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -37,25 +37,6 @@ static void put_tuple(const python_printer *p, const python_recurrence *r, const
 }
 
 // ---- sizes -----------------------------------------------------------------------------------
-
-// A size in Python: a number, or the local variable that has it.
-static const char *size_of(const python_printer *p, const python_recurrence *r, int axis) {
-  return is_told(axis_of(r, axis)) ? r->axes[axis] : arena_printf(p->memory, "%lld", (long long)axis_of(r, axis)->size);
-}
-
-static const char *shape_of(const python_printer *p, const python_recurrence *r, int memory, bool step) {
-  const abi_memory *m = python_memory(r, memory);
-  int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
-  int depth = m->lag >= 0 ? r->abi->body->lags.items[m->lag].depth : 0, entries = 0;
-  const char *text = !abi_per_batch(r->abi, m) ? "" : !m->token ? "_states, " : step ? "_batch, " : "_batch, _time, ";
-  if (depth) text = arena_printf(p->memory, "%s%d, ", text, depth);
-  for (int i = 0; i < count; i++) text = arena_printf(p->memory, "%s%s, ", text, size_of(p, r, axes[i]));
-  if (abi_factor(r->abi, m) > (depth ? depth : 1)) text = arena_printf(p->memory, "%s2, ", text);
-  for (const char *c = text; *c; c++) entries += *c == ',';
-  // "(_batch, _time, )" without its last comma, which a tuple of one needs
-  int length = (int)strlen(text);
-  return arena_printf(p->memory, "(%.*s)", entries > 1 ? length - 2 : entries ? length - 1 : 0, text);
-}
 
 // The place of an axis among those of a tensor, -1 if it has none.
 static int place_of(const python_recurrence *r, int memory, int axis, bool step) {
@@ -91,7 +72,7 @@ static const char *type_of(const python_printer *p, const python_recurrence *r, 
 static void put_conditions(const python_printer *p, const python_recurrence *r, bool step) {
   for (int i = 0; i < r->operands.count; i++) {
     int memory = r->operands.items[i];
-    const char *name = r->names[memory], *shape = shape_of(p, r, memory, step), *type = type_of(p, r, memory);
+    const char *name = r->names[memory], *shape = python_shape(p->memory, r, memory, step), *type = type_of(p, r, memory);
     const char *joined = i ? "and " : "";
     if (python_is_optional(r, memory))
       PUT("            %s(%s is None or %s.shape == %s and %s.dtype is %s)\n", joined, name, name, shape, name, type);
@@ -232,7 +213,7 @@ static void put_arguments(const python_printer *p, const python_recurrence *r, c
   int count = field_count(r, backward);
   PUT("    _arguments = _%s_%s.pack(%d, _batch, %s, %s", backward ? "BACKWARD" : "FORWARD", r->symbol, r->abi->arguments_size,
       lists->step ? "1" : "_time", lists->step ? "0" : "0 if cu_seqlens is None else _states");
-  for (int i = 0; i < r->abi->body->axes.count; i++) PUT(", %s", size_of(p, r, i));
+  for (int i = 0; i < r->abi->body->axes.count; i++) PUT(", %s", python_axis(p->memory, r, i));
   PUT(lists->step ? ", 0" : ", 0 if cu_seqlens is None else cu_seqlens.data_ptr()");
   for (int i = 0; i < r->abi->memories.count; i++)
     if (python_memory(r, i)->data < count) put_address(p, r, lists, i);
@@ -255,7 +236,7 @@ static void put_key(const python_printer *p, const python_recurrence *r, bool st
 static void put_new(const python_printer *p, const python_recurrence *r, int memory, bool step) {
   const char *first = name_of(r, &r->operands, 0);
   bool other = number_is_narrow(p->library->dtype) && strcmp(type_of(p, r, memory), "_TOKENS") != 0;
-  PUT("%s.new_empty(%s%s)", first, shape_of(p, r, memory, step), other ? ", dtype=_NUMBERS" : "");
+  PUT("%s.new_empty(%s%s)", first, python_shape(p->memory, r, memory, step), other ? ", dtype=_NUMBERS" : "");
 }
 
 static void put_results(const python_printer *p, const python_recurrence *r, bool step) {
@@ -543,4 +524,5 @@ void torch_put_recurrence(const python_printer *p, const python_recurrence *r) {
   put_result_class(p, r);
   put_public(p, r, false);
   put_public(p, r, true);
+  torch_put_module(p, r);
 }

@@ -181,3 +181,67 @@ def _operator(what: _Recurrence, name: str, schema: str, run, fake, autograd=Non
         for key in ("AutocastCPU", "AutocastCUDA"):
             _operators.impl(name, autocast, key)
     return getattr(getattr(torch.ops, _operators.ns), name).default
+
+
+# ---- starts of parameters ------------------------------------------------------------------------------------------------
+# In double precision, whatever the parameter has.
+
+
+def _number(value: float) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def _uniform(shape, low, high) -> torch.Tensor:
+    return low + (high - low) * torch.rand(shape, dtype=torch.float64)
+
+
+def _loguniform(shape, low, high) -> torch.Tensor:
+    return torch.exp(_uniform(shape, torch.log(low), torch.log(high)))
+
+
+def _normal(shape, mean, deviation) -> torch.Tensor:
+    return mean + deviation * torch.randn(shape, dtype=torch.float64)
+
+
+def _index(shape, axis: int) -> torch.Tensor:
+    """0, 1, .. along an axis."""
+    return torch.arange(shape[axis], dtype=torch.float64).reshape([-1 if at == axis else 1 for at in range(len(shape))])
+
+
+def _identity(shape) -> torch.Tensor:
+    return torch.eye(math.prod(shape[:-1]), shape[-1], dtype=torch.float64).reshape(shape)
+
+
+def _last_tap(shape) -> torch.Tensor:
+    """The convolution that hands its input through."""
+    return (torch.arange(shape[-1]) == shape[-1] - 1).double().expand(shape)
+
+
+def _legs(shape, axis: int, size) -> tuple:
+    """HiPPO-LegS: imaginary parts of its eigenvalues, from the smallest above 0, then the same below, and the lengths of its input along their eigenvectors."""
+    count = int(size)
+    odd = 2 * torch.arange(count, dtype=torch.float64) + 1
+    product = torch.outer(odd.sqrt(), odd.sqrt()) / 2
+    values = torch.linalg.eigvalsh(1j * (torch.triu(product, 1) - torch.tril(product, -1))).flip(0)
+    half = (count + 1) // 2
+    first = values[:half].flip(0)
+    imaginary = torch.cat([first, -first[count % 2:]])
+    lengths = 1 / (odd / (odd * odd + 4 * imaginary[:, None] ** 2)).sum(1).sqrt()
+    places = [-1 if at == axis else 1 for at in range(len(shape))]
+    return imaginary[:shape[axis]].reshape(places), lengths[:shape[axis]].reshape(places)
+
+
+def _start(weight: torch.Tensor, value: torch.Tensor) -> None:
+    if value.is_complex():
+        value = torch.view_as_real(value.resolve_conj())
+    weight.copy_(value.expand(weight.shape))
+
+
+def _add_parameter(module: torch.nn.Module, path: str, shape, device) -> None:
+    """A parameter by its public name: layers.0.in_proj.weight."""
+    *folders, name = path.split(".")
+    for folder in folders:
+        if folder not in module._modules:
+            module.add_module(folder, torch.nn.Module())
+        module = module._modules[folder]
+    module.register_parameter(name, torch.nn.Parameter(torch.empty(shape, dtype=_NUMBERS, device=device)))

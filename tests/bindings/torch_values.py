@@ -319,6 +319,34 @@ theirs = torch.autograd.grad(f64.gla(*again).y.square().sum(), again)
 for i, (a, b) in enumerate(zip(ours, theirs)):
     close(f"two calls, gradient {i}", a, b, 1e-12)
 
+# ---- modules -----------------------------------------------------------------------------------------------------------------
+
+layer = f64.ssd_module(1, 200)
+check("parameters of a module", [(n, tuple(x.shape)) for n, x in layer.named_parameters()] == [
+    ("A_log", (1, 200)), ("dt_bias", (1, 200)), ("D", (1, 200))])
+A, dt = layer.A_log.exp(), softplus(layer.dt_bias)
+check("A starts from 1 to 16", 1 <= A.min() < 3 < 14 < A.max() <= 16)
+check("dt starts from 1e-3 to 1e-1", 1e-3 <= dt.min() < 2e-3 < 5e-2 < dt.max() <= 1e-1 + 1e-12 and 5e-3 < dt.median() < 2e-2)
+check("D starts as 1", bool((layer.D == 1).all()))
+scan = f64.selective_scan_module(E)
+close("A of selective_scan", scan.A_log.exp(), torch.arange(1.0, N + 1, dtype=torch.float64).expand(E, N), 1e-12)
+check("D of lru is the identity", torch.equal(f64.lru_module().D.data, torch.eye(H, dtype=torch.float64)))
+check("computed axes", tuple(f64.words_module(3).from_.shape) == (9,))
+tokens, _, _ = operands("ssd", 2, 6)
+layer = f64.ssd_module(G, R)
+out, h = layer(*tokens)
+close("a module is its function", out, f64.ssd(*tokens, *layer.parameters()).y, 0)
+out.square().sum().backward()
+check("a module has gradients", all(x.grad is not None and bool(x.grad.any()) for x in layer.parameters()))
+last = None
+with torch.no_grad():
+    for t in range(6):
+        one, last = layer.step(*(x[:, t] for x in tokens), last)
+close("a module, token by token", last, h, 1e-12)
+again = f64.ssd_module(G, R)
+again.load_state_dict(layer.state_dict())
+check("state_dict", torch.equal(again(*tokens).y, out))
+
 # ---- what torch does with operators ------------------------------------------------------------------------------------------
 
 small, _, start = operands("gla", 2, 5)
