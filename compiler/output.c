@@ -5,19 +5,11 @@
 
 #include "compiler/base/embedded.h"
 #include "compiler/base/program.h"
+#include "compiler/base/text.h"
 #include "compiler/bindings/bindings.h"
 #include "compiler/passes.h"
 
 // ---- paths -----------------------------------------------------------------------------------
-
-// mamba2 for any/path/mamba2.rec
-static const char *base_name(arena *a, const char *path) {
-  const char *slash = strrchr(path, '/');
-  char *name = arena_strdup(a, slash ? slash + 1 : path);
-  char *dot = strrchr(name, '.');
-  if (dot && dot != name) *dot = 0;
-  return name;
-}
 
 const char *compilation_module_name(const compilation *c) {
   const char *standard = program_standard_name(c->options->path);
@@ -38,10 +30,10 @@ const char *compilation_library_path(const compilation *c) {
   if (c->needs & EMISSION_BINDING) return binding_path(c, "lib", ".so");
   if (c->options->output) return c->options->output;
   const char *standard = program_standard_name(c->options->path);
-  return arena_printf(c->memory, "%s.so", standard ? standard : base_name(c->memory, c->options->path));
+  return arena_printf(c->memory, "%s.so", standard ? standard : file_stem(c->memory, c->options->path));
 }
 
-const char *compilation_library_name(const compilation *c) { return base_name(c->memory, compilation_library_path(c)); }
+const char *compilation_library_name(const compilation *c) { return file_stem(c->memory, compilation_library_path(c)); }
 
 // ---- files -----------------------------------------------------------------------------------
 
@@ -61,7 +53,7 @@ bool pass_write(compilation *c) {
 
 // An import from the standard library inside recc: no file.
 static bool is_embedded(arena *a, const source *file) {
-  const embedded_file *found = embedded_find(embedded_stdlib, base_name(a, file->path));
+  const embedded_file *found = embedded_find(embedded_stdlib, file_stem(a, file->path));
   return found && file->size == found->size && memcmp(file->text, found->data, found->size) == 0;
 }
 

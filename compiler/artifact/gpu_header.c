@@ -218,14 +218,14 @@ static void put_kernels(printer *p, const recurrence_kernels *kernels, device_cl
 char *artifact_gpu_header(arena *a, const artifact *library) {
   text_stream text;
   printer p = {.arena = a, .out = text_begin(&text)};
-  const char *path = library->sources.items[0]->path, *slash = strrchr(path, '/');
+  const char *path = library->sources.items[0]->path;
   const char *guard = upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
   bool large = false, groups = false;
   for (int i = 0; i < library->recurrences.count; i++) {
     large = large || library->recurrences.items[i].gpu.large;
     groups = groups || library->recurrences.items[i].gpu.warpgroups;
   }
-  fprintf(p.out, introduction, REC_VERSION, slash ? slash + 1 : path);
+  fprintf(p.out, introduction, REC_VERSION, file_name(path));
   if (large) fprintf(p.out, about_large, GPU_LARGE_KIB);
   if (groups) fprintf(p.out, about_groups);
   fprintf(p.out, " */\n");

@@ -14,6 +14,7 @@
 #include "compiler/artifact/tables.h"
 #include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
+#include "compiler/base/text.h"
 #include "runtime/shared/library.h"
 
 // Dots keep names apart from those of entry points.
@@ -185,11 +186,6 @@ artifact_kind artifact_kind_of(const char *path, size_t *stem) {
     return kinds[i].kind;
   }
   return ARTIFACT_SHARED;
-}
-
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
 }
 
 // One object whose hidden symbols are its own.

@@ -30,7 +30,7 @@ static const size_formula *axis_formula(arena *a, const abi_recurrence *abi, int
   ICE("artifact", "axis %d has no field", axis);
 }
 
-// Of numbers that take so many bytes each.
+// The bytes of a count of numbers, each of which takes `bytes`.
 static const size_formula *bytes_formula(arena *a, const abi_recurrence *abi, const codegen_bytes *count, int64_t bytes) {
   const size_formula *total = size_number(a, count->constant * bytes);
   for (int i = 0; i < count->terms.count; i++) {

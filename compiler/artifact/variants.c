@@ -5,10 +5,11 @@
 //     gla_f32, gla_bf16                                        pick one by the sizes of a call
 //     gla                                                      another name of gla_f32
 //
-// What picks has a table of its own (rec_choice), which names those of its variants.
+// An entry point that picks has a table of its own (rec_choice), which points to the tables of its variants.
 #include <string.h>
 
 #include "compiler/artifact/tables.h"
+#include "compiler/base/text.h"
 
 // ---- putting variants together ---------------------------------------------------------------
 
@@ -84,7 +85,7 @@ const char *artifact_join(arena *a, const artifact *const *variants, int count, 
   return check_arguments(a, whole);
 }
 
-// ---- the table of what picks -----------------------------------------------------------------
+// ---- the table of a choice -------------------------------------------------------------------
 
 const artifact_entry *artifact_entry_named(const artifact *whole, const char *symbol) {
   for (int i = 0; i < whole->entries.count; i++)
@@ -92,14 +93,9 @@ const artifact_entry *artifact_entry_named(const artifact *whole, const char *sy
   return NULL;
 }
 
-static const char *base_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 // The command that made the library, but for the sizes there are to choose from.
 static const char *command_of(arena *a, const artifact *whole) {
-  const char *text = arena_printf(a, "recc %s --dtype ", base_name(whole->sources.items[0]->path));
+  const char *text = arena_printf(a, "recc %s --dtype ", file_name(whole->sources.items[0]->path));
   for (int i = 0; i < whole->dtypes.count; i++)
     text = arena_printf(a, "%s%s%s", text, i ? "," : "", number_type_text(whole->dtypes.items[i]));
   if (*whole->prefix) text = arena_printf(a, "%s --prefix %s", text, whole->prefix);

@@ -13,13 +13,6 @@ const char *program_standard_name(const char *word) {
   return word + 4;
 }
 
-// The last part of a path, without its ending: mamba2 for any/path/mamba2.rec.
-static const char *base_of(arena *a, const char *path) {
-  const char *slash = strrchr(path, '/');
-  const char *name = slash ? slash + 1 : path, *end = strrchr(name, '.');
-  return arena_strndup(a, name, end && strcmp(end, ".rec") == 0 ? (size_t)(end - name) : strlen(name));
-}
-
 // The file that declares a recurrence of this name.
 static const embedded_file *find_declaring(arena *a, const embedded_file *stdlib, const char *recurrence) {
   const char *head = arena_printf(a, "\nrecurrence %s(", recurrence);
@@ -45,7 +38,7 @@ static const char *list_all(arena *a, const embedded_file *stdlib) {
   return list;
 }
 
-// Who was meant by std.NAME.
+// What the message about an unknown std.NAME adds: the file that has this recurrence, the nearest name, or all names.
 static const char *suggest(arena *a, const embedded_file *stdlib, const char *name) {
   const embedded_file *file = find_declaring(a, stdlib, name);
   if (file) return arena_printf(a, "; the recurrence %s is in std.%s", name, file->name);
@@ -60,7 +53,7 @@ const source *program_add_standard(sources *all, arena *a, const embedded_file *
 
 const char *program_meant(arena *a, const embedded_file *stdlib, const char *path) {
   if (access(path, F_OK) == 0) return NULL;
-  const char *name = base_of(a, path);
+  const char *name = file_stem(a, path);
   const embedded_file *file = embedded_find(stdlib, name);
   if (!file) file = find_declaring(a, stdlib, name);
   return file ? arena_printf(a, "std.%s", file->name) : NULL;

@@ -49,3 +49,14 @@ int edit_distance(const char *a, const char *b) {
   }
   return rows[n][m];
 }
+
+const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+char *file_stem(arena *a, const char *path) {
+  char *name = arena_strdup(a, file_name(path)), *dot = strrchr(name, '.');
+  if (dot && dot != name) *dot = 0;
+  return name;
+}

@@ -26,6 +26,11 @@ enum { SHORTEST_TEXT = 40 };
 const char *shortest_text(double number, char text[SHORTEST_TEXT]);
 void print_number(FILE *out, double number);
 
+// The last part of a path: mamba2.rec for any/path/mamba2.rec.
+const char *file_name(const char *path);
+// The same without its ending: mamba2.
+char *file_stem(arena *a, const char *path);
+
 // Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
 int edit_distance(const char *a, const char *b);
 

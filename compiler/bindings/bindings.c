@@ -22,11 +22,6 @@ static const framework frameworks[BINDING_COUNT] = {
 
 // ---- the head --------------------------------------------------------------------------------
 
-static const char *source_name(const artifact *library) {
-  const char *path = library->sources.items[0]->path, *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 // Options that make library and file again.
 static const char *flags_of(arena *a, const artifact *library, const framework *f) {
   const char *flags = arena_printf(a, "--emit=%s --dtype %s", f->word, number_type_text(library->dtype));
@@ -39,8 +34,8 @@ static bool is_own(const python_recurrence *r) { return strchr(r->abi->body->nam
 
 static void put_head(const python_printer *p, const framework *f) {
   FILE *out = p->out;
-  fprintf(out, "\"\"\"The recurrences of %s for %s. Written by recc %s; do not edit.\n\n", source_name(p->library), f->title,
-          REC_VERSION);
+  fprintf(out, "\"\"\"The recurrences of %s for %s. Written by recc %s; do not edit.\n\n",
+          file_name(p->library->sources.items[0]->path), f->title, REC_VERSION);
   for (int i = 0; i < p->recurrences.count; i++) {
     const python_recurrence *r = &p->recurrences.items[i];
     if (!is_own(r)) continue;

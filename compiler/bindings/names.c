@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "compiler/base/text.h"
 #include "compiler/bindings/python.h"
 
 // Words of Python, and names that the generated text uses.
@@ -85,10 +86,7 @@ python_recurrence python_recurrence_of(arena *a, const artifact_recurrence *made
 }
 
 const char *bindings_module_name(arena *a, const char *path) {
-  const char *slash = strrchr(path, '/');
-  char *name = arena_strdup(a, slash ? slash + 1 : path);
-  char *dot = strrchr(name, '.');
-  if (dot && dot != name) *dot = 0;
+  char *name = file_stem(a, path);
   for (char *p = name; *p; p++)
     if (!isalnum((unsigned char)*p)) *p = '_';
   python_scope scope = {.memory = a};

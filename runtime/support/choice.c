@@ -101,7 +101,7 @@ static rec_status refuse(const rec_choice *choice, const char *entry, const void
   return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: %s", (const char *)at(choice, choice->name_at), entry, m.text);
 }
 
-// What is wrong with other arguments, the first variant says.
+// Finds the variant that has the sizes of a call. Arguments that cannot be read go to the first variant, which refuses them.
 static rec_status choose(const rec_choice *choice, const char *entry, const void *arguments, const rec_table **table) {
   *table = choice->tables[0];
   uint64_t size = 0;

@@ -4,7 +4,6 @@
 
 Prints FAILED lines and `N passed, N failed`.
 """
-import importlib.util
 import inspect
 import os
 import sys
@@ -12,22 +11,7 @@ import threading
 
 import numpy as np
 
-passed = failed = 0
-
-
-def load(folder):
-    spec = importlib.util.spec_from_file_location("recurrences_" + os.path.basename(folder), folder + "/recurrences.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def check(what, good):
-    global passed, failed
-    passed += bool(good)
-    failed += not good
-    if not good:
-        print("FAILED bindings/numpy:", what)
+from checks import check, finish, load
 
 
 def error(a, b):
@@ -144,4 +128,4 @@ if child == 0:
     os._exit(int(error(f64.gla(*given, h0_S=h0).y, y) > 1e-12))
 check("after fork", os.waitpid(child, 0)[1] == 0)
 
-print(f"{passed} passed, {failed} failed")
+finish()

@@ -10,23 +10,14 @@ import sys
 import torch
 from safetensors.torch import load_file
 
+from checks import check, finish
+
 folder, checkpoint, logits, text = sys.argv[1:5]
 sys.path.insert(0, folder)
 import small  # noqa: E402
 
 torch.set_num_threads(1)
 torch.manual_seed(5)
-passed = failed = 0
-
-
-def check(what, good):
-    global passed, failed
-    passed += bool(good)
-    failed += not good
-    if not good:
-        print("FAILED bindings/torch model:", what)
-
-
 model = small.Small()
 weights, theirs = load_file(checkpoint), load_file(logits)["logits"].float()
 ours = {name: tuple(value.shape) for name, value in model.state_dict().items()}
@@ -76,4 +67,4 @@ model.load_state_dict(weights)
 compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
 check("compiled", torch.allclose(compiled(tokens)[0], found, 1e-4, 2e-5))
 
-print(f"{passed} passed, {failed} failed")
+finish()

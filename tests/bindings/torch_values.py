@@ -5,7 +5,6 @@
 Prints FAILED lines and `N passed, N failed`.
 """
 import copy
-import importlib.util
 import math
 import os
 import sys
@@ -15,25 +14,11 @@ import warnings
 import torch
 from torch.nn.functional import logsigmoid, softplus
 
+from checks import check, finish, load
+
 torch.set_num_threads(1)
 torch.manual_seed(4)
 warnings.filterwarnings("ignore")
-passed = failed = 0
-
-
-def load(folder):
-    spec = importlib.util.spec_from_file_location("recurrences_" + os.path.basename(folder), folder + "/recurrences.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def check(what, good):
-    global passed, failed
-    passed += bool(good)
-    failed += not good
-    if not good:
-        print("FAILED bindings/torch:", what)
 
 
 def error(a, b):
@@ -436,4 +421,4 @@ same("a second copy", load(os.path.join(sys.argv[1], "f64")).gla(*inputs, *state
 torch.set_num_threads(2)
 check("two threads give the same", torch.equal(f64.gla(*inputs, *states).y, found.y))
 
-print(f"{passed} passed, {failed} failed")
+finish()

@@ -4,36 +4,24 @@
 
 Prints FAILED lines and `N passed, N failed`.
 """
-import importlib.util
 import os
 import re
 import shutil
 import sys
 
+from checks import check, finish, load
+
 framework, folder = sys.argv[1:3]
-passed = failed = 0
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location("recurrences_" + re.sub(r"\W", "_", path), path + "/recurrences.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def wrong(what, kind, text, use):
     """`use` must raise an exception of this kind whose message has the text, a regular expression."""
-    global passed, failed
     try:
         use()
         said = "nothing was raised"
     except Exception as mistake:
         said = f"{type(mistake).__name__}: {mistake}"
         if kind in [base.__name__ for base in type(mistake).__mro__] and re.search(text, str(mistake)):
-            passed += 1
-            return
-    failed += 1
-    print(f"FAILED bindings/{framework}, {what}: expected {kind} with {text!r}, found {said}")
+            return check(what, True)
+    check(f"{framework}, {what}: expected {kind} with {text!r}, found {said}", False)
 
 
 if framework == "numpy":
@@ -168,4 +156,4 @@ wrong("a text", "RecError", "expected a library of recc", with_library("text", l
 wrong("a library without a manifest", "RecError", "manifest cannot be read",
       with_library("manifest", lambda was: was.replace(b'"hash":"', b'"hush":"')))
 
-print(f"{passed} passed, {failed} failed")
+finish()
