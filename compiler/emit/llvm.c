@@ -42,8 +42,10 @@ void llvm_prepare(void) {
   // Loop strength reduction makes a pointer of every address in a loop, each in registers of its own. Without it, GPU kernels
   // are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines; hosts want it, and have it in
   // llvm_optimise.
-  static const char *const off[] = {"recc", "-disable-lsr"};
-  LLVMParseCommandLineOptions(2, off, NULL);
+  // The fast selection of instructions, LLVM's at level 0, folds the load of a number that it selects into vblendvpd, which reads
+  // 16 bytes: beyond the end of an array (LLVM 22).
+  static const char *const off[] = {"recc", "-disable-lsr", "-fast-isel=false"};
+  LLVMParseCommandLineOptions(3, off, NULL);
 }
 
 llvm_module llvm_module_new(const char *name, int level) {

@@ -211,12 +211,12 @@ const int kernel_program_count = sizeof kernel_programs / sizeof *kernel_program
 
 static uint64_t seed_of_run(void) {
   static uint64_t seed;
-  const char *given = getenv("REC_TEST_SEED");
+  const char *given = getenv("REC_SEED");
   if (given) return strtoull(given, NULL, 10);
   if (!seed) {
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
     seed = seed >> 32 | 1;
-    printf("REC_TEST_SEED=%llu\n", (unsigned long long)seed);
+    printf("REC_SEED=%llu\n", (unsigned long long)seed);
   }
   return seed;
 }

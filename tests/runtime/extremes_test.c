@@ -1,5 +1,7 @@
 // Functions at their edges, on the host, on the executor and in the interpreter, number by number. Examples are clamp where the
-// bounds have crossed, and |z| of complex numbers whose squares leave the range of f32. Values and gradients.
+// bounds have crossed, and |z| of complex numbers whose squares leave the range of f32. Values and gradients. Tensors end where a
+// page begins that must not be touched: a select that loaded its number as a vector read there
+// (LLVM at -O0).
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,7 +103,40 @@ static void run(const char *dtype, const char *const *devices, double allowed) {
   rec_module_close(module);
 }
 
+// Each input's last number is selected, from the tensor itself and from lags.
+static void run_ends(void) {
+  static const char selects[] =
+      "recurrence r1(H = 3) {\n"
+      "  input x\n"
+      "  param p : complex\n"
+      "  state S[H] : complex\n"
+      "  output y[H]\n"
+      "  S = complex(0.6 * sigmoid(x), 0.6 * tanh(x)) * S[t-1] + where(x > 0, p, 0.5)\n"
+      "  y = im(x * S[t-1])\n"
+      "}\n"
+      "recurrence r2 { input x output y y = where(x[t-1] > 0, x[t-1], 1) }\n";
+  const char *target = strcmp(host_target(), "x86-64-v4") ? host_target() : "x86-64-v3";  // a v4 selects by masks
+  const char *const options[] = {"--target", target, "--dtype", "f64", "-O0", NULL};
+  rec_module *module = compile_text(selects, options);
+  if (!check(module, "selects do not compile")) return;
+  rec_run_options backward = {.backward = true};
+  for (int k = 0; k < 2; k++) {
+    const rec_recurrence *r = rec_module_recurrence(module, k);
+    for (int64_t time = 1; time <= 60; time += 7) {
+      problem *exact = problem_new(rec_recurrence_signature(r), 1, time, 1);
+      problem_draw(exact, (uint64_t)time, 0.8);
+      problem *got = problem_copy(exact);
+      bool ran = problem_run(exact, r, "reference", &backward) && problem_run(got, r, "host", &backward);
+      if (check(ran, "r%d: %s", k + 1, rec_message())) compare(exact, got, "select", 1e-12);
+      problem_free(exact);
+      problem_free(got);
+    }
+  }
+  rec_module_close(module);
+}
+
 int main(void) {
+  run_ends();
   run("f32", (const char *const[]){"host", "simt", NULL}, 1e-3);
   run("f64", (const char *const[]){"host", NULL}, 1e-13);
   return checked();

@@ -1,5 +1,5 @@
 // Properties of random recurrences. What the front end accepts verifies and prints. Gradients are those of differences.
-// Normalisation and the parts of the structure change no number. Time can be cut, and sequences packed. REC_TEST_SEED=N runs
+// Normalisation and the parts of the structure change no number. Time can be cut, and sequences packed. REC_SEED=N runs
 // the program of that seed alone.
 // clang-format off
 #include <setjmp.h>
@@ -27,7 +27,7 @@ typedef struct subject {
 
 static void assert_small(const subject *s, double difference, double limit, const char *what) {
   if (difference <= limit) return;
-  fail_msg("%s differ by %g; again with REC_TEST_SEED=%llu\n%s", what, difference, (unsigned long long)s->seed, s->text);
+  fail_msg("%s differ by %g; again with REC_SEED=%llu\n%s", what, difference, (unsigned long long)s->seed, s->text);
 }
 
 static void check_text(subject *s) {
@@ -106,7 +106,7 @@ static void check_seed(uint64_t seed) {
 
 static void random_recurrences_have_the_properties(void **state) {
   (void)state;
-  const char *given = getenv("REC_TEST_SEED");
+  const char *given = getenv("REC_SEED");
   if (given) {
     check_seed(strtoull(given, NULL, 10));
     return;

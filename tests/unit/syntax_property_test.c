@@ -1,5 +1,5 @@
 // Properties of the front end on random input and on every .rec file of the repository. The seed
-// changes with each run and is printed; REC_TEST_SEED=N repeats one.
+// changes with each run and is printed; REC_SEED=N repeats one.
 //   - an expression printed with the fewest parentheses reads back as the same tree
 //   - newlines, spaces and comments between tokens do not change the tree
 //   - formatting keeps the tree and every comment, and formatting twice changes nothing
@@ -395,9 +395,9 @@ static void one_damaged_token_gives_few_messages(void **state) {
 
 static int set_up(void **state) {
   (void)state;
-  const char *seed = getenv("REC_TEST_SEED");
+  const char *seed = getenv("REC_SEED");
   random_state = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
-  print_message("REC_TEST_SEED=%llu\n", (unsigned long long)random_state);
+  print_message("REC_SEED=%llu\n", (unsigned long long)random_state);
   if (random_state == 0) random_state = 1;
   corpus_memory = arena_new();
   return nftw(REC_SOURCE_DIR, collect, 16, FTW_ACTIONRETVAL | FTW_PHYS);
