@@ -295,7 +295,8 @@ tile_id plan_product_of(const tile_program *program, tile_id operand) {
 static bool may_add_in_place(planner *q, tile_id operand, const plan_value *sum) {
   tile_id dot = plan_product_of(q->program, operand);
   if (dot == NO_TILE || !plan_is_blocked_dot(q, dot)) return false;
-  if (q->p->values[operand].tile != sum->tile || q->p->values[dot].region != sum->region) return false;
+  const plan_value *addend = &q->p->values[operand];
+  if (addend->tile != sum->tile || addend->lane != sum->lane || q->p->values[dot].region != sum->region) return false;
   for (tile_id x = operand;; x = value(q, x)->args[0]) {
     if (q->p->values[x].uses != 1) return false;
     if (x == dot) break;

@@ -289,6 +289,9 @@ static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {
     refuse_nest(c, n, arena_printf(c->a, "rows, columns and depth are not those of %%%d", (int)id));
   if (dot->register_a && !planned(c, dot->a)->register_a)
     refuse_nest(c, n, arena_printf(c->a, "%%%d is in no registers", (int)dot->a));
+  tile_id sum = planned(c, id)->into;
+  if (sum != NO_TILE && planned(c, sum)->lane != nest_of(c, n)->lane)
+    refuse_nest(c, n, arena_printf(c->a, "%%%d is added to %%%d, and one of them alone has lanes", (int)id, (int)sum));
 }
 
 static void check_products(checker *c) {

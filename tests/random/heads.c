@@ -155,15 +155,25 @@ static void finish_state(maker *m, const char *name, unsigned axes, const char *
   remember(m, name, axes, STATE);
 }
 
+// A row of the state, and added to it a matrix of parameters times a vector that some of the heads may share. Its sum keeps the
+// row in one instance.
+static void read_row(maker *m, const char *name, unsigned axes) {
+  piece x = vector(m, (chance(m, 50) ? some(m, axes & HEADS) : 0) | 1u << P), w = declare(m, 1u << N | 1u << P, PARAM);
+  piece row = let(m, (piece){TEXT("sum[P](%s * %s) + %s", w.text, x.text, name), axes});
+  output(m, row);
+  output(m, (piece){TEXT("sum[N](%s)", row.text), axes & HEADS});
+}
+
 // One number for some of the heads, or a row of them.
 static void small_state(maker *m) {
-  unsigned axes = some(m, m->heads) | (chance(m, 30) ? 1u << N : 0);
+  unsigned axes = some(m, m->heads) | (chance(m, 50) ? 1u << N : 0);
   piece x = vector(m, axes);
   const char *name = declare_state(m, axes), *before = TEXT("%s[t-1]", name);
   if (chance(m, 25)) {
     finish_state(m, name, axes, TEXT("max(log_sigmoid(%s) + %s, %s)", x.text, before, x.text));
     return;
   }
+  if (axes >> N & 1 && m->size[P] && chance(m, 80)) read_row(m, before, axes);
   const char *kept = TEXT("%s * %s", gate(m, some(m, axes)).text, before);
   finish_state(m, name, axes, TEXT(chance(m, 30) ? "tanh(0.5 * %s + %s)" : "%s + 0.5 * %s", kept, x.text));
 }
@@ -295,8 +305,9 @@ char *recurrence_of_heads(arena *memory, uint64_t seed, const char *name) {
   if (m->stateless) {
     for (int i = 1 + below(m, 2); i > 0; i--) stateless_output(m);
   } else {
-    for (int i = below(m, 3); i > 0; i--) small_state(m);
-    for (int i = chance(m, 20) ? 2 : 1; i > 0; i--) (chance(m, 88) ? memory_state : turning_state)(m);
+    int small = below(m, 3), memories = small && chance(m, 20) ? 0 : chance(m, 20) ? 2 : 1;
+    for (int i = small; i > 0; i--) small_state(m);
+    for (int i = memories; i > 0; i--) (chance(m, 88) ? memory_state : turning_state)(m);
   }
   output(m, (piece){TEXT("%s * %s", x.text, factor(m, x.axes).text), x.axes});
   return TEXT("recurrence %s(%s) {\n%s%s%s%s}\n", name, header(m), m->declarations, m->states, m->outputs, m->body);

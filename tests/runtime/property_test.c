@@ -62,6 +62,19 @@ static const char shared_by_heads[] =
     "  y = sum[N](query * S) + tanh(top)\n"
     "}\n";
 
+// What all heads, which lie in lanes, share is added to what each has of its own.
+static const char shared_row[] =
+    "recurrence shared_row(H, K = 5, N = 4) {\n"
+    "  input x[H,N], z[K]\n"
+    "  param w[N,K]\n"
+    "  state S[H,N]\n"
+    "  output y[H,N], u[H]\n"
+    "  S = 0.3 * S[t-1] + x\n"
+    "  let row = sum[K](w * z) + S[t-1]\n"
+    "  y = row\n"
+    "  u = sum[N](row)\n"
+    "}\n";
+
 #define GOLDEN(name) "tests/golden/" name ".rec", NULL
 #define PROGRAM(name) "tests/runtime/programs/" name ".rec", NULL
 static const program programs[] = {
@@ -96,6 +109,8 @@ static const program programs[] = {
     {NULL, shifts, {"--dtype", "f64"}, 3, false},
     {NULL, shared_by_heads, {"--form", "chunk", "--chunk", "16"}, 3, false},
     {NULL, shared_by_heads, {"--dtype", "f64"}, 4, false},
+    {NULL, shared_row, {"--form", "chunk", "--chunk", "16"}, 3, false},
+    {NULL, shared_row, {"--dtype", "f64"}, 11, false},
 };
 
 static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 300};

@@ -215,6 +215,11 @@ static void factor_in_no_registers(arena *a, plan *p) {
   nest(p, 3)->dot.register_a = true;
 }
 
+static void sum_with_lanes(arena *a, plan *p) {
+  (void)a;
+  p->values[12].lane = buffer_of(p, 12)->lane = true;
+}
+
 static void buffer_of_another_shape(arena *a, plan *p) {
   (void)a;
   buffer_of(p, 8)->axis_count--;
@@ -288,6 +293,7 @@ static const struct {
     {factor_of_another, "nest 7 (%13 = dot): the factors are not those of %13"},
     {rows_and_depth_swapped, "nest 7 (%13 = dot): rows, columns and depth are not those of %13"},
     {factor_in_no_registers, "nest 3 (%10 = dot): %8 is in no registers"},
+    {sum_with_lanes, "nest 5 (%11 = dot): %11 is added to %12, and one of them alone has lanes"},
     {buffer_of_another_shape, "value %8 (select): buffer 2 has other axes"},
     {value_in_registers_of_another_nest, "nest 3 (%10 = dot): it reads %8, which is in registers of nest 2 alone"},
     {bits_too_few, "buffer 2: its numbers live on, and have 16 bits"},
