@@ -345,12 +345,7 @@ tile_pair joint_total(scan *s, int to, int from) {
 // What a state adds at each step of its own, without other states.
 static tile_pair added_by(scan *s, int state) {
   const linear *increment = &s->states[state].increment;
-  tile_pair sum = nothing;
-  for (int i = 0; i < increment->products.count; i++) {
-    const scan_product *product = &increment->products.items[i];
-    add_scaled(s, &sum, number(s, product->scale), linear_factors(s, product, 0, false));
-  }
-  return sum;
+  return increment->products.count ? linear_pure(s, increment) : nothing;
 }
 
 static void add_column(scan *s, scan_joint *j) {

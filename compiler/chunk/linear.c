@@ -249,3 +249,13 @@ tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bo
   }
   return result;
 }
+
+tile_pair linear_pure(scan *s, const linear *x) {
+  tile_pair sum = pair_number(s->program, 0);
+  for (int i = 0; i < x->products.count; i++) {
+    const scan_product *product = &x->products.items[i];
+    tile_pair scaled = pair_mul(s->program, pair_number(s->program, product->scale), linear_factors(s, product, 0, false));
+    sum = i ? pair_linear(s->program, TILE_ADD, sum, scaled) : scaled;
+  }
+  return sum;
+}

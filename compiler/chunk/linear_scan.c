@@ -148,6 +148,18 @@ static int state_shifted(const scan *s, const typed_value *v) {
   return shifted ? state : -1;
 }
 
+// States may leave a sum: im(x + S) of a real S is im(x).
+static bool has_left(scan *s, value_id id) {
+  const linear *x = s->linears[id];
+  if (linear_has_states(x) || linear_has_unknown(s, x)) return false;
+  tile_pair rest = linear_pure(s, x);
+  axis_set missing = s->body->values.items[id].axes & ~pair_axes(s->program, rest);
+  if (missing) rest = pair_each(s->program, rest, (tile_value){.op = TILE_EXPAND, .over = missing});
+  lowering_set(&s->values, id, rest);
+  s->linears[id] = NULL;
+  return true;
+}
+
 static void visit_one(scan *s, value_id id) {
   const typed_value *v = &s->body->values.items[id];
   int state = scan_updated_state(s, id), shifted = state_shifted(s, v);
@@ -164,7 +176,7 @@ static void visit_one(scan *s, value_id id) {
       visit_sum(s, id);
     } else {
       s->linears[id] = (linear *)linear_value(s, id);
-      if (!s->reason) low_rank_replace(s, id);
+      if (!s->reason && !has_left(s, id)) low_rank_replace(s, id);
     }
   }
 }

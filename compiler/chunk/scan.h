@@ -186,6 +186,8 @@ bool linear_has_unknown(const scan *s, const linear *x);
 linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_set right);
 // Factors with some of `axes` (or, without `with`, with none of them) times each other; 1 if there are none.
 tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bool with);
+// A sum of products without states; 0 if there are none.
+tile_pair linear_pure(scan *s, const linear *x);
 
 // ---- decay.c: decays of a chunk --------------------------------------------------------------------------
 void decay_make(scan *s, int state);

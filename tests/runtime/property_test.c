@@ -75,6 +75,17 @@ static const char shared_row[] =
     "  u = sum[N](row)\n"
     "}\n";
 
+// A real state leaves the imaginary part of a sum that it enters.
+static const char leaves[] =
+    "recurrence leaves(H, K = 6) {\n"
+    "  input x[H,K] : complex, w : complex, g[H]\n"
+    "  state S[H,K]\n"
+    "  output y[H,K], z[H]\n"
+    "  S = sigmoid(g) * S[t-1] + 0.3 * im(w + S[t-1]) + im(x)\n"
+    "  y = S + im(w + S[t-1])\n"
+    "  z = sum[K](re(x + S[t-1]) * im(x))\n"
+    "}\n";
+
 #define GOLDEN(name) "tests/golden/" name ".rec", NULL
 #define PROGRAM(name) "tests/runtime/programs/" name ".rec", NULL
 static const program programs[] = {
@@ -109,6 +120,8 @@ static const program programs[] = {
     {NULL, shifts, {"--dtype", "f64"}, 3, false},
     {NULL, shared_by_heads, {"--form", "chunk", "--chunk", "16"}, 3, false},
     {NULL, shared_by_heads, {"--dtype", "f64"}, 4, false},
+    {NULL, leaves, {"--form", "chunk", "--chunk", "16"}, 3, false},
+    {NULL, leaves, {"--dtype", "f64"}, 2, false},
     {NULL, shared_row, {"--form", "chunk", "--chunk", "16"}, 3, false},
     {NULL, shared_row, {"--dtype", "f64"}, 11, false},
 };
