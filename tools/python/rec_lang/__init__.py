@@ -1,0 +1,250 @@
+"""Recurrences of rec in PyTorch, JAX and NumPy, compiled when they are asked for.
+
+    import rec_lang
+
+    gla = rec_lang.compile("std.gla", "torch", sizes={"K": 64, "V": 64})
+    y, hT_S = gla.gla(q, k, v, gate)
+
+`compile` runs recc once for a program and its options; from then on the module comes from a cache of files.
+"""
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Mapping, Optional, Sequence, Union
+
+__all__ = ["compile", "CompileError", "CompileWarning", "cache_folder", "find_recc"]
+
+_STANDARD = re.compile(r"std(\.\w+)+")
+_STALE_SECONDS = 3600  # age of a folder that a killed process has left in the cache
+
+
+class CompileError(RuntimeError):
+    """recc has refused a program or an option. The text is what recc printed."""
+
+
+class CompileWarning(UserWarning):
+    """recc has compiled a program and warns of something. The text is what recc printed."""
+
+
+def compile(
+    source: Union[str, os.PathLike],
+    framework: str = "torch",
+    *,
+    dtype: Union[str, Sequence[str]] = "f32",
+    sizes: Optional[Mapping[str, Union[int, Sequence[int]]]] = None,
+    export: Union[None, str, Sequence[str]] = None,
+    target: str = "host",
+    options: Sequence[str] = (),
+    cache: Union[None, str, os.PathLike] = None,
+) -> ModuleType:
+    """The module of a program's recurrences for a framework: "torch", "jax" or "numpy".
+
+    source     the path of a .rec file; "std.NAME", a file of the standard library; or the text of a program
+    dtype      "f32", "f64", "bf16" or "f16", or several of them
+    sizes      of axes: {"K": 64}, {"ssd.N": 128}; a sequence of sizes makes code for each
+    export     names of imported recurrences that the module is to have, too
+    target     "host", or GPUs as in recc's --target: "sm_90a", "all"
+    options    more words for recc (`recc --help`)
+    cache      the folder of compiled modules; $REC_CACHE without it, else ~/.cache/rec
+
+    A path, or text with a program's `{`, is told by what it looks like; a pathlib.Path is always a path.
+    The same arguments give the same module, as long as neither the program nor what it imports changes.
+    """
+    recc = find_recc()
+    words = [f"--emit={framework}", "--dtype", ",".join(_several(dtype)), "--target", target]
+    for axis, size in (sizes or {}).items():
+        words += ["-D", f"{axis}={','.join(str(int(one)) for one in _several(size))}"]
+    for name in _several(export or ()):
+        words += ["--export", name]
+    words += options
+    folder = cache_folder() if cache is None else os.path.abspath(cache)
+    os.makedirs(folder, exist_ok=True)
+    program = _Program(source)
+    key = _Key(recc, words, program, folder)
+    entry = key.find()
+    if entry is None:
+        _remove_stale(folder)
+        entry = _make(recc, words, program, key)
+    return _import(entry)
+
+
+def find_recc() -> str:
+    """The path of recc: $RECC, that of this package, of the checkout that it lies in, beside Python, or in $PATH."""
+    named = os.environ.get("RECC")
+    if named:
+        return shutil.which(named) or named
+    here = Path(__file__).resolve().parent
+    tree = here.parents[2] if len(here.parents) > 2 else here
+    for place in (here / "bin", tree / "build" / "release" / "bin", Path(sys.executable).parent):
+        if os.access(place / "recc", os.X_OK):
+            return str(place / "recc")
+    found = shutil.which("recc")
+    if found is None:
+        raise FileNotFoundError(f"expected recc in {here / 'bin'}, beside {sys.executable} or in PATH, found none; $RECC names one")
+    return found
+
+
+def cache_folder() -> str:
+    """The folder of compiled modules. What lies there may be removed at any time while no process compiles."""
+    return os.path.abspath(os.environ.get("REC_CACHE") or os.path.expanduser("~/.cache/rec"))
+
+
+def _several(one_or_more) -> list:
+    return [one_or_more] if isinstance(one_or_more, (str, int)) else list(one_or_more)
+
+
+# ---- programs ------------------------------------------------------------------------------------------------------------
+
+
+class _Program:
+    """What is compiled: a name of the standard library, a file, or text."""
+
+    def __init__(self, source: Union[str, os.PathLike]):
+        self.path: Optional[str] = None  # of a file
+        self.text: Optional[bytes] = None  # that was given in place of a file
+        self.word = os.fspath(source)  # for recc
+        if isinstance(source, str) and _STANDARD.fullmatch(source):
+            return
+        if isinstance(source, str) and "{" in source and not source.endswith(".rec"):
+            self.text, self.word = source.encode(), "program.rec"
+        else:
+            self.path = os.path.abspath(source)
+
+    def content(self) -> bytes:
+        """Of the file, or the text; nothing for the standard library, which is recc's, and for a file that is missing."""
+        return self.text if self.text is not None else _read(self.path) or b""
+
+    def beside(self, name: str) -> Optional[str]:
+        """The path of an import, which is named from the folder of the program."""
+        return None if self.path is None else os.path.join(os.path.dirname(self.path), name)
+
+
+def _read(path: Optional[str]) -> Optional[bytes]:
+    try:
+        return None if path is None else Path(path).read_bytes()
+    except OSError:
+        return None
+
+
+# ---- the cache -----------------------------------------------------------------------------------------------------------
+#
+#   HASH.imports             the files that a program imports, as recc has named them; HASH is that of the program, the options
+#                            and recc
+#   NAME_HASH                what recc has made, never changed; this HASH has the imports as well
+#   making-*                 what is being made, or was left by a process that was killed
+
+
+class _Key:
+    """Where a module lies in the cache."""
+
+    def __init__(self, recc: str, words: Sequence[str], program: _Program, folder: str):
+        self.program, self.folder = program, folder
+        about = os.stat(recc)
+        tool = [os.path.realpath(recc), about.st_size, about.st_mtime_ns, shutil.which("ptxas")]
+        # Only the last part of a path is part of what recc writes.
+        name = os.path.basename(program.word)
+        self.stem = re.sub(r"\W", "_", name.rsplit(".", 1)[0] if program.path or program.text else name.rsplit(".", 1)[-1])
+        self.hash = _hash(repr((tool, list(words), name)).encode(), program.content())
+        self.list = os.path.join(folder, f"{self.hash}.imports")
+
+    def entry(self, imports: Sequence[str]) -> Optional[str]:
+        """The folder of the module, given the names of its imports; None where one of them cannot be read."""
+        contents = [_read(self.program.beside(name)) for name in imports]
+        if None in contents:
+            return None
+        return os.path.join(self.folder, f"{self.stem}_{_hash(self.hash.encode(), *contents)}")
+
+    def find(self) -> Optional[str]:
+        """The module's folder, if it has been made."""
+        known = _read(self.list)
+        entry = None if known is None else self.entry(known.decode().splitlines())
+        return entry if entry and os.path.isdir(entry) else None
+
+    def remember(self, imports: Sequence[str], work: str) -> None:
+        written = os.path.join(work, "imports")
+        Path(written).write_text("".join(f"{name}\n" for name in imports))
+        os.replace(written, self.list)
+
+
+def _hash(*parts: bytes) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(b"%d " % len(part) + part)
+    return whole.hexdigest()[:24]
+
+
+def _remove_stale(folder: str) -> None:
+    with os.scandir(folder) as there:
+        for found in there:
+            if found.name.startswith("making-") and _age(found) > _STALE_SECONDS:
+                shutil.rmtree(found.path, ignore_errors=True)
+
+
+def _age(found: os.DirEntry) -> float:
+    try:
+        return time.time() - found.stat().st_mtime
+    except FileNotFoundError:  # its process has finished
+        return 0
+
+
+def _make(recc: str, words: Sequence[str], program: _Program, key: _Key) -> str:
+    """Compiles into a folder of this process's own, which then gets its name at once: the module's folder."""
+    with tempfile.TemporaryDirectory(prefix="making-", dir=key.folder) as work:
+        made = os.path.join(work, "made")
+        if program.text is not None:
+            Path(work, program.word).write_bytes(program.text)
+        _run([recc, program.word, *words, "-MD", "-o", made], work if program.text is not None else None)
+        imports = _take_imports(made, program)
+        entry = key.entry(imports)
+        if entry is None:
+            raise CompileError(f"{program.word}: expected its imports to stay as they are while it is compiled, found one removed")
+        try:
+            os.rename(made, entry)
+        except OSError:  # another process was faster
+            if not os.path.isdir(entry):
+                raise
+        key.remember(imports, work)
+    return entry
+
+
+def _run(command: Sequence[str], folder: Optional[str]) -> None:
+    """Runs recc; warnings become Python's."""
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
+    said = done.stderr.rstrip("\n")
+    if done.returncode:
+        raise CompileError(said or f"{' '.join(command)}: ended with status {done.returncode}")
+    if said:
+        warnings.warn(said, CompileWarning, stacklevel=4)
+
+
+def _take_imports(made: str, program: _Program) -> list:
+    """The imports of a program, from the rule for make that recc has written, which goes."""
+    rule, = Path(made).glob("*.d")
+    words = re.findall(r"(?:\\.|\$\$|[^\s\\])+", rule.read_text())[1:]
+    rule.unlink()
+    paths = [os.path.abspath(re.sub(r"\\(.)|\$(\$)", r"\1\2", word)) for word in words]
+    if program.path is None:
+        return []
+    return [os.path.relpath(path, os.path.dirname(program.path)) for path in paths if path != program.path]
+
+
+def _import(entry: str) -> ModuleType:
+    from rec_lang import compiled
+
+    folder, package = os.path.split(entry)
+    if folder not in compiled.__path__:
+        compiled.__path__.append(folder)
+    file, = Path(entry).glob("*.py")
+    importlib.invalidate_caches()
+    return importlib.import_module(f"rec_lang.compiled.{package}.{file.stem}")
