@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "compiler/base/embedded.h"
 #include "compiler/base/program.h"
 #include "compiler/base/text.h"
 #include "compiler/bindings/bindings.h"
@@ -51,12 +50,6 @@ bool pass_write(compilation *c) {
   return c->failure == NULL;
 }
 
-// An import from the standard library inside recc: no file.
-static bool is_embedded(arena *a, const source *file) {
-  const embedded_file *found = embedded_find(embedded_stdlib, file_stem(a, file->path));
-  return found && file->size == found->size && memcmp(file->text, found->data, found->size) == 0;
-}
-
 // A path as make reads it.
 static const char *make_path(arena *a, const char *path) {
   const char *escaped = "";
@@ -73,9 +66,7 @@ bool pass_write_dependencies(compilation *c) {
   const char *rule = arena_printf(c->memory, "%s:", make_path(c->memory, compilation_library_path(c)));
   for (int i = 0; i < c->library.sources.count; i++) {
     const source *file = c->library.sources.items[i];
-    bool named = file == c->source && !program_standard_name(c->options->path);
-    if (!named && is_embedded(c->memory, file)) continue;
-    rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
+    if (file->is_file) rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
   }
   rule = arena_printf(c->memory, "%s\n", rule);
   const char *path = arena_printf(c->memory, "%s.d", compilation_library_path(c));

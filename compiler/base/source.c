@@ -79,7 +79,7 @@ static void index_lines(sources *all, source *s) {
   s->line_count = lines;
 }
 
-const source *sources_add(sources *all, const char *path, const char *text, size_t size, const char **error) {
+static const source *add(sources *all, const char *path, const char *text, size_t size, bool is_file, const char **error) {
   if (size > SOURCE_SIZE_MAX) {
     *error = arena_printf(all->memory, "'%s' is larger than %d MiB", path, SOURCE_SIZE_MAX / (1024 * 1024));
     return NULL;
@@ -88,6 +88,7 @@ const source *sources_add(sources *all, const char *path, const char *text, size
   s->path = arena_strdup(all->memory, path);
   s->text = arena_strndup(all->memory, text, size);
   s->size = (uint32_t)size;
+  s->is_file = is_file;
   index_lines(all, s);
   size_t bad = first_bad_byte(text, size);
   if (bad < size) {
@@ -101,7 +102,11 @@ const source *sources_add(sources *all, const char *path, const char *text, size
   return s;
 }
 
-// Reads at most one byte more than is allowed, so that sources_add sees a file that is too large.
+const source *sources_add(sources *all, const char *path, const char *text, size_t size, const char **error) {
+  return add(all, path, text, size, false, error);
+}
+
+// Reads at most one byte more than is allowed, so that `add` sees a file that is too large.
 static char *read_all(FILE *file, size_t *size) {
   size_t capacity = (size_t)SOURCE_SIZE_MAX + 1;
   char *text = malloc(capacity);
@@ -130,7 +135,7 @@ const source *sources_load(sources *all, const char *path, const char **error) {
     if (!text || ferror(file)) {
       *error = cannot_read(all, path, strerror(errno));
     } else {
-      s = sources_add(all, path, text, size, error);
+      s = add(all, path, text, size, !standard_input, error);
     }
     free(text);
   }

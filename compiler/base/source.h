@@ -2,6 +2,7 @@
 #ifndef REC_BASE_SOURCE_H
 #define REC_BASE_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ typedef struct source {
   uint32_t size;                // bytes before that NUL
   const uint32_t *line_starts;  // byte offset of each line, [line_count]
   int line_count;               // at least 1
+  bool is_file;                 // not from memory or standard input
 } source;
 
 typedef struct sources sources;
