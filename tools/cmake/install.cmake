@@ -17,7 +17,7 @@ make_manual(rec-lang rec)
 
 # They find LLVM where it was linked from, unless the loader looks there anyway.
 find_library(LLVM_WHERE_THE_LOADER_LOOKS NAMES LLVM-22 LLVM)
-if(NOT LLVM_WHERE_THE_LOADER_LOOKS)
+if(NOT LLVM_WHERE_THE_LOADER_LOOKS AND NOT REC_STATIC)
   set_target_properties(recc PROPERTIES INSTALL_RPATH ${LLVM_LIBDIR})
 endif()
 install(TARGETS recc rec RUNTIME COMPONENT programs)
