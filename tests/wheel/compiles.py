@@ -1,0 +1,186 @@
+"""rec_lang.compile of an installed wheel, in the current folder, which has decay.rec.
+
+    compiles.py RECC NAME        RECC: a recc that writes a line to $REC_RUNS for each run, and waits while $REC_WAIT is a file
+
+Prints FAILED lines and `N passed, N failed`.
+"""
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import rec_lang
+from checks import check, finish
+
+RUNS, WAIT = Path(os.environ["REC_RUNS"]), Path(os.environ["REC_WAIT"])
+FAST = {"target": "x86-64-v2", "options": ["-O0"]}
+DECAY = Path("decay.rec").read_text()
+
+
+def runs():
+    return len(RUNS.read_text().splitlines()) if RUNS.exists() else 0
+
+
+def compiled(source, **given):
+    """The module, and whether recc ran."""
+    before = runs()
+    module = rec_lang.compile(source, "numpy", **{**FAST, "dtype": "f64", **given})
+    return module, runs() > before
+
+
+def python(code, **options):
+    """Another process."""
+    code = f"import rec_lang, numpy as np\nFAST = {FAST!r}\n{code}"
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+
+def refusal(source, **given):
+    try:
+        compiled(source, **given)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "none"
+
+
+def said_by_recc(*words):
+    return subprocess.run([os.environ["RECC"], *words], capture_output=True, text=True).stderr.rstrip("\n")
+
+
+def values():
+    del os.environ["RECC"]
+    inside = Path(rec_lang.__file__).parent / "bin" / "recc"
+    check(f"recc is that of the wheel, not {rec_lang.find_recc()}", Path(rec_lang.find_recc()) == inside)
+    check("recc runs", rec_lang.compile("decay.rec", "numpy", dtype="f64").decay)
+    os.environ["RECC"] = sys.argv[1]
+    x = np.random.default_rng(1).standard_normal((2, 7, 3, 4))
+    mix = np.arange(1.0, 4)
+    module, ran = compiled("decay.rec")
+    y, h, _ = module.decay(x, mix)
+    state, expected = 0, []
+    for t in range(7):
+        state = 0.5 * state + mix[:, None] * x[:, t]
+        expected.append(state)
+    check("the first call runs recc", ran)
+    check("values", np.allclose(y, np.stack(expected, 1), rtol=1e-14) and np.allclose(h, state, rtol=1e-14))
+    return module
+
+
+def hits(module):
+    started = time.perf_counter()
+    again, ran = compiled(Path("decay.rec").absolute())
+    seconds = time.perf_counter() - started
+    check("the same program is the same module, without a run of recc", again is module and not ran)
+    check(f"found in {1e3 * seconds:.1f} ms, expected 50 at most", seconds < 0.05)
+    other, ran = compiled("decay.rec", dtype="f32")
+    check("another type is another module", other is not module and ran)
+    other, ran = compiled("decay.rec", sizes={"N": 8})
+    check("other sizes are another module", other is not module and ran)
+    check("a size of its own", other.decay(np.ones((1, 2, 3, 8)), np.ones(3)).y.shape == (1, 2, 3, 8))
+    before = runs()
+    child = python("print(rec_lang.compile('decay.rec', 'numpy', dtype='f64', **FAST).decay(np.ones((1, 1, 1, 4)), np.ones(1)).y.sum())")
+    check("another process has it without a run of recc", child.communicate()[0] == "4.0\n" and runs() == before)
+    text, ran = compiled(DECAY)
+    check("text is a program", ran and text.decay(np.ones((1, 1, 1, 4)), np.ones(1)).y.sum() == 4 and not compiled(DECAY)[1])
+    standard, _ = compiled("std.mingru")
+    check("a file of the standard library", standard.mingru and not compiled("std.mingru")[1])
+
+
+def imports():
+    """A change of a file that an import imports."""
+    Path("a b").mkdir()
+    main, beside, far = Path("main.rec"), Path("a b/beside #1.rec"), Path("a b/far.rec")
+    main.write_text('import "a b/beside #1.rec"\n' + DECAY.replace("0.5", "factor(1)"))
+    beside.write_text('import "far.rec"\nfn factor(x) = half(x)\n')
+    far.write_text("fn half(x) = x / 2\n")
+
+    def second():
+        module, ran = compiled(main)
+        return module.decay(np.ones((1, 2, 1, 4)), np.ones(1)).y[0, 1, 0, 0], ran
+
+    check("imports", second() == (1.5, True))
+    check("unchanged", second() == (1.5, False))
+    far.write_text("fn half(x) = x / 4\n")
+    check("an import's import has changed", second() == (1.25, True))
+    far.write_text("fn half(x) = x / 2\n")
+    check("and changed back", second() == (1.5, False))
+    far.unlink()
+    check(f"it is gone: {refusal(main)}", refusal(main) == f"CompileError: {said_by_recc('main.rec')}")
+
+
+def mistakes():
+    wrong = Path("wrong.rec")
+    wrong.write_text(DECAY.replace("mix * x", "mix * z"))
+    said = said_by_recc("wrong.rec")
+    check("recc names the place", said.startswith("wrong.rec:6:") and said.count("\n") == 2)
+    check("a mistake is an exception with recc's text", refusal("wrong.rec") == f"CompileError: {said}")
+    check("in text as well", refusal(wrong.read_text()) == f"CompileError: {said.replace('wrong.rec', 'program.rec')}")
+    for source in ("none.rec", "std.none", "none"):
+        check(f"no such file: {source}", refusal(source) == f"CompileError: {said_by_recc(source)}")
+    check("a wrong type", refusal("decay.rec", dtype="f8") == f"CompileError: {said_by_recc('decay.rec', '--dtype', 'f8')}")
+    check("a wrong option", refusal("decay.rec", options=["--no"]) == f"CompileError: {said_by_recc('decay.rec', '--no')}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compiled(DECAY.replace("  h =", "  let unused = 2 * x\n  h ="))
+    check("a warning of recc is one of Python", [one.category for one in caught] == [rec_lang.CompileWarning])
+    check("at the line of the call", [one.filename for one in caught] == [__file__])
+    os.environ["RECC"] = "/nowhere/recc"
+    check(f"no recc: {refusal('decay.rec')}", refusal("decay.rec").endswith("No such file or directory: '/nowhere/recc'"))
+    os.environ["RECC"] = sys.argv[1]
+
+
+def left(cache):
+    """What stands in a cache besides lists of imports."""
+    return sorted(name.split("_")[0].split("-")[0] for name in os.listdir(cache) if not name.endswith(".imports"))
+
+
+def processes():
+    """Two at once, and one that is killed."""
+    make = "print(rec_lang.compile('decay.rec', 'numpy', dtype='f64', cache='shared', **FAST).decay(np.ones((1, 1, 1, 4)), np.ones(1)).y.sum())"
+    before = runs()
+    WAIT.touch()
+    both = [python(make), python(make)]
+    wait_for(lambda: runs() == before + 2)
+    WAIT.unlink()
+    check("two processes at once", [one.communicate()[0] for one in both] == ["4.0\n"] * 2)
+    check(f"leave one module: {left('shared')}", left("shared") == ["decay"])
+    WAIT.touch()
+    killed = python(make.replace("shared", "broken"), start_new_session=True)
+    wait_for(lambda: runs() == before + 3)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    WAIT.unlink()
+    check(f"a killed process leaves its own folder: {left('broken')}", left("broken") == ["making"])
+    again = python(make.replace("shared", "broken"))
+    check("the next one compiles", again.communicate()[0] == "4.0\n" and left("broken") == ["decay", "making"])
+    for name in os.listdir("broken"):
+        os.utime(Path("broken", name), (1, 1))
+    compiled("decay.rec", cache="broken", sizes={"N": 2})
+    check(f"what is old is removed: {left('broken')}", left("broken") == ["decay", "decay"])
+
+
+def wait_for(what):
+    until = time.monotonic() + 60
+    while not what() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def pickles(module):
+    """A result has a class of the module's, which another process finds by its name."""
+    Path("result.pickle").write_bytes(pickle.dumps(module.decay(np.ones((1, 1, 1, 4)), np.ones(1))))
+    child = python("import pickle\nprint(pickle.load(open('result.pickle', 'rb')).y.sum())")
+    check("pickles", child.communicate()[0] == "4.0\n")
+
+
+module = values()
+hits(module)
+imports()
+mistakes()
+processes()
+pickles(module)
+finish()
