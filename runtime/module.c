@@ -313,10 +313,55 @@ static bool lists_size(const char *sizes, int64_t size) {
   return false;
 }
 
-// Picks the size of a define that has several: the one asked for, if it is there, else the first.
-static void pick_size(reader *r, const char *name, const char *sizes, const rec_variant *variant) {
+// The size of an axis by a tensor of the file, whose last dimensions are the variable's axes; 0: none of these.
+static int64_t size_by_tensor(const cJSON *variable, const char *axis, const rec_file *file) {
+  char name[1024];
+  bool carried = strcmp(json_text(variable, "kind"), "state") == 0;
+  snprintf(name, sizeof name, "%s%s", carried ? "h0." : "", json_text(variable, "name"));
+  const rec_tensor *tensor = rec_file_find(file, name);
+  const cJSON *axes = json_get(variable, "axes");
+  int count = cJSON_GetArraySize(axes), rank = tensor ? tensor->rank - cJSON_IsTrue(json_get(variable, "complex")) : 0;
+  for (int i = 0; i < count && count <= rank; i++) {
+    const cJSON *item = cJSON_GetArrayItem(axes, i);
+    if (cJSON_IsString(item) && strcmp(item->valuestring, axis) == 0) return tensor->shape[rank - count + i];
+  }
+  return 0;
+}
+
+// The size that the inputs of a recurrence give an axis of several sizes; 0: they do not have it.
+static int64_t size_by_inputs(const cJSON *manifest, const char *name, const rec_variant *variant) {
+  const cJSON *recurrence, *variable;
+  cJSON_ArrayForEach(recurrence, json_get(manifest, "recurrences")) {
+    if (strcmp(json_text(recurrence, "name"), variant->recurrence) != 0) continue;
+    cJSON_ArrayForEach(variable, json_get(recurrence, "tensors")) {
+      int64_t size = size_by_tensor(variable, axis_of(name), variant->inputs);
+      if (size) return size;
+    }
+  }
+  return 0;
+}
+
+// Whether a define is for a recurrence: `K` is for all, `gla.K` for gla.
+static bool is_for(const char *name, const char *recurrence) {
+  size_t length = strlen(recurrence);
+  return axis_of(name) == name || (strncmp(name, recurrence, length) == 0 && axis_of(name) == name + length + 1);
+}
+
+static void pick_by_inputs(rec_pick *pick, const cJSON *manifest, const char *sizes, const rec_variant *variant) {
+  if (!is_for(pick->name, variant->recurrence)) {
+    pick->asked = true;  // nothing depends on it
+    return;
+  }
+  int64_t size = size_by_inputs(manifest, pick->name, variant);
+  pick->asked = lists_size(sizes, size);
+  if (pick->asked) pick->size = size;
+}
+
+// Picks the size of a define that has several: the one asked for, if it is there, else that of the inputs, else the first.
+static void pick_size(reader *r, const cJSON *manifest, const char *name, const char *sizes, const rec_variant *variant) {
   rec_pick *pick = &r->module->picks[r->module->pick_count++];
   *pick = (rec_pick){name, strtoll(sizes, NULL, 10), false};
+  if (variant->inputs) pick_by_inputs(pick, manifest, sizes, variant);
   for (int i = 0; i < variant->define_count; i++) {
     char asked[512];
     int64_t size = strtoll(split_define(variant->defines[i], asked, sizeof asked), NULL, 10);
@@ -327,28 +372,39 @@ static void pick_size(reader *r, const char *name, const char *sizes, const rec_
 }
 
 // A define of the library as the variant has it.
-static const char *read_define(reader *r, const char *define, const rec_variant *variant) {
+static const char *read_define(reader *r, const cJSON *manifest, const char *define, const rec_variant *variant) {
   char name[512], text[600];
   const char *sizes = split_define(define, name, sizeof name);
   if (!strchr(sizes, ',')) return define;
   char *kept = allocate(r, (int)strlen(name), 1), *one = allocate(r, (int)sizeof text, 1);
   if (r->what) return define;
   memcpy(kept, name, strlen(name) + 1);
-  pick_size(r, kept, sizes, variant);
+  pick_size(r, manifest, kept, sizes, variant);
   snprintf(text, sizeof text, "%s=%lld", name, (long long)r->module->picks[r->module->pick_count - 1].size);
   memcpy(one, text, strlen(text) + 1);
   return one;
 }
 
+// Whether a later define is for the same axis, and counts in its place.
+static bool is_overridden(const cJSON *define) {
+  const char *text = cJSON_IsString(define) ? define->valuestring : "";
+  size_t name = strcspn(text, "=") + 1;
+  bool overridden = false;
+  for (const cJSON *later = define->next; later; later = later->next)
+    overridden |= cJSON_IsString(later) && strncmp(later->valuestring, text, name) == 0;
+  return overridden;
+}
+
 static void read_defines(reader *r, const cJSON *json, const rec_variant *variant) {
   const cJSON *list = json_get(json, "defines"), *item;
-  r->module->define_count = cJSON_GetArraySize(list);
-  const char **define = allocate(r, r->module->define_count, sizeof *define);
-  rec_pick *picks = allocate(r, r->module->define_count, sizeof *picks);
+  int count = cJSON_GetArraySize(list);
+  r->module->defines = allocate(r, count, sizeof *r->module->defines);
+  r->module->picks = allocate(r, count, sizeof *r->module->picks);
   if (r->what) return;
-  r->module->defines = define;
-  r->module->picks = picks;
-  cJSON_ArrayForEach(item, list) *define++ = read_define(r, cJSON_IsString(item) ? item->valuestring : "", variant);
+  cJSON_ArrayForEach(item, list) {
+    const char *define = cJSON_IsString(item) ? item->valuestring : "";
+    if (!is_overridden(item)) r->module->defines[r->module->define_count++] = read_define(r, json, define, variant);
+  }
 }
 
 // The type that is asked for, if the library has it, else its first.

@@ -39,11 +39,14 @@ typedef struct rec_source_text {
   const char *path, *text;
 } rec_source_text;
 
-// What is asked of a library that has variants: a number type (NULL: its first) and sizes, recc's -D ("K=64").
+// What is asked of a library that has variants: a number type (NULL: its first) and sizes, recc's -D ("K=64"). Sizes that are not
+// asked for are those of the inputs of a recurrence, where they are given.
 typedef struct rec_variant {
   const char *dtype;
   const char *const *defines;
   int define_count;
+  const char *recurrence;  // NULL: no inputs
+  const rec_file *inputs;
 } rec_variant;
 
 // An axis of several sizes, as recc's -D names it, and that of the module.

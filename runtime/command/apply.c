@@ -43,16 +43,25 @@ static int read_words(words *w, apply_request *a) {
 }
 
 static rec_status apply_to_file(const apply_request *a, const rec_recurrence *recurrence, const rec_device *device) {
-  rec_file *file;
   rec_binding binding;
-  rec_status status = rec_file_open(a->inputs, &file);
-  if (status) return status;
-  status = rec_bind(rec_recurrence_signature(recurrence), device, file, a->options.backward, &binding);
-  rec_file_close(file);
+  rec_status status = rec_bind(rec_recurrence_signature(recurrence), device, a->module.inputs, a->options.backward, &binding);
   if (status) return status;
   status = rec_run(recurrence, device, &binding.call, &a->options);
   if (!status) status = rec_binding_write(&binding, a->outputs);
   rec_binding_free(&binding);
+  return status;
+}
+
+static int apply_module(const apply_request *a, const rec_device *device) {
+  rec_module *module;
+  int status = open_module(&a->module, &module);
+  if (status) return status;
+  const rec_recurrence *recurrence = choose_recurrence("apply", a->module.file, module, a->module.name);
+  if (!recurrence)
+    status = EXIT_USAGE;
+  else if (apply_to_file(a, recurrence, device))
+    status = report_failure("apply");
+  rec_module_close(module);
   return status;
 }
 
@@ -65,15 +74,11 @@ static int apply(words *w) {
   a.module.reference = strcmp(a.device_name, "reference") == 0;
   if (strcmp(a.device_name, "simt") == 0) a.module.target = "simt";
   if (strcmp(a.device_name, "cuda") == 0) a.module.target = rec_cuda_target();
-  rec_module *module;
-  status = open_module(&a.module, &module);
-  if (status) return status;
-  const rec_recurrence *recurrence = choose_recurrence("apply", a.module.file, module, a.module.name);
-  if (!recurrence)
-    status = EXIT_USAGE;
-  else if (apply_to_file(&a, recurrence, device))
-    status = report_failure("apply");
-  rec_module_close(module);
+  rec_file *inputs;
+  if (rec_file_open(a.inputs, &inputs)) return report_failure("apply");
+  a.module.inputs = inputs;
+  status = apply_module(&a, device);
+  rec_file_close(inputs);
   return status;
 }
 

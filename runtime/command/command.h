@@ -88,9 +88,10 @@ int report_failure(const char *command);
 
 typedef struct module_request {
   const char *command;
-  const char *file;      // .so, or .rec to be compiled
-  const char *name;      // the recurrence that will be asked for, perhaps an imported one; or NULL
-  const char **defines;  // -D
+  const char *file;        // .so, or .rec to be compiled
+  const char *name;        // the recurrence that will be asked for, perhaps an imported one; or NULL
+  const rec_file *inputs;  // of that recurrence, which choose a variant's sizes; or NULL
+  const char **defines;    // -D
   int define_count;
   const char *dtype;        // NULL: not asked for
   const char *target;       // code that the library must hold beside the host's: "simt"; or NULL

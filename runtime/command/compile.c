@@ -130,7 +130,7 @@ static int compile_into(const compilation *c, const char *library) {
 
 // Compiles the file, or what `carrier` carries.
 static rec_variant variant_of(const module_request *request) {
-  return (rec_variant){request->dtype, request->defines, request->define_count};
+  return (rec_variant){request->dtype, request->defines, request->define_count, request->name, request->inputs};
 }
 
 // Who asks for mamba2 means the file of the standard library, which is std.mamba2.
