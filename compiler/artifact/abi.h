@@ -15,6 +15,8 @@
 // and, for the library:
 //   const char rec_manifest[];     JSON, UTF-8, ends with a NUL (dlsym gives the text itself)
 //   const char *rec_error(void);   this thread's last message: one line, "" before any
+// For tvm-ffi, which finds them by these names (runtime/support/tvm_ffi.c); all variants of NAME behind one:
+//   int __tvm_ffi_NAME_forward (void *, const TVMFFIAny *, int32_t, TVMFFIAny *);     and _backward, _step
 // With --prefix P_ all of them, and NAME_arguments, begin with P_: P_NAME_forward, P_rec_error. The types of launch.h are
 // shared by all libraries.
 //

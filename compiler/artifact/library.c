@@ -39,7 +39,7 @@ artifact_kernels artifact_describe(arena *a, const artifact *library, const arti
 }
 
 static const char *const entries[] = {"forward", "backward", "step", "sizes"};
-enum { ENTRIES = sizeof entries / sizeof *entries };
+enum { ENTRIES = sizeof entries / sizeof *entries, CALLS = ENTRIES - 1 };
 
 typedef VEC(codegen_blob) blob_list;
 typedef VEC(codegen_thunk) thunk_list;
@@ -47,9 +47,38 @@ typedef VEC(codegen_thunk) thunk_list;
 // The entry points of a symbol: `kind` entry, behind a table, or chosen, behind a choice.
 static void add_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *kind, const char *data) {
   for (int e = 0; e < ENTRIES; e++)
-    vec_push(
-        a, thunks,
-        (codegen_thunk){arena_printf(a, "%s_%s", symbol, entries[e]), arena_printf(a, "rec_%s_%s", entries[e], kind), data});
+    vec_push(a, thunks,
+             (codegen_thunk){arena_printf(a, "%s_%s", symbol, entries[e]), arena_printf(a, "rec_%s_%s", entries[e], kind), data,
+                             false});
+}
+
+// Functions that foreign runtimes look for: what stands before NAME_forward, .. and the kind of entry behind it.
+static const struct {
+  const char *prefix, *kind;
+} foreign_runtimes[] = {{"__tvm_ffi_", "tvm_ffi"}};
+
+static void add_foreign_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *data) {
+  for (size_t i = 0; i < sizeof foreign_runtimes / sizeof *foreign_runtimes; i++)
+    for (int e = 0; e < CALLS; e++)
+      vec_push(a, thunks,
+               (codegen_thunk){arena_printf(a, "%s%s_%s", foreign_runtimes[i].prefix, symbol, entries[e]),
+                               arena_printf(a, "rec_%s_%s", entries[e], foreign_runtimes[i].kind), data, true});
+}
+
+static bool is_first_variant(const artifact *whole, int index) {
+  for (int i = 0; i < index; i++)
+    if (strcmp(whole->recurrences.items[i].plain, whole->recurrences.items[index].plain) == 0) return false;
+  return true;
+}
+
+// What foreign runtimes call: each recurrence with all of its variants.
+static void add_foreign(arena *a, const artifact *whole, blob_list *blobs, thunk_list *thunks) {
+  for (int i = 0; i < whole->recurrences.count; i++) {
+    if (!is_first_variant(whole, i)) continue;
+    const char *plain = whole->recurrences.items[i].plain, *data = arena_printf(a, "%s.variants", plain);
+    vec_push(a, blobs, artifact_variants_table(a, whole, plain, data));
+    add_foreign_thunks(a, thunks, plain, data);
+  }
 }
 
 // The manifest, and the entry points that stand for several variants.
@@ -68,6 +97,7 @@ static void add_whole(arena *a, const artifact *whole, blob_list *blobs, thunk_l
     if (!entry->same_as) vec_push(a, blobs, artifact_choice_table(a, whole, entry, data));
     add_thunks(a, thunks, entry->symbol, picks ? "chosen" : "entry", data);
   }
+  add_foreign(a, whole, blobs, thunks);
 }
 
 codegen_input artifact_contents(arena *a, const artifact *library, const artifact *whole) {

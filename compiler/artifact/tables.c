@@ -154,6 +154,7 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
                           .forward_use = forward_use(abi->body, memory),
                           .backward_use = backward_use(abi->body, memory),
                           .copy_from = -1,
+                          .depth = memory->lag >= 0 ? abi->body->lags.items[memory->lag].depth : 0,
                           .stored = stored_as(abi_number_type(memory, dtype))};
   int axes[TYPED_MAX_AXES];
   int32_t narrow[TYPED_MAX_AXES];

@@ -41,9 +41,10 @@ int32_t *artifact_inner_memories(arena *a, const artifact_recurrence *recurrence
 codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels, number_type dtype,
                             const char *symbol);
 
-// Variants (variants.c): the entry with a symbol, or NULL; the table of an entry that picks one by sizes.
+// Variants (variants.c): the entry with a symbol, or NULL; the table of an entry that picks one by sizes; that of all variants.
 const artifact_entry *artifact_entry_named(const artifact *whole, const char *symbol);
 codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifact_entry *entry, const char *symbol);
+codegen_blob artifact_variants_table(arena *a, const artifact *whole, const char *plain, const char *symbol);
 
 // Which of the caller's memories a slot of a kernel is.
 abi_role artifact_slot_role(tile_role role);

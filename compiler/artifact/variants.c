@@ -5,7 +5,8 @@
 //     gla_f32, gla_bf16                                        pick one by the sizes of a call
 //     gla                                                      another name of gla_f32
 //
-// An entry point that picks has a table of its own (rec_choice), which points to the tables of its variants.
+// An entry point that picks has a table of its own (rec_choice), which points to the tables of its variants. For foreign runtimes
+// there is one of all variants (rec_variants).
 #include <string.h>
 
 #include "compiler/artifact/tables.h"
@@ -85,7 +86,7 @@ const char *artifact_join(arena *a, const artifact *const *variants, int count, 
   return check_arguments(a, whole);
 }
 
-// ---- the table of a choice -------------------------------------------------------------------
+// ---- tables of variants ----------------------------------------------------------------------
 
 const artifact_entry *artifact_entry_named(const artifact *whole, const char *symbol) {
   for (int i = 0; i < whole->entries.count; i++)
@@ -125,6 +126,31 @@ static int32_t put_text(arena *a, text_block *texts, size_t table_size, const ch
   return at;
 }
 
+typedef VEC(codegen_address) address_list;
+
+// The tables of variants, one behind the other from `at` on.
+static void add_table_address(arena *a, address_list *addresses, size_t at, const artifact_recurrence *variant) {
+  int64_t offset = (int64_t)(at + sizeof(void *) * (size_t)addresses->count);
+  vec_push(a, addresses, (codegen_address){offset, arena_printf(a, "%s.table", variant->abi->symbol)});
+}
+
+codegen_blob artifact_variants_table(arena *a, const artifact *whole, const char *plain, const char *symbol) {
+  address_list addresses = {0};
+  for (int i = 0; i < whole->recurrences.count; i++)
+    if (strcmp(whole->recurrences.items[i].plain, plain) == 0)
+      add_table_address(a, &addresses, sizeof(rec_variants), &whole->recurrences.items[i]);
+  size_t size = sizeof(rec_variants) + sizeof(void *) * (size_t)addresses.count;
+  rec_variants variants = {addresses.count, (int32_t)size};
+  char *bytes = arena_alloc(a, size + strlen(plain) + 1);
+  memcpy(bytes, &variants, sizeof variants);
+  strcpy(bytes + size, plain);
+  return (codegen_blob){.symbol = symbol,
+                        .bytes = bytes,
+                        .size = (int64_t)(size + strlen(plain) + 1),
+                        .addresses = addresses.items,
+                        .address_count = addresses.count};
+}
+
 codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifact_entry *entry, const char *symbol) {
   const artifact_recurrence *first = &whole->recurrences.items[entry->variants.items[0]];
   size_t size = sizeof(rec_choice) + sizeof(void *) * (size_t)entry->variants.count;
@@ -141,13 +167,9 @@ codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifa
   char *bytes = arena_alloc(a, size + (size_t)texts.count);
   memcpy(bytes, &choice, sizeof choice);
   memcpy(bytes + size, texts.items, (size_t)texts.count);
-  VEC(codegen_address) addresses = {0};
-  for (int i = 0; i < entry->variants.count; i++) {
-    const abi_recurrence *abi = whole->recurrences.items[entry->variants.items[i]].abi;
-    vec_push(
-        a, &addresses,
-        (codegen_address){(int64_t)(sizeof choice + sizeof(void *) * (size_t)i), arena_printf(a, "%s.table", abi->symbol)});
-  }
+  address_list addresses = {0};
+  for (int i = 0; i < entry->variants.count; i++)
+    add_table_address(a, &addresses, sizeof choice, &whole->recurrences.items[entry->variants.items[i]]);
   return (codegen_blob){.symbol = symbol,
                         .bytes = bytes,
                         .size = (int64_t)size + texts.count,

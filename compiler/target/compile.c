@@ -57,21 +57,26 @@ static void add_blob(arena *a, llvm_module *m, const codegen_blob *blob) {
   LLVMSetVisibility(defined, blob->exported ? LLVMDefaultVisibility : LLVMHiddenVisibility);
 }
 
+enum { THUNK_WORDS = 4 };  // arguments of a foreign one
+
 static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
-  LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0), i32 = LLVMInt32TypeInContext(m->context);
-  LLVMTypeRef pointers[] = {pointer, pointer, pointer};
-  LLVMTypeRef callee_type = LLVMFunctionType(i32, pointers, 3, 0);
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0), word = LLVMInt64TypeInContext(m->context);
+  LLVMTypeRef argument = thunk->foreign ? word : pointer, result = thunk->foreign ? word : LLVMInt32TypeInContext(m->context);
+  unsigned count = thunk->foreign ? THUNK_WORDS : 2;
+  LLVMTypeRef types[1 + THUNK_WORDS] = {pointer, argument, argument, argument, argument};
+  LLVMTypeRef callee_type = LLVMFunctionType(result, types, 1 + count, 0);
   LLVMValueRef callee = LLVMGetNamedFunction(m->module, thunk->callee);
   if (!callee) {
     callee = LLVMAddFunction(m->module, thunk->callee, callee_type);
     LLVMSetVisibility(callee, LLVMHiddenVisibility);
   }
-  LLVMValueRef f = llvm_function(m, thunk->symbol, LLVMFunctionType(i32, pointers, 2, 0), CLONE_V2);
+  LLVMValueRef f = llvm_function(m, thunk->symbol, LLVMFunctionType(result, types + 1, count, 0), CLONE_V2);
   LLVMSetVisibility(f, LLVMDefaultVisibility);
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
   LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m->context, f, "entry"));
-  LLVMValueRef args[] = {symbol_named(m, thunk->data), LLVMGetParam(f, 0), LLVMGetParam(f, 1)};
-  LLVMBuildRet(b, LLVMBuildCall2(b, callee_type, callee, args, 3, ""));
+  LLVMValueRef args[1 + THUNK_WORDS] = {symbol_named(m, thunk->data)};
+  for (unsigned i = 0; i < count; i++) args[1 + i] = LLVMGetParam(f, i);
+  LLVMBuildRet(b, LLVMBuildCall2(b, callee_type, callee, args, 1 + count, ""));
   LLVMDisposeBuilder(b);
 }
 

@@ -27,8 +27,10 @@ typedef struct codegen_blob {
 } codegen_blob;
 
 // An entry point: int SYMBOL(const void *a, const void *b) { return CALLEE(&DATA, a, b); }
+// Of a foreign runtime: up to four arguments and a result of any types that registers for integers take.
 typedef struct codegen_thunk {
   const char *symbol, *callee, *data;
+  bool foreign;
 } codegen_thunk;
 
 typedef struct codegen_input {

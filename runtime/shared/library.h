@@ -60,9 +60,10 @@ typedef struct rec_table_memory {
   int32_t token;                // one entry per step
   int32_t per_batch;            // one entry per batch entry
   int32_t forward_use, backward_use;
-  int32_t copy_from;         // without steps: hT is h0, d_h0 is d_hT; -1: nothing
-  int32_t stored;            // REC_STORED_..; copies that are summed have numbers all the same
-  int32_t promised, unused;  // recc --check: every number must lie in [low, high]
+  int32_t copy_from;  // without steps: hT is h0, d_h0 is d_hT; -1: nothing
+  int32_t stored;     // REC_STORED_..; copies that are summed have numbers all the same
+  int32_t promised;   // recc --check: every number must lie in [low, high]
+  int32_t depth;      // steps of a lag buffer, the axis before the others; 0: none
   double low, high;
 } rec_table_memory;
 
@@ -214,6 +215,13 @@ typedef struct rec_choice {
   rec_choice_axis axes[REC_CHOICE_AXES];
   const rec_table *tables[];
 } rec_choice;
+
+// A recurrence with all of its variants, whatever they differ in: for calls that bring types and shapes (runtime/support/foreign.h).
+// The name is counted from the start.
+typedef struct rec_variants {
+  int32_t count, name_at;
+  const rec_table *tables[];
+} rec_variants;
 
 // The entry points behind NAME_forward, .. of every recurrence (thunks add the table). Their names
 // do not end like those of an entry point, so no recurrence can be called like them.
