@@ -7,6 +7,7 @@
 
 #include "compiler/base/embedded.h"
 #include "compiler/base/program.h"
+#include "compiler/base/text.h"
 #include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/gpu/schedule.h"
 #include "compiler/schedule/programs.h"
@@ -354,6 +355,7 @@ static void lay_out_recurrence(compilation *c, int index, const char *const *pla
 bool pass_lay_out(compilation *c) {
   artifact *library = &c->library;
   library->name = compilation_library_name(c);
+  for (int i = 0; i < c->options->exported.count; i++) vec_push(c->memory, &library->exported, c->options->exported.items[i]);
   library->prefix = c->options->prefix;
   library->dtype = c->options->dtype;
   library->level = c->options->level;
@@ -372,6 +374,8 @@ bool pass_lay_out(compilation *c) {
   } else {
     vec_push(c->memory, &library->sources, c->source);
   }
+  bool standard = program_standard_name(c->options->path);
+  library->source = standard ? c->options->path : file_name(library->sources.items[0]->path);
   const char **plain = ARENA_ARRAY(c->memory, const char *, c->recurrences.count + 1);
   for (int i = 0; i < c->recurrences.count; i++)
     plain[i] = abi_symbol(c->memory, library->prefix, &c->recurrences.items[i]->body, plain, i);

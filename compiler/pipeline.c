@@ -196,7 +196,7 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
             options->emit);
     return 1;
   }
-  if (what && has_variants(options) && !(what->needs & EMISSION_LIBRARY)) {
+  if (what && has_variants(options) && !(what->needs & (EMISSION_LIBRARY | EMISSION_BINDING))) {
     fprintf(errors, "error: expected one type after --dtype and one size of each axis with --emit=%s, found several\n",
             options->emit);
     return 1;

@@ -205,6 +205,7 @@ typedef struct artifact_choice {
 
 struct artifact {
   const char *name;             // file name without folder and extension: mamba2
+  const char *source;           // what recc's command line calls the program, without folder: mamba2.rec, or std.mamba2
   const char *prefix;           // --prefix, or ""
   number_type dtype;            // --dtype
   int level;                    // -O
@@ -217,6 +218,7 @@ struct artifact {
   bool check;                   // --check
   const char *from;             // --from: "recurrence", or NULL: a program
   VEC(const char *) defines;    // the -D of the command line, as written
+  VEC(const char *) exported;   // --export
   VEC(const source *) sources;  // the compiled file first, then every import
   VEC(artifact_recurrence) recurrences;
   const char *program;  // JSON of graph and schedules, or NULL

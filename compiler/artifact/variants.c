@@ -96,10 +96,11 @@ const artifact_entry *artifact_entry_named(const artifact *whole, const char *sy
 
 // The command that made the library, but for the sizes there are to choose from.
 static const char *command_of(arena *a, const artifact *whole) {
-  const char *text = arena_printf(a, "recc %s --dtype ", file_name(whole->sources.items[0]->path));
+  const char *text = arena_printf(a, "recc %s --dtype ", whole->source);
   for (int i = 0; i < whole->dtypes.count; i++)
     text = arena_printf(a, "%s%s%s", text, i ? "," : "", number_type_text(whole->dtypes.items[i]));
   if (*whole->prefix) text = arena_printf(a, "%s --prefix %s", text, whole->prefix);
+  for (int i = 0; i < whole->exported.count; i++) text = arena_printf(a, "%s --export %s", text, whole->exported.items[i]);
   for (int i = 0; i < whole->defines.count; i++)
     if (!strchr(whole->defines.items[i], ',')) text = arena_printf(a, "%s -D %s", text, whole->defines.items[i]);
   return text;

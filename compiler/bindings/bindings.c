@@ -11,35 +11,38 @@ typedef struct framework {
   const char *word, *title;
   const char *imports;  // beside those of common.py
   const char *support;  // the embedded file
-  void (*put)(const python_printer *p, const python_recurrence *r);
+  void (*put)(const python_printer *p, const python_function *f);
   void (*put_models)(const python_printer *p);  // NULL: it has none
 } framework;
 
 static const framework frameworks[BINDING_COUNT] = {
-    [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_recurrence, NULL},
-    [BINDING_TORCH] = {"torch", "PyTorch", "import torch\n", "torch_support", torch_put_recurrence, torch_put_models},
+    [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_function, NULL},
+    [BINDING_TORCH] = {"torch", "PyTorch", "import torch\n", "torch_support", torch_put_function, torch_put_models},
 };
 
 // ---- the head --------------------------------------------------------------------------------
 
-// Options that make library and file again.
-static const char *flags_of(arena *a, const artifact *library, const framework *f) {
-  const char *flags = arena_printf(a, "--emit=%s --dtype %s", f->word, number_type_text(library->dtype));
-  if (*library->prefix) flags = arena_printf(a, "%s --prefix %s", flags, library->prefix);
-  for (int i = 0; i < library->defines.count; i++) flags = arena_printf(a, "%s -D %s", flags, library->defines.items[i]);
-  return flags;
+// Options that make library and file again, but for types and sizes.
+static const char *options_of(arena *a, const artifact *library, const framework *f) {
+  const char *options = arena_printf(a, "--emit=%s", f->word);
+  if (*library->prefix) options = arena_printf(a, "%s --prefix %s", options, library->prefix);
+  for (int i = 0; i < library->exported.count; i++)
+    options = arena_printf(a, "%s --export %s", options, library->exported.items[i]);
+  return options;
 }
 
+// Layers make recurrences with a dot in their names.
 static bool is_own(const python_recurrence *r) { return strchr(r->abi->body->name, '.') == NULL; }
 
 static void put_head(const python_printer *p, const framework *f) {
   FILE *out = p->out;
-  fprintf(out, "\"\"\"The recurrences of %s for %s. Written by recc %s; do not edit.\n\n",
-          file_name(p->library->sources.items[0]->path), f->title, REC_VERSION);
-  for (int i = 0; i < p->recurrences.count; i++) {
-    const python_recurrence *r = &p->recurrences.items[i];
+  fprintf(out, "\"\"\"The recurrences of ");
+  python_put_text(out, p->library->source, "");
+  fprintf(out, " for %s. Written by recc %s; do not edit.\n\n", f->title, REC_VERSION);
+  for (int i = 0; i < p->functions.count; i++) {
+    const python_recurrence *r = &p->functions.items[i].variants.items[0];
     if (!is_own(r)) continue;
-    fprintf(out, "    %s(", r->name);
+    fprintf(out, "    %s(", p->functions.items[i].name);
     for (int k = 0; k < r->operands.count; k++) fprintf(out, "%s%s", k ? ", " : "", r->names[r->operands.items[k]]);
     fprintf(out, ") -> ");
     for (int k = 0; k < r->results.count; k++) fprintf(out, "%s%s", k ? ", " : "", r->names[r->results.items[k]]);
@@ -53,17 +56,30 @@ static void put_head(const python_printer *p, const framework *f) {
           f->imports);
 }
 
+static void put_defines(const python_printer *p) {
+  fprintf(p->out, "_DEFINES = {");
+  for (int i = 0; i < p->library->defines.count; i++) {
+    const char *define = p->library->defines.items[i], *equals = strchr(define, '=');
+    fprintf(p->out, "%s\"%.*s\": \"%s\"", i ? ", " : "", (int)(equals - define), define, equals + 1);
+  }
+  fprintf(p->out, "}\n");
+}
+
 static void put_constants(const python_printer *p, const framework *f, const char *name) {
   FILE *out = p->out;
   fprintf(out,
           "_NAME = \"%s\"\n_PREFIX = \"%s\"  # of the library's symbols\n_HASH = \"%s\"  # of the library's manifest\n_ABI = "
-          "(%d, %d)\n_FLAGS = \"%s\"\n",
+          "(%d, %d)\n_OPTIONS = \"%s\"\n_SOURCE = \"",
           name, p->library->prefix, artifact_hash(p->memory, p->library), REC_ABI_MAJOR, REC_ABI_MINOR,
-          flags_of(p->memory, p->library, f));
-  static const char *const narrow[NUMBER_TYPE_COUNT] = {"float32", "float64", "bfloat16", "float16"};
-  number_type dtype = p->library->dtype;
-  fprintf(out, "_NARROW, _WIDE = \"%s\", \"%s\"  # types of tokens, and of all else\n", narrow[dtype],
-          narrow[number_is_narrow(dtype) ? NUMBER_F32 : dtype]);
+          options_of(p->memory, p->library, f));
+  python_put_text(out, p->library->source, "");
+  fprintf(out, "\"\n");
+  put_defines(p);
+  fprintf(out, "_HAS_MODELS = %s\n_DTYPES = (", p->graph && p->graph->models.count ? "True" : "False");
+  for (int i = 0; i < p->library->dtypes.count; i++)
+    fprintf(out, "%s\"%s\"%s", i ? " " : "", python_type(p->library->dtypes.items[i]),
+            i + 1 < p->library->dtypes.count || !i ? "," : "");
+  fprintf(out, ")  # of tokens\n");
 }
 
 char *bindings_print(arena *a, const artifact *library, const graph_program *graph, const char *name, binding_framework kind) {
@@ -71,13 +87,16 @@ char *bindings_print(arena *a, const artifact *library, const graph_program *gra
   text_stream text;
   python_printer p = {.memory = a, .out = text_begin(&text), .library = library, .graph = graph};
   python_scope module = {.memory = a};
-  for (int i = 0; i < library->recurrences.count; i++)
-    vec_push(a, &p.recurrences, python_recurrence_of(a, &library->recurrences.items[i], &module));
+  for (int i = 0; i < library->recurrences.count;) {
+    python_function made = python_function_of(a, library, i, &module);
+    vec_push(a, &p.functions, made);
+    i += made.variants.count;
+  }
   put_head(&p, f);
   put_constants(&p, f, name);
   python_put_embedded(p.out, "common");
   python_put_embedded(p.out, f->support);
-  for (int i = 0; i < p.recurrences.count; i++) f->put(&p, &p.recurrences.items[i]);
+  for (int i = 0; i < p.functions.count; i++) f->put(&p, &p.functions.items[i]);
   if (f->put_models) f->put_models(&p);
   return text_end(&text, a);
 }

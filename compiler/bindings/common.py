@@ -2,7 +2,9 @@
 
 recc copies what stands below the first line of dashes into each file that it writes, and writes before it
 
-    _NAME, _HASH, _ABI, _FLAGS   the library beside the file, what it must be, and how it is compiled again
+    _NAME, _PREFIX, _HASH, _ABI               the library beside the file, and what it must be
+    _SOURCE, _OPTIONS, _DEFINES, _HAS_MODELS  how it is compiled again: recc's word and options, the sizes of -D
+    _DTYPES                                   number types of tokens
 """
 import ctypes
 import os
@@ -11,7 +13,8 @@ import struct
 import threading
 from typing import NamedTuple, Optional
 
-_NAME, _HASH, _ABI, _FLAGS = "", "", (1, 0), ""
+_NAME, _PREFIX, _HASH, _ABI = "", "", "", (1, 0)
+_SOURCE, _OPTIONS, _DEFINES, _HAS_MODELS, _DTYPES = "", "", {}, False, ("float32",)
 
 # ---- the library ---------------------------------------------------------------------------------------------------------
 
@@ -20,8 +23,23 @@ class RecError(RuntimeError):
     """The library cannot be used, or has refused a call; the message is one line."""
 
 
-def _again(flags: str = "") -> str:
-    return f"`recc {_NAME}.rec {_FLAGS}{flags} -o {os.path.dirname(os.path.abspath(__file__))}`"
+_DTYPE_WORDS = {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16"}
+
+
+def _again(recurrence: str = "", dtypes: tuple = (), sizes: Optional[dict] = None) -> str:
+    """The command that writes library and file again, with further types and with these sizes of axes (K: 64, 128)."""
+    defines = dict(_DEFINES)
+    for axis, several in (sizes or {}).items():
+        name = f"{recurrence}.{axis}" if f"{recurrence}.{axis}" in defines else axis
+        defines[name] = ",".join(map(str, several[-1:] if _HAS_MODELS else several))  # models have one size of each
+    types = ",".join(_DTYPE_WORDS[dtype] for dtype in dict.fromkeys((*_DTYPES, *dtypes)))
+    words = ["recc", _SOURCE, _OPTIONS, "--dtype", types, *(f"-D {name}={size}" for name, size in defines.items())]
+    return f"`{' '.join(words)} -o {os.path.dirname(os.path.abspath(__file__))}`"
+
+
+def _or_type(dtype: str) -> str:
+    """What else helps against a wrong type: a library that has it."""
+    return f", or {_again(dtypes=(dtype,))} adds {dtype}" if dtype in _DTYPE_WORDS and dtype not in _DTYPES else ""
 
 
 def _is_whole(path: str) -> bool:
@@ -137,7 +155,7 @@ class _Row(NamedTuple):
     axes: tuple  # names of axes, in the order of memory
     depth: int  # of a lag buffer, whose first axis this is; else 0
     complex: bool  # the last axis is (re, im)
-    narrow: bool  # has the 16 bits of a bf16 or f16 library
+    dtype: str  # of its numbers: "float32", "bfloat16"
     place: int  # of its address among the eight-byte fields of the arguments; a token's two strides follow
     optional: bool
 
@@ -154,16 +172,18 @@ class _Sizes(NamedTuple):
 class _Recurrence:
     """What calls of a recurrence take. Checks shapes and says what is wrong with them."""
 
-    def __init__(self, name: str, symbol: str, size: int, axes: dict, computed: dict, operands: tuple, results: tuple,
-                 cotangents: tuple, gradients: tuple):
+    def __init__(self, name: str, symbol: str, size: int, axes: dict, computed: dict, chosen: tuple, operands: tuple,
+                 results: tuple, cotangents: tuple, gradients: tuple):
         self.name, self.size = name, size  # size: bytes of the arguments
         self.axes = axes  # name: size, or None where the tensors tell it; in the order of the arguments
         self.computed = computed  # name: its size as a function of the axes before it
+        self.chosen = chosen  # axes whose sizes tell variants apart
         self.operands, self.results = operands, results
         self.cotangents, self.gradients = cotangents, gradients
         self.sizes, self.forward = _entry(symbol + "_sizes"), _entry(symbol + "_forward")
         self.backward, self.step = _entry(symbol + "_backward"), _entry(symbol + "_step")
         self.rooms: dict = {}
+        self.family: tuple = (self,)
 
     def room(self, key, arguments: bytes, kind: int = _HOST, number: int = 0) -> _Room:
         """What the library says about a call of new sizes; kept, for the question costs more than small calls."""
@@ -235,8 +255,11 @@ class _Recurrence:
             raise ValueError(self.wrong(row, f"expected {len(words)} axes [{listed}], found shape {list(found)}"))
         at = next(i for i in range(len(found)) if found[i] != expected[i])
         advice = ""
-        if at >= len(words) - len(row.axes) - row.complex and words[at] in self.axes and self.axes[words[at]] is not None:
-            advice = f"; {words[at]} is fixed when the library is compiled: {_again(f' -D {words[at]}={found[at]}')}"
+        is_axis = at >= len(words) - len(row.axes) - row.complex and words[at] in self.axes
+        sizes = _sizes_of(self.family, words[at]) if is_axis else [None]
+        if sizes[0] is not None and found[at] not in sizes:
+            again = _again(self.name, sizes={words[at]: [*sizes, found[at]]})
+            advice = f"; {words[at]} is fixed when the library is compiled: {again}"
         raise ValueError(self.wrong(row, f"expected shape [{listed}], found {list(found)}{advice}"))
 
     def pack(self, sizes: _Sizes, offsets: int, places: dict) -> bytes:
@@ -247,3 +270,63 @@ class _Recurrence:
         for place, value in places.items():
             fields[place] = value
         return struct.pack(f"={len(fields)}q", *fields)
+
+
+# ---- variants: a recurrence for several types and sizes ------------------------------------------------------------------
+
+
+def _family(*variants: _Recurrence) -> tuple:
+    for variant in variants:
+        variant.family = variants
+    return variants
+
+
+def _sizes_of(family: tuple, axis: str) -> list:
+    return list(dict.fromkeys(variant.axes[axis] for variant in family))
+
+
+def _size_in(what: _Recurrence, axis: str, tensors: tuple) -> Optional[int]:
+    """The size of an axis in a call; None: no tensor tells it."""
+    for row, tensor in zip(what.operands, tensors):
+        if axis in row.axes:
+            shape = getattr(tensor, "shape", ())
+            from_end = len(row.axes) - row.axes.index(axis) + row.complex
+            if len(shape) >= from_end:
+                return shape[-from_end]
+    return None
+
+
+def _has_sizes(variant: _Recurrence, sizes: dict) -> bool:
+    return all(size is None or variant.axes[axis] == size for axis, size in sizes.items())
+
+
+def _no_variant(family: tuple, sizes: dict) -> ValueError:
+    """What says that no variant has the sizes."""
+    there = " or ".join(", ".join(f"{axis} = {variant.axes[axis]}" for axis in sizes) for variant in family)
+    found = ", ".join(f"{axis} = {size}" for axis, size in sizes.items())
+    wanted = {axis: list(dict.fromkeys((*_sizes_of(family, axis), size))) for axis, size in sizes.items() if size is not None}
+    return ValueError(f"{family[0].name}: expected {there}, found {found}; {_again(family[0].name, sizes=wanted)} adds it")
+
+
+def _find_sizes(family: tuple, sizes: dict) -> int:
+    """The position of the variant that has the sizes, among those of the first type."""
+    typed = [variant for variant in family if variant.operands[0].dtype == family[0].operands[0].dtype]
+    for at, variant in enumerate(typed):
+        if _has_sizes(variant, sizes):
+            return at
+    raise _no_variant(tuple(typed), sizes)
+
+
+def _choose(family: tuple, dtype: str, tensors: tuple) -> _Recurrence:
+    """The variant for tensors of a call, the first of which has that type."""
+    if len(family) == 1:
+        return family[0]
+    typed = tuple(variant for variant in family if variant.operands[0].dtype == dtype)
+    if not typed:
+        there = " or ".join(dict.fromkeys(variant.operands[0].dtype for variant in family))
+        raise TypeError(family[0].wrong(family[0].operands[0], f"expected {there}, found {dtype}{_or_type(dtype)}"))
+    sizes = {axis: _size_in(typed[0], axis, tensors) for axis in typed[0].chosen}
+    for variant in typed:
+        if _has_sizes(variant, sizes):
+            return variant
+    raise _no_variant(typed, sizes)

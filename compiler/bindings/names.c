@@ -68,10 +68,10 @@ static void add_lists(arena *a, python_recurrence *r) {
   add_role(a, r, &r->gradients, ABI_D_H0, TENSOR_STATE);
 }
 
-python_recurrence python_recurrence_of(arena *a, const artifact_recurrence *made, python_scope *module) {
+static python_recurrence recurrence_of(arena *a, const artifact_recurrence *made) {
   const abi_recurrence *abi = made->abi;
-  python_recurrence r = {.made = made, .abi = abi, .symbol = abi->symbol, .locals = {.memory = a}};
-  r.name = function_name(module, abi->symbol + strlen(made->variant->prefix));
+  python_recurrence r = {
+      .made = made, .abi = abi, .dtype = made->variant->dtype, .symbol = abi->symbol, .locals = {.memory = a}};
   r.names = arena_alloc(a, sizeof *r.names * (size_t)abi->memories.count);
   r.axes = arena_alloc(a, sizeof *r.axes * (size_t)(abi->body->axes.count + 1));
   for (int i = 0; i < abi->memories.count; i++)
@@ -83,6 +83,16 @@ python_recurrence python_recurrence_of(arena *a, const artifact_recurrence *made
     r.axes[i] = python_name(&sizes, arena_printf(a, "_%s", abi->body->axes.items[i].name));
   add_lists(a, &r);
   return r;
+}
+
+python_function python_function_of(arena *a, const artifact *library, int first, python_scope *module) {
+  const char *plain = library->recurrences.items[first].plain;
+  python_function f = {.name = function_name(module, plain + strlen(library->prefix)), .symbol = plain};
+  for (int i = first; i < library->recurrences.count; i++) {
+    if (strcmp(library->recurrences.items[i].plain, plain) != 0) break;
+    vec_push(a, &f.variants, recurrence_of(a, &library->recurrences.items[i]));
+  }
+  return f;
 }
 
 const char *bindings_module_name(arena *a, const char *path) {

@@ -3,20 +3,23 @@
 //   gla(q, k, v, gate, *, h0_S=None, cu_seqlens=None, save=False, threads=0) -> gla_result(y, hT_S, saved)
 #include "compiler/bindings/python.h"
 
-static void put_fields(const python_printer *p, const python_recurrence *r, const memory_list *list) {
+static const python_recurrence *first_of(const python_function *f) { return &f->variants.items[0]; }
+
+static void put_fields(const python_printer *p, const python_function *f, const memory_list *list) {
+  const python_recurrence *r = first_of(f);
   for (int i = 0; i < list->count; i++) {
     int memory = list->items[i];
     fprintf(p->out, "    %s: np.ndarray  # %s %s\n", r->names[memory], python_shape_words(p->memory, r, memory, false),
-            python_dtype(r, memory, p->library->dtype));
+            python_dtypes(p->memory, f, memory));
   }
 }
 
-static void put_results(const python_printer *p, const python_recurrence *r) {
-  fprintf(p->out, "class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", r->name, r->name);
-  put_fields(p, r, &r->results);
-  fprintf(p->out, "    saved: Optional[np.ndarray] = None  # with save=True: what %s_backward starts from\n\n\n", r->name);
-  fprintf(p->out, "class %s_gradients(NamedTuple):\n    \"\"\"What %s_backward returns.\"\"\"\n\n", r->name, r->name);
-  put_fields(p, r, &r->gradients);
+static void put_results(const python_printer *p, const python_function *f) {
+  fprintf(p->out, "class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", f->name, f->name);
+  put_fields(p, f, &first_of(f)->results);
+  fprintf(p->out, "    saved: Optional[np.ndarray] = None  # with save=True: what %s_backward starts from\n\n\n", f->name);
+  fprintf(p->out, "class %s_gradients(NamedTuple):\n    \"\"\"What %s_backward returns.\"\"\"\n\n", f->name, f->name);
+  put_fields(p, f, &first_of(f)->gradients);
   fprintf(p->out, "\n\n");
 }
 
@@ -40,66 +43,69 @@ static void put_tuple(const python_printer *p, const python_recurrence *r, const
   fprintf(p->out, ")");
 }
 
-static void put_forward(const python_printer *p, const python_recurrence *r) {
+static void put_forward(const python_printer *p, const python_function *f) {
+  const python_recurrence *r = first_of(f);
   FILE *out = p->out;
-  fprintf(out, "def %s(\n", r->name);
+  fprintf(out, "def %s(\n", f->name);
   put_parameters(p, r);
   fprintf(out,
           "    cu_seqlens: Optional[Sequence[int]] = None,\n    save: bool = False,\n    threads: int = 0,\n) -> %s_result:\n",
-          r->name);
-  python_put_doc(p, r);
-  python_put_tensors(p, r, &r->operands, false);
+          f->name);
+  python_put_doc(p, f);
+  python_put_tensors(p, f, &r->operands, false);
   fprintf(out,
           "    cu_seqlens: None, or the offsets of sequences packed behind one another in one batch entry, and their end;\n"
           "        states then have one entry for each sequence\n"
           "    threads: 0: those of REC_NUM_THREADS, or every processor\n    \"\"\"\n");
-  fprintf(out, "    _call = _Call(_table_%s, ", r->symbol);
+  fprintf(out, "    _call = _Call(_family_%s, ", f->symbol);
   put_tuple(p, r, &r->operands);
-  fprintf(out, ", cu_seqlens)\n    _results = _call.make(_table_%s.results)\n", r->symbol);
-  fprintf(out, "    return %s_result(*_results, _call.run(\"forward\", threads, save=save))\n\n\n", r->name);
+  fprintf(out, ", cu_seqlens)\n    _results = _call.make(_call.what.results)\n");
+  fprintf(out, "    return %s_result(*_results, _call.run(\"forward\", threads, save=save))\n\n\n", f->name);
 }
 
-static void put_step(const python_printer *p, const python_recurrence *r) {
+static void put_step(const python_printer *p, const python_function *f) {
+  const python_recurrence *r = first_of(f);
   FILE *out = p->out;
-  fprintf(out, "def %s_step(\n", r->name);
+  fprintf(out, "def %s_step(\n", f->name);
   put_parameters(p, r);
   fprintf(out,
           "    threads: int = 0,\n) -> %s_result:\n    \"\"\"One step of %s, without an axis of time: hand its states to the "
           "next.\n\n",
-          r->name, r->name);
-  python_put_tensors(p, r, &r->operands, true);
-  fprintf(out, "    \"\"\"\n    _call = _Call(_table_%s, ", r->symbol);
+          f->name, f->name);
+  python_put_tensors(p, f, &r->operands, true);
+  fprintf(out, "    \"\"\"\n    _call = _Call(_family_%s, ", f->symbol);
   put_tuple(p, r, &r->operands);
-  fprintf(out, ", step=True)\n    _results = _call.make(_table_%s.results)\n", r->symbol);
-  fprintf(out, "    _call.run(\"step\", threads)\n    return %s_result(*_results)\n\n\n", r->name);
+  fprintf(out, ", step=True)\n    _results = _call.make(_call.what.results)\n");
+  fprintf(out, "    _call.run(\"step\", threads)\n    return %s_result(*_results)\n\n\n", f->name);
 }
 
-static void put_backward(const python_printer *p, const python_recurrence *r) {
+static void put_backward(const python_printer *p, const python_function *f) {
+  const python_recurrence *r = first_of(f);
   FILE *out = p->out;
-  fprintf(out, "def %s_backward(\n", r->name);
+  fprintf(out, "def %s_backward(\n", f->name);
   put_parameters(p, r);
   for (int i = 0; i < r->cotangents.count; i++)
     fprintf(out, "    %s: Optional[np.ndarray] = None,\n", r->names[r->cotangents.items[i]]);
   fprintf(out,
           "    saved: Optional[np.ndarray] = None,\n    cu_seqlens: Optional[Sequence[int]] = None,\n    threads: int = 0,\n) "
           "-> %s_gradients:\n",
-          r->name);
-  fprintf(out, "    \"\"\"The gradients of a loss, from those by what %s returns (None: zero).\n\n", r->name);
-  python_put_tensors(p, r, &r->cotangents, false);
-  fprintf(out, "    saved: what %s saved for the same operands; None: it is computed again\n    \"\"\"\n", r->name);
-  fprintf(out, "    _call = _Call(_table_%s, ", r->symbol);
+          f->name);
+  fprintf(out, "    \"\"\"The gradients of a loss, from those by what %s returns (None: zero).\n\n", f->name);
+  python_put_tensors(p, f, &r->cotangents, false);
+  fprintf(out, "    saved: what %s saved for the same operands; None: it is computed again\n    \"\"\"\n", f->name);
+  fprintf(out, "    _call = _Call(_family_%s, ", f->symbol);
   put_tuple(p, r, &r->operands);
   fprintf(out, ", cu_seqlens)\n    _call.read_cotangents(");
   put_tuple(p, r, &r->cotangents);
-  fprintf(out, ")\n    _gradients = _call.make(_table_%s.gradients)\n", r->symbol);
-  fprintf(out, "    _call.run(\"backward\", threads, saved=saved)\n    return %s_gradients(*_gradients)\n\n\n", r->name);
+  fprintf(out, ")\n    _gradients = _call.make(_call.what.gradients)\n");
+  fprintf(out, "    _call.run(\"backward\", threads, saved=saved)\n    return %s_gradients(*_gradients)\n\n\n", f->name);
 }
 
-void numpy_put_recurrence(const python_printer *p, const python_recurrence *r) {
-  python_put_rule(p->out, r->abi->body->name);
-  python_put_table(p, r);
-  put_results(p, r);
-  put_forward(p, r);
-  put_step(p, r);
-  put_backward(p, r);
+void numpy_put_function(const python_printer *p, const python_function *f) {
+  python_put_rule(p->out, first_of(f)->abi->body->name);
+  python_put_tables(p, f);
+  put_results(p, f);
+  put_forward(p, f);
+  put_step(p, f);
+  put_backward(p, f);
 }

@@ -1,9 +1,7 @@
 """The part of the Python files for NumPy that does not depend on the recurrence; see common.py."""
 import numpy as np
 
-from common import _BROADCAST, _HOST, NamedTuple, Optional, _fail, _launch, _Recurrence, _Row, _workspace
-
-_NARROW, _WIDE = "float32", "float32"
+from common import _BROADCAST, _HOST, NamedTuple, Optional, _again, _choose, _fail, _launch, _Recurrence, _Row, _workspace
 
 # ---- arrays --------------------------------------------------------------------------------------------------------------
 
@@ -16,20 +14,25 @@ class _Place(NamedTuple):
     time_stride: int
 
 
-def _is_type(dtype: np.dtype, name: str) -> bool:
-    if name == "bfloat16":  # NumPy has no such type: its bits, or the type of another package
-        return dtype == np.uint16 or dtype.name == "bfloat16"
-    return dtype == np.dtype(name)
+def _type_name(dtype: np.dtype) -> str:
+    if dtype == np.uint16:  # NumPy has no bfloat16: its bits, or the type of another package
+        return "bfloat16"
+    return dtype.name if dtype.isnative else str(dtype)
 
 
 def _check_array(what: _Recurrence, row: _Row, array) -> None:
     if not isinstance(array, np.ndarray):
         raise TypeError(what.wrong(row, f"expected a NumPy array, found {type(array).__name__}"))
-    name = _NARROW if row.narrow else _WIDE
-    if not _is_type(array.dtype, name):
-        held = "as bfloat16, or its bits as uint16" if name == "bfloat16" else f"{row.name}.astype(np.{name})"
-        raise TypeError(what.wrong(row, f"expected {name}, found {array.dtype}; hand over {held}, or compile the library with "
-                                        "another --dtype"))
+    found = _type_name(array.dtype)
+    if found != row.dtype:
+        held = "as bfloat16, or its bits as uint16" if row.dtype == "bfloat16" else f"{row.name}.astype(np.{row.dtype})"
+        raise TypeError(what.wrong(row, f"expected {row.dtype}, found {array.dtype}; hand over {held}{_or_type(found)}"))
+
+
+def _choose_for(family: tuple, operands: tuple) -> _Recurrence:
+    """The variant for the arrays of a call."""
+    first = operands[0]
+    return _choose(family, _type_name(first.dtype), operands) if isinstance(first, np.ndarray) else family[0]
 
 
 def _steps_of(array: np.ndarray, leading: int) -> Optional[tuple]:
@@ -83,8 +86,9 @@ def _saved_bytes(size: int) -> np.ndarray:
 class _Call:
     """The arguments of one call; holds every array until the call has returned."""
 
-    def __init__(self, what: _Recurrence, operands: tuple, cu_seqlens=None, step: bool = False):
-        self.what, self.step = what, step
+    def __init__(self, family: tuple, operands: tuple, cu_seqlens=None, step: bool = False):
+        self.what = what = _choose_for(family, operands)
+        self.step = step
         self.alive: list = []
         self.places: dict = {}
         for row, array in zip(what.operands, operands):
@@ -123,7 +127,8 @@ class _Call:
         """New arrays for results."""
         results = []
         for row in rows:
-            array = np.empty(self.what.shape(row, self.sizes, self.step), self.tokens if row.narrow else np.dtype(_WIDE))
+            dtype = self.tokens if row.dtype == "bfloat16" else np.dtype(row.dtype)
+            array = np.empty(self.what.shape(row, self.sizes, self.step), dtype)
             self.put(row, array)
             results.append(array)
         return results

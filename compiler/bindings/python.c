@@ -22,10 +22,29 @@ int python_token_count(const python_recurrence *r, const memory_list *list) {
   return count;
 }
 
-const char *python_dtype(const python_recurrence *r, int memory, number_type dtype) {
+const char *python_type(number_type dtype) {
   static const char *const words[NUMBER_TYPE_COUNT] = {
       [NUMBER_F32] = "float32", [NUMBER_F64] = "float64", [NUMBER_BF16] = "bfloat16", [NUMBER_F16] = "float16"};
-  return words[abi_number_type(python_memory(r, memory), dtype)];
+  return words[dtype];
+}
+
+const char *python_dtype(const python_recurrence *r, int memory) {
+  return python_type(abi_number_type(python_memory(r, memory), r->dtype));
+}
+
+const char *python_dtypes(arena *a, const python_function *f, int memory) {
+  const char *text = "";
+  for (int i = 0; i < f->variants.count; i++) {
+    const char *type = python_dtype(&f->variants.items[i], memory);
+    if (!strstr(text, arena_printf(a, "%s ", type))) text = arena_printf(a, "%s%s%s ", text, *text ? "or " : "", type);
+  }
+  return arena_printf(a, "%.*s", (int)strlen(text) - 1, text);
+}
+
+bool python_is_chosen(const python_recurrence *r, int axis) {
+  for (int i = 0; i < r->made->fixed.count; i++)
+    if (strcmp(r->made->fixed.items[i].axis, r->abi->body->axes.items[axis].name) == 0) return true;
+  return false;
 }
 
 static bool is_complex(const python_recurrence *r, int memory) {
@@ -111,10 +130,10 @@ void python_put_text(FILE *out, const char *text, const char *indent) {
   }
 }
 
-void python_put_doc(const python_printer *p, const python_recurrence *r) {
-  const char *doc = r->abi->body->doc;
+void python_put_doc(const python_printer *p, const python_function *f) {
+  const typed_body *body = f->variants.items[0].abi->body;
   fprintf(p->out, "    \"\"\"");
-  doc ? python_put_text(p->out, doc, "    ") : (void)fprintf(p->out, "The recurrence %s.", r->abi->body->name);
+  body->doc ? python_put_text(p->out, body->doc, "    ") : (void)fprintf(p->out, "The recurrence %s.", body->name);
   fprintf(p->out, "\n\n");
 }
 
@@ -133,12 +152,13 @@ static const char *role_text(const python_recurrence *r, int memory) {
   }
 }
 
-void python_put_tensors(const python_printer *p, const python_recurrence *r, const memory_list *list, bool step) {
+void python_put_tensors(const python_printer *p, const python_function *f, const memory_list *list, bool step) {
+  const python_recurrence *r = &f->variants.items[0];
   for (int i = 0; i < list->count; i++) {
     int memory = list->items[i], tensor = python_memory(r, memory)->tensor;
     const char *doc = tensor >= 0 ? r->abi->body->tensors.items[tensor].doc : NULL;
     fprintf(p->out, "    %s: %s %s%s", r->names[memory], python_shape_words(p->memory, r, memory, step),
-            python_dtype(r, memory, p->library->dtype), role_text(r, memory));
+            python_dtypes(p->memory, f, memory), role_text(r, memory));
     if (doc) {
       fprintf(p->out, "; ");
       python_put_text(p->out, doc, "        ");
@@ -167,9 +187,8 @@ static void put_row(const python_printer *p, const python_recurrence *r, int mem
   fprintf(p->out, "        _Row(\"%s\", \"%s\", (", r->names[memory], kind_of(r, memory));
   for (int i = 0; i < count; i++)
     fprintf(p->out, "%s\"%s\"%s", i ? " " : "", r->abi->body->axes.items[axes[i]].name, i + 1 < count || count == 1 ? "," : "");
-  bool narrow = number_is_narrow(abi_number_type(m, p->library->dtype));
-  fprintf(p->out, "), %d, %s, %s, %d, %s),\n", depth_of(r, memory), python_bool(is_complex(r, memory)), python_bool(narrow),
-          r->abi->fields.items[m->data].offset / 8, python_bool(python_is_optional(r, memory)));
+  fprintf(p->out, "), %d, %s, \"%s\", %d, %s),\n", depth_of(r, memory), python_bool(is_complex(r, memory)),
+          python_dtype(r, memory), r->abi->fields.items[m->data].offset / 8, python_bool(python_is_optional(r, memory)));
 }
 
 static void put_rows(const python_printer *p, const python_recurrence *r, const char *word, const memory_list *list) {
@@ -195,10 +214,13 @@ static void put_axes(const python_printer *p, const python_recurrence *r) {
             python_size(p->memory, r, axis->size_expr, false));
     first = false;
   }
-  fprintf(p->out, "},\n");
+  fprintf(p->out, "},\n    chosen=(");
+  for (int i = 0; i < body->axes.count; i++)
+    if (python_is_chosen(r, i)) fprintf(p->out, "\"%s\", ", body->axes.items[i].name);
+  fprintf(p->out, "),\n");
 }
 
-void python_put_table(const python_printer *p, const python_recurrence *r) {
+static void put_table(const python_printer *p, const python_recurrence *r) {
   fprintf(p->out, "_table_%s = _Recurrence(\n    \"%s\", \"%s\", size=%d,\n", r->symbol, r->abi->body->name, r->symbol,
           r->abi->arguments_size);
   put_axes(p, r);
@@ -206,6 +228,13 @@ void python_put_table(const python_printer *p, const python_recurrence *r) {
   put_rows(p, r, "results", &r->results);
   put_rows(p, r, "cotangents", &r->cotangents);
   put_rows(p, r, "gradients", &r->gradients);
+  fprintf(p->out, ")\n");
+}
+
+void python_put_tables(const python_printer *p, const python_function *f) {
+  for (int i = 0; i < f->variants.count; i++) put_table(p, &f->variants.items[i]);
+  fprintf(p->out, "_family_%s = _family(", f->symbol);
+  for (int i = 0; i < f->variants.count; i++) fprintf(p->out, "%s_table_%s", i ? ", " : "", f->variants.items[i].symbol);
   fprintf(p->out, ")\n\n\n");
 }
 

@@ -15,11 +15,11 @@ const char *python_name(python_scope *scope, const char *wanted);
 
 typedef VEC(int) memory_list;  // positions in abi.memories
 
-// How Python calls the parts of a recurrence.
+// How Python calls the parts of a recurrence, or of a variant of it.
 typedef struct python_recurrence {
   const artifact_recurrence *made;
   const abi_recurrence *abi;
-  const char *name;  // of the function; of others with an ending
+  number_type dtype;  // of tokens
   const char *symbol;
   const char **names;      // by memory: q, h0_S, d_q, ..
   const char **axes;       // by header position: a local variable with the size
@@ -30,22 +30,35 @@ typedef struct python_recurrence {
   python_scope locals;     // taken in its functions
 } python_recurrence;
 
+// What users call: a recurrence with all of its variants, which have the same names.
+typedef struct python_function {
+  const char *name;    // of the function; of others with an ending
+  const char *symbol;  // of all variants
+  VEC(python_recurrence) variants;
+} python_function;
+
 typedef struct python_printer {
   arena *memory;
   FILE *out;
   const artifact *library;
   const graph_program *graph;  // NULL: no models
-  VEC(python_recurrence) recurrences;
+  VEC(python_function) functions;
 } python_printer;
 
-python_recurrence python_recurrence_of(arena *a, const artifact_recurrence *made, python_scope *module);
+// The recurrence at a position of the library, and those behind it that are its variants.
+python_function python_function_of(arena *a, const artifact *library, int first, python_scope *module);
 
 const abi_memory *python_memory(const python_recurrence *r, int memory);
 bool python_is_optional(const python_recurrence *r, int memory);
 // Inputs and outputs; they come first among operands and results.
 int python_token_count(const python_recurrence *r, const memory_list *list);
 // "float32", "bfloat16"
-const char *python_dtype(const python_recurrence *r, int memory, number_type dtype);
+const char *python_type(number_type dtype);
+const char *python_dtype(const python_recurrence *r, int memory);
+// Those of all variants: "float32 or bfloat16".
+const char *python_dtypes(arena *a, const python_function *f, int memory);
+// Whether -D gives a header axis several sizes, which variants are chosen by.
+bool python_is_chosen(const python_recurrence *r, int axis);
 // "[batch, time, H, K]"; of a step "[batch, H, K]".
 const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step);
 // The size of an axis: a number, or the local variable that has it.
@@ -58,17 +71,17 @@ const char *python_size(arena *a, const python_recurrence *r, const ast_expr *si
 // Text inside a docstring, its further lines behind `indent`.
 void python_put_text(FILE *out, const char *text, const char *indent);
 // Begins the docstring of a recurrence's function, which ends with what arguments are.
-void python_put_doc(const python_printer *p, const python_recurrence *r);
+void python_put_doc(const python_printer *p, const python_function *f);
 // A line for each tensor of a list: name, shape, type, what the source says of it.
-void python_put_tensors(const python_printer *p, const python_recurrence *r, const memory_list *list, bool step);
+void python_put_tensors(const python_printer *p, const python_function *f, const memory_list *list, bool step);
 // A line of dashes with a title.
 void python_put_rule(FILE *out, const char *title);
-// The `_Recurrence(..)` of common.py.
-void python_put_table(const python_printer *p, const python_recurrence *r);
+// The `_Recurrence(..)` of common.py, `_table_SYMBOL` of each variant, and `_family_SYMBOL`, a tuple of them.
+void python_put_tables(const python_printer *p, const python_function *f);
 // The text of an embedded file below its first line of dashes.
 void python_put_embedded(FILE *out, const char *name);
 
-void numpy_put_recurrence(const python_printer *p, const python_recurrence *r);
-void torch_put_recurrence(const python_printer *p, const python_recurrence *r);
+void numpy_put_function(const python_printer *p, const python_function *f);
+void torch_put_function(const python_printer *p, const python_function *f);
 
 #endif

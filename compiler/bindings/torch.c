@@ -65,8 +65,7 @@ static void put_axis(const python_printer *p, const python_recurrence *r, int ax
 }
 
 static const char *type_of(const python_printer *p, const python_recurrence *r, int memory) {
-  bool narrow = number_is_narrow(abi_number_type(python_memory(r, memory), p->library->dtype));
-  return narrow ? "_TOKENS" : "_NUMBERS";
+  return arena_printf(p->memory, "torch.%s", python_dtype(r, memory));
 }
 
 static void put_conditions(const python_printer *p, const python_recurrence *r, bool step) {
@@ -138,9 +137,9 @@ static void put_formula(const python_printer *p, const python_recurrence *r, con
 // "A if cu_seqlens is None else B"
 static void put_saved_of(const python_printer *p, const python_recurrence *r, int device) {
   PUT("(");
-  put_formula(p, r, artifact_saved_text(p->memory, p->library, r->made, device, false));
+  put_formula(p, r, artifact_saved_text(p->memory, r->made->variant, r->made, device, false));
   PUT(") if _offsets is None else (");
-  put_formula(p, r, artifact_saved_text(p->memory, p->library, r->made, device, true));
+  put_formula(p, r, artifact_saved_text(p->memory, r->made->variant, r->made, device, true));
   PUT(")");
 }
 
@@ -149,7 +148,7 @@ static void put_saved(const python_printer *p, const python_recurrence *r) {
   put_sizes(p, r, false);
   PUT("):\n    \"\"\"Bytes that forward saves for backward.\"\"\"\n    if not _is_cpu:\n        _saved = 0\n");
   for (int class = 0; class < ARTIFACT_CLASSES; class ++) {
-    if (!artifact_saved_text(p->memory, p->library, r->made, class, false)) continue;
+    if (!artifact_saved_text(p->memory, r->made->variant, r->made, class, false)) continue;
     PUT("        _saved = torch.sym_max(_saved, ");  // enough for each class of GPUs
     put_saved_of(p, r, class);
     PUT(")\n");
@@ -235,8 +234,10 @@ static void put_key(const python_printer *p, const python_recurrence *r, bool st
 
 static void put_new(const python_printer *p, const python_recurrence *r, int memory, bool step) {
   const char *first = name_of(r, &r->operands, 0);
-  bool other = number_is_narrow(p->library->dtype) && strcmp(type_of(p, r, memory), "_TOKENS") != 0;
-  PUT("%s.new_empty(%s%s)", first, python_shape(p->memory, r, memory, step), other ? ", dtype=_NUMBERS" : "");
+  const char *type = type_of(p, r, memory);
+  bool other = strcmp(type, type_of(p, r, r->operands.items[0])) != 0;
+  PUT("%s.new_empty(%s%s)", first, python_shape(p->memory, r, memory, step),
+      other ? arena_printf(p->memory, ", dtype=%s", type) : "");
 }
 
 static void put_results(const python_printer *p, const python_recurrence *r, bool step) {
@@ -462,28 +463,87 @@ static void put_definitions(const python_printer *p, const python_recurrence *r)
 
 // ---- what users call -------------------------------------------------------------------------
 
-static void put_result_class(const python_printer *p, const python_recurrence *r) {
+static void put_result_class(const python_printer *p, const python_function *f) {
+  const python_recurrence *r = &f->variants.items[0];
   if (r->results.count == 1) return;
-  PUT("class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", r->name, r->name);
+  PUT("class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", f->name, f->name);
   for (int i = 0; i < r->results.count; i++)
     PUT("    %s: torch.Tensor  # %s %s\n", name_of(r, &r->results, i),
-        python_shape_words(p->memory, r, r->results.items[i], false), python_dtype(r, r->results.items[i], p->library->dtype));
+        python_shape_words(p->memory, r, r->results.items[i], false), python_dtypes(p->memory, f, r->results.items[i]));
   PUT("\n\n");
 }
 
-static void put_public(const python_printer *p, const python_recurrence *r, bool step) {
-  const char *result = r->results.count == 1 ? "torch.Tensor" : arena_printf(p->memory, "%s_result", r->name);
-  PUT("def %s%s(\n", r->name, step ? "_step" : "");
+// The size that an operand has, which is the same from the end for steps.
+static void put_chosen_axis(const python_printer *p, const python_recurrence *r, int axis) {
+  for (int i = 0; i < r->operands.count; i++) {
+    const abi_memory *m = python_memory(r, r->operands.items[i]);
+    int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes), at = 0;
+    while (at < count && axes[at] != axis) at++;
+    if (at == count) continue;
+    bool is_complex = abi_factor(r->abi, m) > (m->lag >= 0 ? r->abi->body->lags.items[m->lag].depth : 1);
+    PUT("        %s = %s.shape[%d]\n", r->axes[axis], name_of(r, &r->operands, i), at - count - is_complex);
+    return;
+  }
+}
+
+static bool is_told_by_operands(const python_recurrence *r, int axis) {
+  for (int i = 0; i < r->operands.count; i++)
+    if (place_of(r, r->operands.items[i], axis, false) >= 0) return true;
+  return false;
+}
+
+static void put_condition(const python_printer *p, const python_function *f, int variant) {
+  const python_recurrence *r = &f->variants.items[variant];
+  const char *joined = "";
+  PUT("        if ");
+  if (p->library->dtypes.count > 1) {
+    PUT("_type is %s", type_of(p, r, r->operands.items[0]));
+    joined = " and ";
+  }
+  for (int i = 0; i < r->abi->body->axes.count; i++) {
+    if (!python_is_chosen(r, i) || !is_told_by_operands(r, i)) continue;
+    PUT("%s%s == %lld", joined, r->axes[i], (long long)axis_of(r, i)->size);
+    joined = " and ";
+  }
+  PUT("%s:\n            return %d\n", *joined ? "" : "True", variant);
+}
+
+// Which variant a call takes: its position in `_ops_NAME`. Straight lines, as all that small calls pass.
+static void put_pick(const python_printer *p, const python_function *f) {
+  const python_recurrence *r = &f->variants.items[0];
+  PUT("def _pick_%s(", f->symbol);
+  put_names(p, r, &r->operands);
+  PUT(", _step):\n    \"\"\"The position of the variant that has the type and the sizes of a call.\"\"\"\n    try:\n");
+  if (p->library->dtypes.count > 1) PUT("        _type = _type_for(%s)\n", name_of(r, &r->operands, 0));
+  for (int i = 0; i < r->abi->body->axes.count; i++)
+    if (python_is_chosen(r, i) && is_told_by_operands(r, i)) put_chosen_axis(p, r, i);
+  for (int i = 0; i < f->variants.count; i++) put_condition(p, f, i);
+  PUT("    except (AttributeError, IndexError):  # too few axes\n        pass\n    _refuse(_family_%s[0], ", f->symbol);
+  put_tuple(p, r, &r->operands);
+  PUT(", step=_step)\n\n\n");
+  static const char *const variables[] = {"_ops_", "_op_", "_stepops_", "_op_step_"};
+  for (int i = 0; i < 2; i++) {
+    PUT("%s%s = (", variables[2 * i], f->symbol);
+    for (int k = 0; k < f->variants.count; k++) PUT("%s%s%s", k ? ", " : "", variables[2 * i + 1], f->variants.items[k].symbol);
+    PUT(")\n");
+  }
+  PUT("\n\n");
+}
+
+static void put_public(const python_printer *p, const python_function *f, bool step) {
+  const python_recurrence *r = &f->variants.items[0];
+  const char *result = r->results.count == 1 ? "torch.Tensor" : arena_printf(p->memory, "%s_result", f->name);
+  PUT("def %s%s(\n", f->name, step ? "_step" : "");
   for (int i = 0; i < r->operands.count; i++)
     PUT("    %s: %s,\n", name_of(r, &r->operands, i),
         python_is_optional(r, r->operands.items[i]) ? "Optional[torch.Tensor] = None" : "torch.Tensor");
   if (!step) PUT("    cu_seqlens: Optional[torch.Tensor] = None,\n");
   PUT(") -> %s:\n", result);
   if (step)
-    PUT("    \"\"\"One step of %s, without an axis of time: hand its states to the next.\n\n", r->name);
+    PUT("    \"\"\"One step of %s, without an axis of time: hand its states to the next.\n\n", f->name);
   else
-    python_put_doc(p, r);
-  python_put_tensors(p, r, &r->operands, step);
+    python_put_doc(p, f);
+  python_put_tensors(p, f, &r->operands, step);
   if (!step)
     PUT("    cu_seqlens: None, or int32: the offsets of sequences packed behind one another in one batch entry, and their "
         "end;\n"
@@ -492,18 +552,22 @@ static void put_public(const python_printer *p, const python_recurrence *r, bool
   for (int i = 0; i < r->operands.count; i++)
     if (!python_is_optional(r, r->operands.items[i]))
       PUT("%sisinstance(%s, torch.Tensor)", i ? " and " : "", name_of(r, &r->operands, i));
-  PUT("):\n        _refuse(_table_%s, ", r->symbol);
+  PUT("):\n        _refuse(_family_%s[0], ", f->symbol);
   put_tuple(p, r, &r->operands);
   PUT(step ? ", step=True)\n" : ", cu_seqlens)\n");
-  PUT("    return %s_op_%s%s(", r->results.count == 1 ? "" : arena_printf(p->memory, "%s_result._make(", r->name),
-      step ? "step_" : "", r->symbol);
+  PUT("    return %s", r->results.count == 1 ? "" : arena_printf(p->memory, "%s_result._make(", f->name));
+  if (f->variants.count == 1) {
+    PUT("_op_%s%s(", step ? "step_" : "", r->symbol);
+  } else {
+    PUT("%s%s[_pick_%s(", step ? "_stepops_" : "_ops_", f->symbol, f->symbol);
+    put_names(p, r, &r->operands);
+    PUT(", %s)](", step ? "True" : "False");
+  }
   put_operands(p, r, step);
   PUT("%s)\n\n\n", r->results.count == 1 ? "" : ")");
 }
 
-void torch_put_recurrence(const python_printer *p, const python_recurrence *r) {
-  python_put_rule(p->out, r->abi->body->name);
-  python_put_table(p, r);
+static void put_operators(const python_printer *p, const python_recurrence *r) {
   put_formats(p, r);
   put_check(p, r, false);
   put_check(p, r, true);
@@ -521,8 +585,15 @@ void torch_put_recurrence(const python_printer *p, const python_recurrence *r) {
   put_autocast(p, r, false);
   put_autocast(p, r, true);
   put_definitions(p, r);
-  put_result_class(p, r);
-  put_public(p, r, false);
-  put_public(p, r, true);
-  torch_put_module(p, r);
+}
+
+void torch_put_function(const python_printer *p, const python_function *f) {
+  python_put_rule(p->out, f->variants.items[0].abi->body->name);
+  python_put_tables(p, f);
+  for (int i = 0; i < f->variants.count; i++) put_operators(p, &f->variants.items[i]);
+  if (f->variants.count > 1) put_pick(p, f);
+  put_result_class(p, f);
+  put_public(p, f, false);
+  put_public(p, f, true);
+  torch_put_module(p, f);
 }

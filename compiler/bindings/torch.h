@@ -20,7 +20,7 @@ bool torch_start_is_own(const typed_start *start);
 void torch_put_start(FILE *out, const torch_start *start);
 
 // The function of a recurrence with its parameters: `ssd_module`. Nothing, if it has none.
-void torch_put_module(const python_printer *p, const python_recurrence *r);
+void torch_put_module(const python_printer *p, const python_function *f);
 // The models of the file, each a class.
 void torch_put_models(const python_printer *p);
 

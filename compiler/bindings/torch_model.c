@@ -11,10 +11,10 @@
 
 #define PUT(...) fprintf(p->out, __VA_ARGS__)
 
-static const python_recurrence *kernel_of(const python_printer *p, int number) {
+static const python_function *kernel_of(const python_printer *p, int number) {
   const char *name = p->graph->kernels.items[number].name;
-  for (int i = 0; i < p->recurrences.count; i++)
-    if (strcmp(p->recurrences.items[i].abi->body->name, name) == 0) return &p->recurrences.items[i];
+  for (int i = 0; i < p->functions.count; i++)
+    if (strcmp(p->functions.items[i].variants.items[0].abi->body->name, name) == 0) return &p->functions.items[i];
   ICE("bindings", "no kernel '%s'", name);
 }
 
@@ -27,11 +27,12 @@ static void put_shape(const python_printer *p, const int64_t *sizes, int count) 
 }
 
 static void put_parameters(const python_printer *p, const graph_model *m) {
-  PUT("    def __init__(self, device=None):\n        super().__init__()\n");
+  PUT("    def __init__(self, device=None, dtype=None):\n        super().__init__()\n        dtype = dtype or "
+      "_wide(_TYPES[0])\n");
   for (int i = 0; i < m->parameters.count; i++) {
     PUT("        _add_parameter(self, \"%s\", ", m->parameters.items[i].name);
     put_shape(p, m->parameters.items[i].shape, m->parameters.items[i].rank);
-    PUT(", device)\n");
+    PUT(", device, dtype)\n");
   }
   PUT("        self.reset_parameters()\n\n");
 }
@@ -98,18 +99,18 @@ static void put_embed(const python_printer *p, const graph_model *m, const graph
   PUT("        _t%d = torch.nn.functional.embedding(tokens, ", op->outputs.items[0]);
   put_use(p, m, &op->uses.items[0], m->parameters.items[op->uses.items[0].parameter].elements,
           arena_printf(p->memory, "-1, %lld", (long long)columns));
-  PUT(").to(_TOKENS)\n");
+  PUT(").to(_dtype)\n");
 }
 
 static void put_linear(const python_printer *p, const graph_model *m, const graph_op *op) {
   int64_t rows = elements_of(m, op->row), columns = elements_of(m, op->inputs.items[0]);
   PUT("        _t%d = torch.nn.functional.linear(_t%d, ", op->row, op->inputs.items[0]);
   put_use(p, m, &op->uses.items[0], rows * columns, arena_printf(p->memory, "%lld, %lld", (long long)rows, (long long)columns));
-  PUT(".to(_TOKENS)");
+  PUT(".to(_dtype)");
   if (op->uses.count > 1) {
     PUT(", ");
     put_use(p, m, &op->uses.items[1], rows, arena_printf(p->memory, "%lld", (long long)rows));
-    PUT(".to(_TOKENS)");
+    PUT(".to(_dtype)");
   }
   PUT(")\n");
   const graph_tensor *row = &m->tensors.items[op->row];
@@ -146,13 +147,15 @@ static void put_operand(const python_printer *p, const graph_model *m, const gra
     *sizes ? PUT("_t%d.unflatten(-1, (%s,))", op->inputs.items[i], sizes) : PUT("_t%d.squeeze(-1)", op->inputs.items[i]);
   } else if (i - inputs < op->uses.count) {
     put_use(p, m, &op->uses.items[i - inputs], count_of(r, memory), arena_printf(p->memory, "(%s)", sizes_text(p, r, memory)));
+    PUT(".to(_numbers)");
   } else {
     PUT("states.get(\"%s\")", m->states.items[op->states.items[i - inputs - op->uses.count]].name);
   }
 }
 
 static void put_call(const python_printer *p, const graph_model *m, const graph_op *op, bool step) {
-  const python_recurrence *r = kernel_of(p, op->kernel);
+  const python_function *f = kernel_of(p, op->kernel);
+  const python_recurrence *r = &f->variants.items[0];
   int outputs = python_token_count(r, &r->results);
   PUT("        ");
   for (int i = 0; i < r->results.count; i++) {
@@ -160,7 +163,7 @@ static void put_call(const python_printer *p, const graph_model *m, const graph_
                 : PUT("_states[\"%s\"]", m->states.items[op->states.items[i - outputs]].name);
     PUT(i + 1 < r->results.count ? ", " : " = ");
   }
-  PUT("%s%s(\n", r->name, step ? "_step" : "");
+  PUT("%s%s(\n", f->name, step ? "_step" : "");
   for (int i = 0; i < r->operands.count; i++) {
     PUT("            ");
     put_operand(p, m, op, r, i);
@@ -187,7 +190,7 @@ static void put_run(const python_printer *p, const graph_model *m, bool step) {
         "-> tuple:\n"
         "        \"\"\"Logits [batch, time, %d] of tokens [batch, time], and the states behind them, by their names.\"\"\"\n",
         m->vocabulary);
-  PUT("        states = states or {}\n        _states = {}\n");
+  PUT("        states = states or {}\n        _states = {}\n        _dtype, _numbers = _types_of(self)\n");
   for (int i = 0; i < m->ops.count; i++) {
     const graph_op *op = &m->ops.items[i];
     switch (op->kind) {
@@ -202,7 +205,7 @@ static void put_run(const python_printer *p, const graph_model *m, bool step) {
 
 void torch_put_models(const python_printer *p) {
   python_scope names = {.memory = p->memory};
-  for (int i = 0; i < p->recurrences.count; i++) python_name(&names, p->recurrences.items[i].name);
+  for (int i = 0; i < p->functions.count; i++) python_name(&names, p->functions.items[i].name);
   for (int i = 0; p->graph && i < p->graph->models.count; i++) {
     const graph_model *m = &p->graph->models.items[i];
     const char *name = python_name(&names, m->name);

@@ -1,14 +1,12 @@
 """The part of the Python files for PyTorch that does not depend on the recurrence; see common.py."""
 import torch
 
-from common import _BROADCAST, _CUDA, Optional, _fail, _HASH, _LAUNCH, _launch, _NAME, _Recurrence, _Row, _workspace, _ABI, _HOST
-
-_NARROW, _WIDE = "float32", "float32"
+from common import (_ABI, _BROADCAST, _choose, _CUDA, _DTYPES, _fail, _HASH, _HOST, _LAUNCH, _launch, _NAME, _or_type, _Recurrence,
+                    _workspace, Optional)
 
 # ---- tensors of torch ----------------------------------------------------------------------------------------------------
 
-_TOKENS: torch.dtype = getattr(torch, _NARROW)
-_NUMBERS: torch.dtype = getattr(torch, _WIDE)
+_TYPES = tuple(getattr(torch, name) for name in _DTYPES)  # of tokens
 
 
 def _rows(tensor: torch.Tensor, leading: int = 2):
@@ -23,18 +21,23 @@ def _rows(tensor: torch.Tensor, leading: int = 2):
     return tensor, batch, time
 
 
+def _name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def _refuse(what: _Recurrence, operands: tuple, cu_seqlens=None, step: bool = False) -> None:
     """Says what is wrong with the operands of a call."""
-    given = [(row, tensor) for row, tensor in zip(what.operands, operands) if tensor is not None or not row.optional]
-    for row, tensor in given:
+    given = [at for at, row in enumerate(what.operands) if operands[at] is not None or not row.optional]
+    for row, tensor in [(what.operands[at], operands[at]) for at in given]:
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
             raise TypeError(what.wrong(row, f"expected a dense tensor, found {type(tensor).__name__}"))
+    what = _choose(what.family, _name_of(operands[0].dtype), operands)
     device = operands[0].device
-    for row, tensor in given:
-        dtype = _TOKENS if row.narrow else _NUMBERS
+    for row, tensor in [(what.operands[at], operands[at]) for at in given]:
+        dtype = getattr(torch, row.dtype)
         if tensor.dtype is not dtype:
-            raise TypeError(what.wrong(row, f"expected {dtype}, found {tensor.dtype}; hand over {row.name}.to({dtype}), or compile "
-                                            "the library with another --dtype"))
+            raise TypeError(what.wrong(row, f"expected {dtype}, found {tensor.dtype}; hand over {row.name}.to({dtype})"
+                                            f"{_or_type(_name_of(tensor.dtype))}"))
         if tensor.device != device:
             raise ValueError(what.wrong(row, f"expected a tensor on {device}, where {what.operands[0].name} is, found one on "
                                              f"{tensor.device}"))
@@ -109,6 +112,15 @@ def _align(a, b):
 # ---- operators -----------------------------------------------------------------------------------------------------------
 
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
+
+
+def _type_for(tensor: torch.Tensor) -> torch.dtype:
+    """The number type of a call: that of its first tensor, or what autocast makes of it."""
+    dtype, device = tensor.dtype, tensor.device.type
+    if device in ("cpu", "cuda") and torch.is_autocast_enabled(device) and dtype.is_floating_point and dtype is not torch.float64:
+        wanted = torch.get_autocast_dtype(device)
+        return wanted if wanted in _TYPES else torch.float32 if torch.float32 in _TYPES else dtype
+    return dtype
 
 
 def _cast(tensor, dtype: torch.dtype):
@@ -231,17 +243,34 @@ def _legs(shape, axis: int, size) -> tuple:
     return imaginary[:shape[axis]].reshape(places), lengths[:shape[axis]].reshape(places)
 
 
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """The type of parameters and states beside tokens of that type."""
+    return torch.float64 if dtype is torch.float64 else torch.float32
+
+
+def _widened(weight: torch.Tensor) -> torch.Tensor:
+    """A parameter of a module that may have been brought to 16 bits."""
+    return weight if weight.dtype is torch.float32 or weight.dtype is torch.float64 else weight.float()
+
+
+def _types_of(model: torch.nn.Module) -> tuple:
+    """The types of a model's tokens and of all else: that of its parameters where the library has it, else its first."""
+    dtype = next(model.parameters()).dtype
+    dtype = dtype if dtype in _TYPES else _TYPES[0]
+    return dtype, _wide(dtype)
+
+
 def _start(weight: torch.Tensor, value: torch.Tensor) -> None:
     if value.is_complex():
         value = torch.view_as_real(value.resolve_conj())
     weight.copy_(value.expand(weight.shape))
 
 
-def _add_parameter(module: torch.nn.Module, path: str, shape, device) -> None:
+def _add_parameter(module: torch.nn.Module, path: str, shape, device, dtype) -> None:
     """A parameter by its public name: layers.0.in_proj.weight."""
     *folders, name = path.split(".")
     for folder in folders:
         if folder not in module._modules:
             module.add_module(folder, torch.nn.Module())
         module = module._modules[folder]
-    module.register_parameter(name, torch.nn.Parameter(torch.empty(shape, dtype=_NUMBERS, device=device)))
+    module.register_parameter(name, torch.nn.Parameter(torch.empty(shape, dtype=dtype, device=device)))

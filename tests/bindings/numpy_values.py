@@ -1,6 +1,7 @@
 """--emit=numpy against loops written out in NumPy, against itself token by token, and against differences.
 
-    numpy_values.py FOLDER       which has what recc wrote for recurrences.rec in f64, f32, f16, bf16: f64/recurrences.py, ..
+    numpy_values.py FOLDER       which has what recc wrote for recurrences.rec in f64, f32, f16, bf16: f64/recurrences.py, ..;
+                                 all/recurrences.py has f64, f32 and bf16, and K = 4 and 6
 
 Prints FAILED lines and `N passed, N failed`.
 """
@@ -52,8 +53,21 @@ for module, dtype, bound in [(f32, np.float32, 2e-6), (f16, np.float16, 2e-2)]:
     narrow = module.gla(*(x.astype(dtype) for x in given), h0_S=h0.astype(np.float32))
     check(f"gla {dtype.__name__}: types of results", narrow.y.dtype == dtype and narrow.hT_S.dtype == np.float32)
     close(f"gla {dtype.__name__}", narrow.y, y, bound)
+every = load(os.path.join(sys.argv[1], "all"))
+check("a variant gives what it gives alone", np.array_equal(every.gla(*given, h0_S=h0).y, whole.y))
+single = [x.astype(np.float32) for x in given]
+check("a variant of f32", np.array_equal(every.gla(*single).y, f32.gla(*single).y))
+six, six_h0 = [rng.normal(size=(2, 37, 3, n)) for n in (6, 6, 5, 6)], rng.normal(size=(2, 3, 6, 5))
+six_y, six_S = gla(*six, six_h0)
+found = every.gla(*six, h0_S=six_h0, save=True)
+close("a variant of another size, y", found.y, six_y)
+close("a variant of another size, hT", found.hT_S, six_S)
+close("a step of it", every.gla_step(*(x[:, 0] for x in six), h0_S=six_h0).y, six_y[:, 0])
+gradients = every.gla_backward(*six, h0_S=six_h0, d_y=np.ones_like(found.y), saved=found.saved)
+check("its gradients", gradients.d_q.shape == (2, 37, 3, 6) and np.isfinite(gradients.d_q).all() and gradients.d_q.any())
 bits = [(x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16) for x in given]
 narrow = bf16.gla(*bits, h0_S=h0.astype(np.float32))
+check("bfloat16, as bits, among variants", np.array_equal(every.gla(*bits, h0_S=h0.astype(np.float32)).y, narrow.y))
 close("gla bfloat16, as bits", (narrow.y.astype(np.uint32) << 16).view(np.float32), y, 6e-2)
 
 # Strides: steps of a longer array, and axes that only a copy can bring into order.

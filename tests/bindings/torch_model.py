@@ -64,6 +64,12 @@ for sign in (-1, 1):
         sides.append(float(loss(model(tokens)[0])))
 check(f"slope {(sides[1] - sides[0]) / 1e-2} of {slope}", abs((sides[1] - sides[0]) / 1e-2 - slope) <= 2e-2 * abs(slope) + 1e-3)
 model.load_state_dict(weights)
+double = small.Small(dtype=torch.float64)
+double.load_state_dict(weights)
+wide, wide_states = double(tokens)
+check("in f64", wide.dtype is torch.float64 and torch.allclose(wide.float(), found, 1e-4, 2e-5))
+check("states in f64", all(x.dtype is torch.float64 for x in wide_states.values()))
+check("brought to f32", small.Small(dtype=torch.float64).float()(tokens)[0].dtype is torch.float32)
 compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
 check("compiled", torch.allclose(compiled(tokens)[0], found, 1e-4, 2e-5))
 

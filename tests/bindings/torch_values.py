@@ -1,6 +1,7 @@
 """--emit=torch against plain loops in torch: values and every gradient; and what torch does with operators.
 
-    torch_values.py FOLDER       which has what recc wrote for recurrences.rec: FOLDER/f64/recurrences.py, f32, bf16
+    torch_values.py FOLDER       which has what recc wrote for recurrences.rec: FOLDER/all/recurrences.py, with variants for f64,
+                                 f32 and bf16, and for K = 4 and 6 of gla; FOLDER/f32 of gla alone
 
 Prints FAILED lines and `N passed, N failed`.
 """
@@ -43,7 +44,7 @@ def tried(what, use):
         check(f"{what}: {type(mistake).__name__}: {str(mistake)[:2000]}", False)
 
 
-f64, f32, bf16 = (load(os.path.join(sys.argv[1], dtype)) for dtype in ("f64", "f32", "bf16"))
+every, single = (load(os.path.join(sys.argv[1], name)) for name in ("all", "f32"))
 
 # ---- loops ---------------------------------------------------------------------------------------------------------------
 # A step of each recurrence: (inputs of the step, parameters, states) -> (y, states). Sums over K are those of axis -2 of S.
@@ -170,8 +171,9 @@ def operands(name, batch, time, entries=None):
             [draw(entries or batch, *axes) for axes in states])
 
 
-def as_of(module, inputs, parameters, states):
-    return [x.to(module._TOKENS) for x in inputs], [x.to(module._NUMBERS) for x in parameters], [x.to(module._NUMBERS) for x in states]
+def as_of(dtype, inputs, parameters, states):
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
+    return [x.to(dtype) for x in inputs], [x.to(wide) for x in parameters], [x.to(wide) for x in states]
 
 
 def leaves(lists):
@@ -183,16 +185,16 @@ def gradients(results, given, cotangents):
     return torch.autograd.grad([r for r, _ in pairs], given, [c for _, c in pairs], allow_unused=True)
 
 
-def compare(name, module, bound, time, batch=2):
+def compare(name, dtype, bound, time, batch=2):
     lists = operands(name, batch, time)
-    narrow = as_of(module, *lists)
+    narrow = as_of(dtype, *lists)
     step = cases[name][0]
     exact = [x.double() for several in narrow for x in several]  # rounded as the library has them
     given, told = leaves([exact]), leaves(narrow)
     a, b = len(lists[0]), len(lists[0]) + len(lists[1])
     want = run(step, given[:a], given[a:b], given[b:])
-    found = getattr(module, name)(*told)
-    kind = str(module._TOKENS).split(".")[1]
+    found = getattr(every, name)(*told)
+    kind = str(dtype).split(".")[1]
     cotangents = [draw(*r.shape).to(f.dtype) for r, f in zip(want, found)]
     for i, (w, f) in enumerate(zip(want, found)):
         close(f"{name}, {kind}, T = {time}: result {i}", f, w, bound)
@@ -206,17 +208,22 @@ def compare(name, module, bound, time, batch=2):
 
 
 for name in cases:
-    compare(name, f64, 1e-10, 70)
-    compare(name, f32, 3e-4, 40)
-    compare(name, f64, 1e-10, 1)
+    compare(name, torch.float64, 1e-10, 70)
+    compare(name, torch.float32, 3e-4, 40)
+    compare(name, torch.float64, 1e-10, 1)
 for name in ("gla", "ssd", "gated_deltanet", "s4d"):
-    compare(name, bf16, 2e-2, 40)
+    compare(name, torch.bfloat16, 2e-2, 40)
+small_cases = cases["gla"]
+cases["gla"] = (gla, [(H, 6), (H, 6), (H, V), (H, 6)], [], [(H, 6, V)])  # the other size
+for dtype, bound in ((torch.float64, 1e-10), (torch.float32, 3e-4), (torch.bfloat16, 2e-2)):
+    compare("gla", dtype, bound, 40)
+cases["gla"] = small_cases
 
 # ---- tensors of all kinds --------------------------------------------------------------------------------------------------
 
 inputs, _, states = operands("gla", 2, 37)
 want = run(gla, inputs, [], states)
-found = f64.gla(*inputs, *states)
+found = every.gla(*inputs, *states)
 
 
 def same(what, results, expected=want):
@@ -226,26 +233,26 @@ def same(what, results, expected=want):
 
 wide = draw(2, 80, H, K)
 wide[:, 1:75:2] = inputs[0]
-same("every second step", f64.gla(wide[:, 1:75:2], *inputs[1:], *states))
-same("time before batch", f64.gla(*(x.transpose(0, 1).contiguous().transpose(0, 1) for x in inputs), *states))
-same("axes in another order", f64.gla(*(x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0) for x in inputs), *states))
+same("every second step", every.gla(wide[:, 1:75:2], *inputs[1:], *states))
+same("time before batch", every.gla(*(x.transpose(0, 1).contiguous().transpose(0, 1) for x in inputs), *states))
+same("axes in another order", every.gla(*(x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0) for x in inputs), *states))
 spread = [x[:1, :1].expand(2, 37, -1, -1) for x in inputs]
-same("expanded", f64.gla(*spread, *states), run(gla, spread, [], states))
+same("expanded", every.gla(*spread, *states), run(gla, spread, [], states))
 flat = torch.cat([x.flatten(2) for x in inputs], -1)
 parts = [part.unflatten(-1, (H, -1)) for part in flat.split([12, 12, 15, 12], -1)]
-same("slices of a row", f64.gla(*parts, *states))
+same("slices of a row", every.gla(*parts, *states))
 given = leaves([inputs, states])
-f64.gla(*given)[0].sum().backward()  # an expanded cotangent
+every.gla(*given)[0].sum().backward()  # an expanded cotangent
 again = leaves([inputs, states])
 run(gla, again[:4], [], again[4:])[0].sum().backward()
 for i, (a, b) in enumerate(zip(given, again)):
     close(f"expanded cotangent: gradient {i}", a.grad, b.grad, 1e-12)
-same("no initial state", f64.gla(*inputs), run(gla, inputs, [], [torch.zeros_like(states[0])]))
+same("no initial state", every.gla(*inputs), run(gla, inputs, [], [torch.zeros_like(states[0])]))
 
 # Only what is wanted is computed; one result alone may be used.
 given = leaves([inputs, states])
 given[1].requires_grad_(False)
-y, hT = f64.gla(*given)
+y, hT = every.gla(*given)
 some = torch.autograd.grad(hT.sum(), [given[0], given[2], given[4]], allow_unused=True)
 again = leaves([inputs, states])
 theirs = torch.autograd.grad(run(gla, again[:4], [], again[4:])[1].sum(), [again[2], again[4]])
@@ -253,22 +260,22 @@ check("q has no part in the state", some[0] is None or not some[0].any())
 close("gradient of the state alone by v", some[1], theirs[0], 1e-12)
 close("gradient of the state alone by h0", some[2], theirs[1], 1e-12)
 
-empty = f64.gla(*operands("gla", 2, 0)[0], *states)
+empty = every.gla(*operands("gla", 2, 0)[0], *states)
 check("no steps", empty.y.shape == (2, 0, H, V) and torch.equal(empty.hT_S, states[0]))
 none = [x.requires_grad_() for x in operands("gla", 0, 7)[0]]
-f64.gla(*none)[0].sum().backward()
+every.gla(*none)[0].sum().backward()
 check("no batch", none[0].grad.shape == (0, 7, H, K))
 given = leaves([operands("gla", 2, 0)[0], states])
-f64.gla(*given)[1].sum().backward()
+every.gla(*given)[1].sum().backward()
 check("gradient of no steps", torch.equal(given[4].grad, torch.ones_like(states[0])))
 
 state, ys = states[0], []
 for t in range(37):
-    y, state = f64.gla_step(*(x[:, t] for x in inputs), state)
+    y, state = every.gla_step(*(x[:, t] for x in inputs), state)
     ys.append(y)
 same("token by token", (torch.stack(ys, 1), state))
 given = leaves([[x[:, 0] for x in inputs], states])
-y, hT = f64.gla_step(*given)
+y, hT = every.gla_step(*given)
 again = leaves([inputs, states])
 first = run(gla, [x[:, :1] for x in again[:4]], [], again[4:])
 theirs = torch.autograd.grad(first[0].sum() + first[1].sum(), again)
@@ -279,7 +286,7 @@ for i, (a, b) in enumerate(zip(torch.autograd.grad(y.sum() + hT.sum(), given), t
 offsets = torch.tensor([0, 5, 5, 36, 37], dtype=torch.int32)
 row, _, starts = operands("gla", 1, 37, entries=4)
 given, again = leaves([row, starts]), leaves([row, starts])
-packed = f64.gla(*given, cu_seqlens=offsets)
+packed = every.gla(*given, cu_seqlens=offsets)
 ends = offsets.tolist()
 alone = [run(gla, [x[:, a:b] for x in again[:4]], [], [again[4][i:i + 1]]) for i, (a, b) in enumerate(zip(ends, ends[1:])) if b > a]
 close("packed, y", packed.y, torch.cat([y for y, _ in alone], 1), 1e-12)
@@ -292,35 +299,40 @@ for i, (a, b) in enumerate(zip(ours, theirs)):
 
 
 def in_two(q, k, v, gate, S):
-    first = f64.gla(q[:, :20], k[:, :20], v[:, :20], gate[:, :20], S)
-    second = f64.gla(q[:, 20:], k[:, 20:], v[:, 20:], gate[:, 20:], first.hT_S)
+    first = every.gla(q[:, :20], k[:, :20], v[:, :20], gate[:, :20], S)
+    second = every.gla(q[:, 20:], k[:, 20:], v[:, 20:], gate[:, 20:], first.hT_S)
     return torch.cat([first.y, second.y], 1), second.hT_S
 
 
 given = leaves([inputs, states])
 again = leaves([inputs, states])
 ours = torch.autograd.grad(in_two(*given)[0].square().sum(), given)
-theirs = torch.autograd.grad(f64.gla(*again).y.square().sum(), again)
+theirs = torch.autograd.grad(every.gla(*again).y.square().sum(), again)
 for i, (a, b) in enumerate(zip(ours, theirs)):
     close(f"two calls, gradient {i}", a, b, 1e-12)
 
 # ---- modules -----------------------------------------------------------------------------------------------------------------
 
-layer = f64.ssd_module(1, 200)
+layer = every.ssd_module(1, 200)
 check("parameters of a module", [(n, tuple(x.shape)) for n, x in layer.named_parameters()] == [
     ("A_log", (1, 200)), ("dt_bias", (1, 200)), ("D", (1, 200))])
 A, dt = layer.A_log.exp(), softplus(layer.dt_bias)
 check("A starts from 1 to 16", 1 <= A.min() < 3 < 14 < A.max() <= 16)
 check("dt starts from 1e-3 to 1e-1", 1e-3 <= dt.min() < 2e-3 < 5e-2 < dt.max() <= 1e-1 + 1e-12 and 5e-3 < dt.median() < 2e-2)
 check("D starts as 1", bool((layer.D == 1).all()))
-scan = f64.selective_scan_module(E)
+scan = every.selective_scan_module(E)
 close("A of selective_scan", scan.A_log.exp(), torch.arange(1.0, N + 1, dtype=torch.float64).expand(E, N), 1e-12)
-check("D of lru is the identity", torch.equal(f64.lru_module().D.data, torch.eye(H, dtype=torch.float64)))
-check("computed axes", tuple(f64.words_module(3).from_.shape) == (9,))
+check("D of lru is the identity", torch.equal(every.lru_module().D.data, torch.eye(H, dtype=torch.float64)))
+check("computed axes", tuple(every.words_module(3).from_.shape) == (9,))
+for K in (4, 8):
+    keyed = every.keyed_module(3, K)
+    check(f"a module of variant K = {K}", tuple(keyed.w.shape) == (2 * K,) and torch.allclose(keyed.w, torch.tensor(K**-0.5).double()))
+    close(f"it is called, K = {K}", keyed(draw(1, 2, 3, K) * 0)[0], torch.full((1, 2, 3, K), 2 * K**0.5).double(), 1e-6)
+check("a start that knows the size of another axis", 0.05 < float(every.words_module(64).from_.std()) < 0.25)
 tokens, _, _ = operands("ssd", 2, 6)
-layer = f64.ssd_module(G, R)
+layer = every.ssd_module(G, R)
 out, h = layer(*tokens)
-close("a module is its function", out, f64.ssd(*tokens, *layer.parameters()).y, 0)
+close("a module is its function", out, every.ssd(*tokens, *layer.parameters()).y, 0)
 out.square().sum().backward()
 check("a module has gradients", all(x.grad is not None and bool(x.grad.any()) for x in layer.parameters()))
 last = None
@@ -328,41 +340,51 @@ with torch.no_grad():
     for t in range(6):
         one, last = layer.step(*(x[:, t] for x in tokens), last)
 close("a module, token by token", last, h, 1e-12)
-again = f64.ssd_module(G, R)
+again = every.ssd_module(G, R)
 again.load_state_dict(layer.state_dict())
+for dtype, wide in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.bfloat16, torch.float32)):
+    typed = every.ssd_module(G, R, dtype=dtype)
+    out_typed, h_typed = typed(*(x.to(dtype) for x in tokens))
+    check(f"a module for {dtype}", typed.A_log.dtype is wide and out_typed.dtype is dtype and h_typed.dtype is wide)
+    check(f"a module brought to {dtype}", layer.__class__(G, R).to(dtype)(*(x.to(dtype) for x in tokens))[0].dtype is dtype)
 check("state_dict", torch.equal(again(*tokens).y, out))
 
 # ---- what torch does with operators ------------------------------------------------------------------------------------------
 
 small, _, start = operands("gla", 2, 5)
 given = leaves([small, start])
-tried("gradcheck", lambda: torch.autograd.gradcheck(f64.gla, given))
+tried("gradcheck", lambda: torch.autograd.gradcheck(every.gla, given))
 line = leaves([operands("gla", 1, 5)[0], operands("gla", 2, 5)[2]])
 cuts = torch.tensor([0, 2, 5], dtype=torch.int32)
-tried("gradcheck, packed", lambda: torch.autograd.gradcheck(lambda *x: f64.gla(*x, cu_seqlens=cuts), line))
+tried("gradcheck, packed", lambda: torch.autograd.gradcheck(lambda *x: every.gla(*x, cu_seqlens=cuts), line))
 words = leaves([[draw(2, 5, 3), draw(2, 5, 3, 2), draw(3), draw(9), draw(2, 3, 2), draw(2, 3, 2), draw(2, 9), draw(2, 3, 3)]])
-tried("gradcheck, words of Python, lags, complex states", lambda: torch.autograd.gradcheck(f64.words, words))
+tried("gradcheck, words of Python, lags, complex states", lambda: torch.autograd.gradcheck(every.words, words))
 for what, arguments in (("", (*given, None)), (", packed", (*line, cuts)), (", no gradient", (*small, None, None))):
-    tried("opcheck" + what, lambda: set(torch.library.opcheck(f64._op_gla, arguments).values()) == {"SUCCESS"})
-tried("opcheck of a step", lambda: set(torch.library.opcheck(f64._op_step_gla, (*(x[:, 0] for x in small), *start)).values()) == {"SUCCESS"})
+    tried("opcheck" + what, lambda: set(torch.library.opcheck(every._op_gla_f64_K4, arguments).values()) == {"SUCCESS"})
+tried("opcheck of a step", lambda: set(torch.library.opcheck(every._op_step_gla_f64_K4, (*(x[:, 0] for x in small), *start)).values()) == {"SUCCESS"})
 tried("checkpoint", lambda: all(torch.equal(a, b) for a, b in zip(
-    torch.autograd.grad(torch.utils.checkpoint.checkpoint(f64.gla, *given, use_reentrant=False).y.sum(), given),
-    torch.autograd.grad(f64.gla(*given).y.sum(), given))))
+    torch.autograd.grad(torch.utils.checkpoint.checkpoint(every.gla, *given, use_reentrant=False).y.sum(), given),
+    torch.autograd.grad(every.gla(*given).y.sum(), given))))
 several = [torch.stack([x, 2 * x]) for x in (*small, *start)]
-mapped = torch.func.vmap(f64.gla)(*several)
-same("vmap", mapped, [torch.stack(pair) for pair in zip(f64.gla(*small, *start), f64.gla(*(2 * x for x in (*small, *start))))])
-for cast in (torch.bfloat16, torch.float16):
+mapped = torch.func.vmap(every.gla)(*several)
+same("vmap", mapped, [torch.stack(pair) for pair in zip(every.gla(*small, *start), every.gla(*(2 * x for x in (*small, *start))))])
+# Autocast takes the library's variant of that type, else f32; f64 stays.
+for cast, library, out in ((torch.bfloat16, single, torch.float32), (torch.float16, single, torch.float32),
+                           (torch.float16, every, torch.float32), (torch.bfloat16, every, torch.bfloat16)):
     with torch.autocast("cpu", cast):
         half = [x.to(cast).requires_grad_() for x in inputs]
-        y, hT = f32.gla(*half)
-        check(f"autocast {cast}: f32 out", y.dtype is torch.float32)
+        y, hT = library.gla(*half)
+        check(f"autocast {cast}: {out} out", y.dtype is out and hT.dtype is torch.float32)
         y.sum().backward()
         check(f"autocast {cast}: gradients", all(x.grad.dtype is cast for x in half))
+        step, last = library.gla_step(*(x[:, 0] for x in half), states[0].bfloat16())
+        check(f"autocast {cast}: a step", step.dtype is out and last.dtype is torch.float32)
 with torch.autocast("cpu", torch.bfloat16):
-    y, hT = bf16.gla(*(x.float() for x in inputs), states[0].bfloat16())
-    check("autocast, bf16", y.dtype is torch.bfloat16 and hT.dtype is torch.float32)
+    y, hT = every.gla(*(x.float() for x in inputs), states[0].bfloat16())
+    check("autocast of f32", y.dtype is torch.bfloat16 and hT.dtype is torch.float32)
+    check("autocast of f64", every.gla(*inputs).y.dtype is torch.float64)
 given = leaves([small, start])
-twice = torch.autograd.grad(f64.gla(*given).y.sum(), given[0], create_graph=True)[0]
+twice = torch.autograd.grad(every.gla(*given).y.sum(), given[0], create_graph=True)[0]
 try:
     twice.sum().backward()
     check("a second derivative is refused", False)
@@ -378,47 +400,47 @@ graphs = []
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from functorch.compile import make_boxed_func  # noqa: E402
 
-compiled = torch.compile(lambda *x: f64.gla(*x)[0].square().sum() * 2, fullgraph=True, dynamic=True,
+compiled = torch.compile(lambda *x: every.gla(*x)[0].square().sum() * 2, fullgraph=True, dynamic=True,
                          backend=aot_autograd(fw_compiler=lambda g, _: (graphs.append(g), make_boxed_func(g))[1],
                                               bw_compiler=lambda g, _: (graphs.append(g), make_boxed_func(g))[1]))
 for time in (37, 33, 64, 100, 257):
     several, _, start = operands("gla", 2, time)
     given, again = leaves([several, start]), leaves([several, start])
     compiled(*given).backward()
-    (2 * f64.gla(*again).y.square().sum()).backward()
+    (2 * every.gla(*again).y.square().sum()).backward()
     check(f"compiled, T = {time}", all(torch.allclose(a.grad, b.grad, 1e-12, 1e-12) for a, b in zip(given, again)))
 check(f"five lengths, {len(graphs)} graphs, expected one forward and one backward", len(graphs) == 2)
 graphs.clear()
-packing = torch.compile(lambda *x: f64.gla(*x[:-1], None, x[-1]).y.sum(), fullgraph=True, dynamic=True,
+packing = torch.compile(lambda *x: every.gla(*x[:-1], None, x[-1]).y.sum(), fullgraph=True, dynamic=True,
                         backend=aot_autograd(fw_compiler=lambda g, _: (graphs.append(g), make_boxed_func(g))[1]))
 for cuts in ([0, 9], [0, 4, 20], [0, 1, 2, 30]):
     several = leaves([operands("gla", 1, cuts[-1])[0]])
     offsets = torch.tensor(cuts, dtype=torch.int32)
-    tried(f"compiled, packed {cuts}", lambda: torch.allclose(packing(*several, offsets), f64.gla(*several, cu_seqlens=offsets).y.sum()))
+    tried(f"compiled, packed {cuts}", lambda: torch.allclose(packing(*several, offsets), every.gla(*several, cu_seqlens=offsets).y.sum()))
     packing(*several, offsets).backward()
 
 
 class Layer(torch.nn.Module):
     def forward(self, q, k, v, gate):
-        return f64.gla(q, k, v, gate).y * 2
+        return every.gla(q, k, v, gate).y * 2
 
 
 length = torch.export.Dim("T", min=2, max=4096)
 tried("export", lambda: torch.allclose(
     torch.export.export(Layer(), tuple(inputs), dynamic_shapes=[{1: length}] * 4).module()(*(x[:, :11] for x in inputs)),
-    2 * f64.gla(*(x[:, :11] for x in inputs)).y))
+    2 * every.gla(*(x[:, :11] for x in inputs)).y))
 
 # Threads, a child process, a second copy of the file.
 got = [None] * 4
-threads = [threading.Thread(target=lambda i=i: got.__setitem__(i, [f64.gla(*inputs, *states).y for _ in range(20)])) for i in range(4)]
+threads = [threading.Thread(target=lambda i=i: got.__setitem__(i, [every.gla(*inputs, *states).y for _ in range(20)])) for i in range(4)]
 [t.start() for t in threads], [t.join() for t in threads]
 check("four threads", all(torch.equal(x, found.y) for several in got for x in several))
 child = os.fork()
 if child == 0:
-    os._exit(int(not torch.equal(f64.gla(*inputs, *states).y, found.y)))
+    os._exit(int(not torch.equal(every.gla(*inputs, *states).y, found.y)))
 check("after fork", os.waitpid(child, 0)[1] == 0)
-same("a second copy", load(os.path.join(sys.argv[1], "f64")).gla(*inputs, *states))
+same("a second copy", load(os.path.join(sys.argv[1], "all")).gla(*inputs, *states))
 torch.set_num_threads(2)
-check("two threads give the same", torch.equal(f64.gla(*inputs, *states).y, found.y))
+check("two threads give the same", torch.equal(every.gla(*inputs, *states).y, found.y))
 
 finish()

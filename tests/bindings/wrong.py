@@ -1,17 +1,22 @@
 """Wrong uses of what --emit=numpy and --emit=torch write: each is an exception that says what to do, none a crash.
 
-    wrong.py numpy|torch FOLDER       FOLDER/f64/recurrences.py, FOLDER/f32/recurrences.py
+    wrong.py numpy|torch FOLDER RECC       FOLDER/f64/recurrences.py, FOLDER/f32/recurrences.py; FOLDER/all/recurrences.py for
+                                           f64, f32 and bf16, and for K = 4 and 6
 
 Prints FAILED lines and `N passed, N failed`.
 """
 import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 
 from checks import check, finish, load
 
-framework, folder = sys.argv[1:3]
+framework, folder, recc = sys.argv[1:4]
+
+
 def wrong(what, kind, text, use):
     """`use` must raise an exception of this kind whose message has the text, a regular expression."""
     try:
@@ -53,7 +58,7 @@ for name, shape in shapes.items():
     wrong(f"{name} with an axis too few", "ValueError", f"gla: {name}: expected 4 axes \\[{', '.join(words)[:5]}", gla(**{name: zeros(shape[1:])}))
     for at, axis in enumerate(words):
         changed = zeros(shape[:at] + (shape[at] + 1,) + shape[at + 1:])
-        fixed = f".*{axis} is fixed when the library is compiled.*-D {axis}={shape[at] + 1}" if axis in "KV" else ""
+        fixed = f".*{axis} is fixed when the library is compiled.*-D gla.{axis}={shape[at]},{shape[at] + 1}" if axis in "KV" else ""
         # Sizes that the first tensor tells are those that the next one is held to.
         place = "k" if name == "q" and axis not in "KV" else name
         wrong(f"{name} with another {axis}", "ValueError", f"gla: {place}: expected shape .*found \\[{fixed}", gla(**{name: changed}))
@@ -124,6 +129,48 @@ if framework == "numpy":
     wrong("d_y as float32", "TypeError", "gla: d_y: expected float64", lambda: library.gla_backward(**good, d_y=zeros((2, 6, 3, 5), "float32")))
     wrong("saved of other sizes", "ValueError", "saved: expected the", lambda: library.gla_backward(**good, saved=saved[:64]))
     wrong("saved of another type", "ValueError", "saved: expected the", lambda: library.gla_backward(**good, saved=zeros((4096,))))
+
+# ---- variants --------------------------------------------------------------------------------------------------------------
+
+every = load(folder + "/all")
+
+
+def shaped(K, dtype="float64", **changed):
+    return {**{name: zeros((2, 6, 3, n), dtype) for name, n in (("q", K), ("k", K), ("v", 5), ("gate", K))}, **changed}
+
+
+wrong("a K that no variant has", "ValueError",
+      "gla: expected K = 4 or K = 6, found K = 5; `recc recurrences.rec .* --dtype f64,f32,bf16 .*-D gla.K=4,6,5 -D gla.V=5 .*` adds it",
+      lambda: every.gla(**shaped(5)))
+wrong("a step with a K that no variant has", "ValueError", "gla: expected K = 4 or K = 6, found K = 5",
+      lambda: every.gla_step(**{name: x[:, 0] for name, x in shaped(5).items()}))
+if framework == "torch":
+    wrong("a module of a size that no variant has", "ValueError", "keyed: expected K = 4 or K = 8, found K = 5; .* -D keyed.K=4,8,5 .* adds it",
+          lambda: every.keyed_module(3, 5))
+wrong("a type that no variant has", "TypeError",
+      "gla: q: expected float64 or float32 or bfloat16, found float16, or `recc .* --dtype f64,f32,bf16,f16 .*` adds float16",
+      lambda: every.gla(**shaped(4, "float16")))
+wrong("a type that no library has", "TypeError", "gla: q: expected float64 or float32 or bfloat16, found int64$",
+      lambda: every.gla(**shaped(4, "int64")))
+wrong("k of another type", "TypeError", "gla: k: expected (torch.)?float64, found (torch.)?float32",
+      lambda: every.gla(**shaped(4, k=zeros((2, 6, 3, 4), "float32"))))
+wrong("k with the K of another variant", "ValueError", "gla: k: expected shape .*K = 4.*found \\[2, 6, 3, 6\\]$",
+      lambda: every.gla(**shaped(4, k=zeros((2, 6, 3, 6)))))
+wrong("a V that is fixed", "ValueError", "gla: v: expected shape .*V = 5.*found .*7.*-D gla.K=4,6 -D gla.V=5,7 ",
+      lambda: every.gla(**shaped(4, v=zeros((2, 6, 3, 7)))))
+wrong("q without axes", "ValueError", "gla: q: expected 4 axes", lambda: every.gla(**shaped(4, q=zeros(()))))
+wrong("q as a list", "TypeError", "gla: q: expected a", lambda: every.gla(**shaped(4, q=[1.0])))
+
+# The command of such a message makes what was missing.
+try:
+    library.gla(**shaped(5))
+    check("a K that the library does not have", False)
+except ValueError as mistake:
+    words = shlex.split(re.search("`(.*)`", str(mistake))[1])
+    words[0], words[-1] = recc, folder + "/more"
+    made = subprocess.run([*words, "--target", "x86-64-v2", "-O1"], cwd="tests/bindings", capture_output=True, text=True)
+    check(f"the command of a message: {made.stderr}", made.returncode == 0)
+    check("the variant that was missing", load(folder + "/more").gla(**shaped(5))[0].shape == (2, 6, 3, 5))
 
 # ---- other libraries -----------------------------------------------------------------------------------------------------
 
