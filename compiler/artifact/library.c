@@ -55,7 +55,7 @@ static void add_thunks(arena *a, thunk_list *thunks, const char *symbol, const c
 // Functions that foreign runtimes look for: what stands before NAME_forward, .. and the kind of entry behind it.
 static const struct {
   const char *prefix, *kind;
-} foreign_runtimes[] = {{"__tvm_ffi_", "tvm_ffi"}};
+} foreign_runtimes[] = {{"__tvm_ffi_", "tvm_ffi"}, {"rec_xla_", "xla"}};
 
 static void add_foreign_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *data) {
   for (size_t i = 0; i < sizeof foreign_runtimes / sizeof *foreign_runtimes; i++)

@@ -1,0 +1,262 @@
+// Handlers of XLA's typed FFI: a custom call of XLA becomes a call of an entry point.
+//
+//   operands q, k, v, gate, h0_S; attributes operands = {1, 2, 3, 4, 5}, results = {6, 7}  ->  gla_forward
+//
+// The attributes say which tensor of the call (foreign.h) each operand and each result is: its position from 1 on, or one of the
+// numbers below. vmap puts axes before all others; a tensor that has none of them gets one of size 1 in its place. Shapes and
+// types are checked here whatever Python has checked, for between the two stand all transformations of JAX.
+#include "runtime/support/xla.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/support/call.h"
+#include "runtime/support/error.h"
+#include "runtime/support/foreign.h"
+
+enum { POSITION_SAVED = 0, POSITION_OFFSETS = -1 };
+enum { MAPPED_MAX = 16 };
+
+typedef struct place {
+  const xla_buffer *buffer;
+  int64_t position;
+  const rec_table_memory *memory;  // NULL: `saved`, offsets
+  bool result;
+  foreign_tensor tensor;  // without the axes of vmap
+  int64_t shape[FOREIGN_RANK_MAX];
+} place;
+
+typedef struct xla_call {
+  foreign_call call;
+  const xla_frame *frame;
+  const foreign_tensor **tensors;  // call.tensors
+  place *places;
+  int count;
+  int mapped;  // axes that vmap has added
+  int64_t mapped_size[MAPPED_MAX];
+  int64_t entries;  // of all of these
+} xla_call;
+
+// ---- errors ----------------------------------------------------------------------------------
+
+static rec_status refuse(const xla_call *c, const char *text, int64_t expected, int64_t found) {
+  static const char *const entries[] = {
+      [REC_KERNEL_FORWARD] = "forward", [REC_KERNEL_STEP] = "step", [REC_KERNEL_BACKWARD] = "backward"};
+  return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %lld %s, found %lld",
+                  (const char *)c->call.recurrence + c->call.recurrence->name_at, entries[c->call.kind], (long long)expected,
+                  text, (long long)found);
+}
+
+static xla_error *error_of(const xla_frame *frame, rec_status status) {
+  if (status == REC_OK) return NULL;
+  int code = status == REC_ERROR_ARGUMENT || status == REC_ERROR_PROMISE ? XLA_INVALID_ARGUMENT
+             : status == REC_ERROR_MEMORY                                ? XLA_RESOURCE_EXHAUSTED
+             : status == REC_ERROR_INTERNAL                              ? XLA_INTERNAL
+                                                                         : XLA_FAILED_PRECONDITION;
+  xla_error_create create = {.size = sizeof create, .message = rec_error(), .code = code};
+  return frame->api->create_error(&create);
+}
+
+// ---- which tensor is which -------------------------------------------------------------------
+
+static const xla_array *positions_named(const xla_attributes *attributes, const char *name) {
+  for (int64_t i = 0; i < attributes->count; i++) {
+    const xla_text *found = attributes->names[i];
+    if (found->length != strlen(name) || memcmp(found->data, name, found->length) != 0) continue;
+    const xla_array *array = attributes->items[i];
+    return attributes->types[i] == XLA_ATTRIBUTE_ARRAY && array->dtype == XLA_S64 ? array : NULL;
+  }
+  return NULL;
+}
+
+static const rec_table_memory *memory_at(const xla_call *c, int64_t position, bool *result) {
+  const rec_table *table = c->call.recurrence->tables[0];
+  foreign_cursor at = {0};
+  while (foreign_next(table, c->call.kind, &at)) {
+    *result = at.result;
+    if (at.position == position) return table_memory(table, at.memory);
+  }
+  return NULL;
+}
+
+static rec_status read_places(xla_call *c, const xla_buffers *buffers, const char *what, bool result) {
+  const xla_array *positions = positions_named(&c->frame->attributes, what);
+  if (!positions || (int64_t)positions->count != buffers->count)
+    return refuse(c, "positions of tensors in the attribute", buffers->count, positions ? (int64_t)positions->count : 0);
+  for (int64_t i = 0; i < buffers->count; i++) {
+    place *p = &c->places[c->count++];
+    *p = (place){.buffer = buffers->items[i], .position = ((const int64_t *)positions->data)[i], .result = result};
+    if (p->position == POSITION_SAVED || p->position == POSITION_OFFSETS) continue;
+    bool written = !result;
+    p->memory = memory_at(c, p->position, &written);
+    if (written != result || c->tensors[p->position - 1]) return refuse(c, "to be the position of a tensor", i + 1, p->position);
+    c->tensors[p->position - 1] = &p->tensor;
+  }
+  return REC_OK;
+}
+
+// ---- axes of vmap ----------------------------------------------------------------------------
+
+static rec_status count_mapped(xla_call *c) {
+  for (int i = 0; i < c->count; i++) {
+    const place *p = &c->places[i];
+    if (!p->memory || !p->memory->token) continue;
+    int64_t unused[FOREIGN_RANK_MAX];
+    c->call.table = c->call.recurrence->tables[0];
+    int64_t rank = foreign_shape(&c->call, (int)(p->memory - table_memory(c->call.table, 0)), unused);
+    c->mapped = (int)(p->buffer->rank - rank);
+    return c->mapped >= 0 && c->mapped <= MAPPED_MAX ? REC_OK : refuse(c, "axes", rank, p->buffer->rank);
+  }
+  return refuse(c, "tensors of sequences or more", 1, 0);
+}
+
+static rec_status read_mapped(xla_call *c) {
+  for (int k = 0; k < c->mapped; k++) c->mapped_size[k] = 1;
+  for (int i = 0; i < c->count; i++) {
+    const xla_buffer *buffer = c->places[i].buffer;
+    if (buffer->rank < c->mapped) return refuse(c, "axes of vmap or more", c->mapped, buffer->rank);
+    if (buffer->rank - c->mapped > FOREIGN_RANK_MAX) return refuse(c, "axes at most", FOREIGN_RANK_MAX, buffer->rank);
+    for (int k = 0; k < c->mapped; k++) {
+      int64_t *size = &c->mapped_size[k];
+      if (*size == 1) *size = buffer->dims[k];
+      if (buffer->dims[k] != *size && buffer->dims[k] != 1) return refuse(c, "entries of vmap", *size, buffer->dims[k]);
+    }
+  }
+  c->entries = 1;
+  for (int k = 0; k < c->mapped; k++) c->entries *= c->mapped_size[k];
+  return REC_OK;
+}
+
+static int64_t entries_of(const xla_call *c, const place *p) {
+  int64_t entries = 1;
+  for (int k = 0; k < c->mapped; k++) entries *= p->buffer->dims[k];
+  return entries;
+}
+
+static int64_t bytes_of(const foreign_tensor *x) {
+  int64_t bytes = x->dtype.bits / 8;
+  for (int i = 0; i < x->rank; i++) bytes *= x->shape[i];
+  return bytes;
+}
+
+// The bytes before the tensor of an entry.
+static int64_t offset_of(const xla_call *c, const place *p, int64_t entry) {
+  int64_t bytes = bytes_of(&p->tensor), offset = 0;
+  for (int k = c->mapped; k-- > 0; entry /= c->mapped_size[k]) {
+    if (p->buffer->dims[k] > 1) offset += entry % c->mapped_size[k] * bytes;
+    bytes *= p->buffer->dims[k];
+  }
+  return offset;
+}
+
+// ---- tensors ---------------------------------------------------------------------------------
+
+static foreign_dtype dtype_of(int dtype) {
+  static const foreign_dtype types[] = {[XLA_S32] = {FOREIGN_INT, 32, 1},    [XLA_S64] = {FOREIGN_INT, 64, 1},
+                                        [XLA_U8] = {FOREIGN_UINT, 8, 1},     [XLA_F16] = {FOREIGN_FLOAT, 16, 1},
+                                        [XLA_F32] = {FOREIGN_FLOAT, 32, 1},  [XLA_F64] = {FOREIGN_FLOAT, 64, 1},
+                                        [XLA_BF16] = {FOREIGN_BFLOAT, 16, 1}};
+  bool known = dtype >= 0 && dtype < (int)(sizeof types / sizeof *types) && types[dtype].bits;
+  return known ? types[dtype] : (foreign_dtype){UINT8_MAX, 0, 1};
+}
+
+// Entries of vmap are batch entries where every tensor has its own and parameters are shared.
+static bool is_one_call(const xla_call *c) {
+  if (c->entries <= 1) return false;
+  for (int i = 0; i < c->count; i++) {
+    const place *p = &c->places[i];
+    bool shared = p->memory && !p->memory->per_batch;
+    if (p->position == POSITION_OFFSETS || (shared && p->result) || entries_of(c, p) != (shared ? 1 : c->entries)) return false;
+  }
+  return true;
+}
+
+// As one call, the first axis of all but parameters has the entries of vmap, too: batch entries lie behind one another, in
+// `saved` as well.
+static void make_tensors(xla_call *c, bool one_call) {
+  for (int i = 0; i < c->count; i++) {
+    place *p = &c->places[i];
+    int64_t rank = p->buffer->rank - c->mapped;
+    memcpy(p->shape, p->buffer->dims + c->mapped, sizeof *p->shape * (size_t)rank);
+    if (one_call && rank > 0 && !(p->memory && !p->memory->per_batch)) p->shape[0] *= c->entries;
+    p->tensor = (foreign_tensor){
+        .device = {FOREIGN_CPU, 0}, .rank = (int32_t)rank, .dtype = dtype_of(p->buffer->dtype), .shape = p->shape};
+    if (p->position == POSITION_OFFSETS) c->call.cu_seqlens = &p->tensor;
+  }
+}
+
+static void set_entry(xla_call *c, int64_t entry) {
+  for (int i = 0; i < c->count; i++) {
+    place *p = &c->places[i];
+    p->tensor.data = p->buffer->data ? (char *)p->buffer->data + offset_of(c, p, entry) : NULL;
+    if (p->position != POSITION_SAVED) continue;
+    // Backward computes it again where a copy begins anywhere.
+    bool usable = p->result || (uintptr_t)p->tensor.data % REC_ALIGNMENT == 0;
+    c->call.saved = usable ? &p->tensor : NULL;
+  }
+}
+
+static rec_status run_entries(xla_call *c) {
+  bool one_call = is_one_call(c);
+  make_tensors(c, one_call);
+  set_entry(c, 0);
+  rec_status status = foreign_read(&c->call);
+  for (int64_t i = 0; i < (one_call ? 1 : c->entries) && status == REC_OK; i++) {
+    set_entry(c, i);
+    status = foreign_run(&c->call);
+  }
+  return status;
+}
+
+// ---- handlers --------------------------------------------------------------------------------
+
+static rec_status run_frame(const rec_variants *recurrence, const xla_frame *frame, int kind) {
+  int tensor_count = 0;
+  foreign_cursor at = {0};
+  while (foreign_next(recurrence->tables[0], kind, &at)) tensor_count = at.position;
+  const foreign_tensor *tensors[tensor_count];
+  place places[frame->operands.count + frame->results.count + 1];
+  memset(tensors, 0, sizeof tensors);
+  xla_call c = {.call = {.recurrence = recurrence, .kind = kind, .tensors = tensors, .count = tensor_count},
+                .frame = frame,
+                .tensors = tensors,
+                .places = places};
+  rec_status status = read_places(&c, &frame->operands, "operands", false);
+  if (status == REC_OK) status = read_places(&c, &frame->results, "results", true);
+  if (status == REC_OK) status = count_mapped(&c);
+  if (status == REC_OK) status = read_mapped(&c);
+  return status == REC_OK ? run_entries(&c) : status;
+}
+
+// XLA asks for the version before it knows of any call.
+static bool tells_version(const xla_frame *frame) {
+  for (const xla_extension *e = frame->extensions; e; e = e->next) {
+    if (e->type != XLA_EXTENSION_METADATA) continue;
+    xla_metadata *metadata = ((const xla_metadata_extension *)e)->metadata;
+    metadata->version.major = XLA_API_MAJOR;
+    metadata->version.minor = XLA_API_MINOR;
+    metadata->traits = 0;
+    return true;
+  }
+  return false;
+}
+
+static void *handle(const rec_variants *recurrence, const void *data, int kind) {
+  const xla_frame *frame = data;
+  if (tells_version(frame) || frame->stage != XLA_EXECUTE) return NULL;
+  return error_of(frame, run_frame(recurrence, frame, kind));
+}
+
+void *rec_forward_xla(const rec_variants *recurrence, const void *frame);
+void *rec_backward_xla(const rec_variants *recurrence, const void *frame);
+void *rec_step_xla(const rec_variants *recurrence, const void *frame);
+
+void *rec_forward_xla(const rec_variants *recurrence, const void *frame) {
+  return handle(recurrence, frame, REC_KERNEL_FORWARD);
+}
+
+void *rec_backward_xla(const rec_variants *recurrence, const void *frame) {
+  return handle(recurrence, frame, REC_KERNEL_BACKWARD);
+}
+
+void *rec_step_xla(const rec_variants *recurrence, const void *frame) { return handle(recurrence, frame, REC_KERNEL_STEP); }
