@@ -12,7 +12,7 @@
 
 const char *compilation_module_name(const compilation *c) {
   const char *standard = program_standard_name(c->options->path);
-  return bindings_module_name(c->memory, standard ? standard : c->options->path);
+  return bindings_module_name(c->memory, standard ? program_standard_stem(standard) : c->options->path);
 }
 
 // A Python file or its library: in the folder that -o names, else in the current one.
@@ -29,7 +29,7 @@ const char *compilation_library_path(const compilation *c) {
   if (c->needs & EMISSION_BINDING) return binding_path(c, "lib", ".so");
   if (c->options->output) return c->options->output;
   const char *standard = program_standard_name(c->options->path);
-  return arena_printf(c->memory, "%s.so", standard ? standard : file_stem(c->memory, c->options->path));
+  return arena_printf(c->memory, "%s.so", standard ? program_standard_stem(standard) : file_stem(c->memory, c->options->path));
 }
 
 const char *compilation_library_name(const compilation *c) { return file_stem(c->memory, compilation_library_path(c)); }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 typedef struct embedded_file {
-  const char *name;           // without folder and extension: "mamba2" for stdlib/mamba2.rec
+  const char *name;           // without folder and extension: "mamba2" for stdlib/mamba2.rec, "ops.gla" for stdlib/ops/gla.rec
   const unsigned char *data;  // followed by one NUL
   size_t size;                // without it
 } embedded_file;

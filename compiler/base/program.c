@@ -6,11 +6,39 @@
 
 #include "compiler/base/text.h"
 
+static size_t name_length(const char *text) {
+  size_t length = 0;
+  while (isalnum((unsigned char)text[length]) || text[length] == '_') length++;
+  return length;
+}
+
+// std.gla.rec and std.gla.so are files that lie here.
+static bool is_extension(const char *word) {
+  return strcmp(word, "rec") == 0 || strcmp(word, "so") == 0 || strcmp(word, "a") == 0 || strcmp(word, "o") == 0;
+}
+
 const char *program_standard_name(const char *word) {
-  if (strncmp(word, "std.", 4) != 0 || !word[4]) return NULL;
-  for (const char *p = word + 4; *p; p++)
-    if (!isalnum((unsigned char)*p) && *p != '_') return NULL;
-  return word + 4;
+  if (strncmp(word, "std.", 4) != 0) return NULL;
+  const char *name = word + 4, *last = name;
+  size_t length = name_length(name);
+  if (length && name[length] == '.') {
+    last = name + length + 1;
+    if (is_extension(last)) return NULL;
+    length = name_length(last);
+  }
+  return length && !last[length] ? name : NULL;
+}
+
+const char *program_standard_stem(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return dot ? dot + 1 : name;
+}
+
+const char *program_standard_path(arena *a, const char *name) {
+  char *path = arena_printf(a, "stdlib/%s.rec", name), *stem = path + strlen("stdlib/");
+  char *dot = strchr(stem, '.');
+  if (dot != strrchr(stem, '.')) *dot = '/';
+  return path;
 }
 
 // The file that declares a recurrence of this name.
@@ -48,13 +76,25 @@ static const char *suggest(arena *a, const embedded_file *stdlib, const char *na
 
 const source *program_add_standard(sources *all, arena *a, const embedded_file *file) {
   const char *error;
-  return sources_add(all, arena_printf(a, "stdlib/%s.rec", file->name), (const char *)file->data, file->size, &error);
+  return sources_add(all, program_standard_path(a, file->name), (const char *)file->data, file->size, &error);
+}
+
+static bool ends_in(const char *path, const char *end) {
+  size_t length = strlen(path), tail = strlen(end);
+  return length >= tail && strcmp(path + length - tail, end) == 0 && (length == tail || path[length - tail - 1] == '/');
+}
+
+const embedded_file *program_standard_file(arena *a, const embedded_file *stdlib, const char *path) {
+  for (const embedded_file *file = stdlib; file && file->name; file++)
+    if (ends_in(path, program_standard_path(a, file->name))) return file;
+  return NULL;
 }
 
 const char *program_meant(arena *a, const embedded_file *stdlib, const char *path) {
   if (access(path, F_OK) == 0) return NULL;
   const char *name = file_stem(a, path);
-  const embedded_file *file = embedded_find(stdlib, name);
+  const embedded_file *file = program_standard_file(a, stdlib, path);
+  if (!file) file = embedded_find(stdlib, name);
   if (!file) file = find_declaring(a, stdlib, name);
   return file ? arena_printf(a, "std.%s", file->name) : NULL;
 }

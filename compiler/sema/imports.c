@@ -56,26 +56,30 @@ static const char *beside(arena *memory, const char *importer, const char *name)
   return arena_printf(memory, "%.*s/%s", (int)(slash - importer), importer, name);
 }
 
-static const source *load_std(sema *s, const ast_item *item, const char **key) {
+// The NAME of std.NAME or std.FOLDER.NAME; NULL: another path.
+static const char *standard_name(const sema *s, const ast_names *path) {
+  if (path->count < 2 || path->count > 3 || path->items[0].text != s->word_std) return NULL;
+  if (path->count == 2) return path->items[1].text;
+  return arena_printf(s->memory, "%s.%s", path->items[1].text, path->items[2].text);
+}
+
+static const source *load_std(sema *s, const ast_item *item) {
   const ast_names *path = &item->import.path;
-  bool form = path->count == 2 && path->items[0].text == s->word_std;
-  if (!form) {
+  const char *name = standard_name(s, path);
+  if (!name) {
     diag_error(s->messages, item->import.target_span,
                "expected std.NAME or a file name in quotes, found another path; write import std.mamba2 "
                "or import \"my_layer.rec\"");
     return NULL;
   }
-  const char *name = path->items[1].text;
-  *key = arena_printf(s->memory, "std.%s", name);
-  const char *shown = arena_printf(s->memory, "stdlib/%s.rec", name);
   // A compiled library carries the text that it was made from, and that one counts.
-  const source *carried = sources_find(s->all, shown);
+  const source *carried = sources_find(s->all, program_standard_path(s->memory, name));
   if (carried) return carried;
   const embedded_file *row = s->options.stdlib ? embedded_find(s->options.stdlib, name) : NULL;
   if (!row) {
     suggestion found = {.name = name};
     for (const embedded_file *r = s->options.stdlib; r && r->name; r++) suggest(&found, r->name);
-    diag_error(s->messages, path->items[1].span, "expected a file of the standard library, found '%s'%s", name,
+    diag_error(s->messages, path->items[path->count - 1].span, "expected a file of the standard library, found '%s'%s", name,
                suggestion_text(s, &found));
     return NULL;
   }
@@ -102,11 +106,11 @@ static typed_file *load_import(import_check *c, const typed_file *importer, cons
   const char *key = NULL, *error = NULL;
   const source *text = NULL;
   if (!item->import.file) {
-    const ast_names *path = &item->import.path;
-    if (path->count == 2) key = arena_printf(s->memory, "std.%s", path->items[1].text);
-    loaded *known = key && path->items[0].text == s->word_std ? find_loaded(c, key) : NULL;
+    const char *name = standard_name(s, &item->import.path);
+    key = name ? arena_printf(s->memory, "std.%s", name) : NULL;
+    loaded *known = key ? find_loaded(c, key) : NULL;
     if (known) return known->active ? refuse_cycle(c, item) : known->file;
-    text = load_std(s, item, &key);
+    text = load_std(s, item);
     if (!text) return NULL;
   } else {
     const char *path = beside(s->memory, importer->file->source->path, item->import.file);
