@@ -1,0 +1,14 @@
+"""The recurrences of transformers' models on a CPU, by kernels of rec.
+
+    import rec_transformers
+
+    rec_transformers.patch()            # from now on, for all models
+    rec_transformers.unpatch()
+
+A model calls a few functions for its convolutions and scans (`functions()` lists them). patch() puts rec's in their place. A call
+that rec has no kernel for goes to transformers' function, and a warning says why.
+"""
+from . import convolution, mamba, mamba2  # noqa: F401  they register their functions
+from .registry import Unsupported, function, functions, patch, unpatch
+
+__all__ = ["Unsupported", "function", "functions", "patch", "unpatch"]

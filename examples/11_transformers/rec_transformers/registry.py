@@ -1,0 +1,100 @@
+"""Which functions of transformers are replaced, and how.
+
+The modeling files of transformers define each function once more, under the same name in every file, with the decorator
+`use_kernel_func_from_hub_with_fallback`. patch() replaces the functions of the files that are imported, and the decorator for
+those that will be.
+"""
+import functools
+import sys
+import warnings
+
+_ours = {}  # name in the modeling files -> our function
+_decorator = None  # transformers' own, while ours is in its place
+_said = set()
+_HOOK = "use_kernel_func_from_hub_with_fallback"
+
+
+class Unsupported(Exception):
+    """Raised by a function for a call that it has no kernel for. The text says what was expected and found."""
+
+
+def function(*names):
+    """A decorator: this function stands in for those of these names in transformers' modeling files."""
+
+    def register(ours):
+        _ours.update(dict.fromkeys(names, ours))
+        return ours
+
+    return register
+
+
+def functions():
+    """The names of the functions that patch() replaces."""
+    return sorted(_ours)
+
+
+def patch():
+    """Makes the models of transformers use rec's kernels. A second call changes nothing."""
+    global _decorator
+    from transformers.integrations import hub_kernels
+    if _decorator is not None:
+        return
+    _decorator = getattr(hub_kernels, _HOOK)
+    _set_decorator(_decorating)
+    for module, name, theirs in _found():
+        setattr(module, name, _replacement(name, theirs))
+
+
+def unpatch():
+    """Gives transformers its functions back."""
+    global _decorator
+    if _decorator is None:
+        return
+    _set_decorator(_decorator)
+    _decorator = None
+    for module, name, ours in _found():
+        if hasattr(ours, "theirs"):
+            setattr(module, name, ours.theirs)
+
+
+def _set_decorator(decorator):
+    import transformers.integrations
+    for module in (transformers.integrations, transformers.integrations.hub_kernels):
+        setattr(module, _HOOK, decorator)
+
+
+def _decorating(*words, **settings):
+    theirs = _decorator(*words, **settings)
+    return lambda torch_function: _replacement(torch_function.__name__, theirs(torch_function))
+
+
+def _found():
+    """The functions of the modeling files that are imported: (module, name, function)."""
+    for path, module in list(sys.modules.items()):
+        if path.startswith("transformers.models."):
+            for name in _ours.keys() & vars(module).keys():
+                yield module, name, vars(module)[name]
+
+
+def _replacement(name, theirs):
+    ours = _ours.get(name)
+    if ours is None:
+        return theirs
+
+    @functools.wraps(theirs)
+    def call(*arguments, **settings):
+        try:
+            return ours(*arguments, **settings)
+        except Unsupported as why:
+            _say(f"{name}: {why}; transformers' own function is used")
+            return theirs(*arguments, **settings)
+
+    call.theirs = theirs
+    return call
+
+
+def _say(text):
+    """Each text once."""
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, stacklevel=4)
