@@ -59,7 +59,9 @@ def selective_state_update(state, hidden_states, dt, A, B, C, D=None, dt_bias=No
 
 
 def _normed(x, weight, eps):
-    return x if weight is None else F.rms_norm(x, (x.shape[-1],), eps=eps) * weight
+    """Of a weight that is longer than x the first entries count, as in mamba_ssm: Falcon-Mamba has one of ones for dt."""
+    width = x.shape[-1]
+    return x if weight is None else F.rms_norm(x, (width,), weight[:width], eps)
 
 
 @function("mamba_inner_fn")
