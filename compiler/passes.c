@@ -89,7 +89,8 @@ bool pass_vary(compilation *c) {
 }
 
 bool pass_check(compilation *c) {
-  sema_options options = {c->options->overrides.items, c->options->overrides.count, embedded_stdlib};
+  sema_options options = {
+      .overrides = c->options->overrides.items, .override_count = c->options->overrides.count, .stdlib = embedded_stdlib};
   c->typed = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
   return true;
 }

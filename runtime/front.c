@@ -82,7 +82,7 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
     recurrence *r = recurrence_from_text(memory, names, d, main);
     if (r) vec_push(memory, &front->recurrences, r);
   } else {
-    sema_options options = {overrides, define_count, embedded_stdlib};
+    sema_options options = {.overrides = overrides, .override_count = define_count, .stdlib = embedded_stdlib};
     add_program(front, names, d, all, main, &options);
   }
   if (diag_has_errors(d)) return program_error(d, messages);

@@ -6,21 +6,10 @@
 
 #include "compiler/base/vec.h"
 
-typedef enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE } severity;
-
-typedef struct message {
-  severity severity;
-  span where;
-  const char *text;
-  bool unused;           // not printed beside other errors
-  int order;             // in which it was added: equal places keep it
-  struct message *note;  // second places, in order
-} message;
-
 struct diag {
   arena *memory;
   const sources *sources;
-  VEC(message *) messages;
+  VEC(diag_message *) messages;
   int printed;  // messages before this one are printed
   int errors;
   int unused_errors;  // among the errors
@@ -38,15 +27,15 @@ diag *diag_new(arena *a, const sources *all) {
   return d;
 }
 
-static message *new_message(diag *d, severity kind, span where, const char *format, va_list arguments) {
-  message *m = ARENA_NEW(d->memory, message);
-  *m = (message){.severity = kind, .where = where, .order = d->messages.count};
+static diag_message *new_message(diag *d, diag_severity kind, span where, const char *format, va_list arguments) {
+  diag_message *m = ARENA_NEW(d->memory, diag_message);
+  *m = (diag_message){.severity = kind, .where = where, .order = d->messages.count};
   m->text = arena_vprintf(d->memory, format, arguments);
   return m;
 }
 
-static message *add_message(diag *d, severity kind, span where, const char *format, va_list arguments) {
-  message *m = new_message(d, kind, where, format, arguments);
+static diag_message *add_message(diag *d, diag_severity kind, span where, const char *format, va_list arguments) {
+  diag_message *m = new_message(d, kind, where, format, arguments);
   vec_push(d->memory, &d->messages, m);
   if (kind == SEVERITY_ERROR) d->errors++;
   return m;
@@ -84,32 +73,39 @@ void diag_unused_warning(diag *d, span where, const char *format, ...) {
 void diag_note(diag *d, span where, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  message *note = new_message(d, SEVERITY_NOTE, where, format, arguments);
+  diag_message *note = new_message(d, SEVERITY_NOTE, where, format, arguments);
   va_end(arguments);
   if (d->messages.count == 0) {
     vec_push(d->memory, &d->messages, note);
     return;
   }
-  message **last = &d->messages.items[d->messages.count - 1]->note;
+  diag_message **last = &d->messages.items[d->messages.count - 1]->note;
   while (*last) last = &(*last)->note;
   *last = note;
+}
+
+void diag_fix(diag *d, span where, const char *text) {
+  if (d->messages.count == 0) return;
+  diag_message *last = d->messages.items[d->messages.count - 1];
+  last->fix = text;
+  last->fix_where = where;
 }
 
 bool diag_has_errors(const diag *d) { return d->errors > 0; }
 int diag_error_count(const diag *d) { return d->errors; }
 
-static bool is_shown(const diag *d, const message *m) { return !m->unused || d->errors == d->unused_errors; }
+static bool is_shown(const diag *d, const diag_message *m) { return !m->unused || d->errors == d->unused_errors; }
 
 const char *diag_error_text(const diag *d, int i) {
   for (int k = 0; k < d->messages.count; k++) {
-    const message *m = d->messages.items[k];
+    const diag_message *m = d->messages.items[k];
     if (m->severity == SEVERITY_ERROR && is_shown(d, m) && i-- == 0) return m->text;
   }
   return NULL;
 }
 
 static int compare_messages(const void *left, const void *right) {
-  const message *a = *(message *const *)left, *b = *(message *const *)right;
+  const diag_message *a = *(const diag_message *const *)left, *b = *(const diag_message *const *)right;
   if (a->where.source != b->where.source) return a->where.source < b->where.source ? -1 : 1;
   if (a->where.begin != b->where.begin) return a->where.begin < b->where.begin ? -1 : 1;
   return a->order - b->order;
@@ -157,7 +153,7 @@ static void print_line_and_caret(const source *s, span where, source_position at
   fputc('\n', out);
 }
 
-static void print_message(const diag *d, const message *m, FILE *out) {
+static void print_message(const diag *d, const diag_message *m, FILE *out) {
   static const char *const names[] = {"error", "warning", "note"};
   const source *s = sources_get(d->sources, m->where.source);
   if (!s) {
@@ -167,27 +163,39 @@ static void print_message(const diag *d, const message *m, FILE *out) {
     fprintf(out, "%s:%d:%d: %s: %s\n", s->path, at.line, at.column, names[m->severity], m->text);
     print_line_and_caret(s, m->where, at, out);
   }
-  for (const message *note = m->note; note; note = note->note) print_message(d, note, out);
+  for (const diag_message *note = m->note; note; note = note->note) print_message(d, note, out);
 }
 
-static bool same_message(const message *a, const message *b) {
+static bool same_message(const diag_message *a, const diag_message *b) {
   return a->severity == b->severity && a->where.source == b->where.source && a->where.begin == b->where.begin &&
          strcmp(a->text, b->text) == 0;
 }
 
+// Those from `first` on that are shown.
+static const diag_message **sorted_messages(const diag *d, int first, int *count) {
+  const diag_message **sorted = ARENA_ARRAY(d->memory, const diag_message *, d->messages.count - first);
+  int all = 0;
+  for (int i = first; i < d->messages.count; i++) {
+    if (is_shown(d, d->messages.items[i])) sorted[all++] = d->messages.items[i];
+  }
+  qsort(sorted, (size_t)all, sizeof *sorted, compare_messages);
+  *count = 0;
+  for (int i = 0; i < all; i++) {
+    if (*count > 0 && same_message(sorted[*count - 1], sorted[i])) continue;
+    sorted[(*count)++] = sorted[i];
+  }
+  return sorted;
+}
+
+const diag_message *const *diag_messages(const diag *d, int *count) { return sorted_messages(d, 0, count); }
+
 void diag_print(diag *d, FILE *out) {
   if (d->printed == d->messages.count) return;
-  message **sorted = ARENA_ARRAY(d->memory, message *, d->messages.count - d->printed);
-  int count = 0;
-  for (int i = d->printed; i < d->messages.count; i++) {
-    if (is_shown(d, d->messages.items[i])) sorted[count++] = d->messages.items[i];
-  }
+  int count;
+  const diag_message **sorted = sorted_messages(d, d->printed, &count);
   d->printed = d->messages.count;
-  qsort(sorted, (size_t)count, sizeof *sorted, compare_messages);
-  int shown = 0;
   for (int i = 0; i < count; i++) {
-    if (i > 0 && same_message(sorted[i - 1], sorted[i])) continue;
-    if (shown++ == PRINTED_MAX) {
+    if (i == PRINTED_MAX) {
       fprintf(out, "... and %d more\n", count - i);
       break;
     }

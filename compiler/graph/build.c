@@ -112,11 +112,11 @@ static int stand_in_sizes(graph_builder *b, const ast_item *item, size_binding *
   int count = 0;
   *bindings = ARENA_ARRAY(b->arena, size_binding, item->body.header.count + 1);
   for (int i = 0; i < item->body.header.count; i++)
-    if (!item->body.header.items[i].value) (*bindings)[count++] = (size_binding){item->body.header.items[i].name.text, 4};
+    if (!item->body.header.items[i].value) (*bindings)[count++] = (size_binding){item->body.header.items[i].name.text, 4, true};
   return count;
 }
 
-// Writes a layer or model out and throws the result away.
+// Writes a layer or model out and throws all but its weights away, whose paths editors offer.
 static void check_alone(graph_builder *b, const typed_name *item) {
   graph_program *kept = b->result, thrown = {0};
   graph_model model = {.name = item->name, .span = item->item->span};
@@ -129,6 +129,7 @@ static void check_alone(graph_builder *b, const typed_name *item) {
   instance *in = layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, item->item->name.span);
   if (in && in->model) model_logits(b, in, &logits);
   b->result = kept;
+  vec_push(b->arena, &kept->alone, model);
 }
 
 static bool sizes_complete(const ast_item *item) {
@@ -155,6 +156,7 @@ static bool inits_known(graph_builder *b) {
     const typed_name *n = &b->program->layers.items[i];
     if (n->item->kind != AST_INIT) continue;
     const typed_name *target = sema_find(n->file, n->item->init.target.text);
+    if (target) sema_note_item(b->program->sema, n->item->init.target.span, target->item);
     if (target && (target->item->kind == AST_LAYER || target->item->kind == AST_MODEL)) continue;
     diag_error(b->diag, n->item->init.target.span, "expected a layer or model, found '%s'", n->item->init.target.text);
     return false;

@@ -202,6 +202,7 @@ static bool is_token(instance *in, const ast_expr *e) {
     binding *known = &in->bindings.items[i];
     if (known->name != e->name.text || known->is_let) continue;
     if (in->body->values.items[known->value].op != VALUE_INPUT) continue;
+    sema_note_name(in->b->program->sema, &e->name, known->span, "input");
     return known->used = true;
   }
   return false;

@@ -221,6 +221,7 @@ typedef struct graph_evaluate {
 typedef struct graph_program {
   VEC(graph_kernel) kernels;
   VEC(graph_model) models;  // of the train blocks, then those of the file that none of them has
+  VEC(graph_model) alone;   // of layers that no model has: their weights, with sizes that stand in for those of callers
   VEC(graph_train) trains;
   VEC(graph_evaluate) evaluates;
 } graph_program;

@@ -60,7 +60,7 @@ static void bind_argument_sizes(instance *in, item_call *c) {
     for (int k = 0; input && k < in->body->axes.count; k++) {
       const typed_axis *axis = &in->body->axes.items[k];
       if (axis_in(axes, k) && names_have(&input->axes, axis->name) && !is_bound(c, axis->name))
-        vec_push(in->b->arena, &c->bindings, (size_binding){axis->name, axis->size});
+        vec_push(in->b->arena, &c->bindings, (size_binding){.axis = axis->name, .size = axis->size});
     }
   }
 }
@@ -113,7 +113,7 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
                (long long)c->bindings.items[i].size, arg->name.text, (long long)size);
     return false;
   }
-  vec_push(b->arena, &c->bindings, (size_binding){arg->name.text, size});
+  vec_push(b->arena, &c->bindings, (size_binding){.axis = arg->name.text, .size = size});
   return true;
 }
 
@@ -426,6 +426,7 @@ bool call_item(instance *in, const ast_expr *call, operands *out, bool *good) {
   if (call->kind != AST_CALL) return false;
   item_call c = {.call = call, .callee = sema_find(in->item->file, call->call.callee.text)};
   if (!c.callee || c.callee->item->kind == AST_FN) return false;
+  sema_note_item(in->b->program->sema, call->call.callee.span, c.callee->item);
   *good = false;
   if (c.callee->item->kind == AST_MODEL) {
     diag_error(in->b->diag, call->span, "expected a recurrence or a layer, found the model '%s'", c.callee->name);

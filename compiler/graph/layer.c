@@ -357,6 +357,7 @@ static bool assign_output(instance *in, const ast_name *name, const ast_expr *va
     diag_error(b->diag, name->span, "expected one assignment of the output '%s', found a second", name->text);
     return false;
   }
+  sema_note_name(b->program->sema, name, tensor->span, "output");
   layer_target target = {.name = tensor->name, .has_axes = true, .order = tensor_order(tensor), .span = name->span};
   operands values = {0};
   if (!right_side(in, value, &target, 1, &values) || !fits_target(in, &target, values.items[0], "the output")) return false;
@@ -369,6 +370,7 @@ static bool assign_output(instance *in, const ast_name *name, const ast_expr *va
 static bool declare_output(instance *in, const ast_decl *decl) {
   typed_tensor tensor;
   if (!declared_tensor(in, decl, TENSOR_OUTPUT, &tensor)) return false;
+  sema_note_name(in->b->program->sema, &decl->name, decl->name.span, "output");
   vec_push(in->b->arena, &in->output_tensors, tensor);
   vec_push(in->b->arena, &in->outputs, NO_VALUE);
   return !decl->value || assign_output(in, &decl->name, decl->value);

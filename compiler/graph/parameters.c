@@ -310,6 +310,7 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
                *known ? known : "none");
     return false;
   }
+  sema_note_item(b->program->sema, name->span, run.item);
   int count = setting->kind == AST_CALL ? setting->call.args.count : 0;
   run.bindings = ARENA_ARRAY(b->arena, number_binding, count + 1);
   if (!init_bindings(&run, setting)) return false;

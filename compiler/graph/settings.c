@@ -82,6 +82,7 @@ static const char *init_text(arena *memory, const ast_setting *s) {
 
 static const typed_name *find_model(train_settings *k, const ast_expr *e) {
   const typed_name *item = *setting_callee(e) ? sema_find(k->b->program->main, setting_callee(e)) : NULL;
+  if (item) sema_note_item(k->b->program->sema, e->span, item->item);
   if (item && item->item->kind == AST_MODEL) return item;
   diag_error(k->b->diag, e->span, "expected a model, as in model LM(depth = 2), found '%s'", expr_to_text(k->b->arena, e));
   return NULL;
@@ -152,10 +153,16 @@ static const graph_train *find_train(const graph_program *program, const char *n
   return NULL;
 }
 
+static const graph_train *find_before(const graph_builder *b, const ast_name *after) {
+  const graph_train *before = after->text ? find_train(b->result, after->text) : NULL;
+  if (before) sema_note_item(b->program->sema, after->span, before->item);
+  return before;
+}
+
 static void build_train(graph_builder *b, const ast_item *item, block_list *blocks) {
   graph_program *p = b->result;
   const ast_name *after = &item->train.after;
-  const graph_train *before = after->text ? find_train(p, after->text) : NULL;
+  const graph_train *before = find_before(b, after);
   if (find_train(p, item->name.text)) {
     diag_error(b->diag, item->name.span, "expected a name of its own for the train block, found '%s' twice", item->name.text);
     return;
@@ -302,7 +309,7 @@ static void build_evaluate(graph_builder *b, const ast_item *item) {
   for (int i = 0; i < p->evaluates.count; i++)
     if (p->evaluates.items[i].name == made.name)
       diag_error(b->diag, item->name.span, "expected a name of its own for the evaluate block, found '%s' twice", made.name);
-  if (after->text ? !find_train(p, after->text) : !p->trains.count) {
+  if (after->text ? !find_before(b, after) : !p->trains.count) {
     diag_error(b->diag, after->text ? after->span : item->name.span, "expected a train block to judge, found %s",
                after->text ? arena_printf(b->arena, "'%s'", after->text) : "none in this file");
     return;

@@ -64,6 +64,8 @@ const char *recurrence_verify(arena *arena, const recurrence *recurrence);
 // The few lines of `recc --emit=report`: the structure of each state, and the term that prevents more. With `all`, the term
 // comes with its text and place (NULL: without).
 char *recurrence_report(arena *arena, const sources *all, const recurrence *recurrence);
+// The lines about one state.
+char *recurrence_report_state(arena *arena, const sources *all, const recurrence *recurrence, const char *state);
 
 // What the source wrote so that the recurrence goes by steps, and how else to write it, in the words
 // of a message (advice.c). For recurrences that the schedule leaves to steps.

@@ -101,15 +101,28 @@ static void print_state(FILE *out, arena *a, const sources *all, const recurrenc
   fprintf(out, "%s\n", s->limit_reason);
 }
 
+// The states called `only`, or all of them where it is NULL.
+static void print_states(FILE *out, arena *a, const sources *all, const recurrence *r, const char *only) {
+  int next = 0;
+  for (int i = 0; i < r->body.tensors.count && next < r->states.count; i++) {
+    const typed_tensor *tensor = &r->body.tensors.items[i];
+    if (tensor->kind != TENSOR_STATE) continue;
+    const state_structure *structure = &r->states.items[next++];
+    if (!only || strcmp(only, tensor->name) == 0) print_state(out, a, all, r, tensor, structure);
+  }
+}
+
 char *recurrence_report(arena *a, const sources *all, const recurrence *r) {
   text_stream text;
   FILE *out = text_begin(&text);
   int count = r->states.count;
   fprintf(out, "recurrence %s: %d state%s\n", r->body.name, count, count == 1 ? "" : "s");
-  int next = 0;
-  for (int i = 0; i < r->body.tensors.count && next < count; i++) {
-    if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
-    print_state(out, a, all, r, &r->body.tensors.items[i], &r->states.items[next++]);
-  }
+  print_states(out, a, all, r, NULL);
+  return text_end(&text, a);
+}
+
+char *recurrence_report_state(arena *a, const sources *all, const recurrence *r, const char *state) {
+  text_stream text;
+  print_states(text_begin(&text), a, all, r, state);
   return text_end(&text, a);
 }

@@ -176,6 +176,7 @@ static bool is_assignable(const body_check *c, const ast_name *name, const symbo
     const char *hint =
         found.best ? suggestion_text(c->sema, &found) : arena_printf(c->sema->memory, "; write let %s = ...", name->text);
     scope_error(c->scope, name->span, "expected a state or an output, found '%s'%s", name->text, hint);
+    offer_suggestion(c->sema, &found, name->span);
     return false;
   }
   if (s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT) return true;
@@ -188,7 +189,7 @@ static bool is_assignable(const body_check *c, const ast_name *name, const symbo
 
 static void check_assignment(body_check *c, const ast_stmt *stmt) {
   const ast_name *name = &stmt->assign.name;
-  symbol *s = scope_find(c->scope, name->text);
+  symbol *s = scope_lookup(c->scope, name);
   if (!is_assignable(c, name, s)) {
     sema_expression(c->scope, stmt->assign.value);
     return;

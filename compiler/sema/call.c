@@ -304,6 +304,8 @@ static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
   }
   scope_error(scope, name->span, "expected a known function, found '%s'; %s", name->text,
               unknown_function_hint(scope, name->text));
+  const char *meant = function_meant(scope, name->text);
+  if (meant) diag_fix(scope->sema->messages, name->span, meant);
   return operand_error;
 }
 
@@ -330,6 +332,7 @@ sema_operand check_call(sema_scope *scope, const ast_expr *e) {
     return check_elementwise(scope, e, elementwise);
   }
   const typed_name *item = sema_find(scope->file, name);
+  if (item) sema_note_item(scope->sema, e->call.callee.span, item->item);
   if (item && item->item->kind == AST_FN) return check_function_call(scope, e, item);
   sema_operand result;
   if (scope->hook && scope->hook(scope->hook_context, scope, e, &result)) return result;

@@ -42,6 +42,7 @@ static sema_operand unknown_name(const sema_scope *scope, const ast_name *name) 
   const char *hint = suggestion_text(s, &found);
   if (!found.best && scope->function) hint = "; a function sees only its own parameters";
   scope_error(scope, name->span, "expected a declared name, found '%s'%s", name->text, hint);
+  offer_suggestion(s, &found, name->span);
   return operand_error;
 }
 
@@ -81,7 +82,7 @@ static sema_operand axis_size_value(sema_scope *scope, int axis, span where) {
 
 static sema_operand check_name(sema_scope *scope, const ast_name *name) {
   if (name->text == scope->sema->word_pi) return operand_constant(3.14159265358979323846);
-  symbol *s = scope_find(scope, name->text);
+  symbol *s = scope_lookup(scope, name);
   if (!s) return unknown_name(scope, name);
   s->used = true;
   bool assignable = s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT;
@@ -142,7 +143,7 @@ static sema_operand refuse_lag(const sema_scope *scope, const symbol *s, const a
 
 static sema_operand check_lag(sema_scope *scope, const ast_expr *e) {
   enum { LONGEST_LAG = 1 << 20 };
-  symbol *s = scope_find(scope, e->lag.name.text);
+  symbol *s = scope_lookup(scope, &e->lag.name);
   if (!s) return unknown_name(scope, &e->lag.name);
   s->used = true;
   if (s->kind != SYMBOL_INPUT && s->kind != SYMBOL_LET && s->kind != SYMBOL_STATE) {
@@ -176,7 +177,7 @@ static sema_operand check_lag(sema_scope *scope, const ast_expr *e) {
 
 // An axis that the operand has; -1 after a message.
 static int operand_axis(sema_scope *scope, const ast_name *name, const ast_expr *operand, sema_operand value) {
-  symbol *s = scope_find(scope, name->text);
+  symbol *s = scope_lookup(scope, name);
   if (s && s->kind == SYMBOL_AXIS) {
     s->used = true;
     if (value.kind == OPERAND_ERROR || axis_in(value.axes, s->index)) return s->index;

@@ -9,7 +9,7 @@ typedef struct function_check {
   sema *sema;
   const typed_file *file;
   function *fn;
-  VEC(const char *)
+  VEC(const ast_name *)
   values;  // parameters, and the running values of the folds around this place
 } function_check;
 
@@ -20,26 +20,34 @@ static void fail(function_check *c, span where, const char *text) {
   diag_error(c->sema->messages, where, "%s", text);
 }
 
-static bool is_axis(const function_check *c, const char *name) {
+// Where the axis is declared, or NULL.
+static const ast_name *find_axis(const function_check *c, const char *name) {
   const ast_names *axes = &c->fn->item->fn.axes;
   for (int i = 0; i < axes->count; i++) {
-    if (axes->items[i].text == name) return true;
+    if (axes->items[i].text == name) return &axes->items[i];
   }
-  return false;
+  return NULL;
 }
 
-static bool is_value(const function_check *c, const char *name) {
+static const ast_name *find_value(const function_check *c, const char *name) {
   for (int i = 0; i < c->values.count; i++) {
-    if (c->values.items[i] == name) return true;
+    if (c->values.items[i]->text == name) return c->values.items[i];
   }
-  return false;
+  return NULL;
+}
+
+// An axis, or with `value` a value; notes the use of it for editors.
+static bool is_known(const function_check *c, const ast_name *name, bool value) {
+  const ast_name *axis = find_axis(c, name->text), *found = value && !axis ? find_value(c, name->text) : axis;
+  if (found) sema_note_name(c->sema, name, found->span, symbol_kind_text(axis ? SYMBOL_AXIS : SYMBOL_PARAMETER));
+  return found != NULL;
 }
 
 static void check_value_name(function_check *c, const ast_name *name) {
-  if (is_axis(c, name->text) || is_value(c, name->text) || name->text == c->sema->word_pi) return;
+  if (is_known(c, name, true) || name->text == c->sema->word_pi) return;
   arena *memory = c->sema->memory;
   suggestion found = {.name = name->text};
-  for (int i = 0; i < c->values.count; i++) suggest(&found, c->values.items[i]);
+  for (int i = 0; i < c->values.count; i++) suggest(&found, c->values.items[i]->text);
   const char *hint = found.best ? suggestion_text(c->sema, &found) : "; a function sees only its own parameters";
   fail(c, name->span,
        arena_printf(memory, "expected a parameter of %s, found '%s'%s", c->fn->item->name.text, name->text, hint));
@@ -47,7 +55,7 @@ static void check_value_name(function_check *c, const ast_name *name) {
 
 static void check_axes(function_check *c, const ast_names *axes) {
   for (int i = 0; i < axes->count; i++) {
-    if (is_axis(c, axes->items[i].text)) continue;
+    if (is_known(c, &axes->items[i], false)) continue;
     const char *fn = c->fn->item->name.text;
     fail(c, axes->items[i].span,
          arena_printf(c->sema->memory,
@@ -64,6 +72,7 @@ static void check_callee(function_check *c, const ast_expr *e) {
     return;
   }
   const typed_name *item = sema_find(c->file, callee->text);
+  if (item) sema_note_item(c->sema, callee->span, item->item);
   if (!item || item->item->kind != AST_FN) return;  // a start, a layer's part or unknown: the call says it
   int found = name_map_find(&c->sema->function_index, item->item);
   if (found >= 0 && c->sema->functions.items[found]->state == FUNCTION_ACTIVE) {
@@ -85,13 +94,13 @@ static void check_call_names(function_check *c, const ast_expr *e) {
     const ast_arg *arg = &e->call.args.items[i];
     check(c, arg->value);
     bool binds = arg->kind == AST_ARG_NAMED && builtin_find(e->call.callee.text, BUILTIN_FOLD);
-    if (binds) vec_push(c->sema->memory, &c->values, arg->name.text);
+    if (binds) vec_push(c->sema->memory, &c->values, &arg->name);
   }
   c->values.count = outer;
 }
 
 static void check_lag_name(function_check *c, const ast_expr *e) {
-  if (!is_value(c, e->lag.name.text)) {
+  if (!find_value(c, e->lag.name.text)) {
     check_value_name(c, &e->lag.name);
     return;
   }
@@ -155,12 +164,13 @@ static void check_formals(function_check *c, const ast_names *names) {
                         name->text));
     }
     bool axes = names == &c->fn->item->fn.axes;
-    bool taken = is_value(c, name->text) || (!axes && is_axis(c, name->text));
+    bool taken = find_value(c, name->text) || (!axes && find_axis(c, name->text));
     for (int k = 0; axes && k < i; k++) taken |= names->items[k].text == name->text;
     if (taken) {
       fail(c, name->span, arena_printf(c->sema->memory, "expected a new name, found '%s' a second time", name->text));
     }
-    if (!axes) vec_push(c->sema->memory, &c->values, name->text);
+    sema_note_name(c->sema, name, name->span, symbol_kind_text(axes ? SYMBOL_AXIS : SYMBOL_PARAMETER));
+    if (!axes) vec_push(c->sema->memory, &c->values, name);
   }
 }
 

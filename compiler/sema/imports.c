@@ -81,6 +81,7 @@ static const source *load_std(sema *s, const ast_item *item) {
     for (const embedded_file *r = s->options.stdlib; r && r->name; r++) suggest(&found, r->name);
     diag_error(s->messages, path->items[path->count - 1].span, "expected a file of the standard library, found '%s'%s", name,
                suggestion_text(s, &found));
+    offer_suggestion(s, &found, path->items[1].span);
     return NULL;
   }
   return program_add_standard(s->all, s->memory, row);
@@ -171,7 +172,7 @@ static typed_file *load_imports(import_check *c, const char *key, const ast_file
 
 // ---- names --------------------------------------------------------------------------------------------------------------
 
-static const char *item_word(ast_item_kind kind) {
+const char *item_kind_text(ast_item_kind kind) {
   static const char *const words[] = {"recurrence", "layer", "model", "function", "import", "init", "train", "evaluate"};
   return words[kind];
 }
@@ -185,7 +186,7 @@ static void check_case(sema *s, const ast_item *item) {
   bool wants_upper = item->kind == AST_LAYER || item->kind == AST_MODEL;
   if (upper == wants_upper || (wants_upper && !isalpha((unsigned char)item->name.text[0]))) return;
   diag_warning(s->messages, item->name.span, "expected a%s name for the %s, found '%s'",
-               wants_upper ? " capitalised" : " lower-case", item_word(item->kind), item->name.text);
+               wants_upper ? " capitalised" : " lower-case", item_kind_text(item->kind), item->name.text);
 }
 
 static bool refuse_word(sema *s, const ast_item *item) {
@@ -217,6 +218,7 @@ static void add_name(sema *s, typed_file *file, typed_file *home, const ast_item
 }
 
 static void add_own(sema *s, typed_file *file, const ast_item *item) {
+  sema_note_item(s, item->name.span, item);
   if (is_callable(item->kind)) {
     if (refuse_word(s, item)) return;
     check_case(s, item);
@@ -224,8 +226,9 @@ static void add_own(sema *s, typed_file *file, const ast_item *item) {
   const typed_name *taken = find_in_space(file, item);
   if (taken) {
     diag_error(s->messages, item->name.span, "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
-               taken->item->kind == AST_INIT ? "n" : "", item_word(taken->item->kind));
-    diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here", item_word(taken->item->kind), taken->name);
+               taken->item->kind == AST_INIT ? "n" : "", item_kind_text(taken->item->kind));
+    diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here", item_kind_text(taken->item->kind),
+              taken->name);
     return;
   }
   add_name(s, file, file, item);
@@ -238,8 +241,9 @@ static void add_imported(sema *s, typed_file *file, const typed_import *import, 
     return;
   }
   diag_error(s->messages, import->span, "expected new names from an import, found '%s', which is the name of a%s %s already",
-             item->name.text, taken->item->kind == AST_INIT ? "n" : "", item_word(taken->item->kind));
-  diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here", item_word(taken->item->kind), taken->name);
+             item->name.text, taken->item->kind == AST_INIT ? "n" : "", item_kind_text(taken->item->kind));
+  diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here", item_kind_text(taken->item->kind),
+            taken->name);
   diag_note(s->messages, item->name.span, "the imported one is declared here");
 }
 
@@ -250,14 +254,16 @@ static void check_runs(sema *s, const typed_file *file, ast_item_kind kind) {
   for (int i = 0; i < items->count; i++) {
     const ast_item *item = items->items[i];
     if (item->kind != kind) continue;
+    sema_note_item(s, item->name.span, item);
     int taken = name_map_find(&names, item->name.text);
     if (taken < 0) {
       name_map_set(s->memory, &names, item->name.text, i);
       continue;
     }
     diag_error(s->messages, item->name.span, "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
-               kind == AST_EVALUATE ? "n" : "", item_word(kind));
-    diag_note(s->messages, items->items[taken]->name.span, "the %s '%s' is declared here", item_word(kind), item->name.text);
+               kind == AST_EVALUATE ? "n" : "", item_kind_text(kind));
+    diag_note(s->messages, items->items[taken]->name.span, "the %s '%s' is declared here", item_kind_text(kind),
+              item->name.text);
   }
 }
 

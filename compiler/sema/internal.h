@@ -2,7 +2,7 @@
 #ifndef REC_SEMA_INTERNAL_H
 #define REC_SEMA_INTERNAL_H
 
-#include "compiler/sema/name_map.h"
+#include "compiler/sema/names.h"
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
 
@@ -134,6 +134,8 @@ sema_operand operand_constant(double number);
 sema_operand operand_of_value(const sema_scope *scope, value_id id);
 
 symbol *scope_find(const sema_scope *scope, const char *name);
+// The same for a name of the text, which is noted for editors.
+symbol *scope_lookup(const sema_scope *scope, const ast_name *name);
 // Adds a name; NULL after the message that it is taken or reserved.
 symbol *scope_declare(sema_scope *scope, symbol_kind kind, const char *name, span where);
 const char *symbol_kind_text(symbol_kind kind);
@@ -142,6 +144,12 @@ void scope_use_all(sema_scope *scope, const ast_expr *e);
 
 // The axis of this name, which must be one of the header. -1 after a message.
 int scope_axis(sema_scope *scope, const ast_name *name);
+
+// ---- for editors (names.c) ------------------------------------------------------------------------------------------------
+
+void note_symbol_use(const sema_scope *scope, const symbol *s, span where);
+// "recurrence", "function", ..
+const char *item_kind_text(ast_item_kind kind);
 
 // ---- messages (message.c) -----------------------------------------------------------------------------------------------
 
@@ -172,6 +180,8 @@ typedef struct suggestion {
 void suggest(suggestion *s, const char *candidate);
 // "; did you mean 'x'?" or "".
 const char *suggestion_text(const sema *s, const suggestion *found);
+// Behind the message: the name that was meant, in place of the one at `where`.
+void offer_suggestion(const sema *s, const suggestion *found, span where);
 
 // ---- expressions (expression.c, call.c, fold.c, build.c) ----------------------------------------------------------------
 
@@ -214,6 +224,8 @@ bool check_function(sema *s, const typed_name *fn);
 
 // unknown_function.c: what to write in place of a call of this name.
 const char *unknown_function_hint(const sema_scope *scope, const char *name);
+// A name that stands in its place; NULL: none is near.
+const char *function_meant(const sema_scope *scope, const char *name);
 
 // body.c
 typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings, int binding_count, span call);

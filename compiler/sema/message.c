@@ -87,3 +87,7 @@ void suggest(suggestion *s, const char *candidate) {
 const char *suggestion_text(const sema *s, const suggestion *found) {
   return found->best ? arena_printf(s->memory, "; did you mean '%s'?", found->best) : "";
 }
+
+void offer_suggestion(const sema *s, const suggestion *found, span where) {
+  if (found->best) diag_fix(s->messages, where, found->best);
+}

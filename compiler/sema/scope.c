@@ -25,6 +25,12 @@ symbol *scope_find(const sema_scope *scope, const char *name) {
   return s;
 }
 
+symbol *scope_lookup(const sema_scope *scope, const ast_name *name) {
+  symbol *s = scope_find(scope, name->text);
+  if (s) note_symbol_use(scope, s, name->span);
+  return s;
+}
+
 const char *symbol_kind_text(symbol_kind kind) {
   static const char *const texts[] = {"axis",     "input", "param", "state", "output", "let", "running value of a fold",
                                       "parameter"};
@@ -69,11 +75,12 @@ symbol *scope_declare(sema_scope *scope, symbol_kind kind, const char *name, spa
   *s = (symbol){.kind = kind, .name = name, .span = where, .index = -1, .value = operand_error, .earlier = latest(scope, name)};
   name_map_set(scope->sema->memory, &scope->index, name, scope->symbols.count);
   vec_push(scope->sema->memory, &scope->symbols, s);
+  note_symbol_use(scope, s, where);
   return s;
 }
 
 static void use_name(sema_scope *scope, const ast_name *name) {
-  symbol *s = name->text ? scope_find(scope, name->text) : NULL;
+  symbol *s = name->text ? scope_lookup(scope, name) : NULL;
   if (s) s->used = true;
 }
 
@@ -137,7 +144,7 @@ void scope_use_all(sema_scope *scope, const ast_expr *e) {
 }
 
 int scope_axis(sema_scope *scope, const ast_name *name) {
-  symbol *s = scope_find(scope, name->text);
+  symbol *s = scope_lookup(scope, name);
   if (s && s->kind == SYMBOL_AXIS) {
     s->used = true;
     return s->index;
@@ -161,6 +168,7 @@ int scope_axis(sema_scope *scope, const ast_name *name) {
     hint = arena_printf(scope->sema->memory, "; declare it: %s(..., %s)", scope->body->name, name->text);
   }
   scope_error(scope, name->span, "expected an axis %s, found '%s'%s", where, name->text, hint);
+  offer_suggestion(scope->sema, &found, name->span);
   return -1;
 }
 

@@ -20,6 +20,7 @@ typedef struct sema_options {
   size_override *overrides;  // of -D; `used` is set. An override that fits nothing is an error
   int override_count;
   const embedded_file *stdlib;  // where `import std.NAME` looks: a table as in embedded.h, or NULL
+  struct name_uses *uses;       // names.h: what names mean is noted there; or NULL
 } sema_options;
 
 // Checks a file and what it imports (loaded into `all`). All errors are reported; after errors the result is
@@ -29,12 +30,16 @@ typed_program *sema_check(arena *memory, interner *names, diag *messages, source
 
 // What a name means in a file; NULL if it is unknown there.
 const typed_name *sema_find(const typed_file *file, const char *name);
+// Notes for editors (names.h) that an item is named there, or something that no scope has.
+void sema_note_item(const sema *s, span where, const ast_item *item);
+void sema_note_name(const sema *s, const ast_name *name, span declared, const char *kind);
 
 // ---- headers and instances ----------------------------------------------------------------------------------------------
 
 typedef struct size_binding {
   const char *axis;  // interned
   int64_t size;
+  bool stands_in;  // for one that only a caller knows
 } size_binding;
 
 // A name of an init's header and the number that a train gives it.

@@ -31,6 +31,7 @@ static size evaluate_name(header_check *c, const ast_name *name) {
   for (int i = 0; i < c->body->axes.count; i++) {
     const typed_axis *axis = &c->body->axes.items[i];
     if (axis->name != name->text) continue;
+    sema_note_name(c->sema, name, axis->span, symbol_kind_text(SYMBOL_AXIS));
     if (axis->size == TYPED_RUNTIME_SIZE) return (size){.kind = SIZE_RUNTIME};
     return (size){.kind = SIZE_NUMBER, .number = (double)axis->size};
   }
@@ -164,6 +165,7 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header, cons
     const size_binding *binding = find_binding(bindings, binding_count, made.name);
     if (binding) {
       made.size = binding->size;
+      made.stands_in = binding->stands_in;
     } else if (override) {
       made.size = override->size;
     } else if (axis->value) {

@@ -99,7 +99,7 @@ static int check_name(start_check *c, const ast_expr *e) {
   for (int i = c->parameters.count - 1; i >= 0; i--) {
     if (c->parameters.items[i].name == name) return c->parameters.items[i].value;
   }
-  symbol *known = c->function ? NULL : scope_find(c->scope, name);
+  symbol *known = c->function ? NULL : scope_lookup(c->scope, &e->name);
   if (known && known->kind == SYMBOL_AXIS) {
     known->used = true;
     return check_axis_size(c, known->index);
@@ -305,6 +305,7 @@ static int check_start_call(start_check *c, const ast_expr *e) {
   if (draw) return check_draw_call(c, e, draw);
   if (elementwise) return check_elementwise(c, e, elementwise);
   const typed_name *item = sema_find(c->file, name);
+  if (item) sema_note_item(c->scope->sema, e->call.callee.span, item->item);
   if (item && item->item->kind == AST_FN) return check_fn(c, e, item);
   if (reduction || builtin_find(name, BUILTIN_FOLD)) {
     scope_error(c->scope, e->span, "expected functions of single entries in a start, found %s[...]", name);

@@ -43,6 +43,7 @@ typedef struct typed_axis {
   const ast_expr *size_expr;  // a run-time size computed from other axes (E = 2*D with D at run time), else NULL
   int64_t least;              // run-time size: at least this many, for slices read entry least - 1; else 0
   bool summed;                // some reduction, slice or rename of the source consumes it
+  bool stands_in;             // the size is none of the program's: a layer is checked alone
   span span;
 } typed_axis;
 

@@ -86,15 +86,21 @@ static library_item nearest_of_library(const sema_scope *scope, const char *name
 
 // ---- the message --------------------------------------------------------------------------------
 
+const char *function_meant(const sema_scope *scope, const char *name) {
+  library_item standard = {NULL, NULL};
+  if (scope->hook) standard = nearest_of_library(scope, name);
+  if (standard.name && strcmp(standard.name, name) == 0) return NULL;  // an import is missing, the name is right
+  const char *meant = nearest_declared(scope, name);
+  return meant || way_out(name) ? meant : nearest_builtin(scope, name);
+}
+
 const char *unknown_function_hint(const sema_scope *scope, const char *name) {
   arena *memory = scope->sema->memory;
   library_item standard = {NULL, NULL};
   if (scope->hook) standard = nearest_of_library(scope, name);
   if (standard.name && strcmp(standard.name, name) == 0) return arena_printf(memory, "import std.%s has it", standard.file);
-  const char *meant = nearest_declared(scope, name);
-  const char *other = meant ? NULL : way_out(name);
-  if (other) return other;
-  if (!meant) meant = nearest_builtin(scope, name);
+  const char *meant = function_meant(scope, name);
+  if (!meant && way_out(name)) return way_out(name);
   if (meant) return arena_printf(memory, "did you mean '%s'?", meant);
   if (standard.name) {
     return arena_printf(memory, "did you mean '%s', which import std.%s has?", standard.name, standard.file);

@@ -189,13 +189,25 @@ static const char *repair_hint(const parse *p, repair r) {
   return ends_all && innermost ? not_closed(p, innermost) : NULL;
 }
 
+// The repair as an edit of the text. What is missing belongs behind the token before, a bracket that ends a statement above all.
+static void offer_repair(parse *p, repair r) {
+  const token *found = peek(p, 0), *before = peek(p, -1);
+  const char *spelling = r.action == REPAIR_REMOVE ? "" : token_kind_spelling(r.kind);
+  span where = found->span;
+  if (r.action == REPAIR_NONE || !spelling) return;
+  if (r.action == REPAIR_INSERT && p->at > 0) where.begin = where.end = before->span.end;
+  diag_fix(p->diag, where, spelling);
+}
+
 // A token that does not fit and is no usual mistake.
 void unexpected(parse *p) {
   repair r = find_repair(p);
   const token *found = peek(p, 0);
+  int errors = diag_error_count(p->diag);
   bool missing = r.action == REPAIR_INSERT && r.kind != TK_NAME && !is_closing(r.kind);
   const char *expected = missing ? expected_before(p, r.kind) : expected_text(p);
   say(p, found->span, expected, found_text(p, found), repair_hint(p, r));
+  if (diag_error_count(p->diag) > errors) offer_repair(p, r);
   if (r.action == REPAIR_NONE) {
     skip_to_recovery_point(p);
   } else {
