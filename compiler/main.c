@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compiler/emission.h"
 #include "compiler/options.h"
 #include "compiler/syntax/syntax.h"
 #include "compiler/target/target.h"
@@ -63,6 +64,15 @@ static int answer(const option_reader *r) {
   return 0;
 }
 
+// `-o -` is standard output, where --emit prints without -o.
+static int name_output(compile_options *options) {
+  if (!options->output || strcmp(options->output, "-") != 0) return 0;
+  const emission *printed = options->emit ? emission_find(options->emit) : NULL;
+  if (!printed || printed->needs & EMISSION_BINDING) return usage_error("a name after -o: what is made are files", "-");
+  options->output = NULL;
+  return 0;
+}
+
 static int compile_file(option_reader *r, char **words, int count) {
   compile_options *options = r->options;
   if (!options->path) {
@@ -71,7 +81,8 @@ static int compile_file(option_reader *r, char **words, int count) {
   }
   if (strcmp(options->path, "-") == 0 && !options->output && !options->emit && !options->check_only)
     return usage_error("-o FILE.so for a program from standard input", "nothing");
-  int status = 0;
+  int status = name_output(options);
+  if (status) return status;
   if (options->from && strcmp(options->from, "manifest") == 0) status = read_carried(r, words, count);
   return status ? status : compile(r->memory, r->names, options, stdout, stderr);
 }

@@ -84,7 +84,8 @@ static bool ends_in(const char *path, const char *end) {
   return length >= tail && strcmp(path + length - tail, end) == 0 && (length == tail || path[length - tail - 1] == '/');
 }
 
-const embedded_file *program_standard_file(arena *a, const embedded_file *stdlib, const char *path) {
+// The file of the standard library whose path this one ends in, or NULL.
+static const embedded_file *standard_file(arena *a, const embedded_file *stdlib, const char *path) {
   for (const embedded_file *file = stdlib; file && file->name; file++)
     if (ends_in(path, program_standard_path(a, file->name))) return file;
   return NULL;
@@ -93,7 +94,7 @@ const embedded_file *program_standard_file(arena *a, const embedded_file *stdlib
 const char *program_meant(arena *a, const embedded_file *stdlib, const char *path) {
   if (access(path, F_OK) == 0) return NULL;
   const char *name = file_stem(a, path);
-  const embedded_file *file = program_standard_file(a, stdlib, path);
+  const embedded_file *file = standard_file(a, stdlib, path);
   if (!file) file = embedded_find(stdlib, name);
   if (!file) file = find_declaring(a, stdlib, name);
   return file ? arena_printf(a, "std.%s", file->name) : NULL;

@@ -16,9 +16,6 @@ const char *program_standard_stem(const char *name);
 // The path that messages print: "stdlib/ops/causal_conv1d.rec".
 const char *program_standard_path(arena *a, const char *name);
 
-// The file of the standard library whose path this one ends in, or NULL.
-const embedded_file *program_standard_file(arena *a, const embedded_file *stdlib, const char *path);
-
 // The std.NAME of a path to no file: NAME is that of a file of the standard library, or of a recurrence in it. NULL: none is meant.
 const char *program_meant(arena *a, const embedded_file *stdlib, const char *path);
 

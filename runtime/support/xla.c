@@ -89,7 +89,8 @@ static rec_status read_places(xla_call *c, const xla_buffers *buffers, const cha
     if (p->position == POSITION_SAVED || p->position == POSITION_OFFSETS) continue;
     bool written = !result;
     p->memory = memory_at(c, p->position, &written);
-    if (written != result || c->tensors[p->position - 1]) return refuse(c, "to be the position of a tensor", i + 1, p->position);
+    if (written != result || c->tensors[p->position - 1])
+      return refuse(c, "to be the position of a tensor", i + 1, p->position);
     c->tensors[p->position - 1] = &p->tensor;
   }
   return REC_OK;
