@@ -24,7 +24,7 @@ file(CONFIGURE OUTPUT ${map} CONTENT "{\n  global:\n${symbols}  local: *;\n};\n"
 
 # A library must have a source of its own: error.c, which all others call. The rest comes from librec, as far as it is asked for.
 add_library(librec_shared SHARED runtime/error.c)
-target_link_libraries(librec_shared PRIVATE librec)
+target_link_libraries(librec_shared PRIVATE ${OLD_GLIBC} librec)
 target_link_options(librec_shared PRIVATE ${demands} LINKER:--version-script,${map} LINKER:--as-needed LINKER:--gc-sections)
 if(NOT REC_SANITIZE)  # whose runtime is in the program
   target_link_options(librec_shared PRIVATE LINKER:-z,defs)

@@ -1,7 +1,7 @@
 # What recc and rec are linked with: LLVM_LIBRARIES (LLVM, lld and what they need) and BLAS_LIBRARY.
 #
-# With REC_STATIC these are archives, and the C++ library as well, so that a program needs the C library alone. Debian has no
-# archive of cJSON: it stays shared, and tools/wheel packs it.
+# With REC_STATIC these are archives, and the C++ library as well, so that a program needs the C library alone (old_glibc.cmake).
+# Debian has no archive of cJSON: it stays shared, and tools/wheel packs it.
 find_library(LLD_ELF_LIBRARY lldELF PATHS ${LLVM_LIBDIR} NO_DEFAULT_PATH REQUIRED)
 find_library(LLD_COMMON_LIBRARY lldCommon PATHS ${LLVM_LIBDIR} NO_DEFAULT_PATH REQUIRED)
 if(NOT REC_STATIC)
@@ -20,7 +20,7 @@ list(FILTER archives EXCLUDE REGEX "/libPolly")
 list(REMOVE_ITEM absent X86 NVPTX)
 list(TRANSFORM absent REPLACE "(.+)" "ABSENT(\\1)")
 list(JOIN absent " " absent)
-add_library(llvm_absent STATIC compiler/emit/llvm_absent.cpp)
+add_library(llvm_absent STATIC tools/static/llvm_absent.cpp)
 target_compile_definitions(llvm_absent PRIVATE "ABSENT_TARGETS=${absent}")
 target_include_directories(llvm_absent SYSTEM PRIVATE ${LLVM_INCLUDE})
 
