@@ -89,7 +89,8 @@ def gated_norm(y, z, weight, eps, groups, norm_before_gate):
     """The root mean square norm of each group of y [.., width], gated by z: of y times silu(z), or the gate after the norm."""
     dtype, size = element_type(y, z), y.shape[-1] // groups
     held = state_type(dtype)
-    run = kernel("gated_rms_norm", "rms_norm_gated" if norm_before_gate else "gated_rms_norm", dtype, P=size)
+    # With the number of groups known, the kernel goes along the channels of a group, many at a time.
+    run = kernel("gated_rms_norm", "rms_norm_gated" if norm_before_gate else "gated_rms_norm", dtype, G=groups, P=size)
     split = (groups, size)
     normed = run(y.to(dtype).unflatten(-1, split), z.to(dtype).unflatten(-1, split), weight.to(held).view(split), number(eps, held))
     return normed.flatten(-2).to(y.dtype)
