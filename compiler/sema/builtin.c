@@ -48,9 +48,9 @@ const builtin *builtin_any(const char *name) {
 
 const char *builtin_name(int i) { return i < BUILTIN_COUNT && builtins[i].kind <= BUILTIN_FOLD ? builtins[i].name : NULL; }
 
-const char *builtin_layer_name(int i) {
+const char *builtin_name_of(builtin_kind kind, int i) {
   for (int k = 0; k < BUILTIN_COUNT; k++) {
-    if (builtins[k].kind == BUILTIN_LAYER && i-- == 0) return builtins[k].name;
+    if (builtins[k].kind == kind && i-- == 0) return builtins[k].name;
   }
   return NULL;
 }

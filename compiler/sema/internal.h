@@ -61,8 +61,8 @@ const builtin *builtin_find(const char *name, builtin_kind kind);
 const builtin *builtin_any(const char *name);
 // The i-th built-in that an expression may call, for suggestions; NULL beyond the last.
 const char *builtin_name(int i);
-// The same of those that only layers call.
-const char *builtin_layer_name(int i);
+// The i-th built-in of a kind; NULL beyond the last.
+const char *builtin_name_of(builtin_kind kind, int i);
 
 // What an operator means.
 value_op operation_of(ast_binary_op op);

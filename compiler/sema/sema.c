@@ -139,7 +139,9 @@ typed_program *sema_check(arena *memory, interner *names, diag *messages, source
   s->word_std = intern(names, "std");
   resolve_files(s, file);
   list_layers(s);
-  if (s->broken) return s->program;
+  if (s->broken && !options->uses) return s->program;
+  // For editors the names of the rest are resolved nevertheless; half of what is said then follows from what is missing.
+  if (s->broken) s->messages = diag_new(memory, all);
   check_overrides(s);
   check_bodies(s);
   return s->program;

@@ -312,8 +312,7 @@ static int check_start_call(start_check *c, const ast_expr *e) {
     return WRONG;
   }
   suggestion found = {.name = name};
-  static const char *const draws[] = {"uniform", "loguniform", "normal", "inv_softplus", "identity"};
-  for (int i = 0; i < 5; i++) suggest(&found, draws[i]);
+  for (int i = 0; builtin_name_of(BUILTIN_START, i); i++) suggest(&found, builtin_name_of(BUILTIN_START, i));
   for (int i = 0; builtin_name(i); i++) suggest(&found, builtin_name(i));
   scope_error(c->scope, e->call.callee.span, "expected a function or a draw, found '%s'%s", name,
               suggestion_text(c->scope->sema, &found));

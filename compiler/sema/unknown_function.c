@@ -56,7 +56,7 @@ static const char *nearest_declared(const sema_scope *scope, const char *name) {
 static const char *nearest_builtin(const sema_scope *scope, const char *name) {
   suggestion found = {.name = name};
   for (int i = 0; builtin_name(i); i++) suggest(&found, builtin_name(i));
-  for (int i = 0; scope->hook && builtin_layer_name(i); i++) suggest(&found, builtin_layer_name(i));
+  for (int i = 0; scope->hook && builtin_name_of(BUILTIN_LAYER, i); i++) suggest(&found, builtin_name_of(BUILTIN_LAYER, i));
   return found.best;
 }
 

@@ -7,17 +7,9 @@
 #include "runtime/internal.h"
 #include "runtime/shared/manual.h"
 
-const subcommand *const commands[] = {&apply_command,
-                                      &bench_command,
-                                      &train_command,
-                                      &evaluate_command,
-                                      &compare_command,
-                                      &generate_command,
-                                      &import_command,
-                                      &export_command,
-                                      &info_command,
-                                      &format_command,
-                                      NULL};
+const subcommand *const commands[] = {&apply_command,   &bench_command,    &train_command,  &evaluate_command,
+                                      &compare_command, &generate_command, &import_command, &export_command,
+                                      &info_command,    &format_command,   &lsp_command,    NULL};
 
 enum { COMMANDS = sizeof commands / sizeof *commands - 1 };
 
