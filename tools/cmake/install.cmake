@@ -3,6 +3,7 @@
 #   bin/recc, bin/rec                  share/man/man1, completions of bash, zsh and fish
 #   lib/librec.so, include/rec         lib/pkgconfig/rec.pc, share/cmake/rec (find_package(rec))
 #   share/rec/stdlib, share/rec/examples, share/rec/kernels (where the target `kernels` was made), share/doc/rec
+#   share/rec/editors: files for VS Code, Vim, Neovim and tree-sitter
 #
 # The Debian package has another choice of these, by components: tools/cmake/debian.cmake says which and why.
 include(GNUInstallDirs)
@@ -23,6 +24,7 @@ endif()
 install(TARGETS recc rec RUNTIME COMPONENT programs)
 install(DIRECTORY stdlib examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rec COMPONENT programs
   PATTERN "*.so" EXCLUDE PATTERN "runs" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY tools/editors DESTINATION ${CMAKE_INSTALL_DATADIR}/rec COMPONENT programs)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/rec/kernels COMPONENT programs OPTIONAL)
 install_manual(recc site-functions COMPONENT manual)
 install_manual(rec site-functions COMPONENT manual)

@@ -1,0 +1,1 @@
+return {cmd = {'rec', 'lsp'}, filetypes = {'rec'}, root_markers = {'.git'}}
