@@ -28,7 +28,8 @@ typedef struct completer {
   lsp_surroundings here;
   arena *scratch;
   cJSON *items;
-  VEC(const char *) offered;
+  interner *names;
+  name_map offered;  // by label
 } completer;
 
 static bool is_here(const completer *c, int index, const char *spelling) { return lsp_token_is(c->analysis, index, spelling); }
@@ -40,9 +41,9 @@ static const char *text_of(completer *c, int index) {
 
 // Each name once.
 static cJSON *offer(completer *c, const char *label, int kind, const char *detail) {
-  for (int i = 0; i < c->offered.count; i++)
-    if (strcmp(c->offered.items[i], label) == 0) return NULL;
-  vec_push(c->scratch, &c->offered, label);
+  const char *key = intern(c->names, label);
+  if (name_map_find(&c->offered, key) >= 0) return NULL;
+  name_map_set(c->scratch, &c->offered, key, 1);
   cJSON *item = cJSON_CreateObject();
   cJSON_AddStringToObject(item, "label", label);
   cJSON_AddNumberToObject(item, "kind", kind);
@@ -400,6 +401,7 @@ cJSON *lsp_completion(const lsp_question *q) {
   cJSON_AddBoolToObject(list, "isIncomplete", false);
   completer c = {
       .question = q, .analysis = q->analysis, .scratch = arena_new(), .items = cJSON_AddArrayToObject(list, "items")};
+  c.names = interner_new(c.scratch);
   if (q->analysis->text) {
     c.here = lsp_surroundings_of(q->analysis, q->offset);
     if (begins_new_item(&c)) c.here.item = -1;
