@@ -27,15 +27,16 @@ static void note_use(planner *q, tile_id id, int nest, bool moved) {
 void plan_hold_values(planner *q) {
   for (int i = 0; i < q->order_count; i++) {
     plan_value *pv = &q->p->values[q->order[i]];
-    if (pv->held == HELD_BUFFER || pv->into != NO_TILE) continue;
-    pv->held = HELD_NEST;
-    if (value(q, q->order[i])->op == TILE_ACCUMULATE) {
+    tile_op op = value(q, q->order[i])->op;
+    if (pv->into != NO_TILE) continue;
+    if (op == TILE_ACCUMULATE) {
+      // Its buffer may be there already, where a product reads it.
       plan_force_buffer(q, q->order[i], -1);
       q->p->buffers.items[pv->buffer].persistent = true;
-    } else if (tile_op_is(value(q, q->order[i])->op, TILE_REDUCES) && pv->tile) {
-      plan_force_buffer(q, q->order[i], -1);
-    } else if (tile_op_is(value(q, q->order[i])->op, TILE_REDUCES)) {
-      pv->held = HELD_SCALAR;
+    } else if (pv->held != HELD_BUFFER) {
+      pv->held = HELD_NEST;
+      if (tile_op_is(op, TILE_REDUCES) && pv->tile) plan_force_buffer(q, q->order[i], -1);
+      if (tile_op_is(op, TILE_REDUCES) && !pv->tile) pv->held = HELD_SCALAR;
     }
   }
   for (int i = 0; i < q->order_count; i++) {

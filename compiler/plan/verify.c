@@ -349,6 +349,9 @@ static void check_shapes(checker *c) {
       refuse_value(c, id, "its buffer does not exist");
     } else if (pv->held == HELD_BUFFER && !shape_agrees(c, id, &c->p->buffers.items[pv->buffer])) {
       refuse_value(c, id, arena_printf(c->a, "buffer %d has other axes", pv->buffer));
+    } else if (pv->held == HELD_BUFFER && value_of(c, id)->op == TILE_ACCUMULATE &&
+               !c->p->buffers.items[pv->buffer].persistent) {
+      refuse_value(c, id, "a sum over all steps does not live through all runs");
     } else if (pv->held == HELD_SCALAR && pv->tile) {
       refuse_value(c, id, "a variable holds more than one number");
     }

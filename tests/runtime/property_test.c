@@ -86,6 +86,19 @@ static const char leaves[] =
     "  z = sum[K](re(x + S[t-1]) * im(x))\n"
     "}\n";
 
+// Products of the epilogue read a sum over all steps, which each instance along G has of its own.
+static const char mixed_parameters[] =
+    "recurrence mixed_parameters(G = 2, R, P = 12, N = 9) {\n"
+    "  input x[G,R,N]\n"
+    "  param p[R,P], w[P,N]\n"
+    "  state S[G,R,N]\n"
+    "  output y[G,R,N], z[G,R]\n"
+    "  let row = sum[P](w * silu(p)) + S[t-1]\n"
+    "  S = 0.9 * S[t-1] + 0.5 * x\n"
+    "  y = row\n"
+    "  z = sum[N](row)\n"
+    "}\n";
+
 #define GOLDEN(name) "tests/golden/" name ".rec", NULL
 #define PROGRAM(name) "tests/runtime/programs/" name ".rec", NULL
 static const program programs[] = {
@@ -120,6 +133,8 @@ static const program programs[] = {
     {NULL, shifts, {"--dtype", "f64"}, 3, false},
     {NULL, shared_by_heads, {"--form", "chunk", "--chunk", "16"}, 3, false},
     {NULL, shared_by_heads, {"--dtype", "f64"}, 4, false},
+    {NULL, mixed_parameters, {"--form", "chunk", "--chunk", "16", "--dtype", "f64"}, 3, false},
+    {NULL, mixed_parameters, {"--form", "chunk", "--chunk", "16", "-D", "R=3"}, 1, false},
     {NULL, leaves, {"--form", "chunk", "--chunk", "16"}, 3, false},
     {NULL, leaves, {"--dtype", "f64"}, 2, false},
     {NULL, shared_row, {"--form", "chunk", "--chunk", "16"}, 3, false},
