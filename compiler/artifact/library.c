@@ -39,7 +39,7 @@ artifact_kernels artifact_describe(arena *a, const artifact *library, const arti
 }
 
 static const char *const entries[] = {"forward", "backward", "step", "sizes"};
-enum { ENTRIES = sizeof entries / sizeof *entries, CALLS = ENTRIES - 1 };
+enum { ENTRIES = sizeof entries / sizeof *entries };
 
 typedef VEC(codegen_blob) blob_list;
 typedef VEC(codegen_thunk) thunk_list;
@@ -52,17 +52,21 @@ static void add_thunks(arena *a, thunk_list *thunks, const char *symbol, const c
                              false});
 }
 
-// Functions that foreign runtimes look for: what stands before NAME_forward, .. and the kind of entry behind it.
+// Functions that foreign runtimes look for: what stands before NAME_forward, .., and the kind of entry behind it.
 static const struct {
-  const char *prefix, *kind;
-} foreign_runtimes[] = {{"__tvm_ffi_", "tvm_ffi"}, {"rec_xla_", "xla"}};
+  const char *prefix, *entry, *kind;
+} foreign_runtimes[] = {{"__tvm_ffi_", "forward", "tvm_ffi"}, {"__tvm_ffi_", "backward", "tvm_ffi"},
+                        {"__tvm_ffi_", "step", "tvm_ffi"},    {"rec_xla_", "forward", "xla"},
+                        {"rec_xla_", "backward", "xla"},      {"rec_xla_", "step", "xla"},
+                        {"rec_torch_", "forward", "torch"},   {"rec_torch_", "step", "torch"}};
 
 static void add_foreign_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *data) {
-  for (size_t i = 0; i < sizeof foreign_runtimes / sizeof *foreign_runtimes; i++)
-    for (int e = 0; e < CALLS; e++)
-      vec_push(a, thunks,
-               (codegen_thunk){arena_printf(a, "%s%s_%s", foreign_runtimes[i].prefix, symbol, entries[e]),
-                               arena_printf(a, "rec_%s_%s", entries[e], foreign_runtimes[i].kind), data, true});
+  for (size_t i = 0; i < sizeof foreign_runtimes / sizeof *foreign_runtimes; i++) {
+    const char *entry = foreign_runtimes[i].entry;
+    vec_push(a, thunks,
+             (codegen_thunk){arena_printf(a, "%s%s_%s", foreign_runtimes[i].prefix, symbol, entry),
+                             arena_printf(a, "rec_%s_%s", entry, foreign_runtimes[i].kind), data, true});
+  }
 }
 
 static bool is_first_variant(const artifact *whole, int index) {

@@ -370,23 +370,24 @@ static void put_function(const python_printer *p, const python_recurrence *r) {
   PUT("None)\n\n\n");
 }
 
+// "torch.is_grad_enabled() and (..)"
 static void put_needs_gradient(const python_printer *p, const python_recurrence *r) {
-  PUT("    if torch.is_grad_enabled() and (");
+  PUT("torch.is_grad_enabled() and (");
   for (int i = 0; i < r->operands.count; i++) {
     const char *name = name_of(r, &r->operands, i);
     if (i) PUT(" or ");
     python_is_optional(r, r->operands.items[i]) ? PUT("%s is not None and %s.requires_grad", name, name)
                                                 : PUT("%s.requires_grad", name);
   }
-  PUT("):\n");
+  PUT(")");
 }
 
 static void put_autograd(const python_printer *p, const python_recurrence *r) {
   PUT("def _autograd_%s(", r->symbol);
   put_operands(p, r, false);
-  PUT("):\n");
+  PUT("):\n    if ");
   put_needs_gradient(p, r);
-  PUT("        return _Function_%s.apply(", r->symbol);
+  PUT(":\n        return _Function_%s.apply(", r->symbol);
   put_operands(p, r, false);
   PUT(")\n    with torch._C._AutoDispatchBelowAutograd():\n        return _op_%s(", r->symbol);
   put_operands(p, r, false);
@@ -395,9 +396,9 @@ static void put_autograd(const python_printer *p, const python_recurrence *r) {
   int inputs = python_token_count(r, &r->operands), outputs = python_token_count(r, &r->results);
   PUT("def _autogradstep_%s(", r->symbol);
   put_operands(p, r, true);
-  PUT("):\n");
+  PUT("):\n    if ");
   put_needs_gradient(p, r);
-  PUT("        _results = _op_%s(", r->symbol);
+  PUT(":\n        _results = _op_%s(", r->symbol);
   for (int i = 0; i < r->operands.count; i++) PUT("%s%s, ", name_of(r, &r->operands, i), i < inputs ? ".unsqueeze(1)" : "");
   PUT("None)\n        return ");
   for (int i = 0; i < r->results.count; i++)
@@ -437,13 +438,18 @@ static void put_returns(const python_printer *p, int count) {
   PUT(count == 1 ? "" : ")");
 }
 
-static void put_definition(const python_printer *p, const python_recurrence *r, const char *variable, const char *name,
-                           bool step, bool save, const char *functions) {
-  PUT("%s%s = _operator(\n    _table_%s,\n    \"%s_%s\",\n    \"(", variable, r->symbol, r->symbol, r->symbol, name);
+static void put_schema_of(const python_printer *p, const python_recurrence *r, bool step, bool save) {
+  PUT("    \"(");
   put_schema(p, r, &r->operands, true);
   if (!step) PUT(", Tensor? cu_seqlens");
   put_returns(p, r->results.count + save);
   PUT("\",\n    ");
+}
+
+static void put_definition(const python_printer *p, const python_recurrence *r, const char *variable, const char *name,
+                           bool step, bool save, const char *functions) {
+  PUT("%s%s = _operator(\n    _table_%s,\n    \"%s_%s\",\n", variable, r->symbol, r->symbol, r->symbol, name);
+  put_schema_of(p, r, step, save);
   for (const char *c = functions; *c; c++) *c == '%' ? PUT("%s", r->symbol) : PUT("%c", *c);
   PUT(",\n)\n");
 }
@@ -530,9 +536,34 @@ static void put_pick(const python_printer *p, const python_function *f) {
   PUT("\n\n");
 }
 
+// One function of the variants, which begins with `prefix`, or what picks among them.
+static void put_of_variants(const python_printer *p, const python_function *f, const char *prefix, bool step) {
+  if (f->variants.count == 1) {
+    PUT("%s%s", prefix, f->variants.items[0].symbol);
+    return;
+  }
+  PUT("_picking((");
+  for (int i = 0; i < f->variants.count; i++) PUT("%s%s%s", i ? ", " : "", prefix, f->variants.items[i].symbol);
+  PUT("), _pick_%s, %d, %s)", f->symbol, f->variants.items[0].operands.count, step ? "True" : "False");
+}
+
+// The operator for calls without gradients, one for all variants.
+static void put_quick(const python_printer *p, const python_function *f, bool step) {
+  const char *word = step ? "step_" : "", *entry = step ? "step" : "forward";
+  PUT("_quick_%s%s = _quick_operator(\n    \"%s_quick_%s\",\n    \"rec_torch_%s_%s\",\n", word, f->symbol, f->symbol, entry,
+      f->symbol, entry);
+  put_schema_of(p, &f->variants.items[0], step, false);
+  put_of_variants(p, f, step ? "_fakestep_" : "_fake_", step);
+  PUT(", ");
+  put_of_variants(p, f, step ? "_op_step_" : "_op_", step);
+  PUT(",\n)\n%s", step ? "\n\n" : "");
+}
+
 static void put_public(const python_printer *p, const python_function *f, bool step) {
   const python_recurrence *r = &f->variants.items[0];
-  const char *result = r->results.count == 1 ? "torch.Tensor" : arena_printf(p->memory, "%s_result", f->name);
+  bool one = r->results.count == 1;
+  const char *result = one ? "torch.Tensor" : arena_printf(p->memory, "%s_result", f->name);
+  const char *made = one ? "" : arena_printf(p->memory, "%s_result._make(", f->name), *end = one ? "" : ")";
   PUT("def %s%s(\n", f->name, step ? "_step" : "");
   for (int i = 0; i < r->operands.count; i++)
     PUT("    %s: %s,\n", name_of(r, &r->operands, i),
@@ -555,7 +586,11 @@ static void put_public(const python_printer *p, const python_function *f, bool s
   PUT("):\n        _refuse(_family_%s[0], ", f->symbol);
   put_tuple(p, r, &r->operands);
   PUT(step ? ", step=True)\n" : ", cu_seqlens)\n");
-  PUT("    return %s", r->results.count == 1 ? "" : arena_printf(p->memory, "%s_result._make(", f->name));
+  PUT("    if not (");
+  put_needs_gradient(p, r);
+  PUT("):\n        try:\n            return %s_quick_%s%s(", made, step ? "step_" : "", f->symbol);
+  put_operands(p, r, step);
+  PUT("%s)\n        except RuntimeError:  # the other operator says what it is\n            pass\n    return %s", end, made);
   if (f->variants.count == 1) {
     PUT("_op_%s%s(", step ? "step_" : "", r->symbol);
   } else {
@@ -564,7 +599,7 @@ static void put_public(const python_printer *p, const python_function *f, bool s
     PUT(", %s)](", step ? "True" : "False");
   }
   put_operands(p, r, step);
-  PUT("%s)\n\n\n", r->results.count == 1 ? "" : ")");
+  PUT("%s)\n\n\n", end);
 }
 
 static void put_operators(const python_printer *p, const python_recurrence *r) {
@@ -592,6 +627,8 @@ void torch_put_function(const python_printer *p, const python_function *f) {
   python_put_tables(p, f);
   for (int i = 0; i < f->variants.count; i++) put_operators(p, &f->variants.items[i]);
   if (f->variants.count > 1) put_pick(p, f);
+  put_quick(p, f, false);
+  put_quick(p, f, true);
   put_result_class(p, f);
   put_public(p, f, false);
   put_public(p, f, true);

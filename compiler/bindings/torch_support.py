@@ -132,8 +132,9 @@ def _cast(tensor, dtype: torch.dtype):
 
 def _open_operators() -> torch.library.Library:
     """A namespace named after the library; a copy of this file in the same process takes the next one."""
-    global _operators
+    global _operators, _kernels
     if "_operators" in globals():  # reloaded
+        _kernels.close()
         _operators._destroy()
     name, number = f"rec_{_NAME}_{_HASH}", 1
     while True:
@@ -146,6 +147,35 @@ def _open_operators() -> torch.library.Library:
 
 
 _operators = _open_operators()
+
+
+class _Kernels:
+    """Kernels of the library for operators on the CPU, registered through torch's stable C ABI (2.10 and later). A call through them
+    costs half of one through Python. REC_TORCH_KERNELS=python leaves them out."""
+
+    def __init__(self, namespace: str):
+        self.handle = ctypes.c_void_p()
+        self.file = _NAME.encode()  # torch keeps its address
+        try:
+            self.torch = ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+            self.there = os.environ.get("REC_TORCH_KERNELS") != "python" and not self.torch.aoti_torch_library_init_impl(
+                namespace.encode(), b"CPU", self.file, ctypes.c_uint32(0), ctypes.byref(self.handle))
+        except (AttributeError, OSError):
+            self.there = False
+
+    def add(self, operator: str, symbol: str) -> bool:
+        kernel = getattr(_library, symbol)
+        kernel.restype = ctypes.c_int64
+        if not self.there or kernel(None) != 1:  # without arguments a kernel tells whether torch has what it needs
+            return False
+        return not self.torch.aoti_torch_library_impl(self.handle, operator.encode(), kernel)
+
+    def close(self) -> None:
+        if self.handle:
+            self.torch.aoti_torch_delete_library_object(self.handle)
+
+
+_kernels = _Kernels(_operators.ns)
 
 
 def _needs_gradient(arguments: tuple) -> bool:
@@ -193,6 +223,23 @@ def _operator(what: _Recurrence, name: str, schema: str, run, fake, autograd=Non
         for key in ("AutocastCPU", "AutocastCUDA"):
             _operators.impl(name, autocast, key)
     return getattr(getattr(torch.ops, _operators.ns), name).default
+
+
+def _quick_operator(name: str, symbol: str, schema: str, fake, operator):
+    """The operator for calls without gradients, whose kernel on the CPU is the library's; `operator` where torch cannot have it. The
+    kernel's errors are RuntimeErrors: whoever calls it calls `operator` then, which raises the right ones."""
+    _operators.define(name + schema)
+    if not _kernels.add(name, symbol):
+        return operator
+    for key in ("CUDA", "AutocastCPU", "AutocastCUDA"):
+        _operators.impl(name, operator, key)
+    torch.library.register_fake(f"{_operators.ns}::{name}", fake, lib=_operators)
+    return getattr(getattr(torch.ops, _operators.ns), name).default
+
+
+def _picking(functions: tuple, pick, count: int, step: bool):
+    """The function of the variant that a call takes. `count`: operands."""
+    return lambda *arguments: functions[pick(*arguments[:count], step)](*arguments)
 
 
 # ---- starts of parameters ------------------------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ const std::vector<std::string> shared_words = {"-shared",
                                                "--as-needed",
                                                "--gc-sections",
                                                "--build-id=none",
+                                               // Errors of torch's kernels are C++ exceptions.
+                                               "--eh-frame-hdr",
                                                // The support code's threads sleep inside the library: it must stay where it is.
                                                "-z",
                                                "nodelete",

@@ -98,6 +98,11 @@ LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type, c
   return function;
 }
 
+void llvm_may_unwind(LLVMValueRef function) {
+  LLVMRemoveEnumAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                                 LLVMGetEnumAttributeKindForName("nounwind", strlen("nounwind")));
+}
+
 int llvm_instruction_count(LLVMValueRef function) {
   int count = 0;
   for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block; block = LLVMGetNextBasicBlock(block)) {

@@ -29,6 +29,8 @@ LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type, c
 void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, const char *value);
 // Same for attributes without a value, by LLVM's name: nounwind, noinline, alwaysinline.
 void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name);
+// C++ exceptions may pass through the function: it gets unwind tables.
+void llvm_may_unwind(LLVMValueRef function);
 
 int llvm_instruction_count(LLVMValueRef function);
 

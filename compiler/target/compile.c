@@ -72,6 +72,7 @@ static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
   }
   LLVMValueRef f = llvm_function(m, thunk->symbol, LLVMFunctionType(result, types + 1, count, 0), CLONE_V2);
   LLVMSetVisibility(f, LLVMDefaultVisibility);
+  if (thunk->foreign) llvm_may_unwind(f);
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
   LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m->context, f, "entry"));
   LLVMValueRef args[1 + THUNK_WORDS] = {symbol_named(m, thunk->data)};

@@ -171,8 +171,7 @@ static bool is_empty(const foreign_tensor *x) {
   return false;
 }
 
-// Whether the axes from `first` on lie densely.
-static bool is_dense(const foreign_tensor *x, int first) {
+bool foreign_is_dense(const foreign_tensor *x, int first) {
   int64_t dense = 1;
   bool good = true;
   for (int i = x->rank - 1; x->strides && i >= first; i--) {
@@ -297,7 +296,7 @@ static rec_status read_offsets(foreign_call *f) {
   if (!x) return REC_OK;
   if (!same_dtype(x->dtype, (foreign_dtype){FOREIGN_INT, 32, 1}))
     return fail(f, FOREIGN_WRONG_TYPE, "expected int32 for cu_seqlens, found %s; convert it", dtype_text(x->dtype).text);
-  if (x->rank != 1 || x->shape[0] < 1 || !is_dense(x, 0))
+  if (x->rank != 1 || x->shape[0] < 1 || !foreign_is_dense(x, 0))
     return fail(f, FOREIGN_WRONG_VALUE,
                 "expected one dense axis of cu_seqlens, with the offsets of all sequences and their end, found shape %s",
                 numbers_text(x->shape, x->rank).text);
@@ -359,15 +358,12 @@ static rec_status check_device(foreign_call *f, const char *title, const foreign
               device_text(f->device).text, first, device_text(x->device).text);
 }
 
-// Axes that may have any stride: batch and time of tokens.
-static int free_axes(const foreign_call *f, const rec_table_memory *memory) {
-  return !memory->token ? 0 : f->kind == REC_KERNEL_STEP ? 1 : 2;
-}
+int foreign_free_axes(int kind, const rec_table_memory *memory) { return !memory->token ? 0 : kind == REC_KERNEL_STEP ? 1 : 2; }
 
 static rec_status check_strides(foreign_call *f, const foreign_cursor *cursor, const foreign_tensor *x) {
   const rec_table_memory *memory = table_memory(f->table, cursor->memory);
-  int leading = free_axes(f, memory);
-  bool good = is_dense(x, leading), overlaps = false;
+  int leading = foreign_free_axes(f->kind, memory);
+  bool good = foreign_is_dense(x, leading), overlaps = false;
   for (int i = 0; i < leading; i++) {
     good &= x->shape[i] == 1 || x->strides[i] >= 0;
     overlaps |= cursor->result && x->shape[i] > 1 && x->strides[i] == 0;
@@ -539,7 +535,7 @@ static rec_status check_saved(foreign_call *f) {
   const foreign_tensor *x = f->saved;
   if (!x) return REC_OK;
   rec_status status = check_device(f, "saved", x, "the first tensor");
-  if (status != REC_OK || is_dense(x, 0)) return status;
+  if (status != REC_OK || foreign_is_dense(x, 0)) return status;
   return fail(f, FOREIGN_WRONG_VALUE, "expected dense bytes of saved, found strides %s",
               numbers_text(x->strides, x->rank).text);
 }

@@ -17,7 +17,7 @@
 #include "runtime/shared/library.h"
 
 // DLPack's words for types and devices.
-enum { FOREIGN_INT, FOREIGN_UINT, FOREIGN_FLOAT, FOREIGN_BFLOAT = 4, FOREIGN_COMPLEX, FOREIGN_BOOL };
+enum { FOREIGN_INT, FOREIGN_UINT, FOREIGN_FLOAT, FOREIGN_OPAQUE, FOREIGN_BFLOAT, FOREIGN_COMPLEX, FOREIGN_BOOL };
 enum { FOREIGN_CPU = 1, FOREIGN_CUDA, FOREIGN_CUDA_HOST, FOREIGN_CUDA_MANAGED = 13 };
 
 typedef struct foreign_dtype {
@@ -85,6 +85,11 @@ bool foreign_next(const rec_table *table, int kind, foreign_cursor *at);
 // The shape of a tensor of a call that was read; returns its rank. Complex numbers are a last axis of two.
 enum { FOREIGN_RANK_MAX = REC_AXES_MAX + 4 };
 int foreign_shape(const foreign_call *call, int memory, int64_t shape[FOREIGN_RANK_MAX]);
+
+// Leading axes that may have any stride: batch and time of tokens. The others must lie densely.
+int foreign_free_axes(int kind, const rec_table_memory *memory);
+// Whether the axes from `first` on lie densely.
+bool foreign_is_dense(const foreign_tensor *tensor, int first);
 
 // How a tensor's numbers are stored.
 foreign_dtype foreign_stored(const rec_table *table, const rec_table_memory *memory);

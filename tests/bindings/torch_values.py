@@ -231,9 +231,9 @@ def same(what, results, expected=want):
         close(f"{what}: result {i}", a, b, 1e-12)
 
 
-wide = draw(2, 80, H, K)
-wide[:, 1:75:2] = inputs[0]
-same("every second step", every.gla(wide[:, 1:75:2], *inputs[1:], *states))
+twice_as_long = draw(2, 80, H, K)
+twice_as_long[:, 1:75:2] = inputs[0]
+same("every second step", every.gla(twice_as_long[:, 1:75:2], *inputs[1:], *states))
 same("time before batch", every.gla(*(x.transpose(0, 1).contiguous().transpose(0, 1) for x in inputs), *states))
 same("axes in another order", every.gla(*(x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0) for x in inputs), *states))
 spread = [x[:1, :1].expand(2, 37, -1, -1) for x in inputs]
@@ -390,6 +390,47 @@ try:
     check("a second derivative is refused", False)
 except RuntimeError as mistake:
     check("a second derivative is refused", "gla: expected first derivatives" in str(mistake))
+
+# ---- the library's kernels for calls without gradients -----------------------------------------------------------------------
+# They are there from torch 2.10 on. What they give has the same bits as what the operators in Python do.
+
+check("the library's kernels are used", (type(every._quick_gla) is torch._ops.OpOverload) == hasattr(every._kernels.torch, "torch_get_num_threads"))
+
+
+def alike(what, name, arguments, step=False):
+    """`arguments`: operands, and of a forward cu_seqlens."""
+    variant = getattr(every, "_pick_" + name)(*(arguments if step else arguments[:-1]), step)
+    quick = getattr(every, ("_quick_step_" if step else "_quick_") + name)(*arguments)
+    slow = getattr(every, ("_stepops_" if step else "_ops_") + name)[variant](*arguments)
+    check(f"kernel, {what}: the same bits", all(a.dtype is b.dtype and a.shape == b.shape and torch.equal(a, b)
+                                                for a, b in zip(quick, slow, strict=True)))
+
+
+for dtype in (torch.float64, torch.float32, torch.bfloat16):
+    for name in cases:
+        tokens, parameters, before = as_of(dtype, *operands(name, 2, 9))
+        what = f"{name}, {dtype}"
+        alike(what, name, (*tokens, *parameters, *before, None))
+        alike(what + ", from zero", name, (*tokens, *parameters, *(None for _ in before), None))
+        alike(what + ", a step", name, (*(x[:, 0] for x in tokens), *parameters, *before), step=True)
+alike("lags and complex states", "words", (*(x.detach() for x in words), None))
+alike("packed", "gla", (*row, *starts, offsets))
+alike("every second step", "gla", (twice_as_long[:, 1:75:2], *inputs[1:], *states, None))
+alike("axes in another order", "gla", (*(x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0) for x in (*inputs, *states)), None))
+alike("expanded", "gla", (*spread, *(x[:1].expand(2, -1, -1, -1) for x in states), None))
+alike("no steps", "gla", (*operands("gla", 2, 0)[0], *states, None))
+alike("no batch", "gla", (*operands("gla", 0, 3)[0], None, None))
+for what, operator, arguments in (("", every._quick_gla, (*small, *start, None)), (", packed", every._quick_gla, (*row, *starts, offsets)),
+                                  (" of a step", every._quick_step_gla, (*(x[:, 0] for x in small), *start))):
+    tried(f"opcheck of a kernel{what}", lambda: set(torch.library.opcheck(operator, arguments).values()) == {"SUCCESS"})
+for what, arguments in (("another length", (small[0][:, :4], *small[1:], None, None)), ("too few axes", (small[0][0], *small[1:], None, None)),
+                        ("another type", (small[0].float(), *small[1:], None, None)), ("complex", (small[0] + 0j, *small[1:], None, None)),
+                        ("lengths of 64 bits", (*row, *starts, offsets.long()))):
+    try:
+        every._quick_gla(*arguments)
+        check(f"a kernel refuses {what}", False)
+    except (RuntimeError, TypeError, ValueError) as mistake:
+        check(f"a kernel refuses {what}: {mistake}", "expected" in str(mistake) and "found" in str(mistake))
 
 # One graph for all lengths, forward and backward.
 graphs = []
