@@ -298,8 +298,8 @@ static rec_status read_offsets(foreign_call *f) {
     return fail(f, FOREIGN_WRONG_TYPE, "expected int32 for cu_seqlens, found %s; convert it", dtype_text(x->dtype).text);
   if (x->rank != 1 || x->shape[0] < 1 || !foreign_is_dense(x, 0))
     return fail(f, FOREIGN_WRONG_VALUE,
-                "expected one dense axis of cu_seqlens, with the offsets of all sequences and their end, found shape %s",
-                numbers_text(x->shape, x->rank).text);
+                "expected one dense axis of cu_seqlens, with the offsets of all sequences and their end, found shape %s, strides %s",
+                numbers_text(x->shape, x->rank).text, x->strides ? numbers_text(x->strides, x->rank).text : "of dense axes");
   f->sequences = x->shape[0] - 1;
   return REC_OK;
 }
@@ -557,6 +557,7 @@ rec_status foreign_run(foreign_call *f) {
   }
   f->fault = FOREIGN_REFUSED;
   status = on_cuda(f->device) ? run_on_cuda(f, (char *)fields, &launch) : run_on_host(f, (char *)fields, &launch);
-  if (status == REC_ERROR_ARGUMENT) f->fault = FOREIGN_WRONG_VALUE;
+  // The workspace is ours: what does not fit is `saved`.
+  if (status == REC_ERROR_ARGUMENT || status == REC_ERROR_WORKSPACE) f->fault = FOREIGN_WRONG_VALUE;
   return status;
 }

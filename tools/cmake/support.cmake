@@ -21,14 +21,17 @@ function(build_support_object output folder)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
     set(object ${objects_folder}/${name}.o)
-    set(unwinding "")
+    set(options -O3)
+    if(name MATCHES "^(foreign|tvm_ffi|torch_abi)$")  # every library has them, few calls come through them
+      set(options -Os)
+    endif()
     if(name STREQUAL torch_abi)  # throws C++ exceptions
-      set(unwinding -fexceptions)
+      list(APPEND options -fexceptions)
     endif()
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_C_COMPILER} -std=c17 -D_GNU_SOURCE -DREC_VERSION=\"${PROJECT_VERSION}\" -I${CMAKE_SOURCE_DIR}
-        -O3 ${baseline} -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
-        -U_FORTIFY_SOURCE -fno-stack-protector ${unwinding} ${warnings} -MD -MF ${object}.d -c ${source} -o ${object}
+        ${options} ${baseline} -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+        -U_FORTIFY_SOURCE -fno-stack-protector ${warnings} -MD -MF ${object}.d -c ${source} -o ${object}
       DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMENT "Support object ${folder}/${name}.o")
     list(APPEND objects ${object})
   endforeach()
