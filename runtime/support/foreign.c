@@ -297,9 +297,10 @@ static rec_status read_offsets(foreign_call *f) {
   if (!same_dtype(x->dtype, (foreign_dtype){FOREIGN_INT, 32, 1}))
     return fail(f, FOREIGN_WRONG_TYPE, "expected int32 for cu_seqlens, found %s; convert it", dtype_text(x->dtype).text);
   if (x->rank != 1 || x->shape[0] < 1 || !foreign_is_dense(x, 0))
-    return fail(f, FOREIGN_WRONG_VALUE,
-                "expected one dense axis of cu_seqlens, with the offsets of all sequences and their end, found shape %s, strides %s",
-                numbers_text(x->shape, x->rank).text, x->strides ? numbers_text(x->strides, x->rank).text : "of dense axes");
+    return fail(
+        f, FOREIGN_WRONG_VALUE,
+        "expected one dense axis of cu_seqlens, with the offsets of all sequences and their end, found shape %s, strides %s",
+        numbers_text(x->shape, x->rank).text, x->strides ? numbers_text(x->strides, x->rank).text : "of dense axes");
   f->sequences = x->shape[0] - 1;
   return REC_OK;
 }
