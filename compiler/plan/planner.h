@@ -102,6 +102,8 @@ void plan_find_products(planner *q);
 // Marks gradients that are added up in REGION_STEPS.
 void plan_mark_gathered(planner *q);
 void plan_gathered(planner *q, tile_id id, plan_nest *nest);
+// lane_parameters.c: parameters whose neighbouring lanes lie apart are copied before the first step.
+void plan_copy_parameters(planner *q);
 // widen_angles.c: rewrites the program with values in f64, and marks them in q->wide.
 void plan_widen(planner *q);
 
