@@ -1,6 +1,6 @@
 """rec_lang.compile of an installed wheel, in the current folder, which has decay.rec.
 
-    compiles.py RECC NAME        RECC: a recc that writes a line to $REC_RUNS for each run, and waits while $REC_WAIT is a file
+    compiles.py RECC        RECC: a recc that writes a line to $REC_RUNS for each run, and waits while $REC_WAIT is a file
 
 Prints FAILED lines and `N passed, N failed`.
 """
@@ -21,6 +21,10 @@ from checks import check, finish
 RUNS, WAIT = Path(os.environ["REC_RUNS"]), Path(os.environ["REC_WAIT"])
 FAST = {"target": "x86-64-v2", "options": ["-O0"]}
 DECAY = Path("decay.rec").read_text()
+# What another process runs, which prints 4.0; {}: its cache.
+MAKE = """
+module = rec_lang.compile('decay.rec', 'numpy', dtype='f64', cache={}, **FAST)
+print(module.decay(np.ones((1, 1, 1, 4)), np.ones(1)).y.sum())"""
 
 
 def runs():
@@ -83,7 +87,7 @@ def hits(module):
     check("other sizes are another module", other is not module and ran)
     check("a size of its own", other.decay(np.ones((1, 2, 3, 8)), np.ones(3)).y.shape == (1, 2, 3, 8))
     before = runs()
-    child = python("print(rec_lang.compile('decay.rec', 'numpy', dtype='f64', **FAST).decay(np.ones((1, 1, 1, 4)), np.ones(1)).y.sum())")
+    child = python(MAKE.format("None"))
     check("another process has it without a run of recc", child.communicate()[0] == "4.0\n" and runs() == before)
     text, ran = compiled(DECAY)
     check("text is a program", ran and text.decay(np.ones((1, 1, 1, 4)), np.ones(1)).y.sum() == 4 and not compiled(DECAY)[1])
@@ -141,22 +145,22 @@ def left(cache):
 
 def processes():
     """Two at once, and one that is killed."""
-    make = "print(rec_lang.compile('decay.rec', 'numpy', dtype='f64', cache='shared', **FAST).decay(np.ones((1, 1, 1, 4)), np.ones(1)).y.sum())"
+    shared, broken = MAKE.format("'shared'"), MAKE.format("'broken'")
     before = runs()
     WAIT.touch()
-    both = [python(make), python(make)]
+    both = [python(shared), python(shared)]
     wait_for(lambda: runs() == before + 2)
     WAIT.unlink()
     check("two processes at once", [one.communicate()[0] for one in both] == ["4.0\n"] * 2)
     check(f"leave one module: {left('shared')}", left("shared") == ["decay"])
     WAIT.touch()
-    killed = python(make.replace("shared", "broken"), start_new_session=True)
+    killed = python(broken, start_new_session=True)
     wait_for(lambda: runs() == before + 3)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
     WAIT.unlink()
     check(f"a killed process leaves its own folder: {left('broken')}", left("broken") == ["making"])
-    again = python(make.replace("shared", "broken"))
+    again = python(broken)
     check("the next one compiles", again.communicate()[0] == "4.0\n" and left("broken") == ["decay", "making"])
     for name in os.listdir("broken"):
         os.utime(Path("broken", name), (1, 1))

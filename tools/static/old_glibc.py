@@ -18,6 +18,10 @@ def number(version):
     return tuple(int(part) for part in version[len("GLIBC_"):].split("."))
 
 
+def by_version(symbol):
+    return number(symbol[0])
+
+
 # name -> [(version, address, size, whether it is data)]
 symbols = defaultdict(list)
 table = subprocess.run(["objdump", "-T", sys.argv[1]], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -29,7 +33,7 @@ for line in table.splitlines():
 text, versions, data = "  .text\n", defaultdict(list), defaultdict(list)
 for name, found in sorted(symbols.items()):
     old = [one for one in found if number(one[0]) <= OLDEST]
-    version, address, size, is_data = max(old, key=lambda one: number(one[0])) if old else min(found, key=lambda one: number(one[0]))
+    version, address, size, is_data = max(old, key=by_version) if old else min(found, key=by_version)
     versions[version].append(name)
     if is_data:
         data[address].append((name, size))

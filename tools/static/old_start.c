@@ -1,7 +1,7 @@
 // The start of a program that runs with older C libraries, too (REC_STATIC).
 //
-// Until 2.33, glibc left constructors to a function of the program, which its start file handed over. Start files of today hand over
-// none. Newer C libraries call such a function as well, in place of what they would do themselves.
+// Until 2.33, glibc left constructors to a function of the program, which its start file handed over. Start files of today hand
+// over none. Newer C libraries call such a function as well, in place of what they would do themselves.
 typedef int main_function(int, char **, char **);
 typedef void constructor(int, char **, char **);
 extern constructor *__init_array_start[], *__init_array_end[];
