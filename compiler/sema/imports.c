@@ -81,7 +81,7 @@ static const source *load_std(sema *s, const ast_item *item) {
     for (const embedded_file *r = s->options.stdlib; r && r->name; r++) suggest(&found, r->name);
     diag_error(s->messages, path->items[path->count - 1].span, "expected a file of the standard library, found '%s'%s", name,
                suggestion_text(s, &found));
-    offer_suggestion(s, &found, path->items[1].span);
+    offer_suggestion(s, &found, span_join(path->items[1].span, path->items[path->count - 1].span));
     return NULL;
   }
   return program_add_standard(s->all, s->memory, row);

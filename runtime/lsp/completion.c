@@ -193,14 +193,20 @@ static void offer_arguments(completer *c, unsigned kinds) {
 
 // ---- items -------------------------------------------------------------------------------------------------------------------
 
+// The words of a path before the present one: "in_proj.".
+static const char *path_before(completer *c) {
+  const char *path = "";
+  for (int i = c->here.next - 1; is_here(c, i, "."); i -= 2) path = arena_printf(c->scratch, "%s.%s", text_of(c, i - 1), path);
+  return path;
+}
+
 static void complete_import(completer *c) {
-  int last = c->here.next - 1;
-  if (is_here(c, last, "import")) offer(c, "std", ITEM_MODULE, "the standard library");
-  if (!is_here(c, last, ".") || !is_here(c, last - 1, "std")) return;
+  const char *before = path_before(c);
+  if (is_here(c, c->here.next - 1, "import")) offer(c, "std", ITEM_MODULE, "the standard library");
   for (const embedded_file *file = embedded_stdlib; file->name; file++) {
-    const char *text = (const char *)file->data;
-    const char *detail = strncmp(text, "/// ", 4) == 0 ? arena_strndup(c->scratch, text + 4, strcspn(text + 4, "\n")) : NULL;
-    offer(c, file->name, ITEM_MODULE, detail);
+    const char *text = (const char *)file->data, *name = arena_printf(c->scratch, "std.%s", file->name);
+    const char *detail = strncmp(text, "// ", 3) == 0 ? arena_strndup(c->scratch, text + 3, strcspn(text + 3, "\n")) : NULL;
+    if (*before && strncmp(name, before, strlen(before)) == 0) offer(c, name + strlen(before), ITEM_MODULE, detail);
   }
 }
 
@@ -256,13 +262,6 @@ static const char *target_of_init(completer *c) {
   for (int i = c->here.item + 1; i < c->here.next; i++)
     if (is_here(c, i, "for")) return text_of(c, i + 1);
   return "";
-}
-
-// The words of a path before the present one: "in_proj.".
-static const char *path_before(completer *c) {
-  const char *path = "";
-  for (int i = c->here.next - 1; is_here(c, i, "."); i -= 2) path = arena_printf(c->scratch, "%s.%s", text_of(c, i - 1), path);
-  return path;
 }
 
 static void offer_path(completer *c, const char *path, const char *before, const char *detail) {

@@ -1,6 +1,4 @@
 // The parts of which answers are made.
-#include "compiler/base/embedded.h"
-#include "compiler/base/text.h"
 #include "runtime/lsp/server.h"
 
 static cJSON *place_json(lsp_place place) {
@@ -19,8 +17,7 @@ cJSON *lsp_range(const lsp_server *s, const source *text, span where) {
 
 cJSON *lsp_location(const lsp_server *s, arena *scratch, const lsp_analysis *a, span where) {
   const source *text = sources_get(a->all, where.source);
-  const char *path = text ? text->path : NULL;
-  if (text && embedded_find(embedded_stdlib, file_stem(scratch, path)) && path[0] != '/') path = lsp_stdlib_file(scratch, path);
+  const char *path = text ? lsp_source_file(scratch, text->path) : NULL;
   if (!path) return NULL;
   cJSON *json = cJSON_CreateObject();
   cJSON_AddStringToObject(json, "uri", text == a->text ? a->uri : lsp_uri_of(scratch, path));

@@ -53,8 +53,9 @@ cJSON *lsp_location(const lsp_server *s, arena *scratch, const lsp_analysis *a, 
 // {range, newText}
 cJSON *lsp_edit(const lsp_server *s, const source *text, span where, const char *instead);
 
-// stdlib_file.c: a file with this text of the standard library ("stdlib/gla.rec"), or NULL.
-const char *lsp_stdlib_file(arena *scratch, const char *path);
+// stdlib_file.c: the file of a source: its path, or for a text of the standard library ("stdlib/gla.rec") a file that has it. NULL:
+// there is none and none can be made.
+const char *lsp_source_file(arena *scratch, const char *path);
 
 // A name of the text and the analysis that knows it: the present one, or the last one without errors, for what has not changed since.
 typedef struct lsp_named {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "compiler/base/embedded.h"
-#include "compiler/base/text.h"
+#include "compiler/base/program.h"
 #include "runtime/lsp/server.h"
 
 static bool holds(const char *path, const embedded_file *file) {
@@ -24,28 +24,35 @@ static bool holds(const char *path, const embedded_file *file) {
   return same;
 }
 
+// The file of a source ("stdlib/ops/causal_conv1d.rec"), NULL for one of the user's.
+static const embedded_file *standard_file(arena *scratch, const char *path) {
+  const embedded_file *file = embedded_stdlib;
+  while (file->name && strcmp(program_standard_path(scratch, file->name), path) != 0) file++;
+  return file->name ? file : NULL;
+}
+
 static const char *installed(arena *scratch, const embedded_file *file) {
   char self[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return NULL;
   self[length] = '\0';
   *strrchr(self, '/') = '\0';
-  const char *path = arena_printf(scratch, "%s/../share/rec/stdlib/%s.rec", self, file->name);
+  const char *path = arena_printf(scratch, "%s/../share/rec/%s", self, program_standard_path(scratch, file->name));
   char *real = realpath(path, NULL);
   path = real && holds(real, file) ? arena_strdup(scratch, real) : NULL;
   free(real);
   return path;
 }
 
-// With the folders above it.
-static bool make_folder(char *path) {
+// Those above a file.
+static bool make_folders(char *path) {
   for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
     *slash = '\0';
     bool there = mkdir(path, 0755) == 0 || errno == EEXIST;
     *slash = '/';
     if (!there) return false;
   }
-  return mkdir(path, 0755) == 0 || errno == EEXIST;
+  return true;
 }
 
 static bool write_copy(arena *scratch, const char *path, const embedded_file *file) {
@@ -60,14 +67,13 @@ static bool write_copy(arena *scratch, const char *path, const embedded_file *fi
   return false;
 }
 
-const char *lsp_stdlib_file(arena *scratch, const char *path) {
-  const embedded_file *file = embedded_find(embedded_stdlib, file_stem(scratch, path));
-  const char *found = file ? installed(scratch, file) : NULL, *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  if (found || !file) return found;
+const char *lsp_source_file(arena *scratch, const char *path) {
+  const embedded_file *file = path[0] == '/' ? NULL : standard_file(scratch, path);
+  const char *found = file ? installed(scratch, file) : path, *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  if (found) return found;
   if ((!cache || cache[0] != '/') && (!home || home[0] != '/')) return NULL;
-  char *folder = cache && cache[0] == '/' ? arena_printf(scratch, "%s/rec/stdlib", cache)
-                                          : arena_printf(scratch, "%s/.cache/rec/stdlib", home);
-  const char *copy = arena_printf(scratch, "%s/%s.rec", folder, file->name);
+  const char *folder = cache && cache[0] == '/' ? cache : arena_printf(scratch, "%s/.cache", home);
+  char *copy = arena_printf(scratch, "%s/rec/%s", folder, path);
   if (holds(copy, file)) return copy;
-  return make_folder(folder) && write_copy(scratch, copy, file) ? copy : NULL;
+  return make_folders(copy) && write_copy(scratch, copy, file) ? copy : NULL;
 }
