@@ -81,7 +81,7 @@ static bool read_plain(train_settings *k, const ast_expr *e, graph_weight share,
 
 // What a batch ends with belongs to the next one if the data are read on.
 static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to) {
-  const ast_expr *data = k->settings[DATA]->value;
+  const ast_expr *data = k->settings[DATA] ? k->settings[DATA]->value : NULL;  // NULL: an error already
   if (k->train->task.rules) {
     diag_error(k->b->diag, e->span,
                "expected tbtt beside a text or tokens, which go on from batch to batch, found the "
@@ -89,7 +89,7 @@ static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share, 
                k->train->task.rules->name);
     return false;
   }
-  for (int i = 0; data->kind == AST_CALL && i < data->call.args.count; i++) {
+  for (int i = 0; data && data->kind == AST_CALL && i < data->call.args.count; i++) {
     const ast_arg *arg = &data->call.args.items[i];
     if (arg->kind != AST_ARG_NAMED || strcmp(arg->name.text, "order") != 0 || k->train->source.streaming) continue;
     diag_error(k->b->diag, e->span, "expected tbtt beside order = streaming, found order = shuffled");
