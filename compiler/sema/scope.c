@@ -175,6 +175,10 @@ int scope_axis(sema_scope *scope, const ast_name *name) {
 bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *order) {
   bool fine = true;
   *set = 0;
+  if (names->count > TYPED_MAX_AXES) {  // more than `order` has room for: some stand twice
+    scope_error(scope, names->items[TYPED_MAX_AXES].span, "expected each axis once, found %d axes", names->count);
+    return false;
+  }
   for (int i = 0; i < names->count; i++) {
     int axis = scope_axis(scope, &names->items[i]);
     if (order) order[i] = axis;
