@@ -216,7 +216,7 @@ static const emission emissions[] = {
     {"header", LAYER_CONTENTS, dump_header, EMISSION_LIBRARY},
     {"manifest", LAYER_CONTENTS, dump_manifest, EMISSION_LIBRARY},
     {"numpy", LAYER_LIBRARY, dump_numpy, EMISSION_BINDING},
-    {"torch", LAYER_LIBRARY, dump_torch, EMISSION_BINDING},
+    {"torch", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS},
     {"functions", LAYER_OBJECT, dump_functions, 0},
     {"llvm", LAYER_OBJECT, dump_llvm, EMISSION_TEXT},
     {"asm", LAYER_OBJECT, dump_assembly, EMISSION_TEXT},

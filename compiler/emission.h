@@ -14,7 +14,8 @@ enum {
   EMISSION_TEXT = 8,       // the host's code as text
   EMISSION_BACKWARD = 16,  // the backward of a tile program that was read
   EMISSION_LIBRARY = 32,   // no more than any library: of all its variants
-  EMISSION_BINDING = 64    // the library, and beside it a Python file that calls it; -o names their folder
+  EMISSION_BINDING = 64,   // the library, and beside it a Python file that calls it; -o names their folder
+  EMISSION_LAYERS = 128    // layers of the file by themselves
 };
 
 typedef struct emission {

@@ -101,6 +101,8 @@ bool pass_graph(compilation *c) {
   if (models && c->options->choices.count)
     c->failure = arena_printf(c->memory, "expected one size of %s in a file with models, found several",
                               c->options->choices.items[0].name);
+  else if (c->graph && c->needs & EMISSION_LAYERS && !c->options->choices.count && !diag_has_errors(c->messages))
+    graph_build_layers(c->memory, c->names, c->messages, c->typed, c->graph);
   return c->failure == NULL;
 }
 

@@ -31,9 +31,6 @@ static const char *options_of(arena *a, const artifact *library, const framework
   return options;
 }
 
-// Layers make recurrences with a dot in their names.
-static bool is_own(const python_recurrence *r) { return strchr(r->abi->body->name, '.') == NULL; }
-
 static void put_head(const python_printer *p, const framework *f) {
   FILE *out = p->out;
   fprintf(out, "\"\"\"The recurrences of ");
@@ -41,7 +38,7 @@ static void put_head(const python_printer *p, const framework *f) {
   fprintf(out, " for %s. Written by recc %s; do not edit.\n\n", f->title, REC_VERSION);
   for (int i = 0; i < p->functions.count; i++) {
     const python_recurrence *r = &p->functions.items[i].variants.items[0];
-    if (!is_own(r)) continue;
+    if (!python_is_own(r)) continue;
     fprintf(out, "    %s(", p->functions.items[i].name);
     for (int k = 0; k < r->operands.count; k++) fprintf(out, "%s%s", k ? ", " : "", r->names[r->operands.items[k]]);
     fprintf(out, ") -> ");

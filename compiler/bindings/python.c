@@ -9,6 +9,8 @@
 
 const abi_memory *python_memory(const python_recurrence *r, int memory) { return &r->abi->memories.items[memory]; }
 
+bool python_is_own(const python_recurrence *r) { return strchr(r->abi->body->name, '.') == NULL; }
+
 static bool is_param(const python_recurrence *r, int memory) { return !abi_per_batch(r->abi, python_memory(r, memory)); }
 
 bool python_is_optional(const python_recurrence *r, int memory) {

@@ -48,6 +48,8 @@ typedef struct python_printer {
 // The recurrence at a position of the library, and those behind it that are its variants.
 python_function python_function_of(arena *a, const artifact *library, int first, python_scope *module);
 
+// Whether the source has it: what layers make has a dot in its name.
+bool python_is_own(const python_recurrence *r);
 const abi_memory *python_memory(const python_recurrence *r, int memory);
 bool python_is_optional(const python_recurrence *r, int memory);
 // Inputs and outputs; they come first among operands and results.

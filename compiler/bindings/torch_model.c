@@ -1,6 +1,7 @@
-// A model as a module of torch: its graph, operation by operation, with parameters of its public names.
+// A model, or a layer by itself, as a module of torch: its graph, operation by operation, with parameters of its public names.
 //
 //   LM(): forward(tokens, states=None, cu_seqlens=None) -> logits, states;  step(token, states) -> logits, states
+//   Mamba2(): forward(u, states=None, cu_seqlens=None) -> v, states;  step(u, states) -> v, states
 //
 // A tensor of the graph is a row of numbers for each token. `_t3` is tensor 3: [batch, time, numbers], of a step [batch, numbers].
 #include <string.h>
@@ -37,19 +38,11 @@ static void put_parameters(const python_printer *p, const graph_model *m) {
   PUT("        self.reset_parameters()\n\n");
 }
 
-// A part of a parameter; where an init asks for the draw of another weight, it starts as without the init.
-static void put_part(const python_printer *p, const graph_model *m, const graph_parameter *w, const graph_part *part) {
-  const typed_start *start = part->start && torch_start_is_own(part->start) ? part->start : part->by_default;
-  const char *sizes[TYPED_MAX_AXES];
-  int places[TYPED_MAX_AXES];
-  for (int i = 0; i < part->axis_count; i++) {
-    sizes[i] = arena_printf(p->memory, "%lld", (long long)part->sizes[i]);
-    places[i] = i;
-  }
+// A part of a parameter as the variable `_weight`.
+static void put_part(const python_printer *p, const graph_parameter *w, const graph_part *part) {
   PUT("            _weight = self.get_parameter(\"%s\").view(-1)[%lld:%lld]", w->name, (long long)part->first,
       (long long)(part->first + part->count));
-  bool is_tap = w->kind == PARAMETER_CONVOLUTION;
-  if (is_tap && w->rank) {
+  if (w->kind == PARAMETER_CONVOLUTION && w->rank) {
     PUT(".view(-1, %lld)", (long long)w->shape[w->rank - 1]);
   } else if (part->axis_count) {
     PUT(".view(");
@@ -57,26 +50,93 @@ static void put_part(const python_printer *p, const graph_model *m, const graph_
     PUT(")");
   }
   PUT("\n            _shape = _weight.shape\n");
-  if (!start || !torch_start_is_own(start)) {
+}
+
+// Parts of parameters whose draws the starts of others ask for. `_draw3` is a variable with that of number 3.
+typedef struct part_place {
+  int parameter, part;
+} part_place;
+typedef VEC(part_place) part_places;
+
+static const char *draw_variable(const python_printer *p, const part_places *draws, part_place of) {
+  for (int i = 0; i < draws->count; i++)
+    if (draws->items[i].parameter == of.parameter && draws->items[i].part == of.part)
+      return arena_printf(p->memory, "_draw%d", i);
+  return NULL;
+}
+
+static part_place place_of_path(const python_printer *p, const graph_model *m, part_place near, const char *path) {
+  const graph_parameter *w = &m->parameters.items[near.parameter];
+  part_place found;
+  if (!parameter_find_path(p->memory, m, w, &w->parts.items[near.part], path, &found.parameter, &found.part))
+    ICE("bindings", "no weight '%s'", path);
+  return found;
+}
+
+static void add_draws(const python_printer *p, const graph_model *m, part_place of, part_places *draws) {
+  const typed_start *start = m->parameters.items[of.parameter].parts.items[of.part].start;
+  for (int i = 0; start && i < start->values.count; i++) {
+    if (start->values.items[i].kind != START_OTHER_DRAW) continue;
+    part_place other = place_of_path(p, m, of, start->values.items[i].path);
+    if (!draw_variable(p, draws, other)) vec_push(p->memory, draws, other);
+  }
+}
+
+// Fills the part, or a variable.
+static void put_start(const python_printer *p, const graph_model *m, part_place of, const typed_start *start,
+                      const part_places *draws, const char *variable) {
+  const graph_parameter *w = &m->parameters.items[of.parameter];
+  const graph_part *part = &w->parts.items[of.part];
+  put_part(p, w, part);
+  if (!start) {
     PUT("            _weight.zero_()  # nothing says how it starts\n");
     return;
   }
-  int layers = model_depth(m);
+  const char *sizes[TYPED_MAX_AXES], **others = arena_alloc(p->memory, sizeof *others * (size_t)start->values.count);
+  int places[TYPED_MAX_AXES], layers = model_depth(m);
+  for (int i = 0; i < part->axis_count; i++) {
+    sizes[i] = arena_printf(p->memory, "%lld", (long long)part->sizes[i]);
+    places[i] = i;
+  }
+  for (int i = 0; i < start->values.count; i++)
+    if (start->values.items[i].kind == START_OTHER_DRAW)
+      others[i] = draw_variable(p, draws, place_of_path(p, m, of, start->values.items[i].path));
   torch_put_start(p->out, &(torch_start){.start = start,
-                                         .weight = "_weight",
+                                         .weight = variable ? NULL : "_weight",
+                                         .variable = variable,
+                                         .draws = others,
                                          .sizes = sizes,
                                          .places = places,
-                                         .is_convolution = is_tap,
+                                         .is_convolution = w->kind == PARAMETER_CONVOLUTION,
                                          .layer = w->repeat_index == NONE ? 0 : w->repeat_index,
                                          .layers = layers > 0 ? layers : 1});
+}
+
+static void put_reset_part(const python_printer *p, const graph_model *m, part_place of, const part_places *draws) {
+  const graph_parameter *w = &m->parameters.items[of.parameter];
+  const graph_part *part = &w->parts.items[of.part];
+  const char *drawn = draw_variable(p, draws, of);
+  if (!drawn || part->start != part->by_default) {
+    put_start(p, m, of, part->start, draws, NULL);
+    return;
+  }
+  put_part(p, w, part);
+  PUT("            _start(_weight, %s)\n", drawn);
 }
 
 static void put_reset(const python_printer *p, const graph_model *m) {
   PUT("    def reset_parameters(self) -> None:\n        \"\"\"Draws every parameter anew.\"\"\"\n        with "
       "torch.no_grad():\n");
+  part_places draws = {0};
   for (int i = 0; i < m->parameters.count; i++)
-    for (int k = 0; k < m->parameters.items[i].parts.count; k++)
-      put_part(p, m, &m->parameters.items[i], &m->parameters.items[i].parts.items[k]);
+    for (int k = 0; k < m->parameters.items[i].parts.count; k++) add_draws(p, m, (part_place){i, k}, &draws);
+  for (int i = 0; i < draws.count; i++) {
+    const graph_parameter *w = &m->parameters.items[draws.items[i].parameter];
+    const char *variable = draw_variable(p, &draws, draws.items[i]);
+    put_start(p, m, draws.items[i], w->parts.items[draws.items[i].part].by_default, &draws, variable);
+  }
+  for (int i = 0; i < m->parameters.count; i++)
+    for (int k = 0; k < m->parameters.items[i].parts.count; k++) put_reset_part(p, m, (part_place){i, k}, &draws);
   if (!m->parameters.count) PUT("            pass\n");
   PUT("\n");
 }
@@ -94,7 +154,32 @@ static void put_use(const python_printer *p, const graph_model *m, const graph_u
 
 static int64_t elements_of(const graph_model *m, int tensor) { return m->tensors.items[tensor].elements; }
 
+static bool is_layer(const graph_model *m) { return m->outputs.count > 0; }
+
+static int rank_of(const graph_port *port) { return port->axis_count + port->complex; }
+
+// Numbers of an input in one row.
+static void put_input(const python_printer *p, const graph_model *m, const graph_port *port, const char *name, bool step) {
+  int64_t sizes[TYPED_MAX_AXES + 1];
+  memcpy(sizes, port->sizes, sizeof *sizes * (size_t)port->axis_count);
+  sizes[port->axis_count] = 2;
+  PUT("        _t%d = _row_of(%s, \"%s: %s\", ", port->tensor, name, m->name, name);
+  put_shape(p, sizes, rank_of(port));
+  PUT(", %d)\n", step ? 1 : 2);
+}
+
+// A row as an output with its axes.
+static void put_output(const python_printer *p, const graph_port *port) {
+  PUT("_t%d", port->tensor);
+  if (!rank_of(port)) PUT(".squeeze(-1)");
+  if (rank_of(port) < 2) return;
+  PUT(".unflatten(-1, (");
+  for (int i = 0; i < port->axis_count; i++) PUT("%s%lld", i ? ", " : "", (long long)port->sizes[i]);
+  PUT("%s))", port->complex ? ", 2" : "");
+}
+
 static void put_embed(const python_printer *p, const graph_model *m, const graph_op *op) {
+  if (is_layer(m)) return;  // the caller makes the inputs
   int64_t columns = elements_of(m, op->outputs.items[0]);
   PUT("        _t%d = torch.nn.functional.embedding(tokens, ", op->outputs.items[0]);
   put_use(p, m, &op->uses.items[0], m->parameters.items[op->uses.items[0].parameter].elements,
@@ -140,7 +225,17 @@ static int64_t count_of(const python_recurrence *r, int memory) {
   return elements;
 }
 
-static void put_operand(const python_printer *p, const graph_model *m, const graph_op *op, const python_recurrence *r, int i) {
+// A state that sequences start from: the caller's, else the parameter that has the learned one, else zero.
+static void put_state(const python_printer *p, const graph_model *m, const graph_state *state, int first, bool step) {
+  if (state->learned == NONE)
+    PUT("states.get(\"%s\")", state->name);
+  else
+    PUT("_state_of(states, \"%s\", self.get_parameter(\"%s\").to(_numbers), _t%d%s)", state->name,
+        m->parameters.items[state->learned].name, first, step ? "" : ", cu_seqlens");
+}
+
+static void put_operand(const python_printer *p, const graph_model *m, const graph_op *op, const python_recurrence *r, int i,
+                        bool step) {
   int memory = r->operands.items[i], inputs = python_token_count(r, &r->operands);
   if (i < inputs) {
     const char *sizes = sizes_text(p, r, memory);
@@ -149,7 +244,7 @@ static void put_operand(const python_printer *p, const graph_model *m, const gra
     put_use(p, m, &op->uses.items[i - inputs], count_of(r, memory), arena_printf(p->memory, "(%s)", sizes_text(p, r, memory)));
     PUT(".to(_numbers)");
   } else {
-    PUT("states.get(\"%s\")", m->states.items[op->states.items[i - inputs - op->uses.count]].name);
+    put_state(p, m, &m->states.items[op->states.items[i - inputs - op->uses.count]], m->ops.items[0].outputs.items[0], step);
   }
 }
 
@@ -166,7 +261,7 @@ static void put_call(const python_printer *p, const graph_model *m, const graph_
   PUT("%s%s(\n", f->name, step ? "_step" : "");
   for (int i = 0; i < r->operands.count; i++) {
     PUT("            ");
-    put_operand(p, m, op, r, i);
+    put_operand(p, m, op, r, i, step);
     PUT(",\n");
   }
   if (!step) PUT("            cu_seqlens,\n");
@@ -179,18 +274,61 @@ static void put_call(const python_printer *p, const graph_model *m, const graph_
   }
 }
 
-static void put_run(const python_printer *p, const graph_model *m, bool step) {
+// "[batch, time, H, V = 64]"
+static const char *port_words(const python_printer *p, const graph_port *port, bool step) {
+  const char *text = step ? "batch" : "batch, time";
+  for (int i = 0; i < port->axis_count; i++)
+    text = arena_printf(p->memory, "%s, %s = %lld", text, port->axes[i], (long long)port->sizes[i]);
+  return arena_printf(p->memory, "[%s%s]", text, port->complex ? ", 2" : "");
+}
+
+static void put_layer_doc(const python_printer *p, const graph_model *m, bool step) {
+  PUT("        \"\"\"");
+  for (int i = 0; i < m->outputs.count; i++)
+    PUT("%s%s %s", i ? ", " : "", m->outputs.items[i].name, port_words(p, &m->outputs.items[i], step));
+  PUT(", and the states behind, by their names, of ");
+  for (int i = 0; i < m->inputs.count; i++)
+    PUT("%s%s %s", i ? ", " : "", m->inputs.items[i].name, port_words(p, &m->inputs.items[i], step));
+  PUT(".\"\"\"\n");
+}
+
+static void put_model_doc(const python_printer *p, const graph_model *m, bool step) {
   if (step)
-    PUT("    def step(self, tokens: torch.Tensor, states: Optional[dict] = None) -> tuple:\n"
-        "        \"\"\"One token of each sequence, tokens [batch]: its logits [batch, %d], and the states for the "
+    PUT("        \"\"\"One token of each sequence, tokens [batch]: its logits [batch, %d], and the states for the "
         "next.\"\"\"\n",
         m->vocabulary);
   else
-    PUT("    def forward(self, tokens: torch.Tensor, states: Optional[dict] = None, cu_seqlens: Optional[torch.Tensor] = None) "
-        "-> tuple:\n"
-        "        \"\"\"Logits [batch, time, %d] of tokens [batch, time], and the states behind them, by their names.\"\"\"\n",
+    PUT("        \"\"\"Logits [batch, time, %d] of tokens [batch, time], and the states behind them, by their names.\"\"\"\n",
         m->vocabulary);
-  PUT("        states = states or {}\n        _states = {}\n        _dtype, _numbers = _types_of(self)\n");
+}
+
+static void put_signature(const python_printer *p, const graph_model *m, const char *const *names, bool step) {
+  PUT("    def %s(self, ", step ? "step" : "forward");
+  if (!is_layer(m)) PUT("tokens: torch.Tensor, ");
+  for (int i = 0; i < m->inputs.count; i++) PUT("%s: torch.Tensor, ", names[i]);
+  PUT("states: Optional[dict] = None%s) -> tuple:\n", step ? "" : ", cu_seqlens: Optional[torch.Tensor] = None");
+}
+
+static void put_returned(const python_printer *p, const graph_model *m) {
+  PUT("        return ");
+  if (!is_layer(m)) PUT("_t%d, ", m->logits);
+  for (int i = 0; i < m->outputs.count; i++) {
+    put_output(p, &m->outputs.items[i]);
+    PUT(", ");
+  }
+  PUT("_states\n\n");
+}
+
+static void put_run(const python_printer *p, const graph_model *m, bool step) {
+  python_scope scope = {.memory = p->memory};
+  const char **names = arena_alloc(p->memory, sizeof *names * (size_t)(m->inputs.count + 1));
+  python_name(&scope, "states");
+  for (int i = 0; i < m->inputs.count; i++) names[i] = python_name(&scope, m->inputs.items[i].name);
+  put_signature(p, m, names, step);
+  is_layer(m) ? put_layer_doc(p, m, step) : put_model_doc(p, m, step);
+  PUT("        states = states or {}\n        _states = {}\n        _dtype, _numbers = _types_of(self, %s)\n",
+      is_layer(m) ? names[0] : "None");
+  for (int i = 0; i < m->inputs.count; i++) put_input(p, m, &m->inputs.items[i], names[i], step);
   for (int i = 0; i < m->ops.count; i++) {
     const graph_op *op = &m->ops.items[i];
     switch (op->kind) {
@@ -200,21 +338,24 @@ static void put_run(const python_printer *p, const graph_model *m, bool step) {
       default: break;  // the loss is the caller's
     }
   }
-  PUT("        return _t%d, _states\n\n%s", m->logits, step ? "\n" : "");
+  put_returned(p, m);
+  if (step) PUT("\n");
+}
+
+static void put_class(const python_printer *p, python_scope *names, const graph_model *m) {
+  python_put_rule(p->out, m->text);
+  PUT("class %s(torch.nn.Module):\n    \"\"\"The %s %s. Its parameters have the names of the source's.\"\"\"\n\n",
+      python_name(names, m->name), is_layer(m) ? "layer" : "model", m->text);
+  put_parameters(p, m);
+  put_reset(p, m);
+  put_run(p, m, false);
+  put_run(p, m, true);
 }
 
 void torch_put_models(const python_printer *p) {
   python_scope names = {.memory = p->memory};
+  if (!p->graph) return;
   for (int i = 0; i < p->functions.count; i++) python_name(&names, p->functions.items[i].name);
-  for (int i = 0; p->graph && i < p->graph->models.count; i++) {
-    const graph_model *m = &p->graph->models.items[i];
-    const char *name = python_name(&names, m->name);
-    python_put_rule(p->out, m->text);
-    PUT("class %s(torch.nn.Module):\n    \"\"\"The model %s. Its parameters have the names of the source's.\"\"\"\n\n", name,
-        m->text);
-    put_parameters(p, m);
-    put_reset(p, m);
-    put_run(p, m, false);
-    put_run(p, m, true);
-  }
+  for (int i = 0; i < p->graph->layers.count; i++) put_class(p, &names, &p->graph->layers.items[i]);
+  for (int i = 0; i < p->graph->models.count; i++) put_class(p, &names, &p->graph->models.items[i]);
 }

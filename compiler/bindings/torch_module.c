@@ -47,8 +47,7 @@ static const char *size_of(const python_printer *p, const python_function *f, in
 }
 
 static const typed_start *start_of(const python_recurrence *r, int memory) {
-  const typed_start *start = r->abi->body->tensors.items[python_memory(r, memory)->tensor].start;
-  return start && torch_start_is_own(start) ? start : NULL;
+  return r->abi->body->tensors.items[python_memory(r, memory)->tensor].start;
 }
 
 static bool start_uses(const typed_start *start, int axis) {
@@ -229,7 +228,7 @@ static void put_call(const python_printer *p, const python_function *f, bool ste
 }
 
 void torch_put_module(const python_printer *p, const python_function *f) {
-  if (!param_count(&f->variants.items[0])) return;
+  if (!param_count(&f->variants.items[0]) || !python_is_own(&f->variants.items[0])) return;
   PUT("class %s_module(torch.nn.Module):\n    \"\"\"%s with its parameters, which start as the source says.\"\"\"\n\n", f->name,
       f->name);
   put_init(p, f);

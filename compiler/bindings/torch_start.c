@@ -92,14 +92,8 @@ static void put_value(FILE *out, const torch_start *start, const start_value *v)
     case START_IDENTITY: fprintf(out, start->is_convolution ? "_last_tap(_shape)" : "_identity(_shape)"); return;
     case START_LAYER: fprintf(out, "_number(%d)", start->layer); return;
     case START_LAYERS: fprintf(out, "_number(%d)", start->layers); return;
-    case START_OTHER_DRAW: ICE("bindings", "a start that draws '%s'", v->path);
+    case START_OTHER_DRAW: fprintf(out, "%s.reshape(_shape)", start->draws[v - start->start->values.items]); return;
   }
-}
-
-bool torch_start_is_own(const typed_start *start) {
-  for (int i = 0; i < start->values.count; i++)
-    if (start->values.items[i].kind == START_OTHER_DRAW) return false;
-  return true;
 }
 
 void torch_put_start(FILE *out, const torch_start *start) {
@@ -108,5 +102,9 @@ void torch_put_start(FILE *out, const torch_start *start) {
     put_value(out, start, &start->start->values.items[i]);
     fprintf(out, "\n");
   }
-  fprintf(out, "            _start(%s, _%d)\n", start->weight, start->start->values.count - 1);
+  int last = start->start->values.count - 1;
+  if (start->weight)
+    fprintf(out, "            _start(%s, _%d)\n", start->weight, last);
+  else
+    fprintf(out, "            %s = _%d.expand(_shape)\n", start->variable, last);
 }

@@ -290,6 +290,23 @@ def _legs(shape, axis: int, size) -> tuple:
     return imaginary[:shape[axis]].reshape(places), lengths[:shape[axis]].reshape(places)
 
 
+def _row_of(tensor: torch.Tensor, what: str, axes: tuple, leading: int) -> torch.Tensor:
+    """An input of a layer, its axes as one."""
+    if tensor.dim() != leading + len(axes) or tuple(tensor.shape[leading:]) != axes:
+        listed = ", ".join(["batch", "time"][:leading] + [str(size) for size in axes])
+        raise ValueError(f"{what}: expected shape [{listed}], found {list(tensor.shape)}")
+    return tensor.flatten(leading) if axes else tensor.unsqueeze(-1)
+
+
+def _state_of(states: dict, name: str, learned: torch.Tensor, tokens: torch.Tensor, cu_seqlens=None) -> torch.Tensor:
+    """What sequences start from: the state that is handed over, else the learned one for each of them."""
+    state = states.get(name)
+    if state is not None:
+        return state
+    entries = tokens.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
+    return learned.expand(entries, *learned.shape)
+
+
 def _wide(dtype: torch.dtype) -> torch.dtype:
     """The type of parameters and states beside tokens of that type."""
     return torch.float64 if dtype is torch.float64 else torch.float32
@@ -300,9 +317,9 @@ def _widened(weight: torch.Tensor) -> torch.Tensor:
     return weight if weight.dtype is torch.float32 or weight.dtype is torch.float64 else weight.float()
 
 
-def _types_of(model: torch.nn.Module) -> tuple:
-    """The types of a model's tokens and of all else: that of its parameters where the library has it, else its first."""
-    dtype = next(model.parameters()).dtype
+def _types_of(module: torch.nn.Module, tensor: Optional[torch.Tensor]) -> tuple:
+    """The types of a module's tokens and of all else: that of its parameters where the library has it, else its first."""
+    dtype = next(module.parameters(), tensor).dtype
     dtype = dtype if dtype in _TYPES else _TYPES[0]
     return dtype, _wide(dtype)
 

@@ -69,6 +69,12 @@ static bool model_logits(graph_builder *b, instance *in, trunk_row *logits) {
   return made;
 }
 
+static void add_loss(graph_builder *b) {
+  graph_op loss = {.kind = OP_LOSS, .row = NONE, .kernel = NONE};
+  vec_push(b->arena, &loss.inputs, b->model->logits);
+  vec_push(b->arena, &b->model->ops, loss);
+}
+
 // Numbers that no machine holds would overflow in the plan that librec makes of them.
 static bool fits_memory(graph_builder *b, const graph_model *model) {
   const int64_t most = (int64_t)1 << 40;
@@ -90,8 +96,8 @@ int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, 
   instance *in = layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, where);
   if (!in || !model_logits(b, in, &logits)) return NONE;
   model.text = model_text(b, in);
-  gather_operations(b, logits);
-  if (diag_error_count(b->diag) > errors) return NONE;
+  if (!gather_operations(b, &logits, 1, &model.logits) || diag_error_count(b->diag) > errors) return NONE;
+  add_loss(b);
   gradient_build(b->arena, &model);
   memory_plan(b->arena, &model);
   if (!fits_memory(b, &model)) return NONE;
@@ -164,16 +170,78 @@ static bool inits_known(graph_builder *b) {
   return true;
 }
 
+static graph_builder new_builder(arena *memory, interner *names, diag *messages, const typed_program *program,
+                                 graph_program *result) {
+  return (graph_builder){
+      .arena = memory, .names = names, .diag = messages, .program = program, .result = result, .embedding = NONE};
+}
+
 graph_program *graph_build(arena *memory, interner *names, diag *messages, const typed_program *program) {
   if (!program->layers.count) return NULL;
-  graph_builder b = {.arena = memory,
-                     .names = names,
-                     .diag = messages,
-                     .program = program,
-                     .result = ARENA_NEW(memory, graph_program),
-                     .embedding = NONE};
+  graph_builder b = new_builder(memory, names, messages, program, ARENA_NEW(memory, graph_program));
   if (!inits_known(&b)) return b.result;
   settings_build(&b);
   build_rest(&b);
   return b.result;
+}
+
+// ---- layers by themselves --------------------------------------------------------------------
+
+static bool sizes_known(graph_builder *b, const typed_name *item) {
+  typed_body *body = ARENA_NEW(b->arena, typed_body);
+  if (!sema_header(b->program->sema, item, &item->item->body.header, NULL, 0, body)) return false;
+  for (int i = 0; i < body->axes.count; i++)
+    if (body->axes.items[i].size == TYPED_RUNTIME_SIZE) return false;
+  return true;
+}
+
+static graph_port port_of(const typed_body *body, const typed_tensor *t, int tensor) {
+  graph_port port = {.name = t->name, .tensor = tensor, .axis_count = t->axis_count, .complex = t->complex};
+  for (int i = 0; i < t->axis_count; i++) {
+    port.axes[i] = body->axes.items[t->axes[i]].name;
+    port.sizes[i] = body->axes.items[t->axes[i]].size;
+  }
+  return port;
+}
+
+// The inputs are the outputs of the embed that stands for their maker: the trunk's first operation.
+static void add_inputs(graph_builder *b, graph_model *layer) {
+  int op = 0;
+  while (layer->ops.items[op].kind != OP_EMBED) op++;
+  for (int i = 0; i < b->ops.items[0].outputs.count; i++)
+    vec_push(
+        b->arena, &layer->inputs,
+        port_of(b->trunk, &b->trunk->tensors.items[b->ops.items[0].outputs.items[i]], layer->ops.items[op].outputs.items[i]));
+}
+
+static trunk_row output_row(instance *in, int output) {
+  const typed_tensor *t = &in->output_tensors.items[output];
+  axis_order order = {.count = t->axis_count};
+  memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
+  return (trunk_row){trunk_lift(in, in->outputs.items[output]), trunk_order(in, order), t->complex};
+}
+
+static void build_layer(graph_builder *b, const typed_name *item) {
+  graph_model layer = {.name = item->name, .span = item->item->span, .logits = NONE};
+  open_model(b, &layer, item);
+  vec_push(b->arena, &b->ops, (trunk_op){.kind = OP_EMBED});  // makes the inputs
+  instance *in = layer_instance(b, NULL, item, NULL, 0, NULL, 0, NULL, item->item->name.span);
+  if (!in) return;
+  int count = in->outputs.count, *tensors = ARENA_ARRAY(b->arena, int, count);
+  trunk_row *results = ARENA_ARRAY(b->arena, trunk_row, count);
+  for (int i = 0; i < count; i++) results[i] = output_row(in, i);
+  if (!gather_operations(b, results, count, tensors)) return;
+  layer.text = model_text(b, in);
+  add_inputs(b, &layer);
+  for (int i = 0; i < count; i++)
+    vec_push(b->arena, &layer.outputs, port_of(in->body, &in->output_tensors.items[i], tensors[i]));
+  vec_push(b->arena, &b->result->layers, layer);
+}
+
+void graph_build_layers(arena *memory, interner *names, diag *messages, const typed_program *program, graph_program *result) {
+  graph_builder b = new_builder(memory, names, messages, program, result);
+  for (int i = 0; i < program->layers.count; i++) {
+    const typed_name *item = &program->layers.items[i];
+    if (item->item->kind == AST_LAYER && item->file == program->main && sizes_known(&b, item)) build_layer(&b, item);
+  }
 }

@@ -209,7 +209,8 @@ bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const a
                  graph_source *to);
 
 // ---- gather.c, gradient.c, memory.c, settings.c ----
-void gather_operations(graph_builder *b, trunk_row logits);
+// The operations of the model, and the tensor of each result; false after an error.
+bool gather_operations(graph_builder *b, const trunk_row *results, int count, int *tensors);
 // join_axes.c: every pair of axes of the body that occurs together.
 void join_all_axes(graph_builder *builder, typed_body *body);
 void gradient_build(arena *memory, graph_model *model);

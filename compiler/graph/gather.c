@@ -37,6 +37,8 @@ typedef struct gathering {
   value_id *mapped;  // by value: its image in the body that is being extracted
   VEC(row) rows;
   VEC(region) regions;
+  const trunk_row *results;
+  int result_count;
 } gathering;
 
 static const typed_value *value_at(const gathering *g, value_id v) { return &g->b->trunk->values.items[v]; }
@@ -60,10 +62,10 @@ static int op_of(const gathering *g, value_id v) { return g->b->tensors.items[va
 
 // ---- levels ----------------------------------------------------------------------------------
 
-static void find_live(gathering *g, value_id logits) {
+static void find_live(gathering *g) {
   graph_builder *b = g->b;
   value_id read[3];
-  g->live[logits] = true;
+  for (int i = 0; i < g->result_count; i++) g->live[g->results[i].value] = true;
   for (value_id v = g->count - 1; v >= 0; v--) {
     if (!g->live[v]) continue;
     for (int i = reads(g, v, read); i-- > 0;) g->live[read[i]] = true;
@@ -106,6 +108,7 @@ static void sink(gathering *g) {
   for (value_id v = 0; v < g->count; v++) wanted[v] = INT32_MAX;
   for (int i = 0; i < b->ops.count; i++)
     for (int k = 0; g->op_live[i] && k < b->ops.items[i].inputs.count; k++) wanted[b->ops.items[i].inputs.items[k].value] = -1;
+  for (int i = 0; i < g->result_count; i++) wanted[g->results[i].value] = -1;
   for (value_id v = g->count - 1; v >= 0; v--) {
     if (!g->live[v]) continue;
     if (is_inner(g, v) && wanted[v] != INT32_MAX && wanted[v] > g->level[v]) g->level[v] = wanted[v];
@@ -194,6 +197,16 @@ static void want_row(gathering *g, value_id value, axis_order order) {
   vec_push(b->arena, &g->regions.items[r].outputs, place);
 }
 
+static bool want_result(gathering *g, const trunk_row *wanted) {
+  if (g->is_free[wanted->value]) {
+    diag_error(g->b->diag, value_at(g, wanted->value)->span,
+               "expected a value that depends on the token, found one of weights and numbers alone");
+    return false;
+  }
+  want_row(g, wanted->value, wanted->order);
+  return true;
+}
+
 static void make_rows(gathering *g) {
   graph_builder *b = g->b;
   for (value_id v = 0; v < g->count; v++) {
@@ -204,15 +217,10 @@ static void make_rows(gathering *g) {
     add_row(g, v, order);
   }
   for (int i = 0; i < b->ops.count; i++)
-    for (int k = 0; g->op_live[i] && k < b->ops.items[i].inputs.count; k++) {
-      trunk_row *input = &b->ops.items[i].inputs.items[k];
-      if (g->is_free[input->value]) {
-        diag_error(b->diag, value_at(g, input->value)->span,
-                   "expected a value that depends on the token, found one of weights and numbers alone");
-        return;
-      }
-      want_row(g, input->value, input->order);
-    }
+    for (int k = 0; g->op_live[i] && k < b->ops.items[i].inputs.count; k++)
+      if (!want_result(g, &b->ops.items[i].inputs.items[k])) return;
+  for (int i = 0; i < g->result_count; i++)
+    if (!want_result(g, &g->results[i])) return;
   value_id read[3];
   for (value_id v = 0; v < g->count; v++)
     for (int i = is_inner(g, v) ? reads(g, v, read) : 0; i-- > 0;) {
@@ -483,7 +491,7 @@ static void emit_level(gathering *g, int level) {
     if (g->regions.items[i].level == level && g->regions.items[i].outputs.count) emit(g, region_op(g, i));
 }
 
-void gather_operations(graph_builder *b, trunk_row logits) {
+bool gather_operations(graph_builder *b, const trunk_row *results, int count, int *tensors) {
   int n = b->trunk->values.count, m = b->ops.count;
   gathering g = {.b = b,
                  .count = n,
@@ -494,21 +502,21 @@ void gather_operations(graph_builder *b, trunk_row logits) {
                  .op_level = ARENA_ARRAY(b->arena, int, m + 1),
                  .leader = ARENA_ARRAY(b->arena, int, n),
                  .region_of = ARENA_ARRAY(b->arena, int, n),
-                 .mapped = ARENA_ARRAY(b->arena, value_id, n)};
+                 .mapped = ARENA_ARRAY(b->arena, value_id, n),
+                 .results = results,
+                 .result_count = count};
   int errors = diag_error_count(b->diag);
-  find_live(&g, logits.value);
+  find_live(&g);
   find_levels(&g);
   sink(&g);
   join_values(&g);
   make_regions(&g);
   make_rows(&g);
-  if (diag_error_count(b->diag) > errors) return;
+  if (diag_error_count(b->diag) > errors) return false;
   int last = 0;
   for (value_id v = 0; v < n; v++)
     if (g.live[v] && g.level[v] > last) last = g.level[v];
   for (int level = 0; level <= last; level++) emit_level(&g, level);
-  b->model->logits = g.rows.items[find_row(&g, logits.value, &logits.order)].tensor;
-  graph_op loss = {.kind = OP_LOSS, .row = NONE, .kernel = NONE};
-  vec_push(b->arena, &loss.inputs, b->model->logits);
-  vec_push(b->arena, &b->model->ops, loss);
+  for (int i = 0; i < count; i++) tensors[i] = g.rows.items[find_row(&g, results[i].value, &results[i].order)].tensor;
+  return diag_error_count(b->diag) == errors;
 }

@@ -116,6 +116,16 @@ typedef struct graph_kernel {
   const char *text;  // the body with the stem as its name: equal kernels have equal texts
 } graph_kernel;
 
+// An input or output of a layer that is called by itself.
+typedef struct graph_port {
+  const char *name;
+  int tensor;
+  int axis_count;
+  const char *axes[TYPED_MAX_AXES];
+  int64_t sizes[TYPED_MAX_AXES];
+  bool complex;  // each entry is two elements
+} graph_port;
+
 typedef struct graph_model {
   const char *name;  // LM
   const char *text;  // LM(depth = 2, D = 64): as a train block asks for it
@@ -127,7 +137,9 @@ typedef struct graph_model {
   VEC(graph_op) ops;            // forward, in order; the loss last
   VEC(gradient_step) gradient;  // backward, in order
   int logits;                   // tensor
-  int64_t row_elements;         // memory plan: elements per token of all buffers together
+  VEC(graph_port) inputs;       // of a layer by itself, which has no embed, logits, loss, gradient
+  VEC(graph_port) outputs;
+  int64_t row_elements;  // memory plan: elements per token of all buffers together
   span span;
 } graph_model;
 
@@ -222,6 +234,7 @@ typedef struct graph_program {
   VEC(graph_kernel) kernels;
   VEC(graph_model) models;  // of the train blocks, then those of the file that none of them has
   VEC(graph_model) alone;   // of layers that no model has: their weights, with sizes that stand in for those of callers
+  VEC(graph_model) layers;  // those of graph_build_layers, which can be run
   VEC(graph_train) trains;
   VEC(graph_evaluate) evaluates;
 } graph_program;
@@ -230,6 +243,9 @@ typedef struct graph_program {
 // model, init, train or evaluate; with errors in `diag` the result is partial. Not to be called
 // after errors of sema.
 graph_program *graph_build(arena *memory, interner *names, diag *messages, const typed_program *program);
+
+// Adds the file's layers whose sizes are all known, each by itself: its inputs are what an embed without a table makes.
+void graph_build_layers(arena *memory, interner *names, diag *messages, const typed_program *program, graph_program *result);
 
 // `--emit=graph`: parameters, operations, the backward pass, the memory plan, the schedule table.
 char *graph_print(arena *memory, const graph_program *program);

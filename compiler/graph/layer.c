@@ -80,9 +80,11 @@ static bool declare_input(instance *in, const ast_decl *decl, const value_id *ar
                  tensor.name);
       return false;
     }
-  } else if (!arguments) {  // a check of the layer alone
+  } else if (!arguments) {  // the layer by itself
     axis_order order = trunk_order(in, tensor_order(&tensor));
-    set_tensor_value(in, trunk_input_value(b, trunk_add_input(b, tensor.name, order, tensor.complex, 0, place)));
+    int made = trunk_add_input(b, tensor.name, order, tensor.complex, 0, place);
+    vec_push(b->arena, &b->ops.items[0].outputs, made);
+    set_tensor_value(in, trunk_input_value(b, made));
   } else {
     if (place >= argument_count) return true;  // the call has reported it
     value_id argument = arguments[place];
