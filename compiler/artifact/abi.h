@@ -254,10 +254,13 @@ const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *mem
 
 // 16 hexadecimal digits, of everything that decides what the library computes.
 const char *artifact_hash(arena *a, const artifact *library);
-// The formula of `saved` in the manifest, for ARTIFACT_HOST or a class of GPUs below ARTIFACT_CLASSES; NULL: the library has no
-// kernels for it.
+// A device of the formulas of sizes: ARTIFACT_HOST or a class of GPUs below ARTIFACT_CLASSES.
 enum { ARTIFACT_HOST = -1, ARTIFACT_CLASSES = 3 };
-const char *artifact_saved_text(arena *a, const artifact *library, const artifact_recurrence *r, int device, bool packed);
+// The formulas of `saved` in the manifest, by device + 1; NULL: the library has no kernels for it.
+typedef struct artifact_saved_texts {
+  const char *batch[ARTIFACT_CLASSES + 1], *packed[ARTIFACT_CLASSES + 1];
+} artifact_saved_texts;
+artifact_saved_texts artifact_saved_formulas(arena *a, const artifact *library, const artifact_recurrence *r);
 
 char *artifact_header(arena *a, const artifact *library);
 // For those who launch the GPU's kernels by themselves.

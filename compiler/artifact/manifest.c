@@ -133,14 +133,6 @@ static cJSON *arguments_json(const abi_recurrence *abi) {
   return arguments;
 }
 
-static void add_formulas(arena *a, cJSON *row, const artifact *library, const artifact_recurrence *r,
-                         const artifact_kernels *kernels, int device) {
-  cJSON *saved = must(cJSON_CreateObject());
-  add_text(saved, "batch", size_text(a, artifact_saved(a, r, kernels, library->dtype, device, false)));
-  add_text(saved, "packed", size_text(a, artifact_saved(a, r, kernels, library->dtype, device, true)));
-  add(row, "saved", saved);
-}
-
 static bool runs_on(codegen_gpu_target target, int device) {
   static const device_class classes[] = {
       [REC_GPU_SMALL] = CLASS_SMALL, [REC_GPU_LARGE] = CLASS_LARGE, [REC_GPU_GROUPS] = CLASS_WARPGROUPS};
@@ -156,24 +148,23 @@ static cJSON *targets_of(const artifact *library, int device) {
   return names;
 }
 
-static cJSON *device_json(arena *a, const artifact *library, const artifact_recurrence *r, const artifact_kernels *kernels,
-                          int device) {
+static cJSON *device_json(const artifact *library, const artifact_saved_texts *saved, int device) {
   bool host = device == ARTIFACT_HOST;
-  cJSON *row = must(cJSON_CreateObject());
+  cJSON *row = must(cJSON_CreateObject()), *formulas = must(cJSON_CreateObject());
   add_text(row, "device", host ? "host" : "gpu");
   add(row, "class", host ? cJSON_CreateNull() : cJSON_CreateNumber(device));
   add(row, "code", host ? cJSON_CreateArray() : targets_of(library, device));
-  add_formulas(a, row, library, r, kernels, device);
+  add_text(formulas, "batch", saved->batch[device + 1]);
+  add_text(formulas, "packed", saved->packed[device + 1]);
+  add(row, "saved", formulas);
   return row;
 }
 
 static cJSON *sizes_json(arena *a, const artifact *library, const artifact_recurrence *r) {
-  artifact_kernels kernels = artifact_describe(a, library, r);
+  artifact_saved_texts saved = artifact_saved_formulas(a, library, r);
   cJSON *list = must(cJSON_CreateArray());
-  for (int device = ARTIFACT_HOST; device < REC_GPU_CLASSES; device++) {
-    bool unused = device != ARTIFACT_HOST && !kernels.gpu[device].count;
-    if (!unused) cJSON_AddItemToArray(list, device_json(a, library, r, &kernels, device));
-  }
+  for (int device = ARTIFACT_HOST; device < ARTIFACT_CLASSES; device++)
+    if (saved.batch[device + 1]) cJSON_AddItemToArray(list, device_json(library, &saved, device));
   return list;
 }
 

@@ -68,22 +68,27 @@ static const size_formula *chunks_formula(arena *a, int64_t chunk, bool carries,
   return packed ? chunks : size_multiply(a, size_name(a, "batch"), chunks);
 }
 
-const size_formula *artifact_saved(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels, number_type dtype,
-                                   int device, bool packed) {
+static const char *saved_text(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels, number_type dtype,
+                              int device, bool packed) {
   const codegen_kernel *backward = kernel_of(kernels, device, KERNEL_BACKWARD);
-  if (!backward->reads_saved) return size_number(a, 0);
+  if (!backward->reads_saved) return "0";
   int64_t bytes = dtype == NUMBER_F64 ? 8 : 4, chunk = device == ARTIFACT_HOST ? r->kernels->chunk : backward->chunk;
   codegen_bytes saved = artifact_saved_numbers(a, r->inner ? r->inner : r->abi);
   const size_formula *of_chunk = bytes_formula(a, r->abi, &saved, bytes);
   if (device == ARTIFACT_HOST) of_chunk = size_add(a, of_chunk, bytes_formula(a, r->abi, &backward->kept, bytes));
   bool carries = !kernel_of(kernels, device, KERNEL_FORWARD)->time_splits;
-  return size_multiply(a, chunks_formula(a, chunk, carries, packed), size_align(a, of_chunk, REC_ALIGNMENT));
+  return size_text(a, size_multiply(a, chunks_formula(a, chunk, carries, packed), size_align(a, of_chunk, REC_ALIGNMENT)));
 }
 
 _Static_assert((int)ARTIFACT_CLASSES == (int)REC_GPU_CLASSES, "abi.h counts the classes as library.h does");
 
-const char *artifact_saved_text(arena *a, const artifact *library, const artifact_recurrence *r, int device, bool packed) {
+artifact_saved_texts artifact_saved_formulas(arena *a, const artifact *library, const artifact_recurrence *r) {
   artifact_kernels kernels = artifact_describe(a, library, r);
-  if (device != ARTIFACT_HOST && !kernels.gpu[device].count) return NULL;
-  return size_text(a, artifact_saved(a, r, &kernels, library->dtype, device, packed));
+  artifact_saved_texts texts = {0};
+  for (int device = ARTIFACT_HOST; device < ARTIFACT_CLASSES; device++) {
+    if (device != ARTIFACT_HOST && !kernels.gpu[device].count) continue;
+    texts.batch[device + 1] = saved_text(a, r, &kernels, library->dtype, device, false);
+    texts.packed[device + 1] = saved_text(a, r, &kernels, library->dtype, device, true);
+  }
+  return texts;
 }

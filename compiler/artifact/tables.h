@@ -18,9 +18,6 @@ artifact_kernels artifact_describe(arena *a, const artifact *library, const arti
 
 // Numbers of one saved state: every state and every lag buffer whole.
 codegen_bytes artifact_saved_numbers(arena *a, const abi_recurrence *abi);
-// Bytes of `saved` on ARTIFACT_HOST or on GPUs of a class, REC_GPU_SMALL, .. that have kernels.
-const size_formula *artifact_saved(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels,
-                                   number_type dtype, int device, bool packed);
 
 // The table of a recurrence without its long lags, and then that of the recurrence itself, which has no kernels of its own.
 codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels,

@@ -6,7 +6,6 @@
 // The text is straight lines for each recurrence: a call of one small step takes microseconds, which a loop over a table
 // would double. Names that begin with `_` are the generated text's own; a recurrence's names never do.
 #include "compiler/bindings/torch.h"
-#include "compiler/artifact/size_formula.h"
 #include "compiler/base/ice.h"
 
 #include <ctype.h>
@@ -135,26 +134,27 @@ static void put_formula(const python_printer *p, const python_recurrence *r, con
 }
 
 // "A if cu_seqlens is None else B"
-static void put_saved_of(const python_printer *p, const python_recurrence *r, int device) {
+static void put_saved_of(const python_printer *p, const python_recurrence *r, const artifact_saved_texts *saved, int device) {
   PUT("(");
-  put_formula(p, r, artifact_saved_text(p->memory, r->made->variant, r->made, device, false));
+  put_formula(p, r, saved->batch[device + 1]);
   PUT(") if _offsets is None else (");
-  put_formula(p, r, artifact_saved_text(p->memory, r->made->variant, r->made, device, true));
+  put_formula(p, r, saved->packed[device + 1]);
   PUT(")");
 }
 
 static void put_saved(const python_printer *p, const python_recurrence *r) {
+  artifact_saved_texts saved = artifact_saved_formulas(p->memory, r->made->variant, r->made);
   PUT("def _saved_%s(_is_cpu, _offsets, ", r->symbol);
   put_sizes(p, r, false);
   PUT("):\n    \"\"\"Bytes that forward saves for backward.\"\"\"\n    if not _is_cpu:\n        _saved = 0\n");
   for (int class = 0; class < ARTIFACT_CLASSES; class ++) {
-    if (!artifact_saved_text(p->memory, r->made->variant, r->made, class, false)) continue;
+    if (!saved.batch[class + 1]) continue;
     PUT("        _saved = torch.sym_max(_saved, ");  // enough for each class of GPUs
-    put_saved_of(p, r, class);
+    put_saved_of(p, r, &saved, class);
     PUT(")\n");
   }
   PUT("        return _saved\n    return ");
-  put_saved_of(p, r, ARTIFACT_HOST);
+  put_saved_of(p, r, &saved, ARTIFACT_HOST);
   PUT("\n\n\n");
 }
 

@@ -196,6 +196,38 @@ rec_module *compile_finish(const compilation *c) {
   return module;
 }
 
+// ---- the standard library --------------------------------------------------------------------
+
+typedef struct standard_run {
+  compilation running;
+  char path[512];  // "": none runs
+} standard_run;
+
+static void finish_standard(standard_run *run, void (*use)(rec_module *module, const char *path)) {
+  if (*run->path) use(compile_finish(&run->running), run->path);
+  *run->path = 0;
+}
+
+bool compile_standard_library(const char *const *options, void (*use)(rec_module *module, const char *path)) {
+  standard_run runs[2] = {0};  // side by side
+  int count = 0;
+  DIR *list = opendir(REC_SOURCE_DIR "/stdlib");
+  for (struct dirent *entry; list && (entry = readdir(list));) {
+    const char *dot = strrchr(entry->d_name, '.');
+    standard_run *run = &runs[count % 2];
+    if (!dot || strcmp(dot, ".rec") != 0) continue;
+    finish_standard(run, use);
+    snprintf(run->path, sizeof run->path, REC_SOURCE_DIR "/stdlib/%s", entry->d_name);
+    run->running = compile_start_file(run->path, options);
+    count++;
+  }
+  if (list) closedir(list);
+  for (int i = 0; i < 2; i++) finish_standard(&runs[(count + i) % 2], use);
+  return check(count > 0, "no standard library");
+}
+
+// ---- counts and seeds ------------------------------------------------------------------------
+
 uint64_t chosen_seed(void) {
   uint64_t seed = 1;
   const char *text = getenv("REC_SEED");

@@ -34,6 +34,10 @@ compilation compile_start(const char *text, const char *const *options);
 compilation compile_start_file(const char *path, const char *const *options);
 rec_module *compile_finish(const compilation *c);
 
+// Compiles each file of the standard library, and hands over what it opens: NULL if that failed. `use` closes it. False, with a
+// failed check, if there are no files.
+bool compile_standard_library(const char *const *options, void (*use)(rec_module *module, const char *path));
+
 // $REC_SEED, or a new one.
 uint64_t chosen_seed(void);
 

@@ -2,7 +2,6 @@
 // for batch entries and packed sequences. Takes about 10 s.
 #include <cjson/cJSON.h>
 #include <ctype.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,30 +178,11 @@ static const char *const programs[] = {
     "recurrence words(time, double = 5) {\n  input x[time,double]\n  state h[time,double]\n  output y[time]\n"
     "  h = tanh(h[t-1]) + x\n  y = sum[double](h)\n}\n"};
 
-enum { AT_ONCE = 2 };
-
-static void check_standard_library(void) {
-  static const char *const options[] = {"-O0", "--target", "x86-64-v2", NULL};
-  compilation running[AT_ONCE];
-  int count = 0;
-  DIR *folder = opendir(REC_SOURCE_DIR "/stdlib");
-  if (!check(folder, "no standard library")) return;
-  for (struct dirent *entry; (entry = readdir(folder));) {
-    char path[512];
-    const char *dot = strrchr(entry->d_name, '.');
-    if (!dot || strcmp(dot, ".rec") != 0) continue;
-    snprintf(path, sizeof path, REC_SOURCE_DIR "/stdlib/%s", entry->d_name);
-    if (count >= AT_ONCE) check_module(compile_finish(&running[count % AT_ONCE]), "the standard library");
-    running[count++ % AT_ONCE] = compile_start_file(path, options);
-  }
-  closedir(folder);
-  for (int i = 0; i < AT_ONCE; i++) check_module(compile_finish(&running[(count + i) % AT_ONCE]), "the standard library");
-}
-
 int main(void) {
   static const char *const host[] = {"-O0", "--target", "x86-64-v2", "--dtype", "f64", NULL};
   static const char *const gpu[] = {"-O0", "--target", "x86-64-v2,simt", "--dtype", "bf16", NULL};
-  check_standard_library();
+  static const char *const standard[] = {"-O0", "--target", "x86-64-v2", NULL};
+  compile_standard_library(standard, check_module);
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) check_module(compile_text(programs[i], host), programs[i]);
   for (size_t i = 0; i < 3; i++) check_module(compile_text(programs[i], gpu), programs[i]);
   check_module(compile_file(REC_SOURCE_DIR "/stdlib/mlstm.rec", gpu), "mlstm for GPUs");

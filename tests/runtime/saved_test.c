@@ -1,6 +1,5 @@
 // Forward writes every byte of `saved`: two runs over memory with different contents leave the same, for batch entries, packed
 // sequences and calls without steps. Takes about 10 s.
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,23 +54,12 @@ static const char *const programs[] = {
     "recurrence late(D) {\n  input x[D]\n  state h[D]\n  output y[D]\n  h = 0.9 * h[t-1] + x[t-100]\n  y = h + x[t-300]\n}\n",
     "recurrence parts {\n  input x, g\n  state h\n  output y\n  h = sigmoid(g) * h[t-1] + x\n  y = h\n}\n"};
 
-static void check_standard_library(void) {
-  static const char *const options[] = {"-O0", "--target", "x86-64-v3", NULL};
-  DIR *folder = opendir(REC_SOURCE_DIR "/stdlib");
-  if (!check(folder, "no standard library")) return;
-  for (struct dirent *entry; (entry = readdir(folder));) {
-    char path[512];
-    const char *dot = strrchr(entry->d_name, '.');
-    if (!dot || strcmp(dot, ".rec") != 0) continue;
-    snprintf(path, sizeof path, REC_SOURCE_DIR "/stdlib/%s", entry->d_name);
-    check_module(compile_file(path, options), path, REC_DEVICE_HOST);
-  }
-  closedir(folder);
-}
+static void check_on_host(rec_module *module, const char *path) { check_module(module, path, REC_DEVICE_HOST); }
 
 int main(void) {
   static const char *const host[] = {"-O0", "--dtype", "f64", NULL}, *const gpu[] = {"-O0", "--target", "simt", NULL};
-  check_standard_library();
+  static const char *const standard[] = {"-O0", "--target", "x86-64-v3", NULL};
+  compile_standard_library(standard, check_on_host);
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     check_module(compile_text(programs[i], host), programs[i], REC_DEVICE_HOST);
     check_module(compile_text(programs[i], gpu), programs[i], REC_DEVICE_SIMT);
