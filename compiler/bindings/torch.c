@@ -563,7 +563,7 @@ static void put_public(const python_printer *p, const python_function *f, bool s
   const python_recurrence *r = &f->variants.items[0];
   bool one = r->results.count == 1;
   const char *result = one ? "torch.Tensor" : arena_printf(p->memory, "%s_result", f->name);
-  const char *made = one ? "" : arena_printf(p->memory, "%s_result._make(", f->name), *end = one ? "" : ")";
+  const char *made = one ? "" : arena_printf(p->memory, "%s_result(*", f->name), *end = one ? "" : ")";
   PUT("def %s%s(\n", f->name, step ? "_step" : "");
   for (int i = 0; i < r->operands.count; i++)
     PUT("    %s: %s,\n", name_of(r, &r->operands, i),

@@ -4,6 +4,7 @@
 //   Mamba2(): forward(u, states=None, cu_seqlens=None) -> v, states;  step(u, states) -> v, states
 //
 // A tensor of the graph is a row of numbers for each token. `_t3` is tensor 3: [batch, time, numbers], of a step [batch, numbers].
+#include <ctype.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -143,11 +144,23 @@ static void put_reset(const python_printer *p, const graph_model *m) {
 
 // ---- operations ------------------------------------------------------------------------------
 
+// A parameter as an expression that old versions of torch.compile follow, too: getattr(self.layers, "0").norm.weight
+static const char *parameter_text(const python_printer *p, const char *path) {
+  const char *text = "self";
+  for (const char *at = path; *at; at += strcspn(at, ".") + (at[strcspn(at, ".")] == '.')) {
+    const char *name = arena_printf(p->memory, "%.*s", (int)strcspn(at, "."), at);
+    python_scope free = {.memory = p->memory};
+    bool is_plain = !isdigit((unsigned char)*name) && strcmp(python_name(&free, name), name) == 0;
+    text = arena_printf(p->memory, is_plain ? "%s.%s" : "getattr(%s, \"%s\")", text, name);
+  }
+  return text;
+}
+
 // So many elements of a parameter in a shape.
 static void put_use(const python_printer *p, const graph_model *m, const graph_use *use, int64_t count, const char *shape) {
   const graph_parameter *w = &m->parameters.items[use->parameter];
   bool whole = use->first == 0 && count == w->elements;
-  PUT("self.get_parameter(\"%s\")", w->name);
+  PUT("%s", parameter_text(p, w->name));
   if (!whole) PUT(".flatten()[%lld:%lld]", (long long)use->first, (long long)(use->first + count));
   PUT(".reshape(%s)", shape);
 }
@@ -230,8 +243,8 @@ static void put_state(const python_printer *p, const graph_model *m, const graph
   if (state->learned == NONE)
     PUT("states.get(\"%s\")", state->name);
   else
-    PUT("_state_of(states, \"%s\", self.get_parameter(\"%s\").to(_numbers), _t%d%s)", state->name,
-        m->parameters.items[state->learned].name, first, step ? "" : ", cu_seqlens");
+    PUT("_state_of(states, \"%s\", %s.to(_numbers), _t%d%s)", state->name,
+        parameter_text(p, m->parameters.items[state->learned].name), first, step ? "" : ", cu_seqlens");
 }
 
 static void put_operand(const python_printer *p, const graph_model *m, const graph_op *op, const python_recurrence *r, int i,

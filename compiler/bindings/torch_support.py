@@ -319,7 +319,8 @@ def _widened(weight: torch.Tensor) -> torch.Tensor:
 
 def _types_of(module: torch.nn.Module, tensor: Optional[torch.Tensor]) -> tuple:
     """The types of a module's tokens and of all else: that of its parameters where the library has it, else its first."""
-    dtype = next(module.parameters(), tensor).dtype
+    parameters = list(module.parameters())
+    dtype = parameters[0].dtype if parameters else tensor.dtype
     dtype = dtype if dtype in _TYPES else _TYPES[0]
     return dtype, _wide(dtype)
 

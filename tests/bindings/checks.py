@@ -12,6 +12,7 @@ def load(folder):
     name = "recurrences_" + re.sub(r"\W", "_", folder)
     spec = importlib.util.spec_from_file_location(name, folder + "/recurrences.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # torch.compile of torch 2.4 imports it again
     spec.loader.exec_module(module)
     return module
 
