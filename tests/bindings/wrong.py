@@ -5,6 +5,7 @@
 
 Prints FAILED lines and `N passed, N failed`.
 """
+import contextlib
 import os
 import re
 import shlex
@@ -118,6 +119,14 @@ if framework == "torch":
         wrong("a GPU that is not there", "Exception", "CUDA|NVIDIA", lambda: good["q"].to("cuda"))
     y = library.gla(**{**good, "q": good["q"].clone().requires_grad_()}).y
     wrong("a cotangent of another shape", "RuntimeError", "shape", lambda: y.backward(zeros((2, 6, 3, 4))))
+    # What a call of CUDA tensors comes to where the library has no code for them; the guard of torch needs a GPU.
+    host = load(folder + "/f32")
+    arguments = host._table_gla.pack(host._Sizes(2, 6, None, {"H": 3, "K": 4, "V": 5}), 0, {})
+    guard, torch.cuda.device = torch.cuda.device, lambda device: contextlib.nullcontext()
+    wrong("a library without code for GPUs", "RecError", "gla_sizes: expected a library with PTX, found none; compile it with --target",
+          lambda: host._run_cuda(host._table_gla, host._table_gla.forward, host._FORWARD, (2, 6, None, 3), arguments,
+                                 torch.device("cuda", 0), None))
+    torch.cuda.device = guard
     wrong("a library in f32 with tensors in f64", "TypeError", "expected torch.float32, found torch.float64", lambda: load(folder + "/f32").gla(**good))
 
 if framework == "numpy":
