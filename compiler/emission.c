@@ -137,6 +137,7 @@ static void dump_binding(compilation *c, FILE *out, binding_framework framework)
 
 static void dump_numpy(compilation *c, FILE *out) { dump_binding(c, out, BINDING_NUMPY); }
 static void dump_torch(compilation *c, FILE *out) { dump_binding(c, out, BINDING_TORCH); }
+static void dump_jax(compilation *c, FILE *out) { dump_binding(c, out, BINDING_JAX); }
 
 static void dump_report(compilation *c, FILE *out) {
   for (int i = 0; i < c->recurrences.count; i++) fprintf(out, "%s%s", i ? "\n" : "", compilation_report(c, i));
@@ -217,6 +218,7 @@ static const emission emissions[] = {
     {"manifest", LAYER_CONTENTS, dump_manifest, EMISSION_LIBRARY},
     {"numpy", LAYER_LIBRARY, dump_numpy, EMISSION_BINDING},
     {"torch", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS},
+    {"jax", LAYER_LIBRARY, dump_jax, EMISSION_BINDING},
     {"functions", LAYER_OBJECT, dump_functions, 0},
     {"llvm", LAYER_OBJECT, dump_llvm, EMISSION_TEXT},
     {"asm", LAYER_OBJECT, dump_assembly, EMISSION_TEXT},

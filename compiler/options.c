@@ -280,8 +280,8 @@ static const option options[] = {
      NULL},
     {"--emit", "WHAT",
      "print this instead, into the -o file if there is one; plan is that of the targets,\n"
-     "of the host without --target. numpy, torch: the library, and a Python file that\n"
-     "calls it, in the -o folder",
+     "of the host without --target. numpy, torch, jax: the library, and a Python file\n"
+     "that calls it, in the -o folder",
      read_emit, 0, compile_emit_list},
     {"--from", "recurrence|tile|manifest",
      "FILE is the text that --emit=recurrence or --emit=tile printed; or a library's\n"

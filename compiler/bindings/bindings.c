@@ -18,6 +18,8 @@ typedef struct framework {
 static const framework frameworks[BINDING_COUNT] = {
     [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_function, NULL},
     [BINDING_TORCH] = {"torch", "PyTorch", "import torch\n", "torch_support", torch_put_function, torch_put_models},
+    [BINDING_JAX] = {"jax", "JAX", "import jax\nimport jax.numpy as jnp\nimport numpy as np\n", "jax_support", jax_put_function,
+                     NULL},
 };
 
 // ---- the head --------------------------------------------------------------------------------

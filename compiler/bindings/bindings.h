@@ -1,4 +1,4 @@
-// Python files that call a library from a framework (--emit=numpy, --emit=torch).
+// Python files that call a library from a framework (--emit=numpy, --emit=torch, --emit=jax).
 //
 // A file has two parts. The fixed part is Python text of this folder, which recc carries: common.py, and NAME_support.py of
 // the framework. The generated part has, for each recurrence, its typed functions and a table of its tensors.
@@ -8,7 +8,7 @@
 #include "compiler/artifact/abi.h"
 #include "compiler/graph/graph.h"
 
-typedef enum binding_framework { BINDING_NUMPY, BINDING_TORCH, BINDING_COUNT } binding_framework;
+typedef enum binding_framework { BINDING_NUMPY, BINDING_TORCH, BINDING_JAX, BINDING_COUNT } binding_framework;
 
 // The Python file NAME.py for a library, libNAME.so beside it; `graph`: NULL, or the models of the file.
 char *bindings_print(arena *a, const artifact *library, const graph_program *graph, const char *name,

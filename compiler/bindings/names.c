@@ -10,7 +10,8 @@ static const char reserved_words[] =
     " False None True and as assert async await break class continue def del elif else except finally for from global if "
     "import "
     "in is lambda nonlocal not or pass raise return try while with yield match case type print self len int float bool tuple "
-    "list dict str bytes range zip min max sum abs any all math torch np numpy NamedTuple Optional Tensor RecError Sequence "
+    "list dict str bytes range zip min max sum abs any all math torch jax jnp np numpy NamedTuple Optional Tensor RecError "
+    "Sequence "
     "cu_seqlens threads save saved device dtype wanted ctx annotations ctypes os re struct threading ";
 
 static bool is_reserved(arena *a, const char *name) { return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL; }

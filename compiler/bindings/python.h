@@ -84,6 +84,7 @@ void python_put_tables(const python_printer *p, const python_function *f);
 void python_put_embedded(FILE *out, const char *name);
 
 void numpy_put_function(const python_printer *p, const python_function *f);
+void jax_put_function(const python_printer *p, const python_function *f);
 void torch_put_function(const python_printer *p, const python_function *f);
 
 #endif

@@ -1,11 +1,12 @@
-"""Wrong uses of what --emit=numpy and --emit=torch write: each is an exception that says what to do, none a crash.
+"""Wrong uses of what --emit=numpy, --emit=torch and --emit=jax write: each is an exception that says what to do, none a crash.
 
-    wrong.py numpy|torch FOLDER RECC       FOLDER/f64/recurrences.py, FOLDER/f32/recurrences.py; FOLDER/all/recurrences.py for
+    wrong.py numpy|torch|jax FOLDER RECC   FOLDER/f64/recurrences.py, FOLDER/f32/recurrences.py; FOLDER/all/recurrences.py for
                                            f64, f32 and bf16, and for K = 4 and 6
 
 Prints FAILED lines and `N passed, N failed`.
 """
 import contextlib
+import functools
 import os
 import re
 import shlex
@@ -21,7 +22,9 @@ framework, folder, recc = sys.argv[1:4]
 def wrong(what, kind, text, use):
     """`use` must raise an exception of this kind whose message has the text, a regular expression."""
     try:
-        use()
+        used = use()
+        if framework == "jax":  # which may still be computing
+            jax.block_until_ready(used)
         said = "nothing was raised"
     except Exception as mistake:
         said = f"{type(mistake).__name__}: {mistake}"
@@ -35,6 +38,16 @@ if framework == "numpy":
 
     def zeros(shape, dtype="float64"):
         return np.zeros(shape, dtype)
+elif framework == "jax":
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_platforms", "cpu")
+    import jax.numpy as jnp
+    import numpy as np
+
+    def zeros(shape, dtype="float64"):
+        return jnp.zeros(shape, dtype)
 else:
     import torch
 
@@ -86,8 +99,8 @@ row = {name: zeros(shape) for name, shape in {"q": (1, 6, 3, 4), "k": (1, 6, 3, 
 
 
 def offsets(values, dtype="int32"):
-    if framework == "numpy":
-        return np.array(values, dtype)
+    if framework != "torch":
+        return (np if framework == "numpy" else jnp).array(values, dtype)
     return torch.tensor(values, dtype=getattr(torch, dtype))
 
 
@@ -95,10 +108,11 @@ def packed(values, dtype="int32", **changed):
     return lambda: library.gla(**{**row, **changed}, cu_seqlens=offsets(values, dtype))
 
 
+refused = "RuntimeError" if framework == "jax" else "RecError"  # by the library; XLA hands on its message
 wrong("packed, batch 2", "ValueError", "expected batch = 1 with cu_seqlens, found 2", packed([0, 6], **{n: x for n, x in good.items() if n != "h0_S"}))
-wrong("cu_seqlens beyond the end", "RecError", "expected cu_seqlens to end at time = 6, found 7", packed([0, 7]))
-wrong("cu_seqlens that fall", "RecError", "cu_seqlens that never fall", packed([0, 4, 3, 6]))
-wrong("cu_seqlens that start late", "RecError", "cu_seqlens to start at 0", packed([1, 6]))
+wrong("cu_seqlens beyond the end", refused, "expected cu_seqlens to end at time = 6, found 7", packed([0, 7]))
+wrong("cu_seqlens that fall", refused, "cu_seqlens that never fall", packed([0, 4, 3, 6]))
+wrong("cu_seqlens that start late", refused, "cu_seqlens to start at 0", packed([1, 6]))
 wrong("cu_seqlens of two axes", "ValueError", "cu_seqlens: expected one axis", packed([[0, 6]]))
 wrong("cu_seqlens without an entry", "ValueError", "cu_seqlens: expected one axis", packed([]))
 wrong("cu_seqlens as float64", "TypeError", "cu_seqlens: expected", packed([0.0, 6.0], "float64"))
@@ -138,6 +152,92 @@ if framework == "numpy":
     wrong("d_y as float32", "TypeError", "gla: d_y: expected float64", lambda: library.gla_backward(**good, d_y=zeros((2, 6, 3, 5), "float32")))
     wrong("saved of other sizes", "ValueError", "saved: expected the", lambda: library.gla_backward(**good, saved=saved[:64]))
     wrong("saved of another type", "ValueError", "saved: expected the", lambda: library.gla_backward(**good, saved=zeros((4096,))))
+
+if framework == "jax":
+    ffi = jax.ffi.ffi_call
+
+    def shape(*sizes, dtype="float64"):
+        return jax.ShapeDtypeStruct(sizes, dtype)
+
+    def traced(**changed):
+        """The call as jit and vmap see it."""
+        return lambda: jax.jit(library.gla)(**{**good, **changed})
+
+    wrong("cu_seqlens as int64", "TypeError", r"cu_seqlens: expected int32, found int64; hand over", packed([0, 6], "int64"))
+    wrong("cu_seqlens below 0", "ValueError", "cu_seqlens: expected offsets", lambda: library.gla(**row, cu_seqlens=[-1, 6]))
+    wrong("cu_seqlens beyond 32 bits", "ValueError", "cu_seqlens: expected offsets", lambda: library.gla(**row, cu_seqlens=[0, 2**40]))
+    wrong("cu_seqlens of words", "TypeError", "cu_seqlens: expected whole numbers", lambda: library.gla(**row, cu_seqlens=["a"]))
+    wrong("a number for k", "TypeError", "gla: k: expected an array of JAX or NumPy, found float", gla(k=1.0))
+    wrong("a text for k", "TypeError", "gla: k: expected an array of JAX or NumPy, found str", gla(k="k"))
+    wrong("a NumPy array as float32", "TypeError", "gla: k: expected float64, found float32", gla(k=np.zeros((2, 6, 3, 4), "float32")))
+    wrong("complex numbers", "TypeError", "gla: k: expected float64, found complex128", gla(k=zeros((2, 6, 3, 4), "complex128")))
+    wrong("a library in f32 with arrays in f64", "TypeError", "expected float32, found float64", lambda: load(folder + "/f32").gla(**good))
+    wrong("float32 for float16", "TypeError", r"gla: q: expected float16, found float32; hand over q.astype\(jnp.float16\)",
+          lambda: load(folder + "/f16").gla(**{name: x.astype("float32") for name, x in good.items()}))
+    for name, x in good.items():
+        wrong(f"{name} with an axis too many, under jit", "ValueError", f"gla: {name}: expected", traced(**{name: x[None]}))
+    wrong("v of another time, under jit", "ValueError", "gla: v: expected shape .*time = 6.*found", traced(v=zeros((2, 7, 3, 5))))
+    wrong("k as float32, under jit", "TypeError", "gla: k: expected float64, found float32", traced(k=zeros((2, 6, 3, 4), "float32")))
+    wrong("k of another K under vmap", "ValueError", "gla: k: expected shape .*K = 4",
+          lambda: jax.vmap(lambda k: library.gla(**{**good, "k": k}))(zeros((3, 2, 6, 3, 8))))
+    wrong("an axis of vmap that differs", "ValueError", "vmap", lambda: jax.vmap(library.gla)(*(
+        zeros((3 + (name == "v"), *x.shape)) for name, x in good.items())))
+    wrong("a cotangent of another shape", "ValueError", "shape|structure", lambda: jax.vjp(library.gla, *good.values())[1](
+        library.gla_result(zeros((2, 6, 3, 4)), zeros((2, 3, 4, 5)))))
+    wrong("a derivative forward", "TypeError", "custom_vjp", lambda: jax.jvp(library.gla, tuple(good.values()), tuple(good.values())))
+    wrong("a second derivative", "NotImplementedError", "gla: expected first derivatives", lambda: jax.grad(lambda q: jax.grad(
+        lambda q: library.gla(**{**good, "q": q}).y.sum())(q).sum())(good["q"]))
+
+    def lengths_unknown():
+        from jax import export
+
+        length = export.symbolic_shape("T")[0]
+        shapes = [jax.ShapeDtypeStruct(tuple(length if axis == "time" else size for size, axis in zip(x.shape, axes[name].split())),
+                                       x.dtype) for name, x in good.items()]
+        return export.export(jax.jit(library.gla))(*shapes)
+
+    wrong("exported for all lengths", "TypeError", "gla: q: expected sizes that are known when JAX traces", lengths_unknown)
+    jax.config.update("jax_enable_x64", False)
+    wrong("float64 switched off", "TypeError", r"gla: q: expected .*jax.config.update\(.jax_enable_x64., True\)", gla())
+    wrong("float32 where float64 is switched off", "TypeError", r"gla: q: expected float64, found float32; hand over q.astype.* after "
+          r"jax.config.update\(.jax_enable_x64., True\)", gla(q=zeros((2, 6, 3, 4), "float32")))
+    jax.config.update("jax_enable_x64", True)
+
+    # The handler itself, for what has not gone through Python.
+    target, results = library._target("gla", "forward"), (shape(2, 6, 3, 5), shape(2, 3, 4, 5))
+    places = {"operands": np.arange(1, 6), "results": np.arange(6, 8)}
+
+    def handler(given=good, made=results, **changed):
+        return lambda: ffi(target, made)(*given.values(), **{**places, **changed})
+
+    library_said = functools.partial(wrong, kind="RuntimeError")
+    check("the handler", all(not np.asarray(x).any() for x in handler()()))
+    for name, x in good.items():
+        library_said(f"handler, {name} with an axis too many", text="gla_forward: expected", use=handler({**good, name: x[None]}))
+        library_said(f"handler, {name} with an axis too few", text="gla_forward: expected", use=handler({**good, name: x[0]}))
+        library_said(f"handler, {name} as float32", text=f"expected float64 for {name}", use=handler({**good, name: x.astype("float32")}))
+        library_said(f"handler, {name} as bool", text=f"expected float64 for {name}", use=handler({**good, name: x != 0}))
+        for at, axis in enumerate(axes[name].split()):
+            longer = zeros(x.shape[:at] + (x.shape[at] + 1,) + x.shape[at + 1:])
+            library_said(f"handler, {name} with another {axis}", text=f"expected {axis} = ", use=handler({**good, name: longer}))
+    library_said("handler, y of another shape", text="expected V = 5", use=handler(made=(shape(2, 6, 3, 4), results[1])))
+    library_said("handler, y as float32", text="expected float64 for y", use=handler(made=(shape(2, 6, 3, 5, dtype="float32"), results[1])))
+    library_said("handler, y too long", text="expected time = 6", use=handler(made=(shape(2, 60, 3, 5), results[1])))
+    for what, positions in (("missing", {"operands": 3}), ("too few", {"operands": np.arange(1, 5)}), ("of 32 bits", {"results": np.arange(2, dtype="int32")})):
+        library_said(f"handler, positions {what}", text="positions of tensors in the attribute", use=handler(**positions))
+    for what, positions in (("unknown", [1, 2, 3, 4, 99]), ("negative", [1, 2, 3, 4, -7]), ("of a result", [1, 2, 3, 4, 6])):
+        library_said(f"handler, a position {what}", text="to be the position of a tensor", use=handler(operands=np.array(positions)))
+    library_said("handler, one tensor twice", text="gla_forward: expected", use=handler(operands=np.array([1, 2, 3, 4, 4])))
+    library_said("handler, no tensor for v", text="expected a tensor for v",
+                 use=handler({n: x for n, x in good.items() if n != "v"}, operands=np.array([1, 2, 4, 5])))
+    library_said("handler, nothing", text="gla_forward: expected", use=handler({}, (shape(1),), operands=np.array([], int), results=np.array([0])))
+    library_said("handler, saved too short", text="saved", use=handler(
+        made=(*results, shape(8, dtype="uint8")), results=np.array([6, 7, 0])))
+    library_said("handler, offsets as int64", text="expected int32 for cu_seqlens", use=handler(
+        {**good, "offsets": jnp.array([0, 6])}, operands=np.array([1, 2, 3, 4, 5, -1])))
+    library_said("handler, offsets that fall", text="cu_seqlens that never fall", use=handler(
+        {**row, "offsets": jnp.array([0, 4, 3, 6], "int32")}, (shape(1, 6, 3, 5), shape(3, 3, 4, 5)),
+        operands=np.array([1, 2, 3, 4, -1])))
 
 # ---- variants --------------------------------------------------------------------------------------------------------------
 
