@@ -240,6 +240,22 @@ class _Functions:
             what.handlers = symbol
         self.whole = {what: jax.jit(_differentiable(what), inline=True) for what in family}
         self.one = {what: jax.jit(_differentiable_step(what), inline=True) for what in family}
+        self.seen: dict = {}
+
+    def find(self, operands: tuple) -> _Recurrence:
+        """`choose`, which takes longer than a small call, once for arrays of the same types and shapes."""
+        try:
+            key = (jax.config.jax_enable_x64, *[None if x is None else (type(x), x.dtype, x.shape) for x in operands])
+        except AttributeError:
+            return self.choose(operands)
+        what = self.seen.get(key)
+        if what is None:
+            what = self.choose(operands)
+            if len(self.seen) >= 4096:
+                self.seen.clear()
+            if not any(isinstance(x, np.ndarray) for x in operands):  # which JAX may not take as they are
+                self.seen[key] = what
+        return what
 
     def choose(self, operands: tuple) -> _Recurrence:
         """The variant for the types and sizes of a call; an exception if its operands are no arrays of these types."""
@@ -253,8 +269,8 @@ class _Functions:
         return what
 
     def __call__(self, operands: tuple, cu_seqlens):
-        what = self.choose(operands)
+        what = self.find(operands)
         return self.make(self.whole[what](operands, _offsets(what, cu_seqlens)))
 
     def step(self, operands: tuple):
-        return self.make(self.one[self.choose(operands)](operands))
+        return self.make(self.one[self.find(operands)](operands))
