@@ -7,6 +7,7 @@
 // types are checked here whatever Python has checked, for between the two stand all transformations of JAX.
 #include "runtime/support/xla.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,12 +40,16 @@ typedef struct xla_call {
 
 // ---- errors ----------------------------------------------------------------------------------
 
-static rec_status refuse(const xla_call *c, const char *text, int64_t expected, int64_t found) {
+__attribute__((format(printf, 2, 3))) static rec_status refuse(const xla_call *c, const char *format, ...) {
   static const char *const entries[] = {
       [REC_KERNEL_FORWARD] = "forward", [REC_KERNEL_STEP] = "step", [REC_KERNEL_BACKWARD] = "backward"};
-  return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %lld %s, found %lld",
-                  (const char *)c->call.recurrence + c->call.recurrence->name_at, entries[c->call.kind], (long long)expected,
-                  text, (long long)found);
+  char text[REC_ERROR_TEXT_MAX];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: %s", (const char *)c->call.recurrence + c->call.recurrence->name_at,
+                  entries[c->call.kind], text);
 }
 
 static xla_error *error_of(const xla_frame *frame, rec_status status) {
@@ -69,28 +74,27 @@ static const xla_array *positions_named(const xla_attributes *attributes, const 
   return NULL;
 }
 
-static const rec_table_memory *memory_at(const xla_call *c, int64_t position, bool *result) {
+// NULL: no tensor of that side has the position.
+static const rec_table_memory *memory_at(const xla_call *c, int64_t position, bool result) {
   const rec_table *table = c->call.recurrence->tables[0];
   foreign_cursor at = {0};
-  while (foreign_next(table, c->call.kind, &at)) {
-    *result = at.result;
-    if (at.position == position) return table_memory(table, at.memory);
-  }
+  while (foreign_next(table, c->call.kind, &at))
+    if (at.position == position) return at.result == result ? table_memory(table, at.memory) : NULL;
   return NULL;
 }
 
 static rec_status read_places(xla_call *c, const xla_buffers *buffers, const char *what, bool result) {
   const xla_array *positions = positions_named(&c->frame->attributes, what);
   if (!positions || (int64_t)positions->count != buffers->count)
-    return refuse(c, "positions of tensors in the attribute", buffers->count, positions ? (int64_t)positions->count : 0);
+    return refuse(c, "expected an attribute %s with %lld positions, found %lld", what, (long long)buffers->count,
+                  positions ? (long long)positions->count : 0LL);
   for (int64_t i = 0; i < buffers->count; i++) {
     place *p = &c->places[c->count++];
     *p = (place){.buffer = buffers->items[i], .position = ((const int64_t *)positions->data)[i], .result = result};
     if (p->position == POSITION_SAVED || p->position == POSITION_OFFSETS) continue;
-    bool written = !result;
-    p->memory = memory_at(c, p->position, &written);
-    if (written != result || c->tensors[p->position - 1])
-      return refuse(c, "to be the position of a tensor", i + 1, p->position);
+    p->memory = memory_at(c, p->position, result);
+    if (!p->memory || c->tensors[p->position - 1])
+      return refuse(c, "expected the positions of %s, each once, found %lld", what, (long long)p->position);
     c->tensors[p->position - 1] = &p->tensor;
   }
   return REC_OK;
@@ -106,21 +110,27 @@ static rec_status count_mapped(xla_call *c) {
     c->call.table = c->call.recurrence->tables[0];
     int64_t rank = foreign_shape(&c->call, (int)(p->memory - table_memory(c->call.table, 0)), unused);
     c->mapped = (int)(p->buffer->rank - rank);
-    return c->mapped >= 0 && c->mapped <= MAPPED_MAX ? REC_OK : refuse(c, "axes", rank, p->buffer->rank);
+    return c->mapped >= 0 && c->mapped <= MAPPED_MAX
+               ? REC_OK
+               : refuse(c, "expected %lld axes of %s, found %lld", (long long)rank,
+                        table_text(c->call.table, p->memory->name_at), (long long)p->buffer->rank);
   }
-  return refuse(c, "tensors of sequences or more", 1, 0);
+  return refuse(c, "expected a tensor of sequences, found none");
 }
 
 static rec_status read_mapped(xla_call *c) {
   for (int k = 0; k < c->mapped; k++) c->mapped_size[k] = 1;
   for (int i = 0; i < c->count; i++) {
     const xla_buffer *buffer = c->places[i].buffer;
-    if (buffer->rank < c->mapped) return refuse(c, "axes of vmap or more", c->mapped, buffer->rank);
-    if (buffer->rank - c->mapped > FOREIGN_RANK_MAX) return refuse(c, "axes at most", FOREIGN_RANK_MAX, buffer->rank);
+    if (buffer->rank < c->mapped)
+      return refuse(c, "expected %d axes of vmap in each tensor, found %lld axes", c->mapped, (long long)buffer->rank);
+    if (buffer->rank - c->mapped > FOREIGN_RANK_MAX)
+      return refuse(c, "expected %d axes at most, found %lld", FOREIGN_RANK_MAX, (long long)(buffer->rank - c->mapped));
     for (int k = 0; k < c->mapped; k++) {
       int64_t *size = &c->mapped_size[k];
       if (*size == 1) *size = buffer->dims[k];
-      if (buffer->dims[k] != *size && buffer->dims[k] != 1) return refuse(c, "entries of vmap", *size, buffer->dims[k]);
+      if (buffer->dims[k] != *size && buffer->dims[k] != 1)
+        return refuse(c, "expected %lld entries of vmap, found %lld", (long long)*size, (long long)buffer->dims[k]);
     }
   }
   c->entries = 1;

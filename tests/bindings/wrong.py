@@ -224,9 +224,11 @@ if framework == "jax":
     library_said("handler, y as float32", text="expected float64 for y", use=handler(made=(shape(2, 6, 3, 5, dtype="float32"), results[1])))
     library_said("handler, y too long", text="expected time = 6", use=handler(made=(shape(2, 60, 3, 5), results[1])))
     for what, positions in (("missing", {"operands": 3}), ("too few", {"operands": np.arange(1, 5)}), ("of 32 bits", {"results": np.arange(2, dtype="int32")})):
-        library_said(f"handler, positions {what}", text="positions of tensors in the attribute", use=handler(**positions))
+        library_said(f"handler, positions {what}", text="expected an attribute (operands|results) with [0-9] positions, found", use=handler(**positions))
     for what, positions in (("unknown", [1, 2, 3, 4, 99]), ("negative", [1, 2, 3, 4, -7]), ("of a result", [1, 2, 3, 4, 6])):
-        library_said(f"handler, a position {what}", text="to be the position of a tensor", use=handler(operands=np.array(positions)))
+        library_said(f"handler, a position {what}", text="expected the positions of operands, each once, found", use=handler(operands=np.array(positions)))
+    library_said("handler, a result at no position", text="expected the positions of results", use=handler(results=np.array([6, 99])))
+    library_said("handler, a result as operand", text="expected the positions of results", use=handler(results=np.array([6, 2])))
     library_said("handler, one tensor twice", text="gla_forward: expected", use=handler(operands=np.array([1, 2, 3, 4, 4])))
     library_said("handler, no tensor for v", text="expected a tensor for v",
                  use=handler({n: x for n, x in good.items() if n != "v"}, operands=np.array([1, 2, 4, 5])))
