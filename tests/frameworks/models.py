@@ -8,7 +8,8 @@ import os
 import sys
 import warnings
 
-os.environ["TRITON_INTERPRET"] = "1"
+import interpreter  # before torch
+
 os.environ["HF_HUB_OFFLINE"] = "1"
 warnings.filterwarnings("ignore")
 
@@ -58,34 +59,6 @@ def fla_models():
     yield "rwkv6", fla.RWKV6ForCausalLM, fla.RWKV6Config(**blocks, num_heads=4, proj_low_rank_dim=4, gate_low_rank_dim=6)
     yield "rwkv7", fla.RWKV7ForCausalLM, fla.RWKV7Config(**blocks, head_dim=8, decay_low_rank_dim=4, gate_low_rank_dim=8,
                                                          a_low_rank_dim=4, v_low_rank_dim=4)
-
-
-def run_triton_on_the_host():
-    """Triton's interpreter, for kernels that were tuned on a GPU: the first configuration of each is taken, and `range` inside a
-    kernel counts in tensors, for kernels call methods of what it yields."""
-    import builtins
-    import triton.runtime.autotuner as tuner
-    import triton.runtime.interpreter as interpreter
-    tuner.Autotuner._bench = lambda self, *arguments, config=None, **settings: [0.0, 0.0, 0.0]
-    running, call = [False], interpreter.GridExecutor.__call__
-
-    def run(self, *arguments, **settings):
-        running[0] = True
-        try:
-            return call(self, *arguments, **settings)
-        finally:
-            running[0] = False
-
-    class Range:
-        def __new__(cls, *arguments):
-            numbers = builtins.range(*(int(getattr(a, "item", lambda a=a: a)()) for a in arguments))
-            return (interpreter._implicit_cvt(i) for i in numbers) if running[0] else numbers
-
-    interpreter.GridExecutor.__call__ = run
-    import fla.models
-    for name, module in list(sys.modules.items()):
-        if name.startswith(("fla.ops.", "fla.modules.")):
-            module.range = Range
 
 
 def models():
@@ -153,5 +126,5 @@ def compare(root):
             print(name, "FAILED:", " ".join(str(error).split())[:300], flush=True)
 
 
-run_triton_on_the_host()
+interpreter.run_triton_on_the_host()
 {"make": make, "compare": compare}[sys.argv[1]](sys.argv[2])

@@ -7,8 +7,10 @@
 
 A model calls a few functions for its convolutions and scans (`functions()` lists them). patch() puts rec's in their place. A call
 that rec has no kernel for goes to transformers' function, and a warning says why.
+
+flash-linear-attention's own models and functions: rec_transformers.flash_linear_attention.
 """
-from . import convolution, mamba, mamba2  # noqa: F401  they register their functions
+from . import convolution, linear_attention, mamba, mamba2  # noqa: F401  they register their functions
 from .registry import Unsupported, function, functions, patch, unpatch
 
 __all__ = ["Unsupported", "function", "functions", "patch", "unpatch"]
