@@ -219,6 +219,7 @@ static const emission emissions[] = {
     {"numpy", LAYER_LIBRARY, dump_numpy, EMISSION_BINDING},
     {"torch", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS},
     {"jax", LAYER_LIBRARY, dump_jax, EMISSION_BINDING},
+    {"hf-kernel", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS | EMISSION_HF_KERNEL},
     {"functions", LAYER_OBJECT, dump_functions, 0},
     {"llvm", LAYER_OBJECT, dump_llvm, EMISSION_TEXT},
     {"asm", LAYER_OBJECT, dump_assembly, EMISSION_TEXT},

@@ -281,7 +281,8 @@ static const option options[] = {
     {"--emit", "WHAT",
      "print this instead, into the -o file if there is one; plan is that of the targets,\n"
      "of the host without --target. numpy, torch, jax: the library, and a Python file\n"
-     "that calls it, in the -o folder",
+     "that calls it, in the -o folder. hf-kernel: the same for torch, in a folder below\n"
+     "it that Hugging Face's kernels load",
      read_emit, 0, compile_emit_list},
     {"--from", "recurrence|tile|manifest",
      "FILE is the text that --emit=recurrence or --emit=tile printed; or a library's\n"

@@ -15,10 +15,15 @@ const char *compilation_module_name(const compilation *c) {
   return bindings_module_name(c->memory, standard ? program_standard_stem(standard) : c->options->path);
 }
 
-// A Python file or its library: in the folder that -o names, else in the current one.
-static const char *binding_path(const compilation *c, const char *before, const char *behind) {
+// What is made for Python: in the folder that -o names, else in the current one.
+static const char *beside_binding(const compilation *c, const char *name) {
   const char *folder = c->options->output ? arena_printf(c->memory, "%s/", c->options->output) : "";
-  return arena_printf(c->memory, "%s%s%s%s", folder, before, compilation_module_name(c), behind);
+  return arena_printf(c->memory, "%s%s%s", folder, c->needs & EMISSION_HF_KERNEL ? HF_KERNEL_FOLDER "/" : "", name);
+}
+
+// A Python file or its library.
+static const char *binding_path(const compilation *c, const char *before, const char *behind) {
+  return beside_binding(c, arena_printf(c->memory, "%s%s%s", before, compilation_module_name(c), behind));
 }
 
 const char *compilation_binding_path(const compilation *c) { return binding_path(c, "", ".py"); }
@@ -36,17 +41,35 @@ const char *compilation_library_name(const compilation *c) { return file_stem(c-
 
 // ---- files -----------------------------------------------------------------------------------
 
-// NULL, or why there is no folder for a Python file and its library.
-static const char *make_folder(const compilation *c) {
-  const char *folder = c->options->output;
+// NULL, or why there is no folder of this name.
+static const char *make_folder(const compilation *c, const char *folder) {
   if (!folder || mkdir(folder, 0777) == 0 || errno == EEXIST) return NULL;
   return arena_printf(c->memory, "cannot make the folder '%s': %s", folder, strerror(errno));
 }
 
+// NULL, or why there is no folder for a Python file and its library.
+static const char *make_binding_folder(const compilation *c) {
+  const char *folder = c->options->output, *failure = make_folder(c, folder);
+  if (failure || !(c->needs & EMISSION_HF_KERNEL)) return failure;
+  const char *before = folder ? arena_printf(c->memory, "%s/", folder) : "";
+  failure = make_folder(c, arena_printf(c->memory, "%sbuild", before));
+  return failure ? failure : make_folder(c, arena_printf(c->memory, "%s%s", before, HF_KERNEL_FOLDER));
+}
+
+// NULL, or why the files of Hugging Face's `kernels` were not written.
+static const char *write_hf_kernel(const compilation *c) {
+  const char *name = compilation_module_name(c);
+  const char *package = hf_kernel_package(c->memory, &c->whole, name);
+  const char *metadata = hf_kernel_metadata(c->memory, &c->whole, name);
+  const char *failure = write_file(c->memory, beside_binding(c, "__init__.py"), package, strlen(package), false);
+  return failure ? failure : write_file(c->memory, beside_binding(c, "metadata.json"), metadata, strlen(metadata), false);
+}
+
 bool pass_write(compilation *c) {
   bool binding = c->needs & EMISSION_BINDING;
-  if (binding) c->failure = make_folder(c);
+  if (binding) c->failure = make_binding_folder(c);
   if (!c->failure) c->failure = artifact_write(c->memory, &c->whole, c->linked, compilation_library_path(c), !binding);
+  if (!c->failure && c->needs & EMISSION_HF_KERNEL) c->failure = write_hf_kernel(c);
   return c->failure == NULL;
 }
 

@@ -14,6 +14,12 @@ typedef enum binding_framework { BINDING_NUMPY, BINDING_TORCH, BINDING_JAX, BIND
 char *bindings_print(arena *a, const artifact *library, const graph_program *graph, const char *name,
                      binding_framework framework);
 
+// A folder of Hugging Face's `kernels` (--emit=hf-kernel) has these two files beside the Python file for torch, NAME.py, and the
+// library: what `kernels` asks about the kernel, and the package that it imports.
+#define HF_KERNEL_FOLDER "build/torch-cpu"
+const char *hf_kernel_metadata(arena *a, const artifact *library, const char *name);
+const char *hf_kernel_package(arena *a, const artifact *library, const char *name);
+
 // The stem of the Python file and the library of a source file: a name that Python can import.
 const char *bindings_module_name(arena *a, const char *path);
 
