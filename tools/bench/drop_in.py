@@ -17,6 +17,8 @@ sys.path.insert(0, os.path.join(ROOT, "examples", "11_transformers"))
 os.environ["HF_HUB_OFFLINE"] = "1"
 warnings.filterwarnings("ignore")
 
+sys.modules["fla"] = None  # transformers would prefer it to its own code, and it does not run on a CPU
+
 import torch
 import transformers
 
@@ -43,15 +45,29 @@ def models():
     yield "jamba", "JambaForCausalLM", transformers.JambaConfig(
         **WIDTH, intermediate_size=1024, num_attention_heads=12, num_key_value_heads=4, num_experts=1, attn_layer_period=2,
         attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1)
+    attention = {**WIDTH, "intermediate_size": 1024, "num_attention_heads": 6, "num_key_value_heads": 2}
+    yield "qwen3_5", "Qwen3_5ForCausalLM", transformers.Qwen3_5TextConfig(
+        **attention, layer_types=["linear_attention", "full_attention"], linear_num_key_heads=4, linear_num_value_heads=8)
+    yield "kimi_linear", "KimiLinearForCausalLM", transformers.KimiLinearConfig(
+        **{**attention, "num_key_value_heads": 6}, layer_types=["linear_attention", "full_attention"], linear_num_heads=6,
+        kv_lora_rank=128, mlp_layer_types=["dense", "dense"], pad_token_id=None, bos_token_id=None, eos_token_id=None)
     yield "lfm2", "Lfm2ForCausalLM", transformers.Lfm2Config(
         **WIDTH, intermediate_size=1024, num_attention_heads=12, num_key_value_heads=4, layer_types=["conv", "full_attention"])
 
 
 def recurrences():
     """(name, function of the tensors, the tensors), each at the sizes of the models above."""
+    from transformers.models.kimi_linear import modeling_kimi_linear
     from transformers.models.mamba import modeling_mamba
     from transformers.models.mamba2 import modeling_mamba2
+    from transformers.models.qwen3_next import modeling_qwen3_next
     draw = torch.randn
+    q, k, v, beta = draw(1, TIME, 8, 128), draw(1, TIME, 8, 128), draw(1, TIME, 8, 128), torch.rand(1, TIME, 8)
+    settings = {"initial_state": None, "output_final_state": False, "use_qk_l2norm_in_kernel": True}
+    yield ("chunk_gated_delta_rule", lambda *x: modeling_qwen3_next.torch_chunk_gated_delta_rule(*x, **settings)[0],
+           (q, k, v, -0.1 * torch.rand(1, TIME, 8), beta))
+    yield ("chunk_kda", lambda *x: modeling_kimi_linear.chunk_kimi_delta_attention(*x, **settings)[0],
+           (q, k, v, -0.1 * torch.rand(1, TIME, 8, 128), beta))
     x, dt = draw(1, TIME, 24, 64), draw(1, TIME, 24)
     A, bias, D = -torch.rand(24) - 0.5, draw(24) - 3, draw(24)
     for groups in (1, 8):
