@@ -7,7 +7,9 @@
 #define KEYS_AND_VALUES .sizes = {"K=9", "V=7"}, .more_sizes = {"K=19", "V=21"}, .run_time_size = 2
 #define GATES(...) .gates = {__VA_ARGS__}
 #define DOMAINS(...) .domains = {__VA_ARGS__}
-#define LOG_DECAYS(name, ...) GATES({name, 0, -60, -1e5, 1}), DOMAINS({name, NEGATIVE}, __VA_ARGS__)
+#define LOG_GATES(name) GATES({name, 0, -60, -1e5, 1})
+#define LOG_DECAYS(name) LOG_GATES(name), DOMAINS({name, NEGATIVE})
+#define LOG_DECAYS_AND(name, ...) LOG_GATES(name), DOMAINS({name, NEGATIVE}, __VA_ARGS__)
 
 const grid_case grid_cases[] = {
     {STD("linear_attention", "linear_attention"), KEYS_AND_VALUES},
@@ -61,14 +63,14 @@ const grid_case grid_cases[] = {
      GATES({"dt", -6, 4, 0, 1}), DOMAINS({"A", NEGATIVE})},
     {STD("ops/delta_rule", "delta_rule"), KEYS_AND_VALUES, DOMAINS({"k", SMALL}, {"beta", UNIT})},
     {STD("ops/delta_rule", "delta_rule_normalized"), KEYS_AND_VALUES, DOMAINS({"beta", UNIT})},
-    {STD("ops/gated_delta_rule", "gated_delta_rule"), KEYS_AND_VALUES, LOG_DECAYS("g", {"k", SMALL}, {"beta", UNIT})},
-    {STD("ops/gated_delta_rule", "gated_delta_rule_normalized"), KEYS_AND_VALUES, LOG_DECAYS("g", {"beta", UNIT})},
+    {STD("ops/gated_delta_rule", "gated_delta_rule"), KEYS_AND_VALUES, LOG_DECAYS_AND("g", {"k", SMALL}, {"beta", UNIT})},
+    {STD("ops/gated_delta_rule", "gated_delta_rule_normalized"), KEYS_AND_VALUES, LOG_DECAYS_AND("g", {"beta", UNIT})},
     {STD("ops/gla", "gla"), KEYS_AND_VALUES, LOG_DECAYS("g")},
     {STD("ops/hgrn", "hgrn"), .run_time_size = 19, LOG_DECAYS("g")},
-    {STD("ops/kda", "kda"), KEYS_AND_VALUES, LOG_DECAYS("g", {"k", SMALL}, {"beta", UNIT})},
-    {STD("ops/kda", "kda_normalized"), KEYS_AND_VALUES, LOG_DECAYS("g", {"beta", UNIT})},
+    {STD("ops/kda", "kda"), KEYS_AND_VALUES, LOG_DECAYS_AND("g", {"k", SMALL}, {"beta", UNIT})},
+    {STD("ops/kda", "kda_normalized"), KEYS_AND_VALUES, LOG_DECAYS_AND("g", {"beta", UNIT})},
     {STD("ops/rwkv6", "rwkv6"), KEYS_AND_VALUES, LOG_DECAYS("w")},
-    {STD("ops/rwkv7", "rwkv7"), KEYS_AND_VALUES, LOG_DECAYS("w", {"a", SMALL}, {"b", SMALL})},
+    {STD("ops/rwkv7", "rwkv7"), KEYS_AND_VALUES, LOG_DECAYS_AND("w", {"a", SMALL}, {"b", SMALL})},
     {STD("ops/simple_gla", "simple_gla"), KEYS_AND_VALUES, LOG_DECAYS("g")},
     {GOLDEN("gated_deltanet"), KEYS_AND_VALUES, GATES({"a_raw", -6, 4, 1e5, 1})},
     {GOLDEN("gla"), KEYS_AND_VALUES, GATES({"a_raw", 4, -60, -1e5, 1})},
