@@ -97,65 +97,65 @@ extern _Thread_local simt_block *simt_current;
 _Noreturn void simt_fail_thread(int thread, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define simt_fail(...) simt_fail_thread(simt_current->running, __VA_ARGS__)
 
-// An array with room for one more than `count` entries; new ones are zero. `what`: they are, for a message.
+// An array with room for one more than `count` entries, new ones zero. `what` names the entries in the message of a lack of memory.
 void *simt_grown(void *items, int count, int *room, size_t size, const char *what);
 
-// Is this one the fault of a test that leaves out number `skipped`?
+// Counts a barrier or a fence. True for number `skipped`, which a test leaves out to see the executor find the fault.
 static inline bool simt_is_skipped(int64_t *count, int64_t skipped) { return ++*count == skipped; }
 
 // The running thread waits until somebody wakes it.
 void simt_park(simt_block *b, thread_state state);
 void simt_wake(simt_block *b, int thread);
 
-// All lanes of the running warp together.
+// Called by each lane of a warp: the last one runs the collective for all.
 void simt_collect(const collective *c, void *passed);
 
-// A collective reads for a lane, perhaps one that does not run.
+// Checks of an access by `thread`, which a collective makes for lanes that do not run.
 void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment, bool write);
 void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes, bool write);
 void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignment, int32_t write);
-// Marks bytes as being filled by a copy, and as filled by it.
+// A copy of `thread` begins to fill bytes; it has filled them.
 void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 
-// cache.c: what is touched of the block's scratch, from its start. False: there is no memory.
+// cache.c: counts sectors of the block's scratch that come from memory. Offsets are from its start. cache_open is false where the
+// host has no memory left.
 bool cache_open(simt_block *b);
 void cache_clear(simt_block *b);
 void cache_touch(simt_block *b, int64_t offset, int64_t bytes, bool write);
 void cache_free(simt_block *b);
 
-// 16 bytes that a product of a warpgroup reads, which began in this epoch: whoever wrote them has fenced, and there was a
-// barrier.
+// A product of a warpgroup, begun in `epoch`, reads 16 bytes. Their writer must have made a fence and then a barrier.
 void shared_read_beside(simt_block *b, int thread, uint32_t offset, uint32_t epoch);
 
-// A block begins. All threads are at a barrier, or a thread ends: the warps of a warpgroup must have made the same calls. The
-// block is gone.
+// Products of warpgroups in the life of a block: it begins, all threads are at a barrier, a thread ends, the block ends. The two
+// checks want the same calls from all warps of a warpgroup.
 void group_open(simt_warp *w);
 void group_check_barrier(simt_block *b);
 void group_check_exit(simt_block *b, int thread);
 void group_free(simt_warp *w);
 
-// Bytes become an mbarrier, and memory like any other again.
+// Bytes become an mbarrier; they become ordinary memory again.
 void shared_begin_mbarrier(simt_block *b, int thread, const void *at);
 void shared_end_mbarrier(simt_block *b, uint32_t offset);
-// A bulk copy of an mbarrier begins to fill bytes, in the thread's name, and has filled them in a phase.
+// A bulk copy that `thread` started begins to fill bytes. It has filled them in a phase of its mbarrier.
 void shared_begin_bulk(simt_block *b, int thread, uint32_t offset, uint32_t bytes, int mbarrier);
 void shared_end_bulk(simt_block *b, uint32_t offset, uint32_t bytes, int mbarrier, uint32_t phase);
 
-// The thread has waited for this phase, or one behind it.
+// Has the thread waited for this phase of an mbarrier, or for a later one?
 bool bulk_is_seen(const simt_block *b, int mbarrier, int thread, uint32_t phase);
-// What one lane of a warp has seen, all of them have.
+// Gives all lanes of a warp the phases that one of them has waited for.
 void bulk_share(simt_block *b, int warp);
-// A block begins, its last thread ends, nobody can run but this one may not, the block is gone.
+// Bulk copies in the life of a block: it begins, its last thread ends, no thread can run (reports what `thread` waits for), it ends.
 void bulk_open(simt_block *b);
 void bulk_check_exit(const simt_block *b);
 _Noreturn void bulk_report_deadlock(const simt_block *b, int thread);
 void bulk_free(simt_block *b);
 
-// A cell for every so many bytes: the smallest numbers that threads write side by side.
+// Bytes of a shadow cell: those of the smallest number that threads write side by side.
 enum { SHADOW_BYTES = 2, BULK_WRITER = 0x8000 };
 
-// Copies that the thread has not waited for, when it ends.
+// Refuses asynchronous copies that a thread has not waited for when it ends.
 void async_check_exit(simt_block *b, int thread);
 
 #endif

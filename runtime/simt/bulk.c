@@ -59,7 +59,7 @@ void simt_mbarrier_init(void *at, int32_t arrivals) {
                        .copy_room = m->copy_room};
 }
 
-// The number of the mbarrier; other threads than its maker know of it behind a barrier.
+// The number of the mbarrier at an address. Threads other than its maker may use it only after a barrier.
 static int find(const simt_block *b, const void *at) {
   int64_t offset = (const unsigned char *)at - b->shared;
   int i = 0;
@@ -80,7 +80,7 @@ static void end_phase(simt_mbarrier *m) {
 
 static bool is_complete(const simt_mbarrier *m) { return m->missing == 0 && m->started == m->expected; }
 
-// Whoever waits looks again.
+// Threads that wait for the mbarrier look again.
 static void wake_all(simt_block *b, int number) {
   for (int t = 0; t < b->launch->threads; t++)
     if (b->threads[t].state == THREAD_AT_MBARRIER && b->threads[t].mbarrier == number) simt_wake(b, t);

@@ -15,7 +15,8 @@ typedef struct shuffle {
   int32_t by;
 } shuffle;
 
-// A shuffle by the lane that each lane takes its number from, of `lane` and `by`. Lanes beyond the ends keep their own.
+// A shuffle. `source`, of `lane` and `by`, is the lane whose number a lane takes. A lane for which that is outside of the warp keeps
+// its own.
 #define SHUFFLE(name, source)                         \
   static void run_##name(void *const *lanes) {        \
     for (int lane = 0; lane < SIMT_WARP; lane++) {    \

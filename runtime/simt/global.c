@@ -77,7 +77,7 @@ static void check_scratch(simt_block *b, const void *at, int32_t bytes, bool wri
   shadow_check(b, &b->scratch_shadow, b->running, own, (uint32_t)bytes, write);
 }
 
-// Which one it is.
+// The access lies in one tensor, which may be read or written so.
 static void check_region(simt_block *b, const void *at, int32_t bytes, bool write) {
   const char *does = write ? "writes" : "reads";
   int index = find_region(b, at, bytes, write);

@@ -9,7 +9,7 @@
 
 static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 
-// By at most so many units in the last place. Powers of two have exact results; 0, infinity and NaN are none.
+// Moves y by at most so many units in the last place, as x decides. Powers of two, 0, infinities and NaNs stay.
 static float blurred(float y, float x, uint32_t units) {
   int exponent;
   if (!isnormal(y) || frexpf(y, &exponent) == copysignf(0.5f, y)) return y;

@@ -64,7 +64,7 @@ static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int 
                    who);
 }
 
-// What is no memory of the threads at present.
+// Bytes of an mbarrier, and bytes that a bulk copy is filling, are not for threads.
 static void check_is_free(const shadow *s, const shadow_cell *cell, int thread, const char *does) {
   if (cell->write_epoch < OF_MBARRIER) return;
   long long offset = (cell - s->cells) * SHADOW_BYTES;
