@@ -14,9 +14,12 @@
 // A place in scratch: `offset` elements from the start, or in the block of run-time size number `sized`.
 typedef struct location {
   int64_t offset;  // -1: on the stack
-  int sized;       // position in kernel_plan.sized, or -1
+  int sized;       // position in kernel_plan.sized; -1: none; LOCATION_OF_INSTANCE
   bool in_shared;  // GPU: in shared memory instead
 } location;
+
+// Of `sized`: in the scratch of an instance, where offsets begin at 0.
+enum { LOCATION_OF_INSTANCE = -2 };
 
 typedef struct staging_buffer {
   location at, ahead;  // its memory; GPU: the other half of a double buffer (offset -1: none)

@@ -268,7 +268,7 @@ typedef struct plan_place {
   int64_t offset, bytes;  // an offset of -1: it has none
 } plan_place;
 
-extern const char plan_shared[], plan_scratch[], plan_stack[], plan_registers[];
+extern const char plan_shared[], plan_scratch[], plan_instance[], plan_stack[], plan_registers[];
 
 // By buffer, and by carried value.
 typedef struct plan_places {

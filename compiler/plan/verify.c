@@ -484,8 +484,8 @@ static void check_places(checker *c) {
   }
 }
 
-const char plan_shared[] = "in shared memory", plan_scratch[] = "in scratch", plan_stack[] = "on the stack",
-           plan_registers[] = "in registers";
+const char plan_shared[] = "in shared memory", plan_scratch[] = "in scratch", plan_instance[] = "in the instance's scratch",
+           plan_stack[] = "on the stack", plan_registers[] = "in registers";
 
 const char *plan_verify_places(arena *a, const plan *p, const plan_place *at) {
   for (int i = 0; i < p->buffers.count; i++) {

@@ -297,10 +297,12 @@ typedef struct sized {
   const char *sizes[6];
 } sized;
 
+static bool is_operator(const grid_case *c) { return strncmp(c->path, "stdlib/ops/", 11) == 0; }
+
 static void run_sized(const sized *r, const char *type, uint64_t seed, bool full) {
   for (int i = 0; i < grid_case_count; i++) {
     grid_case c = grid_cases[i];
-    if (strncmp(c.path, "stdlib/", 7) != 0 || strcmp(c.recurrence, r->name) != 0) continue;
+    if (strncmp(c.path, "stdlib/", 7) != 0 || strcmp(c.recurrence, r->name) != 0 || (is_operator(&c) && !full)) continue;
     memcpy(c.sizes, r->sizes, sizeof c.sizes);
     c.run_time_size = r->run_time_size;
     run_with(&c, type, r->shared_kib, seed, full);
@@ -463,12 +465,16 @@ int main(int count, char **words) {
     const grid_case *c = &grid_cases[i];
     bool common = !strncmp(c->path, "stdlib/", 7) || !strncmp(c->path, "tests/golden/", 13);
     bool chosen = (seed + (uint64_t)i) % 3 == 0;
-    // Operators resemble the recurrences beside them.
-    if (!strncmp(c->path, "stdlib/ops/", 11)) common = chosen;
+    const char *narrow = seed / 3 % 2 && !full ? "f16" : "bf16";
+    // Operators resemble the recurrences beside them: a third of them, in one type.
+    if (is_operator(c) && !only && !full) {
+      if (chosen && !quick) run_case(c, seed / 2 % 2 ? "f32" : narrow, seed, false);
+      continue;
+    }
     if (only ? !strstr(c->recurrence, only) : !common && !full) continue;
     if (quick && !only && (seed + (uint64_t)i) % 8 != 0) continue;
     run_case(c, "f32", seed, full);
-    if (full || chosen) run_case(c, seed / 3 % 2 && !full ? "f16" : "bf16", seed, full);
+    if (full || chosen) run_case(c, narrow, seed, full);
     if (full) run_case(c, "f16", seed, full);
   }
   if (quick) return checked();

@@ -15,7 +15,7 @@ location kernel_take_scratch(kernel_plan *w, int64_t numbers) {
 }
 
 location kernel_take_of_instance(kernel_plan *w, int64_t numbers) {
-  return (location){take(&w->instance_numbers, numbers), -1, false};
+  return (location){take(&w->instance_numbers, numbers), LOCATION_OF_INSTANCE, false};
 }
 
 location kernel_take_extent(kernel_plan *w, extent numbers, int64_t times) {

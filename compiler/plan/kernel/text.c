@@ -23,10 +23,11 @@ static int64_t bytes_of_number(const kernel_plan *w) { return w->m.f64 ? 8 : 4; 
 static plan_place place_at(const kernel_plan *w, location at, int64_t words) {
   bool placed = at.offset >= 0 && at.sized < 0;
   plan_place place = {.offset = placed ? at.offset * bytes_of_number(w) : -1, .bytes = words * bytes_of_number(w)};
-  place.space = at.in_shared             ? plan_shared
-                : at.offset >= 0         ? plan_scratch
-                : w->m.kind == MAP_LANES ? plan_stack
-                                         : plan_registers;
+  place.space = at.in_shared                       ? plan_shared
+                : at.sized == LOCATION_OF_INSTANCE ? plan_instance
+                : at.offset >= 0                   ? plan_scratch
+                : w->m.kind == MAP_LANES           ? plan_stack
+                                                   : plan_registers;
   return place;
 }
 
