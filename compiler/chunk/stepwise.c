@@ -189,13 +189,22 @@ static tile_pair after_steps(const stepper *x) {
 
 // ---- the gradient -------------------------------------------------------------------------------------------------
 
-// The gradient of the steps is that of h = slope * h[t-1] + update, the update being one of a state before it that has none.
+static bool stops_gradient(const stepper *x) {
+  for (value_id id = 0; id <= x->update; id++)
+    if (x->needed[id] && x->made[id] && x->s->body->values.items[id].op == VALUE_STOP_GRADIENT) return true;
+  return false;
+}
+
+// The gradient of the steps is that of h = slope * h[t-1] + update, the update being one of a state before it that has none. Where
+// the update itself stops the state's gradient, the slope is that by a state that has one: stopping twice is stopping once.
 static tile_pair with_gradient(const stepper *x, tile_pair steps) {
   scan *s = x->s;
   tile_program *p = s->program;
-  tile_pair before = pair_each(p, sequence_shifted(s, x->state, steps), (tile_value){.op = TILE_STOP});
+  tile_pair shifted = sequence_shifted(s, x->state, steps), before = pair_each(p, shifted, (tile_value){.op = TILE_STOP});
   tile_pair update = updated(x, before, all_steps);
-  tile_id slope = tile_unary(p, TILE_STOP, tile_derivative(p, update.re, before.re));
+  bool stops = stops_gradient(x);
+  tile_pair moved = stops ? updated(x, shifted, all_steps) : update;
+  tile_id slope = tile_unary(p, TILE_STOP, tile_derivative(p, moved.re, stops ? shifted.re : before.re));
   slope = tile_select(p, tile_leaf(p, TILE_VALID, 0), slope, tile_number(p, 1));
   tile_pair scanned = semiring_scan(s, PLUS_TIMES, pair_real(slope), update, scan_before(s, x->state));
   return pair_real(tile_binary(p, TILE_WITH_GRADIENT, steps.re, scanned.re));

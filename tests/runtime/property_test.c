@@ -99,6 +99,17 @@ static const char mixed_parameters[] =
     "  z = sum[N](row)\n"
     "}\n";
 
+// A state whose gradient a part of its update stops: chunks make its steps one after another.
+static const char stops[] =
+    "recurrence stops(H, K = 6) {\n"
+    "  input g[H,K], x[H], z[H]\n"
+    "  param p[H]\n"
+    "  state S[H,K]\n"
+    "  output y[H,K]\n"
+    "  S = tanh(p) * sigmoid(g) * S[t-1] + where(z > 0, abs(x), 0.3 * stop_gradient(S[t-1]))\n"
+    "  y = S\n"
+    "}\n";
+
 #define GOLDEN(name) "tests/golden/" name ".rec", NULL
 #define PROGRAM(name) "tests/runtime/programs/" name ".rec", NULL
 static const program programs[] = {
@@ -135,6 +146,8 @@ static const program programs[] = {
     {NULL, shared_by_heads, {"--dtype", "f64"}, 4, false},
     {NULL, mixed_parameters, {"--form", "chunk", "--chunk", "16", "--dtype", "f64"}, 3, false},
     {NULL, mixed_parameters, {"--form", "chunk", "--chunk", "16", "-D", "R=3"}, 1, false},
+    {NULL, stops, {"--form", "chunk", "--chunk", "16", "--dtype", "f64"}, 3, false},
+    {NULL, stops, {"--form", "chunk", "--chunk", "4"}, 2, false},
     {NULL, leaves, {"--form", "chunk", "--chunk", "16"}, 3, false},
     {NULL, leaves, {"--dtype", "f64"}, 2, false},
     {NULL, shared_row, {"--form", "chunk", "--chunk", "16"}, 3, false},
