@@ -1,3 +1,4 @@
+// The open texts: their changes, their analysis when it is asked for, and places in them.
 #include "runtime/lsp/document.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+// The language server: takes messages of the protocol, keeps the texts, and answers from their analysis.
 #include "runtime/lsp/server.h"
 
 #include <stdlib.h>

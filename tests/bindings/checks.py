@@ -29,3 +29,20 @@ def check(what, good):
 def finish():
     """Prints the line of counts."""
     print(f"{_passed} passed, {_failed} failed")
+
+
+# The recurrences that are compared with loops: axes of inputs, of parameters, of states.
+H, K, V, G, R, P, N, E = 3, 4, 5, 1, 2, 5, 6, 7
+_heads = [(H, K), (H, K), (H, V)]
+RECURRENCES = {
+    "gla": (_heads + [(H, K)], [], [(H, K, V)]),
+    "ssd": ([(G, R, P), (G, R), (G, N), (G, N)], [(G, R)] * 3, [(G, R, P, N)]),
+    "selective_scan": ([(E,), (E,), (N,), (N,)], [(E, N), (E,), (E,)], [(E, N)]),
+    "gated_deltanet": (_heads + [(H,), (H,)], [(H,), (H,)], [(H, K, V)]),
+    "kda": (_heads + [(H,), (H, K)], [(H,), (H, K)], [(H, K, V)]),
+    "rwkv6": (_heads + [(H, K)], [(H, K)], [(H, K, V)]),
+    "rwkv7": ([(H, K), (H, K), (H, K), (H, V), (H, K), (H, K)], [], [(H, K, V)]),
+    "s4d": ([(H,)], [(H,), (H, N), (H, N), (H, N, 2), (H,)], [(H, N, 2)]),
+    "lru": ([(H,)], [(N,)] * 3 + [(N, H)] * 2 + [(H, N)] * 2 + [(H, H)], [(N, 2)]),
+    "mlstm": (_heads + [(H,), (H,)], [], [(H, K, V), (H, K), (H,)]),
+}

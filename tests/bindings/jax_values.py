@@ -23,7 +23,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
-from checks import check, finish, load  # noqa: E402
+from checks import RECURRENCES, H, K, N, V, check, finish, load  # noqa: E402
 
 
 def error(a, b):
@@ -168,21 +168,8 @@ def run(step, inputs, parameters, states):
     return (jnp.moveaxis(ys, 0, 1), *last)
 
 
-# Scan, axes of inputs, of parameters, of states.
-H, K, V, G, R, P, N, E = 3, 4, 5, 1, 2, 5, 6, 7
-heads = [(H, K), (H, K), (H, V)]
-cases = {
-    "gla": (gla, heads + [(H, K)], [], [(H, K, V)]),
-    "ssd": (ssd, [(G, R, P), (G, R), (G, N), (G, N)], [(G, R)] * 3, [(G, R, P, N)]),
-    "selective_scan": (selective_scan, [(E,), (E,), (N,), (N,)], [(E, N), (E,), (E,)], [(E, N)]),
-    "gated_deltanet": (gated_deltanet, heads + [(H,), (H,)], [(H,), (H,)], [(H, K, V)]),
-    "kda": (kda, heads + [(H,), (H, K)], [(H,), (H, K)], [(H, K, V)]),
-    "rwkv6": (rwkv6, heads + [(H, K)], [(H, K)], [(H, K, V)]),
-    "rwkv7": (rwkv7, [(H, K), (H, K), (H, K), (H, V), (H, K), (H, K)], [], [(H, K, V)]),
-    "s4d": (s4d, [(H,)], [(H,), (H, N), (H, N), (H, N, 2), (H,)], [(H, N, 2)]),
-    "lru": (lru, [(H,)], [(N,)] * 3 + [(N, H)] * 2 + [(H, N)] * 2 + [(H, H)], [(N, 2)]),
-    "mlstm": (mlstm, heads + [(H,), (H,)], [], [(H, K, V), (H, K), (H,)]),
-}
+# Scan, axes of inputs, of parameters, of states (checks.py).
+cases = {name: (globals()[name], *shapes) for name, shapes in RECURRENCES.items()}
 rng = np.random.default_rng(5)
 
 

@@ -8,20 +8,7 @@
 #include <cstring>
 #include <vector>
 
-struct tensor {
-  void *data;
-  int32_t device_type, device_number, rank;
-  uint8_t code, bits;
-  uint16_t lanes;
-  const int64_t *shape, *strides;
-  uint64_t byte_offset;
-};
-
-struct any {
-  int32_t type;
-  uint32_t padding;
-  const void *pointer;
-};
+#include "../artifact/library/tvm_ffi.hpp"
 
 struct object {
   char head[24];

@@ -8,22 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "tvm_ffi.hpp"
+
 // ---- tvm-ffi and DLPack, as far as they are used ---------------------------------------------
-
-struct tensor {
-  void *data;
-  int32_t device_type, device_number, rank;
-  uint8_t code, bits;
-  uint16_t lanes;
-  const int64_t *shape, *strides;
-  uint64_t byte_offset;
-};
-
-struct any {
-  int32_t type;
-  uint32_t padding;
-  const void *pointer;
-};
 
 extern "C" {
 int __tvm_ffi_keys_forward(void *, const any *, int32_t, any *);

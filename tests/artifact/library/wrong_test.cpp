@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tvm_ffi.hpp"
+
 static int failures, uses;
 
 // `text` may have one *, which stands for what differs between machines.
@@ -227,22 +229,6 @@ static void check_header() {
 }
 
 // ---- with tensors ----------------------------------------------------------------------------
-
-// DLPack's DLTensor and tvm-ffi's TVMFFIAny.
-struct tensor {
-  void *data;
-  int32_t device_type, device_number, rank;
-  uint8_t code, bits;
-  uint16_t lanes;
-  const int64_t *shape, *strides;
-  uint64_t byte_offset;
-};
-
-struct any {
-  int32_t type;
-  uint32_t padding;
-  const void *pointer;
-};
 
 extern "C" {
 int __tvm_ffi_decay_forward(void *, const any *, int32_t, any *);
