@@ -75,7 +75,7 @@ static int driver_version(void) { return number_of("CUDA_VERSION", 13000); }
 
 typedef struct queue queue;
 
-// How much a stream had been given when the event was recorded.
+// An event: the count of work items that its stream held when it was recorded.
 typedef struct event {
   queue *of;
   int given;
@@ -96,7 +96,7 @@ typedef struct node {
   _Alignas(64) char kept[4096];  // the parameters as they were then, aligned as a kernel may ask for
 } node;
 
-// Work that was given and is not done: every stream does its own in order, whatever others do.
+// Work that is queued but not done. Each stream does its own work in order, independently of other streams.
 struct queue {
   node *work[256];
   int given, done;
@@ -120,12 +120,12 @@ static void run_wait(const node *n) {
   if (n->event.of) catch_up(n->event.of, n->event.given);
 }
 
-// Done in the worst order: the last stream first.
+// Runs all queued work in the order least kind to missing waits: the last stream first.
 static void catch_up_all(void) {
   for (int i = STREAMS - 1; i >= 0; i--) catch_up(&streams[i], streams[i].given);
 }
 
-// A copy of the node, with the parameters of now.
+// A copy of the node that holds its parameters as they are now.
 static void copy_node(node *to, const node *from) {
   *to = *from;
   if (from->parameters) to->parameters = memcpy(to->kept, from->parameters, from->parameter_bytes);
@@ -154,14 +154,14 @@ static struct {
 
 static _Thread_local int capture_mode;
 
-// For calls that are not for a stream: 0, or why not now.
+// Calls that belong to no stream: 0, or the error of a call that a capture forbids.
 static int unless_captured(int relaxed_may) {
   if (!captured.graph || (relaxed_may && capture_mode == CUDA_CAPTURE_RELAXED)) return 0;
   captured.broken = 1;
   return CAPTURE_UNSUPPORTED;
 }
 
-// Work on a stream: run now, or kept.
+// Takes work for a stream: it runs at once, or is captured, or queued.
 static int give(const node *n) {
   if (!captured.graph) {
     if (number_of("CUDA_LATE", 0)) return put_off(queue_of(n->stream), n);
@@ -210,7 +210,7 @@ EXPORT int cuStreamEndCapture(void *stream, graph **made) {
   *made = NULL;
   return CAPTURE_INVALIDATED;
 }
-// Here a graph is its own executable.
+// An instantiated graph is the graph itself.
 EXPORT int cuGraphLaunch(const graph *g, void *stream) {
   (void)stream;
   for (int i = 0; i < g->count; i++) g->nodes[i].run(&g->nodes[i]);
@@ -418,7 +418,7 @@ EXPORT int cuMemcpyDtoDAsync_v2(cuda_pointer to, cuda_pointer from, size_t bytes
   return refused ? refused : called("cuMemcpyDtoDAsync", " stream %p", stream);
 }
 
-// The GPU's own form of it.
+// Encodes a tensor map as the executor reads it (runtime/simt/tensor_map.h).
 EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes,
                                   const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                                   int swizzle, int promotion, int fill) {

@@ -121,7 +121,7 @@ bool compile_copies(const char *path, const char *const *options, rec_module **m
 
 static const char *const kinds_of_processor[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
 
-// The kind that a library chooses when it runs.
+// The kind of processor that a library chooses at run time.
 static int newest_kind(void) {
   const char *asked = getenv("REC_CPU");
   if (asked && asked[0] == 'v' && asked[1] >= '2' && asked[1] <= '4') return asked[1] - '2';

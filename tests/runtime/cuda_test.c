@@ -14,7 +14,7 @@
 static char folder[] = "/tmp/rec-cuda-test-XXXXXX", log_path[64];
 static const cuda_driver *driver;
 
-// What cuda_driver.h does not know.
+// Functions of the driver that cuda_driver.h does not declare.
 static struct {
   int (*stream_create)(void **stream, unsigned flags);
   int (*stream_synchronize)(void *stream);
@@ -54,7 +54,7 @@ static const rec_recurrence *compile_at(const char *name, const char *recurrence
 }
 
 static const char plain[] = "--target sm_80,simt --form chunk -D H=2 -D K=16 -D V=16";
-// Rows of q, k, v come in bulk.
+// A recurrence whose rows of q, k and v are loaded by bulk copies.
 static const char in_bulk[] = "--target sm_90a,simt --dtype bf16 --chunk 64 -D H=2 -D K=64 -D V=128";
 
 static void begin_log(void) {
@@ -62,7 +62,7 @@ static void begin_log(void) {
   setenv("CUDA_LOG", log_path, 1);
 }
 
-// Calls of that name since begin_log.
+// How many calls of that name the log holds since begin_log.
 static int logged(const char *call) {
   char line[256];
   int count = 0;
@@ -92,7 +92,7 @@ static void check_memory(const rec_recurrence *r) {
   problem_free(second);
 }
 
-// Parts of time with nothing saved, in that order: two launches forward, then the states again and the cotangents.
+// The launches of a call that is cut into time slices and saves nothing: two forward, then recomputed states and cotangents.
 static const char *const gla_slices[] = {"rec_kernel_gla_part_gpu",
                                          "rec_kernel_gla_forward_gpu",
                                          "rec_kernel_gla_part_gpu",
@@ -145,7 +145,7 @@ static void check_slices(const rec_recurrence *r, const char *const *kernels) {
   problem_free(second);
 }
 
-// As many as there are slots for; one more has none (gpu_frame.h: REC_GPU_PARAMETER_BYTES).
+// As many parameters as a kernel's argument block has slots for (gpu_frame.h: REC_GPU_PARAMETER_BYTES).
 enum { MANY_PARAMETERS = 116, TOO_MANY_PARAMETERS = 130 };
 
 // h = 0.9 * h[t-1] + x + p0 / 1 + p1 / 2 + ..
@@ -180,7 +180,7 @@ static void check_sums(const rec_recurrence *r) {
   problem_free(second);
 }
 
-// Beyond that the GPU has no kernels, and says why.
+// A recurrence with one parameter more has no GPU kernels. A call says why.
 static void check_limit(const rec_recurrence *r) {
   problem *p = problem_new(rec_recurrence_signature(r), 2, 20, 2);
   problem_draw(p, 5, 0.5);
@@ -264,7 +264,7 @@ static void check_shortage_behind_work(void *one, void *other) {
   rec_cuda_give(driver, other, large);
 }
 
-// Memory whose last use is not known to be over is given to nobody before all work is done.
+// Memory whose last use may still run is reused after all work is done, and not before.
 static void check_events_that_fail(void *one, void *other) {
   unsigned char *given = taken(one, BLOCK);
   clear(one, given, 4);
@@ -394,7 +394,7 @@ static void fill(const rec_recurrence *r, const placed *p, uint64_t seed) {
   }
 }
 
-// Everything that there is, one number behind the other.
+// A call with every tensor that the recurrence has, each dense.
 static float *look(const rec_recurrence *r, const placed *p, int64_t *count) {
   float *all = NULL;
   *count = 0;

@@ -95,7 +95,7 @@ typedef struct drifting {
   double tolerance;
 } drifting;
 
-// What every step would add an equal error to, over 300 steps.
+// Decays whose rounding error is the same at each step, so that it would add up over 300 steps.
 static const drifting drifts[] = {
     // An angle that is rounded to f32 is 1e-4 off here: after 300 steps the state would be, by some percent.
     {"recurrence turn(H, K = 8) {\n"

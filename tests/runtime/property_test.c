@@ -62,7 +62,7 @@ static const char shared_by_heads[] =
     "  y = sum[N](query * S) + tanh(top)\n"
     "}\n";
 
-// What all heads, which lie in lanes, share is added to what each has of its own.
+// A sum that all heads share is added to a state of each head. Heads lie in lanes.
 static const char shared_row[] =
     "recurrence shared_row(H, K = 5, N = 4) {\n"
     "  input x[H,N], z[K]\n"

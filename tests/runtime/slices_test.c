@@ -13,7 +13,7 @@
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
-// A gate for each entry; the same of complex numbers; a delta rule, in blocks of threads and in threads by themselves.
+// A gate for each entry, real and complex. Then a delta rule, one head a thread block or one column a thread.
 static const char growing[] =
     "recurrence entries(N = 5, D) {\n"
     "  input g[D], x[N,D]\n"
@@ -40,7 +40,7 @@ static const char growing[] =
     "  y = sum[K](q * S)\n"
     "}\n";
 
-// The token before: cotangents of it come from the steps behind a slice. Two states that no axis but the heads' is common to.
+// Lags of a token: the last steps of a slice get cotangents from the next slice. Two states share the heads' axis alone.
 static const char earlier[] =
     "recurrence taps(H, K = 5, V = 3) {\n"
     "  input q[H,K], k[H,K], x[H,V], g[H]\n"
@@ -55,7 +55,7 @@ enum { TIME = 520, SLICES = 4, BEGIN = 100, END = 300 };
 
 static bool is_named(const rec_variable *v, const char *name) { return strcmp(v->name, name) == 0; }
 
-// A token of the steps that grow, and of the one before and behind them, which let nothing through.
+// Steps that grow stand between two steps whose decay is 0.
 static double grown(const rec_variable *v, int64_t step, int64_t number, double drawn) {
   bool inside = step > BEGIN && step < END, at_end = step == BEGIN || step == END;
   if (v->kind == REC_OUTPUT || is_named(v, "x")) return inside || at_end ? 0 : drawn;
@@ -133,7 +133,7 @@ static const char relative[] =
     "  y = sum[K](q * (C + S)) / (1 + sum[K](n * softplus(q)))\n"
     "}\n";
 
-// What a maximum is of: a slice of nothing that counts, one of nothing at all, a slow rise by 500, a jump.
+// Tokens under a running maximum: a slice without finite tokens, an empty slice, a slow rise by 500, a jump.
 static void make_extreme(problem *p) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     const rec_variable *v = &p->signature->variables[i];
@@ -210,13 +210,13 @@ static void compare(problem *inputs, const rec_recurrence *r, const char *form, 
   problem_free(got);
 }
 
-// Of a launch: something kept of slices, of states or of cotangents, was written.
+// Whether a launch wrote slice summaries of states or of cotangents.
 static void count_ends(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written) {
   (void)kernel, (void)read;
   if (strcmp(tensor, "slice summaries") == 0 && written > 0) ++*(int *)context;
 }
 
-// Of a call, or two of them.
+// What one call, or two of them, launched.
 static int64_t launches_of(const problem *inputs, const rec_recurrence *r, rec_run_options options, int *ends) {
   simt_counts counts = {0};
   rec_simt_options simt = {.size = sizeof simt, .counts = &counts, .report = count_ends, .context = ends};
@@ -239,7 +239,7 @@ static void count_launches(const problem *inputs, const rec_recurrence *r, const
         both);
 }
 
-// Nothing is saved: tokens as they are drawn, whole slices or not, several entries, packed sequences.
+// Calls that save nothing: drawn tokens, whole and ragged slices, several batch entries, packed sequences.
 static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed) {
   static const struct {
     int64_t batch, time, slices;
@@ -262,7 +262,7 @@ static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed
   }
 }
 
-// Backward in slices, with the executor told so.
+// Backward in time slices, which an option of the executor asks for.
 static bool run_told(problem *p, const rec_recurrence *r, rec_simt_options simt, int64_t threads) {
   simt.size = sizeof simt;
   return problem_run(

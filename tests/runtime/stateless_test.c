@@ -31,8 +31,8 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
   return p;
 }
 
-// Of 16 bits are tokens and what only products read, a cotangent summed over an axis for one: eight halves of a unit in the last
-// place of these.
+// Tokens have 16 bits, and so have values that products alone read, such as a cotangent summed over an axis. The bound is
+// eight times half a unit in their last place.
 static double least_error(rec_dtype type) { return type == REC_BF16 ? 0x1p-5 : type == REC_F16 ? 0x1p-8 : 1e-4; }
 
 static bool compare_once(const rec_recurrence *r, uint64_t *seed, char *text, size_t size) {
@@ -59,7 +59,7 @@ static bool compare_once(const rec_recurrence *r, uint64_t *seed, char *text, si
   return same;
 }
 
-// Where rounding decides at a kink, another draw of the inputs does not.
+// At a kink rounding may pick the other branch: a program fails if three draws of the inputs do.
 static void judge(const rec_recurrence *r, uint64_t seed) {
   arena *memory = arena_new();
   char message[1024];

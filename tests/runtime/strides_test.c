@@ -46,7 +46,7 @@ static raw_call *call_of(const rec_recurrence *r, int32_t device_kind, shape s) 
   return raw_call_new(r, device_kind, s.batch, s.time, s.lengths, s.sequences, 3);
 }
 
-// Some tensors of what is read, or all, are expanded.
+// Expands some of the tensors that a call reads, or all of them.
 static void compare(const rec_recurrence *r, int32_t device_kind, shape s, uint64_t draw) {
   int count = r->signature.variable_count;
   raw_call *copied = call_of(r, device_kind, s), *expanded = call_of(r, device_kind, s);

@@ -33,7 +33,7 @@
 
 enum { SHORT = 128, LONG = 384, TIME = LONG - SHORT, SEQUENCES = 8, SHORTER = 4 };
 
-// Of a run: one sequence, or SEQUENCES of them, SHORTER times as short, which blocks take several at a time.
+// The sequences of a run: one, or SEQUENCES of them, each SHORTER times as short, several in a thread block.
 static int64_t batch = 1;
 
 static int64_t steps_of(int64_t time) { return batch > 1 ? time / SHORTER : time; }
@@ -128,7 +128,7 @@ static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_opt
   return counts;
 }
 
-// Of the tokens behind others: states before and after do not count.
+// The cost of a token between others. Initial and final states do not count.
 static simt_counts run(const rec_recurrence *r, rec_run_options options, int64_t *launches) {
   simt_counts before = run_length(r, SHORT, options, launches);
   return minus(run_length(r, LONG, options, launches), &before);
@@ -178,7 +178,7 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
   problem_free(p);
 }
 
-// Mamba-1, whose threads have a channel each.
+// Mamba-1: each thread has one channel.
 static void run_channels(const char *type) {
   const char *const words[] = {"--target", simt_target(), "-O0", "--dtype", type, "-D", "E=256", "-D", "N=16", NULL};
   rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/mamba1.rec", words);
