@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compiler/syntax/syntax.h"
+#include "runtime/shared/segment.h"
 
 static sema_scope *constant_scope(graph_builder *b) {
   return sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
@@ -159,6 +160,15 @@ static const graph_train *find_before(const graph_builder *b, const ast_name *af
   return before;
 }
 
+static bool check_segments(const train_settings *k) {
+  const graph_train *t = k->train;
+  if (t->segments == 1 || (t->context % SEGMENT_STEPS == 0 && t->context / SEGMENT_STEPS % t->segments == 0)) return true;
+  diag_error(k->b->diag, k->settings[SEGMENTS]->span,
+             "expected segments to cut the context of %lld into parts of a multiple of %d steps, found %lld",
+             (long long)t->context, SEGMENT_STEPS, (long long)t->segments);
+  return false;
+}
+
 static void build_train(graph_builder *b, const ast_item *item, block_list *blocks) {
   graph_program *p = b->result;
   const ast_name *after = &item->train.after;
@@ -189,6 +199,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   good &= setting_whole(&k, BATCH, 1, -1, &train.batch);
   good &= setting_whole(&k, SEED, 0, 1, &train.seed);
   good &= setting_whole(&k, ACCUMULATE, 1, 1, &train.accumulate);
+  good &= setting_whole(&k, SEGMENTS, 1, 1, &train.segments);
   good &= read_optimizer(&k);
   if (setting_whole(&k, STEPS, 1, -1, &train.steps)) {
     good &= read_schedule(&k);
@@ -202,6 +213,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
                (long long)train.batch, (long long)train.accumulate);
     good = false;
   }
+  if (good) good = check_segments(&k);
   if (good && train.task.rules) good = task_check(b, &train, &p->models.items[train.model], k.settings[DATA]->span);
   if (!good) return;
   vec_push(b->arena, &p->trains, train);

@@ -4,7 +4,22 @@
 
 #include "compiler/graph/build.h"
 
-enum { MODEL, INIT, DATA, CONTEXT, BATCH, STEPS, SEED, OPTIMIZER, SCHEDULE, ACCUMULATE, LOSS, INITIAL_STATE, SETTING_COUNT };
+enum {
+  MODEL,
+  INIT,
+  DATA,
+  CONTEXT,
+  BATCH,
+  STEPS,
+  SEED,
+  OPTIMIZER,
+  SCHEDULE,
+  ACCUMULATE,
+  SEGMENTS,
+  LOSS,
+  INITIAL_STATE,
+  SETTING_COUNT
+};
 extern const char *const setting_names[SETTING_COUNT];
 
 // A train block while it is read.

@@ -61,8 +61,10 @@ static void print_train(const cJSON *program, const cJSON *train) {
   printf("\ntrain %s%s%s: %s%s%s\n", json_text(train, "name"), *json_text(train, "after") ? " after " : "",
          json_text(train, "after"), json_text(model, "text"), *json_text(train, "init") ? ", init " : "",
          json_text(train, "init"));
-  printf("  context %.0f, batch %.0f, steps %.0f, seed %.0f, lr %g, ", number_of(train, "context"), number_of(train, "batch"),
-         number_of(train, "steps"), number_of(train, "seed"), number_of(train, "lr"));
+  printf("  context %.0f", number_of(train, "context"));
+  if (number_of(train, "segments") > 1) printf(" in %.0f segments", number_of(train, "segments"));
+  printf(", batch %.0f, steps %.0f, seed %.0f, lr %g, ", number_of(train, "batch"), number_of(train, "steps"),
+         number_of(train, "seed"), number_of(train, "lr"));
   const cJSON *task = json_get(train, "task");
   print_optimizer(json_text(train, "optimizer"));
   if (cJSON_IsObject(task))

@@ -342,6 +342,7 @@ static void read_recipe(reader *r, const cJSON *object, train_block *b) {
   read_optimizer(r, object, b);
   b->no_decay = int_list(r, object, "no_decay", 0, r->model->parameter_count - 1, &b->no_decay_count);
   if (b->accumulate > b->batch) wrong(r, "accumulate");
+  if (b->context % b->segments || (b->segments > 1 && b->context / b->segments % SEGMENT_STEPS)) wrong(r, "segments");
   if (b->warmup + b->decay > b->steps) wrong(r, "decay");
   b->labels = list(r, object, "label_weights", sizeof *b->labels, &b->label_count, read_label);
 }
@@ -361,6 +362,7 @@ static void read_block(reader *r, const cJSON *object, void *entry) {
                      .warmup = whole(r, object, "warmup", 0, ANY_INT),
                      .decay = whole(r, object, "decay", 0, ANY_INT),
                      .accumulate = whole(r, object, "accumulate", 1, ANY_INT),
+                     .segments = json_get(object, "segments") ? whole(r, object, "segments", 1, ANY_INT) : 1,
                      .loss_from = whole(r, object, "loss_from", 0, ANY_INT),
                      .loss_rest = number(r, object, "loss_rest"),
                      .seed = (uint64_t)whole(r, object, "seed", 0, most_elements),

@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "runtime/internal.h"
+#include "runtime/shared/segment.h"
 #include "runtime/train/data/data.h"
 
 enum { NO_TENSOR = -1 };
@@ -137,6 +138,7 @@ typedef struct train_block {
   int model;
   int64_t context, batch, steps, warmup, decay;
   int64_t accumulate;  // parts of a batch that run one after another
+  int64_t segments;    // parts of the context, run layer by layer
   uint64_t seed;
   schedule_kind schedule;
   optimizer_kind optimizer;
