@@ -81,9 +81,9 @@ static int compile_file(option_reader *r, char **words, int count) {
   }
   if (strcmp(options->path, "-") == 0 && !options->output && !options->emit && !options->check_only)
     return usage_error("-o FILE.so for a program from standard input", "nothing");
-  int status = name_output(options);
-  if (status) return status;
+  int status = 0;
   if (options->from && strcmp(options->from, "manifest") == 0) status = read_carried(r, words, count);
+  if (!status) status = name_output(options);
   return status ? status : compile(r->memory, r->names, options, stdout, stderr);
 }
 

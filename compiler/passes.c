@@ -155,7 +155,25 @@ static bool is_repeated(const compilation *c, const typed_body *body) {
   return false;
 }
 
+// NULL, or what a name of --export should have been.
+static const char *unknown_export(const compilation *c) {
+  const char *names = "";
+  for (int i = 0; i < c->typed->recurrences.count; i++)
+    names = arena_printf(c->memory, "%s%s%s", names, i ? ", " : "", c->typed->recurrences.items[i]->name);
+  for (int i = 0; i < c->options->exported.count; i++) {
+    bool known = false;
+    for (int k = 0; k < c->typed->recurrences.count; k++)
+      known |= strcmp(c->options->exported.items[i], c->typed->recurrences.items[k]->name) == 0;
+    if (!known)
+      return arena_printf(c->memory, "expected after --export a recurrence of the program or its imports%s%s, found '%s'",
+                          *names ? ", one of " : "", names, c->options->exported.items[i]);
+  }
+  return NULL;
+}
+
 bool pass_analyse(compilation *c) {
+  c->failure = unknown_export(c);
+  if (c->failure) return false;
   bool own_only = declares_something(c);
   for (int i = 0; i < c->typed->recurrences.count; i++) {
     const typed_body *body = c->typed->recurrences.items[i];

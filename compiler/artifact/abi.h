@@ -72,7 +72,9 @@
 //   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
 //   "form": "chosen", or the --form asked for
 //   "check": bool                whether promised ranges are verified (--check)
+//   "tf32": bool                 "shared_memory": 0, or the KiB of --shared-memory
 //   "defines": ["P=32", "ssd.N=16", "K=64,128"], in the order of the command line
+//   "exported": ["gla"], the imported recurrences of --export
 //   "from": null, or "recurrence": what the source is (--from)
 //   "sources": [{"path": as written, "text": ..}], the compiled file first, then every import
 //   "recurrences": [{

@@ -52,10 +52,17 @@ static const char *targets_of(arena *a, const cJSON *json) {
   return list;
 }
 
+// A word for each text of a list.
+static void add_each(arena *a, const cJSON *json, const char *key, const char *option, artifact_carried *carried) {
+  const cJSON *item;
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, key)) {
+    if (cJSON_IsString(item)) vec_push(a, &carried->words, arena_printf(a, "%s%s", option, item->valuestring));
+  }
+}
+
 static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const cJSON *level = cJSON_GetObjectItemCaseSensitive(json, "optimisation"),
-              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"), *form = cJSON_GetObjectItemCaseSensitive(json, "form"),
-              *define;
+              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"), *form = cJSON_GetObjectItemCaseSensitive(json, "form");
   const char *dtype = text_of(json, "dtype");
   const char *prefix = text_of(json, "prefix");
   if (prefix && *prefix) vec_push(a, &carried->words, arena_printf(a, "--prefix=%s", prefix));
@@ -73,9 +80,12 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const char *targets = targets_of(a, json);
   vec_push(a, &carried->words, arena_printf(a, "--target=%s", *targets ? targets : "host"));
   if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check"))) vec_push(a, &carried->words, "--check");
-  cJSON_ArrayForEach(define, cJSON_GetObjectItemCaseSensitive(json, "defines")) {
-    if (cJSON_IsString(define)) vec_push(a, &carried->words, arena_printf(a, "-D%s", define->valuestring));
-  }
+  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "tf32"))) vec_push(a, &carried->words, "--tf32");
+  const cJSON *shared = cJSON_GetObjectItemCaseSensitive(json, "shared_memory");
+  if (cJSON_IsNumber(shared) && shared->valueint > 0)
+    vec_push(a, &carried->words, arena_printf(a, "--shared-memory=%d", shared->valueint));
+  add_each(a, json, "defines", "-D", carried);
+  add_each(a, json, "exported", "--export=", carried);
 }
 
 const char *artifact_read_carried(arena *a, const char *path, artifact_carried *carried) {

@@ -28,6 +28,12 @@ static cJSON *axis_names(const typed_body *body, const int *axes, int count) {
   return names;
 }
 
+static cJSON *texts_json(const char *const *texts, int count) {
+  cJSON *list = must(cJSON_CreateArray());
+  for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, text_or_null(texts[i]));
+  return list;
+}
+
 // "scalar decay"
 static void add_class(cJSON *row, state_class class) {
   char text[32];
@@ -243,6 +249,8 @@ const char *artifact_hash(arena *a, const artifact *library) {
     XXH64_update(&state, number_type_text(library->dtypes.items[i]), strlen(number_type_text(library->dtypes.items[i])) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
+  for (int i = 0; i < library->exported.count; i++)
+    XXH64_update(&state, library->exported.items[i], strlen(library->exported.items[i]) + 1);
   for (int i = 0; i < library->sources.count; i++)
     XXH64_update(&state, library->sources.items[i]->text, library->sources.items[i]->size + (size_t)1);
   return arena_printf(a, "%016llx", (unsigned long long)XXH64_digest(&state));
@@ -270,9 +278,10 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add_number(json, "chunk", library->chunk);
   add_text(json, "form", schedule_form_text(library->form));
   add(json, "check", cJSON_CreateBool(library->check));
-  cJSON *defines = must(cJSON_CreateArray());
-  for (int i = 0; i < library->defines.count; i++) cJSON_AddItemToArray(defines, text_or_null(library->defines.items[i]));
-  add(json, "defines", defines);
+  add(json, "tf32", cJSON_CreateBool(library->tf32));
+  add_number(json, "shared_memory", library->shared_kib);
+  add(json, "defines", texts_json(library->defines.items, library->defines.count));
+  add(json, "exported", texts_json(library->exported.items, library->exported.count));
   add_text(json, "from", library->from);
   cJSON *files = must(cJSON_CreateArray());
   for (int i = 0; i < library->sources.count; i++) {

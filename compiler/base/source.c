@@ -118,29 +118,41 @@ static const char *cannot_read(sources *all, const char *path, const char *why) 
   return arena_printf(all->memory, "cannot read '%s': %s", path, why);
 }
 
-const source *sources_load(sources *all, const char *path, const char **error) {
-  bool standard_input = strcmp(path, "-") == 0;
-  FILE *file = standard_input ? stdin : fopen(path, "rb");
-  if (!file) {
-    *error = cannot_read(all, path, strerror(errno));
-    return NULL;
-  }
-  struct stat status;
+static const source *load(sources *all, const char *path, FILE *file, const char **error) {
+  size_t size = 0;
+  char *text = read_all(file, &size);
   const source *s = NULL;
-  if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
-    *error = cannot_read(all, path, "it is a folder");
-  } else {
-    size_t size = 0;
-    char *text = read_all(file, &size);
-    if (!text || ferror(file)) {
-      *error = cannot_read(all, path, strerror(errno));
-    } else {
-      s = add(all, path, text, size, !standard_input, error);
-    }
-    free(text);
-  }
-  if (!standard_input) fclose(file);
+  if (!text || ferror(file))
+    *error = cannot_read(all, path, strerror(errno));
+  else
+    s = add(all, path, text, size, file != stdin, error);
+  free(text);
   return s;
+}
+
+static const source *load_file(sources *all, const char *path, const char **error) {
+  FILE *file = fopen(path, "rb");
+  const source *s = file ? load(all, path, file, error) : NULL;
+  if (file)
+    fclose(file);
+  else
+    *error = cannot_read(all, path, strerror(errno));
+  return s;
+}
+
+const source *sources_load(sources *all, const char *path, const char **error) {
+  if (strcmp(path, "-") == 0) return load(all, path, stdin, error);
+  struct stat status;
+  if (stat(path, &status) || !S_ISDIR(status.st_mode)) return load_file(all, path, error);
+  *error = cannot_read(all, path, "it is a folder");
+  return NULL;
+}
+
+const source *sources_load_import(sources *all, const char *path, const char **error) {
+  struct stat status;
+  if (stat(path, &status) || S_ISREG(status.st_mode)) return load_file(all, path, error);
+  *error = cannot_read(all, path, S_ISDIR(status.st_mode) ? "it is a folder" : "it is a pipe or a device");
+  return NULL;
 }
 
 // Index of the line that holds the offset, from 0.

@@ -37,6 +37,8 @@ sources *sources_new(arena *a);
 // Loads a file ("-" is standard input). NULL if it cannot be used; *error then says why in one line, without a newline. It may
 // be missing, unreadable, a folder or too large. It may not be UTF-8 (with line and column), or may have NUL bytes.
 const source *sources_load(sources *all, const char *path, const char **error);
+// The same for a file that a program names. A pipe or a device is refused: reading it might never end.
+const source *sources_load_import(sources *all, const char *path, const char **error);
 
 // The same for text already in memory (stdlib, tests); it is copied. The same refusals apply.
 const source *sources_add(sources *all, const char *path, const char *text, size_t size, const char **error);

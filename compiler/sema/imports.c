@@ -119,7 +119,7 @@ static typed_file *load_import(import_check *c, const typed_file *importer, cons
     loaded *known = find_loaded(c, key);
     if (known) return known->active ? refuse_cycle(c, item) : known->file;
     text = sources_find(s->all, key);
-    if (!text) text = sources_load(s->all, key, &error);
+    if (!text) text = sources_load_import(s->all, key, &error);
     if (!text) {
       diag_error(s->messages, item->import.target_span, "expected a readable file, found none: %s", error ? error : key);
       return NULL;

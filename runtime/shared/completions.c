@@ -9,7 +9,7 @@
 // ---- values --------------------------------------------------------------------------------------------------------
 
 // Names in capitals stand for something; all other words are meant as they are.
-static bool is_meant(const char *word) { return !isupper((unsigned char)*word) && *word != '['; }
+static bool is_meant(const char *word) { return !isupper((unsigned char)*word) && *word != '[' && *word != '.'; }
 
 static int print_meant(FILE *out, const char *list, int printed) {
   for (const char *word = list; word && *word; word = manual_next(word))
@@ -30,8 +30,8 @@ static bool has_words(const manual_option *o) {
   return false;
 }
 
-// Values that are lists of words with commas between.
-static bool is_list(const manual_option *o) { return strcmp(o->value, "LIST") == 0; }
+// Values that are lists of words with commas between: LIST, or `f32|f64,..`.
+static bool is_list(const manual_option *o) { return strcmp(o->value, "LIST") == 0 || strstr(o->value, ",.."); }
 
 // The first line of a help, without what the quotes of a shell or `also` would end.
 static void print_line(FILE *out, const char *help, const char *also) {
@@ -172,9 +172,9 @@ static void fish_option(FILE *out, const manual *of, const manual_option *o, con
             : kind == MANUAL_FOLDER ? " -x -a '(__fish_complete_directories)'"
                                     : " -x");
     if (has_words(o)) {
-      fprintf(out, " -a '");
+      fprintf(out, " -a '%s", is_list(o) ? "(__fish_append , " : "");
       print_words(out, o);
-      fprintf(out, "'");
+      fprintf(out, "%s'", is_list(o) ? ")" : "");
     }
   }
   fprintf(out, " -d '");

@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -110,6 +112,28 @@ static void unusable_sources_are_refused(void **state) {
   assert_string_equal(error, "cannot read '/no/such.rec': No such file or directory");
   assert_null(sources_load(sources_new(a), "/tmp", &error));
   assert_string_equal(error, "cannot read '/tmp': it is a folder");
+  arena_free(a);
+}
+
+// Nobody writes into the pipe: opening it would wait for ever.
+static void an_import_is_no_pipe(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  const char *error = NULL;
+  char folder[] = "/tmp/rec-base-XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  const char *path = arena_printf(a, "%s/pipe.rec", folder);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  alarm(20);
+  assert_null(sources_load_import(sources_new(a), path, &error));
+  alarm(0);
+  assert_string_equal(error, arena_printf(a, "cannot read '%s': it is a pipe or a device", path));
+  assert_null(sources_load_import(sources_new(a), folder, &error));
+  assert_string_equal(error, arena_printf(a, "cannot read '%s': it is a folder", folder));
+  assert_null(sources_load_import(sources_new(a), "-", &error));
+  assert_string_equal(error, "cannot read '-': No such file or directory");
+  unlink(path);
+  rmdir(folder);
   arena_free(a);
 }
 
@@ -231,6 +255,7 @@ int main(void) {
       cmocka_unit_test(arrays_keep_their_elements),
       cmocka_unit_test(columns_count_characters),
       cmocka_unit_test(unusable_sources_are_refused),
+      cmocka_unit_test(an_import_is_no_pipe),
       cmocka_unit_test(messages_are_sorted_with_line_caret_and_notes),
       cmocka_unit_test(an_unused_name_is_not_reported_beside_another_error),
       cmocka_unit_test(support_object_is_embedded),
