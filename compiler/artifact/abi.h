@@ -62,7 +62,7 @@
 //
 // ---- Manifest: a JSON object; all keys are always present but "program" ----
 //
-//   "rec": "0.1.0"               "abi": "1.1"
+//   "rec": "0.1.0"               "abi": "1.2"
 //   "prefix": "", or what --prefix says. Every "symbol" below has it
 //   "hash": "16 hexadecimal digits", of sources, options and rec's version
 //   "dtypes": ["f32", "bf16"], all of the library; the first is
@@ -129,7 +129,7 @@
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
 
-#define ABI_TEXT "1.1"
+#define ABI_TEXT "1.2"
 
 typedef enum abi_field_kind {
   ABI_SIZE,

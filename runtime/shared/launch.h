@@ -8,7 +8,7 @@
 
 // A library with another major number is refused; minor numbers only add.
 #define REC_ABI_MAJOR 1
-#define REC_ABI_MINOR 1
+#define REC_ABI_MINOR 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,6 +61,10 @@ typedef struct rec_launch {
   void *saved;  // forward writes all of it, for backward; NULL: computed again
   int64_t saved_bytes;
   int64_t time_parts;  // GPUs: the number of slices that long sequences are cut into, or 0, as in rec_sizes
+  // Since ABI 1.2. NAME_fold computes these instances alone: a block of states for each message of a chain. An instance is an
+  // entry of the batch and of the axes `segment.instances` of the manifest. Its entries of a state lie together in memory.
+  int64_t first_instance;
+  int64_t instance_count;  // 0: all
 } rec_launch;
 
 // Bytes that calls with given sizes need; packed sequences: enough for any lengths. `size` is set by the caller: sizeof(rec_sizes).
@@ -76,7 +80,55 @@ typedef struct rec_sizes {
   int32_t device_number;                 // as in rec_launch
   int64_t
       time_parts;  // set by the caller, GPUs: the number of slices that sequences are cut into along time, where possible; 0: as the device has room
+  // Since ABI 1.2, set where `size` says that they are there.
+  int64_t summary;           // bytes of a summary that NAME_summary writes; 0: there is none
+  int64_t summary_backward;  // of one that NAME_summary_backward writes; 0: there is none
+  int64_t workspace_summary;
+  int64_t workspace_summary_backward;            // with `saved`
+  int64_t workspace_summary_backward_recompute;  // without
+  int64_t workspace_fold;                        // of NAME_fold and NAME_combine
+  int64_t segment_multiple;  // steps: results of segments that are multiples of it have the bits of one call
+  int64_t instances;         // of rec_launch
 } rec_sizes;
+
+// ---- segments of time, since ABI 1.2 ----
+//
+// Machines that share a sequence have a segment of it each. The states before a segment come of all segments before it. They
+// are known early where states enter the steps linearly:
+//
+//   states after = transfer * states before + own
+//
+// NAME_summary(arguments, launch, summary) writes transfer and own of a segment, from its inputs and parameters. It reads no
+// states before the segment, but lag buffers (h0_x_lag), which hold tokens. NAME_summary_backward does the same for cotangents:
+//
+//   cotangents before = transfer * cotangents after + own
+//
+// It reads what NAME_backward reads, but the cotangents of states (d_hT). NAME_fold then makes the states before the segments h0
+// to those after them, hT (backward: d_hT to d_h0). NAME_combine makes one summary of those of several segments.
+//
+// A summary takes rec_sizes.summary bytes, at a multiple of REC_ALIGNMENT, on the device of the call. It holds no pointers and
+// may be sent as bytes. It is to be read with the same sizes (batch, axes; not time), on the same kind of device, by the same
+// library. The manifest says how it is joined (`segment`).
+//
+// A transfer with an element above 1024, or one that is not finite, is out of range: it is of no use. The flag travels in the
+// summary. The states after such a segment come from NAME_forward alone, when the states before it are known.
+//
+// Packed sequences: the first and the last sequence of a segment may go on beyond it. The states before it are those of its
+// first sequence (h0, entry 0), the states after it those of its last. In NAME_summary and NAME_summary_backward of several
+// sequences the transfer is 0, and states before the last sequence, or cotangents after the first, are read from their entries.
+// NAME_fold and NAME_combine take batch = 1, no cu_seqlens.
+//
+// Where there is no summary, the sizes are 0 and the four functions return REC_ERROR_UNSUPPORTED; rec_error says why.
+typedef struct rec_segments {
+  uint64_t size;  // sizeof(rec_segments)
+  const void *const
+      *summaries;    // in the order of time; the list itself lies in memory of the host, and is read before the call returns
+  int64_t count;     // of summaries
+  int32_t backward;  // 0: summaries of NAME_summary; 1: of NAME_summary_backward
+  int32_t unused;    // 0
+  int32_t *
+      out_of_range;  // on the device of the call: written, 1 if a summary is out of range, and the states that were written are of no use, else 0; NULL: not wanted
+} rec_segments;
 
 #ifdef __cplusplus
 }

@@ -211,7 +211,7 @@ static rec_status read_launch(call *c, const rec_launch *launch) {
                      (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
   c->launch = launch;
   c->device_number = launch->device_number;
-  if (launch->size >= sizeof *launch) c->time_slices = launch->time_parts;
+  if (launch->size >= offsetof(rec_launch, first_instance)) c->time_slices = launch->time_parts;
   if (c->time_slices < 0)
     return call_fail(c, REC_ERROR_ARGUMENT, "expected time_parts of at least 0, found %lld", (long long)c->time_slices);
   rec_status status = rec_cpu_clone(&c->clone);

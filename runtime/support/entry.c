@@ -107,7 +107,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   }
   gpu_device device;
   c.device_number = sizes->device_number;
-  if (sizes->size >= sizeof *sizes) c.time_slices = larger(0, sizes->time_parts);
+  if (sizes->size >= offsetof(rec_sizes, summary)) c.time_slices = larger(0, sizes->time_parts);
   status = gpu_device_find(&c, kind, &device);
   return status == REC_OK ? gpu_sizes_of(&c, &device, sizes) : status;
 }

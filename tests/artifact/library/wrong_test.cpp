@@ -111,9 +111,9 @@ static void check_header() {
   forward("launch without its size", REC_ERROR_ABI,
           "decay_forward: expected a rec_launch of at least 88 bytes, found size = 0; set it to sizeof(rec_launch)",
           [](right_call &c) { c.launch.size = 0; });
-  forward("another ABI", REC_ERROR_ABI, "decay_forward: expected ABI 1.x, found 2.1 in rec_launch",
+  forward("another ABI", REC_ERROR_ABI, "decay_forward: expected ABI 1.x, found 2.2 in rec_launch",
           [](right_call &c) { c.launch.abi_major = 2; });
-  forward("launch without an ABI", REC_ERROR_ABI, "decay_forward: expected ABI 1.x, found 0.1 in rec_launch",
+  forward("launch without an ABI", REC_ERROR_ABI, "decay_forward: expected ABI 1.x, found 0.2 in rec_launch",
           [](right_call &c) { c.launch.abi_major = 0; });
   forward("negative batch", REC_ERROR_ARGUMENT,
           "decay_forward: expected batch and time of at least 0, found batch = -1, time = 5",
