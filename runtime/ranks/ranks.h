@@ -60,7 +60,8 @@ enum {
 
 // ---- the job --------------------------------------------------------------------------------------------------------
 
-// Joins the job whose launcher has started this process; *made is NULL where none has, or where it has started one process.
+// Joins the job whose launcher has started this process; *made is NULL where none has, or where it has started one process. After
+// a failure that all ranks share, *made is the job: its rank 0 prints the message for all. Otherwise *made is NULL.
 rec_status ranks_open(const ranks_settings *settings, ranks **made);
 // Leaves the job in order. All ranks must come here; messages must have been waited for.
 void ranks_close(ranks *r);

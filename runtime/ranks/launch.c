@@ -1,0 +1,101 @@
+#include "runtime/ranks/launch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/internal.h"
+
+// ---- what a launcher tells ------------------------------------------------------------------------------------------
+
+static const struct {
+  launcher by;
+  const char *rank, *count;  // names of variables; count: NULL, it does not tell
+} told[] = {
+    {LAUNCHER_OPEN_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {LAUNCHER_PMI, "PMI_RANK", "PMI_SIZE"},
+    {LAUNCHER_PMIX, "PMIX_RANK", "SLURM_STEP_NUM_TASKS"},
+};
+
+static int64_t number_in(const char *variable, int64_t otherwise) {
+  const char *text = getenv(variable);
+  char *end = NULL;
+  long long number = text ? strtoll(text, &end, 10) : 0;
+  return text && end != text && !*end && number >= 0 ? number : otherwise;
+}
+
+rec_status launch_find(launched *found) {
+  *found = (launched){LAUNCHER_NONE, 1, 0};
+  for (size_t i = 0; i < sizeof told / sizeof *told && !found->by; i++)
+    if (getenv(told[i].rank)) *found = (launched){told[i].by, number_in(told[i].count, 0), number_in(told[i].rank, 0)};
+  int64_t tasks = number_in("SLURM_STEP_NUM_TASKS", 1);
+  if (found->by || tasks == 1) return REC_OK;
+  return rec_fail(REC_ERROR_DEVICE,
+                  "srun has started %lld processes that cannot find each other; srun --mpi=list shows what there is: take pmix "
+                  "for Open MPI, pmi2 for MPICH",
+                  (long long)tasks);
+}
+
+bool launch_speaks(void) {
+  launched l;
+  return launch_find(&l) || l.number == 0;
+}
+
+// ---- starting one ---------------------------------------------------------------------------------------------------
+
+static bool in_path(const char *name, char *file, size_t size) {
+  const char *path = getenv("PATH");
+  for (const char *next = path ? path : ""; *next;) {
+    size_t length = strcspn(next, ":");
+    int written = snprintf(file, size, "%.*s/%s", (int)length, next, name);
+    if (length && written > 0 && (size_t)written < size && access(file, X_OK) == 0) return true;
+    next += length + (next[length] == ':');
+  }
+  return false;
+}
+
+bool launch_program(char *file, size_t size) { return in_path("mpirun", file, size) || in_path("mpiexec", file, size); }
+
+// What Open MPI 4 and 5 refuse or do otherwise: to run as root, ranks that outnumber the processors, threads of a rank on more than
+// one processor, and a checkpoint's time between a signal and the kill. Who has set a variable knows better. MPICH has no such rules.
+static void allow(void) {
+  static const char *const variables[][2] = {
+      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+      {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
+      {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+      {"PRTE_MCA_hwloc_default_binding_policy", "none"},
+      {"OMPI_MCA_odls_base_sigkill_timeout", "300"},
+      {"PRTE_MCA_odls_base_sigkill_timeout", "300"},
+  };
+  static const char *const as_root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT",
+                                        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) setenv(variables[i][0], variables[i][1], 0);
+  for (size_t i = 0; i < sizeof as_root / sizeof *as_root && geteuid() == 0; i++) setenv(as_root[i], "1", 0);
+}
+
+rec_status launch_ranks(int64_t count, char *const *words, int word_count) {
+  static const char again[] = "REC_LAUNCHED";
+  char program[PATH_MAX], self[PATH_MAX], number[32];
+  if (getenv(again))
+    return rec_fail(REC_ERROR_DEVICE, "the launcher of this process tells it no rank: expected Open MPI or MPICH, found another");
+  if (!launch_program(program, sizeof program))
+    return rec_fail(REC_ERROR_DEVICE,
+                    "expected mpirun or mpiexec in the path, found neither; install Open MPI or MPICH (Debian: openmpi-bin; or "
+                    "pip install mpich)");
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= 0) return rec_file_failed("/proc/self/exe");
+  self[length] = '\0';
+  snprintf(number, sizeof number, "%lld", (long long)count);
+  char **list = calloc((size_t)word_count + 5, sizeof *list), **next = list;
+  if (!list) return rec_no_memory();
+  *next++ = program, *next++ = "-n", *next++ = number, *next++ = self;
+  for (int i = 0; i < word_count; i++) *next++ = words[i];
+  allow();
+  setenv(again, "1", 1);
+  fflush(NULL);
+  execv(program, list);
+  free(list);
+  return rec_file_failed(program);
+}

@@ -1,0 +1,35 @@
+// Launchers: what they tell the processes that they start, and how rec starts one.
+#ifndef REC_RANKS_LAUNCH_H
+#define REC_RANKS_LAUNCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/rec.h"
+
+typedef enum launcher {
+  LAUNCHER_NONE,
+  LAUNCHER_OPEN_MPI,  // mpirun of Open MPI
+  LAUNCHER_PMI,       // mpiexec of MPICH and its kin, srun --mpi=pmi2
+  LAUNCHER_PMIX,      // srun --mpi=pmix and others, for any library
+  LAUNCHERS
+} launcher;
+
+typedef struct launched {
+  launcher by;
+  int64_t count;   // of processes; 0: it does not tell
+  int64_t number;  // of this one
+} launched;
+
+// By the variables of the environment. An error where srun has started several processes that cannot find each other.
+rec_status launch_find(launched *found);
+// Whether this process is to print what all processes of a job print alike.
+bool launch_speaks(void);
+
+// mpirun or mpiexec in the path; false: there is none.
+bool launch_program(char *file, size_t size);
+// Replaces this process by a launcher of `count` processes of the same program with these words. Returns what prevented it.
+rec_status launch_ranks(int64_t count, char *const *words, int word_count);
+
+#endif

@@ -1,0 +1,284 @@
+#include "runtime/ranks/messages.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/internal.h"
+#include "runtime/shared/clock.h"
+
+enum { ABORT_STATUS = 1, ABORT_SECONDS = 10 };
+
+// ---- failures -------------------------------------------------------------------------------------------------------
+
+// On the thread. Calls of MPI that fail leave nothing to go on with.
+_Noreturn static void fail(mover *v, const char *text) {
+  fprintf(stderr, "rec: rank %d of %d: %s; the job ends\n", v->number, v->count, text);
+  v->mpi.abort(v->mpi.world, ABORT_STATUS);
+  _exit(ABORT_STATUS);
+}
+
+static void check(mover *v, mpi_result result, const char *call) {
+  char text[MPI_TEXT] = "", line[MPI_TEXT + 64];
+  int length = 0;
+  if (result == 0) return;
+  v->mpi.error_text(result, text, &length);
+  snprintf(line, sizeof line, "%s: %s", call, text);
+  fail(v, line);
+}
+
+// ---- the parts of a message -----------------------------------------------------------------------------------------
+
+typedef struct part {
+  void *bytes;
+  int size;
+} part;
+
+int mover_parts(const mover *v, int64_t size) {
+  int64_t parts = size > v->largest ? (size + v->largest - 1) / v->largest : 1;
+  return (int)parts + v->stamped;
+}
+
+static part part_of(const mover *v, message *m, int i) {
+  if (v->stamped && i == 0) return (part){&m->stamp, sizeof m->stamp};
+  int64_t begin = (i - v->stamped) * v->largest, rest = m->size - begin;
+  return (part){m->bytes + begin, (int)(rest < v->largest ? rest : v->largest)};
+}
+
+static void begin_part(mover *v, message *m, int i) {
+  part p = part_of(v, m, i);
+  if (m->receives)
+    check(v, v->mpi.receive(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]), "MPI_Irecv");
+  else
+    check(v, v->mpi.send(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]), "MPI_Isend");
+}
+
+static void check_size(mover *v, message *m, int i, const mpi_status *status) {
+  char line[256];
+  int found = 0, expected = part_of(v, m, i).size;
+  check(v, v->mpi.count(status, v->mpi.byte, &found), "MPI_Get_count");
+  if (found == expected) return;
+  snprintf(line, sizeof line, "expected %d bytes of %s from rank %d, found %d; all ranks must run the same rec on the same program",
+           expected, message_kind_name(m->kind), m->peer, found);
+  fail(v, line);
+}
+
+static bool all_parts_arrived(mover *v, message *m) {
+  while (m->open_parts) {
+    int i = m->part_count - m->open_parts, done = 0;
+    mpi_status status;
+    check(v, v->mpi.test(&m->parts[i], &done, &status), "MPI_Test");
+    if (!done) return false;
+    if (m->receives) check_size(v, m, i, &status);
+    m->open_parts--;
+  }
+  return true;
+}
+
+// ---- the thread -----------------------------------------------------------------------------------------------------
+
+static void begin(mover *v, message *m) {
+  m->open_parts = m->part_count;
+  for (int i = 0; i < m->part_count; i++) begin_part(v, m, i);
+}
+
+static message *take_posted(mover *v) {
+  message *list = v->posted;
+  v->posted = NULL;
+  v->posted_last = &v->posted;
+  return list;
+}
+
+// Those that have arrived leave the list.
+static bool test_all(mover *v) {
+  bool any = false;
+  for (message **at = &v->moving; *at;) {
+    message *m = *at;
+    if (!all_parts_arrived(v, m)) {
+      at = &m->next;
+      continue;
+    }
+    *at = m->next;
+    any = true;
+    pthread_mutex_lock(&v->lock);
+    m->done = true;
+    pthread_cond_broadcast(&v->done);
+    pthread_mutex_unlock(&v->lock);
+  }
+  return any;
+}
+
+static void add_to_moving(mover *v, message *list) {
+  message **last = &v->moving;
+  while (*last) last = &(*last)->next;
+  *last = list;
+  for (; list; list = list->next) begin(v, list);
+}
+
+static struct timespec later(double seconds) {
+  struct timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  int64_t nanoseconds = at.tv_nsec + (int64_t)(seconds * 1e9);
+  return (struct timespec){at.tv_sec + nanoseconds / 1000000000, nanoseconds % 1000000000};
+}
+
+// A library may send the rest of a message after MPI_Test has called it done, but during its own calls alone (UCX does).
+static void push(mover *v) {
+  int found;
+  mpi_status status;
+  if (!v->moving) check(v, v->mpi.probe(v->number, MESSAGE_KINDS * RANKS_TAGS - 1, v->mpi.world, &found, &status), "MPI_Iprobe");
+}
+
+// Nobody tells when a message arrives, so the thread asks again: after a sixteenth of the time that it has waited already, which
+// leaves the processors to those who compute, and finds a message late by no more than that. While no message of this rank is on
+// its way, the thread is there for the rest of earlier ones, and asks less often.
+static void nap(mover *v, double idle_since) {
+  double shortest = 5e-6, longest = v->moving ? 5e-4 : 2e-2;
+  double pause = (clock_seconds(CLOCK_MONOTONIC) - idle_since) / 16;
+  struct timespec until = later(pause < shortest ? shortest : pause > longest ? longest : pause);
+  pthread_cond_timedwait(&v->work, &v->lock, &until);
+}
+
+static bool has_news(const mover *v) { return v->posted || v->ending || v->aborting; }
+
+static void move_messages(mover *v) {
+  double idle_since = clock_seconds(CLOCK_MONOTONIC);
+  bool idle = false;
+  for (;;) {
+    pthread_mutex_lock(&v->lock);
+    if (!has_news(v) && idle) nap(v, idle_since);
+    message *list = take_posted(v);
+    bool ending = v->ending;
+    int aborting = v->aborting;
+    pthread_mutex_unlock(&v->lock);
+    if (aborting) v->mpi.abort(v->mpi.world, aborting);
+    if (ending) return;
+    add_to_moving(v, list);
+    push(v);
+    idle = !test_all(v) && !list;
+    if (!idle) idle_since = clock_seconds(CLOCK_MONOTONIC);
+  }
+}
+
+// ---- start and end --------------------------------------------------------------------------------------------------
+
+static void start_mpi(mover *v) {
+  int provided = 0, found = 0, *largest = NULL;
+  check(v, v->mpi.init(NULL, NULL, v->mpi.one_thread, &provided), "MPI_Init_thread");
+  check(v, v->mpi.rank(v->mpi.world, &v->number), "MPI_Comm_rank");
+  check(v, v->mpi.size(v->mpi.world, &v->count), "MPI_Comm_size");
+  check(v, v->mpi.on_error(v->mpi.world, v->mpi.errors_return), "MPI_Comm_set_errhandler");
+  check(v, v->mpi.attribute(v->mpi.world, v->mpi.largest_tag, &largest, &found), "MPI_Comm_get_attr");
+  if (found && largest && *largest < MESSAGE_KINDS * RANKS_TAGS - 1) fail(v, "this MPI has too few tags");
+}
+
+static void say(mover *v, bool *what) {
+  pthread_mutex_lock(&v->lock);
+  *what = true;
+  pthread_cond_broadcast(&v->done);
+  pthread_mutex_unlock(&v->lock);
+}
+
+// Naps end when they should, not 50 microseconds later.
+static void *run(void *argument) {
+  mover *v = argument;
+  prctl(PR_SET_NAME, "rec messages");
+  prctl(PR_SET_TIMERSLACK, 1000UL);
+  start_mpi(v);
+  say(v, &v->ready);
+  move_messages(v);
+  v->mpi.finalize();
+  say(v, &v->ended);
+  return NULL;
+}
+
+// Until it is so; false: the patience is over. The lock is held.
+static bool await(mover *v, const bool *what) {
+  int64_t seconds = 0;
+  while (!*what && seconds < v->patience) {
+    struct timespec until = later(1);
+    if (pthread_cond_timedwait(&v->done, &v->lock, &until) == ETIMEDOUT) seconds++;
+  }
+  return *what;
+}
+
+static bool await_locked(mover *v, const bool *what) {
+  pthread_mutex_lock(&v->lock);
+  bool so = await(v, what);
+  pthread_mutex_unlock(&v->lock);
+  return so;
+}
+
+// Signals are for the threads of the program, those of MPI's own threads too.
+static rec_status start_thread(mover *v) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  int failed = pthread_create(&v->thread, NULL, run, v);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return failed ? rec_fail(REC_ERROR_MEMORY, "a thread for messages: %s", strerror(failed)) : REC_OK;
+}
+
+static void make_conditions(mover *v) {
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&v->work, &monotonic);
+  pthread_cond_init(&v->done, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  pthread_mutex_init(&v->lock, NULL);
+}
+
+rec_status mover_start(mover *v, launcher by, const ranks_settings *settings) {
+  *v = (mover){.largest = settings->largest, .patience = settings->patience, .posted_last = &v->posted};
+  setenv("UCX_ERROR_SIGNALS", "", 0);  // a fault is ours to report
+  rec_status status = mpi_open(by, settings->library, &v->mpi);
+  if (status) return status;
+  make_conditions(v);
+  status = start_thread(v);
+  if (status || await_locked(v, &v->ready)) return status;
+  fprintf(stderr, "rec: waited %lld seconds for the other ranks to start\n", (long long)v->patience);
+  _exit(ABORT_STATUS);
+}
+
+void mover_stop(mover *v) {
+  pthread_mutex_lock(&v->lock);
+  v->ending = true;
+  pthread_cond_signal(&v->work);
+  pthread_mutex_unlock(&v->lock);
+  if (!await_locked(v, &v->ended)) {
+    fprintf(stderr, "rec: rank %d of %d: waited %lld seconds for the other ranks to end\n", v->number, v->count,
+            (long long)v->patience);
+    mover_abort(v);
+  }
+  pthread_join(v->thread, NULL);
+  pthread_cond_destroy(&v->work);
+  pthread_cond_destroy(&v->done);
+  pthread_mutex_destroy(&v->lock);
+}
+
+_Noreturn void mover_abort(mover *v) {
+  pthread_mutex_lock(&v->lock);
+  v->aborting = ABORT_STATUS;
+  pthread_cond_signal(&v->work);
+  pthread_mutex_unlock(&v->lock);
+  sleep(ABORT_SECONDS);
+  _exit(ABORT_STATUS);
+}
+
+// ---- for the other threads ------------------------------------------------------------------------------------------
+
+void mover_post(mover *v, message *m) {
+  pthread_mutex_lock(&v->lock);
+  *v->posted_last = m;
+  v->posted_last = &m->next;
+  pthread_cond_signal(&v->work);
+  pthread_mutex_unlock(&v->lock);
+}
+
+bool mover_wait(mover *v, message *m) { return await_locked(v, &m->done); }

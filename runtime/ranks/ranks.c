@@ -1,0 +1,256 @@
+#include "runtime/ranks/ranks.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/internal.h"
+#include "runtime/ranks/messages.h"
+#include "runtime/shared/clock.h"
+
+struct ranks {
+  mover mover;
+  int time_count, local_number, local_count;
+  message_count sent[MESSAGE_KINDS];
+};
+
+// ---- places in the job ----------------------------------------------------------------------------------------------
+
+int ranks_number(const ranks *r) { return r ? r->mover.number : 0; }
+int ranks_count(const ranks *r) { return r ? r->mover.count : 1; }
+int ranks_time_count(const ranks *r) { return r ? r->time_count : 1; }
+int ranks_data_count(const ranks *r) { return ranks_count(r) / ranks_time_count(r); }
+int ranks_data(const ranks *r) { return ranks_number(r) / ranks_time_count(r); }
+int ranks_time(const ranks *r) { return ranks_number(r) % ranks_time_count(r); }
+int ranks_at(const ranks *r, int data, int time) { return data * ranks_time_count(r) + time; }
+int ranks_local_count(const ranks *r) { return r ? r->local_count : 1; }
+int ranks_local_number(const ranks *r) { return r ? r->local_number : 0; }
+
+// ---- messages -------------------------------------------------------------------------------------------------------
+
+static const char *const kind_names[MESSAGE_KINDS] = {"numbers", "weights", "gradients", "states",   "cotangents",
+                                                      "halo",    "carried", "moments",   "summaries"};
+
+const char *message_kind_name(message_kind kind) { return kind_names[kind]; }
+
+message_count ranks_sent(const ranks *r, message_kind kind) { return r ? r->sent[kind] : (message_count){0, 0}; }
+
+static message *post(ranks *r, const message *like, int64_t tag) {
+  int parts = mover_parts(&r->mover, like->size);
+  message *m = calloc(1, sizeof *m + (size_t)parts * sizeof *m->parts);
+  if (!m) ranks_abort(r, "out of memory");
+  *m = *like;
+  m->part_count = parts;
+  m->tag = (int)(like->kind * RANKS_TAGS + tag % RANKS_TAGS);
+  mover_post(&r->mover, m);
+  return m;
+}
+
+message *ranks_send(ranks *r, int to, message_kind kind, int64_t tag, const void *bytes, int64_t size) {
+  __atomic_fetch_add(&r->sent[kind].messages, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&r->sent[kind].bytes, size, __ATOMIC_RELAXED);
+  return post(r, &(message){.peer = to, .kind = kind, .bytes = (char *)(uintptr_t)bytes, .size = size}, tag);
+}
+
+message *ranks_receive(ranks *r, int from, message_kind kind, int64_t tag, void *bytes, int64_t size) {
+  return post(r, &(message){.receives = true, .peer = from, .kind = kind, .bytes = bytes, .size = size}, tag);
+}
+
+_Noreturn static void end_of_patience(ranks *r, const message *m, message_place place) {
+  char where[64] = "", layer[32] = "";
+  if (place.step >= 0) snprintf(where, sizeof where, " at step %lld", (long long)place.step);
+  if (place.layer >= 0) snprintf(layer, sizeof layer, ", layer %d", place.layer);
+  ranks_abort(r, "waited %lld seconds for %s (%s) %s rank %d%s%s; is that rank stopped, or its network cut? --patience N waits longer",
+              (long long)r->mover.patience, place.what, message_kind_name(m->kind), m->receives ? "from" : "on their way to",
+              m->peer, where, layer);
+}
+
+void ranks_wait(ranks *r, message *m, message_place place) {
+  if (!m) return;
+  if (!mover_wait(&r->mover, m)) end_of_patience(r, m, place);
+  free(m);
+}
+
+void ranks_wait_all(ranks *r, message *const *list, int count, message_place place) {
+  for (int i = 0; i < count; i++) ranks_wait(r, list[i], place);
+}
+
+bool ranks_arrived(ranks *r, const message *m) {
+  if (!m) return true;
+  pthread_mutex_lock(&r->mover.lock);
+  bool done = m->done;
+  pthread_mutex_unlock(&r->mover.lock);
+  return done;
+}
+
+double ranks_processor_seconds(const ranks *r) {
+  clockid_t clock;
+  double all = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+  return r && !pthread_getcpuclockid(r->mover.thread, &clock) ? all - clock_seconds(clock) : all;
+}
+
+// ---- exchanges ------------------------------------------------------------------------------------------------------
+
+// Bruck's: in round k each rank has the 2^k blocks from its own on, and gets as many of the rank that is 2^k ahead.
+static void gather_rounds(ranks *r, char *blocks, int64_t size, message_place place) {
+  int count = ranks_count(r), number = ranks_number(r), tag = 0;
+  for (int have = 1; have < count; have *= 2, tag++) {
+    int64_t bytes = (have < count - have ? have : count - have) * size;
+    message *in = ranks_receive(r, (number + have) % count, MESSAGE_NUMBERS, tag, blocks + have * size, bytes);
+    message *out = ranks_send(r, (number + count - have) % count, MESSAGE_NUMBERS, tag, blocks, bytes);
+    ranks_wait(r, in, place);
+    ranks_wait(r, out, place);
+  }
+}
+
+void ranks_all_gather(ranks *r, const void *own, void *all, int64_t size, message_place place) {
+  int count = ranks_count(r), number = ranks_number(r);
+  char *blocks = r ? malloc((size_t)(count * size) + 1) : all, *to = all;
+  if (!blocks) ranks_abort(r, "out of memory");
+  memcpy(blocks, own, (size_t)size);
+  if (!r) return;
+  gather_rounds(r, blocks, size, place);
+  size_t ahead = (size_t)((count - number) * size), behind = (size_t)(number * size);
+  memcpy(to + behind, blocks, ahead);
+  memcpy(to, blocks + ahead, behind);
+  free(blocks);
+}
+
+// The message of rank `from`, as rec_message() of all.
+static void share_message(ranks *r, int from, rec_status status, message_place place) {
+  char text[2048] = "";
+  if (ranks_number(r) != from) {
+    ranks_wait(r, ranks_receive(r, from, MESSAGE_NUMBERS, 0, text, sizeof text), place);
+    rec_fail(status, "rank %d: %s", from, text);
+    return;
+  }
+  snprintf(text, sizeof text, "%s", rec_message());
+  for (int to = 0; to < ranks_count(r); to++)
+    if (to != from) ranks_wait(r, ranks_send(r, to, MESSAGE_NUMBERS, 0, text, sizeof text), place);
+}
+
+rec_status ranks_agree(ranks *r, rec_status own, message_place place) {
+  if (!r) return own;
+  int count = ranks_count(r), first = 0;
+  rec_status *all = calloc((size_t)count, sizeof *all);
+  if (!all) ranks_abort(r, "out of memory");
+  ranks_all_gather(r, &own, all, sizeof own, place);
+  while (first < count && !all[first]) first++;
+  rec_status status = first < count ? all[first] : REC_OK;
+  if (status) share_message(r, first, status, place);
+  free(all);
+  return status;
+}
+
+bool ranks_any(ranks *r, bool own, message_place place) {
+  if (!r) return own;
+  int count = ranks_count(r);
+  char mine = own, *all = calloc((size_t)count, 1);
+  if (!all) ranks_abort(r, "out of memory");
+  ranks_all_gather(r, &mine, all, 1, place);
+  bool any = memchr(all, 1, (size_t)count) != NULL;
+  free(all);
+  return any;
+}
+
+// ---- open and close -------------------------------------------------------------------------------------------------
+
+// Ranks whose machines have one name are on one machine.
+static void find_neighbours(ranks *r) {
+  enum { NAME = 256 };
+  char own[NAME] = "";
+  int count = ranks_count(r);
+  char *all = calloc((size_t)count, NAME);
+  if (!all) ranks_abort(r, "out of memory");
+  gethostname(own, NAME - 1);
+  ranks_all_gather(r, own, all, NAME, (message_place){-1, -1, "the names of machines"});
+  for (int i = 0; i < count; i++) {
+    bool here = strcmp(all + i * NAME, own) == 0;
+    r->local_count += here;
+    r->local_number += here && i < ranks_number(r);
+  }
+  free(all);
+}
+
+static rec_status check_grid(const ranks *r, int64_t wanted) {
+  int count = ranks_count(r), data = ranks_data_count(r);
+  if (wanted && wanted != count)
+    return rec_fail(REC_ERROR_ARGUMENT, "expected --ranks %d, the number that the launcher has started, found %lld", count,
+                    (long long)wanted);
+  if (count % r->time_count)
+    return rec_fail(REC_ERROR_ARGUMENT, "expected --time-ranks to divide the %d ranks, found %d", count, r->time_count);
+  if (data & (data - 1))
+    return rec_fail(REC_ERROR_ARGUMENT, "expected ranks / time ranks to be a power of two, found %d / %d = %d", count,
+                    r->time_count, data);
+  return REC_OK;
+}
+
+// A library that does not understand the launcher starts jobs of one rank.
+static rec_status check_count(const ranks *r, const launched *by) {
+  int count = ranks_count(r);
+  if (by->count == 0 || by->count == count) return REC_OK;
+  return rec_fail(REC_ERROR_DEVICE, "expected %lld ranks, as the launcher says, found %d by %s; REC_MPI names another library",
+                  (long long)by->count, count, r->mover.mpi.name);
+}
+
+static ranks_settings with_defaults(ranks_settings s) {
+  const char *patience = getenv("REC_PATIENCE");
+  if (s.patience <= 0 && patience) s.patience = strtoll(patience, NULL, 10);
+  if (s.patience <= 0) s.patience = RANKS_PATIENCE;
+  if (s.time_count <= 0) s.time_count = 1;
+  if (s.largest <= 0) s.largest = 1 << 30;
+  if (!s.library) s.library = getenv("REC_MPI");
+  return s;
+}
+
+static rec_status join(const launched *by, const ranks_settings *settings, ranks **made) {
+  ranks *r = calloc(1, sizeof *r);
+  if (!r) return rec_no_memory();
+  rec_status status = mover_start(&r->mover, by->by, settings);
+  if (status) {
+    free(r);
+    return status;
+  }
+  r->time_count = (int)settings->time_count;
+  *made = r;
+  status = check_count(r, by);
+  if (!status) status = check_grid(r, settings->count);
+  if (!status) find_neighbours(r);
+  return status;
+}
+
+rec_status ranks_open(const ranks_settings *given, ranks **made) {
+  launched by;
+  ranks_settings settings = with_defaults(*given);
+  *made = NULL;
+  rec_status status = launch_find(&by);
+  if (status || by.by == LAUNCHER_NONE || by.count == 1) return status;
+  return join(&by, &settings, made);
+}
+
+// MPI_Finalize of MPICH 5 waits for the other ranks before it has sent the rest of what MPI_Test called done, so that ranks come
+// there when all messages have arrived.
+void ranks_close(ranks *r) {
+  if (!r) return;
+  ranks_any(r, false, (message_place){-1, -1, "the end"});
+  mover_stop(&r->mover);
+  free(r);
+}
+
+_Noreturn void ranks_abort(ranks *r, const char *format, ...) {
+  char text[2048];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  fflush(stdout);
+  if (r)
+    fprintf(stderr, "rec: rank %d of %d: %s\n", ranks_number(r), ranks_count(r), text);
+  else
+    fprintf(stderr, "rec: %s\n", text);
+  if (!r) exit(1);
+  mover_abort(&r->mover);
+}
