@@ -229,6 +229,7 @@ int64_t gpu_numbers_of_row(const kernel_plan *w, row_shape s);
 // What a kernel carries (kernel.gpu.plan): its plan, and what that says to others.
 typedef struct gpu_plan {
   arena *memory;  // of the plan and of this; NULL: it belongs to another arena
+  int users;      // kernels that carry it: those of one function, in all lists of the schedule
   kernel k;       // as it was planned: later its symbol may change, and the devices that it is for
   codegen_gpu_options options;
   codegen_kernel slots;
@@ -239,7 +240,9 @@ typedef struct gpu_plan {
 gpu_plan *gpu_plan_new(const kernel *k, codegen_gpu_options options);
 // Kernels that have no plan yet get one; all plans become part of the arena.
 void gpu_plan_kernels(arena *a, kernel *kernels, int count, codegen_gpu_options options);
-// Frees a plan that is not part of another arena.
+// For one more kernel.
+gpu_plan *gpu_plan_share(gpu_plan *made);
+// A kernel no longer carries it. The last one frees a plan that is not part of another arena.
 void gpu_plan_free(gpu_plan *made);
 // The plan that the kernel carries, or one made for these options.
 const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options);

@@ -128,7 +128,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
     if (!k->symbol || is_lowered(kernels, i)) continue;
     arena *plans = arena_new();
     emitter e = emitter_new(plans, &m, CLONE_GPU, options.dtype);
-    gpu_lower_kernel(&e, k, options);
+    gpu_lower_kernel(&e, k);
     emitter_free(&e);
     arena_free(plans);
   }

@@ -121,6 +121,52 @@ static void host_kernels_are_planned_once(void **state) {
   fixture_close(&f);
 }
 
+static int functions_of(const recurrence_kernels *kernels) {
+  int functions = 0;
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    int same = 0;
+    while (strcmp(kernels->kernels.items[same].symbol, kernels->kernels.items[i].symbol) != 0) same++;
+    assert_ptr_equal(kernels->kernels.items[same].gpu.plan, kernels->kernels.items[i].gpu.plan);
+    functions += same == i;
+  }
+  return functions;
+}
+
+// The plan that the schedule has chosen a kernel by is the one that is lowered, and kernels of one function share it.
+static void gpu_kernels_are_planned_once(void **state) {
+  (void)state;
+  for (int i = 0; i < kernel_program_count; i++) {
+    fixture f = fixture_open();
+    const recurrence *r = fixture_analyse(&f, kernel_programs[i].source);
+    pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
+    codegen_gpu_options options = {.dtype = NUMBER_BF16, .warpgroups = i % 2};
+    recurrence_kernels *kernels = codegen_gpu_schedule(f.memory, r, (schedule_options){.gpu = true}, options);
+    int planned = runs_of(&log, &kernel_stage, KERNEL_PASS_GPU), functions = functions_of(kernels);
+    assert_true(planned >= functions);
+    VEC(const kernel *) list = {0};
+    for (int n = 0; n < kernels->kernels.count; n++) vec_push(f.memory, &list, &kernels->kernels.items[n]);
+    const codegen_gpu_object *object = codegen_gpu_compile(f.memory, list.items, list.count, options);
+    assert_int_equal(runs_of(&log, &kernel_stage, KERNEL_PASS_GPU), planned);
+    for (int n = 0; n < list.count; n++) assert_ptr_equal(object->kernels.items[n].plan, list.items[n]->gpu.plan);
+    pass_log_use(before);
+    fixture_close(&f);
+  }
+}
+
+// Single steps have one candidate for each function.
+static void candidates_are_planned_once(void **state) {
+  (void)state;
+  fixture f = fixture_open();
+  const recurrence *r = fixture_analyse(&f, kernel_programs[0].source);
+  pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
+  recurrence_kernels *kernels =
+      codegen_gpu_schedule(f.memory, r, (schedule_options){.gpu = true, .form = FORM_STEP}, (codegen_gpu_options){0});
+  assert_true(kernels->kernels.count > functions_of(kernels));
+  assert_int_equal(runs_of(&log, &kernel_stage, KERNEL_PASS_GPU), functions_of(kernels));
+  pass_log_use(before);
+  fixture_close(&f);
+}
+
 // ---- broken by hand -------------------------------------------------------------------------------------------------
 
 // Nests on the host: 0 copy of k, 1 scores %5, 2 their mask %8, 3 product %10, 4 %12 begins. Then 5 product %11 added to it.
@@ -358,7 +404,8 @@ static void buffers_over_each_other_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(plans_are_right_behind_each_pass),    cmocka_unit_test(each_pass_is_verified),
-      cmocka_unit_test(host_kernels_are_planned_once),       cmocka_unit_test(broken_plans_are_refused),
+      cmocka_unit_test(host_kernels_are_planned_once),       cmocka_unit_test(gpu_kernels_are_planned_once),
+      cmocka_unit_test(candidates_are_planned_once),         cmocka_unit_test(broken_plans_are_refused),
       cmocka_unit_test(buffers_over_each_other_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

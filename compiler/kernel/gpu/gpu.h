@@ -12,7 +12,7 @@ extern const char gpu_class_attribute[];
 // kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes.
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
 // Adds the kernel to the emitter's module.
-void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options);
+void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k);
 // reductions.c: the kernel `rec_gpu_sum`.
 void gpu_sum_kernel(arena *a, llvm_module *m);
 // Stores a number in the type that `stored` says (i64, REC_STORED_..).

@@ -165,8 +165,8 @@ static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir
   return frame;
 }
 
-void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
-  const kernel_plan *w = gpu_plan_of(e->a, k->base.kernel, options)->whole;
+void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
+  const kernel_plan *w = k->plan->whole;
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));

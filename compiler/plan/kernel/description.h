@@ -70,8 +70,9 @@ typedef struct codegen_gpu_map {
 } codegen_gpu_map;
 
 typedef struct codegen_gpu_kernel {
-  codegen_kernel base;  // slots and flags; scratch: of one thread block; no symbols
-  const char *symbol;   // NULL: not made, `why_not` tells why
+  codegen_kernel base;          // slots and flags; scratch: of one thread block; no symbols
+  const struct gpu_plan *plan;  // what is lowered (plan/kernel_plan.h)
+  const char *symbol;           // NULL: not made, `why_not` tells why
   const char *why_not;
   int threads;       // of a block
   int shared_bytes;  // dynamic shared memory of a block

@@ -303,20 +303,73 @@ static void weigh_slices(arena *a, recurrence_kernels *kernels, const double *co
   }
 }
 
-// Chooses the tiles of all kernels.
-static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gpu_options options) {
-  double *costs = ARENA_ARRAY(a, double, kernels->kernels.count);
+// ---- candidates ----
+
+// The kernels of a chunk length: as they were scheduled, and with their tiles chosen.
+typedef struct candidate {
+  const recurrence_kernels *whole;
+  recurrence_kernels *kernels;
+  double *costs;  // by kernel: of a step
+} candidate;
+
+enum { LENGTHS = 3 };  // of chunks: GPU_COST_LONGEST_CHUNK, .. GPU_COST_SHORTEST_CHUNK
+
+typedef struct candidates {
+  candidate items[LENGTHS];
+  int count;
+} candidates;
+
+static recurrence_kernels *copy_of(arena *a, const recurrence_kernels *kernels) {
+  recurrence_kernels *copy = ARENA_NEW(a, recurrence_kernels);
+  *copy = *kernels;
+  copy->kernels.items = ARENA_ARRAY(a, kernel, kernels->kernels.count);
+  memcpy(copy->kernels.items, kernels->kernels.items, (size_t)kernels->kernels.count * sizeof(kernel));
+  return copy;
+}
+
+// Another kernel of the same function, with its plan.
+static void take_function(kernel *k, const kernel *same) {
+  kernel_kind kind = k->kind;
+  *k = *same;
+  k->kind = kind;
+  gpu_plan_share(k->gpu.plan);
+}
+
+// The number of the kernel of another candidate that has been chosen already: a single step is the same for all chunk lengths,
+// and only backward depends on the heads in a block. -1: there is none.
+static int found_in(const candidate *other, const candidate *x, kernel_kind kind) {
+  bool same_length = other->whole == x->whole, same_distance = other->whole->chunk == x->whole->chunk;
+  bool same = same_length ? kind != KERNEL_BACKWARD : same_distance && kind == KERNEL_STEP;
+  const kernel *found = same ? schedule_kernel(other->kernels, kind) : NULL;
+  return found ? (int)(found - other->kernels->kernels.items) : -1;
+}
+
+// Takes a kernel that has been chosen before, in this candidate or another one.
+static bool take_chosen(const candidate *x, const candidate *other, int index) {
+  kernel *k = &x->kernels->kernels.items[index];
+  const candidate *from = x;
+  int same = fitted_already(x->kernels, index);
+  if (same < 0 && other) same = found_in(other, x, k->kind), from = other;
+  if (same < 0) return false;
+  take_function(k, &from->kernels->kernels.items[same]);
+  x->costs[index] = from->costs[same];
+  return true;
+}
+
+// Chooses the tiles of all kernels that another candidate, if it is not NULL, has not.
+static candidate fit_all(arena *a, const recurrence_kernels *whole, const candidate *other, int heads,
+                         codegen_gpu_options options) {
+  recurrence_kernels *kernels = copy_of(a, whole);
+  candidate x = {whole, kernels, ARENA_ARRAY(a, double, whole->kernels.count)};
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    kernel_kind kind = k->kind;
-    int same = fitted_already(kernels, i);
-    if (same >= 0) *k = kernels->kernels.items[same], k->kind = kind, k->gpu.plan = NULL, costs[i] = costs[same];
-    if (same >= 0) continue;
-    *k = fitted(a, k, heads, options, &costs[i]);
-    if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = costs[i];
-    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += costs[i] + OF_MEMORY * copied_bytes(k);
+    if (!take_chosen(&x, other, i)) *k = fitted(a, k, heads, options, &x.costs[i]);
+    if (fitted_already(kernels, i) >= 0) continue;
+    if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = x.costs[i];
+    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += x.costs[i] + OF_MEMORY * copied_bytes(k);
   }
-  weigh_slices(a, kernels, costs);
+  weigh_slices(a, kernels, x.costs);
+  return x;
 }
 
 // ---- threads ----
@@ -351,11 +404,19 @@ static void choose_threads(kernel *k, codegen_gpu_options options) {
   if (better) *k = few;
 }
 
+// Of another kernel of the same function.
+static void take_threads(kernel *k, const kernel *same) {
+  forget_plan(k);
+  k->gpu.threads = same->gpu.threads;
+  k->gpu.plan = gpu_plan_share(same->gpu.plan);
+}
+
 static void choose_all_threads(recurrence_kernels *kernels, codegen_gpu_options options) {
   for (int i = 0; i < kernels->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
     int same = fitted_already(kernels, i);
-    if (same >= 0) kernels->kernels.items[i].gpu.threads = kernels->kernels.items[same].gpu.threads;
-    if (same < 0) choose_threads(&kernels->kernels.items[i], options);
+    if (same < 0) choose_threads(k, options);
+    if (same >= 0) take_threads(k, &kernels->kernels.items[same]);
   }
 }
 
@@ -377,11 +438,12 @@ static bool may_go_together(const recurrence_kernels *forward, const recurrence_
 }
 
 // The kernels whose FORWARD goes with this BACKWARD: its own, or those with other chunks where they are clearly cheaper.
-static const recurrence_kernels *forward_for(const recurrence_kernels *back, recurrence_kernels *const *all, int count) {
+static const recurrence_kernels *forward_for(const recurrence_kernels *back, const candidates *all) {
   const recurrence_kernels *best = back;
-  for (int i = 0; i < count; i++) {
-    bool cheaper = all[i]->gpu_forward < best->gpu_forward && all[i]->gpu_forward < gpu_cost_worth * back->gpu_forward;
-    if (cheaper && may_go_together(all[i], back)) best = all[i];
+  for (int i = 0; i < all->count; i++) {
+    const recurrence_kernels *other = all->items[i].kernels;
+    bool cheaper = other->gpu_forward < best->gpu_forward && other->gpu_forward < gpu_cost_worth * back->gpu_forward;
+    if (cheaper && may_go_together(other, back)) best = other;
   }
   return best;
 }
@@ -390,76 +452,84 @@ static double cost_with(const recurrence_kernels *forward, const recurrence_kern
   return back->gpu_cost - back->gpu_forward + forward->gpu_forward;
 }
 
-static bool has_plan(const recurrence_kernels *kernels, const gpu_plan *made) {
-  for (int i = 0; i < kernels->kernels.count; i++)
-    if (kernels->kernels.items[i].gpu.plan == made) return true;
-  return false;
-}
-
-// Frees the plans of kernels that were not chosen, except those that `chosen` has taken over.
-static void forget_plans(recurrence_kernels *kernels, const recurrence_kernels *chosen) {
-  for (int i = 0; i < kernels->kernels.count && kernels != chosen; i++)
-    if (!has_plan(chosen, kernels->kernels.items[i].gpu.plan)) forget_plan(&kernels->kernels.items[i]);
-}
-
-static void take_forward(recurrence_kernels *kernels, const recurrence_kernels *forward) {
-  kernels->gpu_cost = cost_with(forward, kernels);
+static recurrence_kernels *joined(arena *a, const recurrence_kernels *forward, const recurrence_kernels *back) {
+  recurrence_kernels *kernels = copy_of(a, back);
+  kernels->gpu_cost = cost_with(forward, back);
   kernels->gpu_forward = forward->gpu_forward;
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    if (is_of_backward(k->kind) || forward == kernels) continue;
-    forget_plan(k);
-    *k = *schedule_kernel(forward, k->kind);
+    if (!is_of_backward(k->kind)) *k = *schedule_kernel(forward, k->kind);
+    gpu_plan_share(k->gpu.plan);
   }
+  return kernels;
 }
 
-static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_options schedule, int heads,
-                                     codegen_gpu_options options) {
-  enum { LENGTHS = 3 };
-  recurrence_kernels *all[LENGTHS], *best = NULL;
-  int count = 0;
+static recurrence_kernels *best_of(arena *a, const candidates *all) {
+  const recurrence_kernels *best = NULL, *forward = NULL;
+  for (int i = 0; i < all->count; i++) {
+    const recurrence_kernels *back = all->items[i].kernels, *own = forward_for(back, all);
+    if (best && cost_with(own, back) >= cost_with(forward, best)) continue;
+    best = back;
+    forward = own;
+  }
+  return joined(a, forward, best);
+}
+
+static void forget_plans(recurrence_kernels *kernels) {
+  for (int i = 0; i < kernels->kernels.count; i++) forget_plan(&kernels->kernels.items[i]);
+}
+
+static void forget_candidates(candidates *all) {
+  for (int i = 0; i < all->count; i++) forget_plans(all->items[i].kernels);
+}
+
+static void add_candidate(arena *a, candidates *all, const recurrence_kernels *whole, codegen_gpu_options options) {
+  const candidate *first = all->count ? &all->items[0] : NULL;
+  all->items[all->count] = fit_all(a, whole, first, GPU_COST_SHARING_HEADS, options);
+  all->count++;
+}
+
+// One candidate for each chunk length, or one of single steps.
+static candidates of_lengths(arena *a, const recurrence *r, schedule_options schedule, codegen_gpu_options options) {
+  candidates all = {.count = 0};
   for (int chunk = GPU_COST_LONGEST_CHUNK; chunk >= GPU_COST_SHORTEST_CHUNK && !schedule.chunk; chunk /= 2) {
     schedule_options with = schedule;
     with.chunk = chunk;
-    recurrence_kernels *kernels = schedule_for_room(a, r, with, options);
-    if (strcmp(kernels->form, "chunk") != 0) break;
-    fit_all(a, kernels, heads, options);
-    all[count++] = kernels;
+    const recurrence_kernels *whole = schedule_for_room(a, r, with, options);
+    if (strcmp(whole->form, "chunk") != 0) break;
+    add_candidate(a, &all, whole, options);
   }
-  if (!count) {
-    best = schedule_for_room(a, r, schedule, options);
-    fit_all(a, best, heads, options);
-    return best;
-  }
-  const recurrence_kernels *forward = NULL;
-  for (int i = 0; i < count; i++) {
-    const recurrence_kernels *own = forward_for(all[i], all, count);
-    if (best && cost_with(own, all[i]) >= cost_with(forward, best)) continue;
-    best = all[i];
-    forward = own;
-  }
-  take_forward(best, forward);
-  for (int i = 0; i < count; i++) forget_plans(all[i], best);
-  return best;
+  if (!all.count) add_candidate(a, &all, schedule_for_room(a, r, schedule, options), options);
+  return all;
+}
+
+// The same with fewer heads in a block.
+static candidates of_fewer_heads(arena *a, const candidates *all, codegen_gpu_options options) {
+  candidates few = {.count = all->count};
+  for (int i = 0; i < few.count; i++)
+    few.items[i] = fit_all(a, all->items[i].whole, &all->items[i], GPU_COST_SHARING_HEADS / 2, options);
+  return few;
 }
 
 // Do heads share a block whose scratch does not stay in the cache?
-static bool has_heads_in_memory(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
+static bool has_heads_in_memory(const recurrence_kernels *kernels) {
   const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
-  if (k->gpu.lanes != LANES_IN_TURN) return false;
-  codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
-  return !gpu_stays_in_cache(k, &described);
+  return k->gpu.lanes == LANES_IN_TURN && !gpu_stays_in_cache(k, &k->gpu.plan->described);
 }
 
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
-  recurrence_kernels *best = of_chunks(a, r, schedule, GPU_COST_SHARING_HEADS, options);
-  if (has_heads_in_memory(a, best, options)) {
-    recurrence_kernels *other = of_chunks(a, r, schedule, GPU_COST_SHARING_HEADS / 2, options);
+  candidates all = of_lengths(a, r, schedule, options), few = {.count = 0};
+  recurrence_kernels *best = best_of(a, &all);
+  if (has_heads_in_memory(best)) {
+    few = of_fewer_heads(a, &all, options);
+    recurrence_kernels *other = best_of(a, &few);
     bool better = other->gpu_cost < best->gpu_cost;
-    forget_plans(better ? best : other, better ? other : best);
+    forget_plans(better ? best : other);
     if (better) best = other;
   }
+  forget_candidates(&all);
+  forget_candidates(&few);
   choose_all_threads(best, options);
   gpu_plan_kernels(a, best->kernels.items, best->kernels.count, options);
   return best;

@@ -5,7 +5,8 @@
 #include "compiler/plan/kernel/description.h"
 #include "compiler/schedule/schedule.h"
 
-// schedule_recurrence for a GPU: the cheapest of the candidates that README.md lists. Each candidate is planned.
+// schedule_recurrence for a GPU: the cheapest of the candidates that README.md lists. Each is planned once.
+// The kernels carry the plans that they were chosen by.
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *recurrence, schedule_options schedule,
                                          codegen_gpu_options options);
 

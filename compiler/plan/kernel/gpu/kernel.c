@@ -118,11 +118,16 @@ static codegen_gpu_kernel described_by(arena *a, const kernel *k, const kernel_p
 gpu_plan *gpu_plan_new(const kernel *k, codegen_gpu_options options) {
   arena *memory = arena_new();
   gpu_plan *made = ARENA_NEW(memory, gpu_plan);
-  *made = (gpu_plan){.memory = memory, .k = *k, .options = options};
+  *made = (gpu_plan){.memory = memory, .users = 1, .k = *k, .options = options};
   made->k.gpu.plan = NULL;
   made->slots = kernel_describe(memory, &made->k);
   made->whole = whole_plan(memory, &made->slots, options);
   made->described = described_by(memory, &made->k, made->whole);
+  return made;
+}
+
+gpu_plan *gpu_plan_share(gpu_plan *made) {
+  made->users++;
   return made;
 }
 
@@ -138,7 +143,9 @@ void gpu_plan_kernels(arena *a, kernel *kernels, int count, codegen_gpu_options 
   }
 }
 
-void gpu_plan_free(gpu_plan *made) { arena_free(made->memory); }
+void gpu_plan_free(gpu_plan *made) {
+  if (--made->users == 0) arena_free(made->memory);
+}
 
 const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options) {
   if (k->gpu.plan && k->gpu.plan->options.dtype == options.dtype && k->gpu.plan->options.tf32 == options.tf32)
@@ -149,8 +156,11 @@ const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options optio
 }
 
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
-  codegen_gpu_kernel g = gpu_plan_of(a, k, options)->described;
-  g.base.kernel = k;
+  const gpu_plan *made = gpu_plan_of(a, k, options);
+  codegen_gpu_kernel g = made->described;
+  g.plan = made;
+  g.base = kernel_describe(a, k);  // kernels that share a plan differ in kind
+  g.base.scratch = made->described.base.scratch;
   if (!g.why_not) g.symbol = arena_printf(a, "%s_gpu", k->symbol);
   return g;
 }
