@@ -8,13 +8,8 @@
 static const python_recurrence *first_of(const python_function *f) { return &f->variants.items[0]; }
 
 static void put_result(const python_printer *p, const python_function *f) {
-  const python_recurrence *r = first_of(f);
   PUT("class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", f->name, f->name);
-  for (int i = 0; i < r->results.count; i++) {
-    int memory = r->results.items[i];
-    PUT("    %s: jax.Array  # %s %s\n", r->names[memory], python_shape_words(p->memory, r, memory, false),
-        python_dtypes(p->memory, f, memory));
-  }
+  python_put_fields(p, f, &first_of(f)->results, "jax.Array");
   PUT("\n\n_functions_%s = _Functions(\"%s\", _family_%s, %s_result._make)\n\n\n", f->symbol, f->symbol, f->symbol, f->name);
 }
 
@@ -30,12 +25,6 @@ static void put_head(const python_printer *p, const python_function *f, bool ste
   PUT(") -> %s_result:\n", f->name);
 }
 
-static void put_operands(const python_printer *p, const python_recurrence *r) {
-  PUT("(");
-  for (int i = 0; i < r->operands.count; i++) PUT("%s%s", i ? ", " : "", r->names[r->operands.items[i]]);
-  PUT(r->operands.count == 1 ? ",)" : ")");
-}
-
 static void put_forward(const python_printer *p, const python_function *f) {
   put_head(p, f, false);
   python_put_doc(p, f);
@@ -43,7 +32,7 @@ static void put_forward(const python_printer *p, const python_function *f) {
   PUT("    cu_seqlens: None, or int32: the offsets of sequences packed behind one another in one batch entry, and their end;\n"
       "        states then have one entry for each sequence\n    \"\"\"\n    return _functions_%s(",
       f->symbol);
-  put_operands(p, first_of(f));
+  python_put_tuple(p, first_of(f), &first_of(f)->operands);
   PUT(", cu_seqlens)\n\n\n");
 }
 
@@ -52,7 +41,7 @@ static void put_step(const python_printer *p, const python_function *f) {
   PUT("    \"\"\"One step of %s, without an axis of time: hand its states to the next.\n\n", f->name);
   python_put_tensors(p, f, &first_of(f)->operands, true);
   PUT("    \"\"\"\n    return _functions_%s.step(", f->symbol);
-  put_operands(p, first_of(f));
+  python_put_tuple(p, first_of(f), &first_of(f)->operands);
   PUT(")\n\n\n");
 }
 

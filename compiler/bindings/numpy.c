@@ -5,21 +5,12 @@
 
 static const python_recurrence *first_of(const python_function *f) { return &f->variants.items[0]; }
 
-static void put_fields(const python_printer *p, const python_function *f, const memory_list *list) {
-  const python_recurrence *r = first_of(f);
-  for (int i = 0; i < list->count; i++) {
-    int memory = list->items[i];
-    fprintf(p->out, "    %s: np.ndarray  # %s %s\n", r->names[memory], python_shape_words(p->memory, r, memory, false),
-            python_dtypes(p->memory, f, memory));
-  }
-}
-
 static void put_results(const python_printer *p, const python_function *f) {
   fprintf(p->out, "class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", f->name, f->name);
-  put_fields(p, f, &first_of(f)->results);
+  python_put_fields(p, f, &first_of(f)->results, "np.ndarray");
   fprintf(p->out, "    saved: Optional[np.ndarray] = None  # with save=True: what %s_backward starts from\n\n\n", f->name);
   fprintf(p->out, "class %s_gradients(NamedTuple):\n    \"\"\"What %s_backward returns.\"\"\"\n\n", f->name, f->name);
-  put_fields(p, f, &first_of(f)->gradients);
+  python_put_fields(p, f, &first_of(f)->gradients, "np.ndarray");
   fprintf(p->out, "\n\n");
 }
 
@@ -34,13 +25,6 @@ static void put_parameters(const python_printer *p, const python_recurrence *r) 
     fprintf(p->out, "    %s: %s,\n", r->names[memory], optional ? "Optional[np.ndarray] = None" : "np.ndarray");
   }
   if (!starred) fprintf(p->out, "    *,\n");
-}
-
-static void put_tuple(const python_printer *p, const python_recurrence *r, const memory_list *list) {
-  fprintf(p->out, "(");
-  for (int i = 0; i < list->count; i++)
-    fprintf(p->out, "%s%s%s", i ? " " : "", r->names[list->items[i]], i + 1 < list->count || list->count == 1 ? "," : "");
-  fprintf(p->out, ")");
 }
 
 static void put_forward(const python_printer *p, const python_function *f) {
@@ -58,7 +42,7 @@ static void put_forward(const python_printer *p, const python_function *f) {
           "        states then have one entry for each sequence\n"
           "    threads: 0: those of REC_NUM_THREADS, or every processor\n    \"\"\"\n");
   fprintf(out, "    _call = _Call(_family_%s, ", f->symbol);
-  put_tuple(p, r, &r->operands);
+  python_put_tuple(p, r, &r->operands);
   fprintf(out, ", cu_seqlens)\n    _results = _call.make(_call.what.results)\n");
   fprintf(out, "    return %s_result(*_results, _call.run(\"forward\", threads, save=save))\n\n\n", f->name);
 }
@@ -74,7 +58,7 @@ static void put_step(const python_printer *p, const python_function *f) {
           f->name, f->name);
   python_put_tensors(p, f, &r->operands, true);
   fprintf(out, "    \"\"\"\n    _call = _Call(_family_%s, ", f->symbol);
-  put_tuple(p, r, &r->operands);
+  python_put_tuple(p, r, &r->operands);
   fprintf(out, ", step=True)\n    _results = _call.make(_call.what.results)\n");
   fprintf(out, "    _call.run(\"step\", threads)\n    return %s_result(*_results)\n\n\n", f->name);
 }
@@ -94,9 +78,9 @@ static void put_backward(const python_printer *p, const python_function *f) {
   python_put_tensors(p, f, &r->cotangents, false);
   fprintf(out, "    saved: what %s saved for the same operands; None: it is computed again\n    \"\"\"\n", f->name);
   fprintf(out, "    _call = _Call(_family_%s, ", f->symbol);
-  put_tuple(p, r, &r->operands);
+  python_put_tuple(p, r, &r->operands);
   fprintf(out, ", cu_seqlens)\n    _call.read_cotangents(");
-  put_tuple(p, r, &r->cotangents);
+  python_put_tuple(p, r, &r->cotangents);
   fprintf(out, ")\n    _gradients = _call.make(_call.what.gradients)\n");
   fprintf(out, "    _call.run(\"backward\", threads, saved=saved)\n    return %s_gradients(*_gradients)\n\n\n", f->name);
 }

@@ -240,6 +240,27 @@ void python_put_tables(const python_printer *p, const python_function *f) {
   fprintf(p->out, ")\n\n\n");
 }
 
+// ---- lists -----------------------------------------------------------------------------------
+
+void python_put_names(const python_printer *p, const python_recurrence *r, const memory_list *list) {
+  for (int i = 0; i < list->count; i++) fprintf(p->out, "%s%s", i ? ", " : "", r->names[list->items[i]]);
+}
+
+void python_put_tuple(const python_printer *p, const python_recurrence *r, const memory_list *list) {
+  fprintf(p->out, "(");
+  python_put_names(p, r, list);
+  fprintf(p->out, list->count == 1 ? ",)" : ")");
+}
+
+void python_put_fields(const python_printer *p, const python_function *f, const memory_list *list, const char *type) {
+  const python_recurrence *r = &f->variants.items[0];
+  for (int i = 0; i < list->count; i++) {
+    int memory = list->items[i];
+    fprintf(p->out, "    %s: %s  # %s %s\n", r->names[memory], type, python_shape_words(p->memory, r, memory, false),
+            python_dtypes(p->memory, f, memory));
+  }
+}
+
 // ---- embedded text ---------------------------------------------------------------------------
 
 void python_put_embedded(FILE *out, const char *name) {

@@ -76,6 +76,11 @@ void python_put_text(FILE *out, const char *text, const char *indent);
 void python_put_doc(const python_printer *p, const python_function *f);
 // A line for each tensor of a list: name, shape, type, what the source says of it.
 void python_put_tensors(const python_printer *p, const python_function *f, const memory_list *list, bool step);
+// "q, k, v": a list; as a tuple "(q, k, v)".
+void python_put_names(const python_printer *p, const python_recurrence *r, const memory_list *list);
+void python_put_tuple(const python_printer *p, const python_recurrence *r, const memory_list *list);
+// A member of a class for each tensor of a list: `y: torch.Tensor  # [batch, time, H, V] float32`.
+void python_put_fields(const python_printer *p, const python_function *f, const memory_list *list, const char *type);
 // A line of dashes with a title.
 void python_put_rule(FILE *out, const char *title);
 // The `_Recurrence(..)` of common.py, `_table_SYMBOL` of each variant, and `_family_SYMBOL`, a tuple of them.

@@ -1,7 +1,4 @@
-// A recurrence as operators of PyTorch: forward, forward that saves, backward, step; their fakes, autograd and autocast; the
-// functions that users call.
-//
-//   gla(q, k, v, gate, h0_S=None, cu_seqlens=None) -> gla_result(y, hT_S)
+// A recurrence as operators of PyTorch: forward, forward that saves, backward, step; their fakes, autograd and autocast.
 //
 // The text is straight lines for each recurrence: a call of one small step takes microseconds, which a loop over a table
 // would double. Names that begin with `_` are the generated text's own; a recurrence's names never do.
@@ -17,28 +14,14 @@ static const abi_field *field_of(const python_recurrence *r, int field) { return
 static const typed_axis *axis_of(const python_recurrence *r, int axis) { return &r->abi->body->axes.items[axis]; }
 static bool is_told(const typed_axis *axis) { return axis->size == TYPED_RUNTIME_SIZE; }
 
-static const char *name_of(const python_recurrence *r, const memory_list *list, int i) { return r->names[list->items[i]]; }
-
-// "q, k, v, gate, h0_S": of operands also with `cu_seqlens`, which is their last argument.
-static void put_names(const python_printer *p, const python_recurrence *r, const memory_list *list) {
-  for (int i = 0; i < list->count; i++) PUT("%s%s", i ? ", " : "", name_of(r, list, i));
-}
-
-static void put_operands(const python_printer *p, const python_recurrence *r, bool step) {
-  put_names(p, r, &r->operands);
+void torch_put_operands(const python_printer *p, const python_recurrence *r, bool step) {
+  python_put_names(p, r, &r->operands);
   if (!step) PUT(", cu_seqlens");
-}
-
-static void put_tuple(const python_printer *p, const python_recurrence *r, const memory_list *list) {
-  PUT("(");
-  put_names(p, r, list);
-  PUT("%s)", list->count == 1 ? "," : "");
 }
 
 // ---- sizes -----------------------------------------------------------------------------------
 
-// The place of an axis among those of a tensor, -1 if it has none.
-static int place_of(const python_recurrence *r, int memory, int axis, bool step) {
+int torch_place_of(const python_recurrence *r, int memory, int axis, bool step) {
   const abi_memory *m = python_memory(r, memory);
   int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
   int leading = !abi_per_batch(r->abi, m) ? 0 : m->token && !step ? 2 : 1;
@@ -55,22 +38,22 @@ static void put_axis(const python_printer *p, const python_recurrence *r, int ax
     return;
   }
   for (int i = 0; i < r->operands.count; i++) {
-    int place = place_of(r, r->operands.items[i], axis, step);
+    int place = torch_place_of(r, r->operands.items[i], axis, step);
     if (place < 0) continue;
-    PUT("        %s = %s.shape[%d]\n", r->axes[axis], name_of(r, &r->operands, i), place);
+    PUT("        %s = %s.shape[%d]\n", r->axes[axis], r->names[r->operands.items[i]], place);
     return;
   }
   PUT("        raise AttributeError(\"%s\")\n", axis_of(r, axis)->name);
 }
 
-static const char *type_of(const python_printer *p, const python_recurrence *r, int memory) {
+const char *torch_type_of(const python_printer *p, const python_recurrence *r, int memory) {
   return arena_printf(p->memory, "torch.%s", python_dtype(r, memory));
 }
 
 static void put_conditions(const python_printer *p, const python_recurrence *r, bool step) {
   for (int i = 0; i < r->operands.count; i++) {
     int memory = r->operands.items[i];
-    const char *name = r->names[memory], *shape = python_shape(p->memory, r, memory, step), *type = type_of(p, r, memory);
+    const char *name = r->names[memory], *shape = python_shape(p->memory, r, memory, step), *type = torch_type_of(p, r, memory);
     const char *joined = i ? "and " : "";
     if (python_is_optional(r, memory))
       PUT("            %s(%s is None or %s.shape == %s and %s.dtype is %s)\n", joined, name, name, shape, name, type);
@@ -90,9 +73,9 @@ static void put_sizes(const python_printer *p, const python_recurrence *r, bool 
 }
 
 static void put_check(const python_printer *p, const python_recurrence *r, bool step) {
-  const char *first = name_of(r, &r->operands, 0);
+  const char *first = r->names[r->operands.items[0]];
   PUT("def _%s_%s(", step ? "stepsizes" : "sizes", r->symbol);
-  put_operands(p, r, step);
+  torch_put_operands(p, r, step);
   PUT("):\n    \"\"\"The sizes of a call, if all of its tensors fit.\"\"\"\n    try:\n        _batch = %s.shape[0]\n", first);
   if (!step) PUT("        _time = %s.shape[1]\n", first);
   PUT(step ? "        _states = _batch\n" : "        _states = _batch if cu_seqlens is None else cu_seqlens.shape[0] - 1\n");
@@ -103,7 +86,7 @@ static void put_check(const python_printer *p, const python_recurrence *r, bool 
   PUT("        ):\n            return ");
   put_sizes(p, r, step);
   PUT("\n    except (AttributeError, IndexError):  # too few axes\n        pass\n    _refuse(_table_%s, ", r->symbol);
-  put_tuple(p, r, &r->operands);
+  python_put_tuple(p, r, &r->operands);
   PUT(step ? ", step=True)\n\n\n" : ", cu_seqlens)\n\n\n");
 }
 
@@ -233,16 +216,16 @@ static void put_key(const python_printer *p, const python_recurrence *r, bool st
 }
 
 static void put_new(const python_printer *p, const python_recurrence *r, int memory, bool step) {
-  const char *first = name_of(r, &r->operands, 0);
-  const char *type = type_of(p, r, memory);
-  bool other = strcmp(type, type_of(p, r, r->operands.items[0])) != 0;
+  const char *first = r->names[r->operands.items[0]];
+  const char *type = torch_type_of(p, r, memory);
+  bool other = strcmp(type, torch_type_of(p, r, r->operands.items[0])) != 0;
   PUT("%s.new_empty(%s%s)", first, python_shape(p->memory, r, memory, step),
       other ? arena_printf(p->memory, ", dtype=%s", type) : "");
 }
 
 static void put_results(const python_printer *p, const python_recurrence *r, bool step) {
   for (int i = 0; i < r->results.count; i++) {
-    PUT("    %s = ", name_of(r, &r->results, i));
+    PUT("    %s = ", r->names[r->results.items[i]]);
     put_new(p, r, r->results.items[i], step);
     PUT("\n");
   }
@@ -252,12 +235,12 @@ static void put_sizes_line(const python_printer *p, const python_recurrence *r, 
   PUT("    ");
   put_sizes(p, r, step);
   PUT(" = _%s_%s(", step ? "stepsizes" : "sizes", r->symbol);
-  put_operands(p, r, step);
+  torch_put_operands(p, r, step);
   PUT(")\n");
 }
 
 static void put_saved_call(const python_printer *p, const python_recurrence *r) {
-  const char *first = name_of(r, &r->operands, 0);
+  const char *first = r->names[r->operands.items[0]];
   PUT("%s.new_empty(_saved_%s(%s.is_cpu, cu_seqlens, ", first, r->symbol, first);
   put_sizes(p, r, false);
   PUT("), dtype=torch.uint8)");
@@ -266,7 +249,7 @@ static void put_saved_call(const python_printer *p, const python_recurrence *r) 
 // The body of forward, forward that saves, and step.
 static void put_forward(const python_printer *p, const python_recurrence *r, const char *kind, bool step, bool save) {
   PUT("def _%s_%s(", kind, r->symbol);
-  put_operands(p, r, step);
+  torch_put_operands(p, r, step);
   PUT("):\n");
   put_sizes_line(p, r, step);
   put_results(p, r, step);
@@ -280,24 +263,24 @@ static void put_forward(const python_printer *p, const python_recurrence *r, con
   put_arguments(p, r, &lists, false);
   PUT("    _run(_table_%s, _table_%s.%s, %s, ", r->symbol, r->symbol, step ? "step" : "forward", step ? "_STEP" : "_FORWARD");
   put_key(p, r, step);
-  PUT(", _arguments, %s%s)\n    return ", name_of(r, &r->operands, 0), save ? ", _saved" : "");
-  put_names(p, r, &r->results);
+  PUT(", _arguments, %s%s)\n    return ", r->names[r->operands.items[0]], save ? ", _saved" : "");
+  python_put_names(p, r, &r->results);
   PUT("%s\n\n\n", save ? ", _saved" : "");
 }
 
 static void put_fake(const python_printer *p, const python_recurrence *r, const char *kind, bool step, bool save) {
   PUT("def _fake%s_%s(", kind, r->symbol);
-  put_operands(p, r, step);
+  torch_put_operands(p, r, step);
   PUT("):\n");
   put_sizes_line(p, r, step);
-  PUT("    if not _is_on(%s.device, (", name_of(r, &r->operands, 0));
-  put_operands(p, r, step);
+  PUT("    if not _is_on(%s.device, (", r->names[r->operands.items[0]]);
+  torch_put_operands(p, r, step);
   PUT("%s)):\n        _refuse(_table_%s, ", step && r->operands.count == 1 ? "," : "", r->symbol);
-  put_tuple(p, r, &r->operands);
+  python_put_tuple(p, r, &r->operands);
   PUT(step ? ", step=True)\n" : ", cu_seqlens)\n");
   put_results(p, r, step);
   PUT("    return ");
-  put_names(p, r, &r->results);
+  python_put_names(p, r, &r->results);
   if (save) {
     PUT(", ");
     put_saved_call(p, r);
@@ -306,17 +289,17 @@ static void put_fake(const python_printer *p, const python_recurrence *r, const 
 }
 
 static void put_backward_parameters(const python_printer *p, const python_recurrence *r) {
-  put_operands(p, r, false);
+  torch_put_operands(p, r, false);
   PUT(", saved, ");
-  put_names(p, r, &r->cotangents);
+  python_put_names(p, r, &r->cotangents);
   PUT(", wanted");
 }
 
 // Gradients that nobody wants are empty, and no memory of the library's.
 static void put_gradients(const python_printer *p, const python_recurrence *r) {
-  const char *first = name_of(r, &r->operands, 0);
+  const char *first = r->names[r->operands.items[0]];
   for (int i = 0; i < r->gradients.count; i++) {
-    PUT("    %s = ", name_of(r, &r->gradients, i));
+    PUT("    %s = ", r->names[r->gradients.items[i]]);
     put_new(p, r, r->gradients.items[i], false);
     PUT(" if wanted & %lld else %s.new_empty(0)\n", 1LL << i, first);
   }
@@ -335,15 +318,15 @@ static void put_backward(const python_printer *p, const python_recurrence *r) {
   put_arguments(p, r, &lists, true);
   PUT("    _run(_table_%s, _table_%s.backward, _BACKWARD, ", r->symbol, r->symbol);
   put_key(p, r, false);
-  PUT(", _arguments, %s, saved)\n    return ", name_of(r, &r->operands, 0));
-  put_names(p, r, &r->gradients);
+  PUT(", _arguments, %s, saved)\n    return ", r->names[r->operands.items[0]]);
+  python_put_names(p, r, &r->gradients);
   PUT("\n\n\ndef _fakebackward_%s(", r->symbol);
   put_backward_parameters(p, r);
   PUT("):\n");
   put_sizes_line(p, r, false);
   put_gradients(p, r);
   PUT("    return ");
-  put_names(p, r, &r->gradients);
+  python_put_names(p, r, &r->gradients);
   PUT("\n\n\n");
 }
 
@@ -351,30 +334,29 @@ static void put_backward(const python_printer *p, const python_recurrence *r) {
 
 static void put_function(const python_printer *p, const python_recurrence *r) {
   PUT("class _Function_%s(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, ", r->symbol);
-  put_operands(p, r, false);
+  torch_put_operands(p, r, false);
   PUT("):\n        with torch._C._AutoDispatchBelowAutograd():\n            *_results, _saved = _op_save_%s(", r->symbol);
-  put_operands(p, r, false);
+  torch_put_operands(p, r, false);
   PUT(")\n        ctx.save_for_backward(");
-  put_operands(p, r, false);
+  torch_put_operands(p, r, false);
   PUT(", _saved)\n        ctx.set_materialize_grads(False)\n        return %s\n\n",
       r->results.count == 1 ? "_results[0]" : "tuple(_results)");
   PUT("    @staticmethod\n    def backward(ctx, ");
-  put_names(p, r, &r->cotangents);
+  python_put_names(p, r, &r->cotangents);
   PUT("):\n        _needs = ctx.needs_input_grad\n        _wanted = 0");
   for (int i = 0; i < r->operands.count; i++) PUT(" | _needs[%d] << %d", i, i);
   PUT("\n        _gradients = _op_backward_%s(*ctx.saved_tensors, ", r->symbol);
-  put_names(p, r, &r->cotangents);
+  python_put_names(p, r, &r->cotangents);
   PUT(", _wanted)\n        return (");
   for (int i = 0; i < r->operands.count; i++)
     PUT(r->operands.count == 1 ? "_gradients if _needs[%d] else None, " : "_gradients[%d] if _needs[%d] else None, ", i, i);
   PUT("None)\n\n\n");
 }
 
-// "torch.is_grad_enabled() and (..)"
-static void put_needs_gradient(const python_printer *p, const python_recurrence *r) {
+void torch_put_needs_gradient(const python_printer *p, const python_recurrence *r) {
   PUT("torch.is_grad_enabled() and (");
   for (int i = 0; i < r->operands.count; i++) {
-    const char *name = name_of(r, &r->operands, i);
+    const char *name = r->names[r->operands.items[i]];
     if (i) PUT(" or ");
     python_is_optional(r, r->operands.items[i]) ? PUT("%s is not None and %s.requires_grad", name, name)
                                                 : PUT("%s.requires_grad", name);
@@ -384,28 +366,28 @@ static void put_needs_gradient(const python_printer *p, const python_recurrence 
 
 static void put_autograd(const python_printer *p, const python_recurrence *r) {
   PUT("def _autograd_%s(", r->symbol);
-  put_operands(p, r, false);
+  torch_put_operands(p, r, false);
   PUT("):\n    if ");
-  put_needs_gradient(p, r);
+  torch_put_needs_gradient(p, r);
   PUT(":\n        return _Function_%s.apply(", r->symbol);
-  put_operands(p, r, false);
+  torch_put_operands(p, r, false);
   PUT(")\n    with torch._C._AutoDispatchBelowAutograd():\n        return _op_%s(", r->symbol);
-  put_operands(p, r, false);
+  torch_put_operands(p, r, false);
   PUT(")\n\n\n");
   // A step that is to be differentiated is a forward over one.
   int inputs = python_token_count(r, &r->operands), outputs = python_token_count(r, &r->results);
   PUT("def _autogradstep_%s(", r->symbol);
-  put_operands(p, r, true);
+  torch_put_operands(p, r, true);
   PUT("):\n    if ");
-  put_needs_gradient(p, r);
+  torch_put_needs_gradient(p, r);
   PUT(":\n        _results = _op_%s(", r->symbol);
-  for (int i = 0; i < r->operands.count; i++) PUT("%s%s, ", name_of(r, &r->operands, i), i < inputs ? ".unsqueeze(1)" : "");
+  for (int i = 0; i < r->operands.count; i++) PUT("%s%s, ", r->names[r->operands.items[i]], i < inputs ? ".unsqueeze(1)" : "");
   PUT("None)\n        return ");
   for (int i = 0; i < r->results.count; i++)
     PUT("%s_results%s%s", i ? ", " : "", r->results.count == 1 ? "" : arena_printf(p->memory, "[%d]", i),
         i < outputs ? ".squeeze(1)" : "");
   PUT("\n    with torch._C._AutoDispatchBelowAutograd():\n        return _op_step_%s(", r->symbol);
-  put_operands(p, r, true);
+  torch_put_operands(p, r, true);
   PUT(")\n\n\n");
 }
 
@@ -418,10 +400,10 @@ static void put_second(const python_printer *p, const python_recurrence *r) {
 
 static void put_autocast(const python_printer *p, const python_recurrence *r, bool step) {
   PUT("def _autocast%s_%s(", step ? "step" : "", r->symbol);
-  put_operands(p, r, step);
+  torch_put_operands(p, r, step);
   PUT("):\n    with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):\n        return _op_%s%s(", step ? "step_" : "", r->symbol);
   for (int i = 0; i < r->operands.count; i++)
-    PUT("%s_cast(%s, %s)", i ? ", " : "", name_of(r, &r->operands, i), type_of(p, r, r->operands.items[i]));
+    PUT("%s_cast(%s, %s)", i ? ", " : "", r->names[r->operands.items[i]], torch_type_of(p, r, r->operands.items[i]));
   PUT(step ? ")\n\n\n" : ", cu_seqlens)\n\n\n");
 }
 
@@ -429,7 +411,7 @@ static void put_autocast(const python_printer *p, const python_recurrence *r, bo
 
 static void put_schema(const python_printer *p, const python_recurrence *r, const memory_list *list, bool first) {
   for (int i = 0; i < list->count; i++)
-    PUT("%sTensor%s %s", i || !first ? ", " : "", python_is_optional(r, list->items[i]) ? "?" : "", name_of(r, list, i));
+    PUT("%sTensor%s %s", i || !first ? ", " : "", python_is_optional(r, list->items[i]) ? "?" : "", r->names[list->items[i]]);
 }
 
 static void put_returns(const python_printer *p, int count) {
@@ -438,7 +420,7 @@ static void put_returns(const python_printer *p, int count) {
   PUT(count == 1 ? "" : ")");
 }
 
-static void put_schema_of(const python_printer *p, const python_recurrence *r, bool step, bool save) {
+void torch_put_schema_of(const python_printer *p, const python_recurrence *r, bool step, bool save) {
   PUT("    \"(");
   put_schema(p, r, &r->operands, true);
   if (!step) PUT(", Tensor? cu_seqlens");
@@ -449,7 +431,7 @@ static void put_schema_of(const python_printer *p, const python_recurrence *r, b
 static void put_definition(const python_printer *p, const python_recurrence *r, const char *variable, const char *name,
                            bool step, bool save, const char *functions) {
   PUT("%s%s = _operator(\n    _table_%s,\n    \"%s_%s\",\n", variable, r->symbol, r->symbol, r->symbol, name);
-  put_schema_of(p, r, step, save);
+  torch_put_schema_of(p, r, step, save);
   for (const char *c = functions; *c; c++) *c == '%' ? PUT("%s", r->symbol) : PUT("%c", *c);
   PUT(",\n)\n");
 }
@@ -467,142 +449,7 @@ static void put_definitions(const python_printer *p, const python_recurrence *r)
   PUT("\",\n    _backward_%s, _fakebackward_%s, _autogradbackward_%s,\n)\n\n\n", r->symbol, r->symbol, r->symbol);
 }
 
-// ---- what users call -------------------------------------------------------------------------
-
-static void put_result_class(const python_printer *p, const python_function *f) {
-  const python_recurrence *r = &f->variants.items[0];
-  if (r->results.count == 1) return;
-  PUT("class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", f->name, f->name);
-  for (int i = 0; i < r->results.count; i++)
-    PUT("    %s: torch.Tensor  # %s %s\n", name_of(r, &r->results, i),
-        python_shape_words(p->memory, r, r->results.items[i], false), python_dtypes(p->memory, f, r->results.items[i]));
-  PUT("\n\n");
-}
-
-// The size that an operand has, which is the same from the end for steps.
-static void put_chosen_axis(const python_printer *p, const python_recurrence *r, int axis) {
-  for (int i = 0; i < r->operands.count; i++) {
-    const abi_memory *m = python_memory(r, r->operands.items[i]);
-    int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes), at = 0;
-    while (at < count && axes[at] != axis) at++;
-    if (at == count) continue;
-    bool is_complex = abi_factor(r->abi, m) > (m->lag >= 0 ? r->abi->body->lags.items[m->lag].depth : 1);
-    PUT("        %s = %s.shape[%d]\n", r->axes[axis], name_of(r, &r->operands, i), at - count - is_complex);
-    return;
-  }
-}
-
-static bool is_told_by_operands(const python_recurrence *r, int axis) {
-  for (int i = 0; i < r->operands.count; i++)
-    if (place_of(r, r->operands.items[i], axis, false) >= 0) return true;
-  return false;
-}
-
-static void put_condition(const python_printer *p, const python_function *f, int variant) {
-  const python_recurrence *r = &f->variants.items[variant];
-  const char *joined = "";
-  PUT("        if ");
-  if (p->library->dtypes.count > 1) {
-    PUT("_type is %s", type_of(p, r, r->operands.items[0]));
-    joined = " and ";
-  }
-  for (int i = 0; i < r->abi->body->axes.count; i++) {
-    if (!python_is_chosen(r, i) || !is_told_by_operands(r, i)) continue;
-    PUT("%s%s == %lld", joined, r->axes[i], (long long)axis_of(r, i)->size);
-    joined = " and ";
-  }
-  PUT("%s:\n            return %d\n", *joined ? "" : "True", variant);
-}
-
-// Which variant a call takes: its position in `_ops_NAME`. Straight lines, as all that small calls pass.
-static void put_pick(const python_printer *p, const python_function *f) {
-  const python_recurrence *r = &f->variants.items[0];
-  PUT("def _pick_%s(", f->symbol);
-  put_names(p, r, &r->operands);
-  PUT(", _step):\n    \"\"\"The position of the variant that has the type and the sizes of a call.\"\"\"\n    try:\n");
-  if (p->library->dtypes.count > 1) PUT("        _type = _type_for(%s)\n", name_of(r, &r->operands, 0));
-  for (int i = 0; i < r->abi->body->axes.count; i++)
-    if (python_is_chosen(r, i) && is_told_by_operands(r, i)) put_chosen_axis(p, r, i);
-  for (int i = 0; i < f->variants.count; i++) put_condition(p, f, i);
-  PUT("    except (AttributeError, IndexError):  # too few axes\n        pass\n    _refuse(_family_%s[0], ", f->symbol);
-  put_tuple(p, r, &r->operands);
-  PUT(", step=_step)\n\n\n");
-  static const char *const variables[] = {"_ops_", "_op_", "_stepops_", "_op_step_"};
-  for (int i = 0; i < 2; i++) {
-    PUT("%s%s = (", variables[2 * i], f->symbol);
-    for (int k = 0; k < f->variants.count; k++) PUT("%s%s%s", k ? ", " : "", variables[2 * i + 1], f->variants.items[k].symbol);
-    PUT(")\n");
-  }
-  PUT("\n\n");
-}
-
-// One function of the variants, which begins with `prefix`, or what picks among them.
-static void put_of_variants(const python_printer *p, const python_function *f, const char *prefix, bool step) {
-  if (f->variants.count == 1) {
-    PUT("%s%s", prefix, f->variants.items[0].symbol);
-    return;
-  }
-  PUT("_picking((");
-  for (int i = 0; i < f->variants.count; i++) PUT("%s%s%s", i ? ", " : "", prefix, f->variants.items[i].symbol);
-  PUT("), _pick_%s, %d, %s)", f->symbol, f->variants.items[0].operands.count, step ? "True" : "False");
-}
-
-// The operator for calls without gradients, one for all variants.
-static void put_quick(const python_printer *p, const python_function *f, bool step) {
-  const char *word = step ? "step_" : "", *entry = step ? "step" : "forward";
-  PUT("_quick_%s%s = _quick_operator(\n    \"%s_quick_%s\",\n    \"rec_torch_%s_%s\",\n", word, f->symbol, f->symbol, entry,
-      f->symbol, entry);
-  put_schema_of(p, &f->variants.items[0], step, false);
-  put_of_variants(p, f, step ? "_fakestep_" : "_fake_", step);
-  PUT(", ");
-  put_of_variants(p, f, step ? "_op_step_" : "_op_", step);
-  PUT(",\n)\n%s", step ? "\n\n" : "");
-}
-
-static void put_public(const python_printer *p, const python_function *f, bool step) {
-  const python_recurrence *r = &f->variants.items[0];
-  bool one = r->results.count == 1;
-  const char *result = one ? "torch.Tensor" : arena_printf(p->memory, "%s_result", f->name);
-  const char *made = one ? "" : arena_printf(p->memory, "%s_result(*", f->name), *end = one ? "" : ")";
-  PUT("def %s%s(\n", f->name, step ? "_step" : "");
-  for (int i = 0; i < r->operands.count; i++)
-    PUT("    %s: %s,\n", name_of(r, &r->operands, i),
-        python_is_optional(r, r->operands.items[i]) ? "Optional[torch.Tensor] = None" : "torch.Tensor");
-  if (!step) PUT("    cu_seqlens: Optional[torch.Tensor] = None,\n");
-  PUT(") -> %s:\n", result);
-  if (step)
-    PUT("    \"\"\"One step of %s, without an axis of time: hand its states to the next.\n\n", f->name);
-  else
-    python_put_doc(p, f);
-  python_put_tensors(p, f, &r->operands, step);
-  if (!step)
-    PUT("    cu_seqlens: None, or int32: the offsets of sequences packed behind one another in one batch entry, and their "
-        "end;\n"
-        "        states then have one entry for each sequence\n");
-  PUT("    \"\"\"\n    if not (");
-  for (int i = 0; i < r->operands.count; i++)
-    if (!python_is_optional(r, r->operands.items[i]))
-      PUT("%sisinstance(%s, torch.Tensor)", i ? " and " : "", name_of(r, &r->operands, i));
-  PUT("):\n        _refuse(_family_%s[0], ", f->symbol);
-  put_tuple(p, r, &r->operands);
-  PUT(step ? ", step=True)\n" : ", cu_seqlens)\n");
-  PUT("    if not (");
-  put_needs_gradient(p, r);
-  PUT("):\n        try:\n            return %s_quick_%s%s(", made, step ? "step_" : "", f->symbol);
-  put_operands(p, r, step);
-  PUT("%s)\n        except RuntimeError:  # the other operator says what it is\n            pass\n    return %s", end, made);
-  if (f->variants.count == 1) {
-    PUT("_op_%s%s(", step ? "step_" : "", r->symbol);
-  } else {
-    PUT("%s%s[_pick_%s(", step ? "_stepops_" : "_ops_", f->symbol, f->symbol);
-    put_names(p, r, &r->operands);
-    PUT(", %s)](", step ? "True" : "False");
-  }
-  put_operands(p, r, step);
-  PUT("%s)\n\n\n", end);
-}
-
-static void put_operators(const python_printer *p, const python_recurrence *r) {
+void torch_put_operators(const python_printer *p, const python_recurrence *r) {
   put_formats(p, r);
   put_check(p, r, false);
   put_check(p, r, true);
@@ -620,17 +467,4 @@ static void put_operators(const python_printer *p, const python_recurrence *r) {
   put_autocast(p, r, false);
   put_autocast(p, r, true);
   put_definitions(p, r);
-}
-
-void torch_put_function(const python_printer *p, const python_function *f) {
-  python_put_rule(p->out, f->variants.items[0].abi->body->name);
-  python_put_tables(p, f);
-  for (int i = 0; i < f->variants.count; i++) put_operators(p, &f->variants.items[i]);
-  if (f->variants.count > 1) put_pick(p, f);
-  put_quick(p, f, false);
-  put_quick(p, f, true);
-  put_result_class(p, f);
-  put_public(p, f, false);
-  put_public(p, f, true);
-  torch_put_module(p, f);
 }
