@@ -17,7 +17,8 @@ typedef struct framework {
 
 static const framework frameworks[BINDING_COUNT] = {
     [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_function, NULL},
-    [BINDING_TORCH] = {"torch", "PyTorch", "import torch\n", "torch_support", torch_put_function, torch_put_models},
+    [BINDING_TORCH] = {"torch", "PyTorch", "import torch\nfrom torch.autograd import forward_ad as _forward_ad\n",
+                       "torch_support", torch_put_function, torch_put_models},
     [BINDING_JAX] = {"jax", "JAX", "import jax\nimport jax.numpy as jnp\nimport numpy as np\n", "jax_support", jax_put_function,
                      NULL},
 };
@@ -42,9 +43,9 @@ static void put_head(const python_printer *p, const framework *f) {
     const python_recurrence *r = &p->functions.items[i].variants.items[0];
     if (!python_is_own(r)) continue;
     fprintf(out, "    %s(", p->functions.items[i].name);
-    for (int k = 0; k < r->operands.count; k++) fprintf(out, "%s%s", k ? ", " : "", r->names[r->operands.items[k]]);
+    python_put_names(p, r, &r->operands);
     fprintf(out, ") -> ");
-    for (int k = 0; k < r->results.count; k++) fprintf(out, "%s%s", k ? ", " : "", r->names[r->results.items[k]]);
+    python_put_names(p, r, &r->results);
     fprintf(out, "\n");
   }
   fprintf(out, "\n%s.so must lie beside this file. Nothing else is needed but %s.\n\"\"\"\n", p->library->name, f->title);

@@ -364,10 +364,18 @@ void torch_put_needs_gradient(const python_printer *p, const python_recurrence *
   PUT(")");
 }
 
+static void put_no_tangents(const python_printer *p, const python_recurrence *r) {
+  PUT("    if _forward_ad._current_level >= 0:\n        _refuse_tangents(\"%s\", ", r->abi->body->name);
+  python_put_tuple(p, r, &r->operands);
+  PUT(")\n");
+}
+
 static void put_autograd(const python_printer *p, const python_recurrence *r) {
   PUT("def _autograd_%s(", r->symbol);
   torch_put_operands(p, r, false);
-  PUT("):\n    if ");
+  PUT("):\n");
+  put_no_tangents(p, r);
+  PUT("    if ");
   torch_put_needs_gradient(p, r);
   PUT(":\n        return _Function_%s.apply(", r->symbol);
   torch_put_operands(p, r, false);
@@ -378,7 +386,9 @@ static void put_autograd(const python_printer *p, const python_recurrence *r) {
   int inputs = python_token_count(r, &r->operands), outputs = python_token_count(r, &r->results);
   PUT("def _autogradstep_%s(", r->symbol);
   torch_put_operands(p, r, true);
-  PUT("):\n    if ");
+  PUT("):\n");
+  put_no_tangents(p, r);
+  PUT("    if ");
   torch_put_needs_gradient(p, r);
   PUT(":\n        _results = _op_%s(", r->symbol);
   for (int i = 0; i < r->operands.count; i++) PUT("%s%s, ", r->names[r->operands.items[i]], i < inputs ? ".unsqueeze(1)" : "");

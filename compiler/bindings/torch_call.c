@@ -120,7 +120,7 @@ static void put_public(const python_printer *p, const python_function *f, bool s
   PUT("):\n        _refuse(_family_%s[0], ", f->symbol);
   python_put_tuple(p, r, &r->operands);
   PUT(step ? ", step=True)\n" : ", cu_seqlens)\n");
-  PUT("    if not (");
+  PUT("    if _forward_ad._current_level < 0 and not (");
   torch_put_needs_gradient(p, r);
   PUT("):\n        try:\n            return %s_quick_%s%s(", made, step ? "step_" : "", f->symbol);
   torch_put_operands(p, r, step);

@@ -1,5 +1,6 @@
 """The part of the Python files for PyTorch that does not depend on the recurrence; see common.py."""
 import torch
+from torch.autograd import forward_ad as _forward_ad
 
 from common import (_ABI, _BROADCAST, _choose, _CUDA, _DTYPES, _fail, _HASH, _HOST, _LAUNCH, _launch, _NAME, _or_type, _Recurrence,
                     _workspace, Optional)
@@ -183,6 +184,14 @@ def _needs_gradient(arguments: tuple) -> bool:
         if isinstance(argument, torch.Tensor) and argument.requires_grad:
             return True
     return False
+
+
+def _refuse_tangents(name: str, operands: tuple) -> None:
+    """Derivatives forward: without this their results would be zero."""
+    for operand in operands:
+        if operand is not None and _forward_ad.unpack_dual(operand).tangent is not None:
+            raise RuntimeError(f"{name}: expected derivatives by backward, found forward ones (jvp), which the library does not have; "
+                               "torch.autograd.grad and torch.autograd.functional.jacobian go backward")
 
 
 class _Once(torch.autograd.Function):

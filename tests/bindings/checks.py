@@ -26,6 +26,14 @@ def check(what, good):
         print(f"FAILED bindings/{os.path.basename(sys.argv[0])}: {what}")
 
 
+def tried(what, use):
+    """Counts whether `use` ends without an exception, and with something else than False."""
+    try:
+        check(what, use() is not False)
+    except Exception as mistake:
+        check(f"{what}: {type(mistake).__name__}: {str(mistake)[:2000]}", False)
+
+
 def finish():
     """Prints the line of counts."""
     print(f"{_passed} passed, {_failed} failed")

@@ -23,7 +23,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
-from checks import RECURRENCES, H, K, N, V, check, finish, load  # noqa: E402
+from checks import RECURRENCES, H, K, V, check, finish, load, tried  # noqa: E402
 
 
 def error(a, b):
@@ -47,14 +47,6 @@ def all_close(what, found, expected, bound=1e-12):
     check(f"{what}: {len(found)} results, expected {len(expected)}", len(found) == len(expected))
     for i, (a, b) in enumerate(zip(found, expected)):
         close(f"{what}: result {i}", a, b, bound)
-
-
-def tried(what, use):
-    """Counts whether `use` ends without an exception, and with something else than False."""
-    try:
-        check(what, use() is not False)
-    except Exception as mistake:
-        check(f"{what}: {type(mistake).__name__}: {str(mistake)[:2000]}", False)
 
 
 every, f16 = (load(os.path.join(sys.argv[1], folder)) for folder in ("all", "f16"))

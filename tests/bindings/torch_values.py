@@ -5,7 +5,6 @@
 
 Prints FAILED lines and `N passed, N failed`.
 """
-import copy
 import math
 import os
 import sys
@@ -15,7 +14,7 @@ import warnings
 import torch
 from torch.nn.functional import logsigmoid, softplus
 
-from checks import RECURRENCES, E, G, H, K, N, R, V, check, finish, load
+from checks import RECURRENCES, E, G, H, K, N, R, V, check, finish, load, tried
 
 torch.set_num_threads(1)
 torch.manual_seed(4)
@@ -34,14 +33,6 @@ def error(a, b):
 
 def close(what, a, b, bound):
     check(f"{what}: error {error(a, b):.1e}, at most {bound:.0e}", error(a, b) <= bound)
-
-
-def tried(what, use):
-    """Counts whether `use` ends without an exception, and with something else than False."""
-    try:
-        check(what, use() is not False)
-    except Exception as mistake:
-        check(f"{what}: {type(mistake).__name__}: {str(mistake)[:2000]}", False)
 
 
 every, single = (load(os.path.join(sys.argv[1], name)) for name in ("all", "f32"))

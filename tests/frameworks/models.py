@@ -13,7 +13,6 @@ import interpreter  # before torch
 os.environ["HF_HUB_OFFLINE"] = "1"
 warnings.filterwarnings("ignore")
 
-import json
 
 import torch
 import transformers
