@@ -7,9 +7,9 @@
 
 // What is no answer weighs `rest`. Which targets are answers is told by the same sequence with
 // these alone.
-static void weigh_rest(trainer *t, int64_t sequence, uint64_t position) {
+static void weigh_rest(trainer *t, int64_t row, uint64_t position) {
   trainer_internals *in = t->in;
-  int64_t time = t->block->context, first = sequence * time;
+  int64_t time = t->block->context, first = row * time;
   train_task task = t->block->task;
   uint16_t *again = in->answers + first;
   task.all = false;
@@ -18,15 +18,15 @@ static void weigh_rest(trainer *t, int64_t sequence, uint64_t position) {
     if (again[in->answer_room + i] == NO_TARGET) in->target_weights[first + i] *= (float)t->block->loss_rest;
 }
 
-// The sum of the weights of a sequence's targets.
-static double weigh(trainer *t, int64_t sequence, uint64_t position) {
+// The sum of the weights of a row's targets.
+static double weigh(trainer *t, int64_t row, uint64_t position) {
   trainer_internals *in = t->in;
   const train_block *b = t->block;
-  const uint16_t *targets = in->targets + sequence * b->context;
-  float *weights = in->target_weights + sequence * b->context;
+  const uint16_t *targets = in->targets + row * b->context;
+  float *weights = in->target_weights + row * b->context;
   double sum = 0;
   for (int64_t i = 0; i < b->context; i++) weights[i] = i >= b->loss_from;
-  if (b->loss_rest != 1) weigh_rest(t, sequence, position);
+  if (b->loss_rest != 1) weigh_rest(t, row, position);
   for (int i = 0; i < b->label_count; i++)
     for (int64_t k = 0; k < b->context; k++)
       if (targets[k] == b->labels[i].label) weights[k] *= (float)b->labels[i].weight;
@@ -35,17 +35,19 @@ static double weigh(trainer *t, int64_t sequence, uint64_t position) {
   return sum;
 }
 
-static rec_status fill_windows(void *context, int number, int worker) {
+static rec_status fill_windows(void *context, int place, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
-  int64_t time = t->block->context, end = trainer_first_sequence(t, number + 1);
+  int64_t time = t->block->context, first = leaves_first_sequence(&in->all, in->own.first + place),
+          end = leaves_first_sequence(&in->all, in->own.first + place + 1);
   (void)worker;
-  in->weight_sums[number] = 0;
-  for (int64_t b = trainer_first_sequence(t, number); b < end; b++) {
+  in->weight_sums[place] = 0;
+  for (int64_t b = first; b < end; b++) {
+    int64_t row = b - in->first_sequence;
     uint64_t position = (uint64_t)(t->step * t->block->batch + b);
-    int64_t count =
-        train_data_window(in->data, t->block->seed, in->windows, position, time, in->tokens + b * time, in->targets + b * time);
-    in->weight_sums[number] += in->target_weights ? weigh(t, b, position) : (double)count;
+    int64_t count = train_data_window(in->data, t->block->seed, in->windows, position, time, in->tokens + row * time,
+                                      in->targets + row * time);
+    in->weight_sums[place] += in->target_weights ? weigh(t, row, position) : (double)count;
   }
   return REC_OK;
 }
@@ -54,7 +56,6 @@ static rec_status fill_windows(void *context, int number, int worker) {
 // number of targets.
 void batch_fill(trainer *t) {
   trainer_internals *in = t->in;
-  train_pool_run(t->threads, t->shard_count, fill_windows, t);
-  in->weight_sum = 0;
-  for (int i = 0; i < t->shard_count; i++) in->weight_sum += in->weight_sums[i];
+  train_pool_run(t->threads, in->own.end - in->own.first, fill_windows, t);
+  trainer_sum_shards(t, in->weight_sums, 1, &in->weight_sum);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/train/identity.h"
-#include "runtime/train/model/optimizer.h"
+#include "runtime/train/trainer_parts.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -65,7 +65,7 @@ static void add_moments(tensor_list *list, const trainer *t) {
 
 // The carried states, and how many tokens they have behind them, by state and row.
 static void add_states(tensor_list *list, const trainer *t) {
-  int64_t batch = t->block->batch, size = t->of.n->element_size;
+  int64_t batch = t->in->rows, size = t->of.n->element_size;
   for (int i = 0; i < t->of.model->state_count; i++) {
     const model_state *s = &t->of.model->states[i];
     add_table(list, "state.", s->name, t->of.dtype, batch, s->elements, (char *)t->carried + s->place * batch * size);

@@ -48,7 +48,10 @@ static void make_groups(trainer *t) {
   t->groups = trainer_list(t, m->state_count, sizeof *t->groups);
   for (int i = 0; t->groups && i < m->state_count; i++) total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
   t->fitted = trainer_list(t, 2 * total, sizeof *t->fitted);
-  t->in->fit_room = trainer_list(t, 2 * total, sizeof *t->in->fit_room);
+  t->in->fit_means = trainer_list(t, total, sizeof *t->in->fit_means);
+  t->in->fit_squares = trainer_list(t, total, sizeof *t->in->fit_squares);
+  t->in->fit_room = trainer_list(t, tree_room(t->in->all.shards, total), sizeof *t->in->fit_room);
+  t->group_count = total;
   t->fitted_valid = trainer_list(t, m->state_count, sizeof *t->fitted_valid);
   double *next = t->fitted;
   for (int i = 0; t->groups && next && i < m->state_count; i++, next += 2 * t->groups[i - 1].count) {
@@ -73,15 +76,15 @@ static void make_layers(trainer *t) {
 void initial_states_new(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
-  int64_t states = m->state_count, batch = t->block->batch;
-  in->before_of = trainer_list(t, t->shard_count * states, sizeof *in->before_of);
-  in->after_of = trainer_list(t, t->shard_count * states, sizeof *in->after_of);
-  in->drawn = trainer_list(t, states * batch, sizeof *in->drawn);
+  int64_t states = m->state_count, shards = in->own.end - in->own.first;
+  in->before_of = trainer_list(t, shards * states, sizeof *in->before_of);
+  in->after_of = trainer_list(t, shards * states, sizeof *in->after_of);
+  in->drawn = trainer_list(t, states * in->rows, sizeof *in->drawn);
   in->noise = trainer_list(t, states, sizeof *in->noise);
-  in->squares_of = trainer_list(t, states, sizeof *in->squares_of);
-  t->age = trainer_list(t, states * batch, sizeof *t->age);
+  t->age = trainer_list(t, states * in->rows, sizeof *t->age);
   make_groups(t);
   make_layers(t);
+  in->squares_of = trainer_list(t, shards * t->layer_count, sizeof *in->squares_of);
   in->draws = trainer_stream("initial states ", t->block);
   for (int i = 0; in->noise && i < m->state_count; i++) {
     char what[512];
@@ -93,9 +96,9 @@ void initial_states_new(trainer *t) {
     if (k != FROM_ZERO) other |= block_draws(t->block, (intervention_kind)k);
   in->learns = block_draws(t->block, FROM_LEARNED);
   if (!other) return;
-  t->carried = trainer_zeroed(t, m->state_elements * batch);
-  in->before = trainer_zeroed(t, m->state_elements * batch);
-  t->memory.states = m->state_elements * batch * t->of.n->element_size * 2;
+  t->carried = trainer_zeroed(t, m->state_elements * in->rows);
+  in->before = trainer_zeroed(t, m->state_elements * in->rows);
+  t->memory.states = m->state_elements * in->rows * t->of.n->element_size * 2;
 }
 
 // ---- draws --------------------------------------------------------------------------------------
@@ -146,62 +149,57 @@ static drawn_start draw(const trainer *t, const model_state *state, const interv
   return zero;
 }
 
-// Draws for all sequences of a state; true if one of them starts elsewhere than at zero.
-static bool draw_state(trainer *t, int number, int64_t counts[INTERVENTION_KINDS]) {
+// Draws for all rows of a state.
+static void draw_state(trainer *t, int number, int64_t counts[INTERVENTION_KINDS]) {
   int place = 0;
+  trainer_internals *in = t->in;
   const model_state *state = &t->of.model->states[number];
   const intervention *v = intervention_of(t, state, &place);
-  bool other = false;
-  for (int64_t b = 0; b < t->block->batch; b++) {
-    drawn_start start = draw(t, state, v, place, b);
-    t->in->drawn[number * t->block->batch + b] = start;
+  for (int64_t row = 0; row < in->rows; row++) {
+    drawn_start start = draw(t, state, v, place, in->first_sequence + row);
+    in->drawn[number * in->rows + row] = start;
     counts[start.kind]++;
-    if (start.kind != FROM_ZERO) other = true;
-    if (!is_carried(start.kind)) t->age[number * t->block->batch + b] = 0;
+    if (!is_carried(start.kind)) t->age[number * in->rows + row] = 0;
   }
-  return other;
 }
 
 // ---- filling ------------------------------------------------------------------------------------
 
-static char *state_of(const trainer *t, void *block, int number, int64_t sequence) {
+static char *state_of(const trainer *t, void *block, int number, int64_t row) {
   const model_state *s = &t->of.model->states[number];
-  return (char *)block + (s->place * t->block->batch + sequence * s->elements) * t->of.n->element_size;
+  return (char *)block + (s->place * t->in->rows + row * s->elements) * t->of.n->element_size;
 }
 
-// A task of the pool: fits the noise of a state to the last batch's final states, if the state starts from such noise.
-static rec_status fit_state(void *context, int number, int worker) {
-  trainer *t = context;
-  (void)worker;
-  const model_state *state = &t->of.model->states[number];
-  int place = 0;
-  const intervention *v = intervention_of(t, state, &place);
-  for (int i = 0; v && i < v->choice_count; i++) {
-    if (v->choices[i].kind != FROM_FITTED_NOISE) continue;
-    double beta = at_step(&v->choices[i].number, v, t->step);
-    noise_fit(t->of.n, state_of(t, t->carried, number, 0), t->block->batch, state->elements, beta, !t->fitted_valid[number],
-              t->in->fit_room + (t->groups[number].mean - t->fitted), &t->groups[number]);
-    t->fitted_valid[number] = true;
-    break;  // a mix has one beta
-  }
-  return REC_OK;
+static int64_t first_row(const trainer *t, int number) {
+  return leaves_first_sequence(&t->in->all, number) - t->in->first_sequence;
 }
 
-// A task of the pool: the initial states of one sequence.
-static rec_status fill_sequence(void *context, int sequence, int worker) {
+// Points the shard at its initial and final states. A state all of whose rows start from zero has no initial ones.
+static void point_shard(trainer *t, int number, int state) {
+  trainer_internals *in = t->in;
+  int64_t first = first_row(t, number), place = (number - in->own.first) * t->of.model->state_count + state;
+  bool other = false;
+  for (int64_t row = first; row < first_row(t, number + 1); row++) other |= in->drawn[state * in->rows + row].kind != FROM_ZERO;
+  in->before_of[place] = other ? state_of(t, in->before, state, first) : NULL;
+  in->after_of[place] = state_of(t, t->carried, state, first);
+}
+
+// A task of the pool: the initial states of one row.
+static rec_status fill_row(void *context, int row, int worker) {
   trainer *t = context;
+  int64_t sequence = t->in->first_sequence + row;
   (void)worker;
   for (int i = 0; i < t->of.model->state_count; i++) {
     const model_state *state = &t->of.model->states[i];
-    const drawn_start *start = &t->in->drawn[i * t->block->batch + sequence];
-    char *before = state_of(t, t->in->before, i, sequence);
+    const drawn_start *start = &t->in->drawn[i * t->in->rows + row];
+    char *before = state_of(t, t->in->before, i, row);
     size_t size = (size_t)(state->elements * t->of.n->element_size);
     const noise_source source = {
         t->of.n, t->block->seed, t->in->noise[i],
         ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * (uint64_t)state->elements};
     switch (start->kind) {
       case FROM_STATE_PASSING:
-      case FROM_TBTT: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
+      case FROM_TBTT: memcpy(before, state_of(t, t->carried, i, row), size); break;
       case FROM_RANDOM_NOISE: noise_random(&source, start->number, state->elements, before); break;
       case FROM_FITTED_NOISE: noise_fitted(&source, &t->groups[i], state->elements, before); break;
       case FROM_LEARNED: memcpy(before, trainer_parameter(t, t->weights, state->learned), size); break;
@@ -212,13 +210,98 @@ static rec_status fill_sequence(void *context, int sequence, int worker) {
   return REC_OK;
 }
 
+// ---- fitted noise -------------------------------------------------------------------------------
+
+// The beta of a state that starts from fitted noise at this step; false: it does not.
+static bool is_fitted(const trainer *t, const model_state *state, double *beta) {
+  int place = 0;
+  const intervention *v = intervention_of(t, state, &place);
+  for (int i = 0; v && i < v->choice_count; i++) {
+    if (v->choices[i].kind != FROM_FITTED_NOISE) continue;
+    *beta = at_step(&v->choices[i].number, v, t->step);
+    return true;  // a mix has one beta
+  }
+  return false;
+}
+
+// Where the groups of a state begin among those of all.
+static int64_t first_group(const trainer *t, int number) { return (t->groups[number].mean - t->fitted) / 2; }
+
+// The sums of one state, over the states that the last batch ended with.
+typedef struct fit_sums {
+  const trainer *t;
+  int state;
+  const double *center;  // NULL: of the values, else of the squares of their distances from it
+} fit_sums;
+
+static void sum_of_shard(void *context, int number, double *sums) {
+  const fit_sums *f = context;
+  const trainer *t = f->t;
+  int64_t first = first_row(t, number), count = first_row(t, number + 1) - first;
+  noise_sums(t->of.n, state_of(t, t->carried, f->state, first), count, t->of.model->states[f->state].elements,
+             &t->groups[f->state], f->center, sums);
+}
+
+static rec_status sum_state(trainer *t, int number, bool of_squares) {
+  trainer_internals *in = t->in;
+  const noise_groups *g = &t->groups[number];
+  int64_t first = first_group(t, number);
+  double beta, *means = in->fit_means + first, *room = in->fit_room + tree_room(in->all.shards, first);
+  fit_sums f = {t, number, of_squares ? means : NULL};
+  if (is_fitted(t, &t->of.model->states[number], &beta))
+    tree_sum(trainer_own_node(t), g->count, sum_of_shard, &f, of_squares ? in->fit_squares + first : means, room);
+  return REC_OK;
+}
+
+// Tasks of the pool.
+static rec_status sum_values(void *context, int number, int worker) {
+  (void)worker;
+  return sum_state(context, number, false);
+}
+
+static rec_status sum_squares(void *context, int number, int worker) {
+  (void)worker;
+  return sum_state(context, number, true);
+}
+
+// From sums over the states of this process to means over those of the batch.
+static void divide_sums(const trainer *t, double *sums) {
+  for (int i = 0; i < t->of.model->state_count; i++)
+    noise_divide(&t->groups[i], t->block->batch, t->of.model->states[i].elements, sums + first_group(t, i));
+}
+
+// Fits the noise of the states that start from it to the final states of the last batch.
+static void fit_states(trainer *t) {
+  const train_model *m = t->of.model;
+  trainer_internals *in = t->in;
+  bool any = false;
+  double beta;
+  for (int i = 0; i < m->state_count; i++) any |= is_fitted(t, &m->states[i], &beta);
+  if (!any) return;
+  train_pool_run(t->threads, m->state_count, sum_values, t);
+  divide_sums(t, in->fit_means);
+  train_pool_run(t->threads, m->state_count, sum_squares, t);
+  divide_sums(t, in->fit_squares);
+  for (int i = 0; i < m->state_count; i++) {
+    int64_t first = first_group(t, i);
+    if (!is_fitted(t, &m->states[i], &beta)) continue;
+    noise_follow(&t->groups[i], in->fit_means + first, in->fit_squares + first, beta, !t->fitted_valid[i]);
+    t->fitted_valid[i] = true;
+  }
+}
+
 // ---- what is reported ---------------------------------------------------------------------------
 
-static rec_status square_state(void *context, int number, int worker) {
+static rec_status square_shard(void *context, int place, int worker) {
   trainer *t = context;
   (void)worker;
-  t->in->squares_of[number] =
-      t->of.n->square_sum(state_of(t, t->in->measured, number, 0), t->of.model->states[number].elements * t->block->batch);
+  int number = t->in->own.first + place;
+  int64_t first = first_row(t, number), count = first_row(t, number + 1) - first;
+  double *by_layer = t->in->squares_of + place * t->layer_count;
+  memset(by_layer, 0, (size_t)t->layer_count * sizeof *by_layer);
+  for (int i = 0; i < t->of.model->state_count; i++)
+    by_layer[t->layer_of[i]] +=
+        t->of.n->square_sum(state_of(t, t->in->measured, i, first), t->of.model->states[i].elements * count);
   return REC_OK;
 }
 
@@ -227,19 +310,18 @@ static rec_status square_state(void *context, int number, int worker) {
 static double norm_of_states(trainer *t, void *block, double *by_layer) {
   double sum = 0, batch = (double)t->block->batch;
   t->in->measured = block;
-  train_pool_run(t->threads, t->of.model->state_count, square_state, t);
-  memset(by_layer, 0, (size_t)t->layer_count * sizeof *by_layer);
-  for (int i = 0; i < t->of.model->state_count; i++) {
-    by_layer[t->layer_of[i]] += t->in->squares_of[i];
-    sum += t->in->squares_of[i];
+  train_pool_run(t->threads, t->in->own.end - t->in->own.first, square_shard, t);
+  trainer_sum_shards(t, t->in->squares_of, t->layer_count, by_layer);
+  for (int i = 0; i < t->layer_count; i++) {
+    sum += by_layer[i];
+    by_layer[i] = sqrt(by_layer[i] / batch);
   }
-  for (int i = 0; i < t->layer_count; i++) by_layer[i] = sqrt(by_layer[i] / batch);
   return sqrt(sum / batch);
 }
 
 // Tokens since zero, noise or learned states that the carried ones have behind them.
 static void measure_age(const trainer *t, step_report *report) {
-  int64_t count = t->of.model->state_count * t->block->batch, carried = 0;
+  int64_t count = t->of.model->state_count * t->in->rows, carried = 0;
   double sum = 0;
   report->oldest = 0;
   for (int64_t i = 0; i < count; i++) {
@@ -258,16 +340,12 @@ void initial_states_fill(trainer *t, step_report *report) {
   report->norm_before = report->norm_after = report->age = report->oldest = 0;
   for (int k = 0; k < INTERVENTION_KINDS; k++) report->drawn[k] = k == FROM_ZERO;
   if (!t->carried || !m->state_count) return;
-  if (t->carried_valid) train_pool_run(t->threads, m->state_count, fit_state, t);
+  if (t->carried_valid) fit_states(t);
   for (int i = 0; i < m->state_count; i++) {
-    bool other = draw_state(t, i, counts);
-    for (int s = 0; s < t->shard_count; s++) {
-      int64_t first = trainer_first_sequence(t, s);
-      t->in->before_of[s * m->state_count + i] = other ? state_of(t, t->in->before, i, first) : NULL;
-      t->in->after_of[s * m->state_count + i] = state_of(t, t->carried, i, first);
-    }
+    draw_state(t, i, counts);
+    for (int s = t->in->own.first; s < t->in->own.end; s++) point_shard(t, s, i);
   }
-  train_pool_run(t->threads, (int)t->block->batch, fill_sequence, t);
+  train_pool_run(t->threads, (int)t->in->rows, fill_row, t);
   for (int k = 0; k < INTERVENTION_KINDS; k++) report->drawn[k] = (double)counts[k] / all;
   report->norm_before = norm_of_states(t, t->in->before, t->norms_before);
   measure_age(t, report);
@@ -275,6 +353,6 @@ void initial_states_fill(trainer *t, step_report *report) {
 
 void initial_states_done(trainer *t, step_report *report) {
   if (t->carried) report->norm_after = norm_of_states(t, t->carried, t->norms_after);
-  for (int64_t i = 0; i < t->of.model->state_count * t->block->batch; i++) t->age[i] += (double)t->block->context;
+  for (int64_t i = 0; i < t->of.model->state_count * t->in->rows; i++) t->age[i] += (double)t->block->context;
   t->carried_valid = true;
 }

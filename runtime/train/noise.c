@@ -24,10 +24,8 @@ void noise_fitted(const noise_source *source, const noise_groups *g, int64_t cou
   }
 }
 
-// Sums of the values (`center` NULL) or of their squared distances from a center, by group, over all
-// sequences in their order.
-static void tile_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements, const noise_groups *g,
-                      const double *center, double *sums) {
+void noise_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements, const noise_groups *g,
+                const double *center, double *sums) {
   memset(sums, 0, (size_t)g->count * sizeof *sums);
   for (int64_t s = 0; s < sequences; s++)
     for (int64_t i = 0; i < elements; i++) {
@@ -37,16 +35,14 @@ static void tile_sums(const numeric *n, const void *values, int64_t sequences, i
     }
 }
 
-void noise_fit(const numeric *n, const void *values, int64_t sequences, int64_t elements, double beta, bool first, double *room,
-               noise_groups *g) {
-  double count = (double)(sequences * elements / g->count), *mean = room, *square = room + g->count;
-  if (!sequences || !elements) return;
-  tile_sums(n, values, sequences, elements, g, NULL, mean);
-  for (int64_t i = 0; i < g->count; i++) mean[i] /= count;
-  tile_sums(n, values, sequences, elements, g, mean, square);
+void noise_divide(const noise_groups *g, int64_t sequences, int64_t elements, double *sums) {
+  double count = (double)(sequences * elements / g->count);
+  for (int64_t i = 0; i < g->count; i++) sums[i] /= count;
+}
+
+void noise_follow(noise_groups *g, const double *mean, const double *variance, double beta, bool first) {
   for (int64_t i = 0; i < g->count; i++) {
-    double variance = square[i] / count;
     g->mean[i] = first ? mean[i] : (1 - beta) * mean[i] + beta * g->mean[i];
-    g->variance[i] = first ? variance : (1 - beta) * variance + beta * g->variance[i];
+    g->variance[i] = first ? variance[i] : (1 - beta) * variance[i] + beta * g->variance[i];
   }
 }

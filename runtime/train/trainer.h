@@ -15,14 +15,14 @@ typedef struct trainer_memory {
 typedef struct trainer {
   trained_model of;
   const train_block *block;
-  int threads;   // that share its tasks; on a device the caller alone
-  int64_t step;  // steps done
-  int shard_count;
+  int threads;                           // that share its tasks; on a device the caller alone
+  int64_t step;                          // steps done
   void *weights, *moments;               // in the host's memory; of trainer_fetch
   int64_t moment_elements, *moments_of;  // by parameter: where the states of its optimizer begin
   void *carried;                         // states after the last batch; NULL: every sequence of the block starts at 0
   bool carried_valid;                    // there was a last batch
   noise_groups *groups;                  // by state: of fitted noise, with its means and variances
+  int64_t group_count;                   // of all states
   double *fitted;                        // by state: means of its groups, then variances
   bool *fitted_valid;                    // by state
   double *age;                           // by state and row: tokens that a carried state has behind it

@@ -29,4 +29,21 @@ char *trainer_parameter(const trainer *t, void *block, int parameter) {
   return (char *)block + t->of.model->parameters[parameter].place * t->of.n->element_size;
 }
 
-int64_t trainer_first_sequence(const trainer *t, int number) { return t->block->batch * number / t->shard_count; }
+// ---- sums over shards ---------------------------------------------------------------------------
+
+tree_node trainer_own_node(const trainer *t) { return (tree_node){t->in->all.shards, 0, 0}; }
+
+typedef struct shard_numbers {
+  const double *by_shard;
+  int64_t width;
+} shard_numbers;
+
+static void of_shard(void *context, int number, double *to) {
+  const shard_numbers *n = context;
+  memcpy(to, n->by_shard + number * n->width, (size_t)n->width * sizeof *to);
+}
+
+void trainer_sum_shards(const trainer *t, const double *by_shard, int64_t width, double *sum) {
+  shard_numbers numbers = {by_shard, width};
+  tree_sum(trainer_own_node(t), width, of_shard, &numbers, sum, t->in->sum_room);
+}

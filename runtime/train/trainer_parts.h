@@ -1,7 +1,8 @@
-// Inside the trainer: what trainer.c, batch.c and initial_states.c share.
+// Inside the trainer: what trainer.c, pieces.c, gradients.c, batch.c and initial_states.c share.
 #ifndef REC_TRAIN_TRAINER_PARTS_H
 #define REC_TRAIN_TRAINER_PARTS_H
 
+#include "runtime/train/leaves.h"
 #include "runtime/train/model/optimizer.h"
 #include "runtime/train/model/pool.h"
 #include "runtime/train/trainer.h"
@@ -23,10 +24,16 @@ typedef struct drawn_start {
 } drawn_start;
 
 typedef struct trainer_internals {
-  rec_blocks memory;             // of all lists
+  rec_blocks memory;  // of all lists
+  leaves all;
+  leaf_range own;                // the shards that run here; lists by shard begin with the first of them
+  int64_t first_sequence, rows;  // the sequences of these shards; lists by row begin with the first of them
   executor **executors;          // by worker
   char *weights, *moments;       // where the model is trained; the trainer's own on the host
-  char *gradients;               // there: a block for each shard of a part, and one for the sum
+  char *gradients;               // there: the memory of `blocks`
+  char **blocks;                 // those of a wave, by place in it, then a sum that waits for the next one, by level
+  int wave, wave_level;          // most shards of a wave, and the level of its node
+  tree_node running;             // the wave that runs
   void *learned;                 // of a device, on the host: a parameter's gradient
   char *before;                  // initial states of the batch
   void **before_of, **after_of;  // by shard and state
@@ -40,9 +47,12 @@ typedef struct trainer_internals {
   piece *pieces;
   double *squares;  // by piece
   int piece_count;
-  drawn_start *drawn;       // by state and sequence
-  double *fit_room;         // for the statistics of fitted noise on their way
-  double *squares_of;       // by state
+  drawn_start *drawn;       // by state and row
+  double *fit_means;        // of fitted noise, by group of all states: their sums, then they
+  double *fit_squares;      // the same for variances
+  double *fit_room;         // for these sums
+  double *squares_of;       // by shard and layer
+  double *sum_room;         // for sums over shards
   void *measured;           // the states whose squares are being summed
   bool learns;              // some sequences start from weights
   char *d_before;           // by worker: gradients of the initial states of a shard
@@ -50,14 +60,10 @@ typedef struct trainer_internals {
   uint64_t windows, draws;  // random streams
   uint64_t *noise;          // random streams by state
   int threads_inside;       // of a shard's kernels
-  int part, part_shards;    // of the batch: which one runs, shards in each
   const train_data *data;
   optimizer_step step;
   void **step_rooms;  // by worker, where the model is trained; NULL: the optimizer needs none
 } trainer_internals;
-
-// Shard s has the sequences from this of s to this of s + 1.
-int64_t trainer_first_sequence(const trainer *t, int number);
 
 uint64_t trainer_stream(const char *what, const train_block *block);
 // Zeroed numbers of the weights' type, for free(), and a list that lives as long as the trainer. NULL where there is no memory,
@@ -66,6 +72,32 @@ void *trainer_zeroed(trainer *t, int64_t count);
 void *trainer_list(trainer *t, int64_t count, size_t size);
 // A parameter in a block of all.
 char *trainer_parameter(const trainer *t, void *block, int parameter);
+
+// The node of the tree over shards that this process has.
+tree_node trainer_own_node(const trainer *t);
+// The sum over all shards of `width` numbers of each, which lie shard by shard.
+void trainer_sum_shards(const trainer *t, const double *by_shard, int64_t width, double *sum);
+
+// ---- pieces.c -----------------------------------------------------------------------------------
+
+void pieces_new(trainer *t);
+// What optimizers work in, for each thread that steps.
+rec_status pieces_make_rooms(trainer *t);
+// The sum of the squares of the gradient, piece by piece.
+rec_status pieces_measure(trainer *t, double *squares);
+// The step of the optimizer that trainer_internals.step describes.
+rec_status pieces_step(trainer *t);
+
+// ---- gradients.c --------------------------------------------------------------------------------
+
+// Says which shards run side by side, and how many blocks of gradients that takes; then makes these.
+int gradients_plan(trainer *t);
+rec_status gradients_new(trainer *t);
+// Forward and backward of all shards; the gradient of the batch is then in gradients_sum.
+rec_status gradients_run(trainer *t);
+char *gradients_sum(const trainer *t);
+shard gradients_shard(const trainer *t, int number, int worker);
+double gradients_loss_scale(const trainer *t);
 
 // ---- batch.c ------------------------------------------------------------------------------------
 

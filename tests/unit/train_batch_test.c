@@ -18,7 +18,7 @@ typedef struct fixture {
   train_block block;
   uint16_t tokens[TOKENS], targets[TOKENS], answers[2 * TOKENS];
   float weights[TOKENS];
-  double sums[2];
+  double sums[2], room[1];
 } fixture;
 
 static void fill(fixture *f, const train_data *data) {
@@ -28,10 +28,14 @@ static void fill(fixture *f, const train_data *data) {
                               .answers = f->answers,
                               .answer_room = TOKENS,
                               .target_weights = f->weights,
+                              .all = {BATCH, 2, 1},
+                              .own = {0, 2},
+                              .rows = BATCH,
+                              .sum_room = f->room,
                               .weight_sums = f->sums,
                               .data = data,
                               .windows = 9};
-  f->t = (trainer){.block = &f->block, .in = &f->in, .shard_count = 2, .threads = 2, .step = 6};
+  f->t = (trainer){.block = &f->block, .in = &f->in, .threads = 2, .step = 6};
   batch_fill(&f->t);
 }
 

@@ -50,19 +50,29 @@ static void draws_depend_on_their_position_alone(void **state) {
   for (int i = 0; i < 64; i++) assert_true(other[i] != whole[i]);
 }
 
+// The values of all sequences at once, as one leaf has them.
+static void fit(const double *values, int64_t sequences, int64_t elements, double beta, bool first, noise_groups *g) {
+  double mean[8], variance[8];
+  noise_sums(&numeric_f64, values, sequences, elements, g, NULL, mean);
+  noise_divide(g, sequences, elements, mean);
+  noise_sums(&numeric_f64, values, sequences, elements, g, mean, variance);
+  noise_divide(g, sequences, elements, variance);
+  noise_follow(g, mean, variance, beta, first);
+}
+
 // Two sequences of a tail with depth 2 of three heads of two elements: by hand.
 static void statistics_are_those_of_each_head(void **state) {
   (void)state;
-  double values[24], room[6], mean[3], variance[3];
+  double values[24], mean[3], variance[3];
   for (int i = 0; i < 24; i++) values[i] = 100 * (i / 2 % 3) + (i % 2 ? 1 : -1) * (1 + i / 12);
   noise_groups heads = {1, {{3, 2}}, 3, mean, variance};
-  noise_fit(&numeric_f64, values, 2, 12, 0.1, true, room, &heads);
+  fit(values, 2, 12, 0.1, true, &heads);
   for (int h = 0; h < 3; h++) {
     assert_true(fabs(mean[h] - 100 * h) < 1e-12);
     assert_true(fabs(variance[h] - (1 + 4) / 2.0) < 1e-12);
   }
   for (int i = 0; i < 24; i++) values[i] = 10 + (i % 2 ? 2 : -2);
-  noise_fit(&numeric_f64, values, 2, 12, 0.1, false, room, &heads);
+  fit(values, 2, 12, 0.1, false, &heads);
   for (int h = 0; h < 3; h++) {
     assert_true(fabs(mean[h] - (0.9 * 10 + 0.1 * 100 * h)) < 1e-12);
     assert_true(fabs(variance[h] - (0.9 * 4 + 0.1 * 2.5)) < 1e-12);
@@ -72,10 +82,10 @@ static void statistics_are_those_of_each_head(void **state) {
 // Of [2,3,4] the first and the last axis tell groups apart: [a,b,c] is of group 4 a + c.
 static void groups_are_along_the_axes_asked_for(void **state) {
   (void)state;
-  double values[48], room[16], mean[8], variance[8];
+  double values[48], mean[8], variance[8];
   noise_groups groups = {2, {{2, 12}, {4, 1}}, 8, mean, variance};
   for (int i = 0; i < 48; i++) values[i] = 10 * (i % 24 / 12) + i % 4 + 100 * (i / 4 % 3 - 1) * (i < 24 ? 1 : 2);
-  noise_fit(&numeric_f64, values, 2, 24, 0.1, true, room, &groups);
+  fit(values, 2, 24, 0.1, true, &groups);
   for (int g = 0; g < 8; g++) {
     assert_int_equal(noise_group(&groups, g / 4 * 12 + 4 + g % 4), g);
     assert_true(fabs(mean[g] - (10 * (g / 4) + g % 4)) < 1e-12);

@@ -1,0 +1,179 @@
+// The gradient of a batch. Shards run side by side in waves, each into a block of its own. Sums follow the tree of leaves.h: those
+// of a wave's blocks, then those of waves.
+//
+//   8 shards in waves of 2     sum of wave   with what waits           waits then
+//     0 1                      a                                       level 0: a
+//     2 3                      b             a + b                     level 1: a + b
+//     4 5                      c                                       level 0: c, level 1: a + b
+//     6 7                      d             (a + b) + (c + d)         nothing
+#include "runtime/train/trainer_parts.h"
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+static int64_t block_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }
+
+// Waves are small where blocks are large. Two blocks take no more than one, for then one sum less waits.
+static int most_of_wave(const trainer *t) {
+  enum { LEAST = 2, FOR_THREADS = 16 };
+  const int64_t most_numbers = (int64_t)1 << 27;  // of the blocks of a wave
+  int64_t most = t->threads > FOR_THREADS ? t->threads : FOR_THREADS;
+  int64_t fitting = most_numbers / (t->of.model->parameter_elements + 1);
+  if (most > fitting) most = fitting;
+  return most < LEAST ? LEAST : (int)most;
+}
+
+int gradients_plan(trainer *t) {
+  trainer_internals *in = t->in;
+  in->own = tree_range(trainer_own_node(t));
+  in->wave_level = tree_level(in->all.shards, most_of_wave(t), 0);
+  in->wave = ((in->all.shards - 1) >> in->wave_level) + 1;
+  in->threads_inside = in->wave == 1 ? t->threads : 1;
+  return in->wave + in->wave_level;
+}
+
+rec_status gradients_new(trainer *t) {
+  trainer_internals *in = t->in;
+  const compute *c = t->of.where;
+  int count = in->wave + in->wave_level;
+  in->blocks = trainer_list(t, count, sizeof *in->blocks);
+  if (!in->blocks) return rec_no_memory();
+  rec_status status = c->ops->allocate(c, block_bytes(t) * count, (void **)&in->gradients);
+  for (int i = 0; !status && i < count; i++) in->blocks[i] = in->gradients + i * block_bytes(t);
+  return status ? status : c->ops->clear(c, in->gradients, block_bytes(t) * count);
+}
+
+char *gradients_sum(const trainer *t) { return t->in->blocks[0]; }
+
+// ---- shards -------------------------------------------------------------------------------------
+
+// The gradients of the initial states of the rows from `first` on that start from weights, added to `sum` on the host.
+static void sum_starts(const trainer *t, const shard *s, int64_t first, int state, void *sum) {
+  int64_t elements = t->of.model->states[state].elements;
+  for (int64_t b = 0; b < s->batch; b++)
+    if (t->in->drawn[state * t->in->rows + first + b].kind == FROM_LEARNED)
+      t->of.n->sum_into(sum, (char *)s->d_before[state] + b * elements * t->of.n->element_size, elements);
+}
+
+// What the initial states of the sequences that start from weights hand on to these.
+static rec_status sum_learned(trainer *t, const shard *s, int64_t first, char *gradients) {
+  const train_model *m = t->of.model;
+  const compute *c = t->of.where;
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < m->state_count; i++) {
+    const model_state *state = &m->states[i];
+    if (!s->d_before[i] || !s->before[i]) continue;
+    char *to = trainer_parameter(t, gradients, state->learned);
+    if (compute_is_host(c)) {
+      sum_starts(t, s, first, i, to);
+      continue;
+    }
+    int64_t bytes = state->elements * c->n->element_size;
+    status = c->ops->download(c, t->in->learned, to, bytes);
+    if (!status) sum_starts(t, s, first, i, t->in->learned);
+    if (!status) status = c->ops->upload(c, to, t->in->learned, bytes);
+  }
+  return status;
+}
+
+// The first row of a shard.
+static int64_t first_row(const trainer *t, int number) {
+  return leaves_first_sequence(&t->in->all, number) - t->in->first_sequence;
+}
+
+shard gradients_shard(const trainer *t, int number, int worker) {
+  trainer_internals *in = t->in;
+  int64_t first = first_row(t, number), time = t->block->context, states = t->of.model->state_count;
+  return (shard){.batch = first_row(t, number + 1) - first,
+                 .time = time,
+                 .threads = in->threads_inside,
+                 .tokens = in->tokens + first * time,
+                 .targets = in->targets + first * time,
+                 .before = in->before_of + (number - in->own.first) * states,
+                 .after = in->after_of + (number - in->own.first) * states,
+                 .weights = in->target_weights ? in->target_weights + first * time : NULL,
+                 .d_before = in->learns ? in->d_before_of + worker * states : NULL};
+}
+
+double gradients_loss_scale(const trainer *t) { return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0; }
+
+static rec_status run_shard(void *context, int place, int worker) {
+  trainer *t = context;
+  trainer_internals *in = t->in;
+  int number = tree_range(in->running).first + place;
+  shard s = gradients_shard(t, number, worker);
+  rec_status status = executor_run(in->executors[worker], in->weights, &s, gradients_loss_scale(t), in->blocks[place],
+                                   &in->losses[number - in->own.first], NULL);
+  if (!status && in->learns) status = sum_learned(t, &s, first_row(t, number), in->blocks[place]);
+  return status;
+}
+
+// ---- sums ---------------------------------------------------------------------------------------
+
+typedef struct numbers {
+  int64_t place, count;
+} numbers;
+
+static rec_status add(const trainer *t, int to, int from, numbers n) {
+  const compute *c = t->of.where;
+  int64_t offset = n.place * c->n->element_size;
+  return c->ops->sum_into(c, t->in->blocks[to] + offset, t->in->blocks[from] + offset, n.count);
+}
+
+// The blocks of the shards of a node, into that of the first.
+static rec_status sum_node(const trainer *t, tree_node node, numbers n) {
+  leaf_range all = tree_range(node);
+  int wave = tree_range(t->in->running).first;
+  if (all.end - all.first == 1) return REC_OK;
+  rec_status status = sum_node(t, tree_left(node), n);
+  if (!status) status = sum_node(t, tree_right(node), n);
+  return status ? status : add(t, all.first - wave, tree_range(tree_right(node)).first - wave, n);
+}
+
+// How many sums wait for the wave that runs: those at the first levels.
+static int waiting(const trainer *t) {
+  int level = 0;
+  while (t->in->running.number >> level & 1) level++;
+  return level;
+}
+
+static rec_status sum_wave(const trainer *t, numbers n) {
+  int count = waiting(t);
+  rec_status status = sum_node(t, t->in->running, n);
+  for (int level = 0; !status && level < count; level++) status = add(t, 0, t->in->wave + level, n);
+  return status;
+}
+
+static rec_status sum_piece(void *context, int number, int worker) {
+  const trainer *t = context;
+  const piece *p = &t->in->pieces[number];
+  (void)worker;
+  return sum_wave(t, (numbers){p->place, p->count});
+}
+
+// On a device at once, with the gaps between parameters, which are zero.
+static rec_status sum_gradients(trainer *t) {
+  if (compute_is_host(t->of.where)) return train_pool_run(t->threads, t->in->piece_count, sum_piece, t);
+  return sum_wave(t, (numbers){0, t->of.model->parameter_elements});
+}
+
+// The sum of a wave waits in another block for the waves after it.
+static void keep_sum(trainer *t) {
+  trainer_internals *in = t->in;
+  char **kept = &in->blocks[in->wave + waiting(t)], *sum = in->blocks[0];
+  in->blocks[0] = *kept;
+  *kept = sum;
+}
+
+rec_status gradients_run(trainer *t) {
+  trainer_internals *in = t->in;
+  rec_status status = REC_OK;
+  int waves = 1 << in->wave_level;
+  for (int i = 0; !status && i < waves; i++) {
+    in->running = (tree_node){in->all.shards, in->wave_level, i};
+    leaf_range shards = tree_range(in->running);
+    status = train_pool_run(t->threads, shards.end - shards.first, run_shard, t);
+    if (!status) status = sum_gradients(t);
+    if (!status && i + 1 < waves) keep_sum(t);
+  }
+  return status;
+}
