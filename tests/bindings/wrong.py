@@ -1,9 +1,6 @@
-""
-    "Wrong uses of what --emit=numpy, --emit=torch and --emit=jax write: each is an exception that says what to do, none a crash.
+"""Wrong uses of what --emit=numpy, --emit=torch and --emit=jax write: each is an exception that says what to do, none a crash.
 
-    wrong.py numpy |
-    torch | jax FOLDER RECC FOLDER / f64 / recurrences.py,
-    FOLDER / f32 / recurrences.py; FOLDER/all/recurrences.py for
+    wrong.py numpy|torch|jax FOLDER RECC   FOLDER/f64/recurrences.py, FOLDER/f32/recurrences.py; FOLDER/all/recurrences.py for
                                            f64, f32 and bf16, and for K = 4 and 6
 
 Prints FAILED lines and `N passed, N failed`.
@@ -76,7 +73,7 @@ for name, shape in shapes.items():
     for at, axis in enumerate(words):
         changed = zeros(shape[:at] + (shape[at] + 1,) + shape[at + 1:])
         fixed = f".*{axis} is fixed when the library is compiled.*-D gla.{axis}={shape[at]},{shape[at] + 1}" if axis in "KV" else ""
-#Sizes that the first tensor tells are those that the next one is held to.
+        # Sizes that the first tensor tells are those that the next one is held to.
         place = "k" if name == "q" and axis not in "KV" else name
         wrong(f"{name} with another {axis}", "ValueError", f"gla: {place}: expected shape .*found \\[{fixed}", gla(**{name: changed}))
     wrong(f"{name} as float32", "TypeError", f"gla: {name}: expected (torch.)?float64, found .*float32.*--dtype", gla(**{name: zeros(shape, "float32")}))
@@ -85,19 +82,19 @@ for name, shape in shapes.items():
         wrong(f"{name} as a list", "TypeError", f"{name}", gla(**{name: [1.0, 2.0]}))
         wrong(f"{name} as None", "TypeError", f"{name}", gla(**{name: None}))
 
-#Parameters, lag buffers, computed axes, complex states.
+# Parameters, lag buffers, computed axes, complex states.
 shapes = {"class_": (2, 9, 3), "is_": (2, 9, 3, 2), "len_": (3,), "from_": (9,)}
 words = {name: zeros(shape) for name, shape in shapes.items()}
 for name, shape in [("len_", (4,)), ("from_", (3,)), ("h0_turned", (2, 3)), ("h0_turned", (2, 3, 3)), ("h0_class_lag", (2, 2, 3)),
                     ("h0_print", (2, 3)), ("is_", (2, 9, 3, 3))]:
     wrong(f"{name} {shape}", "ValueError", f"words: {name}: expected", lambda: library.words(**{**words, name: zeros(shape)}))
 
-#Steps.
+# Steps.
 step = {name: zeros(shape) for name, shape in {"q": (2, 3, 4), "k": (2, 3, 4), "v": (2, 3, 5), "gate": (2, 3, 4)}.items()}
 wrong("a step with an axis of time", "ValueError", r"gla: q: expected 3 axes \[batch, H, K\]", lambda: library.gla_step(**{**step, "q": good["q"]}))
 wrong("a step of another batch", "ValueError", "gla: v: expected shape", lambda: library.gla_step(**{**step, "v": zeros((3, 3, 5))}))
 
-#Packed sequences.
+# Packed sequences.
 row = {name: zeros(shape) for name, shape in {"q": (1, 6, 3, 4), "k": (1, 6, 3, 4), "v": (1, 6, 3, 5), "gate": (1, 6, 3, 4)}.items()}
 
 
@@ -147,7 +144,7 @@ if framework == "torch":
         check("a call without tangents beside forward derivatives", torch.equal(library.gla(**good).y, zeros((2, 6, 3, 5))))
     wrong("torch.func.jvp", "RuntimeError", forward, lambda: torch.func.jvp(library.gla, tuple(good.values()), tuple(good.values())))
     wrong("torch.func.jacfwd", "RuntimeError", forward, lambda: torch.func.jacfwd(library.gla)(*good.values()))
-#What a call of CUDA tensors comes to where the library has no code for them; the guard of torch needs a GPU.
+    # What a call of CUDA tensors comes to where the library has no code for them; the guard of torch needs a GPU.
     host = load(folder + "/f32")
     arguments = host._table_gla.pack(host._Sizes(2, 6, None, {"H": 3, "K": 4, "V": 5}), 0, {})
     guard, torch.cuda.device = torch.cuda.device, lambda device: contextlib.nullcontext()
@@ -217,7 +214,7 @@ if framework == "jax":
           r"jax.config.update\(.jax_enable_x64., True\)", gla(q=zeros((2, 6, 3, 4), "float32")))
     jax.config.update("jax_enable_x64", True)
 
-#The handler itself, for what has not gone through Python.
+    # The handler itself, for what has not gone through Python.
     target, results = library._target("gla", "forward"), (shape(2, 6, 3, 5), shape(2, 3, 4, 5))
     places = {"operands": np.arange(1, 6), "results": np.arange(6, 8)}
 
@@ -255,7 +252,7 @@ if framework == "jax":
         {**row, "offsets": jnp.array([0, 4, 3, 6], "int32")}, (shape(1, 6, 3, 5), shape(3, 3, 4, 5)),
         operands=np.array([1, 2, 3, 4, -1])))
 
-#-- -- variants -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- --
+# ---- variants --------------------------------------------------------------------------------------------------------------
 
 every = load(folder + "/all")
 
@@ -286,7 +283,7 @@ wrong("a V that is fixed", "ValueError", "gla: v: expected shape .*V = 5.*found 
 wrong("q without axes", "ValueError", "gla: q: expected 4 axes", lambda: every.gla(**shaped(4, q=zeros(()))))
 wrong("q as a list", "TypeError", "gla: q: expected a", lambda: every.gla(**shaped(4, q=[1.0])))
 
-#The command of such a message makes what was missing.
+# The command of such a message makes what was missing.
 try:
     library.gla(**shaped(5))
     check("a K that the library does not have", False)
@@ -297,7 +294,7 @@ except ValueError as mistake:
     check(f"the command of a message: {made.stderr}", made.returncode == 0)
     check("the variant that was missing", load(folder + "/more").gla(**shaped(5))[0].shape == (2, 6, 3, 5))
 
-#-- -- other libraries -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -
+# ---- other libraries -----------------------------------------------------------------------------------------------------
 
 
 def with_library(name, change):
