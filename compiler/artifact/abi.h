@@ -17,6 +17,8 @@
 //   const char *rec_error(void);   this thread's last message: one line, "" before any
 // For tvm-ffi, which finds them by these names (runtime/support/tvm_ffi.c); all variants of NAME behind one:
 //   int __tvm_ffi_NAME_forward (void *, const TVMFFIAny *, int32_t, TVMFFIAny *);     and _backward, _step
+// For XLA's typed FFI, handlers of the CPU and of CUDA (runtime/support/xla.c), likewise:
+//   void *rec_xla_NAME_forward(void *frame);    and _backward, _step; rec_xla_NAME_forward_cuda, ..
 // For torch's stable C ABI, kernels that aoti_torch_library_impl takes (runtime/support/torch_abi.c), likewise:
 //   int64_t rec_torch_NAME_forward(uint64_t *stack, uint64_t, uint64_t);     and _step
 // With --prefix P_ all of them, and NAME_arguments, begin with P_: P_NAME_forward, P_rec_error. The types of launch.h are

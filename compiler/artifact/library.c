@@ -55,10 +55,11 @@ static void add_thunks(arena *a, thunk_list *thunks, const char *symbol, const c
 // Functions that foreign runtimes look for: what stands before NAME_forward, .., and the kind of entry behind it.
 static const struct {
   const char *prefix, *entry, *kind;
-} foreign_runtimes[] = {{"__tvm_ffi_", "forward", "tvm_ffi"}, {"__tvm_ffi_", "backward", "tvm_ffi"},
-                        {"__tvm_ffi_", "step", "tvm_ffi"},    {"rec_xla_", "forward", "xla"},
-                        {"rec_xla_", "backward", "xla"},      {"rec_xla_", "step", "xla"},
-                        {"rec_torch_", "forward", "torch"},   {"rec_torch_", "step", "torch"}};
+} foreign_runtimes[] = {
+    {"__tvm_ffi_", "forward", "tvm_ffi"}, {"__tvm_ffi_", "backward", "tvm_ffi"}, {"__tvm_ffi_", "step", "tvm_ffi"},
+    {"rec_xla_", "forward", "xla"},       {"rec_xla_", "backward", "xla"},       {"rec_xla_", "step", "xla"},
+    {"rec_xla_", "forward_cuda", "xla"},  {"rec_xla_", "backward_cuda", "xla"},  {"rec_xla_", "step_cuda", "xla"},
+    {"rec_torch_", "forward", "torch"},   {"rec_torch_", "step", "torch"}};
 
 static void add_foreign_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *data) {
   for (size_t i = 0; i < sizeof foreign_runtimes / sizeof *foreign_runtimes; i++) {

@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from common import _choose, _HASH, _library, Optional, _or_type, _Recurrence, _Row, _Sizes
+from common import _choose, _CUDA, _HASH, _library, _measure, Optional, _or_type, RecError, _Recurrence, _Row, _Sizes
 
 # ---- arrays --------------------------------------------------------------------------------------------------------------
 
@@ -65,15 +65,16 @@ _SAVED, _OFFSETS = 0, -1  # in place of a position
 
 
 def _target(symbol: str, entry: str) -> str:
-    """The name by which XLA knows a handler of the library; it is that of all variants of a recurrence."""
+    """The name by which XLA knows the handlers of the library, for CPU and CUDA; it is that of all variants of a recurrence."""
     name = f"rec.{symbol}.{entry}.{_HASH}"
     if name not in _targets:
-        handler = jax.ffi.pycapsule(getattr(_library, f"rec_xla_{symbol}_{entry}"))
-        try:
-            jax.ffi.register_ffi_target(name, handler, platform="cpu")
-        except Exception as reason:  # a copy of this file has registered its own copy of the same library
-            if "already registered" not in str(reason).lower():
-                raise
+        for platform, ending in (("cpu", ""), ("CUDA", "_cuda")):
+            handler = jax.ffi.pycapsule(getattr(_library, f"rec_xla_{symbol}_{entry}{ending}"))
+            try:
+                jax.ffi.register_ffi_target(name, handler, platform=platform)
+            except Exception as reason:  # a copy of this file has registered its own copy of the same library
+                if "already registered" not in str(reason).lower():
+                    raise
         _targets.add(name)
     return name
 
@@ -81,9 +82,36 @@ def _target(symbol: str, entry: str) -> str:
 _targets: set = set()
 
 
+_gpus: Optional[list] = None
+
+
+def _find_gpus() -> list:
+    """The numbers of JAX's GPUs."""
+    global _gpus
+    if _gpus is None:
+        try:
+            _gpus = [device.local_hardware_id for device in jax.local_devices(backend="cuda")]
+        except RuntimeError:  # this JAX knows no GPU
+            _gpus = []
+    return _gpus
+
+
+def _saved_on_gpu(what: _Recurrence, arguments: bytes, number: int) -> int:
+    try:
+        return _measure(what.sizes, arguments, _CUDA, number).saved
+    except RecError:  # the library has no code for it: a call there says so
+        return 0
+
+
 def _saved_size(what: _Recurrence, sizes: _Sizes) -> int:
+    """Enough on every device: where a call runs is not known when JAX traces it."""
     key = (sizes.batch, sizes.time, sizes.sequences, *sizes.axes.values())
-    room = what.rooms.get(key) or what.room(key, what.pack(sizes, 0, {}))
+    room = what.rooms.get(key)
+    if room is None:
+        arguments = what.pack(sizes, 0, {})
+        room = what.room(key, arguments)
+        most = max([room.saved, *(_saved_on_gpu(what, arguments, number) for number in _find_gpus())])
+        room = what.rooms[key] = room._replace(saved=most)
     return room.saved
 
 

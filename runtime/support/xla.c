@@ -5,6 +5,9 @@
 // The attributes say which tensor of the call (foreign.h) each operand and each result is: its position from 1 on, or one of the
 // numbers below. vmap puts axes before all others; a tensor that has none of them gets one of size 1 in its place. Shapes and
 // types are checked here whatever Python has checked, for between the two stand all transformations of JAX.
+//
+// XLA knows one handler for the CPU and one for CUDA. That for CUDA starts its kernels on the stream of the call, in the context
+// that XLA has made current; XLA's allocator has the workspace, and gives it to nobody but later work on that stream.
 #include "runtime/support/xla.h"
 
 #include <stdarg.h>
@@ -30,6 +33,7 @@ typedef struct place {
 typedef struct xla_call {
   foreign_call call;
   const xla_frame *frame;
+  foreign_device device;           // of all tensors
   const foreign_tensor **tensors;  // call.tensors
   place *places;
   int count;
@@ -190,8 +194,8 @@ static void make_tensors(xla_call *c, bool one_call) {
     int64_t rank = p->buffer->rank - c->mapped;
     memcpy(p->shape, p->buffer->dims + c->mapped, sizeof *p->shape * (size_t)rank);
     if (one_call && rank > 0 && !(p->memory && !p->memory->per_batch)) p->shape[0] *= c->entries;
-    p->tensor = (foreign_tensor){
-        .device = {FOREIGN_CPU, 0}, .rank = (int32_t)rank, .dtype = dtype_of(p->buffer->dtype), .shape = p->shape};
+    p->tensor =
+        (foreign_tensor){.device = c->device, .rank = (int32_t)rank, .dtype = dtype_of(p->buffer->dtype), .shape = p->shape};
     if (p->position == POSITION_OFFSETS) c->call.cu_seqlens = &p->tensor;
   }
 }
@@ -207,29 +211,69 @@ static void set_entry(xla_call *c, int64_t entry) {
   }
 }
 
+// ---- memory of a GPU -------------------------------------------------------------------------
+
+static bool has_failed(const xla_frame *frame, xla_error *error) {
+  xla_error_destroy destroy = {.size = sizeof destroy, .error = error};
+  if (error) frame->api->destroy_error(&destroy);
+  return error != NULL;
+}
+
+// The workspace of a call.
+typedef struct workspace {
+  const xla_frame *frame;
+  void *data;
+  int64_t bytes;
+} workspace;
+
+static void *allocate(void *context, int64_t bytes) {
+  workspace *w = context;
+  xla_memory_allocate args = {
+      .size = sizeof args, .context = w->frame->context, .bytes = (size_t)bytes, .alignment = REC_ALIGNMENT};
+  if (has_failed(w->frame, w->frame->api->allocate_memory(&args))) return NULL;
+  w->bytes = bytes;
+  return w->data = args.data;
+}
+
+static void release(const workspace *w) {
+  if (!w->data) return;
+  xla_memory_free args = {.size = sizeof args, .context = w->frame->context, .bytes = (size_t)w->bytes, .data = w->data};
+  has_failed(w->frame, w->frame->api->free_memory(&args));
+}
+
+// ---- runs ------------------------------------------------------------------------------------
+
+static rec_status run_entry(xla_call *c, int64_t entry) {
+  workspace w = {.frame = c->frame};
+  set_entry(c, entry);
+  c->call.allocate = allocate;
+  c->call.allocate_context = &w;
+  rec_status status = foreign_run(&c->call);
+  release(&w);
+  return status;
+}
+
 static rec_status run_entries(xla_call *c) {
   bool one_call = is_one_call(c);
   make_tensors(c, one_call);
   set_entry(c, 0);
   rec_status status = foreign_read(&c->call);
-  for (int64_t i = 0; i < (one_call ? 1 : c->entries) && status == REC_OK; i++) {
-    set_entry(c, i);
-    status = foreign_run(&c->call);
-  }
+  for (int64_t i = 0; i < (one_call ? 1 : c->entries) && status == REC_OK; i++) status = run_entry(c, i);
   return status;
 }
 
 // ---- handlers --------------------------------------------------------------------------------
 
-static rec_status run_frame(const rec_variants *recurrence, const xla_frame *frame, int kind) {
+static rec_status run_frame(const rec_variants *recurrence, const xla_frame *frame, int kind, int device, void *stream) {
   int tensor_count = 0;
   foreign_cursor at = {0};
   while (foreign_next(recurrence->tables[0], kind, &at)) tensor_count = at.position;
   const foreign_tensor *tensors[tensor_count];
   place places[frame->operands.count + frame->results.count + 1];
   memset(tensors, 0, sizeof tensors);
-  xla_call c = {.call = {.recurrence = recurrence, .kind = kind, .tensors = tensors, .count = tensor_count},
+  xla_call c = {.call = {.recurrence = recurrence, .kind = kind, .tensors = tensors, .count = tensor_count, .stream = stream},
                 .frame = frame,
+                .device = {device, 0},
                 .tensors = tensors,
                 .places = places};
   rec_status status = read_places(&c, &frame->operands, "operands", false);
@@ -252,22 +296,27 @@ static bool tells_version(const xla_frame *frame) {
   return false;
 }
 
-static void *handle(const rec_variants *recurrence, const void *data, int kind) {
+static void *handle_on_host(const rec_variants *recurrence, const void *data, int kind) {
   const xla_frame *frame = data;
   if (tells_version(frame) || frame->stage != XLA_EXECUTE) return NULL;
-  return error_of(frame, run_frame(recurrence, frame, kind));
+  return error_of(frame, run_frame(recurrence, frame, kind, FOREIGN_CPU, NULL));
 }
 
-void *rec_forward_xla(const rec_variants *recurrence, const void *frame);
-void *rec_backward_xla(const rec_variants *recurrence, const void *frame);
-void *rec_step_xla(const rec_variants *recurrence, const void *frame);
-
-void *rec_forward_xla(const rec_variants *recurrence, const void *frame) {
-  return handle(recurrence, frame, REC_KERNEL_FORWARD);
+static void *handle_on_cuda(const rec_variants *recurrence, const void *data, int kind) {
+  const xla_frame *frame = data;
+  if (tells_version(frame) || frame->stage != XLA_EXECUTE) return NULL;
+  xla_stream_get get = {.size = sizeof get, .context = frame->context};
+  xla_error *error = frame->api->get_stream(&get);
+  return error ? error : error_of(frame, run_frame(recurrence, frame, kind, FOREIGN_CUDA, get.stream));
 }
 
-void *rec_backward_xla(const rec_variants *recurrence, const void *frame) {
-  return handle(recurrence, frame, REC_KERNEL_BACKWARD);
-}
+#define HANDLER(name, handle, kind)                              \
+  void *name(const rec_variants *recurrence, const void *frame); \
+  void *name(const rec_variants *recurrence, const void *frame) { return handle(recurrence, frame, kind); }
 
-void *rec_step_xla(const rec_variants *recurrence, const void *frame) { return handle(recurrence, frame, REC_KERNEL_STEP); }
+HANDLER(rec_forward_xla, handle_on_host, REC_KERNEL_FORWARD)
+HANDLER(rec_backward_xla, handle_on_host, REC_KERNEL_BACKWARD)
+HANDLER(rec_step_xla, handle_on_host, REC_KERNEL_STEP)
+HANDLER(rec_forward_cuda_xla, handle_on_cuda, REC_KERNEL_FORWARD)
+HANDLER(rec_backward_cuda_xla, handle_on_cuda, REC_KERNEL_BACKWARD)
+HANDLER(rec_step_cuda_xla, handle_on_cuda, REC_KERNEL_STEP)

@@ -88,12 +88,48 @@ typedef struct xla_error_create {
   int code;
 } xla_error_create;
 
+typedef struct xla_error_destroy {
+  size_t size;
+  xla_extension *extensions;
+  xla_error *error;
+} xla_error_destroy;
+
+typedef struct xla_stream_get {
+  size_t size;
+  xla_extension *extensions;
+  void *context;
+  void *stream;  // set
+} xla_stream_get;
+
+typedef struct xla_memory_allocate {
+  size_t size;
+  xla_extension *extensions;
+  void *context;
+  size_t bytes, alignment;
+  void *data;  // set
+} xla_memory_allocate;
+
+typedef struct xla_memory_free {
+  size_t size;
+  xla_extension *extensions;
+  void *context;
+  size_t bytes;
+  void *data;
+} xla_memory_free;
+
 typedef struct xla_api {
   size_t size;
   xla_extension *extensions;
   xla_api_version version;
   const void *internal;
   xla_error *(*create_error)(xla_error_create *);
+  void (*error_message)(void);
+  void (*destroy_error)(xla_error_destroy *);
+  void (*register_handler)(void);
+  xla_error *(*get_stream)(xla_stream_get *);
+  void (*unused[4])(void);  // types, states
+  xla_error *(*allocate_memory)(xla_memory_allocate *);
+  xla_error *(*free_memory)(xla_memory_free *);
 } xla_api;
 
 enum { XLA_EXECUTE = 3 };
@@ -111,7 +147,8 @@ typedef struct xla_frame {
 _Static_assert(offsetof(xla_frame, operands) == 40 && offsetof(xla_frame, results) == 80 &&
                    offsetof(xla_frame, attributes) == 120,
                "XLA_FFI_CallFrame");
-_Static_assert(sizeof(xla_buffer) == 48 && sizeof(xla_attributes) == 48 && offsetof(xla_api, create_error) == 48,
+_Static_assert(sizeof(xla_buffer) == 48 && sizeof(xla_attributes) == 48 && offsetof(xla_api, create_error) == 48 &&
+                   offsetof(xla_api, get_stream) == 80 && offsetof(xla_api, allocate_memory) == 120,
                "XLA_FFI_Api");
 
 #endif

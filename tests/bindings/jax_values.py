@@ -49,6 +49,9 @@ def all_close(what, found, expected, bound=1e-12):
         close(f"{what}: result {i}", a, b, bound)
 
 
+registered = []
+_register = jax.ffi.register_ffi_target
+jax.ffi.register_ffi_target = lambda name, handler, platform: (registered.append((name, platform)), _register(name, handler, platform=platform))
 every, f16 = (load(os.path.join(sys.argv[1], folder)) for folder in ("all", "f16"))
 
 # ---- scans ---------------------------------------------------------------------------------------------------------------
@@ -402,6 +405,35 @@ def exported():
 
 
 tried("export", exported)
+
+# ---- CUDA ------------------------------------------------------------------------------------------------------------------
+# This JAX has no GPU: its handlers are called in tests/cuda. Every handler of the CPU has one for CUDA beside it, programs for CUDA
+# call it, and what forward saves is enough for both.
+
+names = {platform: {name for name, at in registered if at == platform} for platform in ("cpu", "CUDA")}
+check("handlers for CUDA", names["cpu"] == names["CUDA"] and any(".backward." in name for name in names["CUDA"]))
+program = jax.jit(functools.partial(slopes_of, ours)).trace(*given).lower(lowering_platforms=("cuda",)).as_text()
+check("a program for CUDA", all(f"rec.gla.{entry}." in program for entry in ("forward", "backward")))
+what, sizes = every._table_gla_f64_K4, every._Sizes(2, 33, None, {"H": H, "K": K, "V": V})
+measure = every._measure
+small = every._saved_size(what, sizes)
+shorter = (*(x[:, :33] for x in inputs), *states)
+usual = slopes_of(ours, *shorter)
+for most, expected, found in ((4096 + small, 4096 + small, "more"), (1, small, "less"), (None, small, "no code")):
+    def on_gpu(entry, arguments, kind=every._HOST, number=0):
+        if kind == every._CUDA and most is None:
+            raise every.RecError("no code")
+        return measure(entry, arguments)._replace(saved=most) if kind == every._CUDA else measure(entry, arguments)
+
+    every._gpus, every._measure = [0], on_gpu
+    what.rooms.clear()
+    check(f"saved, a GPU saves {found}", every._saved_size(what, sizes) == expected)
+    if most == expected:
+        jax.clear_caches()
+        all_close("more is saved than the CPU needs", slopes_of(ours, *shorter), usual, 0)
+    every._measure, every._gpus = measure, []
+    what.rooms.clear()
+
 for what, use in (("a gradient of a gradient", lambda: jax.grad(lambda q: jax.grad(lambda q: squares(ours)(q, *given[1:]))(q).sum())(inputs[0])),
                   ("a Hessian", lambda: jax.hessian(lambda q: squares(ours)(q, *given[1:]))(inputs[0]))):
     try:

@@ -1,14 +1,8 @@
 // The layouts that the support code declares for itself are those of tvm-ffi's own header.
-#include <stddef.h>
-
 #include "tvm/ffi/c_api.h"
 
 #include "runtime/support/tvm_ffi.h"
-
-#define SAME(ours, our_member, theirs, their_member)                                         \
-  _Static_assert(offsetof(ours, our_member) == offsetof(theirs, their_member) &&             \
-                     sizeof(((ours *)0)->our_member) == sizeof(((theirs *)0)->their_member), \
-                 #ours "." #our_member)
+#include "tests/bindings/layout.h"
 
 _Static_assert(sizeof(foreign_tensor) == sizeof(DLTensor), "a tensor");
 SAME(foreign_tensor, data, DLTensor, data);

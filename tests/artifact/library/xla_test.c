@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/support/xla.h"
+#include "tests/artifact/library/xla_call.h"
 
 void *rec_xla_keys_forward(xla_frame *frame);
 void *rec_xla_sums_forward(xla_frame *frame);
@@ -40,26 +40,10 @@ static xla_buffer buffer(int dtype, int bytes, int64_t rank, const int64_t *dims
       .size = sizeof(xla_buffer), .dtype = dtype, .data = calloc((size_t)count + 1, (size_t)bytes), .rank = rank, .dims = dims};
 }
 
-static const int types[] = {XLA_BUFFER, XLA_BUFFER, XLA_BUFFER, XLA_BUFFER};
-static const int arrays[] = {XLA_ATTRIBUTE_ARRAY, XLA_ATTRIBUTE_ARRAY};
-static const xla_text operands_name = {"operands", 8}, results_name = {"results", 7};
-static const xla_text *const names[] = {&operands_name, &results_name};
-
-typedef void *handler(xla_frame *frame);
-
 static void *call(handler *run, xla_buffer *const *operands, xla_array read, xla_buffer *const *results, xla_array written) {
-  const void *const attributes[] = {&read, &written};
-  xla_frame frame = {.size = sizeof frame,
-                     .api = &api,
-                     .stage = XLA_EXECUTE,
-                     .operands = {sizeof(xla_buffers), NULL, (int64_t)read.count, types, operands},
-                     .results = {sizeof(xla_buffers), NULL, (int64_t)written.count, types, results},
-                     .attributes = {sizeof(xla_attributes), NULL, 2, arrays, names, attributes}};
   *said = 0;
-  return run(&frame);
+  return call_handler(run, &api, NULL, operands, read, results, written);
 }
-
-static xla_array positions(size_t count, const int64_t *numbers) { return (xla_array){XLA_S64, count, numbers}; }
 
 // XLA asks for the version before it has an interface to hand over.
 static void test_version(void) {
