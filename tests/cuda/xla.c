@@ -70,9 +70,18 @@ static void *gpu_memory(size_t bytes) {
 // The tensors of gla, by their positions in a call of backward: operands, cotangents, gradients. Entries of vmap come first; all
 // share their initial state.
 static const int64_t shapes[][6] = {{0},
-                                    {ENTRIES, B, T, H, K}, {ENTRIES, B, T, H, K}, {ENTRIES, B, T, H, V}, {ENTRIES, B, T, H, K},
-                                    {1, B, H, K, V},       {ENTRIES, B, T, H, V}, {ENTRIES, B, H, K, V}, {ENTRIES, B, T, H, K},
-                                    {ENTRIES, B, T, H, K}, {ENTRIES, B, T, H, V}, {ENTRIES, B, T, H, K}, {ENTRIES, B, H, K, V}};
+                                    {ENTRIES, B, T, H, K},
+                                    {ENTRIES, B, T, H, K},
+                                    {ENTRIES, B, T, H, V},
+                                    {ENTRIES, B, T, H, K},
+                                    {1, B, H, K, V},
+                                    {ENTRIES, B, T, H, V},
+                                    {ENTRIES, B, H, K, V},
+                                    {ENTRIES, B, T, H, K},
+                                    {ENTRIES, B, T, H, K},
+                                    {ENTRIES, B, T, H, V},
+                                    {ENTRIES, B, T, H, K},
+                                    {ENTRIES, B, H, K, V}};
 enum { OPERANDS = 5, STATE = 5, Y = 6, HT = 7, TENSORS = 12, SAVED = 0 };
 
 typedef struct tensors {
@@ -115,7 +124,8 @@ static void *run(const char *entry, const char *ending, tensors *t, int last_ope
   handler *function;
   *(void **)&function = dlsym(library, symbol);
   if (!function) return snprintf(xla.said, sizeof xla.said, "no %s", symbol), xla.said;
-  return call_handler(function, &api, &xla, operands, positions(operand_count, read), results, positions(result_count, written));
+  return call_handler(function, &api, &xla, operands, positions(operand_count, read), results,
+                      positions(result_count, written));
 }
 
 static void *forward(const char *ending, tensors *t) { return run("forward", ending, t, OPERANDS, 0, Y, HT, 1); }
@@ -139,7 +149,8 @@ static int failures;
 
 static void expect(int condition, const char *what) {
   if (condition) return;
-  printf("FAILED: %s (%d allocated, %d freed, %d errors kept, last error: %s)\n", what, xla.allocated, xla.freed, xla.errors, xla.said);
+  printf("FAILED: %s (%d allocated, %d freed, %d errors kept, last error: %s)\n", what, xla.allocated, xla.freed, xla.errors,
+         xla.said);
   failures++;
 }
 
