@@ -1,5 +1,6 @@
-"""The measurements of tools/bench/bindings for JAX: `bindings_jax.py FOLDER`, where gla.py lies."""
+"""The measurements of tools/bench/bindings for JAX: `bindings_jax.py FOLDER`, where gla.py and empty.so lie."""
 import functools
+import os
 import subprocess
 import sys
 import time
@@ -9,15 +10,26 @@ import jax.numpy as jnp
 import numpy as np
 
 sys.path.insert(0, sys.argv[1])
-child = ("import sys, time, jax; sys.path.insert(0, sys.argv[1]); x = [jax.numpy.ones((1, 1, 1, 8))] * 4; t = time.perf_counter();"
-         "import gla; print(time.perf_counter() - t); t = time.perf_counter(); gla.gla(*x).y.block_until_ready();"
-         "print(time.perf_counter() - t)")
-runs = [[float(x) for x in subprocess.run([sys.executable, "-c", child, sys.argv[1]], capture_output=True, text=True,
-                                          check=True).stdout.split()] for _ in range(5)]
-print(f"import, JAX being there     {1e3 * min(run[0] for run in runs):6.1f} ms")
-print(f"first call, with XLA's part {1e3 * min(run[1] for run in runs):6.1f} ms")
+
+
+def first_calls(program):
+    """The least milliseconds that the program prints, of several processes."""
+    before = "import sys, time, jax; x = [jax.numpy.ones((1, 1, 1, 8))] * 4; sys.path[:0] = sys.argv[1:];"
+    words = [sys.executable, "-c", before + program, sys.argv[1], os.path.dirname(os.path.abspath(__file__))]
+    runs = [subprocess.run(words, capture_output=True, text=True, check=True).stdout.split() for _ in range(5)]
+    return [1e3 * min(float(x) for x in row) for row in zip(*runs)]
+
+
+floor, = first_calls("from xla_empty import empty; t = time.perf_counter(); jax.block_until_ready(empty(sys.argv[1])(*x));"
+                     "print(time.perf_counter() - t)")
+imported, first = first_calls("t = time.perf_counter(); import gla; print(time.perf_counter() - t);"
+                              "t = time.perf_counter(); gla.gla(*x).y.block_until_ready(); print(time.perf_counter() - t)")
+print(f"import, JAX being there     {imported:6.1f} ms")
+print(f"first call, with XLA's part {first:6.1f} ms")
+print(f"that of an empty handler    {floor:6.1f} ms")
 
 import gla  # noqa: E402
+from xla_empty import empty  # noqa: E402
 
 
 def least(what, use, calls=20, runs=1000, unit=1e6):
@@ -47,6 +59,7 @@ tokens = [x[:, 0] for x in given[:4]]
 slopes = jax.jit(jax.grad(functools.partial(loss, gla.gla), tuple(range(5))))
 added = jax.jit(lambda x: x + x)
 least("x + x under jit", lambda: added(given[0]))
+least("an empty handler under jit", lambda f=empty(sys.argv[1]): f(*given))
 least("call", lambda: gla.gla(*given))
 least("call under jit", lambda f=jax.jit(gla.gla): f(*given))
 least("step", lambda: gla.gla_step(*tokens, given[4]))
