@@ -4,6 +4,9 @@ Small random models in f32: a training step (forward, backward) and the forward 
 Both ways run in turn; the figures are medians of the CPU time of the whole process, in ms, so that what else runs on the machine
 matters little. With two threads that counts what torch's threads spin while they wait; the time by the clock stands beside it.
 
+`kernels` is the share of rec's time that is in rec's kernels, by torch's profiler. `bound` is how many times faster the model were if
+these took no time: the rest, matrix products and attention, is torch's in both ways.
+
     build/frameworks/bin/python3 tools/bench/drop_in.py [NAME ..]
 """
 import argparse
@@ -15,6 +18,7 @@ import warnings
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "examples", "11_transformers"))
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler tells of no GPU
 warnings.filterwarnings("ignore")
 
 sys.modules["fla"] = None  # transformers would prefer it to its own code, and it does not run on a CPU
@@ -93,6 +97,14 @@ def median(numbers):
     return sorted(numbers)[len(numbers) // 2]
 
 
+def share_of_kernels(run):
+    """Of the time of a run, in operators of rec."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        run()
+    spent = {event.key: event.self_cpu_time_total for event in profile.key_averages()}
+    return sum(time for name, time in spent.items() if name.startswith("rec_")) / sum(spent.values())
+
+
 def compare(what, run, rounds):
     """Both ways in turn, after one round that is not counted."""
     taken = {False: [], True: []}
@@ -102,10 +114,12 @@ def compare(what, run, rounds):
             spent = times(run)
             if turn:
                 taken[ours].append(spent)
+    rec_transformers.patch()
+    share = share_of_kernels(run)
     rec_transformers.unpatch()
     (cpu, clock), (cpu_theirs, clock_theirs) = ([median(column) for column in zip(*taken[ours])] for ours in (True, False))
-    print(f"{what:48} {cpu:9.1f} {cpu_theirs:9.1f} {cpu_theirs / cpu:6.1f}x {clock:9.1f} {clock_theirs:9.1f} {clock_theirs / clock:6.1f}x",
-          flush=True)
+    print(f"{what:48} {cpu:9.1f} {cpu_theirs:9.1f} {cpu_theirs / cpu:6.1f}x {clock:9.1f} {clock_theirs:9.1f} {clock_theirs / clock:6.1f}x "
+          f"{100 * share:7.0f}% {cpu_theirs / (cpu * (1 - share)):6.1f}x", flush=True)
 
 
 def bench_model(name, kind, config, rounds):
@@ -153,7 +167,7 @@ def main():
     words = words.parse_args()
     for threads in words.threads.split(","):
         torch.set_num_threads(int(threads))
-        print(f"{threads + ' thread(s)':48} {'CPU: rec':>9} {'theirs':>9} {'':7} {'clock: rec':>9} {'theirs':>8}")
+        print(f"{threads + ' thread(s)':48} {'CPU: rec':>9} {'theirs':>9} {'':7} {'rec':>9} {'theirs':>9} {'':7} {'kernels':>8} {'bound':>7}")
         for row in recurrences():
             if not words.names or row[0].split(",")[0] in words.names:
                 bench_recurrence(*row, words.rounds)
