@@ -107,8 +107,10 @@
 //                "class": null, or the class of GPUs: 0, 1, ..; the executor takes it as device_number
 //                "code": ["sm_80"], the targets of the library that have these kernels; [] of the host
 //                "saved": {"batch": formula, "packed": formula}}]
-//        what NAME_sizes tells, for batch entries and for packed sequences (of any lengths). A device runs the code of the
-//        library's target that fits it best: PTX of its own compute capability, else of the highest below it
+//        what NAME_sizes tells, for batch entries and for packed sequences (of any lengths). Workspaces have no formula: how a
+//        call is cut decides them, on a GPU by a search over the slices that its multiprocessors take. NAME_sizes tells them
+//        exactly; of the host it reads sizes alone, not threads. A device runs the code of the library's target that fits it
+//        best: PTX of its own compute capability, else of the highest below it
 //   }]
 //   "entries": [{              symbols that stand for variants; none without several types or sizes
 //     "symbol": "gla_f32"        what stands before _forward, ..

@@ -1,5 +1,7 @@
 // The formulas of sizes in manifests, over the standard library and programs with open sizes. They say what NAME_sizes says,
 // for batch entries and packed sequences. Takes about 10 s.
+//
+//   REC_SEED=N       the sizes of seed N again (a failure prints its seed); else new ones each run
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -7,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/module.h"
+#include "tests/random/draw.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
@@ -108,6 +111,8 @@ static int64_t value_of(const char *text, evaluation e) {
 
 // ---- one recurrence --------------------------------------------------------------------------
 
+static uint64_t seed;  // of drawn sizes
+
 typedef struct call_sizes {
   int64_t batch, time, sequences;  // packed: batch is 1
 } call_sizes;
@@ -140,9 +145,27 @@ static void compare(const rec_recurrence *r, const cJSON *json, const cJSON *row
                   .sequences = c->sequences};
   const char *text = cJSON_GetObjectItem(cJSON_GetObjectItem(row, "saved"), packed ? "packed" : "batch")->valuestring;
   int64_t value = value_of(text, e);
-  check(value == sizes.saved, "%s, %s: saved of batch %lld, time %lld, sequences %lld: %lld, formula %s gives %lld", r->symbol,
+  check(value == sizes.saved,
+        "%s, %s: saved of batch %lld, time %lld, sequences %lld: %lld, formula %s gives %lld (REC_SEED=%llu)", r->symbol,
         gpu ? "GPU" : "host", (long long)c->batch, (long long)c->time, (long long)c->sequences, (long long)sizes.saved, text,
-        (long long)value);
+        (long long)value, (unsigned long long)seed);
+}
+
+static int64_t draw_size(uint64_t *state, int most) { return 1 + random_below(state, random_chance(state, 50) ? 8 : most); }
+
+// Sizes as nobody chose them.
+static void compare_drawn(const rec_recurrence *r, const cJSON *json, const cJSON *row) {
+  enum { DRAWS = 24 };
+  uint64_t state = seed;
+  for (int i = 0; i < DRAWS; i++) {
+    bool packed = random_chance(&state, 50);
+    call_sizes c = {.batch = packed ? 1 : draw_size(&state, 300),
+                    .time = draw_size(&state, 9000) - 1,
+                    .sequences = packed ? draw_size(&state, 300) : 0};
+    problem *p = problem_new(rec_recurrence_signature(r), 1, 1, draw_size(&state, 100));
+    compare(r, json, row, &c, p->axis_sizes);
+    problem_free(p);
+  }
 }
 
 static void check_recurrence(const rec_module *module, int index, const int64_t *open_sizes, int count) {
@@ -151,6 +174,7 @@ static void check_recurrence(const rec_module *module, int index, const int64_t 
   int rows = 0;
   cJSON_ArrayForEach(row, cJSON_GetObjectItem(json, "sizes")) {
     rows++;
+    compare_drawn(r, json, row);
     for (int i = 0; i < count; i++) {
       problem *p = problem_new(rec_recurrence_signature(r), 1, 1, open_sizes[i]);
       for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) compare(r, json, row, &calls[c], p->axis_sizes);
@@ -182,6 +206,7 @@ int main(void) {
   static const char *const host[] = {"-O0", "--target", "x86-64-v2", "--dtype", "f64", NULL};
   static const char *const gpu[] = {"-O0", "--target", "x86-64-v2,simt", "--dtype", "bf16", NULL};
   static const char *const standard[] = {"-O0", "--target", "x86-64-v2", NULL};
+  seed = chosen_seed();
   compile_standard_library(standard, check_module);
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) check_module(compile_text(programs[i], host), programs[i]);
   for (size_t i = 0; i < 3; i++) check_module(compile_text(programs[i], gpu), programs[i]);
