@@ -295,6 +295,10 @@ static const option options[] = {
      "that have recurrences of the same names",
      read_prefix, 0, NULL},
     FLAG("--check", check, "the library verifies promised ranges (`in [lo, hi]`)"),
+    FLAG(
+        "--summary", summary,
+        "the library summarises segments of time for machines that share a sequence (NAME_summary, NAME_fold; takes a sixth to "
+        "a half longer to compile)"),
     FLAG("--check-only", check_only, "report errors, write nothing"),
     FLAG("-MD", write_dependencies, "write FILE.so.d: what the library is made from, for make"),
     FLAG("--time-report", time_report, "print how long each pass took"),

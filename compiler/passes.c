@@ -262,7 +262,10 @@ static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
 }
 
 static schedule_options schedule_options_of(const compilation *c) {
-  return (schedule_options){.chunk = c->options->chunk, .form = c->options->form, .f64 = c->options->dtype == NUMBER_F64};
+  return (schedule_options){.chunk = c->options->chunk,
+                            .form = c->options->form,
+                            .f64 = c->options->dtype == NUMBER_F64,
+                            .summaries = c->options->summary};
 }
 
 bool pass_schedule(compilation *c) {
@@ -387,6 +390,7 @@ bool pass_lay_out(compilation *c) {
   library->tf32 = c->options->tf32;
   library->shared_kib = c->options->shared_kib;
   library->check = c->options->check;
+  library->summary = c->options->summary;
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
   for (int i = 0; i < c->options->defines.count; i++) vec_push(c->memory, &library->defines, c->options->defines.items[i]);
   if (c->typed) {

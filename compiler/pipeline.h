@@ -56,6 +56,7 @@ typedef struct compile_options {
   unsigned clones;               // its kinds of processor: bits 1 << CLONE_V2, ..; 0: every one
   bool host;                     // it names the host, or a kind of processor
   bool check;                    // --check
+  bool summary;                  // --summary
   bool lines;                    // -g
   const char *ptxas;             // --ptxas, or NULL: the one in the path, with --target
   bool check_only, write_dependencies, time_report;

@@ -74,6 +74,7 @@
 //   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
 //   "form": "chosen", or the --form asked for
 //   "check": bool                whether promised ranges are verified (--check)
+//   "summary": bool              whether there is code for summaries of segments (--summary)
 //   "tf32": bool                 "shared_memory": 0, or the KiB of --shared-memory
 //   "defines": ["P=32", "ssd.N=16", "K=64,128"], in the order of the command line
 //   "exported": ["gla"], the imported recurrences of --export
@@ -224,6 +225,7 @@ struct artifact {
   unsigned gpu_targets;         // --target: bits 1 << GPU_SM_80, ..
   unsigned clones;              // --target: bits 1 << CLONE_V2, ..; 0: every one
   bool check;                   // --check
+  bool summary;                 // --summary
   const char *from;             // --from: "recurrence", or NULL: a program
   VEC(const char *) defines;    // the -D of the command line, as written
   VEC(const char *) exported;   // --export

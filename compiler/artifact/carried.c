@@ -80,6 +80,7 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const char *targets = targets_of(a, json);
   vec_push(a, &carried->words, arena_printf(a, "--target=%s", *targets ? targets : "host"));
   if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check"))) vec_push(a, &carried->words, "--check");
+  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "summary"))) vec_push(a, &carried->words, "--summary");
   if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "tf32"))) vec_push(a, &carried->words, "--tf32");
   const cJSON *shared = cJSON_GetObjectItemCaseSensitive(json, "shared_memory");
   if (cJSON_IsNumber(shared) && shared->valueint > 0)

@@ -102,10 +102,19 @@ static bool is_among(const char *symbol, const char *const *others, int count) {
   return false;
 }
 
+// f_summary_backward is of f alone: f and f_summary are not the symbols of one library.
+static bool shares_entries(arena *a, const char *symbol, const char *const *others, int count) {
+  if (is_among(arena_printf(a, "%s_summary", symbol), others, count)) return true;
+  for (int i = 0; i < count; i++)
+    if (strcmp(arena_printf(a, "%s_summary", others[i]), symbol) == 0) return true;
+  return false;
+}
+
 const char *abi_symbol(arena *a, const char *prefix, const typed_body *body, const char *const *others, int count) {
   const char *symbol = arena_printf(a, "%s%s", prefix, c_name(a, body->name));
   // rec_sizes is a type of the header
-  while (strcmp(symbol, "rec") == 0 || is_among(symbol, others, count)) symbol = arena_printf(a, "%s_", symbol);
+  while (strcmp(symbol, "rec") == 0 || is_among(symbol, others, count) || shares_entries(a, symbol, others, count))
+    symbol = arena_printf(a, "%s_", symbol);
   return symbol;
 }
 

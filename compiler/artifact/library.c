@@ -38,8 +38,12 @@ artifact_kernels artifact_describe(arena *a, const artifact *library, const arti
   return described;
 }
 
-static const char *const entries[] = {"forward", "backward", "step", "sizes"};
-enum { ENTRIES = sizeof entries / sizeof *entries };
+static const struct {
+  const char *name;
+  int arguments;
+} entries[] = {{"forward", 2}, {"backward", 2},         {"step", 2}, {"sizes", 2},
+               {"summary", 3}, {"summary_backward", 3}, {"fold", 3}, {"combine", 4}};
+enum { ENTRIES = sizeof entries / sizeof *entries, FOREIGN_ARGUMENTS = 4 };
 
 typedef VEC(codegen_blob) blob_list;
 typedef VEC(codegen_thunk) thunk_list;
@@ -48,8 +52,8 @@ typedef VEC(codegen_thunk) thunk_list;
 static void add_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *kind, const char *data) {
   for (int e = 0; e < ENTRIES; e++)
     vec_push(a, thunks,
-             (codegen_thunk){arena_printf(a, "%s_%s", symbol, entries[e]), arena_printf(a, "rec_%s_%s", entries[e], kind), data,
-                             false});
+             (codegen_thunk){arena_printf(a, "%s_%s", symbol, entries[e].name),
+                             arena_printf(a, "rec_%s_%s", entries[e].name, kind), data, false, entries[e].arguments});
 }
 
 // Functions that foreign runtimes look for: what stands before NAME_forward, .., and the kind of entry behind it.
@@ -66,7 +70,7 @@ static void add_foreign_thunks(arena *a, thunk_list *thunks, const char *symbol,
     const char *entry = foreign_runtimes[i].entry;
     vec_push(a, thunks,
              (codegen_thunk){arena_printf(a, "%s%s_%s", foreign_runtimes[i].prefix, symbol, entry),
-                             arena_printf(a, "rec_%s_%s", entry, foreign_runtimes[i].kind), data, true});
+                             arena_printf(a, "rec_%s_%s", entry, foreign_runtimes[i].kind), data, true, FOREIGN_ARGUMENTS});
   }
 }
 

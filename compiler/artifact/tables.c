@@ -21,6 +21,7 @@ typedef struct table_builder {
   VEC(codegen_address) addresses;
   const abi_recurrence *abi;
   const char *inner;  // the symbol of the table without long lags; NULL: there are none
+  artifact_transfers transfers;
 } table_builder;
 
 // Positions are multiples of 8, so that every struct is aligned.
@@ -172,6 +173,25 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
   return row;
 }
 
+// What a segment leaves of a state: memory of a summary, which the caller never sees.
+static rec_table_memory transfer_row(table_builder *b, const codegen_slot *slot) {
+  int32_t axes[TYPED_MAX_AXES];
+  const typed_tensor *state = &b->abi->body->tensors.items[slot->tensor];
+  rec_table_memory row = {.name_at = put_text(b, state->name),
+                          .shape_at = put_text(b, ""),
+                          .data_field = -1,
+                          .batch_stride_field = -1,
+                          .time_stride_field = -1,
+                          .factor = state->complex ? 2 : 1,
+                          .per_batch = 1,
+                          .copy_from = -1,
+                          .stored = REC_STORED_NUMBER};
+  for (int i = 0; i < state->axis_count; i++)
+    if (axis_in(slot->axes, state->axes[i])) axes[row.axis_count++] = state->axes[i];
+  row.axes_at = put(b, axes, sizeof *axes * (size_t)row.axis_count);
+  return row;
+}
+
 // ---- kernels ---------------------------------------------------------------------------------
 
 abi_role artifact_slot_role(tile_role role) {
@@ -202,7 +222,8 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
   VEC(rec_table_slot) slots = {0};
   for (int i = 0; i < compiled->slots.count; i++) {
     const codegen_slot *slot = &compiled->slots.items[i];
-    int memory = abi_find(b->abi, artifact_slot_role(slot->role), slot->tensor, slot->lag);
+    int memory = slot->transfer ? b->abi->memories.count + artifact_transfer_number(&b->transfers, slot)
+                                : abi_find(b->abi, artifact_slot_role(slot->role), slot->tensor, slot->lag);
     if (memory < 0) ICE("artifact", "slot %d of kernel %s is no tensor of the recurrence", i, k->symbol);
     vec_push(b->arena, &slots,
              (rec_table_slot){.summed = slot->summed,
@@ -301,6 +322,24 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
   add_address(b, offsetof(rec_table, simt_map), "simt_tensor_map");
 }
 
+static rec_table_summary summary_row(table_builder *b, const artifact_recurrence *r, const artifact_kernels *kernels,
+                                     bool back) {
+  rec_table_summary row = {.value_axis = -1};
+  const codegen_kernel *k = artifact_summary_kernel(kernels, back);
+  if (!k) {
+    const char *why = b->inner ? "it reads steps that are long ago" : r->kernels->whole[back];
+    row.why_at = put_text(b, why ? why : "it has no states");
+    return row;
+  }
+  artifact_parts parts = artifact_parts_of(b->arena, b->abi, &b->transfers, k);
+  row.part_count = parts.count;
+  row.parts_at = put(b, parts.items, sizeof *parts.items * (size_t)parts.count);
+  if (!k->kernel->transition_size) return row;
+  row.value_axis = k->kernel->value_axis;
+  row.instance_axes = k->kernel->transition_axes;
+  return row;
+}
+
 static int by_offset(const void *x, const void *y) {
   int64_t a = ((const codegen_address *)x)->offset, b = ((const codegen_address *)y)->offset;
   return (a > b) - (a < b);
@@ -340,6 +379,9 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   table.axes_at = put(&b, axes.items, sizeof *axes.items * (size_t)axes.count);
   VEC(rec_table_memory) memories = {0};
   for (int i = 0; i < abi->memories.count; i++) vec_push(a, &memories, memory_row(&b, i, dtype, r->check));
+  b.transfers = artifact_transfers_of(a, kernels);
+  table.inner_memory_count = b.transfers.count;
+  for (int i = 0; i < b.transfers.count; i++) vec_push(a, &memories, transfer_row(&b, b.transfers.items[i]));
   table.memories_at = put(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
   codegen_bytes saved = artifact_saved_numbers(a, abi);
   table.saved = count_row(&b, &saved);
@@ -350,6 +392,9 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
     int32_t row_at = (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
     table.kernels[kind] = kernel_row(&b, compiled, row_at);
   }
+  table.segment_multiple = (int32_t)artifact_segment_multiple(kernels, r->kernels->chunk);
+  table.segment_instances = artifact_instance_axes(abi->body, kernels);
+  for (int back = 0; back < 2; back++) table.summaries[back] = summary_row(&b, r, kernels, back);
   add_gpu_rows(&b, &table, kernels);
   if (inner) put_rows(&b, &table, r);
   qsort(b.addresses.items, (size_t)b.addresses.count, sizeof *b.addresses.items, by_offset);

@@ -43,6 +43,20 @@ const artifact_entry *artifact_entry_named(const artifact *whole, const char *sy
 codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifact_entry *entry, const char *symbol);
 codegen_blob artifact_variants_table(arena *a, const artifact *whole, const char *plain, const char *symbol);
 
+// Summaries of segments (segments.c): the kernel that makes them on the host, or NULL. Its transfers have memories of their own,
+// numbered behind those of the caller.
+typedef VEC(const codegen_slot *) artifact_transfers;
+typedef VEC(rec_table_part) artifact_parts;
+const codegen_kernel *artifact_summary_kernel(const artifact_kernels *kernels, bool back);
+artifact_transfers artifact_transfers_of(arena *a, const artifact_kernels *kernels);
+int artifact_transfer_number(const artifact_transfers *transfers, const codegen_slot *slot);
+artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi, const artifact_transfers *transfers,
+                                 const codegen_kernel *summary);
+// rec_launch.first_instance: the axes that all states begin with, in the same order, as far as folds may be cut along them.
+axis_set artifact_instance_axes(const typed_body *body, const artifact_kernels *kernels);
+// rec_sizes.segment_multiple. `chunk`: steps between saved states on the host.
+int64_t artifact_segment_multiple(const artifact_kernels *kernels, int chunk);
+
 // Which of the caller's memories a slot of a kernel is.
 abi_role artifact_slot_role(tile_role role);
 

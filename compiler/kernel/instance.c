@@ -65,7 +65,7 @@ void frame_open_instance(kernel_frame *h, frame_program *p) {
     p->result_time_stride[i] = frame_slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
     result_target *target = &l->results[i];
     target->at = p->result_memory[i];
-    int slot = kernel_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+    int slot = kernel_find_slot(h->described, r->place.role, &r->place);
     target->add = h->described->slots.items[slot].accumulated;
     h->hooks->open_result(h, p, i, data);
   }

@@ -11,7 +11,7 @@
 ir frame_field(kernel_frame *h, ir base, int64_t offset, LLVMTypeRef type) { return load_field(h->e, base, offset, type); }
 
 ir frame_slot_field(kernel_frame *h, tile_role role, const tile_place *place, size_t offset, LLVMTypeRef type) {
-  int slot = kernel_find_slot(h->described, role, place->tensor, place->lag);
+  int slot = kernel_find_slot(h->described, role, place);
   if (slot < 0) ICE("kernel", "%s has no slot for %s", h->symbol, place->name ? place->name : "?");
   return frame_field(h, h->slots, slot * h->hooks->slot_bytes + (int64_t)offset, type);
 }
@@ -59,7 +59,7 @@ view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *pla
 }
 
 view frame_memory_view(kernel_frame *h, tile_role role, const tile_place *place, ir *data) {
-  int slot = kernel_find_slot(h->described, role, place->tensor, place->lag);
+  int slot = kernel_find_slot(h->described, role, place);
   bool narrow = h->described->slots.items[slot].narrow;
   return frame_view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
 }

@@ -1,4 +1,4 @@
-// Questions about the kernel that makes the summaries of time slices.
+// Questions about the kernels that make summaries of stretches of time.
 #include "compiler/plan/kernel.h"
 
 bool kernel_has_factor(const tile_program *ends, int tensor) {
@@ -18,4 +18,10 @@ bool kernel_couples(const tile_program *ends, int tensor, int other) {
     if (place->tensor == other && from == tensor) return true;
   }
   return false;
+}
+
+double kernel_first_transfer(const tile_place *place) { return place->component || place->relative || place->source ? 0 : 1; }
+
+bool kernel_is_maximum(const tile_place *place) {
+  return place->relative && !place->transfer && place->relative - 1 == place->tensor;
 }

@@ -11,12 +11,12 @@
 #include "compiler/chunk/chunk.h"
 
 typedef enum kernel_kind {
-  KERNEL_FORWARD,      // outputs, final states; chunk-start states, and TILE_KEEP in chunk form, into `saved` if asked for
-  KERNEL_STEP,         // one step (the step program, time == 1)
-  KERNEL_STATES,       // the saved values alone, where backward must recompute them
-  KERNEL_BACKWARD,     // all gradients, chunks in reverse, from chunk-start states
-  KERNEL_CARRY,        // the states alone, without increments; only where time may be cut (chunk_build_carry)
-  KERNEL_SUMMARY,      // GPU, where time may be cut: the summary of each time slice, from zero states (tile_transfer)
+  KERNEL_FORWARD,   // outputs, final states; chunk-start states, and TILE_KEEP in chunk form, into `saved` if asked for
+  KERNEL_STEP,      // one step (the step program, time == 1)
+  KERNEL_STATES,    // the saved values alone, where backward must recompute them
+  KERNEL_BACKWARD,  // all gradients, chunks in reverse, from chunk-start states
+  KERNEL_CARRY,     // the states alone, without increments; only where time may be cut (chunk_build_carry)
+  KERNEL_SUMMARY,   // what a segment makes of the states before it; GPU: of each time slice, from zero states (tile_transfer)
   KERNEL_SUMMARY_BACK  // the same for cotangents, before BACKWARD
 } kernel_kind;
 
@@ -71,6 +71,10 @@ typedef struct kernel {
                    // kernels with `summary` multiply by the matrix. 0: there is none
   bool
       warms_up;  // BACKWARD: a slice warms up on the `chunk` steps after its own, because their cotangents reach it; those results are discarded. The slices of SUMMARY_BACK begin and end so many steps later
+  bool
+      segment;  // host: SUMMARY, SUMMARY_BACK of a segment of time. It begins from the states that it is given, and has memory for its transfer
+  axis_set transition_axes;        // of a segment with `transition_size`: axes of all such states, in which matrices differ
+  const tile_program *saved_with;  // SUMMARY_BACK of a segment: what the values are that forward has saved before the states
   int sequences,
       sequences_axis;  // the programs have so many sequences along this axis of their own, which states and tokens have, too
                        // (plan/kernel/batched.c); 0: one, and no such axis
@@ -88,5 +92,11 @@ bool kernel_takes_lanes_in_turn(const kernel *k);
 bool kernel_has_factor(const tile_program *ends, int tensor);
 // Are these two states made of each other, entry by entry, or one of the other (tile_place.source)?
 bool kernel_couples(const tile_program *ends, int tensor, int other);
+
+// What a transfer is before the first step. Of a logarithm it is 0.
+double kernel_first_transfer(const tile_place *place);
+// A running maximum, and the number below every one that counts. A sum of two such numbers is still finite.
+bool kernel_is_maximum(const tile_place *place);
+#define KERNEL_NO_MAXIMUM (-1e30)
 
 #endif

@@ -85,7 +85,7 @@ const kernel *kernel_batched(arena *a, const kernel *k, bool gpu);
 // Slots and flags of a kernel, the same for all clones.
 codegen_kernel kernel_describe(arena *a, const kernel *k);
 bool kernel_in_memory(const kernel *k, const tile_place *place);
-int kernel_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag);
+int kernel_find_slot(const codegen_kernel *k, tile_role role, const tile_place *place);
 bool kernel_stores_narrow(const mapping *m, const tile_place *place);
 bool kernel_is_complex(const kernel *k, const tile_place *place);
 axis_set kernel_grid_of(const kernel *k);

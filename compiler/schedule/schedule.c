@@ -116,7 +116,7 @@ static void step_kernels(scheduler *s, const tile_program *forward, const char *
   k.recompute = gradient.recompute;
   k.cut &= ~scheduler_partial_axes(s->a, gradient.backward);
   scheduler_add(s, KERNEL_BACKWARD, "backward", k);
-  scheduler_add_slices(s, forward, k);
+  scheduler_add_summaries(s, forward, k);
 }
 
 // ---- chunk form ----
@@ -270,7 +270,7 @@ static void chunk_kernels(scheduler *s, const tile_program *forward, const tile_
   if (k.chunk > forward->chunk) k.recompute = gradient.recompute;
   k.cut = grid;
   scheduler_add(s, KERNEL_BACKWARD, "backward", k);
-  scheduler_add_slices(s, forward, k);
+  scheduler_add_summaries(s, forward, k);
 }
 
 // A chunk of pointwise steps and its intermediate values should stay in the first-level cache.

@@ -19,7 +19,7 @@ typedef struct schedule_alternative {
 typedef struct recurrence_kernels {
   const recurrence *recurrence;
   VEC(kernel) kernels;   // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or SUMMARY, SUMMARY_BACK
-  const char *whole[2];  // GPU: why forward, backward cannot be sliced in time; NULL: they can
+  const char *whole[2];  // why forward, backward have no summaries of stretches of time; NULL: they have
   int chunk;
   const char *form;    // "step", "chunk", "pointwise", for report and manifest
   const char *why;     // one line for the report: what decided
@@ -48,7 +48,8 @@ typedef struct schedule_options {
   int chunk;           // 0: the model's choice
   schedule_form form;  // FORM_CHUNK: the chunk form wherever the structure allows it
   bool f64;
-  bool gpu;  // kernels for GPU threads (see below)
+  bool gpu;        // kernels for GPU threads (see below)
+  bool summaries;  // host: kernels that summarise segments of time
 } schedule_options;
 
 // GPU: the same programs. In step form with small states, each of lane_block threads has an entry of lane_axis. Otherwise a

@@ -1,8 +1,9 @@
-// GPU: kernels that summarise time slices: what the steps of a slice make of zero states, and their transition (tile_transfer).
+// Kernels that summarise a stretch of time: what its steps make of zero states, and their transition (tile_transfer).
 //
-//   h = a h + b x, 512 steps    ->    KERNEL_SUMMARY: the state from zero, and the product of a; later slices combine both
+//   h = a h + b x, 512 steps    ->    KERNEL_SUMMARY: the state from zero, and the product of a
 //
-// Backward has the same for cotangents, from the last step.
+// Backward has the same for cotangents, from the last step. On GPUs they are time slices, which later slices of the same call
+// combine. On the host they are segments (NAME_summary), whose summaries the caller combines.
 #include <string.h>
 
 #include "compiler/schedule/scheduler.h"
@@ -18,12 +19,16 @@ static axis_set column_axes(const scheduler *s, const kernel *summary) {
   return axes & (((axis_set)1 << s->r->body.axes.count) - 1);
 }
 
+static axis_set grid_axes_of(const kernel *k) {
+  axis_set axes = 0;
+  for (int i = 0; i < k->grid_count; i++) axes |= axis_bit(k->grid_axes[i]);
+  return axes;
+}
+
 // The rows of the transition matrix of an instance: entries of a column of all states without a factor. 0: one has an axis of
-// run-time size.
-static int64_t transition_size(const kernel *summary, int axis) {
-  axis_set cut = axis_bit(axis);
+// run-time size. `cut`: the axes of instances and of columns.
+static int64_t transition_size(const kernel *summary, axis_set cut) {
   int64_t all = 0;
-  for (int i = 0; i < summary->grid_count; i++) cut |= axis_bit(summary->grid_axes[i]);
   for (int i = 0; i < summary->program->results.count; i++) {
     const tile_place *place = &summary->program->results.items[i].place;
     int64_t numbers = 1;
@@ -52,20 +57,26 @@ static const tile_program *recomputed_states(scheduler *s, const tile_program *f
   return finished(s, w.made);
 }
 
+// The program that summarises a stretch of time (made: NULL, there is none), and the axis of its columns.
+static program_work transfer_of(scheduler *s, const tile_program *forward, bool back, axis_set columns) {
+  program_work w = {.recurrence = s->r, .from = forward};
+  program_run(s->a, back ? PROGRAM_BACKWARD : PROGRAM_RELATIVE, &w);
+  w = (program_work){.from = w.made, .axes = columns, .axis = -1};
+  w.roles = back ? TILE_D_STATE : TILE_NEXT_STATE;
+  program_run(s->a, PROGRAM_TRANSFER, &w);
+  return w;
+}
+
 // Adds SUMMARY, or SUMMARY_BACK, and tells the kernels that combine its summaries.
 static void summary_kernel(scheduler *s, const tile_program *forward, bool back, kernel summary) {
   const char **why = &s->out->whole[back];
-  program_work w = {.recurrence = s->r, .from = forward};
-  program_run(s->a, back ? PROGRAM_BACKWARD : PROGRAM_RELATIVE, &w);
-  w = (program_work){.from = w.made, .axes = column_axes(s, &summary), .axis = -1, .why = *why};
-  w.roles = back ? TILE_D_STATE : TILE_NEXT_STATE;
-  program_run(s->a, PROGRAM_TRANSFER, &w);
+  program_work w = transfer_of(s, forward, back, column_axes(s, &summary));
   *why = w.why;
   if (!w.made) return;
   summary.program = finished(s, w.made);
   summary.recompute = tile_takes(summary.program, 1u << TILE_STATE) ? recomputed_states(s, forward, &summary) : NULL;
   if (w.axis >= 0) {
-    int64_t columns = transition_size(&summary, w.axis);
+    int64_t columns = transition_size(&summary, grid_axes_of(&summary) | axis_bit(w.axis));
     *why = "a column of the states has too many entries";
     if (columns < 1 || columns > GPU_COST_MOST_COLUMNS) return;
     summary.transition_size = (int)columns;
@@ -92,11 +103,50 @@ kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind) {
   return NULL;
 }
 
-// `back` is mapped to threads as the backward.
-void scheduler_add_slices(scheduler *s, const tile_program *forward, kernel back) {
+// Axes that all states without a factor have and that may be cut: their matrices differ.
+static axis_set matrix_axes(const kernel *summary) {
+  axis_set axes = summary->cut & ~axis_bit(summary->value_axis);
+  for (int i = 0; i < summary->program->results.count; i++) {
+    const tile_place *place = &summary->program->results.items[i].place;
+    bool column = place->lag < 0 && !place->relative && !kernel_has_factor(summary->program, place->tensor);
+    if (column) axes &= tile_place_axes(summary->program, place);
+  }
+  return axes;
+}
+
+// Adds the kernel that summarises a segment. It is mapped as `like`, forward or backward.
+static void segment_kernel(scheduler *s, const tile_program *forward, bool back, kernel like) {
+  program_work w = transfer_of(s, forward, back, like.cut);
+  s->out->whole[back] = w.made ? NULL : w.why;
+  if (!w.made) return;
+  kernel k = like;
+  k.segment = true;
+  k.program = finished(s, w.made);
+  k.recompute = back && tile_takes(k.program, 1u << TILE_STATE) ? recomputed_states(s, forward, &k) : NULL;
+  k.saved_with = back ? like.program : NULL;
+  if (w.axis >= 0) {
+    k.value_axis = w.axis;
+    k.transition_axes = matrix_axes(&k);
+    int64_t columns = transition_size(&k, k.transition_axes | axis_bit(w.axis));
+    if (columns < 1 || columns > GPU_COST_MOST_COLUMNS) s->out->whole[back] = "a column of the states has too many entries";
+    if (s->out->whole[back]) return;
+    k.transition_size = (int)columns;
+  }
+  scheduler_add(s, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY, back ? "summary_backward" : "summary", k);
+}
+
+// `back` is mapped as the backward.
+void scheduler_add_summaries(scheduler *s, const tile_program *forward, kernel back) {
   kernel summary = back;
   summary.cut = forward->grid;
-  if (!s->options.gpu || !s->r->states.count) return;
-  summary_kernel(s, forward, false, summary);
-  summary_kernel(s, forward, true, back);
+  if (!s->r->states.count) return;
+  if (s->options.gpu) {
+    summary_kernel(s, forward, false, summary);
+    summary_kernel(s, forward, true, back);
+  } else if (!s->options.summaries) {
+    s->out->whole[0] = s->out->whole[1] = "it was compiled without --summary";
+  } else {
+    segment_kernel(s, forward, false, summary);
+    segment_kernel(s, forward, true, back);
+  }
 }

@@ -57,12 +57,12 @@ static void add_blob(arena *a, llvm_module *m, const codegen_blob *blob) {
   LLVMSetVisibility(defined, blob->exported ? LLVMDefaultVisibility : LLVMHiddenVisibility);
 }
 
-enum { THUNK_WORDS = 4 };  // arguments of a foreign one
+enum { THUNK_WORDS = 4 };  // arguments at most
 
 static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
   LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0), word = LLVMInt64TypeInContext(m->context);
   LLVMTypeRef argument = thunk->foreign ? word : pointer, result = thunk->foreign ? word : LLVMInt32TypeInContext(m->context);
-  unsigned count = thunk->foreign ? THUNK_WORDS : 2;
+  unsigned count = (unsigned)thunk->arguments;
   LLVMTypeRef types[1 + THUNK_WORDS] = {pointer, argument, argument, argument, argument};
   LLVMTypeRef callee_type = LLVMFunctionType(result, types, 1 + count, 0);
   LLVMValueRef callee = LLVMGetNamedFunction(m->module, thunk->callee);

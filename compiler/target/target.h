@@ -26,11 +26,12 @@ typedef struct codegen_blob {
   bool exported;  // visible to users of the library; else only inside it
 } codegen_blob;
 
-// An entry point: int SYMBOL(const void *a, const void *b) { return CALLEE(&DATA, a, b); }
+// An entry point: int SYMBOL(const void *a, const void *b) { return CALLEE(&DATA, a, b); }, with so many arguments.
 // Of a foreign runtime: up to four arguments and a result of any types that registers for integers take.
 typedef struct codegen_thunk {
   const char *symbol, *callee, *data;
   bool foreign;
+  int arguments;  // 1 to 4
 } codegen_thunk;
 
 typedef struct codegen_input {

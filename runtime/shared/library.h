@@ -102,7 +102,7 @@ enum {
   REC_KERNEL_BACKWARD,
   REC_KERNEL_CARRY,  // no functions where time cannot be cut
   REC_KERNEL_SUMMARY,
-  REC_KERNEL_SUMMARY_BACK,  // GPU; no symbols where time cannot be cut
+  REC_KERNEL_SUMMARY_BACK,  // neither functions nor symbols where there are no summaries
   REC_KERNEL_COUNT
 };
 
@@ -175,6 +175,38 @@ typedef struct rec_table_rows {
   int32_t source_count, sources_at;
 } rec_table_rows;
 
+// A summary of the host (rec_segments in launch.h): REC_SUMMARY_HEAD bytes, of which the first int32_t says that it is out of
+// range. Then come its parts, each [batch,axes] at a multiple of REC_ALIGNMENT, and the columns of states that mix their entries.
+enum { REC_SUMMARY_HEAD = REC_ALIGNMENT };
+
+// What a part is of the state s that it belongs to, and how the summary is joined with the state before (backward: the cotangent
+// after):
+//   OWN        s from zero states; of a maximum and of states relative to it: without a maximum before
+//   FACTOR     of s in itself, or of `source` in s:      s' = own + sum of factor * source
+//   LOGARITHM  F of a maximum m, D of a state relative to it. With d = F + m - own of m:
+//              m' = max(F + m, own of m),  s' = exp(min(0, d) + D) s + exp(min(0, -d)) own
+enum { REC_PART_OWN, REC_PART_FACTOR, REC_PART_LOGARITHM };
+
+typedef struct rec_table_part {
+  int32_t kind;
+  int32_t memory;   // that the kernel writes
+  int32_t state;    // the memory of the state before: h0; backward d_hT
+  int32_t source;   // FACTOR: that of the state which is multiplied
+  int32_t maximum;  // that of the maximum which the state is relative to, perhaps the state itself; -1: of none
+  int32_t columns;  // OWN: s' = own + matrix * all such states
+} rec_table_part;
+
+// States with `columns`: the entries of all of them that have the same entry of value_axis, and the same of instance_axes, are
+// mapped by one matrix. It is kept by columns. Entry v of value_axis in a block is the column v of the matrix, and the rows are
+// the entries of the states. A block is thus as large as the states; of n entries of value_axis block b has the columns from
+// b * n on. Columns are counted by state, then by the axes that are left, a complex number as two.
+typedef struct rec_table_summary {
+  int32_t why_at;  // why there is none; 0: there is one
+  int32_t part_count, parts_at;
+  int32_t value_axis;      // -1: there are no such states
+  uint64_t instance_axes;  // in which matrices differ
+} rec_table_summary;
+
 typedef struct rec_table {
   int32_t name_at;       // C prefix: ssd
   int32_t number_bytes;  // 4: float, 8: double: what is computed in
@@ -186,6 +218,10 @@ typedef struct rec_table {
   rec_table_count saved;  // numbers of one saved state
   rec_table_count kept;   // host: numbers that the forward keeps of a chunk beside it
   rec_table_kernel kernels[REC_KERNEL_COUNT];
+  int32_t inner_memory_count;      // memories of kernels that summarise, behind those of the caller
+  int32_t segment_multiple;        // steps
+  uint64_t segment_instances;      // rec_launch.first_instance: axes that all states begin with
+  rec_table_summary summaries[2];  // host: of states, backward of cotangents
   rec_table_gpu gpu[REC_GPU_CLASSES];
   // Long lags: the same recurrence without them, and what a call does beside it (delay.h); NULL: there are none. Then the
   // kernels, `saved` and `kept` are those of the inner table.
@@ -229,10 +265,20 @@ int rec_forward_entry(const rec_table *table, const void *arguments, const rec_l
 int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes);
+int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary);
+int rec_summary_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary);
+int rec_fold_entry(const rec_table *table, const void *arguments, const rec_launch *launch, const rec_segments *segments);
+int rec_combine_entry(const rec_table *table, const void *arguments, const rec_launch *launch, const rec_segments *segments,
+                      void *summary);
 // The same for a choice.
 int rec_forward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch);
 int rec_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch);
 int rec_step_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch);
 int rec_sizes_chosen(const rec_choice *choice, const void *arguments, rec_sizes *sizes);
+int rec_summary_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, void *summary);
+int rec_summary_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, void *summary);
+int rec_fold_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, const rec_segments *segments);
+int rec_combine_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, const rec_segments *segments,
+                       void *summary);
 
 #endif

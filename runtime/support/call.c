@@ -26,6 +26,17 @@ rec_status call_fail(const call *c, rec_status status, const char *format, ...) 
 void call_set_workspace(rec_sizes *sizes) {
   sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
                             larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
+  if (sizes->size < sizeof *sizes) return;
+  sizes->workspace = larger(
+      larger(sizes->workspace, sizes->workspace_fold),
+      larger(larger(sizes->workspace_summary, sizes->workspace_summary_backward), sizes->workspace_summary_backward_recompute));
+}
+
+void call_without_summaries(const call *c, rec_sizes *sizes) {
+  sizes->summary = sizes->summary_backward = sizes->instances = 0;
+  sizes->workspace_summary = sizes->workspace_summary_backward = sizes->workspace_summary_backward_recompute = 0;
+  sizes->workspace_fold = 0;
+  sizes->segment_multiple = c->table->segment_multiple;
 }
 
 static int64_t read_size(const call *c, int32_t field) {
@@ -212,6 +223,10 @@ static rec_status read_launch(call *c, const rec_launch *launch) {
   c->launch = launch;
   c->device_number = launch->device_number;
   if (launch->size >= offsetof(rec_launch, first_instance)) c->time_slices = launch->time_parts;
+  if (launch->size >= sizeof *launch) {
+    c->first_instance = launch->first_instance;
+    c->instance_count = launch->instance_count;
+  }
   if (c->time_slices < 0)
     return call_fail(c, REC_ERROR_ARGUMENT, "expected time_parts of at least 0, found %lld", (long long)c->time_slices);
   rec_status status = rec_cpu_clone(&c->clone);
@@ -224,6 +239,12 @@ rec_status call_read(call *c, const rec_table *table, const char *entry, const v
   if (status == REC_OK) status = read_launch(c, launch);
   if (status != REC_OK || launch->device_kind == REC_DEVICE_CUDA) return status;
   return read_sequences(c);
+}
+
+rec_status call_check_instances(const call *c) {
+  if (c->first_instance == 0 && c->instance_count == 0) return REC_OK;
+  return call_fail(c, REC_ERROR_UNSUPPORTED, "expected all instances, found %lld from %lld on; %s_fold takes some of them",
+                   (long long)c->instance_count, (long long)c->first_instance, call_name(c));
 }
 
 rec_status call_check_steps(const call *c) {
@@ -272,6 +293,7 @@ bool call_lacks_grid_axis(const call *c, const rec_table_kernel *kernel, const r
 }
 
 void *call_data(const call *c, const rec_table_memory *memory) {
+  if (memory->data_field < 0) return NULL;
   void *replaced = c->replaced ? c->replaced[memory - table_memory(c->table, 0)] : NULL;
   if (replaced) return replaced;
   char *data = read_pointer(c, memory->data_field);
@@ -314,7 +336,16 @@ static int64_t batch_stride_of(given_strides given, int64_t time, int64_t number
   return given.time == REC_STRIDE_BROADCAST ? numbers : time * time_stride_of(given, numbers);
 }
 
+bool call_has_axis(const call *c, const rec_table_memory *memory, int axis) {
+  const int32_t *axes = table_at(c->table, memory->axes_at);
+  for (int k = 0; k < memory->axis_count; k++)
+    if (axes[k] == axis) return true;
+  return false;
+}
+
 rec_slot call_slot(const call *c, const rec_table_memory *memory) {
+  bool state = memory->per_batch && !memory->token;
+  if (c->zeros && !state && call_has_axis(c, memory, c->zero_axis)) return (rec_slot){.data = (void *)(uintptr_t)c->zeros};
   rec_slot slot = {.data = call_data(c, memory)};
   int64_t numbers = call_numbers(c, memory);
   if (memory->token) {
@@ -365,23 +396,26 @@ static rec_status check_strides(const call *c, const rec_table_memory *memory, b
   return REC_OK;
 }
 
+rec_status call_check_memory(const call *c, const rec_table_memory *memory, int32_t use) {
+  if (use == REC_UNUSED || call_total(c, memory) == 0) return REC_OK;
+  const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
+  const void *data = call_data(c, memory);
+  if (!data && (use == REC_READ || use == REC_WRITE))
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected data for %s%s, found NULL", name, shape);
+  int bytes = (int)table_bytes(c->table, memory);
+  if ((uintptr_t)data % (uintptr_t)bytes != 0)
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected %s%s aligned to %d bytes, found address %p", name, shape, bytes, data);
+  if (!memory->token || !data) return REC_OK;
+  return check_strides(c, memory, use == REC_WRITE || use == REC_WRITE_OPTIONAL);
+}
+
 rec_status call_check_memories(const call *c, bool backward) {
-  for (int i = 0; i < c->table->memory_count; i++) {
+  rec_status status = REC_OK;
+  for (int i = 0; i < c->table->memory_count && status == REC_OK; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
-    int32_t use = backward ? memory->backward_use : memory->forward_use;
-    if (use == REC_UNUSED || call_total(c, memory) == 0) continue;
-    const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
-    const void *data = call_data(c, memory);
-    if (!data && (use == REC_READ || use == REC_WRITE))
-      return call_fail(c, REC_ERROR_ARGUMENT, "expected data for %s%s, found NULL", name, shape);
-    int bytes = (int)table_bytes(c->table, memory);
-    if ((uintptr_t)data % (uintptr_t)bytes != 0)
-      return call_fail(c, REC_ERROR_ARGUMENT, "expected %s%s aligned to %d bytes, found address %p", name, shape, bytes, data);
-    if (!memory->token || !data) continue;
-    rec_status status = check_strides(c, memory, use == REC_WRITE || use == REC_WRITE_OPTIONAL);
-    if (status != REC_OK) return status;
+    status = call_check_memory(c, memory, backward ? memory->backward_use : memory->forward_use);
   }
-  return REC_OK;
+  return status;
 }
 
 int64_t call_count(const call *c, const rec_table_count *count, int64_t instances) {
@@ -394,4 +428,12 @@ int64_t call_count(const call *c, const rec_table_count *count, int64_t instance
     total += product;
   }
   return total;
+}
+
+call_room call_saved_room(const call *c) {
+  int64_t line = REC_ALIGNMENT / c->table->number_bytes;
+  call_room room = {.chunks = call_chunks(c, c->table->chunk)};
+  room.chunk_numbers = round_up(call_count(c, &c->table->kept, 0) + call_count(c, &c->table->saved, 0), line);
+  room.bytes = c->batch * room.chunks * room.chunk_numbers * c->table->number_bytes;
+  return room;
 }

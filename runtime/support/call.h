@@ -18,7 +18,10 @@ typedef struct call {
   int64_t longest, longest_at;  // steps of the longest sequence, its number
   int64_t axis_size[REC_AXES_MAX];
   void *const *replaced;  // NULL, or by memory: data to use, NULL: the caller's
-  int64_t alone;          // sequences of so many steps run alone (alone.h); 0: none
+  const void *zeros;      // NULL, or what tokens and parameters with this axis are
+  int zero_axis;
+  int64_t first_instance, instance_count;  // as in rec_launch
+  int64_t alone;                           // sequences of so many steps run alone (alone.h); 0: none
   // The call is a slice of the caller's: of tokens that have whole_time steps, of states.
   int64_t first_entry, first_step, whole_time, first_state;
   int64_t slices, slice_steps;  // time is cut, slices joined by their states (split.h); 0: no
@@ -78,6 +81,8 @@ rec_status call_fail(const call *call, rec_status status, const char *format, ..
 
 // The workspace that is enough for each entry point.
 void call_set_workspace(rec_sizes *sizes);
+// The recurrence, or its code for the device, has no summaries.
+void call_without_summaries(const call *call, rec_sizes *sizes);
 
 // Callers compiled before devices were added mean the host.
 int32_t call_device_kind(const rec_sizes *sizes);
@@ -85,8 +90,13 @@ int32_t call_device_kind(const rec_sizes *sizes);
 // At most one step of each sequence.
 rec_status call_check_steps(const call *call);
 
+// No range of instances.
+rec_status call_check_instances(const call *call);
+
 // Checks the pointers and strides that the call uses.
 rec_status call_check_memories(const call *call, bool backward);
+rec_status call_check_memory(const call *call, const rec_table_memory *memory, int32_t use);
+bool call_has_axis(const call *call, const rec_table_memory *memory, int axis);
 
 // Checks a buffer that the caller allocated for the call.
 rec_status call_check_buffer(const call *call, const char *what, const void *data, int64_t bytes, int64_t needed);
@@ -108,5 +118,13 @@ int64_t call_total(const call *call, const rec_table_memory *memory);
 rec_slot call_slot(const call *call, const rec_table_memory *memory);
 
 int64_t call_count(const call *call, const rec_table_count *count, int64_t instances);
+
+// `saved`, where it is read.
+typedef struct call_room {
+  int64_t bytes;          // of all chunk-start states
+  int64_t chunk_numbers;  // numbers of one saved state, rounded to whole cache lines
+  int64_t chunks;
+} call_room;
+call_room call_saved_room(const call *call);
 
 #endif

@@ -141,3 +141,28 @@ int rec_sizes_chosen(const rec_choice *choice, const void *arguments, rec_sizes 
   rec_status status = choose(choice, "sizes", arguments, &table);
   return status ? (int)status : rec_sizes_entry(table, arguments, sizes);
 }
+
+int rec_summary_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, void *summary) {
+  const rec_table *table;
+  rec_status status = choose(choice, "summary", arguments, &table);
+  return status ? (int)status : rec_summary_entry(table, arguments, launch, summary);
+}
+
+int rec_summary_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, void *summary) {
+  const rec_table *table;
+  rec_status status = choose(choice, "summary_backward", arguments, &table);
+  return status ? (int)status : rec_summary_backward_entry(table, arguments, launch, summary);
+}
+
+int rec_fold_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, const rec_segments *segments) {
+  const rec_table *table;
+  rec_status status = choose(choice, "fold", arguments, &table);
+  return status ? (int)status : rec_fold_entry(table, arguments, launch, segments);
+}
+
+int rec_combine_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, const rec_segments *segments,
+                       void *summary) {
+  const rec_table *table;
+  rec_status status = choose(choice, "combine", arguments, &table);
+  return status ? (int)status : rec_combine_entry(table, arguments, launch, segments, summary);
+}

@@ -384,6 +384,7 @@ rec_status delay_sizes_of(const rec_table *table, const void *arguments, rec_siz
   sizes->workspace_forward += forward;
   sizes->workspace_backward += backward;
   sizes->workspace_backward_recompute += backward;
+  if (sizes->size >= sizeof *sizes) call_without_summaries(&outer, sizes);
   call_set_workspace(sizes);
   return REC_OK;
 }

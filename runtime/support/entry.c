@@ -17,14 +17,13 @@
 #include "runtime/support/error.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/promise.h"
+#include "runtime/support/segment.h"
 #include "runtime/support/window.h"
 
 // What a call needs beside its kernels' stages.
 typedef struct needs {
-  int64_t replaced;       // bytes: pointers, and copies of initial states that are overwritten in place
-  int64_t saved;          // bytes of all chunk-start states
-  int64_t chunk_numbers;  // numbers of one saved state, rounded to whole cache lines
-  int64_t chunks;
+  int64_t replaced;                      // bytes: pointers, and copies of initial states that are overwritten in place
+  int64_t saved, chunk_numbers, chunks;  // call_room
 } needs;
 
 static const rec_table_kernel *kernel_of(const call *c, int kind) { return &c->table->kernels[kind]; }
@@ -50,10 +49,8 @@ static needs needs_of(const call *c, int kind) {
   needs n = {0};
   if (kind != REC_KERNEL_BACKWARD) n.replaced = replaced_bytes(c, kernel_of(c, kind));
   if (!kernel_of(c, REC_KERNEL_BACKWARD)->reads_saved) return n;
-  int64_t line = REC_ALIGNMENT / c->table->number_bytes;
-  n.chunk_numbers = round_up(call_count(c, &c->table->kept, 0) + call_count(c, &c->table->saved, 0), line);
-  n.chunks = call_chunks(c, c->table->chunk);
-  n.saved = c->batch * n.chunks * n.chunk_numbers * c->table->number_bytes;
+  call_room saved = call_saved_room(c);
+  n.saved = saved.bytes, n.chunk_numbers = saved.chunk_numbers, n.chunks = saved.chunks;
   return n;
 }
 
@@ -89,6 +86,18 @@ static void host_sizes(call *c, rec_sizes *sizes) {
   call_set_workspace(sizes);
 }
 
+// `c` as it was read.
+static void segment_sizes(const call *c, rec_sizes *sizes) {
+  sizes->summary = segment_bytes(c, false);
+  sizes->summary_backward = segment_bytes(c, true);
+  sizes->workspace_summary = segment_workspace(c, false, false);
+  sizes->workspace_summary_backward = segment_workspace(c, true, false);
+  sizes->workspace_summary_backward_recompute = segment_workspace(c, true, true);
+  sizes->workspace_fold = segment_fold_workspace(c);
+  sizes->segment_multiple = c->table->segment_multiple;
+  sizes->instances = segment_instances(c);
+}
+
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes) {
   if (table->inner) return delay_sizes_of(table, arguments, sizes);
   call c;
@@ -102,6 +111,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
                      (unsigned long long)sizes->size);
   int32_t kind = call_device_kind(sizes);
   if (kind == REC_DEVICE_HOST) {
+    if (sizes->size >= sizeof *sizes) segment_sizes(&c, sizes);
     host_sizes(&c, sizes);
     return REC_OK;
   }
@@ -109,6 +119,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   c.device_number = sizes->device_number;
   if (sizes->size >= offsetof(rec_sizes, summary)) c.time_slices = larger(0, sizes->time_parts);
   status = gpu_device_find(&c, kind, &device);
+  if (status == REC_OK && sizes->size >= sizeof *sizes) gpu_segment_room(&c, sizes);
   return status == REC_OK ? gpu_sizes_of(&c, &device, sizes) : status;
 }
 
@@ -274,6 +285,7 @@ static rec_status open_saved(const call *c, int kind, const needs *n, stage_save
 static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch, int kind, const char *entry) {
   call c;
   rec_status status = call_read(&c, table, entry, arguments, launch);
+  if (status == REC_OK) status = call_check_instances(&c);
   if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return run_on_gpu(&c, kind);
   if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_steps(&c);
   if (status == REC_OK) status = call_check_memories(&c, false);
@@ -314,6 +326,7 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_BACKWARD);
   call c;
   rec_status status = call_read(&c, table, "backward", arguments, launch);
+  if (status == REC_OK) status = call_check_instances(&c);
   if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return run_on_gpu(&c, REC_KERNEL_BACKWARD);
   if (status == REC_OK) status = call_check_memories(&c, true);
   if (status == REC_OK) status = promise_check_operands(&c, true);

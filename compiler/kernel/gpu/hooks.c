@@ -9,7 +9,7 @@
 // The offset of this instance in a tensor: its first token, or its copy of a sum.
 static ir tensor_offset(kernel_frame *h, tile_role role, const tile_place *place) {
   emitter *e = h->e;
-  const codegen_slot *slot = &h->described->slots.items[kernel_find_slot(h->described, role, place->tensor, place->lag)];
+  const codegen_slot *slot = &h->described->slots.items[kernel_find_slot(h->described, role, place)];
   ir offset = integer(e, 0);
   if (slot->time) {
     ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
@@ -92,7 +92,7 @@ static void open_target(kernel_frame *h, const frame_program *p, const tile_resu
 static void single_target(kernel_frame *h, const tile_result *r, result_target *target) {
   emitter *e = h->e;
   if (!kernel_stores_narrow(&h->m, &r->place)) return;
-  int slot = kernel_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+  int slot = kernel_find_slot(h->described, r->place.role, &r->place);
   if (!h->described->slots.items[slot].single) return;
   ir stride = frame_slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
   target->single = int_compare(e, LLVMIntEQ, stride, integer(e, 0));

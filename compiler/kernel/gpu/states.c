@@ -123,7 +123,7 @@ static void store_states(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     tile_role role = p->backward ? TILE_D_STATE : TILE_NEXT_STATE;
-    if (kernel_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
+    if (kernel_find_slot(h->described, role, place) < 0) continue;
     ir data;
     view memory = frame_memory_view(h, role, place, &data);
     ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");

@@ -39,17 +39,42 @@ static bool rows_are_aligned(const kernel_frame *h) {
   return true;
 }
 
+typedef struct fill_data {
+  const view *to;
+  axis_set axes;
+  double number;
+} fill_data;
+
+static void fill_point(lower *l, const place_in_loops *at, void *data) {
+  const fill_data *f = data;
+  view_store(l, f->to, at, f->axes, real_number(l->e, f->number, at->vector_axis >= 0 ? at->lanes : 0));
+}
+
+static void fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number, const view *to) {
+  fill_data f = {.to = to, .axes = kernel_axes_of_place(place), .number = number};
+  bool lane = h->m.lane_axis >= 0 && axis_in(f.axes, h->m.lane_axis);
+  p->l.outside = h->at;
+  lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), lane, fill_point, &f);
+}
+
 void host_load_states(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
+    if (place->transfer) {
+      fill_state(h, p, place, kernel_first_transfer(place), &p->l.carried[c]);
+      continue;
+    }
     ir data;
     view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
     ir there = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
     emit_branch branch = branch_begin(e, there);
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
     branch_else(e, &branch);
-    frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
+    if (h->k->segment && kernel_is_maximum(place))
+      fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
+    else
+      frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
     branch_end(e, &branch);
   }
 }
@@ -59,7 +84,7 @@ void host_store_states(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     tile_role role = p->backward ? TILE_D_STATE : TILE_NEXT_STATE;
-    if (kernel_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
+    if (kernel_find_slot(h->described, role, place) < 0) continue;
     ir data;
     view memory = frame_memory_view(h, role, place, &data);
     ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");

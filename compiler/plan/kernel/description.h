@@ -19,9 +19,12 @@ typedef struct codegen_slot {
   bool accumulated;  // the kernel ADDS to the entries: the caller zeroes them before the first instance runs
   bool single;       // GPU: where one copy of what is accumulated is enough, the kernel writes the tensor itself, told by
                      // a copy stride of 0
-  axis_set summed;   // accumulated: instances that differ only in these grid axes (and in the batch entry, where
-                     //           per_batch is false) add to the same entries; at one time only one of them may run, or
-                     //           each has a copy of its own (a partial sum)
+  bool transfer;     // not the state, but what is left of it, or of the state source - 1 (tile_place); with these axes
+  int source;
+  axis_set axes;
+  axis_set summed;  // accumulated: instances that differ only in these grid axes (and in the batch entry, where
+                    //           per_batch is false) add to the same entries; at one time only one of them may run, or
+                    //           each has a copy of its own (a partial sum)
 } codegen_slot;
 
 // Bytes as a function of the sizes at run time: constant + per_instance * (last - first) + sum of terms.

@@ -6,24 +6,25 @@
 // ---- slots ----
 
 bool kernel_in_memory(const kernel *k, const tile_place *place) {
-  if (place->transfer) return false;
+  if (place->transfer) return k->segment && tile_role_is_result(place->role);
   switch (place->role) {
     case TILE_STASH:
     case TILE_KEEP: return false;
     case TILE_STATE:
     case TILE_NEXT_STATE:
-      if (k->kind == KERNEL_SUMMARY) return place->lag >= 0;
+      if (k->kind == KERNEL_SUMMARY && !k->segment) return place->lag >= 0;
       return k->kind != KERNEL_BACKWARD && k->kind != KERNEL_SUMMARY_BACK;
     case TILE_D_NEXT_STATE:
-    case TILE_D_STATE: return k->kind != KERNEL_SUMMARY_BACK;
+    case TILE_D_STATE: return k->kind != KERNEL_SUMMARY_BACK || k->segment;
     default: return true;
   }
 }
 
-int kernel_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag) {
+int kernel_find_slot(const codegen_kernel *k, tile_role role, const tile_place *place) {
   for (int i = 0; i < k->slots.count; i++) {
     const codegen_slot *slot = &k->slots.items[i];
-    if (slot->role == role && slot->tensor == tensor && slot->lag == lag) return i;
+    if (slot->role != role || slot->tensor != place->tensor || slot->lag != place->lag) continue;
+    if (slot->transfer == place->transfer && slot->source == place->source) return i;
   }
   return -1;
 }
@@ -52,8 +53,11 @@ bool kernel_stores_narrow(const mapping *m, const tile_place *place) {
 }
 
 static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_role role) {
-  if (kernel_find_slot(k, role, place->tensor, place->lag) >= 0) return;
+  if (kernel_find_slot(k, role, place) >= 0) return;
   codegen_slot slot = {.role = role, .tensor = place->tensor, .lag = place->lag};
+  slot.transfer = place->transfer;
+  slot.source = place->source;
+  if (slot.transfer) slot.axes = kernel_axes_of_place(place);
   bool state = role == TILE_STATE || role == TILE_NEXT_STATE || role == TILE_D_NEXT_STATE || role == TILE_D_STATE;
   slot.per_batch = role != TILE_PARAM && role != TILE_D_PARAM;
   slot.time = slot.per_batch && !state;
@@ -80,6 +84,7 @@ static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) 
     const tile_place *place = &program->results.items[i].place;
     if (!kernel_in_memory(k->kernel, place)) continue;
     add_slot(a, k, place, place->role);
+    if (place->transfer) continue;
     // a sequence of no steps copies its initial state
     if (place->role == TILE_NEXT_STATE) add_slot(a, k, place, TILE_STATE);
     if (place->role == TILE_D_STATE) add_slot(a, k, place, TILE_D_NEXT_STATE);
@@ -107,7 +112,7 @@ static bool has_states(const recurrence *r) {
 int64_t kernel_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
 
 const tile_place *kernel_kept_value(const kernel *k, int number) {
-  const tile_program *p = k->program;
+  const tile_program *p = k->saved_with ? k->saved_with : k->program;
   if (p->form != TILE_CHUNK) return NULL;
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];

@@ -6,17 +6,10 @@
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-// Below every maximum that counts. A sum of two such numbers is still finite.
-static const double no_maximum = -1e30;
-
-static bool is_maximum(const tile_place *place) {
-  return place->relative && !place->transfer && place->relative - 1 == place->tensor;
-}
-
 void gpu_begin_maxima(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (is_maximum(place)) gpu_fill_state(h, p, place, no_maximum, &p->l.carried[c]);
+    if (kernel_is_maximum(place)) gpu_fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
   }
 }
 
@@ -101,7 +94,7 @@ static int carried_state(const frame_program *p, int tensor) {
 static void join_all(kernel_frame *h, frame_program *p, ir number, bool maxima) {
   for (int i = 0; i < h->k->summary->results.count; i++) {
     const tile_place *place = &h->k->summary->results.items[i].place;
-    if (!place->relative || place->transfer || is_maximum(place) != maxima) continue;
+    if (!place->relative || place->transfer || kernel_is_maximum(place) != maxima) continue;
     int m = place->relative - 1, at = carried_state(p, m);
     relative r = {.state = &p->l.carried[carried_state(p, place->tensor)],
                   .axes = kernel_axes_of_place(place),

@@ -189,9 +189,7 @@ static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
 void gpu_begin_factors(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    // of a logarithm it is 0
-    int one = place->component || place->relative || place->source ? 0 : 1;
-    if (place->transfer) gpu_fill_state(h, p, place, one, &p->l.carried[c]);
+    if (place->transfer) gpu_fill_state(h, p, place, kernel_first_transfer(place), &p->l.carried[c]);
   }
 }
 

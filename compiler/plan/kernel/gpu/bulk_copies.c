@@ -36,7 +36,7 @@ static bool map_of(const kernel_plan *w, const program_plan *p, int argument, co
   const tile_place *place = &p->program->arguments.items[argument];
   row_axes row;
   if (!gpu_is_staged(p, argument) || !p->staging_buffers[argument].at.in_shared || place->lag >= 0) return false;
-  *map = (codegen_gpu_map){.slot = kernel_find_slot(w->described, place->role, place->tensor, place->lag)};
+  *map = (codegen_gpu_map){.slot = kernel_find_slot(w->described, place->role, place)};
   if (map->slot < 0 || !w->described->slots.items[map->slot].narrow || kernel_is_complex(w->k, place)) return false;
   if (!gpu_find_row(w, p, place, &row) || row.numbers != p->staging_buffers[argument].row) return false;
   map->columns = (int)row.columns;

@@ -8,7 +8,7 @@
 row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);
   row_shape s = {.axes = kernel_axes_of_place(place), .numbers = 1};
-  int slot = kernel_find_slot(w->described, place->role, place->tensor, place->lag);
+  int slot = kernel_find_slot(w->described, place->role, place);
   s.narrow = number_is_narrow(w->m.dtype) && w->described->slots.items[slot].narrow;
   s.lane = axis_in(s.axes, w->k->lane_axis);
   axis_set tile = plan_tile_axes(&w->m, s.axes);

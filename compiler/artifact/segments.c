@@ -1,0 +1,129 @@
+// Summaries of segments of time as the support code reads them (rec_table_summary in runtime/shared/library.h).
+//
+//   results of SUMMARY: next h, next h transfer   ->   part OWN of h, in hT_h; part FACTOR of h in h, in memory of its own
+#include "compiler/artifact/tables.h"
+#include "compiler/base/ice.h"
+#include "runtime/shared/library.h"
+
+static bool is_summary(kernel_kind kind) { return kind == KERNEL_SUMMARY || kind == KERNEL_SUMMARY_BACK; }
+
+const codegen_kernel *artifact_summary_kernel(const artifact_kernels *kernels, bool back) {
+  for (int i = 0; i < kernels->host.count; i++)
+    if (kernels->host.items[i].kernel->kind == (back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY)) return &kernels->host.items[i];
+  return NULL;
+}
+
+artifact_transfers artifact_transfers_of(arena *a, const artifact_kernels *kernels) {
+  artifact_transfers all = {0};
+  for (int i = 0; i < kernels->host.count; i++) {
+    const codegen_kernel *k = &kernels->host.items[i];
+    for (int slot = 0; is_summary(k->kernel->kind) && slot < k->slots.count; slot++)
+      if (k->slots.items[slot].transfer) vec_push(a, &all, &k->slots.items[slot]);
+  }
+  return all;
+}
+
+int artifact_transfer_number(const artifact_transfers *all, const codegen_slot *slot) {
+  for (int i = 0; i < all->count; i++)
+    if (all->items[i] == slot) return i;
+  ICE("artifact", "a transfer of tensor %d has no memory", slot->tensor);
+}
+
+static int state_of(const abi_recurrence *abi, bool back, int tensor) {
+  return abi_find(abi, back ? ABI_D_HT : ABI_H0, tensor, -1);
+}
+
+// The slot that a result is written to.
+static const codegen_slot *slot_of(const codegen_kernel *k, const tile_place *place) {
+  for (int i = 0; i < k->slots.count; i++) {
+    const codegen_slot *slot = &k->slots.items[i];
+    bool same = slot->role == place->role && slot->tensor == place->tensor && slot->lag < 0;
+    if (same && slot->transfer == place->transfer && slot->source == place->source) return slot;
+  }
+  ICE("artifact", "%s has no memory for %s", k->kernel->symbol, place->name ? place->name : "?");
+}
+
+static rec_table_part part_of(const abi_recurrence *abi, const artifact_transfers *transfers, const codegen_kernel *k,
+                              const tile_place *place) {
+  bool back = k->kernel->kind == KERNEL_SUMMARY_BACK;
+  rec_table_part part = {.kind = REC_PART_OWN, .source = -1, .maximum = -1};
+  part.state = state_of(abi, back, place->tensor);
+  if (place->relative) part.maximum = state_of(abi, back, place->relative - 1);
+  if (!place->transfer) {
+    part.memory = abi_find(abi, back ? ABI_D_H0 : ABI_HT, place->tensor, -1);
+    part.columns = k->kernel->transition_size && !place->relative && !kernel_has_factor(k->kernel->program, place->tensor);
+    return part;
+  }
+  part.kind = place->relative ? REC_PART_LOGARITHM : REC_PART_FACTOR;
+  part.memory = abi->memories.count + artifact_transfer_number(transfers, slot_of(k, place));
+  if (!place->relative) part.source = place->source ? state_of(abi, back, place->source - 1) : part.state;
+  return part;
+}
+
+artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi, const artifact_transfers *transfers,
+                                 const codegen_kernel *k) {
+  artifact_parts parts = {0};
+  for (int i = 0; i < k->kernel->program->results.count; i++) {
+    const tile_place *place = &k->kernel->program->results.items[i].place;
+    if (place->lag < 0 && !place->component) vec_push(a, &parts, part_of(abi, transfers, k, place));
+  }
+  return parts;
+}
+
+// ---- instances -------------------------------------------------------------------------------
+
+// Axes along which the summaries of a kernel may be folded in blocks.
+static axis_set axes_to_cut(const kernel *k) {
+  axis_set grid = 0;
+  if (!k->transition_size) return k->cut;
+  if (k->segment) return k->transition_axes;
+  for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
+  return grid & ~axis_bit(k->value_axis);
+}
+
+// Of all kernels that make summaries; 0: there are none.
+static axis_set all_axes_to_cut(const artifact_kernels *kernels) {
+  axis_set common = ~(axis_set)0;
+  bool any = false;
+  for (int devices = -1; devices < REC_GPU_CLASSES; devices++) {
+    int count = devices < 0 ? kernels->host.count : kernels->gpu[devices].count;
+    for (int i = 0; i < count; i++) {
+      const kernel *k = devices < 0 ? kernels->host.items[i].kernel : kernels->gpu[devices].items[i].base.kernel;
+      if (!is_summary(k->kind)) continue;
+      common &= axes_to_cut(k);
+      any = true;
+    }
+  }
+  return any ? common : 0;
+}
+
+static const typed_tensor *next_state(const typed_body *body, int *at) {
+  while (++*at < body->tensors.count)
+    if (body->tensors.items[*at].kind == TENSOR_STATE) return &body->tensors.items[*at];
+  return NULL;
+}
+
+axis_set artifact_instance_axes(const typed_body *body, const artifact_kernels *kernels) {
+  axis_set common = all_axes_to_cut(kernels), axes = 0;
+  int at = -1, other;
+  const typed_tensor *first = next_state(body, &at), *t;
+  for (int x = 0; first && x < first->axis_count && axis_in(common, first->axes[x]); x++) {
+    for (other = at; (t = next_state(body, &other));)
+      if (x >= t->axis_count || t->axes[x] != first->axes[x]) return axes;
+    axes |= axis_bit(first->axes[x]);
+  }
+  return axes;
+}
+
+static int64_t common_divisor(int64_t x, int64_t y) { return y ? common_divisor(y, x % y) : x; }
+
+// Chunks of forward and backward, on the host and on GPUs. Fewer than 128 steps would gain nothing.
+int64_t artifact_segment_multiple(const artifact_kernels *kernels, int chunk) {
+  int64_t multiple = 128;
+  multiple = multiple / common_divisor(multiple, chunk) * chunk;
+  for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
+    for (int i = 0; i < kernels->gpu[devices].count; i++)
+      multiple = multiple / common_divisor(multiple, kernels->gpu[devices].items[i].base.chunk) *
+                 kernels->gpu[devices].items[i].base.chunk;
+  return multiple;
+}

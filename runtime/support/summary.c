@@ -1,0 +1,268 @@
+// Makes the summary of a segment of time: NAME_summary, NAME_summary_backward.
+//
+//   states 0, transfers 1      ->  SUMMARY, all steps  ->  own, factors
+//   columns of the identity    ->  SUMMARY, all steps, tokens along the value axis 0  ->  columns of the matrix, block by block
+//
+// Of packed sequences it is the last one that goes on behind the segment, and the first one that has begun before it. Where
+// they are not the same one, nothing of the states before the segment is left.
+#include <string.h>
+
+#include "runtime/support/gpu.h"
+#include "runtime/support/segment.h"
+
+typedef struct maker {
+  const call *call;
+  const rec_table_summary *of;
+  char *summary;
+  char *zeros;     // as many as any state has, or a row of tokens
+  char *identity;  // columns of a block: states, as segment_states_bytes counts them
+  int64_t block;   // -1: own and factors
+  bool given;      // the states before are the caller's
+} maker;
+
+static int64_t zeros_bytes(const call *c, const rec_table_summary *of) {
+  int64_t bytes = 0;
+  for (int i = 0; i < of->part_count; i++) bytes = larger(bytes, segment_memory_bytes(c, segment_part(c, of, i)->memory));
+  for (int i = 0; of->value_axis >= 0 && i < c->table->memory_count; i++) {
+    const rec_table_memory *memory = table_memory(c->table, i);
+    if (!stage_is_state(memory))
+      bytes = larger(bytes, round_up(call_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT));
+  }
+  return bytes;
+}
+
+static int64_t maker_bytes(const call *c, bool back) {
+  const rec_table_summary *of = segment_of(c, back);
+  return zeros_bytes(c, of) + (of->value_axis >= 0 ? segment_states_bytes(c, back) : 0);
+}
+
+static const rec_table_kernel *maker_kernel(const call *c, bool back) {
+  return &c->table->kernels[back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY];
+}
+
+// All steps as one sequence need the most.
+int64_t segment_workspace(const call *c, bool back, bool recompute) {
+  if (segment_of(c, back)->why_at) return 0;
+  call one = *c;
+  one.packed = false;
+  int64_t saved = maker_kernel(c, back)->reads_saved && recompute ? call_saved_room(c).bytes : 0;
+  int64_t stage = stage_bytes(&one, maker_kernel(c, back));
+  if (saved) stage = larger(stage, stage_bytes(&one, &c->table->kernels[REC_KERNEL_STATES]));
+  return maker_bytes(c, back) + saved + stage;
+}
+
+// ---- states of a run -------------------------------------------------------------------------
+
+static int64_t identity_at(const maker *m, int part) {
+  int64_t at = 0;
+  for (int i = 0; i < part; i++)
+    if (segment_part(m->call, m->of, i)->kind == REC_PART_OWN)
+      at += segment_memory_bytes(m->call, segment_part(m->call, m->of, i)->memory);
+  return at;
+}
+
+static void *maker_before(const maker *m, int part, int memory) {
+  if (m->block >= 0) return segment_part(m->call, m->of, part)->columns ? m->identity + identity_at(m, part) : NULL;
+  if (!m->given) return NULL;
+  void *data = call_data(m->call, table_memory(m->call->table, memory));
+  return data ? data : m->zeros;
+}
+
+static void *maker_after(const maker *m, int part) {
+  if (m->block < 0) return m->summary + segment_part_at(m->call, m->of, part);
+  if (!segment_part(m->call, m->of, part)->columns) return NULL;
+  return m->summary + segment_columns_at(m->call, m->of, part, m->block);
+}
+
+// Lag buffers before the segment are the caller's; nobody wants those after it.
+static void *maker_state(void *context, int memory, int64_t slice) {
+  const maker *m = context;
+  (void)slice;
+  for (int i = 0; i < m->of->part_count; i++) {
+    const rec_table_part *part = segment_part(m->call, m->of, i);
+    if (part->memory == memory) return maker_after(m, i);
+    if (part->kind == REC_PART_OWN && part->state == memory) return maker_before(m, i, memory);
+  }
+  const rec_table_memory *of = table_memory(m->call->table, memory);
+  return of->depth && of->copy_from < 0 ? call_data(m->call, of) : NULL;
+}
+
+// ---- columns of the identity -----------------------------------------------------------------
+
+// The column whose 1 lies in this entry of an instance, counted from the first one of its state; -1: it has another entry of the
+// value axis.
+static int64_t column_at(const maker *m, const rec_table_memory *memory, const int64_t *index, int64_t first) {
+  const call *c = m->call;
+  const int32_t *axes = table_at(c->table, memory->axes_at);
+  int64_t row = 0, value = 0;
+  for (int k = 0; k < memory->axis_count; k++) {
+    if (axes[k] == m->of->value_axis)
+      value = index[k];
+    else if (!(m->of->instance_axes >> axes[k] & 1))
+      row = row * c->axis_size[axes[k]] + index[k];
+  }
+  // the columns value, value + entries, .. have their 1 in this entry
+  int64_t column = m->block * c->axis_size[m->of->value_axis] + value - first;
+  return column / memory->factor == row && column >= 0 ? column : -1;
+}
+
+static void set_one(const call *c, char *data, int64_t at) {
+  if (c->table->number_bytes == 8)
+    ((double *)(void *)data)[at] = 1;
+  else
+    ((float *)(void *)data)[at] = 1;
+}
+
+static void set_identity(const maker *m, int part) {
+  const call *c = m->call;
+  const rec_table_memory *memory = table_memory(c->table, segment_part(c, m->of, part)->memory);
+  const int32_t *axes = table_at(c->table, memory->axes_at);
+  char *data = m->identity + identity_at(m, part);
+  int64_t index[REC_AXES_MAX] = {0}, entries = segment_numbers(c, segment_part(c, m->of, part)->memory) / memory->factor;
+  int64_t first = segment_first_column(c, m->of, part);
+  memset(data, 0, (size_t)(entries * memory->factor * c->table->number_bytes));
+  for (int64_t entry = 0; entry < entries; entry++) {
+    int64_t column = column_at(m, memory, index, first);
+    if (column >= 0) set_one(c, data, entry * memory->factor + column % memory->factor);
+    for (int k = memory->axis_count - 1; k >= 0 && ++index[k] == c->axis_size[axes[k]]; k--) index[k] = 0;
+  }
+}
+
+// ---- runs ------------------------------------------------------------------------------------
+
+static void run_maker(maker *m, bool back, stage_saved saved, void *workspace) {
+  stage_slices whole = {.first = 0, .last = 1, .state = maker_state, .context = m};
+  stage_run(m->call, maker_kernel(m->call, back), saved, STAGE_STATES, &whole, workspace);
+}
+
+static void run_columns(maker *m, bool back, stage_saved saved, void *workspace) {
+  call c = *m->call;
+  c.zeros = m->zeros;
+  c.zero_axis = m->of->value_axis;
+  maker columns = *m;
+  columns.call = &c;
+  for (columns.block = 0; columns.block < segment_blocks(&c, m->of); columns.block++) {
+    for (int i = 0; i < m->of->part_count; i++)
+      if (segment_part(&c, m->of, i)->columns) set_identity(&columns, i);
+    run_maker(&columns, back, saved, workspace);
+  }
+}
+
+static void fill_numbers(const call *c, char *data, int64_t numbers, double number) {
+  if (c->table->number_bytes == 8)
+    for (int64_t k = 0; k < numbers; k++) ((double *)(void *)data)[k] = number;
+  else
+    for (int64_t k = 0; k < numbers; k++) ((float *)(void *)data)[k] = (float)number;
+}
+
+// Nothing of the states before is left.
+static void clear_transfers(const maker *m) {
+  const call *c = m->call;
+  for (int i = 0; i < m->of->part_count; i++) {
+    const rec_table_part *part = segment_part(c, m->of, i);
+    double none = part->kind == REC_PART_LOGARITHM ? SEGMENT_NO_MAXIMUM : 0;
+    int64_t numbers = segment_numbers(c, part->memory);
+    if (part->kind != REC_PART_OWN) fill_numbers(c, m->summary + segment_part_at(c, m->of, i), numbers, none);
+    for (int64_t b = 0; part->columns && b < segment_blocks(c, m->of); b++)
+      fill_numbers(c, m->summary + segment_columns_at(c, m->of, i, b), numbers, 0);
+  }
+}
+
+// ---- calls -----------------------------------------------------------------------------------
+
+// The sequence that goes on behind the segment, or backward before it, as a call of its own. It has `all` steps if there is no
+// other sequence.
+static call open_sequence(const call *c, bool back, bool *alone) {
+  call one = *c;
+  *alone = !c->packed || c->sequences <= 1;
+  one.packed = false;
+  one.sequences = 0;
+  one.cu_seqlens = NULL;
+  if (*alone) return one;
+  int64_t sequence = back ? 0 : c->sequences - 1;
+  one.first_state = sequence;
+  one.first_step = c->cu_seqlens[sequence];
+  one.time = (int64_t)c->cu_seqlens[sequence + 1] - c->cu_seqlens[sequence];
+  return one;
+}
+
+// What the kernel reads.
+static rec_status check_maker_operands(const call *c, bool back) {
+  const rec_table_kernel *kernel = maker_kernel(c, back);
+  rec_status status = REC_OK;
+  for (int i = 0; i < kernel->slot_count && status == REC_OK; i++) {
+    const rec_table_slot *slot = table_slot(c->table, kernel, i);
+    const rec_table_memory *memory = table_memory(c->table, slot->memory);
+    if (!slot->written) status = call_check_memory(c, memory, back ? memory->backward_use : memory->forward_use);
+  }
+  return status;
+}
+
+// Backward: the states before each chunk, which forward has left or which are made again, in the workspace.
+static rec_status find_saved(const call *c, bool back, stage_saved *saved, bool *again) {
+  *saved = (stage_saved){0};
+  *again = false;
+  if (!maker_kernel(c, back)->reads_saved) return REC_OK;
+  call_room room = call_saved_room(c);
+  *again = !c->launch->saved;
+  *saved = (stage_saved){c->launch->saved, room.chunks * room.chunk_numbers, room.chunk_numbers};
+  return *again ? REC_OK : call_check_buffer(c, "saved", c->launch->saved, c->launch->saved_bytes, room.bytes);
+}
+
+static void make_summary(const call *c, bool back, char *summary, stage_saved saved, bool again, char *workspace) {
+  bool alone;
+  call one = open_sequence(c, back, &alone);
+  maker m = {.call = &one, .of = segment_of(c, back), .summary = summary, .block = -1, .given = !alone};
+  m.zeros = workspace;
+  m.identity = workspace + zeros_bytes(c, m.of);
+  memset(m.zeros, 0, (size_t)zeros_bytes(c, m.of));
+  workspace += maker_bytes(c, back);
+  if (again) {
+    saved.data = workspace;
+    workspace += call_saved_room(c).bytes;
+    stage_run(&one, &c->table->kernels[REC_KERNEL_STATES], saved, STAGE_SAVED, NULL, workspace);
+  }
+  run_maker(&m, back, saved, workspace);
+  if (alone)
+    run_columns(&m, back, saved, workspace);
+  else
+    clear_transfers(&m);
+  segment_guard(&one, back, summary, false);
+}
+
+static rec_status choose_summary_clone(call *c, bool back) {
+  const rec_table_kernel *kernel = maker_kernel(c, back);
+  while (c->clone > 0 && !kernel->functions[c->clone]) c->clone--;
+  if (kernel->functions[c->clone]) return REC_OK;
+  return call_fail(c, REC_ERROR_DEVICE, "expected code for this processor, found only code for newer ones");
+}
+
+static int summary_of(const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch, bool back,
+                      void *summary) {
+  call c;
+  stage_saved saved;
+  bool again;
+  rec_status status = call_read(&c, table, entry, arguments, launch);
+  if (status == REC_OK) status = call_check_instances(&c);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return gpu_summary_call(&c, back, summary);
+  if (status == REC_OK) status = segment_check(&c, back);
+  if (status == REC_OK) status = segment_check_memory(&c, summary);
+  if (status == REC_OK) status = check_maker_operands(&c, back);
+  if (status == REC_OK) status = choose_summary_clone(&c, back);
+  if (status != REC_OK) return status;
+  call_flatten(&c, &table->kernels[REC_KERNEL_FORWARD]);
+  status = find_saved(&c, back, &saved, &again);
+  if (status == REC_OK)
+    status =
+        call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes, segment_workspace(&c, back, again));
+  if (status == REC_OK) make_summary(&c, back, summary, saved, again, launch->workspace);
+  return status;
+}
+
+int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary) {
+  return summary_of(table, "summary", arguments, launch, false, summary);
+}
+
+int rec_summary_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary) {
+  return summary_of(table, "summary_backward", arguments, launch, true, summary);
+}
