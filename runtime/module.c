@@ -258,10 +258,14 @@ static void read_arguments(reader *r, const cJSON *json, rec_recurrence *recurre
   cJSON_ArrayForEach(item, list) read_field(r, item, recurrence);
 }
 
-static void *entry(reader *r, const char *symbol, const char *suffix) {
+static void *find_entry(const reader *r, const char *symbol, const char *suffix) {
   char name[512];
   snprintf(name, sizeof name, "%s_%s", symbol, suffix);
-  void *address = dlsym(r->module->library, name);
+  return dlsym(r->module->library, name);
+}
+
+static void *entry(reader *r, const char *symbol, const char *suffix) {
+  void *address = find_entry(r, symbol, suffix);
   if (!address && !r->what) r->what = suffix;
   return address;
 }
@@ -285,6 +289,10 @@ static void read_recurrence(reader *r, const cJSON *json, void *entry_of_list) {
   *(void **)&recurrence->backward = entry(r, recurrence->symbol, "backward");
   *(void **)&recurrence->step = entry(r, recurrence->symbol, "step");
   *(void **)&recurrence->sizes = entry(r, recurrence->symbol, "sizes");
+  *(void **)&recurrence->summary = find_entry(r, recurrence->symbol, "summary");
+  *(void **)&recurrence->summary_backward = find_entry(r, recurrence->symbol, "summary_backward");
+  *(void **)&recurrence->fold = find_entry(r, recurrence->symbol, "fold");
+  *(void **)&recurrence->combine = find_entry(r, recurrence->symbol, "combine");
 }
 
 // ---- variants ----------------------------------------------------------------------------------------------

@@ -8,6 +8,9 @@
 
 typedef int (*rec_entry)(const void *arguments, const rec_launch *launch);
 typedef int (*rec_sizes_entry)(const void *arguments, rec_sizes *sizes);
+typedef int (*rec_summary_entry)(const void *arguments, const rec_launch *launch, void *summary);
+typedef int (*rec_fold_entry)(const void *arguments, const rec_launch *launch, const rec_segments *segments);
+typedef int (*rec_combine_entry)(const void *arguments, const rec_launch *launch, const rec_segments *segments, void *summary);
 
 // Byte offsets in NAME_arguments of what belongs to one variable; -1: there is no such field.
 typedef struct rec_place {
@@ -29,6 +32,9 @@ struct rec_recurrence {
   const char *symbol, *formulas;  // formulas: a hash, or NULL in older libraries
   rec_entry forward, backward, step;
   rec_sizes_entry sizes;
+  rec_summary_entry summary, summary_backward;  // these four: NULL, too, in a library of an older ABI
+  rec_fold_entry fold;
+  rec_combine_entry combine;
   int arguments_size;
   int size_offset, batch_offset, time_offset, sequences_offset, cu_seqlens_offset;
   int *axis_offsets;

@@ -19,6 +19,7 @@ typedef struct bench {
   int64_t time, batch, rounds;
   int threads;
   bool forward_only, json;
+  void *summary[2];  // of a segment, backward; NULL: the library has none
   const rec_recurrence *recurrence;
   const rec_signature *signature;
   int64_t *axis_sizes;
@@ -32,6 +33,7 @@ typedef struct figures {
   double peak, bandwidth;
   double forward, saving, backward, both, step;  // seconds
   double forward_limit, forward_fraction, both_fraction, ratio;
+  double summary[2], summary_share[2];  // of the forward that saves, and of the backward
 } figures;
 
 // ---- Sizes and tensors -------------------------------------------------------------------------------------------
@@ -154,6 +156,8 @@ static bool make_call(bench *b) {
 static void free_call(bench *b) {
   for (int i = 0; b->call.value && i < 4 * b->signature->variable_count; i++) free(b->call.value[i]);
   free(b->call.value);
+  free(b->summary[false]);
+  free(b->summary[true]);
   free(b->axis_sizes);
 }
 
@@ -164,6 +168,7 @@ typedef struct turns {
   double forward[ROUNDS_MOST];  // alone, as in generation
   double saving[ROUNDS_MOST];   // forward that keeps the chunk-start states for backward
   double backward[ROUNDS_MOST];
+  double summary[2][ROUNDS_MOST];
   int count;
 } turns;
 
@@ -178,13 +183,24 @@ static double median(turns *t, const double *list) {
   return t->count % 2 ? t->scratch[t->count / 2] : (t->scratch[t->count / 2 - 1] + t->scratch[t->count / 2]) / 2;
 }
 
+// Makes room for the summaries that the library writes.
+static rec_status take_summaries(bench *b, const rec_host_session *s) {
+  rec_sizes sizes = {.size = sizeof sizes};
+  rec_status status = rec_library_answer(b->recurrence, b->recurrence->sizes(s->arguments, &sizes));
+  int64_t bytes[2] = {sizes.summary, sizes.summary_backward};
+  for (int back = 0; back < 2 && !status; back++) {
+    if (bytes[back] && !(b->summary[back] = rec_numbers_new(bytes[back]))) status = rec_no_memory();
+  }
+  return status;
+}
+
 // The time of one run; short ones are repeated until there is something to measure.
-static rec_status time_run(const bench *b, const rec_host_session *s, rec_status (*run)(const rec_host_session *),
-                           double *seconds) {
+static rec_status time_run(const bench *b, const rec_host_session *s,
+                           rec_status (*run)(const bench *, const rec_host_session *), double *seconds) {
   double begin = rec_seconds(b->threads), end = begin;
   int64_t runs = 0;
   while (end - begin < 0.004) {
-    rec_status status = run(s);
+    rec_status status = run(b, s);
     if (status) return status;
     runs++;
     end = rec_seconds(b->threads);
@@ -193,18 +209,42 @@ static rec_status time_run(const bench *b, const rec_host_session *s, rec_status
   return REC_OK;
 }
 
+static rec_status run_forward(const bench *b, const rec_host_session *s) { return (void)b, rec_host_forward(s); }
+static rec_status run_backward(const bench *b, const rec_host_session *s) { return (void)b, rec_host_backward(s); }
+static rec_status run_step(const bench *b, const rec_host_session *s) { return (void)b, rec_host_step(s); }
+
+static rec_status run_summary(const bench *b, const rec_host_session *s) {
+  return rec_library_answer(b->recurrence, b->recurrence->summary(s->arguments, &s->launch, b->summary[false]));
+}
+
+static rec_status run_summary_backward(const bench *b, const rec_host_session *s) {
+  return rec_library_answer(b->recurrence, b->recurrence->summary_backward(s->arguments, &s->launch, b->summary[true]));
+}
+
 // `training` is a session of its own, NULL for forward alone.
 static rec_status take_turn(const bench *b, const rec_host_session *alone, const rec_host_session *training, turns *t) {
   int i = t->count++;
   t->peak[i] = rec_machine_peak(b->threads, 0.02);
-  rec_status status = time_run(b, alone, rec_host_forward, &t->forward[i]);
-  if (!status && training) status = time_run(b, training, rec_host_forward, &t->saving[i]);
-  if (!status && training) status = time_run(b, training, rec_host_backward, &t->backward[i]);
+  rec_status status = time_run(b, alone, run_forward, &t->forward[i]);
+  if (!status && b->summary[false]) status = time_run(b, alone, run_summary, &t->summary[false][i]);
+  if (!status && training) status = time_run(b, training, run_forward, &t->saving[i]);
+  if (!status && training) status = time_run(b, training, run_backward, &t->backward[i]);
+  if (!status && training && b->summary[true]) status = time_run(b, training, run_summary_backward, &t->summary[true][i]);
   return status;
 }
 
 // What the arithmetic alone takes: for the recurrences of the field, memory takes less.
 static double forward_limit(const bench *b, double peak) { return 2 * b->forward_fma / peak; }
+
+// What a summary takes of the pass that it stands for.
+static void summarize_segments(turns *t, figures *f) {
+  double shares[ROUNDS_MOST];
+  for (int back = 0; back < 2; back++) {
+    for (int i = 0; i < t->count; i++) shares[i] = t->summary[back][i] / (back ? t->backward[i] : t->forward[i]);
+    f->summary[back] = median(t, t->summary[back]);
+    f->summary_share[back] = median(t, shares);
+  }
+}
 
 static void summarize(const bench *b, turns *t, figures *f) {
   double fractions[ROUNDS_MOST], both_fractions[ROUNDS_MOST], ratios[ROUNDS_MOST], both[ROUNDS_MOST];
@@ -225,6 +265,7 @@ static void summarize(const bench *b, turns *t, figures *f) {
   f->both_fraction = median(t, both_fractions);
   f->ratio = median(t, ratios);
   f->forward_limit = scale * forward_limit(b, f->peak);
+  summarize_segments(t, f);
 }
 
 static rec_status measure_step(const bench *b, figures *f) {
@@ -235,7 +276,7 @@ static rec_status measure_step(const bench *b, figures *f) {
   rec_status status = rec_host_open(b->recurrence, &one, &options, &s);
   if (status) return status;
   turns t = {0};
-  for (; t.count < ROUNDS_LEAST && !status; t.count++) status = time_run(b, &s, rec_host_step, &t.forward[t.count]);
+  for (; t.count < ROUNDS_LEAST && !status; t.count++) status = time_run(b, &s, run_step, &t.forward[t.count]);
   f->step = median(&t, t.forward);
   rec_host_close(&s);
   return status;
@@ -251,15 +292,16 @@ static rec_status take_turns(const bench *b, const rec_host_session *alone, cons
   return status;
 }
 
-static rec_status measure(const bench *b, figures *f) {
+static rec_status measure(bench *b, figures *f) {
   static turns t;
   rec_host_session alone, training;
   rec_run_options options = {.threads = b->threads};
   f->bandwidth = rec_machine_bandwidth(b->threads);
   rec_status status = rec_host_open(b->recurrence, &b->call, &options, &alone);
   if (status) return status;
+  if (b->recurrence->summary) status = take_summaries(b, &alone);
   options.backward = true;
-  if (!b->forward_only) status = rec_host_open(b->recurrence, &b->call, &options, &training);
+  if (!status && !b->forward_only) status = rec_host_open(b->recurrence, &b->call, &options, &training);
   if (!status) {
     status = take_turns(b, &alone, b->forward_only ? NULL : &training, &t);
     if (!b->forward_only) rec_host_close(&training);
@@ -290,6 +332,10 @@ static void show_text(const bench *b, const figures *f) {
     printf("forward + backward  %.3f ms, %.0f tokens/s, %.2f times forward, %.1f %% of the limit (%.1f times forward's)\n",
            1e3 * f->both, tokens / f->both, f->ratio, 100 * f->both_fraction, REC_LIMIT_BOTH);
   }
+  if (b->summary[false])
+    printf("summary             %.3f ms, %.0f %% of forward\n", 1e3 * f->summary[false], 100 * f->summary_share[false]);
+  if (b->summary[true] && !b->forward_only)
+    printf("summary backward    %.3f ms, %.0f %% of backward\n", 1e3 * f->summary[true], 100 * f->summary_share[true]);
   printf("step                %.4f ms\n", 1e3 * f->step);
 }
 
@@ -307,6 +353,10 @@ static void show_json(const bench *b, const figures *f) {
         "\"both_fraction\": %.4f",
         1e3 * f->saving, 1e3 * f->backward, 1e3 * f->both, f->ratio, f->both_fraction);
   }
+  if (b->summary[false])
+    printf(", \"summary_ms\": %.4f, \"summary_over_forward\": %.4f", 1e3 * f->summary[false], f->summary_share[false]);
+  if (b->summary[true] && !b->forward_only)
+    printf(", \"summary_backward_ms\": %.4f, \"summary_over_backward\": %.4f", 1e3 * f->summary[true], f->summary_share[true]);
   printf(", \"step_ms\": %.5f}\n", 1e3 * f->step);
 }
 
@@ -325,6 +375,7 @@ static const option options[] = {
     OF_MODULE("--chunk", "N", OPTION_RECC, "steps in a chunk for a .rec file"),
     OF_MODULE("--form", "F", OPTION_RECC, NULL),
     OF_MODULE("--check", NULL, OPTION_RECC, NULL),
+    OF_MODULE("--summary", NULL, OPTION_RECC, "measures summaries of segments of time, too; for a .rec file, as in recc"),
     FLAG("--json", json, "one JSON object"),
     OPTIONS_END};
 

@@ -1,5 +1,8 @@
 #include "tests/runtime/grid_cases.h"
 
+#include <math.h>
+#include <string.h>
+
 #define STD(file, name) .path = "stdlib/" file ".rec", .recurrence = name
 #define GOLDEN(name) .path = "tests/golden/" name ".rec", .recurrence = name
 #define INVENTED(name) .path = "tests/invented/" name ".rec", .recurrence = name
@@ -128,3 +131,44 @@ const grid_case grid_cases[] = {
      GATES({"gate", 6, -30, -1e5, 1})},
 };
 const int grid_case_count = sizeof grid_cases / sizeof *grid_cases;
+
+static double normal(uint64_t *seed) {
+  double sum = 0;
+  for (int i = 0; i < 12; i++) sum += next_uniform(seed);
+  return sum - 6;
+}
+
+static double in_domain(domain d, double x) {
+  switch (d) {
+    case POSITIVE: return fabs(x) + 0.1;
+    case NEGATIVE: return -fabs(x) - 0.05;
+    case UNIT: return 1 / (1 + exp(-x));
+    case SMALL: return 0.3 * x;
+    default: return x;
+  }
+}
+
+static double gate_number(const grid_gate *g, regime r, uint64_t *seed) {
+  if (r == RESETS && g->reset != 0 && next_random(seed) % 8 == 0) return g->reset;
+  if (r == MIXED || r == RESETS) r = (regime)(next_random(seed) % 3);
+  double noise = g->spread * normal(seed);
+  return r == WEAK ? g->weak + 0.3 * noise : r == STRONG ? g->strong + noise : 0.8 * noise;
+}
+
+static void place(const grid_case *c, problem *p, int variable, regime r, uint64_t *seed) {
+  const char *name = p->signature->variables[variable].name;
+  for (int64_t k = 0; p->value[variable] && k < problem_numbers(p, variable); k++) {
+    double *x = &p->value[variable][k];
+    for (int i = 0; i < 3; i++) {
+      if (c->gates[i].name && strcmp(c->gates[i].name, name) == 0) *x = (float)gate_number(&c->gates[i], r, seed);
+      if (c->domains[i].name && strcmp(c->domains[i].name, name) == 0) *x = (float)in_domain(c->domains[i].domain, *x);
+    }
+  }
+}
+
+void grid_place(const grid_case *c, problem *p, regime r, uint64_t seed) {
+  problem_draw(p, seed, 0.7);
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    if (p->signature->variables[i].kind != REC_OUTPUT) place(c, p, i, r, &seed);
+  }
+}

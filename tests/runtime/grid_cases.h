@@ -2,6 +2,8 @@
 #ifndef REC_TESTS_GRID_CASES_H
 #define REC_TESTS_GRID_CASES_H
 
+#include "tests/runtime/problem.h"
+
 typedef enum regime { WEAK, NORMAL, STRONG, MIXED, RESETS, REGIMES } regime;
 
 // An input or parameter that decides how fast a state decays: its draws are `spread` times normal ones around the centre
@@ -30,5 +32,8 @@ typedef struct grid_case {
 
 extern const grid_case grid_cases[];
 extern const int grid_case_count;
+
+// Draws what the case reads, in a regime.
+void grid_place(const grid_case *c, problem *p, regime r, uint64_t seed);
 
 #endif

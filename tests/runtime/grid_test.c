@@ -45,51 +45,10 @@ static double worst_f64, worst_f32, worst_narrow, worst_ratio;
 
 // ---- Numbers -----------------------------------------------------------------------------------------------------------
 
-static double normal(uint64_t *seed) {
-  double sum = 0;
-  for (int i = 0; i < 12; i++) sum += next_uniform(seed);
-  return sum - 6;
-}
-
-static double in_domain(domain d, double x) {
-  switch (d) {
-    case POSITIVE: return fabs(x) + 0.1;
-    case NEGATIVE: return -fabs(x) - 0.05;
-    case UNIT: return 1 / (1 + exp(-x));
-    case SMALL: return 0.3 * x;
-    default: return x;
-  }
-}
-
-static double gate_number(const grid_gate *g, regime r, uint64_t *seed) {
-  if (r == RESETS && g->reset != 0 && next_random(seed) % 8 == 0) return g->reset;
-  if (r == MIXED || r == RESETS) r = (regime)(next_random(seed) % 3);
-  double noise = g->spread * normal(seed);
-  return r == WEAK ? g->weak + 0.3 * noise : r == STRONG ? g->strong + noise : 0.8 * noise;
-}
-
-static void place(const grid_case *c, problem *p, int variable, regime r, uint64_t *seed) {
-  const char *name = p->signature->variables[variable].name;
-  for (int64_t k = 0; p->value[variable] && k < problem_numbers(p, variable); k++) {
-    double *x = &p->value[variable][k];
-    for (int i = 0; i < 3; i++) {
-      if (c->gates[i].name && strcmp(c->gates[i].name, name) == 0) *x = (float)gate_number(&c->gates[i], r, seed);
-      if (c->domains[i].name && strcmp(c->domains[i].name, name) == 0) *x = (float)in_domain(c->domains[i].domain, *x);
-    }
-  }
-}
-
-static void place_all(const grid_case *c, problem *p, regime r, uint64_t seed) {
-  problem_draw(p, seed, 0.7);
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    if (p->signature->variables[i].kind != REC_OUTPUT) place(c, p, i, r, &seed);
-  }
-}
-
 static problem *draw_batch(const grid *g, int64_t batch, int64_t time, regime r, uint64_t seed) {
   const rec_signature *signature = rec_recurrence_signature(g->libraries[0].recurrence);
   problem *p = problem_new(signature, batch, time, g->case_->run_time_size);
-  place_all(g->case_, p, r, seed);
+  grid_place(g->case_, p, r, seed);
   return p;
 }
 
@@ -239,7 +198,7 @@ static void check_packed(const grid *g, uint64_t *seed) {
   problem *p = problem_new(signature, 1, offsets[count], g->case_->run_time_size);
   p->sequences = count;
   p->cu_seqlens = offsets;
-  place_all(g->case_, p, has_gates(g, MIXED) ? MIXED : NORMAL, next_random(seed));
+  grid_place(g->case_, p, has_gates(g, MIXED) ? MIXED : NORMAL, next_random(seed));
   run_cell(g, p, "packed", (rec_run_options){.backward = true});
   run_cell(g, p, "packed, token by token", (rec_run_options){.step = true});
   problem_free(p);

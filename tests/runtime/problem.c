@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/bind.h"
+#include "runtime/device.h"
 
 bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
 bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
@@ -338,8 +339,9 @@ static void keep_results(problem *p, const rec_device *device, bool backward, co
   }
 }
 
-bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name, const rec_run_options *options) {
-  const rec_device *device = rec_device_find(name);
+// The call of a problem on a device, until `run` is through with it.
+static bool with_call(problem *p, const rec_device *device, bool backward,
+                      rec_status (*run)(void *context, const rec_call *call), void *context) {
   size_t count = (size_t)p->signature->variable_count;
   void **all = allocate(4 * count, sizeof *all);
   rec_call call = {.batch = p->batch,
@@ -351,12 +353,46 @@ bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name,
                    .final = all + count,
                    .gradient = all + 2 * count,
                    .d_final = all + 3 * count};
-  fill_call(p, device, options->backward, &call);
-  rec_status status = rec_run(recurrence, device, &call, options);
-  if (!status) keep_results(p, device, options->backward, &call);
+  fill_call(p, device, backward, &call);
+  rec_status status = run(context, &call);
+  if (!status) keep_results(p, device, backward, &call);
   for (size_t i = 0; i < 4 * count; i++) free_on_device(p, device, (int)(i % count), all[i]);
   free(all);
   return !status;
+}
+
+typedef struct device_run {
+  const rec_recurrence *recurrence;
+  const rec_device *device;
+  const rec_run_options *options;
+  problem_session *use;
+  void *context;
+} device_run;
+
+static rec_status run_call(void *context, const rec_call *call) {
+  const device_run *x = context;
+  return rec_run(x->recurrence, x->device, call, x->options);
+}
+
+bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name, const rec_run_options *options) {
+  device_run x = {recurrence, rec_device_find(name), options, NULL, NULL};
+  return with_call(p, x.device, options->backward, run_call, &x);
+}
+
+static rec_status run_session(void *context, const rec_call *call) {
+  const device_run *x = context;
+  rec_host_session session;
+  rec_status status = rec_host_open(x->recurrence, call, x->options, &session);
+  if (status) return status;
+  status = x->use(x->context, &session);
+  rec_host_close(&session);
+  return status;
+}
+
+bool problem_use(problem *p, const rec_recurrence *recurrence, const rec_run_options *options, problem_session *use,
+                 void *context) {
+  device_run x = {recurrence, rec_device_find("host"), options, use, context};
+  return with_call(p, x.device, options->backward, run_session, &x);
 }
 
 // ---- Comparing -------------------------------------------------------------------------------------------
