@@ -104,7 +104,7 @@ typedef struct rec_sizes {
 //   cotangents before = transfer * cotangents after + own
 //
 // It reads what NAME_backward reads, but the cotangents of states (d_hT). NAME_fold then makes the states before the segments h0
-// to those after them, hT (backward: d_hT to d_h0). NAME_combine makes one summary of those of several segments.
+// to those after them, hT (backward: d_hT to d_h0; 0, where no earlier step reads the cotangent of a state). NAME_combine makes one summary of those of several segments.
 //
 // A summary takes rec_sizes.summary bytes, at a multiple of REC_ALIGNMENT, on the device of the call. It holds no pointers and
 // may be sent as bytes. It is to be read with the same sizes (batch, axes; not time), on the same kind of device, by the same

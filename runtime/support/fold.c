@@ -348,6 +348,18 @@ static void each_folded(const folding *x, bool out) {
   }
 }
 
+// Cotangents that no earlier step reads have no part.
+static void clear_unread(const folding *x) {
+  const call *c = x->call;
+  for (int i = 0; i < c->table->memory_count; i++) {
+    const rec_table_memory *memory = table_memory(c->table, i);
+    bool state = stage_is_state(memory) && !memory->depth && memory->copy_from >= 0;
+    bool written = (x->back ? memory->backward_use : memory->forward_use) == REC_WRITE_OPTIONAL;
+    if (state && written && segment_own_part(c, segment_of(c, x->back), memory->copy_from) < 0)
+      copy_folded(x, i, call_data(c, memory), NULL);
+  }
+}
+
 // Takes the instances of a block through all segments.
 static void fold_block(const folding *x, int64_t block) {
   int64_t count = x->last - x->first;
@@ -451,6 +463,7 @@ int rec_fold_entry(const rec_table *table, const void *arguments, const rec_laun
   each_folded(&x, false);
   stage_run_parallel(&c, x.blocks, segment_states_bytes(&c, x.back) > WORTH_THREADS, fold_lane, &x);
   each_folded(&x, true);
+  clear_unread(&x);
   return REC_OK;
 }
 

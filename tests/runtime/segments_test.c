@@ -326,9 +326,174 @@ static void run_case(const grid_case *g, int number, bool full) {
   rec_module_close(module);
 }
 
+// ---- transfers that are out of range ---------------------------------------------------------
+
+// Entry by entry, complex, and a delta rule. States are 0 where gates are above 1, and behind that one step lets nothing through.
+static const char growing[] =
+    "recurrence entries(N = 5, D) {\n"
+    "  input g[D], x[N,D]\n"
+    "  state h[N,D]\n"
+    "  output y[D]\n"
+    "  h = g * h[t-1] + x\n"
+    "  y = sum[N](h)\n"
+    "}\n"
+    "recurrence turning(D) {\n"
+    "  input g[D], a[D], x[D]\n"
+    "  state h[D] : complex\n"
+    "  output y[D]\n"
+    "  h = complex(g * cos(a), g * sin(a)) * h[t-1] + x\n"
+    "  y = re(h) + 0.5 * im(h)\n"
+    "}\n"
+    "recurrence delta(H, K = 7, V = 5) {\n"
+    "  input q[H,K], k[H,K], x[H,V], g[H]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  let before = g * S[t-1]\n"
+    "  S = before + 0.5 * k * (x - sum[K](k * before))\n"
+    "  y = sum[K](q * S)\n"
+    "}\n";
+
+enum { GROWING_STEPS = 60, BEGIN = 13, END = 47 };
+
+static void make_grow(problem *p) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    double *tokens = v->kind == REC_OUTPUT ? p->gradient[i] : p->value[i];
+    int64_t row = problem_numbers(p, i) / p->time / p->batch;
+    for (int64_t n = 0; is_token(v) && n < problem_numbers(p, i); n++) {
+      int64_t step = n / row % p->time;
+      bool inside = step > BEGIN && step < END, at_end = step == BEGIN || step == END;
+      if (strcmp(v->name, "g") == 0) tokens[n] = inside ? 3 : at_end ? 0 : 0.5 + 0.2 * tokens[n];
+      if (strcmp(v->name, "x") == 0 || v->kind == REC_OUTPUT) tokens[n] = inside || at_end ? 0 : tokens[n];
+    }
+  }
+}
+
+// The resets at the ends lie in other segments than the growth between them.
+static void run_growing(const rec_recurrence *r) {
+  int before = out_of_range;
+  problem *whole = problem_new(rec_recurrence_signature(r), 2, GROWING_STEPS, 3);
+  problem_draw(whole, 5, 0.7);
+  make_grow(whole);
+  problem_retype(whole, whole->signature);
+  run_segments(r, whole, 4, "growing", 2e-5);
+  check(out_of_range > before, "%s: transfers of 3 to the power of 15 are not out of range", r->symbol);
+  problem_free(whole);
+}
+
+// ---- packed sequences ------------------------------------------------------------------------
+
+// One sequence's states as those of a batch of one.
+static problem *states_of(const problem *packed, int64_t sequence, bool back) {
+  problem *p = problem_new(packed->signature, 1, 0, 1);
+  memcpy(p->axis_sizes, packed->axis_sizes, (size_t)packed->signature->axis_count * sizeof *p->axis_sizes);
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const double *from = back ? packed->d_final[i] : packed->value[i];
+    int64_t each = problem_numbers(p, i);
+    if (is_state(p, i)) replace(back ? &p->d_final[i] : &p->value[i], from + sequence * each, each);
+  }
+  return p;
+}
+
+static void compare_states(const problem *got, const problem *exact, int64_t sequence, bool back, const char *what) {
+  for (int i = 0; i < got->signature->variable_count; i++) {
+    if (!is_state(got, i)) continue;
+    int64_t each = problem_numbers(got, i);
+    const double *x = back ? got->gradient[i] : got->final[i];
+    const double *y = (back ? exact->gradient[i] : exact->final[i]) + sequence * each;
+    double error = 0, largest = 1e-30;
+    for (int64_t k = 0; k < each; k++) {
+      error = fmax(error, fabs(x[k] - y[k]));
+      largest = fmax(largest, fabs(y[k]));
+    }
+    check(error <= 3e-5 * largest, "%s, %s: %s%s differs by %.1e of %.1e", got->signature->name, what, back ? "d." : "",
+          got->signature->variables[i].name, error, largest);
+  }
+}
+
+// The first state goes in, the last one comes out; backward the other way.
+// Of a state whose update is behind stop_gradient no cotangent is handed on: it is 0.
+static void expect_stopped(problem *exact) {
+  for (int i = 0; i < exact->signature->variable_count; i++)
+    if (strcmp(exact->signature->name, "mlstm") == 0 && strcmp(exact->signature->variables[i].name, "m") == 0)
+      memset(exact->gradient[i], 0, (size_t)problem_numbers(exact, i) * sizeof *exact->gradient[i]);
+}
+
+static void run_packed(const rec_recurrence *r, const int32_t *lengths, int64_t sequences, const char *what) {
+  problem *packed = problem_packed(rec_recurrence_signature(r), lengths, sequences, 2);
+  problem_draw(packed, 3, 0.4);
+  problem_retype(packed, packed->signature);
+  problem *exact = problem_copy(packed);
+  segments x = {.recurrence = r, .whole = packed, .count = 1};
+  x.part[0] = problem_copy(packed);
+  bool ran = check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s", rec_message());
+  if (ran) expect_stopped(exact);
+  for (int back = 0; ran && back < 2; back++) {
+    int64_t first = back ? sequences - 1 : 0;
+    problem *p = states_of(packed, first, back);
+    one_call c = {.all = &x, .back = back, .count = 1};
+    if (summarise_all(&x, back, back) && check(problem_use(p, r, &(rec_run_options){.backward = true}, fold, &c), "%s", rec_message()))
+      compare_states(p, exact, sequences - 1 - first, back, what);
+    problem_free(p);
+  }
+  close_segments(&x);
+  problem_free(packed);
+  problem_free(exact);
+}
+
+static void run_all_packed(const rec_recurrence *r) {
+  static const int32_t one[] = {40}, some[] = {13, 27, 20}, empty_ends[] = {0, 30, 0}, empty[] = {0};
+  run_packed(r, one, 1, "one sequence");
+  run_packed(r, some, 3, "three sequences");
+  run_packed(r, empty_ends, 3, "empty sequences at the ends");
+  run_packed(r, empty, 1, "no steps");
+}
+
+// ---- recurrences without ---------------------------------------------------------------------
+
+static rec_status refuse_summary(void *context, const rec_host_session *s) {
+  (void)context;
+  rec_sizes sizes;
+  tell_sizes(s, &sizes);
+  rec_status status = rec_library_answer(s->recurrence, s->recurrence->summary(s->arguments, &s->launch, NULL));
+  check(status == REC_ERROR_UNSUPPORTED && sizes.summary == 0 && sizes.summary_backward == 0, "%s: status %d, %d bytes",
+        s->recurrence->symbol, (int)status, (int)sizes.summary);
+  return REC_OK;
+}
+
+static void refuses(const char *path, const char *option, const char *expected) {
+  const char *const words[] = {"--target", host_target(), "-O0", option, NULL};
+  rec_module *module = compile_file(path, words);
+  if (!check(module, "%s does not compile", path)) return;
+  const rec_recurrence *r = rec_module_recurrence(module, 0);
+  problem *p = problem_new(rec_recurrence_signature(r), 1, 3, 2);
+  problem_draw(p, 1, 0.5);
+  problem_retype(p, p->signature);
+  check(problem_use(p, r, &(rec_run_options){0}, refuse_summary, NULL), "%s", rec_message());
+  check(strstr(rec_message(), expected), "%s: expected '%s', found '%s'", path, expected, rec_message());
+  problem_free(p);
+  rec_module_close(module);
+}
+
+static void run_programs(void) {
+  const char *const words[] = {"--target", host_target(), "-O0", "--summary", NULL};
+  rec_module *module = compile_text(growing, words);
+  for (int i = 0; check(module, "does not compile") && i < rec_module_count(module); i++) {
+    run_growing(rec_module_recurrence(module, i));
+    run_all_packed(rec_module_recurrence(module, i));
+  }
+  rec_module_close(module);
+  module = compile_file(REC_SOURCE_DIR "/stdlib/mlstm.rec", words);
+  if (check(module, "does not compile")) run_all_packed(rec_module_find(module, "mlstm"));
+  rec_module_close(module);
+  refuses(REC_SOURCE_DIR "/stdlib/gru.rec", "--summary", "h is not linear in itself");
+  refuses(REC_SOURCE_DIR "/stdlib/retnet.rec", "--check", "it was compiled without --summary");
+}
+
 int main(int argc, char **argv) {
   bool full = argc > 1 && strcmp(argv[1], "full") == 0;
   const char *only = getenv("REC_GRID");
+  if (!only) run_programs();
   for (int i = 0; i < grid_case_count; i++) {
     const grid_case *g = &grid_cases[i];
     if (only && !strstr(g->recurrence, only)) continue;
