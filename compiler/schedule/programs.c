@@ -23,7 +23,7 @@ static void save(arena *a, program_work *w) {
 
 static void restrict_results(arena *a, program_work *w) { w->made = tile_restrict(a, w->from, w->roles); }
 static void transfer(arena *a, program_work *w) {
-  w->made = tile_transfer(a, w->from, (tile_role)w->roles, w->axes, &w->axis, &w->why);
+  w->made = tile_transfer(a, w->from, (tile_role)w->roles, w->given, w->axes, &w->axis, &w->why);
 }
 
 static void cut_tile(arena *a, program_work *w) {

@@ -20,6 +20,7 @@ typedef struct program_work {
   const tile_program *from;
   int length;         // of chunks
   unsigned roles;     // RESTRICT: bits; TRANSFER: the role of the states
+  bool given;         // TRANSFER: steps before the first one are
   axis_set axes;      // TRANSFER: along which states may have columns; SAVE: the instances
   int axis, entries;  // TILE: of so many entries; TRANSFER: the axis of the columns, -1: there are none
   // made

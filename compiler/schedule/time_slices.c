@@ -63,6 +63,7 @@ static program_work transfer_of(scheduler *s, const tile_program *forward, bool 
   program_run(s->a, back ? PROGRAM_BACKWARD : PROGRAM_RELATIVE, &w);
   w = (program_work){.from = w.made, .axes = columns, .axis = -1};
   w.roles = back ? TILE_D_STATE : TILE_NEXT_STATE;
+  w.given = !s->options.gpu;
   program_run(s->a, PROGRAM_TRANSFER, &w);
   return w;
 }

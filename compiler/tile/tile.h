@@ -285,8 +285,9 @@ bool tile_takes(const tile_program *program, unsigned roles);
 // `column_axes`; -1: there are no such states. States that are marked as relative are left as they are. Of cotangents of
 // earlier steps nothing is left where a chunk makes its own; those that nothing is made of are left out. NULL where there is
 // neither: *why then says so.
-tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes, int *value_axis,
-                            const char **why);
+// `earlier_given`: who runs the program hands it the steps before the first one.
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, bool earlier_given, axis_set column_axes,
+                            int *value_axis, const char **why);
 // columns.c: the axis, one of `axes`, along which the columns of these next states (by tensor) or cotangents are independent.
 // One matrix maps all columns. Added terms are 0 without the tokens and parameters that have the axis. `read`: the role of the
 // state before.

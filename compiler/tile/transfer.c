@@ -33,6 +33,7 @@ typedef struct transfer {
   int values;           // of the program, without those of factors
   uint64_t *states;     // by value: the arguments that enter it, the last bit for all from 63 on
   uint64_t lags;        // those that are earlier steps
+  bool earlier_given;   // of tokens: nobody has to make them
   obstacle own, worst;  // of the state at hand, of all
   const char *why;      // for the worst
 } transfer;
@@ -214,7 +215,7 @@ static bool knows_earlier_steps(transfer *x) {
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->lag < 0) continue;
-    if (p->form != TILE_CHUNK || place->slot >= p->chunk) return false;
+    if (!x->earlier_given && (p->form != TILE_CHUNK || place->slot >= p->chunk)) return false;
     if (x->states[p->results.items[i].value] & ~x->lags) return false;
   }
   return true;
@@ -230,6 +231,7 @@ static bool makes_earlier_steps(const transfer *x) {
     if (p->arguments.items[i].lag >= 0 && p->arguments.items[i].role == TILE_D_NEXT_STATE) lags |= bit_of(i);
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
+    if (place->lag >= 0 && x->earlier_given) continue;
     any = any || place->lag >= 0;
     if (place->lag >= 0 && place->slot >= p->chunk) return false;
     if (x->states[p->results.items[i].value] & lags) return false;
@@ -520,11 +522,11 @@ static void begin(transfer *x, tile_program *p, tile_role read) {
   x->shares = ARENA_ARRAY(x->arena, share, x->values);
 }
 
-tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes, int *value_axis,
-                            const char **why) {
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, bool earlier_given, axis_set column_axes,
+                            int *value_axis, const char **why) {
   tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
   tile_program *p = tile_restrict(a, tile_without_gradients(a, program), 1u << states);
-  transfer x = {.arena = a, .program = p};
+  transfer x = {.arena = a, .program = p, .earlier_given = earlier_given};
   find_states(&x, read);
   *why = "earlier steps are states, too";
   if (states == TILE_NEXT_STATE ? !knows_earlier_steps(&x) : !makes_earlier_steps(&x)) return NULL;

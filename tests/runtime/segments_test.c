@@ -432,7 +432,8 @@ static void run_packed(const rec_recurrence *r, const int32_t *lengths, int64_t 
     int64_t first = back ? sequences - 1 : 0;
     problem *p = states_of(packed, first, back);
     one_call c = {.all = &x, .back = back, .count = 1};
-    if (summarise_all(&x, back, back) && check(problem_use(p, r, &(rec_run_options){.backward = true}, fold, &c), "%s", rec_message()))
+    if (summarise_all(&x, back, back) &&
+        check(problem_use(p, r, &(rec_run_options){.backward = true}, fold, &c), "%s", rec_message()))
       compare_states(p, exact, sequences - 1 - first, back, what);
     problem_free(p);
   }
@@ -475,6 +476,16 @@ static void refuses(const char *path, const char *option, const char *expected) 
   rec_module_close(module);
 }
 
+// The step before a segment is the caller's, in single steps, too.
+static void run_lags(const rec_recurrence *r) {
+  problem *whole = problem_new(rec_recurrence_signature(r), 2, GROWING_STEPS, 3);
+  problem_draw(whole, 8, 0.7);
+  problem_retype(whole, whole->signature);
+  check(sizes_of(r, whole).summary_backward > 0, "%s has no summary", r->symbol);
+  run_segments(r, whole, 3, "lags", 2e-5);
+  problem_free(whole);
+}
+
 static void run_programs(void) {
   const char *const words[] = {"--target", host_target(), "-O0", "--summary", NULL};
   rec_module *module = compile_text(growing, words);
@@ -485,6 +496,9 @@ static void run_programs(void) {
   rec_module_close(module);
   module = compile_file(REC_SOURCE_DIR "/stdlib/mlstm.rec", words);
   if (check(module, "does not compile")) run_all_packed(rec_module_find(module, "mlstm"));
+  rec_module_close(module);
+  module = compile_file(REC_SOURCE_DIR "/tests/artifact/library/decay.rec", words);
+  if (check(module, "does not compile")) run_lags(rec_module_recurrence(module, 0));
   rec_module_close(module);
   refuses(REC_SOURCE_DIR "/stdlib/gru.rec", "--summary", "h is not linear in itself");
   refuses(REC_SOURCE_DIR "/stdlib/retnet.rec", "--check", "it was compiled without --summary");

@@ -26,7 +26,7 @@ static found transfer_of(const char *text, int chunk, tile_role states) {
   tile_program *p = chunk ? chunk_build_linear_scan(x.f.memory, r, chunk, &reason) : chunk_build_step(x.f.memory, r);
   assert_non_null(p);
   if (states == TILE_D_STATE) p = tile_backward(x.f.memory, p);
-  x.program = tile_transfer(x.f.memory, p, states, p->grid, &x.columns, &x.why);
+  x.program = tile_transfer(x.f.memory, p, states, false, p->grid, &x.columns, &x.why);
   if (x.program) assert_null(tile_verify(x.f.memory, x.program));
   return x;
 }
