@@ -12,6 +12,9 @@
 //   int NAME_backward(const NAME_arguments *, const rec_launch *);
 //   int NAME_step    (const NAME_arguments *, const rec_launch *);   time must be 1
 //   int NAME_sizes   (const NAME_arguments *, rec_sizes *);          reads sizes, no pointers
+//   int NAME_summary (const NAME_arguments *, const rec_launch *, void *);   and NAME_summary_backward: segments of time, as
+//   int NAME_fold    (const NAME_arguments *, const rec_launch *, const rec_segments *);            launch.h describes them
+//   int NAME_combine (const NAME_arguments *, const rec_launch *, const rec_segments *, void *);
 // and, for the library:
 //   const char rec_manifest[];     JSON, UTF-8, ends with a NUL (dlsym gives the text itself)
 //   const char *rec_error(void);   this thread's last message: one line, "" before any
@@ -112,6 +115,11 @@
 //        call is cut decides them, on a GPU by a search over the slices that its multiprocessors take. NAME_sizes tells them
 //        exactly; of the host it reads sizes alone, not threads. A device runs the code of the library's target that fits it
 //        best: PTX of its own compute capability, else of the highest below it
+//     "segment": {"multiple": 128, "instances": ["G", "R"],
+//                 "forward": "h by [G,R]" or null, "backward": likewise}
+//        segments of time (rec_segments in the header): steps that a segment is a multiple of; the axes of instances behind the
+//        batch, which states begin with; how summaries of the host are joined with states and with cotangents, null: there
+//        are none
 //   }]
 //   "entries": [{              symbols that stand for variants; none without several types or sizes
 //     "symbol": "gla_f32"        what stands before _forward, ..

@@ -8,6 +8,7 @@
 
 #include "compiler/artifact/tables.h"
 #include "compiler/base/ice.h"
+#include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
 
 // cJSON returns NULL when memory is short, and only then.
@@ -194,6 +195,24 @@ static cJSON *fixed_json(const artifact_recurrence *r) {
   return json;
 }
 
+static cJSON *segment_json(arena *a, const artifact_recurrence *r) {
+  artifact_kernels kernels = artifact_describe(a, r->variant, r);
+  const typed_body *body = r->abi->body;
+  axis_set instances = artifact_instance_axes(body, &kernels);
+  cJSON *json = must(cJSON_CreateObject());
+  int axes[TYPED_MAX_AXES], count = 0;
+  for (int i = 0; i < body->tensors.count && !count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    for (int x = 0; t->kind == TENSOR_STATE && x < t->axis_count; x++)
+      if (axis_in(instances, t->axes[x])) axes[count++] = t->axes[x];
+  }
+  add_number(json, "multiple", (double)artifact_segment_multiple(&kernels, r->kernels->chunk));
+  add(json, "instances", axis_names(body, axes, count));
+  add_text(json, "forward", r->delays ? NULL : schedule_summary_text(a, r->kernels, false));
+  add_text(json, "backward", r->delays ? NULL : schedule_summary_text(a, r->kernels, true));
+  return json;
+}
+
 static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
   const typed_body *body = r->abi->body;
   cJSON *json = must(cJSON_CreateObject());
@@ -214,6 +233,7 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
   add(json, "lags", lags_json(a, r->abi));
   add(json, "arguments", arguments_json(r->abi));
   add(json, "sizes", sizes_json(a, r->variant, r));
+  add(json, "segment", segment_json(a, r));
   return json;
 }
 

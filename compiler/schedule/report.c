@@ -312,6 +312,65 @@ static void put_axes(const reporter *r) {
   fputc('\n', r->out);
 }
 
+// The axes of the factors in a slice summary; complex ones count once.
+static const char *factors_text(arena *a, const typed_body *body, const tile_program *summary) {
+  const char *text = "";
+  for (int i = 0; i < summary->results.count; i++) {
+    const tile_place *place = &summary->results.items[i].place;
+    axis_set axes = 0;
+    if (!place->transfer || place->component || place->relative) continue;
+    for (int x = 0; x < place->axis_count; x++) axes |= axis_bit(place->axes[x]);
+    text = arena_printf(a, "%s%s%s by %s[%s]", text, *text ? ", " : "", place->name,
+                        body->tensors.items[place->tensor].complex ? "complex " : "", body_axes_text(a, body, axes));
+    if (!place->source) continue;
+    text = arena_printf(a, "%s of %s", text, body->tensors.items[place->source - 1].name);
+  }
+  return text;
+}
+
+// "C relative to m, m as a maximum".
+static const char *relatives_text(arena *a, const typed_body *body, const tile_program *summary, const char *text) {
+  for (int i = 0; i < summary->results.count; i++) {
+    const tile_place *place = &summary->results.items[i].place;
+    if (place->transfer || !place->relative) continue;
+    const char *how = "as a maximum";
+    if (place->relative - 1 != place->tensor)
+      how = arena_printf(a, "relative to %s", body->tensors.items[place->relative - 1].name);
+    text = arena_printf(a, "%s%s%s %s", text, *text ? ", " : "", place->name, how);
+  }
+  return text;
+}
+
+// The states that a stretch of time maps by a transition matrix, and those that it multiplies by factors.
+static const char *matrix_text(arena *a, const typed_body *body, const tile_program *summary, int transition_size) {
+  const char *text = relatives_text(a, body, summary, factors_text(a, body, summary));
+  for (int i = 0; transition_size && i < summary->results.count; i++) {
+    const tile_place *place = &summary->results.items[i].place;
+    if (place->transfer || place->component || place->relative || place->lag >= 0) continue;
+    if (kernel_has_factor(summary, place->tensor)) continue;
+    text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", place->name);
+    if (body->tensors.items[place->tensor].complex) text = arena_printf(a, "%s, both parts", text);
+  }
+  if (!transition_size) return text;
+  return arena_printf(a, "%s by a matrix of %d x %d", text, transition_size, transition_size);
+}
+
+const char *schedule_summary_text(arena *a, const recurrence_kernels *kernels, bool back) {
+  const kernel *k = schedule_kernel(kernels, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY);
+  return k ? matrix_text(a, &kernels->recurrence->body, k->program, k->transition_size) : NULL;
+}
+
+// Segments of time, and what a summary of one costs; or why there is none.
+static void put_segments(const reporter *r, bool back) {
+  const kernel *k = schedule_kernel(r->kernels, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY);
+  fprintf(r->out, "  segments    %s", back ? "backward " : "");
+  if (!k) {
+    fprintf(r->out, "none: %s\n", r->kernels->whole[back] ? r->kernels->whole[back] : "it has no states");
+    return;
+  }
+  fprintf(r->out, "joined: %s\n", schedule_summary_text(r->a, r->kernels, back));
+}
+
 char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type dtype) {
   text_stream text;
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
@@ -326,6 +385,7 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   put_saved(&r, states);
   put_again(&r, states);
   put_axes(&r);
+  for (int back = 0; back < 2 && kernels->summarises; back++) put_segments(&r, back);
   return text_end(&text, a);
 }
 
@@ -356,49 +416,6 @@ static const char *resources_text(const reporter *r, const report_resources *x, 
                       (long long)x->shared_bytes, scratch, x->launches, x->launches == 1 ? "" : "es", groups, bulk);
 }
 
-// The axes of the factors in a slice summary; complex ones count once.
-static const char *factors_text(const reporter *r, const tile_program *summary) {
-  const char *text = "";
-  for (int i = 0; i < summary->results.count; i++) {
-    const tile_place *place = &summary->results.items[i].place;
-    axis_set axes = 0;
-    if (!place->transfer || place->component || place->relative) continue;
-    for (int x = 0; x < place->axis_count; x++) axes |= axis_bit(place->axes[x]);
-    text = arena_printf(r->a, "%s%s%s by %s[%s]", text, *text ? ", " : "", place->name,
-                        r->body->tensors.items[place->tensor].complex ? "complex " : "", body_axes_text(r->a, r->body, axes));
-    if (!place->source) continue;
-    text = arena_printf(r->a, "%s of %s", text, r->body->tensors.items[place->source - 1].name);
-  }
-  return text;
-}
-
-// "C relative to m, m as a maximum".
-static const char *relatives_text(const reporter *r, const tile_program *summary, const char *text) {
-  for (int i = 0; i < summary->results.count; i++) {
-    const tile_place *place = &summary->results.items[i].place;
-    if (place->transfer || !place->relative) continue;
-    const char *how = "as a maximum";
-    if (place->relative - 1 != place->tensor)
-      how = arena_printf(r->a, "relative to %s", r->body->tensors.items[place->relative - 1].name);
-    text = arena_printf(r->a, "%s%s%s %s", text, *text ? ", " : "", place->name, how);
-  }
-  return text;
-}
-
-// The states that a slice maps by a transition matrix, and those that it multiplies by factors.
-static const char *matrix_text(const reporter *r, const kernel *k) {
-  const char *text = relatives_text(r, k->summary, factors_text(r, k->summary));
-  for (int i = 0; k->transition_size && i < k->summary->results.count; i++) {
-    const tile_place *place = &k->summary->results.items[i].place;
-    if (place->transfer || place->component || place->relative || place->lag >= 0) continue;
-    if (kernel_has_factor(k->summary, place->tensor)) continue;
-    text = arena_printf(r->a, "%s%s%s", text, *text ? ", " : "", place->name);
-    if (r->body->tensors.items[place->tensor].complex) text = arena_printf(r->a, "%s, both parts", text);
-  }
-  if (!k->transition_size) return text;
-  return arena_printf(r->a, "%s by a matrix of %d x %d", text, k->transition_size, k->transition_size);
-}
-
 // The work of a kernel of summaries, relative to its work on the columns of states alone.
 static double work_with_matrix(const kernel *k) {
   int64_t size = k->transition_size ? k->summary->axes.items[k->value_axis].size : 1;
@@ -420,7 +437,8 @@ static void put_slices(const reporter *r, bool back) {
   if (again && !steps_again(k->program)) cost += more;
   fprintf(r->out,
           "of time where blocks are few, combined: %s; one launch and %.0f %% of the work more, a summary takes %d step%s\n",
-          matrix_text(r, k), 100 * (work_with_matrix(k) * cost_of_run(r->a, k->summary) + more) / cost, k->gpu.combine_steps,
+          matrix_text(r->a, r->body, k->summary, k->transition_size),
+          100 * (work_with_matrix(k) * cost_of_run(r->a, k->summary) + more) / cost, k->gpu.combine_steps,
           k->gpu.combine_steps == 1 ? "" : "s");
 }
 

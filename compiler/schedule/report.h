@@ -8,6 +8,9 @@
 // The lines behind recurrence_report. `dtype`: of inputs and outputs.
 char *schedule_report(arena *arena, const recurrence_kernels *kernels, number_type dtype);
 
+// How summaries of segments are joined with states, or backward with cotangents: "h by [G,R]". NULL: there are none.
+const char *schedule_summary_text(arena *arena, const recurrence_kernels *kernels, bool back);
+
 // "46.88 k * H operations a step, 1152 * H bytes", of KERNEL_FORWARD or KERNEL_BACKWARD.
 char *schedule_report_step(arena *arena, const recurrence_kernels *kernels, number_type dtype, kernel_kind kind);
 

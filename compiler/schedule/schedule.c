@@ -416,6 +416,7 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   scheduler s = {.a = a, .r = r, .options = options};
   s.out = ARENA_NEW(a, recurrence_kernels);
   s.out->recurrence = r;
+  s.out->summarises = options.summaries && !options.gpu;
   const tile_program *step = program_of(a, PROGRAM_STEP, r);
   const char *why = "asked for";
   if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why))) {

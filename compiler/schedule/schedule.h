@@ -20,6 +20,7 @@ typedef struct recurrence_kernels {
   const recurrence *recurrence;
   VEC(kernel) kernels;   // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or SUMMARY, SUMMARY_BACK
   const char *whole[2];  // why forward, backward have no summaries of stretches of time; NULL: they have
+  bool summarises;       // host: --summary
   int chunk;
   const char *form;    // "step", "chunk", "pointwise", for report and manifest
   const char *why;     // one line for the report: what decided

@@ -73,6 +73,16 @@ static void print_lags(const cJSON *recurrence) {
   }
 }
 
+// A library without summaries has none to tell.
+static void print_segments(const cJSON *recurrence) {
+  const cJSON *segment = json_get(recurrence, "segment");
+  const char *forward = json_text(segment, "forward"), *backward = json_text(segment, "backward");
+  if (!*forward) return;
+  printf("  %-12sof a multiple of %.0f steps, joined by summaries: %s", "segments",
+         cJSON_GetNumberValue(json_get(segment, "multiple")), forward);
+  printf(*backward ? "; backward: %s\n" : "; backward: none%s\n", backward);
+}
+
 static void print_recurrence(const cJSON *recurrence) {
   const char *doc = json_text(recurrence, "doc");
   const char *whole = json_text(recurrence, "variant_of");
@@ -93,6 +103,7 @@ static void print_recurrence(const cJSON *recurrence) {
   const cJSON *chunk = json_get(recurrence, "chunk");
   printf("  %-12s%s, chunk %.0f; %s\n", "compiled", json_text(recurrence, "form"),
          cJSON_IsNumber(chunk) ? chunk->valuedouble : 0, json_text(recurrence, "why"));
+  print_segments(recurrence);
 }
 
 static void print_summary(const char *path, const cJSON *manifest) {
