@@ -45,7 +45,7 @@ typedef struct rec_table_axis {
   int32_t least;               // a slice reads entry least - 1; 0: no slice with a run-time size
 } rec_table_axis;
 
-// What a call does with a memory; the optional ones may be NULL.
+// What a call does with a memory; all but REC_READ may be NULL. A result that is optional is a state or a gradient.
 enum { REC_UNUSED, REC_READ, REC_READ_OPTIONAL, REC_WRITE, REC_WRITE_OPTIONAL };
 
 // How a memory's numbers are stored; what is not a number of the table's own type is two bytes.

@@ -1,5 +1,5 @@
 // Forward writes every byte of `saved`: two runs over memory with different contents leave the same, for batch entries, packed
-// sequences and calls without steps. Takes about 10 s.
+// sequences and calls without steps. The second run has no room for outputs: nobody needs to want them. Takes about 10 s.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,12 @@
 #include "tests/runtime/raw_call.h"
 
 static int64_t bytes_compared;
+
+static void drop_outputs(const raw_call *x) {
+  for (int i = 0; i < x->recurrence->signature.variable_count; i++)
+    if (x->recurrence->signature.variables[i].kind == REC_OUTPUT)
+      rec_set_pointer(x->arguments, x->recurrence->places[i].value.data, NULL);
+}
 
 static void compare(const rec_recurrence *r, int32_t device_kind, int64_t batch, int64_t time, const int32_t *lengths,
                     int64_t sequences) {
@@ -18,6 +24,7 @@ static void compare(const rec_recurrence *r, int32_t device_kind, int64_t batch,
   memset(saved, 0x55, bytes);
   bool ran = raw_run(x, r->forward);
   memcpy(first, saved, bytes);
+  drop_outputs(x);
   memset(saved, 0xaa, bytes);
   memset(x->launch.workspace, 0xaa, (size_t)x->sizes.workspace);
   ran = ran && raw_run(x, r->forward);

@@ -134,8 +134,6 @@ static void check_header() {
           [](right_call &c) { c.f.q = nullptr; });
   forward("a parameter that is NULL", REC_ERROR_ARGUMENT, "decay_forward: expected data for b[G], found NULL",
           [](right_call &c) { c.f.b = nullptr; });
-  forward("an output that is NULL", REC_ERROR_ARGUMENT, "decay_forward: expected data for y[batch,time,G,V], found NULL",
-          [](right_call &c) { c.f.y = nullptr; });
   forward("a tensor between numbers", REC_ERROR_ARGUMENT,
           "decay_forward: expected x[batch,time,G,V] aligned to 4 bytes, found address *",
           [](right_call &c) { c.f.x = reinterpret_cast<const float *>(reinterpret_cast<const char *>(c.f.x) + 2); });
@@ -425,8 +423,6 @@ static void check_tensors() {
           [](right_tensors &c) { c.arguments[KEYS] = any{0, 0, nullptr}; });
   tensors("a parameter that is not there", "TypeError: decay_forward: expected a tensor for b[G], found none",
           [](right_tensors &c) { c.arguments[PARAM_B] = any{0, 0, nullptr}; });
-  tensors("an output that is not there", "ValueError: decay_forward: expected data for y[batch,time,G,V], found NULL",
-          [](right_tensors &c) { c.arguments[Y] = any{0, 0, nullptr}; });
   tensors("a number in place of a tensor",
           "TypeError: decay_forward: expected a tensor or None as argument 3, found a value of tvm-ffi's type 1",
           [](right_tensors &c) { c.arguments[Q].type = 1; });
