@@ -146,9 +146,10 @@ static rec_status check_dtype(foreign_call *f, const rec_table_memory *memory, c
               dtype_text(expected).text, title_of(f, memory).text, dtype_text(x->dtype).text);
 }
 
+// An output, too: frameworks that leave one out have made a mistake.
 static bool is_required(const foreign_call *f, const rec_table_memory *memory) {
   int32_t use = f->kind == REC_KERNEL_BACKWARD ? memory->backward_use : memory->forward_use;
-  return use == REC_READ;
+  return use == REC_READ || use == REC_WRITE;
 }
 
 static rec_status check_types(foreign_call *f, int *fitting) {
