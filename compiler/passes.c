@@ -240,6 +240,7 @@ codegen_gpu_options compilation_gpu_options(const compilation *c) {
   return (codegen_gpu_options){.dtype = c->options->dtype,
                                .tf32 = c->options->tf32,
                                .shared_kib = c->options->shared_kib,
+                               .summary = c->options->summary,
                                .targets = compilation_gpu_targets(c)};
 }
 

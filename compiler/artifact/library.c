@@ -26,7 +26,7 @@ static unsigned ptx_targets(unsigned targets) { return targets & ~(1u << GPU_SIM
 artifact_kernels artifact_describe(arena *a, const artifact *library, const artifact_recurrence *r) {
   codegen_options options = {.level = library->level, .dtype = library->dtype, .clones = library->clones};
   codegen_gpu_options gpu_options = {.dtype = library->dtype, .tf32 = library->tf32, .targets = library->gpu_targets};
-  artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1};
+  artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1, .folds = library->summary};
   if (ptx_targets(library->gpu_targets)) described.images = images_symbol;
   for (int k = 0; k < r->kernels->kernels.count; k++)
     vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));

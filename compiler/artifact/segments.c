@@ -3,6 +3,7 @@
 //   results of SUMMARY: next h, next h transfer   ->   part OWN of h, in hT_h; part FACTOR of h in h, in memory of its own
 #include "compiler/artifact/tables.h"
 #include "compiler/base/ice.h"
+#include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/library.h"
 
 static bool is_summary(kernel_kind kind) { return kind == KERNEL_SUMMARY || kind == KERNEL_SUMMARY_BACK; }
@@ -66,6 +67,29 @@ artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi, const arti
   for (int i = 0; i < k->kernel->program->results.count; i++) {
     const tile_place *place = &k->kernel->program->results.items[i].place;
     if (place->lag < 0 && !place->component) vec_push(a, &parts, part_of(abi, transfers, k, place));
+  }
+  return parts;
+}
+
+// ---- GPUs ----
+
+static rec_table_gpu_part gpu_part_of(const abi_recurrence *abi, const kernel *maker, const tile_place *place) {
+  bool back = maker->kind == KERNEL_SUMMARY_BACK;
+  rec_table_gpu_part part = {.kind = REC_PART_LAG, .state = -1, .source = -1, .maximum = -1, .component = place->component};
+  if (place->lag >= 0) return part;
+  part.kind = !place->transfer ? REC_PART_OWN : place->relative ? REC_PART_LOGARITHM : REC_PART_FACTOR;
+  part.state = state_of(abi, back, place->tensor);
+  if (place->relative) part.maximum = state_of(abi, back, place->relative - 1);
+  if (part.kind == REC_PART_FACTOR) part.source = place->source ? state_of(abi, back, place->source - 1) : part.state;
+  part.columns = part.kind == REC_PART_OWN && gpu_is_column(maker, place);
+  return part;
+}
+
+artifact_gpu_parts artifact_gpu_parts_of(arena *a, const abi_recurrence *abi, const kernel *maker) {
+  artifact_gpu_parts parts = {0};
+  for (int i = 0; i < maker->program->results.count; i++) {
+    const tile_place *place = &maker->program->results.items[i].place;
+    vec_push(a, &parts, ((artifact_gpu_part){gpu_part_of(abi, maker, place), place}));
   }
   return parts;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
+#include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/library.h"
 
 _Static_assert(REC_AXES_MAX == TYPED_MAX_AXES && REC_CLONES == CLONE_COUNT,
@@ -279,6 +280,31 @@ static int32_t put_maps(table_builder *b, const codegen_gpu_kernel *described) {
   return maps.count ? put(b, maps.items, sizeof *maps.items * (size_t)maps.count) : 0;
 }
 
+static int32_t put_axes(table_builder *b, const tile_place *place) {
+  int32_t axes[TYPED_MAX_AXES];
+  for (int i = 0; i < place->axis_count; i++) axes[i] = place->axes[i];
+  return put(b, axes, sizeof *axes * (size_t)place->axis_count);
+}
+
+// What a kernel that makes slice summaries leaves in them.
+static void add_parts(table_builder *b, const kernel *k, rec_table_gpu_kernel *row) {
+  row->value_axis = -1;
+  if (k->kind != KERNEL_SUMMARY && k->kind != KERNEL_SUMMARY_BACK) return;
+  artifact_gpu_parts parts = artifact_gpu_parts_of(b->arena, b->abi, k);
+  VEC(rec_table_gpu_part) rows = {0};
+  for (int i = 0; i < parts.count; i++) {
+    rec_table_gpu_part part = parts.items[i].row;
+    part.axis_count = parts.items[i].place->axis_count;
+    part.axes_at = put_axes(b, parts.items[i].place);
+    vec_push(b->arena, &rows, part);
+  }
+  row->part_count = rows.count;
+  row->parts_at = put(b, rows.items, sizeof *rows.items * (size_t)rows.count);
+  if (!k->transition_size) return;
+  row->value_axis = k->value_axis;
+  row->row_numbers = (int32_t)gpu_row_numbers(k);
+}
+
 static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *described, bool simt, size_t row_at) {
   rec_table_gpu_kernel row = {.base = kernel_row(b, &described->base, (int32_t)row_at),
                               .threads = described->threads,
@@ -296,11 +322,20 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
                               .batched_shared_bytes = described->batched_shared_bytes,
                               .batched_scratch = count_row(b, &described->batched)};
   row.base.sequences = described->sequences;
+  add_parts(b, described->base.kernel, &row);
   if (described->why_not) row.why_not_at = put_text(b, described->why_not);
   if (!described->symbol) return row;
   row.symbol_at = put_text(b, described->symbol);
   if (simt) add_address(b, row_at + offsetof(rec_table_gpu_kernel, simt), described->symbol);
   return row;
+}
+
+static bool makes_summaries(const artifact_kernels *kernels) {
+  bool makes = false;
+  for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
+    for (int i = 0; i < kernels->gpu[devices].count; i++)
+      makes |= kernels->gpu[devices].items[i].base.kernel->kind == KERNEL_SUMMARY;
+  return makes;
 }
 
 static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kernels *kernels) {
@@ -319,6 +354,7 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
   add_address(b, offsetof(rec_table, simt_run), "simt_run");
   add_address(b, offsetof(rec_table, simt_sum), "rec_gpu_sum");
   if (b->inner) add_address(b, offsetof(rec_table, simt_rows), "rec_gpu_rows");
+  if (kernels->folds && makes_summaries(kernels)) add_address(b, offsetof(rec_table, simt_fold), "rec_gpu_fold");
   add_address(b, offsetof(rec_table, simt_map), "simt_tensor_map");
 }
 

@@ -11,6 +11,7 @@ typedef struct artifact_kernels {
   VEC(codegen_kernel) host;
   VEC(codegen_gpu_kernel) gpu[REC_GPU_CLASSES];
   bool simt;           // the GPU kernels are there for the executor, too
+  bool folds;          // .. and rec_gpu_fold
   const char *images;  // symbol of the library's rec_gpu_images; NULL: no PTX
 } artifact_kernels;
 
@@ -52,6 +53,13 @@ artifact_transfers artifact_transfers_of(arena *a, const artifact_kernels *kerne
 int artifact_transfer_number(const artifact_transfers *transfers, const codegen_slot *slot);
 artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi, const artifact_transfers *transfers,
                                  const codegen_kernel *summary);
+// Of a GPU: the parts of a slice summary. `memory` of the axes is put by tables.c.
+typedef struct artifact_gpu_part {
+  rec_table_gpu_part row;
+  const tile_place *place;
+} artifact_gpu_part;
+typedef VEC(artifact_gpu_part) artifact_gpu_parts;
+artifact_gpu_parts artifact_gpu_parts_of(arena *a, const abi_recurrence *abi, const kernel *maker);
 // rec_launch.first_instance: the axes that all states begin with, in the same order, as far as folds may be cut along them.
 axis_set artifact_instance_axes(const typed_body *body, const artifact_kernels *kernels);
 // rec_sizes.segment_multiple. `chunk`: steps between saved states on the host.

@@ -115,6 +115,22 @@ static bool any_has_delays(const kernel *const *kernels, int count) {
   return false;
 }
 
+static bool keeps_maxima(const kernel *k) {
+  bool keeps = false;
+  for (int i = 0; i < k->program->results.count; i++) keeps |= k->program->results.items[i].place.relative != 0;
+  return keeps;
+}
+
+static void add_fold(arena *a, llvm_module *m, const kernel *const *kernels, int count) {
+  bool any = false, maxima = false;
+  for (int i = 0; i < count; i++) {
+    if (kernels[i]->kind != KERNEL_SUMMARY) continue;
+    any = true;
+    maxima |= keeps_maxima(kernels[i]);
+  }
+  if (any) gpu_fold_kernel(a, m, maxima);
+}
+
 codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {
   if (options.dtype == NUMBER_F64) ICE("target", "GPU kernels compute in f32");
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
@@ -134,6 +150,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   }
   gpu_sum_kernel(a, &m);
   if (any_has_delays(kernels, count)) gpu_delay_kernel(a, &m);
+  if (options.summary) add_fold(a, &m, kernels, count);
   gpu_contract(&m);
   count_functions(a, &m, object);
   lines_end(&m);

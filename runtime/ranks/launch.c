@@ -62,12 +62,9 @@ bool launch_program(char *file, size_t size) { return in_path("mpirun", file, si
 // one processor, and a checkpoint's time between a signal and the kill. Who has set a variable knows better. MPICH has no such rules.
 static void allow(void) {
   static const char *const variables[][2] = {
-      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-      {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
-      {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-      {"PRTE_MCA_hwloc_default_binding_policy", "none"},
-      {"OMPI_MCA_odls_base_sigkill_timeout", "300"},
-      {"PRTE_MCA_odls_base_sigkill_timeout", "300"},
+      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},     {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
+      {"OMPI_MCA_hwloc_base_binding_policy", "none"}, {"PRTE_MCA_hwloc_default_binding_policy", "none"},
+      {"OMPI_MCA_odls_base_sigkill_timeout", "300"},  {"PRTE_MCA_odls_base_sigkill_timeout", "300"},
   };
   static const char *const as_root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT",
                                         "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
@@ -79,7 +76,8 @@ rec_status launch_ranks(int64_t count, char *const *words, int word_count) {
   static const char again[] = "REC_LAUNCHED";
   char program[PATH_MAX], self[PATH_MAX], number[32];
   if (getenv(again))
-    return rec_fail(REC_ERROR_DEVICE, "the launcher of this process tells it no rank: expected Open MPI or MPICH, found another");
+    return rec_fail(REC_ERROR_DEVICE,
+                    "the launcher of this process tells it no rank: expected Open MPI or MPICH, found another");
   if (!launch_program(program, sizeof program))
     return rec_fail(REC_ERROR_DEVICE,
                     "expected mpirun or mpiexec in the path, found neither; install Open MPI or MPICH (Debian: openmpi-bin; or "

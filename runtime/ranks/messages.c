@@ -63,8 +63,9 @@ static void check_size(mover *v, message *m, int i, const mpi_status *status) {
   int found = 0, expected = part_of(v, m, i).size;
   check(v, v->mpi.count(status, v->mpi.byte, &found), "MPI_Get_count");
   if (found == expected) return;
-  snprintf(line, sizeof line, "expected %d bytes of %s from rank %d, found %d; all ranks must run the same rec on the same program",
-           expected, message_kind_name(m->kind), m->peer, found);
+  snprintf(line, sizeof line,
+           "expected %d bytes of %s from rank %d, found %d; all ranks must run the same rec on the same program", expected,
+           message_kind_name(m->kind), m->peer, found);
   fail(v, line);
 }
 
@@ -131,7 +132,8 @@ static struct timespec later(double seconds) {
 static void push(mover *v) {
   int found;
   mpi_status status;
-  if (!v->moving) check(v, v->mpi.probe(v->number, MESSAGE_KINDS * RANKS_TAGS - 1, v->mpi.world, &found, &status), "MPI_Iprobe");
+  if (!v->moving)
+    check(v, v->mpi.probe(v->number, MESSAGE_KINDS * RANKS_TAGS - 1, v->mpi.world, &found, &status), "MPI_Iprobe");
 }
 
 // Nobody tells when a message arrives, so the thread asks again: after a sixteenth of the time that it has waited already, which

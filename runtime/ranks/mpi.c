@@ -106,7 +106,8 @@ static rec_status take_functions(void *library, mpi *m) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     void *found = dlsym(library, rows[i].symbol);
-    if (!found) return rec_fail(REC_ERROR_DEVICE, "expected an MPI library in %s, found one without %s", m->name, rows[i].symbol);
+    if (!found)
+      return rec_fail(REC_ERROR_DEVICE, "expected an MPI library in %s, found one without %s", m->name, rows[i].symbol);
     memcpy((char *)m + rows[i].place, &found, sizeof found);
   }
   return REC_OK;

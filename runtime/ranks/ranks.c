@@ -63,9 +63,10 @@ _Noreturn static void end_of_patience(ranks *r, const message *m, message_place 
   char where[64] = "", layer[32] = "";
   if (place.step >= 0) snprintf(where, sizeof where, " at step %lld", (long long)place.step);
   if (place.layer >= 0) snprintf(layer, sizeof layer, ", layer %d", place.layer);
-  ranks_abort(r, "waited %lld seconds for %s (%s) %s rank %d%s%s; is that rank stopped, or its network cut? --patience N waits longer",
-              (long long)r->mover.patience, place.what, message_kind_name(m->kind), m->receives ? "from" : "on their way to",
-              m->peer, where, layer);
+  ranks_abort(
+      r, "waited %lld seconds for %s (%s) %s rank %d%s%s; is that rank stopped, or its network cut? --patience N waits longer",
+      (long long)r->mover.patience, place.what, message_kind_name(m->kind), m->receives ? "from" : "on their way to", m->peer,
+      where, layer);
 }
 
 void ranks_wait(ranks *r, message *m, message_place place) {

@@ -114,6 +114,22 @@ typedef struct rec_table_map {
   int32_t swizzle, unused;  // bytes of a row in shared memory whose pieces trade places; 0: they do not
 } rec_table_map;
 
+// A part of the slice summary of a GPU, dense over its axes; the parts lie one behind the other. Behind them each state with
+// `columns` has its rows of the matrix: entries of the axes but value_axis, row_numbers each. Rows are numbered in an instance:
+// by state, then by its axes that are neither value_axis nor of the grid. That is also how the columns of the matrix are
+// numbered. Marks of overflow come last.
+enum { REC_PART_LAG = 3 };  // a lag buffer after the slice
+
+typedef struct rec_table_gpu_part {
+  int32_t kind;       // REC_PART_..; REC_PART_LAG
+  int32_t state;      // the memory of the state before: h0; backward d_hT; LAG: -1
+  int32_t component;  // 1: the imaginary part
+  int32_t source;     // FACTOR: the state that is multiplied
+  int32_t maximum;    // that the state is relative to, perhaps the state itself; -1: of none
+  int32_t columns;    // OWN: it has rows in the matrix
+  int32_t axis_count, axes_at;
+} rec_table_gpu_part;
+
 // The same for GPUs (gpu_frame.h). `scratch` is that of a thread block.
 typedef struct rec_table_gpu_kernel {
   rec_table_kernel base;                // no functions
@@ -131,6 +147,8 @@ typedef struct rec_table_gpu_kernel {
   int32_t warm_up_steps;            // steps after its own on which a slice warms up
   int32_t batched_shared_bytes;     // shared memory of a block with batched items, in place of shared_bytes,
   rec_table_count batched_scratch;  // and its scratch, in place of base.scratch
+  int32_t part_count, parts_at;     // SUMMARY, SUMMARY_BACK: rec_table_gpu_part[part_count]
+  int32_t value_axis, row_numbers;  // of matrices: the axis of their columns, -1: there are none; numbers of a row
 } rec_table_gpu_kernel;
 
 // The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
@@ -228,10 +246,11 @@ typedef struct rec_table {
   const struct rec_table *inner;
   int32_t rows_count, rows_at;        // rec_table_rows[rows_count]
   int32_t inner_memories_at, unused;  // int32_t by memory of the inner table: the memory of this one; -1: in the workspace
-  // The executor, rec_gpu_sum and rec_gpu_rows for it, its tensor maps; NULL: not in the library.
+  // The executor, rec_gpu_sum, rec_gpu_rows and rec_gpu_fold for it, its tensor maps; NULL: not in the library.
   simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
   void (*simt_sum)(const void *parameter);
   void (*simt_rows)(const void *parameter);
+  void (*simt_fold)(const void *parameter);
   int (*simt_map)(void *map, int type, unsigned rank, void *data, const uint64_t *sizes, const uint64_t *strides,
                   const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
   const rec_gpu_images *gpu_images;  // NULL: none

@@ -196,7 +196,7 @@ static rec_status launch_rows(delay *d, const rec_gpu_rows *x) {
   if (x->cu_seqlens) regions[count++] = (simt_region){"cu_seqlens", (void *)x->cu_seqlens, 4 * (x->entries + 1), false};
   int64_t blocks = (rows * x->numbers + REC_GPU_SUM_THREADS - 1) / REC_GPU_SUM_THREADS;
   gpu_launch launch = {.name = "rec_gpu_rows",
-                       .rows = true,
+                       .simt = d->outer->table->simt_rows,
                        .threads = REC_GPU_SUM_THREADS,
                        .blocks = smaller(blocks, d->device.blocks),
                        .parameter = x,

@@ -119,7 +119,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   c.device_number = sizes->device_number;
   if (sizes->size >= offsetof(rec_sizes, summary)) c.time_slices = larger(0, sizes->time_parts);
   status = gpu_device_find(&c, kind, &device);
-  if (status == REC_OK && sizes->size >= sizeof *sizes) gpu_segment_room(&c, sizes);
+  if (status == REC_OK && sizes->size >= sizeof *sizes) gpu_segment_room(&c, &device, sizes);
   return status == REC_OK ? gpu_sizes_of(&c, &device, sizes) : status;
 }
 

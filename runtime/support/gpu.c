@@ -11,20 +11,6 @@
 
 enum { SCRATCH_ALIGNMENT = 256 };
 
-// How time is cut into slices whose summaries are combined.
-typedef struct time_cut {
-  int64_t slices, slice_steps;
-  const rec_table_gpu_kernel *maker;  // the kernel of the summaries; NULL: one slice
-} time_cut;
-
-// Where the chunk-start states are.
-typedef struct gpu_saved {
-  void *data;  // NULL: not wanted
-  int64_t entry_stride, chunk_stride, bytes;
-} gpu_saved;
-
-static const rec_table_gpu_kernel *gpu_kernel_of(const gpu_device *device, int kind) { return &device->code->kernels[kind]; }
-
 // ---- the cut ---------------------------------------------------------------------------------
 
 static int64_t turns_of(const gpu_pass *p, int64_t copies) {
@@ -52,7 +38,7 @@ static int64_t scratch_of_block(const gpu_pass *p) {
   return round_up(call_count(p->call, scratch, 1), SCRATCH_ALIGNMENT);
 }
 
-static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel, time_cut cut) {
+static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel, gpu_time_cut cut) {
   const rec_table_kernel *base = &kernel->base;
   const int32_t *grid = table_at(c->table, base->grid_at);
   gpu_pass p = {.call = c, .device = device, .kernel = kernel, .entries = call_entries(c)};
@@ -108,11 +94,12 @@ static int64_t slices_wanted(const gpu_pass *whole, int64_t made) {
   return best;
 }
 
-static time_cut cut_time(const call *c, const gpu_device *device, int kind) {
+static gpu_time_cut cut_time(const call *c, const gpu_device *device, int kind) {
   const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
-  time_cut cut = {.slices = 1, .slice_steps = c->time};
+  gpu_time_cut cut = {.slices = 1, .slice_steps = c->time};
   if (!kernel->combines || kind == REC_KERNEL_STEP) return cut;
-  time_cut made = {.maker = gpu_kernel_of(device, kind == REC_KERNEL_BACKWARD ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY)};
+  gpu_time_cut made = {.maker =
+                           gpu_kernel_of(device, kind == REC_KERNEL_BACKWARD ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY)};
   if (!made.maker->symbol_at) return cut;
   gpu_pass whole = plan_pass(c, device, kernel, cut);
   int64_t wanted = slices_wanted(&whole, plan_pass(c, device, made.maker, cut).items);
@@ -123,12 +110,12 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind) {
 }
 
 // Elements of a slice summary, in whole cache lines.
-static int64_t summary_stride(const call *c, const rec_table_gpu_kernel *maker) {
+int64_t gpu_summary_stride(const call *c, const rec_table_gpu_kernel *maker) {
   return round_up(call_count(c, &maker->summary, 0), REC_ALIGNMENT / 4);
 }
 
-static int64_t summary_bytes(const call *c, const time_cut *cut) {
-  return 4 * call_entries(c) * cut->slices * summary_stride(c, cut->maker);
+static int64_t summary_bytes(const call *c, const gpu_time_cut *cut) {
+  return 4 * call_entries(c) * cut->slices * gpu_summary_stride(c, cut->maker);
 }
 
 // Do several instances read an initial state that one of them overwrites? They then read a copy.
@@ -159,7 +146,7 @@ static int64_t pass_bytes(const gpu_pass *p) {
   return bytes;
 }
 
-static gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
+gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
   gpu_saved s = {0};
   if (!gpu_kernel_of(device, REC_KERNEL_BACKWARD)->base.reads_saved) return s;
   int64_t line = REC_ALIGNMENT / (int64_t)sizeof(float), chunk = device->code->chunk;
@@ -170,21 +157,23 @@ static gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
   return s;
 }
 
-// Workspace of a kernel and of the kernel of its summaries.
-static int64_t kind_bytes(const call *c, const gpu_device *device, int kind) {
-  time_cut cut = cut_time(c, device, kind);
-  gpu_pass pass = plan_pass(c, device, gpu_kernel_of(device, kind), cut);
-  int64_t bytes = pass_bytes(&pass);
+int64_t gpu_kernel_bytes(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel, gpu_time_cut cut) {
+  gpu_pass pass = plan_pass(c, device, kernel, cut);
+  return pass_bytes(&pass);
+}
+
+int64_t gpu_kind_bytes(const call *c, const gpu_device *device, int kind) {
+  gpu_time_cut cut = cut_time(c, device, kind);
+  int64_t bytes = gpu_kernel_bytes(c, device, gpu_kernel_of(device, kind), cut);
   if (!cut.maker) return bytes;
-  pass = plan_pass(c, device, cut.maker, cut);
-  return larger(bytes, pass_bytes(&pass)) + summary_bytes(c, &cut);
+  return larger(bytes, gpu_kernel_bytes(c, device, cut.maker, cut)) + summary_bytes(c, &cut);
 }
 
 static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, bool recompute) {
   if (call_is_empty(c) || !gpu_kernel_of(device, kind)->symbol_at) return 0;
-  int64_t bytes = kind_bytes(c, device, kind), saved = gpu_saved_of(c, device).bytes;
+  int64_t bytes = gpu_kind_bytes(c, device, kind), saved = gpu_saved_of(c, device).bytes;
   if (!recompute || saved == 0) return bytes;
-  return saved + larger(bytes, kind_bytes(c, device, REC_KERNEL_STATES));
+  return saved + larger(bytes, gpu_kind_bytes(c, device, REC_KERNEL_STATES));
 }
 
 rec_status gpu_sizes_of(const call *call_read, const gpu_device *device, rec_sizes *sizes) {
@@ -233,11 +222,23 @@ typedef struct pass_run {
   const gpu_pass *pass;
   rec_gpu_summaries summaries;  // slice summaries, if there are several slices
   bool makes_summaries;         // the kernel makes summaries, rather than combining them
-  bool saved_only;              // no results but saved states are wanted
+  gpu_results results;
+  gpu_outside outside;
   char *free_memory;
   gpu_parameter parameter;
   gpu_sums sums;
 } pass_run;
+
+static bool is_asked_for(const pass_run *r, const rec_table_memory *memory) {
+  const call *c = r->pass->call;
+  return r->results == GPU_ALL || (r->results == GPU_STATES && c->replaced[memory - table_memory(c->table, 0)]);
+}
+
+// The address as if there were so many steps in front.
+static void *before_steps(const pass_run *r, const rec_table_memory *memory, rec_slot s) {
+  int64_t bytes = r->outside.before * s.time_stride * table_bytes(r->pass->call->table, memory);
+  return s.data && memory->token ? (void *)((uintptr_t)s.data - (uintptr_t)bytes) : s.data;
+}
 
 static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gpu_slot *placed) {
   const gpu_pass *p = r->pass;
@@ -245,9 +246,9 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   const char *name = table_text(c->table, memory->name_at);
   rec_slot s = call_slot(c, memory);
-  if (slot->written && r->saved_only) s.data = NULL;
+  if (slot->written && !is_asked_for(r, memory)) s.data = NULL;
   int64_t bytes = extent_bytes(c, memory, s);
-  *placed = (rec_gpu_slot){s.data, s.batch_stride, s.time_stride, 0};
+  *placed = (rec_gpu_slot){before_steps(r, memory, s), s.batch_stride, s.time_stride, 0};
   if (gpu_has_copies(p, slot)) {
     bytes = gpu_copies_bytes(p, slot);
     rec_status status = gpu_place_copies(&r->sums, p, slot, s, take(&r->free_memory, bytes), placed);
@@ -259,7 +260,8 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
     if (status != REC_OK) return status;
   }
   if (c->packed && memory->token) placed->batch_stride = 0;
-  add_region(&r->parameter, name, placed->data, bytes, slot->written);
+  bool moved = placed->data == before_steps(r, memory, s);
+  add_region(&r->parameter, name, moved ? s.data : placed->data, bytes, slot->written);
   return REC_OK;
 }
 
@@ -277,6 +279,12 @@ static rec_status place_slots(pass_run *r, int64_t slots_at, bool copies) {
   return REC_OK;
 }
 
+static void *saved_before_steps(const pass_run *r, gpu_saved saved) {
+  int64_t chunks = r->outside.before / r->pass->device->code->chunk;
+  uintptr_t bytes = (uintptr_t)(chunks * saved.chunk_stride * (int64_t)sizeof(float));
+  return saved.data ? (void *)((uintptr_t)saved.data - bytes) : NULL;
+}
+
 static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   const gpu_pass *p = r->pass;
   const call *c = p->call;
@@ -286,12 +294,12 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
     return call_fail(c, REC_ERROR_ARGUMENT, "expected at most 2147483647 steps and blocks of a GPU, found %lld and %lld",
                      (long long)c->time, (long long)p->items);
   rec_gpu_frame frame = {.entries = p->entries,
-                         .time = c->time,
+                         .time = c->time ? r->outside.before + c->time + r->outside.behind : 0,
                          .cu_seqlens = c->packed ? c->cu_seqlens : NULL,
                          .blocks = p->items,
                          .slices = p->slices,
                          .slice_steps = p->slice_steps,
-                         .saved = saved.data,
+                         .saved = saved_before_steps(r, saved),
                          .saved_entry_stride = saved.entry_stride,
                          .saved_chunk_stride = saved.chunk_stride,
                          .scratch_stride = p->scratch_bytes,
@@ -308,7 +316,8 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   rec_status status = place_slots(r, slots_at, true);
   if (status == REC_OK) status = place_slots(r, slots_at, false);
   if (status != REC_OK) return status;
-  gpu_fill_maps(c, p->device, p->kernel, x->bytes);
+  // no map has rows that are not there
+  if (r->outside.before == 0) gpu_fill_maps(c, p->device, p->kernel, x->bytes);
   uintptr_t past = (uintptr_t)r->free_memory % SCRATCH_ALIGNMENT;
   if (past) r->free_memory += SCRATCH_ALIGNMENT - past;
   frame.scratch = r->free_memory;
@@ -321,22 +330,14 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   return REC_OK;
 }
 
-// A kernel, and what its launch is given.
-typedef struct kernel_run {
-  const rec_table_gpu_kernel *kernel;
-  gpu_saved saved;
-  bool saved_only;
-  time_cut cut;
-  rec_gpu_summaries summaries;
-} kernel_run;
-
-static rec_status run_kernel(const call *c, const gpu_device *device, const kernel_run *run, char *workspace) {
+rec_status gpu_run_kernel(const call *c, const gpu_device *device, const gpu_kernel_run *run, char *workspace) {
   const rec_table_gpu_kernel *kernel = run->kernel;
   gpu_pass pass = plan_pass(c, device, kernel, run->cut);
   pass_run r = {.pass = &pass,
                 .summaries = run->summaries,
                 .makes_summaries = kernel == run->cut.maker,
-                .saved_only = run->saved_only,
+                .results = run->results,
+                .outside = run->outside,
                 .free_memory = workspace};
   rec_status status = fill_parameter(&r, run->saved);
   if (status != REC_OK) return status;
@@ -356,18 +357,17 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
 }
 
 // Makes the slice summaries, then runs the kernel on the slices. With one slice it runs the kernel alone.
-static rec_status run_kind(const call *c, const gpu_device *device, int kind, gpu_saved saved, char *workspace) {
-  kernel_run run = {.kernel = gpu_kernel_of(device, kind),
-                    .saved = saved,
-                    .saved_only = kind == REC_KERNEL_STATES,
-                    .cut = cut_time(c, device, kind)};
-  if (!run.cut.maker) return run_kernel(c, device, &run, workspace);
+rec_status gpu_run_kind(const call *c, const gpu_device *device, int kind, gpu_results results, gpu_saved saved,
+                        char *workspace) {
+  gpu_kernel_run run = {
+      .kernel = gpu_kernel_of(device, kind), .saved = saved, .results = results, .cut = cut_time(c, device, kind)};
+  if (!run.cut.maker) return gpu_run_kernel(c, device, &run, workspace);
   char *summaries = take(&workspace, summary_bytes(c, &run.cut));
-  run.summaries = (rec_gpu_summaries){.data = (float *)(void *)summaries, .stride = summary_stride(c, run.cut.maker)};
-  kernel_run maker = {.kernel = run.cut.maker, .saved_only = true, .cut = run.cut, .summaries = run.summaries};
+  run.summaries = (rec_gpu_summaries){.data = (float *)(void *)summaries, .stride = gpu_summary_stride(c, run.cut.maker)};
+  gpu_kernel_run maker = {.kernel = run.cut.maker, .results = GPU_SAVED, .cut = run.cut, .summaries = run.summaries};
   if (maker.kernel->base.reads_saved) maker.saved = saved;
-  rec_status status = run_kernel(c, device, &maker, workspace);
-  return status == REC_OK ? run_kernel(c, device, &run, workspace) : status;
+  rec_status status = gpu_run_kernel(c, device, &maker, workspace);
+  return status == REC_OK ? gpu_run_kernel(c, device, &run, workspace) : status;
 }
 
 // ---- devices ---------------------------------------------------------------------------------
@@ -437,9 +437,9 @@ rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
   char *workspace = launch->workspace;
   if (!recompute) {
     saved.data = launch->saved;
-    return run_kind(&c, device, kind, keeps ? saved : (gpu_saved){0}, workspace);
+    return gpu_run_kind(&c, device, kind, GPU_ALL, keeps ? saved : (gpu_saved){0}, workspace);
   }
   saved.data = take(&workspace, saved.bytes);
-  status = run_kind(&c, device, REC_KERNEL_STATES, saved, workspace);
-  return status == REC_OK ? run_kind(&c, device, kind, saved, workspace) : status;
+  status = gpu_run_kind(&c, device, REC_KERNEL_STATES, GPU_SAVED, saved, workspace);
+  return status == REC_OK ? gpu_run_kind(&c, device, kind, GPU_ALL, saved, workspace) : status;
 }

@@ -24,8 +24,8 @@ enum { GPU_SLOTS_MAX = REC_GPU_PARAMETER_BYTES / sizeof(rec_gpu_slot) };
 // One kernel to be started.
 typedef struct gpu_launch {
   const char *name;
-  const rec_table_gpu_kernel *kernel;  // NULL: rec_gpu_sum,
-  bool rows;                           // or rec_gpu_rows
+  const rec_table_gpu_kernel *kernel;   // NULL: of no recurrence, as rec_gpu_sum. Then
+  void (*simt)(const void *parameter);  // its code for the executor
   int64_t blocks;
   int threads, shared_bytes;
   const void *parameter;
@@ -70,10 +70,10 @@ int gpu_most_shared_bytes(const rec_table_gpu_kernel *kernel);
 // Runs a call whose arguments were checked: REC_KERNEL_FORWARD, _STEP or _BACKWARD.
 rec_status gpu_run(const call *call, const gpu_device *device, int kind);
 
-// gpu_segment.c: NAME_summary, .. of calls that were read.
+// gpu_segment.c, gpu_fold.c: NAME_summary, .. of calls that were read.
 rec_status gpu_summary_call(const call *call, bool back, void *summary);
 rec_status gpu_fold_call(const call *call, const rec_segments *segments);
 rec_status gpu_combine_call(const call *call, const rec_segments *segments, void *summary);
-void gpu_segment_room(const call *call, rec_sizes *sizes);
+void gpu_segment_room(const call *call, const gpu_device *device, rec_sizes *sizes);
 
 #endif

@@ -108,9 +108,7 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
   simt_stamps stamps = {0};
   simt_task t = {.table = c->table,
                  .launch = {.kernel = launch->name,
-                            .function = launch->kernel ? launch->kernel->simt
-                                        : launch->rows ? c->table->simt_rows
-                                                       : c->table->simt_sum,
+                            .function = launch->kernel ? launch->kernel->simt : launch->simt,
                             .parameters = launch->parameter,
                             .blocks = launch->blocks,
                             .threads = launch->threads,

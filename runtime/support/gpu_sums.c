@@ -106,6 +106,7 @@ rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *p) {
   int count = regions_of(sums, regions);
   regions[count++] = (simt_region){"copies", (void *)list->copies, bytes, false};
   gpu_launch launch = {.name = "rec_gpu_sum",
+                       .simt = p->call->table->simt_sum,
                        .threads = REC_GPU_SUM_THREADS,
                        .parameter = &sums->all,
                        .parameter_bytes = sizeof sums->all,

@@ -10,8 +10,7 @@ static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t shards_of_part(int64_t sequences, int64_t context, bool host) {
   enum { HOST_LEAST = 128, HOST_MOST = 8192, FOR_THREADS = 16, DEVICE_MOST = 32768 };
   int64_t tokens = sequences * context;
-  int64_t shards =
-      host ? most_of(least_of(tokens / HOST_LEAST, FOR_THREADS), tokens / HOST_MOST) : tokens / DEVICE_MOST;
+  int64_t shards = host ? most_of(least_of(tokens / HOST_LEAST, FOR_THREADS), tokens / HOST_MOST) : tokens / DEVICE_MOST;
   return most_of(least_of(shards, sequences), 1);
 }
 

@@ -382,16 +382,19 @@ bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name,
 static rec_status run_session(void *context, const rec_call *call) {
   const device_run *x = context;
   rec_host_session session;
-  rec_status status = rec_host_open(x->recurrence, call, x->options, &session);
+  rec_device_memory memory = rec_host_memory;
+  memory.name = x->device->name;
+  if (x->device != rec_device_find("host")) memory.kind = REC_DEVICE_SIMT;
+  rec_status status = rec_library_open(x->recurrence, call, x->options, &memory, &session);
   if (status) return status;
   status = x->use(x->context, &session);
   rec_host_close(&session);
   return status;
 }
 
-bool problem_use(problem *p, const rec_recurrence *recurrence, const rec_run_options *options, problem_session *use,
-                 void *context) {
-  device_run x = {recurrence, rec_device_find("host"), options, use, context};
+bool problem_use(problem *p, const rec_recurrence *recurrence, const char *name, const rec_run_options *options,
+                 problem_session *use, void *context) {
+  device_run x = {recurrence, rec_device_find(name), options, use, context};
   return with_call(p, x.device, options->backward, run_session, &x);
 }
 

@@ -50,8 +50,8 @@ bool problem_run(problem *p, const rec_recurrence *recurrence, const char *devic
 // On the host: `use` calls entry points of the library by itself.
 struct rec_host_session;
 typedef rec_status problem_session(void *context, const struct rec_host_session *session);
-bool problem_use(problem *p, const rec_recurrence *recurrence, const rec_run_options *options, problem_session *use,
-                 void *context);
+bool problem_use(problem *p, const rec_recurrence *recurrence, const char *device, const rec_run_options *options,
+                 problem_session *use, void *context);
 
 // The largest error of any result beyond the rounding to a 16-bit type, measured as tests/golden does, with `floor` 1e-4. A
 // tensor that is nearly zero is measured against this share of the largest of its kind. `where` gets "d.h0.S[7]: 1.5, expected

@@ -2,7 +2,7 @@
 // states before each segment and the cotangents after it, and each segment then runs by itself. Together they give what the
 // interpreter gives for the whole sequence, values and gradients.
 //
-//   segments_test         the standard library in 3 segments, one regime of decay each
+//   segments_test         the standard library in 3 segments, one regime of decay each; GPU code of some on the executor
 //   segments_test full    also the golden and invented recurrences, in 2, 3 and 8 segments, in every regime
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +16,11 @@
 enum { MOST_SEGMENTS = 8 };
 
 static int with_summaries, out_of_range;
+static const char *device = "host";
+
+static bool on_gpu(void) { return strcmp(device, "host") != 0; }
+
+static const char *target(void) { return on_gpu() ? simt_target() : host_target(); }
 
 // A sequence in segments: problems of their own, and the summary of each, forward and backward.
 typedef struct segments {
@@ -35,7 +40,7 @@ static void *aligned_new(int64_t bytes) {
 }
 
 static rec_status tell_sizes(const rec_host_session *s, rec_sizes *sizes) {
-  *sizes = (rec_sizes){.size = sizeof *sizes};
+  *sizes = (rec_sizes){.size = sizeof *sizes, .device_kind = s->launch.device_kind, .device_number = s->launch.device_number};
   return rec_library_answer(s->recurrence, s->recurrence->sizes(s->arguments, sizes));
 }
 
@@ -124,7 +129,7 @@ static problem *folded(segments *x, one_call c, const problem *from) {
     replace(&p->d_final[i], c.back ? from->d_final[i] : NULL, problem_numbers(p, i));
   }
   c.all = x;
-  bool ran = problem_use(p, x->recurrence, &(rec_run_options){.backward = true}, fold, &c);
+  bool ran = problem_use(p, x->recurrence, device, &(rec_run_options){.backward = true}, fold, &c);
   check(ran, "%s: %s", x->recurrence->symbol, rec_message());
   if (ran && !c.flag) return p;
   problem_free(p);
@@ -160,7 +165,7 @@ static problem *folded_each_way(segments *x, one_call c, const problem *from) {
 }
 
 static void run_part(segments *x, int s) {
-  bool ran = problem_run(x->part[s], x->recurrence, "host", &(rec_run_options){.backward = true});
+  bool ran = problem_run(x->part[s], x->recurrence, device, &(rec_run_options){.backward = true});
   check(ran, "%s: %s", x->recurrence->symbol, rec_message());
 }
 
@@ -182,17 +187,24 @@ static void set_lags(segments *x) {
   problem_free(before);
 }
 
-static bool is_out_of_range(const void *summary) { return *(const int32_t *)summary != 0; }
+// A GPU tells it where a summary is folded.
+static bool is_out_of_range(segments *x, int s, bool back) {
+  if (on_gpu() && x->whole->sequences) return false;
+  problem *from = on_gpu() ? folded(x, (one_call){.back = back, .first = s, .count = 1}, x->whole) : NULL;
+  bool beyond = on_gpu() ? !from : *(const int32_t *)x->summary[back][s] != 0;
+  if (from) problem_free(from);
+  return beyond;
+}
 
 static bool summarise_all(segments *x, bool back, bool recompute) {
   bool ran = true;
   for (int s = 0; s < x->count && ran; s++) {
     problem *p = problem_copy(x->part[s]);
     one_call c = {.all = x, .segment = s, .back = back};
-    ran = problem_use(p, x->recurrence, &(rec_run_options){.backward = true, .recompute = recompute}, summarise, &c);
+    ran = problem_use(p, x->recurrence, device, &(rec_run_options){.backward = true, .recompute = recompute}, summarise, &c);
     ran = check(ran, "%s: %s", x->recurrence->symbol, rec_message());
     problem_free(p);
-    if (ran) x->beyond[back][s] = is_out_of_range(x->summary[back][s]);
+    if (ran) x->beyond[back][s] = is_out_of_range(x, s, back);
     if (ran) out_of_range += x->beyond[back][s];
   }
   return ran;
@@ -248,7 +260,7 @@ static void compare(const segments *x, const char *what, double least) {
   char where[256];
   problem *exact = problem_copy(x->whole), *got = joined(x), *whole = problem_copy(x->whole);
   const rec_run_options both = {.backward = true};
-  bool ran = problem_run(exact, x->recurrence, "reference", &both) && problem_run(whole, x->recurrence, "host", &both);
+  bool ran = problem_run(exact, x->recurrence, "reference", &both) && problem_run(whole, x->recurrence, device, &both);
   if (check(ran, "%s: %s", x->recurrence->symbol, rec_message())) {
     double alone = problem_compare(exact, whole, true, 1e-4, where, sizeof where);
     double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
@@ -273,7 +285,7 @@ static rec_status keep_sizes(void *context, const rec_host_session *s) { return 
 static rec_sizes sizes_of(const rec_recurrence *r, const problem *whole) {
   rec_sizes sizes = {0};
   problem *p = problem_part(whole, 0, 0);
-  check(problem_use(p, r, &(rec_run_options){0}, keep_sizes, &sizes), "%s: %s", r->symbol, rec_message());
+  check(problem_use(p, r, device, &(rec_run_options){0}, keep_sizes, &sizes), "%s: %s", r->symbol, rec_message());
   problem_free(p);
   return sizes;
 }
@@ -303,7 +315,7 @@ static void run_case(const grid_case *g, int number, bool full) {
   static const char *const names[REGIMES] = {"weak", "normal", "strong", "mixed", "resets"};
   static const int counts[] = {3, 2, 8};
   char path[256];
-  const char *words[24] = {"--target", host_target(), "-O1", "--summary"};
+  const char *words[24] = {"--target", target(), "-O1", "--summary"};
   int count = 4;
   for (int i = 0; i < 6 && g->sizes[i]; i++) {
     words[count++] = "-D";
@@ -433,7 +445,7 @@ static void run_packed(const rec_recurrence *r, const int32_t *lengths, int64_t 
     problem *p = states_of(packed, first, back);
     one_call c = {.all = &x, .back = back, .count = 1};
     if (summarise_all(&x, back, back) &&
-        check(problem_use(p, r, &(rec_run_options){.backward = true}, fold, &c), "%s", rec_message()))
+        check(problem_use(p, r, device, &(rec_run_options){.backward = true}, fold, &c), "%s", rec_message()))
       compare_states(p, exact, sequences - 1 - first, back, what);
     problem_free(p);
   }
@@ -463,14 +475,14 @@ static rec_status refuse_summary(void *context, const rec_host_session *s) {
 }
 
 static void refuses(const char *path, const char *option, const char *expected) {
-  const char *const words[] = {"--target", host_target(), "-O0", option, NULL};
+  const char *const words[] = {"--target", target(), "-O0", option, NULL};
   rec_module *module = compile_file(path, words);
   if (!check(module, "%s does not compile", path)) return;
   const rec_recurrence *r = rec_module_recurrence(module, 0);
   problem *p = problem_new(rec_recurrence_signature(r), 1, 3, 2);
   problem_draw(p, 1, 0.5);
   problem_retype(p, p->signature);
-  check(problem_use(p, r, &(rec_run_options){0}, refuse_summary, NULL), "%s", rec_message());
+  check(problem_use(p, r, device, &(rec_run_options){0}, refuse_summary, NULL), "%s", rec_message());
   check(strstr(rec_message(), expected), "%s: expected '%s', found '%s'", path, expected, rec_message());
   problem_free(p);
   rec_module_close(module);
@@ -481,13 +493,14 @@ static void run_lags(const rec_recurrence *r) {
   problem *whole = problem_new(rec_recurrence_signature(r), 2, GROWING_STEPS, 3);
   problem_draw(whole, 8, 0.7);
   problem_retype(whole, whole->signature);
-  check(sizes_of(r, whole).summary_backward > 0, "%s has no summary", r->symbol);
+  // slices of a GPU that warm up begin in chunks
+  check(on_gpu() || sizes_of(r, whole).summary_backward > 0, "%s has no summary", r->symbol);
   run_segments(r, whole, 3, "lags", 2e-5);
   problem_free(whole);
 }
 
 static void run_programs(void) {
-  const char *const words[] = {"--target", host_target(), "-O0", "--summary", NULL};
+  const char *const words[] = {"--target", target(), "-O0", "--summary", NULL};
   rec_module *module = compile_text(growing, words);
   for (int i = 0; check(module, "does not compile") && i < rec_module_count(module); i++) {
     run_growing(rec_module_recurrence(module, i));
@@ -500,19 +513,29 @@ static void run_programs(void) {
   module = compile_file(REC_SOURCE_DIR "/tests/artifact/library/decay.rec", words);
   if (check(module, "does not compile")) run_lags(rec_module_recurrence(module, 0));
   rec_module_close(module);
+  if (on_gpu()) return;
   refuses(REC_SOURCE_DIR "/stdlib/gru.rec", "--summary", "h is not linear in itself");
   refuses(REC_SOURCE_DIR "/stdlib/retnet.rec", "--check", "it was compiled without --summary");
 }
 
-int main(int argc, char **argv) {
-  bool full = argc > 1 && strcmp(argv[1], "full") == 0;
+// On a GPU one case of a few, but for `full`.
+static void run_on(const char *name, bool full) {
+  enum { A_FEW = 9, FIRST = 1 };
   const char *only = getenv("REC_GRID");
+  device = name;
   if (!only) run_programs();
   for (int i = 0; i < grid_case_count; i++) {
     const grid_case *g = &grid_cases[i];
     if (only && !strstr(g->recurrence, only)) continue;
-    if (full || strncmp(g->path, "stdlib/", 7) == 0) run_case(g, i, full);
+    bool drawn = only || !on_gpu() || i % A_FEW == FIRST;
+    if (full || (drawn && strncmp(g->path, "stdlib/", 7) == 0)) run_case(g, i, full);
   }
+}
+
+int main(int argc, char **argv) {
+  bool full = argc > 1 && strcmp(argv[1], "full") == 0;
+  run_on("host", full);
+  run_on("simt", full);
   printf("%d sequences in segments, %d summaries out of range\n", with_summaries, out_of_range);
   return checked();
 }

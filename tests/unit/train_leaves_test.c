@@ -98,9 +98,9 @@ static void sizes_alone_decide_the_leaves(void **state) {
     leaf_sizes sizes;
     int shards;
   } cases[] = {
-      {{13, 1, 32, 1, true}, 3},       {{32, 1, 32, 1, true}, 8},     {{32, 4, 32, 1, true}, 8},
-      {{8, 1, 512, 1, true}, 8},       {{64, 1, 512, 1, true}, 16},   {{256, 1, 2048, 1, true}, 64},
-      {{1024, 4, 2048, 1, true}, 256}, {{64, 1, 512, 1, false}, 1},   {{256, 1, 2048, 1, false}, 16},
+      {{13, 1, 32, 1, true}, 3},       {{32, 1, 32, 1, true}, 8},    {{32, 4, 32, 1, true}, 8},
+      {{8, 1, 512, 1, true}, 8},       {{64, 1, 512, 1, true}, 16},  {{256, 1, 2048, 1, true}, 64},
+      {{1024, 4, 2048, 1, true}, 256}, {{64, 1, 512, 1, false}, 1},  {{256, 1, 2048, 1, false}, 16},
       {{1, 1, 8, 1, true}, 1},         {{3, 3, 100000, 4, true}, 3},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -17,6 +17,8 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k);
 void gpu_sum_kernel(arena *a, llvm_module *m);
 // Stores a number in the type that `stored` says (i64, REC_STORED_..).
 void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x);
+// kernel/gpu/fold.c: the kernel `rec_gpu_fold`, where there are summaries. Without `maxima` all terms are products.
+void gpu_fold_kernel(arena *a, llvm_module *m, bool maxima);
 // kernel/gpu/delay.c: the kernel `rec_gpu_rows`; whether the kernels of a recurrence need it.
 void gpu_delay_kernel(arena *a, llvm_module *m);
 bool gpu_has_delays(const recurrence *r);

@@ -107,6 +107,7 @@ typedef struct codegen_gpu_options {
   int shared_kib;     // schedule: shared memory that a thread block may have; 0: 99, which every device has
   bool warpgroups;    // schedule: products by wgmma
   unsigned targets;   // bits 1 << GPU_..
+  bool summary;       // code: segments of time are summarised, and their summaries are folded
   bool text;
   const sources *lines;  // as codegen_options.lines
   // Called with each image as soon as it is made, or NULL.
