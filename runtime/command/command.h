@@ -8,6 +8,8 @@
 
 #include "runtime/rec.h"
 
+struct ranks;
+
 // Exit status of a command that was given something wrong.
 enum { EXIT_USAGE = 2 };
 
@@ -83,6 +85,9 @@ const char *split_block(char *word);
 
 // Prints `rec COMMAND: ` and rec_message(). Returns EXIT_USAGE.
 int report_failure(const char *command);
+// The same for a job of many ranks: if any of them failed, rank 0 prints the message of the first one, and all return EXIT_USAGE.
+// 0: none failed. All ranks must come here.
+int report_agreed(struct ranks *ranks, const char *command, rec_status status);
 
 // ---- Modules ---------------------------------------------------------------------------------------------
 
@@ -99,6 +104,7 @@ typedef struct module_request {
   const char **recc_words;  // further words for recc, with room for one more
   int recc_word_count;
   bool run_time_defines;  // -D may also size the run-time axes of a library
+  struct ranks *ranks;    // what is compiled, rank 0 compiles for all; NULL: this process is alone
   bool reference;         // no machine code wanted: a .rec file is only read
 } module_request;
 

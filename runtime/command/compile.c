@@ -18,6 +18,7 @@
 #include "runtime/device.h"
 #include "runtime/json.h"
 #include "runtime/module.h"
+#include "runtime/ranks/ranks.h"
 #include "runtime/shared/launch.h"
 #include "runtime/train/report/whole_file.h"
 
@@ -128,45 +129,75 @@ static int compile_into(const compilation *c, const char *library) {
   return status ? EXIT_USAGE : 0;
 }
 
-// Compiles the file, or what `carrier` carries.
 static rec_variant variant_of(const module_request *request) {
   return (rec_variant){request->dtype, request->defines, request->define_count, request->name, request->inputs};
 }
 
 // Who asks for mamba2 means the file of the standard library, which is std.mamba2.
-static int report_no_library(const module_request *request) {
+static rec_status fail_no_library(const module_request *request, rec_status status) {
   arena *a = arena_new();
   const char *meant = program_meant(a, embedded_stdlib, request->file);
-  if (meant) rec_fail(REC_ERROR_FILE, "%s: no such file; the standard library's is %s", request->file, meant);
+  if (meant) status = rec_fail(REC_ERROR_FILE, "%s: no such file; the standard library's is %s", request->file, meant);
   arena_free(a);
-  return report_failure(request->command);
+  return status;
 }
 
 static int open_variant(const module_request *request, const char *library, rec_module **module) {
   rec_variant variant = variant_of(request);
-  if (!rec_module_open_variant(library, &variant, module)) return 0;
-  return library == request->file ? report_no_library(request) : report_failure(request->command);
+  rec_status status = rec_module_open_variant(library, &variant, module);
+  if (status && library == request->file) status = fail_no_library(request, status);
+  return report_agreed(request->ranks, request->command, status);
 }
 
-static int compile(const module_request *request, const rec_module *carrier, bool exported, rec_module **module) {
-  char folder[PATH_MAX], library[PATH_MAX + 16], manifest[PATH_MAX + 16];
-  if (!make_folder(folder, sizeof folder)) {
-    fprintf(stderr, "rec %s: cannot make a temporary folder: %s\n", request->command, strerror(errno));
-    return EXIT_USAGE;
-  }
-  snprintf(library, sizeof library, "%s/library.so", folder);
-  snprintf(manifest, sizeof manifest, "%s/manifest.json", folder);
+static int make_library(const module_request *request, const rec_module *carrier, bool exported, const char *library) {
   compilation c = {request, request->file, NULL, exported ? request->name : NULL};
-  int status = 0;
+  file_path manifest = rec_path("%s.json", library);
   if (carrier) {
-    c.input = manifest;
+    c.input = manifest.text;
     c.from = "manifest";
     const char *text = rec_module_manifest(carrier);
-    if (whole_file_write(manifest, text, strlen(text))) status = report_failure(request->command);
+    if (whole_file_write(manifest.text, text, strlen(text))) return report_failure(request->command);
   }
-  if (status == 0) status = compile_into(&c, library);
-  if (status == 0) status = open_variant(request, library, module);
-  remove_folder(folder);
+  return compile_into(&c, library);
+}
+
+// The library of rank 0 goes to the same file of the others, so that all machines run the same code, and one of them compiles it.
+static int share_library(ranks *job, const char *command, const char *library) {
+  message_place place = {-1, -1, "the compiled library"};
+  bool first = ranks_number(job) == 0;
+  rec_mapping made = {0};
+  int status = report_agreed(job, command, first ? rec_map(library, &made) : REC_OK);
+  if (status) return status;
+  int64_t size = (int64_t)made.size;
+  ranks_broadcast(job, 0, &size, sizeof size, place);
+  void *bytes = first ? (void *)(uintptr_t)made.bytes : malloc((size_t)size + 1);
+  status = report_agreed(job, command, bytes ? REC_OK : rec_no_memory());
+  if (!status) ranks_broadcast(job, 0, bytes, size, place);
+  if (!status) status = report_agreed(job, command, first ? REC_OK : whole_file_write(library, bytes, (size_t)size));
+  if (first)
+    rec_unmap(&made);
+  else
+    free(bytes);
+  return status;
+}
+
+static int make_shared_library(const module_request *request, const rec_module *carrier, bool exported, const char *library) {
+  ranks *job = request->ranks;
+  int status = ranks_number(job) ? 0 : make_library(request, carrier, exported, library);
+  if (ranks_any(job, status != 0, (message_place){-1, -1, "the compiler"})) return EXIT_USAGE;
+  return job ? share_library(job, request->command, library) : 0;
+}
+
+// Compiles the file, or what `carrier` carries.
+static int compile(const module_request *request, const rec_module *carrier, bool exported, rec_module **module) {
+  char folder[PATH_MAX];
+  bool made = make_folder(folder, sizeof folder);
+  rec_status failed = made ? REC_OK : rec_fail(REC_ERROR_FILE, "cannot make a temporary folder: %s", strerror(errno));
+  file_path library = rec_path("%s/library.so", folder);
+  int status = report_agreed(request->ranks, request->command, failed);
+  if (status == 0) status = make_shared_library(request, carrier, exported, library.text);
+  if (status == 0) status = open_variant(request, library.text, module);
+  if (made) remove_folder(folder);
   return status;
 }
 
@@ -203,7 +234,7 @@ static bool has_target(const rec_module *module, const char *target) {
 
 // Of a library with variants: which one is taken, where nothing tells.
 static void tell_variant(const module_request *request, const rec_module *module) {
-  if (!rec_module_is_ambiguous(module)) return;
+  if (ranks_number(request->ranks) || !rec_module_is_ambiguous(module)) return;
   const cJSON *types = json_get(module->json, "dtypes"), *item;
   fprintf(stderr, "rec %s: %s has several variants; taken is", request->command, request->file);
   if (cJSON_GetArraySize(types) > 1) fprintf(stderr, " --dtype %s", rec_number_text(module->dtype));

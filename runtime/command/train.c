@@ -3,11 +3,15 @@
 #include <string.h>
 
 #include "runtime/command/session.h"
+#include "runtime/machine.h"
+#include "runtime/ranks/launch.h"
+#include "runtime/ranks/ranks.h"
 #include "runtime/train/evaluate/evaluate.h"
 
 typedef struct train_request {
   session_options options;
   module_request module;
+  ranks_settings ranks;
   int64_t seed, checkpoint_seconds;
   char *const *blocks;
   int block_count;
@@ -27,6 +31,10 @@ static const option train_options[] = {
          "replace the runs of these blocks that are in RUNS; without it, and without --resume, there must be none"),
     NUMBER("--checkpoint-steps", "N", options.checkpoint_steps, 1, "how often a checkpoint is written, in steps"),
     NUMBER("--checkpoint-seconds", "N", checkpoint_seconds, 1, "the same in seconds (default: every 30 seconds)"),
+    NUMBER("--ranks", "N", ranks.count, 1, "N processes, started by the mpirun in the path; results do not depend on it"),
+    NUMBER("--time-ranks", "N", ranks.time_count, 1, "N of the ranks share a sequence, each with its segments (default: 1)"),
+    NUMBER("--patience", "N", ranks.patience, 1,
+           "seconds that a rank may wait for another before all end (default: REC_PATIENCE, or 300)"),
     SHARED_OPTIONS};
 
 static const option evaluate_options[] = {SHARED_OPTIONS};
@@ -50,19 +58,24 @@ static bool is_asked_for(const train_request *r, const char *name) {
   return r->block_count == 0;
 }
 
+// What all ranks find alike, rank 0 says.
+static bool speaks(const train_request *r) { return ranks_number(r->options.ranks) == 0; }
+
 // There must be something to do, and every name must be that of a block.
 static int check_names(const train_request *r, const session *s) {
   const train_program *p = s->program;
   int count = r->train ? p->block_count : p->evaluate_count;
   if (!count) {
-    fprintf(stderr, "rec %s: expected %s block in %s, found none\n", r->module.command, r->train ? "a train" : "an evaluate",
-            r->module.file);
+    if (speaks(r))
+      fprintf(stderr, "rec %s: expected %s block in %s, found none\n", r->module.command, r->train ? "a train" : "an evaluate",
+              r->module.file);
     return EXIT_USAGE;
   }
   for (int i = 0; i < r->block_count; i++) {
     bool known = false;
     for (int k = 0; k < count; k++) known |= !strcmp(r->blocks[i], r->train ? p->blocks[k].name : p->evaluates[k].name);
     if (known) continue;
+    if (!speaks(r)) return EXIT_USAGE;
     fprintf(stderr, "rec %s: expected a block of %s, found `%s`; there are", r->module.command, r->module.file, r->blocks[i]);
     for (int k = 0; k < count; k++) fprintf(stderr, " %s", r->train ? p->blocks[k].name : p->evaluates[k].name);
     fprintf(stderr, "\n");
@@ -71,19 +84,29 @@ static int check_names(const train_request *r, const session *s) {
   return 0;
 }
 
+// Files that all ranks share are rank 0's: the lock, the log, the report.
+static rec_status check_new(const train_request *r, const session *s) {
+  rec_status status = REC_OK;
+  if (!speaks(r) || r->options.resume || r->options.again) return REC_OK;
+  for (int i = 0; i < s->program->block_count && !status; i++) {
+    const train_block *b = &s->program->blocks[i];
+    if (is_asked_for(r, b->name)) status = session_check_new(s, b);
+  }
+  return status;
+}
+
 static int train_blocks(const train_request *r, session *s) {
   enum { STOPPED = 130 };
   bool stopped = false;
-  for (int i = 0; i < s->program->block_count && !r->options.resume && !r->options.again; i++) {
+  ranks *job = r->options.ranks;
+  int status = report_agreed(job, "train", check_new(r, s));
+  for (int i = 0; i < s->program->block_count && !stopped && !status; i++) {
     const train_block *b = &s->program->blocks[i];
-    if (is_asked_for(r, b->name) && session_check_new(s, b)) return report_failure("train");
+    if (is_asked_for(r, b->name)) status = report_agreed(job, "train", session_train(s, b, &stopped));
   }
-  for (int i = 0; i < s->program->block_count && !stopped; i++) {
-    const train_block *b = &s->program->blocks[i];
-    if (is_asked_for(r, b->name) && session_train(s, b, &stopped)) return report_failure("train");
-  }
-  if (!stopped) return session_report(s) ? report_failure("train") : 0;
-  fprintf(stderr, "rec train: stopped; a checkpoint is written, --resume continues\n");
+  if (status) return status;
+  if (!stopped) return report_agreed(job, "train", speaks(r) ? session_report(s) : REC_OK);
+  if (speaks(r)) fprintf(stderr, "rec train: stopped; a checkpoint is written, --resume continues\n");
   return STOPPED;
 }
 
@@ -104,7 +127,7 @@ int with_session(const module_request *module, const session_options *options, i
   rec_module *opened = NULL;
   session *s = NULL;
   int status = open_module(module, &opened);
-  if (!status && session_open(opened, &there, &s)) status = report_failure(module->command);
+  if (!status) status = report_agreed(there.ranks, module->command, session_open(opened, &there, &s));
   if (!status) status = run(s, request);
   session_close(s);
   rec_module_close(opened);
@@ -114,14 +137,60 @@ int with_session(const module_request *module, const session_options *options, i
 static int run_blocks(session *s, void *request) {
   const train_request *r = request;
   int status = check_names(r, s);
-  if (!status && session_lock(s, r->train)) status = report_failure(r->module.command);
+  rec_status locked = status || !speaks(r) ? REC_OK : session_lock(s, r->train);
+  if (!status) status = report_agreed(r->options.ranks, r->module.command, locked);
   return status ? status : r->train ? train_blocks(r, s) : evaluate_blocks(r, s);
+}
+
+// Ranks that may run on the same processors share them.
+static rec_status share_processors(train_request *r) {
+  int sharing = ranks_sharing_processors(r->options.ranks), *threads = &r->options.threads;
+  if (*threads || sharing == 1 || getenv("REC_NUM_THREADS")) return REC_OK;
+  rec_status status = rec_machine_threads(0, threads);
+  *threads = *threads > sharing ? *threads / sharing : 1;
+  return status;
+}
+
+static int run_opened(train_request *r) {
+  ranks *job = r->options.ranks;
+  const char *command = r->module.command;
+  if (job && !r->train)
+    return report_agreed(job, command,
+                         rec_fail(REC_ERROR_UNSUPPORTED, "expected one process, found %d ranks", ranks_count(job)));
+  if (ranks_number(job) && !freopen("/dev/null", "w", stdout)) ranks_abort(job, "/dev/null cannot be opened");
+  int status = report_agreed(job, command, share_processors(r));
+  return status ? status : with_session(&r->module, &r->options, run_blocks, r);
+}
+
+// Whether --ranks asks for a launcher that has not come yet.
+static rec_status wants_launcher(const train_request *r, bool *wanted) {
+  launched by;
+  rec_status status = launch_find(&by);
+  *wanted = !status && by.by == LAUNCHER_NONE && r->ranks.count > 1;
+  return status;
+}
+
+static int run_rank(train_request *r) {
+  ranks *job = NULL;
+  int status = EXIT_USAGE;
+  rec_status opened = ranks_open(&r->ranks, &job);
+  r->options.ranks = r->module.ranks = job;
+  if (!opened)
+    status = run_opened(r);
+  else if (ranks_number(job) == 0)
+    report_failure(r->module.command);
+  ranks_close(job);
+  return status;
 }
 
 static int run(words *w, const option *options, bool train) {
   train_request r = {.module = module_request_of(w), .seed = -1, .train = train};
+  bool launches = false;
   int status = read_words(w, options, &r);
-  return status ? status : with_session(&r.module, &r.options, run_blocks, &r);
+  if (status) return status;
+  if (wants_launcher(&r, &launches)) return report_failure(w->command);
+  if (!launches) return run_rank(&r);
+  return launch_ranks(r.ranks.count, w->command, w->list, w->count, &status) ? report_failure(w->command) : status;
 }
 
 static int run_train(words *w) { return run(w, train_options, true); }

@@ -7,6 +7,8 @@
 #include "runtime/command/command.h"
 #include "runtime/device.h"
 #include "runtime/machine.h"
+#include "runtime/ranks/launch.h"
+#include "runtime/ranks/ranks.h"
 
 // ---- one option ---------------------------------------------------------------------------------
 
@@ -115,6 +117,7 @@ const char *split_block(char *word) {
 int usage_error(words *w, const char *format, ...) {
   if (w->failed) return EXIT_USAGE;
   w->failed = true;
+  if (!launch_speaks()) return EXIT_USAGE;
   va_list arguments;
   va_start(arguments, format);
   fprintf(stderr, "rec %s: ", w->command);
@@ -127,4 +130,10 @@ int usage_error(words *w, const char *format, ...) {
 int report_failure(const char *command) {
   fprintf(stderr, "rec %s: %s\n", command, rec_message());
   return EXIT_USAGE;
+}
+
+int report_agreed(struct ranks *r, const char *command, rec_status own) {
+  rec_status status = ranks_agree(r, own, (message_place){-1, -1, "their statuses"});
+  if (!status) return 0;
+  return ranks_number(r) ? EXIT_USAGE : report_failure(command);
 }

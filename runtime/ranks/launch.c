@@ -1,12 +1,18 @@
 #include "runtime/ranks/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/internal.h"
+
+enum { EXIT_CANNOT_START = 127 };
 
 // ---- what a launcher tells ------------------------------------------------------------------------------------------
 
@@ -59,12 +65,13 @@ static bool in_path(const char *name, char *file, size_t size) {
 bool launch_program(char *file, size_t size) { return in_path("mpirun", file, size) || in_path("mpiexec", file, size); }
 
 // What Open MPI 4 and 5 refuse or do otherwise: to run as root, ranks that outnumber the processors, threads of a rank on more than
-// one processor, and a checkpoint's time between a signal and the kill. Who has set a variable knows better. MPICH has no such rules.
+// one processor. Who has set a variable knows better. MPICH has no such rules.
 static void allow(void) {
   static const char *const variables[][2] = {
-      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},     {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
-      {"OMPI_MCA_hwloc_base_binding_policy", "none"}, {"PRTE_MCA_hwloc_default_binding_policy", "none"},
-      {"OMPI_MCA_odls_base_sigkill_timeout", "300"},  {"PRTE_MCA_odls_base_sigkill_timeout", "300"},
+      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+      {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
+      {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+      {"PRTE_MCA_hwloc_default_binding_policy", "none"},
   };
   static const char *const as_root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT",
                                         "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
@@ -72,12 +79,53 @@ static void allow(void) {
   for (size_t i = 0; i < sizeof as_root / sizeof *as_root && geteuid() == 0; i++) setenv(as_root[i], "1", 0);
 }
 
-rec_status launch_ranks(int64_t count, char *const *words, int word_count) {
+// A terminal's signals are for this process alone; should it be killed, the job ends.
+_Noreturn static void become(char *const *list, const sigset_t *signals) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  setpgid(0, 0);
+  int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  sigprocmask(SIG_SETMASK, signals, NULL);
+  execv(list[0], list);
+  fprintf(stderr, "rec: %s: %s\n", list[0], strerror(errno));
+  _exit(EXIT_CANNOT_START);
+}
+
+static int exit_status_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+// Waits for the launcher, and hands signals on.
+static int supervise(pid_t child, const sigset_t *taken) {
+  int status = 0, next = SIGUSR1;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    int number = sigwaitinfo(taken, NULL);
+    if (number <= 0 || number == SIGCHLD) continue;
+    kill(child, next);
+    next = SIGTERM;
+  }
+  return exit_status_of(status);
+}
+
+static rec_status run_launcher(char *const *list, int *exit_status) {
+  const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
+  sigset_t taken, before;
+  sigemptyset(&taken);
+  for (int i = 0; i < 5; i++) sigaddset(&taken, numbers[i]);
+  signal(SIGCHLD, SIG_DFL);  // were it ignored, there would be nothing to wait for
+  sigprocmask(SIG_BLOCK, &taken, &before);
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) become(list, &before);
+  if (child > 0) *exit_status = supervise(child, &taken);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  return child > 0 ? REC_OK : rec_file_failed(list[0]);
+}
+
+rec_status launch_ranks(int64_t count, const char *command, char *const *words, int word_count, int *exit_status) {
   static const char again[] = "REC_LAUNCHED";
   char program[PATH_MAX], self[PATH_MAX], number[32];
   if (getenv(again))
     return rec_fail(REC_ERROR_DEVICE,
-                    "the launcher of this process tells it no rank: expected Open MPI or MPICH, found another");
+                    "expected Open MPI or MPICH, found another launcher, which does not tell this process its rank");
   if (!launch_program(program, sizeof program))
     return rec_fail(REC_ERROR_DEVICE,
                     "expected mpirun or mpiexec in the path, found neither; install Open MPI or MPICH (Debian: openmpi-bin; or "
@@ -86,14 +134,13 @@ rec_status launch_ranks(int64_t count, char *const *words, int word_count) {
   if (length <= 0) return rec_file_failed("/proc/self/exe");
   self[length] = '\0';
   snprintf(number, sizeof number, "%lld", (long long)count);
-  char **list = calloc((size_t)word_count + 5, sizeof *list), **next = list;
+  char **list = calloc((size_t)word_count + 6, sizeof *list), **next = list;
   if (!list) return rec_no_memory();
-  *next++ = program, *next++ = "-n", *next++ = number, *next++ = self;
+  *next++ = program, *next++ = "-n", *next++ = number, *next++ = self, *next++ = (char *)(uintptr_t)command;
   for (int i = 0; i < word_count; i++) *next++ = words[i];
   allow();
   setenv(again, "1", 1);
-  fflush(NULL);
-  execv(program, list);
+  rec_status status = run_launcher(list, exit_status);
   free(list);
-  return rec_file_failed(program);
+  return status;
 }

@@ -29,7 +29,9 @@ bool launch_speaks(void);
 
 // mpirun or mpiexec in the path; false: there is none.
 bool launch_program(char *file, size_t size);
-// Replaces this process by a launcher of `count` processes of the same program with these words. Returns what prevented it.
-rec_status launch_ranks(int64_t count, char *const *words, int word_count);
+// Runs a launcher of `count` processes of the same program with this command and its words, to its end. A signal that ends programs
+// becomes SIGUSR1 of the job, which all launchers hand on and give time for: they kill ranks a second after any other. A second
+// signal ends the job. Returns what prevented the start.
+rec_status launch_ranks(int64_t count, const char *command, char *const *words, int word_count, int *exit_status);
 
 #endif

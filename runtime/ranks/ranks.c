@@ -1,5 +1,6 @@
 #include "runtime/ranks/ranks.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 struct ranks {
   mover mover;
-  int time_count, local_number, local_count;
+  int time_count, local_number, local_count, sharing_processors;
   message_count sent[MESSAGE_KINDS];
 };
 
@@ -28,6 +29,7 @@ int ranks_time(const ranks *r) { return ranks_number(r) % ranks_time_count(r); }
 int ranks_at(const ranks *r, int data, int time) { return data * ranks_time_count(r) + time; }
 int ranks_local_count(const ranks *r) { return r ? r->local_count : 1; }
 int ranks_local_number(const ranks *r) { return r ? r->local_number : 0; }
+int ranks_sharing_processors(const ranks *r) { return r ? r->sharing_processors : 1; }
 
 // ---- messages -------------------------------------------------------------------------------------------------------
 
@@ -120,17 +122,25 @@ void ranks_all_gather(ranks *r, const void *own, void *all, int64_t size, messag
   free(blocks);
 }
 
+// Along a binary tree: whoever has the bytes sends them to the rank that is 2^k behind it, for smaller and smaller k.
+void ranks_broadcast(ranks *r, int from, void *bytes, int64_t size, message_place place) {
+  int count = ranks_count(r), behind = (ranks_number(r) + count - from) % count, half = 1;
+  while (half < count) half *= 2;
+  for (; half; half /= 2) {
+    int to = behind + half, before = behind - half;
+    if (behind % (2 * half) == 0 && to < count)
+      ranks_wait(r, ranks_send(r, (from + to) % count, MESSAGE_NUMBERS, 0, bytes, size), place);
+    else if (behind % (2 * half) == half)
+      ranks_wait(r, ranks_receive(r, (from + before) % count, MESSAGE_NUMBERS, 0, bytes, size), place);
+  }
+}
+
 // The message of rank `from`, as rec_message() of all.
 static void share_message(ranks *r, int from, rec_status status, message_place place) {
   char text[2048] = "";
-  if (ranks_number(r) != from) {
-    ranks_wait(r, ranks_receive(r, from, MESSAGE_NUMBERS, 0, text, sizeof text), place);
-    rec_fail(status, "rank %d: %s", from, text);
-    return;
-  }
   snprintf(text, sizeof text, "%s", rec_message());
-  for (int to = 0; to < ranks_count(r); to++)
-    if (to != from) ranks_wait(r, ranks_send(r, to, MESSAGE_NUMBERS, 0, text, sizeof text), place);
+  ranks_broadcast(r, from, text, sizeof text, place);
+  if (ranks_number(r) != from) rec_fail(status, "rank %d: %s", from, text);
 }
 
 rec_status ranks_agree(ranks *r, rec_status own, message_place place) {
@@ -159,33 +169,38 @@ bool ranks_any(ranks *r, bool own, message_place place) {
 
 // ---- open and close -------------------------------------------------------------------------------------------------
 
+typedef struct neighbour {
+  char machine[256];
+  cpu_set_t processors;
+} neighbour;
+
 // Ranks whose machines have one name are on one machine.
 static void find_neighbours(ranks *r) {
-  enum { NAME = 256 };
-  char own[NAME] = "";
-  int count = ranks_count(r);
-  char *all = calloc((size_t)count, NAME);
+  neighbour own = {0}, *all = calloc((size_t)ranks_count(r), sizeof *all);
   if (!all) ranks_abort(r, "out of memory");
-  gethostname(own, NAME - 1);
-  ranks_all_gather(r, own, all, NAME, (message_place){-1, -1, "the names of machines"});
-  for (int i = 0; i < count; i++) {
-    bool here = strcmp(all + i * NAME, own) == 0;
+  gethostname(own.machine, sizeof own.machine - 1);
+  sched_getaffinity(0, sizeof own.processors, &own.processors);
+  ranks_all_gather(r, &own, all, sizeof own, (message_place){-1, -1, "the names of machines"});
+  for (int i = 0; i < ranks_count(r); i++) {
+    bool here = strcmp(all[i].machine, own.machine) == 0;
     r->local_count += here;
     r->local_number += here && i < ranks_number(r);
+    r->sharing_processors += here && CPU_EQUAL(&all[i].processors, &own.processors);
   }
   free(all);
 }
 
-static rec_status check_grid(const ranks *r, int64_t wanted) {
-  int count = ranks_count(r), data = ranks_data_count(r);
-  if (wanted && wanted != count)
-    return rec_fail(REC_ERROR_ARGUMENT, "expected --ranks %d, the number that the launcher has started, found %lld", count,
-                    (long long)wanted);
-  if (count % r->time_count)
-    return rec_fail(REC_ERROR_ARGUMENT, "expected --time-ranks to divide the %d ranks, found %d", count, r->time_count);
+static rec_status check_grid(const ranks_settings *s, int64_t count) {
+  int64_t time = s->time_count, data = count / time;
+  if (s->count && s->count != count)
+    return rec_fail(REC_ERROR_ARGUMENT, "expected --ranks %lld, as many as the launcher has started, found --ranks %lld",
+                    (long long)count, (long long)s->count);
+  if (count % time)
+    return rec_fail(REC_ERROR_ARGUMENT, "expected --time-ranks to divide the %lld ranks, found %lld", (long long)count,
+                    (long long)time);
   if (data & (data - 1))
-    return rec_fail(REC_ERROR_ARGUMENT, "expected ranks / time ranks to be a power of two, found %d / %d = %d", count,
-                    r->time_count, data);
+    return rec_fail(REC_ERROR_ARGUMENT, "expected ranks / time ranks to be a power of two, found %lld / %lld = %lld",
+                    (long long)count, (long long)time, (long long)data);
   return REC_OK;
 }
 
@@ -218,7 +233,7 @@ static rec_status join(const launched *by, const ranks_settings *settings, ranks
   r->time_count = (int)settings->time_count;
   *made = r;
   status = check_count(r, by);
-  if (!status) status = check_grid(r, settings->count);
+  if (!status) status = check_grid(settings, ranks_count(r));
   if (!status) find_neighbours(r);
   return status;
 }
@@ -228,7 +243,8 @@ rec_status ranks_open(const ranks_settings *given, ranks **made) {
   ranks_settings settings = with_defaults(*given);
   *made = NULL;
   rec_status status = launch_find(&by);
-  if (status || by.by == LAUNCHER_NONE || by.count == 1) return status;
+  if (status) return status;
+  if (by.by == LAUNCHER_NONE || by.count == 1) return check_grid(&settings, 1);
   return join(&by, &settings, made);
 }
 

@@ -79,6 +79,8 @@ int ranks_at(const ranks *r, int data, int time);  // the number of the rank at 
 // Ranks on this machine, and which of them this one is.
 int ranks_local_count(const ranks *r);
 int ranks_local_number(const ranks *r);
+// Those of them that run on the same processors as this one, itself too.
+int ranks_sharing_processors(const ranks *r);
 
 // ---- messages -------------------------------------------------------------------------------------------------------
 
@@ -97,6 +99,8 @@ bool ranks_arrived(ranks *r, const message *m);
 
 // The `size` bytes of each rank, in rank order, at every rank. One thread calls. `all` has room for ranks_count() * size.
 void ranks_all_gather(ranks *r, const void *own, void *all, int64_t size, message_place place);
+// The bytes of rank `from`, at every rank.
+void ranks_broadcast(ranks *r, int from, void *bytes, int64_t size, message_place place);
 // REC_OK if all ranks bring REC_OK. Otherwise every rank gets the status of the first rank that failed, and its message as
 // rec_message(), so that rank 0 can print it for all.
 rec_status ranks_agree(ranks *r, rec_status own, message_place place);

@@ -128,6 +128,7 @@ void session_catch_signals(session *s, bool on) {
   struct sigaction action = {.sa_handler = on_signal};
   sigaction(SIGINT, on ? &action : &s->old_interrupt, on ? &s->old_interrupt : NULL);
   sigaction(SIGTERM, on ? &action : &s->old_terminate, on ? &s->old_terminate : NULL);
+  sigaction(SIGUSR1, on ? &action : &s->old_user, on ? &s->old_user : NULL);
 }
 
 // ---- files --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ typedef struct session_options {
   double checkpoint_seconds;  // between checkpoints; 0: 30
   bool has_seed;              // every train block takes `seed` in place of its own
   int64_t seed;
+  struct ranks *ranks;  // NULL: this process is alone
 } session_options;
 
 typedef struct session {
@@ -30,10 +31,11 @@ typedef struct session {
   int lock;                 // the open file RUNS/lock, -1: none
   const char *source_path;  // of the .rec file, as it was written when it was compiled
   const char *source_text;
-  struct sigaction old_interrupt, old_terminate;
+  struct sigaction old_interrupt, old_terminate, old_user;
 } session;
 
-// A signal that ends programs sets `session_stop` in place of that, from here on or no longer.
+// A signal that ends programs sets `session_stop` in place of that, from here on or no longer. So does SIGUSR1, the signal that
+// launchers of ranks hand on.
 extern volatile sig_atomic_t session_stop;
 void session_catch_signals(session *s, bool on);
 
