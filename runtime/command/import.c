@@ -107,11 +107,11 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
   file_path checkpoint = session_path(s, block->name, "checkpoint.safetensors");
   rec_status status = session_lock(s, true);
   if (!status) status = session_make_folder(s, block->name);
-  if (!status) status = trainer_new(f->of, block, 1, &t);
+  if (!status) status = trainer_new(f->of, block, 1, NULL, &t);
   if (!status) {
     memcpy(t->weights, f->weights, (size_t)(f->of.model->parameter_elements * f->of.n->element_size));
     t->step = block->steps;
-    status = checkpoint_save_weights(&f->of, f->weights, NULL, session_path(s, block->name, "model.safetensors").text);
+    status = checkpoint_save_weights(&f->of, f->weights, session_path(s, block->name, "model.safetensors").text);
   }
   if (!status) status = whole_file_read(rec_path("%s/config.json", folder).text, &text);
   if (!status) status = whole_file_write(session_path(s, block->name, "config.json").text, text, strlen(text));

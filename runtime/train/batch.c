@@ -55,7 +55,6 @@ static rec_status fill_windows(void *context, int place, int worker) {
 // All windows are there before the first shard runs. The mean is over all targets of the batch, and each sequence has its own
 // number of targets.
 void batch_fill(trainer *t) {
-  trainer_internals *in = t->in;
+  const trainer_internals *in = t->in;
   train_pool_run(t->threads, in->own.end - in->own.first, fill_windows, t);
-  trainer_sum_shards(t, in->weight_sums, 1, &in->weight_sum);
 }

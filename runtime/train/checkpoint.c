@@ -4,49 +4,65 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/ranks/ranks.h"
+#include "runtime/tensor_writer.h"
 #include "runtime/train/identity.h"
-#include "runtime/train/trainer_parts.h"
+#include "runtime/train/model/optimizer.h"
+#include "runtime/train/seal.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+// Some numbers of a tensor, and where they lie here.
+typedef struct tensor_part {
+  int tensor;
+  int64_t first, count;
+  void *data;
+} tensor_part;
 
-// The tensors of a file, with their names, and where their numbers lie.
+// The tensors of a file with their names, and the parts of them that this process writes or reads.
 typedef struct tensor_list {
   rec_blocks memory;
   rec_tensor *tensors;
   char (*names)[512];
   int64_t (*shapes)[2];
   int count;
+  tensor_part *parts;
+  int part_count;
 } tensor_list;
 
-static rec_status open_list(tensor_list *list, int capacity) {
+static rec_status open_list(tensor_list *list, int capacity, int64_t parts) {
   *list = (tensor_list){0};
   list->tensors = rec_blocks_list(&list->memory, capacity, sizeof *list->tensors);
   list->names = rec_blocks_list(&list->memory, capacity, sizeof *list->names);
   list->shapes = rec_blocks_list(&list->memory, capacity, sizeof *list->shapes);
+  list->parts = rec_blocks_list(&list->memory, parts, sizeof *list->parts);
   return list->memory.failed ? rec_no_memory() : REC_OK;
 }
 
-static void add(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int rank, const int64_t *shape,
-                void *data) {
+static void add(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int rank, const int64_t *shape) {
   char *full = list->names[list->count];
   rec_tensor *t = &list->tensors[list->count++];
   snprintf(full, sizeof *list->names, "%s%s", prefix, name);
-  *t = (rec_tensor){.name = full, .dtype = dtype, .rank = rank, .shape = shape, .data = data};
+  *t = (rec_tensor){.name = full, .dtype = dtype, .rank = rank, .shape = shape};
   t->bytes = (size_t)rec_tensor_elements(t) * rec_dtype_size(dtype);
 }
 
-static void add_table(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int64_t height, int64_t width,
-                      void *data) {
+static void add_table(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int64_t height, int64_t width) {
   int64_t *shape = list->shapes[list->count];
   shape[0] = height, shape[1] = width;
-  add(list, prefix, name, dtype, 2, shape, data);
+  add(list, prefix, name, dtype, 2, shape);
 }
 
-static void add_parameters(tensor_list *list, const trained_model *of, const void *block) {
+// A part of the tensor that was added last.
+static void add_part(tensor_list *list, int64_t first, int64_t count, void *data) {
+  if (count) list->parts[list->part_count++] = (tensor_part){list->count - 1, first, count, data};
+}
+
+// Whole parameters, or with a trainer those parts of them that it steps.
+static void add_parameters(tensor_list *list, const trained_model *of, void *block, const trainer *owner) {
   for (int i = 0; i < of->model->parameter_count; i++) {
     const model_parameter *p = &of->model->parameters[i];
-    add(list, "", p->name, of->dtype, p->rank, p->shape, (char *)block + p->place * of->n->element_size);
+    moment_part own = owner ? trainer_moment(owner, i, 0) : (moment_part){0, p->elements, 0};
+    add(list, "", p->name, of->dtype, p->rank, p->shape);
+    add_part(list, own.first, own.count, (char *)block + (p->place + own.first) * of->n->element_size);
   }
 }
 
@@ -57,94 +73,119 @@ static void add_moments(tensor_list *list, const trainer *t) {
       const model_parameter *p = &t->of.model->parameters[i];
       optimizer_kind kind = optimizer_of(t->of.model, t->block, i);
       if (k >= optimizer_rules_of[kind].states) continue;
+      moment_part own = trainer_moment(t, i, k);
       snprintf(prefix, sizeof prefix, "optimizer.%s.", optimizers[kind].state_names[k]);
-      add(list, prefix, p->name, t->of.dtype, p->rank, p->shape,
-          (char *)t->moments + trainer_moment(t, i, k) * t->of.n->element_size);
+      add(list, prefix, p->name, t->of.dtype, p->rank, p->shape);
+      add_part(list, own.first, own.count, (char *)t->moments + own.place * t->of.n->element_size);
     }
 }
 
-// The carried states, and how many tokens they have behind them, by state and row.
+// The carried states, and how many tokens they have behind them, by state and sequence.
 static void add_states(tensor_list *list, const trainer *t) {
-  int64_t batch = t->in->rows, size = t->of.n->element_size;
-  for (int i = 0; i < t->of.model->state_count; i++) {
+  const trainer_rows own = trainer_own_rows(t);
+  int64_t batch = t->block->batch, size = t->of.n->element_size, states = t->of.model->state_count;
+  for (int i = 0; i < states; i++) {
     const model_state *s = &t->of.model->states[i];
-    add_table(list, "state.", s->name, t->of.dtype, batch, s->elements, (char *)t->carried + s->place * batch * size);
+    add_table(list, "state.", s->name, t->of.dtype, batch, s->elements);
+    add_part(list, own.first * s->elements, own.count * s->elements, (char *)t->carried + s->place * own.count * size);
   }
-  add_table(list, "", "age", REC_F64, t->of.model->state_count, batch, t->age);
+  add_table(list, "", "age", REC_F64, states, batch);
+  for (int i = 0; i < states; i++) add_part(list, i * batch + own.first, own.count, t->age + i * own.count);
 }
 
-// Means and variances of the heads of the states that have them.
-static void add_fitted(tensor_list *list, const trainer *t) {
-  for (int i = 0; i < t->of.model->state_count; i++)
-    if (t->fitted_valid[i])
-      add_table(list, "fitted.", t->of.model->states[i].name, REC_F64, 2, t->groups[i].count, t->groups[i].mean);
+// Means and variances of the heads of the states that have them. Every rank has all of them.
+static void add_fitted(tensor_list *list, const trainer *t, bool mine) {
+  for (int i = 0; i < t->of.model->state_count; i++) {
+    if (!t->fitted_valid[i]) continue;
+    add_table(list, "fitted.", t->of.model->states[i].name, REC_F64, 2, t->groups[i].count);
+    if (mine) add_part(list, 0, 2 * t->groups[i].count, t->groups[i].mean);
+  }
 }
 
-// All that a checkpoint holds. The list is to be given back after a failure, too.
-static rec_status list_tensors(const trainer *t, tensor_list *list) {
-  rec_status status =
-      open_list(list, (1 + MOST_OPTIMIZER_STATES) * t->of.model->parameter_count + 2 * t->of.model->state_count + 1);
+// All that a checkpoint holds. To be written, every number is part of one rank. The list is to be given back after a failure, too.
+static rec_status list_tensors(const trainer *t, bool writes, tensor_list *list) {
+  int capacity = (1 + MOST_OPTIMIZER_STATES) * t->of.model->parameter_count + 2 * t->of.model->state_count + 1;
+  rec_status status = open_list(list, capacity, capacity + t->of.model->state_count);
   if (status) return status;
-  add_parameters(list, &t->of, t->weights);
+  add_parameters(list, &t->of, t->weights, writes ? t : NULL);
   add_moments(list, t);
   if (t->carried && t->carried_valid) add_states(list, t);
-  add_fitted(list, t);
+  add_fitted(list, t, !writes || ranks_number(t->ranks) == 0);
   return REC_OK;
-}
-
-// ---- the checksum --------------------------------------------------------------------------------
-
-static uint64_t hash_of(const char *name, const void *bytes, size_t size) {
-  return XXH3_64bits_withSeed(bytes, size, XXH64(name, strlen(name), 0));
-}
-
-// Metadata that is read again, and what older checkpoints have of it (rec.program); what else a file says does not change a run.
-static const char *const sealed[] = {"rec.block",   "rec.step",    "rec.steps",      "rec.model",
-                                     "rec.trained", "rec.carried", "rec.characters", "rec.program"};
-
-static bool is_sealed(const char *key) {
-  for (size_t i = 0; i < sizeof sealed / sizeof *sealed; i++)
-    if (strcmp(sealed[i], key) == 0) return true;
-  return false;
-}
-
-// A sum over tensors and metadata, each with its name: their order in the file does not matter.
-static void seal(const tensor_list *list, const rec_metadata *metadata, int count, char digits[17]) {
-  uint64_t sum = 0;
-  for (int i = 0; i < list->count; i++) sum += hash_of(list->tensors[i].name, list->tensors[i].data, list->tensors[i].bytes);
-  for (int i = 0; i < count; i++)
-    if (metadata[i].value && is_sealed(metadata[i].key))
-      sum += hash_of(metadata[i].key, metadata[i].value, strlen(metadata[i].value));
-  snprintf(digits, 17, "%016llx", (unsigned long long)sum);
-}
-
-// A file without a checksum, as what others write, has nothing to be held to.
-static rec_status check_seal(const rec_file *file) {
-  const char *expected = rec_file_metadata(file, "rec.checksum");
-  uint64_t sum = 0;
-  char found[17];
-  if (!expected) return REC_OK;
-  for (int i = 0; i < rec_file_count(file); i++) {
-    const rec_tensor *tensor = rec_file_tensor(file, i);
-    sum += hash_of(tensor->name, tensor->data, tensor->bytes);
-  }
-  for (size_t i = 0; i < sizeof sealed / sizeof *sealed; i++) {
-    const char *value = rec_file_metadata(file, sealed[i]);
-    if (value) sum += hash_of(sealed[i], value, strlen(value));
-  }
-  snprintf(found, sizeof found, "%016llx", (unsigned long long)sum);
-  if (strcmp(found, expected) == 0) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "%s: expected the checksum %s, found %s; the file is damaged", rec_file_path(file),
-                  expected, found);
 }
 
 // ---- writing ------------------------------------------------------------------------------------
 
-static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata, int count) {
-  char digits[17];
-  seal(list, metadata, count, digits);
-  metadata[count] = (rec_metadata){"rec.checksum", digits};
-  return rec_file_write(path, list->tensors, list->count, metadata, count + 1);
+static const message_place place = {-1, -1, "parts of a checkpoint"};
+
+static int64_t size_of(const tensor_list *list, const tensor_part *p) {
+  return (int64_t)rec_dtype_size(list->tensors[p->tensor].dtype);
+}
+
+static uint64_t seal_parts(const tensor_list *list) {
+  uint64_t sum = 0;
+  for (int i = 0; i < list->part_count; i++) {
+    const tensor_part *p = &list->parts[i];
+    int64_t size = size_of(list, p);
+    sum += seal_of_part(list->tensors[p->tensor].name, p->first * size, p->data, (size_t)(p->count * size));
+  }
+  return sum;
+}
+
+// The checksum of the parts of all ranks.
+static rec_status seal(const tensor_list *list, const rec_metadata *metadata, int count, ranks *shared, char text[SEAL_TEXT]) {
+  uint64_t own = seal_parts(list), sum = seal_of_header(list->tensors, list->count, metadata, count);
+  uint64_t *all = calloc((size_t)ranks_count(shared), sizeof *all);
+  if (!all) return rec_no_memory();
+  ranks_all_gather(shared, &own, all, sizeof own, place);
+  for (int i = 0; i < ranks_count(shared); i++) sum += all[i];
+  free(all);
+  seal_text(sum, text);
+  return REC_OK;
+}
+
+static rec_status put_parts(tensor_writer *w, const tensor_list *list) {
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < list->part_count; i++) {
+    const tensor_part *p = &list->parts[i];
+    int64_t size = size_of(list, p);
+    status = tensor_writer_put(w, p->tensor, p->first * size, p->data, (size_t)(p->count * size));
+  }
+  return status ? status : tensor_writer_flush(w);
+}
+
+// The name that rank 0 has.
+static void share_name(ranks *shared, file_path *file) {
+  file_path *all = calloc((size_t)ranks_count(shared), sizeof *all);
+  if (!all) ranks_abort(shared, "out of memory");
+  ranks_all_gather(shared, file, all, sizeof *all, place);
+  *file = all[0];
+  free(all);
+}
+
+// The file that rank 0 has begun.
+static rec_status open_together(const char *path, const tensor_plan *plan, ranks *shared, tensor_writer **w) {
+  file_path file = {0};
+  rec_status status = ranks_number(shared) ? REC_OK : tensor_writer_open(path, plan, w);
+  status = ranks_agree(shared, status, place);
+  if (status || ranks_count(shared) == 1) return status;
+  if (*w) file = *tensor_writer_file(*w);
+  share_name(shared, &file);
+  return ranks_agree(shared, *w ? REC_OK : tensor_writer_join(path, &file, plan, w), place);
+}
+
+static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata, int count, ranks *shared) {
+  char text[SEAL_TEXT];
+  tensor_writer *w = NULL;
+  rec_status status = seal(list, metadata, count, shared, text);
+  if (status) return status;
+  metadata[count] = (rec_metadata){"rec.checksum", text};
+  const tensor_plan plan = {list->tensors, list->count, metadata, count + 1};
+  status = open_together(path, &plan, shared, &w);
+  if (!status) status = ranks_agree(shared, put_parts(w, list), place);
+  if (!status) status = ranks_agree(shared, ranks_number(shared) ? REC_OK : tensor_writer_finish(w), place);
+  tensor_writer_close(w);
+  return status;
 }
 
 rec_status checkpoint_save(const trainer *t, const char *path) {
@@ -160,46 +201,57 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   if (t->characters) metadata[count++] = (rec_metadata){"rec.characters", t->characters};
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
-  rec_status status = list_tensors(t, &list);
-  if (!status) status = write_list(&list, path, metadata, count);
+  rec_status status = ranks_agree(t->ranks, list_tensors(t, true, &list), place);
+  if (!status) status = write_list(&list, path, metadata, count, t->ranks);
   rec_blocks_free(&list.memory);
   return status;
 }
 
-rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *characters, const char *path) {
+// `owner` NULL: this process is alone.
+static rec_status save_weights(const trained_model *of, void *weights, const trainer *owner, const char *characters,
+                               const char *path) {
   tensor_list list;
+  ranks *shared = owner ? owner->ranks : NULL;
   rec_metadata metadata[4] = {{"format", "pt"}, {"rec.model", of->model->text}, {"rec.characters", characters}};
-  rec_status status = open_list(&list, of->model->parameter_count);
-  if (!status) {
-    add_parameters(&list, of, weights);
-    status = write_list(&list, path, metadata, characters ? 3 : 2);
-  }
+  rec_status status = open_list(&list, of->model->parameter_count, of->model->parameter_count);
+  if (!status) add_parameters(&list, of, weights, owner);
+  status = ranks_agree(shared, status, place);
+  if (!status) status = write_list(&list, path, metadata, characters ? 3 : 2, shared);
   rec_blocks_free(&list.memory);
   return status;
+}
+
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path) {
+  return save_weights(of, (void *)(uintptr_t)weights, NULL, NULL, path);
+}
+
+rec_status checkpoint_save_result(const trainer *t, const char *path) {
+  return save_weights(&t->of, t->weights, t, t->characters, path);
 }
 
 // ---- reading ------------------------------------------------------------------------------------
 
-static rec_status read_tensor(const rec_file *file, const rec_tensor *to) {
-  const rec_tensor *found = rec_file_find(file, to->name);
+static rec_status read_part(const rec_file *file, const tensor_list *list, const tensor_part *p) {
+  const rec_tensor *to = &list->tensors[p->tensor], *found = rec_file_find(file, to->name);
   int64_t elements = rec_tensor_elements(to);
   if (!found) return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none", rec_file_path(file), to->name);
   if (rec_tensor_elements(found) != elements || !rec_dtype_is_real(found->dtype))
     return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld real numbers in '%s', found %lld of type %s", rec_file_path(file),
                     (long long)elements, to->name, (long long)rec_tensor_elements(found), rec_dtype_name(found->dtype));
-  return rec_convert(to->data, to->dtype, found->data, found->dtype, elements);
+  const char *from = (const char *)found->data + (size_t)p->first * rec_dtype_size(found->dtype);
+  return rec_convert(p->data, to->dtype, from, found->dtype, p->count);
 }
 
 static rec_status read_list(const rec_file *file, const tensor_list *list) {
   rec_status status = REC_OK;
-  for (int i = 0; !status && i < list->count; i++) status = read_tensor(file, &list->tensors[i]);
+  for (int i = 0; !status && i < list->part_count; i++) status = read_part(file, list, &list->parts[i]);
   return status;
 }
 
 static rec_status read_parameters(const rec_file *file, const trained_model *of, void *block) {
   tensor_list list;
-  rec_status status = open_list(&list, of->model->parameter_count);
-  if (!status) add_parameters(&list, of, block);
+  rec_status status = open_list(&list, of->model->parameter_count, of->model->parameter_count);
+  if (!status) add_parameters(&list, of, block, NULL);
   if (!status) status = read_list(file, &list);
   rec_blocks_free(&list.memory);
   return status;
@@ -242,29 +294,31 @@ static rec_status load(trainer *t, const rec_file *file) {
   const char *carried = rec_file_metadata(file, "rec.carried");
   tensor_list list = {0};
   rec_status status = read_number(file, "rec.step", &t->step);
-  if (!status) status = check_identity(t, file);
+  if (!status && ranks_number(t->ranks) == 0) status = check_identity(t, file);
   t->carried_valid = carried && !strcmp(carried, "yes");
   find_fitted(file, t);
-  if (!status) status = list_tensors(t, &list);
+  if (!status) status = list_tensors(t, false, &list);
   if (!status) status = read_list(file, &list);
   rec_blocks_free(&list.memory);
   if (!t->carried) t->carried_valid = t->step > 0;
   return status;
 }
 
+static const message_place reading = {-1, -1, "a checkpoint to be read"};
+
 rec_status checkpoint_load(trainer *t, const char *path) {
   rec_file *file = NULL;
-  rec_status status = rec_file_open(path, &file);
-  if (!status) status = check_seal(file);
+  rec_status status = ranks_agree(t->ranks, rec_file_open(path, &file), reading);
+  if (!status) status = seal_check(file, t->ranks);
   if (!status) status = load(t, file);
   rec_file_close(file);
-  return status;
+  return ranks_agree(t->ranks, status, reading);
 }
 
 rec_status checkpoint_load_weights(const trained_model *of, void *weights, const char *path) {
   rec_file *file = NULL;
   rec_status status = rec_file_open(path, &file);
-  if (!status) status = check_seal(file);
+  if (!status) status = seal_check(file, NULL);
   if (!status) status = read_parameters(file, of, weights);
   rec_file_close(file);
   return status;

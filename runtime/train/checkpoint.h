@@ -1,6 +1,7 @@
 // What a run leaves on the disk, in safetensors: the weights under their paths. To continue, also the states of optimizers
 // (`optimizer.NAME.PATH`, for AdamW `m` and `v`) and the carried states (`state.NAME`). Files are written whole or not at all,
-// with a checksum (`rec.checksum`) of all that is read again.
+// with a checksum (`rec.checksum`) of all that is read again. Ranks that train together write and read parts of one file, which is
+// the same for any number of ranks: all of them call what takes a trainer.
 #ifndef REC_TRAIN_CHECKPOINT_H
 #define REC_TRAIN_CHECKPOINT_H
 
@@ -12,8 +13,9 @@ rec_status checkpoint_load(trainer *t, const char *path);
 // Steps done according to a checkpoint, and how many its block has.
 rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps);
 
-// `characters`: that the tokens stand for, or NULL.
-rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *characters, const char *path);
+// The weights that a block ends with.
+rec_status checkpoint_save_result(const trainer *t, const char *path);
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path);
 // Any file that holds all weights of the model.
 rec_status checkpoint_load_weights(const trained_model *of, void *weights, const char *path);
 // The characters that a file of weights says its tokens stand for; the caller frees them. NULL: none.

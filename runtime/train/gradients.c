@@ -22,19 +22,22 @@ static int most_of_wave(const trainer *t) {
   return most < LEAST ? LEAST : (int)most;
 }
 
+// Levels of the tree between the node of this process and those of its waves.
+static int levels_of_waves(const trainer *t) { return t->in->wave_level - trainer_own_node(t).level; }
+
 int gradients_plan(trainer *t) {
   trainer_internals *in = t->in;
   in->own = tree_range(trainer_own_node(t));
-  in->wave_level = tree_level(in->all.shards, most_of_wave(t), 0);
+  in->wave_level = tree_level(in->all.shards, most_of_wave(t), trainer_own_node(t).level);
   in->wave = ((in->all.shards - 1) >> in->wave_level) + 1;
   in->threads_inside = in->wave == 1 ? t->threads : 1;
-  return in->wave + in->wave_level;
+  return in->wave + levels_of_waves(t);
 }
 
 rec_status gradients_new(trainer *t) {
   trainer_internals *in = t->in;
   const compute *c = t->of.where;
-  int count = in->wave + in->wave_level;
+  int count = in->wave + levels_of_waves(t);
   in->blocks = trainer_list(t, count, sizeof *in->blocks);
   if (!in->blocks) return rec_no_memory();
   rec_status status = c->ops->allocate(c, block_bytes(t) * count, (void **)&in->gradients);
@@ -109,18 +112,14 @@ static rec_status run_shard(void *context, int place, int worker) {
 
 // ---- sums ---------------------------------------------------------------------------------------
 
-typedef struct numbers {
-  int64_t place, count;
-} numbers;
-
-static rec_status add(const trainer *t, int to, int from, numbers n) {
+static rec_status add(const trainer *t, int to, int from, number_range n) {
   const compute *c = t->of.where;
   int64_t offset = n.place * c->n->element_size;
   return c->ops->sum_into(c, t->in->blocks[to] + offset, t->in->blocks[from] + offset, n.count);
 }
 
 // The blocks of the shards of a node, into that of the first.
-static rec_status sum_node(const trainer *t, tree_node node, numbers n) {
+static rec_status sum_node(const trainer *t, tree_node node, number_range n) {
   leaf_range all = tree_range(node);
   int wave = tree_range(t->in->running).first;
   if (all.end - all.first == 1) return REC_OK;
@@ -132,11 +131,11 @@ static rec_status sum_node(const trainer *t, tree_node node, numbers n) {
 // How many sums wait for the wave that runs: those at the first levels.
 static int waiting(const trainer *t) {
   int level = 0;
-  while (t->in->running.number >> level & 1) level++;
+  while (level < levels_of_waves(t) && t->in->running.number >> level & 1) level++;
   return level;
 }
 
-static rec_status sum_wave(const trainer *t, numbers n) {
+static rec_status sum_wave(const trainer *t, number_range n) {
   int count = waiting(t);
   rec_status status = sum_node(t, t->in->running, n);
   for (int level = 0; !status && level < count; level++) status = add(t, 0, t->in->wave + level, n);
@@ -147,13 +146,13 @@ static rec_status sum_piece(void *context, int number, int worker) {
   const trainer *t = context;
   const piece *p = &t->in->pieces[number];
   (void)worker;
-  return sum_wave(t, (numbers){p->place, p->count});
+  return sum_wave(t, (number_range){p->place, p->count});
 }
 
 // On a device at once, with the gaps between parameters, which are zero.
 static rec_status sum_gradients(trainer *t) {
   if (compute_is_host(t->of.where)) return train_pool_run(t->threads, t->in->piece_count, sum_piece, t);
-  return sum_wave(t, (numbers){0, t->of.model->parameter_elements});
+  return sum_wave(t, (number_range){0, t->of.model->parameter_elements});
 }
 
 // The sum of a wave waits in another block for the waves after it.
@@ -167,9 +166,9 @@ static void keep_sum(trainer *t) {
 rec_status gradients_run(trainer *t) {
   trainer_internals *in = t->in;
   rec_status status = REC_OK;
-  int waves = 1 << in->wave_level;
+  int waves = 1 << levels_of_waves(t), first = trainer_own_node(t).number * waves;
   for (int i = 0; !status && i < waves; i++) {
-    in->running = (tree_node){in->all.shards, in->wave_level, i};
+    in->running = (tree_node){in->all.shards, in->wave_level, first + i};
     leaf_range shards = tree_range(in->running);
     status = train_pool_run(t->threads, shards.end - shards.first, run_shard, t);
     if (!status) status = sum_gradients(t);

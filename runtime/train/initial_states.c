@@ -150,7 +150,7 @@ static drawn_start draw(const trainer *t, const model_state *state, const interv
 }
 
 // Draws for all rows of a state.
-static void draw_state(trainer *t, int number, int64_t counts[INTERVENTION_KINDS]) {
+static void draw_state(trainer *t, int number) {
   int place = 0;
   trainer_internals *in = t->in;
   const model_state *state = &t->of.model->states[number];
@@ -158,7 +158,6 @@ static void draw_state(trainer *t, int number, int64_t counts[INTERVENTION_KINDS
   for (int64_t row = 0; row < in->rows; row++) {
     drawn_start start = draw(t, state, v, place, in->first_sequence + row);
     in->drawn[number * in->rows + row] = start;
-    counts[start.kind]++;
     if (!is_carried(start.kind)) t->age[number * in->rows + row] = 0;
   }
 }
@@ -279,8 +278,10 @@ static void fit_states(trainer *t) {
   for (int i = 0; i < m->state_count; i++) any |= is_fitted(t, &m->states[i], &beta);
   if (!any) return;
   train_pool_run(t->threads, m->state_count, sum_values, t);
+  exchange_sums(t, in->fit_means, t->group_count, 0);
   divide_sums(t, in->fit_means);
   train_pool_run(t->threads, m->state_count, sum_squares, t);
+  exchange_sums(t, in->fit_squares, t->group_count, 0);
   divide_sums(t, in->fit_squares);
   for (int i = 0; i < m->state_count; i++) {
     int64_t first = first_group(t, i);
@@ -305,54 +306,92 @@ static rec_status square_shard(void *context, int place, int worker) {
   return REC_OK;
 }
 
-// The norm of all states of a sequence, as the root of the mean of its square over the batch; by
-// layer and all together.
-static double norm_of_states(trainer *t, void *block, double *by_layer) {
-  double sum = 0, batch = (double)t->block->batch;
+// Squares of all states of the shards of this process, by layer.
+static void measure_states(trainer *t, void *block, double *by_layer) {
   t->in->measured = block;
   train_pool_run(t->threads, t->in->own.end - t->in->own.first, square_shard, t);
   trainer_sum_shards(t, t->in->squares_of, t->layer_count, by_layer);
+}
+
+// The norm of all states of a sequence, as the root of the mean of its square over the batch; by
+// layer and all together.
+static double norms_of(const trainer *t, const double *squares, double *by_layer) {
+  double sum = 0, batch = (double)t->block->batch;
   for (int i = 0; i < t->layer_count; i++) {
-    sum += by_layer[i];
-    by_layer[i] = sqrt(by_layer[i] / batch);
+    sum += squares[i];
+    by_layer[i] = sqrt(squares[i] / batch);
   }
   return sqrt(sum / batch);
 }
 
-// Tokens since zero, noise or learned states that the carried ones have behind them.
-static void measure_age(const trainer *t, step_report *report) {
-  int64_t count = t->of.model->state_count * t->in->rows, carried = 0;
-  double sum = 0;
-  report->oldest = 0;
-  for (int64_t i = 0; i < count; i++) {
-    if (!is_carried(t->in->drawn[i].kind)) continue;
-    carried++;
-    sum += t->age[i];
-    if (t->age[i] > report->oldest) report->oldest = t->age[i];
+// Of the rows of this process. Whole numbers have the same sum in any order.
+typedef struct start_counts {
+  double drawn[INTERVENTION_KINDS];
+  double carried, age;  // age: tokens since zero, noise or learned states that the carried ones have behind them
+} start_counts;
+
+enum { START_COUNTS = sizeof(start_counts) / sizeof(double) };
+
+static double count_starts(const trainer *t, start_counts *counts) {
+  double oldest = 0;
+  *counts = (start_counts){0};
+  for (int64_t i = 0; i < t->of.model->state_count * t->in->rows; i++) {
+    intervention_kind kind = t->in->drawn[i].kind;
+    counts->drawn[kind]++;
+    if (!is_carried(kind)) continue;
+    counts->carried++;
+    counts->age += t->age[i];
+    if (t->age[i] > oldest) oldest = t->age[i];
   }
-  report->age = carried ? sum / (double)carried : 0;
+  return oldest;
 }
 
-void initial_states_fill(trainer *t, step_report *report) {
-  const train_model *m = t->of.model;
-  int64_t counts[INTERVENTION_KINDS] = {0};
-  double all = (double)(t->block->batch * m->state_count);
+// ---- a step -------------------------------------------------------------------------------------
+
+static bool has_starts(const trainer *t) { return t->carried && t->of.model->state_count; }
+
+int64_t initial_states_number_count(const trainer *t) { return has_starts(t) ? START_COUNTS + t->layer_count + 1 : 0; }
+
+void initial_states_measure(trainer *t, double *numbers) {
+  start_counts counts;
+  if (!has_starts(t)) return;
+  numbers[START_COUNTS + t->layer_count] = count_starts(t, &counts);
+  memcpy(numbers, &counts, sizeof counts);
+  measure_states(t, t->in->before, numbers + START_COUNTS);
+}
+
+void initial_states_report(trainer *t, const double *numbers, step_report *report) {
+  start_counts counts;
+  double all = (double)(t->block->batch * t->of.model->state_count);
   report->norm_before = report->norm_after = report->age = report->oldest = 0;
   for (int k = 0; k < INTERVENTION_KINDS; k++) report->drawn[k] = k == FROM_ZERO;
-  if (!t->carried || !m->state_count) return;
+  if (!has_starts(t)) return;
+  memcpy(&counts, numbers, sizeof counts);
+  for (int k = 0; k < INTERVENTION_KINDS; k++) report->drawn[k] = counts.drawn[k] / all;
+  report->norm_before = norms_of(t, numbers + START_COUNTS, t->norms_before);
+  report->age = counts.carried > 0 ? counts.age / counts.carried : 0;
+  report->oldest = numbers[START_COUNTS + t->layer_count];
+}
+
+void initial_states_fill(trainer *t) {
+  if (!has_starts(t)) return;
   if (t->carried_valid) fit_states(t);
-  for (int i = 0; i < m->state_count; i++) {
-    draw_state(t, i, counts);
+  for (int i = 0; i < t->of.model->state_count; i++) {
+    draw_state(t, i);
     for (int s = t->in->own.first; s < t->in->own.end; s++) point_shard(t, s, i);
   }
   train_pool_run(t->threads, (int)t->in->rows, fill_row, t);
-  for (int k = 0; k < INTERVENTION_KINDS; k++) report->drawn[k] = (double)counts[k] / all;
-  report->norm_before = norm_of_states(t, t->in->before, t->norms_before);
-  measure_age(t, report);
 }
 
-void initial_states_done(trainer *t, step_report *report) {
-  if (t->carried) report->norm_after = norm_of_states(t, t->carried, t->norms_after);
+void final_states_measure(trainer *t, double *numbers) {
+  if (t->carried) measure_states(t, t->carried, numbers);
+}
+
+void final_states_report(trainer *t, const double *numbers, step_report *report) {
+  if (t->carried) report->norm_after = norms_of(t, numbers, t->norms_after);
+}
+
+void final_states_keep(trainer *t) {
   for (int64_t i = 0; i < t->of.model->state_count * t->in->rows; i++) t->age[i] += (double)t->block->context;
   t->carried_valid = true;
 }

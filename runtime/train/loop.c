@@ -1,4 +1,5 @@
-// A train block from its first to its last step: log, checkpoints, signals, what the user sees.
+// A train block from its first to its last step: log, checkpoints, signals, what the user sees. Of the ranks that train together,
+// rank 0 alone has the log and the events, and moves files; all of them write checkpoints, and all leave with one status.
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/ranks/ranks.h"
 #include "runtime/shared/clock.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/identity.h"
@@ -30,6 +32,12 @@ typedef struct loop {
   FILE *log, *events;
   double last_checkpoint;
 } loop;
+
+static bool is_first(const loop *l) { return ranks_number(l->s->options.ranks) == 0; }
+
+static rec_status agree(const loop *l, rec_status status) {
+  return ranks_agree(l->s->options.ranks, status, (message_place){l->t ? l->t->step : -1, -1, "how rank 0 has ended"});
+}
 
 // ---- the log ------------------------------------------------------------------------------------
 
@@ -134,21 +142,22 @@ static rec_status replace_checkpoint(const loop *l) {
 static rec_status save(loop *l) {
   rec_status status = trainer_fetch(l->t);
   if (!status) status = check_weights(l);
+  if (!status && is_first(l) && (fsync(fileno(l->log)) || fflush(l->events))) status = rec_file_failed(l->log_path.text);
+  status = agree(l, status);
   if (status) return status;
-  if (fsync(fileno(l->log)) || fflush(l->events)) return rec_file_failed(l->log_path.text);
   l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
   status = checkpoint_save(l->t, l->fresh.text);
-  return status ? status : replace_checkpoint(l);
+  return status ? status : agree(l, is_first(l) ? replace_checkpoint(l) : REC_OK);
 }
 
 // After a failure: which checkpoint there is.
 static rec_status keep_checkpoint(const loop *l, rec_status status) {
   int64_t step, steps;
-  char message[2048];
-  snprintf(message, sizeof message, "%s", rec_message());
+  char text[2048];
+  snprintf(text, sizeof text, "%s", rec_message());
   if (access(l->checkpoint.text, R_OK) || checkpoint_progress(l->checkpoint.text, &step, &steps))
-    return rec_fail(status, "%s; no checkpoint was written yet", message);
-  return rec_fail(status, "%s; the checkpoint after %lld steps is kept", message, (long long)step);
+    return rec_fail(status, "%s; no checkpoint was written yet", text);
+  return rec_fail(status, "%s; the checkpoint after %lld steps is kept", text, (long long)step);
 }
 
 static bool checkpoint_due(const loop *l) {
@@ -166,12 +175,18 @@ static rec_status start_weights(loop *l) {
   return train_weights_start(l->t->of.model, b->seed, l->t->of.n, l->t->weights);
 }
 
+// Rank 0 looks, for all.
+static bool is_there(const loop *l, const char *path) {
+  const message_place place = {-1, -1, "which checkpoint there is"};
+  return ranks_any(l->s->options.ranks, is_first(l) && !access(path, R_OK), place);
+}
+
 // From the last checkpoint, or the one before it if the last is not there or cannot be read.
 static rec_status resume(loop *l) {
-  if (access(l->checkpoint.text, R_OK)) return checkpoint_load(l->t, l->previous.text);
+  if (!is_there(l, l->checkpoint.text)) return checkpoint_load(l->t, l->previous.text);
   rec_status status = checkpoint_load(l->t, l->checkpoint.text);
-  if (status != REC_ERROR_FORMAT || access(l->previous.text, R_OK)) return status;
-  fprintf(stderr, "rec train: %s; continues from the checkpoint before\n", rec_message());
+  if (status != REC_ERROR_FORMAT || !is_there(l, l->previous.text)) return status;
+  if (is_first(l)) fprintf(stderr, "rec train: %s; continues from the checkpoint before\n", rec_message());
   return checkpoint_load(l->t, l->previous.text);
 }
 
@@ -192,10 +207,10 @@ static rec_status remove_run(const loop *l) {
 }
 
 static rec_status start(loop *l) {
-  bool exists = !access(l->checkpoint.text, F_OK) || !access(l->previous.text, F_OK);
-  remove_parts(l);
+  bool exists = is_there(l, l->checkpoint.text) || is_there(l, l->previous.text);
+  if (is_first(l)) remove_parts(l);
   if (l->s->options.resume && exists) return resume(l);
-  rec_status status = l->s->options.again ? remove_run(l) : REC_OK;
+  rec_status status = l->s->options.again && is_first(l) ? remove_run(l) : REC_OK;
   return status ? status : start_weights(l);
 }
 
@@ -220,23 +235,47 @@ static void announce(const loop *l) {
   fflush(stdout);
 }
 
-static rec_status run_steps(loop *l) {
+// What a rank finds after a step; all do what one of them has to.
+typedef struct after_step {
+  bool failed, stop, save;
+} after_step;
+
+static after_step after_any(const loop *l, after_step own) {
+  ranks *job = l->s->options.ranks;
+  after_step any = own, *all = calloc((size_t)ranks_count(job), sizeof *all);
+  if (!all) ranks_abort(job, "out of memory");
+  ranks_all_gather(job, &own, all, sizeof own, (message_place){l->t->step, -1, "whether all go on"});
+  for (int i = 0; i < ranks_count(job); i++)
+    any = (after_step){any.failed || all[i].failed, any.stop || all[i].stop, any.save || all[i].save};
+  free(all);
+  return any;
+}
+
+static rec_status log_step(loop *l, const step_report *report, double seconds) {
+  if (!is_first(l)) return REC_OK;
+  rec_status status = write_log(l, report, seconds);
+  return status ? status : write_events(l, report, seconds);
+}
+
+static rec_status run_step(loop *l, progress *bar, bool *stop) {
+  step_report report;
+  const double began = clock_seconds(CLOCK_MONOTONIC);
+  rec_status status = trainer_step(l->t, &l->data, &report);
+  if (!status) status = log_step(l, &report, clock_seconds(CLOCK_MONOTONIC) - began);
+  after_step found = after_any(l, (after_step){status != REC_OK, session_stop != 0, is_first(l) && checkpoint_due(l)});
+  if (found.failed) return agree(l, status);
+  progress_step(bar, l->t->step, report.loss);
+  *stop = found.stop;
+  return l->t->step < l->t->block->steps && found.save ? save(l) : REC_OK;
+}
+
+static rec_status run_steps(loop *l, bool *stop) {
   const train_block *b = l->t->block;
   progress bar;
   rec_status status = REC_OK;
   progress_open(&bar, b->name, l->t->step, b->steps, b->batch * b->context);
   l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
-  while (!status && l->t->step < b->steps && !session_stop) {
-    step_report report;
-    double began = clock_seconds(CLOCK_MONOTONIC);
-    status = trainer_step(l->t, &l->data, &report);
-    double seconds = clock_seconds(CLOCK_MONOTONIC) - began;
-    if (!status) status = write_log(l, &report, seconds);
-    if (!status) status = write_events(l, &report, seconds);
-    if (status) break;
-    progress_step(&bar, l->t->step, report.loss);
-    if (l->t->step < b->steps && checkpoint_due(l)) status = save(l);
-  }
+  while (!status && l->t->step < b->steps && !*stop) status = run_step(l, &bar, stop);
   progress_close(&bar);
   return status;
 }
@@ -250,14 +289,15 @@ static rec_status open_loop(loop *l, const train_block *block) {
   l->weights = session_path(s, block->name, "model.safetensors");
   l->log_path = session_path(s, block->name, "log.jsonl");
   rec_status status = session_open_data(s, block, &l->data);
-  if (!status) status = session_make_folder(s, block->name);
-  if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
+  if (!status && is_first(l)) status = session_make_folder(s, block->name);
+  if (!status) status = trainer_new(of, block, s->options.threads, s->options.ranks, &l->t);
   if (!status && !(l->identity = identity_of(s, block, &l->data))) status = rec_no_memory();
   if (!status) l->t->characters = l->data.text.characters, l->t->identity = l->identity;
+  status = agree(l, status);
   if (!status) status = start(l);
   if (!status) status = trainer_place(l->t);
-  if (!status) status = open_log(l);
-  return status;
+  if (!status && is_first(l)) status = open_log(l);
+  return agree(l, status);
 }
 
 static void close_loop(loop *l) {
@@ -287,27 +327,36 @@ rec_status session_check_new(const session *s, const train_block *block) {
   return status;
 }
 
+// The steps, and what a block leaves.
+static rec_status run_block(loop *l, bool *stop) {
+  const bool first = is_first(l);
+  rec_status status = agree(l, first ? open_events(l) : REC_OK);
+  if (!status) status = run_steps(l, stop);
+  if (status) return status;
+  status = trainer_fetch(l->t);
+  if (!status) status = agree(l, check_weights(l));
+  bool done = l->t->step == l->t->block->steps;
+  if (!status && done) status = checkpoint_save_result(l->t, l->weights.text);
+  if (!status) status = save(l);
+  if (!status && done && first) unlink(l->previous.text);
+  *stop |= ranks_any(l->s->options.ranks, session_stop != 0, (message_place){l->t->step, -1, "whether all go on"});
+  return status;
+}
+
 rec_status session_train(session *s, const train_block *block, bool *stopped) {
   loop l = {.s = s};
   session_stop = 0;
+  *stopped = false;
   rec_status status = open_loop(&l, block);
   if (!status && l.t->step >= block->steps) {
     printf("train %s: all of its %" PRId64 " steps are done\n", block->name, block->steps);
   } else if (!status) {
     announce(&l);
     session_catch_signals(s, true);
-    status = open_events(&l);
-    if (!status) status = run_steps(&l);
-    if (!status) status = trainer_fetch(l.t);
-    if (!status) status = check_weights(&l);
-    if (!status && l.t->step == block->steps)
-      status = checkpoint_save_weights(&l.t->of, l.t->weights, l.data.text.characters, l.weights.text);
-    if (!status) status = save(&l);
-    if (!status && l.t->step == block->steps) unlink(l.previous.text);
+    status = run_block(&l, stopped);
     if (status) status = keep_checkpoint(&l, status);
     session_catch_signals(s, false);
   }
-  *stopped = session_stop != 0;
   close_loop(&l);
   return status;
 }

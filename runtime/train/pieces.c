@@ -2,7 +2,11 @@
 #include "runtime/train/model/blas.h"
 #include "runtime/train/trainer_parts.h"
 
-enum { PIECE = 16384 };  // numbers of a parameter that one task sums and steps
+// Numbers of a parameter that one task sums and steps. On a device a piece has many threads of its own, and ends so that a large
+// parameter can be shared out among ranks.
+enum { PIECE = 1 << 14, PIECE_OF_DEVICE = 1 << 22 };
+
+enum { ALIGNED = 16 };  // numbers; a state of an optimizer begins at a multiple
 
 // ---- pieces -------------------------------------------------------------------------------------
 
@@ -25,9 +29,8 @@ static void add_piece(trainer *t, int parameter, int64_t first, int64_t height, 
                                                 .decays = parameter_decays(t, parameter)};
 }
 
-// On a device a piece is a whole parameter: it has many threads of its own.
 static void add_numbers(trainer *t, int parameter) {
-  const int64_t longest = compute_is_host(t->of.where) ? PIECE : INT64_MAX;
+  const int64_t longest = compute_is_host(t->of.where) ? PIECE : PIECE_OF_DEVICE;
   int64_t elements = t->of.model->parameters[parameter].elements;
   for (int64_t done = 0, count; done < elements; done += count) {
     count = elements - done < longest ? elements - done : longest;
@@ -55,27 +58,64 @@ static void list_pieces(trainer *t) {
       add_matrices(t, i);
     else
       add_numbers(t, i);
+  in->before_piece = trainer_list(t, most + 1, sizeof *in->before_piece);
+  for (int i = 0; in->before_piece && i < in->piece_count; i++)
+    in->before_piece[i + 1] = in->before_piece[i] + in->pieces[i].count;
+  if (!in->memory.failed) in->own_pieces = pieces_of_rank(t, ranks_number(t->ranks));
+}
+
+static int first_of_slot(const trainer *t, int slot) {
+  return owners_first_piece(t->in->before_piece, t->in->piece_count, slot, ranks_count(t->ranks));
+}
+
+piece_range pieces_of_rank(const trainer *t, int rank) {
+  owner_grid grid = exchange_grid(t->ranks, rank);
+  int slot = owners_left(&grid).first + grid.time;
+  return (piece_range){first_of_slot(t, slot), first_of_slot(t, slot + 1)};
+}
+
+int64_t pieces_most_of_slot(const trainer *t) {
+  int most = 0;
+  for (int i = 0; i < ranks_count(t->ranks); i++) {
+    int count = first_of_slot(t, i + 1) - first_of_slot(t, i);
+    if (count > most) most = count;
+  }
+  return most;
+}
+
+static int64_t place_of_piece(const trainer *t, int number) {
+  return number < t->in->piece_count ? t->in->pieces[number].place : t->of.model->parameter_elements;
+}
+
+number_range pieces_numbers(const trainer *t, slot_range slots) {
+  int64_t place = place_of_piece(t, first_of_slot(t, slots.first));
+  return (number_range){place, place_of_piece(t, first_of_slot(t, slots.end)) - place};
 }
 
 // ---- moments ------------------------------------------------------------------------------------
 
-// Every state of a parameter is aligned as the parameter is.
-static int64_t moment_numbers(const trainer *t, int parameter) {
-  const train_model *m = t->of.model;
-  int64_t end = parameter + 1 < m->parameter_count ? m->parameters[parameter + 1].place : m->parameter_elements;
-  return end - m->parameters[parameter].place;
+// The numbers of a parameter that are stepped here, all of whose states are aligned as the parameter is.
+static number_range own_numbers(const trainer *t, int parameter) {
+  const model_parameter *p = &t->of.model->parameters[parameter];
+  int64_t first = place_of_piece(t, t->in->own_pieces.first) - p->place,
+          end = place_of_piece(t, t->in->own_pieces.end) - p->place;
+  if (first < 0) first = 0;
+  if (end > p->elements) end = p->elements;
+  return (number_range){first, end > first ? end - first : 0};
 }
 
-int64_t trainer_moment(const trainer *t, int parameter, int number) {
-  return t->moments_of[parameter] + number * moment_numbers(t, parameter);
+moment_part trainer_moment(const trainer *t, int parameter, int number) {
+  number_range own = own_numbers(t, parameter);
+  int64_t aligned = (own.count + ALIGNED - 1) / ALIGNED * ALIGNED;
+  return (moment_part){own.place, own.count, t->moments_of[parameter] + number * aligned};
 }
 
 static void make_moments(trainer *t) {
   const train_model *m = t->of.model;
   t->moments_of = trainer_list(t, m->parameter_count, sizeof *t->moments_of);
-  for (int i = 0; t->moments_of && i < m->parameter_count; i++) {
+  for (int i = 0; !t->in->memory.failed && i < m->parameter_count; i++) {
     t->moments_of[i] = t->moment_elements;
-    t->moment_elements += moment_numbers(t, i) * optimizer_rules_of[optimizer_of(m, t->block, i)].states;
+    t->moment_elements = trainer_moment(t, i, optimizer_rules_of[optimizer_of(m, t->block, i)].states).place;
   }
   t->memory.moments = t->moment_elements * t->of.n->element_size;
   t->moments = trainer_zeroed(t, t->moment_elements);
@@ -90,7 +130,7 @@ rec_status pieces_make_rooms(trainer *t) {
   const compute *c = t->of.where;
   int64_t most = 0;
   rec_status status = REC_OK;
-  for (int i = 0; i < t->in->piece_count; i++) {
+  for (int i = t->in->own_pieces.first; i < t->in->own_pieces.end; i++) {
     const piece *p = &t->in->pieces[i];
     if (!optimizers[p->optimizer].room) continue;
     int64_t numbers = optimizers[p->optimizer].room(p->rows, p->columns);
@@ -108,28 +148,25 @@ rec_status pieces_make_rooms(trainer *t) {
 
 // ---- a step -------------------------------------------------------------------------------------
 
-static rec_status square_piece(void *context, int number, int worker) {
+static rec_status square_piece(void *context, int place, int worker) {
   trainer *t = context;
   (void)worker;
+  int number = t->in->own_pieces.first + place;
   const piece *p = &t->in->pieces[number];
   return t->of.where->ops->square_sum(t->of.where, gradients_sum(t) + p->place * t->of.n->element_size, p->count,
                                       &t->in->squares[number]);
 }
 
-// On a device at once, with the gaps between parameters, which are zero.
-rec_status pieces_measure(trainer *t, double *squares) {
-  const compute *c = t->of.where;
-  *squares = 0;
-  if (!compute_is_host(c)) return c->ops->square_sum(c, gradients_sum(t), t->of.model->parameter_elements, squares);
-  rec_status status = train_pool_run(t->threads, t->in->piece_count, square_piece, t);
-  for (int i = 0; i < t->in->piece_count; i++) *squares += t->in->squares[i];
-  return status;
+static rec_status run_pieces(trainer *t, train_pool_task *task) {
+  return train_pool_run(t->threads, t->in->own_pieces.end - t->in->own_pieces.first, task, t);
 }
 
-static rec_status step_piece(void *context, int number, int worker) {
+rec_status pieces_square(trainer *t) { return run_pieces(t, square_piece); }
+
+static rec_status step_piece(void *context, int place, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
-  const piece *p = &in->pieces[number];
+  const piece *p = &in->pieces[in->own_pieces.first + place];
   const int64_t size = t->of.n->element_size;
   const optimizer *o = &optimizers[p->optimizer];
   stepped_weights w = {.values = in->weights + p->place * size,
@@ -138,9 +175,11 @@ static rec_status step_piece(void *context, int number, int worker) {
                        .rows = p->rows,
                        .columns = p->columns,
                        .decays = p->decays};
-  for (int i = 0; i < optimizer_rules_of[p->optimizer].states; i++)
-    w.states[i] = in->moments + (trainer_moment(t, p->parameter, i) + p->first) * size;
+  for (int i = 0; i < optimizer_rules_of[p->optimizer].states; i++) {
+    moment_part m = trainer_moment(t, p->parameter, i);
+    w.states[i] = in->moments + (m.place + p->first - m.first) * size;
+  }
   return o->step(t->of.where, &in->step, &w);
 }
 
-rec_status pieces_step(trainer *t) { return train_pool_run(t->threads, t->in->piece_count, step_piece, t); }
+rec_status pieces_step(trainer *t) { return run_pieces(t, step_piece); }

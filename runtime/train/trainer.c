@@ -33,6 +33,7 @@ static void release_there(trainer *t) {
   if (compute_is_host(c)) return;
   c->ops->release(c, t->in->weights);
   c->ops->release(c, t->in->moments);
+  c->ops->release(c, t->in->window_there);
 }
 
 static int64_t weight_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }
@@ -83,8 +84,12 @@ static rec_status allocate(trainer *t) {
   t->memory.data = tokens * 4;
   pieces_new(t);
   initial_states_new(t);
-  in->sum_room = trainer_list(t, tree_room(in->all.shards, t->layer_count + 1), sizeof *in->sum_room);
-  return in->memory.failed ? rec_no_memory() : allocate_there(t);
+  if (in->memory.failed) return rec_no_memory();
+  int64_t sums = 1 + t->layer_count + initial_states_number_count(t);
+  in->batch_sums = trainer_list(t, sums, sizeof *in->batch_sums);
+  rec_status status = exchange_new(t, sums > t->group_count ? sums : t->group_count);
+  if (!status && in->memory.failed) status = rec_no_memory();
+  return status ? status : allocate_there(t);
 }
 
 // Room for the gradients of the initial states of one shard for each worker.
@@ -117,25 +122,28 @@ static rec_status make_executors(trainer *t) {
 }
 
 // What runs where.
-static void plan(trainer *t) {
+static rec_status plan(trainer *t) {
   const train_block *b = t->block;
   trainer_internals *in = t->in;
   const leaf_sizes sizes = {b->batch, b->accumulate, b->context, 1, compute_is_host(t->of.where)};
   in->all = leaves_of(&sizes);
+  in->windows = trainer_stream("windows ", b);
+  rec_status status = exchange_check(t);
+  if (status) return status;
   t->memory.gradients = gradients_plan(t) * t->of.model->parameter_elements * t->of.n->element_size;
   in->first_sequence = leaves_first_sequence(&in->all, in->own.first);
   in->rows = leaves_first_sequence(&in->all, in->own.end) - in->first_sequence;
-  in->windows = trainer_stream("windows ", b);
+  return REC_OK;
 }
 
-rec_status trainer_new(trained_model of, const train_block *block, int threads, trainer **made) {
+rec_status trainer_new(trained_model of, const train_block *block, int threads, ranks *shared, trainer **made) {
   *made = NULL;
   trainer *t = calloc(1, sizeof *t);
   if (!t) return rec_no_memory();
-  *t = (trainer){.of = of, .block = block, .threads = compute_is_host(of.where) ? threads : 1};
+  *t = (trainer){.of = of, .block = block, .ranks = shared, .threads = compute_is_host(of.where) ? threads : 1};
   t->in = calloc(1, sizeof *t->in);
-  if (t->in) plan(t);
-  rec_status status = t->in ? allocate(t) : rec_no_memory();
+  rec_status status = t->in ? plan(t) : rec_no_memory();
+  if (!status) status = allocate(t);
   if (!status) status = make_executors(t);
   if (!status) status = pieces_make_rooms(t);
   if (status)
@@ -178,15 +186,15 @@ static double rate_at(const train_block *b, int64_t step) {
   return b->floor + (b->rate - b->floor) * height;
 }
 
-static rec_status update(trainer *t, step_report *report) {
+// What the optimizer is to do.
+static void describe_step(trainer *t, step_report *report) {
   const train_block *b = t->block;
-  double squares;
-  rec_status status = pieces_measure(t, &squares);
+  double squares = 0;
+  for (int i = 0; i < t->in->piece_count; i++) squares += t->in->squares[i];
   report->gradient_norm = sqrt(squares);
   report->rate = rate_at(b, t->step);
   double scale = b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
   t->in->step = (optimizer_step){b, report->rate, scale, t->step + 1};
-  return status;
 }
 
 const char *trainer_bad_weight(const trainer *t) {
@@ -197,47 +205,77 @@ const char *trainer_bad_weight(const trainer *t) {
   return NULL;
 }
 
+enum { BAD_NUMBER = 1024 };  // bytes of a text
+
 // The weights, or what the first shard meets that meets one: it is run again step by step.
-static void find_bad_number(trainer *t, char *text, size_t size) {
+static void find_bad_number(trainer *t, char text[BAD_NUMBER]) {
   const char *weight = trainer_fetch(t) ? NULL : trainer_bad_weight(t);
   *text = 0;
-  if (weight) snprintf(text, size, "the weight %s", weight);
+  if (weight) snprintf(text, BAD_NUMBER, "the weight %s", weight);
   for (int i = t->in->own.first; !*text && i < t->in->own.end; i++) {
     shard s = gradients_shard(t, i, 0);
-    executor_blame(t->in->executors[0], t->in->weights, &s, gradients_loss_scale(t), gradients_sum(t), text, size);
+    executor_blame(t->in->executors[0], t->in->weights, &s, gradients_loss_scale(t), gradients_sum(t), text, BAD_NUMBER);
   }
-  if (!*text) snprintf(text, size, "the sum of the gradients");
+  exchange_first_text(t, text, BAD_NUMBER);
+  if (!*text) snprintf(text, BAD_NUMBER, "the sum of the gradients");
 }
 
 // -nan is nan to people.
 static double plain(double x) { return isnan(x) ? fabs(x) : x; }
 
 static rec_status not_finite(trainer *t, const step_report *report) {
-  char text[1024];
-  find_bad_number(t, text, sizeof text);
+  char text[BAD_NUMBER];
+  find_bad_number(t, text);
   return rec_fail(REC_ERROR_ARGUMENT,
                   "train %s: the loss is %g with a gradient of norm %g at step %lld; the first number that is not finite is in "
                   "%s; a smaller lr may help",
                   t->block->name, plain(report->loss), plain(report->gradient_norm), (long long)t->step, text);
 }
 
-rec_status trainer_step(trainer *t, const train_data *data, step_report *report) {
+// The weight of all targets of the batch, and what is reported about its initial states.
+static void sum_starts(trainer *t, step_report *report) {
   trainer_internals *in = t->in;
-  double loss;
-  in->data = data;
-  rec_status status = fetch_starts(t);
+  int64_t count = initial_states_number_count(t);
+  trainer_sum_shards(t, in->weight_sums, 1, in->batch_sums);
+  initial_states_measure(t, in->batch_sums + 1);
+  exchange_sums(t, in->batch_sums, 1 + count, count ? 1 : 0);
+  in->weight_sum = in->batch_sums[0];
+  initial_states_report(t, in->batch_sums + 1, report);
+}
+
+// The loss, and what is reported about the states that the batch ended with.
+static void sum_ends(trainer *t, step_report *report) {
+  trainer_internals *in = t->in;
+  trainer_sum_shards(t, in->losses, 1, in->batch_sums);
+  final_states_measure(t, in->batch_sums + 1);
+  exchange_sums(t, in->batch_sums, 1 + (t->carried ? t->layer_count : 0), 0);
+  report->loss = in->weight_sum > 0 ? in->batch_sums[0] / in->weight_sum : 0;
+  final_states_report(t, in->batch_sums + 1, report);
+}
+
+// All ranks come to every exchange, whatever has failed on one of them.
+rec_status trainer_step(trainer *t, const train_data *data, step_report *report) {
+  t->in->data = data;
+  rec_status status = exchange_agree_on_device(t, fetch_starts(t));
   if (status) return status;
-  initial_states_fill(t, report);
+  initial_states_fill(t);
   batch_fill(t);
-  status = gradients_run(t);
-  if (!status) status = update(t, report);
+  sum_starts(t, report);
+  status = exchange_agree(t, gradients_run(t));
   if (status) return status;
-  trainer_sum_shards(t, in->losses, 1, &loss);
-  report->loss = in->weight_sum > 0 ? loss / in->weight_sum : 0;
+  status = exchange_gradients(t);
+  if (!status) status = pieces_square(t);
+  status = exchange_agree_on_device(t, status);
+  if (status) return status;
+  exchange_squares(t);
+  sum_ends(t, report);
+  describe_step(t, report);
   if (!isfinite(report->loss) || !isfinite(report->gradient_norm)) return not_finite(t, report);
   status = pieces_step(t);
+  rec_status gathered = exchange_weights(t);
+  status = exchange_agree_on_device(t, status ? status : gathered);
   if (status) return status;
-  initial_states_done(t, report);
+  final_states_keep(t);
   t->step++;
   return REC_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef REC_TRAIN_TRAINER_H
 #define REC_TRAIN_TRAINER_H
 
+#include "runtime/ranks/ranks.h"
 #include "runtime/train/data/data.h"
 #include "runtime/train/model/execute.h"
 #include "runtime/train/noise.h"
@@ -15,6 +16,7 @@ typedef struct trainer_memory {
 typedef struct trainer {
   trained_model of;
   const train_block *block;
+  ranks *ranks;                          // that share the batch; NULL: this process is alone
   int threads;                           // that share its tasks; on a device the caller alone
   int64_t step;                          // steps done
   void *weights, *moments;               // in the host's memory; of trainer_fetch
@@ -44,7 +46,7 @@ typedef struct step_report {
   double age, oldest;                // tokens behind the carried states: mean and most
 } step_report;
 
-rec_status trainer_new(trained_model of, const train_block *block, int threads, trainer **made);
+rec_status trainer_new(trained_model of, const train_block *block, int threads, ranks *shared, trainer **made);
 void trainer_free(trainer *t);  // NULL is allowed
 
 // Brings weights and moments from the host's memory to where the model is trained, and back. On the
@@ -57,8 +59,18 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
 // The first weight with a number that is not finite; NULL: none.
 const char *trainer_bad_weight(const trainer *t);
 
-// Where state `number` of a parameter's optimizer begins in the moments.
-int64_t trainer_moment(const trainer *t, int parameter, int number);
+// The part of a parameter that is stepped here, and where a state of its optimizer lies for it in the moments.
+typedef struct moment_part {
+  int64_t first, count, place;
+} moment_part;
+
+moment_part trainer_moment(const trainer *t, int parameter, int number);
+// The sequences of the batch that this process has.
+typedef struct trainer_rows {
+  int64_t first, count;
+} trainer_rows;
+
+trainer_rows trainer_own_rows(const trainer *t);
 int64_t trainer_bytes(const trainer_memory *memory);
 
 #endif

@@ -31,19 +31,25 @@ char *trainer_parameter(const trainer *t, void *block, int parameter) {
 
 // ---- sums over shards ---------------------------------------------------------------------------
 
-tree_node trainer_own_node(const trainer *t) { return (tree_node){t->in->all.shards, 0, 0}; }
+tree_node trainer_own_node(const trainer *t) {
+  owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+  return (tree_node){t->in->all.shards, owners_round_count(&grid), grid.data};
+}
+
+trainer_rows trainer_own_rows(const trainer *t) { return (trainer_rows){t->in->first_sequence, t->in->rows}; }
 
 typedef struct shard_numbers {
   const double *by_shard;
   int64_t width;
+  int first;
 } shard_numbers;
 
 static void of_shard(void *context, int number, double *to) {
   const shard_numbers *n = context;
-  memcpy(to, n->by_shard + number * n->width, (size_t)n->width * sizeof *to);
+  memcpy(to, n->by_shard + (number - n->first) * n->width, (size_t)n->width * sizeof *to);
 }
 
 void trainer_sum_shards(const trainer *t, const double *by_shard, int64_t width, double *sum) {
-  shard_numbers numbers = {by_shard, width};
-  tree_sum(trainer_own_node(t), width, of_shard, &numbers, sum, t->in->sum_room);
+  shard_numbers list = {by_shard, width, t->in->own.first};
+  tree_sum(trainer_own_node(t), width, of_shard, &list, sum, t->in->sum_room);
 }

@@ -1,10 +1,11 @@
-// Inside the trainer: what trainer.c, pieces.c, gradients.c, batch.c and initial_states.c share.
+// Inside the trainer: what its files share.
 #ifndef REC_TRAIN_TRAINER_PARTS_H
 #define REC_TRAIN_TRAINER_PARTS_H
 
 #include "runtime/train/leaves.h"
 #include "runtime/train/model/optimizer.h"
 #include "runtime/train/model/pool.h"
+#include "runtime/train/owners.h"
 #include "runtime/train/trainer.h"
 
 // What one task sums and steps: a matrix, or some numbers of a parameter.
@@ -16,6 +17,15 @@ typedef struct piece {
   optimizer_kind optimizer;
   bool decays;
 } piece;
+
+typedef struct piece_range {
+  int first, end;
+} piece_range;
+
+// Some numbers of the block of all weights, or of their gradients.
+typedef struct number_range {
+  int64_t place, count;
+} number_range;
 
 // What one sequence starts from in one state.
 typedef struct drawn_start {
@@ -47,12 +57,21 @@ typedef struct trainer_internals {
   piece *pieces;
   double *squares;  // by piece
   int piece_count;
-  drawn_start *drawn;       // by state and row
-  double *fit_means;        // of fitted noise, by group of all states: their sums, then they
-  double *fit_squares;      // the same for variances
-  double *fit_room;         // for these sums
-  double *squares_of;       // by shard and layer
-  double *sum_room;         // for sums over shards
+  int64_t *before_piece;   // numbers of the pieces before each; then of all
+  piece_range own_pieces;  // that are summed and stepped here
+  drawn_start *drawn;      // by state and row
+  double *fit_means;       // of fitted noise, by group of all states: their sums, then they
+  double *fit_squares;     // the same for variances
+  double *fit_room;        // for these sums
+  double *squares_of;      // by shard and layer
+  double *sum_room;        // for sums over shards, and over ranks
+  double *batch_sums;      // what is summed over the shards of a batch, for the report
+  double *gathered;        // numbers of all ranks
+  double *squares_sent;
+  message **sends;          // gradients on their way to another rank
+  char *windows_of[2];      // where gradients of another rank arrive
+  char *sent_block;         // of a device, on the host: gradients on their way
+  void *window_there;       // of a device: what has arrived
   void *measured;           // the states whose squares are being summed
   bool learns;              // some sequences start from weights
   char *d_before;           // by worker: gradients of the initial states of a shard
@@ -75,7 +94,7 @@ char *trainer_parameter(const trainer *t, void *block, int parameter);
 
 // The node of the tree over shards that this process has.
 tree_node trainer_own_node(const trainer *t);
-// The sum over all shards of `width` numbers of each, which lie shard by shard.
+// The sum over the shards of this process of `width` numbers of each, which lie shard by shard.
 void trainer_sum_shards(const trainer *t, const double *by_shard, int64_t width, double *sum);
 
 // ---- pieces.c -----------------------------------------------------------------------------------
@@ -83,10 +102,34 @@ void trainer_sum_shards(const trainer *t, const double *by_shard, int64_t width,
 void pieces_new(trainer *t);
 // What optimizers work in, for each thread that steps.
 rec_status pieces_make_rooms(trainer *t);
-// The sum of the squares of the gradient, piece by piece.
-rec_status pieces_measure(trainer *t, double *squares);
-// The step of the optimizer that trainer_internals.step describes.
+// The squares of the gradient, by piece, of the pieces of this process.
+rec_status pieces_square(trainer *t);
+// The step of the optimizer that trainer_internals.step describes, for the pieces of this process.
 rec_status pieces_step(trainer *t);
+number_range pieces_numbers(const trainer *t, slot_range slots);
+piece_range pieces_of_rank(const trainer *t, int rank);
+int64_t pieces_most_of_slot(const trainer *t);
+
+// ---- exchange.c ---------------------------------------------------------------------------------
+
+owner_grid exchange_grid(const ranks *r, int rank);
+// Whether the batch can be shared out.
+rec_status exchange_check(const trainer *t);
+// `widest`: numbers of the longest list of sums.
+rec_status exchange_new(trainer *t, int64_t widest);
+// From the sums over the shards of this process to those over all shards. Of the last `maxima` numbers the largest.
+void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima);
+// trainer_internals.squares of all pieces, of which every rank has its own.
+void exchange_squares(trainer *t);
+// One status for all ranks. What cannot fail on the host needs no exchange there.
+rec_status exchange_agree(const trainer *t, rec_status status);
+rec_status exchange_agree_on_device(const trainer *t, rec_status status);
+// The text of the first rank that has one.
+void exchange_first_text(const trainer *t, char *text, int64_t size);
+// Finishes the sum of the gradients, for the pieces of this process.
+rec_status exchange_gradients(trainer *t);
+// The weights of all pieces, from those that have stepped them.
+rec_status exchange_weights(trainer *t);
 
 // ---- gradients.c --------------------------------------------------------------------------------
 
@@ -101,15 +144,23 @@ double gradients_loss_scale(const trainer *t);
 
 // ---- batch.c ------------------------------------------------------------------------------------
 
-// The windows of the batch and what their targets weigh.
+// The windows of the batch and what their targets weigh, by shard.
 void batch_fill(trainer *t);
 
 // ---- initial_states.c ---------------------------------------------------------------------------
 
 void initial_states_new(trainer *t);
 // Makes the initial states and points every shard at those of its sequences.
-void initial_states_fill(trainer *t, step_report *report);
-// After the batch: what it ended with.
-void initial_states_done(trainer *t, step_report *report);
+void initial_states_fill(trainer *t);
+// Numbers about the initial states of the shards of this process, and how many they are. The last one is a maximum.
+int64_t initial_states_number_count(const trainer *t);
+void initial_states_measure(trainer *t, double *numbers);
+// The same numbers of the whole batch.
+void initial_states_report(trainer *t, const double *numbers, step_report *report);
+// After the batch, for what it ended with: as many numbers as there are layers with states.
+void final_states_measure(trainer *t, double *numbers);
+void final_states_report(trainer *t, const double *numbers, step_report *report);
+// The next batch may start from what this one ended with.
+void final_states_keep(trainer *t);
 
 #endif

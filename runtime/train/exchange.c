@@ -1,0 +1,203 @@
+// What the ranks of a job exchange in a step: sums of a few numbers, the gradients, the new weights.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/trainer_parts.h"
+
+enum { WINDOW = 1 << 18, SLICE = 1 << 14 };  // numbers that are received at a time, and that one task adds
+
+static message_place at(const trainer *t, const char *what) { return (message_place){t->step, -1, what}; }
+
+// ---- the grid -----------------------------------------------------------------------------------
+
+owner_grid exchange_grid(const ranks *r, int rank) {
+  int times = ranks_time_count(r);
+  return (owner_grid){ranks_data_count(r), rank / times, times, rank % times};
+}
+
+rec_status exchange_check(const trainer *t) {
+  const leaves *all = &t->in->all;
+  int data = ranks_data_count(t->ranks), times = ranks_time_count(t->ranks);
+  if (all->segments % times)
+    return rec_fail(REC_ERROR_ARGUMENT, "train %s: expected time ranks to divide its %d segments, found %d", t->block->name,
+                    all->segments, times);
+  if (data <= all->shards) return REC_OK;
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "train %s: expected at most %d data ranks, for its batch of %lld sequences of %lld tokens is cut into %d "
+                  "shards; found %d; a larger batch, or accumulate, has more",
+                  t->block->name, all->shards, (long long)t->block->batch, (long long)t->block->context, all->shards, data);
+}
+
+rec_status exchange_new(trainer *t, int64_t widest) {
+  trainer_internals *in = t->in;
+  int count = ranks_count(t->ranks);
+  int64_t most = pieces_most_of_slot(t), bytes = t->of.n->element_size, block = t->of.model->parameter_elements;
+  in->sum_room = trainer_list(t, tree_room(in->all.shards, widest), sizeof *in->sum_room);
+  if (count == 1) return REC_OK;
+  in->squares_sent = trainer_list(t, most, sizeof *in->squares_sent);
+  in->gathered = trainer_list(t, count * (most > widest ? most : widest), sizeof *in->gathered);
+  in->sends = trainer_list(t, block / WINDOW + 1, sizeof(message *));
+  for (int i = 0; i < 2; i++) in->windows_of[i] = trainer_list(t, WINDOW, (size_t)bytes);
+  t->memory.gradients += 2 * WINDOW * bytes;
+  if (compute_is_host(t->of.where)) return REC_OK;
+  in->sent_block = trainer_list(t, block, (size_t)bytes);
+  return t->of.where->ops->allocate(t->of.where, WINDOW * bytes, &in->window_there);
+}
+
+// ---- sums of a few numbers ----------------------------------------------------------------------
+
+typedef struct rank_numbers {
+  const trainer *t;
+  int64_t width;
+} rank_numbers;
+
+static void of_rank(void *context, int data, double *to) {
+  const rank_numbers *n = context;
+  const double *all = n->t->in->gathered;
+  memcpy(to, all + ranks_at(n->t->ranks, data, 0) * n->width, (size_t)n->width * sizeof *to);
+}
+
+void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima) {
+  trainer_internals *in = t->in;
+  int count = ranks_count(t->ranks);
+  rank_numbers numbers = {t, width};
+  if (count == 1) return;
+  ranks_all_gather(t->ranks, own, in->gathered, width * (int64_t)sizeof *own, at(t, "losses, weights and norms"));
+  tree_sum((tree_node){ranks_data_count(t->ranks), 0, 0}, width, of_rank, &numbers, own, in->sum_room);
+  for (int64_t i = width - maxima; i < width; i++)
+    for (int rank = 0; rank < count; rank++)
+      if (rank == 0 || in->gathered[rank * width + i] > own[i]) own[i] = in->gathered[rank * width + i];
+}
+
+void exchange_squares(trainer *t) {
+  trainer_internals *in = t->in;
+  const int64_t most = pieces_most_of_slot(t), size = (int64_t)sizeof *in->squares;
+  if (ranks_count(t->ranks) == 1) return;
+  memcpy(in->squares_sent, in->squares + in->own_pieces.first, (size_t)((in->own_pieces.end - in->own_pieces.first) * size));
+  ranks_all_gather(t->ranks, in->squares_sent, in->gathered, most * size, at(t, "squares of gradients"));
+  for (int rank = 0; rank < ranks_count(t->ranks); rank++) {
+    piece_range owned = pieces_of_rank(t, rank);
+    memcpy(in->squares + owned.first, in->gathered + rank * most, (size_t)((owned.end - owned.first) * size));
+  }
+}
+
+rec_status exchange_agree(const trainer *t, rec_status status) {
+  return ranks_agree(t->ranks, status, at(t, "how the shards have ended"));
+}
+
+rec_status exchange_agree_on_device(const trainer *t, rec_status status) {
+  return compute_is_host(t->of.where) ? status : exchange_agree(t, status);
+}
+
+void exchange_first_text(const trainer *t, char *text, int64_t size) {
+  int count = ranks_count(t->ranks);
+  char *all = count > 1 ? calloc((size_t)count, (size_t)size) : NULL;
+  if (count == 1) return;
+  if (!all) ranks_abort(t->ranks, "out of memory");
+  ranks_all_gather(t->ranks, text, all, size, at(t, "what is not finite"));
+  for (int rank = count - 1; rank >= 0; rank--)
+    if (all[rank * size]) memcpy(text, all + rank * size, (size_t)size);
+  free(all);
+}
+
+// ---- gradients ----------------------------------------------------------------------------------
+
+// Sends some numbers of the gradient, window by window, as they are received.
+static rec_status send_windows(trainer *t, int to, int tag, number_range n, int *count) {
+  const compute *c = t->of.where;
+  int64_t size = c->n->element_size;
+  char *from = gradients_sum(t);
+  *count = 0;
+  if (!compute_is_host(c)) {
+    rec_status status = c->ops->download(c, t->in->sent_block + n.place * size, from + n.place * size, n.count * size);
+    if (status) return status;
+    from = t->in->sent_block;
+  }
+  for (int64_t done = 0; done < n.count; done += WINDOW) {
+    int64_t part = n.count - done < WINDOW ? n.count - done : WINDOW;
+    t->in->sends[(*count)++] = ranks_send(t->ranks, to, MESSAGE_GRADIENTS, tag, from + (n.place + done) * size, part * size);
+  }
+  return REC_OK;
+}
+
+typedef struct window {
+  trainer *t;
+  char *to;
+  const char *from;
+  int64_t count;
+} window;
+
+static rec_status add_slice(void *context, int number, int worker) {
+  const window *w = context;
+  const compute *c = w->t->of.where;
+  int64_t first = (int64_t)number * SLICE, count = w->count - first < SLICE ? w->count - first : SLICE;
+  (void)worker;
+  return c->ops->sum_into(c, w->to + first * c->n->element_size, w->from + first * c->n->element_size, count);
+}
+
+static rec_status add_window(window *w) {
+  const compute *c = w->t->of.where;
+  if (compute_is_host(c)) return train_pool_run(w->t->threads, (int)((w->count - 1) / SLICE + 1), add_slice, w);
+  rec_status status = c->ops->upload(c, w->t->in->window_there, w->from, w->count * c->n->element_size);
+  return status ? status : c->ops->sum_into(c, w->to, w->t->in->window_there, w->count);
+}
+
+static message *receive_window(trainer *t, int from, int tag, number_range n, int64_t first) {
+  int64_t size = t->of.n->element_size, count = n.count - first < WINDOW ? n.count - first : WINDOW;
+  if (count <= 0) return NULL;
+  return ranks_receive(t->ranks, from, MESSAGE_GRADIENTS, tag, t->in->windows_of[first / WINDOW % 2], count * size);
+}
+
+// Adds what the other rank has of some numbers. One window is on its way while the one before it is added.
+static rec_status add_windows(trainer *t, int from, int tag, number_range n) {
+  rec_status status = REC_OK;
+  message *next = receive_window(t, from, tag, n, 0);
+  for (int64_t done = 0; done < n.count; done += WINDOW) {
+    message *now = next;
+    window w = {t, gradients_sum(t) + (n.place + done) * t->of.n->element_size, t->in->windows_of[done / WINDOW % 2],
+                n.count - done < WINDOW ? n.count - done : WINDOW};
+    next = receive_window(t, from, tag, n, done + WINDOW);
+    ranks_wait(t->ranks, now, at(t, "gradients"));
+    if (!status) status = add_window(&w);
+  }
+  return status;
+}
+
+// A rank that fails goes on to exchange: the others wait for it until all of them agree on how the step has ended.
+rec_status exchange_gradients(trainer *t) {
+  owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+  rec_status status = REC_OK;
+  for (int i = 0; i < owners_round_count(&grid); i++) {
+    owner_round round = owners_round(&grid, i);
+    int partner = ranks_at(t->ranks, round.partner, grid.time), count;
+    rec_status sent = send_windows(t, partner, i, pieces_numbers(t, round.gives), &count);
+    rec_status added = add_windows(t, partner, i, pieces_numbers(t, round.keeps));
+    ranks_wait_all(t->ranks, t->in->sends, count, at(t, "gradients"));
+    if (!status) status = sent ? sent : added;
+  }
+  return status;
+}
+
+// ---- weights ------------------------------------------------------------------------------------
+
+rec_status exchange_weights(trainer *t) {
+  const compute *c = t->of.where;
+  const int64_t size = c->n->element_size;
+  owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+  rec_status status = REC_OK;
+  for (int i = owners_round_count(&grid) - 1; i >= 0; i--) {
+    owner_round round = owners_round(&grid, i);
+    int partner = ranks_at(t->ranks, round.partner, grid.time);
+    number_range own = pieces_numbers(t, round.keeps), other = pieces_numbers(t, round.gives);
+    char *here = t->weights, *there = t->in->weights;
+    if (!compute_is_host(c) && !status)
+      status = c->ops->download(c, here + own.place * size, there + own.place * size, own.count * size);
+    message *both[] = {
+        other.count ? ranks_receive(t->ranks, partner, MESSAGE_WEIGHTS, i, here + other.place * size, other.count * size) : NULL,
+        own.count ? ranks_send(t->ranks, partner, MESSAGE_WEIGHTS, i, here + own.place * size, own.count * size) : NULL};
+    ranks_wait_all(t->ranks, both, 2, at(t, "weights"));
+    if (!compute_is_host(c) && !status)
+      status = c->ops->upload(c, there + other.place * size, here + other.place * size, other.count * size);
+  }
+  return status;
+}
