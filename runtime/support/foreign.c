@@ -146,10 +146,9 @@ static rec_status check_dtype(foreign_call *f, const rec_table_memory *memory, c
               dtype_text(expected).text, title_of(f, memory).text, dtype_text(x->dtype).text);
 }
 
-// An output, too: frameworks that leave one out have made a mistake.
 static bool is_required(const foreign_call *f, const rec_table_memory *memory) {
   int32_t use = f->kind == REC_KERNEL_BACKWARD ? memory->backward_use : memory->forward_use;
-  return use == REC_READ || use == REC_WRITE;
+  return use == REC_READ;
 }
 
 static rec_status check_types(foreign_call *f, int *fitting) {
@@ -542,8 +541,20 @@ static rec_status check_saved(foreign_call *f) {
               numbers_text(x->strides, x->rank).text);
 }
 
+// A library takes NULL for an output that is not wanted. A framework that leaves one out has made a mistake.
+static rec_status check_outputs(foreign_call *f) {
+  foreign_cursor at = {0};
+  while (f->kind != REC_KERNEL_BACKWARD && foreign_next(f->table, f->kind, &at)) {
+    const rec_table_memory *memory = table_memory(f->table, at.memory);
+    if (memory->forward_use == REC_WRITE && !tensor_at(f, &at))
+      return fail(f, FOREIGN_WRONG_VALUE, "expected data for %s, found none", title_of(f, memory).text);
+  }
+  return REC_OK;
+}
+
 rec_status foreign_run(foreign_call *f) {
   rec_status status = check_saved(f);
+  if (status == REC_OK) status = check_outputs(f);
   if (status != REC_OK) return status;
   int64_t fields[f->table->arguments_size / (int32_t)sizeof(int64_t)];
   fill(f, (char *)fields);

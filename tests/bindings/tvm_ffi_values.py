@@ -71,7 +71,7 @@ wrong("another type", TypeError, "found int64; convert it", given[0].astype(np.i
 wrong("two types", TypeError, "found float64; convert it", *given[:3], given[3].astype(np.float64), h0, y, hT)
 wrong("another order", ValueError, "hand over a contiguous copy", *given, np.swapaxes(h0, 1, 2).copy().swapaxes(1, 2), y, hT)
 wrong("a number", TypeError, "expected a tensor or None as argument 2", given[0], 3.5, *given[2:], h0, y, hT)
-wrong("no output", TypeError, "expected a tensor for y", *given, h0)
+wrong("no output", ValueError, "expected data for y", *given, h0)
 wrong("offsets that end early", ValueError, "cu_seqlens to end at time = 37, found 6", *row, None, y[:1], None, np.array([0, 6], np.int32))
 wrong("too many arguments", TypeError, "expected at most 7 arguments, found 8", *one, h0, step, state, None, function=module.gla_step)
 

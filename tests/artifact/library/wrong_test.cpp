@@ -423,7 +423,7 @@ static void check_tensors() {
           [](right_tensors &c) { c.arguments[KEYS] = any{0, 0, nullptr}; });
   tensors("a parameter that is not there", "TypeError: decay_forward: expected a tensor for b[G], found none",
           [](right_tensors &c) { c.arguments[PARAM_B] = any{0, 0, nullptr}; });
-  tensors("an output that is not there", "TypeError: decay_forward: expected a tensor for y[batch,time,G,V], found none",
+  tensors("an output that is not there", "ValueError: decay_forward: expected data for y[batch,time,G,V], found none",
           [](right_tensors &c) { c.arguments[Y] = any{0, 0, nullptr}; });
   tensors("a number in place of a tensor",
           "TypeError: decay_forward: expected a tensor or None as argument 3, found a value of tvm-ffi's type 1",
