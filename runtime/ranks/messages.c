@@ -16,9 +16,13 @@ enum { ABORT_STATUS = 1, ABORT_SECONDS = 10 };
 
 // ---- failures -------------------------------------------------------------------------------------------------------
 
+// MPICH's launcher ends a job at once, and may not have read the ranks' last lines by then.
+static void let_it_be_read(void) { usleep(200000); }
+
 // On the thread. Calls of MPI that fail leave nothing to go on with.
 _Noreturn static void fail(mover *v, const char *text) {
   fprintf(stderr, "rec: rank %d of %d: %s; the job ends\n", v->number, v->count, text);
+  let_it_be_read();
   v->mpi.abort(v->mpi.world, ABORT_STATUS);
   _exit(ABORT_STATUS);
 }
@@ -265,6 +269,7 @@ void mover_stop(mover *v) {
 }
 
 _Noreturn void mover_abort(mover *v) {
+  let_it_be_read();
   pthread_mutex_lock(&v->lock);
   v->aborting = ABORT_STATUS;
   pthread_cond_signal(&v->work);
