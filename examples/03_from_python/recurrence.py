@@ -15,6 +15,7 @@ during a call, so threads may run calls of their own side by side; none may chan
 """
 import ctypes
 import json
+import os
 
 import numpy as np
 
@@ -31,7 +32,15 @@ class Launch(ctypes.Structure):
 
 class Sizes(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.c_int64) for name in (
-        "workspace", "saved", "workspace_forward", "workspace_step", "workspace_backward", "workspace_backward_recompute")]
+        "workspace", "saved", "workspace_forward", "workspace_step", "workspace_backward", "workspace_backward_recompute")] + [
+        ("device_kind", ctypes.c_int32), ("device_number", ctypes.c_int32)] + [(name, ctypes.c_int64) for name in (
+            "time_parts", "summary", "summary_backward", "workspace_summary", "workspace_summary_backward",
+            "workspace_summary_backward_recompute", "workspace_fold", "segment_multiple", "instances")]
+
+
+class Segments(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint64), ("summaries", ctypes.POINTER(ctypes.c_void_p)), ("count", ctypes.c_int64),
+                ("backward", ctypes.c_int32), ("unused", ctypes.c_int32), ("out_of_range", ctypes.POINTER(ctypes.c_int32))]
 
 
 def aligned(size):
@@ -43,7 +52,7 @@ def aligned(size):
 
 class Library:
     def __init__(self, path):
-        self.c = ctypes.CDLL(path)
+        self.c = ctypes.CDLL(os.path.abspath(path))
         self.c.rec_error.restype = ctypes.c_char_p
         text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(self.c, "rec_manifest")))
         self.manifest = json.loads(text)
@@ -97,84 +106,123 @@ class Recurrence:
     def backward(self, saved=None, **options):
         return self._call("backward", options, saved=saved)
 
+    # ---- segments of time ----
+    #
+    # A summary is what a segment does to any states before it, as bytes that may be sent: the same for cotangents, of the states
+    # after it. `fold` takes the states before some segments through them, or the cotangents after them.
+
+    def summary(self, **options):
+        return self._call("summary", options)
+
+    def summary_backward(self, saved=None, **options):
+        return self._call("summary_backward", options, saved=saved)
+
+    def fold(self, summaries, backward=False, batch=1, axes={}, **states):
+        """The states after the segments of these summaries, in the order of time: h0__S= gives hT.S, d__hT__S= gives d.h0.S.
+        States that are not given are 0. `axes`: sizes that are known at run time only."""
+        call = Call(self, batch, 0, None, dict(self.axes, **axes), states)
+        before, after = ("d.hT.", "d.h0.") if backward else ("h0.", "hT.")
+        for tensor in self.of_kind.get("state", []):
+            call.operand(before + tensor["name"], tensor)
+            call.result(after + tensor["name"], tensor)
+        places = (ctypes.c_void_p * len(summaries))(*[summary.ctypes.data for summary in summaries])
+        out_of_range = ctypes.c_int32()
+        segments = Segments(ctypes.sizeof(Segments), places, len(summaries), backward, 0, ctypes.pointer(out_of_range))
+        call.run("fold", ctypes.byref(segments))
+        if out_of_range.value:
+            raise OverflowError("a segment multiplies a state by more than 1024: its states come from forward alone")
+        return call.results
+
     def _call(self, entry, options, save=False, saved=None):
         cu_seqlens, threads = options.pop("cu_seqlens", None), options.pop("threads", 0)
-        given = {name.replace("__", "."): value for name, value in options.items()}  # h0__S= for h0.S
-        alive = []  # every array whose address the library gets, until the call has returned
-        arguments = ctypes.create_string_buffer(self.described["arguments"]["size"])
-
-        def put(kind, of, value):
-            ctypes.c_int64.from_buffer(arguments, self.fields[kind, of]).value = value
-
-        def put_array(name, array):
-            alive.append(array)
-            put("data", name, array.ctypes.data)
-            return array
-
-        first = np.asarray(given[self.of_kind["input"][0]["name"]])
-        batch, time = first.shape[:2]
-        entries = {"batch": batch, "states": batch}
-        put("size", None, ctypes.sizeof(arguments))
-        put("batch", None, batch)
-        put("time", None, time)
-        if cu_seqlens is not None:
-            offsets = np.ascontiguousarray(cu_seqlens, np.int32)
-            alive.append(offsets)
-            entries["states"] = len(offsets) - 1
-            put("sequences", None, len(offsets) - 1)
-            put("cu_seqlens", None, offsets.ctypes.data)
-        sizes = self.sizes_of({name: np.asarray(value) for name, value in given.items()})
-        for axis, size in sizes.items():
-            put("axis", axis, size)
-
-        def operand(name, tensor):
-            if given.get(name) is None:
-                return
-            array = np.ascontiguousarray(given[name], self.dtype)
-            expected = tuple(self.shape(tensor, sizes, entries, time))
-            if array.shape != expected:
-                raise ValueError(f"{name}: expected shape {expected}, found {array.shape}")
-            put_array(name, array)
-
-        results = {}
-
-        def result(name, tensor):
-            results[name] = put_array(name, np.empty(self.shape(tensor, sizes, entries, time), self.dtype))
-
+        first = np.asarray(options[self.of_kind["input"][0]["name"].replace(".", "__")])
+        sizes = self.sizes_of({name: np.asarray(value) for name, value in options.items()})
+        call = Call(self, *first.shape[:2], cu_seqlens, sizes, options)
+        forward, backward = entry in ("forward", "step"), entry == "backward"
         for kind, tensors in self.of_kind.items():
             for tensor in tensors:
                 name = tensor["name"]
                 if kind in ("input", "param"):
-                    operand(name, tensor)
-                elif kind == "state":
-                    operand("h0." + name, tensor)
-                if entry != "backward":
-                    if kind == "output":
-                        result(name, tensor)
-                    elif kind == "state":
-                        result("hT." + name, tensor)
+                    call.operand(name, tensor)
+                    if backward:
+                        call.result("d." + name, tensor)
                 elif kind == "output":
-                    operand("d." + name, tensor)
-                elif kind == "state":
-                    operand("d.hT." + name, tensor)
-                    result("d.h0." + name, tensor)
+                    (call.result if forward else call.operand)(name if forward else "d." + name, tensor)
                 else:
-                    result("d." + name, tensor)
-
-        c, symbol = self.library.c, self.described["symbol"]
-        needed = Sizes(size=ctypes.sizeof(Sizes))
-        self._check(c[symbol + "_sizes"](arguments, ctypes.byref(needed)))
-        workspace = aligned(needed.workspace)
-        launch = Launch(size=ctypes.sizeof(Launch), abi_major=self.library.abi[0], abi_minor=self.library.abi[1],
-                        threads=threads, workspace=workspace.ctypes.data, workspace_bytes=needed.workspace)
+                    call.operand("h0." + name, tensor)
+                    call.operand("d.hT." + name, tensor)
+                    if forward or backward:
+                        call.result(("hT." if forward else "d.h0.") + name, tensor)
+        needed = call.sizes()
         if save:
-            saved = results["saved"] = aligned(needed.saved)
+            saved = call.results["saved"] = aligned(needed.saved)
+        if forward or backward:
+            call.run(entry, saved=saved, threads=threads)
+            return call.results
+        summary = aligned(getattr(needed, entry))
+        call.run(entry, ctypes.c_void_p(summary.ctypes.data), saved=saved, threads=threads)
+        return summary
+
+
+class Call:
+    """The arguments of one call. `alive` holds every array whose address the library gets, until the call has returned."""
+
+    def __init__(self, recurrence, batch, time, cu_seqlens, sizes, options):
+        described = recurrence.described
+        self.recurrence, self.axis_sizes, self.alive, self.results = recurrence, sizes, [], {}
+        self.given = {name.replace("__", "."): value for name, value in options.items()}  # h0__S= for h0.S
+        self.arguments = ctypes.create_string_buffer(described["arguments"]["size"])
+        self.time, self.entries = time, {"batch": batch, "states": batch}
+        self.put("size", None, ctypes.sizeof(self.arguments))
+        self.put("batch", None, batch)
+        self.put("time", None, time)
+        if cu_seqlens is not None:
+            offsets = np.ascontiguousarray(cu_seqlens, np.int32)
+            self.alive.append(offsets)
+            self.entries["states"] = len(offsets) - 1
+            self.put("sequences", None, len(offsets) - 1)
+            self.put("cu_seqlens", None, offsets.ctypes.data)
+        for axis, size in sizes.items():
+            self.put("axis", axis, size)
+
+    def put(self, kind, of, value):
+        ctypes.c_int64.from_buffer(self.arguments, self.recurrence.fields[kind, of]).value = value
+
+    def put_array(self, name, array):
+        self.alive.append(array)
+        self.put("data", name, array.ctypes.data)
+        return array
+
+    def operand(self, name, tensor):
+        if self.given.get(name) is None:
+            return
+        array = np.ascontiguousarray(self.given[name], self.recurrence.dtype)
+        expected = tuple(self.recurrence.shape(tensor, self.axis_sizes, self.entries, self.time))
+        if array.shape != expected:
+            raise ValueError(f"{name}: expected shape {expected}, found {array.shape}")
+        self.put_array(name, array)
+
+    def result(self, name, tensor):
+        shape = self.recurrence.shape(tensor, self.axis_sizes, self.entries, self.time)
+        self.results[name] = self.put_array(name, np.empty(shape, self.recurrence.dtype))
+
+    def sizes(self):
+        needed = Sizes(size=ctypes.sizeof(Sizes))
+        self._check(self._function("sizes")(self.arguments, ctypes.byref(needed)))
+        return needed
+
+    def run(self, entry, *rest, saved=None, threads=0):
+        abi, workspace = self.recurrence.library.abi, aligned(self.sizes().workspace)
+        launch = Launch(size=ctypes.sizeof(Launch), abi_major=abi[0], abi_minor=abi[1], threads=threads,
+                        workspace=workspace.ctypes.data, workspace_bytes=workspace.nbytes)
         if saved is not None:
             launch.saved, launch.saved_bytes = saved.ctypes.data, saved.nbytes
-        self._check(c[f"{symbol}_{entry}"](arguments, ctypes.byref(launch)))
-        del alive[:], workspace  # not before here
-        return results
+        self._check(self._function(entry)(self.arguments, ctypes.byref(launch), *rest))
+        del self.alive[:], workspace  # not before here
+
+    def _function(self, entry):
+        return self.recurrence.library.c[f"{self.recurrence.described['symbol']}_{entry}"]
 
     def _check(self, status):
         if status != 0:
-            raise RuntimeError(self.library.c.rec_error().decode())
+            raise RuntimeError(self.recurrence.library.c.rec_error().decode())
