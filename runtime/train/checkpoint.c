@@ -81,16 +81,17 @@ static void add_moments(tensor_list *list, const trainer *t) {
 }
 
 // The carried states, and how many tokens they have behind them, by state and sequence.
-static void add_states(tensor_list *list, const trainer *t) {
+static void add_states(tensor_list *list, const trainer *t, bool mine) {
   const trainer_rows own = trainer_own_rows(t);
   int64_t batch = t->block->batch, size = t->of.n->element_size, states = t->of.model->state_count;
   for (int i = 0; i < states; i++) {
     const model_state *s = &t->of.model->states[i];
     add_table(list, "state.", s->name, t->of.dtype, batch, s->elements);
-    add_part(list, own.first * s->elements, own.count * s->elements, (char *)t->carried + s->place * own.count * size);
+    if (mine)
+      add_part(list, own.first * s->elements, own.count * s->elements, (char *)t->carried + s->place * own.count * size);
   }
   add_table(list, "", "age", REC_F64, states, batch);
-  for (int i = 0; i < states; i++) add_part(list, i * batch + own.first, own.count, t->age + i * own.count);
+  for (int i = 0; mine && i < states; i++) add_part(list, i * batch + own.first, own.count, t->age + i * own.count);
 }
 
 // Means and variances of the heads of the states that have them. Every rank has all of them.
@@ -109,7 +110,7 @@ static rec_status list_tensors(const trainer *t, bool writes, tensor_list *list)
   if (status) return status;
   add_parameters(list, &t->of, t->weights, writes ? t : NULL);
   add_moments(list, t);
-  if (t->carried && t->carried_valid) add_states(list, t);
+  if (t->carried && t->carried_valid) add_states(list, t, !writes || ranks_time(t->ranks) == 0);
   add_fitted(list, t, !writes || ranks_number(t->ranks) == 0);
   return REC_OK;
 }

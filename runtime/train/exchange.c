@@ -48,25 +48,47 @@ rec_status exchange_new(trainer *t, int64_t widest) {
 
 typedef struct rank_numbers {
   const trainer *t;
+  int place;
   int64_t width;
 } rank_numbers;
 
 static void of_rank(void *context, int data, double *to) {
   const rank_numbers *n = context;
   const double *all = n->t->in->gathered;
-  memcpy(to, all + ranks_at(n->t->ranks, data, 0) * n->width, (size_t)n->width * sizeof *to);
+  memcpy(to, all + ranks_at(n->t->ranks, data, n->place) * n->width, (size_t)n->width * sizeof *to);
+}
+
+// Of the ranks of a place in time, from what is gathered.
+static void sum_of_place(const trainer *t, int place, int64_t width, double *to) {
+  rank_numbers numbers = {t, place, width};
+  tree_sum((tree_node){ranks_data_count(t->ranks), 0, 0}, width, of_rank, &numbers, to, t->in->sum_room);
+}
+
+static void gather(const trainer *t, const double *own, int64_t width) {
+  ranks_all_gather(t->ranks, own, t->in->gathered, width * (int64_t)sizeof *own, at(t, "losses, weights and norms"));
 }
 
 void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima) {
   trainer_internals *in = t->in;
   int count = ranks_count(t->ranks);
-  rank_numbers numbers = {t, width};
   if (count == 1) return;
-  ranks_all_gather(t->ranks, own, in->gathered, width * (int64_t)sizeof *own, at(t, "losses, weights and norms"));
-  tree_sum((tree_node){ranks_data_count(t->ranks), 0, 0}, width, of_rank, &numbers, own, in->sum_room);
+  gather(t, own, width);
+  sum_of_place(t, 0, width, own);
   for (int64_t i = width - maxima; i < width; i++)
     for (int rank = 0; rank < count; rank++)
       if (rank == 0 || in->gathered[rank * width + i] > own[i]) own[i] = in->gathered[rank * width + i];
+}
+
+void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split, double *by_place) {
+  double *sums = t->in->place_sums;
+  memcpy(by_place, own, (size_t)split * sizeof *own);
+  if (ranks_count(t->ranks) == 1) return;
+  gather(t, own, width);
+  for (int place = 0; place < ranks_time_count(t->ranks); place++) {
+    sum_of_place(t, place, width, sums);
+    memcpy(by_place + place * split, sums, (size_t)split * sizeof *sums);
+    if (place == 0) memcpy(own, sums, (size_t)width * sizeof *sums);
+  }
 }
 
 void exchange_squares(trainer *t) {
@@ -89,24 +111,12 @@ rec_status exchange_agree_on_device(const trainer *t, rec_status status) {
   return compute_is_host(t->of.where) ? status : exchange_agree(t, status);
 }
 
-void exchange_first_text(const trainer *t, char *text, int64_t size) {
-  int count = ranks_count(t->ranks);
-  char *all = count > 1 ? calloc((size_t)count, (size_t)size) : NULL;
-  if (count == 1) return;
-  if (!all) ranks_abort(t->ranks, "out of memory");
-  ranks_all_gather(t->ranks, text, all, size, at(t, "what is not finite"));
-  for (int rank = count - 1; rank >= 0; rank--)
-    if (all[rank * size]) memcpy(text, all + rank * size, (size_t)size);
-  free(all);
-}
-
 // ---- gradients ----------------------------------------------------------------------------------
 
 // Sends some numbers of the gradient, window by window, as they are received.
-static rec_status send_windows(trainer *t, int to, int tag, number_range n, int *count) {
+static rec_status send_windows(trainer *t, int to, int tag, char *from, number_range n, int *count) {
   const compute *c = t->of.where;
   int64_t size = c->n->element_size;
-  char *from = gradients_sum(t);
   *count = 0;
   if (!compute_is_host(c)) {
     rec_status status = c->ops->download(c, t->in->sent_block + n.place * size, from + n.place * size, n.count * size);
@@ -149,12 +159,12 @@ static message *receive_window(trainer *t, int from, int tag, number_range n, in
 }
 
 // Adds what the other rank has of some numbers. One window is on its way while the one before it is added.
-static rec_status add_windows(trainer *t, int from, int tag, number_range n) {
+static rec_status add_windows(trainer *t, int from, int tag, char *sum, number_range n) {
   rec_status status = REC_OK;
   message *next = receive_window(t, from, tag, n, 0);
   for (int64_t done = 0; done < n.count; done += WINDOW) {
     message *now = next;
-    window w = {t, gradients_sum(t) + (n.place + done) * t->of.n->element_size, t->in->windows_of[done / WINDOW % 2],
+    window w = {t, sum + (n.place + done) * t->of.n->element_size, t->in->windows_of[done / WINDOW % 2],
                 n.count - done < WINDOW ? n.count - done : WINDOW};
     next = receive_window(t, from, tag, n, done + WINDOW);
     ranks_wait(t->ranks, now, at(t, "gradients"));
@@ -164,16 +174,23 @@ static rec_status add_windows(trainer *t, int from, int tag, number_range n) {
 }
 
 // A rank that fails goes on to exchange: the others wait for it until all of them agree on how the step has ended.
+static rec_status exchange_round(trainer *t, const owner_round *round, int tag, char *sum) {
+  int partner = ranks_at(t->ranks, round->partner, ranks_time(t->ranks)), count;
+  rec_status sent = send_windows(t, partner, tag, sum, pieces_numbers(t, round->gives), &count);
+  rec_status added = add_windows(t, partner, tag, sum, pieces_numbers(t, round->keeps));
+  ranks_wait_all(t->ranks, t->in->sends, count, at(t, "gradients"));
+  return sent ? sent : added;
+}
+
 rec_status exchange_gradients(trainer *t) {
   owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
   rec_status status = REC_OK;
   for (int i = 0; i < owners_round_count(&grid); i++) {
     owner_round round = owners_round(&grid, i);
-    int partner = ranks_at(t->ranks, round.partner, grid.time), count;
-    rec_status sent = send_windows(t, partner, i, pieces_numbers(t, round.gives), &count);
-    rec_status added = add_windows(t, partner, i, pieces_numbers(t, round.keeps));
-    ranks_wait_all(t->ranks, t->in->sends, count, at(t, "gradients"));
-    if (!status) status = sent ? sent : added;
+    for (int k = 0; k < t->in->segments; k++) {
+      rec_status exchanged = exchange_round(t, &round, k, gradients_of_segment(t, k));
+      if (!status) status = exchanged;
+    }
   }
   return status;
 }
@@ -184,7 +201,7 @@ rec_status exchange_weights(trainer *t) {
   const compute *c = t->of.where;
   const int64_t size = c->n->element_size;
   owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
-  rec_status status = REC_OK;
+  rec_status status = segments_gather_weights(t);
   for (int i = owners_round_count(&grid) - 1; i >= 0; i--) {
     owner_round round = owners_round(&grid, i);
     int partner = ranks_at(t->ranks, round.partner, grid.time);
@@ -193,7 +210,8 @@ rec_status exchange_weights(trainer *t) {
     if (!compute_is_host(c) && !status)
       status = c->ops->download(c, here + own.place * size, there + own.place * size, own.count * size);
     message *both[] = {
-        other.count ? ranks_receive(t->ranks, partner, MESSAGE_WEIGHTS, i, here + other.place * size, other.count * size) : NULL,
+        other.count ? ranks_receive(t->ranks, partner, MESSAGE_WEIGHTS, i, here + other.place * size, other.count * size)
+                    : NULL,
         own.count ? ranks_send(t->ranks, partner, MESSAGE_WEIGHTS, i, here + own.place * size, own.count * size) : NULL};
     ranks_wait_all(t->ranks, both, 2, at(t, "weights"));
     if (!compute_is_host(c) && !status)

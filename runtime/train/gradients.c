@@ -1,5 +1,6 @@
-// The gradient of a batch. Shards run side by side in waves, each into a block of its own. Sums follow the tree of leaves.h: those
-// of a wave's blocks, then those of waves.
+// The gradient of a batch. Shards run side by side in waves, each segment of them into a block of its own. Sums follow the tree of
+// leaves.h: those of a wave's blocks, then those of waves, which gives one for each segment. Those of segments follow when the
+// ranks have exchanged theirs.
 //
 //   8 shards in waves of 2     sum of wave   with what waits           waits then
 //     0 1                      a                                       level 0: a
@@ -25,27 +26,38 @@ static int most_of_wave(const trainer *t) {
 // Levels of the tree between the node of this process and those of its waves.
 static int levels_of_waves(const trainer *t) { return t->in->wave_level - trainer_own_node(t).level; }
 
+static int blocks_of_segment(const trainer *t) { return t->in->wave + levels_of_waves(t); }
+
 int gradients_plan(trainer *t) {
   trainer_internals *in = t->in;
   in->own = tree_range(trainer_own_node(t));
   in->wave_level = tree_level(in->all.shards, most_of_wave(t), trainer_own_node(t).level);
   in->wave = ((in->all.shards - 1) >> in->wave_level) + 1;
   in->threads_inside = in->wave == 1 ? t->threads : 1;
-  return in->wave + levels_of_waves(t);
+  return blocks_of_segment(t) * in->segments;
 }
 
 rec_status gradients_new(trainer *t) {
   trainer_internals *in = t->in;
   const compute *c = t->of.where;
-  int count = in->wave + levels_of_waves(t);
+  int count = blocks_of_segment(t) * in->segments;
   in->blocks = trainer_list(t, count, sizeof *in->blocks);
-  if (!in->blocks) return rec_no_memory();
+  in->blocks_of = trainer_list(t, t->threads * in->segments, sizeof *in->blocks_of);
+  if (!in->blocks || !in->blocks_of) return rec_no_memory();
   rec_status status = c->ops->allocate(c, block_bytes(t) * count, (void **)&in->gradients);
   for (int i = 0; !status && i < count; i++) in->blocks[i] = in->gradients + i * block_bytes(t);
   return status ? status : c->ops->clear(c, in->gradients, block_bytes(t) * count);
 }
 
-char *gradients_sum(const trainer *t) { return t->in->blocks[0]; }
+void *const *gradients_blocks(const trainer *t, int place, int worker) {
+  void **blocks = t->in->blocks_of + worker * t->in->segments;
+  for (int k = 0; k < t->in->segments; k++) blocks[k] = t->in->blocks[k * blocks_of_segment(t) + place];
+  return blocks;
+}
+
+char *gradients_of_segment(const trainer *t, int segment) { return t->in->blocks[segment * blocks_of_segment(t)]; }
+
+char *gradients_sum(const trainer *t) { return gradients_of_segment(t, 0); }
 
 // ---- shards -------------------------------------------------------------------------------------
 
@@ -94,7 +106,9 @@ shard gradients_shard(const trainer *t, int number, int worker) {
                  .before = in->before_of + (number - in->own.first) * states,
                  .after = in->after_of + (number - in->own.first) * states,
                  .weights = in->target_weights ? in->target_weights + first * time : NULL,
-                 .d_before = in->learns ? in->d_before_of + worker * states : NULL};
+                 .d_before = in->learns ? in->d_before_of + worker * states : NULL,
+                 .step = t->step,
+                 .number = number};
 }
 
 double gradients_loss_scale(const trainer *t) { return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0; }
@@ -104,9 +118,10 @@ static rec_status run_shard(void *context, int place, int worker) {
   trainer_internals *in = t->in;
   int number = tree_range(in->running).first + place;
   shard s = gradients_shard(t, number, worker);
-  rec_status status = executor_run(in->executors[worker], in->weights, &s, gradients_loss_scale(t), in->blocks[place],
-                                   &in->losses[number - in->own.first], NULL);
-  if (!status && in->learns) status = sum_learned(t, &s, first_row(t, number), in->blocks[place]);
+  rec_status status =
+      executor_run(in->executors[worker], in->weights, &s, gradients_loss_scale(t), gradients_blocks(t, place, worker),
+                   &in->losses[(number - in->own.first) * in->segments], NULL);
+  if (!status && in->learns && in->first_segment == 0) status = sum_learned(t, &s, first_row(t, number), in->blocks[place]);
   return status;
 }
 
@@ -118,14 +133,14 @@ static rec_status add(const trainer *t, int to, int from, number_range n) {
   return c->ops->sum_into(c, t->in->blocks[to] + offset, t->in->blocks[from] + offset, n.count);
 }
 
-// The blocks of the shards of a node, into that of the first.
-static rec_status sum_node(const trainer *t, tree_node node, number_range n) {
+// The blocks of the shards of a node, into that of the first; `first` has the block `block`.
+static rec_status sum_node(const trainer *t, tree_node node, int first, int block, number_range n) {
   leaf_range all = tree_range(node);
-  int wave = tree_range(t->in->running).first;
   if (all.end - all.first == 1) return REC_OK;
-  rec_status status = sum_node(t, tree_left(node), n);
-  if (!status) status = sum_node(t, tree_right(node), n);
-  return status ? status : add(t, all.first - wave, tree_range(tree_right(node)).first - wave, n);
+  tree_node right = tree_right(node);
+  rec_status status = sum_node(t, tree_left(node), first, block, n);
+  if (!status) status = sum_node(t, right, first, block, n);
+  return status ? status : add(t, block + all.first - first, block + tree_range(right).first - first, n);
 }
 
 // How many sums wait for the wave that runs: those at the first levels.
@@ -137,8 +152,12 @@ static int waiting(const trainer *t) {
 
 static rec_status sum_wave(const trainer *t, number_range n) {
   int count = waiting(t);
-  rec_status status = sum_node(t, t->in->running, n);
-  for (int level = 0; !status && level < count; level++) status = add(t, 0, t->in->wave + level, n);
+  rec_status status = REC_OK;
+  for (int k = 0; !status && k < t->in->segments; k++) {
+    int block = k * blocks_of_segment(t);
+    status = sum_node(t, t->in->running, tree_range(t->in->running).first, block, n);
+    for (int level = 0; !status && level < count; level++) status = add(t, block, block + t->in->wave + level, n);
+  }
   return status;
 }
 
@@ -155,12 +174,14 @@ static rec_status sum_gradients(trainer *t) {
   return sum_wave(t, (number_range){0, t->of.model->parameter_elements});
 }
 
-// The sum of a wave waits in another block for the waves after it.
-static void keep_sum(trainer *t) {
+// The sums of a wave wait in other blocks for the waves after it.
+static void keep_sums(trainer *t) {
   trainer_internals *in = t->in;
-  char **kept = &in->blocks[in->wave + waiting(t)], *sum = in->blocks[0];
-  in->blocks[0] = *kept;
-  *kept = sum;
+  for (int k = 0; k < in->segments; k++) {
+    char **blocks = in->blocks + k * blocks_of_segment(t), **kept = &blocks[in->wave + waiting(t)], *sum = blocks[0];
+    blocks[0] = *kept;
+    *kept = sum;
+  }
 }
 
 rec_status gradients_run(trainer *t) {
@@ -172,7 +193,7 @@ rec_status gradients_run(trainer *t) {
     leaf_range shards = tree_range(in->running);
     status = train_pool_run(t->threads, shards.end - shards.first, run_shard, t);
     if (!status) status = sum_gradients(t);
-    if (!status && i + 1 < waves) keep_sum(t);
+    if (!status && i + 1 < waves) keep_sums(t);
   }
   return status;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/train/model/blas.h"
 #include "runtime/train/trainer_parts.h"
@@ -34,6 +35,7 @@ static void release_there(trainer *t) {
   c->ops->release(c, t->in->weights);
   c->ops->release(c, t->in->moments);
   c->ops->release(c, t->in->window_there);
+  c->ops->release(c, t->in->other_segments);
 }
 
 static int64_t weight_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }
@@ -74,7 +76,7 @@ static rec_status allocate(trainer *t) {
   t->weights = trainer_zeroed(t, m->parameter_elements);
   in->tokens = trainer_list(t, tokens, sizeof *in->tokens);
   in->targets = trainer_list(t, tokens, sizeof *in->targets);
-  in->losses = trainer_list(t, shards, sizeof *in->losses);
+  in->losses = trainer_list(t, shards * in->segments, sizeof *in->losses);
   in->weight_sums = trainer_list(t, shards, sizeof *in->weight_sums);
   if (weighs(t->block)) in->target_weights = trainer_list(t, tokens, sizeof *in->target_weights);
   if (t->block->loss_rest != 1) in->answers = trainer_list(t, tokens, 2 * sizeof *in->answers);
@@ -85,9 +87,10 @@ static rec_status allocate(trainer *t) {
   pieces_new(t);
   initial_states_new(t);
   if (in->memory.failed) return rec_no_memory();
-  int64_t sums = 1 + t->layer_count + initial_states_number_count(t);
+  int64_t sums = in->segments + t->layer_count + 1 + initial_states_number_count(t);
   in->batch_sums = trainer_list(t, sums, sizeof *in->batch_sums);
   rec_status status = exchange_new(t, sums > t->group_count ? sums : t->group_count);
+  if (!status) status = segments_new(t, sums);
   if (!status && in->memory.failed) status = rec_no_memory();
   return status ? status : allocate_there(t);
 }
@@ -112,9 +115,14 @@ static rec_status make_executors(trainer *t) {
   trainer_internals *in = t->in;
   int workers = t->threads < in->wave ? t->threads : in->wave;
   int64_t sequences = (t->block->batch + in->all.shards - 1) / in->all.shards;
+  const executor_form form = {.batch = sequences,
+                              .time = t->block->context,
+                              .segment = t->block->context / t->block->segments,
+                              .backward = true,
+                              .line = t->ranks};
   rec_status status = compute_is_host(t->of.where) ? blas_reserve(workers) : REC_OK;
   for (int i = 0; !status && i < workers; i++)
-    status = executor_new(t->of.model, t->of.kernels, t->of.where, sequences, t->block->context, true, &in->executors[i]);
+    status = executor_new(t->of.model, t->of.kernels, t->of.where, &form, &in->executors[i]);
   if (!status) t->memory.activations = executor_bytes(in->executors[0]) * workers;
   t->memory.spared = t->of.model->row * sequences * t->block->context * workers * (t->of.n->element_size - t->of.n->token_size);
   make_state_gradients(t, workers, sequences);
@@ -125,11 +133,13 @@ static rec_status make_executors(trainer *t) {
 static rec_status plan(trainer *t) {
   const train_block *b = t->block;
   trainer_internals *in = t->in;
-  const leaf_sizes sizes = {b->batch, b->accumulate, b->context, 1, compute_is_host(t->of.where)};
+  const leaf_sizes sizes = {b->batch, b->accumulate, b->context, b->segments, compute_is_host(t->of.where)};
   in->all = leaves_of(&sizes);
   in->windows = trainer_stream("windows ", b);
   rec_status status = exchange_check(t);
   if (status) return status;
+  in->segments = segments_of_place(t->ranks, in->all.segments, 0);
+  in->first_segment = segments_before_place(t->ranks, in->all.segments, ranks_time(t->ranks));
   t->memory.gradients = gradients_plan(t) * t->of.model->parameter_elements * t->of.n->element_size;
   in->first_sequence = leaves_first_sequence(&in->all, in->own.first);
   in->rows = leaves_first_sequence(&in->all, in->own.end) - in->first_sequence;
@@ -207,29 +217,67 @@ const char *trainer_bad_weight(const trainer *t) {
 
 enum { BAD_NUMBER = 1024 };  // bytes of a text
 
-// The weights, or what the first shard meets that meets one: it is run again step by step.
-static void find_bad_number(trainer *t, char text[BAD_NUMBER]) {
-  const char *weight = trainer_fetch(t) ? NULL : trainer_bad_weight(t);
-  *text = 0;
-  if (weight) snprintf(text, BAD_NUMBER, "the weight %s", weight);
-  for (int i = t->in->own.first; !*text && i < t->in->own.end; i++) {
+// The first number that is not finite: in a weight, or in a shard, which is run again operation by operation.
+typedef struct bad_number {
+  int64_t shard;  // -1: a weight
+  int operation;  // in the order of the run
+  char text[BAD_NUMBER];
+} bad_number;
+
+// Ranks that share sequences run the same shards to the end, for they wait for each other.
+static void look_at_shards(trainer *t, bad_number *found) {
+  char text[BAD_NUMBER];
+  for (int i = t->in->own.first; i < t->in->own.end; i++) {
     shard s = gradients_shard(t, i, 0);
-    executor_blame(t->in->executors[0], t->in->weights, &s, gradients_loss_scale(t), gradients_sum(t), text, BAD_NUMBER);
+    int operation = executor_blame(t->in->executors[0], t->in->weights, &s, gradients_loss_scale(t), gradients_blocks(t, 0, 0),
+                                   text, sizeof text);
+    if (operation != NOTHING_FOUND && !*found->text) {
+      found->shard = i, found->operation = operation;
+      memcpy(found->text, text, sizeof text);
+    }
+    if (*found->text && ranks_time_count(t->ranks) == 1) return;
   }
-  exchange_first_text(t, text, BAD_NUMBER);
-  if (!*text) snprintf(text, BAD_NUMBER, "the sum of the gradients");
+}
+
+static bool is_before(const bad_number *a, const bad_number *b) {
+  if (!*a->text || !*b->text) return *a->text;
+  return a->shard != b->shard ? a->shard < b->shard : a->operation < b->operation;
+}
+
+// What the first rank has that has met the first one.
+static void agree_on_bad_number(const trainer *t, bad_number *found) {
+  int count = ranks_count(t->ranks);
+  if (count == 1) return;
+  bad_number *all = calloc((size_t)count, sizeof *all);
+  if (!all) ranks_abort(t->ranks, "out of memory");
+  ranks_all_gather(t->ranks, found, all, sizeof *found, (message_place){t->step, -1, "what is not finite"});
+  *found = all[0];
+  for (int i = 1; i < count; i++)
+    if (is_before(&all[i], found)) *found = all[i];
+  free(all);
+}
+
+static void find_bad_number(trainer *t, bad_number *found) {
+  const char *weight = trainer_fetch(t) ? NULL : trainer_bad_weight(t);
+  *found = (bad_number){.shard = -1};
+  if (weight)
+    snprintf(found->text, BAD_NUMBER, "the weight %s", weight);
+  else
+    look_at_shards(t, found);
+  agree_on_bad_number(t, found);
+  if (!*found->text) snprintf(found->text, BAD_NUMBER, "the sum of the gradients");
 }
 
 // -nan is nan to people.
 static double plain(double x) { return isnan(x) ? fabs(x) : x; }
 
 static rec_status not_finite(trainer *t, const step_report *report) {
-  char text[BAD_NUMBER];
-  find_bad_number(t, text);
+  bad_number found;
+  find_bad_number(t, &found);
   return rec_fail(REC_ERROR_ARGUMENT,
                   "train %s: the loss is %g with a gradient of norm %g at step %lld; the first number that is not finite is in "
                   "%s; a smaller lr may help",
-                  t->block->name, plain(report->loss), plain(report->gradient_norm), (long long)t->step, text);
+                  t->block->name, plain(report->loss), plain(report->gradient_norm), (long long)t->step, found.text);
 }
 
 // The weight of all targets of the batch, and what is reported about its initial states.
@@ -246,11 +294,11 @@ static void sum_starts(trainer *t, step_report *report) {
 // The loss, and what is reported about the states that the batch ended with.
 static void sum_ends(trainer *t, step_report *report) {
   trainer_internals *in = t->in;
-  trainer_sum_shards(t, in->losses, 1, in->batch_sums);
-  final_states_measure(t, in->batch_sums + 1);
-  exchange_sums(t, in->batch_sums, 1 + (t->carried ? t->layer_count : 0), 0);
-  report->loss = in->weight_sum > 0 ? in->batch_sums[0] / in->weight_sum : 0;
-  final_states_report(t, in->batch_sums + 1, report);
+  trainer_sum_shards(t, in->losses, in->segments, in->batch_sums);
+  final_states_measure(t, in->batch_sums + in->segments);
+  double loss = segments_sum_losses(t, in->segments + (t->carried ? t->layer_count : 0));
+  report->loss = in->weight_sum > 0 ? loss / in->weight_sum : 0;
+  final_states_report(t, in->batch_sums + in->segments, report);
 }
 
 // All ranks come to every exchange, whatever has failed on one of them.
@@ -264,6 +312,7 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   status = exchange_agree(t, gradients_run(t));
   if (status) return status;
   status = exchange_gradients(t);
+  if (!status) status = segments_sum_gradients(t);
   if (!status) status = pieces_square(t);
   status = exchange_agree_on_device(t, status);
   if (status) return status;

@@ -41,14 +41,16 @@ typedef struct trainer_internals {
   executor **executors;          // by worker
   char *weights, *moments;       // where the model is trained; the trainer's own on the host
   char *gradients;               // there: the memory of `blocks`
-  char **blocks;                 // those of a wave, by place in it, then a sum that waits for the next one, by level
-  int wave, wave_level;          // most shards of a wave, and the level of its node
-  tree_node running;             // the wave that runs
-  void *learned;                 // of a device, on the host: a parameter's gradient
-  char *before;                  // initial states of the batch
+  char **blocks;                // by segment: those of a wave, by place in it, then a sum that waits for the next one, by level
+  void **blocks_of;             // by worker and segment: those of a shard
+  int segments, first_segment;  // that run here
+  int wave, wave_level;         // most shards of a wave, and the level of its node
+  tree_node running;            // the wave that runs
+  void *learned;                // of a device, on the host: a parameter's gradient
+  char *before;                 // initial states of the batch
   void **before_of, **after_of;  // by shard and state
   uint16_t *tokens, *targets;
-  double *losses;         // by shard
+  double *losses;         // by shard and segment
   float *target_weights;  // as tokens; NULL: 1
   double *weight_sums;    // of the targets, by shard
   double weight_sum;      // of the batch
@@ -57,16 +59,22 @@ typedef struct trainer_internals {
   piece *pieces;
   double *squares;  // by piece
   int piece_count;
-  int64_t *before_piece;   // numbers of the pieces before each; then of all
-  piece_range own_pieces;  // that are summed and stepped here
-  drawn_start *drawn;      // by state and row
-  double *fit_means;       // of fitted noise, by group of all states: their sums, then they
-  double *fit_squares;     // the same for variances
-  double *fit_room;        // for these sums
-  double *squares_of;      // by shard and layer
-  double *sum_room;        // for sums over shards, and over ranks
-  double *batch_sums;      // what is summed over the shards of a batch, for the report
-  double *gathered;        // numbers of all ranks
+  int64_t *before_piece;                    // numbers of the pieces before each; then of all
+  piece_range own_pieces;                   // that are summed and stepped here
+  drawn_start *drawn;                       // by state and row
+  double *fit_means;                        // of fitted noise, by group of all states: their sums, then they
+  double *fit_squares;                      // the same for variances
+  double *fit_room;                         // for these sums
+  double *squares_of;                       // by shard and layer
+  double *sum_room;                         // for sums over shards, and over ranks
+  double *segment_losses, *segment_room;    // by segment of all; for their sum
+  double *place_sums;                       // of the ranks of a place in time
+  char **segment_parts;                     // by segment of all: its gradients of the weights that are stepped here
+  char *other_segments;                     // there: the same of other ranks' segments
+  char *arrived_segments, *segment_copies;  // of a device, on the host: what has arrived, and what goes
+  message **segment_messages;
+  double *batch_sums;  // what is summed over the shards of a batch, for the report
+  double *gathered;    // numbers of all ranks
   double *squares_sent;
   message **sends;          // gradients on their way to another rank
   char *windows_of[2];      // where gradients of another rank arrive
@@ -119,14 +127,14 @@ rec_status exchange_check(const trainer *t);
 rec_status exchange_new(trainer *t, int64_t widest);
 // From the sums over the shards of this process to those over all shards. Of the last `maxima` numbers the largest.
 void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima);
+// The same for ranks that share sequences: the first `split` numbers are sums of each place in time, and are written place by place.
+void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split, double *by_place);
 // trainer_internals.squares of all pieces, of which every rank has its own.
 void exchange_squares(trainer *t);
 // One status for all ranks. What cannot fail on the host needs no exchange there.
 rec_status exchange_agree(const trainer *t, rec_status status);
 rec_status exchange_agree_on_device(const trainer *t, rec_status status);
-// The text of the first rank that has one.
-void exchange_first_text(const trainer *t, char *text, int64_t size);
-// Finishes the sum of the gradients, for the pieces of this process.
+// Finishes the sums of the gradients of each segment, for the pieces of this process and of those that share its sequences.
 rec_status exchange_gradients(trainer *t);
 // The weights of all pieces, from those that have stepped them.
 rec_status exchange_weights(trainer *t);
@@ -139,8 +147,23 @@ rec_status gradients_new(trainer *t);
 // Forward and backward of all shards; the gradient of the batch is then in gradients_sum.
 rec_status gradients_run(trainer *t);
 char *gradients_sum(const trainer *t);
+// The blocks of a shard's segments, for a run on that worker.
+void *const *gradients_blocks(const trainer *t, int place, int worker);
+// The sum of an own segment.
+char *gradients_of_segment(const trainer *t, int segment);
 shard gradients_shard(const trainer *t, int number, int worker);
 double gradients_loss_scale(const trainer *t);
+
+// ---- segments.c ---------------------------------------------------------------------------------
+
+// `widest`: numbers of the longest list of sums.
+rec_status segments_new(trainer *t, int64_t widest);
+// The gradients of all segments together, for the pieces of this process.
+rec_status segments_sum_gradients(trainer *t);
+// From the ranks that share the sequences, the weights that they have stepped.
+rec_status segments_gather_weights(trainer *t);
+// trainer_internals.batch_sums of all ranks; the loss of all segments, of which there are those of this process.
+double segments_sum_losses(trainer *t, int64_t width);
 
 // ---- batch.c ------------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
   const rec_signature *s = &k->signature;
   enum { MOST = 64 };
   reference_tensor tensors[MOST] = {0}, finals[MOST] = {0}, d_tensors[MOST] = {0}, d_initial[MOST] = {0}, lags[MOST] = {0},
-                   final_lags[MOST] = {0}, d_lags[MOST] = {0}, none[MOST] = {0};
+                   final_lags[MOST] = {0}, d_lags[MOST] = {0}, d_finals[MOST] = {0}, d_final_lags[MOST] = {0};
   int64_t sizes[TYPED_MAX_AXES];
   double *dense[MOST] = {0}, *d_dense[MOST] = {0};
   for (int i = 0; i < s->axis_count; i++) sizes[i] = s->axes[i].size;
@@ -101,13 +101,14 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
       tensors[i].data = call->value[i].data;
       if (kind == REC_PARAM) d_tensors[i].data = call->gradient[i].data;
       if (kind == REC_STATE && !backward) finals[i].data = call->final[i];
-      if (kind == REC_STATE && backward) d_initial[i].data = call->gradient[i].data;
+      if (kind == REC_STATE && backward) d_initial[i].data = call->gradient[i].data, d_finals[i].data = call->d_final[i];
     }
   }
   for (int i = 0; i < body->lags.count; i++) {
     lags[i].data = call->value[body->tensors.count + i].data;
     if (!backward) final_lags[i].data = call->final[body->tensors.count + i];
     if (backward) d_lags[i].data = call->gradient[body->tensors.count + i].data;
+    if (backward) d_final_lags[i].data = call->d_final[body->tensors.count + i];
   }
   reference_run run = {.batch = call->batch,
                        .time = call->time,
@@ -117,8 +118,8 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
                        .lags = lags,
                        .final_lags = final_lags,
                        .d_tensors = d_tensors,
-                       .d_final_states = none,
-                       .d_final_lags = none,
+                       .d_final_states = d_finals,
+                       .d_final_lags = d_final_lags,
                        .d_initial_states = d_initial,
                        .d_initial_lags = d_lags};
   bool good = reference_execute(k->recurrence, &run, backward);
@@ -149,6 +150,7 @@ typedef struct fixture {
   train_kernel kernels[32];
   double *parameters, *gradients;
   void **d_before;  // NULL: not wanted
+  int segments;     // that an executor has; 0: one
 } fixture;
 
 static void open_fixture(fixture *f, const char *path) {
@@ -193,6 +195,10 @@ static void close_fixture(fixture *f) {
 }
 
 enum { BATCH = 2, TIME = 7, MOST_STATES = 32 };
+enum { SEGMENT = 3, SEGMENTS = 3 };  // the last one has one token
+static const executor_form training_in_segments = {.batch = BATCH, .time = TIME, .segment = SEGMENT, .backward = true};
+static const executor_form training = {.batch = BATCH, .time = TIME, .backward = true},
+                           reading = {.batch = BATCH, .time = TIME};
 
 typedef struct window {
   uint16_t tokens[BATCH * TIME], targets[BATCH * TIME];
@@ -233,8 +239,16 @@ static double loss_of(fixture *f, executor *x, const window *w, void **before, v
              .before = before,
              .after = nowhere,
              .d_before = f->d_before};
-  double loss;
-  assert_int_equal(executor_run(x, f->parameters, &s, 1, gradients, &loss, NULL), REC_OK);
+  double losses[TIME] = {0}, loss = 0;
+  void *blocks[TIME] = {gradients};
+  int64_t numbers_of_all = f->model->parameter_elements;
+  for (int k = 1; k < f->segments; k++) blocks[k] = malloc((size_t)numbers_of_all * sizeof(double));
+  assert_int_equal(executor_run(x, f->parameters, &s, 1, gradients ? blocks : NULL, losses, NULL), REC_OK);
+  for (int k = 0; k < TIME; k++) loss += losses[k];
+  for (int k = 1; k < f->segments; k++) {
+    if (gradients) numeric_f64.sum_into(gradients, blocks[k], numbers_of_all);
+    free(blocks[k]);
+  }
   return loss;
 }
 
@@ -288,7 +302,7 @@ static void check_gradients(const char *path) {
   spread_weights(&f);
   window w = random_window(f.model);
   void **before = state_blocks(f.model, true), **d_before = state_blocks(f.model, false);
-  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, BATCH, TIME, true, &x), REC_OK);
+  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, &training, &x), REC_OK);
   f.d_before = d_before;
   loss_of(&f, x, &w, before, f.gradients);
   f.d_before = NULL;
@@ -349,10 +363,42 @@ static void gradients_of_the_standard_library(void **state) {
   }
 }
 
-// The same program through recc in double precision: loss and gradients are the reference's.
+// Loss and gradients of a fixture with other kernels, against the reference's in one segment.
+static void check_kernels(fixture *f, const char *name, const train_kernel *kernels, const executor_form *form) {
+  executor *x, *other;
+  window w = random_window(f->model);
+  void **before = state_blocks(f->model, true);
+  double *gradients = calloc((size_t)f->model->parameter_elements, sizeof(double));
+  assert_int_equal(executor_new(f->model, f->kernels, &compute_host_f64, &training, &x), REC_OK);
+  assert_int_equal(executor_new(f->model, kernels, &compute_host_f64, form, &other), REC_OK);
+  void **d_expected = state_blocks(f->model, false), **d_found = state_blocks(f->model, false);
+  f->d_before = d_expected;
+  double expected = loss_of(f, x, &w, before, f->gradients);
+  f->d_before = d_found;
+  f->segments = form->segment ? SEGMENTS : 1;
+  double found = loss_of(f, other, &w, before, gradients);
+  f->segments = 1;
+  for (int i = 0; i < f->model->state_count; i++)
+    for (int64_t k = 0; k < f->model->states[i].elements * BATCH; k++) {
+      double e = ((double *)d_expected[i])[k], g = ((double *)d_found[i])[k];
+      if (fabs(e - g) > 1e-9 * (1 + fabs(e)))
+        fail_msg("%s: %s: gradient %lld: expected %.12g, found %.12g", name, f->model->states[i].name, (long long)k, e, g);
+    }
+  assert_true(fabs(expected - found) < 1e-10 * fabs(expected));
+  for (int64_t i = 0; i < f->model->parameter_elements; i++)
+    if (fabs(f->gradients[i] - gradients[i]) > 1e-9 * (1 + fabs(f->gradients[i])))
+      fail_msg("%s: gradient %lld: expected %.12g, found %.12g", name, (long long)i, f->gradients[i], gradients[i]);
+  free(gradients);
+  free_states(before);
+  free_states(d_expected);
+  free_states(d_found);
+  executor_free(x);
+  executor_free(other);
+}
+
+// The same program through recc in double precision: loss and gradients are the reference's, in segments too.
 static void check_compiled(const char *name) {
   fixture f;
-  executor *x, *compiled;
   rec_module *module;
   char program[512], library[512], command[2048];
   snprintf(program, sizeof program, REC_SOURCE_DIR "/tests/graph/%s.rec", name);
@@ -368,32 +414,9 @@ static void check_compiled(const char *name) {
     assert_non_null(r);
     kernels[i] = execute_library_kernel(r, REC_DEVICE_HOST);
   }
-  window w = random_window(f.model);
-  void **before = state_blocks(f.model, true);
-  double *gradients = calloc((size_t)f.model->parameter_elements, sizeof(double));
-  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, BATCH, TIME, true, &x), REC_OK);
-  assert_int_equal(executor_new(f.model, kernels, &compute_host_f64, BATCH, TIME, true, &compiled), REC_OK);
-  void **d_expected = state_blocks(f.model, false), **d_found = state_blocks(f.model, false);
-  f.d_before = d_expected;
-  double expected = loss_of(&f, x, &w, before, f.gradients);
-  f.d_before = d_found;
-  double found = loss_of(&f, compiled, &w, before, gradients);
-  for (int i = 0; i < f.model->state_count; i++)
-    for (int64_t k = 0; k < f.model->states[i].elements * BATCH; k++) {
-      double e = ((double *)d_expected[i])[k], g = ((double *)d_found[i])[k];
-      if (fabs(e - g) > 1e-9 * (1 + fabs(e)))
-        fail_msg("%s: %s: gradient %lld: expected %.12g, found %.12g", name, f.model->states[i].name, (long long)k, e, g);
-    }
-  assert_true(fabs(expected - found) < 1e-10 * fabs(expected));
-  for (int64_t i = 0; i < f.model->parameter_elements; i++)
-    if (fabs(f.gradients[i] - gradients[i]) > 1e-9 * (1 + fabs(f.gradients[i])))
-      fail_msg("%s: gradient %lld: expected %.12g, found %.12g", name, (long long)i, f.gradients[i], gradients[i]);
-  free(gradients);
-  free_states(before);
-  free_states(d_expected);
-  free_states(d_found);
-  executor_free(x);
-  executor_free(compiled);
+  check_kernels(&f, name, f.kernels, &training_in_segments);
+  check_kernels(&f, name, kernels, &training);
+  check_kernels(&f, name, kernels, &training_in_segments);
   rec_module_close(module);
   close_fixture(&f);
 }
@@ -416,16 +439,16 @@ static void carried_states_continue_the_window(void **state) {
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/layers-of-all-kinds.rec");
   spread_weights(&f);
   window w = random_window(f.model);
-  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, BATCH, TIME, false, &x), REC_OK);
+  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, &reading, &x), REC_OK);
   void **states[2] = {state_blocks(f.model, false), state_blocks(f.model, false)}, *nowhere[MOST_STATES] = {0};
   float whole[BATCH * TIME], part[BATCH];
   double loss;
-  shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere, NULL, NULL};
+  shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere, NULL, NULL, 0, 0};
   assert_int_equal(executor_run(x, f.parameters, &all, 1, NULL, &loss, whole), REC_OK);
   for (int t = 0; t < TIME; t++) {
     uint16_t tokens[BATCH], targets[BATCH];
     for (int b = 0; b < BATCH; b++) tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
-    shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2], NULL, NULL};
+    shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2], NULL, NULL, 0, 0};
     assert_int_equal(executor_run(x, f.parameters, &one, 1, NULL, &loss, part), REC_OK);
     for (int b = 0; b < BATCH; b++) assert_true(fabs(part[b] - whole[b * TIME + t]) < 1e-5);
   }

@@ -26,7 +26,8 @@ static void parts_add_up_wherever_they_are_cut(void **state) {
   const int cuts[] = {1, 2047, 2048, 2049, 4096, 9999};
   for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
     size_t cut = (size_t)cuts[i] * sizeof *values;
-    assert_true(seal_of_part("w", 0, values, cut) + seal_of_part("w", (int64_t)cut, values + cuts[i], sizeof values - cut) == whole);
+    assert_true(seal_of_part("w", 0, values, cut) + seal_of_part("w", (int64_t)cut, values + cuts[i], sizeof values - cut) ==
+                whole);
   }
   assert_true(seal_of_part("v", 0, values, sizeof values) != whole);
 }

@@ -76,7 +76,7 @@ static rec_status open_reading(reading *r, int first) {
   for (int s = 0; s < r->count; s++)
     r->facts[s] = task_sequence(&a->task, a->e->block->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
                                 a->tokens, r->tokens + s * a->tokens, r->targets + s * a->tokens);
-  return executor_new(of->model, of->kernels, of->where, r->count, r->window, false, &r->x);
+  return executor_new(of->model, of->kernels, of->where, &(executor_form){.batch = r->count, .time = r->window}, &r->x);
 }
 
 static void close_reading(reading *r) {

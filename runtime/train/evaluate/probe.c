@@ -41,7 +41,7 @@ rec_status probe_open(probe *p, const evaluation *e, int64_t time, int number) {
                         .targets = p->targets,
                         .before = p->states,
                         .after = p->states};
-  status = executor_new(of->model, of->kernels, of->where, 1, p->time, false, &p->x);
+  status = executor_new(of->model, of->kernels, of->where, &(executor_form){.batch = 1, .time = p->time}, &p->x);
   return status ? status : executor_forward(p->x, e->weights, &p->sequence);
 }
 

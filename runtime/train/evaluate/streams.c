@@ -17,7 +17,8 @@ static rec_status open_run(const evaluation *e, int64_t first, int64_t streams, 
   rec_status status = carried_open(&r->states, &e->of, streams);
   if (status) return status;
   if (r->memory.failed) return rec_no_memory();
-  return executor_new(e->of.model, e->of.kernels, e->of.where, streams, e->now->window, false, &r->x);
+  return executor_new(e->of.model, e->of.kernels, e->of.where, &(executor_form){.batch = streams, .time = e->now->window},
+                      &r->x);
 }
 
 static void close_run(stream_run *r) {

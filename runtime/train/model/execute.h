@@ -5,6 +5,15 @@
 // A batch is cut into shards by its sizes alone; each shard is run by one executor, which is reused
 // by the shards that follow. So activations take as much memory as there are threads, not as the
 // whole batch needs, and nothing depends on their number.
+//
+// The tokens of a shard may be cut into segments. Each operation runs on all segments in order, then the next operation does, and
+// backward in reverse:
+//
+//   forward    embed 0, embed 1, linear 0, linear 1, ssd 0 -> state -> ssd 1, ..
+//   backward   .., ssd 1 -> its gradient -> ssd 0, linear 1, linear 0, ..
+//
+// Every call has the sizes of one segment, so that ranks which share the segments of a sequence compute the bits of one process. All
+// of them call with the same sequences. Each runs the segments of its own place in time, and hands states on to the next rank.
 #ifndef REC_TRAIN_EXECUTE_H
 #define REC_TRAIN_EXECUTE_H
 
@@ -66,13 +75,26 @@ typedef struct trained_model {
 
 typedef struct executor executor;
 
-// For at most `batch` sequences of `time` tokens. `backward`: gradients are wanted.
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, int64_t batch, int64_t time,
-                        bool backward, executor **made);
+struct ranks;  // runtime/ranks/ranks.h
+
+// What an executor is for: at most `batch` sequences of `time` tokens.
+typedef struct executor_form {
+  int64_t batch, time;
+  int64_t segment;     // tokens of a segment; 0: all are one. The last one may be shorter
+  bool backward;       // gradients are wanted
+  struct ranks *line;  // whose places in time share the segments in equal numbers; NULL: this process has all of them
+} executor_form;
+
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
+                        executor **made);
 void executor_free(executor *x);            // NULL is allowed
 int64_t executor_bytes(const executor *x);  // that it takes
 
-// The sequences of one run.
+// How many of `all` segments a place in time has, and which is the first; the last places may have fewer, or none.
+int segments_of_place(const struct ranks *line, int all, int place);
+int segments_before_place(const struct ranks *line, int all, int place);
+
+// The sequences of one run. Of ranks that share them, the first in time alone reads `before`, and writes `after` and `d_before`.
 typedef struct shard {
   int64_t batch, time, threads;
   const uint16_t *tokens, *targets;  // [batch][time]
@@ -80,6 +102,8 @@ typedef struct shard {
   void *const *after;                // by state: written, or NULL
   const float *weights;              // of the targets, [batch][time]; NULL: 1
   void *const *d_before;             // by state: written by backward, or NULL; all NULL where `before` is
+  int64_t step;                      // for messages to people
+  int number;                        // tells apart shards that ranks run at the same time
 } shard;
 
 // Forward alone, one token by the single-step forms: the logits after the last token of each sequence,
@@ -94,15 +118,16 @@ rec_status executor_hits(executor *x, const void *parameters, const shard *s, ui
 rec_status executor_forward(executor *x, const void *parameters, const shard *s);
 void executor_values(executor *x, const void *parameters, const shard *s, int op, kernel_memory value[MOST_VARIABLES]);
 
-// Forward, and the loss: the sum over all tokens in nats. `losses`: each token's own, or NULL. With
-// gradients != NULL the backward pass of scale * sum follows; the block of gradients is
-// overwritten.
-rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *gradients, double *loss,
+// Forward, and the loss of each segment of this rank: the sum over its tokens in nats. `losses`: each token's own, or NULL. With
+// gradients != NULL the backward pass of scale * sum follows; it overwrites a block of gradients for each segment. That of the
+// whole is the sum of all.
+rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *const *gradients, double *loss,
                         float *losses);
 
 // Runs again and looks at the results of each operation. Writes the first number that is not finite, as text of at most `size`
-// bytes; "" if all are finite.
-void executor_blame(executor *x, const void *parameters, const shard *s, double scale, void *gradients, char *text,
-                    size_t size);
+// bytes; "" if all are finite. Returns its place in the order of operations, so that ranks can tell who found the first.
+enum { NOTHING_FOUND = 0x7fffffff };
+int executor_blame(executor *x, const void *parameters, const shard *s, double scale, void *const *gradients, char *text,
+                   size_t size);
 
 #endif

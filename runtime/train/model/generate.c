@@ -29,7 +29,7 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
   rec_status status = carried_open(&g->states, of, 1);
   if (!status && !g->logits) status = rec_no_memory();
   if (!status) status = compute_place(of->where, weights, m->parameter_elements * of->n->element_size, &g->there);
-  if (!status) status = executor_new(m, of->kernels, of->where, 1, 1, false, &g->single);
+  if (!status) status = executor_new(m, of->kernels, of->where, &(executor_form){.batch = 1, .time = 1}, &g->single);
   if (status)
     generator_free(g);
   else
@@ -54,7 +54,8 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
     executor_free(g->whole);
     g->whole = NULL;
   } else if (!g->whole) {
-    status = executor_new(g->of->model, g->of->kernels, g->of->where, 1, g->window, false, &g->whole);
+    status =
+        executor_new(g->of->model, g->of->kernels, g->of->where, &(executor_form){.batch = 1, .time = g->window}, &g->whole);
   }
   *x = count == 1 ? g->single : g->whole;
   return status;

@@ -1,7 +1,11 @@
 // Copies of a shard in the memory of a device, made before a run; what it ends with is copied back.
+//
+//   two sequences, segments of 2:   a b c d e        in the room:   a b v w | c d x y | e z
+//                                   v w x y z
 #include "runtime/train/model/staging.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/internal.h"
 
@@ -9,39 +13,87 @@ static int64_t state_bytes(const compute *c, const train_model *m, int64_t batch
   return m->state_elements * batch * c->n->element_size;
 }
 
-rec_status staging_open(const compute *c, const train_model *m, int64_t batch, int64_t time, staging *s) {
-  *s = (staging){.c = c, .model = m, .batch = batch, .time = time};
-  if (compute_is_host(c)) return REC_OK;
+typedef struct staged_part {
+  void **memory;
+  int64_t bytes;
+} staged_part;
+
+// `there`: in the memory of the place.
+static rec_status allocate(const compute *c, const staged_part *parts, size_t count, bool there) {
+  rec_status status = REC_OK;
+  for (size_t i = 0; !status && i < count; i++)
+    if (there)
+      status = c->ops->allocate(c, parts[i].bytes, parts[i].memory);
+    else if (!(*parts[i].memory = calloc((size_t)parts[i].bytes + 1, 1)))
+      status = rec_no_memory();
+  return status;
+}
+
+static rec_status open_cut(staging *s) {
+  int64_t tokens = s->form.batch * s->time;
+  const staged_part parts[] = {{(void **)&s->cut.tokens, tokens * (int64_t)sizeof *s->cut.tokens},
+                               {(void **)&s->cut.targets, tokens * (int64_t)sizeof *s->cut.targets},
+                               {(void **)&s->cut.weights, tokens * (int64_t)sizeof *s->cut.weights},
+                               {(void **)&s->cut.losses, tokens * (int64_t)sizeof *s->cut.losses},
+                               {(void **)&s->cut.hits, tokens}};
+  return allocate(s->c, parts, sizeof parts / sizeof *parts, false);
+}
+
+static rec_status open_there(staging *s) {
+  const train_model *m = s->model;
+  int64_t tokens = s->form.batch * s->time;
   size_t states = (size_t)m->state_count + 1;
   s->before = calloc(3 * states, sizeof *s->before);
   if (!s->before) return rec_no_memory();
   s->after = s->before + states;
   s->d_before = s->after + states;
-  struct {
-    void **memory;
-    int64_t bytes;
-  } parts[] = {{(void **)&s->tokens, batch * time * (int64_t)sizeof *s->tokens},
-               {(void **)&s->targets, batch * time * (int64_t)sizeof *s->targets},
-               {(void **)&s->weights, batch * time * (int64_t)sizeof *s->weights},
-               {(void **)&s->losses, batch * time * (int64_t)sizeof *s->losses},
-               {(void **)&s->hits, batch * time},
-               {(void **)&s->states, 3 * state_bytes(c, m, batch)}};
-  rec_status status = REC_OK;
-  for (size_t i = 0; !status && i < sizeof parts / sizeof *parts; i++)
-    status = c->ops->allocate(c, parts[i].bytes, parts[i].memory);
-  return status;
+  const staged_part parts[] = {{(void **)&s->tokens, tokens * (int64_t)sizeof *s->tokens},
+                               {(void **)&s->targets, tokens * (int64_t)sizeof *s->targets},
+                               {(void **)&s->weights, tokens * (int64_t)sizeof *s->weights},
+                               {(void **)&s->losses, tokens * (int64_t)sizeof *s->losses},
+                               {(void **)&s->hits, tokens},
+                               {(void **)&s->states, 3 * state_bytes(s->c, m, s->form.batch)}};
+  return allocate(s->c, parts, sizeof parts / sizeof *parts, true);
+}
+
+rec_status staging_open(const compute *c, const train_model *m, const executor_form *form, int64_t from, int64_t time,
+                        staging *s) {
+  *s = (staging){.c = c, .model = m, .form = *form, .from = from, .time = time};
+  rec_status status = form->segment < form->time ? open_cut(s) : REC_OK;
+  return status || compute_is_host(c) ? status : open_there(s);
 }
 
 void staging_close(staging *s) {
-  if (!s->c || compute_is_host(s->c)) return;
+  if (!s->c) return;
+  void *cut[] = {s->cut.tokens, s->cut.targets, s->cut.weights, s->cut.losses, s->cut.hits};
+  for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) free(cut[i]);
   void *parts[] = {s->tokens, s->targets, s->weights, s->losses, s->hits, s->states};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) s->c->ops->release(s->c, parts[i]);
   free(s->before);
 }
 
+// Rows of the caller to the order of segments, or back.
+static void reorder(const staging *s, const shard *here, int64_t time, void *from, void *cut, size_t size, bool back) {
+  char *next = cut;
+  for (int64_t first = 0; first < time; first += s->form.segment)
+    for (int64_t b = 0; b < here->batch; b++) {
+      int64_t rest = time - first;
+      size_t bytes = (size_t)(rest < s->form.segment ? rest : s->form.segment) * size;
+      char *row = (char *)from + (size_t)(b * here->time + s->from + first) * size;
+      memcpy(back ? row : next, back ? next : row, bytes);
+      next += bytes;
+    }
+}
+
+static const void *cut_rows(const staging *s, const shard *here, int64_t time, const void *from, void *room, size_t size) {
+  if (!room || !from) return from;
+  reorder(s, here, time, (void *)(uintptr_t)from, room, size, false);
+  return room;
+}
+
 // Where a state of the shard's sequences lies in one of the three blocks.
 static void *place_of(const staging *s, int block, int state, int64_t batch) {
-  return s->states + block * state_bytes(s->c, s->model, s->batch) +
+  return s->states + block * state_bytes(s->c, s->model, s->form.batch) +
          s->model->states[state].place * batch * s->c->n->element_size;
 }
 
@@ -49,10 +101,10 @@ static int64_t bytes_of(const staging *s, int state, int64_t batch) {
   return s->model->states[state].elements * batch * s->c->n->element_size;
 }
 
-static rec_status enter_states(const staging *s, const shard *here) {
+static rec_status enter_states(const staging *s, const shard *here, staged_ends ends) {
   rec_status status = REC_OK;
   for (int i = 0; !status && i < s->model->state_count; i++) {
-    s->before[i] = here->before[i] ? place_of(s, 0, i, here->batch) : NULL;
+    s->before[i] = ends.first && here->before[i] ? place_of(s, 0, i, here->batch) : NULL;
     s->after[i] = here->after[i] ? place_of(s, 1, i, here->batch) : NULL;
     s->d_before[i] = here->d_before && here->d_before[i] ? place_of(s, 2, i, here->batch) : NULL;
     if (s->before[i]) status = s->c->ops->upload(s->c, s->before[i], here->before[i], bytes_of(s, i, here->batch));
@@ -60,37 +112,65 @@ static rec_status enter_states(const staging *s, const shard *here) {
   return status;
 }
 
-rec_status staging_enter(const staging *s, const shard *here, shard *there) {
-  const compute *c = s->c;
-  int64_t tokens = here->batch * here->time;
+// The same rows in the memory of the place; `room` has that for them.
+static rec_status place_rows(const staging *s, const void **from, void *room, int64_t bytes) {
+  if (!*from) return REC_OK;
+  rec_status status = s->c->ops->upload(s->c, room, *from, bytes);
+  *from = room;
+  return status;
+}
+
+rec_status staging_enter(const staging *s, const shard *here, staged_ends ends, shard *there) {
+  int64_t rest = here->time - s->from, time = rest < s->time ? rest : s->time, tokens = here->batch * time;
   *there = *here;
-  if (compute_is_host(c)) return REC_OK;
-  there->tokens = s->tokens;
-  rec_status status = c->ops->upload(c, s->tokens, here->tokens, tokens * (int64_t)sizeof *here->tokens);
-  if (!status && here->targets) {
-    there->targets = s->targets;
-    status = c->ops->upload(c, s->targets, here->targets, tokens * (int64_t)sizeof *here->targets);
-  }
-  if (!status && here->weights) {
-    there->weights = s->weights;
-    status = c->ops->upload(c, s->weights, here->weights, tokens * (int64_t)sizeof *here->weights);
-  }
+  there->time = time > 0 ? time : 0;
+  there->tokens = cut_rows(s, here, time, here->tokens, s->cut.tokens, sizeof *s->tokens);
+  there->targets = cut_rows(s, here, time, here->targets, s->cut.targets, sizeof *s->targets);
+  there->weights = cut_rows(s, here, time, here->weights, s->cut.weights, sizeof *s->weights);
+  if (time <= 0 || compute_is_host(s->c)) return REC_OK;
+  rec_status status = place_rows(s, (const void **)&there->tokens, s->tokens, tokens * (int64_t)sizeof *s->tokens);
+  if (!status) status = place_rows(s, (const void **)&there->targets, s->targets, tokens * (int64_t)sizeof *s->targets);
+  if (!status) status = place_rows(s, (const void **)&there->weights, s->weights, tokens * (int64_t)sizeof *s->weights);
   there->before = s->before;
   there->after = s->after;
   there->d_before = here->d_before ? s->d_before : NULL;
-  return status ? status : enter_states(s, here);
+  return status ? status : enter_states(s, here, ends);
 }
 
-rec_status staging_leave(const staging *s, const shard *here, const shard *there) {
+rec_status staging_leave(const staging *s, const shard *here, staged_ends ends, const shard *there) {
   const compute *c = s->c;
   rec_status status = REC_OK;
-  if (compute_is_host(c)) return REC_OK;
+  if (compute_is_host(c) || !ends.first) return REC_OK;
   for (int i = 0; !status && i < s->model->state_count; i++) {
     int64_t bytes = bytes_of(s, i, here->batch);
-    if (here->after[i]) status = c->ops->download(c, here->after[i], there->after[i], bytes);
+    if (ends.last && here->after[i]) status = c->ops->download(c, here->after[i], there->after[i], bytes);
     // Only states that the run started from have a gradient.
     if (!status && here->before[i] && here->d_before && here->d_before[i])
       status = c->ops->download(c, here->d_before[i], there->d_before[i], bytes);
   }
   return status;
+}
+
+// From where the run wrote to where the caller wants it, in the order of the caller.
+static rec_status take_rows(const staging *s, const shard *here, const shard *there, void *wanted, const void *found, void *cut,
+                            size_t size) {
+  void *to = cut ? cut : wanted;
+  if (!wanted || found == wanted) return REC_OK;
+  rec_status status = found == to ? REC_OK : s->c->ops->download(s->c, to, found, there->batch * there->time * (int64_t)size);
+  if (!status && cut) reorder(s, here, there->time, wanted, cut, size, true);
+  return status;
+}
+
+float *staging_losses(const staging *s, float *here) {
+  return s->losses ? s->losses : here && s->cut.losses ? s->cut.losses : here;
+}
+
+rec_status staging_take_losses(const staging *s, const shard *here, const shard *there, float *losses) {
+  return take_rows(s, here, there, losses, staging_losses(s, losses), s->cut.losses, sizeof *losses);
+}
+
+uint8_t *staging_hits(const staging *s, uint8_t *here) { return s->hits ? s->hits : here && s->cut.hits ? s->cut.hits : here; }
+
+rec_status staging_take_hits(const staging *s, const shard *here, const shard *there, uint8_t *hits) {
+  return take_rows(s, here, there, hits, staging_hits(s, hits), s->cut.hits, sizeof *hits);
 }

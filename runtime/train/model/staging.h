@@ -1,4 +1,5 @@
-// The sequences of a run, brought to where the model runs. On the host they are there already.
+// The sequences of a run, brought to where the model runs, in the order in which it reads them: segment after segment. Without
+// segments they are there already on the host.
 #ifndef REC_TRAIN_STAGING_H
 #define REC_TRAIN_STAGING_H
 
@@ -7,7 +8,13 @@
 typedef struct staging {
   const compute *c;
   const train_model *model;
-  int64_t batch, time;
+  executor_form form;
+  int64_t from, time;   // the tokens of each sequence that run here: the first, and how many at most
+  struct staged_room {  // in the host's memory, segment after segment; NULL without segments
+    uint16_t *tokens, *targets;
+    float *weights, *losses;
+    uint8_t *hits;
+  } cut;
   uint16_t *tokens, *targets;  // not on the host, as all that follows
   float *weights, *losses;     // losses: of each target
   uint8_t *hits;
@@ -15,12 +22,25 @@ typedef struct staging {
   void **before, **after, **d_before;  // by state
 } staging;
 
-rec_status staging_open(const compute *c, const train_model *model, int64_t batch, int64_t time, staging *s);
+// `form`: with the tokens of a segment; `time` tokens from `from` on run here. To be closed after a failure, too.
+rec_status staging_open(const compute *c, const train_model *model, const executor_form *form, int64_t from, int64_t time,
+                        staging *s);
 void staging_close(staging *s);
 
-// `there`: the same sequences in the memory of the place.
-rec_status staging_enter(const staging *s, const shard *here, shard *there);
-// What a run has written into `there`.
-rec_status staging_leave(const staging *s, const shard *here, const shard *there);
+// What this place runs of the sequences.
+typedef struct staged_ends {
+  bool first, last;  // has it their first and last tokens?
+} staged_ends;
+
+// `there`: the tokens that run here, in the memory of the place, and the states that they start from.
+rec_status staging_enter(const staging *s, const shard *here, staged_ends ends, shard *there);
+// What a run has written into `there`. Of several ranks the last one sends what it ends with.
+rec_status staging_leave(const staging *s, const shard *here, staged_ends ends, const shard *there);
+
+// Where a run writes what the caller wants at `here`, and how it comes there. On the host both may be NULL.
+float *staging_losses(const staging *s, float *here);
+rec_status staging_take_losses(const staging *s, const shard *here, const shard *there, float *losses);
+uint8_t *staging_hits(const staging *s, uint8_t *here);
+rec_status staging_take_hits(const staging *s, const shard *here, const shard *there, uint8_t *hits);
 
 #endif

@@ -1,0 +1,128 @@
+// The memory of an executor: a function of the sizes of its form alone.
+#include "runtime/train/model/execute_parts.h"
+
+#include <stdlib.h>
+
+#include "runtime/train/model/blas.h"
+
+static int64_t padded(int64_t bytes) { return (bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT; }
+
+typedef struct executor_sizes {
+  int64_t activations, workspace, scratch, saved, room;  // activations, saved: of a segment
+} executor_sizes;
+
+static int64_t linear_room(const train_model *m, const model_op *op, const compute *c) {
+  if (op->kind != OP_LINEAR) return 0;
+  return c->ops->linear_room(c, m->tensors[op->in[0]].elements, m->tensors[op->row].elements);
+}
+
+static int least_of(int a, int b) { return a < b ? a : b; }
+
+int segments_before_place(const struct ranks *line, int all, int place) {
+  int places = ranks_time_count(line);
+  return least_of(all, (all + places - 1) / places * place);
+}
+
+int segments_of_place(const struct ranks *line, int all, int place) {
+  return segments_before_place(line, all, place + 1) - segments_before_place(line, all, place);
+}
+
+// Which segments this place has, and which tokens.
+static void take_share(executor *x) {
+  const executor_form *f = &x->form;
+  int place = ranks_time(f->line), all = (int)((f->time + f->segment - 1) / f->segment);
+  x->segments = segments_of_place(f->line, all, place);
+  x->from = segments_before_place(f->line, all, place) * f->segment;
+  x->time = x->segments * f->segment;
+  if (x->from + x->time > f->time) x->time = f->time - x->from;
+}
+
+static rec_status measure(executor *x, executor_sizes *sizes) {
+  const train_model *m = x->model;
+  const compute *c = x->c;
+  const executor_form *form = &x->form;
+  int64_t tokens, all, batch = form->batch, time = form->segment;
+  *sizes = (executor_sizes){0};
+  if (!rec_multiply(batch, time, &tokens) || !rec_multiply(m->row, tokens, &sizes->activations) ||
+      !rec_multiply(sizes->activations, c->n->token_size, &sizes->activations) ||
+      !rec_multiply(sizes->activations, x->segments, &all))
+    return rec_no_memory();
+  sizes->activations = padded(sizes->activations);
+  if (form->backward) sizes->scratch = padded(m->largest_parameter * c->n->element_size);
+  for (int i = 0; i < m->op_count; i++) {
+    int64_t room = linear_room(m, &m->ops[i], c);
+    if (room > sizes->room) sizes->room = padded(room);
+    if (m->ops[i].kind != OP_CALL) continue;
+    int64_t workspace = 0, saved = 0;
+    const train_kernel *k = &x->kernels[m->ops[i].kernel];
+    rec_status status = k->sizes(k, batch, time, &workspace, &saved);
+    if (status) return status;
+    if (workspace > sizes->workspace) sizes->workspace = padded(workspace);
+    if (!form->backward) continue;
+    sizes->saved += padded(saved);
+    x->saved_bytes[i] = saved;
+  }
+  return REC_OK;
+}
+
+int64_t executor_bytes(const executor *x) { return x->bytes; }
+
+void executor_free(executor *x) {
+  if (!x) return;
+  const compute *c = x->c;
+  c->ops->release(c, x->activations);
+  for (int i = 0; x->saved && i < x->model->op_count * x->segments; i++) c->ops->release(c, x->saved[i]);
+  free(x->saved);
+  free(x->saved_bytes);
+  c->ops->release(c, x->workspace);
+  c->ops->release(c, x->scratch);
+  c->ops->release(c, x->room);
+  free(x->row);
+  staging_close(&x->staged);
+  seams_close(&x->ends);
+  free(x);
+}
+
+static rec_status allocate(executor *x, const executor_sizes *sizes) {
+  const compute *c = x->c;
+  rec_status status = c->ops->allocate(c, sizes->activations * x->segments, (void **)&x->activations);
+  if (!status) status = c->ops->allocate(c, sizes->workspace, &x->workspace);
+  if (!status) status = c->ops->allocate(c, sizes->scratch, &x->scratch);
+  if (!status) status = c->ops->allocate(c, sizes->room, &x->room);
+  for (int i = 0; !status && i < x->model->op_count * x->segments; i++)
+    status = c->ops->allocate(c, x->saved_bytes[i / x->segments], &x->saved[i]);
+  if (!status) status = seams_open(c, x->model, &x->form, x->segments, &x->ends);
+  return status ? status : staging_open(c, x->model, &x->form, x->from, x->time, &x->staged);
+}
+
+static rec_status measure_and_allocate(executor *x) {
+  executor_sizes sizes;
+  rec_status status = measure(x, &sizes);
+  if (status) return status;
+  x->activation_bytes = sizes.activations;
+  x->workspace_bytes = sizes.workspace;
+  x->bytes = (sizes.activations + sizes.saved) * x->segments + sizes.workspace + sizes.scratch + sizes.room +
+             seams_bytes(x->model, x->c, &x->form, x->segments);
+  return allocate(x, &sizes);
+}
+
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
+                        executor **made) {
+  executor *x = calloc(1, sizeof *x);
+  *made = NULL;
+  if (!x) return rec_no_memory();
+  *x = (executor){.model = model, .kernels = kernels, .c = c, .form = *form};
+  if (!x->form.segment) x->form.segment = x->form.time;
+  take_share(x);
+  x->saved = calloc((size_t)(model->op_count * x->segments) + 1, sizeof *x->saved);
+  x->saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x->saved_bytes);
+  x->row = malloc((size_t)(model->vocabulary * c->n->token_size) + 1);
+  rec_status status = x->saved && x->saved_bytes && x->row ? REC_OK : rec_no_memory();
+  if (!status && compute_is_host(c)) status = blas_reserve(1);
+  if (!status) status = measure_and_allocate(x);
+  if (status)
+    executor_free(x);
+  else
+    *made = x;
+  return status;
+}

@@ -1,0 +1,56 @@
+// Inside the executor: what execute.c, execute_memory.c and execute_blame.c share.
+#ifndef REC_TRAIN_EXECUTE_PARTS_H
+#define REC_TRAIN_EXECUTE_PARTS_H
+
+#include "runtime/train/model/seams.h"
+#include "runtime/train/model/staging.h"
+
+struct executor {
+  const train_model *model;
+  const train_kernel *kernels;
+  const compute *c;
+  executor_form form;        // with the tokens of a segment
+  int segments;              // of this place, at most
+  int64_t from, time;        // its tokens: the first, and how many at most
+  char *activations;         // segment after segment
+  int64_t activation_bytes;  // of a segment
+  void **saved;              // by operation and segment
+  int64_t *saved_bytes;      // by operation
+  void *workspace;
+  int64_t workspace_bytes, bytes;  // bytes: of all that follows from the sizes of the batch
+  void *scratch;                   // a parameter's gradient on its way to being added
+  void *room;                      // of linear products
+  void *row;                       // of logits, on the host
+  staging staged;
+  seams ends;
+};
+
+// What an operation sees of one segment of a run.
+typedef struct run {
+  executor *x;
+  const shard *s;  // in the memory of the place, segment after segment
+  const char *parameters;
+  void *const *gradients;  // by segment; NULL: none are wanted
+  bool by_step;            // recurrences run in their single-step form
+  int count;               // of segments
+  int segment;             // the one at hand
+  int64_t time, tokens;    // of it
+  int64_t first;           // tokens of the segments before it
+} run;
+
+// Begins a run over the sequences of the host; *there are those of this place in time, in the memory of the place. Without any
+// tokens for it the run has no segments.
+rec_status run_begin(run *r, const shard *here, shard *there);
+rec_status run_end(const run *r, const shard *here, rec_status status);
+// Goes to a segment.
+void run_enter(run *r, int segment);
+
+// On the segment at hand.
+rec_status run_forward(const run *r, int number);
+rec_status run_loss(const run *r, double scale, double *loss, float *losses);
+rec_status run_clear_gradients(const run *r);
+rec_status run_backward(const run *r, const model_step *step);
+rows run_rows(const run *r, int tensor);
+rows run_optional_rows(const run *r, int tensor);  // no data for NO_TENSOR
+
+#endif

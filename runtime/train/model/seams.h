@@ -1,0 +1,68 @@
+// States at the seams between segments. What a segment ends with, the next one starts from; in the backward pass the gradients of
+// these states go from a segment to the one before.
+//
+//   seam      0              1              2              3       of three segments
+//             |  segment 0   |  segment 1   |  segment 2   |
+//   state     before         here           here           after
+//   gradient  d_before       here           here           none
+//
+// Of ranks that share the segments, each has some. States come from the rank before and go to the next, gradients the other way.
+// What the last rank ends with goes to the first one, which the next window starts on. Receives are posted before the run begins,
+// so that ranks run skewed: a layer of one segment beside the next layer of the segment before it.
+//
+//   rank 0    embed  linear  ssd  linear  linear  ssd  ..
+//   rank 1    embed  linear       ssd  linear  linear  ssd  ..
+#ifndef REC_TRAIN_SEAMS_H
+#define REC_TRAIN_SEAMS_H
+
+#include "runtime/ranks/ranks.h"
+#include "runtime/train/model/execute.h"
+
+// Messages on their way, by state; NULL: none.
+typedef struct seam_messages {
+  message **states_in, **states_out, **gradients_in, **gradients_out, **carried;
+} seam_messages;
+
+typedef struct seams {
+  const compute *c;
+  const train_model *model;
+  ranks *line;
+  int place, places;  // in time
+  int most;           // segments of the first place
+  int64_t block;      // bytes of the states of a seam
+  char *states;       // of the seams that are not the caller's; backward reads them again
+  char *gradients;    // of the two seams of a segment in turn; then what comes and what goes
+  char *copies;       // for messages, in the host's memory: states and gradients that come and go. NULL on the host
+  void *lists;
+  seam_messages of;
+  // of a run
+  const shard *here, *there;
+  int count, last;  // its segments of this place; the place of its last segment
+} seams;
+
+// `segments`: of this place, at most. To be closed after a failure, too.
+rec_status seams_open(const compute *c, const train_model *model, const executor_form *form, int segments, seams *s);
+void seams_close(seams *s);
+int64_t seams_bytes(const train_model *model, const compute *c, const executor_form *form, int segments);
+
+// The next run is of `all` segments.
+void seams_reach(seams *s, int all);
+// It begins: `count` segments here, of the caller's sequences, `there` in the memory of the place.
+void seams_begin(seams *s, const shard *here, const shard *there, int count);
+// Backward follows.
+void seams_turn(seams *s);
+// All messages have arrived.
+void seams_end(seams *s);
+// Has this place the first or the last segment of the run?
+bool seams_first(const seams *s);
+bool seams_last(const seams *s);
+
+// Where a state lies at a seam, and its gradient; NULL where nothing is there.
+void *seams_state(const seams *s, int seam, int state);
+void *seams_gradient(const seams *s, int seam, int state);
+
+// Around an operation on a segment: what it reads is there, what it has written goes on.
+rec_status seams_before(seams *s, const model_op *op, int segment, bool backward);
+rec_status seams_after(seams *s, const model_op *op, int segment, bool backward);
+
+#endif

@@ -1,0 +1,196 @@
+// Sums over the segments of the context, the last level of the tree of leaves.h. After the exchange among data ranks each rank
+// has, for each segment of its own, the numbers of a slot for every rank that shares its sequences. All of them then send one
+// another the slots of the owners:
+//
+//   time rank   has              gets, for slot 0                 sums
+//   0           segments 0, 1    segments 2, 3 of time rank 1     (0 + 1) + (2 + 3) of slot 0
+//   1           segments 2, 3                                     (0 + 1) + (2 + 3) of slot 1
+#include <string.h>
+
+#include "runtime/train/trainer_parts.h"
+
+enum { WEIGHTS_OF_PLACES = 64 };  // a tag beyond those of the rounds among data ranks
+
+static message_place at(const trainer *t, const char *what) { return (message_place){t->step, -1, what}; }
+
+static number_range slot_of_place(const trainer *t, int place) {
+  owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+  int first = owners_left(&grid).first + place;
+  return pieces_numbers(t, (slot_range){first, first + 1});
+}
+
+static number_range own_slot(const trainer *t) { return slot_of_place(t, ranks_time(t->ranks)); }
+
+static int rank_at(const trainer *t, int place) { return ranks_at(t->ranks, ranks_data(t->ranks), place); }
+
+static bool is_own(const trainer *t, int segment) {
+  return segment >= t->in->first_segment && segment < t->in->first_segment + t->in->segments;
+}
+
+rec_status segments_new(trainer *t, int64_t widest) {
+  trainer_internals *in = t->in;
+  const compute *c = t->of.where;
+  int count = in->all.segments, others = count - in->segments;
+  int64_t slot = own_slot(t).count * c->n->element_size;
+  in->segment_losses = trainer_list(t, count, sizeof *in->segment_losses);
+  in->segment_room = trainer_list(t, tree_room(count, 1), sizeof *in->segment_room);
+  in->place_sums = trainer_list(t, widest, sizeof *in->place_sums);
+  in->segment_parts = trainer_list(t, count, sizeof *in->segment_parts);
+  in->segment_messages = trainer_list(t, count * (1 + ranks_time_count(t->ranks)) + 2 * ranks_time_count(t->ranks), sizeof(message *));
+  if (in->memory.failed) return rec_no_memory();
+  rec_status status = others ? c->ops->allocate(c, slot * others, (void **)&in->other_segments) : REC_OK;
+  if (others && !compute_is_host(c)) {
+    owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+    in->arrived_segments = trainer_list(t, slot * others, 1);
+    in->segment_copies = trainer_list(t, in->segments * pieces_numbers(t, owners_left(&grid)).count, (size_t)c->n->element_size);
+  }
+  t->memory.gradients += slot * others;
+  return in->memory.failed ? rec_no_memory() : status;
+}
+
+// ---- gradients ----------------------------------------------------------------------------------
+
+// Where the numbers of this rank's slot lie, by segment. Those of other ranks come behind one another.
+static void point_at_parts(trainer *t) {
+  trainer_internals *in = t->in;
+  const int64_t size = t->of.n->element_size;
+  number_range slot = own_slot(t);
+  for (int k = 0, other = 0; k < in->all.segments; k++)
+    in->segment_parts[k] = is_own(t, k) ? gradients_of_segment(t, k - in->first_segment) + slot.place * size
+                                        : in->other_segments + other++ * slot.count * size;
+}
+
+// The sums of an own segment for all slots of the ranks that share the sequences, in the host's memory.
+static rec_status bring_here(trainer *t, int segment, number_range all, char **here) {
+  const compute *c = t->of.where;
+  int64_t size = c->n->element_size;
+  char *there = gradients_of_segment(t, segment) + all.place * size;
+  *here = there;
+  if (compute_is_host(c)) return REC_OK;
+  *here = t->in->segment_copies + segment * all.count * size;
+  return c->ops->download(c, *here, there, all.count * size);
+}
+
+static rec_status send_segment(trainer *t, int segment, message **sent) {
+  owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+  number_range all = pieces_numbers(t, owners_left(&grid));
+  const int64_t size = t->of.n->element_size;
+  char *here;
+  rec_status status = bring_here(t, segment, all, &here);
+  for (int place = 0; place < grid.time_count; place++) {
+    number_range slot = slot_of_place(t, place);
+    if (place != grid.time && slot.count)
+      sent[place] = ranks_send(t->ranks, rank_at(t, place), MESSAGE_GRADIENTS, t->in->first_segment + segment,
+                               here + (slot.place - all.place) * size, slot.count * size);
+  }
+  return status;
+}
+
+// Where the numbers of segments of other ranks arrive in the host's memory.
+static char *arrivals(const trainer *t) {
+  return compute_is_host(t->of.where) ? t->in->other_segments : t->in->arrived_segments;
+}
+
+static rec_status exchange(trainer *t) {
+  trainer_internals *in = t->in;
+  const compute *c = t->of.where;
+  int places = ranks_time_count(t->ranks), count = in->all.segments;
+  int64_t bytes = own_slot(t).count * c->n->element_size;
+  message **received = in->segment_messages, **sent = received + count;
+  rec_status status = REC_OK;
+  memset(received, 0, (size_t)(count + in->segments * places) * sizeof *received);
+  for (int k = 0, other = 0; bytes && k < count; k++)
+    if (!is_own(t, k))
+      received[k] = ranks_receive(t->ranks, rank_at(t, k / in->segments), MESSAGE_GRADIENTS, k, arrivals(t) + other++ * bytes, bytes);
+  for (int k = 0; k < in->segments; k++) {
+    rec_status brought = send_segment(t, k, sent + k * places);
+    if (!status) status = brought;
+  }
+  ranks_wait_all(t->ranks, received, count + in->segments * places, at(t, "gradients of segments"));
+  if (status || compute_is_host(c)) return status;
+  return c->ops->upload(c, in->other_segments, in->arrived_segments, (count - in->segments) * bytes);
+}
+
+static rec_status sum_node(const trainer *t, tree_node node, int64_t first, int64_t count) {
+  const compute *c = t->of.where;
+  leaf_range all = tree_range(node);
+  if (all.end - all.first == 1) return REC_OK;
+  tree_node right = tree_right(node);
+  rec_status status = sum_node(t, tree_left(node), first, count);
+  if (!status) status = sum_node(t, right, first, count);
+  char **parts = t->in->segment_parts;
+  int64_t offset = first * c->n->element_size;
+  return status ? status : c->ops->sum_into(c, parts[all.first] + offset, parts[tree_range(right).first] + offset, count);
+}
+
+// The sum lies in the part of the first segment; it belongs where this rank has its gradients.
+static rec_status sum_numbers(const trainer *t, int64_t first, int64_t count) {
+  const compute *c = t->of.where;
+  int64_t offset = first * c->n->element_size;
+  char *sum = gradients_sum(t) + own_slot(t).place * c->n->element_size;
+  rec_status status = sum_node(t, (tree_node){t->in->all.segments, 0, 0}, first, count);
+  if (status || sum == t->in->segment_parts[0]) return status;
+  return c->ops->copy(c, sum + offset, t->in->segment_parts[0] + offset, count * c->n->element_size);
+}
+
+enum { SLICE = 1 << 14 };  // numbers that one task adds
+
+static rec_status sum_slice(void *context, int number, int worker) {
+  const trainer *t = context;
+  int64_t all = own_slot(t).count, first = (int64_t)number * SLICE;
+  (void)worker;
+  return sum_numbers(t, first, all - first < SLICE ? all - first : SLICE);
+}
+
+rec_status segments_sum_gradients(trainer *t) {
+  int64_t count = own_slot(t).count;
+  if (t->in->all.segments == 1) return REC_OK;
+  rec_status status = ranks_time_count(t->ranks) > 1 ? exchange(t) : REC_OK;
+  point_at_parts(t);
+  if (status || !count) return status;
+  if (!compute_is_host(t->of.where)) return sum_numbers(t, 0, count);
+  return train_pool_run(t->threads, (int)((count - 1) / SLICE + 1), sum_slice, t);
+}
+
+// ---- weights ------------------------------------------------------------------------------------
+
+// Every rank of the same sequences has stepped a slot, and gets those of the others.
+rec_status segments_gather_weights(trainer *t) {
+  const compute *c = t->of.where;
+  const int64_t size = c->n->element_size;
+  int places = ranks_time_count(t->ranks), own = ranks_time(t->ranks), count = 0;
+  char *here = t->weights, *there = t->in->weights;
+  message **list = t->in->segment_messages;
+  number_range slot = own_slot(t);
+  if (places == 1) return REC_OK;
+  rec_status status =
+      compute_is_host(c) ? REC_OK : c->ops->download(c, here + slot.place * size, there + slot.place * size, slot.count * size);
+  for (int place = 0; place < places; place++) {
+    number_range other = slot_of_place(t, place);
+    if (place == own) continue;
+    if (other.count)
+      list[count++] = ranks_receive(t->ranks, rank_at(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES, here + other.place * size,
+                                    other.count * size);
+    if (slot.count)
+      list[count++] = ranks_send(t->ranks, rank_at(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES, here + slot.place * size,
+                                 slot.count * size);
+  }
+  ranks_wait_all(t->ranks, list, count, at(t, "weights"));
+  for (int place = 0; !status && !compute_is_host(c) && place < places; place++) {
+    number_range other = slot_of_place(t, place);
+    if (place != own) status = c->ops->upload(c, there + other.place * size, here + other.place * size, other.count * size);
+  }
+  return status;
+}
+
+// ---- losses -------------------------------------------------------------------------------------
+
+static void loss_of(void *context, int segment, double *to) { *to = ((const trainer *)context)->in->segment_losses[segment]; }
+
+double segments_sum_losses(trainer *t, int64_t width) {
+  trainer_internals *in = t->in;
+  double loss;
+  exchange_sums_by_place(t, in->batch_sums, width, in->segments, in->segment_losses);
+  tree_sum((tree_node){in->all.segments, 0, 0}, 1, loss_of, t, &loss, in->segment_room);
+  return loss;
+}
