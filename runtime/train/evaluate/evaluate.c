@@ -197,21 +197,26 @@ static void close_evaluation(evaluation *e) {
   train_data_close(&e->data);
 }
 
+static const message_place measurements = {-1, -1, "measurements"};
+
 static rec_status judge(session *s, const evaluate_block *b) {
-  evaluation e = {.s = s};
-  rec_status status = open_evaluation(&e, b);
-  if (!status && b->length_count) status = judge_accuracy(&e, b);
+  evaluation e = {.s = s, .ranks = s->options.ranks};
+  bool alone = ranks_number(e.ranks) == 0;  // what other ranks leave to this one
+  rec_status status = ranks_agree(e.ranks, open_evaluation(&e, b), measurements);
+  if (!status && alone && b->length_count) status = judge_accuracy(&e, b);
+  status = ranks_agree(e.ranks, status, measurements);
   if (!status && b->until) status = judge_perplexity(&e, b);
   if (!status && b->state_until) status = judge_states(&e, b);
   if (!status && b->remembrance) status = judge_remembrance(&e, b);
   e.of = session_host_model(s, e.block);  // these look into the runs of single recurrences
-  if (!status && b->attention) status = judge_attention(&e, b);
-  if (!status && b->overflow) status = judge_overflow(&e, b);
+  if (!status && alone && b->attention) status = judge_attention(&e, b);
+  if (!status && alone && b->overflow) status = judge_overflow(&e, b);
   close_evaluation(&e);
-  return status;
+  return ranks_agree(e.ranks, status, measurements);
 }
 
 rec_status session_evaluate(session *s, const evaluate_block *b) {
   rec_status status = judge(s, b);
-  return status ? status : events_of_tables(session_path(s, NULL, b->name).text);
+  if (status || ranks_number(s->options.ranks)) return status;
+  return events_of_tables(session_path(s, NULL, b->name).text);
 }

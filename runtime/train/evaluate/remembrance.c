@@ -81,7 +81,8 @@ rec_status judge_remembrance(evaluation *e, const evaluate_block *b) {
   printf("evaluate %s after %s: effective remembrance at %" PRId64 " of the first t tokens (%s)\n", b->name, b->after,
          b->remembrance, names[b->distance]);
   fflush(stdout);
-  pass p = {.streams = STREAMS, .until = b->remembrance, .width = count, .read = sum_distances, .what = b->distance};
+  pass p = {
+      .streams = STREAMS, .until = b->remembrance, .width = count, .read = sum_distances, .what = b->distance, .whole = true};
   rec_status status = evaluation_pass(e, p, sums);
   made_text table;
   if (status) return status;

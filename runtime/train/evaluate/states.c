@@ -67,7 +67,7 @@ static rec_status sum_states(const evaluation *e, stream_run *r, double *sums) {
       rec_status status = streams_read(e, r, end, &length);
       if (status) return status;
     }
-    add_states(e, r, to);
+    if (ranks_time(e->ranks) == 0) add_states(e, r, to);  // what a window ends with comes to its first rank
   }
   return REC_OK;
 }
