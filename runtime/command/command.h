@@ -64,7 +64,8 @@ typedef struct subcommand {
   int (*run)(words *w);
 } subcommand;
 
-extern const subcommand apply_command, bench_command, train_command, evaluate_command, compare_command, generate_command;
+extern const subcommand apply_command, bench_command, train_command, plan_command, evaluate_command, compare_command,
+    generate_command;
 extern const subcommand import_command, export_command, info_command, format_command, lsp_command;
 
 extern const subcommand *const commands[];  // up to NULL

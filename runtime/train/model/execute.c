@@ -152,10 +152,18 @@ static rec_status step_backward(const run *r, const model_step *step) {
   return REC_OK;
 }
 
+static void told(const run *r, int op, bool backward) {
+  const executor_watch *w = &r->x->watch;
+  if (w->ran) w->ran(w->context, op, backward, r->tokens);
+}
+
+void executor_watch_by(executor *x, executor_watch watch) { x->watch = watch; }
+
 rec_status run_forward(const run *r, int number) {
   const model_op *op = &r->x->model->ops[number];
   rec_status status = seams_before(&r->x->ends, op, r->segment, false);
   if (!status) status = operation(r, number);
+  if (op->kind != OP_LOSS) told(r, number, false);
   return status ? status : seams_after(&r->x->ends, op, r->segment, false);
 }
 
@@ -164,6 +172,7 @@ rec_status run_backward(const run *r, const model_step *step) {
   const model_op *op = &r->x->model->ops[step->op];
   rec_status status = seams_before(&r->x->ends, op, r->segment, true);
   if (!status) status = step_backward(r, step);
+  told(r, step->op, true);
   return status ? status : seams_after(&r->x->ends, op, r->segment, true);
 }
 
@@ -282,6 +291,12 @@ rec_status run_clear_gradients(const run *r) {
   return c->ops->clear(c, r->gradients[r->segment], r->x->model->parameter_elements * c->n->element_size);
 }
 
+static int loss_of(const train_model *m) {
+  int op = m->op_count - 1;
+  while (op > 0 && m->ops[op].kind != OP_LOSS) op--;
+  return op;
+}
+
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *const *gradients, double *loss,
                         float *losses) {
   shard there;
@@ -290,6 +305,7 @@ rec_status executor_run(executor *x, const void *parameters, const shard *s, dou
   for (int k = 0; !status && k < r.count; k++) {
     run_enter(&r, k);
     status = run_loss(&r, scale, &loss[k], losses);
+    told(&r, loss_of(x->model), false);
   }
   if (!status) status = staging_take_losses(&x->staged, s, &there, losses);
   if (!status && gradients) status = backward(&r);

@@ -89,6 +89,18 @@ rec_status executor_new(const train_model *model, const train_kernel *kernels, c
                         executor **made);
 void executor_free(executor *x);            // NULL is allowed
 int64_t executor_bytes(const executor *x);  // that it takes
+// The same without making one, where so many places in time share the segments in equal numbers.
+rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
+                         int places, int64_t *bytes);
+
+// Told of the operations of each run: `ran` after operation `op` of the model, forward or backward, on so many tokens. The loss is
+// told of as forward alone.
+typedef struct executor_watch {
+  void (*ran)(void *context, int op, bool backward, int64_t tokens);
+  void *context;
+} executor_watch;
+
+void executor_watch_by(executor *x, executor_watch watch);
 
 // How many of `all` segments a place in time has, and which is the first; the last places may have fewer, or none.
 int segments_of_place(const struct ranks *line, int all, int place);

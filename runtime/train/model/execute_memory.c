@@ -95,15 +95,31 @@ static rec_status allocate(executor *x, const executor_sizes *sizes) {
   return status ? status : staging_open(c, x->model, &x->form, x->from, x->time, &x->staged);
 }
 
+static int64_t bytes_of(const executor *x, const executor_sizes *sizes, const seam_place *place) {
+  return (sizes->activations + sizes->saved) * x->segments + sizes->workspace + sizes->scratch + sizes->room +
+         seams_bytes(x->model, x->c, &x->form, place);
+}
+
 static rec_status measure_and_allocate(executor *x) {
   executor_sizes sizes;
   rec_status status = measure(x, &sizes);
   if (status) return status;
   x->activation_bytes = sizes.activations;
   x->workspace_bytes = sizes.workspace;
-  x->bytes = (sizes.activations + sizes.saved) * x->segments + sizes.workspace + sizes.scratch + sizes.room +
-             seams_bytes(x->model, x->c, &x->form, x->segments);
+  x->bytes = bytes_of(x, &sizes, &(seam_place){ranks_time(x->form.line), ranks_time_count(x->form.line), x->segments});
   return allocate(x, &sizes);
+}
+
+rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
+                         int places, int64_t *bytes) {
+  executor_sizes sizes;
+  executor x = {.model = model, .kernels = kernels, .c = c, .form = *form};
+  x.segments = (int)(form->time / form->segment) / places;
+  x.saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x.saved_bytes);
+  rec_status status = x.saved_bytes ? measure(&x, &sizes) : rec_no_memory();
+  *bytes = status ? 0 : bytes_of(&x, &sizes, &(seam_place){places / 2, places, x.segments});
+  free(x.saved_bytes);
+  return status;
 }
 
 rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,

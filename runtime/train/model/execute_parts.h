@@ -23,6 +23,7 @@ struct executor {
   void *row;                       // of logits, on the host
   staging staged;
   seams ends;
+  executor_watch watch;  // ran: NULL where nobody asks
 };
 
 // What an operation sees of one segment of a run.

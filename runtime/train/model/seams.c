@@ -12,19 +12,16 @@ static int64_t block_bytes(const train_model *m, const compute *c, int64_t batch
 }
 
 // The seams of a place that lie between two segments, one of them maybe of another place.
-static int seam_count(const ranks *line, int segments) {
-  int place = ranks_time(line), places = ranks_time_count(line);
-  return segments - 1 + (place > 0) + (place + 1 < places);
+static int seam_count(const seam_place *p) { return p->segments - 1 + (p->place > 0) + (p->place + 1 < p->places); }
+
+static int gradient_count(const seam_place *p, bool backward) {
+  if (!backward || seam_count(p) == 0) return 0;
+  return p->places > 1 ? SEAM_BLOCKS : 2;
 }
 
-static int gradient_count(const executor_form *form, int segments) {
-  if (!form->backward || seam_count(form->line, segments) == 0) return 0;
-  return ranks_time_count(form->line) > 1 ? SEAM_BLOCKS : 2;
-}
-
-int64_t seams_bytes(const train_model *m, const compute *c, const executor_form *form, int segments) {
-  if (segments == 0) return 0;
-  return block_bytes(m, c, form->batch) * (seam_count(form->line, segments) + gradient_count(form, segments));
+int64_t seams_bytes(const train_model *m, const compute *c, const executor_form *form, const seam_place *p) {
+  if (p->segments == 0) return 0;
+  return block_bytes(m, c, form->batch) * (seam_count(p) + gradient_count(p, form->backward));
 }
 
 static rec_status open_messages(seams *s) {
@@ -45,9 +42,10 @@ rec_status seams_open(const compute *c, const train_model *m, const executor_for
                .places = ranks_time_count(form->line),
                .most = segments_of_place(form->line, (int)((form->time + form->segment - 1) / form->segment), 0),
                .block = block_bytes(m, c, form->batch)};
+  const seam_place place = {s->place, s->places, segments};
   if (segments == 0) return REC_OK;
-  rec_status status = c->ops->allocate(c, s->block * seam_count(form->line, segments), (void **)&s->states);
-  if (!status) status = c->ops->allocate(c, s->block * gradient_count(form, segments), (void **)&s->gradients);
+  rec_status status = c->ops->allocate(c, s->block * seam_count(&place), (void **)&s->states);
+  if (!status) status = c->ops->allocate(c, s->block * gradient_count(&place, form->backward), (void **)&s->gradients);
   return status || s->places == 1 ? status : open_messages(s);
 }
 

@@ -23,6 +23,11 @@ typedef struct seam_messages {
   message **states_in, **states_out, **gradients_in, **gradients_out, **carried;
 } seam_messages;
 
+// One of the places in time that share a sequence, and how many segments it has.
+typedef struct seam_place {
+  int place, places, segments;
+} seam_place;
+
 typedef struct seams {
   const compute *c;
   const train_model *model;
@@ -43,7 +48,7 @@ typedef struct seams {
 // `segments`: of this place, at most. To be closed after a failure, too.
 rec_status seams_open(const compute *c, const train_model *model, const executor_form *form, int segments, seams *s);
 void seams_close(seams *s);
-int64_t seams_bytes(const train_model *model, const compute *c, const executor_form *form, int segments);
+int64_t seams_bytes(const train_model *model, const compute *c, const executor_form *form, const seam_place *place);
 
 // The next run is of `all` segments.
 void seams_reach(seams *s, int all);

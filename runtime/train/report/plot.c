@@ -67,7 +67,7 @@ static void put_points(plot *p, const char *name, const char *points) {
   }
 }
 
-static void plot_curve(plot *p, const char *name, made_text *points) {
+void plot_curve(plot *p, const char *name, made_text *points) {
   FILE *out = p->script.out;
   if (text_close(points) && points->size > 0) {
     put_points(p, name, points->text);

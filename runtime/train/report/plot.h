@@ -24,6 +24,8 @@ enum { PICTURE_POSITIONS, PICTURE_STATES, PICTURE_REMEMBRANCE, PICTURE_ACCURACY,
 extern const picture pictures[PICTURES];
 
 bool plot_open(plot *p, const picture *of);
+// Adds a curve of lines `x y`, which are closed and freed; one without a point is left out.
+void plot_curve(plot *p, const char *name, made_text *points);
 // The end of a picture: FOLDER/NAME.csv, and FOLDER/NAME.svg if gnuplot is there; *drawn says whether. Without curves neither is
 // written.
 rec_status plot_close(plot *p, const picture *of, const char *folder, bool *drawn);

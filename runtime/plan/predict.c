@@ -1,0 +1,148 @@
+#include "runtime/plan/predict.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/train/model/optimizer.h"
+
+const char *const plan_loss_names[LOSSES] = {"leaves", "extra", "bubble", "latency", "bandwidth"};
+
+// ---- memory -------------------------------------------------------------------------------------
+
+static int64_t moment_numbers(const plan_program *p) {
+  const train_model *m = p->of.model;
+  int64_t numbers = 0;
+  for (int i = 0; i < m->parameter_count; i++)
+    numbers += m->parameters[i].elements * optimizer_rules_of[optimizer_of(m, p->block, i)].states;
+  return numbers;
+}
+
+static int64_t largest_shard(const leaves *l) {
+  int64_t most = 0;
+  for (int i = 0; i < l->shards; i++) {
+    int64_t sequences = leaves_first_sequence(l, i + 1) - leaves_first_sequence(l, i);
+    if (sequences > most) most = sequences;
+  }
+  return most;
+}
+
+static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_memory *memory) {
+  const train_model *m = p->of.model;
+  const leaves *l = &p->leaves;
+  int64_t size = p->of.n->element_size;
+  const executor_form form = {largest_shard(l), p->block->context, p->block->context / l->segments, true, NULL};
+  int64_t own = (l->shards + grid->data - 1) / grid->data;
+  int64_t sequences = (p->block->batch + grid->data - 1) / grid->data;
+  own *= l->segments / grid->time;
+  *memory = (plan_memory){.weights = m->parameter_elements * size,
+                          .gradients = m->parameter_elements * size * (tree_level((int)own, 1, 0) + 1),
+                          .moments = moment_numbers(p) * size / (grid->data * grid->time),
+                          .states = m->state_elements * sequences * size * 2};
+  return executor_need(m, p->of.kernels, p->of.where, &form, (int)grid->time, &memory->activations);
+}
+
+int64_t plan_memory_bytes(const plan_memory *m) { return m->weights + m->gradients + m->moments + m->activations + m->states; }
+
+// ---- one grid -----------------------------------------------------------------------------------
+
+static network without(const network *n, bool latency, bool bandwidth) {
+  network free = *n;
+  if (latency) free.within.latency = free.between.latency = 0;
+  if (bandwidth) free.within.bandwidth = free.between.bandwidth = INFINITY;
+  return free;
+}
+
+// What each cause costs: the time with it, less the time without.
+static rec_status find_losses(const plan_request *r, double one_rank, prediction *p) {
+  const network no_latency = without(r->network, true, false), none = without(r->network, true, true);
+  double at_once, unlimited, busiest, all, share = one_rank / (double)p->ranks;
+  rec_status status = simulate_step(r->program, &p->grid, &no_latency, &at_once);
+  if (!status) status = simulate_step(r->program, &p->grid, &none, &unlimited);
+  if (!status) status = simulate_computing(r->program, &p->grid, &busiest, &all);
+  if (status) return status;
+  p->losses[LOSS_LATENCY] = p->seconds - at_once;
+  p->losses[LOSS_BANDWIDTH] = at_once - unlimited;
+  p->losses[LOSS_BUBBLE] = unlimited - busiest;
+  p->losses[LOSS_LEAVES] = busiest - all / (double)p->ranks;
+  p->losses[LOSS_EXTRA] = all / (double)p->ranks - share;
+  return REC_OK;
+}
+
+static rec_status predict_grid(const plan_request *r, double one_rank, plan_grid grid, prediction *p) {
+  *p = (prediction){.grid = grid, .ranks = grid.data * grid.time};
+  rec_status status = memory_of(r->program, &grid, &p->memory);
+  if (!status) status = simulate_step(r->program, &grid, r->network, &p->seconds);
+  p->efficiency = one_rank / (p->seconds * (double)p->ranks);
+  p->fits = !r->memory || plan_memory_bytes(&p->memory) <= r->memory;
+  return status ? status : find_losses(r, one_rank, p);
+}
+
+plan_loss prediction_bound(const prediction *p) {
+  int most = 0;
+  for (int i = 1; i < LOSSES; i++)
+    if (p->losses[i] > p->losses[most]) most = i;
+  return (plan_loss)most;
+}
+
+// ---- all grids ----------------------------------------------------------------------------------
+
+static bool has_summaries(const plan_program *p) {
+  for (int i = 0; i < p->times->count; i++)
+    if (p->times->of[i].summary > 0) return true;
+  return false;
+}
+
+static prediction *new_prediction(predictions *all) {
+  if (all->count == all->room) {
+    int64_t room = 2 * all->room + 32;
+    prediction *list = realloc(all->list, (size_t)room * sizeof *list);
+    if (!list) return NULL;
+    all->list = list, all->room = room;
+  }
+  return &all->list[all->count++];
+}
+
+static rec_status add_grid(const plan_request *r, plan_grid grid, predictions *all) {
+  if (grid.data * grid.time < r->first || grid.data * grid.time > r->last) return REC_OK;
+  prediction *p = new_prediction(all);
+  return p ? predict_grid(r, all->one_rank, grid, p) : rec_no_memory();
+}
+
+static int by_ranks(const void *a, const void *b) {
+  const prediction *x = a, *y = b;
+  if (x->ranks != y->ranks) return x->ranks < y->ranks ? -1 : 1;
+  if (x->grid.time != y->grid.time) return x->grid.time < y->grid.time ? -1 : 1;
+  return (int)x->grid.exchange - (int)y->grid.exchange;
+}
+
+rec_status predict(const plan_request *r, predictions *made) {
+  const leaves *l = &r->program->leaves;
+  const plan_grid alone = {1, 1, EXCHANGE_PIPELINE};
+  bool chains = has_summaries(r->program);
+  *made = (predictions){0};
+  rec_status status = simulate_step(r->program, &alone, r->network, &made->one_rank);
+  for (int64_t data = 1; !status && data <= l->shards; data *= 2)
+    for (int64_t time = 1; !status && time <= l->segments; time++) {
+      if (l->segments % time) continue;
+      status = add_grid(r, (plan_grid){data, time, EXCHANGE_PIPELINE}, made);
+      if (!status && chains && time > 1) status = add_grid(r, (plan_grid){data, time, EXCHANGE_CHAIN}, made);
+    }
+  if (made->list) qsort(made->list, (size_t)made->count, sizeof *made->list, by_ranks);
+  if (status) predictions_free(made);
+  return status;
+}
+
+void predictions_free(predictions *p) {
+  free(p->list);
+  *p = (predictions){0};
+}
+
+const prediction *predictions_best(const predictions *p, int64_t count) {
+  const prediction *best = NULL;
+  for (int64_t i = 0; i < p->count; i++) {
+    const prediction *one = &p->list[i];
+    if (!one->fits || (count && one->ranks != count)) continue;
+    if (!best || one->seconds < best->seconds) best = one;
+  }
+  return best;
+}

@@ -1,0 +1,55 @@
+// What a step takes on each number of ranks and each grid of them, and why.
+#ifndef REC_PLAN_PREDICT_H
+#define REC_PLAN_PREDICT_H
+
+#include "runtime/plan/simulate.h"
+
+// What a step on many ranks takes beyond its share of the time of one rank.
+typedef enum plan_loss {
+  LOSS_LEAVES,  // one rank has more leaves than another
+  LOSS_EXTRA,   // computing that one rank alone would not do: finishing sums, summaries
+  LOSS_BUBBLE,  // waiting for ranks that compute
+  LOSS_LATENCY,
+  LOSS_BANDWIDTH,
+  LOSSES
+} plan_loss;
+extern const char *const plan_loss_names[LOSSES];
+
+typedef struct plan_memory {
+  int64_t weights, gradients, moments, activations, states;  // bytes of the largest rank
+} plan_memory;
+
+typedef struct prediction {
+  plan_grid grid;
+  int64_t ranks;
+  double seconds, efficiency;  // efficiency: the time of one rank / (ranks * seconds)
+  double losses[LOSSES];       // seconds
+  plan_memory memory;
+  bool fits;  // the memory of a rank
+} prediction;
+
+typedef struct plan_request {
+  const plan_program *program;
+  const network *network;
+  int64_t first, last;  // numbers of ranks
+  int64_t memory;       // bytes of a rank; 0: not limited
+} plan_request;
+
+typedef struct predictions {
+  prediction *list;  // by ranks, then by time ranks
+  int64_t count, room;
+  double one_rank;  // seconds of a step
+} predictions;
+
+// All grids that the program allows: a power of two of data ranks, at most one for each shard; time ranks that divide the
+// segments.
+rec_status predict(const plan_request *request, predictions *made);
+void predictions_free(predictions *p);
+
+int64_t plan_memory_bytes(const plan_memory *m);
+// The fastest that fits among those of `count` ranks, 0: of all; NULL: none fits.
+const prediction *predictions_best(const predictions *p, int64_t count);
+// The loss that takes most.
+plan_loss prediction_bound(const prediction *p);
+
+#endif

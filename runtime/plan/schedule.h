@@ -1,0 +1,56 @@
+// What one rank does in a step, in order: computing, messages to the ranks beside it, and waiting for theirs. The simulation
+// (simulate.h) runs these lists. They are made by the rules that the trainer follows.
+//
+//   2 time ranks, one leaf, operations embed, ssd, linear, loss:
+//   embed | wait states of ssd from -1 | ssd | send states to +1 | linear, loss, linear backward | wait cotangents from +1 | ..
+#ifndef REC_PLAN_SCHEDULE_H
+#define REC_PLAN_SCHEDULE_H
+
+#include "runtime/ranks/ranks.h"
+#include "runtime/train/leaves.h"
+#include "runtime/train/model/op_times.h"
+
+typedef enum plan_exchange { EXCHANGE_PIPELINE, EXCHANGE_CHAIN, EXCHANGES } plan_exchange;
+extern const char *const plan_exchange_names[EXCHANGES];
+
+// A program and how its steps are cut.
+typedef struct plan_program {
+  trained_model of;
+  const train_block *block;
+  leaves leaves;
+  const op_times *times;
+} plan_program;
+
+// Ranks of a job: `data` rows of `time` ranks.
+typedef struct plan_grid {
+  int64_t data, time;
+  plan_exchange exchange;
+} plan_grid;
+
+typedef enum plan_event_kind { EVENT_COMPUTE, EVENT_SEND, EVENT_WAIT } plan_event_kind;
+
+typedef struct plan_event {
+  plan_event_kind kind;
+  message_kind message;
+  int beside;      // of a message: -1 or 1, the rank before or behind; without such a rank there is no message
+  int64_t tag;     // a wait takes the message of its tag
+  int64_t bytes;   // of a message
+  double seconds;  // of computing
+} plan_event;
+
+typedef struct plan_schedule {
+  plan_event *events;
+  int64_t count, room;
+  bool failed;  // no memory
+} plan_schedule;
+
+// The shards of the sequences that data rank `data` has.
+leaf_range plan_shards(const plan_program *p, const plan_grid *grid, int64_t data);
+// Forward and backward of these shards by one of `grid.time` ranks.
+rec_status schedule_shards(const plan_program *p, const plan_grid *grid, leaf_range shards, plan_schedule *made);
+void schedule_free(plan_schedule *s);
+
+// Seconds of computing in a schedule.
+double schedule_seconds(const plan_schedule *s);
+
+#endif

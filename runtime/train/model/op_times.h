@@ -1,0 +1,36 @@
+// Seconds that each operation of a model takes, measured or read from a file. Both `rec plan` and virtual time calculate with them.
+#ifndef REC_TRAIN_OP_TIMES_H
+#define REC_TRAIN_OP_TIMES_H
+
+#include "runtime/train/model/execute.h"
+
+typedef struct op_time {
+  double forward, backward;
+  double summary, summary_backward;  // of a segment, without its results; 0: the recurrence has none
+} op_time;
+
+// For one thread. An operation takes its time in proportion to the tokens.
+typedef struct op_times {
+  int64_t tokens;    // of the run that took these times
+  int count;         // of the model's operations
+  op_time *of;       // by operation
+  double sum, step;  // of one weight: adding a gradient, and the step of its optimizer
+} op_times;
+
+// {"tokens": 512, "operations": [{"forward_us": 12.5, "backward_us": 20, "summary_us": 4, "summary_backward_us": 6}, ..],
+//  "weight": {"sum_us": 0.0002, "step_us": 0.001}}
+// The summaries may be missing. Names that op_times_describe adds are for people.
+rec_status op_times_read(const char *path, const train_model *model, op_times *times);
+void op_times_describe(const op_times *times, const trained_model *of, cJSON *object);
+void op_times_free(op_times *times);
+
+// Measures `batch` sequences of `time` tokens: each operation in the best of several runs. `segment`: states come from an earlier
+// segment, and go to a later one.
+rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch, int64_t time, bool segment,
+                            op_times *times);
+
+static inline double op_times_scaled(const op_times *times, double seconds, int64_t tokens) {
+  return seconds * (double)tokens / (double)times->tokens;
+}
+
+#endif

@@ -1,0 +1,171 @@
+// Steps of many ranks, simulated: held against formulas that can be written down, and messages of all ranks to all others against
+// the plain simulation of each.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "runtime/plan/simulate.h"
+#include "runtime/train/data/random.h"
+
+#include <cmocka.h>
+
+enum { STATE = 1000, LAYERS = 3 };
+static const double CELL = 5e-4, OTHER = 2e-3;  // seconds of a recurrence, and of what stands before it
+
+// Layers of an operation without states, then one with a state of `STATE` numbers. Backward takes twice as long as forward.
+typedef struct tiny {
+  model_state states[LAYERS];
+  int state_of[LAYERS];
+  model_op ops[2 * LAYERS];
+  model_step steps[2 * LAYERS];
+  op_time times_of[2 * LAYERS];
+  op_times times;
+  train_model model;
+  train_block block;
+  plan_program program;
+} tiny;
+
+static void make(tiny *t, int64_t batch, int shards, int segments) {
+  *t = (tiny){0};
+  for (int i = 0; i < LAYERS; i++) {
+    t->state_of[i] = i;
+    t->states[i].elements = STATE;
+    t->ops[2 * i].kind = t->ops[2 * i + 1].kind = OP_CALL;
+    t->ops[2 * i + 1].state_count = 1;
+    t->ops[2 * i + 1].states = &t->state_of[i];
+    t->times_of[2 * i] = (op_time){OTHER, 2 * OTHER, 0, 0};
+    t->times_of[2 * i + 1] = (op_time){CELL, 2 * CELL, 0, 0};
+  }
+  for (int i = 0; i < 2 * LAYERS; i++) t->steps[i] = (model_step){.kind = STEP_OF, .op = 2 * LAYERS - 1 - i};
+  t->model =
+      (train_model){.op_count = 2 * LAYERS, .step_count = 2 * LAYERS, .ops = t->ops, .steps = t->steps, .states = t->states};
+  t->times = (op_times){.tokens = 128, .count = 2 * LAYERS, .of = t->times_of};
+  t->block = (train_block){.context = 128 * segments, .batch = batch, .accumulate = 1};
+  t->program = (plan_program){.of = {.model = &t->model, .n = &numeric_f32},
+                              .block = &t->block,
+                              .leaves = {batch, shards, segments},
+                              .times = &t->times};
+}
+
+static double step_of(const tiny *t, int64_t data, int64_t time, plan_exchange exchange, const network *n) {
+  double seconds;
+  plan_grid grid = {data, time, exchange};
+  assert_int_equal(simulate_step(&t->program, &grid, n, &seconds), REC_OK);
+  return seconds;
+}
+
+static void assert_near(double found, double expected) {
+  if (found < expected * (1 - 1e-9) || found > expected * (1 + 1e-9)) fail_msg("expected %.9g, found %.9g", expected, found);
+}
+
+static const network slow = {{1e-4, 1e7}, {1e-4, 1e7}, 1};
+static const double HOP = 1e-4 + STATE * 4 / 1e7;
+
+// The skew of a pipeline is paid once a pass: each further rank waits for one cell and one message, forward and backward. A rank
+// computes longer between two messages than they take, so nothing else waits.
+static void the_skew_of_a_pipeline_is_paid_once_a_pass(void **state) {
+  tiny t;
+  (void)state;
+  for (int count = 1; count <= 8; count *= 2) {
+    make(&t, 1, 1, 8);
+    double own = 3 * LAYERS * (OTHER + CELL) * 8 / count, skew = (count - 1) * (CELL * 8 / count * 3 + 2 * HOP);
+    double all = 3 * 1e-4 * (count > 1);  // three exchanges of nothing but the norm's 8 bytes
+    double norm = (count - 1) * 8 / 1e7;
+    assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow), own + skew + all + norm);
+  }
+}
+
+// Data ranks share the shards out and wait for nobody before their gradients are there.
+static void data_ranks_share_the_shards(void **state) {
+  tiny t;
+  (void)state;
+  for (int count = 1; count <= 8; count *= 2) {
+    make(&t, 8, 8, 1);
+    double own = 3 * LAYERS * (OTHER + CELL) * 8 / count;
+    assert_near(step_of(&t, count, 1, EXCHANGE_PIPELINE, &slow), own + 3 * 1e-4 * (count > 1) + (count - 1) * 8 / 1e7);
+  }
+}
+
+// With 5 shards on 4 ranks one rank has two of them.
+static void the_busiest_rank_counts(void **state) {
+  const network none = {{0, 1e30}, {0, 1e30}, 1};
+  tiny t;
+  double busiest, all;
+  (void)state;
+  make(&t, 5, 5, 1);
+  double one = 3 * LAYERS * (OTHER + CELL);
+  plan_grid grid = {4, 1, EXCHANGE_PIPELINE};
+  assert_near(step_of(&t, 4, 1, EXCHANGE_PIPELINE, &none), 2 * one);
+  assert_int_equal(simulate_computing(&t.program, &grid, &busiest, &all), REC_OK);
+  assert_near(busiest, 2 * one);
+  assert_near(all, 5 * one);
+}
+
+// A chain pays for summaries, and no cell in the skew.
+static void a_chain_pays_for_summaries_alone(void **state) {
+  const network none = {{0, 1e30}, {0, 1e30}, 1};
+  tiny t;
+  (void)state;
+  make(&t, 1, 1, 8);
+  for (int i = 0; i < LAYERS; i++) t.times_of[2 * i + 1].summary = t.times_of[2 * i + 1].summary_backward = CELL / 2;
+  double own = 3 * LAYERS * (OTHER + CELL) + 2 * LAYERS * CELL / 2;
+  assert_near(step_of(&t, 1, 8, EXCHANGE_CHAIN, &none), own);
+  assert_near(step_of(&t, 1, 8, EXCHANGE_PIPELINE, &none), own - 2 * LAYERS * CELL / 2 + 7 * 3 * CELL);
+}
+
+// After some shards the rest is extrapolated; with unlimited bandwidth and no latency the time is linear in the shards.
+static void further_shards_take_as_long_as_the_last(void **state) {
+  const network none = {{0, 1e30}, {0, 1e30}, 1};
+  tiny t;
+  (void)state;
+  make(&t, 2, 2, 4);
+  double two = step_of(&t, 1, 4, EXCHANGE_PIPELINE, &none);
+  make(&t, 3, 3, 4);
+  double three = step_of(&t, 1, 4, EXCHANGE_PIPELINE, &none);
+  make(&t, 40, 40, 4);
+  assert_near(step_of(&t, 1, 4, EXCHANGE_PIPELINE, &none), two + 38 * (three - two));
+}
+
+static double drawn(int which, int number) { return random_uniform(7, (uint64_t)which, (uint64_t)number); }
+
+// Message by message, as each rank sends them.
+static void exchange_plainly(const network *n, int64_t count, int64_t bytes, double *ready) {
+  double *all = calloc((size_t)count, sizeof *all), *link_free = calloc((size_t)count, sizeof *link_free);
+  for (int64_t i = 0; i < count; i++) all[i] = ready[i];
+  for (int64_t step = 1; step < count; step++)
+    for (int64_t from = 0; from < count; from++) {
+      int64_t to = (from + step) % count;
+      double time = network_arrival(network_between(n, from, to), ready[from], bytes, &link_free[from]);
+      if (time > all[to]) all[to] = time;
+    }
+  for (int64_t i = 0; i < count; i++) ready[i] = all[i];
+  free(all);
+  free(link_free);
+}
+
+static void exchanges_end_as_their_messages_do(void **state) {
+  static const int counts[] = {1, 2, 3, 4, 8, 12, 31}, nodes[] = {1, 2, 4, 5, 64};
+  double plain[31], quick[31];
+  (void)state;
+  for (int c = 0; c < 7; c++)
+    for (int k = 0; k < 5; k++)
+      for (int draw = 0; draw < 4; draw++) {
+        const network n = {{1e-6 * drawn(1, draw), 1e9}, {1e-4 * drawn(2, draw), 1e7 + 1e9 * drawn(3, draw)}, nodes[k]};
+        for (int i = 0; i < counts[c]; i++) plain[i] = quick[i] = draw ? 1e-3 * drawn(4 + draw, i) : 1;
+        exchange_plainly(&n, counts[c], 10000, plain);
+        assert_int_equal(simulate_exchange(&n, counts[c], 10000, quick), REC_OK);
+        for (int i = 0; i < counts[c]; i++) assert_near(quick[i], plain[i]);
+      }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_skew_of_a_pipeline_is_paid_once_a_pass),
+                                     cmocka_unit_test(data_ranks_share_the_shards),
+                                     cmocka_unit_test(the_busiest_rank_counts),
+                                     cmocka_unit_test(a_chain_pays_for_summaries_alone),
+                                     cmocka_unit_test(further_shards_take_as_long_as_the_last),
+                                     cmocka_unit_test(exchanges_end_as_their_messages_do)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
