@@ -5,6 +5,7 @@
 
 #include "runtime/command/session.h"
 #include "runtime/plan/show.h"
+#include "runtime/ranks/ping.h"
 
 typedef struct plan_command_request {
   session_options options;
@@ -13,13 +14,14 @@ typedef struct plan_command_request {
   int64_t batch, context, segments, memory;
   int64_t first, last;  // ranks
   network links;
-  bool json;
+  bool json, measures;  // measures: the network
 } plan_command_request;
 
 #define REQUEST plan_command_request
 static const option options[] = {
     TEXT("--ranks", "A..B", ranks, "numbers of ranks (default: 1..64); a single number is allowed"),
-    TEXT("--network", "FILE", network, "latency and bandwidth between ranks, as JSON"),
+    TEXT("--network", "FILE|measured", network,
+         "latency and bandwidth between ranks, as JSON; or measured between the ranks that mpirun has started"),
     TEXT("--times", "FILE", times, "times of operations, as JSON (default: measured here)"),
     NUMBER("--segments", "N", segments, 1, "segments of the context, in place of those of the program"),
     NUMBER("--batch", "N", batch, 1, "sequences of a batch, in place of those of the program"),
@@ -51,7 +53,7 @@ static int read_words(words *w, plan_command_request *r) {
   if (w->given_count > 2) return usage_error(w, "expected at most one BLOCK, found `%s`", w->given[2]);
   if (!read_range(r->ranks, &r->first, &r->last))
     return usage_error(w, "expected a number of ranks or a range as 1..4096 after `--ranks`, found `%s`", r->ranks);
-  if (!r->network) return usage_error(w, "expected --network FILE");
+  if (!r->network) return usage_error(w, "expected --network FILE or --network measured");
   r->module.file = w->given[0];
   r->block = w->given_count > 1 ? w->given[1] : NULL;
   return 0;
@@ -113,7 +115,7 @@ static rec_status plan_block(session *s, const plan_command_request *r, const tr
   plan_request request = {&program, &r->links, r->first, r->last, r->memory << 20};
   status = find_times(r, &program, &times);
   if (!status) status = predict(&request, &found);
-  if (!status) status = show(r, &(plan_shown){&program, &request, &found, r->times, r->network});
+  if (!status) status = show(r, &(plan_shown){&program, &request, &found, r->times, r->measures ? NULL : r->network});
   predictions_free(&found);
   op_times_free(&times);
   return status;
@@ -126,12 +128,27 @@ static int run_session(session *s, void *request) {
   return plan_block(s, r, block) ? report_failure("plan") : 0;
 }
 
+// *speaks: this process is to go on; the other ranks of a job have done their part.
+static rec_status find_network(plan_command_request *r, bool *speaks) {
+  ranks *job;
+  *speaks = true;
+  if (!r->measures) return network_read(r->network, &r->links);
+  rec_status status = ranks_open(&(ranks_settings){0}, &job);
+  if (!status) status = network_measure(job, &r->links);
+  *speaks = ranks_number(job) == 0;
+  ranks_close(job);
+  return status;
+}
+
 static int run(words *w) {
   plan_command_request r = {.module = module_request_of(w), .ranks = "1..64"};
+  bool speaks;
   int status = read_words(w, &r);
   if (status) return status;
-  if (network_read(r.network, &r.links)) return report_failure("plan");
-  return with_session(&r.module, &r.options, run_session, &r);
+  r.measures = !strcmp(r.network, "measured");
+  rec_status found = find_network(&r, &speaks);
+  if (!speaks) return 0;
+  return found ? report_failure("plan") : with_session(&r.module, &r.options, run_session, &r);
 }
 
 const subcommand plan_command = {
