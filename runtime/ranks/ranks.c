@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/internal.h"
+#include "runtime/ranks/clock.h"
 #include "runtime/ranks/messages.h"
 #include "runtime/shared/clock.h"
 
@@ -16,6 +17,7 @@ struct ranks {
   mover mover;
   int time_count, local_number, local_count, sharing_processors;
   message_count sent[MESSAGE_KINDS];
+  rank_clock *clock;  // NULL: virtual time is off
 };
 
 // ---- places in the job ----------------------------------------------------------------------------------------------
@@ -54,7 +56,8 @@ static message *post(ranks *r, const message *like, int64_t tag) {
 message *ranks_send(ranks *r, int to, message_kind kind, int64_t tag, const void *bytes, int64_t size) {
   __atomic_fetch_add(&r->sent[kind].messages, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&r->sent[kind].bytes, size, __ATOMIC_RELAXED);
-  return post(r, &(message){.peer = to, .kind = kind, .bytes = (char *)(uintptr_t)bytes, .size = size}, tag);
+  double stamp = clock_send(r->clock, to, size);
+  return post(r, &(message){.peer = to, .kind = kind, .bytes = (char *)(uintptr_t)bytes, .size = size, .stamp = stamp}, tag);
 }
 
 message *ranks_receive(ranks *r, int from, message_kind kind, int64_t tag, void *bytes, int64_t size) {
@@ -74,6 +77,7 @@ _Noreturn static void end_of_patience(ranks *r, const message *m, message_place 
 void ranks_wait(ranks *r, message *m, message_place place) {
   if (!m) return;
   if (!mover_wait(&r->mover, m)) end_of_patience(r, m, place);
+  if (m->receives) clock_arrived(r->clock, m->stamp);
   free(m);
 }
 
@@ -212,6 +216,18 @@ static rec_status check_count(const ranks *r, const launched *by) {
                   (long long)by->count, count, r->mover.mpi.name);
 }
 
+rank_clock *ranks_clock(const ranks *r) { return r ? r->clock : NULL; }
+
+static double processor_of(void *context) { return ranks_processor_seconds(context); }
+
+// From here on, where virtual time is on, messages carry a stamp.
+static rec_status open_clock(ranks *r) {
+  rec_status status = clock_open(ranks_number(r), processor_of, r, &r->clock);
+  status = ranks_agree(r, status, (message_place){-1, -1, "virtual time"});
+  r->mover.stamped = !status && r->clock;
+  return status;
+}
+
 static ranks_settings with_defaults(ranks_settings s) {
   const char *patience = getenv("REC_PATIENCE");
   if (s.patience <= 0 && patience) s.patience = strtoll(patience, NULL, 10);
@@ -235,7 +251,7 @@ static rec_status join(const launched *by, const ranks_settings *settings, ranks
   status = check_count(r, by);
   if (!status) status = check_grid(settings, ranks_count(r));
   if (!status) find_neighbours(r);
-  return status;
+  return status ? status : open_clock(r);
 }
 
 rec_status ranks_open(const ranks_settings *given, ranks **made) {
@@ -254,6 +270,7 @@ void ranks_close(ranks *r) {
   if (!r) return;
   ranks_any(r, false, (message_place){-1, -1, "the end"});
   mover_stop(&r->mover);
+  clock_close(r->clock);
   free(r);
 }
 

@@ -118,5 +118,7 @@ message_count ranks_sent(const ranks *r, message_kind kind);
 const char *message_kind_name(message_kind kind);
 // Processor time of this process without the thread that moves messages.
 double ranks_processor_seconds(const ranks *r);
+// The clock of virtual time (clock.h); NULL: it is off.
+struct rank_clock *ranks_clock(const ranks *r);
 
 #endif

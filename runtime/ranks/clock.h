@@ -1,0 +1,32 @@
+// Virtual time: what a step would take if each rank had a processor of its own and the network were the one of a file, though
+// many ranks share this machine. The clock of a rank runs with the processor time of its process. A message carries when it
+// would arrive; who receives it sets the clock forward to that.
+//
+//   REC_VIRTUAL_NETWORK=FILE   a network, as network.h reads it: virtual time is on
+//   REC_VIRTUAL_TIMES=FILE     the times of operations, as op_times.h reads them: the clock runs by these alone, so that two runs
+//                              have the same virtual time
+#ifndef REC_RANKS_CLOCK_H
+#define REC_RANKS_CLOCK_H
+
+#include <stdbool.h>
+
+#include "runtime/ranks/network.h"
+
+typedef struct rank_clock rank_clock;
+
+// *made is NULL where virtual time is off; every function takes that. `processor`: seconds of processor time of the process, but
+// for the thread that moves messages.
+rec_status clock_open(int64_t rank, double (*processor)(void *context), void *context, rank_clock **made);
+void clock_close(rank_clock *c);
+// The file of REC_VIRTUAL_TIMES; NULL: the clock runs by processor time.
+const char *clock_times_file(const rank_clock *c);
+
+double clock_now(rank_clock *c);
+// Computing that took so long, for a clock that runs by a file; the other one has seen it.
+void clock_spend(rank_clock *c, double seconds);
+// A message is given to the network: when it will arrive.
+double clock_send(rank_clock *c, int64_t to, int64_t bytes);
+// A message that was waited for is here.
+void clock_arrived(rank_clock *c, double time);
+
+#endif
