@@ -137,12 +137,16 @@ void predictions_free(predictions *p) {
   *p = (predictions){0};
 }
 
-const prediction *predictions_best(const predictions *p, int64_t count) {
+// The fastest of `count` ranks, 0: of all, by this exchange.
+static const prediction *best_by(const predictions *p, int64_t count, plan_exchange exchange) {
   const prediction *best = NULL;
   for (int64_t i = 0; i < p->count; i++) {
     const prediction *one = &p->list[i];
-    if (!one->fits || (count && one->ranks != count)) continue;
+    if (!one->fits || (count && one->ranks != count) || one->grid.exchange != exchange) continue;
     if (!best || one->seconds < best->seconds) best = one;
   }
   return best;
 }
+
+const prediction *predictions_best(const predictions *p, int64_t count) { return best_by(p, count, EXCHANGE_PIPELINE); }
+const prediction *predictions_best_chain(const predictions *p) { return best_by(p, 0, EXCHANGE_CHAIN); }

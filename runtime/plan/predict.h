@@ -47,8 +47,10 @@ rec_status predict(const plan_request *request, predictions *made);
 void predictions_free(predictions *p);
 
 int64_t plan_memory_bytes(const plan_memory *m);
-// The fastest that fits among those of `count` ranks, 0: of all; NULL: none fits.
+// The fastest that fits among those of `count` ranks, 0: of all; NULL: none fits. rec train passes states by pipelines alone: chains
+// are left out.
 const prediction *predictions_best(const predictions *p, int64_t count);
+const prediction *predictions_best_chain(const predictions *p);  // of all
 // The loss that takes most.
 plan_loss prediction_bound(const prediction *p);
 

@@ -44,6 +44,11 @@ typedef struct plan_schedule {
   bool failed;  // no memory
 } plan_schedule;
 
+// The weights of a job of `slots` ranks are cut into as many slots: the first number of one, and the most pieces of any.
+int64_t plan_slot_place(const plan_program *p, int64_t slots, int64_t slot);
+int64_t plan_slot_pieces(const plan_program *p, int64_t slots);
+enum { EXCHANGE_WINDOW = 1 << 18 };
+
 // The shards of the sequences that data rank `data` has.
 leaf_range plan_shards(const plan_program *p, const plan_grid *grid, int64_t data);
 // Forward and backward of these shards by one of `grid.time` ranks.

@@ -101,7 +101,8 @@ static const prediction *most_efficient(const predictions *all, double least) {
   const prediction *found = NULL;
   for (int64_t i = 0; i < all->count; i++) {
     const prediction *p = &all->list[i];
-    if (p->fits && p->efficiency >= least && (!found || p->seconds < found->seconds)) found = p;
+    if (p->fits && p->grid.exchange == EXCHANGE_PIPELINE && p->efficiency >= least && (!found || p->seconds < found->seconds))
+      found = p;
   }
   return found;
 }
@@ -116,6 +117,19 @@ static void print_limit(FILE *out, const plan_shown *s) {
           " ranks: the program has %d shard%s, which decide how many data ranks there can be, and %d "
           "segment%s, how many time ranks\n",
           data * l->segments, l->shards, l->shards == 1 ? "" : "s", l->segments, l->segments == 1 ? "" : "s");
+}
+
+// Which exchange is better, where both are known.
+static void print_chain(FILE *out, const plan_shown *s, const prediction *best) {
+  const prediction *chain = predictions_best_chain(s->found);
+  if (!chain) return;
+  if (chain->seconds >= best->seconds) {
+    fprintf(out, "pipelines are better than chains of summaries\n");
+    return;
+  }
+  fprintf(out, "a chain of summaries, which rec train does not have, would be better: ");
+  print_grid(out, chain);
+  fputc('\n', out);
 }
 
 static void print_conclusions(FILE *out, const plan_shown *s) {
@@ -134,6 +148,7 @@ static void print_conclusions(FILE *out, const plan_shown *s) {
     print_grid(out, good);
   }
   fputc('\n', out);
+  print_chain(out, s, best);
   print_limit(out, s);
 }
 

@@ -1,280 +1,232 @@
+// A step of all ranks: what trainer_step computes and exchanges, in its order.
 #include "runtime/plan/simulate.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// ---- messages on their way ----------------------------------------------------------------------
+#include "runtime/plan/job.h"
+#include "runtime/train/owners.h"
 
-typedef struct arrival {
-  int64_t tag;
-  double time;
-} arrival;
-
-// From one rank to one of those beside it, in the order in which they were sent.
-typedef struct queue {
-  arrival *list;
-  int64_t first, count, room;
-} queue;
-
-static bool queue_put(queue *q, arrival a) {
-  if (q->first && q->first + q->count == q->room) {
-    memmove(q->list, q->list + q->first, (size_t)q->count * sizeof *q->list);
-    q->first = 0;
-  }
-  if (q->count == q->room) {
-    int64_t room = 2 * q->room + 16;
-    arrival *list = realloc(q->list, (size_t)room * sizeof *list);
-    if (!list) return false;
-    q->list = list, q->room = room;
-  }
-  q->list[q->first + q->count++] = a;
-  return true;
-}
-
-static bool queue_take(queue *q, int64_t tag, double *time) {
-  for (int64_t i = q->first; i < q->first + q->count; i++) {
-    if (q->list[i].tag != tag) continue;
-    *time = q->list[i].time;
-    memmove(q->list + q->first + 1, q->list + q->first, (size_t)(i - q->first) * sizeof *q->list);
-    q->first++, q->count--;
-    return true;
-  }
-  return false;
-}
-
-// ---- the ranks of one row -----------------------------------------------------------------------
-
-typedef struct row_rank {
-  double now, link_free;
-  int64_t next;    // event
-  queue up, down;  // messages to the rank behind, and to the one before
-} row_rank;
-
-typedef struct row {
-  const plan_schedule *schedule;
+// The ranks of a job on their way through a step.
+typedef struct job {
+  const plan_program *p;
+  const plan_grid *grid;
   const network *n;
-  row_rank *ranks;
-  int64_t count, first;  // first: the number of its first rank in the job
-} row;
+  int64_t count, size;  // of the ranks; of a number in bytes
+  rank_time *ranks;
+  double *begin;    // by rank: when it has begun to send
+  double *arrival;  // by rank: of the message that it has sent last
+} job;
 
-static queue *queue_of(row *r, int64_t from, int beside) { return beside > 0 ? &r->ranks[from].up : &r->ranks[from].down; }
+// ---- messages -----------------------------------------------------------------------------------
 
-static bool send(row *r, int64_t number, const plan_event *e) {
-  row_rank *rank = &r->ranks[number];
-  const network_link *link = network_between(r->n, r->first + number, r->first + number + e->beside);
-  double time = network_arrival(link, rank->now, e->bytes, &rank->link_free);
-  return queue_put(queue_of(r, number, e->beside), (arrival){e->tag, time});
+static void begin_to_send(job *j) {
+  for (int64_t i = 0; i < j->count; i++) j->begin[i] = j->ranks[i].now;
 }
 
-// Runs a rank until it waits for a message that has not been sent. False: no memory.
-static bool advance(row *r, int64_t number) {
-  row_rank *rank = &r->ranks[number];
-  for (; rank->next < r->schedule->count; rank->next++) {
-    const plan_event *e = &r->schedule->events[rank->next];
-    int64_t beside = number + e->beside;
-    double time;
-    if (e->kind == EVENT_COMPUTE) {
-      rank->now += e->seconds;
-    } else if (beside < 0 || beside >= r->count) {
-      continue;
-    } else if (e->kind == EVENT_SEND) {
-      if (!send(r, number, e)) return false;
-    } else {
-      if (!queue_take(queue_of(r, beside, -e->beside), e->tag, &time)) return true;
-      if (time > rank->now) rank->now = time;
+static void send_from(job *j, int64_t from, int64_t to, int64_t bytes) {
+  const network_link *link = network_between(j->n, from, to);
+  j->arrival[from] = network_arrival(link, j->begin[from], bytes, &j->ranks[from].link_free);
+}
+
+static void wait_for(job *j, int64_t rank, int64_t from) {
+  if (j->arrival[from] > j->ranks[rank].now) j->ranks[rank].now = j->arrival[from];
+}
+
+// As ranks_all_gather does it: in a round each rank sends the blocks that it has to the rank as many before it.
+static void gather(job *j, int64_t bytes) {
+  for (int64_t have = 1; have < j->count; have *= 2) {
+    int64_t sent = (have < j->count - have ? have : j->count - have) * bytes;
+    begin_to_send(j);
+    for (int64_t i = 0; i < j->count; i++) send_from(j, i, (i + j->count - have) % j->count, sent);
+    for (int64_t i = 0; i < j->count; i++) wait_for(j, i, (i + have) % j->count);
+  }
+}
+
+// ---- gradients and weights ----------------------------------------------------------------------
+
+static owner_grid place_of(const job *j, int64_t rank) {
+  return (owner_grid){(int)j->grid->data, (int)(rank / j->grid->time), (int)j->grid->time, (int)(rank % j->grid->time)};
+}
+
+static int64_t numbers_of(const job *j, slot_range slots) {
+  return plan_slot_place(j->p, j->count, slots.end) - plan_slot_place(j->p, j->count, slots.first);
+}
+
+// What a rank does in a round.
+typedef struct rank_round {
+  int64_t partner;
+  int64_t keeps, gives;  // numbers
+} rank_round;
+
+static rank_round round_of(const job *j, int64_t rank, int number) {
+  owner_grid place = place_of(j, rank);
+  owner_round round = owners_round(&place, number);
+  return (rank_round){round.partner * j->grid->time + rank % j->grid->time, numbers_of(j, round.keeps),
+                      numbers_of(j, round.gives)};
+}
+
+// How much of the window that begins at number `first` there is.
+static int64_t window_of(int64_t all, int64_t first, int64_t window) {
+  int64_t left = all - first;
+  return left < 0 ? 0 : left < window ? left : window;
+}
+
+// Many windows take as long as some that are larger.
+static int64_t simulated_window(int64_t all) {
+  enum { MOST = 64 };
+  return all / MOST > EXCHANGE_WINDOW ? all / MOST : EXCHANGE_WINDOW;
+}
+
+// A round of gradients: all windows are sent at once, and added one after another as they arrive.
+static void round_of_gradients(job *j, const rank_round *rounds) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < j->count; i++)
+    if (rounds[i].keeps > most) most = rounds[i].keeps;
+  const int64_t window = simulated_window(most);
+  begin_to_send(j);
+  for (int64_t first = 0; first < most; first += window) {
+    for (int64_t i = 0; i < j->count; i++) {
+      int64_t given = window_of(rounds[i].gives, first, window);
+      if (given) send_from(j, i, rounds[i].partner, given * j->size);
+    }
+    for (int64_t i = 0; i < j->count; i++) {
+      int64_t added = window_of(rounds[i].keeps, first, window);
+      if (added) wait_for(j, i, rounds[i].partner);
+      j->ranks[i].now += (double)added * j->p->times->sum;
     }
   }
-  return true;
 }
 
-static int64_t events_run(const row *r) {
-  int64_t run = 0;
-  for (int64_t i = 0; i < r->count; i++) run += r->ranks[i].next;
-  return run;
+static void round_of_weights(job *j, const rank_round *rounds) {
+  begin_to_send(j);
+  for (int64_t i = 0; i < j->count; i++)
+    if (rounds[i].keeps) send_from(j, i, rounds[i].partner, rounds[i].keeps * j->size);
+  for (int64_t i = 0; i < j->count; i++)
+    if (rounds[i].gives) wait_for(j, i, rounds[i].partner);
 }
 
-// Forward goes up the row, backward down.
-static rec_status run_row(row *r) {
-  bool memory = true;
-  for (int64_t before = -1, run = 0; memory && run < r->count * r->schedule->count; run = events_run(r)) {
-    if (run == before) return rec_fail(REC_ERROR_INTERNAL, "rec plan: all ranks of a row wait");
-    before = run;
-    for (int64_t i = 0; memory && i < r->count; i++) memory = advance(r, i);
-    for (int64_t i = r->count; memory && i-- > 0;) memory = advance(r, i);
+// Ranks of a row send `bytes` to each other.
+static rec_status exchange_in_rows(job *j, int64_t bytes) {
+  int64_t times = j->grid->time;
+  network n = *j->n;
+  if (bytes == 0 || times == 1) return REC_OK;
+  if (n.node > times) n.node = times;
+  for (int64_t first = 0; first < j->count; first += times) {
+    for (int64_t i = 0; i < times; i++) j->arrival[i] = j->ranks[first + i].now;
+    rec_status status = simulate_exchange(&n, times, bytes, j->arrival);
+    if (status) return status;
+    for (int64_t i = 0; i < times; i++) j->ranks[first + i].now = j->arrival[i];
   }
-  return memory ? REC_OK : rec_no_memory();
-}
-
-static void free_row(row *r) {
-  for (int64_t i = 0; r->ranks && i < r->count; i++) {
-    free(r->ranks[i].up.list);
-    free(r->ranks[i].down.list);
-  }
-  free(r->ranks);
-}
-
-// When the ranks of row `data` have run these of its shards.
-static rec_status run_shards(const plan_program *p, const plan_grid *grid, const network *n, int64_t data, leaf_range shards,
-                             double *ready) {
-  plan_schedule schedule;
-  row r = {.schedule = &schedule, .n = n, .count = grid->time, .first = data * grid->time};
-  r.ranks = calloc((size_t)r.count, sizeof *r.ranks);
-  if (!r.ranks) return rec_no_memory();
-  rec_status status = schedule_shards(p, grid, shards, &schedule);
-  if (!status) status = run_row(&r);
-  for (int64_t i = 0; !status && i < r.count; i++) ready[i] = r.ranks[i].now;
-  schedule_free(&schedule);
-  free_row(&r);
-  return status;
-}
-
-// After some shards each further one takes as long as the one before.
-static rec_status simulate_row(const plan_program *p, const plan_grid *grid, const network *n, int64_t data, double *ready) {
-  enum { DIFFERENT = 6 };
-  leaf_range shards = plan_shards(p, grid, data);
-  int count = shards.end - shards.first;
-  if (grid->time == 1 || count <= DIFFERENT) return run_shards(p, grid, n, data, shards, ready);
-  double *before = calloc((size_t)grid->time, sizeof *before);
-  if (!before) return rec_no_memory();
-  leaf_range first = {shards.first, shards.first + DIFFERENT}, fewer = {shards.first, shards.first + DIFFERENT - 1};
-  rec_status status = run_shards(p, grid, n, data, first, ready);
-  if (!status) status = run_shards(p, grid, n, data, fewer, before);
-  for (int64_t i = 0; i < grid->time; i++) ready[i] += (count - DIFFERENT) * (ready[i] - before[i]);
-  free(before);
-  return status;
-}
-
-// ---- rows that do the same ----------------------------------------------------------------------
-
-static int64_t sequences_of(const plan_program *p, const plan_grid *grid, int64_t data) {
-  leaf_range shards = plan_shards(p, grid, data);
-  return leaves_first_sequence(&p->leaves, shards.end) - leaves_first_sequence(&p->leaves, shards.first);
-}
-
-static bool same_row(const plan_program *p, const plan_grid *grid, const network *n, int64_t a, int64_t b) {
-  leaf_range x = plan_shards(p, grid, a), y = plan_shards(p, grid, b);
-  return x.end - x.first == y.end - y.first && sequences_of(p, grid, a) == sequences_of(p, grid, b) &&
-         a * grid->time % n->node == b * grid->time % n->node;
-}
-
-// Rows with as many shards and sequences, at the same place of a node, take the same time.
-static rec_status simulate_rows(const plan_program *p, const plan_grid *grid, const network *n, double *ready) {
-  enum { KINDS = 64 };
-  int64_t kinds[KINDS], count = 0;
-  rec_status status = REC_OK;
-  for (int64_t d = 0; !status && d < grid->data; d++) {
-    int64_t k = 0;
-    while (k < count && !same_row(p, grid, n, kinds[k], d)) k++;
-    if (k < count)
-      memcpy(ready + d * grid->time, ready + kinds[k] * grid->time, (size_t)grid->time * sizeof *ready);
-    else
-      status = simulate_row(p, grid, n, d, ready + d * grid->time);
-    if (k == count && count < KINDS) kinds[count++] = d;
-  }
-  return status;
-}
-
-// ---- all ranks ----------------------------------------------------------------------------------
-
-// Every rank sends `bytes` to every other one, to the next one first. What a rank sends between nodes leaves at even distances, so
-// the last of these messages to arrive at a rank is found by maxima over the ranks before its node, and over those behind it.
-typedef struct exchange {
-  const network *n;
-  int64_t count, bytes;
-  const double *ready;      // by rank: when it begins
-  double within, between;   // seconds that a message takes to leave
-  double *before, *behind;  // by rank: the latest start of the ranks up to it, and from it on, less the starts of those before
-} exchange;
-
-static int64_t node_end(const exchange *x, int64_t rank) {
-  int64_t end = (rank / x->n->node + 1) * x->n->node;
-  return end < x->count ? end : x->count;
-}
-
-// When message number 0 to another node would leave, if all messages of this rank went there.
-static double start_of(const exchange *x, int64_t rank) {
-  double neighbours = (double)(node_end(x, rank) - 1 - rank);
-  return x->ready[rank] + neighbours * (x->within - x->between) - (double)rank * x->between;
-}
-
-static double larger(double a, double b) { return a > b ? a : b; }
-
-static void find_starts(exchange *x) {
-  for (int64_t i = 0; i < x->count; i++) x->before[i] = larger(start_of(x, i), i ? x->before[i - 1] : -INFINITY);
-  for (int64_t i = x->count; i-- > 0;) x->behind[i] = larger(start_of(x, i), i + 1 < x->count ? x->behind[i + 1] : -INFINITY);
-}
-
-// From a rank of the same node.
-static double neighbour_arrival(const exchange *x, int64_t from, int64_t to) {
-  int64_t first = from / x->n->node * x->n->node, end = node_end(x, from);
-  double outside = to < from ? (double)(x->count - (end - first)) * x->between : 0;
-  int64_t neighbours = to > from ? to - from : end - 1 - from + to - first + 1;
-  return x->ready[from] + outside + (double)neighbours * x->within + x->n->within.latency;
-}
-
-static double last_arrival(const exchange *x, int64_t to) {
-  int64_t first = to / x->n->node * x->n->node, end = node_end(x, to);
-  double last = x->ready[to], far = x->n->between.latency;
-  if (first > 0) last = larger(last, x->before[first - 1] + (double)to * x->between + far);
-  if (end < x->count) last = larger(last, x->behind[end] + (double)(to + x->count) * x->between + far);
-  for (int64_t from = first; from < end; from++)
-    if (from != to) last = larger(last, neighbour_arrival(x, from, to));
-  return last;
-}
-
-rec_status simulate_exchange(const network *n, int64_t count, int64_t bytes, double *ready) {
-  double *lists = calloc((size_t)count * 3, sizeof *lists), *all = lists + 2 * count;
-  if (!lists) return rec_no_memory();
-  exchange x = {n,     count,        bytes, ready, (double)bytes / n->within.bandwidth, (double)bytes / n->between.bandwidth,
-                lists, lists + count};
-  find_starts(&x);
-  for (int64_t i = 0; i < count; i++) all[i] = last_arrival(&x, i);
-  memcpy(ready, all, (size_t)count * sizeof *ready);
-  free(lists);
   return REC_OK;
 }
 
-static void compute_all(int64_t count, double seconds, double *ready) {
-  for (int64_t i = 0; i < count; i++) ready[i] += seconds;
+static int64_t largest_slot(const job *j) {
+  int64_t most = 0;
+  for (int i = 0; i < j->count; i++) {
+    int64_t numbers = numbers_of(j, (slot_range){i, i + 1});
+    if (numbers > most) most = numbers;
+  }
+  return most;
 }
 
-// The sums of the leaves, the steps of the owners, the weights back to all.
-static rec_status update(const plan_program *p, const plan_grid *grid, const network *n, double *ready) {
-  int64_t count = grid->data * grid->time, weights = p->of.model->parameter_elements;
-  double range = (double)weights / (double)count;
-  int64_t bytes = (int64_t)range * p->of.n->element_size;
-  rec_status status = simulate_exchange(n, count, bytes, ready);
-  compute_all(count, range * (double)(count - 1) * p->times->sum, ready);
-  if (!status) status = simulate_exchange(n, count, sizeof(double), ready);
-  compute_all(count, range * p->times->step, ready);
-  return status ? status : simulate_exchange(n, count, bytes, ready);
-}
-
-// A rank adds the gradients of its own leaves.
-static double own_sums(const plan_program *p, const plan_grid *grid, int64_t data) {
-  leaf_range shards = plan_shards(p, grid, data);
-  int64_t own = (shards.end - shards.first) * (p->leaves.segments / grid->time);
-  return own > 1 ? (double)(own - 1) * (double)p->of.model->parameter_elements * p->times->sum : 0;
-}
-
-rec_status simulate_step(const plan_program *p, const plan_grid *grid, const network *n, double *seconds) {
-  int64_t count = grid->data * grid->time;
-  double *ready = calloc((size_t)count, sizeof *ready);
-  *seconds = 0;
-  if (!ready) return rec_no_memory();
-  rec_status status = simulate_rows(p, grid, n, ready);
-  for (int64_t d = 0; d < grid->data; d++) compute_all(grid->time, own_sums(p, grid, d), ready + d * grid->time);
-  if (!status) status = update(p, grid, n, ready);
-  for (int64_t i = 0; i < count; i++)
-    if (ready[i] > *seconds) *seconds = ready[i];
-  free(ready);
+static rec_status exchange_gradients(job *j, rank_round *rounds) {
+  const owner_grid grid = place_of(j, 0);
+  const int64_t segments = j->p->leaves.segments, own = segments / grid.time_count, slot = largest_slot(j);
+  for (int number = 0; number < owners_round_count(&grid); number++) {
+    for (int64_t i = 0; i < j->count; i++) {
+      rank_round one = round_of(j, i, number);
+      rounds[i] = (rank_round){one.partner, one.keeps * own, one.gives * own};
+    }
+    round_of_gradients(j, rounds);
+  }
+  rec_status status = exchange_in_rows(j, slot * own * j->size);
+  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += (double)((segments - 1) * slot) * j->p->times->sum;
   return status;
 }
 
+static rec_status exchange_weights(job *j, rank_round *rounds) {
+  const owner_grid grid = place_of(j, 0);
+  rec_status status = exchange_in_rows(j, largest_slot(j) * j->size);
+  for (int number = owners_round_count(&grid); number-- > 0;) {
+    for (int64_t i = 0; i < j->count; i++) rounds[i] = round_of(j, i, number);
+    round_of_weights(j, rounds);
+  }
+  return status;
+}
+
+// ---- a step -------------------------------------------------------------------------------------
+
+static int64_t shards_of(const plan_program *p, const plan_grid *grid, int64_t data) {
+  leaf_range shards = plan_shards(p, grid, data);
+  return shards.end - shards.first;
+}
+
+// Seconds in which a rank adds the gradients of its shards, segment by segment.
+static double own_sums(const plan_program *p, const plan_grid *grid, int64_t data) {
+  int64_t sums = (shards_of(p, grid, data) - 1) * (p->leaves.segments / grid->time);
+  return (double)(sums * p->of.model->parameter_elements) * p->times->sum;
+}
+
+static void sum_own(job *j) {
+  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += own_sums(j->p, j->grid, i / j->grid->time);
+}
+
+static void step_own(job *j) {
+  double seconds = (double)largest_slot(j) * j->p->times->step;
+  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += seconds;
+}
+
+static rec_status run_step(job *j, rank_round *rounds) {
+  const int64_t number = sizeof(double);
+  gather(j, number);
+  rec_status status = rows_run(j->p, j->grid, j->n, j->ranks);
+  sum_own(j);
+  gather(j, sizeof(rec_status));
+  if (!status) status = exchange_gradients(j, rounds);
+  gather(j, number * plan_slot_pieces(j->p, j->count));
+  gather(j, number);
+  step_own(j);
+  return status ? status : exchange_weights(j, rounds);
+}
+
+static double end_of(const job *j) {
+  double last = 0;
+  for (int64_t i = 0; i < j->count; i++)
+    if (j->ranks[i].now > last) last = j->ranks[i].now;
+  return last;
+}
+
+// The second of two steps: ranks do not begin it at one time.
+rec_status simulate_step(const plan_program *p, const plan_grid *grid, const network *n, double *seconds) {
+  const int64_t count = grid->data * grid->time;
+  job j = {.p = p, .grid = grid, .n = n, .count = count, .size = p->of.n->element_size};
+  rank_round *rounds = calloc((size_t)count, sizeof *rounds);
+  j.ranks = calloc((size_t)count, sizeof *j.ranks);
+  j.begin = calloc((size_t)count * 2, sizeof *j.begin);
+  j.arrival = j.begin + count;
+  rec_status status = rounds && j.ranks && j.begin ? run_step(&j, rounds) : rec_no_memory();
+  double first = status ? 0 : end_of(&j);
+  if (!status) status = run_step(&j, rounds);
+  *seconds = status ? 0 : end_of(&j) - first;
+  free(rounds);
+  free(j.ranks);
+  free(j.begin);
+  return status;
+}
+
+// ---- computing ----------------------------------------------------------------------------------
+
+// Finishing sums: of what the rounds bring, and of the segments of a slot.
+static double finishing_sums(const plan_program *p, const plan_grid *grid) {
+  double weights = (double)p->of.model->parameter_elements, all = 0, own = (double)(p->leaves.segments / grid->time);
+  for (int64_t parts = 2; parts <= grid->data; parts *= 2) all += weights / (double)parts * own;
+  return (all + (double)(p->leaves.segments - 1) * weights / (double)(grid->data * grid->time)) * p->times->sum;
+}
+
 static double computing_of(const plan_program *p, const plan_grid *grid, const plan_schedule *s, int64_t data) {
-  double count = (double)(grid->data * grid->time), weights = (double)p->of.model->parameter_elements;
-  return schedule_seconds(s) + own_sums(p, grid, data) + weights / count * ((count - 1) * p->times->sum + p->times->step);
+  double share = (double)p->of.model->parameter_elements / (double)(grid->data * grid->time);
+  return schedule_seconds(s) + own_sums(p, grid, data) + finishing_sums(p, grid) + share * p->times->step;
 }
 
 rec_status simulate_computing(const plan_program *p, const plan_grid *grid, double *busiest, double *all) {

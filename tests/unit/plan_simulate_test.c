@@ -63,6 +63,15 @@ static void assert_near(double found, double expected) {
 static const network slow = {{1e-4, 1e7}, {1e-4, 1e7}, 1};
 static const double HOP = 1e-4 + STATE * 4 / 1e7;
 
+// Seconds that the ranks take to agree on how a step has ended, and on sums of a few numbers.
+static double agreeing(int count, const network_link *l) {
+  static const int bytes[] = {8, 4, 8, 8};
+  double seconds = 0;
+  for (int i = 0; i < 4; i++)
+    for (int have = 1; have < count; have *= 2) seconds += l->latency + have * bytes[i] / l->bandwidth;
+  return seconds;
+}
+
 // The skew of a pipeline is paid once a pass: each further rank waits for one cell and one message, forward and backward. A rank
 // computes longer between two messages than they take, so nothing else waits.
 static void the_skew_of_a_pipeline_is_paid_once_a_pass(void **state) {
@@ -71,9 +80,7 @@ static void the_skew_of_a_pipeline_is_paid_once_a_pass(void **state) {
   for (int count = 1; count <= 8; count *= 2) {
     make(&t, 1, 1, 8);
     double own = 3 * LAYERS * (OTHER + CELL) * 8 / count, skew = (count - 1) * (CELL * 8 / count * 3 + 2 * HOP);
-    double all = 3 * 1e-4 * (count > 1);  // three exchanges of nothing but the norm's 8 bytes
-    double norm = (count - 1) * 8 / 1e7;
-    assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow), own + skew + all + norm);
+    assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow), own + skew + agreeing(count, &slow.between));
   }
 }
 
@@ -84,8 +91,22 @@ static void data_ranks_share_the_shards(void **state) {
   for (int count = 1; count <= 8; count *= 2) {
     make(&t, 8, 8, 1);
     double own = 3 * LAYERS * (OTHER + CELL) * 8 / count;
-    assert_near(step_of(&t, count, 1, EXCHANGE_PIPELINE, &slow), own + 3 * 1e-4 * (count > 1) + (count - 1) * 8 / 1e7);
+    assert_near(step_of(&t, count, 1, EXCHANGE_PIPELINE, &slow), own + agreeing(count, &slow.between));
   }
+}
+
+// Two data ranks exchange halves of the gradient, then of the weights.
+static void ranks_exchange_halves(void **state) {
+  enum { WEIGHTS = 1 << 20, WINDOWS = WEIGHTS / 2 / EXCHANGE_WINDOW };
+  tiny t;
+  (void)state;
+  make(&t, 2, 2, 1);
+  t.model.parameter_elements = WEIGHTS;
+  t.times.sum = 1e-7, t.times.step = 1e-6;
+  double half = WEIGHTS / 2, bytes = 4 * half / 1e7, adds = half / WINDOWS * 1e-7;  // a window is added while the next arrives
+  double own = 3 * LAYERS * (OTHER + CELL), squares = (plan_slot_pieces(&t.program, 2) - 1) * 8 / 1e7;
+  assert_near(step_of(&t, 2, 1, EXCHANGE_PIPELINE, &slow),
+              own + agreeing(2, &slow.between) + squares + 2 * (bytes + 1e-4) + adds + half * 1e-6);
 }
 
 // With 5 shards on 4 ranks one rank has two of them.
@@ -163,6 +184,7 @@ static void exchanges_end_as_their_messages_do(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_skew_of_a_pipeline_is_paid_once_a_pass),
                                      cmocka_unit_test(data_ranks_share_the_shards),
+                                     cmocka_unit_test(ranks_exchange_halves),
                                      cmocka_unit_test(the_busiest_rank_counts),
                                      cmocka_unit_test(a_chain_pays_for_summaries_alone),
                                      cmocka_unit_test(further_shards_take_as_long_as_the_last),
