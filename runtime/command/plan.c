@@ -87,11 +87,14 @@ static rec_status resize(const plan_command_request *r, train_block *b) {
                   b->name, SEGMENT_STEPS, (long long)b->segments, (long long)b->context);
 }
 
+// A rank goes through its segments layer by layer, so that activations leave the cache between two operations.
 static rec_status find_times(const plan_command_request *r, const plan_program *p, op_times *times) {
+  enum { MOST_SEGMENTS = 4 };
   const leaves *l = &p->leaves;
   int64_t sequences = (p->block->batch + l->shards - 1) / l->shards;
+  int segments = l->segments < MOST_SEGMENTS ? l->segments : MOST_SEGMENTS;
   if (r->times) return op_times_read(r->times, p->of.model, times);
-  return op_times_measure(&p->of, p->block, sequences, p->block->context / l->segments, l->segments > 1, times);
+  return op_times_measure(&p->of, p->block, sequences, p->block->context / l->segments, segments, times);
 }
 
 static rec_status show(const plan_command_request *r, const plan_shown *s) {

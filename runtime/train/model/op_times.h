@@ -24,9 +24,8 @@ rec_status op_times_read(const char *path, const train_model *model, op_times *t
 void op_times_describe(const op_times *times, const trained_model *of, cJSON *object);
 void op_times_free(op_times *times);
 
-// Measures `batch` sequences of `time` tokens: each operation in the best of several runs. `segment`: states come from an earlier
-// segment, and go to a later one.
-rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch, int64_t time, bool segment,
+// Measures `batch` sequences of `segments` segments of `time` tokens, in the fastest of several runs.
+rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch, int64_t time, int segments,
                             op_times *times);
 
 static inline double op_times_scaled(const op_times *times, double seconds, int64_t tokens) {
