@@ -10,7 +10,7 @@
 typedef struct plan_command_request {
   session_options options;
   module_request module;
-  const char *block, *ranks, *network, *times, *plot;
+  const char *block, *ranks, *network, *times, *plot, *trace;
   int64_t batch, context, segments, memory;
   int64_t first, last;  // ranks
   network links;
@@ -29,6 +29,7 @@ static const option options[] = {
     NUMBER("--memory", "MIB", memory, 1, "memory of one rank, in MiB: what takes more is not chosen"),
     FLAG("--json", json, "print one JSON object, all grids in it"),
     TEXT("--plot", "DIR", plot, "write plan.svg and plan.csv there: the efficiency by ranks"),
+    TEXT("--trace", "FILE", trace, "write what the time ranks of the largest grid do, for other simulators"),
     SESSION_MODULE_OPTIONS,
     OPTIONS_END};
 
@@ -104,6 +105,7 @@ static rec_status show(const plan_command_request *r, const plan_shown *s) {
     status = plan_print_json(stdout, s);
   else
     plan_print(stdout, s);
+  if (!status && r->trace) status = plan_write_trace(s, r->trace);
   return !status && r->plot ? plan_draw(s, r->plot, &drawn) : status;
 }
 

@@ -241,3 +241,35 @@ rec_status plan_draw(const plan_shown *s, const char *folder, bool *drawn) {
   put_curve(&p, "time ranks alone, chain", s->found, is_chain);
   return plot_close(&p, &of, folder, drawn);
 }
+
+// ---- the trace ----------------------------------------------------------------------------------
+
+static void put_event(FILE *out, const plan_event *e) {
+  if (e->kind == EVENT_COMPUTE)
+    fprintf(out, "compute %.9g\n", e->seconds);
+  else if (e->kind == EVENT_SEND)
+    fprintf(out, "send %d %" PRId64 " %" PRId64 "\n", e->beside, e->tag, e->bytes);
+  else
+    fprintf(out, "wait %d %" PRId64 "\n", e->beside, e->tag);
+}
+
+static rec_status write_row(const plan_shown *s, const plan_grid *grid, made_text *to) {
+  const network *n = s->request->network;
+  plan_schedule schedule;
+  double seconds;
+  rec_status status = simulate_row(s->program, grid, n, &seconds);
+  if (!status) status = schedule_shards(s->program, grid, plan_shards(s->program, grid, 0), &schedule);
+  if (status) return status;
+  fprintf(to->out, "%" PRId64 " %.9g %.9g %.9g\n", grid->time, n->between.latency, n->between.bandwidth, seconds);
+  for (int64_t i = 0; i < schedule.count; i++) put_event(to->out, &schedule.events[i]);
+  schedule_free(&schedule);
+  return REC_OK;
+}
+
+rec_status plan_write_trace(const plan_shown *s, const char *path) {
+  made_text text;
+  if (!s->found->count) return REC_OK;
+  if (!text_open(&text)) return rec_no_memory();
+  rec_status status = write_row(s, &s->found->list[s->found->count - 1].grid, &text);
+  return text_save(&text, status, path);
+}

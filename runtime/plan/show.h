@@ -19,4 +19,8 @@ rec_status plan_print_json(FILE *out, const plan_shown *s);
 // FOLDER/plan.csv, and FOLDER/plan.svg if gnuplot is there.
 rec_status plan_draw(const plan_shown *s, const char *folder, bool *drawn);
 
+// What the time ranks of a row of the largest grid do, for tools/bench/replay.cpp: a line `ranks latency bandwidth predicted`, then the
+// events of each rank in order, `compute SECONDS`, `send BESIDE TAG BYTES` or `wait BESIDE TAG`.
+rec_status plan_write_trace(const plan_shown *s, const char *path);
+
 #endif
