@@ -26,18 +26,34 @@ static int64_t largest_shard(const leaves *l) {
   return most;
 }
 
+// The blocks of gradients of a rank with one thread: those of the shards that run in a wave, and the sums that wait, as gradients.c
+// makes them.
+static int64_t gradient_blocks(const plan_program *p, const plan_grid *grid) {
+  enum { LEAST = 2, MOST = 16 };
+  int64_t most = ((int64_t)1 << 27) / (p->of.model->parameter_elements + 1);
+  int own = 0, level;
+  while ((int64_t)1 << own < grid->data) own++;
+  level = tree_level(p->leaves.shards, most < LEAST ? LEAST : most > MOST ? MOST : (int)most, own);
+  return (((p->leaves.shards - 1) >> level) + 1 + level - own) * (p->leaves.segments / grid->time);
+}
+
+// Whether any sequence starts from something else than zero: then the states of a batch are kept.
+static bool keeps_states(const train_block *b) {
+  for (int i = 0; i < b->intervention_count; i++)
+    for (int k = 0; k < b->interventions[i].choice_count; k++)
+      if (b->interventions[i].choices[k].kind != FROM_ZERO) return true;
+  return false;
+}
+
 static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_memory *memory) {
   const train_model *m = p->of.model;
   const leaves *l = &p->leaves;
-  int64_t size = p->of.n->element_size;
   const executor_form form = {largest_shard(l), p->block->context, p->block->context / l->segments, true, NULL};
-  int64_t own = (l->shards + grid->data - 1) / grid->data;
-  int64_t sequences = (p->block->batch + grid->data - 1) / grid->data;
-  own *= l->segments / grid->time;
+  int64_t size = p->of.n->element_size, sequences = (p->block->batch + grid->data - 1) / grid->data;
   *memory = (plan_memory){.weights = m->parameter_elements * size,
-                          .gradients = m->parameter_elements * size * (tree_level((int)own, 1, 0) + 1),
+                          .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
                           .moments = moment_numbers(p) * size / (grid->data * grid->time),
-                          .states = m->state_elements * sequences * size * 2};
+                          .states = keeps_states(p->block) ? m->state_elements * sequences * size * 2 : 0};
   return executor_need(m, p->of.kernels, p->of.where, &form, (int)grid->time, &memory->activations);
 }
 
