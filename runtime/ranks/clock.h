@@ -3,8 +3,8 @@
 // would arrive; who receives it sets the clock forward to that.
 //
 //   REC_VIRTUAL_NETWORK=FILE   a network, as network.h reads it: virtual time is on
-//   REC_VIRTUAL_TIMES=FILE     the times of operations, as op_times.h reads them: the clock runs by these alone, so that two runs
-//                              have the same virtual time
+//   REC_VIRTUAL_TIMES=FILE     the times of operations, as op_times.h reads them: the clock runs by what clock_spend is told,
+//                              and by nothing else, so that two runs have the same virtual time
 #ifndef REC_RANKS_CLOCK_H
 #define REC_RANKS_CLOCK_H
 
@@ -14,8 +14,8 @@
 
 typedef struct rank_clock rank_clock;
 
-// *made is NULL where virtual time is off; every function takes that. `processor`: seconds of processor time of the process, but
-// for the thread that moves messages.
+// *made is NULL where virtual time is off; every function takes that. `processor`: seconds of processor time of the process,
+// without the thread that moves messages.
 rec_status clock_open(int64_t rank, double (*processor)(void *context), void *context, rank_clock **made);
 void clock_close(rank_clock *c);
 // The file of REC_VIRTUAL_TIMES; NULL: the clock runs by processor time.
