@@ -83,7 +83,8 @@ static const char *memory_words(const abi_recurrence *abi, const abi_memory *mem
   }
   tensor_kind kind = abi->body->tensors.items[memory->tensor].kind;
   switch (memory->role) {
-    case ABI_VALUE: return kind == TENSOR_INPUT ? "input" : kind == TENSOR_PARAM ? "parameter" : "output: written; NULL: not wanted";
+    case ABI_VALUE:
+      return kind == TENSOR_INPUT ? "input" : kind == TENSOR_PARAM ? "parameter" : "output: written; NULL: not wanted";
     case ABI_H0: return "state before the first step; NULL: zero";
     case ABI_HT: return "state after the last step: written; NULL: not wanted";
     case ABI_D_VALUE:

@@ -400,8 +400,7 @@ rec_status call_check_memory(const call *c, const rec_table_memory *memory, int3
   if (use == REC_UNUSED || call_total(c, memory) == 0) return REC_OK;
   const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
   const void *data = call_data(c, memory);
-  if (!data && use == REC_READ)
-    return call_fail(c, REC_ERROR_ARGUMENT, "expected data for %s%s, found NULL", name, shape);
+  if (!data && use == REC_READ) return call_fail(c, REC_ERROR_ARGUMENT, "expected data for %s%s, found NULL", name, shape);
   int bytes = (int)table_bytes(c->table, memory);
   if ((uintptr_t)data % (uintptr_t)bytes != 0)
     return call_fail(c, REC_ERROR_ARGUMENT, "expected %s%s aligned to %d bytes, found address %p", name, shape, bytes, data);

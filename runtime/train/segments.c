@@ -36,13 +36,15 @@ rec_status segments_new(trainer *t, int64_t widest) {
   in->segment_room = trainer_list(t, tree_room(count, 1), sizeof *in->segment_room);
   in->place_sums = trainer_list(t, widest, sizeof *in->place_sums);
   in->segment_parts = trainer_list(t, count, sizeof *in->segment_parts);
-  in->segment_messages = trainer_list(t, count * (1 + ranks_time_count(t->ranks)) + 2 * ranks_time_count(t->ranks), sizeof(message *));
+  in->segment_messages =
+      trainer_list(t, count * (1 + ranks_time_count(t->ranks)) + 2 * ranks_time_count(t->ranks), sizeof(message *));
   if (in->memory.failed) return rec_no_memory();
   rec_status status = others ? c->ops->allocate(c, slot * others, (void **)&in->other_segments) : REC_OK;
   if (others && !compute_is_host(c)) {
     owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
     in->arrived_segments = trainer_list(t, slot * others, 1);
-    in->segment_copies = trainer_list(t, in->segments * pieces_numbers(t, owners_left(&grid)).count, (size_t)c->n->element_size);
+    in->segment_copies =
+        trainer_list(t, in->segments * pieces_numbers(t, owners_left(&grid)).count, (size_t)c->n->element_size);
   }
   t->memory.gradients += slot * others;
   return in->memory.failed ? rec_no_memory() : status;
@@ -101,7 +103,8 @@ static rec_status exchange(trainer *t) {
   memset(received, 0, (size_t)(count + in->segments * places) * sizeof *received);
   for (int k = 0, other = 0; bytes && k < count; k++)
     if (!is_own(t, k))
-      received[k] = ranks_receive(t->ranks, rank_at(t, k / in->segments), MESSAGE_GRADIENTS, k, arrivals(t) + other++ * bytes, bytes);
+      received[k] =
+          ranks_receive(t->ranks, rank_at(t, k / in->segments), MESSAGE_GRADIENTS, k, arrivals(t) + other++ * bytes, bytes);
   for (int k = 0; k < in->segments; k++) {
     rec_status brought = send_segment(t, k, sent + k * places);
     if (!status) status = brought;
