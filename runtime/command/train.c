@@ -20,7 +20,12 @@ typedef struct train_request {
 
 #define REQUEST train_request
 #define SHARED_OPTIONS                                                                                                        \
-  TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),                                                 \
+  NUMBER("--ranks", "N", ranks.count, 1, "N processes, started by the mpirun in the path; results do not depend on it"),      \
+      NUMBER("--time-ranks", "N", ranks.time_count, 1,                                                                        \
+             "N of the ranks share a sequence, each with its segments (default: 1)"),                                         \
+      NUMBER("--patience", "N", ranks.patience, 1,                                                                            \
+             "seconds that a rank may wait for another before all end (default: REC_PATIENCE, or 300)"),                      \
+      TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),                                             \
       TEXT("--data", "FILE", options.data, "text in place of the one that the program names"),                                \
       THREADS(options.threads, "threads (default: REC_NUM_THREADS, or one for each processor); results do not depend on it"), \
       NUMBER("--seed", "N", seed, 0, "in place of the seed of every train block"), SESSION_MODULE_OPTIONS, OPTIONS_END
@@ -31,10 +36,6 @@ static const option train_options[] = {
          "replace the runs of these blocks that are in RUNS; without it, and without --resume, there must be none"),
     NUMBER("--checkpoint-steps", "N", options.checkpoint_steps, 1, "how often a checkpoint is written, in steps"),
     NUMBER("--checkpoint-seconds", "N", checkpoint_seconds, 1, "the same in seconds (default: every 30 seconds)"),
-    NUMBER("--ranks", "N", ranks.count, 1, "N processes, started by the mpirun in the path; results do not depend on it"),
-    NUMBER("--time-ranks", "N", ranks.time_count, 1, "N of the ranks share a sequence, each with its segments (default: 1)"),
-    NUMBER("--patience", "N", ranks.patience, 1,
-           "seconds that a rank may wait for another before all end (default: REC_PATIENCE, or 300)"),
     SHARED_OPTIONS};
 
 static const option evaluate_options[] = {SHARED_OPTIONS};
@@ -111,13 +112,15 @@ static int train_blocks(const train_request *r, session *s) {
 }
 
 static int evaluate_blocks(const train_request *r, session *s) {
-  for (int i = 0; i < s->program->evaluate_count; i++) {
+  ranks *job = r->options.ranks;
+  int status = 0;
+  for (int i = 0; i < s->program->evaluate_count && !status; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
-    if (is_asked_for(r, e->name) && session_evaluate(s, e)) return report_failure("evaluate");
+    if (is_asked_for(r, e->name)) status = report_agreed(job, "evaluate", session_evaluate(s, e));
   }
-  if (session_report(s)) return report_failure("evaluate");
-  printf("report: %s\n", session_path(s, NULL, "report.html").text);
-  return 0;
+  if (!status) status = report_agreed(job, "evaluate", speaks(r) ? session_report(s) : REC_OK);
+  if (!status) printf("report: %s\n", session_path(s, NULL, "report.html").text);
+  return status;
 }
 
 int with_session(const module_request *module, const session_options *options, int (*run)(session *s, void *request),
@@ -154,9 +157,6 @@ static rec_status share_processors(train_request *r) {
 static int run_opened(train_request *r) {
   ranks *job = r->options.ranks;
   const char *command = r->module.command;
-  if (job && !r->train)
-    return report_agreed(job, command,
-                         rec_fail(REC_ERROR_UNSUPPORTED, "expected one process, found %d ranks", ranks_count(job)));
   if (ranks_number(job) && !freopen("/dev/null", "w", stdout)) ranks_abort(job, "/dev/null cannot be opened");
   int status = report_agreed(job, command, share_processors(r));
   return status ? status : with_session(&r->module, &r->options, run_blocks, r);

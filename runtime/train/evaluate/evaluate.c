@@ -175,13 +175,22 @@ static rec_status check_lengths(const evaluation *e, const evaluate_block *b) {
   return status ? status : check_length(e, b, "overflow(T", b->overflow);
 }
 
+static rec_status check_ranks(const evaluation *e, const evaluate_block *b) {
+  int places = ranks_time_count(e->ranks);
+  if (e->block->segments % places == 0) return REC_OK;
+  return rec_fail(REC_ERROR_ARGUMENT, "evaluate %s: expected time ranks to divide the %lld segments of '%s', found %d", b->name,
+                  (long long)e->block->segments, e->block->name, places);
+}
+
 static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   session *s = e->s;
   e->block = train_program_block(s->program, b->after);
   e->learned = b->learned;
   e->of = session_model(s, e->block);
+  rec_status status = check_ranks(e, b);
+  if (status) return status;
   e->weights = calloc((size_t)e->of.model->parameter_elements + 1, (size_t)e->of.n->element_size);
-  rec_status status = e->weights ? REC_OK : rec_no_memory();
+  status = e->weights ? REC_OK : rec_no_memory();
   if (!status) status = session_load_result(s, e->block, e->weights);
   if (!status)
     status = compute_place(e->of.where, e->weights, e->of.model->parameter_elements * e->of.n->element_size, &e->there);
