@@ -86,7 +86,7 @@ static const char *advice_of(plan_loss loss) {
   static const char *const advice[LOSSES] = {
       [LOSS_LEAVES] = "some ranks have more shards than others: a batch of a power of two shares out evenly",
       [LOSS_EXTRA] = "sums and summaries are computed that one rank alone would not need",
-      [LOSS_BUBBLE] = "ranks wait for the states of the segments before theirs: fewer time ranks, or more sequences a rank",
+      [LOSS_BUBBLE] = "ranks wait for the states of the segments before theirs: fewer time ranks lose less",
       [LOSS_LATENCY] = "messages take longer to begin than to pass: fewer ranks, or more tokens a rank",
       [LOSS_BANDWIDTH] = "gradients and weights take long to pass: fewer ranks, or more tokens a rank"};
   return advice[loss];
