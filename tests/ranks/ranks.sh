@@ -105,3 +105,27 @@ drawn() {
   state=$((state * 6364136223846793005 + 1442695040888963407))
   drawn=$((((state >> 33) & 0x3fffffff) % $1))
 }
+
+# ---- trainings ------------------------------------------------------------------------------------------------------
+
+# compiled NAME: NAME.so of tests/ranks/NAME.rec and the text that it reads.
+compiled() {
+  cat "$root"/stdlib/*.rec "$root"/compiler/*.md >text.txt
+  "$recc" "$root/tests/ranks/$1.rec" --target "$("$root/tests/tools/processor")" -O1 -o "$1.so"
+}
+# same RUNS RUNS: two trainings have the same weights, checkpoint and log, but for the speed.
+same() {
+  for block in "$1"/*/; do
+    other=$2/${block#"$1/"}
+    cmp "$block/model.safetensors" "$other/model.safetensors" && cmp "$block/checkpoint.safetensors" "$other/checkpoint.safetensors" || return 1
+    for run in "$block" "$other"; do sed 's/"tokens_per_second":[0-9]*//' "$run/log.jsonl" >"$run/log.same" || return 1; done
+    cmp "$block/log.same" "$other/log.same" || return 1
+  done
+}
+# steps RUNS BLOCK: how many steps the log has.
+steps() { wc -l 2>/dev/null <"$1/$2/log.jsonl" || echo 0; }
+# until_step RUNS BLOCK STEP: waits until the log has that many, or until the launcher has ended.
+until_step() {
+  while [ "$(steps "$1" "$2")" -lt "$3" ] && kill -0 "$child" 2>/dev/null; do sleep 0.01; done
+  kill -0 "$child" 2>/dev/null
+}
