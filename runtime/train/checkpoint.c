@@ -117,7 +117,15 @@ static rec_status list_tensors(const trainer *t, bool writes, tensor_list *list)
 
 // ---- writing ------------------------------------------------------------------------------------
 
-static const message_place place = {-1, -1, "parts of a checkpoint"};
+// The ranks that write a file, and what they do meanwhile.
+typedef struct writers {
+  ranks *shared;
+  message_place place;
+} writers;
+
+static writers writers_of(const trainer *t) {
+  return (writers){t->ranks, {t->step, -1, "parts of a checkpoint"}};
+}
 
 static int64_t size_of(const tensor_list *list, const tensor_part *p) {
   return (int64_t)rec_dtype_size(list->tensors[p->tensor].dtype);
@@ -134,12 +142,12 @@ static uint64_t seal_parts(const tensor_list *list) {
 }
 
 // The checksum of the parts of all ranks.
-static rec_status seal(const tensor_list *list, const rec_metadata *metadata, int count, ranks *shared, char text[SEAL_TEXT]) {
+static rec_status seal(const tensor_list *list, const rec_metadata *metadata, int count, writers by, char text[SEAL_TEXT]) {
   uint64_t own = seal_parts(list), sum = seal_of_header(list->tensors, list->count, metadata, count);
-  uint64_t *all = calloc((size_t)ranks_count(shared), sizeof *all);
+  uint64_t *all = calloc((size_t)ranks_count(by.shared), sizeof *all);
   if (!all) return rec_no_memory();
-  ranks_all_gather(shared, &own, all, sizeof own, place);
-  for (int i = 0; i < ranks_count(shared); i++) sum += all[i];
+  ranks_all_gather(by.shared, &own, all, sizeof own, by.place);
+  for (int i = 0; i < ranks_count(by.shared); i++) sum += all[i];
   free(all);
   seal_text(sum, text);
   return REC_OK;
@@ -156,35 +164,35 @@ static rec_status put_parts(tensor_writer *w, const tensor_list *list) {
 }
 
 // The name that rank 0 has.
-static void share_name(ranks *shared, file_path *file) {
-  file_path *all = calloc((size_t)ranks_count(shared), sizeof *all);
-  if (!all) ranks_abort(shared, "out of memory");
-  ranks_all_gather(shared, file, all, sizeof *all, place);
+static void share_name(writers by, file_path *file) {
+  file_path *all = calloc((size_t)ranks_count(by.shared), sizeof *all);
+  if (!all) ranks_abort(by.shared, "out of memory");
+  ranks_all_gather(by.shared, file, all, sizeof *all, by.place);
   *file = all[0];
   free(all);
 }
 
 // The file that rank 0 has begun.
-static rec_status open_together(const char *path, const tensor_plan *plan, ranks *shared, tensor_writer **w) {
+static rec_status open_together(const char *path, const tensor_plan *plan, writers by, tensor_writer **w) {
   file_path file = {0};
-  rec_status status = ranks_number(shared) ? REC_OK : tensor_writer_open(path, plan, w);
-  status = ranks_agree(shared, status, place);
-  if (status || ranks_count(shared) == 1) return status;
+  rec_status status = ranks_number(by.shared) ? REC_OK : tensor_writer_open(path, plan, w);
+  status = ranks_agree(by.shared, status, by.place);
+  if (status || ranks_count(by.shared) == 1) return status;
   if (*w) file = *tensor_writer_file(*w);
-  share_name(shared, &file);
-  return ranks_agree(shared, *w ? REC_OK : tensor_writer_join(path, &file, plan, w), place);
+  share_name(by, &file);
+  return ranks_agree(by.shared, *w ? REC_OK : tensor_writer_join(path, &file, plan, w), by.place);
 }
 
-static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata, int count, ranks *shared) {
+static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata, int count, writers by) {
   char text[SEAL_TEXT];
   tensor_writer *w = NULL;
-  rec_status status = seal(list, metadata, count, shared, text);
+  rec_status status = seal(list, metadata, count, by, text);
   if (status) return status;
   metadata[count] = (rec_metadata){"rec.checksum", text};
   const tensor_plan plan = {list->tensors, list->count, metadata, count + 1};
-  status = open_together(path, &plan, shared, &w);
-  if (!status) status = ranks_agree(shared, put_parts(w, list), place);
-  if (!status) status = ranks_agree(shared, ranks_number(shared) ? REC_OK : tensor_writer_finish(w), place);
+  status = open_together(path, &plan, by, &w);
+  if (!status) status = ranks_agree(by.shared, put_parts(w, list), by.place);
+  if (!status) status = ranks_agree(by.shared, ranks_number(by.shared) ? REC_OK : tensor_writer_finish(w), by.place);
   tensor_writer_close(w);
   return status;
 }
@@ -202,8 +210,9 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   if (t->characters) metadata[count++] = (rec_metadata){"rec.characters", t->characters};
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
-  rec_status status = ranks_agree(t->ranks, list_tensors(t, true, &list), place);
-  if (!status) status = write_list(&list, path, metadata, count, t->ranks);
+  const writers by = writers_of(t);
+  rec_status status = ranks_agree(t->ranks, list_tensors(t, true, &list), by.place);
+  if (!status) status = write_list(&list, path, metadata, count, by);
   rec_blocks_free(&list.memory);
   return status;
 }
@@ -212,12 +221,12 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
 static rec_status save_weights(const trained_model *of, void *weights, const trainer *owner, const char *characters,
                                const char *path) {
   tensor_list list;
-  ranks *shared = owner ? owner->ranks : NULL;
+  const writers by = owner ? writers_of(owner) : (writers){0};
   rec_metadata metadata[4] = {{"format", "pt"}, {"rec.model", of->model->text}, {"rec.characters", characters}};
   rec_status status = open_list(&list, of->model->parameter_count, of->model->parameter_count);
   if (!status) add_parameters(&list, of, weights, owner);
-  status = ranks_agree(shared, status, place);
-  if (!status) status = write_list(&list, path, metadata, characters ? 3 : 2, shared);
+  status = ranks_agree(by.shared, status, by.place);
+  if (!status) status = write_list(&list, path, metadata, characters ? 3 : 2, by);
   rec_blocks_free(&list.memory);
   return status;
 }
