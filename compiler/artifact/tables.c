@@ -433,7 +433,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   for (int back = 0; back < 2; back++) table.summaries[back] = summary_row(&b, r, kernels, back);
   add_gpu_rows(&b, &table, kernels);
   if (inner) put_rows(&b, &table, r);
-  qsort(b.addresses.items, (size_t)b.addresses.count, sizeof *b.addresses.items, by_offset);
+  if (b.addresses.items) qsort(b.addresses.items, (size_t)b.addresses.count, sizeof *b.addresses.items, by_offset);
   memcpy(b.bytes.items, &table, sizeof table);
   return (codegen_blob){.symbol = symbol,
                         .bytes = b.bytes.items,

@@ -46,7 +46,7 @@ static int keep(const rec_table *table, const void *arguments, const rec_launch 
   table_given = table;
   memcpy(&given, arguments, sizeof given);
   if (launch->workspace_bytes < workspace_needed) return REC_ERROR_WORKSPACE;
-  memset(launch->workspace, 1, (size_t)launch->workspace_bytes);
+  if (launch->workspace) memset(launch->workspace, 1, (size_t)launch->workspace_bytes);
   return REC_OK;
 }
 
