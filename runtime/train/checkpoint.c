@@ -123,9 +123,7 @@ typedef struct writers {
   message_place place;
 } writers;
 
-static writers writers_of(const trainer *t) {
-  return (writers){t->ranks, {t->step, -1, "parts of a checkpoint"}};
-}
+static writers writers_of(const trainer *t) { return (writers){t->ranks, {t->step, -1, "parts of a checkpoint"}}; }
 
 static int64_t size_of(const tensor_list *list, const tensor_part *p) {
   return (int64_t)rec_dtype_size(list->tensors[p->tensor].dtype);
