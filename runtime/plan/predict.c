@@ -29,11 +29,9 @@ static int64_t largest_shard(const leaves *l) {
 // The blocks of gradients of a rank with one thread: those of the shards that run in a wave, and the sums that wait, as gradients.c
 // makes them.
 static int64_t gradient_blocks(const plan_program *p, const plan_grid *grid) {
-  enum { LEAST = 2, MOST = 16 };
-  int64_t most = ((int64_t)1 << 27) / (p->of.model->parameter_elements + 1);
   int own = 0, level;
   while ((int64_t)1 << own < grid->data) own++;
-  level = tree_level(p->leaves.shards, most < LEAST ? LEAST : most > MOST ? MOST : (int)most, own);
+  level = tree_level(p->leaves.shards, leaves_of_wave(p->of.model->parameter_elements, 1), own);
   return (((p->leaves.shards - 1) >> level) + 1 + level - own) * (p->leaves.segments / grid->time);
 }
 

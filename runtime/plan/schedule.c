@@ -55,10 +55,7 @@ int64_t plan_slot_place(const plan_program *p, int64_t slots, int64_t slot) {
   return p->of.model->parameter_elements * slot / slots;
 }
 
-int64_t plan_slot_pieces(const plan_program *p, int64_t slots) {
-  enum { PIECE = 1 << 14 };
-  return p->of.model->parameter_elements / slots / PIECE + 1;
-}
+int64_t plan_slot_pieces(const plan_program *p, int64_t slots) { return p->of.model->parameter_elements / slots / PIECE + 1; }
 
 // ---- operations ---------------------------------------------------------------------------------
 

@@ -140,15 +140,14 @@ static uint64_t seal_parts(const tensor_list *list) {
 }
 
 // The checksum of the parts of all ranks.
-static rec_status seal(const tensor_list *list, const rec_metadata *metadata, int count, writers by, char text[SEAL_TEXT]) {
+static void seal(const tensor_list *list, const rec_metadata *metadata, int count, writers by, char text[SEAL_TEXT]) {
   uint64_t own = seal_parts(list), sum = seal_of_header(list->tensors, list->count, metadata, count);
   uint64_t *all = calloc((size_t)ranks_count(by.shared), sizeof *all);
-  if (!all) return rec_no_memory();
+  if (!all) ranks_abort(by.shared, "out of memory");
   ranks_all_gather(by.shared, &own, all, sizeof own, by.place);
   for (int i = 0; i < ranks_count(by.shared); i++) sum += all[i];
   free(all);
   seal_text(sum, text);
-  return REC_OK;
 }
 
 static rec_status put_parts(tensor_writer *w, const tensor_list *list) {
@@ -184,11 +183,10 @@ static rec_status open_together(const char *path, const tensor_plan *plan, write
 static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata, int count, writers by) {
   char text[SEAL_TEXT];
   tensor_writer *w = NULL;
-  rec_status status = seal(list, metadata, count, by, text);
-  if (status) return status;
+  seal(list, metadata, count, by, text);
   metadata[count] = (rec_metadata){"rec.checksum", text};
   const tensor_plan plan = {list->tensors, list->count, metadata, count + 1};
-  status = open_together(path, &plan, by, &w);
+  rec_status status = open_together(path, &plan, by, &w);
   if (!status) status = ranks_agree(by.shared, put_parts(w, list), by.place);
   if (!status) status = ranks_agree(by.shared, ranks_number(by.shared) ? REC_OK : tensor_writer_finish(w), by.place);
   tensor_writer_close(w);

@@ -13,16 +13,6 @@
 
 static int64_t block_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }
 
-// Waves are small where blocks are large. Two blocks take no more than one, for then one sum less waits.
-static int most_of_wave(const trainer *t) {
-  enum { LEAST = 2, FOR_THREADS = 16 };
-  const int64_t most_numbers = (int64_t)1 << 27;  // of the blocks of a wave
-  int64_t most = t->threads > FOR_THREADS ? t->threads : FOR_THREADS;
-  int64_t fitting = most_numbers / (t->of.model->parameter_elements + 1);
-  if (most > fitting) most = fitting;
-  return most < LEAST ? LEAST : (int)most;
-}
-
 // Levels of the tree between the node of this process and those of its waves.
 static int levels_of_waves(const trainer *t) { return t->in->wave_level - trainer_own_node(t).level; }
 
@@ -31,7 +21,8 @@ static int blocks_of_segment(const trainer *t) { return t->in->wave + levels_of_
 int gradients_plan(trainer *t) {
   trainer_internals *in = t->in;
   in->own = tree_range(trainer_own_node(t));
-  in->wave_level = tree_level(in->all.shards, most_of_wave(t), trainer_own_node(t).level);
+  in->wave_level =
+      tree_level(in->all.shards, leaves_of_wave(t->of.model->parameter_elements, t->threads), trainer_own_node(t).level);
   in->wave = ((in->all.shards - 1) >> in->wave_level) + 1;
   in->threads_inside = in->wave == 1 ? t->threads : 1;
   return blocks_of_segment(t) * in->segments;

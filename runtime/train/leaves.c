@@ -21,6 +21,13 @@ leaves leaves_of(const leaf_sizes *s) {
 
 int64_t leaves_first_sequence(const leaves *l, int shard) { return l->sequences * shard / l->shards; }
 
+int leaves_of_wave(int64_t parameters, int threads) {
+  enum { LEAST = 2, FOR_THREADS = 16 };
+  const int64_t most_numbers = (int64_t)1 << 27;  // of the blocks of a wave
+  int64_t most = most_of(threads, FOR_THREADS);
+  return (int)most_of(least_of(most, most_numbers / (parameters + 1)), LEAST);
+}
+
 leaf_range tree_range(tree_node n) {
   int64_t first = ((int64_t)n.count * n.number) >> n.level, end = ((int64_t)n.count * (n.number + 1)) >> n.level;
   return (leaf_range){(int)first, (int)end};

@@ -37,6 +37,12 @@ leaves leaves_of(const leaf_sizes *sizes);
 // Shard s has the sequences from this of s to this of s + 1.
 int64_t leaves_first_sequence(const leaves *l, int shard);
 
+// The most shards of a process that run side by side, each into a block of `parameters` gradients. Waves are small where blocks are
+// large. Two blocks take no more memory than one, for then one sum less waits.
+int leaves_of_wave(int64_t parameters, int threads);
+
+enum { PIECE = 1 << 14 };  // numbers that one task of the host sums and steps: a piece is what ranks own
+
 typedef struct tree_node {
   int count;  // that the tree is over
   int level, number;

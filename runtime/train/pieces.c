@@ -4,7 +4,7 @@
 
 // Numbers of a parameter that one task sums and steps. On a device a piece has many threads of its own, and ends so that a large
 // parameter can be shared out among ranks.
-enum { PIECE = 1 << 14, PIECE_OF_DEVICE = 1 << 22 };
+enum { PIECE_OF_DEVICE = 1 << 22 };
 
 enum { ALIGNED = 16 };  // numbers; a state of an optimizer begins at a multiple
 
