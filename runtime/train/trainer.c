@@ -111,6 +111,16 @@ static void make_state_gradients(trainer *t, int workers, int64_t sequences) {
   t->memory.states += room * workers * size;
 }
 
+static rec_status too_large(const trainer *t, const executor_form *form, int workers) {
+  int64_t bytes;
+  rec_status status = executor_need(t->of.model, t->of.kernels, t->of.where, form, ranks_time_count(t->ranks), &bytes);
+  if (status) return status;
+  return rec_fail(REC_ERROR_MEMORY,
+                  "expected %.1f MiB of memory for the activations of train %s, found less; raise the limit (ulimit -v), take "
+                  "fewer --threads, or let more --time-ranks share its segments, of which there are %d",
+                  (double)(bytes * workers) / (1 << 20), t->block->name, t->in->all.segments);
+}
+
 static rec_status make_executors(trainer *t) {
   trainer_internals *in = t->in;
   int workers = t->threads < in->wave ? t->threads : in->wave;
@@ -121,8 +131,10 @@ static rec_status make_executors(trainer *t) {
                               .backward = true,
                               .line = t->ranks};
   rec_status status = compute_is_host(t->of.where) ? blas_reserve(workers) : REC_OK;
+  if (status) return status;
   for (int i = 0; !status && i < workers; i++)
     status = executor_new(t->of.model, t->of.kernels, t->of.where, &form, &in->executors[i]);
+  if (status == REC_ERROR_MEMORY && compute_is_host(t->of.where)) status = too_large(t, &form, workers);
   if (!status) t->memory.activations = executor_bytes(in->executors[0]) * workers;
   t->memory.spared = t->of.model->row * sequences * t->block->context * workers * (t->of.n->element_size - t->of.n->token_size);
   make_state_gradients(t, workers, sequences);
