@@ -258,6 +258,7 @@ static const option options[] = {
      read_define, 0, NULL},
     {"-O", "0|1|2|3", "effort of the code generator (default: 3)", read_level, 0, NULL},
     FLAG("-g", lines, "the code names the lines it was made from, for debuggers and profilers"),
+    FLAG("--count", count, "the executor's code (--target simt) counts what it costs on a GPU"),
     {"--dtype", "f32|f64|bf16|f16,..",
      "numbers of inputs and outputs (default: f32); parameters, states and arithmetic are\n"
      "f64 with f64, else f32. f32,bf16: the library has the recurrences for each",

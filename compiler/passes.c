@@ -469,6 +469,7 @@ bool pass_gpu_code(compilation *c) {
   if (c->needs & EMISSION_MODULE) options.targets = 0;
   options.text = c->needs & EMISSION_GPU;
   options.lines = c->options->lines ? c->files : NULL;
+  options.counted = c->options->count ? c->files : NULL;
   c->assembly = begin_assembly(c);
   if (c->assembly) options.made = artifact_assemble_image;
   options.context = c->assembly;

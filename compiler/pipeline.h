@@ -58,6 +58,7 @@ typedef struct compile_options {
   bool check;                    // --check
   bool summary;                  // --summary
   bool lines;                    // -g
+  bool count;                    // --count
   const char *ptxas;             // --ptxas, or NULL: the one in the path, with --target
   bool check_only, write_dependencies, time_report;
 } compile_options;

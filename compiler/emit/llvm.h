@@ -15,6 +15,7 @@ typedef struct llvm_module {
   LLVMModuleRef module;
   LLVMTargetMachineRef machine;
   struct lines *lines;  // lines.h; NULL: no line information
+  struct marks *marks;  // marks.h; NULL: code is not counted
 } llvm_module;
 
 // What all threads share, before the second of them begins; also for GPUs.

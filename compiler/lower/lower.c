@@ -1,15 +1,21 @@
 // Lowering of regions and of nests: the plan says what they compute, the target's table (nest_target.h) how.
+#include "compiler/emit/marks.h"
 #include "compiler/lower/nest_target.h"
 
-// The value that a nest is there for: the last.
-static void line_of_nest(lower *l, const plan_nest *nest) {
-  if (nest->kind == NEST_PACK) {
-    lower_line(l, nest->packed);
-  } else if (nest->values.count) {
-    lower_line(l, nest->values.items[nest->values.count - 1]);
-  } else if (nest->results.count) {
-    lower_line(l, l->p->program->results.items[nest->results.items[0]].value);
-  }
+// The value that a nest is there for: the last; or NO_TILE.
+static tile_id purpose_of(const lower *l, const plan_nest *nest) {
+  if (nest->kind == NEST_PACK) return nest->packed;
+  if (nest->values.count) return nest->values.items[nest->values.count - 1];
+  return nest->results.count ? l->p->program->results.items[nest->results.items[0]].value : NO_TILE;
+}
+
+// For code that is counted: what the plan says about the nest.
+static void mark_nest(lower *l, const plan_nest *nest) {
+  if (!l->e->m->marks) return;
+  int n = (int)(nest - l->p->nests.items);
+  tile_id purpose = purpose_of(l, nest);
+  span where = purpose == NO_TILE ? (span){0} : value(l, purpose)->where;
+  mark_place(l->e, arena_printf(l->e->a, "%s %s", l->p->program->name, plan_print_nest(l->e->a, l->m, l->p, n)), where);
 }
 
 // False: all that a nest of points computes has its place already.
@@ -41,7 +47,9 @@ static void lower_kind(lower *l, const plan_nest *nest) {
 }
 
 void lower_nest(lower *l, const plan_nest *nest) {
-  line_of_nest(l, nest);
+  tile_id purpose = purpose_of(l, nest);
+  if (purpose != NO_TILE) lower_line(l, purpose);
+  mark_nest(l, nest);
   l->target->around(l, nest, lower_kind);
 }
 
@@ -54,5 +62,6 @@ static nest_range nests_of(const plan *p, region r) {
 
 void lower_region(lower *l, region r) {
   l->target->region(l, nests_of(l->p, r));
+  mark_place(l->e, "around nests", (span){0});
   lines_at(l->e, l->e->where);
 }

@@ -278,6 +278,8 @@ typedef struct plan_places {
 // NULL, or which buffers lie over each other while both are alive.
 const char *plan_verify_places(arena *a, const plan *p, const plan_place *buffers);
 // plan/print.c: a line for each nest, state and buffer. `at` NULL: they have no places yet.
+// A line of it: one nest.
+char *plan_print_nest(arena *a, const mapping *m, const plan *p, int n);
 char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at);
 
 #endif

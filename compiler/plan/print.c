@@ -437,6 +437,15 @@ static void put_state(printer *o, const carried_value *state, const carried_pair
   fprintf(o->out, "\n");
 }
 
+char *plan_print_nest(arena *a, const mapping *m, const plan *p, int n) {
+  text_stream text;
+  printer o = {.out = text_begin(&text), .m = m, .p = p};
+  put_nest(&o, n);
+  char *line = text_end(&text, a);
+  line[strcspn(line, "\n")] = 0;
+  return line + strspn(line, " ");
+}
+
 char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at) {
   text_stream text;
   printer o = {.out = text_begin(&text), .m = m, .p = p};

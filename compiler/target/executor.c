@@ -8,19 +8,25 @@
 //
 // This file knows no single operation; the table of operations is enough. Address spaces stay: x86-64 reads and writes 1 and 3
 // like 0. The passes are those of PTX and run first, so that the checks and counts see the code that a GPU would run.
+#include <llvm-c/DebugInfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
+#include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
+#include "compiler/target/segments.h"
 
 typedef struct simt_module {
   LLVMModuleRef module;
   LLVMContextRef context;
   LLVMTargetDataRef layout;
   LLVMBuilderRef b;
+  const marks *marks;  // NULL: the code does not count
+  LLVMValueRef *rows;  // by segment
+  int segment, site;   // the segment of the code before, number of accesses
 } simt_module;
 
 // ---- operations ----
@@ -134,6 +140,124 @@ static void make_c_function(LLVMValueRef function) {
   LLVMSetVisibility(function, LLVMHiddenVisibility);
 }
 
+// ---- counts ----
+
+static LLVMValueRef number32(simt_module *s, int64_t x) {
+  return LLVMConstInt(LLVMInt32TypeInContext(s->context), (unsigned long long)x, 1);
+}
+
+static LLVMValueRef constant(simt_module *s, LLVMValueRef *fields, unsigned count) {
+  LLVMValueRef value = LLVMConstStructInContext(s->context, fields, count, 0);
+  LLVMValueRef global = LLVMAddGlobal(s->module, LLVMTypeOf(value), "");
+  LLVMSetInitializer(global, value);
+  LLVMSetGlobalConstant(global, 1);
+  LLVMSetLinkage(global, LLVMInternalLinkage);
+  return global;
+}
+
+static LLVMValueRef text_constant(simt_module *s, const char *text) {
+  LLVMValueRef value = LLVMConstStringInContext2(s->context, text, strlen(text), 0);
+  LLVMValueRef global = LLVMAddGlobal(s->module, LLVMTypeOf(value), "");
+  LLVMSetInitializer(global, value);
+  LLVMSetGlobalConstant(global, 1);
+  LLVMSetLinkage(global, LLVMInternalLinkage);
+  return global;
+}
+
+// simt_segment, simt_place
+static LLVMValueRef row_of_segment(simt_module *s, const simt_segment *segment) {
+  LLVMValueRef fields[2 + SIMT_CLASSES] = {number32(s, segment->number), number32(s, segment->issued)};
+  for (int i = 0; i < SIMT_CLASSES; i++) fields[2 + i] = number32(s, segment->counts[i]);
+  return constant(s, fields, 2 + SIMT_CLASSES);
+}
+
+static LLVMValueRef row_of_mark(simt_module *s, int number, const mark *m) {
+  LLVMValueRef fields[] = {number32(s, number + 1), number32(s, m->line), text_constant(s, m->kernel),
+                           text_constant(s, m->file), text_constant(s, m->text)};
+  return constant(s, fields, 5);
+}
+
+static void call_count(simt_module *s, const char *name, LLVMTypeRef *types, LLVMValueRef *args, unsigned count) {
+  LLVMValueRef function = LLVMGetNamedFunction(s->module, name);
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count, 0);
+  if (!function) {
+    function = LLVMAddFunction(s->module, name, type);
+    LLVMSetVisibility(function, LLVMHiddenVisibility);
+  }
+  LLVMBuildCall2(s->b, type, function, args, count, "");
+}
+
+static void count_access(simt_module *s, LLVMValueRef at, LLVMValueRef bytes, int64_t alignment, bool global) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context), pointer = LLVMPointerTypeInContext(s->context, 0);
+  at = LLVMBuildPtrToInt(s->b, at, LLVMInt64TypeInContext(s->context), "");
+  at = LLVMBuildIntToPtr(s->b, at, pointer, "");
+  LLVMTypeRef types[] = {pointer, i32, i32, i32, i32};
+  LLVMValueRef args[] = {at, bytes, number32(s, alignment), number32(s, global), number32(s, s->site++)};
+  call_count(s, "simt_count_access", types, args, 5);
+}
+
+static void count_pointer(simt_module *s, LLVMValueRef access, LLVMValueRef pointer, LLVMTypeRef type) {
+  unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(pointer));
+  if (space != GPU_SHARED_MEMORY && space != GPU_GLOBAL) return;
+  count_access(s, pointer, number32(s, (int64_t)LLVMStoreSizeOfType(s->layout, type)), LLVMGetAlignment(access),
+               space == GPU_GLOBAL);
+}
+
+static bool calls(LLVMValueRef i, const char *name) {
+  size_t length;
+  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(i), &length), name, strlen(name) + 1) == 0;
+}
+
+static void count_call(simt_module *s, LLVMValueRef i) {
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(s->context, 0);
+  int bytes = calls(i, "rec.cp_async16") ? 16 : calls(i, "rec.cp_async4") ? 4 : 0;
+  if (bytes) {
+    count_access(s, LLVMGetOperand(i, 0), number32(s, bytes), bytes, false);
+    count_access(s, LLVMGetOperand(i, 1), LLVMGetOperand(i, 2), bytes, true);
+  }
+  if (!calls(i, mark_function)) return;
+  int number = (int)LLVMConstIntGetZExtValue(LLVMGetOperand(i, 0));
+  LLVMValueRef row = row_of_mark(s, number, &s->marks->items.items[number]);
+  call_count(s, "simt_count_place", &pointer, &row, 1);
+}
+
+static void count_instruction(simt_module *s, LLVMValueRef i) {
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(s->context, 0);
+  if (LLVMIsAPHINode(i)) return;
+  LLVMPositionBuilderBefore(s->b, i);
+  LLVMSetCurrentDebugLocation2(s->b, NULL);
+  if (segment_of(i) >= 0 && segment_of(i) != s->segment) {
+    s->segment = segment_of(i);
+    call_count(s, "simt_count_segment", &pointer, &s->rows[s->segment], 1);
+  }
+  if (LLVMIsALoadInst(i)) count_pointer(s, i, LLVMGetOperand(i, 0), LLVMTypeOf(i));
+  if (LLVMIsAStoreInst(i)) count_pointer(s, i, LLVMGetOperand(i, 1), LLVMTypeOf(LLVMGetOperand(i, 0)));
+  if (LLVMIsACallInst(i)) count_call(s, i);
+}
+
+static void count_function(simt_module *s, LLVMValueRef function) {
+  LLVMValueRef next;
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block; block = LLVMGetNextBasicBlock(block)) {
+    s->segment = -1;
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = next) {
+      next = LLVMGetNextInstruction(i);
+      count_instruction(s, i);
+      if (LLVMIsACallInst(i) && calls(i, mark_function)) LLVMInstructionEraseFromParent(i);
+    }
+  }
+}
+
+// Before the checks, whose calls are no part of the code.
+static void count_module(arena *a, simt_module *s, const llvm_module *m) {
+  gpu_join_accesses(m);
+  segment_list list = segments_cut(a, m);
+  s->rows = ARENA_ARRAY(a, LLVMValueRef, list.count);
+  for (int i = 0; i < list.count; i++) s->rows[i] = row_of_segment(s, &list.items[i]);
+  for (LLVMValueRef f = LLVMGetFirstFunction(s->module); f; f = LLVMGetNextFunction(f))
+    if (!LLVMIsDeclaration(f)) count_function(s, f);
+  LLVMStripModuleDebugInfo(s->module);
+}
+
 static void rewrite(simt_module *s) {
   for (LLVMValueRef f = LLVMGetFirstFunction(s->module); f; f = LLVMGetNextFunction(f)) {
     if (LLVMIsDeclaration(f)) continue;
@@ -151,6 +275,12 @@ link_object simt_object(arena *a, const llvm_module *m, const char **text) {
   simt_module s = {.module = copy.module, .context = copy.context};
   s.layout = LLVMCreateTargetDataLayout(copy.machine);
   s.b = LLVMCreateBuilderInContext(copy.context);
+  s.marks = m->marks;
+  if (s.marks) {
+    copy.machine = m->machine;
+    count_module(a, &s, &copy);
+    copy.machine = host.machine;
+  }
   LLVMSetModuleDataLayout(copy.module, s.layout);
   LLVMSetTarget(copy.module, LLVMGetTarget(host.module));
   rewrite(&s);

@@ -10,6 +10,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/base/processors.h"
 #include "compiler/emit/lines.h"
+#include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/target.h"
 
@@ -137,13 +138,16 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   processors_take(TURN_LONG);
   double start = pass_clock();
   llvm_module m = gpu_module_new("rec_gpu");
-  if (options.lines) lines_begin(&m, options.lines, LINES_ALONE);
+  if (options.lines && !options.counted) lines_begin(&m, options.lines, LINES_ALONE);
+  marks counted = {.memory = a, .files = options.counted};
+  if (options.counted) m.marks = &counted;
   for (int i = 0; i < count; i++) {
     vec_push(a, &object->kernels, codegen_gpu_describe(a, kernels[i], options));
     const codegen_gpu_kernel *k = &object->kernels.items[i];
     if (!k->symbol || is_lowered(kernels, i)) continue;
     arena *plans = arena_new();
     emitter e = emitter_new(plans, &m, CLONE_GPU, options.dtype);
+    counted.kernel = k->symbol;
     gpu_lower_kernel(&e, k);
     emitter_free(&e);
     arena_free(plans);

@@ -313,6 +313,8 @@ static const char passes[] =
 
 void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
 
+void gpu_join_accesses(const llvm_module *m) { run_passes(m, "function(load-store-vectorizer)"); }
+
 // A loop that the assembler shall not unroll either.
 static bool is_kept(LLVMValueRef advice) {
   LLVMValueRef parts[3], word[1];
@@ -399,6 +401,21 @@ const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_tar
   LLVMDisposeModule(copy.module);
   LLVMDisposeTargetMachine(copy.machine);
   return written == target ? text : nvptx_text_for(a, text, target);
+}
+
+const char *nvptx_plain_text(arena *a, llvm_module *m) {
+  for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(m->module, op);
+  run_passes(m, "always-inline,globaldce");
+  forget_advice(m->module);
+  LLVMTargetMachineRef machine = machine_of(GPU_SM_80);
+  LLVMMemoryBufferRef buffer = NULL;
+  char *message = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, m->module, LLVMAssemblyFile, &message, &buffer))
+    ICE("target", "LLVM: %s", message);
+  const char *text = text_of(a, buffer);
+  LLVMDisposeMemoryBuffer(buffer);
+  LLVMDisposeTargetMachine(machine);
+  return text;
 }
 
 const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {

@@ -27,6 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/shared/simt_cost.h"
+
 enum { SIMT_WARP = 32, SIMT_THREADS_MAX = 1024, SIMT_SECTOR = 32, SIMT_MESSAGE = 400 };
 
 // Global memory that a launch may touch. Without regions nothing is checked there.
@@ -77,6 +79,7 @@ typedef struct simt_launch {
   int64_t skipped_fence;    // of its fences, of either kind, for products of warpgroups
   const simt_region *regions;
   int region_count;
+  simt_cost *cost;            // NULL: nothing is counted; else one host thread runs all blocks
   const simt_stamps *stamps;  // NULL: sectors are not counted; else one host thread runs all blocks
 } simt_launch;
 

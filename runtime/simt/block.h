@@ -56,6 +56,8 @@ typedef struct group_work group_work;
 typedef struct simt_mbarrier simt_mbarrier;
 // The block's share of the second level cache (cache.c).
 typedef struct simt_cache simt_cache;
+// What the block's code costs (cost.c).
+typedef struct simt_counter simt_counter;
 
 typedef struct simt_warp {
   uint32_t ready;    // lanes
@@ -79,6 +81,7 @@ typedef struct simt_block {
   unsigned char *shared;
   unsigned char *scratch;  // in global memory, the block's own; NULL: none
   simt_cache *cache;       // of it; NULL: holds all of it, or is not counted
+  simt_counter *counter;   // NULL: nothing is counted
   shadow shared_shadow, scratch_shadow;
   uint32_t epoch;
   simt_mbarrier *mbarriers;

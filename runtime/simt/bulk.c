@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/simt/block.h"
+#include "runtime/simt/cost.h"
 #include "runtime/simt/layout.h"
 #include "runtime/simt/ops.h"
 #include "runtime/simt/tensor_map.h"
@@ -242,6 +243,7 @@ static void start(void *to, const void *map, void *at_mbarrier, const int32_t *a
   m->started += bytes;
   b->counts.copies++;
   b->counts.bulk_copies++;
+  cost_bulk(b, bytes);
   settle(b, number);
 }
 

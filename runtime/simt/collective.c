@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/simt/block.h"
+#include "runtime/simt/cost.h"
 #include "runtime/simt/layout.h"
 #include "runtime/simt/numeric.h"
 #include "runtime/simt/ops.h"
@@ -48,8 +49,13 @@ static void load_matrices(void *const *lanes, int count, bool transposed) {
   simt_block *b = simt_current;
   int first = b->running / SIMT_WARP * SIMT_WARP;
   b->counts.operand_bytes += 8 * 16 * count;
-  for (int lane = 0; lane < 8 * count; lane++)
-    shared_check(b, first + lane, ((const matrix_load *)lanes[lane])->row, 16, 16, false);
+  uint32_t offsets[SIMT_WARP];
+  for (int lane = 0; lane < 8 * count; lane++) {
+    const unsigned char *row = ((const matrix_load *)lanes[lane])->row;
+    shared_check(b, first + lane, row, 16, 16, false);
+    offsets[lane] = (uint32_t)(row - b->shared);
+  }
+  cost_rows(b, first / SIMT_WARP, offsets, 8 * count);
   for (int matrix = 0; matrix < count; matrix++) {
     for (int lane = 0; lane < SIMT_WARP; lane++) {
       uint16_t halves[2];

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "runtime/shared/simt_cost.h"
+
 int32_t simt_thread_x(void);
 int32_t simt_opaque(int32_t x);
 int32_t simt_block_x(void);
@@ -80,5 +82,9 @@ void simt_wgmma_commit(void);
 // No ops: calls that simt.c puts before loads and stores of shared and of global memory.
 void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t write);
 void simt_check_global(const void *at, int32_t bytes, int32_t alignment, int32_t write);
+// No ops either: what stands in code that is counted (recc --count). A site is the number of an instruction.
+void simt_count_segment(const simt_segment *segment);
+void simt_count_place(const simt_place *place);
+void simt_count_access(const void *at, int32_t bytes, int32_t alignment, int32_t global, int32_t site);
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "runtime/simt/block.h"
+#include "runtime/simt/cost.h"
 #include "runtime/simt/ops.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
@@ -142,6 +143,7 @@ static const collective warp_barrier = {"the warp's barrier", NULL};
 
 static void release_barrier(simt_block *b) {
   group_check_barrier(b);
+  cost_fold(b);
   for (int t = 0; t < b->launch->threads; t++) b->threads[t].state = THREAD_READY;
   for (int w = 0; w < b->warp_count; w++) b->warps[w].ready = UINT32_MAX;
   b->at_barrier = 0;
@@ -230,7 +232,7 @@ static void thread_main(void) {
   group_check_exit(b, b->running);
   if (b->gone == b->launch->threads - 1) bulk_check_exit(b);
   set_waiting(b, THREAD_GONE);
-  b->gone++;
+  if (++b->gone == b->launch->threads) cost_fold(b);
   run_another(b);
   abort();  // nobody switches back
 }
@@ -267,6 +269,7 @@ static void run_block(simt_block *b, int64_t number) {
     memset(b->scratch, 0xff, (size_t)b->launch->scratch_bytes);
   }
   cache_clear(b);
+  cost_begin_block(b);
   bulk_open(b);
   start_threads(b);
   give_turn(b, (int)(draw(b) % (uint64_t)b->warp_count));
@@ -296,7 +299,8 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
   b->shared = map_pages(shared_room(launch));
   b->shared_shadow = (shadow){"shared memory", map_pages(cells_room((size_t)launch->shared_bytes))};
   b->scratch_shadow = (shadow){"scratch", map_pages(cells_room((size_t)launch->scratch_bytes))};
-  return cache_open(b) && b->threads && b->warps && b->stacks && b->shared && b->shared_shadow.cells && b->scratch_shadow.cells;
+  return cache_open(b) && cost_open(b) && b->threads && b->warps && b->stacks && b->shared && b->shared_shadow.cells &&
+         b->scratch_shadow.cells;
 }
 
 static void close_block(simt_block *b) {
@@ -304,6 +308,7 @@ static void close_block(simt_block *b) {
   for (int w = 0; b->warps && w < b->warp_count; w++) group_free(&b->warps[w]);
   bulk_free(b);
   cache_free(b);
+  cost_free(b);
   free(b->threads);
   free(b->warps);
   if (b->stacks) munmap(b->stacks, stacks_room(b));

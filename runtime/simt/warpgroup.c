@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/simt/block.h"
+#include "runtime/simt/cost.h"
 #include "runtime/simt/layout.h"
 #include "runtime/simt/numeric.h"
 #include "runtime/simt/ops.h"
@@ -179,6 +180,25 @@ static void check_operands(simt_block *b, int thread, const work_item *item) {
   each_piece(b, thread, &of_a, row, ROWS, p->trans_a, item->epoch, shared_read_beside);
 }
 
+// The wavefronts of an operand: eight pieces at a time, one of each row of the pattern.
+static void count_operand(simt_block *b, int warp, const simt_matrix *m, int first, int lines, int transposed) {
+  uint32_t offsets[4 * MOST_SUMS];
+  int count = 0;
+  for (int outer = 0; outer < (transposed ? lines / 8 : DEPTH / 8); outer++)
+    for (int inner = 0; inner < (transposed ? DEPTH : lines); inner++)
+      offsets[count++] = transposed ? layout_operand(m, first + 8 * outer, inner, transposed)
+                                    : layout_operand(m, first + inner, 8 * outer, transposed);
+  cost_rows(b, warp, offsets, count);
+}
+
+// A warp reads its rows of a; b is read once for the four.
+static void count_product(simt_block *b, int warp, const group_product *p) {
+  simt_matrix of_a = layout_descriptor(p->a), of_b = layout_descriptor(p->b);
+  if (!p->a_registers) count_operand(b, warp, &of_a, warp % GROUP_WARPS * ROWS, ROWS, p->trans_a);
+  if (warp % GROUP_WARPS == 0) count_operand(b, warp, &of_b, 0, p->columns, p->trans_b);
+  cost_group_product(b, warp, p->columns);
+}
+
 static bool is_same(const group_product *x, const group_product *y) {
   return x->a == y->a && x->b == y->b && x->scale == y->scale && x->trans_a == y->trans_a && x->trans_b == y->trans_b;
 }
@@ -207,6 +227,7 @@ static void run_begin(void *const *lanes) {
   work_item *item = new_item(w, b, lanes);
   item->sums = at;
   check_operands(b, first, item);
+  if (b->counter) count_product(b, first / SIMT_WARP, p);
   for (int lane = 0; lane < SIMT_WARP; lane++)
     for (int i = 0; i < p->columns / 2; i++) ((const group_product *)lanes[lane])->d[i] = mark_of(w->sums[at].number, i);
   note_done(w, p->a ^ p->b << 1 ^ (uint64_t)p->columns << 20 ^ (uint64_t)(p->scale + 2) << 40 ^

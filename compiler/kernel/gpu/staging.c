@@ -8,6 +8,7 @@
 // Strides are known at run time: a kernel holds both kinds of copies and decides once a chunk. Unaligned 16-bit elements are
 // loaded and stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk. On
 // sm_90a there are bulk copies as well (bulk_copies.c).
+#include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
@@ -261,6 +262,7 @@ static bool any_ahead(const frame_program *p) {
 
 // Earlier code may still read or write the staging buffers.
 void gpu_open_chunks(kernel_frame *h, frame_program *p, ir first, ir any) {
+  mark_place(h->e, "rows of the first chunk", (span){0});
   emitter *e = h->e;
   if (!any_ahead(p)) return;
   if (h->plan->maps.count) gpu_fence_groups(&p->l);
@@ -285,6 +287,7 @@ static void fence_rows(const kernel_frame *h, frame_program *p) {
 // The copies of this chunk were started one iteration ago. The wait comes before the barrier, which shows the copies to all
 // threads. After the barrier no thread reads the other half.
 void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir next, ir more) {
+  mark_place(h->e, "rows of the next chunk", (span){0});
   emitter *e = h->e;
   bool ahead = any_ahead(p);
   if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);

@@ -1,5 +1,6 @@
 // GPU: states of an instance, in memory or in registers. A state is loaded from h0 or cleared, and combined from the summaries
 // of earlier slices. It is stored as hT or as the summary of the slice, and saved for backward.
+#include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -94,6 +95,7 @@ static void load_state(kernel_frame *h, frame_program *p, int c) {
 }
 
 void gpu_load_states(kernel_frame *h, frame_program *p) {
+  mark_place(h->e, "states in", (span){0});
   bool summarises = gpu_makes_summaries(h->k);
   if (summarises) gpu_begin_factors(h, p);
   for (int c = 0; c < p->carried.count; c++) {
@@ -105,6 +107,7 @@ void gpu_load_states(kernel_frame *h, frame_program *p) {
 }
 
 void gpu_load_saved(kernel_frame *h, frame_program *p, ir chunk) {
+  mark_place(h->e, "saved states in", (span){0});
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     view memory = frame_saved_view(h, place, chunk);
@@ -134,9 +137,13 @@ static void store_states(kernel_frame *h, frame_program *p) {
   }
 }
 
-void gpu_store_states(kernel_frame *h, frame_program *p) { (gpu_makes_summaries(h->k) ? gpu_end_slice : store_states)(h, p); }
+void gpu_store_states(kernel_frame *h, frame_program *p) {
+  mark_place(h->e, "states out", (span){0});
+  (gpu_makes_summaries(h->k) ? gpu_end_slice : store_states)(h, p);
+}
 
 void gpu_save_states(kernel_frame *h, frame_program *p, ir chunk) {
+  mark_place(h->e, "saved states out", (span){0});
   emitter *e = h->e;
   emit_branch branch = branch_begin(e, frame_saves(h));
   for (int c = 0; c < p->carried.count; c++) {

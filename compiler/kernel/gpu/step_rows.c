@@ -10,6 +10,7 @@
 // neighbours. All threads together copy a row that every thread reads. cp.async copies 32-bit elements. It takes no single
 // 16-bit elements, so these are loaded and stored, a whole chunk at once. Rows are copied ahead as long as a multiprocessor
 // holds as many blocks as without them. Short rows, which all threads read, come first.
+#include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
@@ -141,6 +142,7 @@ static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
 // ---- chunks ----
 
 void gpu_open_steps(kernel_frame *h, ir first, ir any) {
+  mark_place(h->e, "rows of the first chunk", (span){0});
   gpu_call(h->e, GPU_BARRIER, NULL, 0);  // earlier code may still read these buffers
   emit_branch branch = branch_begin(h->e, any);
   start_chunk(h, integer(h->e, 0), first);
@@ -148,6 +150,7 @@ void gpu_open_steps(kernel_frame *h, ir first, ir any) {
 }
 
 void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
+  mark_place(h->e, "rows of the next chunk", (span){0});
   emitter *e = h->e;
   frame_program *programs[2];
   gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);

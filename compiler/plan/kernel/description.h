@@ -109,7 +109,8 @@ typedef struct codegen_gpu_options {
   unsigned targets;   // bits 1 << GPU_..
   bool summary;       // code: segments of time are summarised, and their summaries are folded
   bool text;
-  const sources *lines;  // as codegen_options.lines
+  const sources *lines;    // as codegen_options.lines
+  const sources *counted;  // the executor's code says what it costs, with lines of these files; NULL: it does not
   // Called with each image as soon as it is made, or NULL.
   void (*made)(void *context, int image, const struct codegen_gpu_image *made);
   void *context;

@@ -1,0 +1,218 @@
+// Segments: runs of instructions that are executed together, and the PTX instructions that LLVM makes of each.
+//
+//   %x = load float, ptr addrspace(3) %p, !dbg line 17        .loc 1 17 1
+//   %y = fmul float %x, %s               !dbg line 17    ->   ld.shared.b32 %r4, [%r2];       segment 16: 1 lds, 1 fp32
+//   call void @rec.barrier()             !dbg line 17         mul.f32 ..; bar.sync 0;
+//   br label %next                       !dbg line 18
+//
+// The lines of debug information carry the number of a segment through LLVM's emission.
+#include "compiler/target/segments.h"
+
+#include <llvm-c/DebugInfo.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/emit/marks.h"
+
+// ---- cutting ----
+
+static bool is_called(LLVMValueRef instruction, const char *name) {
+  size_t length;
+  if (!LLVMIsACallInst(instruction)) return false;
+  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(instruction), &length), name, strlen(name) + 1) == 0;
+}
+
+// Behind a barrier, a mark or a function that may have either, another segment begins.
+static bool ends_segment(LLVMValueRef instruction) {
+  if (is_called(instruction, "rec.barrier") || is_called(instruction, mark_function)) return true;
+  return LLVMIsACallInst(instruction) && !LLVMIsDeclaration(LLVMGetCalledValue(instruction));
+}
+
+typedef struct cutter {
+  LLVMContextRef context;
+  LLVMDIBuilderRef builder;
+  LLVMMetadataRef file, type;
+  int count;
+} cutter;
+
+static void tag(cutter *c, LLVMMetadataRef scope, LLVMValueRef instruction) {
+  LLVMInstructionSetDebugLoc(instruction, LLVMDIBuilderCreateDebugLocation(c->context, (unsigned)c->count, 1, scope, NULL));
+}
+
+static void cut_function(cutter *c, LLVMValueRef function) {
+  size_t length;
+  const char *name = LLVMGetValueName2(function, &length);
+  LLVMMetadataRef scope = LLVMDIBuilderCreateFunction(c->builder, c->file, name, length, name, length, c->file, 1, c->type,
+                                                      false, 1, 1, LLVMDIFlagZero, 1);
+  LLVMSetSubprogram(function, scope);
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block; block = LLVMGetNextBasicBlock(block)) {
+    bool ended = true;
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
+      c->count += ended;
+      tag(c, scope, i);
+      ended = ends_segment(i);
+    }
+  }
+}
+
+static int cut_module(const llvm_module *m) {
+  enum { DIRECTIVES_ALONE = 3 };
+  static const char name[] = "segments";
+  LLVMStripModuleDebugInfo(m->module);
+  LLVMValueRef version = LLVMConstInt(LLVMInt32TypeInContext(m->context), LLVMDebugMetadataVersion(), 0);
+  LLVMAddModuleFlag(m->module, LLVMModuleFlagBehaviorWarning, "Debug Info Version", strlen("Debug Info Version"),
+                    LLVMValueAsMetadata(version));
+  cutter c = {.context = m->context, .builder = LLVMCreateDIBuilder(m->module)};
+  c.file = LLVMDIBuilderCreateFile(c.builder, name, strlen(name), "", 0);
+  LLVMDIBuilderCreateCompileUnit(c.builder, LLVMDWARFSourceLanguageC11, c.file, name, strlen(name), 1, "", 0, 0, "", 0,
+                                 (LLVMDWARFEmissionKind)DIRECTIVES_ALONE, 0, 0, 0, "", 0, "", 0);
+  c.type = LLVMDIBuilderCreateSubroutineType(c.builder, c.file, NULL, 0, LLVMDIFlagZero);
+  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f))
+    if (!LLVMIsDeclaration(f)) cut_function(&c, f);
+  LLVMDIBuilderFinalize(c.builder);
+  LLVMDisposeDIBuilder(c.builder);
+  return c.count;
+}
+
+int segment_of(LLVMValueRef instruction) { return (int)LLVMGetDebugLocLine(instruction) - 1; }
+
+// ---- PTX ----
+
+typedef struct ptx_row {
+  const char *word;  // what the instruction begins with, or " x": what is in it
+  simt_class class;
+} ptx_row;
+
+// The first row that fits. What has none is arithmetic on integers.
+static const ptx_row ptx_rows[] = {
+    {"ld.shared", SIMT_SHARED_LOAD},
+    {"st.shared", SIMT_SHARED_STORE},
+    {"ld.global", SIMT_GLOBAL_LOAD},
+    {"st.global", SIMT_GLOBAL_STORE},
+    {"ld.param", SIMT_MOVE},
+    {"st.param", SIMT_MOVE},
+    {"ld", SIMT_GLOBAL_LOAD},
+    {"st", SIMT_GLOBAL_STORE},
+    {"cp.async", SIMT_COPY},
+    {"ldmatrix", SIMT_MATRIX_LOAD},
+    {"mma", SIMT_MMA},
+    {"wgmma.mma", SIMT_WGMMA},
+    {"wgmma", SIMT_BARRIER},
+    {"shfl", SIMT_SHUFFLE},
+    {"bar", SIMT_BARRIER},
+    {"barrier", SIMT_BARRIER},
+    {"fence", SIMT_BARRIER},
+    {"membar", SIMT_BARRIER},
+    {"mbarrier", SIMT_BARRIER},
+    {"bra", SIMT_BRANCH},
+    {"ret", SIMT_BRANCH},
+    {"call", SIMT_BRANCH},
+    {"exit", SIMT_BRANCH},
+    {"mov", SIMT_MOVE},
+    {"ex2", SIMT_MUFU},
+    {"lg2", SIMT_MUFU},
+    {"rcp", SIMT_MUFU},
+    {"rsqrt", SIMT_MUFU},
+    {"sqrt", SIMT_MUFU},
+    {"sin", SIMT_MUFU},
+    {"cos", SIMT_MUFU},
+    {"tanh", SIMT_MUFU},
+    {"cvt", SIMT_CONVERT},
+    {"cvta", SIMT_MOVE},
+    {"selp.f", SIMT_FP32},
+    {"fma", SIMT_FP32},
+    {"div.rn.f", SIMT_MUFU},
+    {"div.approx", SIMT_MUFU},
+    {"div.full", SIMT_MUFU},
+};
+
+static simt_class class_of(const char *instruction) {
+  for (size_t i = 0; i < sizeof ptx_rows / sizeof *ptx_rows; i++)
+    if (strncmp(instruction, ptx_rows[i].word, strlen(ptx_rows[i].word)) == 0) return ptx_rows[i].class;
+  size_t length = strcspn(instruction, " \t;");
+  for (size_t i = 0; i + 3 < length; i++)
+    if (memcmp(instruction + i, ".f32", 4) == 0 || memcmp(instruction + i, ".f64", 4) == 0) return SIMT_FP32;
+  return SIMT_INT;
+}
+
+// Instructions that a scheduler issues; SASS has several for those that are not one.
+static int issued_by(const char *instruction, simt_class class) {
+  (void)instruction;
+  return class == SIMT_MOVE ? 0 : 1;
+}
+
+static void count_instruction(simt_segment *s, const char *instruction) {
+  simt_class class = class_of(instruction);
+  s->counts[class]++;
+  s->issued += issued_by(instruction, class);
+}
+
+static bool is_instruction(const char *word) { return *word >= 'a' && *word <= 'z'; }
+
+// Instructions of a line: inline assembly has several, in braces, with declarations and labels.
+static void count_line(simt_segment *s, const char *line, const char *end) {
+  while (line < end) {
+    while (line < end && strchr(" \t{}", *line)) line++;
+    if (line >= end) return;
+    const char *stop = memchr(line, ';', (size_t)(end - line));
+    if (!stop) return;
+    if (line < end && *line == '@') {
+      while (line < stop && *line != ' ' && *line != '\t') line++;
+      while (line < stop && (*line == ' ' || *line == '\t')) line++;
+    }
+    const char *colon = memchr(line, ':', (size_t)(stop - line));
+    if (colon && colon + 1 < stop && colon[1] == ' ' && colon[-1] != ':') line = colon + 2;
+    if (is_instruction(line)) count_instruction(s, line);
+    line = stop + 1;
+  }
+}
+
+// Instructions in front of the first line of a block belong to that.
+static void count_text(const char *text, segment_list *list) {
+  simt_segment before = {0};
+  int now = -1;
+  for (const char *line = text; *line;) {
+    const char *end = line + strcspn(line, "\n"), *word = line;
+    while (word < end && (*word == ' ' || *word == '\t')) word++;
+    if (strncmp(word, ".loc", 4) == 0) {
+      int file, number = 0;
+      if (sscanf(word, ".loc %d %d", &file, &number) == 2 && number > 0 && number <= list->count) {
+        now = number - 1;
+        for (int i = 0; i < SIMT_CLASSES; i++) list->items[now].counts[i] += before.counts[i];
+        list->items[now].issued += before.issued;
+        before = (simt_segment){0};
+      } else {
+        now = -1;
+      }
+    } else if (end > word && end[-1] == ':') {
+      now = -1;
+    } else if (is_instruction(word) || *word == '@' || *word == '{') {
+      count_line(now < 0 ? &before : &list->items[now], word, end);
+    }
+    line = *end ? end + 1 : end;
+  }
+}
+
+// Of a clone that has bodies, without what only the executor has.
+static const char *text_of(arena *a, const llvm_module *m) {
+  llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+  LLVMValueRef function = LLVMGetNamedFunction(copy.module, mark_function);
+  for (LLVMUseRef use = function ? LLVMGetFirstUse(function) : NULL, next; use; use = next) {
+    next = LLVMGetNextUse(use);
+    LLVMInstructionEraseFromParent(LLVMGetUser(use));
+  }
+  if (function) LLVMDeleteFunction(function);
+  const char *text = nvptx_plain_text(a, &copy);
+  LLVMDisposeModule(copy.module);
+  return text;
+}
+
+segment_list segments_cut(arena *a, const llvm_module *m) {
+  segment_list list = {.count = cut_module(m)};
+  list.items = ARENA_ARRAY(a, simt_segment, list.count);
+  for (int i = 0; i < list.count; i++) list.items[i].number = i;
+  const char *text = text_of(a, m);
+  count_text(text, &list);
+  return list;
+}

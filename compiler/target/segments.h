@@ -1,0 +1,19 @@
+// Segments of GPU code that is counted: what PTX makes of each.
+#ifndef REC_TARGET_SEGMENTS_H
+#define REC_TARGET_SEGMENTS_H
+
+#include "compiler/target/images.h"
+#include "runtime/shared/simt_cost.h"
+
+typedef struct segment_list {
+  int count;
+  simt_segment *items;  // by number
+} segment_list;
+
+// Cuts the functions of a module, after the passes, into segments: the line of an instruction is the number of its segment
+// plus 1. Then counts what the PTX of each has.
+segment_list segments_cut(arena *a, const llvm_module *m);
+// Takes the lines out again, when all has been read from them.
+int segment_of(LLVMValueRef instruction);
+
+#endif

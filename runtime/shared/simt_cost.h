@@ -1,0 +1,54 @@
+// What GPU code costs, counted while the executor runs it (runtime/simt/cost.c). Code that `recc --count` has made says in
+// segments what it consists of, and in places what it is for.
+//
+//   segment 17: 3 fp32, 2 int, 1 lds        a run of instructions without barrier or branch, as PTX has them
+//   place 4: gla.rec:12, "3 body points .." a nest, or what stands around nests
+#ifndef REC_SIMT_COST_H
+#define REC_SIMT_COST_H
+
+#include <stdint.h>
+
+typedef enum simt_class {
+#define SIMT_CLASS(id, column) SIMT_##id,
+#include "runtime/shared/simt_classes.def"
+#undef SIMT_CLASS
+  SIMT_CLASSES
+} simt_class;
+
+// Constants of the code that is counted.
+typedef struct simt_segment {
+  int32_t number;
+  int32_t issued;  // instructions that take a turn of the scheduler
+  int32_t counts[SIMT_CLASSES];
+} simt_segment;
+
+typedef struct simt_place {
+  int32_t number, line;
+  const char *kernel, *file, *text;
+} simt_place;
+
+// What bounds the time between two barriers.
+typedef enum simt_bound { BOUND_ISSUE, BOUND_WARP, BOUND_SHARED, BOUND_MUFU, BOUND_TENSOR, BOUND_COUNT } simt_bound;
+
+// The model: cycles of an instruction of a warp behind another, at best and at worst.
+enum { SIMT_PACES = 2 };
+
+// All numbers are of doubles, sums over blocks.
+typedef struct simt_place_cost {
+  double instructions[SIMT_CLASSES], issued;      // of warps
+  double lanes;                                   // active, summed over issued instructions
+  double busiest;                                 // issued by the busiest warp of each interval
+  double wavefronts, least_wavefronts;            // of shared memory
+  double sectors, least_sectors;                  // of global memory
+  double tensor;                                  // cycles of the tensor cores
+  double intervals;                               // barriers that end here
+  double cycles[SIMT_PACES], bound[BOUND_COUNT];  // bound: cycles of the first pace, by what bounds them
+} simt_place_cost;
+
+typedef struct simt_cost {
+  int32_t count, room;
+  const simt_place **places;  // by number; NULL: never run
+  simt_place_cost *costs;     // by number; both are freed by the caller
+} simt_cost;
+
+#endif
