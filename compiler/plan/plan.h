@@ -123,13 +123,24 @@ typedef struct plan_dot {
   bool register_a;  // GPU, DOT: a is a register-resident operand (gpu/register_operands.c)
 } plan_dot;
 
+// MAP_BLOCK, POINTS: how the threads of a block divide a nest (gpu/threads.c). All 0: not a nest of these.
+typedef struct plan_threads {
+  int lanes;   // of a warp, which share the sums of a point; 1: each point has a thread; PLAN_ALL_THREADS: a single point
+  bool apart;  // these lanes are not neighbours: neighbouring lanes have neighbouring points
+  int vector;  // the axis of which a thread takes `width` neighbours at once; width 1: none
+  int width;
+} plan_threads;
+
+enum { PLAN_ALL_THREADS = -1 };
+
 typedef struct plan_nest {
   nest_kind kind;
   region region;
   axis_set axes, over;
   bool lane;
-  bool wide;            // POINTS: of values in f64
-  int instructions;     // an estimate: it keeps nests small enough for one function
+  bool wide;         // POINTS: of values in f64
+  int instructions;  // an estimate: it keeps nests small enough for one function
+  plan_threads threads;
   VEC(tile_id) values;  // GPU, DOT: after the product, the sum that initialises it, or values that continue with it
   VEC(int) results;     // of the program, stored at each point
   plan_dot dot;
@@ -245,6 +256,7 @@ typedef enum plan_stage {
   PLAN_SORTED,   // nests by region
   PLAN_HELD,     // where values are held
   PLAN_STATES,   // which states are updated in place
+  PLAN_THREADS,  // which threads have which points; on the host there is nothing to decide
   PLAN_LIVES,
   PLAN_PLACED
 } plan_stage;

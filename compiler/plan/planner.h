@@ -94,6 +94,9 @@ void plan_mark_wgmma(planner *q);
 // gpu/wgmma_layout.c: whether memory will hold an operand in f32, so that warpgroup products need a copy.
 bool plan_stays_wide(const planner *q, tile_id operand);
 
+// gpu/threads.c: how the threads of a block divide points and sums.
+void plan_divide_points(planner *q);
+
 // gpu/register_states.c: states that stay in accumulators.
 void plan_register_states(planner *q);
 

@@ -289,6 +289,14 @@ static void put_vectors(printer *o, const plan_nest *nest) {
   fprintf(o->out, ", vectors along %s", axis_name(o, along));
 }
 
+// GPU: who has a point, where that is not a thread alone.
+static void put_threads(printer *o, const plan_nest *nest) {
+  const plan_threads *t = &nest->threads;
+  if (t->lanes == PLAN_ALL_THREADS) fprintf(o->out, ", all threads for each sum");
+  if (t->lanes > 1) fprintf(o->out, ", %d lanes%s for each sum", t->lanes, t->apart ? " apart" : "");
+  if (t->width > 1) fprintf(o->out, ", %d of %s at once", t->width, axis_name(o, t->vector));
+}
+
 static void put_points(printer *o, const plan_nest *nest) {
   axis_set axes = nest->axes;
   if (nest->kind == NEST_DOT) {
@@ -304,6 +312,7 @@ static void put_points(printer *o, const plan_nest *nest) {
   if (axes || nest->kind != NEST_DOT) put_axes(o, axes);
   if (nest->lane) fprintf(o->out, " lanes");
   put_vectors(o, nest);
+  put_threads(o, nest);
   if (nest->wide) fprintf(o->out, " f64");
   if (nest->kind == NEST_SOLVE && nest->dot.pack_a >= 0) put_copy(o, nest->dot.a, nest->dot.pack_a);
 }

@@ -7,6 +7,7 @@
 // The checks do not know how a pass decides. They follow every read of every nest down to the values that are made, and ask
 // whether each value is available there. plan.c calls them; a check applies from the stage that first makes what it looks at.
 #include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
 
 typedef struct checker {
   arena *a;
@@ -414,6 +415,40 @@ static void check_pairs(checker *c) {
   }
 }
 
+// ---- threads ----
+
+// Lanes of a warp, all threads, or a thread alone.
+static bool shares_sums(const checker *c, const plan_nest *nest) {
+  int lanes = nest->threads.lanes;
+  if (lanes == PLAN_ALL_THREADS) return nest->over && !(nest->axes & ~nest->over);
+  bool divides = lanes >= 1 && GPU_WARP_LANES % lanes == 0;
+  bool counted = plan_sized(c->p->program, nest->axes) || lanes == GPU_WARP_LANES;  // else lanes of a warp may have no point
+  return divides && (lanes == 1 || (nest->over && nest->axes & ~nest->over && counted));
+}
+
+// The axis is the contiguous one of the points, or of what is summed.
+static bool takes_neighbours(const checker *c, const plan_nest *nest) {
+  int axis = nest->threads.vector, width = nest->threads.width;
+  if (width == 1) return true;
+  if (width < 1 || axis < 0 || !axis_in(nest->axes, axis)) return false;
+  bool summed = axis_in(nest->over, axis);
+  for (int other = 0; other < c->p->program->axes.count; other++)
+    if (axis_in(nest->axes, other) && axis_in(nest->over, other) == summed && c->m->rank[other] > c->m->rank[axis])
+      return false;
+  int64_t size = plan_axis_size(c->m, c->p->program, axis);
+  return size != TILE_RUNTIME_SIZE && size % width == 0 && (axis != c->p->program->time_axis || !nest->results.count);
+}
+
+static void check_threads(checker *c) {
+  for (int n = 0; n < c->p->nests.count && c->m->kind == MAP_BLOCK; n++) {
+    const plan_nest *nest = nest_of(c, n);
+    if (nest->kind != NEST_POINTS) continue;
+    if (!shares_sums(c, nest)) refuse_nest(c, n, arena_printf(c->a, "%d lanes cannot share its sums", nest->threads.lanes));
+    if (!takes_neighbours(c, nest))
+      refuse_nest(c, n, arena_printf(c->a, "a thread cannot take %d neighbours at once", nest->threads.width));
+  }
+}
+
 // ---- lives ----
 
 static void check_alive(checker *c, int n, int buffer) {
@@ -512,7 +547,8 @@ static const plan_check checks[] = {
     {PLAN_NESTS, NULL, check_precedes},   {PLAN_NESTS, note_writers, NULL},          {PLAN_NESTS, check_copies, NULL},
     {PLAN_RESULTS, check_results, NULL},  {PLAN_SORTED, check_sorted, NULL},         {PLAN_HELD, check_shapes, NULL},
     {PLAN_HELD, NULL, check_held},        {PLAN_STATES, check_storage, NULL},        {PLAN_STATES, check_pairs, NULL},
-    {PLAN_STATES, NULL, check_old_state}, {PLAN_LIVES, check_lives, NULL},           {PLAN_PLACED, check_places, NULL},
+    {PLAN_STATES, NULL, check_old_state}, {PLAN_THREADS, check_threads, NULL},       {PLAN_LIVES, check_lives, NULL},
+    {PLAN_PLACED, check_places, NULL},
 };
 
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass) {

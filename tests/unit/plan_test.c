@@ -353,11 +353,13 @@ static const struct {
     {operand_below_its_user, "value %8 (select): an operand does not stand above it"},
 };
 
-static const tile_program *read_program(fixture *f) {
+static const tile_program *read_text(fixture *f, const char *text) {
   const char *wrong = NULL;
-  const source *file = sources_add(f->sources, "p.tile", attention, sizeof attention - 1, &wrong);
+  const source *file = sources_add(f->sources, "p.tile", text, strlen(text), &wrong);
   return tile_parse(f->memory, f->names, f->messages, file);
 }
+
+static const tile_program *read_program(fixture *f) { return read_text(f, attention); }
 
 static void broken_plans_are_refused(void **state) {
   (void)state;
@@ -372,6 +374,51 @@ static void broken_plans_are_refused(void **state) {
     const char *said = plan_verify(f.memory, &m, p, "memory");
     assert_non_null(said);
     assert_string_equal(said, arena_printf(f.memory, "after the pass 'memory', %s", broken[i].said));
+    fixture_close(&f);
+  }
+}
+
+// ---- threads of a GPU block -----------------------------------------------------------------------------------------
+
+static const char norms[] =
+    "program p.forward chunk 16\n"
+    "axis H ? grid\n"
+    "axis K 64\n"
+    "time t 16\n"
+    "pair s 16\n"
+    "argument 0 input x[H,K] time tensor 0\n"
+    "%0 [t,H,K] = argument 0\n"
+    "%1 [t,H] = sum %0 over K\n"
+    "%2 [H,K] = sum %0 over t\n"
+    "result output y[H] time tensor 1 = %1\n"
+    "result output z[H,K] tensor 2 = %2\n";
+
+static const struct {
+  int nest;
+  plan_threads threads;
+  const char *said;
+} divided_wrongly[] = {
+    {2, {.lanes = 3, .width = 1}, "nest 2 (%1 = sum): 3 lanes cannot share its sums"},
+    {2, {.lanes = 64, .width = 1}, "nest 2 (%1 = sum): 64 lanes cannot share its sums"},
+    {2, {.lanes = PLAN_ALL_THREADS, .width = 1}, "nest 2 (%1 = sum): -1 lanes cannot share its sums"},
+    {3, {.lanes = 32, .width = 1}, "nest 3: 32 lanes cannot share its sums"},
+    {0, {.lanes = 1, .vector = 1, .width = 3}, "nest 0 (%2 = sum): a thread cannot take 3 neighbours at once"},
+    {3, {.lanes = 1, .vector = 2, .width = 4}, "nest 3: a thread cannot take 4 neighbours at once"},
+};
+
+static void threads_that_cannot_divide_a_nest_are_refused(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof divided_wrongly / sizeof *divided_wrongly; i++) {
+    fixture f = fixture_open();
+    const kernel *k = schedule_tile(f.memory, read_text(&f, norms));
+    mapping m = kernel_mapping_of(k, CLONE_GPU, NUMBER_F32);
+    m.threads = GPU_BLOCK_THREADS;
+    carried_list carried = plan_carried(f.memory, &m, k->program, false);
+    plan *p = plan_program(f.memory, &m, k->program, &carried);
+    p->nests.items[divided_wrongly[i].nest].threads = divided_wrongly[i].threads;
+    const char *said = plan_verify(f.memory, &m, p, "memory");
+    assert_non_null(said);
+    assert_string_equal(said, arena_printf(f.memory, "after the pass 'memory', %s", divided_wrongly[i].said));
     fixture_close(&f);
   }
 }
@@ -406,7 +453,7 @@ int main(void) {
       cmocka_unit_test(plans_are_right_behind_each_pass),    cmocka_unit_test(each_pass_is_verified),
       cmocka_unit_test(host_kernels_are_planned_once),       cmocka_unit_test(gpu_kernels_are_planned_once),
       cmocka_unit_test(candidates_are_planned_once),         cmocka_unit_test(broken_plans_are_refused),
-      cmocka_unit_test(buffers_over_each_other_are_refused),
+      cmocka_unit_test(buffers_over_each_other_are_refused), cmocka_unit_test(threads_that_cannot_divide_a_nest_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

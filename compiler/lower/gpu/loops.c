@@ -70,6 +70,22 @@ void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_lo
   loop_end(e, &loop);
 }
 
+void gpu_pieces_of(lower *l, const loop_axes *axes, int numbers, piece_share share, place_in_loops *at, nest_function *inner,
+                   void *data) {
+  emitter *e = l->e;
+  shared_pieces s = pieces_of(l, axes, numbers);
+  int64_t count;
+  bool even = int_known(s.count, &count) && !share.whole && count % share.step == 0;
+  ir begin = even ? integer(e, 0) : share.first;
+  ir end = share.whole ? integer(e, blocks_up(count, share.whole) * share.whole) : s.count;
+  emit_loop loop = loop_begin(e, begin, end, share.step, "piece");
+  ir piece = even ? int_add(e, loop.index, share.first) : loop.index;
+  go_to_piece(l, &s, piece, at);
+  inner(l, at, data);
+  for (int i = 0; i < axes->count; i++) at->index[axes->axes[i]] = NULL;
+  loop_end(e, &loop);
+}
+
 void gpu_each_point(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data) {
   if (!l->team->shares) {
     lower_loops_over(l, axes, 0, at, inner, data);

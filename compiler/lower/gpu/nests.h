@@ -70,6 +70,14 @@ void gpu_go_to_point(lower *l, const loop_axes *axes, ir index, place_in_loops *
 int gpu_lanes(const lower *l, const loop_axes *axes);
 // The points of these axes, divided among the threads of a block. All threads compute a single point, and one thread stores it.
 void gpu_each_point(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data);
+// Some of the points of these axes, taken as vectors of `numbers` neighbours along the last axis: number `first`, and every
+// `step`-th after it. `whole`: as many turns as there are for a multiple of that number, with indices beyond the end.
+typedef struct piece_share {
+  ir first;
+  int64_t step, whole;
+} piece_share;
+void gpu_pieces_of(lower *l, const loop_axes *axes, int numbers, piece_share share, place_in_loops *at, nest_function *inner,
+                   void *data);
 // The same for vectors of `numbers` neighbours along the last axis: at the first of each, with the lanes of the vector.
 void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at, nest_function *inner, void *data);
 void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at, nest_function *inner, void *data);

@@ -1,7 +1,8 @@
-// GPU: nests of elementwise values and reductions, divided among the threads of a block.
+// GPU: nests of elementwise values and reductions, divided among the threads of a block as the plan says (plan/gpu/threads.c).
 //
-//   [t, N]             a thread takes a point, or four neighbours of N
-//   sum over N, one    all threads share out N, and each gets the result of all
+//   [t, N]                      a thread takes a point, or neighbours of N
+//   [t, K] over K, 16 lanes     lane i takes K = 4 i .., 4 (i + 16) ..; shuffles add up the lanes, the first one stores
+//   sum over N, one             all threads share out N, and each gets the result of all
 #include "compiler/lower/gpu/nests.h"
 
 static bool stage(lower *l, const point_nest *n, int position, const place_in_loops *at) {
@@ -18,6 +19,12 @@ static int turns_of_sum(const lower *l, const point_nest *n) {
   return size >= LONG_SUM && size % TURNS_AT_ONCE == 0 ? TURNS_AT_ONCE : 0;
 }
 
+static bool is_sum(const lower *l, const plan_nest *nest, int position) {
+  return tile_op_is(value(l, nest->values.items[position])->op, TILE_REDUCES);
+}
+
+// ---- all threads ----
+
 // A single point: the threads divide the reduced elements, and each gets the result.
 static void reduce_together(lower *l, point_nest *n) {
   place_in_loops at = lower_start_place(l, false);
@@ -26,30 +33,126 @@ static void reduce_together(lower *l, point_nest *n) {
   gpu_each_point(l, &n->reduced, &inner, lower_inner_point, n);
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_op op = value(l, n->nest->values.items[i])->op;
-    if (tile_op_is(op, TILE_REDUCES)) store_real(l->e, team_all(l, op, load_real(l->e, n->sums[i], 0)), n->sums[i]);
+    if (is_sum(l, n->nest, i)) store_real(l->e, team_all(l, op, load_real(l->e, n->sums[i], 0)), n->sums[i]);
   }
   l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));
   lower_finish_sums(l, &at, n, &(nest_vectors){0});
   l->only = NULL;
 }
 
-// Lanes of a nest's loops. Rows of results end with the sequence, so time is not in lanes.
-static int nest_lanes(const lower *l, const point_nest *n) {
-  bool time = n->outer.count && n->outer.axes[n->outer.count - 1] == l->p->program->time_axis;
-  return time && n->nest->results.count ? 1 : gpu_lanes(l, &n->outer);
+// ---- lanes of a warp ----
+
+// Lanes that share the sums of a point.
+typedef struct sharing_lanes {
+  point_nest *n;
+  const plan_threads *threads;
+  ir lane, group;  // the number of this lane among those of its point; of these lanes among those of all points
+  int64_t groups, side;
+  bool uneven;  // some lanes of a warp may have a point while others have none
+} sharing_lanes;
+
+static sharing_lanes lanes_of(lower *l, point_nest *n) {
+  emitter *e = l->e;
+  const plan_threads *t = &n->nest->threads;
+  sharing_lanes s = {.n = n, .threads = t, .side = GPU_WARP_LANES / t->lanes, .groups = l->team->threads / t->lanes};
+  ir lane = gpu_lane(l), side = integer(e, s.side), lanes = integer(e, t->lanes);
+  s.lane = t->apart ? int_div(e, lane, side) : int_rem(e, lane, lanes);
+  ir beside = t->apart ? int_rem(e, lane, side) : int_div(e, lane, lanes);
+  s.group = s.side == 1 ? gpu_warp(l) : int_add(e, int_mul(e, gpu_warp(l), side), beside);
+  int64_t points = gpu_point_count(l, &n->outer) / (n->vector_reduced ? 1 : t->width);
+  s.uneven = points % s.side;
+  return s;
 }
 
+// Does this thread have a point? The last of several axes counts fastest, so that the first one is beyond its end.
+static ir has_point(lower *l, const sharing_lanes *s, const place_in_loops *at) {
+  int first = s->n->outer.axes[0];
+  return int_compare(l->e, LLVMIntSLT, at->index[first], l->axis_size[first]);
+}
+
+static ir lanes_together(lower *l, const sharing_lanes *s, tile_op op, ir x) {
+  emitter *e = l->e;
+  int first = s->threads->apart ? (int)s->side : 1;
+  for (int mask = first * s->threads->lanes / 2; mask >= first; mask /= 2) {
+    ir other = gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
+    x = lower_combine(e, op, x, other);
+  }
+  return x;
+}
+
+// The sum of all lanes; of each number of a vector of points.
+static ir total_of(lower *l, const sharing_lanes *s, tile_op op, ir x) {
+  emitter *e = l->e;
+  int numbers = ir_lanes(x);
+  if (numbers && s->n->vector_reduced) x = lower_lanes_together(e, op, x);
+  if (!ir_lanes(x)) return lanes_together(l, s, op, x);
+  for (int i = 0; i < numbers; i++) {
+    ir number = lanes_together(l, s, op, LLVMBuildExtractElement(e->b, x, integer(e, i), ""));
+    x = LLVMBuildInsertElement(e->b, x, number, integer(e, i), "");
+  }
+  return x;
+}
+
+static void keep_sums(lower *l, const sharing_lanes *s, const place_in_loops *at, const ir *totals, ir inside) {
+  emitter *e = l->e;
+  const plan_nest *nest = s->n->nest;
+  ir first = int_compare(e, LLVMIntEQ, s->lane, integer(e, 0));
+  emit_branch branch = branch_begin(e, inside ? LLVMBuildAnd(e->b, first, inside, "") : first);
+  for (int i = 0; i < nest->values.count; i++) {
+    if (!is_sum(l, nest, i)) continue;
+    lower_line(l, nest->values.items[i]);
+    lower_keep_value(l, at, nest->values.items[i], totals[i]);
+  }
+  branch_end(e, &branch);
+}
+
+static void point_of_lanes(lower *l, const place_in_loops *at, void *data) {
+  const sharing_lanes *s = data;
+  point_nest *n = s->n;
+  int numbers = s->threads->width > 1 ? s->threads->width : 0;
+  ir *totals = ARENA_ARRAY(l->e->a, ir, n->nest->values.count + 1), inside = NULL;
+  n->sum_lanes = numbers;
+  lower_start_sums(l, n, n->sums, numbers);
+  emit_branch branch = {0};
+  if (s->uneven) branch = branch_begin(l->e, inside = has_point(l, s, at));
+  place_in_loops inner = *at;
+  if (numbers && n->vector_reduced) inner.vector_axis = n->vector, inner.lanes = numbers;
+  piece_share share = {.first = s->lane, .step = s->threads->lanes};
+  gpu_pieces_of(l, &n->reduced, n->vector_reduced ? s->threads->width : 1, share, &inner, lower_inner_point, n);
+  if (s->uneven) branch_end(l->e, &branch);
+  for (int i = 0; i < n->nest->values.count; i++)
+    if (is_sum(l, n->nest, i))
+      totals[i] = total_of(l, s, value(l, n->nest->values.items[i])->op, load_real(l->e, n->sums[i], numbers));
+  keep_sums(l, s, at, totals, inside);
+}
+
+static void reduce_by_lanes(lower *l, point_nest *n) {
+  sharing_lanes s = lanes_of(l, n);
+  place_in_loops at = lower_start_place(l, false);
+  bool of_points = s.threads->width > 1 && !n->vector_reduced;
+  if (of_points) at.vector_axis = n->vector, at.lanes = s.threads->width;
+  piece_share share = {.first = s.group, .step = s.groups, .whole = s.uneven ? s.side : 0};
+  gpu_pieces_of(l, &n->outer, of_points ? s.threads->width : 1, share, &at, point_of_lanes, &s);
+}
+
+// ---- a thread for each point ----
+
 void gpu_points(lower *l, const plan_nest *nest) {
+  const plan_threads *t = &nest->threads;
   point_nest n = lower_open_points(l, nest, -1);
   n.stage = stage;
   n.turns = turns_of_sum(l, &n);
-  if (l->team->shares && !n.outer.count && nest->over) {
+  if (t->lanes == PLAN_ALL_THREADS) {
     reduce_together(l, &n);
     return;
   }
+  if (t->width > 1) n.vector = t->vector;
+  n.vector_reduced = t->width > 1 && axis_in(nest->over, t->vector);
+  if (t->lanes > 1 || n.vector_reduced) {
+    reduce_by_lanes(l, &n);
+    return;
+  }
   place_in_loops at = lower_start_place(l, nest->lane);
-  int lanes = nest_lanes(l, &n);
-  if (lanes > 1) n.vector = n.outer.axes[n.outer.count - 1];
-  gpu_wide_loops(l, &n.outer, lanes, &at, lower_outer_point, &n);
+  gpu_wide_loops(l, &n.outer, t->width, &at, lower_outer_point, &n);
   team_finish(l, nest);
 }

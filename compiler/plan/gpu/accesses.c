@@ -1,0 +1,174 @@
+// GPU: the memory that nests of points read and write.
+//
+//   points [t,K]: %9 = q{t->s} * %4 -> b2      q at s * 128 + K, b1 at t * 128 + K, b2 at t * 128 + K
+//
+// Sizes that are known at run time alone count as 1: such a stride is wrong, and serves for estimates alone.
+#include "compiler/plan/gpu/accesses.h"
+
+#include <string.h>
+
+#include "compiler/plan/planner.h"
+
+typedef struct collector {
+  arena *a;
+  const mapping *m;
+  const plan *p;
+  plan_accesses found;
+} collector;
+
+// An index map above the memory that is read.
+typedef struct index_map {
+  const tile_value *v;
+  const struct index_map *above;
+} index_map;
+
+static const tile_value *value_of(const collector *c, tile_id id) { return &c->p->program->values.items[id]; }
+
+static int64_t size_of(const collector *c, int axis) {
+  int64_t size = plan_axis_size(c->m, c->p->program, axis);
+  return size == TILE_RUNTIME_SIZE ? 1 : size;
+}
+
+// ---- index maps ----
+
+static void move_stride(int64_t *stride, int from, int to, int64_t factor) {
+  int64_t moved = stride[from] * factor;
+  stride[from] = 0;
+  stride[to] = moved;
+}
+
+// The strides of a map's operand become those of its result. A joined axis has the stride of its inner one.
+static void apply(const collector *c, const tile_value *v, int64_t *stride) {
+  switch (v->op) {
+    case TILE_RENAME: move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
+    case TILE_SLICE: stride[tile_entry_axis(v)] = 0; break;
+    case TILE_SPLIT:
+      stride[tile_inner_axis(v)] = stride[tile_whole_axis(v)];
+      move_stride(stride, tile_whole_axis(v), tile_outer_axis(v), size_of(c, tile_inner_axis(v)));
+      break;
+    case TILE_JOIN:
+      stride[tile_outer_axis(v)] = 0;
+      move_stride(stride, tile_inner_axis(v), tile_whole_axis(v), 1);
+      break;
+    default: break;
+  }
+}
+
+static void add(collector *c, plan_access access, const index_map *maps) {
+  for (; maps; maps = maps->above) apply(c, maps->v, access.stride);
+  for (int i = 0; i < c->found.count; i++)
+    if (memcmp(&c->found.items[i], &access, sizeof access) == 0) return;
+  vec_push(c->a, &c->found, access);
+}
+
+// ---- memory ----
+
+static int bytes_of(number_type stored) { return number_is_narrow(stored) ? 2 : stored == NUMBER_F64 ? 8 : 4; }
+
+static plan_access of_buffer(const plan_buffer *b) {
+  plan_access access = {.bytes = bytes_of(b->stored)};
+  for (int i = 0; i < b->axis_count; i++) access.stride[b->axes[i]] = b->stride[b->axes[i]].factor;
+  int last = b->axis_count - 1;
+  if (last > 0 && !b->kept) access.swizzle = plan_swizzle(b->stored, b->stride[b->axes[last - 1]].factor);
+  return access;
+}
+
+static bool is_state(const tile_place *place) {
+  return place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE || place->role == TILE_STASH;
+}
+
+// Rows of tokens are copied without the axes of other instances; parameters lie as the caller has them.
+static plan_access of_tensor(const collector *c, const tile_place *place) {
+  int t = c->p->program->time_axis;
+  plan_access access = {.bytes = bytes_of(place->time ? c->m->dtype : NUMBER_F32)};
+  int64_t stride = 1;
+  for (int i = place->axis_count - 1; i >= 0; i--) {
+    bool tile = plan_tile_axes(c->m, axis_bit(place->axes[i]));
+    if (tile) access.stride[place->axes[i]] = stride;
+    if (tile || !place->time) stride *= size_of(c, place->axes[i]);
+  }
+  if (place->time && t >= 0) access.stride[t] = stride;
+  if (place->time) access.swizzle = plan_swizzle(c->m->dtype, stride);
+  return access;
+}
+
+static plan_access of_argument(const collector *c, const tile_value *v) {
+  const tile_place *place = tile_place_of(c->p->program, v);
+  if (!is_state(place)) return of_tensor(c, place);
+  plan_buffer b = plan_buffer_for(c->m, c->p->program, plan_tile_axes(c->m, v->axes), false, -1);
+  return of_buffer(&b);
+}
+
+static void read_below(collector *c, tile_id id, int nest, const index_map *maps) {
+  const tile_value *v = value_of(c, id);
+  const plan_value *pv = &c->p->values[id];
+  if (v->op == TILE_ARGUMENT) {
+    add(c, of_argument(c, v), maps);
+  } else if (plan_at_hand(c->p, id)) {
+    const index_map here = {v, maps};
+    for (int k = 0; k < tile_arity(v->op); k++) read_below(c, v->args[k], nest, plan_is_inline(v->op) ? &here : maps);
+  } else if (pv->nest != nest && pv->held == HELD_BUFFER) {
+    add(c, of_buffer(&c->p->buffers.items[pv->buffer]), maps);
+  }
+}
+
+static void written(collector *c, tile_id id) {
+  const plan_value *pv = &c->p->values[id];
+  if (tile_op_is(value_of(c, id)->op, TILE_REDUCES)) return;
+  if (pv->held == HELD_BUFFER) add(c, of_buffer(&c->p->buffers.items[pv->buffer]), NULL);
+}
+
+static void stored(collector *c, int nest, int result) {
+  const tile_result *r = &c->p->program->results.items[result];
+  read_below(c, r->value, nest, NULL);
+  add(c, of_tensor(c, &r->place), NULL);
+}
+
+plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest) {
+  collector c = {.a = a, .m = m, .p = p};
+  int n = (int)(nest - p->nests.items);
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value_of(&c, nest->values.items[i]);
+    for (int k = 0; k < tile_arity(v->op); k++) read_below(&c, v->args[k], n, NULL);
+    written(&c, nest->values.items[i]);
+  }
+  for (int i = 0; i < nest->results.count; i++) stored(&c, n, nest->results.items[i]);
+  return c.found;
+}
+
+// ---- banks ----
+
+// Words of the banks in one turn: those of a bank that differ come one after another.
+typedef struct bank_turn {
+  int64_t words[PLAN_BANKS][PLAN_BANKS];
+  int counts[PLAN_BANKS], most;
+} bank_turn;
+
+static void ask(bank_turn *turn, int64_t word) {
+  int bank = (int)(word % PLAN_BANKS);
+  for (int i = 0; i < turn->counts[bank]; i++)
+    if (turn->words[bank][i] == word) return;
+  turn->words[bank][turn->counts[bank]++] = word;
+  if (turn->counts[bank] > turn->most) turn->most = turn->counts[bank];
+}
+
+static int64_t swizzled(const plan_access *access, int64_t offset) {
+  return access->swizzle ? offset ^ ((offset >> access->swizzle & 7) << 3) : offset;
+}
+
+int plan_wavefronts(const plan_access *access, const int64_t *offsets, int numbers) {
+  int bytes = numbers * access->bytes, words = bytes > PLAN_BANK_BYTES ? bytes / PLAN_BANK_BYTES : 1;
+  int lanes = PLAN_BANKS / words, wavefronts = 0;  // that a turn serves
+  for (int first = 0; first < PLAN_BANKS; first += lanes) {
+    bank_turn turn;
+    memset(turn.counts, 0, sizeof turn.counts);
+    turn.most = 0;
+    for (int lane = first; lane < first + lanes; lane++) {
+      if (offsets[lane] < 0) continue;
+      int64_t word = swizzled(access, offsets[lane]) * access->bytes / PLAN_BANK_BYTES;
+      for (int i = 0; i < words; i++) ask(&turn, word + i);
+    }
+    wavefronts += turn.most;
+  }
+  return wavefronts;
+}

@@ -1,0 +1,178 @@
+// GPU: how the threads of a block divide a nest of points.
+//
+//   points [t 16,K 128]: %6 = log_sigmoid(gate) -> b1; %9 = dot[K](q, k) -> b0      256 threads
+//     a thread for each sum:                16 threads at work, whose neighbours read 128 numbers apart
+//     16 lanes for each, 4 of K at once:    all at work, and a row of K is read by neighbours
+//
+// Lanes that share a sum are neighbours if they read neighbours of memory: the contiguous axis is summed. Otherwise neighbouring
+// lanes have neighbouring points (`apart`). Of all ways to divide a nest the one with the fewest cycles is taken: of the busiest
+// warp's instructions, or of the shared memory, whichever takes longer.
+#include "compiler/plan/gpu/accesses.h"
+#include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
+
+enum { MOST_AT_ONCE = 4 };
+
+// Instructions of a warp: guesses, by reading PTX. A warp issues every other cycle.
+enum { OF_ACCESS = 3, OF_TURN = 6, OF_POINT = 12, OF_SHUFFLE = 3, CYCLES_OF_INSTRUCTION = 2 };
+
+typedef struct axis_list {
+  int count;
+  int axes[PLAN_MAX_AXES];
+} axis_list;
+
+typedef struct dividing {
+  planner *q;
+  const plan_nest *nest;
+  axis_list points, summed;  // by rank, the last one contiguous
+  int64_t point_count, sum_length;
+  int sums, work;  // sums of a point; operations of an element
+  plan_accesses accesses;
+} dividing;
+
+static axis_list by_rank(const planner *q, axis_set axes) {
+  axis_list list = {0};
+  for (int axis = 0; axis < q->program->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    int at = list.count++;
+    for (; at > 0 && q->m->rank[list.axes[at - 1]] > q->m->rank[axis]; at--) list.axes[at] = list.axes[at - 1];
+    list.axes[at] = axis;
+  }
+  return list;
+}
+
+static int64_t size_of(const dividing *d, int axis) { return plan_axis_size(d->q->m, d->q->program, axis); }
+
+static int last_of(const axis_list *list) { return list->count ? list->axes[list->count - 1] : -1; }
+
+// Rows of results end with the sequence, so that time is not taken in vectors where there are any.
+static bool may_be_vector(const dividing *d, int axis) {
+  if (axis < 0 || size_of(d, axis) == TILE_RUNTIME_SIZE) return false;
+  return axis != d->q->program->time_axis || !d->nest->results.count;
+}
+
+// ---- what a way to divide costs ----
+
+// Offsets of the lanes of a warp, of pieces of `list` from number `first` on, `step` for each lane in turn of `every`.
+static void add_offsets(const dividing *d, const axis_list *list, const plan_threads *t, const plan_access *access,
+                        const int *pieces, int64_t *offsets) {
+  for (int lane = 0; lane < GPU_WARP_LANES; lane++) {
+    int64_t rest = pieces[lane];
+    for (int i = list->count - 1; i >= 0 && offsets[lane] >= 0; i--) {
+      int axis = list->axes[i], numbers = axis == t->vector ? t->width : 1;
+      int64_t size = size_of(d, axis) / numbers;
+      offsets[lane] += rest % size * numbers * access->stride[axis];
+      rest /= size;
+    }
+    if (rest) offsets[lane] = -1;
+  }
+}
+
+static int wavefronts_of(const dividing *d, const plan_threads *t, const plan_access *access) {
+  int64_t offsets[GPU_WARP_LANES] = {0};
+  int points[GPU_WARP_LANES], parts[GPU_WARP_LANES], side = GPU_WARP_LANES / t->lanes;
+  for (int lane = 0; lane < GPU_WARP_LANES; lane++) {
+    points[lane] = t->apart ? lane % side : lane / t->lanes;
+    parts[lane] = t->apart ? lane / side : lane % t->lanes;
+  }
+  add_offsets(d, &d->points, t, access, points, offsets);
+  add_offsets(d, &d->summed, t, access, parts, offsets);
+  bool neighbours = t->width > 1 && access->stride[t->vector] == 1;
+  bool same = t->width > 1 && !access->stride[t->vector];
+  int at_once = neighbours ? t->width : 1;
+  return plan_wavefronts(access, offsets, at_once) * (same ? 1 : t->width / at_once);
+}
+
+static int shuffles_of(const dividing *d, const plan_threads *t) {
+  int count = 0;
+  for (int lanes = t->lanes; lanes > 1; lanes /= 2) count += d->sums;
+  bool of_points = t->width > 1 && axis_in(d->nest->axes & ~d->nest->over, t->vector);
+  return of_points ? count * t->width : count;
+}
+
+static double cycles_of(const dividing *d, const plan_threads *t) {
+  bool sums_vector = t->width > 1 && axis_in(d->nest->over, t->vector);
+  int64_t points = d->point_count / (sums_vector ? 1 : t->width), pieces = d->sum_length / (sums_vector ? t->width : 1);
+  int64_t rounds = blocks_up(points * t->lanes, d->q->m->threads), turns = blocks_up(pieces, t->lanes);
+  double wavefronts = 0, turn = OF_TURN + (double)d->work * t->width;
+  for (int i = 0; i < d->accesses.count; i++) {
+    const plan_access *access = &d->accesses.items[i];
+    wavefronts += wavefronts_of(d, t, access);
+    turn += OF_ACCESS * (t->width > 1 && access->stride[t->vector] > 1 ? t->width : 1);
+  }
+  double warps = (double)points * t->lanes / GPU_WARP_LANES;
+  double busiest = (double)rounds * (turns * turn + OF_POINT + OF_SHUFFLE * shuffles_of(d, t));
+  busiest *= CYCLES_OF_INSTRUCTION;
+  wavefronts *= (warps < 1 ? 1 : warps) * (double)turns;
+  return busiest > wavefronts ? busiest : wavefronts;
+}
+
+// ---- choice ----
+
+// Neighbours along the last axis while all threads have work.
+static plan_threads divided_points(const dividing *d) {
+  plan_threads t = {.lanes = 1, .vector = last_of(&d->points), .width = 1};
+  if (!may_be_vector(d, t.vector) || d->point_count < 0) return t;
+  t.width = MOST_AT_ONCE;
+  while (t.width > 1 && (size_of(d, t.vector) % t.width || d->point_count / t.width < d->q->m->threads)) t.width /= 2;
+  return t;
+}
+
+static void take_if_better(const dividing *d, plan_threads t, plan_threads *best, double *least) {
+  double cycles = cycles_of(d, &t);
+  if (*least >= 0 && cycles >= *least) return;
+  *best = t;
+  *least = cycles;
+}
+
+// Of unknown sizes a warp has each sum if its numbers are neighbours.
+static plan_threads divided_unknown(bool sums_last) { return (plan_threads){.lanes = sums_last ? GPU_WARP_LANES : 1, .width = 1}; }
+
+static plan_threads divided_sums(const dividing *d) {
+  int last = last_of(&d->points), summed = last_of(&d->summed);
+  bool sums_last = d->q->m->rank[summed] > d->q->m->rank[last];
+  if (d->point_count < 0 || d->sum_length < 0) return divided_unknown(sums_last);
+  plan_threads best = {0};
+  double least = -1;
+  int vector = sums_last ? summed : last;
+  int most = may_be_vector(d, vector) ? MOST_AT_ONCE : 1;
+  for (int width = 1; width <= most && size_of(d, vector) % width == 0; width *= 2) {
+    for (int lanes = 1; lanes <= GPU_WARP_LANES; lanes *= 2) {
+      if (lanes > 1 && lanes > d->sum_length) break;
+      take_if_better(d, (plan_threads){.lanes = lanes, .apart = !sums_last, .vector = vector, .width = width}, &best, &least);
+    }
+  }
+  return best;
+}
+
+static int work_of(const dividing *d) {
+  int work = 0;
+  for (int i = 0; i < d->nest->values.count; i++) work += 1 + (int)tile_op_cost(value(d->q, d->nest->values.items[i])->op);
+  return work;
+}
+
+static int sums_of(const dividing *d) {
+  int sums = 0;
+  for (int i = 0; i < d->nest->values.count; i++)
+    sums += tile_op_is(value(d->q, d->nest->values.items[i])->op, TILE_REDUCES);
+  return sums;
+}
+
+static plan_threads divided(planner *q, const plan_nest *nest) {
+  dividing d = {.q = q, .nest = nest, .points = by_rank(q, nest->axes & ~nest->over), .summed = by_rank(q, nest->over)};
+  d.point_count = plan_entries(q->m, q->program, nest->axes & ~nest->over);
+  d.sum_length = plan_entries(q->m, q->program, nest->over);
+  if (!nest->over) return divided_points(&d);
+  if (!d.points.count) return (plan_threads){.lanes = PLAN_ALL_THREADS, .vector = -1, .width = 1};
+  d.work = work_of(&d);
+  d.sums = sums_of(&d);
+  d.accesses = plan_accesses_of(q->a, q->m, q->p, nest);
+  return divided_sums(&d);
+}
+
+void plan_divide_points(planner *q) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    plan_nest *nest = &q->p->nests.items[n];
+    if (nest->kind == NEST_POINTS) nest->threads = divided(q, nest);
+  }
+}
