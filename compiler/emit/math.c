@@ -6,7 +6,7 @@
 // (tests/unit/codegen_expr_test.c sweeps it). The coefficients are minimax fits of the relative error on the reduced range.
 // Every step is exact enough without fused multiply-add, so that all clones meet the bound. Rounding to an integer is the
 // addition of 1.5 * 2^23: the baseline has no instruction for it and must not call libm. f64: libm, lane by lane. GPU with
-// 16-bit storage: exponentials by the GPU's approximations (math_gpu.c).
+// 16-bit storage: exponentials, roots and quotients by the GPU's approximations (math_gpu.c).
 #include <math.h>
 #include <string.h>
 
@@ -188,13 +188,14 @@ static ir log1p_f32(emitter *e, ir x) {
   return log_edges(e, u, y);
 }
 
-// log1p for 0 <= x <= 1, where the exponent of 1 + x is 0 or 1
+// log1p for 0 <= x <= 1, with a relative error of 3e-8; where exponentials are approximate, of 1.3e-6.
 static ir log1p_unit(emitter *e, ir x) {
-  ir upper = real_compare(e, LLVMRealOGT, x, number(e, 0.41421356, x));
-  // log(1 + x) = log 2 + log(1 + (x - 1) / 2)
-  ir f = choose(e, upper, real_mul(e, real_sub(e, x, number(e, 1, x)), number(e, 0.5, x)), x);
-  ir k = choose(e, upper, number(e, 1, x), number(e, 0, x));
-  return log_of_parts(e, f, k);
+  static const double c[] = {0.9999999698795607,   -0.49999493140481593,  0.33319096806827083,
+                             -0.24842982215623033, 0.19106006769413275,   -0.1366324581452004,
+                             0.07822595211918558,  -0.029505238928513155, 0.005232694302454772};
+  static const double short_c[] = {0.999998731535366,   -0.49986965640652714, 0.33109448994995183, -0.23503860448258782,
+                                   0.14922387604885837, -0.06640180091091541, 0.014141024058484022};
+  return real_mul(e, x, gpu_approximates(e) ? polynomial(e, x, short_c, 7) : polynomial(e, x, c, 9));
 }
 
 static ir softplus_f32(emitter *e, ir x) {
@@ -205,7 +206,16 @@ static ir softplus_f32(emitter *e, ir x) {
 // The divisor is at least 1 and not large.
 static ir quotient(emitter *e, ir x, ir y) { return e->gpu ? gpu_quotient(e, x, y) : real_div(e, x, y); }
 
+static ir division(emitter *e, ir x, ir y) { return gpu_approximates(e) ? gpu_division(e, x, y) : real_div(e, x, y); }
+
+static ir root(emitter *e, ir x) { return gpu_approximates(e) ? gpu_square_root(e, x) : square_root(e, x); }
+
+static ir inverse_root(emitter *e, ir x) {
+  return gpu_approximates(e) ? gpu_rsqrt(e, x) : real_div(e, number(e, 1, x), square_root(e, x));
+}
+
 static ir sigmoid_f32(emitter *e, ir x) {
+  if (gpu_approximates(e)) return gpu_sigmoid(e, x);
   ir one = number(e, 1, x);
   ir z = exp_f32(e, real_neg(e, absolute(e, x)));
   ir top = choose(e, real_compare(e, LLVMRealOLT, x, number(e, 0, x)), z, one);
@@ -356,7 +366,7 @@ static ir scaled_hypot_body(emitter *e, const char *name, ir *args, int count) {
   ir below = real_compare(e, LLVMRealOLT, size, number(e, 1 / large, x));
   ir scale = choose(e, above, number(e, down, x), choose(e, below, number(e, up, x), one));
   ir back = choose(e, above, number(e, 1 / down, x), choose(e, below, number(e, 1 / up, x), one));
-  return real_mul(e, square_root(e, sum_of_squares(e, real_mul(e, x, scale), real_mul(e, y, scale))), back);
+  return real_mul(e, root(e, sum_of_squares(e, real_mul(e, x, scale), real_mul(e, y, scale))), back);
 }
 
 // Where a sum of squares may have left the range, of any lane, numbers are scaled before.
@@ -365,7 +375,7 @@ static ir hypotenuse(emitter *e, ir *args) {
   ir square = sum_of_squares(e, args[0], args[1]), result = stack_slot(e, LLVMTypeOf(square), "");
   ir low = real_compare(e, LLVMRealULT, square, number(e, wide ? 0x1p-900 : 0x1p-100, square));
   ir high = real_compare(e, LLVMRealUGT, square, number(e, wide ? 0x1p1020 : 0x1p125, square));
-  store_real(e, square_root(e, square), result);
+  store_real(e, root(e, square), result);
   emit_branch branch = branch_begin(e, any_lane(e, LLVMBuildOr(e->b, low, high, "")));
   store_real(e, call_own(e, wide ? "wide_hypot" : "hypot", args, 2, scaled_hypot_body), result);
   branch_end(e, &branch);
@@ -538,8 +548,8 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
     case TILE_NEG: return real_neg(e, x);
     case TILE_ABS: return absolute(e, x);
     case TILE_SQRT:
-    case TILE_SQRT_KINK: return square_root(e, x);
-    case TILE_RSQRT: return real_div(e, number(e, 1, x), square_root(e, x));
+    case TILE_SQRT_KINK: return root(e, x);
+    case TILE_RSQRT: return inverse_root(e, x);
     case TILE_RELU: return at_least(e, x, 0);
     case TILE_SIGN: {
       ir up = comparison(e, LLVMRealOGT, x, number(e, 0, x));
@@ -556,7 +566,7 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
     case TILE_ADD: return real_add(e, x, args[1]);
     case TILE_SUB: return real_sub(e, x, args[1]);
     case TILE_MUL: return real_mul(e, x, args[1]);
-    case TILE_DIV: return real_div(e, x, args[1]);
+    case TILE_DIV: return division(e, x, args[1]);
     case TILE_MIN: return choose(e, real_compare(e, LLVMRealOLT, x, args[1]), x, args[1]);
     case TILE_MAX: return choose(e, real_compare(e, LLVMRealOGT, x, args[1]), x, args[1]);
     case TILE_LESS: return comparison(e, LLVMRealOLT, x, args[1]);

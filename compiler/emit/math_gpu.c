@@ -1,7 +1,10 @@
-// Exponentials and quotients by a GPU's approximate instructions, whose last two bits are not exact.
+// Exponentials, roots and quotients by a GPU's approximate instructions, whose last two bits are not exact.
 //
-//   exp %x   ->   ex2(x log2 e)       relative error |x| 2^-24 and that of ex2, which is two units in the last place
+//   exp %x       ->   ex2(x log2 e)            relative error |x| 2^-24 and that of ex2, which is two units in the last place
+//   sigmoid %x   ->   rcp(1 + ex2(-x log2 e))
 //
+// Exponentials below 2^-126 are 0, which numbers of 16 bits would keep two to seven bits of. Without the flush an exponential
+// is four instructions. Quotients and roots of the standard have branches and a call; the approximate ones take denormals.
 // In f32, exponentials stay polynomials: a decay that is the same at all steps would count its error once for each of them.
 #include "compiler/emit/math_gpu.h"
 
@@ -9,21 +12,38 @@
 
 static const double log2_e = 1.44269504088896340736;
 
-static ir each_lane(emitter *e, gpu_op op, ir x) {
-  if (!ir_lanes(x)) return gpu_call(e, op, &x, 1);
-  ir all = LLVMGetPoison(LLVMTypeOf(x));
-  for (int lane = 0; lane < ir_lanes(x); lane++) {
-    ir one = LLVMBuildExtractElement(e->b, x, integer(e, lane), "");
-    one = gpu_call(e, op, &one, 1);
-    all = LLVMBuildInsertElement(e->b, all, one, integer(e, lane), "");
+enum { MOST_OPERANDS = 2 };
+
+static ir each_lane(emitter *e, gpu_op op, const ir *x, int count) {
+  if (!ir_lanes(x[0])) return gpu_call(e, op, x, count);
+  ir all = LLVMGetPoison(LLVMTypeOf(x[0]));
+  for (int lane = 0; lane < ir_lanes(x[0]); lane++) {
+    ir one[MOST_OPERANDS];
+    for (int i = 0; i < count; i++) one[i] = LLVMBuildExtractElement(e->b, x[i], integer(e, lane), "");
+    all = LLVMBuildInsertElement(e->b, all, gpu_call(e, op, one, count), integer(e, lane), "");
   }
   return all;
 }
 
-bool gpu_approximates(const emitter *e) { return e->gpu && number_is_narrow(e->dtype); }
+bool gpu_approximates(const emitter *e) { return e->gpu && !e->f64 && number_is_narrow(e->dtype); }
 
-ir gpu_exp2(emitter *e, ir x) { return each_lane(e, GPU_EXP2_F32, x); }
+ir gpu_exp2(emitter *e, ir x) { return each_lane(e, GPU_EXP2_F32, &x, 1); }
 
 ir gpu_exp(emitter *e, ir x) { return gpu_exp2(e, real_mul(e, x, real_number(e, log2_e, ir_lanes(x)))); }
 
-ir gpu_quotient(emitter *e, ir x, ir y) { return real_mul(e, x, each_lane(e, GPU_RCP_F32, y)); }
+ir gpu_quotient(emitter *e, ir x, ir y) { return real_mul(e, x, each_lane(e, GPU_RCP_F32, &y, 1)); }
+
+ir gpu_division(emitter *e, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return each_lane(e, GPU_DIV_F32, (ir[]){x, y}, 2);
+}
+
+ir gpu_square_root(emitter *e, ir x) { return each_lane(e, GPU_SQRT_F32, &x, 1); }
+
+ir gpu_rsqrt(emitter *e, ir x) { return each_lane(e, GPU_RSQRT_F32, &x, 1); }
+
+// Where the exponential is infinite, its reciprocal is 0.
+ir gpu_sigmoid(emitter *e, ir x) {
+  ir one = real_number(e, 1, ir_lanes(x)), power = gpu_exp(e, real_neg(e, x));
+  return gpu_quotient(e, one, real_add(e, one, power));
+}

@@ -144,7 +144,7 @@ static sema_operand build_norm(sema_scope *scope, sema_operand a, axis_set over,
 static sema_operand build_normalize(sema_scope *scope, sema_operand a, axis_set over, span where) {
   sema_operand sum = build_square_sum(scope, a, over, where);
   sum = build_binary(scope, VALUE_ADD, sum, operand_constant(1e-6), where);
-  return build_binary(scope, VALUE_DIV, a, build_unary(scope, VALUE_SQRT, sum, where), where);
+  return build_binary(scope, VALUE_MUL, a, build_unary(scope, VALUE_RSQRT, sum, where), where);
 }
 
 static sema_operand build_mean(sema_scope *scope, sema_operand a, axis_set over, span where) {

@@ -1,6 +1,6 @@
 // Conversions and the approximate functions. Where the instruction is .ftz, a number that is too small for a normal one is 0,
-// before and after. Results of ex2 and rcp err by as much as their documentation allows. The error differs from argument to
-// argument and is always the same for one argument, so that code built on them must tolerate it.
+// before and after. Results of approximations err by as much as their documentation allows. The error differs from argument
+// to argument and is always the same for one argument, so that code built on them must tolerate it.
 #include "runtime/simt/numeric.h"
 
 #include <math.h>
@@ -18,10 +18,12 @@ static float blurred(float y, float x, uint32_t units) {
   return isnormal(other) ? other : y;
 }
 
-float simt_exp2_f32(float x) { return blurred(exp2f(x), x, 2); }
+float simt_exp2_f32(float x) { return flush(blurred(exp2f(flush(x)), x, 2)); }
 float simt_log2_f32(float x) { return log2f(x); }
 float simt_rcp_f32(float x) { return flush(blurred(1 / flush(x), x, 1)); }
-float simt_rsqrt_f32(float x) { return 1 / sqrtf(flush(x)); }
+float simt_sqrt_f32(float x) { return blurred(sqrtf(x), x, 1); }
+float simt_rsqrt_f32(float x) { return blurred(1 / sqrtf(x), x, 1); }
+float simt_div_f32(float x, float y) { return blurred(x / y, y, 2); }
 
 static uint32_t pack(float low, float high, int stored) {
   uint16_t halves[2];

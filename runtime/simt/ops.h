@@ -24,7 +24,9 @@ float simt_shfl_up_f32(float x, int32_t distance);
 float simt_exp2_f32(float x);
 float simt_log2_f32(float x);
 float simt_rcp_f32(float x);
+float simt_sqrt_f32(float x);
 float simt_rsqrt_f32(float x);
+float simt_div_f32(float x, float y);
 
 uint32_t simt_cvt_bf16x2(float low, float high);
 uint32_t simt_cvt_f16x2(float low, float high);

@@ -131,6 +131,7 @@ static void *make_gpu_library(number_type storage, char *path) {
   emitter e = emitter_new(a, &m, CLONE_GPU, storage);
   for (int i = 0; i < FUNCTIONS; i++) make_function(&e, functions[i].name, functions[i].op, i % 2 ? 4 : 0);
   make_function(&e, "hypot", TILE_HYPOT, 4);
+  make_function(&e, "div", TILE_DIV, 4);
   emitter_free(&e);
   llvm_verify(&m);
   link_object objects[] = {simt_object(a, &m, NULL), embedded("simt"), embedded("support")};
@@ -226,7 +227,8 @@ static void f32_within_3e_7(void **state) {
   dlclose(library);
 }
 
-static void gpu_within(number_type storage, double allowed) {
+// `least`: the absolute error that is allowed beside the relative one.
+static void gpu_within(number_type storage, double allowed, double least) {
   char path[] = "/tmp/codegen_expr_testXXXXXX";
   void *library = make_gpu_library(storage, path);
   float *x = malloc(POINTS * sizeof *x), *y = malloc(POINTS * sizeof *y);
@@ -242,7 +244,7 @@ static void gpu_within(number_type storage, double allowed) {
       if (functions[f].op == TILE_SILU && isinf(x[i])) continue;
       long double exact = functions[f].exact(x[i]);
       bool over = isinf(round_f32(exact * (1 + allowed))) && fabs(y[i]) > 3.4e38;
-      double error = over ? 0 : error_of(y[i], exact, allowed, least_error(&functions[f], x[i], 1.5e-45));
+      double error = over ? 0 : error_of(y[i], exact, allowed, least_error(&functions[f], x[i], least));
       if (error > worst) worst = error, at = i;
     }
     printf("%-12s gpu: worst error %.2e at %.9g\n", functions[f].name, worst * allowed, x[at]);
@@ -254,12 +256,38 @@ static void gpu_within(number_type storage, double allowed) {
 
 static void gpu_f32_within_6e_7(void **state) {
   (void)state;
-  gpu_within(NUMBER_F32, 6e-7);
+  gpu_within(NUMBER_F32, 6e-7, 1.5e-45);
 }
 
 static void gpu_16_bits_within_1e_5(void **state) {
   (void)state;
-  gpu_within(NUMBER_BF16, 1e-5);
+  gpu_within(NUMBER_BF16, 1e-5, 0x1p-126);
+}
+
+// Of all exponents, near each other and far apart: no reciprocal of a large or a denormal divisor spoils a quotient.
+static void gpu_16_bits_divide(void **state) {
+  (void)state;
+  enum { N = 1 << 18 };
+  char path[] = "/tmp/codegen_expr_testXXXXXX";
+  void *library = make_gpu_library(NUMBER_BF16, path);
+  float *x = malloc(N * sizeof *x), *p = malloc(N * sizeof *p), *y = malloc(N * sizeof *y);
+  for (int i = 0; i < N; i++) {
+    uint32_t bits = (uint32_t)i * (0x7f800000u / N), other = bits ^ (uint32_t)i * 2654435761u >> (i % 4 ? 8 : 1);
+    memcpy(&x[i], &bits, 4);
+    memcpy(&p[i], &other, 4);
+  }
+  f32_function *divide;
+  *(void **)&divide = dlsym(library, "div");
+  assert_non_null(divide);
+  divide(x, p, y, N);
+  for (int i = 0; i < N; i++) {
+    if (!isfinite(p[i]) || (x[i] == 0 && p[i] == 0)) continue;
+    long double exact = (long double)x[i] / p[i];
+    bool over = isinf(round_f32(exact * (1 + 1e-6L))) && fabs(y[i]) > 3.4e38;
+    if (!over && error_of(y[i], exact, 1e-6, 1.5e-45) > 1) fail_msg("%.9g / %.9g = %.9g", x[i], p[i], y[i]);
+  }
+  free(x), free(p), free(y);
+  dlclose(library);
 }
 
 static void pow_f32_within_3e_7(void **state) {
@@ -455,7 +483,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(f32_within_3e_7),     cmocka_unit_test(gpu_f32_within_6e_7), cmocka_unit_test(gpu_16_bits_within_1e_5),
       cmocka_unit_test(pow_f32_within_3e_7), cmocka_unit_test(hypot_of_all_sizes),  cmocka_unit_test(f64_within_1e_14),
-      cmocka_unit_test(wide_within_1e_10),   cmocka_unit_test(wrapped_angles),
+      cmocka_unit_test(wide_within_1e_10),   cmocka_unit_test(wrapped_angles),      cmocka_unit_test(gpu_16_bits_divide),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

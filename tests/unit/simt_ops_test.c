@@ -344,11 +344,13 @@ static void test_conversions(void **state) {
 static void test_functions(void **state) {
   (void)state;
   assert_true(simt_exp2_f32(3) == 8 && simt_exp2_f32(-126) == 0x1p-126f);
-  assert_true(simt_exp2_f32(-127) == 0x1p-127f && simt_exp2_f32(-INFINITY) == 0);
+  assert_true(simt_exp2_f32(-127) == 0 && simt_exp2_f32(-INFINITY) == 0);
   assert_true(simt_log2_f32(0.25f) == -2 && simt_log2_f32(0x1p-130f) == -130);
   assert_true(simt_rcp_f32(4) == 0.25f && simt_rcp_f32(0x1p127f) == 0);
   assert_true(simt_rcp_f32(-0x1p-127f) == -INFINITY);
-  assert_true(simt_rsqrt_f32(4) == 0.5f && isnan(simt_rsqrt_f32(-1)));
+  assert_true(simt_rsqrt_f32(4) == 0.5f && isnan(simt_rsqrt_f32(-1)) && simt_rsqrt_f32(0x1p-128f) == 0x1p64f);
+  assert_true(simt_sqrt_f32(0.25f) == 0.5f && simt_sqrt_f32(0) == 0 && simt_sqrt_f32(0x1p-128f) == 0x1p-64f);
+  assert_true(simt_div_f32(0x1p127f, -0x1p127f) == -1 && simt_div_f32(0x1p-126f, 0x1p-127f) == 2);
 }
 
 int main(void) {

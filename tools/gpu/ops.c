@@ -82,7 +82,7 @@ static uint32_t matrix_word(const op *o, uint32_t *seed) {
 }
 
 static uint32_t word_of(const op *o, char letter, int lane, uint32_t *seed) {
-  bool positive = strstr(o->name, "log2") || strstr(o->name, "rsqrt");
+  bool positive = strstr(o->name, "log2") || strstr(o->name, "sqrt");
   if (letter == 'f') return bits_of(positive ? fabsf(uniform(seed)) + 1e-3f : uniform(seed));
   if (letter == 's') return strncmp(o->name, "ldmatrix", 8) ? (uint32_t)lane : next(seed) % LANES;
   if (strncmp(o->name, "mma", 3) == 0) return matrix_word(o, seed);
@@ -126,7 +126,7 @@ static bool run_by_gpu(const gpu *g, cuda_function function, cuda_pointer memory
 
 // Approximations, and sums whose order is the GPU's, may differ; all else is the same to the last bit.
 static double tolerance_of(const op *o) {
-  static const char *const near[] = {"exp2", "log2", "rcp", "rsqrt", "mma"};
+  static const char *const near[] = {"exp2", "log2", "rcp", "rsqrt", "sqrt", "div", "mma"};
   for (size_t i = 0; i < sizeof near / sizeof *near; i++)
     if (strncmp(o->name, near[i], strlen(near[i])) == 0) return 4e-6;
   return 0;
