@@ -236,11 +236,21 @@ unsigned compilation_gpu_targets(const compilation *c) {
   return c->options->dtype == NUMBER_F64 ? 0 : targets;
 }
 
+// Blocks whose states pass by a chain need summaries.
+static bool makes_summaries(const compilation *c) {
+  bool chain = false;
+  for (int i = 0; c->graph && i < c->graph->trains.count; i++) {
+    const graph_train *t = &c->graph->trains.items[i];
+    chain |= t->exchange == EXCHANGE_CHAIN && t->segments > 1;
+  }
+  return chain || c->options->summary;
+}
+
 codegen_gpu_options compilation_gpu_options(const compilation *c) {
   return (codegen_gpu_options){.dtype = c->options->dtype,
                                .tf32 = c->options->tf32,
                                .shared_kib = c->options->shared_kib,
-                               .summary = c->options->summary,
+                               .summary = makes_summaries(c),
                                .targets = compilation_gpu_targets(c)};
 }
 
@@ -266,7 +276,7 @@ static schedule_options schedule_options_of(const compilation *c) {
   return (schedule_options){.chunk = c->options->chunk,
                             .form = c->options->form,
                             .f64 = c->options->dtype == NUMBER_F64,
-                            .summaries = c->options->summary};
+                            .summaries = makes_summaries(c)};
 }
 
 bool pass_schedule(compilation *c) {
@@ -391,7 +401,7 @@ bool pass_lay_out(compilation *c) {
   library->tf32 = c->options->tf32;
   library->shared_kib = c->options->shared_kib;
   library->check = c->options->check;
-  library->summary = c->options->summary;
+  library->summary = makes_summaries(c);
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
   for (int i = 0; i < c->options->defines.count; i++) vec_push(c->memory, &library->defines, c->options->defines.items[i]);
   if (c->typed) {

@@ -207,6 +207,7 @@ typedef struct graph_train {
   VEC(int) no_decay;   // parameters that do not decay though matrices do
   int64_t accumulate;  // parts of a batch that run one after another
   int64_t segments;    // parts of the context
+  exchange_kind exchange;
   schedule_kind schedule;
   int64_t warmup, decay;  // steps
   double floor;

@@ -305,6 +305,7 @@ static cJSON *train_json(const graph_train *t) {
   add(object, "task", task_json(&t->task));
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
   if (t->segments > 1) add_whole(object, "segments", t->segments);
+  if (t->exchange != EXCHANGE_PIPELINE) cJSON_AddStringToObject(object, "exchange", exchange_names[t->exchange]);
   cJSON_AddStringToObject(object, "schedule", schedule_names[t->schedule]);
   const optimizer_rules *rules = &optimizer_rules_of[t->optimizer];
   if (t->optimizer != OPTIMIZER_ADAMW) cJSON_AddStringToObject(object, "optimizer", rules->name);

@@ -129,7 +129,11 @@ static void put_recipe(FILE *out, const graph_model *model, const graph_train *t
     fprintf(out, "%s %s", i ? "," : "  no decay of", model->parameters.items[train->no_decay.items[i]].name);
   if (train->no_decay.count) fprintf(out, "\n");
   if (train->accumulate > 1) fprintf(out, "  accumulates %" PRId64 " parts\n", train->accumulate);
-  if (train->segments > 1) fprintf(out, "  context in %" PRId64 " segments\n", train->segments);
+  if (train->segments > 1) {
+    fprintf(out, "  context in %" PRId64 " segments", train->segments);
+    if (train->exchange != EXCHANGE_PIPELINE) fprintf(out, " by %s", exchange_names[train->exchange]);
+    fprintf(out, "\n");
+  }
   if (train->loss_from) fprintf(out, "  loss from token %" PRId64 "\n", train->loss_from);
   if (train->loss_rest != 1) fprintf(out, "  loss of other tokens than answers %g\n", train->loss_rest);
   for (int i = 0; i < train->labels.count; i++)

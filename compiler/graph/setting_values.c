@@ -4,8 +4,8 @@
 #include "compiler/graph/settings.h"
 #include "compiler/syntax/syntax.h"
 
-const char *const setting_names[] = {"model",     "init",     "data",       "context",  "batch", "steps",        "seed",
-                                     "optimizer", "schedule", "accumulate", "segments", "loss",  "initial_state"};
+const char *const setting_names[] = {"model",     "init",     "data",       "context",  "batch",    "steps", "seed",
+                                     "optimizer", "schedule", "accumulate", "segments", "exchange", "loss",  "initial_state"};
 
 bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x) {
   if (e->kind == AST_PERCENT) return *x = e->percent.value, true;

@@ -169,6 +169,17 @@ static bool check_segments(const train_settings *k) {
   return false;
 }
 
+static bool read_exchange(train_settings *k) {
+  if (!k->settings[EXCHANGE]) return true;
+  const ast_expr *e = setting_value(k, EXCHANGE, "pipeline or chain");
+  if (!e) return false;
+  for (int i = 0; e->kind == AST_NAME && i < EXCHANGE_KINDS; i++)
+    if (!strcmp(e->name.text, exchange_names[i])) return k->train->exchange = (exchange_kind)i, true;
+  diag_error(k->b->diag, e->span, "expected %s as exchange, found '%s'",
+             setting_choice(k->b->arena, exchange_names, EXCHANGE_KINDS), expr_to_text(k->b->arena, e));
+  return false;
+}
+
 static void build_train(graph_builder *b, const ast_item *item, block_list *blocks) {
   graph_program *p = b->result;
   const ast_name *after = &item->train.after;
@@ -200,6 +211,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   good &= setting_whole(&k, SEED, 0, 1, &train.seed);
   good &= setting_whole(&k, ACCUMULATE, 1, 1, &train.accumulate);
   good &= setting_whole(&k, SEGMENTS, 1, 1, &train.segments);
+  good &= read_exchange(&k);
   good &= read_optimizer(&k);
   if (setting_whole(&k, STEPS, 1, -1, &train.steps)) {
     good &= read_schedule(&k);

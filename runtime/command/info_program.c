@@ -63,6 +63,7 @@ static void print_train(const cJSON *program, const cJSON *train) {
          json_text(train, "init"));
   printf("  context %.0f", number_of(train, "context"));
   if (number_of(train, "segments") > 1) printf(" in %.0f segments", number_of(train, "segments"));
+  if (*json_text(train, "exchange")) printf(" by %s", json_text(train, "exchange"));
   printf(", batch %.0f, steps %.0f, seed %.0f, lr %g, ", number_of(train, "batch"), number_of(train, "steps"),
          number_of(train, "seed"), number_of(train, "lr"));
   const cJSON *task = json_get(train, "task");

@@ -46,7 +46,8 @@ static bool keeps_states(const train_block *b) {
 static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_memory *memory) {
   const train_model *m = p->of.model;
   const leaves *l = &p->leaves;
-  const executor_form form = {largest_shard(l), p->block->context, p->block->context / l->segments, true, NULL};
+  const executor_form form = {
+      largest_shard(l), p->block->context, p->block->context / l->segments, true, grid->exchange == EXCHANGE_CHAIN, NULL};
   int64_t size = p->of.n->element_size, sequences = (p->block->batch + grid->data - 1) / grid->data;
   *memory = (plan_memory){.weights = m->parameter_elements * size,
                           .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
@@ -152,7 +153,7 @@ void predictions_free(predictions *p) {
 }
 
 // The fastest of `count` ranks, 0: of all, by this exchange.
-static const prediction *best_by(const predictions *p, int64_t count, plan_exchange exchange) {
+static const prediction *best_by(const predictions *p, int64_t count, exchange_kind exchange) {
   const prediction *best = NULL;
   for (int64_t i = 0; i < p->count; i++) {
     const prediction *one = &p->list[i];

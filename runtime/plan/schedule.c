@@ -4,8 +4,6 @@
 
 enum { CHAIN_BLOCKS = 8 };  // of the states of an operation, each sent by itself
 
-const char *const plan_exchange_names[EXCHANGES] = {"pipeline", "chain"};
-
 // ---- lists --------------------------------------------------------------------------------------
 
 static void add(plan_schedule *s, plan_event e) {

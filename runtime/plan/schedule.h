@@ -10,9 +10,6 @@
 #include "runtime/train/leaves.h"
 #include "runtime/train/model/op_times.h"
 
-typedef enum plan_exchange { EXCHANGE_PIPELINE, EXCHANGE_CHAIN, EXCHANGES } plan_exchange;
-extern const char *const plan_exchange_names[EXCHANGES];
-
 // A program and how its steps are cut.
 typedef struct plan_program {
   trained_model of;
@@ -24,7 +21,7 @@ typedef struct plan_program {
 // Ranks of a job: `data` rows of `time` ranks.
 typedef struct plan_grid {
   int64_t data, time;
-  plan_exchange exchange;
+  exchange_kind exchange;
 } plan_grid;
 
 typedef enum plan_event_kind { EVENT_COMPUTE, EVENT_SEND, EVENT_WAIT } plan_event_kind;

@@ -37,7 +37,7 @@ static void print_head(FILE *out, const plan_shown *s) {
   print_network(out, s);
 }
 
-static const char *exchange_of(const prediction *p) { return p->grid.time > 1 ? plan_exchange_names[p->grid.exchange] : "-"; }
+static const char *exchange_of(const prediction *p) { return p->grid.time > 1 ? exchange_names[p->grid.exchange] : "-"; }
 
 // The two causes that cost most, in percent of the step.
 static void print_losses(FILE *out, const prediction *p) {
@@ -78,7 +78,7 @@ static void print_rows(FILE *out, const plan_shown *s) {
 
 static void print_grid(FILE *out, const prediction *p) {
   fprintf(out, "%" PRId64 " x %" PRId64 " ranks%s%s, %.3f ms a step, %.1f %% efficient", p->grid.data, p->grid.time,
-          p->grid.time > 1 ? " by " : "", p->grid.time > 1 ? plan_exchange_names[p->grid.exchange] : "", p->seconds / MS,
+          p->grid.time > 1 ? " by " : "", p->grid.time > 1 ? exchange_names[p->grid.exchange] : "", p->seconds / MS,
           p->efficiency * PERCENT);
 }
 
@@ -181,7 +181,7 @@ static void describe_prediction(const prediction *p, cJSON *object) {
   cJSON_AddNumberToObject(object, "ranks", (double)p->ranks);
   cJSON_AddNumberToObject(object, "data", (double)p->grid.data);
   cJSON_AddNumberToObject(object, "time", (double)p->grid.time);
-  if (p->grid.time > 1) cJSON_AddStringToObject(object, "exchange", plan_exchange_names[p->grid.exchange]);
+  if (p->grid.time > 1) cJSON_AddStringToObject(object, "exchange", exchange_names[p->grid.exchange]);
   cJSON_AddNumberToObject(object, "step_us", p->seconds * 1e6);
   cJSON_AddNumberToObject(object, "efficiency", p->efficiency);
   cJSON *lost = cJSON_AddObjectToObject(object, "lost_us");

@@ -30,6 +30,12 @@ const char *const distance_names[] = {
 #undef DISTANCE
 };
 
+const char *const exchange_names[] = {
+#define EXCHANGE(name, text) #text,
+#include "runtime/shared/exchanges.def"
+#undef EXCHANGE
+};
+
 const char *const parameter_kind_names[] = {
 #define PARAMETER(name, text, decays) #text,
 #include "runtime/shared/parameters.def"

@@ -36,6 +36,15 @@ typedef enum distance_kind {
 
 extern const char *const distance_names[DISTANCE_KINDS];
 
+typedef enum exchange_kind {
+#define EXCHANGE(name, ...) EXCHANGE_##name,
+#include "runtime/shared/exchanges.def"
+#undef EXCHANGE
+  EXCHANGE_KINDS
+} exchange_kind;
+
+extern const char *const exchange_names[EXCHANGE_KINDS];
+
 typedef enum parameter_kind {
 #define PARAMETER(name, ...) PARAMETER_##name,
 #include "runtime/shared/parameters.def"

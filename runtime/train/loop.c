@@ -15,6 +15,7 @@
 #include "runtime/shared/clock.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/identity.h"
+#include "runtime/train/model/chain.h"
 #include "runtime/train/model/gpu_place.h"
 #include "runtime/train/model/optimizer.h"
 #include "runtime/train/model/weights.h"
@@ -231,6 +232,7 @@ static void announce(const loop *l) {
            gpu->blas.opened ? "cuBLAS" : "rec's own kernels, without cuBLAS: ", gpu->blas.why_not);
   if (m->spared)
     printf("  activations in bf16: %.1f MiB less than in f32; weights, gradients and moments f32\n", (double)m->spared / mib);
+  chain_announce(stdout, &l->t->of, l->t->block);
   if (l->t->step) printf("  continues at step %" PRId64 "\n", l->t->step);
   fflush(stdout);
 }

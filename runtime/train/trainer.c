@@ -129,6 +129,7 @@ static rec_status make_executors(trainer *t) {
                               .time = t->block->context,
                               .segment = t->block->context / t->block->segments,
                               .backward = true,
+                              .chain = t->block->exchange == EXCHANGE_CHAIN,
                               .line = t->ranks};
   rec_status status = compute_is_host(t->of.where) ? blas_reserve(workers) : REC_OK;
   if (status) return status;

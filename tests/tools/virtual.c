@@ -32,10 +32,9 @@ typedef struct virtual_run {
 
 static void fail(ranks *line) { ranks_abort(line, "rec-virtual: %s", rec_message()); }
 
-static void spend(void *context, int op, bool backward, int64_t tokens) {
+static void spend(void *context, int op, run_part part, double amount) {
   const virtual_run *v = context;
-  const op_time *t = &v->times.of[op];
-  clock_spend(ranks_clock(v->line), op_times_scaled(&v->times, backward ? t->backward : t->forward, tokens));
+  clock_spend(ranks_clock(v->line), op_times_of(&v->times, op, part, amount));
 }
 
 static double latest(const virtual_run *v) {
@@ -59,7 +58,7 @@ static void *list(virtual_run *v, int64_t count, size_t size) {
 static double run_passes(virtual_run *v) {
   const request *q = v->of;
   const train_model *m = v->model.model;
-  const executor_form form = {q->rows, q->steps, q->steps / q->segments, true, v->line};
+  const executor_form form = {q->rows, q->steps, q->steps / q->segments, true, v->block.exchange == EXCHANGE_CHAIN, v->line};
   int64_t size = v->model.n->element_size, own = q->segments / ranks_time_count(v->line);
   char *weights = list(v, m->parameter_elements, (size_t)size), *block = list(v, m->parameter_elements * own, (size_t)size);
   void **gradients = list(v, own, sizeof *gradients), **states = list(v, m->state_count, sizeof *states);
@@ -94,7 +93,7 @@ static double run_passes(virtual_run *v) {
 static double predict_rows(const virtual_run *v, const network *n, int64_t count) {
   const request *q = v->of;
   const plan_program program = {v->model, &v->block, {q->rows * q->shards, (int)q->shards, (int)q->segments}, &v->times};
-  const plan_grid grid = {1, count, EXCHANGE_PIPELINE};
+  const plan_grid grid = {1, count, v->block.exchange};
   rank_time *all = calloc((size_t)count, sizeof *all);
   double last = 0;
   if (!all || rows_run(&program, &grid, n, all)) fail(v->line);

@@ -49,7 +49,7 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
                               .times = &t->times};
 }
 
-static double step_of(const tiny *t, int64_t data, int64_t time, plan_exchange exchange, const network *n) {
+static double step_of(const tiny *t, int64_t data, int64_t time, exchange_kind exchange, const network *n) {
   double seconds;
   plan_grid grid = {data, time, exchange};
   assert_int_equal(simulate_step(&t->program, &grid, n, &seconds), REC_OK);

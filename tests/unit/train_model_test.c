@@ -60,9 +60,9 @@ static int64_t numbers(const rec_signature *s, int variable) {
   return rec_variable_numbers(s, variable, sizes);
 }
 
-static rec_status no_sizes(const train_kernel *k, int64_t batch, int64_t time, int64_t *workspace, int64_t *saved) {
+static rec_status no_sizes(const train_kernel *k, int64_t batch, int64_t time, kernel_sizes *sizes) {
   (void)k, (void)batch, (void)time;
-  *workspace = *saved = 0;
+  *sizes = (kernel_sizes){0};
   return REC_OK;
 }
 
@@ -177,8 +177,13 @@ static void open_fixture(fixture *f, const char *path) {
     reference_kernel *k = ARENA_NEW(a, reference_kernel);
     k->recurrence = recurrence_analyse(a, graph->kernels.items[i].body);
     k->signature = signature_of(a, &k->recurrence->body);
-    f->kernels[i] =
-        (train_kernel){&k->signature, k, no_sizes, reference_forward, reference_backward, reference_forward, REC_DEVICE_HOST};
+    f->kernels[i] = (train_kernel){.signature = &k->signature,
+                                   .code = k,
+                                   .sizes = no_sizes,
+                                   .forward = reference_forward,
+                                   .backward = reference_backward,
+                                   .step = reference_forward,
+                                   .device = REC_DEVICE_HOST};
   }
   assert_int_equal(execute_check(f->model, f->kernels), REC_OK);
   f->parameters = calloc((size_t)f->model->parameter_elements, sizeof(double));
@@ -197,6 +202,8 @@ static void close_fixture(fixture *f) {
 enum { BATCH = 2, TIME = 7, MOST_STATES = 32 };
 enum { SEGMENT = 3, SEGMENTS = 3 };  // the last one has one token
 static const executor_form training_in_segments = {.batch = BATCH, .time = TIME, .segment = SEGMENT, .backward = true};
+static const executor_form training_by_chain = {
+    .batch = BATCH, .time = TIME, .segment = SEGMENT, .backward = true, .chain = true};
 static const executor_form training = {.batch = BATCH, .time = TIME, .backward = true},
                            reading = {.batch = BATCH, .time = TIME};
 
@@ -363,14 +370,32 @@ static void gradients_of_the_standard_library(void **state) {
   }
 }
 
+// How often each part of the recurrences of a name ran; NULL: of all.
+typedef struct part_counts {
+  const train_kernel *kernels;
+  const train_model *model;
+  const char *name;
+  int of[RUN_PARTS];
+} part_counts;
+
+static void count_part(void *context, int op, run_part part, double amount) {
+  part_counts *counts = context;
+  int kernel = counts->model->ops[op].kernel;
+  (void)amount;
+  if (!counts->name || (kernel >= 0 && !strcmp(counts->kernels[kernel].signature->name, counts->name))) counts->of[part]++;
+}
+
 // Loss and gradients of a fixture with other kernels, against the reference's in one segment.
-static void check_kernels(fixture *f, const char *name, const train_kernel *kernels, const executor_form *form) {
+static part_counts check_kernels(fixture *f, const char *name, const train_kernel *kernels, const executor_form *form,
+                                 const char *counted) {
+  part_counts counts = {kernels, f->model, counted, {0}};
   executor *x, *other;
   window w = random_window(f->model);
   void **before = state_blocks(f->model, true);
   double *gradients = calloc((size_t)f->model->parameter_elements, sizeof(double));
   assert_int_equal(executor_new(f->model, f->kernels, &compute_host_f64, &training, &x), REC_OK);
   assert_int_equal(executor_new(f->model, kernels, &compute_host_f64, form, &other), REC_OK);
+  executor_watch_by(other, (executor_watch){count_part, &counts});
   void **d_expected = state_blocks(f->model, false), **d_found = state_blocks(f->model, false);
   f->d_before = d_expected;
   double expected = loss_of(f, x, &w, before, f->gradients);
@@ -394,40 +419,74 @@ static void check_kernels(fixture *f, const char *name, const train_kernel *kern
   free_states(d_found);
   executor_free(x);
   executor_free(other);
+  return counts;
 }
 
-// The same program through recc in double precision: loss and gradients are the reference's, in segments too.
-static void check_compiled(const char *name) {
+typedef struct compiled_fixture {
   fixture f;
   rec_module *module;
+  train_kernel kernels[32];
+} compiled_fixture;
+
+// The same program through recc in double precision.
+static void open_compiled(const char *name, compiled_fixture *c) {
   char program[512], library[512], command[2048];
   snprintf(program, sizeof program, REC_SOURCE_DIR "/tests/graph/%s.rec", name);
   snprintf(library, sizeof library, REC_BINARY_DIR "/tests/train_model_%s.so", name);
-  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 %s -o %s", program, library);
+  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 --summary %s -o %s", program, library);
   assert_int_equal(system(command), 0);
-  assert_int_equal(rec_module_open(library, &module), REC_OK);
-  open_fixture(&f, program);
-  spread_weights(&f);
-  train_kernel kernels[32];
-  for (int i = 0; i < f.program->kernel_count; i++) {
-    const rec_recurrence *r = rec_module_find(module, f.program->kernels[i]);
+  assert_int_equal(rec_module_open(library, &c->module), REC_OK);
+  open_fixture(&c->f, program);
+  spread_weights(&c->f);
+  for (int i = 0; i < c->f.program->kernel_count; i++) {
+    const rec_recurrence *r = rec_module_find(c->module, c->f.program->kernels[i]);
     assert_non_null(r);
-    kernels[i] = execute_library_kernel(r, REC_DEVICE_HOST);
+    c->kernels[i] = execute_library_kernel(r, REC_DEVICE_HOST);
   }
-  check_kernels(&f, name, f.kernels, &training_in_segments);
-  check_kernels(&f, name, kernels, &training);
-  check_kernels(&f, name, kernels, &training_in_segments);
-  rec_module_close(module);
-  close_fixture(&f);
+}
+
+static void close_compiled(compiled_fixture *c) {
+  rec_module_close(c->module);
+  close_fixture(&c->f);
+}
+
+// Loss and gradients are the reference's, in segments too; of `chained` recurrences states pass by summaries.
+static void check_compiled(const char *name, bool chained) {
+  compiled_fixture c;
+  open_compiled(name, &c);
+  check_kernels(&c.f, name, c.f.kernels, &training_in_segments, NULL);
+  check_kernels(&c.f, name, c.kernels, &training, NULL);
+  check_kernels(&c.f, name, c.kernels, &training_in_segments, NULL);
+  const part_counts counts = check_kernels(&c.f, name, c.kernels, &training_by_chain, NULL);
+  if (chained != (counts.of[RAN_FOLD] > 0) || counts.of[RAN_FOLD_BACKWARD] != counts.of[RAN_FOLD])
+    fail_msg("%s: %d folds, backward %d", name, counts.of[RAN_FOLD], counts.of[RAN_FOLD_BACKWARD]);
+  close_compiled(&c);
 }
 
 static void compiled_models_equal_the_reference(void **state) {
   (void)state;
-  check_compiled("small-mamba2");
-  check_compiled("layers-of-all-kinds");
-  check_compiled("odd-shapes");
-  check_compiled("norms-of-groups");
-  for (int i = 0; i < STANDARD_LAYERS; i++) check_compiled(standard_layers[i]);
+  check_compiled("small-mamba2", true);
+  check_compiled("layers-of-all-kinds", true);
+  check_compiled("odd-shapes", true);
+  check_compiled("norms-of-groups", true);
+  for (int i = 0; i < STANDARD_LAYERS; i++) check_compiled(standard_layers[i], strcmp(standard_layers[i], "std-s4d") != 0);
+}
+
+// Where a summary is out of range the kernel leaves the states: always, or for some segments.
+static void kernels_pass_states_where_summaries_cannot(void **state) {
+  (void)state;
+  compiled_fixture c;
+  open_compiled("transfers-out-of-range", &c);
+  const part_counts growing = check_kernels(&c.f, "growing", c.kernels, &training_by_chain, "M.growing"),
+                    gated = check_kernels(&c.f, "gated", c.kernels, &training_by_chain, "M.gated");
+  for (int back = 0; back < 2; back++) {
+    int summaries = gated.of[RAN_SUMMARY + back], folds = gated.of[RAN_FOLD + back];
+    assert_int_equal(growing.of[RAN_SUMMARY + back], 4 * (SEGMENTS - 1));
+    assert_int_equal(growing.of[RAN_FOLD + back], back ? 4 : 0);  // the last segment has one step
+    assert_int_equal(summaries, 4 * (SEGMENTS - 1));
+    assert_in_range(folds, 1, summaries - 1);
+  }
+  close_compiled(&c);
 }
 
 // Token by token with the states handed over gives the losses of the whole window, tails of
@@ -530,6 +589,7 @@ int main(void) {
       cmocka_unit_test(gradients_of_norms_of_groups),
       cmocka_unit_test(gradients_of_the_standard_library),
       cmocka_unit_test(compiled_models_equal_the_reference),
+      cmocka_unit_test(kernels_pass_states_where_summaries_cannot),
       cmocka_unit_test(carried_states_continue_the_window),
       cmocka_unit_test(weights_start_as_the_init_says),
       cmocka_unit_test(starts_know_their_layer_and_hippo_legs),

@@ -82,7 +82,10 @@ rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r) {
       good &= (r->output[i] = zeroed_rows(numbers * p->time, r->n)) != NULL;
     }
   }
-  rec_status status = k->sizes(k, 1, p->time, &r->call.workspace_bytes, &r->call.saved_bytes);
+  kernel_sizes sizes;
+  rec_status status = k->sizes(k, 1, p->time, &sizes);
+  r->call.workspace_bytes = sizes.workspace;
+  r->call.saved_bytes = sizes.saved;
   if (status) return status;
   r->call.workspace = aligned_alloc(REC_ALIGNMENT, ((size_t)r->call.workspace_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
   r->call.saved = aligned_alloc(REC_ALIGNMENT, ((size_t)r->call.saved_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);

@@ -15,6 +15,7 @@ static rec_status open_run(const evaluation *e, int task, int64_t first, int64_t
   const executor_form form = {.batch = streams,
                               .time = p->window,
                               .segment = e->block->context / e->block->segments,
+                              .chain = e->block->exchange == EXCHANGE_CHAIN,
                               .line = p->whole ? NULL : e->ranks};
   *r = (stream_run){.task = task, .first = first, .streams = streams};
   r->tokens = rec_blocks_list(&r->memory, tokens, sizeof *r->tokens);

@@ -59,7 +59,8 @@ static kernel_call bind_call(const run *r, int number, call_memory *m) {
       case REC_STATE:
       case REC_LAG:
         m->value[i] = (kernel_memory){seams_state(&r->x->ends, r->segment, op->states[state]), 0, 0};
-        m->final[i] = seams_state(&r->x->ends, r->segment + 1, op->states[state++]);
+        m->final[i] = r->inside ? NULL : seams_state(&r->x->ends, r->segment + 1, op->states[state]);
+        state++;
         break;
     }
   }
@@ -103,7 +104,7 @@ static void bind_gradients(const run *r, const model_step *step, call_memory *m)
   int in = 0, out = 0, state = 0;
   for (int i = 0; i < s->variable_count; i++) {
     if (rec_is_carried(&s->variables[i])) {
-      m->gradient[i].data = seams_gradient(&r->x->ends, r->segment, op->states[state]);
+      m->gradient[i].data = r->inside ? NULL : seams_gradient(&r->x->ends, r->segment, op->states[state]);
       m->d_final[i] = seams_gradient(&r->x->ends, r->segment + 1, op->states[state++]);
     }
     if (s->variables[i].kind == REC_INPUT) m->gradient[i] = kernel_rows(r, step->d_in[in++]);
@@ -152,28 +153,107 @@ static rec_status step_backward(const run *r, const model_step *step) {
   return REC_OK;
 }
 
-static void told(const run *r, int op, bool backward) {
+static void told(const run *r, int op, run_part part, double amount) {
   const executor_watch *w = &r->x->watch;
-  if (w->ran) w->ran(w->context, op, backward, r->tokens);
+  if (w->ran) w->ran(w->context, op, part, amount);
 }
 
 void executor_watch_by(executor *x, executor_watch watch) { x->watch = watch; }
 
-rec_status run_forward(const run *r, int number) {
+rec_status run_call(const run *r, int op, const model_step *step) {
+  rec_status status = step ? call_backward(r, step) : operation(r, op);
+  told(r, op, step ? RAN_BACKWARD : RAN_FORWARD, (double)r->tokens);
+  return status;
+}
+
+static bool goes_by_chain(const run *r, const model_op *op) {
+  return op->state_count && r->x->cuts[op->states[0]].instances && !r->by_step;
+}
+
+static rec_status forward_of(const run *r, int number) {
   const model_op *op = &r->x->model->ops[number];
   rec_status status = seams_before(&r->x->ends, op, r->segment, false);
   if (!status) status = operation(r, number);
-  if (op->kind != OP_LOSS) told(r, number, false);
+  if (op->kind != OP_LOSS) told(r, number, RAN_FORWARD, (double)r->tokens);
   return status ? status : seams_after(&r->x->ends, op, r->segment, false);
 }
 
-rec_status run_backward(const run *r, const model_step *step) {
+rec_status run_forward(run *r, int number) {
+  rec_status status = REC_OK;
+  if (goes_by_chain(r, &r->x->model->ops[number])) return run_chain(r, number, NULL);
+  for (int k = 0; !status && k < r->count; k++) {
+    run_enter(r, k);
+    status = forward_of(r, number);
+  }
+  return status;
+}
+
+static rec_status backward_of(const run *r, const model_step *step) {
   if (step->kind != STEP_OF) return step_backward(r, step);
   const model_op *op = &r->x->model->ops[step->op];
   rec_status status = seams_before(&r->x->ends, op, r->segment, true);
   if (!status) status = step_backward(r, step);
-  told(r, step->op, true);
+  told(r, step->op, RAN_BACKWARD, (double)r->tokens);
   return status ? status : seams_after(&r->x->ends, op, r->segment, true);
+}
+
+rec_status run_backward(run *r, const model_step *step) {
+  rec_status status = REC_OK;
+  if (step->kind == STEP_OF && goes_by_chain(r, &r->x->model->ops[step->op])) return run_chain(r, step->op, step);
+  for (int k = r->count - 1; !status && k >= 0; k--) {
+    run_enter(r, k);
+    status = backward_of(r, step);
+  }
+  return status;
+}
+
+// ---- summaries ----------------------------------------------------------------------------------
+
+// The call of an operation on the segment at hand; of its backward pass where there is a step.
+static kernel_call bind(const run *r, int op, const model_step *step, call_memory *m) {
+  kernel_call call = bind_call(r, op, m);
+  if (step) bind_gradients(r, step, m);
+  return call;
+}
+
+static const train_kernel *kernel_of(const run *r, int op) { return &r->x->kernels[r->x->model->ops[op].kernel]; }
+
+rec_status run_summary(const run *r, int op, const model_step *step, void *summary) {
+  call_memory memory;
+  const kernel_call call = bind(r, op, step, &memory);
+  rec_status status = kernel_of(r, op)->summary(kernel_of(r, op), &call, step != NULL, summary);
+  told(r, op, step ? RAN_SUMMARY_BACKWARD : RAN_SUMMARY, (double)r->tokens);
+  return status;
+}
+
+// A fold of no states tells it.
+rec_status run_check_summary(const run *r, int op, const model_step *step, const void *summary, bool *usable) {
+  const train_kernel *k = kernel_of(r, op);
+  call_memory memory;
+  kernel_call call = bind(r, op, step, &memory);
+  int32_t out_of_range = 0;
+  call.instance_count = 1;
+  for (int i = 0; i < k->signature->variable_count; i++) {
+    if (!rec_is_carried(&k->signature->variables[i])) continue;
+    memory.value[i] = memory.gradient[i] = (kernel_memory){0};
+    memory.final[i] = memory.d_final[i] = NULL;
+  }
+  rec_status status = k->fold(k, &call, step != NULL, summary, r->x->out_of_range);
+  if (!status) status = r->x->c->ops->download(r->x->c, &out_of_range, r->x->out_of_range, sizeof out_of_range);
+  *usable = !out_of_range;
+  return status;
+}
+
+rec_status run_fold(const run *r, int op, const model_step *step, const void *summary, run_block block) {
+  const train_kernel *k = kernel_of(r, op);
+  call_memory memory;
+  kernel_call call = bind(r, op, step, &memory);
+  call.first_instance = block.first;
+  call.instance_count = block.end - block.first;
+  rec_status status = k->fold(k, &call, step != NULL, summary, NULL);
+  int64_t of_sequence = r->x->cuts[r->x->model->ops[op].states[0]].instances;
+  told(r, op, step ? RAN_FOLD_BACKWARD : RAN_FOLD, (double)call.instance_count / (double)of_sequence);
+  return status;
 }
 
 // ---- runs ---------------------------------------------------------------------------------------
@@ -205,11 +285,7 @@ rec_status run_end(const run *r, const shard *here, rec_status status) {
 
 static rec_status forward(run *r) {
   rec_status status = REC_OK;
-  for (int i = 0; !status && i < r->x->model->op_count; i++)
-    for (int k = 0; !status && k < r->count; k++) {
-      run_enter(r, k);
-      status = run_forward(r, i);
-    }
+  for (int i = 0; !status && i < r->x->model->op_count; i++) status = run_forward(r, i);
   return status;
 }
 
@@ -220,11 +296,7 @@ static rec_status backward(run *r) {
     run_enter(r, k);
     status = run_clear_gradients(r);
   }
-  for (int i = 0; !status && i < r->x->model->step_count; i++)
-    for (int k = r->count - 1; !status && k >= 0; k--) {
-      run_enter(r, k);
-      status = run_backward(r, &r->x->model->steps[i]);
-    }
+  for (int i = 0; !status && i < r->x->model->step_count; i++) status = run_backward(r, &r->x->model->steps[i]);
   return status;
 }
 
@@ -239,8 +311,9 @@ rec_status executor_logits(executor *x, const void *parameters, const shard *s, 
   shard there;
   run r = {.x = x, .parameters = parameters, .by_step = s->time == 1};
   rec_status status = begin_and_run(&r, s, &there);
+  if (!status && r.count) run_enter(&r, r.count - 1);
   for (int64_t b = 0; !status && seams_last(&x->ends) && b < s->batch; b++) {
-    rows all = run_rows(&r, m->logits);  // of the last segment
+    rows all = run_rows(&r, m->logits);
     int64_t last = ((b + 1) * r.time - 1) * all.stride;
     status = c->ops->download(c, x->row, (char *)all.data + last * c->n->token_size, m->vocabulary * c->n->token_size);
     for (int i = 0; !status && i < m->vocabulary; i++) logits[b * m->vocabulary + i] = c->n->load_token(x->row, i);
@@ -305,7 +378,7 @@ rec_status executor_run(executor *x, const void *parameters, const shard *s, dou
   for (int k = 0; !status && k < r.count; k++) {
     run_enter(&r, k);
     status = run_loss(&r, scale, &loss[k], losses);
-    told(&r, loss_of(x->model), false);
+    told(&r, loss_of(x->model), RAN_FORWARD, (double)r.tokens);
   }
   if (!status) status = staging_take_losses(&x->staged, s, &there, losses);
   if (!status && gradients) status = backward(&r);

@@ -36,7 +36,15 @@ typedef struct kernel_call {
   void **final, **d_final;
   void *workspace, *saved;  // saved: NULL where nothing is kept for backward
   int64_t workspace_bytes, saved_bytes;
+  int64_t first_instance, instance_count;  // of a fold, as rec_launch has them
 } kernel_call;
+
+// What a kernel needs for so many sequences and steps.
+typedef struct kernel_sizes {
+  int64_t workspace, saved;
+  int64_t summary[2];  // bytes of a summary, forward and backward; 0: there is none
+  int64_t instances;   // that a fold may take in blocks
+} kernel_sizes;
 
 // Code of a recurrence. `execute_library_kernel` makes one of a compiled library; tests have one
 // of the reference interpreter.
@@ -44,11 +52,16 @@ typedef struct train_kernel train_kernel;
 struct train_kernel {
   const rec_signature *signature;
   const void *code;
-  rec_status (*sizes)(const train_kernel *kernel, int64_t batch, int64_t time, int64_t *workspace, int64_t *saved);
+  rec_status (*sizes)(const train_kernel *kernel, int64_t batch, int64_t time, kernel_sizes *sizes);
   rec_status (*forward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*backward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*step)(const train_kernel *kernel, const kernel_call *call);  // forward for one token
-  int32_t device;                                                           // REC_DEVICE_HOST, ..
+  // What the call's segment does to any states before it (`back`: to any cotangents after it); NULL: no sizes have summaries.
+  rec_status (*summary)(const train_kernel *kernel, const kernel_call *call, bool back, void *summary);
+  // States, or cotangents, through one summary. *out_of_range, in the memory of the device, says whether it is of no use.
+  rec_status (*fold)(const train_kernel *kernel, const kernel_call *call, bool back, const void *summary,
+                     int32_t *out_of_range);
+  int32_t device;  // REC_DEVICE_HOST, ..
 };
 
 enum { MOST_VARIABLES = 256 };
@@ -82,6 +95,7 @@ typedef struct executor_form {
   int64_t batch, time;
   int64_t segment;     // tokens of a segment; 0: all are one. The last one may be shorter
   bool backward;       // gradients are wanted
+  bool chain;          // states pass by a chain of summaries where kernels have them (chain.h)
   struct ranks *line;  // whose places in time share the segments in equal numbers; NULL: this process has all of them
 } executor_form;
 
@@ -93,10 +107,21 @@ int64_t executor_bytes(const executor *x);  // that it takes
 rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
                          int places, int64_t *bytes);
 
-// Told of the operations of each run: `ran` after operation `op` of the model, forward or backward, on so many tokens. The loss is
-// told of as forward alone.
+// What an operation has computed. The loss is told of as forward alone.
+typedef enum run_part {
+  RAN_FORWARD,
+  RAN_BACKWARD,
+  RAN_SUMMARY,
+  RAN_SUMMARY_BACKWARD,
+  RAN_FOLD,
+  RAN_FOLD_BACKWARD,
+  RUN_PARTS
+} run_part;
+
+// Told of the operations of each run: `ran` after a part of operation `op` of the model. `amount`: tokens; of a fold, sequences, of
+// which a block of instances is a share.
 typedef struct executor_watch {
-  void (*ran)(void *context, int op, bool backward, int64_t tokens);
+  void (*ran)(void *context, int op, run_part part, double amount);
   void *context;
 } executor_watch;
 

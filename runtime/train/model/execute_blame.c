@@ -88,12 +88,13 @@ static void found(search *s, bool is) {
 
 static rec_status search_forward(run *r, search *s) {
   rec_status status = REC_OK;
-  for (int i = 0; !status && i < r->x->model->op_count; i++, s->at++)
-    for (int k = 0; !status && k < r->count; k++) {
+  for (int i = 0; !status && i < r->x->model->op_count; i++, s->at++) {
+    status = run_forward(r, i);
+    for (int k = 0; !status && k < r->count && looks(s); k++) {
       run_enter(r, k);
-      status = run_forward(r, i);
-      if (!status && looks(s)) found(s, blame_forward(r, i, s->text, s->size));
+      found(s, blame_forward(r, i, s->text, s->size));
     }
+  }
   return status;
 }
 
@@ -116,12 +117,13 @@ static rec_status search_loss(run *r, double scale, search *s) {
 static rec_status search_backward(run *r, search *s) {
   rec_status status = REC_OK;
   seams_turn(&r->x->ends);
-  for (int i = 0; !status && i < r->x->model->step_count; i++, s->at++)
-    for (int k = r->count - 1; !status && k >= 0; k--) {
+  for (int i = 0; !status && i < r->x->model->step_count; i++, s->at++) {
+    status = run_backward(r, &r->x->model->steps[i]);
+    for (int k = r->count - 1; !status && k >= 0 && looks(s); k--) {
       run_enter(r, k);
-      status = run_backward(r, &r->x->model->steps[i]);
-      if (!status && looks(s)) found(s, blame_backward(r, &r->x->model->steps[i], s->text, s->size));
+      found(s, blame_backward(r, &r->x->model->steps[i], s->text, s->size));
     }
+  }
   return status;
 }
 

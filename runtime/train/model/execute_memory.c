@@ -4,11 +4,12 @@
 #include <stdlib.h>
 
 #include "runtime/train/model/blas.h"
+#include "runtime/train/model/chain.h"
 
 static int64_t padded(int64_t bytes) { return (bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT; }
 
 typedef struct executor_sizes {
-  int64_t activations, workspace, scratch, saved, room;  // activations, saved: of a segment
+  int64_t activations, workspace, scratch, saved, room, summary;  // activations, saved, summary: of a segment
 } executor_sizes;
 
 static int64_t linear_room(const train_model *m, const model_op *op, const compute *c) {
@@ -37,6 +38,16 @@ static void take_share(executor *x) {
   if (x->from + x->time > f->time) x->time = f->time - x->from;
 }
 
+// An operation that goes by a chain.
+static void take_summary(executor *x, const model_op *op, const kernel_sizes *of, executor_sizes *sizes) {
+  const train_model *m = x->model;
+  if (!op->state_count || chain_why_not(m, op, of)) return;
+  for (int back = 0; back < 2; back++)
+    if (of->summary[back] > sizes->summary) sizes->summary = padded(of->summary[back]);
+  for (int i = 0; i < op->state_count; i++)
+    x->cuts[op->states[i]] = (seam_cut){of->instances / x->form.batch, chain_state_elements(m, op) * x->c->n->element_size};
+}
+
 static rec_status measure(executor *x, executor_sizes *sizes) {
   const train_model *m = x->model;
   const compute *c = x->c;
@@ -53,14 +64,15 @@ static rec_status measure(executor *x, executor_sizes *sizes) {
     int64_t room = linear_room(m, &m->ops[i], c);
     if (room > sizes->room) sizes->room = padded(room);
     if (m->ops[i].kind != OP_CALL) continue;
-    int64_t workspace = 0, saved = 0;
+    kernel_sizes of = {0};
     const train_kernel *k = &x->kernels[m->ops[i].kernel];
-    rec_status status = k->sizes(k, batch, time, &workspace, &saved);
+    rec_status status = k->sizes(k, batch, time, &of);
     if (status) return status;
-    if (workspace > sizes->workspace) sizes->workspace = padded(workspace);
+    if (of.workspace > sizes->workspace) sizes->workspace = padded(of.workspace);
+    if (form->chain) take_summary(x, &m->ops[i], &of, sizes);
     if (!form->backward) continue;
-    sizes->saved += padded(saved);
-    x->saved_bytes[i] = saved;
+    sizes->saved += padded(of.saved);
+    x->saved_bytes[i] = of.saved;
   }
   return REC_OK;
 }
@@ -77,7 +89,11 @@ void executor_free(executor *x) {
   c->ops->release(c, x->workspace);
   c->ops->release(c, x->scratch);
   c->ops->release(c, x->room);
+  c->ops->release(c, x->summaries);
+  c->ops->release(c, x->out_of_range);
   free(x->row);
+  free(x->cuts);
+  free(x->usable);
   staging_close(&x->staged);
   seams_close(&x->ends);
   free(x);
@@ -89,14 +105,16 @@ static rec_status allocate(executor *x, const executor_sizes *sizes) {
   if (!status) status = c->ops->allocate(c, sizes->workspace, &x->workspace);
   if (!status) status = c->ops->allocate(c, sizes->scratch, &x->scratch);
   if (!status) status = c->ops->allocate(c, sizes->room, &x->room);
+  if (!status) status = c->ops->allocate(c, sizes->summary * x->segments, (void **)&x->summaries);
+  if (!status && sizes->summary) status = c->ops->allocate(c, REC_ALIGNMENT, (void **)&x->out_of_range);
   for (int i = 0; !status && i < x->model->op_count * x->segments; i++)
     status = c->ops->allocate(c, x->saved_bytes[i / x->segments], &x->saved[i]);
-  if (!status) status = seams_open(c, x->model, &x->form, x->segments, &x->ends);
+  if (!status) status = seams_open(c, x->model, &x->form, x->segments, x->cuts, &x->ends);
   return status ? status : staging_open(c, x->model, &x->form, x->from, x->time, &x->staged);
 }
 
 static int64_t bytes_of(const executor *x, const executor_sizes *sizes, const seam_place *place) {
-  return (sizes->activations + sizes->saved) * x->segments + sizes->workspace + sizes->scratch + sizes->room +
+  return (sizes->activations + sizes->saved + sizes->summary) * x->segments + sizes->workspace + sizes->scratch + sizes->room +
          seams_bytes(x->model, x->c, &x->form, place);
 }
 
@@ -105,6 +123,7 @@ static rec_status measure_and_allocate(executor *x) {
   rec_status status = measure(x, &sizes);
   if (status) return status;
   x->activation_bytes = sizes.activations;
+  x->summary_bytes = sizes.summary;
   x->workspace_bytes = sizes.workspace;
   x->bytes = bytes_of(x, &sizes, &(seam_place){ranks_time(x->form.line), ranks_time_count(x->form.line), x->segments});
   return allocate(x, &sizes);
@@ -116,9 +135,11 @@ rec_status executor_need(const train_model *model, const train_kernel *kernels, 
   executor x = {.model = model, .kernels = kernels, .c = c, .form = *form};
   x.segments = (int)(form->time / form->segment) / places;
   x.saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x.saved_bytes);
-  rec_status status = x.saved_bytes ? measure(&x, &sizes) : rec_no_memory();
+  x.cuts = calloc((size_t)model->state_count + 1, sizeof *x.cuts);
+  rec_status status = x.saved_bytes && x.cuts ? measure(&x, &sizes) : rec_no_memory();
   *bytes = status ? 0 : bytes_of(&x, &sizes, &(seam_place){places / 2, places, x.segments});
   free(x.saved_bytes);
+  free(x.cuts);
   return status;
 }
 
@@ -129,11 +150,14 @@ rec_status executor_new(const train_model *model, const train_kernel *kernels, c
   if (!x) return rec_no_memory();
   *x = (executor){.model = model, .kernels = kernels, .c = c, .form = *form};
   if (!x->form.segment) x->form.segment = x->form.time;
+  if (x->form.segment >= x->form.time) x->form.chain = false;
   take_share(x);
   x->saved = calloc((size_t)(model->op_count * x->segments) + 1, sizeof *x->saved);
   x->saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x->saved_bytes);
   x->row = malloc((size_t)(model->vocabulary * c->n->token_size) + 1);
-  rec_status status = x->saved && x->saved_bytes && x->row ? REC_OK : rec_no_memory();
+  x->cuts = calloc((size_t)model->state_count + 1, sizeof *x->cuts);
+  x->usable = calloc((size_t)x->segments + 1, sizeof *x->usable);
+  rec_status status = x->saved && x->saved_bytes && x->row && x->cuts && x->usable ? REC_OK : rec_no_memory();
   if (!status && compute_is_host(c)) status = blas_reserve(1);
   if (!status) status = measure_and_allocate(x);
   if (status)

@@ -14,7 +14,8 @@ typedef struct measuring {
   const trained_model *of;
   const train_block *block;
   op_times *times;
-  op_time *run;  // of the run at hand, by operation
+  op_time *run;      // of the run at hand, by operation
+  op_time *amounts;  // what it ran, as executor_watch tells
   rec_blocks lists;
   char *weights, *gradients, *moments;  // where the model runs
   double last;                          // when the operation before had run
@@ -28,11 +29,10 @@ static double now(const measuring *m) {
   return rec_seconds(compute_is_host(c) ? 1 : 2);
 }
 
-static void ran(void *context, int op, bool backward, int64_t tokens) {
+static void ran(void *context, int op, run_part part, double amount) {
   measuring *m = context;
-  op_time *of = &m->run[op];
-  (void)tokens;
-  *(backward ? &of->backward : &of->forward) += now(m) - m->last;
+  *op_time_of(&m->run[op], part) += now(m) - m->last;
+  *op_time_of(&m->amounts[op], part) += amount;
   m->last = now(m);
 }
 
@@ -89,6 +89,18 @@ static rec_status start_weights(measuring *m) {
   return status ? status : c->ops->upload(c, m->weights, weights, bytes);
 }
 
+// Of all tokens and of one sequence. The last segment of a pass has no summary.
+static void keep_run(measuring *m) {
+  for (int k = 0; k < m->times->count; k++) {
+    op_time *of = &m->times->of[k];
+    *of = m->run[k];
+    for (run_part part = RAN_SUMMARY; part < RUN_PARTS; part++) {
+      double amount = *op_time_of(&m->amounts[k], part), whole = part < RAN_FOLD ? (double)m->times->tokens : 1;
+      if (amount > 0) *op_time_of(of, part) *= whole / amount;
+    }
+  }
+}
+
 // The fastest of several runs, as a whole: what is in the cache for one operation has left no room for another.
 static rec_status run_operations(measuring *m, executor *x, const shard *s, void *const *gradients, double *losses) {
   const int count = m->times->count;
@@ -96,24 +108,25 @@ static rec_status run_operations(measuring *m, executor *x, const shard *s, void
   rec_status status = REC_OK;
   executor_watch_by(x, (executor_watch){ran, m});
   for (int i = 0; !status && i < RUNS; i++) {
-    for (int k = 0; k < count; k++) m->run[k] = (op_time){0};
+    for (int k = 0; k < count; k++) m->run[k] = m->amounts[k] = (op_time){0};
     m->last = now(m);
     status = executor_run(x, m->weights, s, 1, gradients, losses, NULL);
     if (status || sum_of(m->run, count) >= best) continue;
     best = sum_of(m->run, count);
-    for (int k = 0; k < count; k++) m->times->of[k] = m->run[k];
+    keep_run(m);
   }
   return status;
 }
 
 static rec_status measure_operations(measuring *m, int64_t batch, int64_t time, int segments) {
   const trained_model *of = m->of;
-  const executor_form form = {.batch = batch, .time = time * segments, .segment = time, .backward = true};
+  const executor_form form = {.batch = batch, .time = time * segments, .segment = time, .backward = true, .chain = true};
   executor *x = NULL;
   shard s = new_shard(m, batch, time * segments, segments > 1);
   void **gradients = rec_blocks_list(&m->lists, segments, sizeof *gradients);
   double *losses = rec_blocks_list(&m->lists, segments, sizeof *losses);
   m->run = rec_blocks_list(&m->lists, m->times->count + 1, sizeof *m->run);
+  m->amounts = rec_blocks_list(&m->lists, m->times->count + 1, sizeof *m->amounts);
   rec_status status = m->lists.failed ? rec_no_memory() : REC_OK;
   for (int i = 0; !status && i < segments; i++) gradients[i] = m->gradients;
   if (!status) status = executor_new(of->model, of->kernels, of->where, &form, &x);

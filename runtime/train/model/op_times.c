@@ -13,11 +13,30 @@ static rec_status read_time(const char *path, const cJSON *json, const char *key
   return status;
 }
 
+static const char *const part_keys[RUN_PARTS] = {[RAN_FORWARD] = "forward_us", [RAN_BACKWARD] = "backward_us",
+                                                 [RAN_SUMMARY] = "summary_us", [RAN_SUMMARY_BACKWARD] = "summary_backward_us",
+                                                 [RAN_FOLD] = "fold_us",       [RAN_FOLD_BACKWARD] = "fold_backward_us"};
+
+// All recurrences have them.
+static bool is_needed(run_part part) { return part == RAN_FORWARD || part == RAN_BACKWARD; }
+
+double *op_time_of(op_time *of, run_part part) {
+  double *const all[RUN_PARTS] = {[RAN_FORWARD] = &of->forward, [RAN_BACKWARD] = &of->backward,
+                                  [RAN_SUMMARY] = &of->summary, [RAN_SUMMARY_BACKWARD] = &of->summary_backward,
+                                  [RAN_FOLD] = &of->fold,       [RAN_FOLD_BACKWARD] = &of->fold_backward};
+  return all[part];
+}
+
+double op_times_of(const op_times *times, int op, run_part part, double amount) {
+  double of_one = *op_time_of(&times->of[op], part);
+  return part == RAN_FOLD || part == RAN_FOLD_BACKWARD ? of_one * amount : of_one * amount / (double)times->tokens;
+}
+
 static rec_status read_op(const char *path, const cJSON *json, op_time *of) {
-  rec_status status = read_time(path, json, "forward_us", true, &of->forward);
-  if (!status) status = read_time(path, json, "backward_us", true, &of->backward);
-  if (!status) status = read_time(path, json, "summary_us", false, &of->summary);
-  return status ? status : read_time(path, json, "summary_backward_us", false, &of->summary_backward);
+  rec_status status = REC_OK;
+  for (int part = 0; !status && part < RUN_PARTS; part++)
+    status = read_time(path, json, part_keys[part], is_needed(part), op_time_of(of, part));
+  return status;
 }
 
 static rec_status read_ops(const char *path, const cJSON *list, const train_model *m, op_times *times) {
@@ -62,14 +81,12 @@ static const char *name_of(const trained_model *of, const model_op *op) {
   return op->use_count ? of->model->parameters[op->uses[0].parameter].name : of->kernels[op->kernel].signature->name;
 }
 
-static void describe_op(const op_time *t, const char *name, cJSON *list) {
+static void describe_op(op_time *t, const char *name, cJSON *list) {
   cJSON *item = cJSON_CreateObject();
   cJSON_AddItemToArray(list, item);
   cJSON_AddStringToObject(item, "name", name);
-  cJSON_AddNumberToObject(item, "forward_us", t->forward / US);
-  cJSON_AddNumberToObject(item, "backward_us", t->backward / US);
-  if (t->summary > 0) cJSON_AddNumberToObject(item, "summary_us", t->summary / US);
-  if (t->summary_backward > 0) cJSON_AddNumberToObject(item, "summary_backward_us", t->summary_backward / US);
+  for (int part = 0; part < RUN_PARTS; part++)
+    if (is_needed(part) || *op_time_of(t, part) > 0) cJSON_AddNumberToObject(item, part_keys[part], *op_time_of(t, part) / US);
 }
 
 void op_times_describe(const op_times *times, const trained_model *of, cJSON *object) {

@@ -4,12 +4,14 @@
 
 #include "runtime/train/model/execute.h"
 
+// By run_part (execute.h).
 typedef struct op_time {
   double forward, backward;
-  double summary, summary_backward;  // of a segment, without its results; 0: the recurrence has none
+  double summary, summary_backward;  // of as many tokens, without their results; 0: the recurrence has none
+  double fold, fold_backward;        // the states of one sequence through one summary
 } op_time;
 
-// For one thread. An operation takes its time in proportion to the tokens.
+// For one thread. An operation takes its time in proportion to the tokens, but for folds.
 typedef struct op_times {
   int64_t tokens;    // of the run that took these times
   int count;         // of the model's operations
@@ -17,9 +19,10 @@ typedef struct op_times {
   double sum, step;  // of one weight: adding a gradient, and the step of its optimizer
 } op_times;
 
-// {"tokens": 512, "operations": [{"forward_us": 12.5, "backward_us": 20, "summary_us": 4, "summary_backward_us": 6}, ..],
+// {"tokens": 512, "operations": [{"forward_us": 12.5, "backward_us": 20, "summary_us": 4, "summary_backward_us": 6,
+//                                 "fold_us": 0.5, "fold_backward_us": 0.5}, ..],
 //  "weight": {"sum_us": 0.0002, "step_us": 0.001}}
-// The summaries may be missing. Names that op_times_describe adds are for people.
+// Summaries and folds may be missing. Names that op_times_describe adds are for people.
 rec_status op_times_read(const char *path, const train_model *model, op_times *times);
 void op_times_describe(const op_times *times, const trained_model *of, cJSON *object);
 void op_times_free(op_times *times);
@@ -27,6 +30,11 @@ void op_times_free(op_times *times);
 // Measures `batch` sequences of `segments` segments of `time` tokens, in the fastest of several runs.
 rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch, int64_t time, int segments,
                             op_times *times);
+
+// The member for a part of an operation.
+double *op_time_of(op_time *of, run_part part);
+// Seconds of a part of operation `op`, of so much as executor_watch tells.
+double op_times_of(const op_times *times, int op, run_part part, double amount);
 
 static inline double op_times_scaled(const op_times *times, double seconds, int64_t tokens) {
   return seconds * (double)tokens / (double)times->tokens;

@@ -339,6 +339,7 @@ static void read_label(reader *r, const cJSON *item, void *entry) {
 
 static void read_recipe(reader *r, const cJSON *object, train_block *b) {
   b->schedule = (schedule_kind)named(r, object, "schedule", schedule_names, SCHEDULE_KINDS);
+  if (json_get(object, "exchange")) b->exchange = (exchange_kind)named(r, object, "exchange", exchange_names, EXCHANGE_KINDS);
   read_optimizer(r, object, b);
   b->no_decay = int_list(r, object, "no_decay", 0, r->model->parameter_count - 1, &b->no_decay_count);
   if (b->accumulate > b->batch) wrong(r, "accumulate");

@@ -139,6 +139,7 @@ typedef struct train_block {
   int64_t context, batch, steps, warmup, decay;
   int64_t accumulate;  // parts of a batch that run one after another
   int64_t segments;    // parts of the context, run layer by layer
+  exchange_kind exchange;
   uint64_t seed;
   schedule_kind schedule;
   optimizer_kind optimizer;

@@ -2,9 +2,11 @@
 
 #include <stdlib.h>
 
+#include "runtime/train/model/chain.h"
+
 // ---- memory -------------------------------------------------------------------------------------
 
-// Of gradients: the first two in turn. All of these in copies of messages.
+// In copies of messages.
 typedef enum seam_block { STATES_IN, STATES_OUT, GRADIENTS_IN, GRADIENTS_OUT, SEAM_BLOCKS } seam_block;
 
 static int64_t block_bytes(const train_model *m, const compute *c, int64_t batch) {
@@ -14,18 +16,21 @@ static int64_t block_bytes(const train_model *m, const compute *c, int64_t batch
 // The seams of a place that lie between two segments, one of them maybe of another place.
 static int seam_count(const seam_place *p) { return p->segments - 1 + (p->place > 0) + (p->place + 1 < p->places); }
 
-static int gradient_count(const seam_place *p, bool backward) {
+// Blocks of gradients between two segments of a place. What comes from the next place and what goes to the one before lie behind.
+static int inner_gradients(int segments, bool apart) { return apart ? segments - 1 : 2; }
+
+static int gradient_count(const seam_place *p, bool backward, bool apart) {
   if (!backward || seam_count(p) == 0) return 0;
-  return p->places > 1 ? SEAM_BLOCKS : 2;
+  return inner_gradients(p->segments, apart) + (p->places > 1 ? 2 : 0);
 }
 
 int64_t seams_bytes(const train_model *m, const compute *c, const executor_form *form, const seam_place *p) {
   if (p->segments == 0) return 0;
-  return block_bytes(m, c, form->batch) * (seam_count(p) + gradient_count(p, form->backward));
+  return block_bytes(m, c, form->batch) * (seam_count(p) + gradient_count(p, form->backward, form->chain));
 }
 
 static rec_status open_messages(seams *s) {
-  size_t states = (size_t)s->model->state_count + 1;
+  size_t states = ((size_t)s->model->state_count + 1) * CHAIN_BLOCKS;
   message **lists = s->lists = calloc(5 * states, sizeof *lists);
   if (!lists) return rec_no_memory();
   s->of = (seam_messages){lists, lists + states, lists + 2 * states, lists + 3 * states, lists + 4 * states};
@@ -34,18 +39,23 @@ static rec_status open_messages(seams *s) {
   return s->copies ? REC_OK : rec_no_memory();
 }
 
-rec_status seams_open(const compute *c, const train_model *m, const executor_form *form, int segments, seams *s) {
+rec_status seams_open(const compute *c, const train_model *m, const executor_form *form, int segments, const seam_cut *cuts,
+                      seams *s) {
   *s = (seams){.c = c,
                .model = m,
                .line = form->line,
                .place = ranks_time(form->line),
                .places = ranks_time_count(form->line),
                .most = segments_of_place(form->line, (int)((form->time + form->segment - 1) / form->segment), 0),
-               .block = block_bytes(m, c, form->batch)};
+               .block = block_bytes(m, c, form->batch),
+               .cuts = cuts,
+               .apart = form->chain,
+               .inner = inner_gradients(segments, form->chain)};
   const seam_place place = {s->place, s->places, segments};
   if (segments == 0) return REC_OK;
   rec_status status = c->ops->allocate(c, s->block * seam_count(&place), (void **)&s->states);
-  if (!status) status = c->ops->allocate(c, s->block * gradient_count(&place, form->backward), (void **)&s->gradients);
+  if (!status)
+    status = c->ops->allocate(c, s->block * gradient_count(&place, form->backward, form->chain), (void **)&s->gradients);
   return status || s->places == 1 ? status : open_messages(s);
 }
 
@@ -74,16 +84,18 @@ void *seams_state(const seams *s, int seam, int state) {
 
 void *seams_gradient(const seams *s, int seam, int state) {
   const shard *run = s->there;
-  int block = seam % 2;
+  int block = s->apart ? seam - 1 : seam % 2;
   if (seam == 0 && seams_first(s)) return run->d_before && run->before[state] ? run->d_before[state] : NULL;
   if (seam == s->count && seams_last(s)) return NULL;
-  if (seam == s->count) block = GRADIENTS_IN;
-  if (seam == 0) block = GRADIENTS_OUT;
+  if (seam == s->count) block = s->inner;
+  if (seam == 0) block = s->inner + 1;
   return s->gradients + block * s->block + offset_of(s, state);
 }
 
 bool seams_first(const seams *s) { return s->place == 0; }
 bool seams_last(const seams *s) { return s->place == s->last; }
+bool seams_begins(const seams *s, bool backward) { return backward ? seams_last(s) : seams_first(s); }
+bool seams_ends(const seams *s, bool backward) { return seams_begins(s, !backward); }
 
 // ---- messages -----------------------------------------------------------------------------------
 
@@ -102,24 +114,60 @@ static void *bytes_at(const seams *s, seam_block block, int state, void *there) 
   return s->copies ? s->copies + block * s->block + offset_of(s, state) : there;
 }
 
-static message *expect(const seams *s, int place, message_kind kind, int state, void *bytes) {
-  return ranks_receive(s->line, rank_at(s, place), kind, tag_of(s, state), bytes, bytes_of(s, state));
+// Part of the bytes of a state.
+typedef struct byte_range {
+  int64_t first, count;
+} byte_range;
+
+static int blocks_of(const seams *s, int state) {
+  const seam_cut *cut = &s->cuts[state];
+  return cut->instances ? chain_blocks(cut->instances * s->there->batch, cut->bytes * s->there->batch) : 1;
 }
 
-static void take(const seams *s, message **list, int state, const char *what) {
-  ranks_wait(s->line, list[state], (message_place){s->here->step, s->model->states[state].layer, what});
-  list[state] = NULL;
+// All states of an operation have the same instances, one behind the other.
+static int64_t instance_of(const seams *s, int state, int block) {
+  return chain_instance(s->cuts[state].instances * s->there->batch, blocks_of(s, state), block);
 }
 
-static rec_status arrive(const seams *s, message **list, seam_block block, int state, void *there, const char *what) {
-  take(s, list, state, what);
-  return s->copies ? s->c->ops->upload(s->c, there, bytes_at(s, block, state, there), bytes_of(s, state)) : REC_OK;
+static byte_range range_of(const seams *s, int state, int block) {
+  int64_t all = s->cuts[state].instances * s->there->batch;
+  if (!all) return (byte_range){0, bytes_of(s, state)};
+  int64_t of_one = bytes_of(s, state) / all, first = instance_of(s, state, block);
+  return (byte_range){first * of_one, (instance_of(s, state, block + 1) - first) * of_one};
+}
+
+int seams_blocks(const seams *s, const model_op *op) { return op->state_count ? blocks_of(s, op->states[0]) : 1; }
+int64_t seams_instance(const seams *s, const model_op *op, int block) { return instance_of(s, op->states[0], block); }
+
+static message **slot_of(message **list, int state, int block) { return &list[state * CHAIN_BLOCKS + block]; }
+
+// Messages of several blocks have one tag: they leave, and are expected, in the order of the blocks.
+static void expect(const seams *s, int place, message_kind kind, int state, message **list, char *bytes) {
+  for (int block = 0; block < blocks_of(s, state); block++) {
+    byte_range range = range_of(s, state, block);
+    *slot_of(list, state, block) =
+        ranks_receive(s->line, rank_at(s, place), kind, tag_of(s, state), bytes + range.first, range.count);
+  }
+}
+
+static void take(const seams *s, message **list, int state, int block, const char *what) {
+  message **slot = slot_of(list, state, block);
+  ranks_wait(s->line, *slot, (message_place){s->here->step, s->model->states[state].layer, what});
+  *slot = NULL;
+}
+
+static rec_status arrive(const seams *s, message **list, seam_block room, int state, int block, char *there, const char *what) {
+  byte_range range = range_of(s, state, block);
+  take(s, list, state, block, what);
+  if (!s->copies) return REC_OK;
+  return s->c->ops->upload(s->c, there + range.first, (char *)bytes_at(s, room, state, there) + range.first, range.count);
 }
 
 // `here`: where the bytes lie in the host's memory.
-static rec_status leave(const seams *s, message **sent, int place, message_kind kind, int state, void *here, void *there) {
-  rec_status status = s->copies ? s->c->ops->download(s->c, here, there, bytes_of(s, state)) : REC_OK;
-  if (!status) *sent = ranks_send(s->line, rank_at(s, place), kind, tag_of(s, state), here, bytes_of(s, state));
+static rec_status leave(const seams *s, message **sent, int place, message_kind kind, int state, byte_range range, char *here,
+                        char *there) {
+  rec_status status = s->copies ? s->c->ops->download(s->c, here + range.first, there + range.first, range.count) : REC_OK;
+  if (!status) *sent = ranks_send(s->line, rank_at(s, place), kind, tag_of(s, state), here + range.first, range.count);
   return status;
 }
 
@@ -130,8 +178,10 @@ void seams_begin(seams *s, const shard *here, const shard *there, int count) {
   s->count = count;
   for (int i = 0; s->last > 0 && i < s->model->state_count; i++) {
     if (s->place > 0 && s->place <= s->last)
-      s->of.states_in[i] = expect(s, s->place - 1, kind_of(s, i), i, bytes_at(s, STATES_IN, i, seams_state(s, 0, i)));
-    if (s->place == 0 && here->after[i]) s->of.carried[i] = expect(s, s->last, MESSAGE_CARRIED, i, here->after[i]);
+      expect(s, s->place - 1, kind_of(s, i), i, s->of.states_in, bytes_at(s, STATES_IN, i, seams_state(s, 0, i)));
+    if (s->place == 0 && here->after[i])
+      *slot_of(s->of.carried, i, 0) =
+          ranks_receive(s->line, rank_at(s, s->last), MESSAGE_CARRIED, tag_of(s, i), here->after[i], bytes_of(s, i));
   }
 }
 
@@ -143,52 +193,79 @@ void seams_turn(seams *s) {
     const model_op *op = &m->ops[m->steps[i].op];
     for (int k = 0; k < op->state_count; k++) {
       int state = op->states[k];
-      void *bytes = bytes_at(s, GRADIENTS_IN, state, seams_gradient(s, s->count, state));
-      s->of.gradients_in[state] = expect(s, s->place + 1, MESSAGE_COTANGENTS, state, bytes);
+      char *bytes = bytes_at(s, GRADIENTS_IN, state, seams_gradient(s, s->count, state));
+      expect(s, s->place + 1, MESSAGE_COTANGENTS, state, s->of.gradients_in, bytes);
     }
   }
 }
 
 void seams_end(seams *s) {
   for (int i = 0; s->last > 0 && i < s->model->state_count; i++) {
-    take(s, s->of.states_out, i, "states to arrive");
-    take(s, s->of.gradients_out, i, "gradients of states to arrive");
-    take(s, s->of.carried, i, "the states that the sequences end with");
+    for (int block = 0; block < blocks_of(s, i); block++) {
+      take(s, s->of.states_out, i, block, "states to arrive");
+      take(s, s->of.gradients_out, i, block, "gradients of states to arrive");
+    }
+    take(s, s->of.carried, i, 0, "the states that the sequences end with");
   }
 }
 
-rec_status seams_before(seams *s, const model_op *op, int segment, bool backward) {
+rec_status seams_take(seams *s, const model_op *op, bool backward, int block) {
   rec_status status = REC_OK;
-  for (int k = 0; !status && k < op->state_count; k++) {
+  for (int k = 0; !status && k < op->state_count && !seams_begins(s, backward); k++) {
     int state = op->states[k];
-    if (!backward && segment == 0 && !seams_first(s))
-      status = arrive(s, s->of.states_in, STATES_IN, state, seams_state(s, 0, state), "states");
-    if (backward && segment == s->count - 1 && !seams_last(s))
-      status = arrive(s, s->of.gradients_in, GRADIENTS_IN, state, seams_gradient(s, s->count, state), "gradients of states");
+    status = backward ? arrive(s, s->of.gradients_in, GRADIENTS_IN, state, block, seams_gradient(s, s->count, state),
+                               "gradients of states")
+                      : arrive(s, s->of.states_in, STATES_IN, state, block, seams_state(s, 0, state), "states");
   }
   return status;
 }
 
-static rec_status send_on(seams *s, int state) {
-  void *there = seams_state(s, s->count, state);
-  if (!seams_last(s))
-    return leave(s, &s->of.states_out[state], s->place + 1, kind_of(s, state), state, bytes_at(s, STATES_OUT, state, there),
-                 there);
-  if (seams_first(s) || !s->here->after[state]) return REC_OK;
-  return leave(s, &s->of.carried[state], 0, MESSAGE_CARRIED, state, s->here->after[state], there);
+static rec_status send_on(seams *s, int state, int block) {
+  char *there = seams_state(s, s->count, state);
+  return leave(s, slot_of(s->of.states_out, state, block), s->place + 1, kind_of(s, state), state, range_of(s, state, block),
+               bytes_at(s, STATES_OUT, state, there), there);
 }
 
-static rec_status send_back(seams *s, int state) {
-  void *there = seams_gradient(s, 0, state);
-  return leave(s, &s->of.gradients_out[state], s->place - 1, MESSAGE_COTANGENTS, state,
-               bytes_at(s, GRADIENTS_OUT, state, there), there);
+static rec_status send_back(seams *s, int state, int block) {
+  char *there = seams_gradient(s, 0, state);
+  return leave(s, slot_of(s->of.gradients_out, state, block), s->place - 1, MESSAGE_COTANGENTS, state,
+               range_of(s, state, block), bytes_at(s, GRADIENTS_OUT, state, there), there);
+}
+
+rec_status seams_give(seams *s, const model_op *op, bool backward, int block) {
+  rec_status status = REC_OK;
+  for (int k = 0; !status && k < op->state_count && !seams_ends(s, backward); k++)
+    status = (backward ? send_back : send_on)(s, op->states[k], block);
+  return status;
+}
+
+// What the sequences end with goes to the first place.
+static rec_status carry(seams *s, const model_op *op) {
+  rec_status status = REC_OK;
+  for (int k = 0; !status && k < op->state_count; k++) {
+    int state = op->states[k];
+    if (s->here->after[state])
+      status = leave(s, slot_of(s->of.carried, state, 0), 0, MESSAGE_CARRIED, state, (byte_range){0, bytes_of(s, state)},
+                     s->here->after[state], seams_state(s, s->count, state));
+  }
+  return status;
+}
+
+// The first segment of a pass at this place, and the last one.
+static bool is_first(const seams *s, int segment, bool backward) { return segment == (backward ? s->count - 1 : 0); }
+static bool is_last(const seams *s, int segment, bool backward) { return is_first(s, segment, !backward); }
+
+rec_status seams_before(seams *s, const model_op *op, int segment, bool backward) {
+  rec_status status = REC_OK;
+  for (int b = 0; is_first(s, segment, backward) && !status && b < seams_blocks(s, op); b++)
+    status = seams_take(s, op, backward, b);
+  return status;
 }
 
 rec_status seams_after(seams *s, const model_op *op, int segment, bool backward) {
   rec_status status = REC_OK;
-  for (int k = 0; !status && k < op->state_count; k++) {
-    if (!backward && segment == s->count - 1) status = send_on(s, op->states[k]);
-    if (backward && segment == 0 && !seams_first(s)) status = send_back(s, op->states[k]);
-  }
+  if (!is_last(s, segment, backward)) return REC_OK;
+  if (!backward && seams_last(s) && !seams_first(s)) return carry(s, op);
+  for (int b = 0; !status && b < seams_blocks(s, op); b++) status = seams_give(s, op, backward, b);
   return status;
 }

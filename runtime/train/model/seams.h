@@ -18,7 +18,13 @@
 #include "runtime/ranks/ranks.h"
 #include "runtime/train/model/execute.h"
 
-// Messages on their way, by state; NULL: none.
+// How the states of an operation are cut into messages. A chain sends them block by block (chain.h), a pipeline as a whole.
+typedef struct seam_cut {
+  int64_t instances;  // of a sequence; 0: they are not cut
+  int64_t bytes;      // of a sequence, all states of the operation
+} seam_cut;
+
+// Messages on their way, by state and block; NULL: none.
 typedef struct seam_messages {
   message **states_in, **states_out, **gradients_in, **gradients_out, **carried;
 } seam_messages;
@@ -32,12 +38,15 @@ typedef struct seams {
   const compute *c;
   const train_model *model;
   ranks *line;
-  int place, places;  // in time
-  int most;           // segments of the first place
-  int64_t block;      // bytes of the states of a seam
-  char *states;       // of the seams that are not the caller's; backward reads them again
-  char *gradients;    // of the two seams of a segment in turn; then what comes and what goes
-  char *copies;       // for messages, in the host's memory: states and gradients that come and go. NULL on the host
+  int place, places;     // in time
+  int most;              // segments of the first place
+  int64_t block;         // bytes of the states of a seam
+  char *states;          // of the seams that are not the caller's; backward reads them again
+  char *gradients;       // of the two seams of a segment in turn, with a chain of each seam by itself; and what comes and goes
+  const seam_cut *cuts;  // by state
+  bool apart;            // the gradients of all seams are needed at once
+  int inner;             // blocks of gradients before those that come and go
+  char *copies;          // for messages, in the host's memory: states and gradients that come and go. NULL on the host
   void *lists;
   seam_messages of;
   // of a run
@@ -45,8 +54,9 @@ typedef struct seams {
   int count, last;  // its segments of this place; the place of its last segment
 } seams;
 
-// `segments`: of this place, at most. To be closed after a failure, too.
-rec_status seams_open(const compute *c, const train_model *model, const executor_form *form, int segments, seams *s);
+// `segments`: of this place, at most. `cuts`: by state; they outlive the seams. To be closed after a failure, too.
+rec_status seams_open(const compute *c, const train_model *model, const executor_form *form, int segments, const seam_cut *cuts,
+                      seams *s);
 void seams_close(seams *s);
 int64_t seams_bytes(const train_model *model, const compute *c, const executor_form *form, const seam_place *place);
 
@@ -65,6 +75,18 @@ bool seams_last(const seams *s);
 // Where a state lies at a seam, and its gradient; NULL where nothing is there.
 void *seams_state(const seams *s, int seam, int state);
 void *seams_gradient(const seams *s, int seam, int state);
+
+// Forward begins at the first place and ends at the last one, backward the other way.
+bool seams_begins(const seams *s, bool backward);
+bool seams_ends(const seams *s, bool backward);
+
+// In how many blocks the states of an operation pass, and the first instance of one; `blocks` of them: the end.
+int seams_blocks(const seams *s, const model_op *op);
+int64_t seams_instance(const seams *s, const model_op *op, int block);
+// A block of the states of an operation, or of their gradients: what comes is there; what has been made goes on, if there is a place
+// behind.
+rec_status seams_take(seams *s, const model_op *op, bool backward, int block);
+rec_status seams_give(seams *s, const model_op *op, bool backward, int block);
 
 // Around an operation on a segment: what it reads is there, what it has written goes on.
 rec_status seams_before(seams *s, const model_op *op, int segment, bool backward);

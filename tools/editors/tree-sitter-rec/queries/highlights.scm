@@ -53,7 +53,7 @@
     "perplexity" "state_norm" "remembrance" "attention" "overflow" "accuracy" "initial_state"))
 (setting name: (setting_name) @keyword
   (#any-of? @keyword
-    "model" "init" "data" "context" "batch" "steps" "seed" "optimizer" "schedule" "accumulate" "segments" "loss" "initial_state"))
+    "model" "init" "data" "context" "batch" "steps" "seed" "optimizer" "schedule" "accumulate" "segments" "exchange" "loss" "initial_state"))
 (named_argument value: (name) @constant.builtin
   (#any-of? @constant.builtin
     "on" "off" "bytes" "chars" "by_content" "raw" "llmc" "megatron" "shuffled" "streaming" "joined" "apart" "total_variation"

@@ -13,7 +13,7 @@ syntax keyword recPart conv1d embed linear rms_norm unembed
 syntax keyword recConstant pi
 
 " Words of settings have a meaning inside of blocks alone.
-syntax keyword recSetting contained model init data context batch steps seed optimizer schedule accumulate segments loss initial_state
+syntax keyword recSetting contained model init data context batch steps seed optimizer schedule accumulate segments exchange loss initial_state
 syntax keyword recChoice contained adamw muon cosine linear constant warmup_stable_decay cross_entropy
 syntax keyword recChoice contained text tokens copying stack_copying sorting selective_copying mqar passkey babi
 syntax keyword recChoice contained zero random_noise fitted_noise state_passing tbtt learned mix ramp layers
