@@ -112,17 +112,20 @@ static rec_status show(const plan_command_request *r, const plan_shown *s) {
 static rec_status plan_block(session *s, const plan_command_request *r, const train_block *given) {
   train_block block = *given;
   op_times times = {0};
+  rec_blocks memory = {0};
   predictions found = {0};
   rec_status status = resize(r, &block);
   if (status) return status;
   const leaf_sizes sizes = {block.batch, block.accumulate, block.context, block.segments, compute_is_host(s->where)};
-  plan_program program = {session_model(s, given), &block, leaves_of(&sizes), &times};
+  plan_program program = {.of = session_model(s, given), .block = &block, .leaves = leaves_of(&sizes), .times = &times};
   plan_request request = {&program, &r->links, r->first, r->last, r->memory << 20};
-  status = find_times(r, &program, &times);
+  piece_list_make(&memory, program.of.model, &block, compute_is_host(s->where), &program.pieces);
+  status = memory.failed ? rec_no_memory() : find_times(r, &program, &times);
   if (!status) status = predict(&request, &found);
   if (!status) status = show(r, &(plan_shown){&program, &request, &found, r->times, r->measures ? NULL : r->network});
   predictions_free(&found);
   op_times_free(&times);
+  rec_blocks_free(&memory);
   return status;
 }
 

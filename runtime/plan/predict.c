@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/plan/traffic.h"
 #include "runtime/train/model/optimizer.h"
+#include "runtime/train/starts.h"
 
 const char *const plan_loss_names[LOSSES] = {"leaves", "extra", "bubble", "latency", "bandwidth"};
 
@@ -35,14 +37,6 @@ static int64_t gradient_blocks(const plan_program *p, const plan_grid *grid) {
   return (((p->leaves.shards - 1) >> level) + 1 + level - own) * (p->leaves.segments / grid->time);
 }
 
-// Whether any sequence starts from something else than zero: then the states of a batch are kept.
-static bool keeps_states(const train_block *b) {
-  for (int i = 0; i < b->intervention_count; i++)
-    for (int k = 0; k < b->interventions[i].choice_count; k++)
-      if (b->interventions[i].choices[k].kind != FROM_ZERO) return true;
-  return false;
-}
-
 static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_memory *memory) {
   const train_model *m = p->of.model;
   const leaves *l = &p->leaves;
@@ -52,7 +46,7 @@ static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_m
   *memory = (plan_memory){.weights = m->parameter_elements * size,
                           .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
                           .moments = moment_numbers(p) * size / (grid->data * grid->time),
-                          .states = keeps_states(p->block) ? m->state_elements * sequences * size * 2 : 0};
+                          .states = starts_are_kept(p->block) ? m->state_elements * sequences * size * 2 : 0};
   return executor_need(m, p->of.kernels, p->of.where, &form, (int)grid->time, &memory->activations);
 }
 
@@ -86,6 +80,7 @@ static rec_status find_losses(const plan_request *r, double one_rank, prediction
 static rec_status predict_grid(const plan_request *r, double one_rank, plan_grid grid, prediction *p) {
   *p = (prediction){.grid = grid, .ranks = grid.data * grid.time};
   rec_status status = memory_of(r->program, &grid, &p->memory);
+  if (!status) status = plan_count_messages(r->program, &grid, p->sent);
   if (!status) status = simulate_step(r->program, &grid, r->network, &p->seconds);
   p->efficiency = one_rank / (p->seconds * (double)p->ranks);
   p->fits = !r->memory || plan_memory_bytes(&p->memory) <= r->memory;

@@ -25,7 +25,8 @@ typedef struct prediction {
   double seconds, efficiency;  // efficiency: the time of one rank / (ranks * seconds)
   double losses[LOSSES];       // seconds
   plan_memory memory;
-  bool fits;  // the memory of a rank
+  message_count sent[MESSAGE_KINDS];  // by all ranks
+  bool fits;                          // the memory of a rank
 } prediction;
 
 typedef struct plan_request {

@@ -49,12 +49,6 @@ leaf_range plan_shards(const plan_program *p, const plan_grid *grid, int64_t dat
   return tree_range((tree_node){p->leaves.shards, level_of(grid->data), (int)data});
 }
 
-int64_t plan_slot_place(const plan_program *p, int64_t slots, int64_t slot) {
-  return p->of.model->parameter_elements * slot / slots;
-}
-
-int64_t plan_slot_pieces(const plan_program *p, int64_t slots) { return p->of.model->parameter_elements / slots / PIECE + 1; }
-
 // ---- operations ---------------------------------------------------------------------------------
 
 // One shard on its way through the operations.

@@ -9,12 +9,14 @@
 #include "runtime/ranks/ranks.h"
 #include "runtime/train/leaves.h"
 #include "runtime/train/model/op_times.h"
+#include "runtime/train/piece_list.h"
 
 // A program and how its steps are cut.
 typedef struct plan_program {
   trained_model of;
   const train_block *block;
   leaves leaves;
+  piece_list pieces;
   const op_times *times;
 } plan_program;
 
@@ -41,9 +43,6 @@ typedef struct plan_schedule {
   bool failed;  // no memory
 } plan_schedule;
 
-// The weights of a job of `slots` ranks are cut into as many slots: the first number of one, and the most pieces of any.
-int64_t plan_slot_place(const plan_program *p, int64_t slots, int64_t slot);
-int64_t plan_slot_pieces(const plan_program *p, int64_t slots);
 enum { EXCHANGE_WINDOW = 1 << 18 };
 
 // The shards of the sequences that data rank `data` has.

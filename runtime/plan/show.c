@@ -177,6 +177,15 @@ static void describe_memory(const plan_memory *m, cJSON *object) {
   cJSON_AddNumberToObject(object, "states", (double)m->states);
 }
 
+static void describe_messages(const message_count *sent, cJSON *object) {
+  for (int k = 0; k < MESSAGE_KINDS; k++) {
+    if (!sent[k].messages) continue;
+    cJSON *of = cJSON_AddObjectToObject(object, message_kind_name((message_kind)k));
+    cJSON_AddNumberToObject(of, "messages", (double)sent[k].messages);
+    cJSON_AddNumberToObject(of, "bytes", (double)sent[k].bytes);
+  }
+}
+
 static void describe_prediction(const prediction *p, cJSON *object) {
   cJSON_AddNumberToObject(object, "ranks", (double)p->ranks);
   cJSON_AddNumberToObject(object, "data", (double)p->grid.data);
@@ -187,6 +196,7 @@ static void describe_prediction(const prediction *p, cJSON *object) {
   cJSON *lost = cJSON_AddObjectToObject(object, "lost_us");
   for (int i = 0; i < LOSSES; i++) cJSON_AddNumberToObject(lost, plan_loss_names[i], p->losses[i] * 1e6);
   describe_memory(&p->memory, cJSON_AddObjectToObject(object, "memory_bytes"));
+  describe_messages(p->sent, cJSON_AddObjectToObject(object, "sent"));
   cJSON_AddBoolToObject(object, "fits", p->fits);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/plan/job.h"
+#include "runtime/plan/traffic.h"
 #include "runtime/train/owners.h"
 
 // The ranks of a job on their way through a step.
@@ -50,7 +51,7 @@ static owner_grid place_of(const job *j, int64_t rank) {
 }
 
 static int64_t numbers_of(const job *j, slot_range slots) {
-  return plan_slot_place(j->p, j->count, slots.end) - plan_slot_place(j->p, j->count, slots.first);
+  return piece_list_numbers(&j->p->pieces, slots, (int)j->count).count;
 }
 
 // What a rank does in a round.
@@ -178,16 +179,19 @@ static void step_own(job *j) {
 }
 
 static rec_status run_step(job *j, rank_round *rounds) {
-  const int64_t number = sizeof(double);
-  gather(j, number);
+  const plan_gathers sizes = plan_gathers_of(j->p, j->grid);
+  gather(j, sizes.starts);
   rec_status status = rows_run(j->p, j->grid, j->n, j->ranks);
   sum_own(j);
-  gather(j, sizeof(rec_status));
+  gather(j, sizes.shards);
   if (!status) status = exchange_gradients(j, rounds);
-  gather(j, number * plan_slot_pieces(j->p, j->count));
-  gather(j, number);
+  gather(j, sizes.squares);
+  gather(j, sizes.ends);
   step_own(j);
-  return status ? status : exchange_weights(j, rounds);
+  if (!status) status = exchange_weights(j, rounds);
+  for (int i = 0; i < sizes.agreements; i++) gather(j, sizes.shards);
+  gather(j, sizes.going_on);
+  return status;
 }
 
 static double end_of(const job *j) {

@@ -39,6 +39,10 @@ void clock_spend(rank_clock *c, double seconds) {
   if (c && c->times) c->ahead += seconds;
 }
 
+void clock_set(rank_clock *c, double time) {
+  if (c) c->ahead += time - clock_now(c);
+}
+
 double clock_send(rank_clock *c, int64_t to, int64_t bytes) {
   if (!c) return 0;
   if (to == c->rank) return clock_now(c);

@@ -24,6 +24,8 @@ const char *clock_times_file(const rank_clock *c);
 double clock_now(rank_clock *c);
 // Computing that took so long, for a clock that runs by a file; the other one has seen it.
 void clock_spend(rank_clock *c, double seconds);
+// What came since is not of the program: the clock goes on from here.
+void clock_set(rank_clock *c, double time);
 // A message is given to the network: when it will arrive.
 double clock_send(rank_clock *c, int64_t to, int64_t bytes);
 // A message that was waited for is here.

@@ -154,14 +154,14 @@ static rec_status sum_wave(const trainer *t, number_range n) {
 
 static rec_status sum_piece(void *context, int number, int worker) {
   const trainer *t = context;
-  const piece *p = &t->in->pieces[number];
+  const piece *p = &t->in->pieces.of[number];
   (void)worker;
   return sum_wave(t, (number_range){p->place, p->count});
 }
 
 // On a device at once, with the gaps between parameters, which are zero.
 static rec_status sum_gradients(trainer *t) {
-  if (compute_is_host(t->of.where)) return train_pool_run(t->threads, t->in->piece_count, sum_piece, t);
+  if (compute_is_host(t->of.where)) return train_pool_run(t->threads, t->in->pieces.count, sum_piece, t);
   return sum_wave(t, (number_range){0, t->of.model->parameter_elements});
 }
 

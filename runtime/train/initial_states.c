@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/train/data/random.h"
+#include "runtime/train/starts.h"
 #include "runtime/train/trainer_parts.h"
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -15,6 +16,12 @@ static bool block_draws(const train_block *block, intervention_kind kind) {
   for (int i = 0; i < block->intervention_count; i++)
     for (int k = 0; k < block->interventions[i].choice_count; k++)
       if (block->interventions[i].choices[k].kind == kind) return true;
+  return false;
+}
+
+bool starts_are_kept(const train_block *block) {
+  for (int k = 0; k < INTERVENTION_KINDS; k++)
+    if (k != FROM_ZERO && block_draws(block, (intervention_kind)k)) return true;
   return false;
 }
 
@@ -60,6 +67,19 @@ static void make_groups(trainer *t) {
   }
 }
 
+// The first state of the layer that a state is in.
+static int first_of_layer(const train_model *m, int state) {
+  int same = 0;
+  while (same < state && m->states[same].layer != m->states[state].layer) same++;
+  return same;
+}
+
+int starts_layer_count(const train_model *m) {
+  int count = 0;
+  for (int i = 0; i < m->state_count; i++) count += first_of_layer(m, i) == i;
+  return count;
+}
+
 // Layers are numbered as their first states come; what stands outside the repeat is one of them.
 static void make_layers(trainer *t) {
   const train_model *m = t->of.model;
@@ -67,8 +87,7 @@ static void make_layers(trainer *t) {
   t->norms_before = trainer_list(t, m->state_count, sizeof *t->norms_before);
   t->norms_after = trainer_list(t, m->state_count, sizeof *t->norms_after);
   for (int i = 0; t->layer_of && i < m->state_count; i++) {
-    int same = 0;
-    while (same < i && m->states[same].layer != m->states[i].layer) same++;
+    int same = first_of_layer(m, i);
     t->layer_of[i] = same < i ? t->layer_of[same] : t->layer_count++;
   }
 }
@@ -91,11 +110,8 @@ void initial_states_new(trainer *t) {
     snprintf(what, sizeof what, "initial noise %s ", m->states[i].name);
     in->noise[i] = trainer_stream(what, t->block);
   }
-  bool other = false;
-  for (int k = 0; k < INTERVENTION_KINDS; k++)
-    if (k != FROM_ZERO) other |= block_draws(t->block, (intervention_kind)k);
   in->learns = block_draws(t->block, FROM_LEARNED);
-  if (!other) return;
+  if (!starts_are_kept(t->block)) return;
   t->carried = trainer_zeroed(t, m->state_elements * in->rows);
   in->before = trainer_zeroed(t, m->state_elements * in->rows);
   t->memory.states = m->state_elements * in->rows * t->of.n->element_size * 2;
@@ -350,7 +366,13 @@ static double count_starts(const trainer *t, start_counts *counts) {
 
 static bool has_starts(const trainer *t) { return t->carried && t->of.model->state_count; }
 
-int64_t initial_states_number_count(const trainer *t) { return has_starts(t) ? START_COUNTS + t->layer_count + 1 : 0; }
+int64_t starts_number_count(const train_model *m, const train_block *block) {
+  return starts_are_kept(block) && m->state_count ? START_COUNTS + starts_layer_count(m) + 1 : 0;
+}
+
+int64_t ends_number_count(const train_model *m, const train_block *block) {
+  return starts_are_kept(block) ? starts_layer_count(m) : 0;
+}
 
 void initial_states_measure(trainer *t, double *numbers) {
   start_counts counts;

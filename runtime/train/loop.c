@@ -13,6 +13,7 @@
 
 #include "runtime/ranks/ranks.h"
 #include "runtime/shared/clock.h"
+#include "runtime/train/after_step.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/identity.h"
 #include "runtime/train/model/chain.h"
@@ -32,6 +33,7 @@ typedef struct loop {
   char *identity;
   FILE *log, *events;
   double last_checkpoint;
+  cost_meter costs;
 } loop;
 
 static bool is_first(const loop *l) { return ranks_number(l->s->options.ranks) == 0; }
@@ -77,7 +79,7 @@ static void write_layers(const loop *l, const char *name, const double *norms) {
 }
 
 // A line that did not reach its file ends the block: the log of a finished one has all its steps.
-static rec_status write_log(loop *l, const step_report *r, double seconds) {
+static rec_status write_log(loop *l, const step_report *r, double seconds, const step_cost *cost) {
   const train_block *b = l->t->block;
   fprintf(l->log,
           "{\"step\":%" PRId64 ",\"loss\":%.9g,\"bits_per_byte\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
@@ -94,6 +96,7 @@ static rec_status write_log(loop *l, const step_report *r, double seconds) {
     write_layers(l, "hT_norms", l->t->norms_after);
     fprintf(l->log, ",\"age\":%.9g,\"oldest\":%.9g", r->age, r->oldest);
   }
+  if (cost) step_cost_write(l->log, cost);
   fprintf(l->log, "}\n");
   if (fflush(l->log)) return rec_file_failed(l->log_path.text);
   return REC_OK;
@@ -237,25 +240,11 @@ static void announce(const loop *l) {
   fflush(stdout);
 }
 
-// What a rank finds after a step; all do what one of them has to.
-typedef struct after_step {
-  bool failed, stop, save;
-} after_step;
-
-static after_step after_any(const loop *l, after_step own) {
-  ranks *job = l->s->options.ranks;
-  after_step any = own, *all = calloc((size_t)ranks_count(job), sizeof *all);
-  if (!all) ranks_abort(job, "out of memory");
-  ranks_all_gather(job, &own, all, sizeof own, (message_place){l->t->step, -1, "whether all go on"});
-  for (int i = 0; i < ranks_count(job); i++)
-    any = (after_step){any.failed || all[i].failed, any.stop || all[i].stop, any.save || all[i].save};
-  free(all);
-  return any;
-}
-
 static rec_status log_step(loop *l, const step_report *report, double seconds) {
+  step_cost cost;
+  bool known = step_cost_measure(l->s->options.ranks, l->t->step, &l->costs, &cost);
   if (!is_first(l)) return REC_OK;
-  rec_status status = write_log(l, report, seconds);
+  rec_status status = write_log(l, report, seconds, known ? &cost : NULL);
   return status ? status : write_events(l, report, seconds);
 }
 
@@ -264,7 +253,8 @@ static rec_status run_step(loop *l, progress *bar, bool *stop) {
   const double began = clock_seconds(CLOCK_MONOTONIC);
   rec_status status = trainer_step(l->t, &l->data, &report);
   if (!status) status = log_step(l, &report, clock_seconds(CLOCK_MONOTONIC) - began);
-  after_step found = after_any(l, (after_step){status != REC_OK, session_stop != 0, is_first(l) && checkpoint_due(l)});
+  after_step found = after_step_any(
+      l->s->options.ranks, (after_step){status != REC_OK, session_stop != 0, is_first(l) && checkpoint_due(l)}, l->t->step);
   if (found.failed) return agree(l, status);
   progress_step(bar, l->t->step, report.loss);
   *stop = found.stop;
@@ -277,6 +267,7 @@ static rec_status run_steps(loop *l, bool *stop) {
   rec_status status = REC_OK;
   progress_open(&bar, b->name, l->t->step, b->steps, b->batch * b->context);
   l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
+  step_cost_measure(l->s->options.ranks, l->t->step, &l->costs, &(step_cost){0});
   while (!status && l->t->step < b->steps && !*stop) status = run_step(l, &bar, stop);
   progress_close(&bar);
   return status;

@@ -1,95 +1,28 @@
-// The pieces of the weights: what one task sums and steps, and the moments that optimizers keep for them.
+// The pieces of the weights that this process sums and steps, and the moments that optimizers keep for them.
 #include "runtime/train/model/blas.h"
 #include "runtime/train/trainer_parts.h"
-
-// Numbers of a parameter that one task sums and steps. On a device a piece has many threads of its own, and ends so that a large
-// parameter can be shared out among ranks.
-enum { PIECE_OF_DEVICE = 1 << 22 };
 
 enum { ALIGNED = 16 };  // numbers; a state of an optimizer begins at a multiple
 
 // ---- pieces -------------------------------------------------------------------------------------
 
-static bool parameter_decays(const trainer *t, int parameter) {
-  bool decays = t->of.model->parameters[parameter].decays;
-  for (int i = 0; i < t->block->no_decay_count; i++)
-    if (t->block->no_decay[i] == parameter) decays = false;
-  return decays;
-}
-
-static void add_piece(trainer *t, int parameter, int64_t first, int64_t height, int64_t width) {
-  const train_model *m = t->of.model;
-  t->in->pieces[t->in->piece_count++] = (piece){.place = m->parameters[parameter].place + first,
-                                                .count = height * width,
-                                                .parameter = parameter,
-                                                .first = first,
-                                                .rows = height,
-                                                .columns = width,
-                                                .optimizer = optimizer_of(m, t->block, parameter),
-                                                .decays = parameter_decays(t, parameter)};
-}
-
-static void add_numbers(trainer *t, int parameter) {
-  const int64_t longest = compute_is_host(t->of.where) ? PIECE : PIECE_OF_DEVICE;
-  int64_t elements = t->of.model->parameters[parameter].elements;
-  for (int64_t done = 0, count; done < elements; done += count) {
-    count = elements - done < longest ? elements - done : longest;
-    add_piece(t, parameter, done, 1, count);
-  }
-}
-
-// The parts of a matrix, which are rows of it that make different things.
-static void add_matrices(trainer *t, int parameter) {
-  const model_parameter *p = &t->of.model->parameters[parameter];
-  int64_t columns = p->shape[p->rank - 1];
-  for (int i = 0; i < p->part_count; i++)
-    if (p->parts[i].count) add_piece(t, parameter, p->parts[i].first, p->parts[i].count / columns, columns);
-}
-
 static void list_pieces(trainer *t) {
-  const train_model *m = t->of.model;
   trainer_internals *in = t->in;
-  int64_t most = m->parameter_elements / PIECE + m->parameter_count + 1;
-  for (int i = 0; i < m->parameter_count; i++) most += m->parameters[i].part_count;
-  in->pieces = trainer_list(t, most, sizeof *in->pieces);
-  in->squares = trainer_list(t, most, sizeof *in->squares);
-  for (int i = 0; in->pieces && i < m->parameter_count; i++)
-    if (optimizer_rules_of[optimizer_of(m, t->block, i)].matrices)
-      add_matrices(t, i);
-    else
-      add_numbers(t, i);
-  in->before_piece = trainer_list(t, most + 1, sizeof *in->before_piece);
-  for (int i = 0; in->before_piece && i < in->piece_count; i++)
-    in->before_piece[i + 1] = in->before_piece[i] + in->pieces[i].count;
+  piece_list_make(&in->memory, t->of.model, t->block, compute_is_host(t->of.where), &in->pieces);
+  in->squares = trainer_list(t, in->pieces.count, sizeof *in->squares);
   if (!in->memory.failed) in->own_pieces = pieces_of_rank(t, ranks_number(t->ranks));
-}
-
-static int first_of_slot(const trainer *t, int slot) {
-  return owners_first_piece(t->in->before_piece, t->in->piece_count, slot, ranks_count(t->ranks));
 }
 
 piece_range pieces_of_rank(const trainer *t, int rank) {
   owner_grid grid = exchange_grid(t->ranks, rank);
   int slot = owners_left(&grid).first + grid.time;
-  return (piece_range){first_of_slot(t, slot), first_of_slot(t, slot + 1)};
+  return piece_list_slots(&t->in->pieces, (slot_range){slot, slot + 1}, ranks_count(t->ranks));
 }
 
-int64_t pieces_most_of_slot(const trainer *t) {
-  int most = 0;
-  for (int i = 0; i < ranks_count(t->ranks); i++) {
-    int count = first_of_slot(t, i + 1) - first_of_slot(t, i);
-    if (count > most) most = count;
-  }
-  return most;
-}
-
-static int64_t place_of_piece(const trainer *t, int number) {
-  return number < t->in->piece_count ? t->in->pieces[number].place : t->of.model->parameter_elements;
-}
+int64_t pieces_most_of_slot(const trainer *t) { return piece_list_most(&t->in->pieces, ranks_count(t->ranks)); }
 
 number_range pieces_numbers(const trainer *t, slot_range slots) {
-  int64_t place = place_of_piece(t, first_of_slot(t, slots.first));
-  return (number_range){place, place_of_piece(t, first_of_slot(t, slots.end)) - place};
+  return piece_list_numbers(&t->in->pieces, slots, ranks_count(t->ranks));
 }
 
 // ---- moments ------------------------------------------------------------------------------------
@@ -97,8 +30,8 @@ number_range pieces_numbers(const trainer *t, slot_range slots) {
 // The numbers of a parameter that are stepped here, all of whose states are aligned as the parameter is.
 static number_range own_numbers(const trainer *t, int parameter) {
   const model_parameter *p = &t->of.model->parameters[parameter];
-  int64_t first = place_of_piece(t, t->in->own_pieces.first) - p->place,
-          end = place_of_piece(t, t->in->own_pieces.end) - p->place;
+  int64_t first = piece_list_place(&t->in->pieces, t->in->own_pieces.first) - p->place,
+          end = piece_list_place(&t->in->pieces, t->in->own_pieces.end) - p->place;
   if (first < 0) first = 0;
   if (end > p->elements) end = p->elements;
   return (number_range){first, end > first ? end - first : 0};
@@ -131,7 +64,7 @@ rec_status pieces_make_rooms(trainer *t) {
   int64_t most = 0;
   rec_status status = REC_OK;
   for (int i = t->in->own_pieces.first; i < t->in->own_pieces.end; i++) {
-    const piece *p = &t->in->pieces[i];
+    const piece *p = &t->in->pieces.of[i];
     if (!optimizers[p->optimizer].room) continue;
     int64_t numbers = optimizers[p->optimizer].room(p->rows, p->columns);
     if (numbers > most) most = numbers;
@@ -152,7 +85,7 @@ static rec_status square_piece(void *context, int place, int worker) {
   trainer *t = context;
   (void)worker;
   int number = t->in->own_pieces.first + place;
-  const piece *p = &t->in->pieces[number];
+  const piece *p = &t->in->pieces.of[number];
   return t->of.where->ops->square_sum(t->of.where, gradients_sum(t) + p->place * t->of.n->element_size, p->count,
                                       &t->in->squares[number]);
 }
@@ -166,7 +99,7 @@ rec_status pieces_square(trainer *t) { return run_pieces(t, square_piece); }
 static rec_status step_piece(void *context, int place, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
-  const piece *p = &in->pieces[in->own_pieces.first + place];
+  const piece *p = &in->pieces.of[in->own_pieces.first + place];
   const int64_t size = t->of.n->element_size;
   const optimizer *o = &optimizers[p->optimizer];
   stepped_weights w = {.values = in->weights + p->place * size,

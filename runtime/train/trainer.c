@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/train/model/blas.h"
+#include "runtime/train/starts.h"
 #include "runtime/train/trainer_parts.h"
 
 static bool weighs(const train_block *block) { return block->loss_from > 0 || block->loss_rest != 1 || block->label_count > 0; }
@@ -87,7 +88,7 @@ static rec_status allocate(trainer *t) {
   pieces_new(t);
   initial_states_new(t);
   if (in->memory.failed) return rec_no_memory();
-  int64_t sums = in->segments + t->layer_count + 1 + initial_states_number_count(t);
+  int64_t sums = in->segments + t->layer_count + 1 + starts_number_count(m, t->block);
   in->batch_sums = trainer_list(t, sums, sizeof *in->batch_sums);
   rec_status status = exchange_new(t, sums > t->group_count ? sums : t->group_count);
   if (!status) status = segments_new(t, sums);
@@ -213,7 +214,7 @@ static double rate_at(const train_block *b, int64_t step) {
 static void describe_step(trainer *t, step_report *report) {
   const train_block *b = t->block;
   double squares = 0;
-  for (int i = 0; i < t->in->piece_count; i++) squares += t->in->squares[i];
+  for (int i = 0; i < t->in->pieces.count; i++) squares += t->in->squares[i];
   report->gradient_norm = sqrt(squares);
   report->rate = rate_at(b, t->step);
   double scale = b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
@@ -296,7 +297,7 @@ static rec_status not_finite(trainer *t, const step_report *report) {
 // The weight of all targets of the batch, and what is reported about its initial states.
 static void sum_starts(trainer *t, step_report *report) {
   trainer_internals *in = t->in;
-  int64_t count = initial_states_number_count(t);
+  int64_t count = starts_number_count(t->of.model, t->block);
   trainer_sum_shards(t, in->weight_sums, 1, in->batch_sums);
   initial_states_measure(t, in->batch_sums + 1);
   exchange_sums(t, in->batch_sums, 1 + count, count ? 1 : 0);
@@ -309,7 +310,7 @@ static void sum_ends(trainer *t, step_report *report) {
   trainer_internals *in = t->in;
   trainer_sum_shards(t, in->losses, in->segments, in->batch_sums);
   final_states_measure(t, in->batch_sums + in->segments);
-  double loss = segments_sum_losses(t, in->segments + (t->carried ? t->layer_count : 0));
+  double loss = segments_sum_losses(t, in->segments + ends_number_count(t->of.model, t->block));
   report->loss = in->weight_sum > 0 ? loss / in->weight_sum : 0;
   final_states_report(t, in->batch_sums + in->segments, report);
 }

@@ -5,27 +5,8 @@
 #include "runtime/train/leaves.h"
 #include "runtime/train/model/optimizer.h"
 #include "runtime/train/model/pool.h"
-#include "runtime/train/owners.h"
+#include "runtime/train/piece_list.h"
 #include "runtime/train/trainer.h"
-
-// What one task sums and steps: a matrix, or some numbers of a parameter.
-typedef struct piece {
-  int64_t place, count;
-  int parameter;
-  int64_t first;  // its place in the parameter
-  int64_t rows, columns;
-  optimizer_kind optimizer;
-  bool decays;
-} piece;
-
-typedef struct piece_range {
-  int first, end;
-} piece_range;
-
-// Some numbers of the block of all weights, or of their gradients.
-typedef struct number_range {
-  int64_t place, count;
-} number_range;
 
 // What one sequence starts from in one state.
 typedef struct drawn_start {
@@ -56,10 +37,8 @@ typedef struct trainer_internals {
   double weight_sum;      // of the batch
   uint16_t *answers;      // a task's sequences with answers alone: tokens, then targets, or NULL
   int64_t answer_room;    // of the tokens
-  piece *pieces;
-  double *squares;  // by piece
-  int piece_count;
-  int64_t *before_piece;                    // numbers of the pieces before each; then of all
+  piece_list pieces;
+  double *squares;                          // by piece
   piece_range own_pieces;                   // that are summed and stepped here
   drawn_start *drawn;                       // by state and row
   double *fit_means;                        // of fitted noise, by group of all states: their sums, then they
@@ -175,8 +154,7 @@ void batch_fill(trainer *t);
 void initial_states_new(trainer *t);
 // Makes the initial states and points every shard at those of its sequences.
 void initial_states_fill(trainer *t);
-// Numbers about the initial states of the shards of this process, and how many they are. The last one is a maximum.
-int64_t initial_states_number_count(const trainer *t);
+// Numbers about the initial states of the shards of this process; starts.h has their count. The last one is a maximum.
 void initial_states_measure(trainer *t, double *numbers);
 // The same numbers of the whole batch.
 void initial_states_report(trainer *t, const double *numbers, step_report *report);

@@ -92,7 +92,10 @@ static double run_passes(virtual_run *v) {
 
 static double predict_rows(const virtual_run *v, const network *n, int64_t count) {
   const request *q = v->of;
-  const plan_program program = {v->model, &v->block, {q->rows * q->shards, (int)q->shards, (int)q->segments}, &v->times};
+  const plan_program program = {.of = v->model,
+                                .block = &v->block,
+                                .leaves = {q->rows * q->shards, (int)q->shards, (int)q->segments},
+                                .times = &v->times};
   const plan_grid grid = {1, count, v->block.exchange};
   rank_time *all = calloc((size_t)count, sizeof *all);
   double last = 0;

@@ -43,7 +43,7 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
       (train_model){.op_count = 2 * LAYERS, .step_count = 2 * LAYERS, .ops = t->ops, .steps = t->steps, .states = t->states};
   t->times = (op_times){.tokens = 128, .count = 2 * LAYERS, .of = t->times_of};
   t->block = (train_block){.context = 128 * segments, .batch = batch, .accumulate = 1};
-  t->program = (plan_program){.of = {.model = &t->model, .n = &numeric_f32},
+  t->program = (plan_program){.of = {.model = &t->model, .where = &compute_host_f32, .n = &numeric_f32},
                               .block = &t->block,
                               .leaves = {batch, shards, segments},
                               .times = &t->times};
@@ -63,11 +63,12 @@ static void assert_near(double found, double expected) {
 static const network slow = {{1e-4, 1e7}, {1e-4, 1e7}, 1};
 static const double HOP = 1e-4 + STATE * 4 / 1e7;
 
-// Seconds that the ranks take to agree on how a step has ended, and on sums of a few numbers.
-static double agreeing(int count, const network_link *l) {
-  static const int bytes[] = {8, 4, 8, 8};
+// Seconds that the ranks take to tell each other the weight of the targets, how the shards have ended, the squares of pieces, losses
+// of segments, and whether they go on.
+static double agreeing(int count, int pieces, int segments, const network_link *l) {
+  const int bytes[] = {8, 4, 8 * pieces, 8 * segments, 3};
   double seconds = 0;
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < 5; i++)
     for (int have = 1; have < count; have *= 2) seconds += l->latency + have * bytes[i] / l->bandwidth;
   return seconds;
 }
@@ -80,7 +81,7 @@ static void the_skew_of_a_pipeline_is_paid_once_a_pass(void **state) {
   for (int count = 1; count <= 8; count *= 2) {
     make(&t, 1, 1, 8);
     double own = 3 * LAYERS * (OTHER + CELL) * 8 / count, skew = (count - 1) * (CELL * 8 / count * 3 + 2 * HOP);
-    assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow), own + skew + agreeing(count, &slow.between));
+    assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow), own + skew + agreeing(count, 0, 8 / count, &slow.between));
   }
 }
 
@@ -91,22 +92,26 @@ static void data_ranks_share_the_shards(void **state) {
   for (int count = 1; count <= 8; count *= 2) {
     make(&t, 8, 8, 1);
     double own = 3 * LAYERS * (OTHER + CELL) * 8 / count;
-    assert_near(step_of(&t, count, 1, EXCHANGE_PIPELINE, &slow), own + agreeing(count, &slow.between));
+    assert_near(step_of(&t, count, 1, EXCHANGE_PIPELINE, &slow), own + agreeing(count, 0, 1, &slow.between));
   }
 }
 
 // Two data ranks exchange halves of the gradient, then of the weights.
 static void ranks_exchange_halves(void **state) {
   enum { WEIGHTS = 1 << 20, WINDOWS = WEIGHTS / 2 / EXCHANGE_WINDOW };
+  model_parameter weights = {.elements = WEIGHTS};
+  rec_blocks memory = {0};
   tiny t;
   (void)state;
   make(&t, 2, 2, 1);
-  t.model.parameter_elements = WEIGHTS;
+  t.model.parameters = &weights, t.model.parameter_count = 1, t.model.parameter_elements = WEIGHTS;
+  piece_list_make(&memory, &t.model, &t.block, true, &t.program.pieces);
   t.times.sum = 1e-7, t.times.step = 1e-6;
   double half = WEIGHTS / 2, bytes = 4 * half / 1e7, adds = half / WINDOWS * 1e-7;  // a window is added while the next arrives
-  double own = 3 * LAYERS * (OTHER + CELL), squares = (plan_slot_pieces(&t.program, 2) - 1) * 8 / 1e7;
+  double own = 3 * LAYERS * (OTHER + CELL);
   assert_near(step_of(&t, 2, 1, EXCHANGE_PIPELINE, &slow),
-              own + agreeing(2, &slow.between) + squares + 2 * (bytes + 1e-4) + adds + half * 1e-6);
+              own + agreeing(2, WEIGHTS / PIECE / 2, 1, &slow.between) + 2 * (bytes + 1e-4) + adds + half * 1e-6);
+  rec_blocks_free(&memory);
 }
 
 // With 5 shards on 4 ranks one rank has two of them.

@@ -1,0 +1,19 @@
+// The messages of a step: how many, and how large. They are those that the trainer sends, so that the counts are equal to what
+// ranks_sent counts; what fitted noise adds to some steps is not among them.
+#ifndef REC_PLAN_TRAFFIC_H
+#define REC_PLAN_TRAFFIC_H
+
+#include "runtime/plan/schedule.h"
+
+// The bytes that each rank brings to the small exchanges of a step.
+typedef struct plan_gathers {
+  int64_t starts, shards, squares, ends, going_on;
+  int agreements;  // further ones of `shards` bytes, where the model is trained on a device
+} plan_gathers;
+
+plan_gathers plan_gathers_of(const plan_program *p, const plan_grid *grid);
+
+// What all ranks together send in a step.
+rec_status plan_count_messages(const plan_program *p, const plan_grid *grid, message_count sent[MESSAGE_KINDS]);
+
+#endif
