@@ -186,6 +186,10 @@ static void dump_resources(compilation *c, FILE *out) {
   if (c->gpu_object) fputs(artifact_resources(c->memory, &c->library, c->gpu_object), out);
 }
 
+static void dump_gpu_cost(compilation *c, FILE *out) {
+  c->failure = artifact_gpu_cost(c->memory, &c->whole, c->linked, c->gpu_object, out);
+}
+
 static void dump_gpu_functions(compilation *c, FILE *out) {
   for (int i = 0; c->gpu_object && i < c->gpu_object->functions.count; i++)
     fprintf(out, "%6d %s\n", c->gpu_object->functions.items[i].instructions, c->gpu_object->functions.items[i].symbol);
@@ -228,6 +232,7 @@ static const emission emissions[] = {
     {"gpu-functions", LAYER_OBJECT, dump_gpu_functions, EMISSION_GPU | EMISSION_MODULE},
     {"gpu-hash", LAYER_OBJECT, dump_gpu_hash, EMISSION_GPU | EMISSION_MODULE},
     {"gpu-header", LAYER_CONTENTS, dump_gpu_header, EMISSION_GPU},
+    {"gpu-cost", LAYER_LINKED, dump_gpu_cost, EMISSION_COUNT},
     {"resources", LAYER_OBJECT, dump_resources, EMISSION_GPU | EMISSION_MODULE},
 };
 
@@ -247,7 +252,7 @@ bool emission_print(compilation *c, const emission *what, FILE *out) {
   const char *path = what->needs & EMISSION_BINDING ? compilation_binding_path(c) : c->options->output;
   if (!path) {
     what->dump(c, out);
-    return true;
+    return c->failure == NULL;
   }
   char *text = NULL;
   size_t size = 0;

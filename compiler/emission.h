@@ -8,15 +8,16 @@ typedef struct compilation compilation;
 
 // What the passes make for an emission, or leave out.
 enum {
-  EMISSION_GPU = 1,         // nothing of the host's code; GPU code as text, for sm_80 where no target is named
-  EMISSION_EXECUTOR = 2,    // the executor's code, whatever --target says
-  EMISSION_MODULE = 4,      // of GPU code the module alone, from which that of each target is made
-  EMISSION_TEXT = 8,        // the host's code as text
-  EMISSION_BACKWARD = 16,   // the backward of a tile program that was read
-  EMISSION_LIBRARY = 32,    // no more than any library: of all its variants
-  EMISSION_BINDING = 64,    // the library, and beside it a Python file that calls it; -o names their folder
-  EMISSION_LAYERS = 128,    // layers of the file by themselves
-  EMISSION_HF_KERNEL = 256  // in a folder of Hugging Face's `kernels` below that one
+  EMISSION_GPU = 1,          // nothing of the host's code; GPU code as text, for sm_80 where no target is named
+  EMISSION_EXECUTOR = 2,     // the executor's code, whatever --target says
+  EMISSION_MODULE = 4,       // of GPU code the module alone, from which that of each target is made
+  EMISSION_TEXT = 8,         // the host's code as text
+  EMISSION_BACKWARD = 16,    // the backward of a tile program that was read
+  EMISSION_LIBRARY = 32,     // no more than any library: of all its variants
+  EMISSION_BINDING = 64,     // the library, and beside it a Python file that calls it; -o names their folder
+  EMISSION_LAYERS = 128,     // layers of the file by themselves
+  EMISSION_HF_KERNEL = 256,  // in a folder of Hugging Face's `kernels` below that one
+  EMISSION_COUNT = 512       // the executor's code, which counts, beside that of GPUs; of the host's as little as can be
 };
 
 typedef struct emission {

@@ -229,10 +229,11 @@ unsigned compilation_gpu_targets(const compilation *c) {
   unsigned targets = c->options->gpu_targets;
   bool models = c->graph && c->graph->models.count;
   if (!c->options->targets_given && !emits && !models) targets = 1u << GPU_SM_80;
-  if (c->needs & EMISSION_GPU && !targets) targets = 1u << GPU_SM_80;
+  if (c->needs & (EMISSION_GPU | EMISSION_COUNT) && !targets) targets = 1u << GPU_SM_80;
   // for devices that are none of the targets, and where a driver grants less memory than they have
   if (!emits && targets & ~(1u << GPU_SIMT)) targets |= 1u << GPU_SM_80;
   if (c->needs & EMISSION_EXECUTOR) targets = 1u << GPU_SIMT;
+  if (c->needs & EMISSION_COUNT) targets |= 1u << GPU_SIMT;
   return c->options->dtype == NUMBER_F64 ? 0 : targets;
 }
 
@@ -305,9 +306,21 @@ bool pass_schedule_large(compilation *c) {
   return true;
 }
 
+// The kernels of one target alone, which then stand for all.
+static void keep_counted(compilation *c, gpu_forms *forms) {
+  unsigned targets = compilation_gpu_targets(c) & ~(1u << GPU_SIMT);
+  if (!(c->needs & EMISSION_COUNT) || targets & (targets - 1) || !targets) return;
+  device_class class = codegen_gpu_class((codegen_gpu_target)__builtin_ctz(targets));
+  recurrence_kernels *large = forms->large ? forms->large : forms->small;
+  if (class == CLASS_WARPGROUPS && forms->warpgroups) large = forms->warpgroups;
+  *forms = (gpu_forms){.small = class == CLASS_SMALL ? forms->small : large};
+}
+
 bool pass_schedule_groups(compilation *c) {
-  for (int i = 0; i < c->gpu.count; i++)
+  for (int i = 0; i < c->gpu.count; i++) {
     codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c), compilation_gpu_options(c));
+    keep_counted(c, &c->gpu.items[i]);
+  }
   return true;
 }
 
@@ -325,10 +338,13 @@ bool pass_schedule_tile(compilation *c) {
   return true;
 }
 
+// The kinds of processor; where GPU code alone is counted, the one that every machine has.
+static unsigned clones_of(const compilation *c) { return c->needs & EMISSION_COUNT ? 1u << CLONE_V2 : c->options->clones; }
+
 static codegen_options code_options(const compilation *c) {
-  return (codegen_options){.level = c->options->level,
+  return (codegen_options){.level = c->needs & EMISSION_COUNT ? 0 : c->options->level,
                            .dtype = c->options->dtype,
-                           .clones = c->options->clones,
+                           .clones = clones_of(c),
                            .lines = c->options->lines ? c->files : NULL,
                            .text = c->needs & EMISSION_TEXT};
 }
@@ -397,7 +413,7 @@ bool pass_lay_out(compilation *c) {
   library->chunk = c->options->chunk;
   library->form = c->options->form;
   library->gpu_targets = compilation_gpu_targets(c);
-  library->clones = c->options->clones;
+  library->clones = clones_of(c);
   library->tf32 = c->options->tf32;
   library->shared_kib = c->options->shared_kib;
   library->check = c->options->check;
@@ -479,7 +495,7 @@ bool pass_gpu_code(compilation *c) {
   if (c->needs & EMISSION_MODULE) options.targets = 0;
   options.text = c->needs & EMISSION_GPU;
   options.lines = c->options->lines ? c->files : NULL;
-  options.counted = c->options->count ? c->files : NULL;
+  options.counted = c->options->count || c->needs & EMISSION_COUNT ? c->files : NULL;
   c->assembly = begin_assembly(c);
   if (c->assembly) options.made = artifact_assemble_image;
   options.context = c->assembly;

@@ -120,31 +120,8 @@ const recurrence *rec_front_find(const rec_front *front, const char *name) {
   return NULL;
 }
 
-static double evaluate(const typed_body *body, const ast_expr *e, const int64_t *sizes) {
-  switch (e->kind) {
-    case AST_NUMBER: return e->number.value;
-    case AST_NEGATE: return -evaluate(body, e->negate.operand, sizes);
-    case AST_NAME:
-      for (int i = 0; i < body->axes.count; i++)
-        if (strcmp(body->axes.items[i].name, e->name.text) == 0) return (double)sizes[i];
-      return NAN;
-    case AST_BINARY: {
-      double a = evaluate(body, e->binary.left, sizes), b = evaluate(body, e->binary.right, sizes);
-      switch (e->binary.op) {
-        case AST_ADD: return a + b;
-        case AST_SUBTRACT: return a - b;
-        case AST_MULTIPLY: return a * b;
-        case AST_DIVIDE: return a / b;
-        case AST_POWER: return pow(a, b);
-        default: return NAN;
-      }
-    }
-    default: return NAN;
-  }
-}
-
 bool rec_front_size(const recurrence *program, int axis, const int64_t *sizes, int64_t *size) {
-  double value = evaluate(&program->body, program->body.axes.items[axis].size_expr, sizes);
+  double value = typed_axis_value(&program->body, axis, sizes);
   if (!(value >= 0 && value < 9007199254740992.0) || value != floor(value)) return false;
   *size = (int64_t)value;
   return true;

@@ -285,6 +285,16 @@ char *artifact_gpu_header(arena *a, const artifact *library);
 char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_object *object);
 // Lines of --emit=report for GPUs: each form, forward and backward. "" without one.
 const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_options options);
+// What the machine code of a target says of its kernels (--emit=gpu-cost); none without ptxas.
+typedef struct artifact_codes {
+  struct gpu_model_code *items;
+  int count, room;
+} artifact_codes;
+artifact_codes artifact_machine_codes(arena *a, const codegen_gpu_object *object, codegen_gpu_target target);
+// Runs the GPU code of a linked library in its executor and prints what that costs, for each target of the library. NULL, or
+// one line that says why not.
+const char *artifact_gpu_cost(arena *a, const artifact *library, link_object linked, const codegen_gpu_object *object,
+                              FILE *out);
 char *artifact_manifest(arena *a, const artifact *library, bool indented);
 
 // Puts variants together: their recurrences, and the entry points that stand for several. NULL, or one line that says why

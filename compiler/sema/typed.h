@@ -214,6 +214,8 @@ void body_prune(arena *arena, typed_body *body);
 
 // Prints a body as `--emit=types` does.
 char *typed_print_body(arena *arena, const typed_body *body);
+// The size of an axis that has `size_expr`, from those of the others; NaN: it has none.
+double typed_axis_value(const typed_body *body, int axis, const int64_t *sizes);
 // "H,K" in header order; of a tensor in the order of memory.
 const char *body_axes_text(arena *arena, const typed_body *body, axis_set axes);
 const char *body_order_text(arena *arena, const typed_body *body, const int *axes, int count);

@@ -152,6 +152,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
     emitter_free(&e);
     arena_free(plans);
   }
+  counted.kernel = "rec_gpu_sum";
   gpu_sum_kernel(a, &m);
   if (any_has_delays(kernels, count)) gpu_delay_kernel(a, &m);
   if (options.summary) add_fold(a, &m, kernels, count);

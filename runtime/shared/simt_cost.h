@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 typedef enum simt_class {
-#define SIMT_CLASS(id, column) SIMT_##id,
+#define SIMT_CLASS(id, column, what) SIMT_##id,
 #include "runtime/shared/simt_classes.def"
 #undef SIMT_CLASS
   SIMT_CLASSES
@@ -28,12 +28,19 @@ typedef struct simt_place {
 } simt_place;
 
 // What bounds the time between two barriers.
-typedef enum simt_bound { BOUND_ISSUE, BOUND_WARP, BOUND_SHARED, BOUND_MUFU, BOUND_TENSOR, BOUND_COUNT } simt_bound;
+typedef enum simt_bound {
+  BOUND_ISSUE,   // the schedulers: all instructions
+  BOUND_WARP,    // the busiest warp, whose instructions wait for each other
+  BOUND_SHARED,  // wavefronts of shared memory
+  BOUND_MUFU,    // special functions
+  BOUND_TENSOR,  // tensor cores
+  BOUND_COUNT
+} simt_bound;
 
-// The model: cycles of an instruction of a warp behind another, at best and at worst.
+// The model has the time twice: for warps whose instructions wait little, and much (gpu_costs.def, swift and slow).
 enum { SIMT_PACES = 2 };
 
-// All numbers are of doubles, sums over blocks.
+// Sums over blocks; all members are doubles.
 typedef struct simt_place_cost {
   double instructions[SIMT_CLASSES], issued;      // of warps
   double lanes;                                   // active, summed over issued instructions
@@ -41,12 +48,23 @@ typedef struct simt_place_cost {
   double wavefronts, least_wavefronts;            // of shared memory
   double sectors, least_sectors;                  // of global memory
   double tensor;                                  // cycles of the tensor cores
-  double intervals;                               // barriers that end here
+  double intervals;                               // that end here: barriers of the block
   double cycles[SIMT_PACES], bound[BOUND_COUNT];  // bound: cycles of the first pace, by what bounds them
 } simt_place_cost;
 
+// A kernel that was started.
+typedef struct simt_kernel {
+  const char *name;
+  int64_t launches, items, blocks;  // sums over its launches: work items, thread blocks
+  int32_t threads, shared_bytes;
+} simt_kernel;
+
+enum { SIMT_MOST_KERNELS = 16 };
+
 typedef struct simt_cost {
-  int32_t count, room;
+  double mma, wgmma;  // multiply-adds of tensor cores in a cycle, set by the caller (gpu_targets.def); 0: as mma
+  simt_kernel kernels[SIMT_MOST_KERNELS];
+  int32_t kernel_count, count, room;
   const simt_place **places;  // by number; NULL: never run
   simt_place_cost *costs;     // by number; both are freed by the caller
 } simt_cost;

@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/shared/gpu_costs.h"
 #include "runtime/simt/ops.h"
 
-enum { BANKS = 32, BANK_BYTES = 4, ROW_BYTES = 16, MOST_PIECE = 16 };
+enum { BANKS = GPU_COST_BANKS, BANK_BYTES = 4, ROW_BYTES = 16, MOST_PIECE = 16 };
 
 typedef enum slot_kind { SLOT_SEGMENT, SLOT_SHARED, SLOT_GLOBAL } slot_kind;
 
@@ -286,7 +287,8 @@ void cost_group_product(simt_block *b, int warp, int columns) {
   if (!b->counter) return;
   share *to;
   simt_place_cost *cost = cost_now(b, warp, &to);
-  double cycles = 16.0 * columns * 16 / 2048 * 1.2;
+  const simt_cost *rates = b->counter->cost;
+  double cycles = gpu_cost_wgmma_slack * (16.0 * 16 * columns) / (rates->wgmma > 0 ? rates->wgmma : rates->mma);
   to->tensor += cycles;
   cost->tensor += cycles;
 }
@@ -313,13 +315,15 @@ static void fold_segment(simt_counter *c, int warp, const slot *s) {
   share *to = share_of(c, s->place);
   const simt_segment *x = s->segment;
   for (int i = 0; i < SIMT_CLASSES; i++) cost->instructions[i] += (double)most * x->counts[i];
-  double issued = (double)most * x->issued, tensor = (double)most * x->counts[SIMT_MMA] * 2048 / 1024 * 1.3;
+  // an mma has 16 x 8 x 16 multiply-adds, in tf32 half as many at half the rate
+  double issued = (double)most * x->issued;
+  double tensor = gpu_cost_mma_slack * (double)most * x->counts[SIMT_MMA] * (16 * 8 * 16) / c->cost->mma;
   cost->issued += issued;
   cost->lanes += lanes * x->issued;
   cost->tensor += tensor;
   to->tensor += tensor;
   to->issued += issued;
-  to->mufu += (double)most * x->counts[SIMT_MUFU];
+  to->mufu += (double)most * (x->counts[SIMT_MUFU] + x->counts[SIMT_EXP]);
   c->warp_issued[warp * c->room + s->place] += issued;
   c->warps[warp].issued += issued;
 }
@@ -344,16 +348,16 @@ static void fold_slots(simt_block *b, int warp) {
 static double part_of(const simt_counter *c, int32_t place, simt_bound bound, int busiest, double pace) {
   const share *s = &c->shares[place];
   switch (bound) {
-    case BOUND_ISSUE: return s->issued / 4 * 1.1;
+    case BOUND_ISSUE: return gpu_cost_issued_each * s->issued / GPU_COST_SCHEDULERS;
     case BOUND_WARP: return c->warp_issued[busiest * c->room + place] * pace;
     case BOUND_SHARED: return s->wavefronts;
-    case BOUND_MUFU: return 2 * s->mufu;
+    case BOUND_MUFU: return GPU_COST_MUFU_CYCLES * s->mufu;
     default: return s->tensor;
   }
 }
 
 static void add_cycles(simt_counter *c, int busiest, int pace_number) {
-  static const double paces[SIMT_PACES] = {1.5, 2.5};
+  const double paces[SIMT_PACES] = {gpu_cost_swift, gpu_cost_slow};
   double pace = paces[pace_number], most = -1, largest = -1;
   simt_bound of = BOUND_ISSUE;
   for (simt_bound bound = 0; bound < BOUND_COUNT; bound++) {
@@ -370,7 +374,7 @@ static void add_cycles(simt_counter *c, int busiest, int pace_number) {
     if (part > largest) largest = part, last = c->used[i];
   }
   if (last < 0) return;
-  c->cost->costs[last].cycles[pace_number] += 40;
+  c->cost->costs[last].cycles[pace_number] += GPU_COST_BARRIER_CYCLES;
   if (!pace_number) c->cost->costs[last].intervals++;
 }
 

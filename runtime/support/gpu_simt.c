@@ -103,6 +103,20 @@ static void leave_out(const rec_simt_options *o, simt_launch *l) {
   l->skipped_expect = o->skipped_expect;
 }
 
+static void note_kernel(simt_cost *cost, const gpu_launch *launch) {
+  int i = 0;
+  while (i < cost->kernel_count && strcmp(cost->kernels[i].name, launch->name) != 0) i++;
+  if (i == SIMT_MOST_KERNELS) return;
+  if (i == cost->kernel_count) cost->kernels[cost->kernel_count++] = (simt_kernel){.name = launch->name};
+  simt_kernel *k = &cost->kernels[i];
+  const rec_gpu_frame *frame = launch->parameter;
+  k->launches++;
+  k->blocks += launch->blocks;
+  k->items += launch->kernel ? frame->blocks : launch->blocks;
+  k->threads = launch->threads;
+  k->shared_bytes = launch->shared_bytes;
+}
+
 static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
   rec_simt_options *options = c->launch->stream;
   simt_stamps stamps = {0};
@@ -125,6 +139,7 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
     if (options->size >= sizeof *options) t.launch.cost = options->cost;
     options->launches++;
   }
+  if (t.launch.cost) note_kernel(t.launch.cost, launch);
   bool opened = !t.counts || open_stamps(&t.launch, &stamps);
   if (opened && t.counts) t.launch.stamps = &stamps;
   if (opened) run_blocks(c, &t);

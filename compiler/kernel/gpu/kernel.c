@@ -13,6 +13,7 @@
 
 #include "compiler/base/ice.h"
 #include "compiler/emit/lines.h"
+#include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
@@ -127,6 +128,7 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   llvm_attribute(e->m, function, "nvvm.minctasm", "1");
   parameter_attributes(e->context, function, bytes);
   emit_open(e, function);
+  mark_place(e, "start", e->where);
   return function;
 }
 

@@ -1,0 +1,32 @@
+// The size of an axis that is computed from others: E = 2 * D.
+#include <math.h>
+#include <string.h>
+
+#include "compiler/sema/typed.h"
+
+static double evaluate(const typed_body *body, const ast_expr *e, const int64_t *sizes) {
+  switch (e->kind) {
+    case AST_NUMBER: return e->number.value;
+    case AST_NEGATE: return -evaluate(body, e->negate.operand, sizes);
+    case AST_NAME:
+      for (int i = 0; i < body->axes.count; i++)
+        if (strcmp(body->axes.items[i].name, e->name.text) == 0) return (double)sizes[i];
+      return NAN;
+    case AST_BINARY: {
+      double a = evaluate(body, e->binary.left, sizes), b = evaluate(body, e->binary.right, sizes);
+      switch (e->binary.op) {
+        case AST_ADD: return a + b;
+        case AST_SUBTRACT: return a - b;
+        case AST_MULTIPLY: return a * b;
+        case AST_DIVIDE: return a / b;
+        case AST_POWER: return pow(a, b);
+        default: return NAN;
+      }
+    }
+    default: return NAN;
+  }
+}
+
+double typed_axis_value(const typed_body *body, int axis, const int64_t *sizes) {
+  return evaluate(body, body->axes.items[axis].size_expr, sizes);
+}

@@ -1,0 +1,40 @@
+// What counted GPU code costs (simt_cost.h), as a table, with the time that the model gives it on the device of a target.
+#ifndef REC_SHARED_GPU_MODEL_H
+#define REC_SHARED_GPU_MODEL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "runtime/shared/simt_cost.h"
+
+// A device (GPU_DEVICE of gpu_targets.def) with its target's figures.
+typedef struct gpu_model_device {
+  const char *target, *name;
+  int multiprocessors, shared_kib;
+  double mhz, cache_gb, mma, wgmma;
+} gpu_model_device;
+
+// NULL: the target is none of the table.
+const gpu_model_device *gpu_model_find(const char *target);
+
+// What the assembler made of a kernel; -1: not known.
+typedef struct gpu_model_code {
+  const char *kernel;
+  int registers, stack, spilled;  // bytes
+  int instructions, branches, conversions;
+} gpu_model_code;
+
+typedef struct gpu_model_request {
+  const gpu_model_device *device;
+  const simt_cost *cost;  // of a call
+  const simt_cost
+      *before;  // of the same with fewer steps, so that what stands around the steps is apart; NULL: it is among them
+  int64_t steps, before_steps;
+  const gpu_model_code *codes;
+  int code_count;
+} gpu_model_request;
+
+// A section for each kernel.
+void gpu_model_print(FILE *out, const gpu_model_request *r);
+
+#endif
