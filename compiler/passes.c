@@ -468,10 +468,11 @@ static bool in_path(const char *program) {
 // Runs of the ptxas that was asked for, or with --target of the one in the path; NULL: none.
 static artifact_assembly *begin_assembly(const compilation *c) {
   const char *asked = c->options->ptxas;
-  if (prints_instead(c) || (asked && strcmp(asked, "none") == 0)) return NULL;
-  if (!asked && !(c->options->targets_given && in_path("ptxas"))) return NULL;
+  bool counts = c->needs & EMISSION_COUNT;
+  if ((prints_instead(c) && !counts) || (asked && strcmp(asked, "none") == 0)) return NULL;
+  if (!asked && !((c->options->targets_given || counts) && in_path("ptxas"))) return NULL;
   unsigned targets = c->options->gpu_targets ? c->options->gpu_targets : compilation_gpu_targets(c);
-  return artifact_assemble_begin(c->memory, asked ? asked : "ptxas", targets, c->options->lines);
+  return artifact_assemble_begin(c->memory, asked ? asked : "ptxas", targets, c->options->lines, counts);
 }
 
 const kernel_list *compilation_gpu_kernels(compilation *c) {

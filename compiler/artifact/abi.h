@@ -286,10 +286,7 @@ char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_ob
 // Lines of --emit=report for GPUs: each form, forward and backward. "" without one.
 const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_options options);
 // What the machine code of a target says of its kernels (--emit=gpu-cost); none without ptxas.
-typedef struct artifact_codes {
-  struct gpu_model_code *items;
-  int count, room;
-} artifact_codes;
+typedef VEC(struct gpu_model_code) artifact_codes;
 artifact_codes artifact_machine_codes(arena *a, const codegen_gpu_object *object, codegen_gpu_target target);
 // Runs the GPU code of a linked library in its executor and prints what that costs, for each target of the library. NULL, or
 // one line that says why not.
@@ -307,9 +304,9 @@ codegen_input artifact_contents(arena *a, const artifact *variant, const artifac
 
 // Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets` (bits 1 << GPU_..). They run
 // side by side, while further images are made. artifact_assemble_image starts one; it becomes codegen_gpu_options.made.
-// `lines`: with those of -g.
+// `lines`: with those of -g. `tells`: the images keep what it says of their kernels.
 typedef struct artifact_assembly artifact_assembly;
-artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines);
+artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines, bool tells);
 void artifact_assemble_image(void *assembly, int image, const codegen_gpu_image *made);
 // Waits, and gives the images their cubins. NULL, or one line that says why some have none. `no_files`: temporary files could
 // not be written, which is not the fault of ptxas.

@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-enum { MOST_WORDS = 8 };
+enum { MOST_WORDS = 9 };
 
 // One run, and its files.
 typedef struct assembly {
@@ -34,7 +34,7 @@ struct artifact_assembly {
   const char *ptxas, *folder;  // of the files; NULL: none could be made, `no_folder` tells why
   const char *no_folder;
   unsigned targets;
-  bool lines;
+  bool lines, tells;
   assembly runs[GPU_TARGET_COUNT];  // by image
 };
 
@@ -72,7 +72,10 @@ static void start(const artifact_assembly *all, const codegen_gpu_image *image, 
   run->unwritten = write_file(a, run->input, image->text, strlen(image->text), false);
   if (run->unwritten) return;
   const char *words[MOST_WORDS] = {all->ptxas, arena_printf(a, "-arch=%s", name),         "-o", run->output,
-                                   run->input, all->lines ? "--generate-line-info" : NULL};
+                                   run->input, all->lines   ? "--generate-line-info"
+                                               : all->tells ? "-v"
+                                                            : NULL,
+                                   all->lines && all->tells ? "-v" : NULL};
   memcpy(run->words, words, sizeof words);
   run->started = pthread_create(&run->thread, NULL, run_assembly, run) == 0;
 }
@@ -93,13 +96,15 @@ static const char *read_all(arena *a, const char *path, size_t *size) {
 }
 
 // Waits for a run. NULL, or why there is no cubin.
-static const char *finish(arena *a, const char *ptxas, codegen_gpu_image *image, assembly *run) {
-  const char *name = codegen_gpu_target_name(image->target);
+static const char *finish(const artifact_assembly *all, codegen_gpu_image *image, assembly *run) {
+  arena *a = all->arena;
+  const char *ptxas = all->ptxas, *name = codegen_gpu_target_name(image->target);
   if (run->started) pthread_join(run->thread, NULL);
   if (!run->ran) return arena_printf(a, "%s cannot be run", ptxas);
   size_t size = 0;
   if (WIFEXITED(run->status) && WEXITSTATUS(run->status) == 0) {
     image->cubin = read_all(a, run->output, &image->cubin_bytes);
+    if (all->tells) image->said = read_all(a, run->said, &size);
     if (image->cubin) return NULL;
   }
   const char *said = read_all(a, run->said, &size);
@@ -111,9 +116,9 @@ static bool is_wanted(const artifact_assembly *all, const codegen_gpu_image *ima
   return image->target != GPU_SIMT && all->targets >> image->target & 1;
 }
 
-artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines) {
+artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines, bool tells) {
   artifact_assembly *all = ARENA_NEW(a, artifact_assembly);
-  *all = (artifact_assembly){.arena = a, .ptxas = ptxas, .targets = targets, .lines = lines};
+  *all = (artifact_assembly){.arena = a, .ptxas = ptxas, .targets = targets, .lines = lines, .tells = tells};
   make_folder(all);
   return all;
 }
@@ -131,7 +136,7 @@ const char *artifact_assemble_end(artifact_assembly *all, codegen_gpu_object *gp
     codegen_gpu_image *image = &gpu->images.items[i];
     assembly *run = &all->runs[i];
     if (!is_wanted(all, image)) continue;
-    const char *why = run->unwritten ? run->unwritten : finish(all->arena, all->ptxas, image, run);
+    const char *why = run->unwritten ? run->unwritten : finish(all, image, run);
     *no_files |= run->unwritten != NULL;
     if (!wrong) wrong = why;
     unlink(run->input);

@@ -29,3 +29,13 @@ void mark_place(emitter *e, const char *text, span where) {
   LLVMValueRef function = function_of(e), number = LLVMConstInt(e->i32, (unsigned)all->items.count - 1, 0);
   LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, &number, 1, "");
 }
+
+void marks_erase(LLVMModuleRef module) {
+  LLVMValueRef function = LLVMGetNamedFunction(module, mark_function);
+  if (!function) return;
+  for (LLVMUseRef use = LLVMGetFirstUse(function), next; use; use = next) {
+    next = LLVMGetNextUse(use);
+    LLVMInstructionEraseFromParent(LLVMGetUser(use));
+  }
+  LLVMDeleteFunction(function);
+}

@@ -21,5 +21,7 @@ extern const char mark_function[];
 
 // Marks the place; nothing where code is not counted. `where`: none, or the value's that is made.
 void mark_place(emitter *e, const char *text, span where);
+// Takes all marks out of a module.
+void marks_erase(LLVMModuleRef module);
 
 #endif

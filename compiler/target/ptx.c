@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
+#include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
 
@@ -360,6 +361,7 @@ static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
 
 llvm_module nvptx_bodies(const llvm_module *m) {
   llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+  marks_erase(copy.module);
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(copy.module, op);
   llvm_verify(&copy);
   gpu_optimise(&copy);

@@ -198,12 +198,7 @@ static void count_text(const char *text, segment_list *list) {
 // Of a clone that has bodies, without what only the executor has.
 static const char *text_of(arena *a, const llvm_module *m) {
   llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
-  LLVMValueRef function = LLVMGetNamedFunction(copy.module, mark_function);
-  for (LLVMUseRef use = function ? LLVMGetFirstUse(function) : NULL, next; use; use = next) {
-    next = LLVMGetNextUse(use);
-    LLVMInstructionEraseFromParent(LLVMGetUser(use));
-  }
-  if (function) LLVMDeleteFunction(function);
+  marks_erase(copy.module);
   const char *text = nvptx_plain_text(a, &copy);
   LLVMDisposeModule(copy.module);
   return text;

@@ -205,7 +205,7 @@ static void print_code(FILE *out, const gpu_model_code *code) {
   print_number(out, ", ", code->spilled, " spilled");
   print_number(out, "; nvdisasm: ", code->instructions, " instructions");
   print_number(out, ", ", code->branches, " branches");
-  print_number(out, ", ", code->conversions, " special functions\n");
+  print_number(out, ", ", code->specials, " special functions\n");
 }
 
 static void print_bounds(FILE *out, const simt_place_cost *c) {

@@ -21,7 +21,7 @@ const gpu_model_device *gpu_model_find(const char *target);
 typedef struct gpu_model_code {
   const char *kernel;
   int registers, stack, spilled;  // bytes
-  int instructions, branches, conversions;
+  int instructions, branches, specials;
 } gpu_model_code;
 
 typedef struct gpu_model_request {
