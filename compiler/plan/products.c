@@ -56,7 +56,8 @@ bool plan_is_blocked_dot(const planner *q, tile_id id) {
   axis_set over = plan_tile_axes(q->m, v->over);
   if (!plan_sized(q->program, a | b)) return false;
   bool blocks = plan_is_steps(q) ? (a & ~b) || (b & ~a) : (a & ~b) && (b & ~a);
-  return over && blocks && space_size(q, a | b) >= FEWEST_MULTIPLIED;
+  if (!over || !blocks || space_size(q, a | b) < FEWEST_MULTIPLIED) return false;
+  return q->m->kind != MAP_BLOCK || q->program->form == TILE_STEP || !plan_suits_lanes(q->m, q->program, a, b, over);
 }
 
 // ---- copies ----

@@ -19,6 +19,9 @@ static inline int64_t blocks_up(int64_t size, int64_t block) { return (size + bl
 
 // Whether a product is made on tensor cores.
 bool plan_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
+// Whether lanes of all warps add up a product of so few rows and columns sooner than the few warps whose tiles it fills. `a`, `b`:
+// tile axes of the factors.
+bool plan_suits_lanes(const mapping *m, const tile_program *program, axis_set a, axis_set b, axis_set summed);
 // Each warp's share of a product whose accumulator stays in registers: blocks of 16 rows, and their tiles of 8 columns. 0: the
 // registers do not hold them.
 typedef struct accumulator_share {

@@ -126,7 +126,9 @@ static void take_if_better(const dividing *d, plan_threads t, plan_threads *best
 }
 
 // Of unknown sizes a warp has each sum if its numbers are neighbours.
-static plan_threads divided_unknown(bool sums_last) { return (plan_threads){.lanes = sums_last ? GPU_WARP_LANES : 1, .width = 1}; }
+static plan_threads divided_unknown(bool sums_last) {
+  return (plan_threads){.lanes = sums_last ? GPU_WARP_LANES : 1, .width = 1};
+}
 
 static plan_threads divided_sums(const dividing *d) {
   int last = last_of(&d->points), summed = last_of(&d->summed);
@@ -153,8 +155,7 @@ static int work_of(const dividing *d) {
 
 static int sums_of(const dividing *d) {
   int sums = 0;
-  for (int i = 0; i < d->nest->values.count; i++)
-    sums += tile_op_is(value(d->q, d->nest->values.items[i])->op, TILE_REDUCES);
+  for (int i = 0; i < d->nest->values.count; i++) sums += tile_op_is(value(d->q, d->nest->values.items[i])->op, TILE_REDUCES);
   return sums;
 }
 
