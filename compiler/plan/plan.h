@@ -268,7 +268,7 @@ extern const pass_stage plan_pass_stage;
 // plan/verify.c: NULL, or what is wrong with a plan after this pass, and where.
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass);
 
-// gpu/levels.c: levels of a SEGMENT or of its adjoint. 0: a warp cannot make them, or the sum has so few steps that levels take
+// gpu/levels.c: levels of a SEGMENT. 0: a warp cannot make them, or the sum has so few steps that levels take
 // more code than time. A lane has so many steps at most.
 enum { GPU_MOST_STEPS_OF_LANE = 4 };
 int plan_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);

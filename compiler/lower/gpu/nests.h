@@ -34,11 +34,11 @@ ir team_all(lower *l, tile_op op, ir x);
 // scan.c: prefix sums along time; several threads may share a column.
 void gpu_prefix(lower *l, const plan_nest *nest);
 void gpu_segment(lower *l, const plan_nest *nest);
+// segment_adjoint.c
 void gpu_segment_adjoint(lower *l, const plan_nest *nest);
 
 // segment.c: makes the levels of sums between pairs of steps; false: this segment has no levels.
 bool gpu_make_levels(lower *l, const plan_nest *nest);
-bool gpu_adjoint_by_levels(lower *l, const plan_nest *nest);
 // An element of a segment with levels.
 ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
 
