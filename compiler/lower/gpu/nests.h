@@ -23,13 +23,20 @@ ir gpu_warp_of_block(emitter *e, ir thread, int threads);
 ir gpu_warp(const lower *l);
 ir gpu_lane(const lower *l);
 void gpu_solve(lower *l, const plan_nest *nest);
-// Results that are summed over threads. Each point of the nest puts the sums of its warps into shared memory. Afterwards each
-// thread adds up the warps of a point.
-void team_stage(lower *l, const plan_nest *nest, int position, const place_in_loops *at, ir x);
-void team_finish(lower *l, const plan_nest *nest);
 
-// A reduction over all threads of a block, whose result all threads get.
+// thread_sums.c: a reduction over all threads of a block, whose result all threads get.
 ir team_all(lower *l, tile_op op, ir x);
+// Results of a nest that are summed over threads. The sums of warps are put into shared memory, at each point or behind all of
+// them. Afterwards each thread adds up the warps of a point.
+typedef struct team_sums {
+  const plan_nest *nest;
+  int64_t points;  // of the nest; below 0: known at run time
+  int numbers;     // of a thread, or of a point
+  ir staged;       // the thread's numbers; NULL: each is summed where it is made
+} team_sums;
+team_sums team_open(lower *l, const plan_nest *nest);
+void team_stage(lower *l, const team_sums *s, int position, const place_in_loops *at, ir x);
+void team_finish(lower *l, const team_sums *s);
 
 // scan.c: prefix sums along time; several threads may share a column.
 void gpu_prefix(lower *l, const plan_nest *nest);

@@ -8,7 +8,7 @@
 static bool stage(lower *l, const point_nest *n, int position, const place_in_loops *at) {
   int result = n->nest->results.items[position];
   if (!l->results[result].over_threads) return false;
-  team_stage(l, n->nest, position, at, lower_value_at(l, at, l->p->program->results.items[result].value));
+  team_stage(l, n->staged, position, at, lower_value_at(l, at, l->p->program->results.items[result].value));
   return true;
 }
 
@@ -140,7 +140,8 @@ static void reduce_by_lanes(lower *l, point_nest *n) {
 void gpu_points(lower *l, const plan_nest *nest) {
   const plan_threads *t = &nest->threads;
   point_nest n = lower_open_points(l, nest, -1);
-  n.stage = stage;
+  team_sums sums = team_open(l, nest);
+  n.stage = stage, n.staged = &sums;
   n.turns = turns_of_sum(l, &n);
   if (t->lanes == PLAN_ALL_THREADS) {
     reduce_together(l, &n);
@@ -154,5 +155,5 @@ void gpu_points(lower *l, const plan_nest *nest) {
   }
   place_in_loops at = lower_start_place(l, nest->lane);
   gpu_wide_loops(l, &n.outer, t->width, &at, lower_outer_point, &n);
-  team_finish(l, nest);
+  team_finish(l, &sums);
 }
