@@ -218,8 +218,8 @@ bool gpu_is_step_ahead(const program_plan *p, int argument);
 bool gpu_copies_step(const kernel_plan *w, const program_plan *p, int argument);
 typedef struct row_shape {
   axis_set axes;
-  int64_t numbers;  // of a thread, or of all if the row has no lane axis; 0: not known
-  bool lane, narrow;
+  int64_t numbers;    // of a thread, or of all if the row has no lane axis; 0: not known
+  bool lane, narrow;  // narrow: elements of 16 bits in shared memory
 } row_shape;
 row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argument);
 // Elements of shared memory of a row.

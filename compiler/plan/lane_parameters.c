@@ -1,4 +1,4 @@
-// Host, steps: parameters whose neighbouring lanes lie apart are copied before the first step.
+// Steps: parameters are copied before the first step, on the host those whose neighbouring lanes lie apart.
 //
 //   A[E,N], lanes along E:  lane e of entry n at e * N + n
 //
@@ -7,6 +7,9 @@
 //
 // A step would gather its lanes one by one. Values of the prologue read the parameter itself, for they are copies already.
 // Products have copies of their own (dense_products.c).
+//
+// GPU, a thread for each lane: parameters of one number a thread are copied into registers. A step that stores a result would
+// load them again, for the result might have overwritten them.
 #include "compiler/plan/planner.h"
 
 typedef struct copying {
@@ -16,11 +19,13 @@ typedef struct copying {
   tile_id *image, *own;  // as the body reads a value, and as the prologue and products do
 } copying;
 
-static bool lanes_lie_apart(const copying *c, const tile_value *v) {
+static bool is_copied(const copying *c, const tile_value *v) {
   if (v->op != TILE_ARGUMENT) return false;
+  const mapping *m = c->q->m;
   const tile_place *place = tile_place_of(c->q->program, v);
-  return place->role == TILE_PARAM && plan_has_lane(c->q->m, plan_place_axes(place)) &&
-         place->axes[place->axis_count - 1] != c->q->m->lane_axis;
+  if (place->role != TILE_PARAM) return false;
+  if (m->kind == MAP_THREADS) return !plan_tile_axes(m, plan_place_axes(place));
+  return plan_has_lane(m, plan_place_axes(place)) && place->axes[place->axis_count - 1] != m->lane_axis;
 }
 
 static tile_id with_operands(copying *c, tile_value v, const tile_id *image) {
@@ -39,7 +44,7 @@ static void copy_value(copying *c, tile_id id) {
   bool map = plan_is_inline(v->op) && tile_arity(v->op);
   bool from_copies = c->sections[id] == TILE_BODY && (tile_elementwise(v->op) || v->op == TILE_SUM);
   c->own[id] = c->image[id] = with_operands(c, *v, from_copies ? c->image : c->own);
-  if (lanes_lie_apart(c, v)) {
+  if (is_copied(c, v)) {
     tile_value copy = {.op = TILE_ROUND, .args = {c->own[id], NO_TILE, NO_TILE}};
     c->image[id] = tile_append_exact(c->to, copy);
   } else if (map && !from_copies && has_other_image(c, v)) {

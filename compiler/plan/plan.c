@@ -11,13 +11,15 @@ static bool is_block(const planner *q) { return q->m->kind == MAP_BLOCK; }
 
 static bool is_block_or_steps(const planner *q) { return is_block(q) || plan_is_steps(q); }
 
+static bool has_lane_steps(const planner *q) { return plan_is_steps(q) || q->m->kind == MAP_THREADS; }
+
 static bool is_host_f32(const planner *q) { return q->m->kind == MAP_LANES && !q->m->f64; }
 
 static const plan_pass passes[] = {
     {"cut axes", plan_cut_program, always, PLAN_PROGRAM},
     {"move factors", plan_move_factors, is_block, PLAN_PROGRAM},
     {"find products", plan_find_products, plan_gathers_steps, PLAN_PROGRAM},
-    {"lane parameters", plan_copy_parameters, plan_is_steps, PLAN_PROGRAM},
+    {"lane parameters", plan_copy_parameters, has_lane_steps, PLAN_PROGRAM},
     {"wide angles", plan_widen, is_host_f32, PLAN_PROGRAM},
     // Before any value is described: it appends values.
     {"extra axes", plan_sum_extra_axes, always, PLAN_PROGRAM},

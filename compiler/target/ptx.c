@@ -202,7 +202,13 @@ static LLVMValueRef intrinsic_body(body *x, const body_row *row, LLVMValueRef fu
   return LLVMBuildCall2(x->b, type, callee, x->args, x->count, "");
 }
 
-// What is not pure in an operation is so in its instruction: the call keeps the attributes.
+static void flag_call(const body *x, LLVMValueRef call, const char *name) {
+  unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+  LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(x->context, kind, 0));
+}
+
+// What is not pure in an operation is so in its instruction: the call keeps the attributes. Pure instructions touch no memory,
+// so that loads before and behind them may become one.
 static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *instruction, const char *constraints,
                                   bool effects) {
   LLVMTypeRef type = LLVMGlobalGetValueType(function);
@@ -211,12 +217,8 @@ static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *in
   x->count = LLVMCountParams(function);
   LLVMGetParams(function, x->args);
   LLVMValueRef call = LLVMBuildCall2(x->b, type, text, x->args, x->count, "");
-  static const char *const flags[] = {"nounwind", "convergent"};
-  for (int i = 0; i < (effects ? 2 : 1); i++) {
-    unsigned kind = LLVMGetEnumAttributeKindForName(flags[i], strlen(flags[i]));
-    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                             LLVMCreateEnumAttribute(x->context, kind, 0));
-  }
+  flag_call(x, call, "nounwind"), flag_call(x, call, "willreturn");
+  flag_call(x, call, effects ? "convergent" : "memory");
   return call;
 }
 
@@ -312,7 +314,7 @@ static const char passes[] =
     "always-inline,globaldce,"
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg),"
     "function(loop(loop-rotate,loop-unroll-full),sroa,early-cse<memssa>,"
-    "instcombine<no-verify-fixpoint>,simplifycfg)";
+    "instcombine<no-verify-fixpoint>,simplifycfg,infer-alignment)";
 
 void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
 

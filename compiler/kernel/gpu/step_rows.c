@@ -8,8 +8,7 @@
 // A token takes longer to load than a step to compute, and each step depends on the one before. Without a copy ahead, every
 // step would wait for its load. Each thread copies its own entry of a row along the lane axis; neighbouring threads copy
 // neighbours. All threads together copy a row that every thread reads. cp.async copies 32-bit elements. It takes no single
-// 16-bit elements, so these are loaded and stored, a whole chunk at once. Rows are copied ahead as long as a multiprocessor
-// holds as many blocks as without them. Short rows, which all threads read, come first.
+// 16-bit elements, so these are loaded and stored, a whole chunk at once; those that every thread reads are widened on the way.
 #include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
@@ -39,7 +38,7 @@ static view row_at(kernel_frame *h, const frame_program *p, int argument, ir bas
   emitter *e = h->e;
   const tile_place *place = tile_argument_place(p->program, argument);
   row_shape s = gpu_row_shape(h->plan, p->at, argument);
-  view v = {.stored = p->memory[argument].stored};
+  view v = {.stored = number_is_narrow(p->memory[argument].stored) && !s.narrow ? NUMBER_F32 : p->memory[argument].stored};
   int64_t stride = s.lane ? h->gpu->team.threads : 1;
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int axis = place->axes[x];
@@ -61,23 +60,47 @@ static ir half_of(kernel_frame *h, const staging_buffer *d, ir turn) {
 typedef struct row_copy {
   view from, to;
   axis_set axes;
-  ir there;  // i1: the step lies inside the sequence, and the tensor is present
+  ir there;  // i1: the step lies inside the sequence, and the tensor is present; NULL: both are known
 } row_copy;
+
+static void copy_by_hardware(lower *l, const place_in_loops *at, const row_copy *c) {
+  emitter *e = l->e;
+  ir from = view_address(l, &c->from, at, c->axes), to = view_address(l, &c->to, at, c->axes);
+  ir bytes = LLVMConstInt(e->i32, 4, 0), zero = LLVMConstInt(e->i32, 0, 0);
+  if (c->there) bytes = LLVMBuildSelect(e->b, c->there, bytes, zero, "");
+  gpu_call(e, GPU_CP_ASYNC4, (ir[]){to, from, bytes}, 3);
+}
+
+static void copy_bits(lower *l, const place_in_loops *at, const row_copy *c) {
+  emitter *e = l->e;
+  ir bits = LLVMBuildLoad2(e->b, e->i16, view_address(l, &c->from, at, c->axes), "");
+  LLVMBuildStore(e->b, bits, view_address(l, &c->to, at, c->axes));
+}
+
+static void widen(lower *l, const place_in_loops *at, const row_copy *c) {
+  view from = c->from;
+  from.present = NULL;
+  view_store(l, &c->to, at, c->axes, view_load(l, &from, at, c->axes));
+}
 
 static void copy_number(lower *l, const place_in_loops *at, void *data) {
   const row_copy *c = data;
   emitter *e = l->e;
-  ir from = view_address(l, &c->from, at, c->axes), to = view_address(l, &c->to, at, c->axes);
-  ir zero = LLVMConstInt(e->i32, 0, 0);
+  bool widens = c->to.stored != c->from.stored;
   if (!number_is_narrow(c->from.stored)) {
-    ir bytes = LLVMBuildSelect(e->b, c->there, LLVMConstInt(e->i32, 4, 0), zero, "");
-    gpu_call(e, GPU_CP_ASYNC4, (ir[]){to, from, bytes}, 3);
+    copy_by_hardware(l, at, c);
     return;
   }
-  emit_branch branch = branch_begin(e, c->there);
-  LLVMBuildStore(e->b, LLVMBuildLoad2(e->b, e->i16, from, ""), to);
+  emit_branch branch = {0};
+  if (c->there) branch = branch_begin(e, c->there);
+  if (widens) {
+    widen(l, at, c);
+  } else {
+    copy_bits(l, at, c);
+  }
+  if (!c->there) return;
   branch_else(e, &branch);
-  LLVMBuildStore(e->b, LLVMConstInt(e->i16, 0, 0), to);
+  view_store(l, &c->to, at, c->axes, real_number(e, 0, 0));
   branch_end(e, &branch);
 }
 
@@ -90,6 +113,19 @@ static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir
                 .there = int_compare(e, LLVMIntSLT, t, h->time)};
   if (c.from.present) c.there = LLVMBuildAnd(e->b, c.there, c.from.present, "");
   return c;
+}
+
+// All steps of a chunk lie inside the sequence: addresses go on by a stride, and nothing is asked on the way.
+static void start_own_inside(kernel_frame *h, frame_program *p, int argument, ir base, ir begin) {
+  row_copy c = copy_of_step(h, p, argument, base, begin, integer(h->e, 0));
+  LLVMTypeRef number = view_type(h->e, &c.from);
+  c.there = NULL;
+  for (int step = 0; step < h->k->chunk; step++) {
+    c.to = row_at(h, p, argument, base, integer(h->e, step));
+    p->l.outside = h->at;
+    lower_points(&p->l, plan_tile_axes(&h->m, c.axes), false, copy_number, &c);
+    c.from.base = element(h->e, number, c.from.base, p->time_stride[argument]);
+  }
 }
 
 // Each thread copies its own entry of all steps.
@@ -121,6 +157,14 @@ static void start_common(kernel_frame *h, frame_program *p, int argument, ir bas
   loop_end(e, &loop);
 }
 
+// i1: all steps of the chunk from `begin` on lie inside the sequence, and the tensor is present.
+static ir all_inside(kernel_frame *h, const frame_program *p, int argument, ir begin) {
+  emitter *e = h->e;
+  ir inside = int_compare(e, LLVMIntSLE, int_add(e, begin, integer(e, h->k->chunk)), h->time);
+  ir present = p->memory[argument].present;
+  return present ? LLVMBuildAnd(e->b, inside, present, "") : inside;
+}
+
 static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
   frame_program *programs[2];
   ir begin = int_mul(h->e, chunk, integer(h->e, h->k->chunk));
@@ -130,7 +174,11 @@ static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
       if (!gpu_copies_step(h->plan, p->at, i)) continue;
       ir base = half_of(h, &p->at->staging_buffers[i], turn);
       if (gpu_row_shape(h->plan, p->at, i).lane) {
+        emit_branch branch = branch_begin(h->e, all_inside(h, p, i, begin));
+        start_own_inside(h, p, i, base, begin);
+        branch_else(h->e, &branch);
         start_own(h, p, i, base, begin);
+        branch_end(h->e, &branch);
       } else {
         start_common(h, p, i, base, begin);
       }

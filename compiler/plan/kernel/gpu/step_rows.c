@@ -1,7 +1,7 @@
 // GPU: tokens of the next steps in shared memory, where each thread runs a recurrence by itself (kernel/gpu/step_rows.c).
 //
 // Rows are copied ahead as long as a multiprocessor holds as many blocks as without them. Short rows, which all threads read,
-// come first.
+// come first. They lie in f32: what all threads read is widened once, and four numbers are one load.
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -9,8 +9,8 @@ row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argumen
   const tile_place *place = tile_argument_place(p->program, argument);
   row_shape s = {.axes = kernel_axes_of_place(place), .numbers = 1};
   int slot = kernel_find_slot(w->described, place->role, place);
-  s.narrow = number_is_narrow(w->m.dtype) && w->described->slots.items[slot].narrow;
   s.lane = axis_in(s.axes, w->k->lane_axis);
+  s.narrow = s.lane && number_is_narrow(w->m.dtype) && w->described->slots.items[slot].narrow;
   axis_set tile = plan_tile_axes(&w->m, s.axes);
   for (int axis = 0; axis < p->program->axes.count; axis++) {
     int64_t size = axis_in(tile, axis) ? plan_axis_size(&w->m, p->program, axis) : 1;
