@@ -1,6 +1,6 @@
 // --emit=gpu-cost: a linked library runs its GPU code in the executor, on a small call, and tells what that costs.
 //
-//   gla_forward(batch 1, time 128), gla_forward(batch 1, time 384)   ->   what a step costs, and what stands around the steps
+//   gla_forward(batch 1, time 128), gla_forward(batch 1, time 256)   ->   what a step costs, and what stands around the steps
 //
 // Inputs are small numbers of both signs. An axis that is known at run time has one entry where instances go over it, as many
 // as a block takes where threads have an entry each, else UNKNOWN_SIZE.
@@ -16,7 +16,7 @@
 #include "runtime/shared/launch.h"
 #include "runtime/support/simt_options.h"
 
-enum { SHORT_TIME = 128, LONG_TIME = 384, UNKNOWN_SIZE = 64 };
+enum { SHORT_TIME = 128, LONG_TIME = 256, UNKNOWN_SIZE = 64 };
 
 typedef int entry_function(const void *arguments, const rec_launch *launch);
 typedef int sizes_function(const void *arguments, rec_sizes *sizes);

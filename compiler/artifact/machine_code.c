@@ -38,7 +38,8 @@ static void read_kernel(const char *text, const char *end, gpu_model_code *code)
   const char *properties = strstr(text, own);
   if (!properties || properties >= end) return;
   code->stack = number_before(properties, end, " bytes stack frame");
-  int stores = number_before(properties, end, " bytes spill stores"), loads = number_before(properties, end, " bytes spill loads");
+  int stores = number_before(properties, end, " bytes spill stores"),
+      loads = number_before(properties, end, " bytes spill loads");
   code->spilled = stores < 0 || loads < 0 ? -1 : stores + loads;
 }
 

@@ -95,6 +95,8 @@ static const ptx_row ptx_rows[] = {
     {"st.param", SIMT_MOVE},
     {"ld", SIMT_GLOBAL_LOAD},
     {"st", SIMT_GLOBAL_STORE},
+    {"cp.async.commit", SIMT_SYNC},
+    {"cp.async.wait", SIMT_SYNC},
     {"cp.async", SIMT_COPY},
 
     {"mma", SIMT_MMA},

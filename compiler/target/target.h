@@ -81,7 +81,7 @@ typedef struct codegen_gpu_image {
   int shared_bytes;           // the most that a thread block of a kernel has
   const char *cubin;          // machine code (artifact_assemble); NULL: none
   size_t cubin_bytes;
-  const char *said;           // by the assembler, where it was asked what kernels take
+  const char *said;  // by the assembler, where it was asked what kernels take
 } codegen_gpu_image;
 
 typedef struct codegen_gpu_object {

@@ -83,15 +83,25 @@ static int by_time(const void *x, const void *y) {
   return a->place->number - b->place->number;
 }
 
+// The row of a place, or of another that says the same.
+static row *row_of(section *s, const simt_place *place) {
+  for (int i = 0; i < s->row_count; i++) {
+    const simt_place *other = s->rows[i].place;
+    if (other->line == place->line && !strcmp(other->text, place->text) && !strcmp(other->file, place->file))
+      return &s->rows[i];
+  }
+  s->rows[s->row_count].place = place;
+  return &s->rows[s->row_count++];
+}
+
 static void fill_rows(section *s) {
   const simt_cost *cost = s->r->cost;
   for (int i = 0; i < cost->count; i++) {
     if (!is_of(cost, i, s->kernel)) continue;
-    row *next = &s->rows[s->row_count];
-    *next = (row){step_of(s, i), cost->places[i]};
+    simt_place_cost step = step_of(s, i);
     add(&s->whole, &cost->costs[i], 1 / (double)s->kernel->items);
-    add(&s->step, &next->cost, 1);
-    if (next->cost.issued > 1e-9) s->row_count++;
+    add(&s->step, &step, 1);
+    if (step.issued > 1e-9) add(&row_of(s, cost->places[i])->cost, &step, 1);
   }
   qsort(s->rows, (size_t)s->row_count, sizeof *s->rows, by_time);
 }
@@ -179,7 +189,7 @@ static void print_row(FILE *out, const simt_place_cost *c, const simt_place_cost
   fprintf(out, "%9.1f %9.1f %5.1f%% %-6s", c->cycles[0], slow,
           all->cycles[SIMT_PACES - 1] > 0 ? 100 * slow / all->cycles[SIMT_PACES - 1] : 0, bound_names[largest_bound(c)]);
   fprintf(out, " %8.1f %8.1f %4.0f%%", c->issued, c->busiest, c->issued > 0 ? 100 * c->lanes / (32 * c->issued) : 0);
-  fprintf(out, " %9.1f %5.2fx %8.1f %5.2fx %7.0f %6.2f %6.1f", c->wavefronts, times(c->wavefronts, c->least_wavefronts),
+  fprintf(out, " %9.1f %5.2fx %8.1f %5.2fx %7.0f %6.3f %6.1f", c->wavefronts, times(c->wavefronts, c->least_wavefronts),
           c->sectors, times(c->sectors, c->least_sectors), bytes_of(c), c->intervals, c->tensor);
   for (int i = 0; i < SIMT_CLASSES; i++) fprintf(out, " %6.1f", c->instructions[i]);
   fprintf(out, "  ");

@@ -13,7 +13,13 @@
 #include "runtime/shared/gpu_costs.h"
 #include "runtime/simt/ops.h"
 
-enum { BANKS = GPU_COST_BANKS, BANK_BYTES = 4, ROW_BYTES = 16, MOST_PIECE = 16 };
+enum {
+  BANKS = GPU_COST_BANKS,
+  BANK_BYTES = 4,
+  ROW_BYTES = 16,
+  MOST_PIECE = 16,
+  MOST_WORDS = SIMT_WARP * MOST_PIECE / BANK_BYTES
+};
 
 typedef enum slot_kind { SLOT_SEGMENT, SLOT_SHARED, SLOT_GLOBAL } slot_kind;
 
@@ -212,13 +218,20 @@ void simt_count_access(const void *at, int32_t bytes, int32_t alignment, int32_t
 // A warp's lanes share wavefronts in groups: all with 4 bytes each, 16 lanes with 8, 8 lanes with 16.
 static int group_size(int32_t bytes) { return bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8; }
 
+// Whether the number is new, and then among them.
+static bool is_new(int64_t *numbers, int *count, int64_t number) {
+  for (int i = 0; i < *count; i++)
+    if (numbers[i] == number) return false;
+  numbers[(*count)++] = number;
+  return true;
+}
+
 // The most different words that one bank has to give.
 static int wavefronts_of(const int64_t *words, int count) {
-  int most = 0, of_bank[BANKS] = {0};
+  int most = 0, of_bank[BANKS] = {0}, kept = 0;
+  int64_t seen[MOST_WORDS];
   for (int i = 0; i < count; i++) {
-    bool again = false;
-    for (int k = 0; k < i && !again; k++) again = words[k] == words[i];
-    if (again) continue;
+    if (!is_new(seen, &kept, words[i])) continue;
     int n = ++of_bank[words[i] % BANKS];
     if (n > most) most = n;
   }
@@ -226,7 +239,7 @@ static int wavefronts_of(const int64_t *words, int count) {
 }
 
 static int group_wavefronts(const execution *e, int first, int lanes) {
-  int64_t words[SIMT_WARP * MOST_PIECE / BANK_BYTES];
+  int64_t words[MOST_WORDS];
   int count = 0;
   for (int lane = first; lane < first + lanes; lane++)
     for (int64_t word = e->at[lane] / BANK_BYTES; e->lanes >> lane & 1 && word <= (e->at[lane] + e->bytes - 1) / BANK_BYTES;
@@ -245,20 +258,17 @@ static void fold_shared(const execution *e, share *to, simt_place_cost *cost) {
   }
 }
 
+// The ideal: as many sectors as the bytes that lanes ask for would fill, each asked for once.
 static void fold_global(const execution *e, simt_place_cost *cost) {
-  int64_t sectors[2 * SIMT_WARP], bytes = 0;
-  int count = 0;
+  int64_t sectors[2 * SIMT_WARP], addresses[SIMT_WARP];
+  int count = 0, address_count = 0;
   for (int lane = 0; lane < SIMT_WARP; lane++) {
-    if (!(e->lanes >> lane & 1)) continue;
-    bytes += e->bytes;
-    for (int64_t sector = e->at[lane] / SIMT_SECTOR; sector <= (e->at[lane] + e->bytes - 1) / SIMT_SECTOR; sector++) {
-      bool again = false;
-      for (int k = 0; k < count && !again; k++) again = sectors[k] == sector;
-      if (!again) sectors[count++] = sector;
-    }
+    if (!(e->lanes >> lane & 1) || !is_new(addresses, &address_count, e->at[lane])) continue;
+    for (int64_t sector = e->at[lane] / SIMT_SECTOR; sector <= (e->at[lane] + e->bytes - 1) / SIMT_SECTOR; sector++)
+      is_new(sectors, &count, sector);
   }
   cost->sectors += count;
-  cost->least_sectors += (double)((bytes + SIMT_SECTOR - 1) / SIMT_SECTOR);
+  cost->least_sectors += (address_count * e->bytes + SIMT_SECTOR - 1) / SIMT_SECTOR;
 }
 
 static simt_place_cost *cost_now(simt_block *b, int warp, share **to) {
