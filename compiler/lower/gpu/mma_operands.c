@@ -37,8 +37,12 @@ void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_
   if (!gpu_mma_is_tf32(p) && in_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
 }
 
-// One element of an operand in 16 bits; 0 outside of the tensor.
-static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
+typedef struct operand_place {
+  place_in_loops at;
+  ir inside;  // i1: of the tensor; NULL: always. Outside of it the place is that of the first element.
+} operand_place;
+
+static operand_place place_of(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
   emitter *e = l->e;
   int depth = p->factors->dot->k;
   int tile = o->line == p->factors->dot->j ? p->tiles * TILE_COLUMNS : TILE_ROWS;
@@ -49,12 +53,36 @@ static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in
     ir here = gpu_mma_below(l, k, depth);
     inside = inside ? LLVMBuildAnd(e->b, inside, here, "") : here;
   }
-  place_in_loops where = *at;
-  where.index[o->line] = inside ? int_choose(e, inside, line, integer(e, 0)) : line;
-  where.index[depth] = inside ? int_choose(e, inside, k, integer(e, 0)) : k;
-  ir x = view_load(l, &o->v, &where, o->axes);
-  return inside ? choose(e, inside, x, real_number(e, 0, ir_lanes(x))) : x;
+  operand_place where = {*at, inside};
+  where.at.index[o->line] = inside ? int_choose(e, inside, line, integer(e, 0)) : line;
+  where.at.index[depth] = inside ? int_choose(e, inside, k, integer(e, 0)) : k;
+  return where;
 }
+
+// One element of an operand, or neighbours; 0 outside of the tensor.
+static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
+  operand_place where = place_of(l, p, o, at, line, k);
+  ir x = view_load(l, &o->v, &where.at, o->axes);
+  return where.inside ? choose(l->e, where.inside, x, real_number(l->e, 0, ir_lanes(x))) : x;
+}
+
+static ir inside_or_zero(emitter *e, const operand_place *where, ir bits) {
+  return where->inside ? LLVMBuildSelect(e->b, where->inside, bits, LLVMConstInt(e->i32, 0, 0), "") : bits;
+}
+
+// The bits of one element, or of a pair of neighbours (NULL: they are no word), where memory has the operand's type.
+static ir bits_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
+  emitter *e = l->e;
+  operand_place where = place_of(l, p, o, at, line, k);
+  if (at->lanes) {
+    ir pair = gpu_load_pair(l, &o->v, &where.at, o->axes);
+    return pair ? inside_or_zero(e, &where, pair) : NULL;
+  }
+  ir bits = LLVMBuildLoad2(e->b, e->i16, view_address(l, &o->v, &where.at, o->axes), "");
+  return inside_or_zero(e, &where, LLVMBuildZExt(e->b, bits, e->i32, ""));
+}
+
+static bool has_bits(const mma *p, const mma_operand *o) { return o->v.stored == p->type && !o->v.present; }
 
 static ir packed(lower *l, const mma *p, ir low, ir high) {
   gpu_op op = p->type == NUMBER_BF16 ? GPU_CVT_BF16X2 : GPU_CVT_F16X2;
@@ -74,12 +102,18 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
     place_in_loops wide = *at;
     wide.vector_axis = depth;
     wide.lanes = 2;
+    ir pair = has_bits(p, o) ? bits_at(l, p, o, &wide, line, k) : NULL;
+    if (pair) return pair;
     ir both = number_at(l, p, o, &wide, line, k);
     return packed(l, p, LLVMBuildExtractElement(e->b, both, integer(e, 0), ""),
                   LLVMBuildExtractElement(e->b, both, integer(e, 1), ""));
   }
-  ir low = number_at(l, p, o, at, line, k), high = number_at(l, p, o, at, line, gpu_mma_plus(l, k, 1));
-  return packed(l, p, low, high);
+  ir next = gpu_mma_plus(l, k, 1);
+  if (has_bits(p, o)) {
+    ir low = bits_at(l, p, o, at, line, k), high = bits_at(l, p, o, at, line, next);
+    return LLVMBuildOr(e->b, low, LLVMBuildShl(e->b, high, LLVMConstInt(e->i32, 16, 0), ""), "");
+  }
+  return packed(l, p, number_at(l, p, o, at, line, k), number_at(l, p, o, at, line, next));
 }
 
 // Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32. `half` counts halves of the

@@ -66,6 +66,8 @@ void gpu_accumulators_each(lower *l, const register_accumulators *k, pair_functi
 
 // vectors.c
 ir gpu_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
+// The bits of two neighbours of 16 bits, the first in the low half; NULL: they may lie in two words.
+ir gpu_load_pair(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void gpu_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
 
 // loops.c

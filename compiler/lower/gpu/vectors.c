@@ -43,8 +43,24 @@ static unsigned bytes_of(const view *v, int piece) { return (unsigned)(number_is
 
 // ---- loads ----
 
+// bf16 pairs are words: a shift makes the low number, a mask the high one.
+static ir load_words(lower *l, ir address, int piece) {
+  emitter *e = l->e;
+  ir all = LLVMGetPoison(LLVMVectorType(e->i32, (unsigned)piece));
+  ir words = LLVMBuildLoad2(e->b, LLVMVectorType(e->i32, (unsigned)piece / 2), address, "");
+  LLVMSetAlignment(words, (unsigned)(2 * piece));
+  for (int i = 0; i < piece; i++) {
+    ir word = LLVMBuildExtractElement(e->b, words, integer(e, i / 2), "");
+    ir bits = i % 2 ? LLVMBuildAnd(e->b, word, LLVMConstInt(e->i32, 0xffff0000u, 0), "")
+                    : LLVMBuildShl(e->b, word, LLVMConstInt(e->i32, 16, 0), "");
+    all = LLVMBuildInsertElement(e->b, all, bits, integer(e, i), "");
+  }
+  return LLVMBuildBitCast(e->b, all, real_type(e, piece), "");
+}
+
 static ir load_piece(lower *l, const view *v, ir address, int piece) {
   emitter *e = l->e;
+  if (v->stored == NUMBER_BF16 && piece % 2 == 0) return load_words(l, address, piece);
   LLVMTypeRef type = LLVMVectorType(view_type(e, v), (unsigned)piece);
   ir x = LLVMBuildLoad2(e->b, type, address, "");
   LLVMSetAlignment(x, bytes_of(v, piece));
@@ -113,6 +129,14 @@ ir gpu_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   if (v->present) return load_if_present(l, v, at, axes);
   if (view_in_lanes(v, at, axes)) return load_lanes(l, v, at, axes);
   return load_number(l, v, view_address(l, v, at, axes));
+}
+
+ir gpu_load_pair(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  if (!number_is_narrow(v->stored) || v->present || !view_in_lanes(v, at, axes)) return NULL;
+  if (piece_of(l, v, at, axes, v->alignment ? v->alignment : 1) < 2) return NULL;
+  ir pair = LLVMBuildLoad2(l->e->b, l->e->i32, view_address(l, v, at, axes), "");
+  LLVMSetAlignment(pair, 4);
+  return pair;
 }
 
 // ---- stores ----
