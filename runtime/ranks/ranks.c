@@ -11,6 +11,7 @@
 #include "runtime/internal.h"
 #include "runtime/ranks/clock.h"
 #include "runtime/ranks/messages.h"
+#include "runtime/ranks/nccl.h"
 #include "runtime/shared/clock.h"
 
 struct ranks {
@@ -18,6 +19,7 @@ struct ranks {
   int time_count, local_number, local_count, sharing_processors;
   message_count sent[MESSAGE_KINDS];
   rank_clock *clock;  // NULL: virtual time is off
+  nccl *gpus;         // NULL: their messages go through the memory of the hosts
 };
 
 // ---- places in the job ----------------------------------------------------------------------------------------------
@@ -53,9 +55,13 @@ static message *post(ranks *r, const message *like, int64_t tag) {
   return m;
 }
 
-message *ranks_send(ranks *r, int to, message_kind kind, int64_t tag, const void *bytes, int64_t size) {
+static void count_sent(ranks *r, message_kind kind, int64_t size) {
   __atomic_fetch_add(&r->sent[kind].messages, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&r->sent[kind].bytes, size, __ATOMIC_RELAXED);
+}
+
+message *ranks_send(ranks *r, int to, message_kind kind, int64_t tag, const void *bytes, int64_t size) {
+  count_sent(r, kind, size);
   double stamp = clock_send(r->clock, to, size);
   return post(r, &(message){.peer = to, .kind = kind, .bytes = (char *)(uintptr_t)bytes, .size = size, .stamp = stamp}, tag);
 }
@@ -64,7 +70,7 @@ message *ranks_receive(ranks *r, int from, message_kind kind, int64_t tag, void 
   return post(r, &(message){.receives = true, .peer = from, .kind = kind, .bytes = bytes, .size = size}, tag);
 }
 
-_Noreturn static void end_of_patience(ranks *r, const message *m, message_place place) {
+_Noreturn static void end_of_patience(ranks *r, const device_message *m, message_place place) {
   char where[64] = "", layer[32] = "";
   if (place.step >= 0) snprintf(where, sizeof where, " at step %lld", (long long)place.step);
   if (place.layer >= 0) snprintf(layer, sizeof layer, ", layer %d", place.layer);
@@ -76,7 +82,8 @@ _Noreturn static void end_of_patience(ranks *r, const message *m, message_place 
 
 void ranks_wait(ranks *r, message *m, message_place place) {
   if (!m) return;
-  if (!mover_wait(&r->mover, m)) end_of_patience(r, m, place);
+  if (!mover_wait(&r->mover, m))
+    end_of_patience(r, &(device_message){.receives = m->receives, .kind = m->kind, .peer = m->peer}, place);
   if (m->receives) clock_arrived(r->clock, m->stamp);
   free(m);
 }
@@ -169,6 +176,64 @@ bool ranks_any(ranks *r, bool own, message_place place) {
   bool any = memchr(all, 1, (size_t)count) != NULL;
   free(all);
   return any;
+}
+
+// ---- memory of GPUs -------------------------------------------------------------------------------------------------
+
+bool ranks_have_gpus(const ranks *r) { return r && r->gpus; }
+
+void ranks_move(ranks *r, const device_message *list, int count, message_place place) {
+  for (int i = 0; i < count; i++)
+    if (!list[i].receives) count_sent(r, list[i].kind, list[i].size);
+  nccl_move(r->gpus, list, count, place);
+}
+
+// NCCL refuses ranks that share a GPU.
+static rec_status check_unshared(ranks *r) {
+  typedef struct uuid {
+    char bytes[16];
+  } uuid;
+  uuid own = {{0}}, *all = calloc((size_t)ranks_count(r), sizeof *all);
+  if (!all) ranks_abort(r, "out of memory");
+  rec_status status = nccl_device(r->gpus, own.bytes);
+  ranks_all_gather(r, &own, all, sizeof own, (message_place){-1, -1, "the GPUs"});
+  for (int i = 0; i < ranks_count(r) && !status; i++)
+    for (int k = 0; k < i && !status; k++)
+      if (memcmp(&all[i], &all[k], sizeof own) == 0)
+        status = rec_fail(REC_ERROR_DEVICE, "expected a GPU for each rank, found one that ranks %d and %d share", k, i);
+  free(all);
+  return status;
+}
+
+static rec_status join_gpus(ranks *r) {
+  const message_place place = {-1, -1, "whether all have NCCL"};
+  nccl_id id = {{0}};
+  rec_status status = nccl_open(&(nccl_settings){r, r->mover.patience, end_of_patience}, &r->gpus);
+  if (!status && ranks_number(r) == 0) status = nccl_new_id(r->gpus, &id);
+  status = ranks_agree(r, status, place);
+  if (!status) status = ranks_agree(r, check_unshared(r), place);
+  if (status) return status;
+  ranks_broadcast(r, 0, &id, sizeof id, place);
+  return ranks_agree(r, nccl_join(r->gpus, &id), place);
+}
+
+void ranks_join_gpus(ranks *r, char *said, size_t size) {
+  *said = '\0';
+  if (!r) return;
+  if (!join_gpus(r)) {
+    snprintf(said, size, "by %s", nccl_version_text(r->gpus));
+    return;
+  }
+  snprintf(said, size, "through the memory of the hosts: %s", rec_message());
+  if (r->gpus) nccl_give_up(r->gpus);
+  nccl_close(r->gpus);
+  r->gpus = NULL;
+}
+
+void ranks_leave_gpus(ranks *r) {
+  if (!r) return;
+  nccl_close(r->gpus);
+  r->gpus = NULL;
 }
 
 // ---- open and close -------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #define REC_RANKS_RANKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/rec.h"
@@ -94,6 +95,29 @@ void ranks_wait(ranks *r, message *m, message_place place);
 void ranks_wait_all(ranks *r, message *const *list, int count, message_place place);
 // Whether ranks_wait would return at once.
 bool ranks_arrived(ranks *r, const message *m);
+
+// ---- memory of GPUs -------------------------------------------------------------------------------------------------
+
+// A message from or to memory of the GPU that this rank computes on. `peer` is another rank.
+typedef struct device_message {
+  bool receives;
+  int peer;
+  message_kind kind;
+  void *bytes;
+  int64_t size;
+} device_message;
+
+// Joins the GPUs of all ranks, each that of its current CUDA context. All ranks come here; none of them has such a GPU unless all
+// have. `said`, of `size` bytes: what moves messages between GPUs, or why they go through the memory of the hosts.
+void ranks_join_gpus(ranks *r, char *said, size_t size);
+// Before the context ends. All ranks come here, after their last list.
+void ranks_leave_gpus(ranks *r);
+// Whether ranks_move can be called.
+bool ranks_have_gpus(const ranks *r);
+// Moves a list of messages, behind the work that the stream NULL has; work that it is given later finds them moved. Returns at
+// once, and is called by one thread. Two ranks bring the messages between them in one order. A list begins after the one before it
+// has ended, so that no circle of ranks may wait for each other's lists.
+void ranks_move(ranks *r, const device_message *list, int count, message_place place);
 
 // ---- exchanges that all ranks take part in, in the same order ------------------------------------------------------
 

@@ -24,6 +24,7 @@ typedef unsigned long long cuda_pointer;
   F(device_get, cuDeviceGet, (cuda_device * device, int number))                                                             \
   F(device_name, cuDeviceGetName, (char *name, int size, cuda_device device))                                                \
   F(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, cuda_device device))                                 \
+  F(device_uuid, cuDeviceGetUuid, (char uuid[16], cuda_device device))                                                       \
   F(context_current, cuCtxGetCurrent, (cuda_context * context))                                                              \
   F(context_device, cuCtxGetDevice, (cuda_device * device))                                                                  \
   F(context_number, cuCtxGetId, (cuda_context context, unsigned long long *number))                                          \
@@ -46,6 +47,7 @@ typedef unsigned long long cuda_pointer;
   F(event_create, cuEventCreate, (cuda_event * event, unsigned flags))                                                       \
   F(event_destroy, cuEventDestroy_v2, (cuda_event event))                                                                    \
   F(event_record, cuEventRecord, (cuda_event event, cuda_stream stream))                                                     \
+  F(event_query, cuEventQuery, (cuda_event event))                                                                           \
   F(stream_wait, cuStreamWaitEvent, (cuda_stream stream, cuda_event event, unsigned flags))                                  \
   F(upload, cuMemcpyHtoD_v2, (cuda_pointer to, const void *from, size_t bytes))                                              \
   F(download, cuMemcpyDtoH_v2, (void *to, cuda_pointer from, size_t bytes))
@@ -74,7 +76,8 @@ enum {
   CUDA_LOAD_ERROR_LOG = 5,
   CUDA_LOAD_ERROR_LOG_BYTES = 6,
   CUDA_CAPTURE_RELAXED = 2,
-  CUDA_EVENT_WITHOUT_TIME = 2
+  CUDA_EVENT_WITHOUT_TIME = 2,
+  CUDA_NOT_READY = 600  // of an event: a result
 };
 
 // The driver, opened and initialised once in a process; else a message that says why not: no driver, one that lacks a

@@ -5,6 +5,9 @@
 #include "runtime/train/trainer_parts.h"
 
 enum { WINDOW = 1 << 18, SLICE = 1 << 14 };  // numbers that are received at a time, and that one task adds
+enum { WINDOW_OF_GPU = 1 << 22 };            // that are received at a time from another GPU
+
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static message_place at(const trainer *t, const char *what) { return (message_place){t->step, -1, what}; }
 
@@ -28,6 +31,11 @@ rec_status exchange_check(const trainer *t) {
                   t->block->name, all->shards, (long long)t->block->batch, (long long)t->block->context, all->shards, data);
 }
 
+static rec_status new_window_there(trainer *t, int64_t bytes) {
+  t->memory.gradients += bytes;
+  return t->of.where->ops->allocate(t->of.where, bytes, &t->in->window_there);
+}
+
 rec_status exchange_new(trainer *t, int64_t widest) {
   trainer_internals *in = t->in;
   int count = ranks_count(t->ranks);
@@ -36,12 +44,13 @@ rec_status exchange_new(trainer *t, int64_t widest) {
   if (count == 1) return REC_OK;
   in->squares_sent = trainer_list(t, most, sizeof *in->squares_sent);
   in->gathered = trainer_list(t, count * (most > widest ? most : widest), sizeof *in->gathered);
+  if (in->direct) return new_window_there(t, least_of(block, WINDOW_OF_GPU) * bytes);
   in->sends = trainer_list(t, block / WINDOW + 1, sizeof(message *));
   for (int i = 0; i < 2; i++) in->windows_of[i] = trainer_list(t, WINDOW, (size_t)bytes);
   t->memory.gradients += 2 * WINDOW * bytes;
   if (compute_is_host(t->of.where)) return REC_OK;
   in->sent_block = trainer_list(t, block, (size_t)bytes);
-  return t->of.where->ops->allocate(t->of.where, WINDOW * bytes, &in->window_there);
+  return new_window_there(t, WINDOW * bytes);
 }
 
 // ---- sums of a few numbers ----------------------------------------------------------------------
@@ -173,11 +182,37 @@ static rec_status add_windows(trainer *t, int from, int tag, char *sum, number_r
   return status;
 }
 
+// What a window that begins there has of some numbers.
+static number_range window_of(number_range n, int64_t first) {
+  int64_t left = n.count - first;
+  return (number_range){n.place + first, left < 0 ? 0 : least_of(left, WINDOW_OF_GPU)};
+}
+
+// From GPU to GPU: a window each way, which is added before the next one comes.
+static rec_status exchange_there(trainer *t, int partner, char *sum, number_range gives, number_range keeps) {
+  const compute *c = t->of.where;
+  const int64_t size = c->n->element_size, most = gives.count > keeps.count ? gives.count : keeps.count;
+  rec_status status = REC_OK;
+  for (int64_t first = 0; first < most; first += WINDOW_OF_GPU) {
+    number_range given = window_of(gives, first), kept = window_of(keeps, first);
+    device_message list[2];
+    int count = 0;
+    if (given.count)
+      list[count++] = (device_message){false, partner, MESSAGE_GRADIENTS, sum + given.place * size, given.count * size};
+    if (kept.count) list[count++] = (device_message){true, partner, MESSAGE_GRADIENTS, t->in->window_there, kept.count * size};
+    ranks_move(t->ranks, list, count, at(t, "gradients"));
+    if (!status) status = c->ops->sum_into(c, sum + kept.place * size, t->in->window_there, kept.count);
+  }
+  return status;
+}
+
 // A rank that fails goes on to exchange: the others wait for it until all of them agree on how the step has ended.
 static rec_status exchange_round(trainer *t, const owner_round *round, int tag, char *sum) {
   int partner = ranks_at(t->ranks, round->partner, ranks_time(t->ranks)), count;
-  rec_status sent = send_windows(t, partner, tag, sum, pieces_numbers(t, round->gives), &count);
-  rec_status added = add_windows(t, partner, tag, sum, pieces_numbers(t, round->keeps));
+  number_range gives = pieces_numbers(t, round->gives), keeps = pieces_numbers(t, round->keeps);
+  if (t->in->direct) return exchange_there(t, partner, sum, gives, keeps);
+  rec_status sent = send_windows(t, partner, tag, sum, gives, &count);
+  rec_status added = add_windows(t, partner, tag, sum, keeps);
   ranks_wait_all(t->ranks, t->in->sends, count, at(t, "gradients"));
   return sent ? sent : added;
 }
@@ -197,6 +232,18 @@ rec_status exchange_gradients(trainer *t) {
 
 // ---- weights ------------------------------------------------------------------------------------
 
+// A rank that has none of some weights sends none.
+static void move_weights(trainer *t, int partner, number_range own, number_range other) {
+  const int64_t size = t->of.n->element_size;
+  device_message list[2];
+  int count = 0;
+  if (other.count)
+    list[count++] = (device_message){true, partner, MESSAGE_WEIGHTS, t->in->weights + other.place * size, other.count * size};
+  if (own.count)
+    list[count++] = (device_message){false, partner, MESSAGE_WEIGHTS, t->in->weights + own.place * size, own.count * size};
+  ranks_move(t->ranks, list, count, at(t, "weights"));
+}
+
 rec_status exchange_weights(trainer *t) {
   const compute *c = t->of.where;
   const int64_t size = c->n->element_size;
@@ -207,6 +254,10 @@ rec_status exchange_weights(trainer *t) {
     int partner = ranks_at(t->ranks, round.partner, grid.time);
     number_range own = pieces_numbers(t, round.keeps), other = pieces_numbers(t, round.gives);
     char *here = t->weights, *there = t->in->weights;
+    if (t->in->direct) {
+      move_weights(t, partner, own, other);
+      continue;
+    }
     if (!compute_is_host(c) && !status)
       status = c->ops->download(c, here + own.place * size, there + own.place * size, own.count * size);
     message *both[] = {

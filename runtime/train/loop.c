@@ -230,9 +230,11 @@ static void announce(const loop *l) {
          (double)m->moments / mib, (double)m->activations / mib, (double)m->states / mib,
          ((double)m->data + (double)text) / mib);
   const struct gpu_place *gpu = l->s->gpu;
-  if (gpu && gpu->driver)
+  if (gpu && gpu->driver) {
     printf("  on the GPU; matrix products by %s%s\n",
            gpu->blas.opened ? "cuBLAS" : "rec's own kernels, without cuBLAS: ", gpu->blas.why_not);
+    if (*l->s->messages) printf("  messages between GPUs %s\n", l->s->messages);
+  }
   if (m->spared)
     printf("  activations in bf16: %.1f MiB less than in f32; weights, gradients and moments f32\n", (double)m->spared / mib);
   chain_announce(stdout, &l->t->of, l->t->block);

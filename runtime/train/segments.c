@@ -38,9 +38,10 @@ rec_status segments_new(trainer *t, int64_t widest) {
   in->segment_parts = trainer_list(t, count, sizeof *in->segment_parts);
   in->segment_messages =
       trainer_list(t, count * (1 + ranks_time_count(t->ranks)) + 2 * ranks_time_count(t->ranks), sizeof(message *));
+  in->segment_moves = trainer_list(t, (in->segments + 1) * ranks_time_count(t->ranks) + others, sizeof *in->segment_moves);
   if (in->memory.failed) return rec_no_memory();
   rec_status status = others ? c->ops->allocate(c, slot * others, (void **)&in->other_segments) : REC_OK;
-  if (others && !compute_is_host(c)) {
+  if (others && !compute_is_host(c) && !in->direct) {
     owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
     in->arrived_segments = trainer_list(t, slot * others, 1);
     in->segment_copies =
@@ -86,6 +87,26 @@ static rec_status send_segment(trainer *t, int segment, message **sent) {
                                here + (slot.place - all.place) * size, slot.count * size);
   }
   return status;
+}
+
+// From GPU to GPU. A list has the numbers of all segments, between two ranks in the order of the segments.
+static void move_segments(trainer *t) {
+  trainer_internals *in = t->in;
+  const int64_t size = t->of.n->element_size, bytes = own_slot(t).count * size;
+  device_message *list = in->segment_moves;
+  int count = 0;
+  for (int k = 0, other = 0; bytes && k < in->all.segments; k++)
+    if (!is_own(t, k))
+      list[count++] =
+          (device_message){true, rank_at(t, k / in->segments), MESSAGE_GRADIENTS, in->other_segments + other++ * bytes, bytes};
+  for (int k = 0; k < in->segments; k++)
+    for (int place = 0; place < ranks_time_count(t->ranks); place++) {
+      number_range slot = slot_of_place(t, place);
+      if (place != ranks_time(t->ranks) && slot.count)
+        list[count++] = (device_message){false, rank_at(t, place), MESSAGE_GRADIENTS,
+                                         gradients_of_segment(t, k) + slot.place * size, slot.count * size};
+    }
+  ranks_move(t->ranks, list, count, at(t, "gradients of segments"));
 }
 
 // Where the numbers of segments of other ranks arrive in the host's memory.
@@ -148,7 +169,11 @@ static rec_status sum_slice(void *context, int number, int worker) {
 rec_status segments_sum_gradients(trainer *t) {
   int64_t count = own_slot(t).count;
   if (t->in->all.segments == 1) return REC_OK;
-  rec_status status = ranks_time_count(t->ranks) > 1 ? exchange(t) : REC_OK;
+  rec_status status = REC_OK;
+  if (t->in->direct)
+    move_segments(t);
+  else if (ranks_time_count(t->ranks) > 1)
+    status = exchange(t);
   point_at_parts(t);
   if (status || !count) return status;
   if (!compute_is_host(t->of.where)) return sum_numbers(t, 0, count);
@@ -156,6 +181,24 @@ rec_status segments_sum_gradients(trainer *t) {
 }
 
 // ---- weights ------------------------------------------------------------------------------------
+
+static void move_weights(trainer *t) {
+  const int64_t size = t->of.n->element_size;
+  const number_range slot = own_slot(t);
+  device_message *list = t->in->segment_moves;
+  int count = 0;
+  for (int place = 0; place < ranks_time_count(t->ranks); place++) {
+    number_range other = slot_of_place(t, place);
+    if (place == ranks_time(t->ranks)) continue;
+    if (other.count)
+      list[count++] =
+          (device_message){true, rank_at(t, place), MESSAGE_WEIGHTS, t->in->weights + other.place * size, other.count * size};
+    if (slot.count)
+      list[count++] =
+          (device_message){false, rank_at(t, place), MESSAGE_WEIGHTS, t->in->weights + slot.place * size, slot.count * size};
+  }
+  ranks_move(t->ranks, list, count, at(t, "weights"));
+}
 
 // Every rank of the same sequences has stepped a slot, and gets those of the others.
 rec_status segments_gather_weights(trainer *t) {
@@ -166,6 +209,10 @@ rec_status segments_gather_weights(trainer *t) {
   message **list = t->in->segment_messages;
   number_range slot = own_slot(t);
   if (places == 1) return REC_OK;
+  if (t->in->direct) {
+    move_weights(t);
+    return REC_OK;
+  }
   rec_status status =
       compute_is_host(c) ? REC_OK : c->ops->download(c, here + slot.place * size, there + slot.place * size, slot.count * size);
   for (int place = 0; place < places; place++) {

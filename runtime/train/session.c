@@ -22,13 +22,22 @@ static const compute *host_of(const session *s) {
   return tokens == REC_F64 ? &compute_host_f64 : tokens == REC_BF16 ? &compute_host_bf16 : &compute_host_f32;
 }
 
+// All ranks take the same place: it decides bits.
 static rec_status find_place(session *s) {
+  ranks *job = s->options.ranks;
   s->where = host_of(s);
   if (s->options.device == REC_DEVICE_HOST) return REC_OK;
-  rec_status status = gpu_place_open(s->options.device, s->module->dtype, &s->gpu);
-  if (!status) s->where = &s->gpu->base;
+  rec_status status = gpu_place_open(s->options.device, ranks_local_number(job), s->module->dtype, &s->gpu);
+  status = ranks_agree(job, status, (message_place){-1, -1, "whether all have a GPU"});
+  if (!status) {
+    s->where = &s->gpu->base;
+    if (s->gpu->driver) ranks_join_gpus(job, s->messages, sizeof s->messages);
+    return REC_OK;
+  }
+  gpu_place_close(s->gpu);
+  s->gpu = NULL;
   if (status != REC_ERROR_DEVICE) return status;
-  fprintf(stderr, "%s; models run on the CPU\n", rec_message());
+  if (ranks_number(job) == 0) fprintf(stderr, "%s; models run on the CPU\n", rec_message());
   return REC_OK;
 }
 
@@ -101,6 +110,7 @@ void session_close(session *s) {
   cJSON_Delete(s->reseeded);
   free(s->kernels);
   free(s->host_kernels);
+  if (s->gpu) ranks_leave_gpus(s->options.ranks);
   gpu_place_close(s->gpu);
   if (s->lock >= 0) close(s->lock);
   free(s);

@@ -27,6 +27,7 @@ typedef struct session {
   train_kernel *kernels, *host_kernels;
   const compute *where;
   struct gpu_place *gpu;  // NULL on the host
+  char messages[1024];    // between GPUs: how they go; empty: there are none
   session_options options;
   int lock;                 // the open file RUNS/lock, -1: none
   const char *source_path;  // of the .rec file, as it was written when it was compiled

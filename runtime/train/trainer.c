@@ -149,6 +149,7 @@ static rec_status plan(trainer *t) {
   trainer_internals *in = t->in;
   const leaf_sizes sizes = {b->batch, b->accumulate, b->context, b->segments, compute_is_host(t->of.where)};
   in->all = leaves_of(&sizes);
+  in->direct = !sizes.host && ranks_have_gpus(t->ranks);
   in->windows = trainer_stream("windows ", b);
   rec_status status = exchange_check(t);
   if (status) return status;

@@ -52,13 +52,15 @@ typedef struct trainer_internals {
   char *other_segments;                     // there: the same of other ranks' segments
   char *arrived_segments, *segment_copies;  // of a device, on the host: what has arrived, and what goes
   message **segment_messages;
-  double *batch_sums;  // what is summed over the shards of a batch, for the report
-  double *gathered;    // numbers of all ranks
+  device_message *segment_moves;  // the same from GPU to GPU
+  double *batch_sums;             // what is summed over the shards of a batch, for the report
+  double *gathered;               // numbers of all ranks
   double *squares_sent;
   message **sends;          // gradients on their way to another rank
   char *windows_of[2];      // where gradients of another rank arrive
   char *sent_block;         // of a device, on the host: gradients on their way
   void *window_there;       // of a device: what has arrived
+  bool direct;              // messages go from the memory of one GPU to that of another
   void *measured;           // the states whose squares are being summed
   bool learns;              // some sequences start from weights
   char *d_before;           // by worker: gradients of the initial states of a shard

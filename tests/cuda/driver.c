@@ -11,6 +11,7 @@
 //   CUDA_CODE         a library with code for the executor, for PTX that is in no library, or in one whose file is gone
 //   CUDA_MEMORY       bytes there are, 64 MiB            CUDA_SWIZZLE   of every tensor map, whatever was asked for
 //   CUDA_LATE         1: work on a stream is done when that stream or the context is waited for, and no earlier
+//                     2: a thread of the driver does the work, while the program goes on
 //
 // A stream can be captured, one at a time. What a real driver refuses during a capture is refused: calls that are not for a
 // stream (memory, waiting, loading except in the relaxed mode). So is the stream NULL. A graph runs what was captured, with the
@@ -18,6 +19,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +39,7 @@ enum {
   INVALID_CONTEXT = 201,
   UNSUPPORTED_PTX = 222,
   NOT_FOUND = 500,
+  INVALID_DEVICE = 101,
   ILLEGAL_ADDRESS = 700
 };
 enum { CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_IMPLICIT = 906 };
@@ -81,7 +84,7 @@ typedef struct event {
   int given;
 } event;
 
-// A launch, the clearing or copying of memory, or waiting for an event.
+// A launch, the clearing or copying of memory, a function of the host, or waiting for an event.
 typedef struct node {
   void (*run)(const struct node *);
   event event;
@@ -91,12 +94,15 @@ typedef struct node {
   cuda_pointer to, from;
   size_t bytes;
   unsigned char value;
+  void (*function)(void *);
+  void *data;
   const void *parameters;        // of a launch
   size_t parameter_bytes;        // 0: machine code does not tell
   _Alignas(64) char kept[4096];  // the parameters as they were then, aligned as a kernel may ask for
 } node;
 
-// Work that is queued but not done. Each stream does its own work in order, independently of other streams.
+// Work that is queued but not done. Each stream does its own work in order, independently of other streams. Any thread may ask how
+// much is done.
 struct queue {
   node *work[256];
   int given, done;
@@ -108,11 +114,17 @@ static queue streams[STREAMS];
 
 static queue *queue_of(void *handle) { return handle ? handle : &streams[0]; }
 
+static _Thread_local bool is_worker;
+
+static bool by_worker(void) { return number_of("CUDA_LATE", 0) == 2 && !is_worker; }
+
 static void catch_up(queue *s, int given) {
+  while (by_worker() && __atomic_load_n(&s->done, __ATOMIC_ACQUIRE) < given) usleep(100);
   while (s->done < given) {
-    node *n = s->work[s->done++ % 256];
+    node *n = s->work[s->done % 256];
     n->run(n);
     free(n);
+    __atomic_fetch_add(&s->done, 1, __ATOMIC_RELEASE);
   }
 }
 
@@ -125,6 +137,18 @@ static void catch_up_all(void) {
   for (int i = STREAMS - 1; i >= 0; i--) catch_up(&streams[i], streams[i].given);
 }
 
+static void *run_worker(void *unused) {
+  is_worker = true;
+  for (;; usleep(200))
+    for (int i = STREAMS - 1; i >= 0; i--) catch_up(&streams[i], __atomic_load_n(&streams[i].given, __ATOMIC_ACQUIRE));
+  return unused;
+}
+
+static void start_worker(void) {
+  pthread_t worker;
+  if (pthread_create(&worker, NULL, run_worker, NULL)) abort();
+}
+
 // A copy of the node that holds its parameters as they are now.
 static void copy_node(node *to, const node *from) {
   *to = *from;
@@ -132,10 +156,13 @@ static void copy_node(node *to, const node *from) {
 }
 
 static int put_off(queue *s, const node *n) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   node *later = aligned_alloc(_Alignof(node), sizeof *later);
+  if (by_worker()) pthread_once(&once, start_worker);
   if (s->given - s->done == 256) catch_up(s, s->given);
   copy_node(later, n);
-  s->work[s->given++ % 256] = later;
+  s->work[s->given % 256] = later;
+  __atomic_fetch_add(&s->given, 1, __ATOMIC_RELEASE);
   return 0;
 }
 
@@ -223,8 +250,15 @@ EXPORT int cuGraphDestroy(graph *g) {
 
 // ---- devices and contexts ----
 
+enum { DEVICES = 16 };
 static _Thread_local void *current;
-static int primary;  // its address is the context
+static int primary[DEVICES];  // their addresses are the contexts
+
+static int device_of(const void *context) {
+  for (int i = 0; i < DEVICES; i++)
+    if (context == &primary[i]) return i;
+  return -1;
+}
 
 EXPORT int cuInit(unsigned flags) {
   (void)flags;
@@ -278,12 +312,18 @@ EXPORT int cuCtxGetCurrent(void **context) {
   return 0;
 }
 EXPORT int cuCtxGetDevice(int *device) {
-  *device = 0;
+  *device = device_of(current);
   return current ? 0 : INVALID_CONTEXT;
 }
+// Devices of all processes have numbers from $CUDA_FIRST on: processes that see the same ones share them.
+EXPORT int cuDeviceGetUuid(char uuid[16], int device) {
+  memset(uuid, 0, 16);
+  uuid[0] = (char)(number_of("CUDA_FIRST", 0) + device);
+  return device < number_of("CUDA_DEVICES", 1) ? 0 : INVALID_DEVICE;
+}
 EXPORT int cuCtxGetId(void *context, unsigned long long *number) {
-  *number = 1;
-  return context == &primary ? 0 : INVALID_CONTEXT;
+  *number = 1 + (unsigned long long)device_of(context);
+  return device_of(context) >= 0 ? 0 : INVALID_CONTEXT;
 }
 EXPORT int cuCtxPushCurrent_v2(void *context) {
   current = context;
@@ -318,6 +358,11 @@ EXPORT int cuEventRecord(void *e, void *stream) {
   if (!failed) *(event *)e = (event){queue_of(stream), queue_of(stream)->given};
   return failed;
 }
+EXPORT int cuEventQuery(void *e) {
+  const event *asked = e;
+  if (!current) return INVALID_CONTEXT;
+  return !asked->of || __atomic_load_n(&asked->of->done, __ATOMIC_ACQUIRE) >= asked->given ? 0 : CUDA_NOT_READY;
+}
 EXPORT int cuStreamWaitEvent(void *stream, void *e, unsigned flags) {
   int refused = unless_captured(0);
   if (refused || flags) return refused ? refused : INVALID_VALUE;
@@ -325,7 +370,7 @@ EXPORT int cuStreamWaitEvent(void *stream, void *e, unsigned flags) {
   return failed ? failed : give(&(node){.run = run_wait, .event = *(event *)e, .stream = stream});
 }
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
-  *context = &primary;
+  *context = &primary[device];
   return called("cuDevicePrimaryCtxRetain", " %d", device);
 }
 EXPORT int cuThreadExchangeStreamCaptureMode(int *mode) {
@@ -358,6 +403,17 @@ static size_t bytes_in_use(void) {
   return bytes;
 }
 
+EXPORT int cuMemGetAddressRange_v2(cuda_pointer *base, size_t *bytes, cuda_pointer at);
+EXPORT int cuMemGetAddressRange_v2(cuda_pointer *base, size_t *bytes, cuda_pointer at) {
+  for (int i = 0; i < PIECES; i++) {
+    if (!pieces[i].data || (char *)(uintptr_t)at < pieces[i].data || (char *)(uintptr_t)at >= pieces[i].data + pieces[i].bytes)
+      continue;
+    *base = (cuda_pointer)(uintptr_t)pieces[i].data;
+    *bytes = pieces[i].bytes;
+    return 0;
+  }
+  return NOT_FOUND;
+}
 EXPORT int cuMemGetInfo_v2(size_t *unused, size_t *total) {
   *total = (size_t)number_of("CUDA_MEMORY", 64 << 20);
   *unused = *total > bytes_in_use() ? *total - bytes_in_use() : 0;
@@ -416,6 +472,14 @@ EXPORT int cuMemcpyDtoDAsync_v2(cuda_pointer to, cuda_pointer from, size_t bytes
   if (!is_ours(to, bytes) || !is_ours(from, bytes)) return ILLEGAL_ADDRESS;
   int refused = give(&(node){.run = run_copy, .stream = stream, .to = to, .from = from, .bytes = bytes});
   return refused ? refused : called("cuMemcpyDtoDAsync", " stream %p", stream);
+}
+
+static void run_function(const node *n) { n->function(n->data); }
+
+EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data);
+EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data) {
+  int refused = give(&(node){.run = run_function, .stream = stream, .function = function, .data = data});
+  return refused ? refused : called("cuLaunchHostFunc", " stream %p", stream);
 }
 
 // Encodes a tensor map as the executor reads it (runtime/simt/tensor_map.h).

@@ -54,7 +54,7 @@ static pair new_weights(const places *p, uint64_t stream) {
 
 static places open_places(rec_dtype tokens) {
   places p = {.host = tokens == REC_BF16 ? &compute_host_bf16 : &compute_host_f32};
-  assert_int_equal(gpu_place_open(REC_DEVICE_SIMT, tokens, &p.gpu), REC_OK);
+  assert_int_equal(gpu_place_open(REC_DEVICE_SIMT, 0, tokens, &p.gpu), REC_OK);
   p.device = &p.gpu->base;
   p.x = new_rows(&p, 1), p.y = new_rows(&p, 2), p.dx = new_rows(&p, 3);
   p.weight = new_weights(&p, 4), p.bias = new_weights(&p, 5), p.d_weight = new_weights(&p, 6);

@@ -156,7 +156,7 @@ static void a_gpu_follows_the_formulas(void **state) {
   static const rec_dtype types[] = {REC_F32, REC_BF16};
   for (int i = 0; i < 2; i++) {
     gpu_place *gpu;
-    assert_int_equal(gpu_place_open(REC_DEVICE_SIMT, types[i], &gpu), REC_OK);
+    assert_int_equal(gpu_place_open(REC_DEVICE_SIMT, 0, types[i], &gpu), REC_OK);
     everywhere(&gpu->base, 2e-6);
     gpu_place_close(gpu);
   }

@@ -174,18 +174,20 @@ static rec_status load_kernels(gpu_place *p) {
   return status;
 }
 
-static rec_status open_cuda(gpu_place *p) {
+static rec_status open_cuda(gpu_place *p, int number) {
   cuda_context context;
   const cuda_driver *driver;
+  int count = 0;
   rec_status status = cuda_driver_open(&driver);
-  if (!status) status = cuda_enter(driver, 0, &context, &p->pushed);
+  if (!status) status = cuda_check(driver, driver->device_count(&count), "cuDeviceGetCount", NULL);
+  if (!status) status = cuda_enter(driver, count ? number % count : 0, &context, &p->pushed);
   if (status) return status;
   p->driver = driver;
   cublas_open(&p->blas);
   return load_kernels(p);
 }
 
-rec_status gpu_place_open(int32_t device, rec_dtype tokens, gpu_place **made) {
+rec_status gpu_place_open(int32_t device, int number, rec_dtype tokens, gpu_place **made) {
   *made = NULL;
   if (tokens != REC_F32 && tokens != REC_BF16)
     return rec_fail(REC_ERROR_UNSUPPORTED, "expected a model in f32 or bf16 on a GPU, found %s", rec_number_text(tokens));
@@ -194,7 +196,7 @@ rec_status gpu_place_open(int32_t device, rec_dtype tokens, gpu_place **made) {
   p->narrow = tokens == REC_BF16;
   p->base = (compute){&gpu_ops_of_models, p->narrow ? &numeric_bf16 : &numeric_f32, device};
   p->blocks = BLOCKS_OF_EXECUTOR;
-  rec_status status = device == REC_DEVICE_CUDA ? open_cuda(p) : REC_OK;
+  rec_status status = device == REC_DEVICE_CUDA ? open_cuda(p, number) : REC_OK;
   if (!status) status = gpu_allocate(&p->base, p->blocks * (int64_t)sizeof *p->sums, (void **)&p->sums);
   if (status)
     gpu_place_close(p);

@@ -26,9 +26,9 @@ typedef struct gpu_place {
   cublas blas;                                     // opened: false where there is none
 } gpu_place;
 
-// `device`: REC_DEVICE_CUDA or REC_DEVICE_SIMT; `tokens`: REC_F32 or REC_BF16. To be closed by the same
-// thread, which is also the only one to use it.
-rec_status gpu_place_open(int32_t device, rec_dtype tokens, gpu_place **made);
+// `device`: REC_DEVICE_CUDA or REC_DEVICE_SIMT; `tokens`: REC_F32 or REC_BF16. `number`: of the GPU; more numbers than GPUs share
+// them in turn. To be closed by the same thread, which is also the only one to use it.
+rec_status gpu_place_open(int32_t device, int number, rec_dtype tokens, gpu_place **made);
 void gpu_place_close(gpu_place *p);  // NULL is allowed
 
 rec_status gpu_allocate(const compute *c, int64_t bytes, void **memory);

@@ -34,7 +34,7 @@ static rec_status open_messages(seams *s) {
   message **lists = s->lists = calloc(5 * states, sizeof *lists);
   if (!lists) return rec_no_memory();
   s->of = (seam_messages){lists, lists + states, lists + 2 * states, lists + 3 * states, lists + 4 * states};
-  if (compute_is_host(s->c)) return REC_OK;
+  if (compute_is_host(s->c) || s->direct) return REC_OK;
   s->copies = malloc((size_t)s->block * SEAM_BLOCKS + 1);
   return s->copies ? REC_OK : rec_no_memory();
 }
@@ -44,6 +44,7 @@ rec_status seams_open(const compute *c, const train_model *m, const executor_for
   *s = (seams){.c = c,
                .model = m,
                .line = form->line,
+               .direct = !compute_is_host(c) && ranks_have_gpus(form->line),
                .place = ranks_time(form->line),
                .places = ranks_time_count(form->line),
                .most = segments_of_place(form->line, (int)((form->time + form->segment - 1) / form->segment), 0),
@@ -109,7 +110,7 @@ static message_kind kind_of(const seams *s, int state) { return s->model->states
 
 static int rank_at(const seams *s, int place) { return ranks_at(s->line, ranks_data(s->line), place); }
 
-// Where the bytes of a message lie: on the host where the state or gradient does.
+// Where the bytes of a message lie: where the state or gradient does, or a copy of it.
 static void *bytes_at(const seams *s, seam_block block, int state, void *there) {
   return s->copies ? s->copies + block * s->block + offset_of(s, state) : there;
 }
@@ -166,7 +167,8 @@ static rec_status arrive(const seams *s, message **list, seam_block room, int st
 // `here`: where the bytes lie in the host's memory.
 static rec_status leave(const seams *s, message **sent, int place, message_kind kind, int state, byte_range range, char *here,
                         char *there) {
-  rec_status status = s->copies ? s->c->ops->download(s->c, here + range.first, there + range.first, range.count) : REC_OK;
+  rec_status status =
+      here == there ? REC_OK : s->c->ops->download(s->c, here + range.first, there + range.first, range.count);
   if (!status) *sent = ranks_send(s->line, rank_at(s, place), kind, tag_of(s, state), here + range.first, range.count);
   return status;
 }
@@ -177,7 +179,7 @@ void seams_begin(seams *s, const shard *here, const shard *there, int count) {
   s->here = here, s->there = there;
   s->count = count;
   for (int i = 0; s->last > 0 && i < s->model->state_count; i++) {
-    if (s->place > 0 && s->place <= s->last)
+    if (s->place > 0 && s->place <= s->last && !s->direct)
       expect(s, s->place - 1, kind_of(s, i), i, s->of.states_in, bytes_at(s, STATES_IN, i, seams_state(s, 0, i)));
     if (s->place == 0 && here->after[i])
       *slot_of(s->of.carried, i, 0) =
@@ -188,7 +190,7 @@ void seams_begin(seams *s, const shard *here, const shard *there, int count) {
 // Only operations that the backward pass reaches have gradients.
 void seams_turn(seams *s) {
   const train_model *m = s->model;
-  for (int i = 0; s->place < s->last && i < m->step_count; i++) {
+  for (int i = 0; s->place < s->last && !s->direct && i < m->step_count; i++) {
     if (m->steps[i].kind != STEP_OF) continue;
     const model_op *op = &m->ops[m->steps[i].op];
     for (int k = 0; k < op->state_count; k++) {
@@ -209,8 +211,31 @@ void seams_end(seams *s) {
   }
 }
 
+// From GPU to GPU: a block of all states of an operation, or of their gradients, at the seam to the place before or behind.
+static void move(seams *s, const model_op *op, bool receives, bool backward, int block) {
+  device_message list[MOST_VARIABLES];
+  int seam = receives == backward ? s->count : 0, peer = rank_at(s, s->place + (seam ? 1 : -1));
+  if (!op->state_count) return;
+  for (int k = 0; k < op->state_count; k++) {
+    int state = op->states[k];
+    byte_range range = range_of(s, state, block);
+    char *bytes = backward ? seams_gradient(s, seam, state) : seams_state(s, seam, state);
+    list[k] = (device_message){.receives = receives,
+                               .peer = peer,
+                               .kind = backward ? MESSAGE_COTANGENTS : kind_of(s, state),
+                               .bytes = bytes + range.first,
+                               .size = range.count};
+  }
+  ranks_move(s->line, list, op->state_count,
+             (message_place){s->here->step, s->model->states[op->states[0]].layer, backward ? "gradients of states" : "states"});
+}
+
 rec_status seams_take(seams *s, const model_op *op, bool backward, int block) {
   rec_status status = REC_OK;
+  if (s->direct && !seams_begins(s, backward)) {
+    move(s, op, true, backward, block);
+    return REC_OK;
+  }
   for (int k = 0; !status && k < op->state_count && !seams_begins(s, backward); k++) {
     int state = op->states[k];
     status = backward ? arrive(s, s->of.gradients_in, GRADIENTS_IN, state, block, seams_gradient(s, s->count, state),
@@ -234,6 +259,10 @@ static rec_status send_back(seams *s, int state, int block) {
 
 rec_status seams_give(seams *s, const model_op *op, bool backward, int block) {
   rec_status status = REC_OK;
+  if (s->direct && !seams_ends(s, backward)) {
+    move(s, op, false, backward, block);
+    return REC_OK;
+  }
   for (int k = 0; !status && k < op->state_count && !seams_ends(s, backward); k++)
     status = (backward ? send_back : send_on)(s, op->states[k], block);
   return status;

@@ -43,10 +43,11 @@ typedef struct seams {
   int64_t block;         // bytes of the states of a seam
   char *states;          // of the seams that are not the caller's; backward reads them again
   char *gradients;       // of the two seams of a segment in turn, with a chain of each seam by itself; and what comes and goes
+  bool direct;           // messages go from the memory of one GPU to that of another
   const seam_cut *cuts;  // by state
   bool apart;            // the gradients of all seams are needed at once
   int inner;             // blocks of gradients before those that come and go
-  char *copies;          // for messages, in the host's memory: states and gradients that come and go. NULL on the host
+  char *copies;          // for messages, in the host's memory: what comes and goes. NULL: it goes from where it lies
   void *lists;
   seam_messages of;
   // of a run

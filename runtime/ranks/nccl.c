@@ -1,0 +1,339 @@
+#include "runtime/ranks/nccl.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/internal.h"
+#include "runtime/shared/clock.h"
+
+enum { MOST_ON_THEIR_WAY = 256, NAP_MICROSECONDS = 20 };
+
+// A list of messages on its way. The stream has come to it when `before` is done, and is past it when `after` is.
+typedef struct move {
+  device_message first;  // that is waited for
+  message_place place;
+  cuda_event before, after;
+  bool issued;      // its events are recorded
+  int64_t seconds;  // that it has been waited for
+} move;
+
+struct nccl {
+#define MEMBER(name, symbol, parameters) nccl_result(*name) parameters;
+  NCCL_FUNCTIONS(MEMBER)
+#undef MEMBER
+  const char *(*error_text)(nccl_result result);
+  const char *(*last_error)(nccl_comm comm);
+  nccl_settings settings;
+  char version_text[32];
+  const cuda_driver *driver;
+  cuda_context context;
+  nccl_comm comm;
+  pthread_t watch;
+  bool watched, ending;
+  pthread_mutex_t lock;
+  pthread_cond_t work;  // for the watch
+  move moves[MOST_ON_THEIR_WAY];
+  int64_t begun, done;  // moves, ever
+};
+
+// ---- failures -------------------------------------------------------------------------------------------------------
+
+static rec_status refuse(nccl *n, nccl_result result, const char *call) {
+  const char *more = n->last_error(n->comm);
+  return rec_fail(REC_ERROR_DEVICE, "%s: %s (%d)%s%s", call, n->error_text(result), result, more && *more ? ": " : "",
+                  more ? more : "");
+}
+
+static bool goes_on(nccl_result result) { return result == NCCL_DONE || result == NCCL_IN_PROGRESS; }
+
+// Calls of NCCL that fail leave nothing to go on with.
+static void check(nccl *n, nccl_result result, const char *call) {
+  if (goes_on(result)) return;
+  refuse(n, result, call);
+  ranks_abort(n->settings.job, "%s; the job ends", rec_message());
+}
+
+static void check_driver(nccl *n, cuda_result result, const char *call) {
+  if (cuda_check(n->driver, result, call, NULL)) ranks_abort(n->settings.job, "%s; the job ends", rec_message());
+}
+
+// Until what was begun is done, or has failed.
+static nccl_result settle(nccl *n, nccl_result result) {
+  while (result == NCCL_IN_PROGRESS) {
+    nccl_result asked = n->async_error(n->comm, &result);
+    if (asked) return asked;
+    if (result == NCCL_IN_PROGRESS) usleep(NAP_MICROSECONDS);
+  }
+  return result;
+}
+
+// ---- the watch ------------------------------------------------------------------------------------------------------
+
+// An event that cannot be asked about is the work's failure, which whoever waits for the work is told.
+static bool has_come(const nccl *n, cuda_event event) { return n->driver->event_query(event) != CUDA_NOT_READY; }
+
+// The lock is held.
+static void drop_done(nccl *n) {
+  for (; n->done < n->begun; n->done++) {
+    const move *m = &n->moves[n->done % MOST_ON_THEIR_WAY];
+    if (!m->issued || !has_come(n, m->after)) return;
+  }
+}
+
+// The first list that is not there: a second more, if it is waited for. False: its patience is over.
+static bool count_second(nccl *n, move *late) {
+  pthread_mutex_lock(&n->lock);
+  drop_done(n);
+  move *m = n->done < n->begun ? &n->moves[n->done % MOST_ON_THEIR_WAY] : NULL;
+  if (m && (!m->issued || has_come(n, m->before))) m->seconds++;
+  bool over = m && m->seconds >= n->settings.patience;
+  if (over) *late = *m;
+  pthread_mutex_unlock(&n->lock);
+  return !over;
+}
+
+// Waits a second; false: the end. Time in which this process is stopped is not counted.
+static bool sleep_second(nccl *n) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec++;
+  pthread_mutex_lock(&n->lock);
+  while (!n->ending && pthread_cond_timedwait(&n->work, &n->lock, &until) != ETIMEDOUT) continue;
+  bool ending = n->ending;
+  pthread_mutex_unlock(&n->lock);
+  return !ending;
+}
+
+static void look_for_error(nccl *n) {
+  nccl_result found = NCCL_DONE;
+  check(n, n->async_error(n->comm, &found), "ncclCommGetAsyncError");
+  check(n, found, "NCCL");
+}
+
+// The thread that computes may be inside the driver, which waits for ever for a rank that does not come.
+static void *run_watch(void *argument) {
+  nccl *n = argument;
+  move late;
+  prctl(PR_SET_NAME, "rec nccl");
+  check_driver(n, n->driver->context_push(n->context), "cuCtxPushCurrent");
+  while (sleep_second(n)) {
+    if (!count_second(n, &late)) n->settings.late(n->settings.job, &late.first, late.place);
+    look_for_error(n);
+  }
+  return NULL;
+}
+
+static rec_status start_watch(nccl *n) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  int failed = pthread_create(&n->watch, NULL, run_watch, n);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  n->watched = !failed;
+  return failed ? rec_fail(REC_ERROR_MEMORY, "a thread that watches NCCL: %s", strerror(failed)) : REC_OK;
+}
+
+// ---- lists of messages ----------------------------------------------------------------------------------------------
+
+static bool has_room(nccl *n) {
+  pthread_mutex_lock(&n->lock);
+  drop_done(n);
+  bool room = n->begun - n->done < MOST_ON_THEIR_WAY;
+  pthread_mutex_unlock(&n->lock);
+  return room;
+}
+
+static const device_message *waited_for(const device_message *list, int count) {
+  for (int i = 0; i < count; i++)
+    if (list[i].receives) return &list[i];
+  return list;
+}
+
+static move *begin(nccl *n, const device_message *list, int count, message_place place) {
+  while (!has_room(n)) usleep(NAP_MICROSECONDS);
+  pthread_mutex_lock(&n->lock);
+  move *m = &n->moves[n->begun++ % MOST_ON_THEIR_WAY];
+  m->first = *waited_for(list, count);
+  m->place = place;
+  m->issued = false;
+  m->seconds = 0;
+  pthread_mutex_unlock(&n->lock);
+  return m;
+}
+
+static void issued(nccl *n, move *m) {
+  pthread_mutex_lock(&n->lock);
+  m->issued = true;
+  pthread_mutex_unlock(&n->lock);
+}
+
+static nccl_result issue(nccl *n, const device_message *m) {
+  size_t bytes = (size_t)m->size;
+  return m->receives ? n->receive(m->bytes, bytes, NCCL_BYTE, m->peer, n->comm, NULL)
+                     : n->send(m->bytes, bytes, NCCL_BYTE, m->peer, n->comm, NULL);
+}
+
+void nccl_move(nccl *n, const device_message *list, int count, message_place place) {
+  if (count == 0) return;
+  move *m = begin(n, list, count, place);
+  check_driver(n, n->driver->event_record(m->before, NULL), "cuEventRecord");
+  check(n, n->group_start(), "ncclGroupStart");
+  for (int i = 0; i < count; i++) check(n, issue(n, &list[i]), list[i].receives ? "ncclRecv" : "ncclSend");
+  check(n, settle(n, n->group_end()), "ncclGroupEnd");
+  check_driver(n, n->driver->event_record(m->after, NULL), "cuEventRecord");
+  issued(n, m);
+}
+
+// ---- opening --------------------------------------------------------------------------------------------------------
+
+static rec_status take_functions(void *library, const char *name, nccl *n) {
+  const struct {
+    const char *symbol;
+    void *place;
+  } rows[] = {
+#define ROW(name, symbol, parameters) {#symbol, &n->name},
+      NCCL_FUNCTIONS(ROW)
+#undef ROW
+          {"ncclGetErrorString", &n->error_text},
+      {"ncclGetLastError", &n->last_error}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    void *found = dlsym(library, rows[i].symbol);
+    if (!found)
+      return rec_fail(REC_ERROR_DEVICE, "expected NCCL 2.14 or later in %s, found one without %s", name, rows[i].symbol);
+    memcpy(rows[i].place, &found, sizeof found);
+  }
+  return REC_OK;
+}
+
+// It stays open: it has threads of its own.
+static rec_status open_library(nccl *n) {
+  const char *name = getenv("REC_NCCL");
+  int version = 0;
+  if (!name) name = "libnccl.so.2";
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (!library) return rec_fail(REC_ERROR_DEVICE, "expected NCCL, found none: %s; REC_NCCL names its file", dlerror());
+  rec_status status = take_functions(library, name, n);
+  if (status) return status;
+  if (n->version(&version)) return rec_fail(REC_ERROR_DEVICE, "expected NCCL in %s, found one without a version", name);
+  snprintf(n->version_text, sizeof n->version_text, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+  return version >= NCCL_OLDEST
+             ? REC_OK
+             : rec_fail(REC_ERROR_DEVICE, "expected NCCL 2.14 or later in %s, found version %d", name, version);
+}
+
+static rec_status make_events(nccl *n) {
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < MOST_ON_THEIR_WAY; i++) {
+    move *m = &n->moves[i];
+    status = cuda_check(n->driver, n->driver->event_create(&m->before, CUDA_EVENT_WITHOUT_TIME), "cuEventCreate", NULL);
+    if (!status)
+      status = cuda_check(n->driver, n->driver->event_create(&m->after, CUDA_EVENT_WITHOUT_TIME), "cuEventCreate", NULL);
+  }
+  return status;
+}
+
+static void make_lock(nccl *n) {
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&n->work, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  pthread_mutex_init(&n->lock, NULL);
+}
+
+rec_status nccl_open(const nccl_settings *settings, nccl **made) {
+  *made = NULL;
+  nccl *n = calloc(1, sizeof *n);
+  if (!n) return rec_no_memory();
+  n->settings = *settings;
+  make_lock(n);
+  rec_status status = cuda_driver_open(&n->driver);
+  if (!status) status = cuda_check(n->driver, n->driver->context_current(&n->context), "cuCtxGetCurrent", NULL);
+  if (!status) status = open_library(n);
+  if (!status) status = make_events(n);
+  if (status)
+    nccl_close(n);
+  else
+    *made = n;
+  return status;
+}
+
+rec_status nccl_new_id(nccl *n, nccl_id *id) {
+  nccl_result result = n->new_id(id);
+  return result ? refuse(n, result, "ncclGetUniqueId") : REC_OK;
+}
+
+rec_status nccl_device(const nccl *n, char uuid[16]) {
+  cuda_device device = 0;
+  rec_status status = cuda_check(n->driver, n->driver->context_device(&device), "cuCtxGetDevice", NULL);
+  return status ? status : cuda_check(n->driver, n->driver->device_uuid(uuid, device), "cuDeviceGetUuid", NULL);
+}
+
+const char *nccl_version_text(const nccl *n) { return n->version_text; }
+
+// ---- the ranks ------------------------------------------------------------------------------------------------------
+
+// NCCL begins to connect the ranks; until all have come.
+static rec_status await_others(nccl *n, nccl_result result) {
+  const double until = clock_seconds(CLOCK_MONOTONIC) + (double)n->settings.patience;
+  while (result == NCCL_IN_PROGRESS) {
+    if (clock_seconds(CLOCK_MONOTONIC) > until)
+      return rec_fail(REC_ERROR_DEVICE, "waited %lld seconds for NCCL to connect the GPUs", (long long)n->settings.patience);
+    nccl_result asked = n->async_error(n->comm, &result);
+    if (asked) return refuse(n, asked, "ncclCommGetAsyncError");
+    usleep(NAP_MICROSECONDS);
+  }
+  return result ? refuse(n, result, "ncclCommInitRankConfig") : REC_OK;
+}
+
+rec_status nccl_join(nccl *n, const nccl_id *id) {
+  nccl_config config = {.size = sizeof config, .magic = NCCL_CONFIG_MAGIC, .version = NCCL_OLDEST};
+  const ranks *job = n->settings.job;
+  rec_status status = await_others(n, n->init(&n->comm, ranks_count(job), *id, ranks_number(job), &config));
+  return status ? status : start_watch(n);
+}
+
+static void end_watch(nccl *n) {
+  if (!n->watched) return;
+  pthread_mutex_lock(&n->lock);
+  n->ending = true;
+  pthread_cond_signal(&n->work);
+  pthread_mutex_unlock(&n->lock);
+  pthread_join(n->watch, NULL);
+  n->watched = false;
+}
+
+void nccl_give_up(nccl *n) {
+  end_watch(n);
+  if (n->comm) n->abort(n->comm);
+  n->comm = NULL;
+}
+
+// All ranks come to the end of all lists; the watch is there meanwhile.
+static void leave(nccl *n) {
+  const device_message others = {.receives = true, .peer = ranks_number(n->settings.job) == 0};
+  begin(n, &others, 1, (message_place){-1, -1, "the end"});
+  check(n, settle(n, n->finalize(n->comm)), "ncclCommFinalize");
+  end_watch(n);
+  check(n, n->destroy(n->comm), "ncclCommDestroy");
+}
+
+void nccl_close(nccl *n) {
+  if (!n) return;
+  if (n->comm) leave(n);
+  for (int i = 0; i < MOST_ON_THEIR_WAY; i++) {
+    if (n->moves[i].before) n->driver->event_destroy(n->moves[i].before);
+    if (n->moves[i].after) n->driver->event_destroy(n->moves[i].after);
+  }
+  pthread_cond_destroy(&n->work);
+  pthread_mutex_destroy(&n->lock);
+  free(n);
+}
