@@ -19,6 +19,7 @@ typedef struct bench {
   int64_t time, batch, rounds;
   int threads;
   bool forward_only, json;
+  const char *target;  // of --device simt; NULL: sm_80
   void *summary[2];  // of a segment, backward; NULL: the library has none
   const rec_recurrence *recurrence;
   const rec_signature *signature;
@@ -364,6 +365,10 @@ static void show_json(const bench *b, const figures *f) {
 
 #define REQUEST bench
 static const option options[] = {
+    OF_MODULE("--device", "host|simt", OPTION_DEVICE,
+              "host (default); simt: nothing is timed; the GPU's code runs in the executor, which counts what it costs, and a\n"
+              "model says how long a GPU takes"),
+    TEXT("--target", "sm_80|sm_90a|..", target, "the GPU that simt stands for (sm_80)"),
     OF_MODULE("-D", "axis=size", OPTION_DEFINE, "size of an axis; those known at run time need one"),
     NUMBER("--time", "T", time, 1, "steps (2048)"),
     NUMBER("--batch", "B", batch, 1, "sequences (1)"),
@@ -385,7 +390,12 @@ static int read_words(words *w, bench *b) {
   if (!w->given_count) return usage_error(w, "expected FILE");
   b->module.file = w->given[0];
   if (b->rounds > ROUNDS_MOST) b->rounds = ROUNDS_MOST;
-  return 0;
+  bool simt = b->module.device == REC_DEVICE_SIMT;
+  if (b->module.device == REC_DEVICE_CUDA) return usage_error(w, "expected host or simt after `--device`, found `cuda`");
+  if (simt && b->json) return usage_error(w, "expected --json with --device host alone");
+  if (!simt && b->target) return usage_error(w, "expected --target with --device simt alone");
+  if (!b->target) b->target = "sm_80";
+  return simt ? choose_counted_target(&b->module, b->target) : 0;
 }
 
 static int run_bench(bench *b) {
@@ -396,9 +406,13 @@ static int run_bench(bench *b) {
     fprintf(stderr, "rec bench: out of memory\n");
     status = EXIT_USAGE;
   }
-  if (!status && measure(b, &f)) status = report_failure("bench");
-  if (!status && b->json) show_json(b, &f);
-  if (!status && !b->json) show_text(b, &f);
+  if (!status && b->module.device == REC_DEVICE_SIMT)
+    status = bench_on_simt(b->recurrence, &b->call, b->target, !b->forward_only);
+  else if (!status && measure(b, &f))
+    status = report_failure("bench");
+  bool timed = !status && b->module.device == REC_DEVICE_HOST;
+  if (timed && b->json) show_json(b, &f);
+  if (timed && !b->json) show_text(b, &f);
   free_call(b);
   return status;
 }

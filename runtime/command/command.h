@@ -123,6 +123,11 @@ bool find_recc(const char *command, char *file, size_t size);
 // The recurrence called `name`, or the only one if it is NULL; otherwise prints which there are and returns NULL.
 const rec_recurrence *choose_recurrence(const char *command, const char *file, const rec_module *module, const char *name);
 
+// bench_simt.c: has the module compiled for a GPU target, by code for the executor that counts. Returns 0, or the exit status.
+int choose_counted_target(module_request *module, const char *target);
+// Runs the call in the executor and prints what it costs. Returns the exit status.
+int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target, bool backward);
+
 // info_program.c: the models and blocks of a manifest (a cJSON object).
 void print_program(const void *manifest);
 // Adds the counts that print_program shows to each model.

@@ -256,7 +256,7 @@ static void print_section(FILE *out, const section *s) {
   const simt_kernel *k = s->kernel;
   fprintf(out, "%s on %s (%s): %d threads, %d bytes of shared memory, %lld work items\n", k->name, s->r->device->target,
           s->r->device->name, k->threads, k->shared_bytes, (long long)k->items);
-  print_code(out, s->code);
+  if (s->r->before) print_code(out, s->code);
   print_times(out, s);
   if (!s->r->before) fprintf(out, "  the call: %.4f .. %.4f ms\n", call_ms(s, 0), call_ms(s, SIMT_PACES - 1));
   print_head(out);

@@ -1,0 +1,40 @@
+// rec bench --device simt: what a call costs on a GPU, as the executor counts it and the model times it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/command/command.h"
+#include "runtime/device.h"
+#include "runtime/shared/gpu_model.h"
+#include "runtime/support/simt_options.h"
+
+int choose_counted_target(module_request *module, const char *target) {
+  const gpu_model_device *device = gpu_model_find(target);
+  if (!device) {
+    fprintf(stderr, "rec bench: expected sm_80, sm_90a, sm_100a or sm_120 after `--target`, found `%s`\n", target);
+    return EXIT_USAGE;
+  }
+  static char targets[32];
+  snprintf(targets, sizeof targets, "simt,%s", target);
+  module->target = targets;
+  module->recc_words[module->recc_word_count++] = "--count";
+  return 0;
+}
+
+// The number by which the executor knows the target's class of devices.
+static int32_t class_of(const char *target) {
+  if (strcmp(target, "sm_90a") == 0) return 2;
+  return strcmp(target, "sm_100a") == 0;
+}
+
+int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target, bool backward) {
+  const gpu_model_device *device = gpu_model_find(target);
+  simt_cost cost = {.mma = device->mma, .wgmma = device->wgmma};
+  rec_simt_options simt = {.size = sizeof simt, .cost = &cost};
+  rec_run_options options = {.backward = backward, .simt = &simt, .device_number = class_of(target)};
+  gpu_model_request request = {.device = device, .cost = &cost, .steps = call->time};
+  rec_status status = rec_simt_run(recurrence, call, &options);
+  if (!status) gpu_model_print(stdout, &request);
+  free(cost.places);
+  free(cost.costs);
+  return status ? report_failure("bench") : 0;
+}
