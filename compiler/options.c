@@ -347,9 +347,11 @@ int read_options(option_reader *r, char **words, int count) {
 
 // ---- the manual ------------------------------------------------------------------------------
 
-static const manual_option environment[] = {{"PATH", NULL, "where ptxas is looked for, if --target names a GPU", NULL},
-                                            {"TMPDIR", NULL, "where ptxas works (default: /tmp)", NULL},
-                                            {NULL, NULL, NULL, NULL}};
+static const manual_option environment[] = {
+    {"PATH", NULL, "where ptxas is looked for, if --target names a GPU", NULL},
+    {"REC_NVDISASM", NULL, "nvdisasm for --emit=gpu-cost (default: the one in the path)", NULL},
+    {"TMPDIR", NULL, "where ptxas works (default: /tmp)", NULL},
+    {NULL, NULL, NULL, NULL}};
 
 static const manual_option no_options[] = {{NULL, NULL, NULL, NULL}};
 

@@ -20,7 +20,7 @@ typedef struct bench {
   int threads;
   bool forward_only, json;
   const char *target;  // of --device simt; NULL: sm_80
-  void *summary[2];  // of a segment, backward; NULL: the library has none
+  void *summary[2];    // of a segment, backward; NULL: the library has none
   const rec_recurrence *recurrence;
   const rec_signature *signature;
   int64_t *axis_sizes;
