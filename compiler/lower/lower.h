@@ -13,10 +13,10 @@ typedef struct view {
   ir base;
   ir stride[PLAN_MAX_AXES];
   ir present;          // i1: false reads zeros; NULL: there
-  int swizzle;         // 0, or: 8 numbers of 16 bits trade places by the bits of the offset from this one on
+  plan_layout layout;  // which numbers trade places
   int width;           // GPU: 0, or the elements of a row that lies in tiles of 64 columns (wgmma.c)
   int64_t tile;        // elements from one tile to the next
-  ir offset;           // with a swizzle: the offset that index maps have added; NULL: none
+  ir offset;           // with such a layout: the offset that index maps have added; NULL: none
   int alignment;       // the base is a multiple of so many elements; 0: not known
   ir aligned;          // GPU, i1: the base and all rows are multiples of 16 bytes; NULL: not known
   bool internal;       // scratch: holds only the current lanes, so the lane index does not count
@@ -121,6 +121,10 @@ void view_in_tiles(view *v, int64_t row, int64_t rows);
 view buffer_view(lower *l, const plan_buffer *b, ir base);
 LLVMTypeRef view_type(emitter *e, const view *v);  // of what it holds
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes);
+// Whether an address of the view depends on the index of the axis.
+bool view_moves_along(lower *l, const view *v, const place_in_loops *at, axis_set axes, int axis);
+// swizzle.c: the same in memory whose pieces trade places.
+ir view_address_swizzled(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 // Reads or writes a tensor with the given axes at a place: a scalar, or a vector if the vector axis is among them.
 ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);

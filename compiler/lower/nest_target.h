@@ -37,6 +37,8 @@ struct nest_target {
   void (*copy)(lower *l, const view_copy *c);
   // How far apart the numbers of a buffer lie if each thread has its own. Moves `base` to the first of this thread.
   int (*spacing)(lower *l, const plan_buffer *b, ir *base);
+  // Which numbers of the buffer trade places. Its rows have at least two axes.
+  plan_layout (*layout)(const lower *l, const plan_buffer *b, ir base);
 
   // ---- functions of their own (repeats.c, outline.c) ----
   // `l` is a copy for another function, whose builder stands at its start.

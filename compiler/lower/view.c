@@ -19,8 +19,8 @@ ir lower_extent(emitter *e, const ir *axis_size, extent x) {
 view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
   int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
-  if (last >= 0 && b->axis_count > 1 && !b->kept) v.swizzle = plan_swizzle(b->stored, known_size(l, last));
-  if (b->wgmma_layout && v.swizzle && !b->numbers.sizes)
+  if (last >= 0 && b->axis_count > 1 && !b->kept) v.layout = l->target->layout(l, b, base);
+  if (b->wgmma_layout && v.layout.pattern && !b->numbers.sizes)
     view_in_tiles(&v, known_size(l, last), b->numbers.factor / known_size(l, last));
   int spacing = l->target->spacing(l, b, &v.base);
   for (int i = 0; i < b->axis_count; i++) {
@@ -43,57 +43,21 @@ void view_in_tiles(view *v, int64_t row, int64_t rows) {
   v->tile = rows * VIEW_TILE;
 }
 
-// Tiles of 64 columns of all rows, or whole rows if they are shorter. In a tile, pieces of 8 numbers trade places in each 128
-// bytes by the number of those.
-static ir in_tiles(emitter *e, const view *v, ir row, ir column) {
-  int width = v->width < VIEW_TILE ? v->width : VIEW_TILE;
-  ir offset = int_mul(e, row, integer(e, width)), tile = integer(e, VIEW_TILE);
-  if (v->width > VIEW_TILE) {
-    offset = int_add(e, offset, int_mul(e, int_div(e, column, tile), integer(e, v->tile)));
-    column = int_rem(e, column, tile);
-  }
-  offset = int_add(e, offset, column);
-  LLVMTypeRef type = LLVMTypeOf(offset);
-  ir line = LLVMBuildLShr(e->b, offset, LLVMConstInt(type, 6, 0), "");
-  line = LLVMBuildAnd(e->b, line, LLVMConstInt(type, (unsigned)(width / 8 - 1), 0), "");
-  return LLVMBuildXor(e->b, offset, LLVMBuildShl(e->b, line, LLVMConstInt(type, 3, 0), ""), "");
-}
-
-// Rows lie whole lines of banks apart: without this, the same 8 numbers of 8 rows would be in the same banks.
-static ir swizzled(emitter *e, const view *v, ir offset) {
-  LLVMTypeRef type = LLVMTypeOf(offset);
-  ir row = LLVMBuildLShr(e->b, offset, LLVMConstInt(type, (unsigned)v->swizzle, 0), "");
-  row = LLVMBuildAnd(e->b, row, LLVMConstInt(type, 7, 0), "");
-  return LLVMBuildXor(e->b, offset, LLVMBuildShl(e->b, row, LLVMConstInt(type, 3, 0), ""), "");
-}
-
-// Of memory in tiles: each axis counts rows, or columns of one.
-static ir address_in_tiles(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
-  emitter *e = l->e;
-  ir width = integer(e, v->width), row = integer(e, 0), column = row;
-  if (v->offset) row = int_div(e, v->offset, width), column = int_rem(e, v->offset, width);
-  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
-    int64_t stride;
-    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
-    if (!int_known(v->stride[axis], &stride)) ICE("lower", "rows in tiles of unknown length");
-    ir *part = stride % v->width ? &column : &row;
-    int64_t step = stride % v->width ? stride : stride / v->width;
-    *part = int_add(e, *part, int_mul(e, at->index[axis], integer(e, step)));
-  }
-  return element(e, view_type(e, v), v->base, in_tiles(e, v, row, column));
+bool view_moves_along(lower *l, const view *v, const place_in_loops *at, axis_set axes, int axis) {
+  if (!axis_in(axes, axis) || !v->stride[axis]) return false;
+  if (v->internal && axis == l->m->lane_axis) return false;
+  if (!at->index[axis]) ICE("lower", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
+  return true;
 }
 
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
-  if (v->width) return address_in_tiles(l, v, at, axes);
-  ir offset = v->offset ? v->offset : integer(e, 0);
+  if (v->width || v->layout.pattern) return view_address_swizzled(l, v, at, axes);
+  ir offset = integer(e, 0);
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
-    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
-    if (v->internal && axis == l->m->lane_axis) continue;
-    if (!at->index[axis]) ICE("lower", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
+    if (!view_moves_along(l, v, at, axes, axis)) continue;
     offset = int_add(e, offset, int_mul(e, at->index[axis], v->stride[axis]));
   }
-  if (v->swizzle) offset = swizzled(e, v, offset);
   return element(e, view_type(e, v), v->base, offset);
 }
 
@@ -123,7 +87,7 @@ static view sliced_view(lower *l, view x, int axis, ir entry) {
   int64_t known = 1;
   int_known(offset, &known);
   while (x.alignment > 1 && known % x.alignment) x.alignment /= 2;
-  if (x.swizzle) {
+  if (x.layout.pattern) {
     x.offset = x.offset ? int_add(l->e, x.offset, offset) : offset;
     x.stride[axis] = NULL;
     return x;

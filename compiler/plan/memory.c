@@ -152,7 +152,7 @@ void plan_states(planner *q) {
   p->carried = ARENA_ARRAY(q->a, carried_pair, q->carried->count);
   for (int c = 0; c < q->carried->count; c++) {
     carried_pair *pair = &p->carried[c];
-    *pair = (carried_pair){-1, -1, false, -1, false, false, -1};
+    *pair = (carried_pair){.argument = -1, .result = -1, .accumulator = -1, .staging = -1};
     for (int i = 0; i < q->program->arguments.count; i++) {
       const tile_place *place = &q->program->arguments.items[i];
       bool carried = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;

@@ -58,6 +58,27 @@ typedef struct extent {
   axis_set sizes;
 } extent;
 
+// Which numbers of a line of shared memory trade places, by the number of the line (gpu/banks.c). A line is a row of 32 numbers
+// or more, or 32 numbers.
+typedef enum plan_pattern {
+  PATTERN_PLAIN,
+  PATTERN_PIECES,            // 16 bytes, by 8 lines
+  PATTERN_LINES,             // 8 numbers, by 4 lines
+  PATTERN_PAIRS,             // 8 numbers, by 4 pairs of lines
+  PATTERN_GRAY,              // 8 numbers, by 4 lines and by 4 pairs of lines
+  PATTERN_MATRICES,          // the same, and 4 numbers by 2 groups of 4 lines
+  PATTERN_GROUPS,            // 8 numbers, by 4 groups of lines
+  PATTERN_LINES_AND_GROUPS,  // both
+  PATTERN_GRAY_AND_GROUPS,
+  PATTERN_COUNT
+} plan_pattern;
+
+typedef struct plan_layout {
+  plan_pattern pattern;
+  int line;   // bits of the numbers of a line
+  int group;  // bits of the lines of a group
+} plan_layout;
+
 // An array over tile axes. With `lane`, each element is a vector of `lanes` entries.
 typedef struct plan_buffer {
   int axis_count;
@@ -71,6 +92,7 @@ typedef struct plan_buffer {
   bool gathered;       // persistent: a product over all steps of a chunk is added once a chunk
   number_type stored;  // GPU: a 16-bit type if only products read it; NUMBER_F64: values in f64; else as computed
   bool wgmma_layout;   // GPU: it lies as warpgroup products read it
+  plan_layout layout;  // GPU: where its numbers lie in shared memory; 16 bits: plan_layout_of_rows
   int carried;         // the carried value whose memory it is; -1: it has its own
   int first, last;     // nests between which it is alive
   int64_t offset;      // in the scratch of plan.scratch with the same sizes, in units of their product
@@ -155,10 +177,11 @@ typedef struct plan_nest {
 typedef struct carried_pair {
   int argument, result;  // of the program, or -1
   bool in_place;
-  int accumulator;    // GPU: the nest of the product in whose accumulator the state stays; else -1
-  bool has_copy;      // other products read the state: shared memory has a copy
-  bool wgmma_layout;  // GPU: the copy lies as warpgroup products read it
-  int staging;        // a buffer for a next state that has no buffer and is not made in place; else -1
+  int accumulator;     // GPU: the nest of the product in whose accumulator the state stays; else -1
+  bool has_copy;       // other products read the state: shared memory has a copy
+  bool wgmma_layout;   // GPU: the copy lies as warpgroup products read it
+  plan_layout layout;  // GPU: of the state itself
+  int staging;         // a buffer for a next state that has no buffer and is not made in place; else -1
 } carried_pair;
 
 typedef struct plan {
@@ -207,8 +230,21 @@ plan *plan_program_checked(arena *a, const mapping *m, const tile_program *progr
 bool plan_at_hand(const plan *p, tile_id id);
 // Products on tensor cores read the argument, and round it to 16 bits.
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
-// gpu/wgmma_layout.c: the swizzle of memory that holds rows of so many elements, in bits of an address; 0: none.
-int plan_swizzle(number_type stored, int64_t row);
+// gpu/banks.c: the layout of rows of so many numbers of 16 bits, whatever reads them.
+plan_layout plan_layout_of_rows(number_type stored, int64_t row);
+// A pattern: an offset, in numbers, is xored with bits of its own, shifted down.
+enum { PLAN_MOST_SWAPS = 3 };
+typedef struct plan_swap {
+  int down;
+  int64_t bits;
+} plan_swap;
+// Returns how many there are.
+int plan_swaps_of(plan_layout layout, number_type stored, plan_swap swaps[PLAN_MOST_SWAPS]);
+// Where the number at this offset lies.
+int64_t plan_offset_in(plan_layout layout, number_type stored, int64_t offset);
+// The wavefronts of an access of a warp: each lane reads or writes `bytes` from its address on. Lanes at -1 take no part.
+enum { PLAN_BANKS = 32 };
+int plan_wavefronts(const int64_t addresses[PLAN_BANKS], int bytes);
 // Does wgmma's layout, in tiles of PLAN_TILE_COLUMNS columns, suit `rows` rows of `row` elements?
 enum { PLAN_TILE_COLUMNS = 64 };
 bool plan_is_in_tiles(int64_t row, int64_t rows);

@@ -97,6 +97,9 @@ bool plan_stays_wide(const planner *q, tile_id operand);
 // gpu/threads.c: how the threads of a block divide points and sums.
 void plan_divide_points(planner *q);
 
+// gpu/layouts.c: which numbers of f32 buffers and states trade places in shared memory.
+void plan_choose_layouts(planner *q);
+
 // gpu/register_states.c: states that stay in accumulators.
 void plan_register_states(planner *q);
 

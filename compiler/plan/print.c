@@ -361,6 +361,23 @@ static void put_numbers(printer *o, const plan_buffer *b) {
   fprintf(o->out, " %s%s", number_type_text(type), b->lane ? " lanes" : "");
 }
 
+static void put_layout(printer *o, plan_layout layout) {
+  static const char *const texts[PATTERN_COUNT] = {
+      [PATTERN_PIECES] = "pieces",
+      [PATTERN_LINES] = "lines",
+      [PATTERN_PAIRS] = "pairs",
+      [PATTERN_GRAY] = "gray",
+      [PATTERN_MATRICES] = "matrices",
+      [PATTERN_GROUPS] = "groups",
+      [PATTERN_LINES_AND_GROUPS] = "lines and groups",
+      [PATTERN_GRAY_AND_GROUPS] = "gray and groups",
+  };
+  if (!layout.pattern) return;
+  fprintf(o->out, ", %s", texts[layout.pattern]);
+  if (layout.group) fprintf(o->out, " of %d lines", 1 << layout.group);
+  fprintf(o->out, " of %lld", (long long)1 << layout.line);
+}
+
 static void put_where(printer *o, const plan_buffer *b, const plan_place *at) {
   extent words = plan_words(b);
   fprintf(o->out, ", %lld", (long long)(words.factor * (o->m->f64 ? 8 : 4)));
@@ -368,6 +385,7 @@ static void put_where(printer *o, const plan_buffer *b, const plan_place *at) {
     if (axis_in(words.sizes, axis)) fprintf(o->out, " * %s", axis_name(o, axis));
   fprintf(o->out, " bytes");
   if (b->wgmma_layout) fprintf(o->out, " in wgmma's layout");
+  put_layout(o, b->layout);
   if (!at || !at->space) return;
   fprintf(o->out, " %s", at->space);
   if (at->offset >= 0) fprintf(o->out, " at %lld", (long long)at->offset);

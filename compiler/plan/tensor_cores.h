@@ -40,4 +40,7 @@ bool plan_may_be_wgmma(const mapping *m, const tile_program *program, const plan
 // product.
 int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows);
 
+// Lanes of a warp that share each column of a sum along time; 1: one thread is as fast.
+int plan_lanes_of_scan(const mapping *m, double columns, int64_t size);
+
 #endif

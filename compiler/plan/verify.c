@@ -359,6 +359,28 @@ static void check_shapes(checker *c) {
   }
 }
 
+// Whether numbers of a layout stay within the memory: they trade places within a block of banks, by bits of higher lines.
+static bool layout_fits(const checker *c, plan_layout layout, const plan_buffer *b) {
+  enum { LEAST_LINE = 5 };
+  plan_swap swaps[PLAN_MOST_SWAPS];
+  if (!layout.pattern) return true;
+  if (layout.pattern >= PATTERN_COUNT || c->m->kind != MAP_BLOCK || b->stored != NUMBER_F32 || b->lane || b->kept) return false;
+  if (b->numbers.sizes || b->numbers.factor % PLAN_BANKS || layout.line < LEAST_LINE) return false;
+  return plan_swaps_of(layout, b->stored, swaps) > 0;
+}
+
+static const char wrong_layout[] = "its layout is not one of f32 numbers in whole blocks of banks";
+
+static void check_layouts(checker *c) {
+  for (int i = 0; i < c->p->buffers.count; i++)
+    if (!layout_fits(c, c->p->buffers.items[i].layout, &c->p->buffers.items[i])) refuse_buffer(c, i, wrong_layout);
+  for (int s = 0; s < c->p->carried_count; s++) {
+    const carried_pair *pair = &c->p->carried[s];
+    if (pair->layout.pattern && pair->accumulator >= 0)
+      refuse(c, arena_printf(c->a, "state %d", s), "it has a layout, and lies in registers");
+  }
+}
+
 // Buffers that are no state and live in one run alone may have 16 bits, and those alone may lie in tiles.
 static void check_storage(checker *c) {
   for (int i = 0; i < c->p->buffers.count; i++) {
@@ -543,12 +565,12 @@ typedef struct plan_check {
 } plan_check;
 
 static const plan_check checks[] = {
-    {PLAN_PROGRAM, check_program, NULL},  {PLAN_NESTS, check_nests_of_values, NULL}, {PLAN_NESTS, check_products, NULL},
-    {PLAN_NESTS, NULL, check_precedes},   {PLAN_NESTS, note_writers, NULL},          {PLAN_NESTS, check_copies, NULL},
-    {PLAN_RESULTS, check_results, NULL},  {PLAN_SORTED, check_sorted, NULL},         {PLAN_HELD, check_shapes, NULL},
-    {PLAN_HELD, NULL, check_held},        {PLAN_STATES, check_storage, NULL},        {PLAN_STATES, check_pairs, NULL},
-    {PLAN_STATES, NULL, check_old_state}, {PLAN_THREADS, check_threads, NULL},       {PLAN_LIVES, check_lives, NULL},
-    {PLAN_PLACED, check_places, NULL},
+    {PLAN_PROGRAM, check_program, NULL}, {PLAN_NESTS, check_nests_of_values, NULL}, {PLAN_NESTS, check_products, NULL},
+    {PLAN_NESTS, NULL, check_precedes},  {PLAN_NESTS, note_writers, NULL},          {PLAN_NESTS, check_copies, NULL},
+    {PLAN_RESULTS, check_results, NULL}, {PLAN_SORTED, check_sorted, NULL},         {PLAN_HELD, check_shapes, NULL},
+    {PLAN_HELD, NULL, check_held},       {PLAN_STATES, check_storage, NULL},        {PLAN_STATES, check_pairs, NULL},
+    {PLAN_LIVES, check_layouts, NULL},   {PLAN_STATES, NULL, check_old_state},      {PLAN_THREADS, check_threads, NULL},
+    {PLAN_LIVES, check_lives, NULL},     {PLAN_PLACED, check_places, NULL},
 };
 
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass) {

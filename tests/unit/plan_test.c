@@ -288,6 +288,12 @@ static void layout_of_wide_numbers(arena *a, plan *p) {
   buffer_of(p, 8)->wgmma_layout = true;
 }
 
+// Threads of the host read numbers where they are.
+static void layout_without_banks(arena *a, plan *p) {
+  (void)a;
+  buffer_of(p, 8)->layout = (plan_layout){PATTERN_LINES, 5, 0};
+}
+
 static void old_state_read_later(arena *a, plan *p) {
   (void)a;
   p->program->results.items[0].value = 3;
@@ -344,6 +350,7 @@ static const struct {
     {value_in_registers_of_another_nest, "nest 3 (%10 = dot): it reads %8, which is in registers of nest 2 alone"},
     {bits_too_few, "buffer 2: its numbers live on, and have 16 bits"},
     {layout_of_wide_numbers, "buffer 2: it lies as warpgroups read it, and has no 16 bits"},
+    {layout_without_banks, "buffer 2: its layout is not one of f32 numbers in whole blocks of banks"},
     {old_state_read_later, "nest 8: it reads the old state %3, which nest 6 has overwritten"},
     {state_of_other_memory, "value %14 (add): it is the next state in place, and has other memory"},
     {state_in_registers_of_another_nest, "value %14 (add): nest 5 has the state in registers, and another one makes it"},

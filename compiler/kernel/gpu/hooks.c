@@ -52,7 +52,7 @@ static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
     if (v.stride[axis]) v.stride[axis] = int_mul(e, v.stride[axis], integer(e, threads));
   }
-  if (!at.in_shared) v.swizzle = 0;  // scratch has no banks
+  if (!at.in_shared) v.layout = (plan_layout){0};  // scratch has no banks
   return v;
 }
 

@@ -105,9 +105,9 @@ static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir ba
   const tile_place *place = tile_argument_place(p->program, argument);
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
   copy.stride[p->program->time_axis] = integer(h->e, d->row);
-  copy.swizzle = plan_swizzle(copy.stored, d->row);
+  copy.layout = plan_layout_of_rows(copy.stored, d->row);
   bool group = p->p->wgmma_layout[argument] && h->m.warpgroups;
-  if (copy.swizzle && (group || gpu_is_bulk(p->at, argument))) view_in_tiles(&copy, d->row, p->program->chunk);
+  if (copy.layout.pattern && (group || gpu_is_bulk(p->at, argument))) view_in_tiles(&copy, d->row, p->program->chunk);
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
     if (!axis_in(h->m.instance, axis)) copy.stride[axis] = integer(h->e, d->stride[axis]);

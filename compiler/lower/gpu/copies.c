@@ -55,9 +55,9 @@ static const char *name_of_tiles(arena *a, const view *v) {
 
 static const char *name_of_view(lower *l, const view *v, axis_set tile) {
   arena *a = l->e->a;
-  const char *name = arena_printf(a, "_%u%d_%d_%d%s%s%s%s", LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)), v->stored,
-                                  v->swizzle, v->alignment, v->offset ? "_offset" : "", v->aligned ? "_asks" : "",
-                                  v->present ? "_optional" : "", name_of_tiles(a, v));
+  const char *name = arena_printf(a, "_%u%d_%d_%d_%d_%d%s%s%s%s", LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)), v->stored,
+                                  v->layout.pattern, v->layout.line, v->layout.group, v->alignment, v->offset ? "_offset" : "",
+                                  v->aligned ? "_asks" : "", v->present ? "_optional" : "", name_of_tiles(a, v));
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     int64_t stride = 0;
     if (!axis_in(tile, axis)) continue;

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "compiler/emit/bits.h"
+
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = GPU_MOST_TILES };
 
 // ---- one block of a warp ----
@@ -115,12 +117,13 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
   int64_t turns = turns_at_once(l, p, begin, end);
   if (!turns) {
     emit_loop loop = loop_begin(e, begin, end, p->depth, "k");
-    multiply(l, p, at, loop.index);
+    multiply(l, p, at, int_multiple(e, loop.index, p->depth));
     loop_end(e, &loop);
     return;
   }
   emit_groups g = groups_begin(e, begin, end, p->depth, turns, (group_names){"turns", "turn"});
-  multiply(l, p, at, g.index);
+  ir first = int_multiple(e, g.groups.index, p->depth), turn = int_multiple(e, g.turns.index, p->depth);
+  multiply(l, p, at, int_add(e, first, turn));
   groups_end(e, &g);
 }
 

@@ -35,6 +35,13 @@ static int spacing(lower *l, const plan_buffer *b, ir *base) {
   return l->team->threads;
 }
 
+// Scratch has no banks, but products read 16 bits there as they read shared memory.
+static plan_layout layout(const lower *l, const plan_buffer *b, ir base) {
+  if (number_is_narrow(b->stored)) return plan_layout_of_rows(b->stored, known_size(l, b->axes[b->axis_count - 1]));
+  bool chip = LLVMGetPointerAddressSpace(LLVMTypeOf(base)) == GPU_SHARED_MEMORY;
+  return chip ? b->layout : (plan_layout){0};
+}
+
 // A thread of a block knows its number in any function.
 static void enter(lower *l) {
   team *threads = ARENA_NEW(l->e->a, team);
@@ -68,6 +75,7 @@ const nest_target gpu_nest_target = {
     .result = gpu_result,
     .copy = gpu_copy,
     .spacing = spacing,
+    .layout = layout,
     .enter = enter,
     .list = list,
     .calls_frequent = true,

@@ -62,7 +62,7 @@ static void pairs_of_block(lower *l, const register_accumulators *k, first_pair 
 static bool begin_at(lower *l, const register_accumulators *k, first_pair from, view *v) {
   emitter *e = l->e;
   if (!v) return true;
-  if (v->swizzle || v->width) return false;
+  if (v->layout.pattern || v->width) return false;
   ir distance = integer(e, 0);
   if (v->stride[k->i]) distance = int_add(e, distance, int_mul(e, from.row, v->stride[k->i]));
   if (v->stride[k->j]) distance = int_add(e, distance, int_mul(e, from.column, v->stride[k->j]));

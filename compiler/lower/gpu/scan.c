@@ -5,6 +5,7 @@
 //   segment [t,s] %21           four lanes to a column, 16 rows each; rows at or before s count as 0
 //
 // Sums go towards their reference, never as a difference of two sums. Their order depends on sizes alone.
+#include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
 // Lanes that share a column, or a point. `side` columns lie side by side in a warp.
@@ -15,14 +16,9 @@ typedef struct shared_column {
   place_in_loops at;
 } shared_column;
 
-// Lanes for each column: the most that there are threads for, among the divisors of `size`; 1: one thread is as fast.
 static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
-  enum { FEWEST = 4 };
   int64_t count = gpu_point_count(l, columns);
-  if (!l->team->shares || count < 0) return 1;
-  int lanes = GPU_WARP_LANES;
-  while (lanes > 1 && (count * lanes > l->team->threads || size % lanes)) lanes /= 2;
-  return lanes < FEWEST ? 1 : lanes;
+  return l->team->shares && count >= 0 ? plan_lanes_of_scan(l->m, (double)count, size) : 1;
 }
 
 // The column of this thread. Neighbours along the last axis are neighbours in a warp.
@@ -115,7 +111,7 @@ static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
     for (int i = 0; i < r->count; i++) body(l, r, &at, int_add(e, r->first, integer(e, i)), r->kept[i], sum);
   } else {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, r->count), 1, "row");
-    ir i = int_add(e, r->first, loop.index);
+    ir i = int_add(e, r->first, int_below(e, loop.index, r->count));
     body(l, r, &at, i, row_at(l, r->id, &at, i), sum);
     loop_end(e, &loop);
   }

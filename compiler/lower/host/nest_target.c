@@ -50,6 +50,11 @@ static int spacing(lower *l, const plan_buffer *b, ir *base) {
   return 1;
 }
 
+static plan_layout layout(const lower *l, const plan_buffer *b, ir base) {
+  (void)l, (void)b, (void)base;
+  return (plan_layout){0};
+}
+
 static void enter(lower *l) { (void)l; }
 
 static void list(lower *l, arena *a, ir_list *into) { (void)l, (void)a, (void)into; }
@@ -74,6 +79,7 @@ const nest_target host_nest_target = {
     .result = host_result,
     .copy = lower_copy_by_loops,
     .spacing = spacing,
+    .layout = layout,
     .enter = enter,
     .list = list,
     .tells_apart = true,

@@ -66,10 +66,10 @@ static void add(collector *c, plan_access access, const index_map *maps) {
 static int bytes_of(number_type stored) { return number_is_narrow(stored) ? 2 : stored == NUMBER_F64 ? 8 : 4; }
 
 static plan_access of_buffer(const plan_buffer *b) {
-  plan_access access = {.bytes = bytes_of(b->stored)};
+  plan_access access = {.stored = b->stored};
   for (int i = 0; i < b->axis_count; i++) access.stride[b->axes[i]] = b->stride[b->axes[i]].factor;
   int last = b->axis_count - 1;
-  if (last > 0 && !b->kept) access.swizzle = plan_swizzle(b->stored, b->stride[b->axes[last - 1]].factor);
+  if (last > 0 && !b->kept) access.layout = plan_layout_of_rows(b->stored, b->stride[b->axes[last - 1]].factor);
   return access;
 }
 
@@ -80,7 +80,7 @@ static bool is_state(const tile_place *place) {
 // Rows of tokens are copied without the axes of other instances; parameters lie as the caller has them.
 static plan_access of_tensor(const collector *c, const tile_place *place) {
   int t = c->p->program->time_axis;
-  plan_access access = {.bytes = bytes_of(place->time ? c->m->dtype : NUMBER_F32)};
+  plan_access access = {.stored = place->time ? c->m->dtype : NUMBER_F32};
   int64_t stride = 1;
   for (int i = place->axis_count - 1; i >= 0; i--) {
     bool tile = plan_tile_axes(c->m, axis_bit(place->axes[i]));
@@ -88,7 +88,7 @@ static plan_access of_tensor(const collector *c, const tile_place *place) {
     if (tile || !place->time) stride *= size_of(c, place->axes[i]);
   }
   if (place->time && t >= 0) access.stride[t] = stride;
-  if (place->time) access.swizzle = plan_swizzle(c->m->dtype, stride);
+  if (place->time) access.layout = plan_layout_of_rows(c->m->dtype, stride);
   return access;
 }
 
@@ -138,37 +138,12 @@ plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const 
 
 // ---- banks ----
 
-// Words of the banks in one turn: those of a bank that differ come one after another.
-typedef struct bank_turn {
-  int64_t words[PLAN_BANKS][PLAN_BANKS];
-  int counts[PLAN_BANKS], most;
-} bank_turn;
-
-static void ask(bank_turn *turn, int64_t word) {
-  int bank = (int)(word % PLAN_BANKS);
-  for (int i = 0; i < turn->counts[bank]; i++)
-    if (turn->words[bank][i] == word) return;
-  turn->words[bank][turn->counts[bank]++] = word;
-  if (turn->counts[bank] > turn->most) turn->most = turn->counts[bank];
-}
-
-static int64_t swizzled(const plan_access *access, int64_t offset) {
-  return access->swizzle ? offset ^ ((offset >> access->swizzle & 7) << 3) : offset;
-}
-
-int plan_wavefronts(const plan_access *access, const int64_t *offsets, int numbers) {
-  int bytes = numbers * access->bytes, words = bytes > PLAN_BANK_BYTES ? bytes / PLAN_BANK_BYTES : 1;
-  int lanes = PLAN_BANKS / words, wavefronts = 0;  // that a turn serves
-  for (int first = 0; first < PLAN_BANKS; first += lanes) {
-    bank_turn turn;
-    memset(turn.counts, 0, sizeof turn.counts);
-    turn.most = 0;
-    for (int lane = first; lane < first + lanes; lane++) {
-      if (offsets[lane] < 0) continue;
-      int64_t word = swizzled(access, offsets[lane]) * access->bytes / PLAN_BANK_BYTES;
-      for (int i = 0; i < words; i++) ask(&turn, word + i);
-    }
-    wavefronts += turn.most;
+int plan_wavefronts_of(const plan_access *access, const int64_t *offsets, int numbers) {
+  int64_t addresses[PLAN_BANKS];
+  int bytes = bytes_of(access->stored);
+  for (int lane = 0; lane < PLAN_BANKS; lane++) {
+    int64_t offset = offsets[lane];
+    addresses[lane] = offset < 0 ? -1 : bytes * plan_offset_in(access->layout, access->stored, offset);
   }
-  return wavefronts;
+  return plan_wavefronts(addresses, bytes * numbers);
 }

@@ -7,8 +7,8 @@
 // A number of a buffer, a state or an argument at a point of a nest.
 typedef struct plan_access {
   int64_t stride[PLAN_MAX_AXES];  // by axis of the nest, in numbers
-  int bytes;                      // of a number
-  int swizzle;                    // as view.swizzle (lower.h)
+  number_type stored;
+  plan_layout layout;
 } plan_access;
 
 typedef VEC(plan_access) plan_accesses;
@@ -16,9 +16,8 @@ typedef VEC(plan_access) plan_accesses;
 // In any order, each once.
 plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest);
 
-enum { PLAN_BANKS = 32, PLAN_BANK_BYTES = 4 };
-// Turns of the memory for one access by 32 lanes: of `numbers` neighbours each, the first of them at these offsets. Lanes at -1
-// take no part.
-int plan_wavefronts(const plan_access *access, const int64_t *offsets, int numbers);
+// Wavefronts of one access by 32 lanes: of `numbers` neighbours each, the first of them at these offsets. Lanes at -1 take no
+// part.
+int plan_wavefronts_of(const plan_access *access, const int64_t *offsets, int numbers);
 
 #endif

@@ -15,6 +15,14 @@ int plan_segment_levels(const mapping *m, const tile_program *program, const til
   return levels;
 }
 
+// The most lanes that there are threads for, among the divisors of `size`.
+int plan_lanes_of_scan(const mapping *m, double columns, int64_t size) {
+  enum { FEWEST = 4 };
+  int lanes = GPU_WARP_LANES;
+  while (lanes > 1 && (columns * lanes > m->threads || size % lanes)) lanes /= 2;
+  return lanes < FEWEST ? 1 : lanes;
+}
+
 int plan_levels_of(const mapping *m, const tile_program *program, tile_id id) {
   const tile_value *v = &program->values.items[id];
   return v->op == TILE_SEGMENT ? plan_segment_levels(m, program, v) : 0;

@@ -80,7 +80,7 @@ static int wavefronts_of(const dividing *d, const plan_threads *t, const plan_ac
   bool neighbours = t->width > 1 && access->stride[t->vector] == 1;
   bool same = t->width > 1 && !access->stride[t->vector];
   int at_once = neighbours ? t->width : 1;
-  return plan_wavefronts(access, offsets, at_once) * (same ? 1 : t->width / at_once);
+  return plan_wavefronts_of(access, offsets, at_once) * (same ? 1 : t->width / at_once);
 }
 
 static int shuffles_of(const dividing *d, const plan_threads *t) {

@@ -8,13 +8,6 @@
 
 // ---- layouts ----
 
-int plan_swizzle(number_type stored, int64_t row) {
-  if (!number_is_narrow(stored) || row < 8 || (row & (row - 1))) return 0;
-  int bits = 6;  // 64 elements of 16 bits: all banks once
-  while ((int64_t)1 << bits < row) bits++;
-  return bits;
-}
-
 bool plan_is_in_tiles(int64_t row, int64_t rows) {
   enum { LEAST_ROW = 16, MOST_ROW = 256, LEAST_NUMBERS = 512 };
   if (row < LEAST_ROW || row > MOST_ROW || row & (row - 1) || rows % 8) return false;

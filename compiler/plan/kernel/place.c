@@ -96,6 +96,7 @@ static void place_state(kernel_plan *w, program_plan *p, int argument, const pla
     return;
   }
   row->wgmma_layout = false;
+  row->layout = (plan_layout){0};
   row->stored = plan_narrows_argument(&w->m, p->p, argument) ? w->m.dtype : NUMBER_F32;
   int64_t words = plan_words(row).factor * kept_rows(w);
   w->history += words;
@@ -142,11 +143,13 @@ void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *pr
   p->backward = backward;
   p->carried = plan_carried(w->a, &w->m, program, backward);
   p->p = plan_program(w->a, &w->m, program, &p->carried);
-  for (int c = 0; c < p->carried.count; c++)  // memory has the 16-bit copy
-    if (p->p->carried[c].accumulator >= 0) {
-      p->carried.items[c].memory.stored = w->m.dtype;
-      p->carried.items[c].memory.wgmma_layout = p->p->carried[c].wgmma_layout;
-    }
+  for (int c = 0; c < p->carried.count; c++) {
+    plan_buffer *memory = &p->carried.items[c].memory;
+    memory->layout = p->p->carried[c].layout;
+    if (p->p->carried[c].accumulator < 0) continue;
+    memory->stored = w->m.dtype;  // memory has the 16-bit copy
+    memory->wgmma_layout = p->p->carried[c].wgmma_layout;
+  }
 }
 
 codegen_bytes kernel_bytes_of(const kernel_plan *w) {

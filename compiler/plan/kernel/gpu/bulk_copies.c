@@ -26,7 +26,7 @@ static bool lay_boxes(const kernel_plan *w, const program_plan *p, int64_t row, 
   enum { MOST_COLUMNS = 256 };
   map->steps = p->program->chunk;
   map->box = (int)row;
-  if (!plan_swizzle(w->m.dtype, row)) return row <= MOST_COLUMNS && row * NUMBER_BYTES % PIECE == 0;
+  if (!plan_layout_of_rows(w->m.dtype, row).pattern) return row <= MOST_COLUMNS && row * NUMBER_BYTES % PIECE == 0;
   if (row > PLAN_TILE_COLUMNS) map->box = PLAN_TILE_COLUMNS;
   map->swizzle = map->box * NUMBER_BYTES;
   return plan_is_in_tiles(row, p->program->chunk);

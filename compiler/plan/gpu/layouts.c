@@ -1,0 +1,521 @@
+// GPU: the layout of each f32 buffer and state in shared memory, chosen over all that read and write it.
+//
+//   state S [K 128,V 128] f32      read and written as accumulators: lanes have rows 0 .. 7 and pairs of columns
+//                                  read as operand B: lanes have rows 0, 2, 4, 6 and columns 0 .. 7
+//                                  -> PATTERN_GRAY: both without conflicts
+//
+// For each access of a warp the lanes' addresses are counted in each pattern (banks.c). A pattern costs instructions as well: a
+// few for a nest, where lanes have places of a fragment; else a few for each access.
+#include <string.h>
+
+#include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
+
+enum { LANES = GPU_WARP_LANES, NUMBER_BYTES = 4 };
+
+// Patterns without groups, then those with groups of 4, 8, 16 and 32 lines.
+enum { FIRST_GROUP = 2, LAST_GROUP = 5, GROUPED = PATTERN_COUNT - PATTERN_GROUPS };
+enum { CANDIDATES = PATTERN_GROUPS + GROUPED * (LAST_GROUP - FIRST_GROUP + 1) };
+
+static plan_layout candidate(int number, int line) {
+  if (number < PATTERN_GROUPS) return (plan_layout){(plan_pattern)number, line, 0};
+  number -= PATTERN_GROUPS;
+  return (plan_layout){(plan_pattern)(PATTERN_GROUPS + number % GROUPED), line, FIRST_GROUP + number / GROUPED};
+}
+
+// Cycles between two instructions of a warp. A guess: dependent ones take 4 or more.
+static const double cycles_of_instruction = 2;
+
+// Where the lanes of a warp are in an access, by axis of the nest.
+typedef struct warp_place {
+  int index[PLAN_MAX_AXES][LANES];
+  bool absent[LANES];   // lanes that take no part
+  int vector, numbers;  // neighbours along this axis that a lane takes at once
+  double times;         // so many such accesses
+  double warps;         // that make them at the same time
+  bool fragment;        // lanes have places that are known before the loops of the nest
+} warp_place;
+
+// The memory of buffers, then of carried values.
+typedef struct memory_cost {
+  bool chosen;  // it may have any pattern
+  int line;
+  double cycles[CANDIDATES];
+} memory_cost;
+
+// Wavefronts that have been counted before.
+typedef struct known_access {
+  int64_t offsets[LANES];
+  int numbers, line;
+  int wavefronts[CANDIDATES];
+} known_access;
+
+enum { MOST_KNOWN = 16 };
+
+typedef struct layouts {
+  planner *q;
+  memory_cost *memory;
+  int nest;
+  warp_place *at;
+  known_access *known;
+  int known_count;
+} layouts;
+
+// An index map above the memory that is read.
+typedef struct index_map {
+  const tile_value *v;
+  const struct index_map *above;
+} index_map;
+
+static int64_t size_of(const layouts *c, int axis) {
+  int64_t size = plan_axis_size(c->q->m, c->q->program, axis);
+  return size == TILE_RUNTIME_SIZE ? 1 : size;
+}
+
+static int memory_of_buffer(const layouts *c, int buffer) {
+  int carried = c->q->p->buffers.items[buffer].carried;
+  return carried >= 0 ? c->q->p->buffers.count + carried : buffer;
+}
+
+// ---- an access ----
+
+// Addresses of fragments are made once for all elements. Elsewhere a swizzled address is no sum any more, so that it is made for
+// each access.
+static double instructions_of(const layouts *c, const memory_cost *memory, int number) {
+  enum { OF_ADDRESS = 3, OF_SWAP = 2 };
+  plan_swap swaps[PLAN_MOST_SWAPS];
+  int count = plan_swaps_of(candidate(number, memory->line), NUMBER_F32, swaps);
+  if (!count) return 0;
+  return c->at->fragment ? 1 : OF_ADDRESS + OF_SWAP * count;
+}
+
+static int wavefronts_in(plan_layout layout, const known_access *x) {
+  int64_t places[LANES];
+  for (int lane = 0; lane < LANES; lane++)
+    places[lane] = x->offsets[lane] < 0 ? -1 : NUMBER_BYTES * plan_offset_in(layout, NUMBER_F32, x->offsets[lane]);
+  return plan_wavefronts(places, NUMBER_BYTES * x->numbers);
+}
+
+// Do the lanes that are served together have numbers of one block of banks? Then no pattern changes anything.
+static bool is_in_blocks(const known_access *x) {
+  int together = LANES / x->numbers;
+  for (int lane = 0; lane < LANES; lane++)
+    if (x->offsets[lane] / PLAN_BANKS != x->offsets[lane / together * together] / PLAN_BANKS) return false;
+  return true;
+}
+
+static void count_wavefronts(known_access *x) {
+  bool same = is_in_blocks(x);
+  for (int i = 0; i < CANDIDATES; i++)
+    x->wavefronts[i] = same && i ? x->wavefronts[0] : wavefronts_in(candidate(i, x->line), x);
+}
+
+static const known_access *known_of(layouts *c, const known_access *x) {
+  for (int i = 0; i < MOST_KNOWN && i < c->known_count; i++) {
+    const known_access *known = &c->known[i];
+    bool same = known->numbers == x->numbers && known->line == x->line;
+    if (same && memcmp(known->offsets, x->offsets, sizeof x->offsets) == 0) return known;
+  }
+  known_access *next = &c->known[c->known_count++ % MOST_KNOWN];
+  *next = *x;
+  count_wavefronts(next);
+  return next;
+}
+
+static void count_access(layouts *c, int number, const int64_t *stride) {
+  memory_cost *memory = &c->memory[number];
+  const warp_place *at = c->at;
+  if (!memory->chosen) return;
+  bool apart = at->numbers > 1 && stride[at->vector] != 1;
+  double times = apart && stride[at->vector] ? at->times * at->numbers : at->times;
+  known_access x = {.numbers = apart ? 1 : at->numbers, .line = memory->line};
+  for (int axis = 0; axis < c->q->program->axes.count; axis++)
+    for (int lane = 0; stride[axis] && lane < LANES; lane++) x.offsets[lane] += stride[axis] * at->index[axis][lane];
+  for (int lane = 0; lane < LANES; lane++)
+    if (at->absent[lane]) x.offsets[lane] = -1;
+  const known_access *known = known_of(c, &x);
+  for (int i = 0; i < CANDIDATES; i++)
+    memory->cycles[i] += times * (known->wavefronts[i] + cycles_of_instruction / at->warps * instructions_of(c, memory, i));
+}
+
+static void move_stride(int64_t *stride, int from, int to, int64_t factor) {
+  int64_t moved = stride[from] * factor;
+  stride[from] = 0;
+  stride[to] = moved;
+}
+
+// The strides of a map's operand become those of its result. A joined axis has the stride of its inner one.
+static void apply(const layouts *c, const tile_value *v, int64_t *stride) {
+  switch (v->op) {
+    case TILE_RENAME: move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
+    case TILE_SLICE: stride[tile_entry_axis(v)] = 0; break;
+    case TILE_SPLIT:
+      stride[tile_inner_axis(v)] = stride[tile_whole_axis(v)];
+      move_stride(stride, tile_whole_axis(v), tile_outer_axis(v), size_of(c, tile_inner_axis(v)));
+      break;
+    case TILE_JOIN:
+      stride[tile_outer_axis(v)] = 0;
+      move_stride(stride, tile_inner_axis(v), tile_whole_axis(v), 1);
+      break;
+    default: break;
+  }
+}
+
+static void strides_of(const plan_buffer *b, int64_t *stride) {
+  memset(stride, 0, PLAN_MAX_AXES * sizeof *stride);
+  for (int i = 0; i < b->axis_count; i++) stride[b->axes[i]] = b->stride[b->axes[i]].factor;
+}
+
+static void count_below(layouts *c, int memory, const plan_buffer *b, const index_map *maps) {
+  int64_t stride[PLAN_MAX_AXES];
+  strides_of(b, stride);
+  for (; maps; maps = maps->above) apply(c, maps->v, stride);
+  count_access(c, memory, stride);
+}
+
+static void count_buffer(layouts *c, int buffer, const index_map *maps) {
+  if (buffer >= 0) count_below(c, memory_of_buffer(c, buffer), &c->q->p->buffers.items[buffer], maps);
+}
+
+static void count_argument(layouts *c, int argument, const index_map *maps) {
+  for (int s = 0; s < c->q->p->carried_count; s++)
+    if (c->q->p->carried[s].argument == argument)
+      count_below(c, c->q->p->buffers.count + s, &c->q->carried->items[s].memory, maps);
+}
+
+// What the nest reads of memory for a value; `own`: values of the nest itself are in registers.
+static void count_read(layouts *c, tile_id id, bool own, const index_map *maps) {
+  const tile_value *v = value(c->q, id);
+  const plan_value *pv = &c->q->p->values[id];
+  if (v->op == TILE_ARGUMENT) {
+    count_argument(c, tile_argument_number(v), maps);
+  } else if (plan_at_hand(c->q->p, id)) {
+    const index_map here = {v, maps};
+    bool moves = tile_op_is(v->op, TILE_MOVES_INDEX);
+    for (int k = 0; k < tile_arity(v->op); k++) count_read(c, v->args[k], own && !moves, moves ? &here : maps);
+  } else if (pv->held == HELD_BUFFER && !(own && pv->nest == c->nest && !tile_op_is(v->op, TILE_REDUCES))) {
+    count_buffer(c, pv->buffer, maps);
+  }
+}
+
+// A copy lies by the axes of a value below renames.
+static void count_copy(layouts *c, tile_id id) {
+  const plan_value *pv = &c->q->p->values[id];
+  if (pv->copy < 0) return;
+  int64_t stride[PLAN_MAX_AXES];
+  strides_of(&c->q->p->buffers.items[pv->copy], stride);
+  for (tile_id at = pv->copied; at != id; at = value(c->q, at)->args[0])
+    move_stride(stride, tile_renamed_to(value(c->q, at)), tile_renamed_from(value(c->q, at)), 1);
+  count_access(c, memory_of_buffer(c, pv->copy), stride);
+}
+
+static void count_written(layouts *c, tile_id id) {
+  const plan_value *pv = &c->q->p->values[id];
+  count_copy(c, id);
+  if (pv->held == HELD_BUFFER) count_buffer(c, pv->buffer, NULL);
+}
+
+// ---- points ----
+
+static int by_rank(const layouts *c, axis_set axes, int list[PLAN_MAX_AXES]) {
+  int count = 0;
+  for (int axis = 0; axis < c->q->program->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    int at = count++;
+    for (; at > 0 && c->q->m->rank[list[at - 1]] > c->q->m->rank[axis]; at--) list[at] = list[at - 1];
+    list[at] = axis;
+  }
+  return count;
+}
+
+// Puts a lane at piece number `rest` of these axes, of `numbers` along the last one.
+static void put_lane(layouts *c, int lane, const int *axes, int count, int numbers, int64_t rest) {
+  for (int i = count - 1; i >= 0; i--) {
+    int64_t step = i == count - 1 ? numbers : 1, size = size_of(c, axes[i]) / step;
+    c->at->index[axes[i]][lane] = (int)(rest % size * step);
+    rest /= size;
+  }
+  if (rest) c->at->absent[lane] = true;
+}
+
+static double product_of(const layouts *c, const int *axes, int count) {
+  double points = 1;
+  for (int i = 0; i < count; i++) points *= (double)size_of(c, axes[i]);
+  return points;
+}
+
+static double warps_of(const layouts *c, double pieces) {
+  double most = (double)c->q->m->threads / LANES;
+  return pieces < 1 ? 1 : pieces < most ? pieces : most;
+}
+
+// Neighbouring threads have neighbouring points, of `numbers` along the last axis.
+static void take_points(layouts *c, const int *axes, int count, int numbers, double turns) {
+  double pieces = product_of(c, axes, count) / numbers / LANES;
+  *c->at = (warp_place){.vector = count ? axes[count - 1] : 0, .numbers = numbers};
+  c->at->times = turns * (pieces < 1 ? 1 : pieces);
+  c->at->warps = warps_of(c, pieces);
+  for (int lane = 0; lane < LANES; lane++) put_lane(c, lane, axes, count, numbers, lane);
+}
+
+static int neighbours_of(const layouts *c, const int *axes, int count) {
+  enum { MOST = 4 };
+  int numbers = MOST;
+  double points = product_of(c, axes, count);
+  while (numbers > 1 && (!count || size_of(c, axes[count - 1]) % numbers || points / numbers < c->q->m->threads)) numbers /= 2;
+  return numbers;
+}
+
+static double entries_of(const layouts *c, axis_set axes) {
+  double entries = 1;
+  for (int axis = 0; axis < c->q->program->axes.count; axis++)
+    if (axis_in(axes, axis)) entries *= (double)size_of(c, axis);
+  return entries;
+}
+
+static void count_values(layouts *c, const plan_nest *nest) {
+  for (int i = 0; i < nest->values.count; i++) {
+    tile_id id = nest->values.items[i];
+    const tile_value *v = value(c->q, id);
+    for (int k = 0; k < tile_arity(v->op); k++)
+      if (v->args[k] != c->q->p->values[id].dot) count_read(c, v->args[k], true, NULL);
+    if (!tile_op_is(v->op, TILE_REDUCES)) count_written(c, id);
+  }
+  for (int i = 0; i < nest->results.count; i++)
+    count_read(c, c->q->program->results.items[nest->results.items[i]].value, true, NULL);
+}
+
+// As the plan divides them (threads.c).
+static void take_divided(layouts *c, const plan_nest *nest) {
+  const plan_threads *t = &nest->threads;
+  int points[PLAN_MAX_AXES], summed[PLAN_MAX_AXES];
+  int count = by_rank(c, nest->axes & ~nest->over, points), sums = by_rank(c, nest->over, summed);
+  int lanes = t->lanes == PLAN_ALL_THREADS ? LANES : t->lanes, side = LANES / lanes;
+  int of_points = t->width > 1 && count && points[count - 1] == t->vector ? t->width : 1;
+  int of_sums = t->width > 1 && of_points == 1 ? t->width : 1;
+  double warps = product_of(c, points, count) / of_points / side;
+  double turns = (double)blocks_up((int64_t)product_of(c, summed, sums) / of_sums, lanes);
+  *c->at = (warp_place){.vector = t->vector, .numbers = t->width > 1 ? t->width : 1};
+  c->at->times = turns * (warps < 1 ? 1 : warps);
+  c->at->warps = warps_of(c, t->lanes == PLAN_ALL_THREADS ? turns : warps);
+  for (int lane = 0; lane < LANES; lane++) {
+    put_lane(c, lane, points, count, of_points, t->apart ? lane % side : lane / lanes);
+    put_lane(c, lane, summed, sums, of_sums, t->apart ? lane / side : lane % lanes);
+  }
+}
+
+static void count_points(layouts *c, const plan_nest *nest) {
+  take_divided(c, nest);
+  count_values(c, nest);
+}
+
+static void count_pack(layouts *c, const plan_nest *nest) {
+  const plan_buffer *b = &c->q->p->buffers.items[nest->pack];
+  take_points(c, b->axes, b->axis_count, neighbours_of(c, b->axes, b->axis_count), 1);
+  count_read(c, nest->packed, false, NULL);
+  count_buffer(c, nest->pack, NULL);
+}
+
+// Lanes that share a column of a sum along time (lower/gpu/scan.c): each adds up rows that follow each other.
+static void take_scan(layouts *c, const int *axes, int count, int row, int lanes) {
+  double columns = product_of(c, axes, count);
+  int64_t rows = size_of(c, row) / lanes;
+  int side = LANES / lanes;
+  *c->at = (warp_place){.numbers = 1, .fragment = true};
+  c->at->warps = warps_of(c, columns / side);
+  c->at->times = (double)rows * (columns < side ? 1 : columns / side);
+  for (int lane = 0; lane < LANES; lane++) {
+    put_lane(c, lane, axes, count, 1, lane % side);
+    c->at->index[row][lane] = (int)(lane / side * rows);
+  }
+}
+
+// Neighbouring threads have neighbouring columns, and walk along them.
+static int take_columns(layouts *c, const plan_nest *nest, int row, int axes[PLAN_MAX_AXES]) {
+  int count = by_rank(c, nest->axes & ~axis_bit(row), axes);
+  take_points(c, axes, count, 1, entries_of(c, axis_bit(row)));
+  return count;
+}
+
+static void count_prefix(layouts *c, const plan_nest *nest) {
+  int row = tile_step_axis(value(c->q, nest->values.items[0])), axes[PLAN_MAX_AXES];
+  int count = take_columns(c, nest, row, axes);
+  int lanes = plan_lanes_of_scan(c->q->m, product_of(c, axes, count), size_of(c, row));
+  if (lanes > 1) take_scan(c, axes, count, row, lanes);
+  count_values(c, nest);
+}
+
+// A row that is solved is read for each four rows behind it. All lanes read the same numbers of the matrix.
+static void count_solve(layouts *c, const plan_nest *nest) {
+  enum { ROWS_AT_ONCE = 4 };
+  const tile_value *v = value(c->q, nest->values.items[0]);
+  int axes[PLAN_MAX_AXES], row = tile_row_axis(v);
+  double rows = entries_of(c, axis_bit(row)), again = rows / (2 * ROWS_AT_ONCE);
+  take_columns(c, nest, row, axes);
+  count_read(c, v->args[1], true, NULL);
+  c->at->times *= 1 + again;
+  count_written(c, nest->values.items[0]);
+  memset(c->at->index, 0, sizeof c->at->index);
+  if (nest->dot.pack_a >= 0)
+    count_buffer(c, nest->dot.pack_a, NULL);
+  else
+    count_read(c, v->args[0], false, NULL);
+}
+
+// ---- products ----
+
+static bool is_tf32(const layouts *c) { return !number_is_narrow(c->q->m->dtype); }
+
+// Rows of one axis and columns of another, as lanes have them in an accumulator or in an operand loaded number by number.
+static void take_fragment(layouts *c, int line, int along, int numbers, double times) {
+  *c->at = (warp_place){.vector = along, .numbers = numbers, .times = times, .warps = warps_of(c, times), .fragment = true};
+  for (int lane = 0; lane < LANES; lane++) {
+    c->at->index[line][lane] = lane / 4;
+    c->at->index[along][lane] = lane % 4 * numbers;
+  }
+}
+
+// Rows of 16 bytes, as ldmatrix loads them.
+static void take_matrices(layouts *c, int line, int along, double times) {
+  *c->at = (warp_place){.vector = along, .numbers = 4, .times = times, .warps = warps_of(c, times), .fragment = true};
+  for (int lane = 0; lane < LANES; lane++) {
+    c->at->index[line][lane] = lane % 16;
+    c->at->index[along][lane] = lane / 16 * 4;
+  }
+}
+
+static bool in_matrices(const layouts *c, tile_id id, int pack, int k) {
+  if (!is_tf32(c)) return false;
+  const plan_buffer *b = pack < 0 ? NULL : &c->q->p->buffers.items[pack];
+  if (b) return b->axis_count && b->axes[b->axis_count - 1] == k;
+  return plan_contiguous_axis(c->q->m, c->q->p, id) == k;
+}
+
+static void count_operand(layouts *c, tile_id id, int pack, int line, int k, double registers) {
+  if (in_matrices(c, id, pack, k)) {
+    take_matrices(c, line, k, registers / 4);
+  } else {
+    take_fragment(c, line, k, is_tf32(c) ? 1 : 2, registers);
+  }
+  if (pack >= 0)
+    count_buffer(c, pack, NULL);
+  else
+    count_read(c, id, false, NULL);
+}
+
+static void count_operands(layouts *c, const plan_dot *dot, double around) {
+  enum { REGISTERS_OF_A = 4, REGISTERS_OF_B = 2 };
+  const mapping *m = c->q->m;
+  int depth = is_tf32(c) ? 8 : 16;
+  double rows = (double)blocks_up(size_of(c, dot->i), GPU_TILE_ROWS);
+  double columns = (double)blocks_up(size_of(c, dot->j), GPU_TILE_COLUMNS);
+  double steps = (double)blocks_up(size_of(c, dot->k), depth) * around;
+  double tiles = plan_tiles_of_warp(m, c->q->program, dot, (int64_t)rows);
+  if (!dot->register_a) count_operand(c, dot->a, dot->pack_a, dot->i, dot->k, rows * columns / tiles * steps * REGISTERS_OF_A);
+  count_operand(c, dot->b, dot->pack_b, dot->j, dot->k, rows * columns * steps * REGISTERS_OF_B);
+}
+
+static void take_accumulator(layouts *c, const plan_nest *nest, double around) {
+  const plan_dot *dot = &nest->dot;
+  double rows = (double)blocks_up(size_of(c, dot->i), GPU_TILE_ROWS);
+  double columns = (double)blocks_up(size_of(c, dot->j), GPU_TILE_COLUMNS);
+  take_fragment(c, dot->i, dot->j, 2, 2 * rows * columns * around);
+}
+
+// The place of the sum: its axes may have other names than the product's.
+static void rename_place(layouts *c, tile_id operand, tile_id product) {
+  if (operand == product) return;
+  const tile_value *v = value(c->q, operand);
+  rename_place(c, v->args[0], product);
+  if (v->op != TILE_RENAME) return;
+  int from = tile_renamed_from(v), to = tile_renamed_to(v);
+  memcpy(c->at->index[to], c->at->index[from], sizeof c->at->index[to]);
+  if (c->at->vector == from) c->at->vector = to;
+}
+
+static void count_product(layouts *c, const plan_nest *nest) {
+  const plan_dot *dot = &nest->dot;
+  tile_id id = nest->values.items[0], into = c->q->p->values[id].into;
+  if (!plan_is_mma(c->q->m, c->q->program, dot)) return;
+  double around = entries_of(c, nest->axes & ~plan_inner_axes(dot));
+  count_operands(c, dot, around);
+  if (nest->two) count_operands(c, &nest->other_dot, around);
+  take_accumulator(c, nest, around);
+  if (nest->two && nest->scaled != NO_TILE) count_read(c, nest->scaled, true, NULL);
+  if (into != NO_TILE) {
+    rename_place(c, c->q->p->values[into].dot, id);
+    if (nest->values.count < 2 || nest->values.items[1] != into) count_buffer(c, c->q->p->values[into].buffer, NULL);
+    count_written(c, into);
+  } else {
+    count_written(c, id);
+  }
+  for (int i = 1; i < nest->values.count; i++) {
+    const tile_value *v = value(c->q, nest->values.items[i]);
+    for (int k = 0; k < tile_arity(v->op); k++)
+      if (v->args[k] != c->q->p->values[nest->values.items[i]].dot) count_read(c, v->args[k], true, NULL);
+    if (nest->values.items[i] != into && !tile_op_is(v->op, TILE_REDUCES)) count_written(c, nest->values.items[i]);
+  }
+  for (int i = 0; i < nest->results.count; i++)
+    count_read(c, c->q->program->results.items[nest->results.items[i]].value, true, NULL);
+}
+
+static void count_nest(layouts *c, const plan_nest *nest) {
+  switch (nest->kind) {
+    case NEST_POINTS: count_points(c, nest); break;
+    case NEST_PACK: count_pack(c, nest); break;
+    case NEST_DOT: count_product(c, nest); break;
+    case NEST_SOLVE: count_solve(c, nest); break;
+    case NEST_PREFIX: count_prefix(c, nest); break;
+    default: break;
+  }
+}
+
+// ---- choice ----
+
+// A row of 32 numbers or of a multiple is a line, or the largest power of two that divides it.
+static int line_of(int64_t row) {
+  enum { LEAST = 5 };
+  int line = LEAST;
+  while (row % ((int64_t)2 << line) == 0) line++;
+  return line;
+}
+
+static void open_memory(const layouts *c, memory_cost *memory, const plan_buffer *b) {
+  enum { LINE = 32 };
+  bool plain = b->numbers.sizes || b->lane || b->kept || b->gathered || b->axis_count < 2 || b->stored != NUMBER_F32;
+  if (plain || b->numbers.factor % LINE) return;
+  memory->chosen = true;
+  memory->line = line_of(size_of(c, b->axes[b->axis_count - 1]));
+}
+
+static void open_all(layouts *c) {
+  plan *p = c->q->p;
+  c->memory = ARENA_ARRAY(c->q->a, memory_cost, p->buffers.count + p->carried_count + 1);
+  for (int i = 0; i < p->buffers.count; i++) {
+    const plan_buffer *b = &p->buffers.items[i];
+    if (b->carried < 0 && !b->persistent && b->last >= 0) open_memory(c, &c->memory[i], b);
+  }
+  for (int s = 0; s < p->carried_count; s++)
+    if (p->carried[s].accumulator < 0) open_memory(c, &c->memory[p->buffers.count + s], &c->q->carried->items[s].memory);
+  // Sums along time in levels have addresses of their own.
+  for (tile_id id = 0; id < c->q->program->values.count; id++)
+    if (p->values[id].buffer >= 0 && plan_levels_of(c->q->m, c->q->program, id)) c->memory[p->values[id].buffer].chosen = false;
+}
+
+// The pattern of the fewest cycles; the plainest of equal ones.
+static plan_layout best_of(const memory_cost *memory) {
+  int best = 0;
+  for (int i = 1; memory->chosen && i < CANDIDATES; i++)
+    if (memory->cycles[i] < memory->cycles[best]) best = i;
+  return best ? candidate(best, memory->line) : (plan_layout){0};
+}
+
+void plan_choose_layouts(planner *q) {
+  plan *p = q->p;
+  if (q->m->kernel->program->form != TILE_CHUNK) return;
+  layouts c = {.q = q, .at = ARENA_NEW(q->a, warp_place), .known = ARENA_ARRAY(q->a, known_access, MOST_KNOWN)};
+  open_all(&c);
+  for (c.nest = 0; c.nest < p->nests.count; c.nest++) count_nest(&c, &p->nests.items[c.nest]);
+  for (int i = 0; i < p->buffers.count; i++) p->buffers.items[i].layout = best_of(&c.memory[i]);
+  for (int s = 0; s < p->carried_count; s++) p->carried[s].layout = best_of(&c.memory[p->buffers.count + s]);
+}
