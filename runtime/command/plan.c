@@ -6,6 +6,7 @@
 #include "runtime/command/session.h"
 #include "runtime/plan/show.h"
 #include "runtime/ranks/ping.h"
+#include "runtime/train/model/chain.h"
 
 typedef struct plan_command_request {
   session_options options;
@@ -117,15 +118,19 @@ static rec_status plan_block(session *s, const plan_command_request *r, const tr
   rec_status status = resize(r, &block);
   if (status) return status;
   const leaf_sizes sizes = {block.batch, block.accumulate, block.context, block.segments, compute_is_host(s->where)};
-  plan_program program = {.of = session_model(s, given), .block = &block, .leaves = leaves_of(&sizes), .times = &times};
+  const trained_model of = session_model(s, given);
+  plan_program program = {.of = of, .block = &block, .leaves = leaves_of(&sizes), .times = &times};
+  int64_t *instances = chain_instances(&of, block.context / block.segments);
   plan_request request = {&program, &r->links, r->first, r->last, r->memory << 20};
+  program.instances = instances;
   piece_list_make(&memory, program.of.model, &block, compute_is_host(s->where), &program.pieces);
-  status = memory.failed ? rec_no_memory() : find_times(r, &program, &times);
+  status = memory.failed || !instances ? rec_no_memory() : find_times(r, &program, &times);
   if (!status) status = predict(&request, &found);
   if (!status) status = show(r, &(plan_shown){&program, &request, &found, r->times, r->measures ? NULL : r->network});
   predictions_free(&found);
   op_times_free(&times);
   rec_blocks_free(&memory);
+  free(instances);
   return status;
 }
 
@@ -153,6 +158,7 @@ static int run(words *w) {
   bool speaks;
   int status = read_words(w, &r);
   if (status) return status;
+  if (is_source(r.module.file)) r.module.recc_words[r.module.recc_word_count++] = "--summary";  // so that chains are predicted
   r.measures = !strcmp(r.network, "measured");
   rec_status found = find_network(&r, &speaks);
   if (!speaks) return 0;

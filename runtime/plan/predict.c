@@ -40,8 +40,11 @@ static int64_t gradient_blocks(const plan_program *p, const plan_grid *grid) {
 static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_memory *memory) {
   const train_model *m = p->of.model;
   const leaves *l = &p->leaves;
-  const executor_form form = {
-      largest_shard(l), p->block->context, p->block->context / l->segments, true, grid->exchange == EXCHANGE_CHAIN, NULL};
+  const executor_form form = {.batch = largest_shard(l),
+                              .time = p->block->context,
+                              .segment = p->block->context / l->segments,
+                              .backward = true,
+                              .chain = grid->exchange == EXCHANGE_CHAIN && l->segments > 1};
   int64_t size = p->of.n->element_size, sequences = (p->block->batch + grid->data - 1) / grid->data;
   *memory = (plan_memory){.weights = m->parameter_elements * size,
                           .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
@@ -96,9 +99,9 @@ plan_loss prediction_bound(const prediction *p) {
 
 // ---- all grids ----------------------------------------------------------------------------------
 
-static bool has_summaries(const plan_program *p) {
+static bool has_chains(const plan_program *p) {
   for (int i = 0; i < p->times->count; i++)
-    if (p->times->of[i].summary > 0) return true;
+    if (schedule_chains(p, i)) return true;
   return false;
 }
 
@@ -128,14 +131,14 @@ static int by_ranks(const void *a, const void *b) {
 rec_status predict(const plan_request *r, predictions *made) {
   const leaves *l = &r->program->leaves;
   const plan_grid alone = {1, 1, EXCHANGE_PIPELINE};
-  bool chains = has_summaries(r->program);
-  *made = (predictions){0};
+  *made = (predictions){.asked = r->program->block->exchange};
+  bool chains = has_chains(r->program) || made->asked == EXCHANGE_CHAIN;
   rec_status status = simulate_step(r->program, &alone, r->network, &made->one_rank);
   for (int64_t data = 1; !status && data <= l->shards; data *= 2)
     for (int64_t time = 1; !status && time <= l->segments; time++) {
       if (l->segments % time) continue;
       status = add_grid(r, (plan_grid){data, time, EXCHANGE_PIPELINE}, made);
-      if (!status && chains && time > 1) status = add_grid(r, (plan_grid){data, time, EXCHANGE_CHAIN}, made);
+      if (!status && chains) status = add_grid(r, (plan_grid){data, time, EXCHANGE_CHAIN}, made);
     }
   if (made->list) qsort(made->list, (size_t)made->count, sizeof *made->list, by_ranks);
   if (status) predictions_free(made);
@@ -158,5 +161,7 @@ static const prediction *best_by(const predictions *p, int64_t count, exchange_k
   return best;
 }
 
-const prediction *predictions_best(const predictions *p, int64_t count) { return best_by(p, count, EXCHANGE_PIPELINE); }
-const prediction *predictions_best_chain(const predictions *p) { return best_by(p, 0, EXCHANGE_CHAIN); }
+const prediction *predictions_best(const predictions *p, int64_t count) { return best_by(p, count, p->asked); }
+const prediction *predictions_best_other(const predictions *p) {
+  return best_by(p, 0, p->asked == EXCHANGE_CHAIN ? EXCHANGE_PIPELINE : EXCHANGE_CHAIN);
+}

@@ -39,19 +39,20 @@ typedef struct plan_request {
 typedef struct predictions {
   prediction *list;  // by ranks, then by time ranks
   int64_t count, room;
-  double one_rank;  // seconds of a step
+  double one_rank;      // seconds of a step by a pipeline
+  exchange_kind asked;  // by the program
 } predictions;
 
 // All grids that the program allows: a power of two of data ranks, at most one for each shard; time ranks that divide the
-// segments.
+// segments. Each by a pipeline, and by a chain where recurrences have summaries.
 rec_status predict(const plan_request *request, predictions *made);
 void predictions_free(predictions *p);
 
 int64_t plan_memory_bytes(const plan_memory *m);
-// The fastest that fits among those of `count` ranks, 0: of all; NULL: none fits. rec train passes states by pipelines alone: chains
-// are left out.
+// The fastest that fits among those of `count` ranks, 0: of all, by the exchange that the program asks for; NULL: none fits.
 const prediction *predictions_best(const predictions *p, int64_t count);
-const prediction *predictions_best_chain(const predictions *p);  // of all
+// Of all by the other exchange; NULL: it is not predicted.
+const prediction *predictions_best_other(const predictions *p);
 // The loss that takes most.
 plan_loss prediction_bound(const prediction *p);
 

@@ -74,10 +74,9 @@ static bool advance(row *r, int64_t number) {
     const plan_event *e = &r->schedule->events[rank->next];
     int64_t beside = number + e->beside;
     double time;
+    if (!schedule_has(e, number, r->count)) continue;
     if (e->kind == EVENT_COMPUTE) {
       rank->at.now += e->seconds;
-    } else if (beside < 0 || beside >= r->count) {
-      continue;
     } else if (e->kind == EVENT_SEND) {
       if (!send(r, number, e)) return false;
     } else {

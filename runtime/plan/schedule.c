@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { CHAIN_BLOCKS = 8 };  // of the states of an operation, each sent by itself
+#include "runtime/train/model/chain.h"
 
 // ---- lists --------------------------------------------------------------------------------------
 
@@ -17,13 +17,13 @@ static void add(plan_schedule *s, plan_event e) {
   s->events[s->count++] = e;
 }
 
-// Computing without a message between is one event.
-static void add_computing(plan_schedule *s, double seconds) {
+// Computing without a message between is one event. `beside`: of the ranks that have one there.
+static void add_computing(plan_schedule *s, int beside, double seconds) {
   plan_event *last = s->count ? &s->events[s->count - 1] : NULL;
-  if (last && last->kind == EVENT_COMPUTE)
+  if (last && last->kind == EVENT_COMPUTE && last->beside == beside)
     last->seconds += seconds;
   else
-    add(s, (plan_event){.kind = EVENT_COMPUTE, .seconds = seconds});
+    add(s, (plan_event){.kind = EVENT_COMPUTE, .beside = beside, .seconds = seconds});
 }
 
 void schedule_free(plan_schedule *s) {
@@ -31,9 +31,14 @@ void schedule_free(plan_schedule *s) {
   *s = (plan_schedule){0};
 }
 
-double schedule_seconds(const plan_schedule *s) {
+bool schedule_has(const plan_event *e, int64_t place, int64_t places) {
+  return place + e->beside >= 0 && place + e->beside < places;
+}
+
+double schedule_seconds(const plan_schedule *s, int64_t place, int64_t places) {
   double seconds = 0;
-  for (int64_t i = 0; i < s->count; i++) seconds += s->events[i].seconds;
+  for (int64_t i = 0; i < s->count; i++)
+    if (schedule_has(&s->events[i], place, places)) seconds += s->events[i].seconds;
   return seconds;
 }
 
@@ -60,9 +65,18 @@ typedef struct walk {
   int64_t shard;                  // of the rank's, from 0
 } walk;
 
-static double seconds_of(const walk *w, double measured) { return op_times_scaled(w->p->times, measured, w->rows * w->steps); }
+// A part of an operation on a segment.
+static double seconds_of(const walk *w, int op, run_part part) {
+  return op_times_of(w->p->times, op, part, (double)(w->rows * w->steps));
+}
 
-static void call_segments(const walk *w, double seconds) { add_computing(w->s, seconds * (double)w->segments); }
+static void call_segments(const walk *w, double seconds) { add_computing(w->s, 0, seconds * (double)w->segments); }
+
+// Computing for all segments but the last one of a pass, which has no summary.
+static void summarise_segments(const walk *w, int behind, double seconds) {
+  add_computing(w->s, 0, seconds * (double)(w->segments - 1));
+  add_computing(w->s, behind, seconds);
+}
 
 static int64_t state_bytes(const walk *w, int state) {
   return w->p->of.model->states[state].elements * w->rows * w->p->of.n->element_size;
@@ -73,47 +87,65 @@ static message_kind kind_of(const walk *w, int state, bool backward) {
   return w->p->of.model->states[state].lag ? MESSAGE_HALO : MESSAGE_STATES;
 }
 
-// Block `block` of a state, on its way to or from a rank beside this one. No other message between two ranks has its tag.
-static void add_message(const walk *w, plan_event_kind kind, int beside, int state, bool backward, int block, int blocks) {
-  int64_t bytes = state_bytes(w, state), number = (w->shard * w->p->of.model->state_count + state) * 2 + backward;
+// A part of a state.
+typedef struct block_range {
+  int number;
+  int64_t first, end, of;  // instances
+} block_range;
+
+static const block_range whole_state = {0, 0, 1, 1};
+
+// On its way to or from a rank beside this one. No other message between two ranks has its tag.
+static void add_message(const walk *w, plan_event_kind kind, int beside, int state, bool backward, block_range block) {
+  int64_t number = (w->shard * w->p->of.model->state_count + state) * 2 + backward;
   add(w->s, (plan_event){.kind = kind,
                          .message = kind_of(w, state, backward),
                          .beside = beside,
-                         .tag = number * CHAIN_BLOCKS + block,
-                         .bytes = bytes * (block + 1) / blocks - bytes * block / blocks});
+                         .tag = number * CHAIN_BLOCKS + block.number,
+                         .bytes = state_bytes(w, state) / block.of * (block.end - block.first)});
+}
+
+static void add_messages(const walk *w, plan_event_kind kind, int beside, const model_op *op, bool backward,
+                         block_range block) {
+  for (int i = 0; i < op->state_count; i++) add_message(w, kind, beside, op->states[i], backward, block);
 }
 
 // The states come from the rank before, and go to the rank behind; their gradients the other way.
-static void pipeline(const walk *w, const model_op *op, bool backward, double seconds) {
+static void pipeline(const walk *w, int number, bool backward) {
+  const model_op *op = &w->p->of.model->ops[number];
   int from = backward ? 1 : -1;
-  for (int i = 0; i < op->state_count; i++) add_message(w, EVENT_WAIT, from, op->states[i], backward, 0, 1);
-  call_segments(w, seconds);
-  for (int i = 0; i < op->state_count; i++) add_message(w, EVENT_SEND, -from, op->states[i], backward, 0, 1);
+  add_messages(w, EVENT_WAIT, from, op, backward, whole_state);
+  call_segments(w, seconds_of(w, number, backward ? RAN_BACKWARD : RAN_FORWARD));
+  add_messages(w, EVENT_SEND, -from, op, backward, whole_state);
 }
 
-// A summary of the rank's segments, then block after block the states that come are folded with it and go on; then the call.
-static void chain(const walk *w, const model_op *op, bool backward, double seconds, double summary) {
+// Summaries, then block after block the states that come are folded with them and go on; then the calls.
+static void chain(const walk *w, int number, bool backward) {
+  const model_op *op = &w->p->of.model->ops[number];
   int from = backward ? 1 : -1;
-  call_segments(w, summary);
-  for (int i = 0; i < op->state_count; i++)
-    for (int b = 0; b < CHAIN_BLOCKS; b++) {
-      add_message(w, EVENT_WAIT, from, op->states[i], backward, b, CHAIN_BLOCKS);
-      add_message(w, EVENT_SEND, -from, op->states[i], backward, b, CHAIN_BLOCKS);
-    }
-  call_segments(w, seconds);
+  int64_t all = w->p->instances[number] * w->rows;
+  int64_t bytes = chain_state_elements(w->p->of.model, op) * w->rows * w->p->of.n->element_size;
+  double fold = op_times_of(w->p->times, number, backward ? RAN_FOLD_BACKWARD : RAN_FOLD, (double)w->rows);
+  int blocks = chain_blocks(all, bytes);
+  summarise_segments(w, -from, seconds_of(w, number, backward ? RAN_SUMMARY_BACKWARD : RAN_SUMMARY));
+  for (int b = 0; b < blocks; b++) {
+    const block_range block = {b, chain_instance(all, blocks, b), chain_instance(all, blocks, b + 1), all};
+    add_messages(w, EVENT_WAIT, from, op, backward, block);
+    summarise_segments(w, -from, fold * (double)(block.end - block.first) / (double)all);
+    add_messages(w, EVENT_SEND, -from, op, backward, block);
+  }
+  call_segments(w, seconds_of(w, number, backward ? RAN_BACKWARD : RAN_FORWARD));
+}
+
+bool schedule_chains(const plan_program *p, int op) {
+  return p->instances && p->instances[op] && p->times->of[op].summary > 0 && p->leaves.segments > 1;
 }
 
 static void operation(const walk *w, int number, bool backward) {
-  const model_op *op = &w->p->of.model->ops[number];
-  const op_time *t = &w->p->times->of[number];
-  double seconds = seconds_of(w, backward ? t->backward : t->forward);
-  double summary = seconds_of(w, backward ? t->summary_backward : t->summary);
-  if (w->grid->time == 1)
-    call_segments(w, seconds);
-  else if (w->grid->exchange == EXCHANGE_CHAIN && summary > 0)
-    chain(w, op, backward, seconds, summary);
+  if (w->grid->exchange == EXCHANGE_CHAIN && schedule_chains(w->p, number))
+    chain(w, number, backward);
   else
-    pipeline(w, op, backward, seconds);
+    pipeline(w, number, backward);
 }
 
 static void run_shard(const walk *w) {

@@ -18,6 +18,7 @@ typedef struct plan_program {
   leaves leaves;
   piece_list pieces;
   const op_times *times;
+  const int64_t *instances;  // by operation, of a sequence: in these its states may pass by a chain; 0, NULL: by a pipeline
 } plan_program;
 
 // Ranks of a job: `data` rows of `time` ranks.
@@ -31,7 +32,7 @@ typedef enum plan_event_kind { EVENT_COMPUTE, EVENT_SEND, EVENT_WAIT } plan_even
 typedef struct plan_event {
   plan_event_kind kind;
   message_kind message;
-  int beside;      // of a message: -1 or 1, the rank before or behind; without such a rank there is no message
+  int beside;      // -1 or 1, the rank before or behind; without such a rank there is no such event. 0: of all ranks
   int64_t tag;     // a wait takes the message of its tag
   int64_t bytes;   // of a message
   double seconds;  // of computing
@@ -45,13 +46,18 @@ typedef struct plan_schedule {
 
 enum { EXCHANGE_WINDOW = 1 << 18 };
 
+// Has the operation summaries, whose times are known?
+bool schedule_chains(const plan_program *p, int op);
+
 // The shards of the sequences that data rank `data` has.
 leaf_range plan_shards(const plan_program *p, const plan_grid *grid, int64_t data);
 // Forward and backward of these shards by one of `grid.time` ranks.
 rec_status schedule_shards(const plan_program *p, const plan_grid *grid, leaf_range shards, plan_schedule *made);
 void schedule_free(plan_schedule *s);
 
-// Seconds of computing in a schedule.
-double schedule_seconds(const plan_schedule *s);
+// Is there such an event at this place of so many?
+bool schedule_has(const plan_event *e, int64_t place, int64_t places);
+// Seconds of computing there.
+double schedule_seconds(const plan_schedule *s, int64_t place, int64_t places);
 
 #endif

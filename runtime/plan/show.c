@@ -101,7 +101,7 @@ static const prediction *most_efficient(const predictions *all, double least) {
   const prediction *found = NULL;
   for (int64_t i = 0; i < all->count; i++) {
     const prediction *p = &all->list[i];
-    if (p->fits && p->grid.exchange == EXCHANGE_PIPELINE && p->efficiency >= least && (!found || p->seconds < found->seconds))
+    if (p->fits && p->grid.exchange == all->asked && p->efficiency >= least && (!found || p->seconds < found->seconds))
       found = p;
   }
   return found;
@@ -120,15 +120,18 @@ static void print_limit(FILE *out, const plan_shown *s) {
 }
 
 // Which exchange is better, where both are known.
-static void print_chain(FILE *out, const plan_shown *s, const prediction *best) {
-  const prediction *chain = predictions_best_chain(s->found);
-  if (!chain) return;
-  if (chain->seconds >= best->seconds) {
-    fprintf(out, "pipelines are better than chains of summaries\n");
+static void print_other(FILE *out, const plan_shown *s, const prediction *best) {
+  const prediction *other = predictions_best_other(s->found);
+  const char *asked = exchange_names[s->found->asked];
+  if (!other) return;
+  const char *name = exchange_names[other->grid.exchange];
+  if (other->seconds >= best->seconds) {
+    fprintf(out, "a %s is better than a %s for the states of segments\n", asked, name);
     return;
   }
-  fprintf(out, "a chain of summaries, which rec train does not have, would be better: ");
-  print_grid(out, chain);
+  fprintf(out, "a %s would be better for the states of segments; to have it, write `exchange %s` in train %s: ", name, name,
+          s->program->block->name);
+  print_grid(out, other);
   fputc('\n', out);
 }
 
@@ -148,7 +151,7 @@ static void print_conclusions(FILE *out, const plan_shown *s) {
     print_grid(out, good);
   }
   fputc('\n', out);
-  print_chain(out, s, best);
+  print_other(out, s, best);
   print_limit(out, s);
 }
 
@@ -190,7 +193,8 @@ static void describe_prediction(const prediction *p, cJSON *object) {
   cJSON_AddNumberToObject(object, "ranks", (double)p->ranks);
   cJSON_AddNumberToObject(object, "data", (double)p->grid.data);
   cJSON_AddNumberToObject(object, "time", (double)p->grid.time);
-  if (p->grid.time > 1) cJSON_AddStringToObject(object, "exchange", exchange_names[p->grid.exchange]);
+  if (p->grid.time > 1 || p->grid.exchange == EXCHANGE_CHAIN)
+    cJSON_AddStringToObject(object, "exchange", exchange_names[p->grid.exchange]);
   cJSON_AddNumberToObject(object, "step_us", p->seconds * 1e6);
   cJSON_AddNumberToObject(object, "efficiency", p->efficiency);
   cJSON *lost = cJSON_AddObjectToObject(object, "lost_us");
@@ -223,7 +227,7 @@ rec_status plan_print_json(FILE *out, const plan_shown *s) {
 typedef bool chosen(const predictions *all, const prediction *p);
 
 static bool is_best(const predictions *all, const prediction *p) { return predictions_best(all, p->ranks) == p; }
-static bool is_data(const predictions *all, const prediction *p) { return (void)all, p->grid.time == 1; }
+static bool is_data(const predictions *all, const prediction *p) { return p->grid.time == 1 && p->grid.exchange == all->asked; }
 static bool is_pipeline(const predictions *all, const prediction *p) {
   return (void)all, p->grid.data == 1 && p->grid.exchange == EXCHANGE_PIPELINE;
 }
@@ -256,7 +260,7 @@ rec_status plan_draw(const plan_shown *s, const char *folder, bool *drawn) {
 
 static void put_event(FILE *out, const plan_event *e) {
   if (e->kind == EVENT_COMPUTE)
-    fprintf(out, "compute %.9g\n", e->seconds);
+    fprintf(out, "compute %d %.9g\n", e->beside, e->seconds);
   else if (e->kind == EVENT_SEND)
     fprintf(out, "send %d %" PRId64 " %" PRId64 "\n", e->beside, e->tag, e->bytes);
   else
@@ -276,10 +280,18 @@ static rec_status write_row(const plan_shown *s, const plan_grid *grid, made_tex
   return REC_OK;
 }
 
+// By the exchange that the program asks for.
+static const prediction *largest(const predictions *all) {
+  const prediction *found = NULL;
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->list[i].grid.exchange == all->asked) found = &all->list[i];
+  return found;
+}
+
 rec_status plan_write_trace(const plan_shown *s, const char *path) {
   made_text text;
   if (!s->found->count) return REC_OK;
   if (!text_open(&text)) return rec_no_memory();
-  rec_status status = write_row(s, &s->found->list[s->found->count - 1].grid, &text);
+  rec_status status = write_row(s, &largest(s->found)->grid, &text);
   return text_save(&text, status, path);
 }

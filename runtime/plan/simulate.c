@@ -228,20 +228,26 @@ static double finishing_sums(const plan_program *p, const plan_grid *grid) {
   return (all + (double)(p->leaves.segments - 1) * weights / (double)(grid->data * grid->time)) * p->times->sum;
 }
 
-static double computing_of(const plan_program *p, const plan_grid *grid, const plan_schedule *s, int64_t data) {
+// Of the rank at a place in time.
+static double computing_of(const plan_program *p, const plan_grid *grid, const plan_schedule *s, int64_t data, int64_t place) {
   double share = (double)p->of.model->parameter_elements / (double)(grid->data * grid->time);
-  return schedule_seconds(s) + own_sums(p, grid, data) + finishing_sums(p, grid) + share * p->times->step;
+  return schedule_seconds(s, place, grid->time) + own_sums(p, grid, data) + finishing_sums(p, grid) + share * p->times->step;
 }
 
+// The ranks between the first place and the last compute alike.
 rec_status simulate_computing(const plan_program *p, const plan_grid *grid, double *busiest, double *all) {
   rec_status status = REC_OK;
   *busiest = *all = 0;
   for (int64_t d = 0; !status && d < grid->data; d++) {
     plan_schedule s;
     status = schedule_shards(p, grid, plan_shards(p, grid, d), &s);
-    double seconds = status ? 0 : computing_of(p, grid, &s, d);
-    if (seconds > *busiest) *busiest = seconds;
-    *all += seconds * (double)grid->time;
+    for (int64_t place = 0; !status && place < grid->time; place++) {
+      bool inner = place == 1 && grid->time > 2;
+      double seconds = computing_of(p, grid, &s, d, place);
+      if (seconds > *busiest) *busiest = seconds;
+      *all += inner ? seconds * (double)(grid->time - 2) : seconds;
+      if (inner) place = grid->time - 2;
+    }
     schedule_free(&s);
   }
   return status;

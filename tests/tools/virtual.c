@@ -10,6 +10,7 @@
 
 #include "runtime/plan/job.h"
 #include "runtime/ranks/clock.h"
+#include "runtime/train/model/chain.h"
 #include "runtime/train/model/weights.h"
 #include "runtime/train/session.h"
 
@@ -92,10 +93,12 @@ static double run_passes(virtual_run *v) {
 
 static double predict_rows(const virtual_run *v, const network *n, int64_t count) {
   const request *q = v->of;
+  int64_t *instances = chain_instances(&v->model, q->steps / q->segments);
   const plan_program program = {.of = v->model,
                                 .block = &v->block,
                                 .leaves = {q->rows * q->shards, (int)q->shards, (int)q->segments},
-                                .times = &v->times};
+                                .times = &v->times,
+                                .instances = instances};
   const plan_grid grid = {1, count, v->block.exchange};
   rank_time *all = calloc((size_t)count, sizeof *all);
   double last = 0;
@@ -103,6 +106,7 @@ static double predict_rows(const virtual_run *v, const network *n, int64_t count
   for (int64_t i = 0; i < count; i++)
     if (all[i].now > last) last = all[i].now;
   free(all);
+  free(instances);
   return last;
 }
 

@@ -22,6 +22,7 @@ typedef struct tiny {
   model_step steps[2 * LAYERS];
   op_time times_of[2 * LAYERS];
   op_times times;
+  int64_t instances[2 * LAYERS];
   train_model model;
   train_block block;
   plan_program program;
@@ -35,8 +36,8 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
     t->ops[2 * i].kind = t->ops[2 * i + 1].kind = OP_CALL;
     t->ops[2 * i + 1].state_count = 1;
     t->ops[2 * i + 1].states = &t->state_of[i];
-    t->times_of[2 * i] = (op_time){OTHER, 2 * OTHER, 0, 0};
-    t->times_of[2 * i + 1] = (op_time){CELL, 2 * CELL, 0, 0};
+    t->times_of[2 * i] = (op_time){.forward = OTHER, .backward = 2 * OTHER};
+    t->times_of[2 * i + 1] = (op_time){.forward = CELL, .backward = 2 * CELL};
   }
   for (int i = 0; i < 2 * LAYERS; i++) t->steps[i] = (model_step){.kind = STEP_OF, .op = 2 * LAYERS - 1 - i};
   t->model =
@@ -46,7 +47,8 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
   t->program = (plan_program){.of = {.model = &t->model, .where = &compute_host_f32, .n = &numeric_f32},
                               .block = &t->block,
                               .leaves = {batch, shards, segments},
-                              .times = &t->times};
+                              .times = &t->times,
+                              .instances = t->instances};
 }
 
 static double step_of(const tiny *t, int64_t data, int64_t time, exchange_kind exchange, const network *n) {
@@ -129,16 +131,49 @@ static void the_busiest_rank_counts(void **state) {
   assert_near(all, 5 * one);
 }
 
-// A chain pays for summaries, and no cell in the skew.
+// Cells whose states pass by a chain of so many instances.
+static void make_chain(tiny *t, int64_t instances, double fold) {
+  for (int i = 0; i < LAYERS; i++) {
+    op_time *cell = &t->times_of[2 * i + 1];
+    cell->summary = cell->summary_backward = CELL / 2;
+    cell->fold = cell->fold_backward = fold;
+    t->instances[2 * i + 1] = instances;
+  }
+}
+
+// A chain pays for summaries, and no cell in the skew. The last segment of a pass has none.
 static void a_chain_pays_for_summaries_alone(void **state) {
   const network none = {{0, 1e30}, {0, 1e30}, 1};
+  const double passes = 2 * LAYERS, cells = 3 * LAYERS * (OTHER + CELL);
   tiny t;
   (void)state;
   make(&t, 1, 1, 8);
-  for (int i = 0; i < LAYERS; i++) t.times_of[2 * i + 1].summary = t.times_of[2 * i + 1].summary_backward = CELL / 2;
-  double own = 3 * LAYERS * (OTHER + CELL) + 2 * LAYERS * CELL / 2;
-  assert_near(step_of(&t, 1, 8, EXCHANGE_CHAIN, &none), own);
-  assert_near(step_of(&t, 1, 8, EXCHANGE_PIPELINE, &none), own - 2 * LAYERS * CELL / 2 + 7 * 3 * CELL);
+  make_chain(&t, 4, 0);
+  for (int count = 1; count <= 8; count *= 2) {
+    double segments = 8.0 / count, summaries = count > 1 ? segments : segments - 1;
+    assert_near(step_of(&t, 1, count, EXCHANGE_CHAIN, &none), cells * segments + passes * summaries * CELL / 2);
+  }
+  assert_near(step_of(&t, 1, 8, EXCHANGE_PIPELINE, &none), cells + 7 * 3 * CELL);
+}
+
+// Each rank but the last one of a pass folds a block before the next rank has it. The blocks leave one after another.
+static void the_skew_of_a_chain_is_that_of_its_blocks(void **state) {
+  enum { INSTANCES = 64, BLOCKS = 4, NUMBERS = 1 << 15 };  // 128 KiB of states
+  const double fold = CELL / 20, hop = 1e-4, bandwidth = 1e9,
+               own = 3 * LAYERS * (OTHER + CELL) + 2 * LAYERS * (CELL / 2 + fold);
+  const network unlimited = {{hop, 1e30}, {hop, 1e30}, 1}, limited = {{hop, bandwidth}, {hop, bandwidth}, 1};
+  tiny t;
+  (void)state;
+  for (int count = 2; count <= 8; count *= 2) {
+    make(&t, 1, 1, count);
+    make_chain(&t, INSTANCES, fold);
+    for (int i = 0; i < LAYERS; i++) t.states[i].elements = NUMBERS;
+    double skew = (count - 2) * fold / BLOCKS + (count - 1) * hop;
+    assert_near(step_of(&t, 1, count, EXCHANGE_CHAIN, &unlimited), own + 2 * skew + agreeing(count, 0, 1, &unlimited.between));
+    if (count > 2) continue;
+    skew = fold / BLOCKS + NUMBERS * 4 / bandwidth + hop - fold;
+    assert_near(step_of(&t, 1, count, EXCHANGE_CHAIN, &limited), own + 2 * skew + agreeing(count, 0, 1, &limited.between));
+  }
 }
 
 // After some shards the rest is extrapolated; with unlimited bandwidth and no latency the time is linear in the shards.
@@ -192,6 +227,7 @@ int main(void) {
                                      cmocka_unit_test(ranks_exchange_halves),
                                      cmocka_unit_test(the_busiest_rank_counts),
                                      cmocka_unit_test(a_chain_pays_for_summaries_alone),
+                                     cmocka_unit_test(the_skew_of_a_chain_is_that_of_its_blocks),
                                      cmocka_unit_test(further_shards_take_as_long_as_the_last),
                                      cmocka_unit_test(exchanges_end_as_their_messages_do)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,10 +36,10 @@ static void run(int rank) {
     if (e.kind == 'w' && exists(rank + e.beside)) mailbox(rank + e.beside, rank, e.tag)->set_receiver(s4u::Actor::self());
   for (const event &e : events) {
     int other = rank + e.beside;
-    if (e.kind == 'c')
-      s4u::this_actor::execute(e.amount * 1e9);
-    else if (!exists(other))
+    if (!exists(other))
       continue;
+    else if (e.kind == 'c')
+      s4u::this_actor::execute(e.amount * 1e9);
     else if (e.kind == 's')
       mailbox(rank, other, e.tag)->put_init(new int(0), static_cast<uint64_t>(e.amount))->detach();
     else
@@ -54,11 +54,9 @@ int main(int count, char **words) {
   if (!(file >> ranks >> latency >> bandwidth >> predicted)) return std::fprintf(stderr, "expected TRACE\n"), 2;
   for (std::string kind; file >> kind;) {
     event e = {kind[0], 0, 0, 0};
-    if (e.kind == 'c')
-      file >> e.amount;
-    else
-      file >> e.beside >> e.tag;
-    if (e.kind == 's') file >> e.amount;
+    file >> e.beside;
+    if (e.kind != 'c') file >> e.tag;
+    if (e.kind != 'w') file >> e.amount;
     events.push_back(e);
   }
   s4u::Engine::set_config("network/model:CM02");

@@ -1,5 +1,7 @@
 #include "runtime/train/model/chain.h"
 
+#include <stdlib.h>
+
 const char *chain_why_not(const train_model *model, const model_op *op, const kernel_sizes *sizes) {
   for (int i = 0; i < op->state_count; i++)
     if (model->states[op->states[i]].lag) return "it has lags";
@@ -17,6 +19,19 @@ int chain_blocks(int64_t instances, int64_t bytes) {
 }
 
 int64_t chain_instance(int64_t instances, int blocks, int block) { return instances * block / blocks; }
+
+int64_t *chain_instances(const trained_model *of, int64_t steps) {
+  const train_model *m = of->model;
+  int64_t *instances = calloc((size_t)m->op_count + 1, sizeof *instances);
+  for (int i = 0; instances && i < m->op_count; i++) {
+    const model_op *op = &m->ops[i];
+    kernel_sizes sizes;
+    if (op->kind != OP_CALL || !op->state_count || of->kernels[op->kernel].sizes(&of->kernels[op->kernel], 1, steps, &sizes))
+      continue;
+    if (!chain_why_not(m, op, &sizes)) instances[i] = sizes.instances;
+  }
+  return instances;
+}
 
 int64_t chain_state_elements(const train_model *model, const model_op *op) {
   int64_t elements = 0;
@@ -50,7 +65,11 @@ static void announce(FILE *out, const trained_model *of, int64_t steps, bool cha
     const train_kernel *k = &of->kernels[op->kernel];
     const char *why = k->sizes(k, 1, steps, &sizes) ? rec_message() : chain_why_not(m, op, &sizes);
     if (chained != !why) continue;
-    fprintf(out, "%s%s", count++ ? ", " : chained ? "  states of segments by chain: " : "  states of segments by pipeline: ", k->signature->name);
+    fprintf(out, "%s%s",
+            count++   ? ", "
+            : chained ? "  states of segments by chain: "
+                      : "  states of segments by pipeline: ",
+            k->signature->name);
     if (why) fprintf(out, " (%s)", why);
   }
   if (count) fprintf(out, "\n");

@@ -25,6 +25,9 @@ enum { CHAIN_BLOCKS = 8 };  // at most
 // Why an operation that passes states does so by a pipeline; NULL: it goes by a chain.
 const char *chain_why_not(const train_model *model, const model_op *op, const kernel_sizes *sizes);
 
+// By operation the instances of a sequence, in segments of so many steps; 0: it goes by a pipeline. free() it; NULL: no memory.
+int64_t *chain_instances(const trained_model *of, int64_t steps);
+
 // In how many blocks the states of so many instances go. They take `bytes` together.
 int chain_blocks(int64_t instances, int64_t bytes);
 // The first instance of a block; of block `blocks`: the end of the last one.
