@@ -36,8 +36,4 @@ double *op_time_of(op_time *of, run_part part);
 // Seconds of a part of operation `op`, of so much as executor_watch tells.
 double op_times_of(const op_times *times, int op, run_part part, double amount);
 
-static inline double op_times_scaled(const op_times *times, double seconds, int64_t tokens) {
-  return seconds * (double)tokens / (double)times->tokens;
-}
-
 #endif
