@@ -113,9 +113,10 @@ static double predict_rows(const virtual_run *v, const network *n, int64_t count
 static void find_times(virtual_run *v) {
   const char *file = getenv("REC_VIRTUAL_TIMES");
   const request *q = v->of;
+  int own = (int)(q->segments / ranks_count(v->line)),
+      least = v->block.exchange == EXCHANGE_CHAIN ? 2 : 1;  // the last has no summary
   if (file ? op_times_read(file, v->model.model, &v->times)
-           : op_times_measure(&v->model, &v->block, q->rows, q->steps / q->segments, (int)(q->segments / ranks_count(v->line)),
-                              &v->times))
+           : op_times_measure(&v->model, &v->block, q->rows, q->steps / q->segments, own < least ? least : own, &v->times))
     fail(v->line);
 }
 
