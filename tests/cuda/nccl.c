@@ -127,6 +127,7 @@ struct nccl_comm {
   int polls;     // until it is
   int groups;    // ever
   atomic_bool stop;
+  atomic_int running;       // groups
   int64_t begun[RANKS][2];  // messages to and from each rank
   struct nccl_comm *next;
 };
@@ -223,11 +224,13 @@ static void run_group(void *data) {
   group *g = data;
   nccl_comm c = g->comm;
   if (g->number == number_of("NCCL_ASYNC", 0)) c->error = REMOTE_ERROR;
+  c->running++;
   bool stalls = g->number == number_of("NCCL_STALL", 0) || c->error;
   while (!c->stop && !is_done(g))
     if (stalls || !move_some(g)) usleep(NAP);
   log_sends(g);
   free(g);
+  c->running--;
 }
 
 // ---- groups ---------------------------------------------------------------------------------------------------------
@@ -399,6 +402,7 @@ EXPORT nccl_result ncclCommAbort(nccl_comm c) {
   c->stop = true;
   c->state = ABORTED;
   if (c->has_stream) cuStreamSynchronize(c->stream);
+  while (c->running) usleep(NAP);
   unmap(c);
   return NCCL_DONE;
 }

@@ -167,8 +167,7 @@ static rec_status arrive(const seams *s, message **list, seam_block room, int st
 // `here`: where the bytes lie in the host's memory.
 static rec_status leave(const seams *s, message **sent, int place, message_kind kind, int state, byte_range range, char *here,
                         char *there) {
-  rec_status status =
-      here == there ? REC_OK : s->c->ops->download(s->c, here + range.first, there + range.first, range.count);
+  rec_status status = here == there ? REC_OK : s->c->ops->download(s->c, here + range.first, there + range.first, range.count);
   if (!status) *sent = ranks_send(s->line, rank_at(s, place), kind, tag_of(s, state), here + range.first, range.count);
   return status;
 }
@@ -226,8 +225,9 @@ static void move(seams *s, const model_op *op, bool receives, bool backward, int
                                .bytes = bytes + range.first,
                                .size = range.count};
   }
-  ranks_move(s->line, list, op->state_count,
-             (message_place){s->here->step, s->model->states[op->states[0]].layer, backward ? "gradients of states" : "states"});
+  ranks_move(
+      s->line, list, op->state_count,
+      (message_place){s->here->step, s->model->states[op->states[0]].layer, backward ? "gradients of states" : "states"});
 }
 
 rec_status seams_take(seams *s, const model_op *op, bool backward, int block) {
