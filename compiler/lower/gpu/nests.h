@@ -22,7 +22,6 @@ team gpu_team_of_nest(const lower *l);
 ir gpu_warp_of_block(emitter *e, ir thread, int threads);
 ir gpu_warp(const lower *l);
 ir gpu_lane(const lower *l);
-void gpu_solve(lower *l, const plan_nest *nest);
 
 // thread_sums.c: a reduction over all threads of a block, whose result all threads get.
 ir team_all(lower *l, tile_op op, ir x);
@@ -38,7 +37,22 @@ team_sums team_open(lower *l, const plan_nest *nest);
 void team_stage(lower *l, const team_sums *s, int position, const place_in_loops *at, ir x);
 void team_finish(lower *l, const team_sums *s);
 
-// scan.c: prefix sums along time; several threads may share a column.
+// solve.c
+void gpu_solve(lower *l, const plan_nest *nest);
+
+// scan.c
+// Lanes that share a column, or a point. `side` columns lie side by side in a warp.
+typedef struct gpu_column {
+  int lanes, side;
+  ir lane;    // the number of this lane among those of the column
+  ir inside;  // i1: there is such a column; NULL: always
+  place_in_loops at;
+} gpu_column;
+// Lanes for each column: the most that there are threads for, among the divisors of `size`; 1: one thread is as fast.
+int gpu_lanes_of_column(const lower *l, const loop_axes *columns, int64_t size);
+// The column of this thread. Neighbours along the last axis are neighbours in a warp.
+gpu_column gpu_column_of(lower *l, const loop_axes *columns, int lanes);
+// Prefix sums along time; several threads may share a column.
 void gpu_prefix(lower *l, const plan_nest *nest);
 void gpu_segment(lower *l, const plan_nest *nest);
 // segment_adjoint.c

@@ -8,23 +8,14 @@
 #include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
-// Lanes that share a column, or a point. `side` columns lie side by side in a warp.
-typedef struct shared_column {
-  int lanes, side;
-  ir lane;    // the number of this lane among those of the column
-  ir inside;  // i1: there is such a column; NULL: always
-  place_in_loops at;
-} shared_column;
-
-static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
+int gpu_lanes_of_column(const lower *l, const loop_axes *columns, int64_t size) {
   int64_t count = gpu_point_count(l, columns);
   return l->team->shares && count >= 0 ? plan_lanes_of_scan(l->m, (double)count, size) : 1;
 }
 
-// The column of this thread. Neighbours along the last axis are neighbours in a warp.
-static shared_column column_of(lower *l, const loop_axes *columns, int lanes) {
+gpu_column gpu_column_of(lower *l, const loop_axes *columns, int lanes) {
   emitter *e = l->e;
-  shared_column c = {.lanes = lanes, .side = GPU_WARP_LANES / lanes, .at = lower_start_place(l, false)};
+  gpu_column c = {.lanes = lanes, .side = GPU_WARP_LANES / lanes, .at = lower_start_place(l, false)};
   ir warp = gpu_warp(l), lane = gpu_lane(l);
   c.lane = int_div(e, lane, integer(e, c.side));
   ir rest = int_add(e, int_mul(e, warp, integer(e, c.side)), int_rem(e, lane, integer(e, c.side)));
@@ -63,7 +54,7 @@ static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
 }
 
 // The sum of the lanes before this one.
-static ir sum_before(lower *l, const shared_column *c, ir own) {
+static ir sum_before(lower *l, const gpu_column *c, ir own) {
   emitter *e = l->e;
   ir zero = real_number(e, 0, 0), sum = own;
   for (int step = 1; step < 2 * c->lanes; step *= 2) {
@@ -81,7 +72,7 @@ static ir sum_before(lower *l, const shared_column *c, ir own) {
 // The rows of a lane; a few rows are loaded once and kept in registers.
 typedef struct lane_rows {
   tile_id id;
-  const shared_column *column;
+  const gpu_column *column;
   ir first;
   int64_t count;
   ir kept[MOST_KEPT];
@@ -123,10 +114,10 @@ static bool scanned(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   int t = tile_step_axis(value(l, id));
   loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(t));
-  int lanes = lanes_of(l, &columns, known_size(l, t));
+  int lanes = gpu_lanes_of_column(l, &columns, known_size(l, t));
   if (lanes == 1) return false;
   emitter *e = l->e;
-  shared_column c = column_of(l, &columns, lanes);
+  gpu_column c = gpu_column_of(l, &columns, lanes);
   lane_rows r = {.id = id, .column = &c, .count = known_size(l, t) / lanes};
   r.first = int_mul(e, c.lane, integer(e, r.count));
   lower_forget(l);
