@@ -86,7 +86,8 @@ static void patterns_have_no_conflicts(void **state) {
   for (int line = 5; line <= 8; line++) {
     int64_t row = (int64_t)1 << line;
     const plan_layout plain = {0}, lines = {PATTERN_LINES, line, 0}, pairs = {PATTERN_PAIRS, line, 0};
-    const plan_layout gray = {PATTERN_GRAY, line, 0}, all = {PATTERN_MATRICES, line, 0}, both = {PATTERN_GRAY_AND_GROUPS, line, 4};
+    const plan_layout gray = {PATTERN_GRAY, line, 0}, all = {PATTERN_MATRICES, line, 0},
+                      both = {PATTERN_GRAY_AND_GROUPS, line, 4};
     assert_int_equal(wavefronts_of(accumulator(), plain, row), 8);
     assert_int_equal(wavefronts_of(operand_b(), plain, row), 4);
     assert_int_equal(wavefronts_of(matrices(), plain, row), 32);
