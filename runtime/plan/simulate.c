@@ -17,6 +17,7 @@ typedef struct job {
   rank_time *ranks;
   double *begin;    // by rank: when it has begun to send
   double *arrival;  // by rank: of the message that it has sent last
+  double *before;   // by rank: when it began with a segment
 } job;
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -99,6 +100,21 @@ static void round_of_gradients(job *j, const rank_round *rounds) {
   }
 }
 
+// Segment after segment. After some of them each further one takes as long as the one before.
+static void round_of_segments(job *j, const rank_round *rounds, int64_t segments) {
+  enum { DIFFERENT = 4 };
+  int64_t run = segments < DIFFERENT ? segments : DIFFERENT;
+  for (int64_t k = 0; k < run; k++) {
+    for (int64_t i = 0; i < j->count; i++) j->before[i] = j->ranks[i].now;
+    round_of_gradients(j, rounds);
+  }
+  for (int64_t i = 0; i < j->count; i++) {
+    double rest = (double)(segments - run) * (j->ranks[i].now - j->before[i]);
+    j->ranks[i].now += rest;
+    j->ranks[i].link_free += rest;
+  }
+}
+
 static void round_of_weights(job *j, const rank_round *rounds) {
   begin_to_send(j);
   for (int64_t i = 0; i < j->count; i++)
@@ -107,13 +123,35 @@ static void round_of_weights(job *j, const rank_round *rounds) {
     if (rounds[i].gives) wait_for(j, i, rounds[i].partner);
 }
 
-// Ranks of a row send `bytes` to each other.
-static rec_status exchange_in_rows(job *j, int64_t bytes) {
+// The slot that a rank of a row owns.
+static int64_t slot_of(const job *j, int64_t rank) {
+  owner_grid place = place_of(j, rank);
+  int first = owners_left(&place).first + place.time;
+  return numbers_of(j, (slot_range){first, first + 1});
+}
+
+// What the busiest rank of a row sends to each other one, of the slots that they own: those of the others, of gradients; its own, of
+// weights.
+static int64_t busiest_of_row(const job *j, int64_t first, bool weights) {
+  int64_t times = j->grid->time, most = 0, least = INT64_MAX, all = 0;
+  for (int64_t i = first; i < first + times; i++) {
+    int64_t slot = slot_of(j, i);
+    if (slot > most) most = slot;
+    if (slot < least) least = slot;
+    all += slot;
+  }
+  return weights ? most : (all - least) / (times - 1);
+}
+
+// Ranks of a row exchange the slots that they own, `each` times.
+static rec_status exchange_in_rows(job *j, int64_t each, bool weights) {
   int64_t times = j->grid->time;
   network n = *j->n;
-  if (bytes == 0 || times == 1) return REC_OK;
+  if (times == 1) return REC_OK;
   if (n.node > times) n.node = times;
   for (int64_t first = 0; first < j->count; first += times) {
+    int64_t bytes = busiest_of_row(j, first, weights) * each * j->size;
+    if (bytes == 0) continue;
     for (int64_t i = 0; i < times; i++) j->arrival[i] = j->ranks[first + i].now;
     rec_status status = simulate_exchange(&n, times, bytes, j->arrival);
     if (status) return status;
@@ -122,33 +160,21 @@ static rec_status exchange_in_rows(job *j, int64_t bytes) {
   return REC_OK;
 }
 
-static int64_t largest_slot(const job *j) {
-  int64_t most = 0;
-  for (int i = 0; i < j->count; i++) {
-    int64_t numbers = numbers_of(j, (slot_range){i, i + 1});
-    if (numbers > most) most = numbers;
-  }
-  return most;
-}
-
 static rec_status exchange_gradients(job *j, rank_round *rounds) {
   const owner_grid grid = place_of(j, 0);
-  const int64_t segments = j->p->leaves.segments, own = segments / grid.time_count, slot = largest_slot(j);
+  const int64_t segments = j->p->leaves.segments, own = segments / grid.time_count;
   for (int number = 0; number < owners_round_count(&grid); number++) {
-    for (int64_t i = 0; i < j->count; i++) {
-      rank_round one = round_of(j, i, number);
-      rounds[i] = (rank_round){one.partner, one.keeps * own, one.gives * own};
-    }
-    round_of_gradients(j, rounds);
+    for (int64_t i = 0; i < j->count; i++) rounds[i] = round_of(j, i, number);
+    round_of_segments(j, rounds, own);
   }
-  rec_status status = exchange_in_rows(j, slot * own * j->size);
-  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += (double)((segments - 1) * slot) * j->p->times->sum;
+  rec_status status = exchange_in_rows(j, own, false);
+  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += (double)((segments - 1) * slot_of(j, i)) * j->p->times->sum;
   return status;
 }
 
 static rec_status exchange_weights(job *j, rank_round *rounds) {
   const owner_grid grid = place_of(j, 0);
-  rec_status status = exchange_in_rows(j, largest_slot(j) * j->size);
+  rec_status status = exchange_in_rows(j, 1, true);
   for (int number = owners_round_count(&grid); number-- > 0;) {
     for (int64_t i = 0; i < j->count; i++) rounds[i] = round_of(j, i, number);
     round_of_weights(j, rounds);
@@ -174,8 +200,7 @@ static void sum_own(job *j) {
 }
 
 static void step_own(job *j) {
-  double seconds = (double)largest_slot(j) * j->p->times->step;
-  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += seconds;
+  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += (double)slot_of(j, i) * j->p->times->step;
 }
 
 static rec_status run_step(job *j, rank_round *rounds) {
@@ -207,8 +232,8 @@ rec_status simulate_step(const plan_program *p, const plan_grid *grid, const net
   job j = {.p = p, .grid = grid, .n = n, .count = count, .size = p->of.n->element_size};
   rank_round *rounds = calloc((size_t)count, sizeof *rounds);
   j.ranks = calloc((size_t)count, sizeof *j.ranks);
-  j.begin = calloc((size_t)count * 2, sizeof *j.begin);
-  j.arrival = j.begin + count;
+  j.begin = calloc((size_t)count * 3, sizeof *j.begin);
+  j.arrival = j.begin + count, j.before = j.arrival + count;
   rec_status status = rounds && j.ranks && j.begin ? run_step(&j, rounds) : rec_no_memory();
   double first = status ? 0 : end_of(&j);
   if (!status) status = run_step(&j, rounds);

@@ -52,8 +52,7 @@ static void count_carried(const counting *c, leaf_range shards) {
   int64_t sequences = leaves_first_sequence(l, shards.end) - leaves_first_sequence(l, shards.first);
   if (!starts_are_kept(c->p->block)) return;
   for (int i = 0; i < m->state_count; i++)
-    count_messages(c, MESSAGE_CARRIED, shards.end - shards.first,
-                   m->states[i].elements * sequences * c->p->of.n->element_size);
+    count_messages(c, MESSAGE_CARRIED, shards.end - shards.first, m->states[i].elements * sequences * c->p->of.n->element_size);
 }
 
 // Each message of a schedule is sent by all ranks of a row but one.

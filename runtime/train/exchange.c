@@ -178,6 +178,7 @@ static rec_status add_windows(trainer *t, int from, int tag, char *sum, number_r
     next = receive_window(t, from, tag, n, done + WINDOW);
     ranks_wait(t->ranks, now, at(t, "gradients"));
     if (!status) status = add_window(&w);
+    spent_on_sums(t, w.count);
   }
   return status;
 }

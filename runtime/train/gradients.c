@@ -186,5 +186,6 @@ rec_status gradients_run(trainer *t) {
     if (!status) status = sum_gradients(t);
     if (!status && i + 1 < waves) keep_sums(t);
   }
+  spent_on_sums(t, (in->own.end - in->own.first - 1) * in->segments * t->of.model->parameter_elements);
   return status;
 }

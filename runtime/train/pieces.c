@@ -115,4 +115,8 @@ static rec_status step_piece(void *context, int place, int worker) {
   return o->step(t->of.where, &in->step, &w);
 }
 
-rec_status pieces_step(trainer *t) { return run_pieces(t, step_piece); }
+rec_status pieces_step(trainer *t) {
+  const piece_list *l = &t->in->pieces;
+  spent_on_step(t, l->before[t->in->own_pieces.end] - l->before[t->in->own_pieces.first]);
+  return run_pieces(t, step_piece);
+}

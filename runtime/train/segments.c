@@ -175,6 +175,7 @@ rec_status segments_sum_gradients(trainer *t) {
   else if (ranks_time_count(t->ranks) > 1)
     status = exchange(t);
   point_at_parts(t);
+  spent_on_sums(t, (t->in->all.segments - 1) * count);
   if (status || !count) return status;
   if (!compute_is_host(t->of.where)) return sum_numbers(t, 0, count);
   return train_pool_run(t->threads, (int)((count - 1) / SLICE + 1), sum_slice, t);

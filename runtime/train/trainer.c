@@ -171,6 +171,7 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
   if (!status) status = allocate(t);
   if (!status) status = make_executors(t);
   if (!status) status = pieces_make_rooms(t);
+  if (!status) status = spent_open(t);
   if (status)
     trainer_free(t);
   else
@@ -187,6 +188,7 @@ void trainer_free(trainer *t) {
     release_there(t);
     free(in->before);
     free(in->d_before);
+    op_times_free(&in->times);
     rec_blocks_free(&in->memory);
   }
   free(in);

@@ -3,6 +3,7 @@
 #define REC_TRAIN_TRAINER_PARTS_H
 
 #include "runtime/train/leaves.h"
+#include "runtime/train/model/op_times.h"
 #include "runtime/train/model/optimizer.h"
 #include "runtime/train/model/pool.h"
 #include "runtime/train/piece_list.h"
@@ -70,6 +71,7 @@ typedef struct trainer_internals {
   int threads_inside;       // of a shard's kernels
   const train_data *data;
   optimizer_step step;
+  op_times times;     // of a file, for virtual time
   void **step_rooms;  // by worker, where the model is trained; NULL: the optimizer needs none
 } trainer_internals;
 
@@ -145,6 +147,14 @@ rec_status segments_sum_gradients(trainer *t);
 rec_status segments_gather_weights(trainer *t);
 // trainer_internals.batch_sums of all ranks; the loss of all segments, of which there are those of this process.
 double segments_sum_losses(trainer *t, int64_t width);
+
+// ---- spent.c ------------------------------------------------------------------------------------
+
+// The file of times, and from then on what operations take by it.
+rec_status spent_open(trainer *t);
+// So many numbers were added, or stepped.
+void spent_on_sums(const trainer *t, int64_t numbers);
+void spent_on_step(const trainer *t, int64_t numbers);
 
 // ---- batch.c ------------------------------------------------------------------------------------
 

@@ -76,14 +76,15 @@ static shard new_shard(measuring *m, int64_t batch, int64_t time, bool segment) 
 
 // ---- operations ---------------------------------------------------------------------------------
 
-static rec_status start_weights(measuring *m) {
+// Each segment has a block of gradients, as in training.
+static rec_status start_weights(measuring *m, int segments) {
   const train_model *model = m->of->model;
   const compute *c = m->of->where;
   int64_t bytes = model->parameter_elements * m->of->n->element_size;
   void *weights = rec_blocks_list(&m->lists, model->parameter_elements + 1, (size_t)m->of->n->element_size);
   rec_status status = weights ? train_weights_start(model, m->block->seed, m->of->n, weights) : rec_no_memory();
   if (!status) status = c->ops->allocate(c, bytes, (void **)&m->weights);
-  if (!status) status = c->ops->allocate(c, bytes, (void **)&m->gradients);
+  if (!status) status = c->ops->allocate(c, bytes * segments, (void **)&m->gradients);
   if (!status) status = c->ops->allocate(c, 2 * bytes, (void **)&m->moments);
   if (!status) status = c->ops->clear(c, m->moments, 2 * bytes);
   return status ? status : c->ops->upload(c, m->weights, weights, bytes);
@@ -128,7 +129,8 @@ static rec_status measure_operations(measuring *m, int64_t batch, int64_t time, 
   m->run = rec_blocks_list(&m->lists, m->times->count + 1, sizeof *m->run);
   m->amounts = rec_blocks_list(&m->lists, m->times->count + 1, sizeof *m->amounts);
   rec_status status = m->lists.failed ? rec_no_memory() : REC_OK;
-  for (int i = 0; !status && i < segments; i++) gradients[i] = m->gradients;
+  for (int i = 0; !status && i < segments; i++)
+    gradients[i] = m->gradients + i * of->model->parameter_elements * of->n->element_size;
   if (!status) status = executor_new(of->model, of->kernels, of->where, &form, &x);
   if (!status) status = run_operations(m, x, &s, gradients, losses);
   executor_free(x);
@@ -200,7 +202,7 @@ rec_status op_times_measure(const trained_model *of, const train_block *block, i
   measuring m = {.of = of, .block = block, .times = times};
   *times = (op_times){.tokens = batch * time * segments, .count = of->model->op_count, .sum = INFINITY, .step = INFINITY};
   times->of = calloc((size_t)times->count, sizeof *times->of);
-  rec_status status = times->of ? start_weights(&m) : rec_no_memory();
+  rec_status status = times->of ? start_weights(&m, segments) : rec_no_memory();
   if (!status) status = measure_operations(&m, batch, time, segments);
   if (!status) status = measure_weights(&m);
   of->where->ops->release(of->where, m.weights);

@@ -1,0 +1,23 @@
+// What the parts of a step add to virtual time where a file has the times (ranks/clock.h). One thread computes.
+#include "runtime/ranks/clock.h"
+#include "runtime/train/trainer_parts.h"
+
+static void ran(void *context, int op, run_part part, double amount) {
+  const trainer *t = context;
+  clock_spend(ranks_clock(t->ranks), op_times_of(&t->in->times, op, part, amount));
+}
+
+rec_status spent_open(trainer *t) {
+  const char *file = clock_times_file(ranks_clock(t->ranks));
+  if (!file) return REC_OK;
+  for (int i = 0; i < t->threads && t->in->executors[i]; i++) executor_watch_by(t->in->executors[i], (executor_watch){ran, t});
+  return op_times_read(file, t->of.model, &t->in->times);
+}
+
+void spent_on_sums(const trainer *t, int64_t numbers) {
+  clock_spend(ranks_clock(t->ranks), (double)numbers * t->in->times.sum);
+}
+
+void spent_on_step(const trainer *t, int64_t numbers) {
+  clock_spend(ranks_clock(t->ranks), (double)numbers * t->in->times.step);
+}
