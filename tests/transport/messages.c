@@ -6,6 +6,7 @@
 
 #include "runtime/internal.h"
 #include "runtime/ranks/ranks.h"
+#include "runtime/support/cuda_driver.h"
 
 static ranks *job;
 static const message_place here = {7, 3, "bytes of the test"};
@@ -84,6 +85,44 @@ static void exchanges(void) {
   REQUIRE(strstr(rec_message(), "a full disk"));
 }
 
+enum { OF_GPU = 100003 };
+
+// Around a ring of GPUs, each to the next one: more lists than can be on their way at once, of sizes that differ.
+static void go_around(const cuda_driver *driver, cuda_pointer out, cuda_pointer in) {
+  enum { LISTS = 300 };
+  int count = ranks_count(job), me = ranks_number(job), before = (me + count - 1) % count;
+  unsigned char *found = malloc(OF_GPU);
+  REQUIRE(found);
+  for (int i = 0; i < LISTS; i++) {
+    int64_t size = i % 50 ? 7 * i : OF_GPU;
+    unsigned char *sent = filled(size, me, i), *expected = filled(size, before, i);
+    if (size) REQUIRE(!driver->upload(out, sent, (size_t)size));
+    const device_message list[] = {{false, (me + 1) % count, MESSAGE_STATES, (void *)(uintptr_t)out, size},
+                                   {true, before, MESSAGE_STATES, (void *)(uintptr_t)in, size}};
+    ranks_move(job, list, 2, here);
+    if (i % 50 == 0) REQUIRE(!driver->download(found, in, (size_t)size) && !memcmp(found, expected, (size_t)size));
+    free(sent);
+    free(expected);
+  }
+  free(found);
+}
+
+static void gpus(void) {
+  const cuda_driver *driver;
+  cuda_context context;
+  cuda_pointer out = 0, in = 0;
+  char said[512];
+  int pushed = 0;
+  REQUIRE(!cuda_driver_open(&driver) && !cuda_enter(driver, ranks_local_number(job), &context, &pushed));
+  ranks_join_gpus(job, said, sizeof said);
+  if (!ranks_have_gpus(job)) ranks_abort(job, "FAILED: messages between GPUs %s", said);
+  REQUIRE(!driver->allocate(&out, OF_GPU) && !driver->allocate(&in, OF_GPU));
+  go_around(driver, out, in);
+  ranks_leave_gpus(job);
+  REQUIRE(!driver->release(out) && !driver->release(in));
+  cuda_leave(driver, pushed);
+}
+
 // A rank that never sends: the others' patience ends.
 static void nothing(void) {
   char byte;
@@ -102,7 +141,8 @@ int main(int count, char **words) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } tests[] = {{"sizes", sizes}, {"order", order}, {"exchanges", exchanges}, {"nothing", nothing}, {"wrong-size", wrong_size}};
+  } tests[] = {{"sizes", sizes}, {"order", order},     {"exchanges", exchanges},
+               {"gpus", gpus},   {"nothing", nothing}, {"wrong-size", wrong_size}};
   if (count < 2) return 2;
   rec_status status = ranks_open(&(ranks_settings){.largest = 100000, .time_count = atoi(words[1])}, &job);
   if (status && ranks_number(job) == 0) fprintf(stderr, "%s\n", rec_message());

@@ -16,13 +16,13 @@
 enum { BYTES = 1000, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 
 static struct {
-#define MEMBER(name, symbol, parameters) nccl_result (*name) parameters;
+#define MEMBER(name, symbol, parameters) nccl_result(*name) parameters;
   NCCL_FUNCTIONS(MEMBER)
 #undef MEMBER
 } nccl_calls;
 static const char *(*last_error)(nccl_comm comm);
 static struct {
-#define MEMBER(name, symbol, parameters) cuda_result (*name) parameters;
+#define MEMBER(name, symbol, parameters) cuda_result(*name) parameters;
   CUDA_DRIVER_FUNCTIONS(MEMBER)
 #undef MEMBER
 } driver;
@@ -98,9 +98,9 @@ static nccl_result send(const pair *p, const void *bytes, int to, cuda_stream st
   return nccl_calls.send(bytes, BYTES, NCCL_BYTE, to, p->comms[0], stream);
 }
 
-#define REFUSED(call, result, text)            \
-  do {                                         \
-    assert_int_equal(call, result);            \
+#define REFUSED(call, result, text)                  \
+  do {                                               \
+    assert_int_equal(call, result);                  \
     assert_non_null(strstr(last_error(NULL), text)); \
   } while (0)
 
