@@ -196,6 +196,29 @@ static void test_ldmatrix(void **state) {
   }
 }
 
+// ---- products of warpgroups ------------------------------------------------------------------
+
+// 64 x 16 by 16 x 8, operands in rows of 128 bytes, 8 rows after 1,024.
+static void multiply_group(const void *parameters) {
+  (void)parameters;
+  enum { SWIZZLE_128 = 1, B_AT = 8192 };
+  const uint64_t rows = (uint64_t)(1024 >> 4) << 32 | (uint64_t)SWIZZLE_128 << 62;
+  float c[4] = {0}, d[4];
+  simt_count_place(&place);
+  simt_wgmma_fence_n8(d, c);
+  simt_wgmma_n8_bf16(d, d, rows, rows | B_AT >> 4, 1, 0, 0);
+  simt_wgmma_commit();
+  simt_wgmma_wait_n8(d, d);
+}
+
+static void test_group_product(void **state) {
+  (void)state;
+  simt_place_cost found = run_threads(multiply_group, NULL, 4 * SIMT_WARP);
+  // 64 rows of a and 8 columns of b, 32 bytes each, once for the four warps
+  assert_true(found.wavefronts == (64 + 8) * 32 / 128 && found.least_wavefronts == found.wavefronts);
+  assert_float_equal(found.tensor, gpu_cost_wgmma_slack * 64 * 8 * 16 / MMA_RATE, 1e-9);
+}
+
 // ---- global memory ---------------------------------------------------------------------------
 
 typedef struct reads {
@@ -243,7 +266,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_wavefronts), cmocka_unit_test(test_turns),     cmocka_unit_test(test_pieces),
       cmocka_unit_test(test_segments),   cmocka_unit_test(test_products),  cmocka_unit_test(test_ldmatrix),
-      cmocka_unit_test(test_sectors),    cmocka_unit_test(test_uncounted),
+      cmocka_unit_test(test_sectors),    cmocka_unit_test(test_uncounted), cmocka_unit_test(test_group_product),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
