@@ -27,16 +27,24 @@ static bool is_sum(const lower *l, const plan_nest *nest, int position) {
 
 // A single point: the threads divide the reduced elements, and each gets the result.
 static void reduce_together(lower *l, point_nest *n) {
-  place_in_loops at = lower_start_place(l, false);
-  lower_start_sums(l, n, n->sums, 0);
-  place_in_loops inner = at;
-  gpu_each_point(l, &n->reduced, &inner, lower_inner_point, n);
-  for (int i = 0; i < n->nest->values.count; i++) {
-    tile_op op = value(l, n->nest->values.items[i])->op;
-    if (is_sum(l, n->nest, i)) store_real(l->e, team_all(l, op, load_real(l->e, n->sums[i], 0)), n->sums[i]);
+  const plan_nest *nest = n->nest;
+  place_in_loops at = lower_start_place(l, false), inner = at;
+  int numbers = nest->threads.width > 1 ? nest->threads.width : 0;
+  n->sum_lanes = numbers;
+  lower_start_sums(l, n, n->sums, numbers);
+  gpu_wide_loops(l, &n->reduced, nest->threads.width, &inner, lower_inner_point, n);
+  for (int i = 0; i < nest->values.count; i++) {
+    tile_op op = value(l, nest->values.items[i])->op;
+    if (!is_sum(l, nest, i)) continue;
+    ir own = load_real(l->e, n->sums[i], numbers);
+    n->sums[i] = team_all(l, op, numbers ? lower_lanes_together(l->e, op, own) : own);
   }
   l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));
-  lower_finish_sums(l, &at, n, &(nest_vectors){0});
+  for (int i = 0; i < nest->values.count; i++) {
+    if (!is_sum(l, nest, i)) continue;
+    lower_line(l, nest->values.items[i]);
+    lower_keep_value(l, &at, nest->values.items[i], n->sums[i]);
+  }
   l->only = NULL;
 }
 
@@ -143,12 +151,12 @@ void gpu_points(lower *l, const plan_nest *nest) {
   team_sums sums = team_open(l, nest);
   n.stage = stage, n.staged = &sums;
   n.turns = turns_of_sum(l, &n);
+  if (t->width > 1) n.vector = t->vector;
+  n.vector_reduced = t->width > 1 && axis_in(nest->over, t->vector);
   if (t->lanes == PLAN_ALL_THREADS) {
     reduce_together(l, &n);
     return;
   }
-  if (t->width > 1) n.vector = t->vector;
-  n.vector_reduced = t->width > 1 && axis_in(nest->over, t->vector);
   if (t->lanes > 1 || n.vector_reduced) {
     reduce_by_lanes(l, &n);
     return;

@@ -109,12 +109,12 @@ static double cycles_of(const dividing *d, const plan_threads *t) {
 
 // ---- choice ----
 
-// Neighbours along the last axis while all threads have work.
-static plan_threads divided_points(const dividing *d) {
-  plan_threads t = {.lanes = 1, .vector = last_of(&d->points), .width = 1};
-  if (!may_be_vector(d, t.vector) || d->point_count < 0) return t;
+// Neighbours along the last of these axes while all threads have work.
+static plan_threads in_vectors(const dividing *d, int lanes, int vector, int64_t count) {
+  plan_threads t = {.lanes = lanes, .vector = vector, .width = 1};
+  if (!may_be_vector(d, t.vector) || count < 0) return t;
   t.width = MOST_AT_ONCE;
-  while (t.width > 1 && (size_of(d, t.vector) % t.width || d->point_count / t.width < d->q->m->threads)) t.width /= 2;
+  while (t.width > 1 && (size_of(d, t.vector) % t.width || count / t.width < d->q->m->threads)) t.width /= 2;
   return t;
 }
 
@@ -163,8 +163,8 @@ static plan_threads divided(planner *q, const plan_nest *nest) {
   dividing d = {.q = q, .nest = nest, .points = by_rank(q, nest->axes & ~nest->over), .summed = by_rank(q, nest->over)};
   d.point_count = plan_entries(q->m, q->program, nest->axes & ~nest->over);
   d.sum_length = plan_entries(q->m, q->program, nest->over);
-  if (!nest->over) return divided_points(&d);
-  if (!d.points.count) return (plan_threads){.lanes = PLAN_ALL_THREADS, .vector = -1, .width = 1};
+  if (!nest->over) return in_vectors(&d, 1, last_of(&d.points), d.point_count);
+  if (!d.points.count) return in_vectors(&d, PLAN_ALL_THREADS, last_of(&d.summed), d.sum_length);
   d.work = work_of(&d);
   d.sums = sums_of(&d);
   d.accesses = plan_accesses_of(q->a, q->m, q->p, nest);
