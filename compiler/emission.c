@@ -9,6 +9,7 @@
 #include "compiler/emit/llvm.h"
 #include "compiler/equations/equations.h"
 #include "compiler/passes.h"
+#include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
 #include "compiler/syntax/syntax.h"
 
@@ -114,6 +115,11 @@ static void dump_plan(compilation *c, FILE *out) {
           codegen_gpu_plans(c->memory, kernels->items, kernels->count, compilation_gpu_options(c)));
 }
 
+static void dump_gpu_model(compilation *c, FILE *out) {
+  const kernel_list *kernels = kernels_of_gpus(c);
+  fputs(gpu_model_text(c->memory, kernels->items, kernels->count, compilation_gpu_options(c)), out);
+}
+
 // A line for each pass that has run, and behind it those that it has run many times, in the order of their tables.
 static void dump_passes(compilation *c, FILE *out) {
   for (int i = 0; i < c->runs.count; i++) {
@@ -213,6 +219,7 @@ static const emission emissions[] = {
     {"backward", LAYER_KERNEL, dump_backward, EMISSION_BACKWARD},
     {"gpu-tile", LAYER_KERNEL, dump_gpu_tile, EMISSION_GPU},
     {"gpu-backward", LAYER_KERNEL, dump_gpu_backward, EMISSION_GPU | EMISSION_BACKWARD},
+    {"gpu-model", LAYER_KERNEL, dump_gpu_model, EMISSION_GPU},
     {"plan", LAYER_PLAN, dump_plan, 0},
     {"report", LAYER_KERNEL, dump_report, 0},
     {"equations", LAYER_KERNEL, dump_equations, 0},

@@ -316,6 +316,11 @@ static void keep_counted(compilation *c, gpu_forms *forms) {
   *forms = (gpu_forms){.small = class == CLASS_SMALL ? forms->small : large};
 }
 
+bool pass_schedule_few(compilation *c) {
+  for (int i = 0; i < c->gpu.count; i++) codegen_gpu_schedule_few(c->memory, &c->gpu.items[i], compilation_gpu_options(c));
+  return true;
+}
+
 bool pass_schedule_groups(compilation *c) {
   for (int i = 0; i < c->gpu.count; i++) {
     codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c), compilation_gpu_options(c));

@@ -62,6 +62,7 @@ bool pass_schedule(compilation *c);
 bool pass_schedule_gpu(compilation *c);
 bool pass_schedule_large(compilation *c);
 bool pass_schedule_groups(compilation *c);
+bool pass_schedule_few(compilation *c);
 bool pass_differentiate_tile(compilation *c);
 bool pass_schedule_tile(compilation *c);
 bool pass_plan(compilation *c);

@@ -211,6 +211,7 @@ static void put_kernels(printer *p, const recurrence_kernels *kernels, device_cl
                              devices == CLASS_LARGE        ? "_large"
                              : devices == CLASS_WARPGROUPS ? "_groups"
                                                            : "");
+    if (k->gpu.few) p->prefix = arena_printf(p->arena, "%s_few", p->prefix);
     put_kernel(p, library->dtype);
   }
 }

@@ -115,7 +115,7 @@ static const char *report_of(arena *a, const recurrence_kernels *kernels, codege
                                                             launches_with(&k),   k.products,     k.wgmma_products,
                                                             k.register_operands, k.rows,         k.bulk_rows};
   }
-  return schedule_report_gpu(a, kernels, options.dtype, resources, kib);
+  return schedule_report_gpu(a, kernels, options, resources, kib);
 }
 
 // Of every form, where more shared memory changes something.

@@ -253,9 +253,9 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
   return row;
 }
 
-static int kernel_position(kernel_kind kind) {
-  switch (kind) {
-    case KERNEL_FORWARD: return REC_KERNEL_FORWARD;
+static int kernel_position(const kernel *k) {
+  switch (k->kind) {
+    case KERNEL_FORWARD: return k->gpu.few ? REC_KERNEL_FEW : REC_KERNEL_FORWARD;
     case KERNEL_STEP: return REC_KERNEL_STEP;
     case KERNEL_STATES: return REC_KERNEL_STATES;
     case KERNEL_BACKWARD: return REC_KERNEL_BACKWARD;
@@ -263,7 +263,7 @@ static int kernel_position(kernel_kind kind) {
     case KERNEL_SUMMARY: return REC_KERNEL_SUMMARY;
     case KERNEL_SUMMARY_BACK: return REC_KERNEL_SUMMARY_BACK;
   }
-  ICE("artifact", "kernel of kind %d", kind);
+  ICE("artifact", "kernel of kind %d", k->kind);
 }
 
 static void add_address(table_builder *b, size_t offset, const char *symbol) {
@@ -315,6 +315,9 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
                               .transition_blocks = described->transition_blocks,
                               .combine_steps = described->base.kernel->gpu.combine_steps,
                               .summary_percent = described->base.kernel->gpu.summary_percent,
+                              .cycles_alone = described->base.kernel->gpu.cycles_alone,
+                              .cycles_each = described->base.kernel->gpu.cycles_each,
+                              .blocks_each = described->base.kernel->gpu.blocks_each,
                               .map_count = described->maps.count,
                               .maps_at = put_maps(b, described),
                               .parameter_maps_at = described->maps_at,
@@ -343,7 +346,7 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
     size_t class_at = offsetof(rec_table, gpu) + sizeof(rec_table_gpu) * (size_t)devices;
     for (int i = 0; i < kernels->gpu[devices].count; i++) {
       const codegen_gpu_kernel *k = &kernels->gpu[devices].items[i];
-      int kind = kernel_position(k->base.kernel->kind);
+      int kind = kernel_position(k->base.kernel);
       size_t row_at = class_at + offsetof(rec_table_gpu, kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
       table->gpu[devices].kernels[kind] = gpu_row(b, k, kernels->simt, row_at);
       table->gpu[devices].chunk = k->base.chunk;
@@ -423,7 +426,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   table.saved = count_row(&b, &saved);
   for (int i = 0; i < kernels->host.count; i++) {
     const codegen_kernel *compiled = &kernels->host.items[i];
-    int kind = kernel_position(compiled->kernel->kind);
+    int kind = kernel_position(compiled->kernel);
     if (kind == REC_KERNEL_BACKWARD) table.kept = count_row(&b, &compiled->kept);
     int32_t row_at = (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
     table.kernels[kind] = kernel_row(&b, compiled, row_at);

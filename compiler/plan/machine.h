@@ -55,6 +55,11 @@ typedef struct machine_device {
   int64_t cache_mib;   // the second-level cache
 } machine_device;
 
+// What it does (GPU_DEVICE).
+typedef struct machine_rates {
+  double mhz, cache_gb, mma, wgmma, memory_gb;
+} machine_rates;
+
 // A row of gpu_targets.def, or the executor's.
 typedef struct gpu_target_row {
   const char *name;
@@ -69,6 +74,7 @@ typedef struct gpu_target_row {
 const gpu_target_row *gpu_target_of(codegen_gpu_target target);
 // NULL: the executor.
 const machine_device *machine_device_of(codegen_gpu_target target);
+const machine_rates *machine_rates_of(codegen_gpu_target target);
 // KiB of shared memory that a multiprocessor of the target has for all its blocks.
 int64_t gpu_shared_kib(codegen_gpu_target target);
 

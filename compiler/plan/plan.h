@@ -194,9 +194,7 @@ typedef struct plan {
   int carried_count;
   bool *wgmma_layout;            // GPU, by argument: its rows lie as warpgroup products read them
   int products, wgmma_products;  // GPU: products of a chunk; those that warpgroups make
-  double all_work, wgmma_work;   // their multiply-adds
   int register_operands;         // GPU: products whose result stays in registers, as the A operand of others
-  double operand_bytes;          // GPU: bytes of shared memory that products on tensor cores read in a chunk
   VEC(extent) scratch;           // numbers, without persistent buffers: one entry for each set of run-time sizes
 } plan;
 
@@ -226,6 +224,9 @@ carried_list plan_carried(arena *a, const mapping *m, const tile_program *progra
 plan *plan_program(arena *a, const mapping *m, const tile_program *program, const carried_list *carried);
 // The same, verified after each pass.
 plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program, const carried_list *carried);
+// facts.c: is an operation computed at each use, whatever it is of? Is a result a state of the next run?
+bool plan_is_inline(tile_op op);
+bool plan_is_carried_role(tile_role role);
 // Whether a value is computed at each use.
 bool plan_at_hand(const plan *p, tile_id id);
 // Products on tensor cores read the argument, and round it to 16 bits.

@@ -28,8 +28,6 @@ typedef struct accumulator_share {
   int blocks, tiles;
 } accumulator_share;
 accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program, const plan_dot *dot);
-// Bytes that the threads of a block read of a product's factors.
-double plan_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes);
 // Whether each warp of the block has 16 rows of the product, all columns of which its registers hold.
 bool plan_gives_rows_to_warps(const mapping *m, const tile_program *program, const plan_dot *dot);
 // How many warps have some of the columns of a row of the nest's product.

@@ -8,11 +8,13 @@
 // on parameters alone are computed once and not counted.
 #include "compiler/schedule/report.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/base/text.h"
 #include "compiler/schedule/cost.h"
+#include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/programs.h"
 
 // ---- numbers with run-time sizes ----
@@ -448,10 +450,26 @@ static const char *chunks_text(const reporter *r) {
   return arena_printf(r->a, "%d at a time, %d backward", forward, back);
 }
 
-char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype, const report_resources resources[2],
-                          int kib) {
+// What a multiprocessor takes for a step of an instance, and what most of that time is for.
+static void put_times(const reporter *r, codegen_gpu_options options, int kib) {
+  options.shared_kib = kib;
+  options.warpgroups = kib && kernel_of(r, KERNEL_FORWARD)->gpu.warpgroups;
+  codegen_gpu_target target = gpu_target_for(options);
+  fprintf(r->out, "    modelled  for %s, cycles of a multiprocessor a step:", codegen_gpu_target_name(target));
+  for (int back = 0; back < 2; back++) {
+    const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
+    gpu_time time = gpu_time_of(gpu_plan_of(r->a, k, options), target);
+    fprintf(r->out, "%s %s, for %s", back ? "; backward" : " forward", count_text(r->a, round(time.cycles)),
+            gpu_limit_text(time.limit));
+    if (time.blocks > 1) fprintf(r->out, ", %d blocks at a time", (int)time.blocks);
+  }
+  fputc('\n', r->out);
+}
+
+char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options,
+                          const report_resources resources[2], int kib) {
   text_stream text;
-  reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
+  reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = options.dtype};
   r.out = text_begin(&text);
   const kernel *forward = kernel_of(&r, KERNEL_FORWARD);
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
@@ -461,6 +479,7 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   const char *tiles[2] = {tiles_text(&r, KERNEL_FORWARD), tiles_text(&r, KERNEL_BACKWARD)};
   fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, &resources[0], tiles[0]));
   fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, &resources[1], tiles[1]));
+  put_times(&r, options, kib);
   for (int back = 0; back < 2 && kernels->recurrence->states.count; back++) put_slices(&r, back);
   return text_end(&text, a);
 }

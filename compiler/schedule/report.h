@@ -3,6 +3,7 @@
 #define REC_SCHEDULE_REPORT_H
 
 #include "compiler/base/number.h"
+#include "compiler/plan/kernel/description.h"
 #include "compiler/schedule/schedule.h"
 
 // The lines behind recurrence_report. `dtype`: of inputs and outputs.
@@ -26,7 +27,7 @@ typedef struct report_resources {
 
 // Lines for the GPU behind those: the kernels made for it, forward and backward. `kib`: for GPUs with so much shared memory
 // for a thread block, 0: for all.
-char *schedule_report_gpu(arena *arena, const recurrence_kernels *kernels, number_type dtype,
+char *schedule_report_gpu(arena *arena, const recurrence_kernels *kernels, codegen_gpu_options options,
                           const report_resources resources[2], int kib);
 
 #endif

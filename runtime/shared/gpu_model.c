@@ -22,7 +22,7 @@ static const struct {
 };
 
 static gpu_model_device devices[] = {
-#define GPU_DEVICE(target, name, mhz, cache, mma, wgmma) {target, name, 0, 0, mhz, cache, mma, wgmma},
+#define GPU_DEVICE(target, name, mhz, cache, mma, wgmma, ...) {target, name, 0, 0, mhz, cache, mma, wgmma},
 #include "runtime/shared/gpu_targets.def"
 #undef GPU_DEVICE
 };

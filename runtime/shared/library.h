@@ -103,6 +103,7 @@ enum {
   REC_KERNEL_CARRY,  // no functions where time cannot be cut
   REC_KERNEL_SUMMARY,
   REC_KERNEL_SUMMARY_BACK,  // neither functions nor symbols where there are no summaries
+  REC_KERNEL_FEW,           // GPU: FORWARD for calls with few instances; no symbol where it would not take less time
   REC_KERNEL_COUNT
 };
 
@@ -137,18 +138,20 @@ typedef struct rec_table_gpu_kernel {
   int32_t symbol_at;                    // 0: not made
   int32_t why_not_at;
   int32_t threads, shared_bytes, parameter_bytes;
-  int32_t combines;                 // starts time slices from slice summaries
-  rec_table_count summary;          // elements of a slice summary
-  int32_t transition_blocks;        // SUMMARY, SUMMARY_BACK: blocks for columns of the transition matrix
-  int32_t combine_steps;            // combines: the cost of combining one summary, in steps of a block
-  int32_t summary_percent;          // the cost of making the summaries, in percent of the steps
-  int32_t map_count, maps_at;       // rec_table_map[map_count]
-  int32_t parameter_maps_at;        // where maps[] begins in the parameter
-  int32_t warm_up_steps;            // steps after its own on which a slice warms up
-  int32_t batched_shared_bytes;     // shared memory of a block with batched items, in place of shared_bytes,
-  rec_table_count batched_scratch;  // and its scratch, in place of base.scratch
-  int32_t part_count, parts_at;     // SUMMARY, SUMMARY_BACK: rec_table_gpu_part[part_count]
-  int32_t value_axis, row_numbers;  // of matrices: the axis of their columns, -1: there are none; numbers of a row
+  int32_t combines;                  // starts time slices from slice summaries
+  rec_table_count summary;           // elements of a slice summary
+  int32_t transition_blocks;         // SUMMARY, SUMMARY_BACK: blocks for columns of the transition matrix
+  int32_t combine_steps;             // combines: the cost of combining one summary, in steps of a block
+  int32_t summary_percent;           // the cost of making the summaries, in percent of the steps
+  int32_t cycles_alone;              // FORWARD, FEW, modelled: of 64 steps of a block by itself on a multiprocessor,
+  int32_t cycles_each, blocks_each;  // and of one of blocks_each; 0: unknown
+  int32_t map_count, maps_at;        // rec_table_map[map_count]
+  int32_t parameter_maps_at;         // where maps[] begins in the parameter
+  int32_t warm_up_steps;             // steps after its own on which a slice warms up
+  int32_t batched_shared_bytes;      // shared memory of a block with batched items, in place of shared_bytes,
+  rec_table_count batched_scratch;   // and its scratch, in place of base.scratch
+  int32_t part_count, parts_at;      // SUMMARY, SUMMARY_BACK: rec_table_gpu_part[part_count]
+  int32_t value_axis, row_numbers;   // of matrices: the axis of their columns, -1: there are none; numbers of a row
 } rec_table_gpu_kernel;
 
 // The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups

@@ -94,8 +94,23 @@ static int64_t slices_wanted(const gpu_pass *whole, int64_t made) {
   return best;
 }
 
+// The modelled time of a call without time slices, in cycles of 64 steps.
+static int64_t cycles_of(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel) {
+  gpu_pass p = plan_pass(c, device, kernel, (gpu_time_cut){.slices = 1, .slice_steps = c->time});
+  int64_t each = (p.items + device->multiprocessors - 1) / device->multiprocessors;
+  int64_t rounds = (each + kernel->blocks_each - 1) / kernel->blocks_each;
+  return larger(rounds * kernel->cycles_alone, each * kernel->cycles_each);
+}
+
+// The kernel of this kind, or of FORWARD the one for few instances where that ends first.
+static const rec_table_gpu_kernel *form_of(const call *c, const gpu_device *device, int kind) {
+  const rec_table_gpu_kernel *usual = gpu_kernel_of(device, kind), *few = gpu_kernel_of(device, REC_KERNEL_FEW);
+  if (kind != REC_KERNEL_FORWARD || !few->symbol_at) return usual;
+  return cycles_of(c, device, few) < cycles_of(c, device, usual) ? few : usual;
+}
+
 static gpu_time_cut cut_time(const call *c, const gpu_device *device, int kind) {
-  const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
+  const rec_table_gpu_kernel *kernel = form_of(c, device, kind);
   gpu_time_cut cut = {.slices = 1, .slice_steps = c->time};
   if (!kernel->combines || kind == REC_KERNEL_STEP) return cut;
   gpu_time_cut made = {.maker =
@@ -164,7 +179,7 @@ int64_t gpu_kernel_bytes(const call *c, const gpu_device *device, const rec_tabl
 
 int64_t gpu_kind_bytes(const call *c, const gpu_device *device, int kind) {
   gpu_time_cut cut = cut_time(c, device, kind);
-  int64_t bytes = gpu_kernel_bytes(c, device, gpu_kernel_of(device, kind), cut);
+  int64_t bytes = gpu_kernel_bytes(c, device, form_of(c, device, kind), cut);
   if (!cut.maker) return bytes;
   return larger(bytes, gpu_kernel_bytes(c, device, cut.maker, cut)) + summary_bytes(c, &cut);
 }
@@ -360,7 +375,7 @@ rec_status gpu_run_kernel(const call *c, const gpu_device *device, const gpu_ker
 rec_status gpu_run_kind(const call *c, const gpu_device *device, int kind, gpu_results results, gpu_saved saved,
                         char *workspace) {
   gpu_kernel_run run = {
-      .kernel = gpu_kernel_of(device, kind), .saved = saved, .results = results, .cut = cut_time(c, device, kind)};
+      .kernel = form_of(c, device, kind), .saved = saved, .results = results, .cut = cut_time(c, device, kind)};
   if (!run.cut.maker) return gpu_run_kernel(c, device, &run, workspace);
   char *summaries = take(&workspace, summary_bytes(c, &run.cut));
   run.summaries = (rec_gpu_summaries){.data = (float *)(void *)summaries, .stride = gpu_summary_stride(c, run.cut.maker)};

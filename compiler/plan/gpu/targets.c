@@ -23,6 +23,14 @@ bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class wanted) {
 
 const machine_device *machine_device_of(codegen_gpu_target target) { return target == GPU_SIMT ? NULL : &rows[target].device; }
 
+static const machine_rates rates[GPU_SIMT] = {
+#define GPU_DEVICE(target, device, mhz, cache, mma, wgmma, memory) {mhz, cache, mma, wgmma, memory},
+#include "runtime/shared/gpu_targets.def"
+#undef GPU_DEVICE
+};
+
+const machine_rates *machine_rates_of(codegen_gpu_target target) { return target == GPU_SIMT ? NULL : &rates[target]; }
+
 int64_t gpu_shared_kib(codegen_gpu_target target) {
   const machine_device *device = machine_device_of(target);
   if (!device) ICE("gpu", "%s is no device", codegen_gpu_target_name(target));

@@ -1,4 +1,4 @@
-// GPU: which products run on tensor cores, which tiles of a product a warp owns, and how many bytes the warps read.
+// GPU: which products run on tensor cores, and which tiles of a product a warp owns.
 //
 //   64 x 64 x 64, 128 threads      blocks of 16 rows and 32 columns, two for each of four warps; or 16 whole rows for each
 #include "compiler/plan/tensor_cores.h"
@@ -73,21 +73,6 @@ int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest
   axis_set around = plan_tile_axes(m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
   int64_t columns = blocks_up(plan_axis_size(m, p->program, dot->j), TILE_COLUMNS);
   return blocks_up(columns, plan_tiles_of_warp(m, p->program, dot, row_blocks_of(m, p, dot, around)));
-}
-
-double plan_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes) {
-  const tile_program *program = p->program;
-  if (!plan_is_mma(m, program, dot)) return 0;
-  int64_t around = 1, i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
-  axes &= ~(axis_bit(dot->i) | axis_bit(dot->j));
-  for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(axes, axis)) around *= plan_axis_size(m, program, axis);  // k is among these axes
-  int64_t depth = plan_axis_size(m, program, dot->k), rows = blocks_up(i, TILE_ROWS);
-  int64_t columns = TILE_COLUMNS * plan_tiles_of_warp(m, program, dot, rows * (around / depth));
-  bool group = plan_may_be_wgmma(m, program, dot), left = dot->register_a;
-  double of_a = left ? 0 : (double)(rows * TILE_ROWS * blocks_up(j, columns));
-  double of_b = (double)((group ? rows / GPU_GROUP_WARPS : rows) * j);
-  return (of_a + of_b) * (double)around * (number_is_narrow(m->dtype) ? 2 : 4);
 }
 
 accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program, const plan_dot *dot) {

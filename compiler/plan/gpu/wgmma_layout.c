@@ -82,26 +82,12 @@ static void mark_below(const marking *k, tile_id id) {
   }
 }
 
-static double entries(const mapping *m, const tile_program *program, axis_set axes) {
-  double count = 1;
-  for (int axis = 0; axis < program->axes.count; axis++) {
-    int64_t size = plan_axis_size(m, program, axis);
-    if (axis_in(axes, axis) && size != TILE_RUNTIME_SIZE) count *= (double)size;
-  }
-  return count;
-}
-
-static void mark_product(const marking *k, const plan_nest *nest, tile_id id, const plan_dot *dot) {
+static void mark_product(const marking *k, const plan_nest *nest, const plan_dot *dot) {
   const tile_program *program = k->p->program;
-  const tile_value *v = &program->values.items[id];
-  double work = entries(k->m, program, plan_tile_axes(k->m, v->axes | v->over));
   bool group = plan_may_be_wgmma(k->m, program, dot);
   if (nest->region == REGION_BODY) {
     k->p->products++;
-    k->p->all_work += work;
     k->p->wgmma_products += group;
-    k->p->wgmma_work += group ? work : 0;
-    k->p->operand_bytes += plan_operand_bytes(k->m, k->p, dot, plan_tile_axes(k->m, v->axes | v->over));
   }
   if (!group) return;
   const int packs[] = {dot->pack_a, dot->pack_b};
@@ -122,7 +108,7 @@ void plan_mark_wgmma(planner *q) {
   for (int i = 0; i < p->nests.count; i++) {
     const plan_nest *nest = &p->nests.items[i];
     if (nest->kind != NEST_DOT) continue;
-    mark_product(&k, nest, nest->values.items[0], &nest->dot);
-    if (nest->two) mark_product(&k, nest, nest->other, &nest->other_dot);
+    mark_product(&k, nest, &nest->dot);
+    if (nest->two) mark_product(&k, nest, &nest->other_dot);
   }
 }

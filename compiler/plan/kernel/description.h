@@ -82,13 +82,10 @@ typedef struct codegen_gpu_kernel {
   int parameter_bytes;
   VEC(codegen_gpu_map) maps;  // from byte maps_at of the parameter on
   int maps_at;
-  double bulk_gain;     // what bulk copies save in a chunk, in multiply-adds (schedule/gpu/schedule.c)
   int bulk_rows, rows;  // of a chunk: arguments whose rows may come by bulk copies; all arguments whose rows are copied
   int nests;            // of a chunk: a barrier stands between one nest and the next
   int wgmma_products, products;  // of a chunk: products by wgmma; all products on tensor cores
   int register_operands;         // products of a chunk whose result stays in registers, as the A operand of others
-  double operand_bytes;          // bytes of shared memory that products of a chunk read
-  double wgmma_share;            // the share of wgmma in the multiply-adds of all products
   int64_t history_bytes;         // part of base.scratch: recomputed states before each chunk of a group
   int64_t spill_bytes;           // spilled cotangents of all value-axis tiles, between groups
   int64_t sum_bytes;             // sums over the value-axis tiles of a group

@@ -7,6 +7,7 @@
 // both.
 #include <string.h>
 
+#include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -61,6 +62,36 @@ static void unite_classes(recurrence_kernels *some, recurrence_kernels *others) 
   }
 }
 
+// ---- what the kernels of another class cost here ----
+
+static double cost_of(const kernel *k, codegen_gpu_target target) { return gpu_time_of(k->gpu.plan, target).cost; }
+
+// A step forward and back.
+static double cost_on(const recurrence_kernels *kernels, codegen_gpu_target target) {
+  return cost_of(schedule_kernel(kernels, KERNEL_FORWARD), target) + cost_of(schedule_kernel(kernels, KERNEL_BACKWARD), target);
+}
+
+// The share of the cost of others below which kernels of a class are worth their room in the library. Where there is no other
+// target, they take no room.
+static double worth_in(codegen_gpu_options options) {
+  device_class first = codegen_gpu_class(gpu_target_for(options));
+  for (codegen_gpu_target target = 0; target < GPU_SIMT; target++)
+    if (options.targets >> target & 1 && codegen_gpu_class(target) != first) return gpu_cost_worth;
+  return 1;
+}
+
+// Kernels of another class remain where those made for this one are hardly cheaper: more shared memory for a block may leave
+// room for fewer blocks.
+static void keep_as_good(recurrence_kernels *own, const recurrence_kernels *others, codegen_gpu_options options) {
+  codegen_gpu_target target = gpu_target_for(options);
+  if (!gpu_may_go_together(own, others) || own->kernels.count != others->kernels.count) return;
+  for (int i = 0; i < own->kernels.count; i++) {
+    kernel *k = &own->kernels.items[i];
+    const kernel *other = &others->kernels.items[i];
+    if (k->kind == other->kind && cost_of(k, target) >= worth_in(options) * cost_of(other, target)) *k = *other;
+  }
+}
+
 // ---- the forms of a recurrence ----
 
 bool codegen_gpu_has_target(codegen_gpu_options options, device_class devices) {
@@ -80,7 +111,9 @@ void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options sch
   if (!wants_large(options) && !wants_groups(options)) return;
   options.shared_kib = GPU_LARGE_KIB;
   recurrence_kernels *large = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
-  if (large->gpu_cost > gpu_cost_worth * forms->small->gpu_cost) return;
+  codegen_gpu_target target = gpu_target_for(options);
+  keep_as_good(large, forms->small, options);
+  if (cost_on(large, target) >= worth_in(options) * cost_on(forms->small, target)) return;
   share_forms(a, large, forms->small, CLASS_LARGE, options);
   leave_class(forms->small, large, CLASS_SMALL);
   forms->large = large;
@@ -99,8 +132,10 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
   options.shared_kib = GPU_LARGE_KIB;
   options.warpgroups = true;
   recurrence_kernels *groups = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
-  double cost_of_others = forms->large ? forms->large->gpu_cost : forms->small->gpu_cost;
-  if (groups->gpu_cost > gpu_cost_worth * cost_of_others) {
+  const recurrence_kernels *others = forms->large ? forms->large : forms->small;
+  codegen_gpu_target target = gpu_target_for(options);
+  keep_as_good(groups, others, options);
+  if (cost_on(groups, target) >= worth_in(options) * cost_on(others, target)) {
     give_large_to_groups(forms);
     return;
   }

@@ -9,8 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compiler/plan/kernel_plan.h"
-#include "compiler/schedule/cost.h"
+#include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/programs.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -97,97 +96,17 @@ static kernel share_gradients(const kernel *whole, int heads) {
 
 // ---- the choice ----
 
-// Bytes of scratch that a block writes and reads for every chunk: all but the states and sums of a group.
-static double scratch_traffic(const codegen_gpu_kernel *described) {
-  int64_t kept = described->history_bytes + described->spill_bytes + described->sum_bytes;
-  int64_t bytes = described->base.scratch.constant - kept;
-  return bytes > 64 ? (double)bytes : 0;
-}
-
-static int64_t tiles_of(const kernel *k) {
-  int axis = k->gpu.value_entries ? k->gpu.value_axis : k->gpu.lanes == LANES_TILE ? k->lane_axis : -1;
-  return axis < 0 ? 1 : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
-}
-
-static int64_t tiles_of_instance(const kernel *k) { return tiles_of(k) * (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1); }
-
-// Bytes that a chunk of a tile writes and reads for its group: the states before its chunks, the cotangents of the tile, all
-// sums.
-static double kept_bytes(const codegen_gpu_kernel *described) {
-  const kernel *k = described->base.kernel;
-  if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
-  double spilled = (double)described->spill_bytes / (double)tiles_of_instance(k);
-  return 2 * ((double)(described->history_bytes + described->sum_bytes) + spilled) * k->program->chunk / k->chunk;
-}
-
-// Bytes of gradient copies that a step of a head writes and reads, because heads of other instances share the gradient.
-static double copied_bytes(const kernel *k) {
-  double numbers = 0;
-  if (k->gpu.lanes != LANES_IN_TURN || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
-  for (int i = 0; i < k->program->results.count; i++) {
-    const tile_place *place = &k->program->results.items[i].place;
-    if (place->role != TILE_D_INPUT || !lacks(place, k->lane_axis)) continue;
-    double all = 1;
-    for (int x = 0; x < place->axis_count; x++)
-      if (!axis_in(kernel_grid_of(k) & ~kernel_tiled_axes(k), place->axes[x]))
-        all *= (double)k->recurrence->body.axes.items[place->axes[x]].size;
-    numbers += all;
-  }
-  return 2 * 4 * numbers / k->lane_block;
-}
-
-enum { OF_MEMORY = GPU_COST_MEMORY_BYTE * COST_USUAL_SIZE };
-
 typedef struct estimate {
-  double cost, scratch;
+  gpu_time time;
+  bool spills;  // some buffers lie in scratch
   gpu_plan *plan;
 } estimate;
 
-// The program of one block. The figures of the model were fitted with one run-time axis of heads; heads along several axes
-// count as many.
-static const tile_program *of_block(arena *a, const kernel *k, const tile_program *program) {
-  axis_set cut = 0;
-  if (kernel_has_own_lanes(k)) return program;
-  for (int i = 0; i < program->values.count; i++)
-    if (program->values.items[i].op == TILE_DOT) cut |= program->values.items[i].axes;
-  cut &= kernel_grid_of(k) & ~kernel_tiled_axes(k);
-  tile_program *p = ARENA_NEW(a, tile_program);
-  *p = *program;
-  p->axes.items = ARENA_ARRAY(a, tile_axis, program->axes.count);
-  memcpy(p->axes.items, program->axes.items, (size_t)program->axes.count * sizeof(tile_axis));
-  int largest = -1;
-  for (int axis = 0; axis < p->axes.count; axis++) {
-    axis_set one = axis_bit(axis);
-    if (!(cut & one)) continue;
-    bool larger = largest < 0 || cost_elements(program, one) > cost_elements(program, axis_bit(largest));
-    if (largest >= 0) p->axes.items[larger ? largest : axis].size = 1;
-    if (larger) largest = axis;
-  }
-  return p;
-}
-
-static double cost_of_products(arena *a, const tile_program *program) {
-  const double *costs = cost_of_values(a, program);
-  double cost = 0;
-  for (int i = 0; i < program->values.count; i++)
-    if (program->values.items[i].op == TILE_DOT) cost += costs[i];
-  return cost;
-}
-
-// The cost of a step, in multiply-adds (gpu_costs.def): the work of all tiles, bytes to and from scratch, and a barrier for
-// each nest. Threads of several nests read each byte of scratch. The states of a group come from the second-level cache. Where
-// the cache does not hold them, they come from memory, and all blocks wait.
-static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) {
+// The time of the kernel as it is.
+static estimate estimate_of(const kernel *k, codegen_gpu_options options) {
   estimate x = {.plan = gpu_plan_new(k, options)};
-  const codegen_gpu_kernel *described = &x.plan->described;
-  x.scratch = scratch_traffic(described);
-  const tile_program *program = of_block(a, k, k->program);
-  double tiles = (double)tiles_of(k), work = cost_of_run(a, program) * program->chunk;
-  work -= described->bulk_gain;
-  work -= gpu_cost_wgmma_spares * described->wgmma_share * cost_of_products(a, program);
-  work += GPU_COST_CACHE_BYTE * GPU_COST_SCRATCH_READS * x.scratch + (double)GPU_COST_NEST * described->nests;
-  work += (gpu_stays_in_cache(k, described) ? GPU_COST_CACHE_BYTE : OF_MEMORY) * kept_bytes(described);
-  x.cost = work * tiles / k->program->chunk;
+  x.time = gpu_time_of(x.plan, gpu_target_for(options));
+  x.spills = gpu_spills(&x.plan->described);
   return x;
 }
 
@@ -203,36 +122,52 @@ static void forget_plan(kernel *k) {
   k->gpu.plan = NULL;
 }
 
-// The kernel with the tile of the axis that costs least; axis -1: no axis may be cut. *cost: of a step.
-static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, double *cost) {
+// Takes the other form, if it costs less.
+static void take_cheaper(kernel *best, estimate *least, const kernel *other, codegen_gpu_options options) {
+  estimate x = estimate_of(other, options);
+  bool better = x.time.cost < least->time.cost;
+  gpu_plan_free(better ? least->plan : x.plan);
+  if (!better) return;
+  *best = *other;
+  *least = x;
+}
+
+// Half as many threads: each warp then owns twice the columns of a product, and reads its rows less often.
+static void try_few_threads(kernel *best, estimate *least, codegen_gpu_options options) {
+  kernel few = *best;
+  if (best->program->form != TILE_CHUNK || least->plan->described.threads != GPU_BLOCK_THREADS) return;
+  few.gpu.threads = GPU_BLOCK_THREADS / 2;
+  take_cheaper(best, least, &few, options);
+}
+
+// The kernel with the tile of the axis, and the threads, that cost least; axis -1: no axis may be cut.
+static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, gpu_time *time) {
   kernel best = *first;
-  estimate least = cost_of(a, first, options);
+  estimate least = estimate_of(first, options);
   int64_t size = axis < 0 ? 0 : size_of(first, axis);
-  for (int64_t entries = size / 2; least.scratch > 0; entries /= 2) {
+  bool goes_on = least.spills;
+  for (int64_t entries = size / 2; goes_on; entries /= 2) {
     if (entries < GPU_COST_FEWEST_ENTRIES || size % entries != 0) break;
     kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_tiles(a, first, axis, (int)entries)
                                                 : cut_into_instances(a, first, axis, (int)entries);
-    estimate other = cost_of(a, &cut, options);
-    bool better = other.cost < least.cost;
-    gpu_plan_free(better ? least.plan : other.plan);
-    if (!better) continue;
-    best = cut;
-    least = other;
+    take_cheaper(&best, &least, &cut, options);
+    goes_on = least.spills;
   }
-  *cost = least.cost;
+  try_few_threads(&best, &least, options);
+  *time = least.time;
   best.gpu.plan = least.plan;
   return best;
 }
 
-// The kernel with the cheapest tile; where heads share gradients, with so many heads in an instance. *cost: of a step.
-static kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options, double *cost) {
+// The kernel with the cheapest tile; where heads share gradients, with so many heads in an instance.
+static kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options, gpu_time *time) {
   bool back = whole->kind == KERNEL_BACKWARD;
   bool columns = gpu_makes_summaries(whole) && whole->transition_size && whole->lane_axis < 0;
   int axis = columns ? whole->value_axis : value_axis(whole);
   if (whole->lane_axis >= 0 || (back && !may_have_tiles(whole))) axis = -1;
   kernel first = back && may_have_tiles(whole) ? share_gradients(whole, heads) : *whole;
   if (columns) first = cut_into_instances(a, whole, axis, (int)size_of(whole, axis));
-  return with_entries(a, &first, axis, options, cost);
+  return with_entries(a, &first, axis, options, time);
 }
 
 static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, schedule_options schedule,
@@ -256,11 +191,6 @@ static int fitted_already(const recurrence_kernels *kernels, int index) {
 
 // ---- time slices ----
 
-// The cost of one of the blocks that share an instance.
-static double block_cost(const kernel *k, double cost) {
-  return k->gpu.lanes == LANES_TILE ? cost / (double)tiles_of(k) : cost;
-}
-
 // Entries of an axis that a block computes at a time.
 static double entries_of(const kernel *k, int axis) {
   if (axis == k->lane_axis && k->gpu.lanes == LANES_OWN) return k->lane_block;
@@ -279,27 +209,22 @@ static double state_numbers(const kernel *k) {
   return all;
 }
 
-// The cost of combining one summary: a block reads states and factors, or multiplies by a transition matrix in f32.
+// The cycles of combining one summary: a block reads states and factors, or multiplies by a transition matrix in f32.
 static double cost_of_combining(const kernel *k) {
-  double numbers = state_numbers(k), tiles = k->gpu.value_entries ? (double)tiles_of(k) : 1;
+  double numbers = state_numbers(k), tiles = k->gpu.value_entries ? (double)gpu_tiles(k) : 1;
   double product = k->transition_size ? k->transition_size * (double)k->transition_size * entries_of(k, k->value_axis) : 0;
-  return tiles * (GPU_COST_COMBINE + GPU_COST_COMBINE_ELEMENT * numbers + GPU_COST_COMBINE_PRODUCT * product);
+  return tiles * (GPU_COST_COMBINE + gpu_cost_combine_element * numbers + gpu_cost_combine_product * product);
 }
 
-// The two figures by which the runtime chooses the number of time slices.
-static void weigh_slices(arena *a, recurrence_kernels *kernels, const double *costs) {
+// The two figures by which the runtime chooses the number of time slices. Blocks are few then: each has a multiprocessor.
+static void weigh_slices(recurrence_kernels *kernels, const gpu_time *times) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
     kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY;
     if (!k->summary || k->kind == KERNEL_STEP) continue;
-    double own = block_cost(k, costs[i]);
-    k->gpu.combine_steps = (int)ceil(cost_of_combining(k) / own);
-    for (int m = 0; m < kernels->kernels.count; m++) {
-      const kernel *other = &kernels->kernels.items[m];
-      if (other->kind != maker) continue;
-      double again = other->recompute ? block_cost(k, cost_of_run(a, of_block(a, other, other->recompute))) : 0;
-      k->gpu.summary_percent = (int)ceil(100 * (block_cost(other, costs[m]) + again) / (own + again));
-    }
+    k->gpu.combine_steps = (int)ceil(cost_of_combining(k) / times[i].alone);
+    for (int m = 0; m < kernels->kernels.count; m++)
+      if (kernels->kernels.items[m].kind == maker) k->gpu.summary_percent = (int)ceil(100 * times[m].alone / times[i].alone);
   }
 }
 
@@ -309,7 +234,7 @@ static void weigh_slices(arena *a, recurrence_kernels *kernels, const double *co
 typedef struct candidate {
   const recurrence_kernels *whole;
   recurrence_kernels *kernels;
-  double *costs;  // by kernel: of a step
+  gpu_time *times;  // by kernel
 } candidate;
 
 enum { LENGTHS = 3 };  // of chunks: GPU_COST_LONGEST_CHUNK, .. GPU_COST_SHORTEST_CHUNK
@@ -323,6 +248,7 @@ static recurrence_kernels *copy_of(arena *a, const recurrence_kernels *kernels) 
   recurrence_kernels *copy = ARENA_NEW(a, recurrence_kernels);
   *copy = *kernels;
   copy->kernels.items = ARENA_ARRAY(a, kernel, kernels->kernels.count);
+  copy->kernels.capacity = kernels->kernels.count;
   memcpy(copy->kernels.items, kernels->kernels.items, (size_t)kernels->kernels.count * sizeof(kernel));
   return copy;
 }
@@ -352,7 +278,7 @@ static bool take_chosen(const candidate *x, const candidate *other, int index) {
   if (same < 0 && other) same = found_in(other, x, k->kind), from = other;
   if (same < 0) return false;
   take_function(k, &from->kernels->kernels.items[same]);
-  x->costs[index] = from->costs[same];
+  x->times[index] = from->times[same];
   return true;
 }
 
@@ -360,64 +286,16 @@ static bool take_chosen(const candidate *x, const candidate *other, int index) {
 static candidate fit_all(arena *a, const recurrence_kernels *whole, const candidate *other, int heads,
                          codegen_gpu_options options) {
   recurrence_kernels *kernels = copy_of(a, whole);
-  candidate x = {whole, kernels, ARENA_ARRAY(a, double, whole->kernels.count)};
+  candidate x = {whole, kernels, ARENA_ARRAY(a, gpu_time, whole->kernels.count)};
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    if (!take_chosen(&x, other, i)) *k = fitted(a, k, heads, options, &x.costs[i]);
+    if (!take_chosen(&x, other, i)) *k = fitted(a, k, heads, options, &x.times[i]);
     if (fitted_already(kernels, i) >= 0) continue;
-    if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = x.costs[i];
-    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += x.costs[i] + OF_MEMORY * copied_bytes(k);
+    if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = x.times[i].cost;
+    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += x.times[i].cost;
   }
-  weigh_slices(a, kernels, x.costs);
+  weigh_slices(kernels, x.times);
   return x;
-}
-
-// ---- threads ----
-
-// Warps that run on a multiprocessor at a time, of all its blocks.
-static double resident_warps(const kernel *k, const codegen_gpu_kernel *described) {
-  return (double)(gpu_blocks_at_a_time(k, described) * described->threads) / 32;
-}
-
-// The cost of a chunk that depends on the threads of a block. Fewer warps read fewer bytes of shared memory for products, but
-// hide less of each other's waiting.
-static double cost_of_threads(const kernel *k, const codegen_gpu_kernel *described) {
-  double waiting = sqrt(gpu_cost_usual_warps / resident_warps(k, described));
-  return gpu_cost_operand_byte * described->operand_bytes + GPU_COST_NEST * waiting * described->nests;
-}
-
-static bool is_better(const kernel *few, const kernel *many) {
-  const codegen_gpu_kernel *some = &few->gpu.plan->described, *all = &many->gpu.plan->described;
-  if (scratch_traffic(some) > scratch_traffic(all)) return false;
-  if (!gpu_stays_in_cache(few, some) && gpu_stays_in_cache(many, all)) return false;
-  return cost_of_threads(few, some) < cost_of_threads(many, all);
-}
-
-// Halves the threads where that is cheaper: each warp then owns twice the columns of a product, and reads rows less often.
-static void choose_threads(kernel *k, codegen_gpu_options options) {
-  if (k->program->form != TILE_CHUNK || k->gpu.plan->described.threads != GPU_BLOCK_THREADS) return;
-  kernel few = *k;
-  few.gpu.threads = GPU_BLOCK_THREADS / 2;
-  few.gpu.plan = gpu_plan_new(&few, options);
-  bool better = is_better(&few, k);
-  forget_plan(better ? k : &few);
-  if (better) *k = few;
-}
-
-// Of another kernel of the same function.
-static void take_threads(kernel *k, const kernel *same) {
-  forget_plan(k);
-  k->gpu.threads = same->gpu.threads;
-  k->gpu.plan = gpu_plan_share(same->gpu.plan);
-}
-
-static void choose_all_threads(recurrence_kernels *kernels, codegen_gpu_options options) {
-  for (int i = 0; i < kernels->kernels.count; i++) {
-    kernel *k = &kernels->kernels.items[i];
-    int same = fitted_already(kernels, i);
-    if (same < 0) choose_threads(k, options);
-    if (same >= 0) take_threads(k, &kernels->kernels.items[same]);
-  }
 }
 
 // ---- lengths of chunks ----
@@ -428,9 +306,7 @@ static bool keeps_values(const recurrence_kernels *kernels) {
 
 static bool is_of_backward(kernel_kind kind) { return kind == KERNEL_BACKWARD || kind == KERNEL_SUMMARY_BACK; }
 
-// May the forward of one chunk length go with the backward of another? They meet in the saved states, which must lie equally
-// far apart.
-static bool may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back) {
+bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back) {
   if (forward == back) return true;
   bool same = forward->chunk == back->chunk && !forward->whole[0] == !back->whole[0];
   for (int i = 0; i < back->kernels.count; i++) same = same && schedule_kernel(forward, back->kernels.items[i].kind);
@@ -443,7 +319,7 @@ static const recurrence_kernels *forward_for(const recurrence_kernels *back, con
   for (int i = 0; i < all->count; i++) {
     const recurrence_kernels *other = all->items[i].kernels;
     bool cheaper = other->gpu_forward < best->gpu_forward && other->gpu_forward < gpu_cost_worth * back->gpu_forward;
-    if (cheaper && may_go_together(other, back)) best = other;
+    if (cheaper && gpu_may_go_together(other, back)) best = other;
   }
   return best;
 }
@@ -512,16 +388,16 @@ static candidates of_fewer_heads(arena *a, const candidates *all, codegen_gpu_op
 }
 
 // Do heads share a block whose scratch does not stay in the cache?
-static bool has_heads_in_memory(const recurrence_kernels *kernels) {
+static bool has_heads_in_memory(const recurrence_kernels *kernels, const machine_device *device) {
   const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
-  return k->gpu.lanes == LANES_IN_TURN && !gpu_stays_in_cache(k, &k->gpu.plan->described);
+  return k->gpu.lanes == LANES_IN_TURN && !gpu_stays_in_cache(&k->gpu.plan->described, device);
 }
 
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   candidates all = of_lengths(a, r, schedule, options), few = {.count = 0};
   recurrence_kernels *best = best_of(a, &all);
-  if (has_heads_in_memory(best)) {
+  if (has_heads_in_memory(best, machine_device_of(gpu_target_for(options)))) {
     few = of_fewer_heads(a, &all, options);
     recurrence_kernels *other = best_of(a, &few);
     bool better = other->gpu_cost < best->gpu_cost;
@@ -530,7 +406,73 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
   }
   forget_candidates(&all);
   forget_candidates(&few);
-  choose_all_threads(best, options);
   gpu_plan_kernels(a, best->kernels.items, best->kernels.count, options);
   return best;
+}
+
+// ---- few instances ----
+
+static void set_times(kernel *k, const gpu_time *time) {
+  enum { STEPS = 64 };
+  k->gpu.cycles_alone = (int)ceil(STEPS * time->alone);
+  k->gpu.cycles_each = (int)ceil(STEPS * time->cycles / (double)gpu_tiles(k));
+  k->gpu.blocks_each = (int)time->blocks;
+}
+
+// The axis whose tiles are, or may be, blocks of their own; -1: there is none.
+static int axis_of_tiles(const kernel *forward) {
+  if (forward->program->form != TILE_CHUNK) return -1;
+  if (forward->gpu.lanes == LANES_TILE) return forward->lane_axis;
+  return forward->lane_axis < 0 ? value_axis(forward) : -1;
+}
+
+// The same with so few columns in a block that it ends first. `time`: of the kernel, then of what is returned.
+static kernel with_least_time(arena *a, const kernel *forward, codegen_gpu_options options, gpu_time *time) {
+  int axis = axis_of_tiles(forward);
+  kernel best = *forward;
+  for (int64_t entries = axis < 0 ? 0 : size_of(forward, axis) / 2; entries >= GPU_COST_FEWEST_ENTRIES; entries /= 2) {
+    kernel cut = cut_into_instances(a, forward, axis, (int)entries);
+    if (size_of(forward, axis) % entries != 0) break;
+    cut.gpu.plan = gpu_plan_new(&cut, options);
+    gpu_time other = gpu_time_of(cut.gpu.plan, gpu_target_for(options));
+    if (other.alone < gpu_cost_fewer_columns * time->alone) {
+      best = cut;
+      *time = other;
+    }
+  }
+  return best;
+}
+
+// With the FORWARD of another form, the kernel for few instances is the same, too.
+static const kernel *shared_few(const recurrence_kernels *others, const kernel *forward) {
+  const kernel *same = others ? schedule_kernel(others, KERNEL_FORWARD) : NULL;
+  const kernel *last = others ? &others->kernels.items[others->kernels.count - 1] : NULL;
+  return same && strcmp(same->symbol, forward->symbol) == 0 && last->gpu.few ? last : NULL;
+}
+
+static void add_few(arena *a, recurrence_kernels *kernels, const recurrence_kernels *others, codegen_gpu_options options) {
+  if (!kernels) return;
+  kernel *forward = schedule_kernel(kernels, KERNEL_FORWARD);
+  const kernel *shared = shared_few(others, forward);
+  options.shared_kib = forward->gpu.shared_kib;
+  options.warpgroups = forward->gpu.warpgroups;
+  gpu_time time = gpu_time_of(forward->gpu.plan, gpu_target_for(options));
+  double whole = time.alone;
+  set_times(forward, &time);
+  kernel few = shared ? *shared : with_least_time(a, forward, options, &time);
+  if (!shared && time.alone > gpu_cost_few_worth * whole) return;
+  if (!shared) {
+    few.gpu.few = true;
+    few.symbol = arena_printf(a, "%s_few", forward->symbol);
+    set_times(&few, &time);
+    gpu_plan_kernels(a, &few, 1, options);
+  }
+  few.gpu.device_class = forward->gpu.device_class;
+  vec_push(a, &kernels->kernels, few);
+}
+
+void codegen_gpu_schedule_few(arena *a, gpu_forms *forms, codegen_gpu_options options) {
+  add_few(a, forms->small, NULL, options);
+  add_few(a, forms->large, forms->small, options);
+  add_few(a, forms->warpgroups, forms->large ? forms->large : forms->small, options);
 }

@@ -18,6 +18,13 @@ void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options sch
 // forms->large where no other target has that much shared memory.
 void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options);
 
+// May the forward of one list go with the backward of another? They meet in the saved states, which must lie equally far apart.
+bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back);
+
+// Adds to each form a second FORWARD for calls with few instances, whose blocks have fewer columns of the states, where that
+// takes clearly less time. Call it after all others: kernels of one function in several forms share that, too.
+void codegen_gpu_schedule_few(arena *a, gpu_forms *forms, codegen_gpu_options options);
+
 // Adds the kernels of all forms; a kernel of several forms comes once.
 void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all);
 // Whether a target (bits 1 << GPU_..) has the kernel.
@@ -26,7 +33,7 @@ bool codegen_gpu_is_for(const kernel *k, unsigned targets);
 bool codegen_gpu_has_target(codegen_gpu_options options, device_class device_class);
 
 // cache.c: blocks that a multiprocessor runs at a time; does their scratch stay in the second-level cache?
-int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described);
-bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);
+int64_t gpu_blocks_at_a_time(const codegen_gpu_kernel *described, const machine_device *device);
+bool gpu_stays_in_cache(const codegen_gpu_kernel *described, const machine_device *device);
 
 #endif

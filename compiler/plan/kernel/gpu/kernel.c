@@ -40,23 +40,17 @@ static kernel_plan *whole_plan(arena *a, const codegen_kernel *described, codege
 // Adds up the products of all programs of the kernel.
 static void count_products(const kernel_plan *w, codegen_gpu_kernel *g) {
   const plan *plans[] = {w->main.p, w->recomputes ? w->recompute.p : NULL};
-  double group = 0, all = 0;
   for (int i = 0; i < 2; i++) {
     if (!plans[i]) continue;
     g->wgmma_products += plans[i]->wgmma_products;
     g->products += plans[i]->products;
     g->register_operands += plans[i]->register_operands;
-    g->operand_bytes += plans[i]->operand_bytes;
-    group += plans[i]->wgmma_work;
-    all += plans[i]->all_work;
   }
-  g->wgmma_share = all > 0 ? group / all : 0;
 }
 
 // Counts the arguments whose rows are copied for a chunk, and those that may come by bulk copies.
 static void count_rows(const kernel_plan *w, codegen_gpu_kernel *g) {
   const program_plan *programs[] = {&w->main, w->recomputes ? &w->recompute : NULL};
-  g->bulk_gain = w->bulk_gain;
   for (int i = 0; i < 2 && w->maps.count; i++) {
     for (int n = 0; programs[i] && n < programs[i]->program->arguments.count; n++) {
       g->rows += gpu_is_staged(programs[i], n);

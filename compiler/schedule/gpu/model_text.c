@@ -1,0 +1,61 @@
+// The model as text: what it counts of each nest, and the time of the kernel (--emit=gpu-model).
+//
+//   gla.backward 9 points: 211.5 cycles, waits of its warps; 310 warp instructions, 105.7 of one warp, 24 wavefronts ..
+#include "compiler/base/text.h"
+#include "compiler/schedule/gpu/model.h"
+#include "compiler/schedule/gpu/schedule.h"
+
+static const char *kind_text(nest_kind kind) {
+  static const char *const kinds[] = {[NEST_POINTS] = "points",
+                                      [NEST_PACK] = "copy",
+                                      [NEST_DOT] = "product",
+                                      [NEST_SOLVE] = "solve",
+                                      [NEST_PREFIX] = "prefix",
+                                      [NEST_SEGMENT] = "segment",
+                                      [NEST_SEGMENT_ADJOINT] = "segment_adjoint",
+                                      [NEST_FIRST_EQUAL] = "first_equal"};
+  return kinds[kind];
+}
+
+static void put_program(FILE *out, arena *a, const kernel_plan *w, const program_plan *of, const gpu_speed *device) {
+  model_program p = {a, w, of};
+  double steps = of->program->chunk;
+  for (int n = 0; n < of->p->nests.count; n++) {
+    const plan_nest *nest = &of->p->nests.items[n];
+    if (nest->region != REGION_BODY) continue;
+    gpu_work work = model_work_of_nest(&p, nest);
+    gpu_limit limit;
+    double cycles = gpu_nest_cycles(&work, device, &limit);
+    fprintf(
+        out,
+        "  %s %d %s: %.1f cycles, for %s; %.1f warp instructions, %.1f of one warp, %.1f wavefronts, %.1f special, %.0f bytes",
+        of->program->name, n, kind_text(nest->kind), cycles / steps, gpu_limit_text(limit), work.instructions / steps,
+        work.busiest / steps, work.wavefronts / steps, work.specials / steps, work.bytes / steps);
+    if (work.turns > 0)
+      fprintf(out, "; %.1f operations, %.1f accesses, %.1f turns of loops, %.1f of the nest", work.operations / steps,
+              work.accesses / steps, work.loops / steps, work.turns / steps);
+    fprintf(out, "\n");
+  }
+}
+
+static void put_kernel(FILE *out, arena *a, const kernel *k, codegen_gpu_options options) {
+  options.shared_kib = k->gpu.shared_kib;
+  options.warpgroups = k->gpu.warpgroups;
+  codegen_gpu_target target = gpu_target_for(options);
+  const gpu_plan *made = gpu_plan_of(a, k, options);
+  gpu_speed speed = gpu_speed_of(target);
+  gpu_time time = gpu_time_of(made, target);
+  fprintf(out, "%s on %s: %.1f cycles a step, for %s; %.1f alone, %d blocks at a time; chunks of %d steps, %d threads\n",
+          k->symbol, codegen_gpu_target_name(target), time.cycles, gpu_limit_text(time.limit), time.alone, (int)time.blocks,
+          k->program->chunk, made->described.threads);
+  if (made->whole->recomputes) put_program(out, a, made->whole, &made->whole->recompute, &speed);
+  put_program(out, a, made->whole, &made->whole->main, &speed);
+}
+
+char *gpu_model_text(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {
+  text_stream text;
+  FILE *out = text_begin(&text);
+  for (int i = 0; i < count; i++)
+    if (codegen_gpu_is_for(kernels[i], options.targets)) put_kernel(out, a, kernels[i], options);
+  return text_end(&text, a);
+}

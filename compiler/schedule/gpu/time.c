@@ -1,0 +1,189 @@
+// The time of a kernel on a device, by the work of its nests.
+//
+//   a nest of a block    the longest of: its instructions on four schedulers, those of its busiest warp one after another,
+//                        its wavefronts, its exponentials, its products, its bytes; and a barrier
+//   a block alone        the sum over its nests
+//   a multiprocessor     as many blocks as fit: each waits while others work, until one of its units is always busy
+#include <math.h>
+
+#include "compiler/schedule/gpu/model.h"
+#include "compiler/schedule/gpu/schedule.h"
+#include "runtime/shared/gpu_costs.h"
+
+gpu_speed gpu_speed_of(codegen_gpu_target target) {
+  enum { MHZ_OF_GHZ = 1000 };
+  const machine_rates *r = machine_rates_of(target);
+  double per = MHZ_OF_GHZ / r->mhz / (double)machine_device_of(target)->multiprocessors;
+  return (gpu_speed){.products = r->mma / gpu_cost_mma_slack,
+                     .group_products = r->wgmma > 0 ? r->wgmma / gpu_cost_wgmma_slack : r->mma / gpu_cost_mma_slack,
+                     .cache_bytes = r->cache_gb * per,
+                     .memory_bytes = r->memory_gb * per};
+}
+
+// Cycles of the parts of a multiprocessor that all its blocks share.
+typedef struct unit_cycles {
+  double of[LIMIT_COUNT];
+} unit_cycles;
+
+static unit_cycles units_of(const gpu_work *work, const gpu_speed *d) {
+  unit_cycles x = {0};
+  x.of[LIMIT_LATENCY] = work->busiest * gpu_cost_latency + work->far * GPU_COST_FAR;
+  x.of[LIMIT_ISSUE] = work->instructions * gpu_cost_issued_each / GPU_COST_SCHEDULERS;
+  x.of[LIMIT_SHARED] = work->wavefronts;
+  x.of[LIMIT_SPECIAL] = work->specials * GPU_COST_MUFU_CYCLES;
+  x.of[LIMIT_TENSOR] = work->tensor / d->products + work->groups / d->group_products;
+  x.of[LIMIT_CACHE] = work->bytes / d->cache_bytes;
+  return x;
+}
+
+static gpu_limit longest(const unit_cycles *x) {
+  gpu_limit most = LIMIT_LATENCY;
+  for (gpu_limit i = 0; i < LIMIT_COUNT; i++)
+    if (x->of[i] > x->of[most]) most = i;
+  return most;
+}
+
+// What a block does in a run of its programs.
+typedef struct run_time {
+  unit_cycles all;  // of all nests
+  double alone;     // of nests one after another
+} run_time;
+
+double gpu_nest_cycles(const gpu_work *work, const gpu_speed *device, gpu_limit *limit) {
+  unit_cycles x = units_of(work, device);
+  *limit = longest(&x);
+  return x.of[*limit] + work->barriers * GPU_COST_BARRIER_CYCLES;
+}
+
+static void add_nest(run_time *r, gpu_work work, const gpu_speed *device) {
+  gpu_limit limit;
+  unit_cycles x = units_of(&work, device);
+  r->alone += gpu_nest_cycles(&work, device, &limit);
+  for (gpu_limit i = 0; i < LIMIT_COUNT; i++) r->all.of[i] += x.of[i];
+}
+
+// The copies of a chunk's rows: instructions of all threads, unless they come in bulk; a wait, unless they come ahead.
+static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
+  enum { PIECE = 16 };
+  gpu_work work = {.barriers = 1};
+  for (int i = 0; p->program->form == TILE_CHUNK && i < p->program->arguments.count; i++) {
+    if (!p->staging_buffers[i].row || !gpu_is_staged(p, i)) continue;
+    double bytes = (double)p->staging_buffers[i].row * p->program->chunk;
+    bytes *= kernel_stores_narrow(&w->m, tile_argument_place(p->program, i)) ? 2 : 4;
+    work.bytes += bytes;
+    if (!gpu_is_bulk(p, i)) work.instructions += GPU_COST_COPY * ceil(bytes / PIECE / MODEL_LANES);
+    if (p->staging_buffers[i].ahead.offset < 0) work.far = 1;
+  }
+  work.busiest = work.instructions * MODEL_LANES / w->threads;
+  return work;
+}
+
+static void add_program(run_time *r, const kernel_plan *w, const program_plan *p, const gpu_speed *device) {
+  arena *scratch = arena_new();
+  model_program program = {scratch, w, p};
+  for (int n = 0; n < p->p->nests.count; n++) {
+    const plan_nest *nest = &p->p->nests.items[n];
+    if (nest->region != REGION_BODY) continue;
+    add_nest(r, model_work_of_nest(&program, nest), device);
+  }
+  add_nest(r, work_of_rows(w, p), device);
+  arena_free(scratch);
+}
+
+// ---- bytes of a whole kernel -----------------------------------------------------------------
+
+bool gpu_spills(const codegen_gpu_kernel *described) {
+  enum { FEW = 64 };  // what rounding adds
+  int64_t kept = described->history_bytes + described->spill_bytes + described->sum_bytes;
+  return described->base.scratch.constant - kept > FEW;
+}
+
+int64_t gpu_tiles(const kernel *k) {
+  int axis = k->gpu.value_entries ? k->gpu.value_axis : k->gpu.lanes == LANES_TILE ? k->lane_axis : -1;
+  return axis < 0 ? 1 : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
+}
+
+static int64_t tiles_of_instance(const kernel *k) { return gpu_tiles(k) * (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1); }
+
+// Bytes that a chunk of a tile writes and reads for its group: the states before its chunks, the cotangents of the tile, all
+// sums.
+static double kept_bytes(const codegen_gpu_kernel *described) {
+  const kernel *k = described->base.kernel;
+  if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
+  double spilled = (double)described->spill_bytes / (double)tiles_of_instance(k);
+  return 2 * ((double)(described->history_bytes + described->sum_bytes) + spilled) * k->program->chunk / k->chunk;
+}
+
+// Bytes of gradient copies that a step of a head writes and reads, because heads of other instances share the gradient.
+static double copied_bytes(const kernel *k) {
+  double numbers = 0;
+  if (k->gpu.lanes != LANES_IN_TURN || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
+  for (int i = 0; i < k->program->results.count; i++) {
+    const tile_place *place = &k->program->results.items[i].place;
+    if (place->role != TILE_D_INPUT || axis_in(kernel_axes_of_place(place), k->lane_axis)) continue;
+    double all = 1;
+    for (int x = 0; x < place->axis_count; x++)
+      if (!axis_in(kernel_grid_of(k) & ~kernel_tiled_axes(k), place->axes[x]))
+        all *= (double)k->recurrence->body.axes.items[place->axes[x]].size;
+    numbers += all;
+  }
+  return 2 * 4 * numbers / k->lane_block;
+}
+
+// The states of a group come from the cache, copies of gradients from memory.
+static double cycles_of_bytes(const gpu_plan *made, const gpu_speed *d) {
+  return kept_bytes(&made->described) / d->cache_bytes + copied_bytes(&made->k) * made->k.program->chunk / d->memory_bytes;
+}
+
+// With one instance on a multiprocessor, which has `tiles` blocks.
+static double cycles_of_one(const gpu_time *time, double tiles) {
+  double rounds = ceil(tiles / (double)time->blocks), one = time->alone * rounds;
+  return one > time->cycles ? one : time->cycles;
+}
+
+// ---- the time --------------------------------------------------------------------------------
+
+gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
+  const kernel_plan *w = made->whole;
+  const machine_device *whole = machine_device_of(target);
+  gpu_speed own = gpu_speed_of(target), *device = &own;  // scratch that the cache does not hold is in memory
+  if (!gpu_stays_in_cache(&made->described, whole)) own.cache_bytes = own.memory_bytes;
+  run_time r = {0};
+  add_program(&r, w, &w->main, device);
+  if (w->recomputes) add_program(&r, w, &w->recompute, device);
+  double bytes = cycles_of_bytes(made, device), steps = w->k->program->chunk, tiles = (double)gpu_tiles(w->k);
+  r.all.of[LIMIT_CACHE] += bytes;
+  gpu_time time = {.alone = (r.alone + bytes) / steps, .blocks = gpu_blocks_at_a_time(&made->described, whole)};
+  r.all.of[LIMIT_LATENCY] = time.alone * steps / (double)time.blocks;
+  time.limit = longest(&r.all);
+  time.cycles = tiles * r.all.of[time.limit] / steps;
+  if (w->k->gpu.value_entries) time.alone *= tiles;
+  time.cost = (cycles_of_one(&time, w->k->gpu.value_entries ? 1 : tiles) + time.cycles) / 2;
+  return time;
+}
+
+// A target of this class; if none is asked for, the first that will run the kernels nevertheless.
+codegen_gpu_target gpu_target_for(codegen_gpu_options options) {
+  device_class wanted = options.warpgroups ? CLASS_WARPGROUPS : options.shared_kib >= GPU_LARGE_KIB ? CLASS_LARGE : CLASS_SMALL;
+  codegen_gpu_target others = GPU_SIMT;
+  for (codegen_gpu_target target = 0; target < GPU_SIMT; target++) {
+    if (!(options.targets >> target & 1)) continue;
+    if (codegen_gpu_class(target) == wanted) return target;
+    bool larger = codegen_gpu_class(target) >= wanted;
+    if (others == GPU_SIMT && larger) others = target;
+  }
+  if (others != GPU_SIMT) return others;
+  return wanted == CLASS_SMALL ? GPU_SM_80 : wanted == CLASS_LARGE ? GPU_SM_100A : GPU_SM_90A;
+}
+
+const char *gpu_limit_text(gpu_limit limit) {
+  static const char *const texts[LIMIT_COUNT] = {
+      [LIMIT_LATENCY] = "waits of its warps",
+      [LIMIT_ISSUE] = "instructions",
+      [LIMIT_SHARED] = "shared memory",
+      [LIMIT_TENSOR] = "products",
+      [LIMIT_SPECIAL] = "exponentials and quotients",
+      [LIMIT_CACHE] = "the second-level cache",
+  };
+  return texts[limit];
+}
