@@ -45,9 +45,11 @@ static void put_kernel(FILE *out, arena *a, const kernel *k, codegen_gpu_options
   const gpu_plan *made = gpu_plan_of(a, k, options);
   gpu_speed speed = gpu_speed_of(target);
   gpu_time time = gpu_time_of(made, target);
-  fprintf(out, "%s on %s: %.1f cycles a step, for %s; %.1f alone, %d blocks at a time; chunks of %d steps, %d threads\n",
+  fprintf(out,
+          "%s on %s: %.1f cycles a step, for %s; %.1f alone, %d blocks at a time, %d for an instance; chunks of %d steps, %d "
+          "threads\n",
           k->symbol, codegen_gpu_target_name(target), time.cycles, gpu_limit_text(time.limit), time.alone, (int)time.blocks,
-          k->program->chunk, made->described.threads);
+          k->gpu.value_entries ? 1 : (int)gpu_tiles(k), k->program->chunk, made->described.threads);
   if (made->whole->recomputes) put_program(out, a, made->whole, &made->whole->recompute, &speed);
   put_program(out, a, made->whole, &made->whole->main, &speed);
 }
