@@ -81,20 +81,33 @@ rec_status pieces_make_rooms(trainer *t) {
 
 // ---- a step -------------------------------------------------------------------------------------
 
+static rec_status square_pieces(trainer *t, int first, int count) {
+  value_list lists[SQUARES_AT_ONCE];
+  for (int i = 0; i < count; i++) {
+    const piece *p = &t->in->pieces.of[first + i];
+    lists[i] = (value_list){gradients_sum(t) + p->place * t->of.n->element_size, p->count};
+  }
+  return t->of.where->ops->square_sums(t->of.where, lists, count, &t->in->squares[first]);
+}
+
 static rec_status square_piece(void *context, int place, int worker) {
   trainer *t = context;
   (void)worker;
-  int number = t->in->own_pieces.first + place;
-  const piece *p = &t->in->pieces.of[number];
-  return t->of.where->ops->square_sum(t->of.where, gradients_sum(t) + p->place * t->of.n->element_size, p->count,
-                                      &t->in->squares[number]);
+  return square_pieces(t, t->in->own_pieces.first + place, 1);
 }
 
 static rec_status run_pieces(trainer *t, train_pool_task *task) {
   return train_pool_run(t->threads, t->in->own_pieces.end - t->in->own_pieces.first, task, t);
 }
 
-rec_status pieces_square(trainer *t) { return run_pieces(t, square_piece); }
+rec_status pieces_square(trainer *t) {
+  piece_range own = t->in->own_pieces;
+  rec_status status = REC_OK;
+  if (compute_is_host(t->of.where)) return run_pieces(t, square_piece);
+  for (int i = own.first; !status && i < own.end; i += SQUARES_AT_ONCE)
+    status = square_pieces(t, i, own.end - i < SQUARES_AT_ONCE ? own.end - i : SQUARES_AT_ONCE);
+  return status;
+}
 
 static rec_status step_piece(void *context, int place, int worker) {
   trainer *t = context;

@@ -181,8 +181,12 @@ static void sums_and_steps(rec_dtype type) {
   assert_int_equal(c->ops->sum_into(c, p.weight.there, p.bias.there, NUMBERS - 1), REC_OK);
   check(&p, &p.weight, false, 0);
   expected = n->square_sum(p.weight.here, NUMBERS);
-  assert_int_equal(c->ops->square_sum(c, p.weight.there, NUMBERS, &sum), REC_OK);
+  const value_list lists[] = {{p.bias.there, 5}, {p.weight.there, NUMBERS}, {p.bias.there, 0}};
+  double sums[3];
+  assert_int_equal(c->ops->square_sums(c, &lists[1], 1, &sum), REC_OK);
+  assert_int_equal(c->ops->square_sums(c, lists, 3, sums), REC_OK);
   assert_true(fabs(sum - expected) <= 1e-6 * expected);
+  assert_true(sums[0] > 0 && sums[1] == sum && sums[2] == 0);
   adamw_step step = {1e-2, 0.9, 0.95, 1e-8, 0.1, 0.4, 0.3, 0.7};
   n->adamw(p.weight.here, p.d_weight.here, p.moment1.here, p.moment2.here, NUMBERS - 3, &step);
   assert_int_equal(c->ops->adamw(c, p.weight.there, p.d_weight.there, p.moment1.there, p.moment2.there, NUMBERS - 3, &step),

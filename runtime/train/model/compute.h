@@ -17,6 +17,14 @@ typedef struct matrix {
   bool transposed;
 } matrix;
 
+// Numbers one behind the other.
+typedef struct value_list {
+  const void *values;
+  int64_t count;
+} value_list;
+
+enum { SQUARES_AT_ONCE = 64 };
+
 // What operations do is said in numeric.h. `room` has linear_room bytes.
 typedef struct compute_ops {
   // At a multiple of REC_ALIGNMENT; NULL for 0 bytes.
@@ -41,7 +49,8 @@ typedef struct compute_ops {
   rec_status (*zero)(const compute *c, rows to);
   rec_status (*row_squares)(const compute *c, rows x, double *sum);
   rec_status (*sum_into)(const compute *c, void *to, const void *from, int64_t count);
-  rec_status (*square_sum)(const compute *c, const void *values, int64_t count, double *sum);
+  // Of each of at most SQUARES_AT_ONCE lists. A device is waited for once.
+  rec_status (*square_sums)(const compute *c, const value_list *lists, int count, double *sums);
   rec_status (*adamw)(const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
                       const adamw_step *step);
   // to[height][width] = a[height][depth] b[depth][width]
@@ -58,7 +67,7 @@ typedef struct compute_ops {
   OPERATION(allocate) OPERATION(release) OPERATION(upload) OPERATION(download) OPERATION(copy) OPERATION(clear) \
   OPERATION(linear_room) OPERATION(linear) OPERATION(linear_backward) OPERATION(embed) OPERATION(embed_backward) \
   OPERATION(cross_entropy) OPERATION(hits) OPERATION(add) OPERATION(zero) OPERATION(row_squares) OPERATION(sum_into) \
-  OPERATION(square_sum) OPERATION(adamw) OPERATION(product) OPERATION(combine) OPERATION(normalize)
+  OPERATION(square_sums) OPERATION(adamw) OPERATION(product) OPERATION(combine) OPERATION(normalize)
 // clang-format on
 
 struct compute {

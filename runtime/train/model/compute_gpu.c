@@ -157,21 +157,30 @@ static rec_status gpu_add(const compute *c, rows to, rows from) {
 
 static rec_status gpu_zero(const compute *c, rows to) { return gpu_add(c, to, (rows){0}); }
 
-typedef rec_status starter(const compute *c, int kernel, int64_t items, const void *parameter);
-
-static rec_status square_sums(const compute *c, starter *start, model_rows from, double *sum) {
-  int64_t blocks = gpu_blocks(c, blocks_for(from.count * from.width));
-  model_square_sums p = {from, place(c)->sums};
-  rec_status status = start(c, MODEL_square_sums, blocks, &p);
+static rec_status gpu_row_squares(const compute *c, rows x, double *sum) {
+  int64_t blocks = gpu_blocks(c, blocks_for(x.count * x.width));
+  model_square_sums p = {rows_there(x), place(c)->sums};
+  rec_status status = gpu_start(c, MODEL_square_sums, blocks, &p);
   return status ? status : sum_here(c, place(c)->sums, blocks, sum);
 }
 
-static rec_status gpu_row_squares(const compute *c, rows x, double *sum) {
-  return square_sums(c, gpu_start, rows_there(x), sum);
-}
+static int64_t blocks_of(const compute *c, const value_list *list) { return gpu_blocks(c, blocks_for(list->count)); }
 
-static rec_status gpu_square_sum(const compute *c, const void *values, int64_t count, double *sum) {
-  return square_sums(c, gpu_start_f32, one_row(values, count), sum);
+// The sums of all blocks of all lists come to the host together; each list's are added there.
+static rec_status gpu_square_sums(const compute *c, const value_list *lists, int count, double *sums) {
+  const int64_t most = place(c)->blocks, bytes = count * most * (int64_t)sizeof(float);
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < count; i++) {
+    model_square_sums p = {one_row(lists[i].values, lists[i].count), place(c)->sums + i * most};
+    status = gpu_start_f32(c, MODEL_square_sums, blocks_of(c, &lists[i]), &p);
+  }
+  float *here = gpu_here(c, bytes);
+  if (!status) status = here ? gpu_download(c, here, place(c)->sums, bytes) : REC_ERROR_MEMORY;
+  for (int i = 0; i < count; i++) {
+    sums[i] = 0;
+    for (int64_t k = 0; !status && k < blocks_of(c, &lists[i]); k++) sums[i] += (double)here[i * most + k];
+  }
+  return status;
 }
 
 static rec_status gpu_sum_into(const compute *c, void *to, const void *from, int64_t count) {

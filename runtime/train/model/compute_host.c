@@ -57,7 +57,8 @@ NUMERIC(add, (const compute *c, rows to, rows from), c->n->add(to, from))
 NUMERIC(zero, (const compute *c, rows to), c->n->zero(to))
 NUMERIC(row_squares, (const compute *c, rows x, double *sum), *sum = c->n->row_squares(x))
 NUMERIC(sum_into, (const compute *c, void *to, const void *from, int64_t count), c->n->sum_into(to, from, count))
-NUMERIC(square_sum, (const compute *c, const void *values, int64_t count, double *sum), *sum = c->n->square_sum(values, count))
+NUMERIC(square_sums, (const compute *c, const value_list *lists, int count, double *sums),
+        for (int i = 0; i < count; i++) sums[i] = c->n->square_sum(lists[i].values, lists[i].count))
 NUMERIC(adamw,
         (const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
          const adamw_step *step),

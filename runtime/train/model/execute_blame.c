@@ -12,7 +12,7 @@ static bool finite_rows(const compute *c, rows y) {
 
 static bool finite_block(const compute *c, const void *values, int64_t count) {
   double sum = 0;
-  return !values || c->ops->square_sum(c, values, count, &sum) || isfinite(sum);
+  return !values || c->ops->square_sums(c, &(value_list){values, count}, 1, &sum) || isfinite(sum);
 }
 
 // What people know an operation by: a weight or a state of it, else the recurrence.

@@ -197,7 +197,7 @@ rec_status gpu_place_open(int32_t device, int number, rec_dtype tokens, gpu_plac
   p->base = (compute){&gpu_ops_of_models, p->narrow ? &numeric_bf16 : &numeric_f32, device};
   p->blocks = BLOCKS_OF_EXECUTOR;
   rec_status status = device == REC_DEVICE_CUDA ? open_cuda(p, number) : REC_OK;
-  if (!status) status = gpu_allocate(&p->base, p->blocks * (int64_t)sizeof *p->sums, (void **)&p->sums);
+  if (!status) status = gpu_allocate(&p->base, SQUARES_AT_ONCE * p->blocks * (int64_t)sizeof *p->sums, (void **)&p->sums);
   if (status)
     gpu_place_close(p);
   else

@@ -13,7 +13,7 @@ typedef struct gpu_place {
   compute base;    // first: what the operations are given
   bool narrow;     // rows are bf16
   int64_t blocks;  // of a launch, at most
-  float *sums;     // in its memory: of blocks
+  float *sums;     // in its memory: of blocks, of SQUARES_AT_ONCE launches
   char *here;      // on the host, for what is looked at there
   int64_t here_bytes;
   // the executor

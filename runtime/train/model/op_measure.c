@@ -25,7 +25,7 @@ typedef struct measuring {
 static double now(const measuring *m) {
   const compute *c = m->of->where;
   double sum;
-  if (!compute_is_host(c)) c->ops->square_sum(c, m->weights, 1, &sum);
+  if (!compute_is_host(c)) c->ops->square_sums(c, &(value_list){m->weights, 1}, 1, &sum);
   return rec_seconds(compute_is_host(c) ? 1 : 2);
 }
 
