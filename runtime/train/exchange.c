@@ -9,8 +9,6 @@ enum { WINDOW_OF_GPU = 1 << 22 };            // that are received at a time from
 
 static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static message_place at(const trainer *t, const char *what) { return (message_place){t->step, -1, what}; }
-
 // ---- the grid -----------------------------------------------------------------------------------
 
 owner_grid exchange_grid(const ranks *r, int rank) {
@@ -74,7 +72,8 @@ static void sum_of_place(const trainer *t, int place, int64_t width, double *to)
 }
 
 static void gather(const trainer *t, const double *own, int64_t width) {
-  ranks_all_gather(t->ranks, own, t->in->gathered, width * (int64_t)sizeof *own, at(t, "losses, weights and norms"));
+  ranks_all_gather(t->ranks, own, t->in->gathered, width * (int64_t)sizeof *own,
+                   trainer_busy_with(t, "losses, weights and norms"));
 }
 
 void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima) {
@@ -105,7 +104,7 @@ void exchange_squares(trainer *t) {
   const int64_t most = pieces_most_of_slot(t), size = (int64_t)sizeof *in->squares;
   if (ranks_count(t->ranks) == 1) return;
   memcpy(in->squares_sent, in->squares + in->own_pieces.first, (size_t)((in->own_pieces.end - in->own_pieces.first) * size));
-  ranks_all_gather(t->ranks, in->squares_sent, in->gathered, most * size, at(t, "squares of gradients"));
+  ranks_all_gather(t->ranks, in->squares_sent, in->gathered, most * size, trainer_busy_with(t, "squares of gradients"));
   for (int rank = 0; rank < ranks_count(t->ranks); rank++) {
     piece_range owned = pieces_of_rank(t, rank);
     memcpy(in->squares + owned.first, in->gathered + rank * most, (size_t)((owned.end - owned.first) * size));
@@ -113,7 +112,7 @@ void exchange_squares(trainer *t) {
 }
 
 rec_status exchange_agree(const trainer *t, rec_status status) {
-  return ranks_agree(t->ranks, status, at(t, "how the shards have ended"));
+  return ranks_agree(t->ranks, status, trainer_busy_with(t, "how the shards have ended"));
 }
 
 rec_status exchange_agree_on_device(const trainer *t, rec_status status) {
@@ -176,7 +175,7 @@ static rec_status add_windows(trainer *t, int from, int tag, char *sum, number_r
     window w = {t, sum + (n.place + done) * t->of.n->element_size, t->in->windows_of[done / WINDOW % 2],
                 n.count - done < WINDOW ? n.count - done : WINDOW};
     next = receive_window(t, from, tag, n, done + WINDOW);
-    ranks_wait(t->ranks, now, at(t, "gradients"));
+    ranks_wait(t->ranks, now, trainer_busy_with(t, "gradients"));
     if (!status) status = add_window(&w);
     spent_on_sums(t, w.count);
   }
@@ -201,7 +200,7 @@ static rec_status exchange_there(trainer *t, int partner, char *sum, number_rang
     if (given.count)
       list[count++] = (device_message){false, partner, MESSAGE_GRADIENTS, sum + given.place * size, given.count * size};
     if (kept.count) list[count++] = (device_message){true, partner, MESSAGE_GRADIENTS, t->in->window_there, kept.count * size};
-    ranks_move(t->ranks, list, count, at(t, "gradients"));
+    ranks_move(t->ranks, list, count, trainer_busy_with(t, "gradients"));
     if (!status) status = c->ops->sum_into(c, sum + kept.place * size, t->in->window_there, kept.count);
   }
   return status;
@@ -214,7 +213,7 @@ static rec_status exchange_round(trainer *t, const owner_round *round, int tag, 
   if (t->in->direct) return exchange_there(t, partner, sum, gives, keeps);
   rec_status sent = send_windows(t, partner, tag, sum, gives, &count);
   rec_status added = add_windows(t, partner, tag, sum, keeps);
-  ranks_wait_all(t->ranks, t->in->sends, count, at(t, "gradients"));
+  ranks_wait_all(t->ranks, t->in->sends, count, trainer_busy_with(t, "gradients"));
   return sent ? sent : added;
 }
 
@@ -242,7 +241,7 @@ static void move_weights(trainer *t, int partner, number_range own, number_range
     list[count++] = (device_message){true, partner, MESSAGE_WEIGHTS, t->in->weights + other.place * size, other.count * size};
   if (own.count)
     list[count++] = (device_message){false, partner, MESSAGE_WEIGHTS, t->in->weights + own.place * size, own.count * size};
-  ranks_move(t->ranks, list, count, at(t, "weights"));
+  ranks_move(t->ranks, list, count, trainer_busy_with(t, "weights"));
 }
 
 rec_status exchange_weights(trainer *t) {
@@ -265,7 +264,7 @@ rec_status exchange_weights(trainer *t) {
         other.count ? ranks_receive(t->ranks, partner, MESSAGE_WEIGHTS, i, here + other.place * size, other.count * size)
                     : NULL,
         own.count ? ranks_send(t->ranks, partner, MESSAGE_WEIGHTS, i, here + own.place * size, own.count * size) : NULL};
-    ranks_wait_all(t->ranks, both, 2, at(t, "weights"));
+    ranks_wait_all(t->ranks, both, 2, trainer_busy_with(t, "weights"));
     if (!compute_is_host(c) && !status)
       status = c->ops->upload(c, there + other.place * size, here + other.place * size, other.count * size);
   }

@@ -11,8 +11,6 @@
 
 enum { WEIGHTS_OF_PLACES = 64 };  // a tag beyond those of the rounds among data ranks
 
-static message_place at(const trainer *t, const char *what) { return (message_place){t->step, -1, what}; }
-
 static number_range slot_of_place(const trainer *t, int place) {
   owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
   int first = owners_left(&grid).first + place;
@@ -106,7 +104,7 @@ static void move_segments(trainer *t) {
         list[count++] = (device_message){false, rank_at(t, place), MESSAGE_GRADIENTS,
                                          gradients_of_segment(t, k) + slot.place * size, slot.count * size};
     }
-  ranks_move(t->ranks, list, count, at(t, "gradients of segments"));
+  ranks_move(t->ranks, list, count, trainer_busy_with(t, "gradients of segments"));
 }
 
 // Where the numbers of segments of other ranks arrive in the host's memory.
@@ -130,7 +128,7 @@ static rec_status exchange(trainer *t) {
     rec_status brought = send_segment(t, k, sent + k * places);
     if (!status) status = brought;
   }
-  ranks_wait_all(t->ranks, received, count + in->segments * places, at(t, "gradients of segments"));
+  ranks_wait_all(t->ranks, received, count + in->segments * places, trainer_busy_with(t, "gradients of segments"));
   if (status || compute_is_host(c)) return status;
   return c->ops->upload(c, in->other_segments, in->arrived_segments, (count - in->segments) * bytes);
 }
@@ -198,7 +196,7 @@ static void move_weights(trainer *t) {
       list[count++] =
           (device_message){false, rank_at(t, place), MESSAGE_WEIGHTS, t->in->weights + slot.place * size, slot.count * size};
   }
-  ranks_move(t->ranks, list, count, at(t, "weights"));
+  ranks_move(t->ranks, list, count, trainer_busy_with(t, "weights"));
 }
 
 // Every rank of the same sequences has stepped a slot, and gets those of the others.
@@ -226,7 +224,7 @@ rec_status segments_gather_weights(trainer *t) {
       list[count++] = ranks_send(t->ranks, rank_at(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES, here + slot.place * size,
                                  slot.count * size);
   }
-  ranks_wait_all(t->ranks, list, count, at(t, "weights"));
+  ranks_wait_all(t->ranks, list, count, trainer_busy_with(t, "weights"));
   for (int place = 0; !status && !compute_is_host(c) && place < places; place++) {
     number_range other = slot_of_place(t, place);
     if (place != own) status = c->ops->upload(c, there + other.place * size, here + other.place * size, other.count * size);

@@ -16,6 +16,8 @@ void *trainer_zeroed(trainer *t, int64_t count) {
 
 void *trainer_list(trainer *t, int64_t count, size_t size) { return rec_blocks_list(&t->in->memory, count + 1, size); }
 
+message_place trainer_busy_with(const trainer *t, const char *what) { return (message_place){t->step, -1, what}; }
+
 uint64_t trainer_stream(const char *what, const train_block *block) {
   char name[1024];
   size_t used = 0;

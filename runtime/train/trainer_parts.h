@@ -80,6 +80,8 @@ uint64_t trainer_stream(const char *what, const train_block *block);
 // which trainer_internals.memory then says.
 void *trainer_zeroed(trainer *t, int64_t count);
 void *trainer_list(trainer *t, int64_t count, size_t size);
+// What the trainer exchanges, for the line that a wait without an end prints.
+message_place trainer_busy_with(const trainer *t, const char *what);
 // A parameter in a block of all.
 char *trainer_parameter(const trainer *t, void *block, int parameter);
 

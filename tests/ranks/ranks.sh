@@ -113,6 +113,8 @@ compiled() {
   cat "$root"/stdlib/*.rec "$root"/compiler/*.md >text.txt
   "$recc" "$root/tests/ranks/$1.rec" --target "$("$root/tests/tools/processor")" -O1 -o "$1.so"
 }
+# The bytes of text.txt as tokens of 16 bits.
+tokens() { LC_ALL=C sed 's/./&\x00/g; 2,$s/^/\x00/' text.txt | head -c 200000; }
 # same RUNS RUNS: two trainings have the same weights, checkpoint and log, but for the speed.
 same() {
   for block in "$1"/*/; do
