@@ -202,11 +202,11 @@ static void test_ldmatrix(void **state) {
 static void multiply_group(const void *parameters) {
   (void)parameters;
   enum { SWIZZLE_128 = 1, B_AT = 8192 };
-  const uint64_t rows = (uint64_t)(1024 >> 4) << 32 | (uint64_t)SWIZZLE_128 << 62;
+  const uint64_t operand = (uint64_t)(1024 >> 4) << 32 | (uint64_t)SWIZZLE_128 << 62;
   float c[4] = {0}, d[4];
   simt_count_place(&place);
   simt_wgmma_fence_n8(d, c);
-  simt_wgmma_n8_bf16(d, d, rows, rows | B_AT >> 4, 1, 0, 0);
+  simt_wgmma_n8_bf16(d, d, operand, operand | B_AT >> 4, 1, 0, 0);
   simt_wgmma_commit();
   simt_wgmma_wait_n8(d, d);
 }

@@ -1,8 +1,6 @@
 // GPU: the memory that nests of points read and write.
 //
 //   points [t,K]: %9 = q{t->s} * %4 -> b2      q at s * 128 + K, b1 at t * 128 + K, b2 at t * 128 + K
-//
-// Sizes that are known at run time alone count as 1: such a stride is wrong, and serves for estimates alone.
 #include "compiler/plan/gpu/accesses.h"
 
 #include <string.h>
@@ -16,46 +14,46 @@ typedef struct collector {
   plan_accesses found;
 } collector;
 
-// An index map above the memory that is read.
-typedef struct index_map {
-  const tile_value *v;
-  const struct index_map *above;
-} index_map;
-
 static const tile_value *value_of(const collector *c, tile_id id) { return &c->p->program->values.items[id]; }
 
-static int64_t size_of(const collector *c, int axis) {
-  int64_t size = plan_axis_size(c->m, c->p->program, axis);
+int64_t plan_size_or_one(const mapping *m, const tile_program *program, int axis) {
+  int64_t size = plan_axis_size(m, program, axis);
   return size == TILE_RUNTIME_SIZE ? 1 : size;
 }
 
 // ---- index maps ----
 
-static void move_stride(int64_t *stride, int from, int to, int64_t factor) {
+void plan_move_stride(int64_t *stride, int from, int to, int64_t factor) {
   int64_t moved = stride[from] * factor;
   stride[from] = 0;
   stride[to] = moved;
 }
 
-// The strides of a map's operand become those of its result. A joined axis has the stride of its inner one.
-static void apply(const collector *c, const tile_value *v, int64_t *stride) {
-  switch (v->op) {
-    case TILE_RENAME: move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
-    case TILE_SLICE: stride[tile_entry_axis(v)] = 0; break;
-    case TILE_SPLIT:
-      stride[tile_inner_axis(v)] = stride[tile_whole_axis(v)];
-      move_stride(stride, tile_whole_axis(v), tile_outer_axis(v), size_of(c, tile_inner_axis(v)));
-      break;
-    case TILE_JOIN:
-      stride[tile_outer_axis(v)] = 0;
-      move_stride(stride, tile_inner_axis(v), tile_whole_axis(v), 1);
-      break;
-    default: break;
+static void split_stride(const tile_value *v, int64_t inner, int64_t *stride) {
+  stride[tile_inner_axis(v)] = stride[tile_whole_axis(v)];
+  plan_move_stride(stride, tile_whole_axis(v), tile_outer_axis(v), inner);
+}
+
+static void join_strides(const tile_value *v, int64_t *stride) {
+  stride[tile_outer_axis(v)] = 0;
+  plan_move_stride(stride, tile_inner_axis(v), tile_whole_axis(v), 1);
+}
+
+void plan_map_strides(const mapping *m, const tile_program *program, const plan_index_map *maps, int64_t *stride) {
+  for (; maps; maps = maps->above) {
+    const tile_value *v = maps->v;
+    switch (v->op) {
+      case TILE_RENAME: plan_move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
+      case TILE_SLICE: stride[tile_entry_axis(v)] = 0; break;
+      case TILE_SPLIT: split_stride(v, plan_size_or_one(m, program, tile_inner_axis(v)), stride); break;
+      case TILE_JOIN: join_strides(v, stride); break;
+      default: break;
+    }
   }
 }
 
-static void add(collector *c, plan_access access, const index_map *maps) {
-  for (; maps; maps = maps->above) apply(c, maps->v, access.stride);
+static void add(collector *c, plan_access access, const plan_index_map *maps) {
+  plan_map_strides(c->m, c->p->program, maps, access.stride);
   for (int i = 0; i < c->found.count; i++)
     if (memcmp(&c->found.items[i], &access, sizeof access) == 0) return;
   vec_push(c->a, &c->found, access);
@@ -85,7 +83,7 @@ static plan_access of_tensor(const collector *c, const tile_place *place) {
   for (int i = place->axis_count - 1; i >= 0; i--) {
     bool tile = plan_tile_axes(c->m, axis_bit(place->axes[i]));
     if (tile) access.stride[place->axes[i]] = stride;
-    if (tile || !place->time) stride *= size_of(c, place->axes[i]);
+    if (tile || !place->time) stride *= plan_size_or_one(c->m, c->p->program, place->axes[i]);
   }
   if (place->time && t >= 0) access.stride[t] = stride;
   if (place->time) access.layout = plan_layout_of_rows(c->m->dtype, stride);
@@ -99,13 +97,13 @@ static plan_access of_argument(const collector *c, const tile_value *v) {
   return of_buffer(&b);
 }
 
-static void read_below(collector *c, tile_id id, int nest, const index_map *maps) {
+static void read_below(collector *c, tile_id id, int nest, const plan_index_map *maps) {
   const tile_value *v = value_of(c, id);
   const plan_value *pv = &c->p->values[id];
   if (v->op == TILE_ARGUMENT) {
     add(c, of_argument(c, v), maps);
   } else if (plan_at_hand(c->p, id)) {
-    const index_map here = {v, maps};
+    const plan_index_map here = {v, maps};
     for (int k = 0; k < tile_arity(v->op); k++) read_below(c, v->args[k], nest, plan_is_inline(v->op) ? &here : maps);
   } else if (pv->nest != nest && pv->held == HELD_BUFFER) {
     add(c, of_buffer(&c->p->buffers.items[pv->buffer]), maps);

@@ -13,6 +13,18 @@ typedef struct plan_access {
 
 typedef VEC(plan_access) plan_accesses;
 
+// An index map above the memory that is read: a value of the operations that move an index.
+typedef struct plan_index_map {
+  const tile_value *v;
+  const struct plan_index_map *above;
+} plan_index_map;
+
+// The strides of memory become those of what all these maps make of it. A joined axis has the stride of its inner one.
+void plan_map_strides(const mapping *m, const tile_program *program, const plan_index_map *maps, int64_t *stride);
+void plan_move_stride(int64_t *stride, int from, int to, int64_t factor);
+// 1 for an axis whose size is known at run time alone: such a stride is wrong, and serves for estimates.
+int64_t plan_size_or_one(const mapping *m, const tile_program *program, int axis);
+
 // In any order, each once.
 plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest);
 

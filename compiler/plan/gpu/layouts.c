@@ -8,6 +8,7 @@
 // few for a nest, where lanes have places of a fragment; else a few for each access.
 #include <string.h>
 
+#include "compiler/plan/gpu/accesses.h"
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
@@ -61,16 +62,7 @@ typedef struct layouts {
   int known_count;
 } layouts;
 
-// An index map above the memory that is read.
-typedef struct index_map {
-  const tile_value *v;
-  const struct index_map *above;
-} index_map;
-
-static int64_t size_of(const layouts *c, int axis) {
-  int64_t size = plan_axis_size(c->q->m, c->q->program, axis);
-  return size == TILE_RUNTIME_SIZE ? 1 : size;
-}
+static int64_t size_of(const layouts *c, int axis) { return plan_size_or_one(c->q->m, c->q->program, axis); }
 
 static int memory_of_buffer(const layouts *c, int buffer) {
   int carried = c->q->p->buffers.items[buffer].carried;
@@ -138,59 +130,36 @@ static void count_access(layouts *c, int number, const int64_t *stride) {
     memory->cycles[i] += times * (known->wavefronts[i] + cycles_of_instruction / at->warps * instructions_of(c, memory, i));
 }
 
-static void move_stride(int64_t *stride, int from, int to, int64_t factor) {
-  int64_t moved = stride[from] * factor;
-  stride[from] = 0;
-  stride[to] = moved;
-}
-
-// The strides of a map's operand become those of its result. A joined axis has the stride of its inner one.
-static void apply(const layouts *c, const tile_value *v, int64_t *stride) {
-  switch (v->op) {
-    case TILE_RENAME: move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
-    case TILE_SLICE: stride[tile_entry_axis(v)] = 0; break;
-    case TILE_SPLIT:
-      stride[tile_inner_axis(v)] = stride[tile_whole_axis(v)];
-      move_stride(stride, tile_whole_axis(v), tile_outer_axis(v), size_of(c, tile_inner_axis(v)));
-      break;
-    case TILE_JOIN:
-      stride[tile_outer_axis(v)] = 0;
-      move_stride(stride, tile_inner_axis(v), tile_whole_axis(v), 1);
-      break;
-    default: break;
-  }
-}
-
 static void strides_of(const plan_buffer *b, int64_t *stride) {
   memset(stride, 0, PLAN_MAX_AXES * sizeof *stride);
   for (int i = 0; i < b->axis_count; i++) stride[b->axes[i]] = b->stride[b->axes[i]].factor;
 }
 
-static void count_below(layouts *c, int memory, const plan_buffer *b, const index_map *maps) {
+static void count_below(layouts *c, int memory, const plan_buffer *b, const plan_index_map *maps) {
   int64_t stride[PLAN_MAX_AXES];
   strides_of(b, stride);
-  for (; maps; maps = maps->above) apply(c, maps->v, stride);
+  plan_map_strides(c->q->m, c->q->program, maps, stride);
   count_access(c, memory, stride);
 }
 
-static void count_buffer(layouts *c, int buffer, const index_map *maps) {
+static void count_buffer(layouts *c, int buffer, const plan_index_map *maps) {
   if (buffer >= 0) count_below(c, memory_of_buffer(c, buffer), &c->q->p->buffers.items[buffer], maps);
 }
 
-static void count_argument(layouts *c, int argument, const index_map *maps) {
+static void count_argument(layouts *c, int argument, const plan_index_map *maps) {
   for (int s = 0; s < c->q->p->carried_count; s++)
     if (c->q->p->carried[s].argument == argument)
       count_below(c, c->q->p->buffers.count + s, &c->q->carried->items[s].memory, maps);
 }
 
 // What the nest reads of memory for a value; `own`: values of the nest itself are in registers.
-static void count_read(layouts *c, tile_id id, bool own, const index_map *maps) {
+static void count_read(layouts *c, tile_id id, bool own, const plan_index_map *maps) {
   const tile_value *v = value(c->q, id);
   const plan_value *pv = &c->q->p->values[id];
   if (v->op == TILE_ARGUMENT) {
     count_argument(c, tile_argument_number(v), maps);
   } else if (plan_at_hand(c->q->p, id)) {
-    const index_map here = {v, maps};
+    const plan_index_map here = {v, maps};
     bool moves = tile_op_is(v->op, TILE_MOVES_INDEX);
     for (int k = 0; k < tile_arity(v->op); k++) count_read(c, v->args[k], own && !moves, moves ? &here : maps);
   } else if (pv->held == HELD_BUFFER && !(own && pv->nest == c->nest && !tile_op_is(v->op, TILE_REDUCES))) {
@@ -205,7 +174,7 @@ static void count_copy(layouts *c, tile_id id) {
   int64_t stride[PLAN_MAX_AXES];
   strides_of(&c->q->p->buffers.items[pv->copy], stride);
   for (tile_id at = pv->copied; at != id; at = value(c->q, at)->args[0])
-    move_stride(stride, tile_renamed_to(value(c->q, at)), tile_renamed_from(value(c->q, at)), 1);
+    plan_move_stride(stride, tile_renamed_to(value(c->q, at)), tile_renamed_from(value(c->q, at)), 1);
   count_access(c, memory_of_buffer(c, pv->copy), stride);
 }
 
