@@ -75,7 +75,7 @@ static int assemble(const char *text, const char *target) {
 
 static void every_operation_is_assembled(void **state) {
   (void)state;
-  static const char *const seen[] = {"bar.sync", "shfl.sync.bfly", "ex2.approx.f32",      "cvt.rn.bf16x2", "ldmatrix",
+  static const char *const seen[] = {"bar.sync", "shfl.sync.bfly", "ex2.approx.ftz.f32",  "cvt.rn.bf16x2", "ldmatrix",
                                      "mma.sync", "cp.async.cg",    "cp.async.wait_group", "%ctaid.x"};
   static const char *const of_hopper[] = {"wgmma.fence", "m64n64k16.f32.bf16", "fence.proxy.async", "mbarrier.try_wait",
                                           "cp.async.bulk.tensor.5d"};
