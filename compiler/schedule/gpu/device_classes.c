@@ -71,24 +71,15 @@ static double cost_on(const recurrence_kernels *kernels, codegen_gpu_target targ
   return cost_of(schedule_kernel(kernels, KERNEL_FORWARD), target) + cost_of(schedule_kernel(kernels, KERNEL_BACKWARD), target);
 }
 
-// The share of the cost of others below which kernels of a class are worth their room in the library. Where there is no other
-// target, they take no room.
-static double worth_in(codegen_gpu_options options) {
-  device_class first = codegen_gpu_class(gpu_target_for(options));
-  for (codegen_gpu_target target = 0; target < GPU_SIMT; target++)
-    if (options.targets >> target & 1 && codegen_gpu_class(target) != first) return gpu_cost_worth;
-  return 1;
-}
-
-// Kernels of another class remain where those made for this one are hardly cheaper: more shared memory for a block may leave
-// room for fewer blocks.
-static void keep_as_good(recurrence_kernels *own, const recurrence_kernels *others, codegen_gpu_options options) {
+// Kernels of another class remain where those made for this one do not cost less than `worth` times as much: more shared memory
+// for a block may leave room for fewer blocks.
+static void keep_as_good(recurrence_kernels *own, const recurrence_kernels *others, double worth, codegen_gpu_options options) {
   codegen_gpu_target target = gpu_target_for(options);
   if (!gpu_may_go_together(own, others) || own->kernels.count != others->kernels.count) return;
   for (int i = 0; i < own->kernels.count; i++) {
     kernel *k = &own->kernels.items[i];
     const kernel *other = &others->kernels.items[i];
-    if (k->kind == other->kind && cost_of(k, target) >= worth_in(options) * cost_of(other, target)) *k = *other;
+    if (k->kind == other->kind && cost_of(k, target) >= worth * cost_of(other, target)) *k = *other;
   }
 }
 
@@ -112,8 +103,8 @@ void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options sch
   options.shared_kib = GPU_LARGE_KIB;
   recurrence_kernels *large = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
   codegen_gpu_target target = gpu_target_for(options);
-  keep_as_good(large, forms->small, options);
-  if (cost_on(large, target) >= worth_in(options) * cost_on(forms->small, target)) return;
+  keep_as_good(large, forms->small, gpu_cost_worth, options);
+  if (cost_on(large, target) >= gpu_cost_worth * cost_on(forms->small, target)) return;
   share_forms(a, large, forms->small, CLASS_LARGE, options);
   leave_class(forms->small, large, CLASS_SMALL);
   forms->large = large;
@@ -126,16 +117,23 @@ static void give_large_to_groups(gpu_forms *forms) {
       forms->large->kernels.items[i].gpu.device_class |= CLASS_WARPGROUPS;
 }
 
+// The share of the cost of others below which kernels with wgmma are worth their room in the library. They take none where they
+// replace those with large shared memory, which no other device has.
+static double worth_of_groups(const gpu_forms *forms, codegen_gpu_options options) {
+  return forms->large && !codegen_gpu_has_target(options, CLASS_LARGE) ? 1 : gpu_cost_worth;
+}
+
 void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options) {
   if (!wants_groups(options)) return;
   bool has_large = wants_large(options);
+  double worth = worth_of_groups(forms, options);
   options.shared_kib = GPU_LARGE_KIB;
   options.warpgroups = true;
   recurrence_kernels *groups = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
   const recurrence_kernels *others = forms->large ? forms->large : forms->small;
   codegen_gpu_target target = gpu_target_for(options);
-  keep_as_good(groups, others, options);
-  if (cost_on(groups, target) >= worth_in(options) * cost_on(others, target)) {
+  keep_as_good(groups, others, worth, options);
+  if (cost_on(groups, target) >= worth * cost_on(others, target)) {
     give_large_to_groups(forms);
     return;
   }
