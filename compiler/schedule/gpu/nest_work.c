@@ -144,9 +144,23 @@ static void add_stores(nest_count *c, tile_id id, double times) {
   }
 }
 
+// A value that a later product is added to begins as the other summand, and does nothing where that has its place already.
+static bool begins(nest_count *c, tile_id id) {
+  const plan *p = c->p->of->p;
+  const plan_value *pv = &p->values[id];
+  const tile_value *v = value_of(c, id);
+  if (pv->nest == (int)(c->nest - p->nests.items) || pv->dot == NO_TILE) return false;
+  tile_id other = v->args[v->args[0] == pv->dot];
+  if (pv->held == HELD_BUFFER && p->values[other].held == HELD_BUFFER && p->values[other].buffer == pv->buffer) return true;
+  add_operand(c, other, c->at);
+  add_stores(c, id, times_of(c, v->axes));
+  return true;
+}
+
 // A value of the nest at all its points.
 static void add_value(nest_count *c, tile_id id) {
   const tile_value *v = value_of(c, id);
+  if (begins(c, id)) return;
   bool reduces = tile_op_is(v->op, TILE_REDUCES);
   double points = times_of(c, reduces ? ~(axis_set)0 : v->axes);
   int numbers = numbers_of(c, v->axes | (reduces ? v->over : 0));
@@ -345,6 +359,7 @@ static gpu_work work_of_points(const model_program *p, const plan_nest *nest, bo
   place_shares(&c, &t, points, outer_at, over_at);
   if (nest->over) c.loops = ceil(entries(p, nest->over) / c.shares);
   add_values(&c);
+  if (!c.operations && !c.accesses) return (gpu_work){0};
   if (t.lanes > 1) c.operations += sums_of(&c) * (of_sums ? 1 : t.width) * log2(t.lanes) * 3;
   return total(&c, turns_of(p, points * t.lanes));
 }
@@ -526,30 +541,58 @@ static gpu_work work_of_solve(const model_program *p, const plan_nest *nest) {
       .instructions = t.all * of_column, .busiest = t.busiest * of_column, .wavefronts = t.all * (8 * blocks + 2 * rows)};
 }
 
+// The lanes of the first warp: those that share a column lie apart, each with rows that follow one another.
+static void place_rows(nest_count *c, const axis_list *columns, int t, int lanes, lane_indices *outer_at,
+                       lane_indices *step_at) {
+  lane_pieces of_columns = {0};
+  int side = MODEL_LANES / lanes;
+  int32_t rows = (int32_t)(size_of(c->p, t) / lanes);
+  *step_at = (lane_indices){.by = axis_bit(t)};
+  for (int i = 0; i < MODEL_LANES; i++) {
+    of_columns.of[i] = i % side < c->at.active ? i % side : 0;
+    step_at->at[i] = i / side * rows;
+  }
+  place_lanes(c, columns, of_columns, outer_at);
+  c->at.index[t] = step_at;
+}
+
+// Lanes of a column load their rows, add up, meet, load them again unless they kept them, add up and store.
+static void add_shared_scan(nest_count *c, tile_id id, double rows) {
+  enum { MOST_KEPT = 4, OF_MEETING = 5 };  // a shuffle, a comparison, a choice, an addition, a copy
+  bool kept = rows <= MOST_KEPT;
+  add_operands(c, id, c->at);
+  double loads = kept ? 1 : 2;
+  c->operations *= loads, c->accesses *= loads, c->wavefronts *= loads, c->bytes *= loads;
+  add_stores(c, id, rows);
+  c->operations += 2 * rows + (log2(c->shares) + 1) * OF_MEETING;
+  if (!kept) c->operations += c->accesses * gpu_cost_row;
+  if (!kept) c->loops = 2 * rows;
+}
+
 // A prefix, a segment or its adjoint; several lanes share a column where there are few.
 static gpu_work work_of_scan(const model_program *p, const plan_nest *nest, bool *seen) {
   nest_count c = count_of(p, nest, seen);
   tile_id id = nest->values.items[0];
-  const tile_value *v = value_of(&c, id);
   lane_indices outer_at[PLAN_MAX_AXES], step_at[1];
-  int t = tile_step_axis(v);
+  int t = tile_step_axis(value_of(&c, id));
   axis_list columns = by_rank(p, nest->axes & ~axis_bit(t));
-  double count = entries(p, nest->axes & ~axis_bit(t)), steps = (double)size_of(p, t), lanes = MODEL_LANES;
-  while (lanes > 1 && (count * lanes > p->w->threads || fmod(steps, lanes) > 0)) lanes /= 2;
-  if (lanes < 4) lanes = 1;
+  double count = entries(p, nest->axes & ~axis_bit(t)), steps = (double)size_of(p, t);
+  int lanes = plan_lanes_of_scan(&p->w->m, count, size_of(p, t));
   c.over = axis_bit(t);
+  c.turns = 1;
+  c.shares = lanes;
   c.at.active = count * lanes < MODEL_LANES ? (int)(count * lanes) : MODEL_LANES;
+  if (lanes > 1) {
+    place_rows(&c, &columns, t, lanes, outer_at, step_at);
+    add_shared_scan(&c, id, steps / lanes);
+    return total(&c, turns_of(p, count * lanes));
+  }
   place_lanes(&c, &columns, one_each(count), outer_at);
   place_sums(&c, step_at);
   add_operands(&c, id, c.at);
   add_stores(&c, id, steps);
   c.loops = c.operations = steps;
-  turns all = turns_of(p, count * lanes);
-  double share = lanes > 1 ? 1.5 / lanes : 1;
-  c.operations = c.operations * share + (lanes > 1 ? 3 * log2(lanes) + 6 : 0);
-  c.accesses *= share, c.loops *= share, c.turns = 1;
-  c.wavefronts *= lanes > 1 ? 0.5 : 1;  // lanes of a column read rows apart
-  return total(&c, all);
+  return total(&c, turns_of(p, count));
 }
 
 static gpu_work work_of_nest(const model_program *p, const plan_nest *nest) {
@@ -568,6 +611,6 @@ static gpu_work work_of_nest(const model_program *p, const plan_nest *nest) {
 
 gpu_work model_work_of_nest(const model_program *p, const plan_nest *nest) {
   gpu_work work = work_of_nest(p, nest);
-  work.barriers = p->w->m.kind == MAP_BLOCK;
+  work.barriers = p->w->m.kind == MAP_BLOCK && work.instructions > 0;
   return work;
 }
