@@ -460,11 +460,12 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   double depth = ceil((double)size_of(c->p, dot->k) / (narrow ? 16 : 8)), three = narrow || m->tf32 ? 1 : 3;
   const tile_value *v = &program->values.items[id];
   depth *= entries(c->p, plan_tile_axes(m, v->over) & ~plan_inner_axes(dot));
-  if (!group) depth *= share_below(c, dot);
   factor a = {.by_matrix = true}, b;
   if (!dot->register_a) a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
   b = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
   product_work x = {0};
+  group = group && b.by_matrix;  // wgmma reads no scratch
+  if (!group) depth *= share_below(c, dot);
   if (group) {
     double of_a = a.by_matrix ? 1 : a.instructions, read_a = a.by_matrix ? 4 : a.wavefronts;
     x.of_task = depth * (of_a + 1 + gpu_cost_address) + GPU_COST_GROUP_WAIT;
@@ -530,6 +531,18 @@ static gpu_work work_by_threads(const model_program *p, const plan_nest *nest) {
 
 // ---- along time ------------------------------------------------------------------------------
 
+static bool is_outside(model_memory m) { return m.known && !m.shared; }
+
+// A column reads the matrix, the same for all lanes, and the solved rows once for each four rows behind them.
+static double bytes_of_solve(const model_program *p, const plan_nest *nest, double rows) {
+  enum { SECTOR = 32, OF_WARP = 4 * MODEL_LANES };
+  int pack = nest->dot.pack_a;
+  bool matrix = is_outside(pack < 0 ? model_memory_of(p, nest->dot.a) : model_memory_of_buffer(p, pack));
+  bool solved = is_outside(model_memory_of_buffer(p, p->of->p->values[nest->values.items[0]].buffer));
+  double loads = rows * rows / 8;
+  return loads * (matrix ? SECTOR : 0) + (loads + 2 * rows) * (solved ? OF_WARP : 0);
+}
+
 static gpu_work work_of_solve(const model_program *p, const plan_nest *nest) {
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
   double rows = (double)size_of(p, tile_row_axis(v));
@@ -537,8 +550,12 @@ static gpu_work work_of_solve(const model_program *p, const plan_nest *nest) {
   turns t = turns_of(p, columns);
   // of four rows and four steps: 16 multiply-adds, 4 loads of x, 4 of the matrix
   double blocks = rows * rows / 32, of_column = blocks * (24 + 4 * gpu_cost_address + gpu_cost_loop) + 6 * rows;
-  return (gpu_work){
-      .instructions = t.all * of_column, .busiest = t.busiest * of_column, .wavefronts = t.all * (8 * blocks + 2 * rows)};
+  double bytes = bytes_of_solve(p, nest, rows);
+  return (gpu_work){.instructions = t.all * of_column,
+                    .busiest = t.busiest * of_column,
+                    .wavefronts = t.all * (8 * blocks + 2 * rows),
+                    .bytes = t.all * bytes,
+                    .far = bytes > 0 ? rows / 4 : 0};
 }
 
 // The lanes of the first warp: those that share a column lie apart, each with rows that follow one another.
