@@ -58,6 +58,12 @@ typedef struct model_maps {
 } model_maps;
 tile_id model_below_maps(const model_program *p, tile_id id, warp_place *at, model_maps *maps);
 
+// operations.c: instructions of an operation; of these, so many of the special function units.
+typedef struct operation_cost {
+  double instructions, specials;
+} operation_cost;
+operation_cost model_cost_of_operation(const model_program *p, tile_op op);
+
 // nest_work.c
 gpu_work model_work_of_nest(const model_program *p, const plan_nest *nest);
 

@@ -37,37 +37,6 @@ static double entries(const model_program *p, axis_set axes) {
 
 // ---- operations ------------------------------------------------------------------------------
 
-// Instructions of an operation where exponentials and quotients are approximate; of these, so many of the special function
-// units.
-typedef struct operation_cost {
-  double instructions, specials;
-} operation_cost;
-
-static operation_cost approximate(tile_op op) {
-  switch (op) {
-    case TILE_EXP: return (operation_cost){5, 1};
-    case TILE_EXP2: return (operation_cost){4, 1};
-    case TILE_EXPM1: return (operation_cost){12, 1};
-    case TILE_LOG: return (operation_cost){12, 1};
-    case TILE_LOG1P: return (operation_cost){14, 1};
-    case TILE_SQRT:
-    case TILE_SQRT_KINK:
-    case TILE_RSQRT: return (operation_cost){8, 1};
-    case TILE_SIGMOID:
-    case TILE_SILU: return (operation_cost){9, 2};
-    case TILE_LOG_SIGMOID:
-    case TILE_SOFTPLUS: return (operation_cost){20, 2};
-    case TILE_TANH: return (operation_cost){12, 2};
-    case TILE_DIV: return (operation_cost){3, 1};
-    case TILE_POWER: return (operation_cost){20, 2};
-    default: return (operation_cost){tile_op_cost(op), 0};
-  }
-}
-
-static operation_cost cost_of_operation(const nest_count *c, tile_op op) {
-  return number_is_narrow(c->p->w->m.dtype) ? approximate(op) : (operation_cost){tile_op_cost(op), 0};
-}
-
 static double times_of(const nest_count *c, axis_set by) {
   double all = entries(c->p, c->over & by);
   return all > c->shares ? all / c->shares : 1;
@@ -94,7 +63,7 @@ static void add_access(nest_count *c, const model_memory *m, const warp_place *a
 }
 
 static void add_operation(nest_count *c, tile_op op, double times) {
-  operation_cost cost = cost_of_operation(c, op);
+  operation_cost cost = model_cost_of_operation(c->p, op);
   c->operations += times * cost.instructions;
   c->specials += times * cost.specials;
 }
@@ -525,8 +494,7 @@ static gpu_work work_by_threads(const model_program *p, const plan_nest *nest) {
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
   double all = entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) / MODEL_LANES;
   double results = entries(p, plan_tile_axes(&p->w->m, v->axes));
-  if (dot->i < 0) return spread_out(p, 2 * all, all / 2, results);
-  return spread_out(p, 2 * all, all / 2, results / 16);  // blocks of 4 x 4
+  return spread_out(p, 2 * all, all / 2, dot->i < 0 ? results : results / 16);  // blocks of 4 x 4
 }
 
 // ---- along time ------------------------------------------------------------------------------
@@ -582,8 +550,7 @@ static void add_shared_scan(nest_count *c, tile_id id, double rows) {
   c->operations *= loads, c->accesses *= loads, c->wavefronts *= loads, c->bytes *= loads;
   add_stores(c, id, rows);
   c->operations += 2 * rows + (log2(c->shares) + 1) * OF_MEETING;
-  if (!kept) c->operations += c->accesses * gpu_cost_row;
-  if (!kept) c->loops = 2 * rows;
+  if (!kept) c->operations += c->accesses * gpu_cost_row, c->loops = 2 * rows;
 }
 
 // A prefix, a segment or its adjoint; several lanes share a column where there are few.
