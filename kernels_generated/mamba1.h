@@ -2,8 +2,7 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
 #ifndef REC_GPU_SELECTIVE_SCAN_H
 #define REC_GPU_SELECTIVE_SCAN_H
 
@@ -342,73 +341,6 @@ static inline int64_t selective_scan_part_backward_scratch_bytes(const selective
 static inline int64_t selective_scan_part_backward_summary_elements(const selective_scan_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
-}
-
-/* ---- selective_scan_backward_large ---- */
-
-#define SELECTIVE_SCAN_BACKWARD_LARGE_SYMBOL "rec_kernel_selective_scan_backward_large_gpu"
-enum { SELECTIVE_SCAN_BACKWARD_LARGE_THREADS = 128, SELECTIVE_SCAN_BACKWARD_LARGE_SHARED_BYTES = 162304, SELECTIVE_SCAN_BACKWARD_LARGE_CHUNK = 8 };
-typedef struct selective_scan_backward_large_parameter {
-  rec_gpu_frame frame;
-  int64_t E;
-  int64_t N;  /* 16 */
-  rec_gpu_slot x;  /* [batch,time,E], f32 */
-  rec_gpu_slot dt;  /* [batch,time,E], f32 */
-  rec_gpu_slot B;  /* [batch,time,N], f32 */
-  rec_gpu_slot C;  /* [batch,time,N], f32 */
-  rec_gpu_slot A_log;  /* [E,N], f32 */
-  rec_gpu_slot dt_bias;  /* [E], f32 */
-  rec_gpu_slot D;  /* [E], f32 */
-  rec_gpu_slot d_hT_h;  /* [batch,E,N], f32 */
-  rec_gpu_slot d_y;  /* [batch,time,E], f32 */
-  rec_gpu_slot d_x;  /* [batch,time,E], f32: written */
-  rec_gpu_slot d_dt;  /* [batch,time,E], f32: written */
-  rec_gpu_slot d_B;  /* [batch,time,N], f32, in copies: written */
-  rec_gpu_slot d_C;  /* [batch,time,N], f32, in copies: written */
-  rec_gpu_slot d_A_log;  /* [E,N], f32, in copies: written */
-  rec_gpu_slot d_dt_bias;  /* [E], f32, in copies: written */
-  rec_gpu_slot d_D;  /* [E], f32, in copies: written */
-  rec_gpu_slot d_h0_h;  /* [batch,E,N], f32: written */
-} selective_scan_backward_large_parameter;
-_Static_assert(sizeof(selective_scan_backward_large_parameter) == 672, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t selective_scan_backward_large_items(const selective_scan_backward_large_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * ((parameter->E + 127) / 128);
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t selective_scan_backward_large_scratch_bytes(const selective_scan_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t selective_scan_backward_large_summary_elements(const selective_scan_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
-}
-/* Copies of d_B for rec_gpu_sum to add up. */
-static inline int64_t selective_scan_backward_large_copies_d_B(const selective_scan_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 1 * ((parameter->E + 127) / 128);
-}
-/* Copies of d_C for rec_gpu_sum to add up. */
-static inline int64_t selective_scan_backward_large_copies_d_C(const selective_scan_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 1 * ((parameter->E + 127) / 128);
-}
-/* Copies of d_A_log for rec_gpu_sum to add up. */
-static inline int64_t selective_scan_backward_large_copies_d_A_log(const selective_scan_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->frame.entries * parameter->frame.slices;
-}
-/* Copies of d_dt_bias for rec_gpu_sum to add up. */
-static inline int64_t selective_scan_backward_large_copies_d_dt_bias(const selective_scan_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->frame.entries * parameter->frame.slices;
-}
-/* Copies of d_D for rec_gpu_sum to add up. */
-static inline int64_t selective_scan_backward_large_copies_d_D(const selective_scan_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->frame.entries * parameter->frame.slices;
 }
 
 #endif

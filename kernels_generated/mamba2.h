@@ -352,7 +352,7 @@ static inline int64_t ssd_part_backward_summary_elements(const ssd_part_backward
 /* ---- ssd_forward_large ---- */
 
 #define SSD_FORWARD_LARGE_SYMBOL "rec_kernel_ssd_forward_large_gpu"
-enum { SSD_FORWARD_LARGE_THREADS = 128, SSD_FORWARD_LARGE_SHARED_BYTES = 39552, SSD_FORWARD_LARGE_CHUNK = 128 };
+enum { SSD_FORWARD_LARGE_THREADS = 256, SSD_FORWARD_LARGE_SHARED_BYTES = 108928, SSD_FORWARD_LARGE_CHUNK = 128 };
 typedef struct ssd_forward_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -389,7 +389,7 @@ static inline int64_t ssd_forward_large_summary_elements(const ssd_forward_large
 /* ---- ssd_states_large ---- */
 
 #define SSD_STATES_LARGE_SYMBOL "rec_kernel_ssd_states_large_gpu"
-enum { SSD_STATES_LARGE_THREADS = 256, SSD_STATES_LARGE_SHARED_BYTES = 14976, SSD_STATES_LARGE_CHUNK = 128 };
+enum { SSD_STATES_LARGE_THREADS = 256, SSD_STATES_LARGE_SHARED_BYTES = 58240, SSD_STATES_LARGE_CHUNK = 128 };
 typedef struct ssd_states_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -423,7 +423,7 @@ static inline int64_t ssd_states_large_summary_elements(const ssd_states_large_p
 /* ---- ssd_backward_large ---- */
 
 #define SSD_BACKWARD_LARGE_SYMBOL "rec_kernel_ssd_backward_large_gpu"
-enum { SSD_BACKWARD_LARGE_THREADS = 256, SSD_BACKWARD_LARGE_SHARED_BYTES = 83200, SSD_BACKWARD_LARGE_CHUNK = 128 };
+enum { SSD_BACKWARD_LARGE_THREADS = 256, SSD_BACKWARD_LARGE_SHARED_BYTES = 230528, SSD_BACKWARD_LARGE_CHUNK = 128 };
 typedef struct ssd_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -456,7 +456,7 @@ static inline int64_t ssd_backward_large_items(const ssd_backward_large_paramete
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t ssd_backward_large_scratch_bytes(const ssd_backward_large_parameter *parameter) {
   (void)parameter;
-  return 394048;
+  return 295744;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t ssd_backward_large_summary_elements(const ssd_backward_large_parameter *parameter) {
@@ -492,7 +492,7 @@ static inline int64_t ssd_backward_large_copies_d_D(const ssd_backward_large_par
 /* ---- ssd_part_large ---- */
 
 #define SSD_PART_LARGE_SYMBOL "rec_kernel_ssd_part_large_gpu"
-enum { SSD_PART_LARGE_THREADS = 256, SSD_PART_LARGE_SHARED_BYTES = 15104 };
+enum { SSD_PART_LARGE_THREADS = 256, SSD_PART_LARGE_SHARED_BYTES = 58368 };
 typedef struct ssd_part_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -524,7 +524,7 @@ static inline int64_t ssd_part_large_summary_elements(const ssd_part_large_param
 /* ---- ssd_part_backward_large ---- */
 
 #define SSD_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_ssd_part_backward_large_gpu"
-enum { SSD_PART_BACKWARD_LARGE_THREADS = 256, SSD_PART_BACKWARD_LARGE_SHARED_BYTES = 49792 };
+enum { SSD_PART_BACKWARD_LARGE_THREADS = 256, SSD_PART_BACKWARD_LARGE_SHARED_BYTES = 99072 };
 typedef struct ssd_part_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -556,7 +556,7 @@ static inline int64_t ssd_part_backward_large_summary_elements(const ssd_part_ba
 /* ---- ssd_forward_groups ---- */
 
 #define SSD_FORWARD_GROUPS_SYMBOL "rec_kernel_ssd_forward_groups_gpu"
-enum { SSD_FORWARD_GROUPS_THREADS = 128, SSD_FORWARD_GROUPS_SHARED_BYTES = 109568, SSD_FORWARD_GROUPS_CHUNK = 128 };
+enum { SSD_FORWARD_GROUPS_THREADS = 256, SSD_FORWARD_GROUPS_SHARED_BYTES = 111616, SSD_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct ssd_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;

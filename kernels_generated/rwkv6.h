@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
 #ifndef REC_GPU_RWKV6_H
 #define REC_GPU_RWKV6_H
 
@@ -115,7 +115,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- rwkv6_forward ---- */
 
 #define RWKV6_FORWARD_SYMBOL "rec_kernel_rwkv6_forward_gpu"
-enum { RWKV6_FORWARD_THREADS = 256, RWKV6_FORWARD_SHARED_BYTES = 39296, RWKV6_FORWARD_CHUNK = 128 };
+enum { RWKV6_FORWARD_THREADS = 256, RWKV6_FORWARD_SHARED_BYTES = 72064, RWKV6_FORWARD_CHUNK = 128 };
 typedef struct rwkv6_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -178,7 +178,7 @@ static inline int64_t rwkv6_step_scratch_bytes(const rwkv6_step_parameter *param
 /* ---- rwkv6_states ---- */
 
 #define RWKV6_STATES_SYMBOL "rec_kernel_rwkv6_states_gpu"
-enum { RWKV6_STATES_THREADS = 256, RWKV6_STATES_SHARED_BYTES = 20864, RWKV6_STATES_CHUNK = 128 };
+enum { RWKV6_STATES_THREADS = 256, RWKV6_STATES_SHARED_BYTES = 41344, RWKV6_STATES_CHUNK = 128 };
 typedef struct rwkv6_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -209,7 +209,7 @@ static inline int64_t rwkv6_states_summary_elements(const rwkv6_states_parameter
 /* ---- rwkv6_backward ---- */
 
 #define RWKV6_BACKWARD_SYMBOL "rec_kernel_rwkv6_backward_gpu"
-enum { RWKV6_BACKWARD_THREADS = 256, RWKV6_BACKWARD_SHARED_BYTES = 91904, RWKV6_BACKWARD_CHUNK = 128 };
+enum { RWKV6_BACKWARD_THREADS = 256, RWKV6_BACKWARD_SHARED_BYTES = 94720, RWKV6_BACKWARD_CHUNK = 128 };
 typedef struct rwkv6_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -253,7 +253,7 @@ static inline int64_t rwkv6_backward_copies_d_bonus(const rwkv6_backward_paramet
 /* ---- rwkv6_part ---- */
 
 #define RWKV6_PART_SYMBOL "rec_kernel_rwkv6_part_gpu"
-enum { RWKV6_PART_THREADS = 256, RWKV6_PART_SHARED_BYTES = 21120 };
+enum { RWKV6_PART_THREADS = 256, RWKV6_PART_SHARED_BYTES = 41600 };
 typedef struct rwkv6_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -308,87 +308,11 @@ static inline int64_t rwkv6_part_backward_summary_elements(const rwkv6_part_back
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
-/* ---- rwkv6_forward_groups ---- */
+/* ---- rwkv6_backward_large ---- */
 
-#define RWKV6_FORWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_forward_groups_gpu"
-enum { RWKV6_FORWARD_GROUPS_THREADS = 256, RWKV6_FORWARD_GROUPS_SHARED_BYTES = 144384, RWKV6_FORWARD_GROUPS_CHUNK = 128 };
-typedef struct rwkv6_forward_groups_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 64 */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot bonus;  /* [H,K], f32 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: r, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[4];
-} rwkv6_forward_groups_parameter;
-_Static_assert(sizeof(rwkv6_forward_groups_parameter) == 1024, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t rwkv6_forward_groups_items(const rwkv6_forward_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t rwkv6_forward_groups_scratch_bytes(const rwkv6_forward_groups_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t rwkv6_forward_groups_summary_elements(const rwkv6_forward_groups_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
-}
-
-/* ---- rwkv6_states_groups ---- */
-
-#define RWKV6_STATES_GROUPS_SYMBOL "rec_kernel_rwkv6_states_groups_gpu"
-enum { RWKV6_STATES_GROUPS_THREADS = 256, RWKV6_STATES_GROUPS_SHARED_BYTES = 82944, RWKV6_STATES_GROUPS_CHUNK = 128 };
-typedef struct rwkv6_states_groups_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 64 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[3];
-} rwkv6_states_groups_parameter;
-_Static_assert(sizeof(rwkv6_states_groups_parameter) == 768, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t rwkv6_states_groups_items(const rwkv6_states_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t rwkv6_states_groups_scratch_bytes(const rwkv6_states_groups_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t rwkv6_states_groups_summary_elements(const rwkv6_states_groups_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
-}
-
-/* ---- rwkv6_backward_groups ---- */
-
-#define RWKV6_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_backward_groups_gpu"
-enum { RWKV6_BACKWARD_GROUPS_THREADS = 256, RWKV6_BACKWARD_GROUPS_SHARED_BYTES = 193536, RWKV6_BACKWARD_GROUPS_CHUNK = 128 };
-typedef struct rwkv6_backward_groups_parameter {
+#define RWKV6_BACKWARD_LARGE_SYMBOL "rec_kernel_rwkv6_backward_large_gpu"
+enum { RWKV6_BACKWARD_LARGE_THREADS = 256, RWKV6_BACKWARD_LARGE_SHARED_BYTES = 195456, RWKV6_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct rwkv6_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -406,74 +330,33 @@ typedef struct rwkv6_backward_groups_parameter {
   rec_gpu_slot d_decay;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_bonus;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: r, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[1]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[2]: v, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[3]: decay, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[4]: d_y, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[5];
-} rwkv6_backward_groups_parameter;
-_Static_assert(sizeof(rwkv6_backward_groups_parameter) == 1280, "as the kernel reads it");
+} rwkv6_backward_large_parameter;
+_Static_assert(sizeof(rwkv6_backward_large_parameter) == 552, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t rwkv6_backward_groups_items(const rwkv6_backward_groups_parameter *parameter) {
+static inline int64_t rwkv6_backward_large_items(const rwkv6_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t rwkv6_backward_groups_scratch_bytes(const rwkv6_backward_groups_parameter *parameter) {
+static inline int64_t rwkv6_backward_large_scratch_bytes(const rwkv6_backward_large_parameter *parameter) {
   (void)parameter;
   return 32832;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t rwkv6_backward_groups_summary_elements(const rwkv6_backward_groups_parameter *parameter) {
+static inline int64_t rwkv6_backward_large_summary_elements(const rwkv6_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 /* Copies of d_bonus for rec_gpu_sum to add up. */
-static inline int64_t rwkv6_backward_groups_copies_d_bonus(const rwkv6_backward_groups_parameter *parameter) {
+static inline int64_t rwkv6_backward_large_copies_d_bonus(const rwkv6_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.slices;
 }
 
-/* ---- rwkv6_part_groups ---- */
+/* ---- rwkv6_part_backward_large ---- */
 
-#define RWKV6_PART_GROUPS_SYMBOL "rec_kernel_rwkv6_part_groups_gpu"
-enum { RWKV6_PART_GROUPS_THREADS = 256, RWKV6_PART_GROUPS_SHARED_BYTES = 83968 };
-typedef struct rwkv6_part_groups_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 64 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[3];
-} rwkv6_part_groups_parameter;
-_Static_assert(sizeof(rwkv6_part_groups_parameter) == 640, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t rwkv6_part_groups_items(const rwkv6_part_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t rwkv6_part_groups_scratch_bytes(const rwkv6_part_groups_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t rwkv6_part_groups_summary_elements(const rwkv6_part_groups_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
-}
-
-/* ---- rwkv6_part_backward_groups ---- */
-
-#define RWKV6_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_part_backward_groups_gpu"
-enum { RWKV6_PART_BACKWARD_GROUPS_THREADS = 256, RWKV6_PART_BACKWARD_GROUPS_SHARED_BYTES = 59392 };
-typedef struct rwkv6_part_backward_groups_parameter {
+#define RWKV6_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_rwkv6_part_backward_large_gpu"
+enum { RWKV6_PART_BACKWARD_LARGE_THREADS = 256, RWKV6_PART_BACKWARD_LARGE_SHARED_BYTES = 57984 };
+typedef struct rwkv6_part_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -481,19 +364,19 @@ typedef struct rwkv6_part_backward_groups_parameter {
   rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-} rwkv6_part_backward_groups_parameter;
-_Static_assert(sizeof(rwkv6_part_backward_groups_parameter) == 232, "as the kernel reads it");
+} rwkv6_part_backward_large_parameter;
+_Static_assert(sizeof(rwkv6_part_backward_large_parameter) == 232, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t rwkv6_part_backward_groups_items(const rwkv6_part_backward_groups_parameter *parameter) {
+static inline int64_t rwkv6_part_backward_large_items(const rwkv6_part_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t rwkv6_part_backward_groups_scratch_bytes(const rwkv6_part_backward_groups_parameter *parameter) {
+static inline int64_t rwkv6_part_backward_large_scratch_bytes(const rwkv6_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t rwkv6_part_backward_groups_summary_elements(const rwkv6_part_backward_groups_parameter *parameter) {
+static inline int64_t rwkv6_part_backward_large_summary_elements(const rwkv6_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
