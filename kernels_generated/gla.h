@@ -115,7 +115,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- gla_forward ---- */
 
 #define GLA_FORWARD_SYMBOL "rec_kernel_gla_forward_gpu"
-enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 95488, GLA_FORWARD_CHUNK = 128 };
+enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 54016, GLA_FORWARD_CHUNK = 128 };
 typedef struct gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -176,7 +176,7 @@ static inline int64_t gla_step_scratch_bytes(const gla_step_parameter *parameter
 /* ---- gla_states ---- */
 
 #define GLA_STATES_SYMBOL "rec_kernel_gla_states_gpu"
-enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 49536, GLA_STATES_CHUNK = 128 };
+enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 24960, GLA_STATES_CHUNK = 128 };
 typedef struct gla_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -244,7 +244,7 @@ static inline int64_t gla_backward_summary_elements(const gla_backward_parameter
 /* ---- gla_part ---- */
 
 #define GLA_PART_SYMBOL "rec_kernel_gla_part_gpu"
-enum { GLA_PART_THREADS = 256, GLA_PART_SHARED_BYTES = 49792 };
+enum { GLA_PART_THREADS = 256, GLA_PART_SHARED_BYTES = 25216 };
 typedef struct gla_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -299,6 +299,70 @@ static inline int64_t gla_part_backward_summary_elements(const gla_part_backward
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
+/* ---- gla_forward_large ---- */
+
+#define GLA_FORWARD_LARGE_SYMBOL "rec_kernel_gla_forward_large_gpu"
+enum { GLA_FORWARD_LARGE_THREADS = 256, GLA_FORWARD_LARGE_SHARED_BYTES = 95488, GLA_FORWARD_LARGE_CHUNK = 128 };
+typedef struct gla_forward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gla_forward_large_parameter;
+_Static_assert(sizeof(gla_forward_large_parameter) == 360, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_forward_large_items(const gla_forward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_forward_large_scratch_bytes(const gla_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t gla_forward_large_summary_elements(const gla_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_states_large ---- */
+
+#define GLA_STATES_LARGE_SYMBOL "rec_kernel_gla_states_large_gpu"
+enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 49536, GLA_STATES_LARGE_CHUNK = 128 };
+typedef struct gla_states_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gla_states_large_parameter;
+_Static_assert(sizeof(gla_states_large_parameter) == 296, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_states_large_items(const gla_states_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_states_large_scratch_bytes(const gla_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t gla_states_large_summary_elements(const gla_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
 /* ---- gla_backward_large ---- */
 
 #define GLA_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_backward_large_gpu"
@@ -332,6 +396,35 @@ static inline int64_t gla_backward_large_scratch_bytes(const gla_backward_large_
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_backward_large_summary_elements(const gla_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_part_large ---- */
+
+#define GLA_PART_LARGE_SYMBOL "rec_kernel_gla_part_large_gpu"
+enum { GLA_PART_LARGE_THREADS = 256, GLA_PART_LARGE_SHARED_BYTES = 49792 };
+typedef struct gla_part_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+} gla_part_large_parameter;
+_Static_assert(sizeof(gla_part_large_parameter) == 232, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_part_large_items(const gla_part_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_part_large_scratch_bytes(const gla_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t gla_part_large_summary_elements(const gla_part_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
