@@ -25,7 +25,6 @@ typedef struct cost_run {
   arena *a;
   const artifact_recurrence *r;
   const gpu_model_device *device;
-  int device_class;
   entry_function *forward, *backward;
   sizes_function *sizes;
   const char *(*error)(void);
@@ -37,8 +36,8 @@ typedef struct cost_run {
 
 static const recurrence_kernels *kernels_of(const cost_run *c) {
   const gpu_forms *forms = &c->r->gpu;
-  if (c->device_class == 2 && forms->warpgroups) return forms->warpgroups;
-  return c->device_class && forms->large ? forms->large : forms->small;
+  if (c->device->number == 2 && forms->warpgroups) return forms->warpgroups;
+  return c->device->number && forms->large ? forms->large : forms->small;
 }
 
 static int64_t made_up_size(const cost_run *c, int axis) {
@@ -137,12 +136,12 @@ static const char *run_length(cost_run *c, int64_t time, simt_cost *cost) {
   int64_t *words = ARENA_ARRAY(c->a, int64_t, c->r->abi->fields.count);
   fill_arguments(c, time, words);
   rec_simt_options options = {.size = sizeof options, .cost = cost};
-  rec_sizes sizes = {.size = sizeof sizes, .device_kind = REC_DEVICE_SIMT, .device_number = c->device_class, .time_parts = 1};
+  rec_sizes sizes = {.size = sizeof sizes, .device_kind = REC_DEVICE_SIMT, .device_number = c->device->number, .time_parts = 1};
   rec_launch launch = {.size = sizeof launch,
                        .abi_major = REC_ABI_MAJOR,
                        .abi_minor = REC_ABI_MINOR,
                        .device_kind = REC_DEVICE_SIMT,
-                       .device_number = c->device_class,
+                       .device_number = c->device->number,
                        .stream = &options,
                        .time_parts = 1};
   int status = c->sizes(words, &sizes);
@@ -200,11 +199,6 @@ static void *loaded(arena *a, link_object linked, const char **wrong) {
   return handle;
 }
 
-static int class_number(codegen_gpu_target target) {
-  device_class class = codegen_gpu_class(target);
-  return class & CLASS_WARPGROUPS ? 2 : class & CLASS_LARGE ? 1 : 0;
-}
-
 const char *artifact_gpu_cost(arena *a, const artifact *library, link_object linked, const codegen_gpu_object *object,
                               FILE *out) {
   const char *wrong = NULL, *separator = "";
@@ -213,10 +207,7 @@ const char *artifact_gpu_cost(arena *a, const artifact *library, link_object lin
     if (target == GPU_SIMT || !(library->gpu_targets >> target & 1)) continue;
     artifact_codes codes = artifact_machine_codes(a, object, target);
     for (int i = 0; i < library->recurrences.count && !wrong; i++) {
-      cost_run c = {.a = a,
-                    .r = &library->recurrences.items[i],
-                    .device = gpu_model_find(codegen_gpu_target_name(target)),
-                    .device_class = class_number(target)};
+      cost_run c = {.a = a, .r = &library->recurrences.items[i], .device = gpu_model_find(codegen_gpu_target_name(target))};
       c.error = (const char *(*)(void))(uintptr_t)symbol_of(handle, a, library->prefix, "rec_error");
       fputs(separator, out);
       wrong = print_recurrence(&c, handle, codes, out);

@@ -71,15 +71,10 @@ static void start(const artifact_assembly *all, const codegen_gpu_image *image, 
   run->said = arena_printf(a, "%s/%s.said", all->folder, name);
   run->unwritten = write_file(a, run->input, image->text, strlen(image->text), false);
   if (run->unwritten) return;
-  const char *words[MOST_WORDS] = {all->ptxas,
-                                   arena_printf(a, "-arch=%s", name),
-                                   "-o",
-                                   run->output,
-                                   run->input,
-                                   all->lines   ? "--generate-line-info"
-                                   : all->tells ? "-v"
-                                                : NULL,
-                                   all->lines && all->tells ? "-v" : NULL};
+  const char *words[MOST_WORDS] = {all->ptxas, arena_printf(a, "-arch=%s", name), "-o", run->output, run->input};
+  int count = 5;
+  if (all->lines) words[count++] = "--generate-line-info";
+  if (all->tells) words[count++] = "-v";
   memcpy(run->words, words, sizeof words);
   run->started = pthread_create(&run->thread, NULL, run_assembly, run) == 0;
 }

@@ -3,8 +3,8 @@
 //   exp %x       ->   ex2(x log2 e)            relative error |x| 2^-24 and that of ex2, which is two units in the last place
 //   sigmoid %x   ->   rcp(1 + ex2(-x log2 e))
 //
-// Exponentials below 2^-126 are 0, which numbers of 16 bits would keep two to seven bits of. Without the flush an exponential
-// is four instructions. Quotients and roots of the standard have branches and a call; the approximate ones take denormals.
+// Exponentials below 2^-126 are 0: an exponential that keeps them takes four instructions. Such numbers have at most seven bits in
+// 16-bit storage. Quotients and roots that are rounded as IEEE 754 says have branches and a call; approximate ones take denormals.
 // In f32, exponentials stay polynomials: a decay that is the same at all steps would count its error once for each of them.
 #include "compiler/emit/math_gpu.h"
 

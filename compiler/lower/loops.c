@@ -3,19 +3,7 @@
 //   [t, N]     for t: for N by 16: ..
 #include "compiler/lower/nest_target.h"
 
-loop_axes lower_by_rank(const lower *l, axis_set axes) {
-  loop_axes list = {0};
-  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
-    if (!axis_in(axes, axis)) continue;
-    int at = list.count++;
-    while (at > 0 && l->m->rank[list.axes[at - 1]] > l->m->rank[axis]) {
-      list.axes[at] = list.axes[at - 1];
-      at--;
-    }
-    list.axes[at] = axis;
-  }
-  return list;
-}
+loop_axes lower_by_rank(const lower *l, axis_set axes) { return plan_by_rank(l->m, l->p->program, axes); }
 
 enum { MOST_UNROLLED = 64 };
 

@@ -16,10 +16,7 @@ static inline void lower_line_back(lower *l, LLVMMetadataRef before) {
   if (l->e->scope) LLVMSetCurrentDebugLocation2(l->e->b, before);
 }
 
-typedef struct loop_axes {
-  int count;
-  int axes[PLAN_MAX_AXES];
-} loop_axes;
+typedef axis_list loop_axes;
 
 typedef void nest_lowering(lower *l, const plan_nest *nest);
 typedef void nest_function(lower *l, const place_in_loops *at, void *data);

@@ -31,6 +31,23 @@ int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axe
   return count;
 }
 
+axis_list plan_by_rank(const mapping *m, const tile_program *program, axis_set axes) {
+  axis_list list = {0};
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    int at = list.count++;
+    for (; at > 0 && m->rank[list.axes[at - 1]] > m->rank[axis]; at--) list.axes[at] = list.axes[at - 1];
+    list.axes[at] = axis;
+  }
+  return list;
+}
+
+int plan_numbers_at_once(int64_t size, int64_t count, int threads) {
+  int numbers = 4;
+  while (numbers > 1 && (size % numbers || count / numbers < threads)) numbers /= 2;
+  return numbers;
+}
+
 bool plan_has_lane(const mapping *m, axis_set axes) { return m->lane_axis >= 0 && axis_in(axes, m->lane_axis); }
 
 // Axes by rank, `last_axis` (if any) behind all others.

@@ -251,6 +251,14 @@ enum { PLAN_TILE_COLUMNS = 64 };
 bool plan_is_in_tiles(int64_t row, int64_t rows);
 // Whether all these axes have compile-time sizes.
 bool plan_sized(const tile_program *program, axis_set axes);
+// Axes in the order of memory: the last one is contiguous.
+typedef struct axis_list {
+  int count;
+  int axes[PLAN_MAX_AXES];
+} axis_list;
+axis_list plan_by_rank(const mapping *m, const tile_program *program, axis_set axes);
+// GPU: how many neighbours along an axis of this size a thread takes at once of `count` numbers, while all threads have some.
+int plan_numbers_at_once(int64_t size, int64_t count, int threads);
 // The number of points over all these axes; -1: a size is known at run time only.
 int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes);
 // The axis along which the value at hand lies contiguously in memory, or -1.
@@ -327,6 +335,8 @@ typedef struct plan_places {
 // NULL, or which buffers lie over each other while both are alive.
 const char *plan_verify_places(arena *a, const plan *p, const plan_place *buffers);
 // plan/print.c: a line for each nest, state and buffer. `at` NULL: they have no places yet.
+// The word for a kind of nests.
+const char *plan_nest_text(nest_kind kind);
 // A line of it: one nest.
 char *plan_print_nest(arena *a, const mapping *m, const plan *p, int n);
 char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at);

@@ -273,7 +273,7 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
   if (dot->pack_b >= 0) put_copy(o, dot->b, dot->pack_b);
 }
 
-static const char *nest_text(nest_kind kind) {
+const char *plan_nest_text(nest_kind kind) {
   static const char *const kinds[] = {"points", "copy",    "product",         "solve",
                                       "prefix", "segment", "segment_adjoint", "first_equal"};
   return kinds[kind];
@@ -329,7 +329,7 @@ static void put_nest(printer *o, int n) {
   static const char *const regions[] = {"prologue", "shared", "body", "steps", "epilogue"};
   const plan_nest *nest = &o->p->nests.items[n];
   const char *separator = "";
-  fprintf(o->out, "%3d %s %s", n, regions[nest->region], nest_text(nest->kind));
+  fprintf(o->out, "%3d %s %s", n, regions[nest->region], plan_nest_text(nest->kind));
   put_points(o, nest);
   fprintf(o->out, ": ");
   if (nest->kind == NEST_PACK) {

@@ -80,7 +80,7 @@ int segment_of(LLVMValueRef instruction) { return (int)LLVMGetDebugLocLine(instr
 // ---- PTX ----
 
 typedef struct ptx_row {
-  const char *word;  // what the instruction begins with, or " x": what is in it
+  const char *word;  // what the instruction begins with
   simt_class class;
 } ptx_row;
 
@@ -98,13 +98,11 @@ static const ptx_row ptx_rows[] = {
     {"cp.async.commit", SIMT_SYNC},
     {"cp.async.wait", SIMT_SYNC},
     {"cp.async", SIMT_COPY},
-
     {"mma", SIMT_MMA},
     {"wgmma.mma", SIMT_WGMMA},
     {"wgmma", SIMT_SYNC},
     {"shfl", SIMT_SHUFFLE},
     {"bar", SIMT_SYNC},
-    {"barrier", SIMT_SYNC},
     {"fence", SIMT_SYNC},
     {"membar", SIMT_SYNC},
     {"mbarrier", SIMT_SYNC},
@@ -121,8 +119,8 @@ static const ptx_row ptx_rows[] = {
     {"sin", SIMT_MUFU},
     {"cos", SIMT_MUFU},
     {"tanh", SIMT_MUFU},
-    {"cvt", SIMT_CONVERT},
     {"cvta", SIMT_MOVE},
+    {"cvt", SIMT_CONVERT},
     {"selp.f", SIMT_FP32},
     {"fma", SIMT_FP32},
     {"div.rn.f", SIMT_MUFU},

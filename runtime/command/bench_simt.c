@@ -20,17 +20,11 @@ int choose_counted_target(module_request *module, const char *target) {
   return 0;
 }
 
-// The number by which the executor knows the target's class of devices.
-static int32_t class_of(const char *target) {
-  if (strcmp(target, "sm_90a") == 0) return 2;
-  return strcmp(target, "sm_100a") == 0;
-}
-
 int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target, bool backward) {
   const gpu_model_device *device = gpu_model_find(target);
   simt_cost cost = {.mma = device->mma, .wgmma = device->wgmma};
   rec_simt_options simt = {.size = sizeof simt, .cost = &cost};
-  rec_run_options options = {.backward = backward, .simt = &simt, .device_number = class_of(target)};
+  rec_run_options options = {.backward = backward, .simt = &simt, .device_number = device->number};
   gpu_model_request request = {.device = device, .cost = &cost, .steps = call->time};
   rec_status status = rec_simt_run(recurrence, call, &options);
   if (!status) gpu_model_print(stdout, &request);

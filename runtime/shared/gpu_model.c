@@ -11,18 +11,21 @@
 
 #include "runtime/shared/gpu_costs.h"
 
+// In the order of the classes' kernels in a library (shared/library.h).
+enum { NUMBER_SMALL, NUMBER_LARGE, NUMBER_WARPGROUPS };
+
 static const struct {
   const char *target;
-  int multiprocessors, shared_kib;
+  int number, multiprocessors, shared_kib;
 } targets[] = {
 #define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, cache) \
-  {name, multiprocessors, shared},
+  {name, NUMBER_##class, multiprocessors, shared},
 #include "runtime/shared/gpu_targets.def"
 #undef GPU_TARGET
 };
 
 static gpu_model_device devices[] = {
-#define GPU_DEVICE(target, name, mhz, cache, mma, wgmma, ...) {target, name, 0, 0, mhz, cache, mma, wgmma},
+#define GPU_DEVICE(target, name, mhz, cache, mma, wgmma, ...) {target, name, 0, 0, 0, mhz, cache, mma, wgmma},
 #include "runtime/shared/gpu_targets.def"
 #undef GPU_DEVICE
 };
@@ -31,8 +34,11 @@ const gpu_model_device *gpu_model_find(const char *target) {
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     if (strcmp(devices[i].target, target) != 0) continue;
     for (size_t k = 0; k < sizeof targets / sizeof *targets; k++)
-      if (strcmp(targets[k].target, target) == 0)
-        devices[i].multiprocessors = targets[k].multiprocessors, devices[i].shared_kib = targets[k].shared_kib;
+      if (strcmp(targets[k].target, target) == 0) {
+        devices[i].number = targets[k].number;
+        devices[i].multiprocessors = targets[k].multiprocessors;
+        devices[i].shared_kib = targets[k].shared_kib;
+      }
     return &devices[i];
   }
   return NULL;

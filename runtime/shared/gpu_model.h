@@ -10,6 +10,7 @@
 // A device (GPU_DEVICE of gpu_targets.def) with its target's figures.
 typedef struct gpu_model_device {
   const char *target, *name;
+  int number;  // of the class whose kernels the executor runs for it: rec_simt_options, device_number
   int multiprocessors, shared_kib;
   double mhz, cache_gb, mma, wgmma;
 } gpu_model_device;
@@ -27,8 +28,8 @@ typedef struct gpu_model_code {
 typedef struct gpu_model_request {
   const gpu_model_device *device;
   const simt_cost *cost;  // of a call
-  const simt_cost
-      *before;  // of the same with fewer steps, so that what stands around the steps is apart; NULL: it is among them
+  // Of the same with fewer steps, so that what stands around the steps is apart; NULL: it is among them.
+  const simt_cost *before;
   int64_t steps, before_steps;
   const gpu_model_code *codes;
   int code_count;

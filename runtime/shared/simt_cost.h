@@ -3,8 +3,8 @@
 //
 //   segment 17: 3 fp32, 2 int, 1 lds        a run of instructions without barrier or branch, as PTX has them
 //   place 4: gla.rec:12, "3 body points .." a nest, or what stands around nests
-#ifndef REC_SIMT_COST_H
-#define REC_SIMT_COST_H
+#ifndef REC_SHARED_SIMT_COST_H
+#define REC_SHARED_SIMT_COST_H
 
 #include <stdint.h>
 

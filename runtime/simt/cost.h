@@ -1,6 +1,6 @@
 // Counts of what a block's code costs (cost.c): calls that do nothing where nothing is counted.
-#ifndef REC_SIMT_COUNT_H
-#define REC_SIMT_COUNT_H
+#ifndef REC_SIMT_COST_H
+#define REC_SIMT_COST_H
 
 #include "runtime/simt/block.h"
 

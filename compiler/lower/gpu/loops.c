@@ -25,10 +25,7 @@ void gpu_go_to_point(lower *l, const loop_axes *axes, ir index, place_in_loops *
 int gpu_lanes(const lower *l, const loop_axes *axes) {
   int64_t points = gpu_point_count(l, axes);
   if (!l->team->shares || !axes->count || points < 0) return 1;
-  int64_t size = known_size(l, axes->axes[axes->count - 1]);
-  int lanes = 4;
-  while (lanes > 1 && (size % lanes || points / lanes < l->team->threads)) lanes /= 2;
-  return lanes;
+  return plan_numbers_at_once(known_size(l, axes->axes[axes->count - 1]), points, l->team->threads);
 }
 
 // The points of these axes, divided into vectors of `numbers` neighbours along the last axis.

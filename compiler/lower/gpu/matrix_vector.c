@@ -91,10 +91,6 @@ static void finish_row(lower *l, const product *p, const place_in_loops *at, ir 
   gpu_last_sum(l, p->nest, p->o, &place, x);
 }
 
-static ir from_lane(lower *l, ir x, int64_t mask) {
-  return gpu_call(l->e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(l->e->i32, (unsigned)mask, 0)}, 2);
-}
-
 // ---- along rows ----
 
 typedef struct rounds {
@@ -125,7 +121,7 @@ static int add_up_lanes(lower *l, const rounds *r, ir lane, ir *sums, ir *first)
   *first = integer(e, 0);
   for (int64_t mask = r->lanes / 2; mask; mask /= 2) {
     if (count == 1) {
-      sums[0] = real_add(e, sums[0], from_lane(l, sums[0], mask));
+      sums[0] = real_add(e, sums[0], gpu_from_lane(l->e, GPU_SHFL_BFLY_F32, sums[0], mask));
       continue;
     }
     count /= 2;
@@ -133,7 +129,7 @@ static int add_up_lanes(lower *l, const rounds *r, ir lane, ir *sums, ir *first)
     ir upper = int_compare(e, LLVMIntNE, bit, integer(e, 0));
     for (int i = 0; i < count; i++) {
       ir own = choose(e, upper, sums[i + count], sums[i]), other = choose(e, upper, sums[i], sums[i + count]);
-      sums[i] = real_add(e, own, from_lane(l, other, mask));
+      sums[i] = real_add(e, own, gpu_from_lane(l->e, GPU_SHFL_BFLY_F32, other, mask));
     }
     *first = int_add(e, *first, int_mul(e, bit, integer(e, count)));
   }
@@ -303,7 +299,7 @@ static void one_piece(lower *l, const product *p, const place_in_loops *at, ir i
     for (int i = 0; i < p->g.width; i++) {
       sums[c][i] = lane_of(e, all[c], i);
       for (int64_t mask = GPU_WARP_LANES / 2; p->g.in_warp > 1 && mask >= pieces; mask /= 2)
-        sums[c][i] = real_add(e, sums[c][i], from_lane(l, sums[c][i], mask));
+        sums[c][i] = real_add(e, sums[c][i], gpu_from_lane(l->e, GPU_SHFL_BFLY_F32, sums[c][i], mask));
     }
   }
   ir in_warp = integer(e, p->g.in_warp);

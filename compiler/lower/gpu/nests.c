@@ -1,4 +1,4 @@
-// GPU: who a thread is in a nest.
+// GPU: who a thread is in a nest, and what it takes from others of its warp.
 #include "compiler/lower/gpu/nests.h"
 
 // The thread's number, computed anew for each nest. Addresses made of it would otherwise be kept through a chunk, in a third of
@@ -22,6 +22,10 @@ ir gpu_warp_of_block(emitter *e, ir thread, int threads) {
   ir own = int_div(e, thread, integer(e, GPU_WARP_LANES));
   ir args[] = {LLVMBuildBitCast(e->b, own, e->real, ""), LLVMConstInt(e->i32, 0, 0)};
   return LLVMBuildBitCast(e->b, gpu_call(e, GPU_SHFL_IDX_F32, args, 2), e->i32, "");
+}
+
+ir gpu_from_lane(emitter *e, gpu_op op, ir x, int by) {
+  return gpu_call(e, op, (ir[]){x, LLVMConstInt(e->i32, (unsigned)by, 0)}, 2);
 }
 
 ir gpu_warp(const lower *l) {

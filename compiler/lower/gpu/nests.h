@@ -23,6 +23,8 @@ ir gpu_warp_of_block(emitter *e, ir thread, int threads);
 ir gpu_warp(const lower *l);
 ir gpu_lane(const lower *l);
 
+// The number of another lane: GPU_SHFL_BFLY_F32 and its kin.
+ir gpu_from_lane(emitter *e, gpu_op op, ir x, int by);
 // thread_sums.c: a reduction over all threads of a block, whose result all threads get.
 ir team_all(lower *l, tile_op op, ir x);
 // Results of a nest that are summed over threads. The sums of warps are put into shared memory, at each point or behind all of

@@ -82,8 +82,7 @@ static ir lanes_together(lower *l, const sharing_lanes *s, tile_op op, ir x) {
   emitter *e = l->e;
   int first = s->threads->apart ? (int)s->side : 1;
   for (int mask = first * s->threads->lanes / 2; mask >= first; mask /= 2) {
-    ir other = gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
-    x = lower_combine(e, op, x, other);
+    x = lower_combine(e, op, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
   }
   return x;
 }

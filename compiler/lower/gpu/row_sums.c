@@ -32,10 +32,7 @@ void gpu_rows_open(lower *l, mma *p, int lanes) {
 static ir row_of_lanes(lower *l, tile_op op, ir x) {
   emitter *e = l->e;
   if (ir_lanes(x)) x = lower_lanes_together(e, op, x);
-  for (unsigned mask = 1; mask < LANES_OF_ROW; mask *= 2) {
-    ir other = gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, mask, 0)}, 2);
-    x = lower_combine(e, op, x, other);
-  }
+  for (int mask = 1; mask < LANES_OF_ROW; mask *= 2) x = lower_combine(e, op, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
   return x;
 }
 

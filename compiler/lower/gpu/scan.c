@@ -60,8 +60,7 @@ static ir sum_before(lower *l, const gpu_column *c, ir own) {
   for (int step = 1; step < 2 * c->lanes; step *= 2) {
     bool last = step == c->lanes;
     int by = last ? 1 : step;
-    ir args[] = {sum, LLVMConstInt(e->i32, (unsigned)(by * c->side), 0)};
-    ir other = gpu_call(e, GPU_SHFL_UP_F32, args, 2);
+    ir other = gpu_from_lane(e, GPU_SHFL_UP_F32, sum, by * c->side);
     ir there = int_compare(e, LLVMIntSGE, c->lane, integer(e, by));
     other = choose(e, there, other, zero);
     sum = last ? other : real_add(e, sum, other);

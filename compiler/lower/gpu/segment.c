@@ -45,8 +45,7 @@ static void join_in_lane(emitter *e, lane_blocks *b, int level) {
 
 static void join_lanes(emitter *e, lane_blocks *b, int level, ir lane) {
   int mask = (1 << level) / b->count;
-  ir args[] = {b->all[0], LLVMConstInt(e->i32, (unsigned)mask, 0)};
-  ir other = gpu_call(e, GPU_SHFL_BFLY_F32, args, 2);
+  ir other = gpu_from_lane(e, GPU_SHFL_BFLY_F32, b->all[0], mask);
   ir bit = int_rem(e, int_div(e, lane, integer(e, mask)), integer(e, 2));
   ir later = int_compare(e, LLVMIntEQ, bit, integer(e, 1)), both = real_add(e, b->all[0], other);
   for (int i = 0; i < b->count; i++) {

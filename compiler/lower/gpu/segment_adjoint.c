@@ -90,16 +90,12 @@ static ir corner(lower *l, const adjoint *a) {
   return load_real(e, sum, 0);
 }
 
-static ir from_lane(emitter *e, gpu_op op, ir x, int by) {
-  return gpu_call(e, op, (ir[]){x, LLVMConstInt(e->i32, (unsigned)by, 0)}, 2);
-}
-
 // The sum over this lane's number and all later ones of the block.
 static ir sum_from(lower *l, const adjoint *a, ir x) {
   emitter *e = l->e;
   for (int by = 1; by < BLOCK; by *= 2) {
     ir there = int_compare(e, LLVMIntSLT, int_add(e, a->own, integer(e, by)), integer(e, BLOCK));
-    x = real_add(e, x, choose(e, there, from_lane(e, GPU_SHFL_DOWN_F32, x, by), real_number(e, 0, 0)));
+    x = real_add(e, x, choose(e, there, gpu_from_lane(e, GPU_SHFL_DOWN_F32, x, by), real_number(e, 0, 0)));
   }
   return x;
 }
@@ -111,14 +107,14 @@ static ir sum_before(lower *l, const adjoint *a, ir x) {
   for (int by = 0; by < BLOCK; by = by ? 2 * by : 1) {
     int from = by ? by : 1;
     ir there = int_compare(e, LLVMIntSGE, a->own, integer(e, from));
-    ir other = choose(e, there, from_lane(e, GPU_SHFL_UP_F32, x, from), zero);
+    ir other = choose(e, there, gpu_from_lane(e, GPU_SHFL_UP_F32, x, from), zero);
     x = by ? real_add(e, x, other) : other;
   }
   return x;
 }
 
 static ir sum_of(emitter *e, ir x, int first, int end) {
-  for (int mask = first; mask < end; mask *= 2) x = real_add(e, x, from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
+  for (int mask = first; mask < end; mask *= 2) x = real_add(e, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
   return x;
 }
 

@@ -177,10 +177,7 @@ static void add_lanes(lower *l, const shared_system *c) {
   ir own[MOST_ROWS];
   load_own(l, c->s, own);
   for (int mask = c->column.side; mask < GPU_WARP_LANES; mask *= 2)
-    for (int i = 0; i < MOST_ROWS; i++) {
-      ir other = gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){own[i], LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
-      own[i] = real_add(e, own[i], other);
-    }
+    for (int i = 0; i < MOST_ROWS; i++) own[i] = real_add(e, own[i], gpu_from_lane(e, GPU_SHFL_BFLY_F32, own[i], mask));
   store_own(l, c->s, own);
 }
 

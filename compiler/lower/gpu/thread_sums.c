@@ -12,9 +12,7 @@
 // So 32 numbers take 31 shuffles, where sums of one after the other take 160, and each lane stores one of them.
 #include "compiler/lower/gpu/nests.h"
 
-static ir exchanged(emitter *e, ir x, int mask) {
-  return gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
-}
+static ir exchanged(emitter *e, ir x, int mask) { return gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask); }
 
 static int warps_of(const lower *l) { return l->team->threads / GPU_WARP_LANES; }
 

@@ -186,30 +186,21 @@ static void count_written(layouts *c, tile_id id) {
 
 // ---- points ----
 
-static int by_rank(const layouts *c, axis_set axes, int list[PLAN_MAX_AXES]) {
-  int count = 0;
-  for (int axis = 0; axis < c->q->program->axes.count; axis++) {
-    if (!axis_in(axes, axis)) continue;
-    int at = count++;
-    for (; at > 0 && c->q->m->rank[list[at - 1]] > c->q->m->rank[axis]; at--) list[at] = list[at - 1];
-    list[at] = axis;
-  }
-  return count;
-}
+static axis_list by_rank(const layouts *c, axis_set axes) { return plan_by_rank(c->q->m, c->q->program, axes); }
 
 // Puts a lane at piece number `rest` of these axes, of `numbers` along the last one.
-static void put_lane(layouts *c, int lane, const int *axes, int count, int numbers, int64_t rest) {
-  for (int i = count - 1; i >= 0; i--) {
-    int64_t step = i == count - 1 ? numbers : 1, size = size_of(c, axes[i]) / step;
-    c->at->index[axes[i]][lane] = (int)(rest % size * step);
+static void put_lane(layouts *c, int lane, const axis_list *list, int numbers, int64_t rest) {
+  for (int i = list->count - 1; i >= 0; i--) {
+    int64_t step = i == list->count - 1 ? numbers : 1, size = size_of(c, list->axes[i]) / step;
+    c->at->index[list->axes[i]][lane] = (int)(rest % size * step);
     rest /= size;
   }
   if (rest) c->at->absent[lane] = true;
 }
 
-static double product_of(const layouts *c, const int *axes, int count) {
+static double product_of(const layouts *c, const axis_list *list) {
   double points = 1;
-  for (int i = 0; i < count; i++) points *= (double)size_of(c, axes[i]);
+  for (int i = 0; i < list->count; i++) points *= (double)size_of(c, list->axes[i]);
   return points;
 }
 
@@ -219,20 +210,17 @@ static double warps_of(const layouts *c, double pieces) {
 }
 
 // Neighbouring threads have neighbouring points, of `numbers` along the last axis.
-static void take_points(layouts *c, const int *axes, int count, int numbers, double turns) {
-  double pieces = product_of(c, axes, count) / numbers / LANES;
-  *c->at = (warp_place){.vector = count ? axes[count - 1] : 0, .numbers = numbers};
+static void take_points(layouts *c, const axis_list *list, int numbers, double turns) {
+  double pieces = product_of(c, list) / numbers / LANES;
+  *c->at = (warp_place){.vector = list->count ? list->axes[list->count - 1] : 0, .numbers = numbers};
   c->at->times = turns * (pieces < 1 ? 1 : pieces);
   c->at->warps = warps_of(c, pieces);
-  for (int lane = 0; lane < LANES; lane++) put_lane(c, lane, axes, count, numbers, lane);
+  for (int lane = 0; lane < LANES; lane++) put_lane(c, lane, list, numbers, lane);
 }
 
-static int neighbours_of(const layouts *c, const int *axes, int count) {
-  enum { MOST = 4 };
-  int numbers = MOST;
-  double points = product_of(c, axes, count);
-  while (numbers > 1 && (!count || size_of(c, axes[count - 1]) % numbers || points / numbers < c->q->m->threads)) numbers /= 2;
-  return numbers;
+static int neighbours_of(const layouts *c, const axis_list *list) {
+  if (!list->count) return 1;
+  return plan_numbers_at_once(size_of(c, list->axes[list->count - 1]), (int64_t)product_of(c, list), c->q->m->threads);
 }
 
 static double entries_of(const layouts *c, axis_set axes) {
@@ -257,19 +245,18 @@ static void count_values(layouts *c, const plan_nest *nest) {
 // As the plan divides them (threads.c).
 static void take_divided(layouts *c, const plan_nest *nest) {
   const plan_threads *t = &nest->threads;
-  int points[PLAN_MAX_AXES], summed[PLAN_MAX_AXES];
-  int count = by_rank(c, nest->axes & ~nest->over, points), sums = by_rank(c, nest->over, summed);
+  const axis_list points = by_rank(c, nest->axes & ~nest->over), summed = by_rank(c, nest->over);
   int lanes = t->lanes == PLAN_ALL_THREADS ? LANES : t->lanes, side = LANES / lanes;
-  int of_points = t->width > 1 && count && points[count - 1] == t->vector ? t->width : 1;
+  int of_points = t->width > 1 && !axis_in(nest->over, t->vector) ? t->width : 1;
   int of_sums = t->width > 1 && of_points == 1 ? t->width : 1;
-  double warps = product_of(c, points, count) / of_points / side;
-  double turns = (double)blocks_up((int64_t)product_of(c, summed, sums) / of_sums, lanes);
+  double warps = product_of(c, &points) / of_points / side;
+  double turns = (double)blocks_up((int64_t)product_of(c, &summed) / of_sums, lanes);
   *c->at = (warp_place){.vector = t->vector, .numbers = t->width > 1 ? t->width : 1};
   c->at->times = turns * (warps < 1 ? 1 : warps);
   c->at->warps = warps_of(c, t->lanes == PLAN_ALL_THREADS ? turns : warps);
   for (int lane = 0; lane < LANES; lane++) {
-    put_lane(c, lane, points, count, of_points, t->apart ? lane % side : lane / lanes);
-    put_lane(c, lane, summed, sums, of_sums, t->apart ? lane / side : lane % lanes);
+    put_lane(c, lane, &points, of_points, t->apart ? lane % side : lane / lanes);
+    put_lane(c, lane, &summed, of_sums, t->apart ? lane / side : lane % lanes);
   }
 }
 
@@ -280,37 +267,39 @@ static void count_points(layouts *c, const plan_nest *nest) {
 
 static void count_pack(layouts *c, const plan_nest *nest) {
   const plan_buffer *b = &c->q->p->buffers.items[nest->pack];
-  take_points(c, b->axes, b->axis_count, neighbours_of(c, b->axes, b->axis_count), 1);
+  axis_list list = {.count = b->axis_count};
+  memcpy(list.axes, b->axes, (size_t)b->axis_count * sizeof *b->axes);
+  take_points(c, &list, neighbours_of(c, &list), 1);
   count_read(c, nest->packed, false, NULL);
   count_buffer(c, nest->pack, NULL);
 }
 
 // Lanes that share a column of a sum along time (lower/gpu/scan.c): each adds up rows that follow each other.
-static void take_scan(layouts *c, const int *axes, int count, int row, int lanes) {
-  double columns = product_of(c, axes, count);
+static void take_scan(layouts *c, const axis_list *list, int row, int lanes) {
+  double columns = product_of(c, list);
   int64_t rows = size_of(c, row) / lanes;
   int side = LANES / lanes;
   *c->at = (warp_place){.numbers = 1, .fragment = true};
   c->at->warps = warps_of(c, columns / side);
   c->at->times = (double)rows * (columns < side ? 1 : columns / side);
   for (int lane = 0; lane < LANES; lane++) {
-    put_lane(c, lane, axes, count, 1, lane % side);
+    put_lane(c, lane, list, 1, lane % side);
     c->at->index[row][lane] = (int)(lane / side * rows);
   }
 }
 
 // Neighbouring threads have neighbouring columns, and walk along them.
-static int take_columns(layouts *c, const plan_nest *nest, int row, int axes[PLAN_MAX_AXES]) {
-  int count = by_rank(c, nest->axes & ~axis_bit(row), axes);
-  take_points(c, axes, count, 1, entries_of(c, axis_bit(row)));
-  return count;
+static axis_list take_columns(layouts *c, const plan_nest *nest, int row) {
+  const axis_list columns = by_rank(c, nest->axes & ~axis_bit(row));
+  take_points(c, &columns, 1, entries_of(c, axis_bit(row)));
+  return columns;
 }
 
 static void count_prefix(layouts *c, const plan_nest *nest) {
-  int row = tile_step_axis(value(c->q, nest->values.items[0])), axes[PLAN_MAX_AXES];
-  int count = take_columns(c, nest, row, axes);
-  int lanes = plan_lanes_of_scan(c->q->m, product_of(c, axes, count), size_of(c, row));
-  if (lanes > 1) take_scan(c, axes, count, row, lanes);
+  int row = tile_step_axis(value(c->q, nest->values.items[0]));
+  const axis_list columns = take_columns(c, nest, row);
+  int lanes = plan_lanes_of_scan(c->q->m, product_of(c, &columns), size_of(c, row));
+  if (lanes > 1) take_scan(c, &columns, row, lanes);
   count_values(c, nest);
 }
 
@@ -318,9 +307,9 @@ static void count_prefix(layouts *c, const plan_nest *nest) {
 static void count_solve(layouts *c, const plan_nest *nest) {
   enum { ROWS_AT_ONCE = 4 };
   const tile_value *v = value(c->q, nest->values.items[0]);
-  int axes[PLAN_MAX_AXES], row = tile_row_axis(v);
+  int row = tile_row_axis(v);
   double rows = entries_of(c, axis_bit(row)), again = rows / (2 * ROWS_AT_ONCE);
-  take_columns(c, nest, row, axes);
+  take_columns(c, nest, row);
   count_read(c, v->args[1], true, NULL);
   c->at->times *= 1 + again;
   count_written(c, nest->values.items[0]);

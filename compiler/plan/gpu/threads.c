@@ -11,15 +11,8 @@
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
-enum { MOST_AT_ONCE = 4 };
-
 // Instructions of a warp: guesses, by reading PTX. A warp issues every other cycle.
 enum { OF_ACCESS = 3, OF_TURN = 6, OF_POINT = 12, OF_SHUFFLE = 3, CYCLES_OF_INSTRUCTION = 2 };
-
-typedef struct axis_list {
-  int count;
-  int axes[PLAN_MAX_AXES];
-} axis_list;
 
 typedef struct dividing {
   planner *q;
@@ -29,17 +22,6 @@ typedef struct dividing {
   int sums, work;  // sums of a point; operations of an element
   plan_accesses accesses;
 } dividing;
-
-static axis_list by_rank(const planner *q, axis_set axes) {
-  axis_list list = {0};
-  for (int axis = 0; axis < q->program->axes.count; axis++) {
-    if (!axis_in(axes, axis)) continue;
-    int at = list.count++;
-    for (; at > 0 && q->m->rank[list.axes[at - 1]] > q->m->rank[axis]; at--) list.axes[at] = list.axes[at - 1];
-    list.axes[at] = axis;
-  }
-  return list;
-}
 
 static int64_t size_of(const dividing *d, int axis) { return plan_axis_size(d->q->m, d->q->program, axis); }
 
@@ -53,7 +35,7 @@ static bool may_be_vector(const dividing *d, int axis) {
 
 // ---- what a way to divide costs ----
 
-// Offsets of the lanes of a warp, of pieces of `list` from number `first` on, `step` for each lane in turn of `every`.
+// Adds to the offset of each lane that of its piece of these axes; -1: there is no such piece.
 static void add_offsets(const dividing *d, const axis_list *list, const plan_threads *t, const plan_access *access,
                         const int *pieces, int64_t *offsets) {
   for (int lane = 0; lane < GPU_WARP_LANES; lane++) {
@@ -111,11 +93,9 @@ static double cycles_of(const dividing *d, const plan_threads *t) {
 
 // Neighbours along the last of these axes while all threads have work.
 static plan_threads in_vectors(const dividing *d, int lanes, int vector, int64_t count) {
-  plan_threads t = {.lanes = lanes, .vector = vector, .width = 1};
-  if (!may_be_vector(d, t.vector) || count < 0) return t;
-  t.width = MOST_AT_ONCE;
-  while (t.width > 1 && (size_of(d, t.vector) % t.width || count / t.width < d->q->m->threads)) t.width /= 2;
-  return t;
+  bool whole = may_be_vector(d, vector) && count >= 0;
+  int width = whole ? plan_numbers_at_once(size_of(d, vector), count, d->q->m->threads) : 1;
+  return (plan_threads){.lanes = lanes, .vector = vector, .width = width};
 }
 
 static void take_if_better(const dividing *d, plan_threads t, plan_threads *best, double *least) {
@@ -137,6 +117,7 @@ static plan_threads divided_sums(const dividing *d) {
   plan_threads best = {0};
   double least = -1;
   int vector = sums_last ? summed : last;
+  enum { MOST_AT_ONCE = 4 };
   int most = may_be_vector(d, vector) ? MOST_AT_ONCE : 1;
   for (int width = 1; width <= most && size_of(d, vector) % width == 0; width *= 2) {
     for (int lanes = 1; lanes <= GPU_WARP_LANES; lanes *= 2) {
@@ -160,7 +141,10 @@ static int sums_of(const dividing *d) {
 }
 
 static plan_threads divided(planner *q, const plan_nest *nest) {
-  dividing d = {.q = q, .nest = nest, .points = by_rank(q, nest->axes & ~nest->over), .summed = by_rank(q, nest->over)};
+  dividing d = {.q = q,
+                .nest = nest,
+                .points = plan_by_rank(q->m, q->program, nest->axes & ~nest->over),
+                .summed = plan_by_rank(q->m, q->program, nest->over)};
   d.point_count = plan_entries(q->m, q->program, nest->axes & ~nest->over);
   d.sum_length = plan_entries(q->m, q->program, nest->over);
   if (!nest->over) return in_vectors(&d, 1, last_of(&d.points), d.point_count);

@@ -11,7 +11,7 @@ enum { NUMBER_BYTES = 4, NARROW_BYTES = 2 };
 
 static const model_memory in_registers = {0};
 
-static int64_t size_of(const model_program *p, int axis) {
+int64_t model_size_of(const model_program *p, int axis) {
   int64_t size = plan_axis_size(&p->w->m, p->of->program, axis);
   return size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
 }
@@ -28,13 +28,13 @@ static model_memory as_laid_out(const model_program *p, const plan_buffer *b, bo
   model_memory m = {.known = true, .shared = shared, .stored = b->stored, .bytes = bytes_of(b->stored)};
   int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
   if (last >= 0 && !b->kept) m.layout = b->layout;
-  if (b->wgmma_layout && m.layout.pattern) lay_tiles(&m, size_of(p, last), b->numbers.factor / size_of(p, last));
+  if (b->wgmma_layout && m.layout.pattern) lay_tiles(&m, model_size_of(p, last), b->numbers.factor / model_size_of(p, last));
   for (int i = 0; i < b->axis_count; i++) m.stride[b->axes[i]] = b->stride[b->axes[i]].factor;
   return m;
 }
 
 static int64_t row_of(const model_program *p, const plan_buffer *b) {
-  return b->axis_count ? size_of(p, b->axes[b->axis_count - 1]) : 1;
+  return b->axis_count ? model_size_of(p, b->axes[b->axis_count - 1]) : 1;
 }
 
 static model_memory of_carried(const model_program *p, int c) {
@@ -77,7 +77,7 @@ static model_memory of_tokens(const model_program *p, int argument) {
   for (int x = place->axis_count - 1; x >= 0; x--) {
     if (axis_in(p->w->m.instance, place->axes[x])) continue;
     m.stride[place->axes[x]] = dense;
-    dense *= size_of(p, place->axes[x]);
+    dense *= model_size_of(p, place->axes[x]);
   }
   if (p->w->m.kind == MAP_THREADS) return of_thread(p, argument, m);
   if (!d->row || !gpu_is_staged(p->of, argument)) {
@@ -129,23 +129,6 @@ static int64_t offset_of(const model_memory *m, const warp_place *at, int lane) 
   return plan_offset_in(m->layout, m->stored, offset);
 }
 
-// The most words of one bank that some lanes ask for.
-static int conflicts(const int64_t *words, int count, int of_each) {
-  enum { BANKS = 32 };
-  int64_t seen[BANKS][MODEL_LANES];
-  int counts[BANKS] = {0}, most = 0;
-  for (int i = 0; i < count; i++) {
-    for (int k = 0; k < of_each; k++) {
-      int64_t word = words[i] + k;
-      int bank = (int)(word & (BANKS - 1)), n = 0;
-      while (n < counts[bank] && seen[bank][n] != word) n++;
-      if (n == counts[bank] && n < MODEL_LANES) seen[bank][counts[bank]++] = word;
-      if (counts[bank] > most) most = counts[bank];
-    }
-  }
-  return most;
-}
-
 static double sectors(const int64_t *words, int count, int of_each) {
   enum { SECTOR_WORDS = 8 };
   int64_t seen[MODEL_LANES];
@@ -162,21 +145,22 @@ static double sectors(const int64_t *words, int count, int of_each) {
 
 warp_access model_access(const model_memory *m, const warp_place *at, int numbers) {
   enum { WORD = 4, MOST_BYTES = 16, SECTOR = 32 };
-  int64_t words[MODEL_LANES];
+  int64_t words[MODEL_LANES], addresses[MODEL_LANES];
   warp_access x = {0};
   int64_t first = offset_of(m, at, 0);
   bool together = numbers > 1 && offset_of(m, at, MODEL_NEXT) == first + 1;
   int bytes = together ? numbers * m->bytes : m->bytes;
   int pieces = together ? 1 : numbers;
   if (bytes > MOST_BYTES) pieces = bytes / MOST_BYTES, bytes = MOST_BYTES;
-  int of_each = bytes < WORD ? 1 : bytes / WORD, lanes = MODEL_LANES / of_each;
-  for (int i = 0; i < at->active; i++) words[i] = offset_of(m, at, i) * m->bytes / WORD;
-  x.accesses = pieces;
-  for (int begin = 0; begin < at->active && m->shared; begin += lanes) {
-    int count = at->active - begin < lanes ? at->active - begin : lanes;
-    x.wavefronts += pieces * conflicts(words + begin, count, of_each);
+  for (int i = 0; i < MODEL_LANES; i++) {
+    addresses[i] = i < at->active ? offset_of(m, at, i) * m->bytes : -1;
+    words[i] = addresses[i] / WORD;
   }
-  if (!m->shared) x.bytes = SECTOR * pieces * sectors(words, at->active, of_each);
+  x.accesses = pieces;
+  if (m->shared)
+    x.wavefronts = pieces * plan_wavefronts(addresses, bytes);
+  else
+    x.bytes = SECTOR * pieces * sectors(words, at->active, bytes < WORD ? 1 : bytes / WORD);
   return x;
 }
 
@@ -201,7 +185,7 @@ static const lane_indices *constant(model_maps *maps, int entry) {
 static void split_below(const model_program *p, const tile_value *v, warp_place *at, model_maps *maps) {
   const lane_indices *outer = at->index[tile_outer_axis(v)], *inner = at->index[tile_inner_axis(v)];
   lane_indices *made = new_indices(maps);
-  int32_t size = (int32_t)size_of(p, tile_inner_axis(v));
+  int32_t size = (int32_t)model_size_of(p, tile_inner_axis(v));
   for (int i = 0; i < MODEL_PLACES; i++) made->at[i] = at_lane(outer, i) * size + at_lane(inner, i);
   made->by = moves(outer) | moves(inner);
   at->index[tile_whole_axis(v)] = made;
@@ -210,7 +194,7 @@ static void split_below(const model_program *p, const tile_value *v, warp_place 
 static void join_below(const model_program *p, const tile_value *v, warp_place *at, model_maps *maps) {
   const lane_indices *whole = at->index[tile_whole_axis(v)];
   lane_indices *outer = new_indices(maps), *inner = new_indices(maps);
-  int32_t size = (int32_t)size_of(p, tile_inner_axis(v));
+  int32_t size = (int32_t)model_size_of(p, tile_inner_axis(v));
   for (int i = 0; i < MODEL_PLACES; i++) {
     outer->at[i] = at_lane(whole, i) / size;
     inner->at[i] = at_lane(whole, i) % size;

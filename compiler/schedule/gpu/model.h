@@ -47,6 +47,8 @@ typedef struct model_program {
   const kernel_plan *w;
   const program_plan *of;
 } model_program;
+// Sizes that are known at run time alone are typical ones.
+int64_t model_size_of(const model_program *p, int axis);
 model_memory model_memory_of(const model_program *p, tile_id id);
 model_memory model_memory_of_buffer(const model_program *p, int buffer);
 warp_access model_access(const model_memory *m, const warp_place *at, int numbers);

@@ -5,18 +5,6 @@
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
 
-static const char *kind_text(nest_kind kind) {
-  static const char *const kinds[] = {[NEST_POINTS] = "points",
-                                      [NEST_PACK] = "copy",
-                                      [NEST_DOT] = "product",
-                                      [NEST_SOLVE] = "solve",
-                                      [NEST_PREFIX] = "prefix",
-                                      [NEST_SEGMENT] = "segment",
-                                      [NEST_SEGMENT_ADJOINT] = "segment_adjoint",
-                                      [NEST_FIRST_EQUAL] = "first_equal"};
-  return kinds[kind];
-}
-
 static void put_program(FILE *out, arena *a, const kernel_plan *w, const program_plan *of, const gpu_speed *device) {
   model_program p = {a, w, of};
   double steps = of->program->chunk;
@@ -29,7 +17,7 @@ static void put_program(FILE *out, arena *a, const kernel_plan *w, const program
     fprintf(
         out,
         "  %s %d %s: %.1f cycles, for %s; %.1f warp instructions, %.1f of one warp, %.1f wavefronts, %.1f special, %.0f bytes",
-        of->program->name, n, kind_text(nest->kind), cycles / steps, gpu_limit_text(limit), work.instructions / steps,
+        of->program->name, n, plan_nest_text(nest->kind), cycles / steps, gpu_limit_text(limit), work.instructions / steps,
         work.busiest / steps, work.wavefronts / steps, work.specials / steps, work.bytes / steps);
     if (work.turns > 0)
       fprintf(out, "; %.1f operations, %.1f accesses, %.1f turns of loops, %.1f of the nest", work.operations / steps,

@@ -23,15 +23,10 @@ typedef struct nest_count {
 
 static const tile_value *value_of(const nest_count *c, tile_id id) { return &c->p->of->p->program->values.items[id]; }
 
-static int64_t size_of(const model_program *p, int axis) {
-  int64_t size = plan_axis_size(&p->w->m, p->of->program, axis);
-  return size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
-}
-
 static double entries(const model_program *p, axis_set axes) {
   double count = 1;
   for (int axis = 0; axis < p->of->program->axes.count; axis++)
-    if (axis_in(axes, axis)) count *= (double)size_of(p, axis);
+    if (axis_in(axes, axis)) count *= (double)model_size_of(p, axis);
   return count;
 }
 
@@ -152,7 +147,7 @@ static void add_result(nest_count *c, int result) {
   for (int x = r->place.axis_count - 1; x >= 0; x--) {
     if (axis_in(c->p->w->m.instance, r->place.axes[x])) continue;
     m.stride[r->place.axes[x]] = dense;
-    dense *= size_of(c->p, r->place.axes[x]);
+    dense *= model_size_of(c->p, r->place.axes[x]);
   }
   if (r->place.time && program->time_axis >= 0) m.stride[program->time_axis] = dense;
   add_access(c, &m, &c->at, times_of(c, axes));
@@ -160,21 +155,6 @@ static void add_result(nest_count *c, int result) {
 }
 
 // ---- who runs a point ------------------------------------------------------------------------
-
-typedef struct axis_list {
-  int count, axes[PLAN_MAX_AXES];
-} axis_list;
-
-static axis_list by_rank(const model_program *p, axis_set axes) {
-  axis_list list = {0};
-  for (int axis = 0; axis < p->of->program->axes.count; axis++) {
-    if (!axis_in(axes, axis)) continue;
-    int at = list.count++;
-    for (; at > 0 && p->w->m.rank[list.axes[at - 1]] > p->w->m.rank[axis]; at--) list.axes[at] = list.axes[at - 1];
-    list.axes[at] = axis;
-  }
-  return list;
-}
 
 // How often the warps of a block go through the body of a nest.
 typedef struct turns {
@@ -186,7 +166,7 @@ static turns turns_of(const model_program *p, double points) {
   return (turns){ceil(points / MODEL_LANES), ceil(points / threads)};
 }
 
-// The pieces that the lanes of the first warp have at its first turn; -1: none.
+// The pieces that the lanes of the first warp have at its first turn.
 typedef struct lane_pieces {
   int64_t of[MODEL_PLACES];
 } lane_pieces;
@@ -201,7 +181,7 @@ static lane_pieces one_each(double count) {
 static void place_lanes(nest_count *c, const axis_list *list, lane_pieces pieces, lane_indices *made) {
   for (int x = list->count - 1; x >= 0; x--) {
     int axis = list->axes[x], numbers = axis == c->vector ? c->numbers : 1;
-    int64_t size = size_of(c->p, axis) / numbers;
+    int64_t size = model_size_of(c->p, axis) / numbers;
     if (size < 1) size = 1;
     for (int i = 0; i < MODEL_PLACES; i++) {
       made[x].at[i] = (int32_t)(pieces.of[i] % size * numbers);
@@ -282,25 +262,20 @@ static void place_shares(nest_count *c, const plan_threads *t, double points, la
     of_points.of[i] = t->apart ? i % side : i / lanes;
     of_sums.of[i] = t->apart ? i / side : i % lanes;
   }
-  axis_list outer = by_rank(c->p, c->nest->axes & ~c->nest->over), over = by_rank(c->p, c->nest->over);
+  axis_list outer = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->axes & ~c->nest->over),
+            over = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->over);
   place_lanes(c, &outer, of_points, outer_at);
   place_lanes(c, &over, of_sums, over_at);
-}
-
-// Neighbours that a thread copies at once, while all threads have work.
-static int numbers_at_once(const model_program *p, const axis_list *axes, double all) {
-  int numbers = 4, last = axes->count ? axes->axes[axes->count - 1] : -1;
-  while (numbers > 1 && (last < 0 || size_of(p, last) % numbers || all / numbers < p->w->threads)) numbers /= 2;
-  return numbers;
 }
 
 // All threads share out one sum, or copy numbers.
 static gpu_work work_of_numbers(nest_count *c, lane_indices *made) {
   double all = entries(c->p, c->nest->axes);
-  axis_list axes = by_rank(c->p, c->nest->axes);
+  axis_list axes = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->axes);
   bool copies = c->nest->kind == NEST_PACK;
-  if (copies) c->numbers = numbers_at_once(c->p, &axes, all);
-  if (c->numbers > 1) c->vector = axes.axes[axes.count - 1];
+  int last = axes.count ? axes.axes[axes.count - 1] : -1;
+  if (copies && last >= 0) c->numbers = plan_numbers_at_once(model_size_of(c->p, last), (int64_t)all, c->p->w->threads);
+  if (c->numbers > 1) c->vector = last;
   all /= c->numbers;
   c->at.active = all < MODEL_LANES ? (int)all : MODEL_LANES;
   place_lanes(c, &axes, one_each(all), made);
@@ -357,7 +332,7 @@ static factor factor_of(nest_count *c, const plan_dot *dot, tile_id id, int pack
   bool narrow = number_is_narrow(c->p->w->m.dtype);
   double registers = tile_lines / 8 * (narrow ? 2 : 1);
   if (!m.known) return (factor){.instructions = registers};
-  bool whole = size_of(c->p, line) % tile_lines == 0 && size_of(c->p, dot->k) % GPU_GROUP_DEPTH == 0;
+  bool whole = model_size_of(c->p, line) % tile_lines == 0 && model_size_of(c->p, dot->k) % GPU_GROUP_DEPTH == 0;
   if (m.shared && whole && m.bytes == (narrow ? 2 : 4) && p->values[leaf].held != HELD_SCALAR)
     return (factor){true, 1 + 2 * gpu_cost_address, tile_lines / 4, 0};
   warp_access x = model_access(&m, &at, 2);
@@ -412,7 +387,7 @@ static double share_below(const nest_count *c, const plan_dot *dot) {
   int lines[] = {dot->i, dot->j};
   for (int k = 0; k < 2; k++) {
     bool pair = (lines[k] == t && dot->k == s) || (lines[k] == s && dot->k == t);
-    double blocks = ceil((double)size_of(c->p, dot->k) / GPU_TILE_ROWS);
+    double blocks = ceil((double)model_size_of(c->p, dot->k) / GPU_TILE_ROWS);
     if (pair && p->values[factors[k]].zero_above) return (blocks + 1) / (2 * blocks);
   }
   return 1;
@@ -426,7 +401,7 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   const mapping *m = &c->p->w->m;
   const tile_program *program = c->p->of->p->program;
   bool narrow = number_is_narrow(m->dtype), group = plan_may_be_wgmma(m, program, dot);
-  double depth = ceil((double)size_of(c->p, dot->k) / (narrow ? 16 : 8)), three = narrow || m->tf32 ? 1 : 3;
+  double depth = ceil((double)model_size_of(c->p, dot->k) / (narrow ? 16 : 8)), three = narrow || m->tf32 ? 1 : 3;
   const tile_value *v = &program->values.items[id];
   depth *= entries(c->p, plan_tile_axes(m, v->over) & ~plan_inner_axes(dot));
   factor a = {.by_matrix = true}, b;
@@ -457,8 +432,8 @@ static gpu_work work_of_mma(const model_program *p, const plan_nest *nest, bool 
   tile_id id = nest->values.items[0];
   const tile_value *v = &p->of->p->program->values.items[id];
   axis_set around = plan_tile_axes(&p->w->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
-  double rows = ceil((double)size_of(p, dot->i) / GPU_TILE_ROWS) * entries(p, around);
-  double columns = ceil((double)size_of(p, dot->j) / GPU_TILE_COLUMNS);
+  double rows = ceil((double)model_size_of(p, dot->i) / GPU_TILE_ROWS) * entries(p, around);
+  double columns = ceil((double)model_size_of(p, dot->j) / GPU_TILE_COLUMNS);
   int tiles = plan_tiles_of_warp(&p->w->m, p->of->p->program, dot, (int64_t)rows);
   if (plan_warps_of_row(&p->w->m, p->of->p, nest) == 1 && tiles < columns) tiles = (int)columns;
   double tasks = rows * ceil(columns / tiles), warps = (double)p->w->threads / MODEL_LANES;
@@ -513,7 +488,7 @@ static double bytes_of_solve(const model_program *p, const plan_nest *nest, doub
 
 static gpu_work work_of_solve(const model_program *p, const plan_nest *nest) {
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
-  double rows = (double)size_of(p, tile_row_axis(v));
+  double rows = (double)model_size_of(p, tile_row_axis(v));
   double columns = entries(p, plan_tile_axes(&p->w->m, v->axes) & ~axis_bit(tile_row_axis(v)));
   turns t = turns_of(p, columns);
   // of four rows and four steps: 16 multiply-adds, 4 loads of x, 4 of the matrix
@@ -531,7 +506,7 @@ static void place_rows(nest_count *c, const axis_list *columns, int t, int lanes
                        lane_indices *step_at) {
   lane_pieces of_columns = {0};
   int side = MODEL_LANES / lanes;
-  int32_t rows = (int32_t)(size_of(c->p, t) / lanes);
+  int32_t rows = (int32_t)(model_size_of(c->p, t) / lanes);
   *step_at = (lane_indices){.by = axis_bit(t)};
   for (int i = 0; i < MODEL_LANES; i++) {
     of_columns.of[i] = i % side < c->at.active ? i % side : 0;
@@ -559,9 +534,9 @@ static gpu_work work_of_scan(const model_program *p, const plan_nest *nest, bool
   tile_id id = nest->values.items[0];
   lane_indices outer_at[PLAN_MAX_AXES], step_at[1];
   int t = tile_step_axis(value_of(&c, id));
-  axis_list columns = by_rank(p, nest->axes & ~axis_bit(t));
-  double count = entries(p, nest->axes & ~axis_bit(t)), steps = (double)size_of(p, t);
-  int lanes = plan_lanes_of_scan(&p->w->m, count, size_of(p, t));
+  axis_list columns = plan_by_rank(&p->w->m, p->of->program, nest->axes & ~axis_bit(t));
+  double count = entries(p, nest->axes & ~axis_bit(t)), steps = (double)model_size_of(p, t);
+  int lanes = plan_lanes_of_scan(&p->w->m, count, model_size_of(p, t));
   c.over = axis_bit(t);
   c.turns = 1;
   c.shares = lanes;
