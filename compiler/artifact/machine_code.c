@@ -70,7 +70,7 @@ static gpu_model_code *code_of_line(artifact_codes *codes, const char *line, siz
 
 static bool begins_with(const char *word, const char *what) { return strncmp(word, what, strlen(what)) == 0; }
 
-// "/*0040*/ @!P0 EXIT ;"
+// Counts an instruction of the disassembler: "/*0040*/ @!P0 EXIT ;".
 static void count_line(gpu_model_code *code, const char *line) {
   const char *word = strstr(line, "*/");
   if (!word) return;

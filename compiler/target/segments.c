@@ -205,7 +205,7 @@ static void count_text(const char *text, segment_list *list) {
   }
 }
 
-// Of a clone that has bodies, without what only the executor has.
+// The PTX of a module, from a clone without marks.
 static const char *text_of(arena *a, const llvm_module *m) {
   llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
   marks_erase(copy.module);

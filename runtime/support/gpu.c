@@ -102,7 +102,7 @@ static int64_t cycles_of(const call *c, const gpu_device *device, const rec_tabl
   return larger(rounds * kernel->cycles_alone, each * kernel->cycles_each);
 }
 
-// The kernel of this kind, or of FORWARD the one for few instances where that ends first.
+// The kernel of this kind. FORWARD gives way to the kernel for few instances where that ends first.
 static const rec_table_gpu_kernel *form_of(const call *c, const gpu_device *device, int kind) {
   const rec_table_gpu_kernel *usual = gpu_kernel_of(device, kind), *few = gpu_kernel_of(device, REC_KERNEL_FEW);
   if (kind != REC_KERNEL_FORWARD || !few->symbol_at) return usual;

@@ -154,7 +154,7 @@ double segments_sum_losses(trainer *t, int64_t width);
 
 // The file of times, and from then on what operations take by it.
 rec_status spent_open(trainer *t);
-// So many numbers were added, or stepped.
+// Virtual time goes on by that of adding so many numbers, or of stepping them.
 void spent_on_sums(const trainer *t, int64_t numbers);
 void spent_on_step(const trainer *t, int64_t numbers);
 

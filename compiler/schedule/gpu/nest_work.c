@@ -379,7 +379,7 @@ static void add_around_product(nest_count *c) {
   if (!listed) add_access(c, &m, &c->at, 1);
 }
 
-// Of the steps of k, those where an operand is not 0 above the diagonal.
+// The share of the steps of k that a product takes, where a factor is 0 above its diagonal.
 static double share_below(const nest_count *c, const plan_dot *dot) {
   const plan *p = c->p->of->p;
   int t = p->program->time_axis, s = p->program->pair_axis;

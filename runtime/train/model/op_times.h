@@ -31,7 +31,7 @@ void op_times_free(op_times *times);
 rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch, int64_t time, int segments,
                             op_times *times);
 
-// The member for a part of an operation.
+// The time of a part of an operation.
 double *op_time_of(op_time *of, run_part part);
 // Seconds of a part of operation `op`, of so much as executor_watch tells.
 double op_times_of(const op_times *times, int op, run_part part, double amount);
