@@ -388,7 +388,7 @@ static void add_cycles(simt_counter *c, int busiest, int pace_number) {
   if (!pace_number) c->cost->costs[last].intervals++;
 }
 
-void cost_fold(simt_block *b) {
+void cost_gather(simt_block *b) {
   simt_counter *c = b->counter;
   if (!c) return;
   int busiest = 0;

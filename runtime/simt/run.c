@@ -143,7 +143,7 @@ static const collective warp_barrier = {"the warp's barrier", NULL};
 
 static void release_barrier(simt_block *b) {
   group_check_barrier(b);
-  cost_fold(b);
+  cost_gather(b);
   for (int t = 0; t < b->launch->threads; t++) b->threads[t].state = THREAD_READY;
   for (int w = 0; w < b->warp_count; w++) b->warps[w].ready = UINT32_MAX;
   b->at_barrier = 0;
@@ -232,7 +232,7 @@ static void thread_main(void) {
   group_check_exit(b, b->running);
   if (b->gone == b->launch->threads - 1) bulk_check_exit(b);
   set_waiting(b, THREAD_GONE);
-  if (++b->gone == b->launch->threads) cost_fold(b);
+  if (++b->gone == b->launch->threads) cost_gather(b);
   run_another(b);
   abort();  // nobody switches back
 }
