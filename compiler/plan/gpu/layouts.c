@@ -451,7 +451,7 @@ static void open_all(layouts *c) {
   c->memory = ARENA_ARRAY(c->q->a, memory_cost, p->buffers.count + p->carried_count + 1);
   for (int i = 0; i < p->buffers.count; i++) {
     const plan_buffer *b = &p->buffers.items[i];
-    if (b->carried < 0 && !b->persistent && b->last >= 0) open_memory(c, &c->memory[i], b);
+    if (b->carried < 0 && b->last >= 0) open_memory(c, &c->memory[i], b);
   }
   for (int s = 0; s < p->carried_count; s++)
     if (p->carried[s].accumulator < 0) open_memory(c, &c->memory[p->buffers.count + s], &c->q->carried->items[s].memory);
