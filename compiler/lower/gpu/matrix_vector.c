@@ -1,7 +1,7 @@
 // GPU, single steps: a matrix of parameters times a vector, or times a few of them, among all threads of a block.
 //
-//   %7 [D,G] = dot %h [E], %weight [G,D,E] over E        the sum is along the rows of memory: a warp takes whole rows,
-//                                                        sixteen one after another, and adds up its lanes for all at once
+//   %7 [D,G] = dot %h [E], %weight [G,D,E] over E        the sum is along the rows of memory: lanes of a warp take whole
+//                                                        rows, up to sixteen each, and add up their sums of all at once
 //   %53 [E] = dot %50 [D,G], %weight [G,D,E] over D, G   the sum is across the rows: a thread takes neighbouring columns of
 //                                                        some rows; parts of a column meet in shuffles, then in shared memory
 //
@@ -98,19 +98,27 @@ typedef struct rounds {
   int64_t turns;  // loads of a row that a lane makes
   int64_t at_once, count;
   int batch;  // rounds at once
-  int sums;   // sums of a batch: for each round those of all vectors, side by side
+  int sums;   // of a batch: for each round those of all vectors, side by side, up to a power of two
 } rounds;
 
+// All rounds at once if there are registers for their sums, or as many in each turn.
 static rounds rounds_of(const lower *l, const product *p) {
   int64_t pieces = p->depth_count / p->g.width;
-  rounds r = {.lanes = p->g.lanes, .batch = 1};
+  rounds r = {.lanes = p->g.lanes, .sums = 1};
   r.turns = pieces / r.lanes;
   r.at_once = l->team->threads / r.lanes;
-  r.count = (p->row_count + r.at_once - 1) / r.at_once;
-  int numbers = p->vectors * (p->lanes ? p->lanes : 1);
-  while (2 * r.batch <= r.count && r.batch < MOST_ROUNDS && 2 * r.batch * numbers <= MOST_SUMS) r.batch *= 2;
-  r.sums = r.batch * p->vectors;
+  r.count = blocks_up(p->row_count, r.at_once);
+  int64_t most = MOST_SUMS / p->vectors < MOST_ROUNDS ? MOST_SUMS / p->vectors : MOST_ROUNDS;
+  r.batch = (int)blocks_up(r.count, blocks_up(r.count, most));
+  while (r.sums < r.batch * p->vectors) r.sums *= 2;
   return r;
+}
+
+// A lane that adds to few sums at a time would wait for each: it has a sum for each number of a load.
+static bool has_few_sums(const lower *l, const product *p) {
+  enum { ENOUGH = 4 };
+  const rounds r = rounds_of(l, p);
+  return r.batch * p->vectors < ENOUGH;
 }
 
 // Adds up the sums of the lanes by halving. Half of a lane's sums go to the lane on the other side, and as many come from
@@ -163,6 +171,11 @@ static void add_piece(lower *l, const product *p, const rounds *r, const place_i
   }
 }
 
+static ir sum_of_slot(lower *l, const product *p, ir slot) {
+  ir sum = load_real(l->e, slot, p->lanes);
+  return p->lanes ? sum_of_lanes(l->e, sum) : sum;
+}
+
 static void rounds_at_once(lower *l, const product *p, const rounds *r, const place_in_loops *at, ir first_round) {
   emitter *e = l->e;
   ir lane = gpu_lane(l), of_row = int_rem(e, lane, integer(e, r->lanes));
@@ -177,10 +190,8 @@ static void rounds_at_once(lower *l, const product *p, const rounds *r, const pl
   emit_loop turns = loop_begin(e, integer(e, 0), integer(e, r->turns), 1, "turn");
   add_piece(l, p, r, at, int_add(e, int_mul(e, turns.index, integer(e, r->lanes)), of_row), rows, slots);
   loop_end(e, &turns);
-  for (int i = 0; i < r->sums; i++) {
-    sums[i] = load_real(e, slots[i], p->lanes);
-    if (p->lanes) sums[i] = sum_of_lanes(e, sums[i]);
-  }
+  int made = r->batch * p->vectors;
+  for (int i = 0; i < r->sums; i++) sums[i] = i < made ? sum_of_slot(l, p, slots[i]) : real_number(e, 0, 0);
   int count = add_up_lanes(l, r, lane, sums, &first);
   ir alike = integer(e, r->lanes > r->sums ? r->lanes / r->sums : 1), vectors = integer(e, p->vectors);
   ir mine = int_compare(e, LLVMIntEQ, int_rem(e, lane, alike), integer(e, 0));
@@ -188,6 +199,7 @@ static void rounds_at_once(lower *l, const product *p, const rounds *r, const pl
     ir number = int_add(e, first, integer(e, i));
     ir row = row_of(l, r, own, int_add(e, first_round, int_div(e, number, vectors)));
     ir here = whole ? mine : LLVMBuildAnd(e->b, mine, int_compare(e, LLVMIntSLT, row, end), "");
+    if (made < r->sums) here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntSLT, number, integer(e, made)), "");
     emit_branch branch = branch_begin(e, here);
     finish_row(l, p, at, row, int_rem(e, number, vectors), sums[i]);
     branch_end(e, &branch);
@@ -209,46 +221,45 @@ static ir partial_sum_address(lower *l, const product *p, ir split, ir row, ir v
   return element(e, e->real, p->partial_sums.base, int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
 }
 
-// Consecutive rows that a split reads at once; the elements of x may then be consecutive as well.
-enum { AT_ONCE = 4 };
-
-// May splits take consecutive rows? Eight threads read all banks once, so rows of different splits must not share banks.
-static bool has_long_rows(const lower *l, const product *p) {
-  enum { THREADS_OF_BANKS = 8 };
-  int last = p->depth.axes[p->depth.count - 1];
-  return p->row_count / p->g.width >= THREADS_OF_BANKS && known_size(l, last) % AT_ONCE == 0;
-}
-
 static void add_row(lower *l, const product *p, const place_in_loops *at, const ir *x, const ir *slots) {
   ir matrix = matrix_at(l, p, at);
   for (int c = 0; c < p->vectors; c++) add_to_sum(l, p, matrix, spread(l->e, x[c], p->lanes), slots[c]);
 }
 
-// Rows `first` .. `first` + 3, which differ in the last axis of the depth alone.
-static void add_rows_together(lower *l, const product *p, const place_in_loops *at, ir first, const ir *slots) {
+// So many consecutive rows, which differ in the last axis of the depth alone. Their elements of x are one load.
+static void add_rows(lower *l, const product *p, const place_in_loops *at, ir first, int count, const ir *slots) {
   emitter *e = l->e;
   int last = p->depth.axes[p->depth.count - 1];
   ir x[MOST_VECTORS], own[MOST_VECTORS];
   place_in_loops place = *at;
   go_to(l, &p->depth, first, &place);
   place_in_loops of_x = place;
-  of_x.vector_axis = last;
-  of_x.lanes = AT_ONCE;
+  if (count > 1) of_x.vector_axis = last, of_x.lanes = count;
   for (int c = 0; c < p->vectors; c++) x[c] = load_vector(l, p, &of_x, c);
   ir index = place.index[last];
-  for (int n = 0; n < AT_ONCE; n++) {
+  for (int n = 0; n < count; n++) {
     place.index[last] = int_add(e, index, integer(e, n));
     for (int c = 0; c < p->vectors; c++) own[c] = lane_of(e, x[c], n);
     add_row(l, p, &place, own, slots);
   }
 }
 
-static void add_one_row(lower *l, const product *p, const place_in_loops *at, ir row, const ir *slots) {
-  ir x[MOST_VECTORS];
-  place_in_loops place = *at;
-  go_to(l, &p->depth, row, &place);
-  for (int c = 0; c < p->vectors; c++) x[c] = load_vector(l, p, &place, c);
-  add_row(l, p, &place, x, slots);
+enum { ROWS_IN_FLIGHT = 8 };
+
+// May a split take consecutive rows? Eight threads read all banks once, so rows of different splits must not share banks.
+static int consecutive_rows(const lower *l, const product *p) {
+  enum { THREADS_OF_BANKS = 8, MOST = 4 };
+  int64_t last = known_size(l, p->depth.axes[p->depth.count - 1]);
+  int rows = p->row_count / p->g.width >= THREADS_OF_BANKS ? MOST : 1;
+  while (rows > 1 && (last % rows || p->depth_count % (p->g.splits * rows))) rows /= 2;
+  return rows;
+}
+
+static int turns_at_once(const product *p, int rows) {
+  int64_t turns = p->depth_count / (p->g.splits * rows);
+  int at_once = ROWS_IN_FLIGHT / rows;
+  while (turns % at_once) at_once--;
+  return at_once;
 }
 
 // The sums of one split for all vectors; each element of x is loaded once.
@@ -256,17 +267,15 @@ static void sums_of_split(lower *l, const product *p, const place_in_loops *at, 
   emitter *e = l->e;
   ir slots[MOST_VECTORS], begin = integer(e, 0), end = integer(e, p->depth_count);
   for (int c = 0; c < p->vectors; c++) slots[c] = open_sum(l, p);
-  if (p->depth_count % (p->g.splits * AT_ONCE)) {
+  if (p->depth_count % p->g.splits) {
     emit_loop loop = loop_begin(e, split, end, p->g.splits, "turn");
-    add_one_row(l, p, at, loop.index, slots);
+    add_rows(l, p, at, loop.index, 1, slots);
     loop_end(e, &loop);
-  } else if (has_long_rows(l, p)) {
-    emit_loop loop = loop_begin(e, begin, end, p->g.splits * AT_ONCE, "turns");
-    add_rows_together(l, p, at, int_add(e, loop.index, int_mul(e, split, integer(e, AT_ONCE))), slots);
-    loop_end_kept(e, &loop);
   } else {
-    emit_groups groups = groups_begin(e, begin, end, p->g.splits, AT_ONCE, (group_names){"turns", "turn"});
-    add_one_row(l, p, at, int_add(e, groups.index, split), slots);
+    int rows = consecutive_rows(l, p);
+    emit_groups groups =
+        groups_begin(e, begin, end, p->g.splits * rows, turns_at_once(p, rows), (group_names){"turns", "turn"});
+    add_rows(l, p, at, int_add(e, groups.index, int_mul(e, split, integer(e, rows))), rows, slots);
     groups_end(e, &groups);
   }
   for (int c = 0; c < p->vectors; c++) sums[c] = load_real(e, slots[c], p->lanes);
@@ -365,7 +374,7 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) 
   p.row_count = plan_entries(l->m, l->p->program, p.g.rows);
   p.depth_count = plan_entries(l->m, l->p->program, p.g.depth);
   p.vectors = p.g.vectors;
-  p.lanes = p.g.width > 1 && (p.vectors == 1 || !p.g.along) ? p.g.width : 0;
+  p.lanes = p.g.width > 1 && (!p.g.along || has_few_sums(l, &p)) ? p.g.width : 0;
   int partial_sums = l->p->values[id].partial_sums;
   if (partial_sums >= 0) p.partial_sums = lower_buffer(l, partial_sums);
   axis_set vector = p.vectors > 1 ? axis_bit(p.g.vector_axis) : 0;

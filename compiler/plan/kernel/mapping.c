@@ -55,11 +55,13 @@ static bool has_products(const tile_program *p) {
   return has;
 }
 
-// Is the axis never contiguous in a tensor, but outside a contiguous axis in some? For steps, and for chunks without products.
+// Is the axis never contiguous in a tensor, but outside a contiguous axis in some? For steps, and for the host's chunks without
+// products.
 static bool is_outer(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
   const tile_program *p = m->kernel->program;
-  if (m->kind != MAP_LANES || m->lane_axis >= 0 || (p->form == TILE_CHUNK && has_products(p))) return false;
+  bool steps = p->form == TILE_STEP || (m->kind == MAP_LANES && !has_products(p));
+  if (m->kind == MAP_THREADS || m->lane_axis >= 0 || !steps) return false;
   bool found = false;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
