@@ -1,5 +1,5 @@
 // Asynchronous copies from global to shared memory. A copy lands when its thread waits for it, never before. Until then the
-// destination holds NaNs.
+// destination holds NaNs, and nobody may change the source.
 //
 //   cp_async16 a; commit; cp_async16 b; commit; wait_1   ->   a has landed, b has not
 #include <string.h>
@@ -16,7 +16,7 @@ static void begin_copy(void *to, const void *from, uint32_t size, int32_t bytes)
   if (bytes > 0) global_check(b, from, bytes, (int32_t)size, 0);
   thread->copies = simt_grown(thread->copies, thread->copy_count, &thread->copy_room, sizeof *thread->copies, "copies");
   async_copy *copy = &thread->copies[thread->copy_count++];
-  *copy = (async_copy){.group = thread->group, .bytes = size};
+  *copy = (async_copy){.group = thread->group, .bytes = size, .source = from, .source_bytes = (uint32_t)bytes};
   copy->offset = (uint32_t)((unsigned char *)to - b->shared);
   if (bytes > 0) memcpy(copy->data, from, (size_t)bytes);
   memset(to, 0xff, size);
@@ -40,6 +40,8 @@ static void wait_copies(int but) {
       thread->copies[kept++] = *copy;
       continue;
     }
+    if (memcmp(copy->source, copy->data, copy->source_bytes) != 0)
+      simt_fail("race: waits for an asynchronous copy whose %u bytes of global memory changed under way", copy->source_bytes);
     memcpy(b->shared + copy->offset, copy->data, copy->bytes);
     shared_landed(b, b->running, copy->offset, copy->bytes);
   }

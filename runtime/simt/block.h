@@ -17,13 +17,15 @@ typedef struct shadow_cell {
 typedef struct shadow {
   const char *name;
   shadow_cell *cells;  // one for SHADOW_BYTES
+  int64_t first;       // the byte of that memory which the cells begin with
 } shadow;
 
 // An asynchronous copy under way: its thread has it until it waits.
 typedef struct async_copy {
   int64_t group;
   uint32_t offset;  // in shared memory
-  uint32_t bytes;
+  uint32_t bytes, source_bytes;
+  const void *source;
   unsigned char data[16];
 } async_copy;
 
@@ -56,6 +58,8 @@ typedef struct group_work group_work;
 typedef struct simt_mbarrier simt_mbarrier;
 // The block's share of the second level cache (cache.c).
 typedef struct simt_cache simt_cache;
+// Who has touched which bytes of tensors (races.c).
+typedef struct simt_races simt_races;
 // What the block's code costs (cost.c).
 typedef struct simt_counter simt_counter;
 
@@ -82,6 +86,7 @@ typedef struct simt_block {
   unsigned char *scratch;  // in global memory, the block's own; NULL: none
   simt_cache *cache;       // of it; NULL: holds all of it, or is not counted
   simt_counter *counter;   // NULL: nothing is counted
+  simt_races *races;       // of all blocks; NULL: the launch is not watched
   shadow shared_shadow, scratch_shadow;
   uint32_t epoch;
   simt_mbarrier *mbarriers;
@@ -127,6 +132,11 @@ bool cache_open(simt_block *b);
 void cache_clear(simt_block *b);
 void cache_touch(simt_block *b, int64_t offset, int64_t bytes, bool write);
 void cache_free(simt_block *b);
+
+// races.c: who has touched the tensors of a launch that is watched. races_open is false where the host has no memory left.
+bool races_open(simt_block *b);
+void races_free(simt_block *b);
+void races_check(simt_block *b, const simt_region *region, const void *at, uint32_t bytes, bool write);
 
 // A product of a warpgroup, begun in `epoch`, reads 16 bytes. Their writer must have made a fence and then a barrier.
 void shared_read_beside(simt_block *b, int thread, uint32_t offset, uint32_t epoch);

@@ -84,6 +84,7 @@ static void check_region(simt_block *b, const void *at, int32_t bytes, bool writ
   if (index < 0) report_outside(b, at, bytes, does);
   const simt_region *r = &b->launch->regions[index];
   if (write && !r->writable) simt_fail("writes to %s, which is read only", r->name);
+  if (b->races) races_check(b, r, at, (uint32_t)bytes, write);
   if (b->launch->stamps) count_access(b, index, at, bytes, write);
 }
 

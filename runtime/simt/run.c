@@ -297,10 +297,10 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
   b->warps = calloc((size_t)b->warp_count, sizeof *b->warps);
   b->stacks = map_pages(stacks_room(b));
   b->shared = map_pages(shared_room(launch));
-  b->shared_shadow = (shadow){"shared memory", map_pages(cells_room((size_t)launch->shared_bytes))};
-  b->scratch_shadow = (shadow){"scratch", map_pages(cells_room((size_t)launch->scratch_bytes))};
-  return cache_open(b) && cost_open(b) && b->threads && b->warps && b->stacks && b->shared && b->shared_shadow.cells &&
-         b->scratch_shadow.cells;
+  b->shared_shadow = (shadow){"shared memory", map_pages(cells_room((size_t)launch->shared_bytes)), 0};
+  b->scratch_shadow = (shadow){"scratch", map_pages(cells_room((size_t)launch->scratch_bytes)), 0};
+  return cache_open(b) && cost_open(b) && races_open(b) && b->threads && b->warps && b->stacks && b->shared &&
+         b->shared_shadow.cells && b->scratch_shadow.cells;
 }
 
 static void close_block(simt_block *b) {
@@ -309,6 +309,7 @@ static void close_block(simt_block *b) {
   bulk_free(b);
   cache_free(b);
   cost_free(b);
+  races_free(b);
   free(b->threads);
   free(b->warps);
   if (b->stacks) munmap(b->stacks, stacks_room(b));

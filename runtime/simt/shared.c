@@ -52,7 +52,9 @@ static void note_write(const simt_block *b, shadow_cell *cell, int thread) {
   cell->fences = b->threads[thread].fences;
 }
 
-static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int thread, int64_t offset) {
+static int64_t byte_of(const shadow *s, const shadow_cell *cell) { return s->first + (cell - s->cells) * SHADOW_BYTES; }
+
+static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int thread) {
   char who[40];
   if (cell->reader == READER_MANY)
     snprintf(who, sizeof who, "threads of several warps");
@@ -60,14 +62,14 @@ static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int 
     snprintf(who, sizeof who, "lanes of warp %d", cell->reader - READER_WARP);
   else
     snprintf(who, sizeof who, "thread %d", cell->reader);
-  simt_fail_thread(thread, "race: writes byte %lld of %s, which %s read with no barrier between", (long long)offset, s->name,
-                   who);
+  simt_fail_thread(thread, "race: writes byte %lld of %s, which %s read with no barrier between", (long long)byte_of(s, cell),
+                   s->name, who);
 }
 
 // Bytes of an mbarrier, and bytes that a bulk copy is filling, are not for threads.
 static void check_is_free(const shadow *s, const shadow_cell *cell, int thread, const char *does) {
   if (cell->write_epoch < OF_MBARRIER) return;
-  long long offset = (cell - s->cells) * SHADOW_BYTES;
+  long long offset = byte_of(s, cell);
   if (cell->write_epoch == OF_MBARRIER)
     simt_fail_thread(thread, "%s byte %lld of %s, which is part of an mbarrier", does, offset, s->name);
   if (cell->writer >= BULK_WRITER)
@@ -77,7 +79,7 @@ static void check_is_free(const shadow *s, const shadow_cell *cell, int thread, 
 }
 
 static _Noreturn void report_written(const shadow *s, const shadow_cell *cell, int thread, const char *does) {
-  long long offset = (cell - s->cells) * SHADOW_BYTES;
+  long long offset = byte_of(s, cell);
   if (cell->writer >= BULK_WRITER)
     simt_fail_thread(thread, "race: %s byte %lld of %s, which a bulk copy filled that it has not waited for", does, offset,
                      s->name);
@@ -88,14 +90,13 @@ static _Noreturn void report_written(const shadow *s, const shadow_cell *cell, i
 static void check_cell(simt_block *b, const shadow *s, int64_t index, int thread, bool write) {
   const char *does = write ? "writes" : "reads";
   shadow_cell *cell = &s->cells[index];
-  int64_t offset = index * SHADOW_BYTES;
   check_is_free(s, cell, thread, does);
   if (write_collides(b, cell, thread)) report_written(s, cell, thread, does);
   if (!write) {
     note_read(b, cell, thread);
     return;
   }
-  if (read_collides(b, cell, thread)) report_read(s, cell, thread, offset);
+  if (read_collides(b, cell, thread)) report_read(s, cell, thread);
   note_write(b, cell, thread);
 }
 

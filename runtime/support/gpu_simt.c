@@ -40,7 +40,9 @@ static void run_lane_of_blocks(void *argument, int64_t lane) {
 }
 
 static void run_blocks(const call *c, simt_task *t) {
-  if (t->counts || t->launch.cost)
+  if (t->launch.watched)
+    t->answers[0] = t->table->simt_run(&t->launch, 0, t->launch.blocks, t->counts, t->messages[0]);
+  else if (t->counts || t->launch.cost)
     run_lane_of_blocks(t, 0);
   else if (c->launch->parallel_for)
     c->launch->parallel_for(c->launch->parallel_context, t->launch.blocks, run_lane_of_blocks, t);
@@ -136,7 +138,10 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
     leave_out(options, &t.launch);
     t.counts = options->counts;
     t.launch.cache_bytes = cache_of_block(options, launch);
-    if (options->size >= sizeof *options) t.launch.cost = options->cost;
+    if (options->size >= sizeof *options) {
+      t.launch.cost = options->cost;
+      t.launch.watched = options->watched;
+    }
     options->launches++;
   }
   if (t.launch.cost) note_kernel(t.launch.cost, launch);

@@ -42,7 +42,7 @@ static bool compare(const subject *s, problem *inputs, rec_run_options options) 
   char where[256] = "";
   const rec_run_options plain = {.backward = options.backward};
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
-  rec_simt_options simt = {.size = sizeof simt, .seed = s->seed};
+  rec_simt_options simt = {.size = sizeof simt, .seed = s->seed, .watched = true};
   bool ran = problem_run(exact, s->recurrence, "reference", &plain);
   options.simt = &simt;
   ran = ran && problem_run(got, s->recurrence, "simt", &options);

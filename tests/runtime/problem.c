@@ -9,6 +9,7 @@
 
 #include "runtime/bind.h"
 #include "runtime/device.h"
+#include "runtime/support/simt_options.h"
 
 bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
 bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
@@ -374,8 +375,12 @@ static rec_status run_call(void *context, const rec_call *call) {
   return rec_run(x->recurrence, x->device, call, x->options);
 }
 
+// The executor looks for races in tensors, too, unless the caller has options of its own for it, or wants several threads.
 bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name, const rec_run_options *options) {
-  device_run x = {recurrence, rec_device_find(name), options, NULL, NULL};
+  rec_simt_options simt = {.size = sizeof simt, .watched = true};
+  rec_run_options watched = *options;
+  if (!strcmp(name, "simt") && !options->simt && options->threads < 2) watched.simt = &simt;
+  device_run x = {recurrence, rec_device_find(name), &watched, NULL, NULL};
   return with_call(p, x.device, options->backward, run_call, &x);
 }
 

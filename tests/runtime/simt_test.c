@@ -85,7 +85,7 @@ static double wider(const subject *s, const problem *inputs, const problem *exac
 static int64_t judge_run(const subject *s, const problem *inputs, const problem *exact, problem *got, const char *what,
                          rec_run_options options) {
   char where[256];
-  rec_simt_options simt = {.size = sizeof simt, .seed = s->seed};
+  rec_simt_options simt = {.size = sizeof simt, .seed = s->seed, .watched = true};
   options.simt = &simt;
   options.device_number = s->device_number;
   bool ran = problem_run(got, s->recurrence, "simt", &options);

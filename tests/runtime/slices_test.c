@@ -278,7 +278,7 @@ static void run_seeds(const rec_recurrence *r, const char *form, int64_t time) {
   problem_retype(right, right->signature);
   problem *inputs = problem_copy(right);
   const char *name = inputs->signature->name;
-  bool first = check(run_told(right, r, (rec_simt_options){0}, 1), "%s %s: %s", name, form, rec_message());
+  bool first = check(run_told(right, r, (rec_simt_options){.watched = true}, 1), "%s %s: %s", name, form, rec_message());
   for (uint64_t seed = 1; first && seed <= SEEDS; seed++) {
     problem *p = problem_copy(inputs);
     if (check(run_told(p, r, (rec_simt_options){.seed = seed}, seed % 3 ? 1 : 3), "%s %s: %s", name, form, rec_message()))

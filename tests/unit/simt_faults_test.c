@@ -134,6 +134,17 @@ static void kernel_waits_for_too_few(const void *parameters) {
   store(thread, read_shared(32 + thread));
   simt_cp_async_wait_0();
 }
+static void kernel_overwrites_source(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  float *shared = simt_shared();
+  global_memory[(thread + 1) % 32] = 1;
+  simt_cp_async4(&shared[thread], &global_memory[thread], 4);
+  simt_cp_async_commit();
+  simt_barrier();
+  store((thread + 1) % 32, 2);
+  simt_cp_async_wait_0();
+}
 static void kernel_no_barrier_behind_wait(const void *parameters) {
   (void)parameters;
   int thread = simt_thread_x();
@@ -188,6 +199,7 @@ static void test_copies(void **state) {
   expect_fault(kernel_no_wait, 32, "asynchronous copy of thread ");
   expect_fault(kernel_no_commit, 32, "asynchronous copy of thread ");
   expect_fault(kernel_waits_for_too_few, 32, "asynchronous copy of thread ");
+  expect_fault(kernel_overwrites_source, 32, "4 bytes of global memory changed under way");
   expect_fault(kernel_no_barrier_behind_wait, 64, " of shared memory");
   expect_fault(kernel_ends_with_copy, 32, "ends with 1 asynchronous copies");
   expect_fault(kernel_copies_twice, 32, "asynchronous copy of thread ");
@@ -293,6 +305,61 @@ static void test_global_memory(void **state) {
   regions[0].writable = false;
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
   assert_non_null(strstr(message, "writes to y, which is read only"));
+}
+
+static void kernel_no_barrier_in_tensor(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  store(thread, 1);
+  simt_warp_barrier();
+  simt_check_global(&global_memory[thread ^ 32], 4, 4, 0);
+}
+static void kernel_blocks_write_the_same(const void *parameters) {
+  (void)parameters;
+  store(simt_thread_x() + 16 * simt_block_x(), 1);
+}
+static void kernel_overwrites_what_others_read(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  simt_check_global(&global_memory[thread], 4, 4, 0);
+  simt_barrier();
+  if (simt_block_x() == 2) store(thread, 1);
+}
+static void kernel_reads_what_others_wrote(const void *parameters) {
+  (void)parameters;
+  if (simt_block_x() == 0) store(simt_thread_x(), 1);
+  if (simt_block_x() == 1) simt_check_global(&global_memory[simt_thread_x()], 4, 4, 0);
+}
+static void kernel_own_parts(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x(), first = 64 * simt_block_x();
+  store(first + thread, 1);
+  simt_barrier();
+  simt_check_global(&global_memory[first + (thread ^ 32)], 4, 4, 0);
+  simt_barrier();
+  store(first + (thread ^ 1), 2);
+}
+
+static void expect_tensor_race(void (*kernel)(const void *), int64_t blocks, const char *expected) {
+  char message[SIMT_MESSAGE] = "";
+  const simt_region region = {"y", global_memory, sizeof global_memory, true};
+  simt_launch launch = launch_of(kernel, 64, 0);
+  launch.blocks = blocks;
+  launch.regions = &region;
+  launch.region_count = 1;
+  assert_int_equal(simt_run(&launch, 0, blocks, NULL, message), SIMT_DONE);
+  launch.watched = true;
+  assert_int_equal(simt_run(&launch, 0, blocks, NULL, message), expected ? SIMT_FAULT : SIMT_DONE);
+  if (expected && !strstr(message, expected)) fail_msg("expected `%s`, found `%s`", expected, message);
+}
+
+static void test_races_in_tensors(void **state) {
+  (void)state;
+  expect_tensor_race(kernel_no_barrier_in_tensor, 1, "of y, which thread ");
+  expect_tensor_race(kernel_blocks_write_the_same, 2, "of y, which block 0 wrote in the same launch");
+  expect_tensor_race(kernel_overwrites_what_others_read, 3, "of y, which several blocks read in the same launch");
+  expect_tensor_race(kernel_reads_what_others_wrote, 2, "of y, which block 0 wrote in the same launch");
+  expect_tensor_race(kernel_own_parts, 4, NULL);
 }
 
 static float scratch_memory[4][64];
@@ -435,11 +502,17 @@ static void test_shared_memory_begins_as_nan(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_races),         cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_divergence),    cmocka_unit_test(test_addresses),
-      cmocka_unit_test(test_global_memory), cmocka_unit_test(test_scratch),
-      cmocka_unit_test(test_cache),         cmocka_unit_test(test_counts),
-      cmocka_unit_test(test_stack),         cmocka_unit_test(test_shared_memory_begins_as_nan),
+      cmocka_unit_test(test_races),
+      cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_divergence),
+      cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_global_memory),
+      cmocka_unit_test(test_races_in_tensors),
+      cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_cache),
+      cmocka_unit_test(test_counts),
+      cmocka_unit_test(test_stack),
+      cmocka_unit_test(test_shared_memory_begins_as_nan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,8 @@ ir gpu_by_this_thread(kernel_frame *h, ir condition) {
 
 // ---- before the first step ----
 
-// A thread block copies by a function, which handles an absent tensor itself: one call.
+// A thread block copies by a function, which handles an absent tensor itself: one call. A thread behind the end of the lane axis
+// repeats its last entry. It starts from 0: hT may lie where h0 does, and the thread of that entry may have written it already.
 static void load_or_clear(kernel_frame *h, frame_program *p, int c, view *memory, ir there) {
   emitter *e = h->e;
   const tile_place *place = &p->carried.items[c].place;
@@ -65,7 +66,7 @@ static void load_or_clear(kernel_frame *h, frame_program *p, int c, view *memory
     frame_copy_state(h, p, place, memory, &p->l.carried[c]);
     return;
   }
-  emit_branch branch = branch_begin(e, there);
+  emit_branch branch = branch_begin(e, gpu_by_this_thread(h, there));
   frame_copy_state(h, p, place, memory, &p->l.carried[c]);
   branch_else(e, &branch);
   frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
