@@ -40,5 +40,9 @@ int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan
 
 // Lanes of a warp that share each column of a sum along time; 1: one thread is as fast.
 int plan_lanes_of_scan(const mapping *m, double columns, int64_t size);
+// The same of a triangular system, whose rows are solved in blocks of GPU_SYSTEM_ROWS. Such lanes keep what they have solved in
+// registers, up to GPU_MOST_BLOCKS of them.
+enum { GPU_SYSTEM_ROWS = 4, GPU_MOST_BLOCKS = 4 };
+int plan_lanes_of_system(const mapping *m, double columns, int64_t rows);
 
 #endif

@@ -4,9 +4,10 @@
 //
 // Several lanes share a column where there are threads for them. Each adds the terms of some of the solved rows, which it keeps
 // in registers; shuffles add up the lanes.
+#include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
-enum { MOST_ROWS = 4, MOST_STEPS = 4, LEAST_KEPT = 2, MOST_KEPT = 4 };
+enum { MOST_ROWS = GPU_SYSTEM_ROWS, MOST_STEPS = GPU_SYSTEM_ROWS, MOST_KEPT = GPU_MOST_BLOCKS };
 
 // x[t] += sum of a[t, s] x[s] over s < t; transposed: of a[s, t] x[s] over s > t, from the last row.
 typedef struct gpu_system {
@@ -104,9 +105,10 @@ static void each_own_row(lower *l, const gpu_system *s, const place_in_loops *at
   lower_forget(l);
 }
 
+// Rows of a block are known apart from its first one: swizzled addresses are made of constants.
 static ir first_row(lower *l, const gpu_system *s, ir begin) {
   int64_t last = known_size(l, s->row) - s->rows;
-  return s->transposed ? int_from_end(l->e, last, s->rows, begin) : begin;
+  return int_multiple(l->e, s->transposed ? int_from_end(l->e, last, s->rows, begin) : begin, s->rows);
 }
 
 static void open_own(lower *l, gpu_system *s) {
@@ -125,7 +127,7 @@ static void one_column(lower *l, const place_in_loops *at, void *data) {
   each_own_row(l, s, at, false);
   ir begin = s->transposed ? int_add(e, s->first, rows) : integer(e, 0);
   emit_loop done = loop_begin(e, begin, s->transposed ? end : s->first, s->steps, "done");
-  add_made_rows(l, s, at, done.index);
+  add_made_rows(l, s, at, int_multiple(e, done.index, s->steps));
   loop_end_kept(e, &done);
   add_own_rows(l, s, at);
   each_own_row(l, s, at, true);
@@ -226,14 +228,12 @@ static void column_of_lanes(lower *l, shared_system *c) {
   loop_end_kept(e, &blocks);
 }
 
-// Where columns are at most a fourth of the threads. Lanes with a single block each would spend more on the rows of the current
-// block, which all of them solve, than they spare.
+// Where columns are at most a fourth of the threads.
 static bool by_lanes(lower *l, gpu_system *s, const loop_axes *columns) {
-  if (s->rows != MOST_ROWS || !l->team->shares) return false;
-  int64_t blocks = known_size(l, s->row) / s->rows;
-  int lanes = gpu_lanes_of_column(l, columns, blocks);
-  if (lanes == 1 || blocks / lanes < LEAST_KEPT || blocks / lanes > MOST_KEPT) return false;
-  shared_system c = {.s = s, .column = gpu_column_of(l, columns, lanes), .kept = (int)(blocks / lanes)};
+  int64_t rows = known_size(l, s->row), count = gpu_point_count(l, columns);
+  int lanes = l->team->shares && count >= 0 ? plan_lanes_of_system(l->m, (double)count, rows) : 1;
+  if (lanes == 1) return false;
+  shared_system c = {.s = s, .column = gpu_column_of(l, columns, lanes), .kept = (int)(rows / MOST_ROWS / lanes)};
   column_of_lanes(l, &c);
   return true;
 }

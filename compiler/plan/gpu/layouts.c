@@ -35,6 +35,7 @@ typedef struct warp_place {
   double times;         // so many such accesses
   double warps;         // that make them at the same time
   bool fragment;        // lanes have places that are known before the loops of the nest
+  int lines;            // bits of the number of a line that are constants in the code
 } warp_place;
 
 // The memory of buffers, then of carried values.
@@ -71,14 +72,16 @@ static int memory_of_buffer(const layouts *c, int buffer) {
 
 // ---- an access ----
 
-// Addresses of fragments are made once for all elements. Elsewhere a swizzled address is no sum any more, so that it is made for
-// each access.
+// Addresses of fragments are made once for all elements, and so are those of code whose constants are all that numbers trade
+// places by. Elsewhere a swizzled address is no sum any more, so that it is made for each access.
 static double instructions_of(const layouts *c, const memory_cost *memory, int number) {
   enum { OF_ADDRESS = 3, OF_SWAP = 2 };
   plan_swap swaps[PLAN_MOST_SWAPS];
+  int64_t read = 0;
   int count = plan_swaps_of(candidate(number, memory->line), NUMBER_F32, swaps);
+  for (int i = 0; i < count; i++) read |= swaps[i].bits << swaps[i].down;
   if (!count) return 0;
-  return c->at->fragment ? 1 : OF_ADDRESS + OF_SWAP * count;
+  return c->at->fragment || !(read >> (memory->line + c->at->lines)) ? 1 : OF_ADDRESS + OF_SWAP * count;
 }
 
 static int wavefronts_in(plan_layout layout, const known_access *x) {
@@ -303,17 +306,21 @@ static void count_prefix(layouts *c, const plan_nest *nest) {
   count_values(c, nest);
 }
 
-// A row that is solved is read for each four rows behind it. All lanes read the same numbers of the matrix.
+// A row that is solved is read for each block of rows behind it, unless lanes keep it. All lanes read the same numbers of the
+// matrix.
 static void count_solve(layouts *c, const plan_nest *nest) {
-  enum { ROWS_AT_ONCE = 4 };
+  enum { BITS_OF_ROWS = 2 };
   const tile_value *v = value(c->q, nest->values.items[0]);
   int row = tile_row_axis(v);
-  double rows = entries_of(c, axis_bit(row)), again = rows / (2 * ROWS_AT_ONCE);
-  take_columns(c, nest, row);
+  const axis_list columns = take_columns(c, nest, row);
+  if (size_of(c, row) % GPU_SYSTEM_ROWS == 0) c->at->lines = BITS_OF_ROWS;
+  const double made = c->at->times, again = made * entries_of(c, axis_bit(row)) / (2 * GPU_SYSTEM_ROWS);
+  const int lanes = plan_lanes_of_system(c->q->m, product_of(c, &columns), size_of(c, row));
   count_read(c, v->args[1], true, NULL);
-  c->at->times *= 1 + again;
+  if (lanes == 1) c->at->times += again;
   count_written(c, nest->values.items[0]);
   memset(c->at->index, 0, sizeof c->at->index);
+  c->at->times = made + again, c->at->warps *= lanes, c->at->lines = 0;
   if (nest->dot.pack_a >= 0)
     count_buffer(c, nest->dot.pack_a, NULL);
   else

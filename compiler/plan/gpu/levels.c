@@ -23,6 +23,15 @@ int plan_lanes_of_scan(const mapping *m, double columns, int64_t size) {
   return lanes < FEWEST ? 1 : lanes;
 }
 
+// Lanes with a single block each would spend more on the rows of the current block, which all of them solve, than they spare.
+int plan_lanes_of_system(const mapping *m, double columns, int64_t rows) {
+  enum { FEWEST_BLOCKS = 2 };
+  if (rows % GPU_SYSTEM_ROWS) return 1;
+  int lanes = plan_lanes_of_scan(m, columns, rows / GPU_SYSTEM_ROWS);
+  int64_t blocks = rows / GPU_SYSTEM_ROWS / lanes;
+  return blocks < FEWEST_BLOCKS || blocks > GPU_MOST_BLOCKS ? 1 : lanes;
+}
+
 int plan_levels_of(const mapping *m, const tile_program *program, tile_id id) {
   const tile_value *v = &program->values.items[id];
   return v->op == TILE_SEGMENT ? plan_segment_levels(m, program, v) : 0;
