@@ -6,6 +6,7 @@
 #include "runtime/plan/traffic.h"
 #include "runtime/train/model/optimizer.h"
 #include "runtime/train/starts.h"
+#include "runtime/train/turns.h"
 
 const char *const plan_loss_names[LOSSES] = {"leaves", "extra", "bubble", "latency", "bandwidth"};
 
@@ -37,6 +38,15 @@ static int64_t gradient_blocks(const plan_program *p, const plan_grid *grid) {
   return (((p->leaves.shards - 1) >> level) + 1 + level - own) * (p->leaves.segments / grid->time);
 }
 
+static int64_t most_shards(const plan_program *p, const plan_grid *grid) {
+  int64_t most = 0;
+  for (int64_t d = 0; d < grid->data; d++) {
+    leaf_range shards = plan_shards(p, grid, d);
+    if (shards.end - shards.first > most) most = shards.end - shards.first;
+  }
+  return most;
+}
+
 static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_memory *memory) {
   const train_model *m = p->of.model;
   const leaves *l = &p->leaves;
@@ -50,7 +60,7 @@ static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_m
                           .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
                           .moments = moment_numbers(p) * size / (grid->data * grid->time),
                           .states = starts_are_kept(p->block) ? m->state_elements * sequences * size * 2 : 0};
-  return executor_need(m, p->of.kernels, p->of.where, &form, (int)grid->time, &memory->activations);
+  return turns_need(m, p->of.kernels, p->of.where, &form, grid->time, most_shards(p, grid), &memory->activations);
 }
 
 int64_t plan_memory_bytes(const plan_memory *m) { return m->weights + m->gradients + m->moments + m->activations + m->states; }

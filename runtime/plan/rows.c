@@ -47,8 +47,10 @@ static bool queue_take(queue *q, int64_t tag, double *time) {
 
 typedef struct row_rank {
   rank_time at;
-  int64_t next;    // event
-  queue up, down;  // messages to the rank behind, and to the one before
+  turns turns;
+  plan_events events;  // that are left of its turn
+  int64_t run;         // events
+  queue up, down;      // messages to the rank behind, and to the one before
 } row_rank;
 
 typedef struct row {
@@ -67,11 +69,19 @@ static bool send(row *r, int64_t number, const plan_event *e) {
   return queue_put(queue_of(r, number, e->beside), (arrival){e->tag, time});
 }
 
+// The rank has an event to run: of its turn, or of a later one.
+static bool has_event(const row *r, row_rank *rank) {
+  turn next;
+  while (rank->events.first == rank->events.end && turns_next(&rank->turns, &next))
+    rank->events = schedule_events(r->schedule, next);
+  return rank->events.first < rank->events.end;
+}
+
 // Runs a rank until it waits for a message that has not been sent. False: no memory.
 static bool advance(row *r, int64_t number) {
   row_rank *rank = &r->ranks[number];
-  for (; rank->next < r->schedule->count; rank->next++) {
-    const plan_event *e = &r->schedule->events[rank->next];
+  for (; has_event(r, rank); rank->events.first++, rank->run++) {
+    const plan_event *e = &r->schedule->events[rank->events.first];
     int64_t beside = number + e->beside;
     double time;
     if (!schedule_has(e, number, r->count)) continue;
@@ -87,15 +97,20 @@ static bool advance(row *r, int64_t number) {
   return true;
 }
 
+static void begin(row *r) {
+  for (int64_t i = 0; i < r->count; i++) r->ranks[i].turns = schedule_turns(r->schedule, i, r->count);
+}
+
 static int64_t events_run(const row *r) {
   int64_t run = 0;
-  for (int64_t i = 0; i < r->count; i++) run += r->ranks[i].next;
+  for (int64_t i = 0; i < r->count; i++) run += r->ranks[i].run;
   return run;
 }
 
 // Forward goes up the row, backward down.
 static rec_status run_row(row *r) {
   bool memory = true;
+  begin(r);
   for (int64_t before = -1, run = 0; memory && run < r->count * r->schedule->count; run = events_run(r)) {
     if (run == before) return rec_fail(REC_ERROR_INTERNAL, "rec plan: all ranks of a row wait");
     before = run;
@@ -130,7 +145,7 @@ static rec_status run_shards(const plan_program *p, const plan_grid *grid, const
 
 // After some shards each further one takes as long as the one before.
 static rec_status run_whole_row(const plan_program *p, const plan_grid *grid, const network *n, int64_t data, rank_time *ends) {
-  enum { DIFFERENT = 6 };
+  enum { DIFFERENT = 10 };
   leaf_range shards = plan_shards(p, grid, data);
   int count = shards.end - shards.first;
   if (grid->time == 1 || count <= DIFFERENT) return run_shards(p, grid, n, data, shards, ends);

@@ -17,9 +17,9 @@ static void add(plan_schedule *s, plan_event e) {
   s->events[s->count++] = e;
 }
 
-// Computing without a message between is one event. `beside`: of the ranks that have one there.
-static void add_computing(plan_schedule *s, int beside, double seconds) {
-  plan_event *last = s->count ? &s->events[s->count - 1] : NULL;
+// Computing without a message between is one event, which no pass is cut within. `beside`: of the ranks that have one there.
+static void add_computing(plan_schedule *s, int64_t cut, int beside, double seconds) {
+  plan_event *last = s->count > cut ? &s->events[s->count - 1] : NULL;
   if (last && last->kind == EVENT_COMPUTE && last->beside == beside)
     last->seconds += seconds;
   else
@@ -28,11 +28,24 @@ static void add_computing(plan_schedule *s, int beside, double seconds) {
 
 void schedule_free(plan_schedule *s) {
   free(s->events);
+  free(s->begins);
   *s = (plan_schedule){0};
 }
 
 bool schedule_has(const plan_event *e, int64_t place, int64_t places) {
   return place + e->beside >= 0 && place + e->beside < places;
+}
+
+turns schedule_turns(const plan_schedule *s, int64_t place, int64_t places) {
+  const trained_model *of = &s->program->of;
+  return turns_of(of->model, of->where, place, places, s->shards);
+}
+
+plan_events schedule_events(const plan_schedule *s, turn of) {
+  int operations = s->program->of.model->op_count;
+  const int64_t *begins = s->begins + of.shard * (operations + 1);
+  if (of.backward) return (plan_events){begins[operations], begins[operations + 1]};
+  return (plan_events){begins[of.operations.first], begins[of.operations.end]};
 }
 
 double schedule_seconds(const plan_schedule *s, int64_t place, int64_t places) {
@@ -63,6 +76,7 @@ typedef struct walk {
   plan_schedule *s;
   int64_t rows, segments, steps;  // of the shard; of the rank; of a segment
   int64_t shard;                  // of the rank's, from 0
+  int64_t cut;                    // a pass may be cut before this event
 } walk;
 
 // A part of an operation on a segment.
@@ -70,12 +84,12 @@ static double seconds_of(const walk *w, int op, run_part part) {
   return op_times_of(w->p->times, op, part, (double)(w->rows * w->steps));
 }
 
-static void call_segments(const walk *w, double seconds) { add_computing(w->s, 0, seconds * (double)w->segments); }
+static void call_segments(const walk *w, double seconds) { add_computing(w->s, w->cut, 0, seconds * (double)w->segments); }
 
 // Computing for all segments but the last one of a pass, which has no summary.
 static void summarise_segments(const walk *w, int behind, double seconds) {
-  add_computing(w->s, 0, seconds * (double)(w->segments - 1));
-  add_computing(w->s, behind, seconds);
+  add_computing(w->s, w->cut, 0, seconds * (double)(w->segments - 1));
+  add_computing(w->s, w->cut, behind, seconds);
 }
 
 static int64_t state_bytes(const walk *w, int state) {
@@ -148,16 +162,24 @@ static void operation(const walk *w, int number, bool backward) {
     pipeline(w, number, backward);
 }
 
-static void run_shard(const walk *w) {
+static void run_shard(walk *w) {
   const train_model *m = w->p->of.model;
-  for (int i = 0; i < m->op_count; i++) operation(w, i, false);
+  int64_t *begins = w->s->begins + w->shard * (m->op_count + 1);
+  for (int i = 0; i < m->op_count; i++) {
+    if (i == 0 || m->ops[i].state_count) w->cut = w->s->count;
+    begins[i] = w->s->count;
+    operation(w, i, false);
+  }
+  begins[m->op_count] = w->cut = w->s->count;
   for (int i = 0; i < m->step_count; i++)
     if (m->steps[i].kind == STEP_OF) operation(w, m->steps[i].op, true);
 }
 
 rec_status schedule_shards(const plan_program *p, const plan_grid *grid, leaf_range shards, plan_schedule *made) {
   const leaves *l = &p->leaves;
-  *made = (plan_schedule){0};
+  *made = (plan_schedule){.program = p, .shards = shards.end - shards.first};
+  made->begins = calloc((size_t)(made->shards * (p->of.model->op_count + 1)) + 1, sizeof *made->begins);
+  if (!made->begins) return rec_no_memory();
   for (int i = shards.first; i < shards.end; i++) {
     walk w = {.p = p,
               .grid = grid,
@@ -168,6 +190,7 @@ rec_status schedule_shards(const plan_program *p, const plan_grid *grid, leaf_ra
               .steps = p->block->context / l->segments};
     run_shard(&w);
   }
+  made->begins[made->shards * (p->of.model->op_count + 1)] = made->count;
   if (!made->failed) return REC_OK;
   schedule_free(made);
   return rec_no_memory();

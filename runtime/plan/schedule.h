@@ -1,5 +1,6 @@
 // What one rank does in a step, in order: computing, messages to the ranks beside it, and waiting for theirs. The simulation
-// (simulate.h) runs these lists. They are made by the rules that the trainer follows.
+// (simulate.h) runs these lists. They are made by the rules that the trainer follows. A list has shard after shard; which of its
+// operations a rank runs next depends on its place (train/turns.h).
 //
 //   2 time ranks, one leaf, operations embed, ssd, linear, loss:
 //   embed | wait states of ssd from -1 | ssd | send states to +1 | linear, loss, linear backward | wait cotangents from +1 | ..
@@ -10,6 +11,7 @@
 #include "runtime/train/leaves.h"
 #include "runtime/train/model/op_times.h"
 #include "runtime/train/piece_list.h"
+#include "runtime/train/turns.h"
 
 // A program and how its steps are cut.
 typedef struct plan_program {
@@ -39,10 +41,18 @@ typedef struct plan_event {
 } plan_event;
 
 typedef struct plan_schedule {
+  const plan_program *program;
   plan_event *events;
   int64_t count, room;
+  int64_t shards,
+      *begins;  // begins: where the events of each shard begin, of each operation forward and of backward; then the count
   bool failed;  // no memory
 } plan_schedule;
+
+// Some events that follow each other.
+typedef struct plan_events {
+  int64_t first, end;
+} plan_events;
 
 enum { EXCHANGE_WINDOW = 1 << 18 };
 
@@ -51,9 +61,13 @@ bool schedule_chains(const plan_program *p, int op);
 
 // The shards of the sequences that data rank `data` has.
 leaf_range plan_shards(const plan_program *p, const plan_grid *grid, int64_t data);
-// Forward and backward of these shards by one of `grid.time` ranks.
+// Forward and backward of these shards by one of `grid.time` ranks. The program outlives the list.
 rec_status schedule_shards(const plan_program *p, const plan_grid *grid, leaf_range shards, plan_schedule *made);
 void schedule_free(plan_schedule *s);
+
+// What a rank runs, from the beginning on.
+turns schedule_turns(const plan_schedule *s, int64_t place, int64_t places);
+plan_events schedule_events(const plan_schedule *s, turn of);
 
 // Is there such an event at this place of so many?
 bool schedule_has(const plan_event *e, int64_t place, int64_t places);

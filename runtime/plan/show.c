@@ -267,6 +267,15 @@ static void put_event(FILE *out, const plan_event *e) {
     fprintf(out, "wait %d %" PRId64 "\n", e->beside, e->tag);
 }
 
+static void put_order(FILE *out, const plan_schedule *s, turns order) {
+  turn next;
+  fputs("rank\n", out);
+  while (turns_next(&order, &next)) {
+    plan_events events = schedule_events(s, next);
+    if (events.first < events.end) fprintf(out, "run %" PRId64 " %" PRId64 "\n", events.first, events.end);
+  }
+}
+
 static rec_status write_row(const plan_shown *s, const plan_grid *grid, made_text *to) {
   const network *n = s->request->network;
   plan_schedule schedule;
@@ -276,6 +285,7 @@ static rec_status write_row(const plan_shown *s, const plan_grid *grid, made_tex
   if (status) return status;
   fprintf(to->out, "%" PRId64 " %.9g %.9g %.9g\n", grid->time, n->between.latency, n->between.bandwidth, seconds);
   for (int64_t i = 0; i < schedule.count; i++) put_event(to->out, &schedule.events[i]);
+  for (int64_t i = 0; i < grid->time; i++) put_order(to->out, &schedule, schedule_turns(&schedule, i, grid->time));
   schedule_free(&schedule);
   return REC_OK;
 }

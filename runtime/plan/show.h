@@ -20,7 +20,8 @@ rec_status plan_print_json(FILE *out, const plan_shown *s);
 rec_status plan_draw(const plan_shown *s, const char *folder, bool *drawn);
 
 // What the time ranks of a row of the largest grid do, for tools/bench/replay.cpp: a line `ranks latency bandwidth predicted`, then the
-// events of each rank in order, `compute SECONDS`, `send BESIDE TAG BYTES` or `wait BESIDE TAG`.
+// events, `compute BESIDE SECONDS`, `send BESIDE TAG BYTES` or `wait BESIDE TAG`; then of each rank a line `rank` and the events that it
+// runs in order, `run FIRST END`.
 rec_status plan_write_trace(const plan_shown *s, const char *path);
 
 #endif

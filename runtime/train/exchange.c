@@ -51,6 +51,15 @@ rec_status exchange_new(trainer *t, int64_t widest) {
   return new_window_there(t, WINDOW * bytes);
 }
 
+int exchange_least(const trainer *t, int own) {
+  int count = ranks_count(t->ranks), least = own, *all = calloc((size_t)count, sizeof *all);
+  if (!all) ranks_abort(t->ranks, "out of memory");
+  ranks_all_gather(t->ranks, &own, all, sizeof own, trainer_busy_with(t, "threads"));
+  for (int i = 0; i < count; i++) least = (int)least_of(least, all[i]);
+  free(all);
+  return least;
+}
+
 // ---- sums of a few numbers ----------------------------------------------------------------------
 
 typedef struct rank_numbers {

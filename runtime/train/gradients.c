@@ -1,4 +1,5 @@
-// The gradient of a batch. Shards run side by side in waves, each segment of them into a block of its own. Sums follow the tree of
+// The gradient of a batch. Shards run side by side in waves, each segment of them into a block of its own; of ranks that share
+// sequences, each has shards of the next wave under way (turns.h), which need no blocks yet. Sums follow the tree of
 // leaves.h: those of a wave's blocks, then those of waves, which gives one for each segment. Those of segments follow when the
 // ranks have exchanged theirs.
 //
@@ -18,6 +19,30 @@ static int levels_of_waves(const trainer *t) { return t->in->wave_level - traine
 
 static int blocks_of_segment(const trainer *t) { return t->in->wave + levels_of_waves(t); }
 
+// Shard number of a lane, from 0 on.
+static int shard_of_lane(const trainer *t, int lane, int64_t number) {
+  return t->in->own.first + lane + (int)number * t->in->lanes;
+}
+
+int64_t gradients_shards_of_lane(const trainer *t, int lane) {
+  int64_t own = t->in->own.end - t->in->own.first;
+  return (own - lane + t->in->lanes - 1) / t->in->lanes;
+}
+
+static turns turns_of_lane(const trainer *t, int lane) {
+  return turns_of(t->of.model, t->of.where, ranks_time(t->ranks), ranks_time_count(t->ranks),
+                  gradients_shards_of_lane(t, lane));
+}
+
+// All ranks have as many lanes, so that those which share sequences run them in one order.
+static void plan_lanes(trainer *t) {
+  trainer_internals *in = t->in;
+  int places = ranks_time_count(t->ranks), workers = t->threads < in->wave ? t->threads : in->wave;
+  in->lanes = places > 1 ? exchange_least(t, workers) : workers;
+  turns of_most = turns_of_lane(t, 0);
+  in->under_way = (int)turns_under_way(&of_most);
+}
+
 int gradients_plan(trainer *t) {
   trainer_internals *in = t->in;
   in->own = tree_range(trainer_own_node(t));
@@ -25,6 +50,7 @@ int gradients_plan(trainer *t) {
       tree_level(in->all.shards, leaves_of_wave(t->of.model->parameter_elements, t->threads), trainer_own_node(t).level);
   in->wave = ((in->all.shards - 1) >> in->wave_level) + 1;
   in->threads_inside = in->wave == 1 ? t->threads : 1;
+  plan_lanes(t);
   return blocks_of_segment(t) * in->segments;
 }
 
@@ -33,15 +59,16 @@ rec_status gradients_new(trainer *t) {
   const compute *c = t->of.where;
   int count = blocks_of_segment(t) * in->segments;
   in->blocks = trainer_list(t, count, sizeof *in->blocks);
-  in->blocks_of = trainer_list(t, t->threads * in->segments, sizeof *in->blocks_of);
-  if (!in->blocks || !in->blocks_of) return rec_no_memory();
+  in->blocks_of = trainer_list(t, in->lanes * in->segments, sizeof *in->blocks_of);
+  in->turns = trainer_list(t, in->lanes, sizeof *in->turns);
+  if (!in->blocks || !in->blocks_of || !in->turns) return rec_no_memory();
   rec_status status = c->ops->allocate(c, block_bytes(t) * count, (void **)&in->gradients);
   for (int i = 0; !status && i < count; i++) in->blocks[i] = in->gradients + i * block_bytes(t);
   return status ? status : c->ops->clear(c, in->gradients, block_bytes(t) * count);
 }
 
-void *const *gradients_blocks(const trainer *t, int place, int worker) {
-  void **blocks = t->in->blocks_of + worker * t->in->segments;
+void *const *gradients_blocks(const trainer *t, int place, int lane) {
+  void **blocks = t->in->blocks_of + lane * t->in->segments;
   for (int k = 0; k < t->in->segments; k++) blocks[k] = t->in->blocks[k * blocks_of_segment(t) + place];
   return blocks;
 }
@@ -86,7 +113,7 @@ static int64_t first_row(const trainer *t, int number) {
   return leaves_first_sequence(&t->in->all, number) - t->in->first_sequence;
 }
 
-shard gradients_shard(const trainer *t, int number, int worker) {
+shard gradients_shard(const trainer *t, int number, int lane) {
   trainer_internals *in = t->in;
   int64_t first = first_row(t, number), time = t->block->context, states = t->of.model->state_count;
   return (shard){.batch = first_row(t, number + 1) - first,
@@ -97,23 +124,68 @@ shard gradients_shard(const trainer *t, int number, int worker) {
                  .before = in->before_of + (number - in->own.first) * states,
                  .after = in->after_of + (number - in->own.first) * states,
                  .weights = in->target_weights ? in->target_weights + first * time : NULL,
-                 .d_before = in->learns ? in->d_before_of + worker * states : NULL,
+                 .d_before = in->learns ? in->d_before_of + lane * states : NULL,
                  .step = t->step,
                  .number = number};
 }
 
 double gradients_loss_scale(const trainer *t) { return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0; }
 
-static rec_status run_shard(void *context, int place, int worker) {
-  trainer *t = context;
+static rec_status run_forward(const trainer *t, int number, int lane, executor *x, op_range ops) {
+  const trainer_internals *in = t->in;
+  shard s = gradients_shard(t, number, lane);
+  return executor_run_forward(x, in->weights, &s, gradients_loss_scale(t), &in->losses[(number - in->own.first) * in->segments],
+                              ops);
+}
+
+// Of a shard of the wave that runs.
+static rec_status run_backward(trainer *t, int number, int lane, executor *x) {
   trainer_internals *in = t->in;
-  int number = tree_range(in->running).first + place;
-  shard s = gradients_shard(t, number, worker);
-  rec_status status =
-      executor_run(in->executors[worker], in->weights, &s, gradients_loss_scale(t), gradients_blocks(t, place, worker),
-                   &in->losses[(number - in->own.first) * in->segments], NULL);
+  int place = number - tree_range(in->running).first;
+  shard s = gradients_shard(t, number, lane);
+  rec_status status = executor_run_backward(x, gradients_blocks(t, place, lane));
   if (!status && in->learns && in->first_segment == 0) status = sum_learned(t, &s, first_row(t, number), in->blocks[place]);
   return status;
+}
+
+// Whoever is free takes the next shard.
+static rec_status run_shard(void *context, int place, int worker) {
+  trainer *t = context;
+  int number = tree_range(t->in->running).first + place;
+  rec_status status = run_forward(t, number, worker, t->in->executors[worker], (op_range){0, t->of.model->op_count});
+  return status ? status : run_backward(t, number, worker, t->in->executors[worker]);
+}
+
+static bool is_behind_wave(const trainer *t, int lane, turn next) {
+  return next.backward && shard_of_lane(t, lane, next.shard) >= tree_range(t->in->running).end;
+}
+
+static rec_status run_turn(trainer *t, int lane, turn next) {
+  trainer_internals *in = t->in;
+  int number = shard_of_lane(t, lane, next.shard);
+  executor *x = in->executors[lane * in->under_way + next.shard % in->under_way];
+  return next.backward ? run_backward(t, number, lane, x) : run_forward(t, number, lane, x, next.operations);
+}
+
+// The turns of a lane until the next one is backward and of a shard behind the wave.
+static rec_status run_lane(void *context, int lane, int worker) {
+  trainer *t = context;
+  turns done = t->in->turns[lane];
+  turn next;
+  rec_status status = REC_OK;
+  (void)worker;
+  while (!status && turns_next(&done, &next) && !is_behind_wave(t, lane, next)) {
+    status = run_turn(t, lane, next);
+    t->in->turns[lane] = done;
+  }
+  return status;
+}
+
+// Ranks that share sequences run their shards in one order.
+static rec_status run_wave(trainer *t) {
+  leaf_range shards = tree_range(t->in->running);
+  if (ranks_time_count(t->ranks) > 1) return train_pool_run(t->threads, t->in->lanes, run_lane, t);
+  return train_pool_run(t->threads, shards.end - shards.first, run_shard, t);
 }
 
 // ---- sums ---------------------------------------------------------------------------------------
@@ -179,10 +251,10 @@ rec_status gradients_run(trainer *t) {
   trainer_internals *in = t->in;
   rec_status status = REC_OK;
   int waves = 1 << levels_of_waves(t), first = trainer_own_node(t).number * waves;
+  for (int i = 0; i < in->lanes; i++) in->turns[i] = turns_of_lane(t, i);
   for (int i = 0; !status && i < waves; i++) {
     in->running = (tree_node){in->all.shards, in->wave_level, first + i};
-    leaf_range shards = tree_range(in->running);
-    status = train_pool_run(t->threads, shards.end - shards.first, run_shard, t);
+    status = run_wave(t);
     if (!status) status = sum_gradients(t);
     if (!status && i + 1 < waves) keep_sums(t);
   }

@@ -10,7 +10,7 @@ static void ran(void *context, int op, run_part part, double amount) {
 rec_status spent_open(trainer *t) {
   const char *file = clock_times_file(ranks_clock(t->ranks));
   if (!file) return REC_OK;
-  for (int i = 0; i < t->threads && t->in->executors[i]; i++) executor_watch_by(t->in->executors[i], (executor_watch){ran, t});
+  for (int i = 0; i < t->in->lanes * t->in->under_way; i++) executor_watch_by(t->in->executors[i], (executor_watch){ran, t});
   return op_times_read(file, t->of.model, &t->in->times);
 }
 

@@ -82,7 +82,7 @@ static rec_status allocate(trainer *t) {
   if (weighs(t->block)) in->target_weights = trainer_list(t, tokens, sizeof *in->target_weights);
   if (t->block->loss_rest != 1) in->answers = trainer_list(t, tokens, 2 * sizeof *in->answers);
   in->answer_room = tokens;
-  in->executors = trainer_list(t, t->threads, sizeof *in->executors);
+  in->executors = trainer_list(t, in->lanes * in->under_way, sizeof *in->executors);
   t->memory.weights = m->parameter_elements * size;
   t->memory.data = tokens * 4;
   pieces_new(t);
@@ -96,35 +96,47 @@ static rec_status allocate(trainer *t) {
   return status ? status : allocate_there(t);
 }
 
-// Room for the gradients of the initial states of one shard for each worker.
-static void make_state_gradients(trainer *t, int workers, int64_t sequences) {
+// Room for the gradients of the initial states of one shard for each lane.
+static void make_state_gradients(trainer *t, int lanes, int64_t sequences) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
   int64_t size = t->of.n->element_size, room = m->state_elements * sequences;
   if (!in->learns) return;
-  in->d_before = trainer_zeroed(t, room * workers);
-  in->d_before_of = trainer_list(t, workers * m->state_count, sizeof *in->d_before_of);
+  in->d_before = trainer_zeroed(t, room * lanes);
+  in->d_before_of = trainer_list(t, lanes * m->state_count, sizeof *in->d_before_of);
   if (in->memory.failed) return;
-  for (int w = 0; w < workers; w++)
+  for (int lane = 0; lane < lanes; lane++)
     for (int i = 0; i < m->state_count; i++)
       if (m->states[i].learned >= 0)
-        in->d_before_of[w * m->state_count + i] = in->d_before + (w * room + m->states[i].place * sequences) * size;
-  t->memory.states += room * workers * size;
+        in->d_before_of[lane * m->state_count + i] = in->d_before + (lane * room + m->states[i].place * sequences) * size;
+  t->memory.states += room * lanes * size;
 }
 
-static rec_status too_large(const trainer *t, const executor_form *form, int workers) {
+static rec_status too_large(const trainer *t, const executor_form *form) {
   int64_t bytes;
-  rec_status status = executor_need(t->of.model, t->of.kernels, t->of.where, form, ranks_time_count(t->ranks), &bytes);
+  rec_status status = turns_need(t->of.model, t->of.kernels, t->of.where, form, ranks_time_count(t->ranks),
+                                 gradients_shards_of_lane(t, 0), &bytes);
   if (status) return status;
   return rec_fail(REC_ERROR_MEMORY,
                   "expected %.1f MiB of memory for the activations of train %s, found less; raise the limit (ulimit -v), take "
                   "fewer --threads, or let more --time-ranks share its segments, of which there are %d",
-                  (double)(bytes * workers) / (1 << 20), t->block->name, t->in->all.segments);
+                  (double)(bytes * t->in->lanes) / (1 << 20), t->block->name, t->in->all.segments);
+}
+
+// The executors of the shards that a lane has under way.
+static rec_status make_lane(trainer *t, executor_form form, int lane) {
+  executor **list = t->in->executors + lane * t->in->under_way;
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < t->in->under_way; i++) {
+    form.beside = i ? list[0] : NULL;
+    status = executor_new(t->of.model, t->of.kernels, t->of.where, &form, &list[i]);
+    if (!status) t->memory.activations += executor_bytes(list[i]);
+  }
+  return status;
 }
 
 static rec_status make_executors(trainer *t) {
   trainer_internals *in = t->in;
-  int workers = t->threads < in->wave ? t->threads : in->wave;
   int64_t sequences = (t->block->batch + in->all.shards - 1) / in->all.shards;
   const executor_form form = {.batch = sequences,
                               .time = t->block->context,
@@ -132,14 +144,13 @@ static rec_status make_executors(trainer *t) {
                               .backward = true,
                               .chain = t->block->exchange == EXCHANGE_CHAIN,
                               .line = t->ranks};
-  rec_status status = compute_is_host(t->of.where) ? blas_reserve(workers) : REC_OK;
+  rec_status status = compute_is_host(t->of.where) ? blas_reserve(in->lanes) : REC_OK;
   if (status) return status;
-  for (int i = 0; !status && i < workers; i++)
-    status = executor_new(t->of.model, t->of.kernels, t->of.where, &form, &in->executors[i]);
-  if (status == REC_ERROR_MEMORY && compute_is_host(t->of.where)) status = too_large(t, &form, workers);
-  if (!status) t->memory.activations = executor_bytes(in->executors[0]) * workers;
-  t->memory.spared = t->of.model->row * sequences * t->block->context * workers * (t->of.n->element_size - t->of.n->token_size);
-  make_state_gradients(t, workers, sequences);
+  for (int i = 0; !status && i < in->lanes; i++) status = make_lane(t, form, i);
+  if (status == REC_ERROR_MEMORY && compute_is_host(t->of.where)) status = too_large(t, &form);
+  t->memory.spared = t->of.model->row * sequences * t->block->context * in->lanes * in->under_way *
+                     (t->of.n->element_size - t->of.n->token_size);
+  make_state_gradients(t, in->lanes, sequences);
   return !status && in->memory.failed ? rec_no_memory() : status;
 }
 
@@ -182,7 +193,7 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
 void trainer_free(trainer *t) {
   if (!t) return;
   trainer_internals *in = t->in;
-  for (int i = 0; in && in->executors && i < t->threads; i++) executor_free(in->executors[i]);
+  for (int i = in && in->executors ? in->lanes * in->under_way : 0; i-- > 0;) executor_free(in->executors[i]);
   for (int i = 0; in && in->step_rooms && i < t->threads; i++) t->of.where->ops->release(t->of.where, in->step_rooms[i]);
   if (in) {
     release_there(t);

@@ -8,6 +8,7 @@
 #include "runtime/train/model/pool.h"
 #include "runtime/train/piece_list.h"
 #include "runtime/train/trainer.h"
+#include "runtime/train/turns.h"
 
 // What one sequence starts from in one state.
 typedef struct drawn_start {
@@ -20,11 +21,14 @@ typedef struct trainer_internals {
   leaves all;
   leaf_range own;                // the shards that run here; lists by shard begin with the first of them
   int64_t first_sequence, rows;  // the sequences of these shards; lists by row begin with the first of them
-  executor **executors;          // by worker
+  int lanes;                     // shards that run side by side: by lane, each has those of every so many
+  int under_way;                 // shards of a lane that have run forward and not yet backward, at most
+  turns *turns;                  // by lane: which passes come next
+  executor **executors;          // by lane, for each shard under way
   char *weights, *moments;       // where the model is trained; the trainer's own on the host
   char *gradients;               // there: the memory of `blocks`
   char **blocks;                // by segment: those of a wave, by place in it, then a sum that waits for the next one, by level
-  void **blocks_of;             // by worker and segment: those of a shard
+  void **blocks_of;             // by lane and segment: those of a shard
   int segments, first_segment;  // that run here
   int wave, wave_level;         // most shards of a wave, and the level of its node
   tree_node running;            // the wave that runs
@@ -64,8 +68,8 @@ typedef struct trainer_internals {
   bool direct;              // messages go from the memory of one GPU to that of another
   void *measured;           // the states whose squares are being summed
   bool learns;              // some sequences start from weights
-  char *d_before;           // by worker: gradients of the initial states of a shard
-  void **d_before_of;       // by worker and state
+  char *d_before;           // by lane: gradients of the initial states of a shard
+  void **d_before_of;       // by lane and state
   uint64_t windows, draws;  // random streams
   uint64_t *noise;          // random streams by state
   int threads_inside;       // of a shard's kernels
@@ -116,6 +120,8 @@ void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima);
 void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split, double *by_place);
 // trainer_internals.squares of all pieces, of which every rank has its own.
 void exchange_squares(trainer *t);
+// The least number of all ranks.
+int exchange_least(const trainer *t, int own);
 // One status for all ranks. What cannot fail on the host needs no exchange there.
 rec_status exchange_agree(const trainer *t, rec_status status);
 rec_status exchange_agree_on_device(const trainer *t, rec_status status);
@@ -126,17 +132,18 @@ rec_status exchange_weights(trainer *t);
 
 // ---- gradients.c --------------------------------------------------------------------------------
 
-// Says which shards run side by side, and how many blocks of gradients that takes; then makes these.
+// Says which shards run side by side and how many are under way, and how many blocks of gradients that takes; then makes these.
 int gradients_plan(trainer *t);
+int64_t gradients_shards_of_lane(const trainer *t, int lane);
 rec_status gradients_new(trainer *t);
 // Forward and backward of all shards; the gradient of the batch is then in gradients_sum.
 rec_status gradients_run(trainer *t);
 char *gradients_sum(const trainer *t);
-// The blocks of a shard's segments, for a run on that worker.
-void *const *gradients_blocks(const trainer *t, int place, int worker);
+// The blocks of a shard's segments, for a run in that lane.
+void *const *gradients_blocks(const trainer *t, int place, int lane);
 // The sum of an own segment.
 char *gradients_of_segment(const trainer *t, int segment);
-shard gradients_shard(const trainer *t, int number, int worker);
+shard gradients_shard(const trainer *t, int number, int lane);
 double gradients_loss_scale(const trainer *t);
 
 // ---- segments.c ---------------------------------------------------------------------------------

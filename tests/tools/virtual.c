@@ -13,6 +13,7 @@
 #include "runtime/train/model/chain.h"
 #include "runtime/train/model/weights.h"
 #include "runtime/train/session.h"
+#include "runtime/train/turns.h"
 
 enum { PASSES = 5 };
 
@@ -55,39 +56,81 @@ static void *list(virtual_run *v, int64_t count, size_t size) {
   return made;
 }
 
-// The best of several passes over all shards.
-static double run_passes(virtual_run *v) {
+// A row of ranks at work.
+typedef struct row_memory {
+  char *weights;
+  void **gradients, **states;
+  uint16_t *tokens;
+  double *losses;
+  executor **executors;
+  turns order;
+  int64_t under_way;
+} row_memory;
+
+static void make_executors(virtual_run *v, row_memory *r) {
+  const request *q = v->of;
+  const trained_model *m = &v->model;
+  executor_form form = {.batch = q->rows,
+                        .time = q->steps,
+                        .segment = q->steps / q->segments,
+                        .backward = true,
+                        .chain = v->block.exchange == EXCHANGE_CHAIN,
+                        .line = v->line};
+  r->order = turns_of(m->model, m->where, ranks_time(v->line), ranks_time_count(v->line), q->shards);
+  r->under_way = turns_under_way(&r->order);
+  r->executors = list(v, r->under_way, sizeof *r->executors);
+  for (int64_t i = 0; i < r->under_way; i++) {
+    form.beside = i ? r->executors[0] : NULL;
+    if (executor_new(m->model, m->kernels, m->where, &form, &r->executors[i])) fail(v->line);
+    executor_watch_by(r->executors[i], (executor_watch){spend, v});
+  }
+}
+
+static void make_memory(virtual_run *v, row_memory *r) {
   const request *q = v->of;
   const train_model *m = v->model.model;
-  const executor_form form = {q->rows, q->steps, q->steps / q->segments, true, v->block.exchange == EXCHANGE_CHAIN, v->line};
   int64_t size = v->model.n->element_size, own = q->segments / ranks_time_count(v->line);
-  char *weights = list(v, m->parameter_elements, (size_t)size), *block = list(v, m->parameter_elements * own, (size_t)size);
-  void **gradients = list(v, own, sizeof *gradients), **states = list(v, m->state_count, sizeof *states);
-  uint16_t *tokens = list(v, q->rows * q->steps, sizeof *tokens);
-  double *losses = list(v, own, sizeof *losses), best = 1e30;
-  executor *x;
-  for (int64_t i = 0; i < own; i++) gradients[i] = block + i * m->parameter_elements * size;
-  for (int64_t i = 0; i < q->rows * q->steps; i++) tokens[i] = (uint16_t)(i * 7919 % m->vocabulary);
-  if (train_weights_start(m, 1, v->model.n, weights)) fail(v->line);
-  if (executor_new(m, v->model.kernels, v->model.where, &form, &x)) fail(v->line);
-  executor_watch_by(x, (executor_watch){spend, v});
+  char *block = list(v, m->parameter_elements * own, (size_t)size);
+  r->weights = list(v, m->parameter_elements, (size_t)size);
+  r->gradients = list(v, own, sizeof *r->gradients);
+  r->states = list(v, m->state_count, sizeof *r->states);
+  r->tokens = list(v, q->rows * q->steps, sizeof *r->tokens);
+  r->losses = list(v, own, sizeof *r->losses);
+  for (int64_t i = 0; i < own; i++) r->gradients[i] = block + i * m->parameter_elements * size;
+  for (int64_t i = 0; i < q->rows * q->steps; i++) r->tokens[i] = (uint16_t)(i * 7919 % m->vocabulary);
+  if (train_weights_start(m, 1, v->model.n, r->weights)) fail(v->line);
+  make_executors(v, r);
+}
+
+static rec_status run_turn(const virtual_run *v, const row_memory *r, turn next) {
+  const request *q = v->of;
+  const shard s = {.batch = q->rows,
+                   .time = q->steps,
+                   .threads = 1,
+                   .tokens = r->tokens,
+                   .targets = r->tokens,
+                   .before = r->states,
+                   .after = r->states,
+                   .number = (int)next.shard};
+  executor *x = r->executors[next.shard % r->under_way];
+  return next.backward ? executor_run_backward(x, r->gradients)
+                       : executor_run_forward(x, r->weights, &s, 1, r->losses, next.operations);
+}
+
+// The best of several passes over all shards.
+static double run_passes(virtual_run *v) {
+  row_memory r;
+  turn next;
+  double best = 1e30;
+  make_memory(v, &r);
   for (int pass = 0; pass < PASSES; pass++) {
     double begin = (latest(v), latest(v));
-    for (int i = 0; i < q->shards; i++) {
-      shard s = {.batch = q->rows,
-                 .time = q->steps,
-                 .threads = 1,
-                 .tokens = tokens,
-                 .targets = tokens,
-                 .before = states,
-                 .after = states,
-                 .number = i};
-      if (executor_run(x, weights, &s, 1, gradients, losses, NULL)) fail(v->line);
-    }
+    for (turns order = r.order; turns_next(&order, &next);)
+      if (run_turn(v, &r, next)) fail(v->line);
     double seconds = latest(v) - begin;
     if (seconds < best) best = seconds;
   }
-  executor_free(x);
+  for (int64_t i = r.under_way; i-- > 0;) executor_free(r.executors[i]);
   return best;
 }
 

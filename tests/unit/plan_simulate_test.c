@@ -32,7 +32,7 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
   *t = (tiny){0};
   for (int i = 0; i < LAYERS; i++) {
     t->state_of[i] = i;
-    t->states[i].elements = STATE;
+    t->states[i] = (model_state){.elements = STATE, .layer = i};
     t->ops[2 * i].kind = t->ops[2 * i + 1].kind = OP_CALL;
     t->ops[2 * i + 1].state_count = 1;
     t->ops[2 * i + 1].states = &t->state_of[i];
@@ -40,8 +40,12 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
     t->times_of[2 * i + 1] = (op_time){.forward = CELL, .backward = 2 * CELL};
   }
   for (int i = 0; i < 2 * LAYERS; i++) t->steps[i] = (model_step){.kind = STEP_OF, .op = 2 * LAYERS - 1 - i};
-  t->model =
-      (train_model){.op_count = 2 * LAYERS, .step_count = 2 * LAYERS, .ops = t->ops, .steps = t->steps, .states = t->states};
+  t->model = (train_model){.op_count = 2 * LAYERS,
+                           .step_count = 2 * LAYERS,
+                           .state_count = LAYERS,
+                           .ops = t->ops,
+                           .steps = t->steps,
+                           .states = t->states};
   t->times = (op_times){.tokens = 128, .count = 2 * LAYERS, .of = t->times_of};
   t->block = (train_block){.context = 128 * segments, .batch = batch, .accumulate = 1};
   t->program = (plan_program){.of = {.model = &t->model, .where = &compute_host_f32, .n = &numeric_f32},
@@ -85,6 +89,18 @@ static void the_skew_of_a_pipeline_is_paid_once_a_pass(void **state) {
     double own = 3 * LAYERS * (OTHER + CELL) * 8 / count, skew = (count - 1) * (CELL * 8 / count * 3 + 2 * HOP);
     assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow), own + skew + agreeing(count, 0, 8 / count, &slow.between));
   }
+}
+
+// Shards in turn pay it once for all of them.
+static void the_skew_is_paid_once_for_all_shards(void **state) {
+  tiny t;
+  (void)state;
+  for (int count = 2; count <= 4; count *= 2)
+    for (int shards = 1; shards <= 64; shards *= 2) {
+      make(&t, shards, shards, 8);
+      double own = shards * 3 * LAYERS * (OTHER + CELL) * 8 / count, skew = (count - 1) * (CELL * 8 / count * 3 + 2 * HOP);
+      assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow), own + skew + agreeing(count, 0, 8 / count, &slow.between));
+    }
 }
 
 // Data ranks share the shards out and wait for nobody before their gradients are there.
@@ -223,6 +239,7 @@ static void exchanges_end_as_their_messages_do(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_skew_of_a_pipeline_is_paid_once_a_pass),
+                                     cmocka_unit_test(the_skew_is_paid_once_for_all_shards),
                                      cmocka_unit_test(data_ranks_share_the_shards),
                                      cmocka_unit_test(ranks_exchange_halves),
                                      cmocka_unit_test(the_busiest_rank_counts),

@@ -22,6 +22,7 @@ struct event {
 };
 
 static std::vector<event> events;
+static std::vector<std::vector<std::pair<int, int>>> runs;  // by rank: from one event to another
 static int ranks;
 
 static s4u::Mailbox *mailbox(int from, int to, long tag) {
@@ -30,21 +31,24 @@ static s4u::Mailbox *mailbox(int from, int to, long tag) {
 
 static bool exists(int rank) { return rank >= 0 && rank < ranks; }
 
+static void run(int rank, const event &e) {
+  int other = rank + e.beside;
+  if (!exists(other))
+    return;
+  else if (e.kind == 'c')
+    s4u::this_actor::execute(e.amount * 1e9);
+  else if (e.kind == 's')
+    mailbox(rank, other, e.tag)->put_init(new int(0), static_cast<uint64_t>(e.amount))->detach();
+  else
+    delete mailbox(other, rank, e.tag)->get<int>();
+}
+
 // Receives are posted before the run: messages leave when they are sent.
-static void run(int rank) {
+static void run_all(int rank) {
   for (const event &e : events)
     if (e.kind == 'w' && exists(rank + e.beside)) mailbox(rank + e.beside, rank, e.tag)->set_receiver(s4u::Actor::self());
-  for (const event &e : events) {
-    int other = rank + e.beside;
-    if (!exists(other))
-      continue;
-    else if (e.kind == 'c')
-      s4u::this_actor::execute(e.amount * 1e9);
-    else if (e.kind == 's')
-      mailbox(rank, other, e.tag)->put_init(new int(0), static_cast<uint64_t>(e.amount))->detach();
-    else
-      delete mailbox(other, rank, e.tag)->get<int>();
-  }
+  for (auto [first, end] : runs.at(rank))
+    for (int i = first; i < end; i++) run(rank, events.at(i));
 }
 
 int main(int count, char **words) {
@@ -53,11 +57,19 @@ int main(int count, char **words) {
   double latency, bandwidth, predicted;
   if (!(file >> ranks >> latency >> bandwidth >> predicted)) return std::fprintf(stderr, "expected TRACE\n"), 2;
   for (std::string kind; file >> kind;) {
-    event e = {kind[0], 0, 0, 0};
-    file >> e.beside;
-    if (e.kind != 'c') file >> e.tag;
-    if (e.kind != 'w') file >> e.amount;
-    events.push_back(e);
+    if (kind == "rank") {
+      runs.emplace_back();
+    } else if (kind == "run") {
+      int first, end;
+      file >> first >> end;
+      runs.back().emplace_back(first, end);
+    } else {
+      event e = {kind[0], 0, 0, 0};
+      file >> e.beside;
+      if (e.kind != 'c') file >> e.tag;
+      if (e.kind != 'w') file >> e.amount;
+      events.push_back(e);
+    }
   }
   s4u::Engine::set_config("network/model:CM02");
   s4u::Engine::set_config("network/TCP-gamma:0");
@@ -77,7 +89,7 @@ int main(int count, char **words) {
         zone->add_route(hosts[i]->get_netpoint(), hosts[i + beside]->get_netpoint(), nullptr, nullptr, {s4u::LinkInRoute(links[i])},
                         false);
   zone->seal();
-  for (int i = 0; i < ranks; i++) s4u::Actor::create("rank", hosts[i], run, i);
+  for (int i = 0; i < ranks; i++) s4u::Actor::create("rank", hosts[i], run_all, i);
   engine.run();
   double found = s4u::Engine::get_clock();
   std::printf("%d ranks: SimGrid %.6f s, rec plan %.6f s, %.4f\n", ranks, found, predicted, predicted / found);

@@ -264,7 +264,7 @@ static int count_segments(const executor *x, int64_t time) { return (int)((time 
 
 rec_status run_begin(run *r, const shard *here, shard *there) {
   executor *x = r->x;
-  if (here->batch > x->form.batch || here->time > x->form.time || (r->gradients && !x->form.backward))
+  if (here->batch > x->form.batch || here->time > x->form.time || (r->backward && !x->form.backward))
     return rec_fail(REC_ERROR_INTERNAL, "a run of %lld x %lld tokens in memory for %lld x %lld", (long long)here->batch,
                     (long long)here->time, (long long)x->form.batch, (long long)x->form.time);
   r->s = there;
@@ -283,15 +283,16 @@ rec_status run_end(const run *r, const shard *here, rec_status status) {
   return status;
 }
 
-static rec_status forward(run *r) {
+static rec_status forward(run *r, op_range ops) {
   rec_status status = REC_OK;
-  for (int i = 0; !status && i < r->x->model->op_count; i++) status = run_forward(r, i);
+  for (int i = ops.first; !status && i < ops.end; i++) status = run_forward(r, i);
   return status;
 }
 
+static op_range all_of(const executor *x) { return (op_range){0, x->model->op_count}; }
+
 static rec_status backward(run *r) {
   rec_status status = REC_OK;
-  seams_turn(&r->x->ends);
   for (int k = 0; !status && k < r->count; k++) {
     run_enter(r, k);
     status = run_clear_gradients(r);
@@ -302,7 +303,7 @@ static rec_status backward(run *r) {
 
 static rec_status begin_and_run(run *r, const shard *here, shard *there) {
   rec_status status = run_begin(r, here, there);
-  return status ? status : forward(r);
+  return status ? status : forward(r, all_of(r->x));
 }
 
 rec_status executor_logits(executor *x, const void *parameters, const shard *s, double *logits) {
@@ -356,7 +357,7 @@ rec_status run_loss(const run *r, double scale, double *loss, float *losses) {
   rows logits = run_rows(r, x->model->logits);
   float *found = staging_losses(&x->staged, losses);
   return x->c->ops->cross_entropy(x->c, logits, r->s->targets + r->first, r->s->weights ? r->s->weights + r->first : NULL,
-                                  scale, r->gradients ? logits : (rows){0}, found ? found + r->first : NULL, loss);
+                                  scale, r->backward ? logits : (rows){0}, found ? found + r->first : NULL, loss);
 }
 
 rec_status run_clear_gradients(const run *r) {
@@ -370,17 +371,45 @@ static int loss_of(const train_model *m) {
   return op;
 }
 
+static rec_status all_losses(run *r, double scale, double *loss, float *losses) {
+  rec_status status = REC_OK;
+  for (int k = 0; !status && k < r->count; k++) {
+    run_enter(r, k);
+    status = run_loss(r, scale, &loss[k], losses);
+    told(r, loss_of(r->x->model), RAN_FORWARD, (double)r->tokens);
+  }
+  return status ? status : staging_take_losses(&r->x->staged, &r->x->here, r->s, losses);
+}
+
+static rec_status start(executor *x, const void *parameters, const shard *s, bool backward) {
+  x->under_way = (run){.x = x, .parameters = parameters, .backward = backward};
+  x->here = *s;
+  return run_begin(&x->under_way, &x->here, &x->there);
+}
+
+// Receives for the backward pass are posted here, so that cotangents may come while another executor runs.
+static rec_status judge(executor *x, double scale, double *loss, float *losses) {
+  rec_status status = all_losses(&x->under_way, scale, loss, losses);
+  if (!status && x->under_way.backward) seams_turn(&x->ends);
+  return status;
+}
+
+rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale, double *loss, op_range ops) {
+  rec_status status = ops.first == 0 ? start(x, parameters, s, true) : REC_OK;
+  if (!status) status = forward(&x->under_way, ops);
+  if (!status && ops.end == x->model->op_count) status = judge(x, scale, loss, NULL);
+  return status ? run_end(&x->under_way, &x->here, status) : REC_OK;
+}
+
+rec_status executor_run_backward(executor *x, void *const *gradients) {
+  x->under_way.gradients = gradients;
+  return run_end(&x->under_way, &x->here, backward(&x->under_way));
+}
+
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *const *gradients, double *loss,
                         float *losses) {
-  shard there;
-  run r = {.x = x, .parameters = parameters, .gradients = gradients};
-  rec_status status = begin_and_run(&r, s, &there);
-  for (int k = 0; !status && k < r.count; k++) {
-    run_enter(&r, k);
-    status = run_loss(&r, scale, &loss[k], losses);
-    told(&r, loss_of(x->model), RAN_FORWARD, (double)r.tokens);
-  }
-  if (!status) status = staging_take_losses(&x->staged, s, &there, losses);
-  if (!status && gradients) status = backward(&r);
-  return run_end(&r, s, status);
+  rec_status status = start(x, parameters, s, gradients != NULL);
+  if (!status) status = forward(&x->under_way, all_of(x));
+  if (!status) status = judge(x, scale, loss, losses);
+  return status || !gradients ? run_end(&x->under_way, &x->here, status) : executor_run_backward(x, gradients);
 }

@@ -97,15 +97,21 @@ typedef struct executor_form {
   bool backward;       // gradients are wanted
   bool chain;          // states pass by a chain of summaries where kernels have them (chain.h)
   struct ranks *line;  // whose places in time share the segments in equal numbers; NULL: this process has all of them
+  executor
+      *beside;  // of this form, whose operations never run while those of this one do, so that they share the memory of one
+                // operation at work. It lives longer. NULL: none
 } executor_form;
 
 rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
                         executor **made);
 void executor_free(executor *x);            // NULL is allowed
 int64_t executor_bytes(const executor *x);  // that it takes
-// The same without making one, where so many places in time share the segments in equal numbers.
+// The same without making one, at a place in time, of so many that share the segments in equal numbers.
+typedef struct executor_bytes_needed {
+  int64_t whole, beside;  // beside: of one that has another beside it
+} executor_bytes_needed;
 rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
-                         int places, int64_t *bytes);
+                         int place, int places, executor_bytes_needed *bytes);
 
 // What an operation has computed. The loss is told of as forward alone.
 typedef enum run_part {
@@ -160,6 +166,15 @@ void executor_values(executor *x, const void *parameters, const shard *s, int op
 // whole is the sum of all.
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *const *gradients, double *loss,
                         float *losses);
+
+// The same in parts: the operations forward, with the loss after the last; then the backward pass. Between them other executors may
+// run. `parameters`, `loss` and what the shard points at stay.
+typedef struct op_range {
+  int first, end;
+} op_range;
+
+rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale, double *loss, op_range ops);
+rec_status executor_run_backward(executor *x, void *const *gradients);
 
 // Runs again and looks at the results of each operation. Writes the first number that is not finite, as text of at most `size`
 // bytes; "" if all are finite. Returns its place in the order of operations, so that ranks can tell who found the first.

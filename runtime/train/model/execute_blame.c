@@ -130,7 +130,7 @@ static rec_status search_backward(run *r, search *s) {
 int executor_blame(executor *x, const void *parameters, const shard *here, double scale, void *const *gradients, char *text,
                    size_t size) {
   shard there;
-  run r = {.x = x, .parameters = parameters, .gradients = gradients};
+  run r = {.x = x, .parameters = parameters, .backward = true, .gradients = gradients};
   search s = {text, size, 0, NOTHING_FOUND};
   *text = 0;
   rec_status status = run_begin(&r, here, &there);

@@ -79,6 +79,37 @@ static rec_status measure(executor *x, executor_sizes *sizes) {
 
 int64_t executor_bytes(const executor *x) { return x->bytes; }
 
+// ---- what an operation needs for itself ---------------------------------------------------------
+
+static void release_shared(executor *x) {
+  const compute *c = x->c;
+  c->ops->release(c, x->workspace);
+  c->ops->release(c, x->scratch);
+  c->ops->release(c, x->room);
+  c->ops->release(c, x->summaries);
+  c->ops->release(c, x->out_of_range);
+}
+
+static rec_status allocate_shared(executor *x, const executor_sizes *sizes) {
+  const compute *c = x->c;
+  rec_status status = c->ops->allocate(c, sizes->workspace, &x->workspace);
+  if (!status) status = c->ops->allocate(c, sizes->scratch, &x->scratch);
+  if (!status) status = c->ops->allocate(c, sizes->room, &x->room);
+  if (!status) status = c->ops->allocate(c, sizes->summary * x->segments, (void **)&x->summaries);
+  if (!status && sizes->summary) status = c->ops->allocate(c, REC_ALIGNMENT, (void **)&x->out_of_range);
+  return status;
+}
+
+static void take_shared(executor *x, const executor *of) {
+  x->workspace = of->workspace;
+  x->scratch = of->scratch;
+  x->room = of->room;
+  x->summaries = of->summaries;
+  x->out_of_range = of->out_of_range;
+}
+
+// ---- the whole ----------------------------------------------------------------------------------
+
 void executor_free(executor *x) {
   if (!x) return;
   const compute *c = x->c;
@@ -86,11 +117,7 @@ void executor_free(executor *x) {
   for (int i = 0; x->saved && i < x->model->op_count * x->segments; i++) c->ops->release(c, x->saved[i]);
   free(x->saved);
   free(x->saved_bytes);
-  c->ops->release(c, x->workspace);
-  c->ops->release(c, x->scratch);
-  c->ops->release(c, x->room);
-  c->ops->release(c, x->summaries);
-  c->ops->release(c, x->out_of_range);
+  if (!x->form.beside) release_shared(x);
   free(x->row);
   free(x->cuts);
   free(x->usable);
@@ -102,20 +129,20 @@ void executor_free(executor *x) {
 static rec_status allocate(executor *x, const executor_sizes *sizes) {
   const compute *c = x->c;
   rec_status status = c->ops->allocate(c, sizes->activations * x->segments, (void **)&x->activations);
-  if (!status) status = c->ops->allocate(c, sizes->workspace, &x->workspace);
-  if (!status) status = c->ops->allocate(c, sizes->scratch, &x->scratch);
-  if (!status) status = c->ops->allocate(c, sizes->room, &x->room);
-  if (!status) status = c->ops->allocate(c, sizes->summary * x->segments, (void **)&x->summaries);
-  if (!status && sizes->summary) status = c->ops->allocate(c, REC_ALIGNMENT, (void **)&x->out_of_range);
+  if (x->form.beside)
+    take_shared(x, x->form.beside);
+  else if (!status)
+    status = allocate_shared(x, sizes);
   for (int i = 0; !status && i < x->model->op_count * x->segments; i++)
     status = c->ops->allocate(c, x->saved_bytes[i / x->segments], &x->saved[i]);
   if (!status) status = seams_open(c, x->model, &x->form, x->segments, x->cuts, &x->ends);
   return status ? status : staging_open(c, x->model, &x->form, x->from, x->time, &x->staged);
 }
 
-static int64_t bytes_of(const executor *x, const executor_sizes *sizes, const seam_place *place) {
-  return (sizes->activations + sizes->saved + sizes->summary) * x->segments + sizes->workspace + sizes->scratch + sizes->room +
-         seams_bytes(x->model, x->c, &x->form, place);
+static executor_bytes_needed bytes_of(const executor *x, const executor_sizes *sizes, const seam_place *place) {
+  int64_t own = (sizes->activations + sizes->saved) * x->segments + seams_bytes(x->model, x->c, &x->form, place);
+  int64_t shared = sizes->summary * x->segments + sizes->workspace + sizes->scratch + sizes->room;
+  return (executor_bytes_needed){own + shared, own};
 }
 
 static rec_status measure_and_allocate(executor *x) {
@@ -125,19 +152,21 @@ static rec_status measure_and_allocate(executor *x) {
   x->activation_bytes = sizes.activations;
   x->summary_bytes = sizes.summary;
   x->workspace_bytes = sizes.workspace;
-  x->bytes = bytes_of(x, &sizes, &(seam_place){ranks_time(x->form.line), ranks_time_count(x->form.line), x->segments});
+  const seam_place place = {ranks_time(x->form.line), ranks_time_count(x->form.line), x->segments};
+  const executor_bytes_needed bytes = bytes_of(x, &sizes, &place);
+  x->bytes = x->form.beside ? bytes.beside : bytes.whole;
   return allocate(x, &sizes);
 }
 
 rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
-                         int places, int64_t *bytes) {
+                         int place, int places, executor_bytes_needed *bytes) {
   executor_sizes sizes;
   executor x = {.model = model, .kernels = kernels, .c = c, .form = *form};
   x.segments = (int)(form->time / form->segment) / places;
   x.saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x.saved_bytes);
   x.cuts = calloc((size_t)model->state_count + 1, sizeof *x.cuts);
   rec_status status = x.saved_bytes && x.cuts ? measure(&x, &sizes) : rec_no_memory();
-  *bytes = status ? 0 : bytes_of(&x, &sizes, &(seam_place){places / 2, places, x.segments});
+  if (!status) *bytes = bytes_of(&x, &sizes, &(seam_place){place, places, x.segments});
   free(x.saved_bytes);
   free(x.cuts);
   return status;

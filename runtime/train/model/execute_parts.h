@@ -5,6 +5,21 @@
 #include "runtime/train/model/seams.h"
 #include "runtime/train/model/staging.h"
 
+// What an operation sees of one segment of a run.
+typedef struct run {
+  executor *x;
+  const shard *s;  // in the memory of the place, segment after segment
+  const char *parameters;
+  bool backward;           // gradients are wanted
+  void *const *gradients;  // by segment, in the backward pass
+  bool by_step;            // recurrences run in their single-step form
+  bool inside;             // the states after the segment, or the cotangents before it, are known: the kernel leaves none
+  int count;               // of segments
+  int segment;             // the one at hand
+  int64_t time, tokens;    // of it
+  int64_t first;           // tokens of the segments before it
+} run;
+
 struct executor {
   const train_model *model;
   const train_kernel *kernels;
@@ -29,21 +44,9 @@ struct executor {
   staging staged;
   seams ends;
   executor_watch watch;  // ran: NULL where nobody asks
+  run under_way;         // between its forward pass and its backward pass
+  shard here, there;     // of that run
 };
-
-// What an operation sees of one segment of a run.
-typedef struct run {
-  executor *x;
-  const shard *s;  // in the memory of the place, segment after segment
-  const char *parameters;
-  void *const *gradients;  // by segment; NULL: none are wanted
-  bool by_step;            // recurrences run in their single-step form
-  bool inside;             // the states after the segment, or the cotangents before it, are known: the kernel leaves none
-  int count;               // of segments
-  int segment;             // the one at hand
-  int64_t time, tokens;    // of it
-  int64_t first;           // tokens of the segments before it
-} run;
 
 // Begins a run over the sequences of the host; *there are those of this place in time, in the memory of the place. Without any
 // tokens for it the run has no segments.

@@ -1,0 +1,42 @@
+// The order in which a rank runs the shards of a batch, forward (F) and backward (B). Of ranks that share sequences the first waits
+// for the gradients of states until the last has begun with its backward pass. Meanwhile it runs the next shards forward, by some
+// operations more than the rank behind it does, which waits for their states. So all wait once in a step, and not for each shard:
+//
+//   3 time ranks; a, b: the first and the second half of the operations
+//   time rank 0   F0a F0b F1a F1b B0 F2a F2b B1 ..
+//   time rank 1       F0a F0b F1a B0 F1b F2a B1 F2b ..
+//   time rank 2           F0a F0b B0 F1a F1b B1 ..
+//
+// No circle of ranks waits. Let operation i of n of shard k have the number k + i / n, less what the rank is ahead, and let B of
+// shard k have k + 1. Then no part of a pass stands before what it waits for, on this rank or another.
+#ifndef REC_TRAIN_TURNS_H
+#define REC_TRAIN_TURNS_H
+
+#include "runtime/train/model/execute.h"
+
+// How a rank runs `count` shards of `operations` each, and how far it has come.
+typedef struct turns {
+  int64_t count, operations;
+  int64_t ahead;     // operations that it runs forward before the backward pass of the shard before them
+  int64_t forward;   // operations of all shards that it has run
+  int64_t backward;  // shards
+} turns;
+
+typedef struct turn {
+  int64_t shard;
+  bool backward;
+  op_range operations;  // of a forward pass
+} turn;
+
+// Of a place in time, at the beginning.
+turns turns_of(const train_model *model, const compute *where, int64_t place, int64_t places, int64_t count);
+// The shards that have begun and not ended, at most.
+int64_t turns_under_way(const turns *t);
+// False: all is done.
+bool turns_next(turns *t, turn *next);
+
+// Bytes that the executors of the rank that needs most take for this.
+rec_status turns_need(const train_model *model, const train_kernel *kernels, const compute *where, const executor_form *form,
+                      int64_t places, int64_t count, int64_t *bytes);
+
+#endif
