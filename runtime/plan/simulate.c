@@ -35,13 +35,12 @@ static void wait_for(job *j, int64_t rank, int64_t from) {
   if (j->arrival[from] > j->ranks[rank].now) j->ranks[rank].now = j->arrival[from];
 }
 
-// As ranks_all_gather does it: in a round each rank sends the blocks that it has to the rank as many before it.
 static void gather(job *j, int64_t bytes) {
-  for (int64_t have = 1; have < j->count; have *= 2) {
-    int64_t sent = (have < j->count - have ? have : j->count - have) * bytes;
+  gather_round round;
+  for (int k = 0; ranks_gather_round((int)j->count, k, &round); k++) {
     begin_to_send(j);
-    for (int64_t i = 0; i < j->count; i++) send_from(j, i, (i + j->count - have) % j->count, sent);
-    for (int64_t i = 0; i < j->count; i++) wait_for(j, i, (i + have) % j->count);
+    for (int64_t i = 0; i < j->count; i++) send_from(j, i, (i + j->count - round.ahead) % j->count, round.blocks * bytes);
+    for (int64_t i = 0; i < j->count; i++) wait_for(j, i, (i + round.ahead) % j->count);
   }
 }
 
@@ -205,6 +204,7 @@ static void step_own(job *j) {
 
 static rec_status run_step(job *j, rank_round *rounds) {
   const plan_gathers sizes = plan_gathers_of(j->p, j->grid);
+  for (int i = 0; i < sizes.fittings; i++) gather(j, sizes.fits);
   gather(j, sizes.starts);
   rec_status status = rows_run(j->p, j->grid, j->n, j->ranks);
   sum_own(j);

@@ -21,8 +21,10 @@ static void count_messages(const counting *c, message_kind kind, int64_t message
 
 plan_gathers plan_gathers_of(const plan_program *p, const plan_grid *grid) {
   const train_model *m = p->of.model;
-  const int64_t number = sizeof(double), segments = p->leaves.segments / grid->time;
-  return (plan_gathers){.starts = number * (1 + starts_number_count(m, p->block)),
+  const int64_t number = sizeof(double), segments = p->leaves.segments / grid->time, fits = fits_number_count(m, p->block);
+  return (plan_gathers){.fits = number * fits,
+                        .fittings = fits ? 2 : 0,
+                        .starts = number * (1 + starts_number_count(m, p->block)),
                         .shards = sizeof(rec_status),
                         .squares = number * piece_list_most(&p->pieces, (int)(grid->data * grid->time)),
                         .ends = number * (segments + ends_number_count(m, p->block)),
@@ -30,16 +32,17 @@ plan_gathers plan_gathers_of(const plan_program *p, const plan_grid *grid) {
                         .agreements = compute_is_host(p->of.where) ? 0 : 3};
 }
 
-// As ranks_all_gather does it.
 static void count_gather(const counting *c, int64_t bytes) {
-  for (int have = 1; have < c->count; have *= 2)
-    count_messages(c, MESSAGE_NUMBERS, c->count, c->count * (have < c->count - have ? have : c->count - have) * bytes);
+  gather_round round;
+  for (int i = 0; ranks_gather_round(c->count, i, &round); i++)
+    count_messages(c, MESSAGE_NUMBERS, c->count, c->count * round.blocks * bytes);
 }
 
 static void count_gathers(const counting *c) {
   const plan_gathers g = plan_gathers_of(c->p, c->grid);
   const int64_t sizes[] = {g.starts, g.shards, g.squares, g.ends, g.going_on};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) count_gather(c, sizes[i]);
+  for (int i = 0; i < g.fittings; i++) count_gather(c, g.fits);
   for (int i = 0; i < g.agreements; i++) count_gather(c, g.shards);
 }
 

@@ -1,5 +1,5 @@
 // The messages of a step: how many, and how large. They are those that the trainer sends, so that the counts are equal to what
-// ranks_sent counts; what fitted noise adds to some steps is not among them.
+// ranks_sent counts, in the last step of the block if fitted noise has some steps send more than others.
 #ifndef REC_PLAN_TRAFFIC_H
 #define REC_PLAN_TRAFFIC_H
 
@@ -7,7 +7,8 @@
 
 // The bytes that each rank brings to the small exchanges of a step.
 typedef struct plan_gathers {
-  int64_t starts, shards, squares, ends, going_on;
+  int64_t fits, starts, shards, squares, ends, going_on;
+  int fittings;    // exchanges of `fits` bytes
   int agreements;  // further ones of `shards` bytes, where the model is trained on a device
 } plan_gathers;
 

@@ -109,12 +109,19 @@ double ranks_processor_seconds(const ranks *r) {
 // ---- exchanges ------------------------------------------------------------------------------------------------------
 
 // Bruck's: in round k each rank has the 2^k blocks from its own on, and gets as many of the rank that is 2^k ahead.
+bool ranks_gather_round(int count, int number, gather_round *round) {
+  int have = 1 << number;
+  *round = (gather_round){have, have < count - have ? have : count - have};
+  return have < count;
+}
+
 static void gather_rounds(ranks *r, char *blocks, int64_t size, message_place place) {
-  int count = ranks_count(r), number = ranks_number(r), tag = 0;
-  for (int have = 1; have < count; have *= 2, tag++) {
-    int64_t bytes = (have < count - have ? have : count - have) * size;
-    message *in = ranks_receive(r, (number + have) % count, MESSAGE_NUMBERS, tag, blocks + have * size, bytes);
-    message *out = ranks_send(r, (number + count - have) % count, MESSAGE_NUMBERS, tag, blocks, bytes);
+  int count = ranks_count(r), number = ranks_number(r);
+  gather_round round;
+  for (int tag = 0; ranks_gather_round(count, tag, &round); tag++) {
+    int64_t bytes = round.blocks * size;
+    message *in = ranks_receive(r, (number + round.ahead) % count, MESSAGE_NUMBERS, tag, blocks + round.ahead * size, bytes);
+    message *out = ranks_send(r, (number + count - round.ahead) % count, MESSAGE_NUMBERS, tag, blocks, bytes);
     ranks_wait(r, in, place);
     ranks_wait(r, out, place);
   }

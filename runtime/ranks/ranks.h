@@ -123,6 +123,13 @@ void ranks_move(ranks *r, const device_message *list, int count, message_place p
 
 // The `size` bytes of each rank, in rank order, at every rank. One thread calls. `all` has room for ranks_count() * size.
 void ranks_all_gather(ranks *r, const void *own, void *all, int64_t size, message_place place);
+// How that goes. In a round a rank gets the first `blocks` of those that the rank `ahead` of it has, and sends as many of its own to
+// the rank as far behind it.
+typedef struct gather_round {
+  int ahead, blocks;
+} gather_round;
+// Round `number` of a job of `count` ranks; false: there are no more.
+bool ranks_gather_round(int count, int number, gather_round *round);
 // The bytes of rank `from`, at every rank.
 void ranks_broadcast(ranks *r, int from, void *bytes, int64_t size, message_place place);
 // REC_OK if all ranks bring REC_OK. Otherwise every rank gets the status of the first rank that failed, and its message as

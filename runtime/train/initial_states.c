@@ -119,14 +119,18 @@ void initial_states_new(trainer *t) {
 
 // ---- draws --------------------------------------------------------------------------------------
 
-static const intervention *intervention_of(const trainer *t, const model_state *state, int *place) {
-  for (int i = 0; i < t->block->intervention_count; i++) {
-    const intervention *v = &t->block->interventions[i];
-    if (t->step < v->from || t->step >= v->to || !rules(v, state)) continue;
+static const intervention *intervention_at(const train_block *block, const model_state *state, int64_t step, int *place) {
+  for (int i = 0; i < block->intervention_count; i++) {
+    const intervention *v = &block->interventions[i];
+    if (step < v->from || step >= v->to || !rules(v, state)) continue;
     *place = i;
     return v;
   }
   return NULL;
+}
+
+static const intervention *intervention_of(const trainer *t, const model_state *state, int *place) {
+  return intervention_at(t->block, state, t->step, place);
 }
 
 static double at_step(const number_ramp *r, const intervention *v, int64_t step) {
@@ -227,16 +231,32 @@ static rec_status fill_row(void *context, int row, int worker) {
 
 // ---- fitted noise -------------------------------------------------------------------------------
 
-// The beta of a state that starts from fitted noise at this step; false: it does not.
-static bool is_fitted(const trainer *t, const model_state *state, double *beta) {
+// The beta of a state that starts from fitted noise at a step; false: it does not.
+static bool is_fitted_at(const train_block *block, const model_state *state, int64_t step, double *beta) {
   int place = 0;
-  const intervention *v = intervention_of(t, state, &place);
+  const intervention *v = intervention_at(block, state, step, &place);
   for (int i = 0; v && i < v->choice_count; i++) {
     if (v->choices[i].kind != FROM_FITTED_NOISE) continue;
-    *beta = at_step(&v->choices[i].number, v, t->step);
+    *beta = at_step(&v->choices[i].number, v, step);
     return true;  // a mix has one beta
   }
   return false;
+}
+
+static bool is_fitted(const trainer *t, const model_state *state, double *beta) {
+  return is_fitted_at(t->block, state, t->step, beta);
+}
+
+// The first step has no states before it that noise could be fitted to.
+int64_t fits_number_count(const train_model *m, const train_block *block) {
+  int64_t groups = 0;
+  bool any = false;
+  double beta;
+  for (int i = 0; i < m->state_count; i++) {
+    groups += groups_of(block, &m->states[i]).count;
+    any |= is_fitted_at(block, &m->states[i], block->steps - 1, &beta);
+  }
+  return any && block->steps > 1 ? groups : 0;
 }
 
 // Where the groups of a state begin among those of all.

@@ -11,5 +11,7 @@ int starts_layer_count(const train_model *model);
 // Numbers that are summed over the shards of a batch to report what its sequences started from, and what they ended with.
 int64_t starts_number_count(const train_model *model, const train_block *block);
 int64_t ends_number_count(const train_model *model, const train_block *block);
+// Numbers that are summed, twice, to fit noise for the last step of the block; 0: it has no fitted noise.
+int64_t fits_number_count(const train_model *model, const train_block *block);
 
 #endif

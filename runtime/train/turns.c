@@ -1,24 +1,16 @@
 #include "runtime/train/turns.h"
 
+#include "runtime/train/starts.h"
+
 static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-static int64_t layers_with_states(const train_model *m) {
-  int64_t count = 0;
-  for (int i = 0; i < m->state_count; i++) {
-    int k = 0;
-    while (m->states[k].layer != m->states[i].layer) k++;
-    count += k == i;
-  }
-  return count;
-}
 
 // Shards that the first place has under way. Each takes the memory of its activations, so that there are few. A rank waits for the
 // one behind it as long as the recurrences of one layer take, forward and backward. If they are a third of the layer, a rank needs to
 // be ahead by one layer.
 static int64_t most_under_way(const train_model *m, const compute *where, int64_t places, int64_t count) {
   enum { MOST = 4 };
-  int64_t layers = layers_with_states(m);
+  int64_t layers = starts_layer_count(m);
   if (!compute_is_host(where) || layers == 0) return 1;  // messages of a device have one order on both of its ends
   return least_of(least_of(1 + ceiling(places - 1, layers), MOST), count > 0 ? count : 1);
 }

@@ -127,7 +127,8 @@ static void one_rank_runs_shard_after_shard(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_ranks_come_to_the_end), cmocka_unit_test(passes_are_cut_before_states),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_ranks_come_to_the_end),
+                                     cmocka_unit_test(passes_are_cut_before_states),
                                      cmocka_unit_test(one_rank_runs_shard_after_shard)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
