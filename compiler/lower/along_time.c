@@ -59,6 +59,11 @@ static void rows_in_order(lower *l, const prefix *n, int64_t size) {
   loop_end(l->e, &loop);
 }
 
+// Without a loop: LLVM sees each row's number.
+static void rows_written_out(lower *l, const prefix *n, int64_t size) {
+  for (int64_t i = 0; i < size; i++) prefix_row(l, n, integer(l->e, i));
+}
+
 static void prefix_column(lower *l, const place_in_loops *at, void *data) {
   const along_time *along = data;
   emitter *e = l->e;
@@ -66,7 +71,10 @@ static void prefix_column(lower *l, const place_in_loops *at, void *data) {
   int64_t size = known_size(l, tile_step_axis(value(l, along->id)));
   prefix n = {along->id, *at, stack_slot(e, real_type(e, lanes), "prefix"), lanes};
   store_real(e, real_number(e, 0, lanes), n.sum);
-  along->rows_at_once > 1 ? rows_in_groups(l, &n, size, along->rows_at_once) : rows_in_order(l, &n, size);
+  if (along->rows_at_once >= size)
+    rows_written_out(l, &n, size);
+  else
+    along->rows_at_once > 1 ? rows_in_groups(l, &n, size, along->rows_at_once) : rows_in_order(l, &n, size);
 }
 
 // [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s.

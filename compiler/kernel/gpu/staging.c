@@ -188,10 +188,10 @@ static void copy_rows(lower *l, row_copy *c, const ir *args) {
   emit_branch branch = {0};
   if (c->numbers) {
     branch = branch_begin(e, rows_aligned(e, &s->from, args[1], s->axes));
-    gpu_shared_pieces(l, &c->all, c->numbers, &at, copy_piece, s);
+    gpu_shared_pieces(l, &c->all, c->numbers, GPU_SHORT_BODY, &at, copy_piece, s);
     branch_else(e, &branch);
   }
-  gpu_shared_pieces(l, &c->all, 1, &at, c->words ? copy_word : copy_number, s);
+  gpu_shared_pieces(l, &c->all, 1, GPU_SHORT_BODY, &at, c->words ? copy_word : copy_number, s);
   if (c->numbers) branch_end(e, &branch);
 }
 

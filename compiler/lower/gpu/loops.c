@@ -3,7 +3,11 @@
 //   [t, N]     for point = thread; point < t N; point += threads: ..
 //
 // A thread may take neighbours along the last axis as lanes of a vector, if all threads still have work.
+#include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
+
+// Turns of a loop that stand one behind the other, and the instructions of them all, as plans estimate them.
+enum { MOST_TURNS = 8, MOST_WRITTEN_OUT = 1600 };
 
 int64_t gpu_point_count(const lower *l, const loop_axes *axes) {
   int64_t points = 1;
@@ -35,6 +39,13 @@ typedef struct shared_pieces {
   ir sizes[PLAN_MAX_AXES], count;
 } shared_pieces;
 
+// What is done at each piece.
+typedef struct shared_body {
+  place_in_loops *at;
+  nest_function *inner;
+  void *data;
+} shared_body;
+
 static shared_pieces pieces_of(lower *l, const loop_axes *axes, int numbers) {
   emitter *e = l->e;
   shared_pieces s = {.axes = axes, .numbers = numbers, .count = integer(e, 1)};
@@ -46,48 +57,102 @@ static shared_pieces pieces_of(lower *l, const loop_axes *axes, int numbers) {
   return s;
 }
 
-static void go_to_piece(lower *l, const shared_pieces *s, ir piece, place_in_loops *at) {
+// A number of a piece: `own`, of the thread, below `step`, and `turn`, a multiple of it. Where sizes allow, quotients and rests
+// of the two are taken apart: those of the thread are the same in all turns, those of a turn that is known are constants.
+typedef struct piece_number {
+  ir own, turn;  // own: NULL: 0
+  int64_t step;
+} piece_number;
+
+static ir number_of(emitter *e, const piece_number *n) { return n->own ? int_add(e, n->turn, n->own) : n->turn; }
+
+// Takes the index along an axis of this size off the number.
+static ir take_index(emitter *e, piece_number *n, ir size) {
+  int64_t known;
+  bool apart = n->own && int_known(size, &known);
+  if (apart && n->step % known == 0) {
+    ir index = int_rem(e, n->own, size);
+    *n = (piece_number){int_div(e, n->own, size), int_div(e, n->turn, size), n->step / known};
+    return index;
+  }
+  if (apart && known % n->step == 0) {
+    ir index = int_add(e, int_rem(e, n->turn, size), n->own);
+    *n = (piece_number){NULL, int_div(e, n->turn, size), 1};
+    return index;
+  }
+  ir whole = number_of(e, n);
+  *n = (piece_number){NULL, int_div(e, whole, size), 1};
+  return int_rem(e, whole, size);
+}
+
+static void go_to_piece(lower *l, const shared_pieces *s, piece_number n, place_in_loops *at) {
   emitter *e = l->e;
   int last = s->axes->count - 1;
-  for (int i = last; i > 0; i--) {
-    at->index[s->axes->axes[i]] = int_rem(e, piece, s->sizes[i]);
-    piece = int_div(e, piece, s->sizes[i]);
-  }
-  at->index[s->axes->axes[0]] = piece;
+  for (int i = last; i > 0; i--) at->index[s->axes->axes[i]] = take_index(e, &n, s->sizes[i]);
+  at->index[s->axes->axes[0]] = number_of(e, &n);
   at->index[s->axes->axes[last]] = int_mul(e, at->index[s->axes->axes[last]], integer(e, s->numbers));
 }
 
-void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at, nest_function *inner, void *data) {
-  emitter *e = l->e;
-  shared_pieces s = pieces_of(l, axes, numbers);
-  emit_loop loop = loop_begin(e, l->team->thread, s.count, l->team->threads, "point");
-  go_to_piece(l, &s, loop.index, at);
-  inner(l, at, data);
-  for (int i = 0; i < axes->count; i++) at->index[axes->axes[i]] = NULL;
-  loop_end(e, &loop);
+static void at_piece(lower *l, const shared_pieces *s, piece_number n, const shared_body *b) {
+  go_to_piece(l, s, n, b->at);
+  b->inner(l, b->at, b->data);
+  for (int i = 0; i < s->axes->count; i++) b->at->index[s->axes->axes[i]] = NULL;
 }
 
-void gpu_pieces_of(lower *l, const loop_axes *axes, int numbers, piece_share share, place_in_loops *at, nest_function *inner,
-                   void *data) {
+// May the turns stand one behind the other?
+static bool is_written_out(int64_t turns, int64_t instructions) {
+  return turns <= MOST_TURNS && turns * instructions <= MOST_WRITTEN_OUT;
+}
+
+// Turns of a thread whose numbers are first, first + step, .. below `count`. The first is below step.
+static void known_turns(lower *l, const shared_pieces *s, piece_share share, int64_t count, const shared_body *b) {
   emitter *e = l->e;
-  shared_pieces s = pieces_of(l, axes, numbers);
+  for (int64_t turn = 0; turn < count; turn += share.step) {
+    emit_branch branch = {0};
+    bool some = turn + share.step > count;
+    ir number = LLVMConstInt(e->i32, (unsigned long long)turn, 0);
+    if (some) branch = branch_begin(e, int_compare(e, LLVMIntSLT, share.first, integer(e, count - turn)));
+    at_piece(l, s, (piece_number){share.first, number, share.step}, b);
+    if (some) branch_end(e, &branch);
+  }
+}
+
+static void pieces_by(lower *l, const shared_pieces *s, piece_share share, int64_t instructions, const shared_body *b) {
+  emitter *e = l->e;
   int64_t count;
-  bool even = int_known(s.count, &count) && !share.whole && count % share.step == 0;
-  ir begin = even ? integer(e, 0) : share.first;
-  ir end = share.whole ? integer(e, blocks_up(count, share.whole) * share.whole) : s.count;
-  emit_loop loop = loop_begin(e, begin, end, share.step, "piece");
-  ir piece = even ? int_add(e, loop.index, share.first) : loop.index;
-  go_to_piece(l, &s, piece, at);
-  inner(l, at, data);
-  for (int i = 0; i < axes->count; i++) at->index[axes->axes[i]] = NULL;
+  bool known = int_known(s->count, &count);
+  if (known && share.whole) count = blocks_up(count, share.whole) * share.whole;
+  if (known && is_written_out(blocks_up(count, share.step), instructions)) {
+    known_turns(l, s, share, count, b);
+    return;
+  }
+  bool even = known && count % share.step == 0;
+  ir end = known ? integer(e, count) : s->count;
+  emit_loop loop = loop_begin(e, even ? integer(e, 0) : share.first, end, share.step, "piece");
+  piece_number n = {NULL, loop.index, 1};
+  if (even) n = (piece_number){share.first, int_multiple(e, loop.index, share.step & -share.step), share.step};
+  at_piece(l, s, n, b);
   loop_end(e, &loop);
 }
 
-void gpu_each_point(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data) {
+void gpu_pieces_of(lower *l, const loop_axes *axes, int numbers, piece_share share, int64_t instructions, place_in_loops *at,
+                   nest_function *inner, void *data) {
+  shared_pieces s = pieces_of(l, axes, numbers);
+  pieces_by(l, &s, share, instructions, &(shared_body){at, inner, data});
+}
+
+void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, int64_t instructions, place_in_loops *at,
+                       nest_function *inner, void *data) {
+  piece_share share = {.first = l->team->thread, .step = l->team->threads};
+  gpu_pieces_of(l, axes, numbers, share, instructions, at, inner, data);
+}
+
+void gpu_each_point(lower *l, const loop_axes *axes, int64_t instructions, place_in_loops *at, nest_function *inner,
+                    void *data) {
   if (!l->team->shares) {
     lower_loops_over(l, axes, 0, at, inner, data);
   } else if (axes->count) {
-    gpu_shared_pieces(l, axes, 1, at, inner, data);
+    gpu_shared_pieces(l, axes, 1, instructions, at, inner, data);
   } else {
     // a value that all threads need: all compute it, one stores it
     l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));
@@ -96,21 +161,22 @@ void gpu_each_point(lower *l, const loop_axes *axes, place_in_loops *at, nest_fu
   }
 }
 
-void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at, nest_function *inner, void *data) {
+void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, int64_t instructions, place_in_loops *at, nest_function *inner,
+                    void *data) {
   if (lanes > 1) {
     at->vector_axis = axes->axes[axes->count - 1];
     at->lanes = lanes;
-    gpu_shared_pieces(l, axes, lanes, at, inner, data);
+    gpu_shared_pieces(l, axes, lanes, instructions, at, inner, data);
     at->vector_axis = -1;
     at->lanes = 0;
   } else {
-    gpu_each_point(l, axes, at, inner, data);
+    gpu_each_point(l, axes, instructions, at, inner, data);
   }
 }
 
 void gpu_vectors(lower *l, const loop_axes *axes, bool copies, point_function *body, void *data) {
   place_in_loops at = lower_start_place(l, false);
-  gpu_wide_loops(l, axes, copies ? gpu_lanes(l, axes) : 1, &at, body, data);
+  gpu_wide_loops(l, axes, copies ? gpu_lanes(l, axes) : 1, copies ? GPU_SHORT_BODY : GPU_LONG_BODY, &at, body, data);
 }
 
 // Vectors that each thread takes at once, if all threads have as many.
@@ -149,7 +215,8 @@ void gpu_copies_at_once(lower *l, axis_set axes, points_function *body, void *da
   for (int i = 0; i < count; i++) {
     at[i] = lower_start_place(l, false);
     if (lanes > 1) at[i].vector_axis = all.axes[all.count - 1], at[i].lanes = lanes;
-    if (all.count) go_to_piece(l, &s, int_add(e, loop.index, integer(e, (int64_t)i * l->team->threads)), &at[i]);
+    if (all.count)
+      go_to_piece(l, &s, (piece_number){NULL, int_add(e, loop.index, integer(e, (int64_t)i * l->team->threads)), 1}, &at[i]);
   }
   body(l, at, count, data);
   loop_end(e, &loop);

@@ -114,7 +114,12 @@ static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
 
 static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end) {
   emitter *e = l->e;
-  int64_t turns = turns_at_once(l, p, begin, end);
+  int64_t turns = turns_at_once(l, p, begin, end), first, last;
+  enum { WRITTEN_OUT = 8 };
+  if (!turns && int_known(begin, &first) && int_known(end, &last) && (last - first) / p->depth <= WRITTEN_OUT) {
+    for (int64_t k = first; k < last; k += p->depth) multiply(l, p, at, LLVMConstInt(e->i32, (unsigned long long)k, 0));
+    return;
+  }
   if (!turns) {
     emit_loop loop = loop_begin(e, begin, end, p->depth, "k");
     multiply(l, p, at, int_multiple(e, loop.index, p->depth));
@@ -122,8 +127,8 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
     return;
   }
   emit_groups g = groups_begin(e, begin, end, p->depth, turns, (group_names){"turns", "turn"});
-  ir first = int_multiple(e, g.groups.index, p->depth), turn = int_multiple(e, g.turns.index, p->depth);
-  multiply(l, p, at, int_add(e, first, turn));
+  ir group = int_multiple(e, g.groups.index, p->depth), turn = int_multiple(e, g.turns.index, p->depth);
+  multiply(l, p, at, int_add(e, group, turn));
   groups_end(e, &g);
 }
 

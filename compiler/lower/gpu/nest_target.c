@@ -55,6 +55,10 @@ static void list(lower *l, arena *a, ir_list *into) {
   if (!LLVMIsConstant(l->team->sums)) vec_push(a, into, &l->team->sums);
 }
 
+static void points(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data) {
+  gpu_each_point(l, axes, GPU_BODY, at, inner, data);
+}
+
 const nest_target gpu_nest_target = {
     .region = region_in_order,
     .around = around,
@@ -66,7 +70,7 @@ const nest_target gpu_nest_target = {
               [NEST_SEGMENT] = gpu_segment,
               [NEST_SEGMENT_ADJOINT] = gpu_segment_adjoint,
               [NEST_FIRST_EQUAL] = lower_first_equal},
-    .points = gpu_each_point,
+    .points = points,
     .vectors = gpu_vectors,
     .wait = gpu_wait,
     .load = gpu_load,

@@ -87,6 +87,8 @@ ir gpu_load_pair(lower *l, const view *v, const place_in_loops *at, axis_set axe
 void gpu_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
 
 // loops.c
+// Functions with a body take an estimate of its instructions: a few turns of a small body stand one behind the other.
+enum { GPU_SHORT_BODY = 60, GPU_BODY = 500, GPU_LONG_BODY = 10000 };
 // The number of points of these axes; -1: a size is known at run time only. The point of a number, where the last axis counts
 // fastest.
 int64_t gpu_point_count(const lower *l, const loop_axes *axes);
@@ -94,18 +96,21 @@ void gpu_go_to_point(lower *l, const loop_axes *axes, ir index, place_in_loops *
 // Neighbours along the last axis that a thread takes at once, while all threads have work.
 int gpu_lanes(const lower *l, const loop_axes *axes);
 // The points of these axes, divided among the threads of a block. All threads compute a single point, and one thread stores it.
-void gpu_each_point(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data);
+void gpu_each_point(lower *l, const loop_axes *axes, int64_t instructions, place_in_loops *at, nest_function *inner,
+                    void *data);
 // Some of the points of these axes, taken as vectors of `numbers` neighbours along the last axis: number `first`, and every
 // `step`-th after it. `whole`: as many turns as there are for a multiple of that number, with indices beyond the end.
 typedef struct piece_share {
   ir first;
   int64_t step, whole;
 } piece_share;
-void gpu_pieces_of(lower *l, const loop_axes *axes, int numbers, piece_share share, place_in_loops *at, nest_function *inner,
-                   void *data);
+void gpu_pieces_of(lower *l, const loop_axes *axes, int numbers, piece_share share, int64_t instructions, place_in_loops *at,
+                   nest_function *inner, void *data);
 // The same for vectors of `numbers` neighbours along the last axis: at the first of each, with the lanes of the vector.
-void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at, nest_function *inner, void *data);
-void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at, nest_function *inner, void *data);
+void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, int64_t instructions, place_in_loops *at,
+                       nest_function *inner, void *data);
+void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, int64_t instructions, place_in_loops *at, nest_function *inner,
+                    void *data);
 void gpu_vectors(lower *l, const loop_axes *axes, bool copies, point_function *body, void *data);
 // As lower_copies. A thread has several places in one call where all threads have as many.
 enum { MOST_POINTS_AT_ONCE = 4 };

@@ -32,7 +32,7 @@ static void reduce_together(lower *l, point_nest *n) {
   int numbers = nest->threads.width > 1 ? nest->threads.width : 0;
   n->sum_lanes = numbers;
   lower_start_sums(l, n, n->sums, numbers);
-  gpu_wide_loops(l, &n->reduced, nest->threads.width, &inner, lower_inner_point, n);
+  gpu_wide_loops(l, &n->reduced, nest->threads.width, nest->instructions, &inner, lower_inner_point, n);
   for (int i = 0; i < nest->values.count; i++) {
     tile_op op = value(l, nest->values.items[i])->op;
     if (!is_sum(l, nest, i)) continue;
@@ -125,7 +125,8 @@ static void point_of_lanes(lower *l, const place_in_loops *at, void *data) {
   place_in_loops inner = *at;
   if (numbers && n->vector_reduced) inner.vector_axis = n->vector, inner.lanes = numbers;
   piece_share share = {.first = s->lane, .step = s->threads->lanes};
-  gpu_pieces_of(l, &n->reduced, n->vector_reduced ? s->threads->width : 1, share, &inner, lower_inner_point, n);
+  gpu_pieces_of(l, &n->reduced, n->vector_reduced ? s->threads->width : 1, share, n->nest->instructions, &inner,
+                lower_inner_point, n);
   if (s->uneven) branch_end(l->e, &branch);
   for (int i = 0; i < n->nest->values.count; i++)
     if (is_sum(l, n->nest, i))
@@ -138,8 +139,10 @@ static void reduce_by_lanes(lower *l, point_nest *n) {
   place_in_loops at = lower_start_place(l, false);
   bool of_points = s.threads->width > 1 && !n->vector_reduced;
   if (of_points) at.vector_axis = n->vector, at.lanes = s.threads->width;
+  int64_t sums = blocks_up(gpu_point_count(l, &n->reduced), (int64_t)s.threads->lanes * s.threads->width);
+  int64_t instructions = sums > 0 ? sums * n->nest->instructions : GPU_LONG_BODY;
   piece_share share = {.first = s.group, .step = s.groups, .whole = s.uneven ? s.side : 0};
-  gpu_pieces_of(l, &n->outer, of_points ? s.threads->width : 1, share, &at, point_of_lanes, &s);
+  gpu_pieces_of(l, &n->outer, of_points ? s.threads->width : 1, share, instructions, &at, point_of_lanes, &s);
 }
 
 // ---- a thread for each point ----
@@ -161,6 +164,6 @@ void gpu_points(lower *l, const plan_nest *nest) {
     return;
   }
   place_in_loops at = lower_start_place(l, nest->lane);
-  gpu_wide_loops(l, &n.outer, t->width, &at, lower_outer_point, &n);
+  gpu_wide_loops(l, &n.outer, t->width, nest->instructions, &at, lower_outer_point, &n);
   team_finish(l, &sums);
 }

@@ -105,6 +105,6 @@ void gpu_rows_finish(lower *l, const mma *p) {
     met = true;
     loop_axes axes = lower_by_rank(l, l->p->values[s.id].tile);
     place_in_loops at = lower_start_place(l, false);
-    gpu_each_point(l, &axes, &at, add_warps, &s);
+    gpu_each_point(l, &axes, GPU_SHORT_BODY, &at, add_warps, &s);
   }
 }

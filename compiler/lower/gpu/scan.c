@@ -30,7 +30,7 @@ gpu_column gpu_column_of(lower *l, const loop_axes *columns, int lanes) {
 
 // ---- prefixes and segments ----
 
-enum { MOST_KEPT = 4 };
+enum { MOST_KEPT = 16 };
 
 // Row i of a column, from the start or from the end.
 static void place_row(lower *l, tile_id id, place_in_loops *at, ir i) {
@@ -131,11 +131,11 @@ static bool scanned(lower *l, const plan_nest *nest) {
   return true;
 }
 
-// A thread with a whole column takes sixteen rows at a time.
+// A thread with a whole column takes sixteen rows at a time, or all of a few.
 static int rows_at_once(const lower *l, const plan_nest *nest) {
   enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
   int64_t size = known_size(l, tile_step_axis(value(l, nest->values.items[0])));
-  return l->team->shares && size >= LONG_PREFIX && size % ROWS_AT_ONCE == 0 ? ROWS_AT_ONCE : 1;
+  return l->team->shares && (size <= ROWS_AT_ONCE || (size >= LONG_PREFIX && size % ROWS_AT_ONCE == 0)) ? ROWS_AT_ONCE : 1;
 }
 
 void gpu_prefix(lower *l, const plan_nest *nest) {

@@ -174,7 +174,7 @@ void gpu_segment_adjoint(lower *l, const plan_nest *nest) {
   } else {
     loop_axes all = lower_by_rank(l, points);
     place_in_loops at = lower_start_place(l, false);
-    gpu_each_point(l, &all, &at, step_alone, &a);
+    gpu_each_point(l, &all, GPU_LONG_BODY, &at, step_alone, &a);
   }
   lower_forget(l);
 }

@@ -251,7 +251,7 @@ void gpu_solve(lower *l, const plan_nest *nest) {
   if (by_lanes(l, &s, &columns)) return;
   place_in_loops at = lower_start_place(l, false);
   if (columns.count || !l->team->shares) {
-    gpu_each_point(l, &columns, &at, one_column, &s);
+    gpu_each_point(l, &columns, GPU_LONG_BODY, &at, one_column, &s);
   } else {
     by_first_thread(l, &at, &s);
   }
