@@ -9,7 +9,7 @@
 //   row 16 * i + lane / 4 + 8, column 2 * (lane % 4) + 8 * n      (x xor 8 * (n % 8)) + 1024 * i + 512
 //                                                                 x: the swizzled place of row lane / 4, column 2 * (lane % 4)
 #include "compiler/base/ice.h"
-#include "compiler/emit/bits.h"
+#include "compiler/emit/fields.h"
 #include "compiler/lower/nest_target.h"
 
 // A row of tiles of 64 columns has a line in each tile.
@@ -73,9 +73,41 @@ static void part(const swizzle *s, const int_terms *all, int_terms *low, int_ter
 
 static ir moved(lower *l, const view *v, ir base, ir by) { return element(l->e, view_type(l->e, v), base, by); }
 
+static int bytes_of(lower *l, const view *v) {
+  return number_is_narrow(v->stored) ? 2 : view_type(l->e, v) == LLVMDoubleTypeInContext(l->e->context) ? 8 : 4;
+}
+
+// Terms of 64 bits, which the sizes of the caller's tensors decide, and the others.
+static void part_by_width(emitter *e, const int_terms *all, int_terms *wide, int_terms *narrow) {
+  *wide = (int_terms){0}, *narrow = (int_terms){.constant = all->constant};
+  for (int i = 0; i < all->count; i++) {
+    int_terms *t = LLVMTypeOf(all->items[i]) == e->i64 ? wide : narrow;
+    t->items[t->count++] = all->items[i];
+  }
+}
+
+// An address by the bits of the thread's number and of loops; NULL: the offset is no sum of bits.
+static ir address_by_fields(lower *l, const view *v, const swizzle *s, const int_terms *offset) {
+  emitter *e = l->e;
+  int_fields f = {.whole = l->team->thread, .groups = l->team->warp};
+  int_swap swaps[PLAN_MOST_SWAPS];
+  int_terms wide, narrow;
+  part_by_width(e, offset, &wide, &narrow);
+  if ((wide.count && s->count) || !int_fields_of(&f, &narrow) || f.count * (1 + s->count) > INT_MOST_FIELDS) return NULL;
+  for (int i = 0; i < s->count; i++) swaps[i] = (int_swap){(uint32_t)s->swaps[i].bits, s->swaps[i].down};
+  int_fields_swap(&f, swaps, s->count);
+  int_fields_shift(&f, __builtin_ctz((unsigned)bytes_of(l, v)));
+  LLVMTypeRef byte = LLVMInt8TypeInContext(e->context);
+  ir base = wide.count ? moved(l, v, v->base, int_sum(e, &wide)) : v->base, number = int_fields_number(e, &f);
+  if (number) base = element(e, byte, base, number);
+  return element(e, byte, base, integer(e, f.constant));
+}
+
 static ir address_of(lower *l, const view *v, const int_terms *offset) {
   emitter *e = l->e;
   const swizzle s = swizzle_of(v);
+  ir by_fields = address_by_fields(l, v, &s, offset);
+  if (by_fields) return by_fields;
   int_terms low, high;
   part(&s, offset, &low, &high);
   int64_t place = low.constant;
