@@ -19,7 +19,8 @@
 //    a thread that has waited. The bytes of the copies must be those that the mbarrier expects;
 //  - a bulk copy may overwrite memory that threads have written only after a barrier and a fence.
 // mbarriers order bulk copies, not other accesses of threads. Blocks are not ordered among each other: a block may not touch
-// the scratch of another one. A launch that is watched finds races in tensors, too, of threads and of blocks. The executor models neither the order in which other threads see stores nor the speed of anything.
+// the scratch of another one. A launch that is watched finds races in tensors, too, of threads and of blocks. The executor
+// models neither the order in which other threads see stores nor the speed of anything.
 #ifndef REC_SIMT_H
 #define REC_SIMT_H
 
