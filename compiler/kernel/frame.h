@@ -20,6 +20,7 @@ typedef struct frame_program {
   lower l;
   view *memory;     // by argument: tensor in memory, without time
   ir *time_stride;  // by argument
+  ir *row_start;    // GPU: where the rows of this instance begin, by argument that is copied ahead of its chunks
   view *result_memory;
   ir *result_time_stride;
 } frame_program;

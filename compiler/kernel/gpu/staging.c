@@ -119,7 +119,9 @@ static staged staged_of(kernel_frame *h, frame_program *p, int argument, ir base
   emitter *e = h->e;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   staged s = {.t = p->program->time_axis, .axes = tile_place_axes(p->program, tile_argument_place(p->program, argument))};
-  s.from = frame_at_time(h, p->memory[argument], begin, p->time_stride[argument]);
+  s.from = p->memory[argument];
+  s.from.base = p->row_start[argument];
+  s.from = frame_at_time(h, s.from, begin, p->time_stride[argument]);
   ir present = s.from.present;
   s.from.present = NULL;
   s.from.stride[s.t] = p->time_stride[argument];
@@ -158,11 +160,11 @@ static const char *name_of(lower *l, const row_copy *c) {
 }
 
 // Arguments: `to`, `from`, the rows inside the sequence, and strides that are known at run time alone.
-static int arguments_of(lower *l, const row_copy *c, ir *args) {
+static int arguments_of(const row_copy *c, ir *args) {
   int count = 3;
   int64_t known;
   args[0] = c->s.to.base;
-  args[1] = view_address(l, &c->s.from, &l->outside, c->s.axes & l->m->instance);
+  args[1] = c->s.from.base;
   args[2] = c->s.rows;
   for (int i = 0; i < c->all.count; i++) {
     ir stride = c->s.from.stride[c->all.axes[i]];
@@ -199,7 +201,7 @@ static void start_rows(lower *l, row_copy *c) {
   ir args[MOST_ARGUMENTS], own[MOST_ARGUMENTS], function;
   LLVMTypeRef types[MOST_ARGUMENTS];
   emitter *e = l->e, inside;
-  int count = arguments_of(l, c, args);
+  int count = arguments_of(c, args);
   for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(args[i]);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
   if (emit_shared(e, name_of(l, c), type, &function, &inside, own)) {
@@ -260,10 +262,21 @@ static bool any_ahead(const frame_program *p) {
   return false;
 }
 
+// An instance's rows begin where those of its first step do: computed before the loop over chunks.
+static void find_rows(kernel_frame *h, frame_program *p) {
+  p->row_start = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (!gpu_is_staged(p->at, i)) continue;
+    axis_set axes = tile_place_axes(p->program, tile_argument_place(p->program, i));
+    p->row_start[i] = view_address(&p->l, &p->memory[i], &h->at, axes & h->m.instance);
+  }
+}
+
 // Earlier code may still read or write the staging buffers.
 void gpu_open_chunks(kernel_frame *h, frame_program *p, ir first, ir any) {
   mark_place(h->e, "rows of the first chunk", (span){0});
   emitter *e = h->e;
+  find_rows(h, p);
   if (!any_ahead(p)) return;
   if (h->plan->maps.count) gpu_fence_groups(&p->l);
   lower_barrier(&p->l);
