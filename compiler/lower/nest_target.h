@@ -3,6 +3,7 @@
 #ifndef REC_LOWER_NEST_TARGET_H
 #define REC_LOWER_NEST_TARGET_H
 
+#include "compiler/emit/fields.h"
 #include "compiler/lower/nests.h"
 #include "compiler/lower/repeats.h"
 
@@ -35,6 +36,8 @@ struct nest_target {
   void (*result)(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x);
   // A copy of a tensor, behind `wait`.
   void (*copy)(lower *l, const view_copy *c);
+  // Makes addresses of the bits of numbers, and says of which; false: not here. NULL: nowhere.
+  bool (*by_bits)(const lower *l, int_fields *f);
   // How far apart the numbers of a buffer lie if each thread has its own. Moves `base` to the first of this thread.
   int (*spacing)(lower *l, const plan_buffer *b, ir *base);
   // Which numbers of the buffer trade places. Its rows have at least two axes.

@@ -89,9 +89,10 @@ static void part_by_width(emitter *e, const int_terms *all, int_terms *wide, int
 // An address by the bits of the thread's number and of loops; NULL: the offset is no sum of bits.
 static ir address_by_fields(lower *l, const view *v, const swizzle *s, const int_terms *offset) {
   emitter *e = l->e;
-  int_fields f = {.whole = l->team->thread, .groups = l->team->warp};
+  int_fields f = {0};
   int_swap swaps[PLAN_MOST_SWAPS];
   int_terms wide, narrow;
+  if (!l->target->by_bits || !l->target->by_bits(l, &f)) return NULL;
   part_by_width(e, offset, &wide, &narrow);
   if ((wide.count && s->count) || !int_fields_of(&f, &narrow) || f.count * (1 + s->count) > INT_MOST_FIELDS) return NULL;
   for (int i = 0; i < s->count; i++) swaps[i] = (int_swap){(uint32_t)s->swaps[i].bits, s->swaps[i].down};

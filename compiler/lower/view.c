@@ -52,7 +52,7 @@ bool view_moves_along(lower *l, const view *v, const place_in_loops *at, axis_se
 
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
-  if (v->width || v->layout.pattern || (l->team && l->team->shares)) return view_address_swizzled(l, v, at, axes);
+  if (v->width || v->layout.pattern || l->target->by_bits) return view_address_swizzled(l, v, at, axes);
   ir offset = integer(e, 0);
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
     if (!view_moves_along(l, v, at, axes, axis)) continue;

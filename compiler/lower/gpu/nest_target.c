@@ -35,6 +35,13 @@ static int spacing(lower *l, const plan_buffer *b, ir *base) {
   return l->team->threads;
 }
 
+static bool by_bits(const lower *l, int_fields *f) {
+  if (!l->team->shares) return false;
+  f->whole = l->team->thread;
+  f->groups = l->team->warp;
+  return true;
+}
+
 // Scratch has no banks, but products read 16 bits there as they read shared memory.
 static plan_layout layout(const lower *l, const plan_buffer *b, ir base) {
   if (number_is_narrow(b->stored)) return plan_layout_of_rows(b->stored, known_size(l, b->axes[b->axis_count - 1]));
@@ -78,6 +85,7 @@ const nest_target gpu_nest_target = {
     .buffered = buffered,
     .result = gpu_result,
     .copy = gpu_copy,
+    .by_bits = by_bits,
     .spacing = spacing,
     .layout = layout,
     .enter = enter,
