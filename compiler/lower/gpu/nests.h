@@ -50,8 +50,6 @@ typedef struct gpu_column {
   ir inside;  // i1: there is such a column; NULL: always
   place_in_loops at;
 } gpu_column;
-// Lanes for each column: the most that there are threads for, among the divisors of `size`; 1: one thread is as fast.
-int gpu_lanes_of_column(const lower *l, const loop_axes *columns, int64_t size);
 // The column of this thread. Neighbours along the last axis are neighbours in a warp.
 gpu_column gpu_column_of(lower *l, const loop_axes *columns, int lanes);
 // Prefix sums along time; several threads may share a column.

@@ -8,7 +8,7 @@
 #include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
-int gpu_lanes_of_column(const lower *l, const loop_axes *columns, int64_t size) {
+static int lanes_of_scan(const lower *l, const loop_axes *columns, int64_t size) {
   int64_t count = gpu_point_count(l, columns);
   return l->team->shares && count >= 0 ? plan_lanes_of_scan(l->m, (double)count, size) : 1;
 }
@@ -113,7 +113,7 @@ static bool scanned(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   int t = tile_step_axis(value(l, id));
   loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(t));
-  int lanes = gpu_lanes_of_column(l, &columns, known_size(l, t));
+  int lanes = lanes_of_scan(l, &columns, known_size(l, t));
   if (lanes == 1) return false;
   emitter *e = l->e;
   gpu_column c = gpu_column_of(l, &columns, lanes);
@@ -131,11 +131,12 @@ static bool scanned(lower *l, const plan_nest *nest) {
   return true;
 }
 
-// A thread with a whole column takes sixteen rows at a time, or all of a few.
+// A thread with a whole column takes sixteen rows at a time: their addresses are constants apart.
 static int rows_at_once(const lower *l, const plan_nest *nest) {
-  enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
+  enum { ROWS_AT_ONCE = 16 };
   int64_t size = known_size(l, tile_step_axis(value(l, nest->values.items[0])));
-  return l->team->shares && (size <= ROWS_AT_ONCE || (size >= LONG_PREFIX && size % ROWS_AT_ONCE == 0)) ? ROWS_AT_ONCE : 1;
+  if (!l->team->shares) return 1;
+  return size <= ROWS_AT_ONCE ? (int)size : size % ROWS_AT_ONCE == 0 ? ROWS_AT_ONCE : 1;
 }
 
 void gpu_prefix(lower *l, const plan_nest *nest) {

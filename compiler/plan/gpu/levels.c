@@ -15,8 +15,7 @@ int plan_segment_levels(const mapping *m, const tile_program *program, const til
   return levels;
 }
 
-// The most lanes that there are threads for, among the divisors of `size`.
-int plan_lanes_of_scan(const mapping *m, double columns, int64_t size) {
+int plan_lanes_of_column(const mapping *m, double columns, int64_t size) {
   enum { FEWEST = 4 };
   int lanes = GPU_WARP_LANES;
   while (lanes > 1 && (columns * lanes > m->threads || size % lanes)) lanes /= 2;
@@ -27,9 +26,15 @@ int plan_lanes_of_scan(const mapping *m, double columns, int64_t size) {
 int plan_lanes_of_system(const mapping *m, double columns, int64_t rows) {
   enum { FEWEST_BLOCKS = 2 };
   if (rows % GPU_SYSTEM_ROWS) return 1;
-  int lanes = plan_lanes_of_scan(m, columns, rows / GPU_SYSTEM_ROWS);
+  int lanes = plan_lanes_of_column(m, columns, rows / GPU_SYSTEM_ROWS);
   int64_t blocks = rows / GPU_SYSTEM_ROWS / lanes;
   return blocks < FEWEST_BLOCKS || blocks > GPU_MOST_BLOCKS ? 1 : lanes;
+}
+
+// A thread adds up a few rows in the time that lanes need to meet.
+int plan_lanes_of_scan(const mapping *m, double columns, int64_t size) {
+  enum { FEW_ROWS = 32 };
+  return columns > GPU_WARP_LANES && size <= FEW_ROWS ? 1 : plan_lanes_of_column(m, columns, size);
 }
 
 int plan_levels_of(const mapping *m, const tile_program *program, tile_id id) {
