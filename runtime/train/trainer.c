@@ -32,11 +32,11 @@ static rec_status allocate_there(trainer *t) {
 static void release_there(trainer *t) {
   const compute *c = t->of.where;
   c->ops->release(c, t->in->gradients);
+  c->ops->release(c, t->in->other_segments);
   if (compute_is_host(c)) return;
   c->ops->release(c, t->in->weights);
   c->ops->release(c, t->in->moments);
   c->ops->release(c, t->in->window_there);
-  c->ops->release(c, t->in->other_segments);
 }
 
 static int64_t weight_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }

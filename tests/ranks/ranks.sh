@@ -28,6 +28,11 @@ finish() {
   exit
 }
 
+# A build with sanitizers tells of leaks, but not of those of MPI libraries. Their calls are seen in whole stacks alone.
+ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=1}:fast_unwind_on_malloc=0"
+LSAN_OPTIONS="suppressions=$root/tests/ranks/leaks.txt:print_suppressions=0"
+export ASAN_OPTIONS LSAN_OPTIONS
+
 # ---- the libraries and their launchers ------------------------------------------------------------------------------
 
 # More ranks than processors, started by root, as tests are in containers. The ranks of Open MPI 5 read the names of PRTE.
