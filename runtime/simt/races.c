@@ -70,7 +70,8 @@ static void check_blocks(const simt_block *b, const shadow *s, const cell_blocks
   if (blocks->writer && blocks->writer != own)
     simt_fail("race: %s byte %lld of %s, which block %u wrote in the same launch", does, byte, s->name, blocks->writer - 1);
   if (!write || !blocks->reader || blocks->reader == own) return;
-  if (blocks->reader == SEVERAL) simt_fail("race: writes byte %lld of %s, which several blocks read in the same launch", byte, s->name);
+  if (blocks->reader == SEVERAL)
+    simt_fail("race: writes byte %lld of %s, which several blocks read in the same launch", byte, s->name);
   simt_fail("race: writes byte %lld of %s, which block %u read in the same launch", byte, s->name, blocks->reader - 1);
 }
 

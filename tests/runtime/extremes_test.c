@@ -11,8 +11,8 @@
 
 static const char text[] =
     "recurrence extremes(D) {\n"
-    "  input x[D], low[D], high[D], a[D], b[D], c[D], d[D], e[D], f[D]\n"
-    "  output clamped[D], rest[D], crossed[D], rest2[D], tiny[D], usual[D], huge[D]\n"
+    "  input x[D], low[D], high[D], a[D], b[D], c[D], d[D], e[D], f[D], g[D]\n"
+    "  output clamped[D], rest[D], crossed[D], rest2[D], tiny[D], usual[D], huge[D], full[D]\n"
     "  clamped = clamp(x, low, high)\n"
     "  rest = 1 - clamp(sigmoid(x), sigmoid(low), sigmoid(high))\n"
     "  crossed = clamp(x, 0.5, -0.5) + x\n"
@@ -20,6 +20,7 @@ static const char text[] =
     "  tiny = abs(complex(a, b))\n"
     "  usual = abs(complex(c, d))\n"
     "  huge = abs(complex(e, f))\n"
+    "  full = tanh(g)\n"
     "}\n";
 
 static double *values_of(const problem *p, const char *name) {
@@ -44,7 +45,8 @@ static problem *draw_problem(const rec_signature *signature, bool f64) {
   scale(p, "d", 1);
   scale(p, "e", huge);
   scale(p, "f", huge);
-  double *x = values_of(p, "x"), *low = values_of(p, "low");
+  double *x = values_of(p, "x"), *low = values_of(p, "low"), *g = values_of(p, "g");
+  for (int i = 0; i < 37 * 9; i++) g[i] = g[i] < 0 ? -30 : 30;
   for (int i = 0; i < 37; i++) x[9 * i] = low[9 * i];  // at the kink
   return p;
 }
