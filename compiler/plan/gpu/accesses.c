@@ -1,6 +1,7 @@
-// GPU: the memory that nests of points read and write.
+// GPU: the memory that nests read and write, and the lanes of a warp in it.
 //
 //   points [t,K]: %9 = q{t->s} * %4 -> b2      q at s * 128 + K, b1 at t * 128 + K, b2 at t * 128 + K
+//   4 lanes for each sum over K, 4 of K at once      lane 5: t = 1, K = 4 .. 7
 #include "compiler/plan/gpu/accesses.h"
 
 #include <string.h>
@@ -11,8 +12,15 @@ typedef struct collector {
   arena *a;
   const mapping *m;
   const plan *p;
+  int nest;  // values that it makes are in registers; -1: none are
   plan_accesses found;
 } collector;
+
+// An index map above the memory that is read: a value of the operations that move an index.
+typedef struct index_map {
+  const tile_value *v;
+  const struct index_map *above;
+} index_map;
 
 static const tile_value *value_of(const collector *c, tile_id id) { return &c->p->program->values.items[id]; }
 
@@ -23,7 +31,7 @@ int64_t plan_size_or_one(const mapping *m, const tile_program *program, int axis
 
 // ---- index maps ----
 
-void plan_move_stride(int64_t *stride, int from, int to, int64_t factor) {
+static void move_stride(int64_t *stride, int from, int to, int64_t factor) {
   int64_t moved = stride[from] * factor;
   stride[from] = 0;
   stride[to] = moved;
@@ -31,19 +39,20 @@ void plan_move_stride(int64_t *stride, int from, int to, int64_t factor) {
 
 static void split_stride(const tile_value *v, int64_t inner, int64_t *stride) {
   stride[tile_inner_axis(v)] = stride[tile_whole_axis(v)];
-  plan_move_stride(stride, tile_whole_axis(v), tile_outer_axis(v), inner);
+  move_stride(stride, tile_whole_axis(v), tile_outer_axis(v), inner);
 }
 
 static void join_strides(const tile_value *v, int64_t *stride) {
   stride[tile_outer_axis(v)] = 0;
-  plan_move_stride(stride, tile_inner_axis(v), tile_whole_axis(v), 1);
+  move_stride(stride, tile_inner_axis(v), tile_whole_axis(v), 1);
 }
 
-void plan_map_strides(const mapping *m, const tile_program *program, const plan_index_map *maps, int64_t *stride) {
+// The strides of memory become those of what all these maps make of it. A joined axis has the stride of its inner one.
+static void map_strides(const mapping *m, const tile_program *program, const index_map *maps, int64_t *stride) {
   for (; maps; maps = maps->above) {
     const tile_value *v = maps->v;
     switch (v->op) {
-      case TILE_RENAME: plan_move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
+      case TILE_RENAME: move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
       case TILE_SLICE: stride[tile_entry_axis(v)] = 0; break;
       case TILE_SPLIT: split_stride(v, plan_size_or_one(m, program, tile_inner_axis(v)), stride); break;
       case TILE_JOIN: join_strides(v, stride); break;
@@ -52,10 +61,19 @@ void plan_map_strides(const mapping *m, const tile_program *program, const plan_
   }
 }
 
-static void add(collector *c, plan_access access, const plan_index_map *maps) {
-  plan_map_strides(c->m, c->p->program, maps, access.stride);
+static bool same_layout(plan_layout x, plan_layout y) {
+  return x.pattern == y.pattern && x.line == y.line && x.group == y.group;
+}
+
+bool plan_is_alike(const plan_access *x, const plan_access *y) {
+  bool same = x->stored == y->stored && same_layout(x->layout, y->layout);
+  return same && memcmp(x->stride, y->stride, sizeof x->stride) == 0;
+}
+
+static void add(collector *c, plan_access access, const index_map *maps) {
+  map_strides(c->m, c->p->program, maps, access.stride);
   for (int i = 0; i < c->found.count; i++)
-    if (memcmp(&c->found.items[i], &access, sizeof access) == 0) return;
+    if (c->found.items[i].memory == access.memory && plan_is_alike(&c->found.items[i], &access)) return;
   vec_push(c->a, &c->found, access);
 }
 
@@ -63,12 +81,23 @@ static void add(collector *c, plan_access access, const plan_index_map *maps) {
 
 static int bytes_of(number_type stored) { return number_is_narrow(stored) ? 2 : stored == NUMBER_F64 ? 8 : 4; }
 
-static plan_access of_buffer(const plan_buffer *b) {
-  plan_access access = {.stored = b->stored};
+static plan_access of_memory(const plan_buffer *b, int memory) {
+  plan_access access = {.stored = b->stored, .memory = memory};
   for (int i = 0; i < b->axis_count; i++) access.stride[b->axes[i]] = b->stride[b->axes[i]].factor;
   int last = b->axis_count - 1;
   if (last > 0 && !b->kept) access.layout = plan_layout_of_rows(b->stored, b->stride[b->axes[last - 1]].factor);
   return access;
+}
+
+plan_access plan_access_of_buffer(const plan *p, int buffer) {
+  const plan_buffer *b = &p->buffers.items[buffer];
+  return of_memory(b, b->carried >= 0 ? p->buffers.count + b->carried : buffer);
+}
+
+static int memory_of_state(const plan *p, int argument) {
+  for (int s = 0; s < p->carried_count; s++)
+    if (p->carried[s].argument == argument) return p->buffers.count + s;
+  return -1;
 }
 
 static bool is_state(const tile_place *place) {
@@ -78,7 +107,7 @@ static bool is_state(const tile_place *place) {
 // Rows of tokens are copied without the axes of other instances; parameters lie as the caller has them.
 static plan_access of_tensor(const collector *c, const tile_place *place) {
   int t = c->p->program->time_axis;
-  plan_access access = {.stored = place->time ? c->m->dtype : NUMBER_F32};
+  plan_access access = {.stored = place->time ? c->m->dtype : NUMBER_F32, .memory = -1};
   int64_t stride = 1;
   for (int i = place->axis_count - 1; i >= 0; i--) {
     bool tile = plan_tile_axes(c->m, axis_bit(place->axes[i]));
@@ -94,54 +123,118 @@ static plan_access of_argument(const collector *c, const tile_value *v) {
   const tile_place *place = tile_place_of(c->p->program, v);
   if (!is_state(place)) return of_tensor(c, place);
   plan_buffer b = plan_buffer_for(c->m, c->p->program, plan_tile_axes(c->m, v->axes), false, -1);
-  return of_buffer(&b);
+  return of_memory(&b, memory_of_state(c->p, tile_argument_number(v)));
 }
 
-static void read_below(collector *c, tile_id id, int nest, const plan_index_map *maps) {
+static void read_below(collector *c, tile_id id, const index_map *maps) {
   const tile_value *v = value_of(c, id);
   const plan_value *pv = &c->p->values[id];
   if (v->op == TILE_ARGUMENT) {
     add(c, of_argument(c, v), maps);
   } else if (plan_at_hand(c->p, id)) {
-    const plan_index_map here = {v, maps};
-    for (int k = 0; k < tile_arity(v->op); k++) read_below(c, v->args[k], nest, plan_is_inline(v->op) ? &here : maps);
-  } else if (pv->nest != nest && pv->held == HELD_BUFFER) {
-    add(c, of_buffer(&c->p->buffers.items[pv->buffer]), maps);
+    const index_map here = {v, maps};
+    for (int k = 0; k < tile_arity(v->op); k++) read_below(c, v->args[k], plan_is_inline(v->op) ? &here : maps);
+  } else if (pv->nest != c->nest && pv->held == HELD_BUFFER) {
+    add(c, plan_access_of_buffer(c->p, pv->buffer), maps);
   }
+}
+
+// A copy lies by the axes of a value below renames.
+static void written_copy(collector *c, tile_id id) {
+  const plan_value *pv = &c->p->values[id];
+  plan_access copy = plan_access_of_buffer(c->p, pv->copy);
+  for (tile_id at = pv->copied; at != id; at = value_of(c, at)->args[0])
+    move_stride(copy.stride, tile_renamed_to(value_of(c, at)), tile_renamed_from(value_of(c, at)), 1);
+  add(c, copy, NULL);
 }
 
 static void written(collector *c, tile_id id) {
   const plan_value *pv = &c->p->values[id];
-  if (tile_op_is(value_of(c, id)->op, TILE_REDUCES)) return;
-  if (pv->held == HELD_BUFFER) add(c, of_buffer(&c->p->buffers.items[pv->buffer]), NULL);
+  if (pv->copy >= 0) written_copy(c, id);
+  if (pv->held == HELD_BUFFER) add(c, plan_access_of_buffer(c->p, pv->buffer), NULL);
 }
 
-static void stored(collector *c, int nest, int result) {
+static void made(collector *c, tile_id id) {
+  const tile_value *v = value_of(c, id);
+  for (int k = 0; k < tile_arity(v->op); k++)
+    if (v->args[k] != c->p->values[id].dot) read_below(c, v->args[k], NULL);
+  if (!tile_op_is(v->op, TILE_REDUCES)) written(c, id);
+}
+
+static void stored(collector *c, int result) {
   const tile_result *r = &c->p->program->results.items[result];
-  read_below(c, r->value, nest, NULL);
+  read_below(c, r->value, NULL);
   add(c, of_tensor(c, &r->place), NULL);
 }
 
-plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest) {
-  collector c = {.a = a, .m = m, .p = p};
-  int n = (int)(nest - p->nests.items);
-  for (int i = 0; i < nest->values.count; i++) {
-    const tile_value *v = value_of(&c, nest->values.items[i]);
-    for (int k = 0; k < tile_arity(v->op); k++) read_below(&c, v->args[k], n, NULL);
-    written(&c, nest->values.items[i]);
-  }
-  for (int i = 0; i < nest->results.count; i++) stored(&c, n, nest->results.items[i]);
+plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest, int first) {
+  collector c = {.a = a, .m = m, .p = p, .nest = (int)(nest - p->nests.items)};
+  for (int i = first; i < nest->values.count; i++) made(&c, nest->values.items[i]);
+  for (int i = 0; i < nest->results.count; i++) stored(&c, nest->results.items[i]);
   return c.found;
+}
+
+plan_accesses plan_accesses_of_read(arena *a, const mapping *m, const plan *p, tile_id id) {
+  collector c = {.a = a, .m = m, .p = p, .nest = -1};
+  read_below(&c, id, NULL);
+  return c.found;
+}
+
+plan_accesses plan_accesses_of_written(arena *a, const mapping *m, const plan *p, tile_id id) {
+  collector c = {.a = a, .m = m, .p = p, .nest = -1};
+  written(&c, id);
+  return c.found;
+}
+
+// ---- lanes ----
+
+void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane, const axis_list *list, int numbers,
+                   int64_t rest) {
+  for (int i = list->count - 1; i >= 0; i--) {
+    int64_t step = i == list->count - 1 ? numbers : 1, size = plan_size_or_one(m, program, list->axes[i]) / step;
+    at->index[list->axes[i]][lane] = (int)(rest % size * step);
+    at->placed |= axis_bit(list->axes[i]);
+    rest /= size;
+  }
+  at->absent[lane] |= rest != 0;
+}
+
+void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest, const plan_threads *threads,
+                    plan_lanes *at) {
+  const axis_list points = plan_by_rank(m, program, nest->axes & ~nest->over), summed = plan_by_rank(m, program, nest->over);
+  const int lanes = threads->lanes == PLAN_ALL_THREADS ? PLAN_BANKS : threads->lanes, side = PLAN_BANKS / lanes;
+  const bool sums = threads->width > 1 && axis_in(nest->over, threads->vector);
+  at->placed = 0;
+  at->vector = threads->vector;
+  at->numbers = threads->width > 1 ? threads->width : 1;
+  memset(at->absent, 0, sizeof at->absent);
+  for (int lane = 0; lane < PLAN_BANKS; lane++) {
+    plan_put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? lane % side : lane / lanes);
+    plan_put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1, threads->apart ? lane / side : lane % lanes);
+  }
+}
+
+bool plan_lies_apart(const plan_access *access, const plan_lanes *at) {
+  return at->numbers > 1 && access->stride[at->vector] != 1;
+}
+
+void plan_offsets_of(const plan_access *access, const plan_lanes *at, int64_t offsets[PLAN_BANKS]) {
+  memset(offsets, 0, PLAN_BANKS * sizeof *offsets);
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++)
+    for (int lane = 0; access->stride[axis] && axis_in(at->placed, axis) && lane < PLAN_BANKS; lane++)
+      offsets[lane] += access->stride[axis] * at->index[axis][lane];
+  for (int lane = 0; lane < PLAN_BANKS; lane++)
+    if (at->absent[lane]) offsets[lane] = -1;
 }
 
 // ---- banks ----
 
-int plan_wavefronts_of(const plan_access *access, const int64_t *offsets, int numbers) {
+int plan_wavefronts_of(const plan_access *access, const plan_lanes *at) {
   int64_t addresses[PLAN_BANKS];
-  int bytes = bytes_of(access->stored);
-  for (int lane = 0; lane < PLAN_BANKS; lane++) {
-    int64_t offset = offsets[lane];
-    addresses[lane] = offset < 0 ? -1 : bytes * plan_offset_in(access->layout, access->stored, offset);
-  }
-  return plan_wavefronts(addresses, bytes * numbers);
+  const bool apart = plan_lies_apart(access, at);
+  const int bytes = bytes_of(access->stored), numbers = apart ? 1 : at->numbers;
+  plan_offsets_of(access, at, addresses);
+  for (int lane = 0; lane < PLAN_BANKS; lane++)
+    if (addresses[lane] >= 0) addresses[lane] = bytes * plan_offset_in(access->layout, access->stored, addresses[lane]);
+  return plan_wavefronts(addresses, bytes * numbers) * (apart && access->stride[at->vector] ? at->numbers : 1);
 }

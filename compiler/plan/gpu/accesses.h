@@ -1,4 +1,4 @@
-// GPU: what a nest of points reads and writes in memory, and how the banks of shared memory serve a warp that does.
+// GPU: what nests read and write in memory, where the lanes of a warp are, and how the banks of shared memory serve them.
 #ifndef REC_PLAN_GPU_ACCESSES_H
 #define REC_PLAN_GPU_ACCESSES_H
 
@@ -9,27 +9,44 @@ typedef struct plan_access {
   int64_t stride[PLAN_MAX_AXES];  // by axis of the nest, in numbers
   number_type stored;
   plan_layout layout;
+  int memory;  // a buffer; from plan.buffers.count on, a carried value; -1: tokens and parameters
 } plan_access;
 
+// In any order, each once.
 typedef VEC(plan_access) plan_accesses;
 
-// An index map above the memory that is read: a value of the operations that move an index.
-typedef struct plan_index_map {
-  const tile_value *v;
-  const struct plan_index_map *above;
-} plan_index_map;
+// Do they lie in the same places of a memory each?
+bool plan_is_alike(const plan_access *x, const plan_access *y);
+// Of the values of a nest from number `first` on, and of its results.
+plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest, int first);
+// Of a nest that reads the value, and of one that stores it, with its copy in another layout.
+plan_accesses plan_accesses_of_read(arena *a, const mapping *m, const plan *p, tile_id id);
+plan_accesses plan_accesses_of_written(arena *a, const mapping *m, const plan *p, tile_id id);
+plan_access plan_access_of_buffer(const plan *p, int buffer);
 
-// The strides of memory become those of what all these maps make of it. A joined axis has the stride of its inner one.
-void plan_map_strides(const mapping *m, const tile_program *program, const plan_index_map *maps, int64_t *stride);
-void plan_move_stride(int64_t *stride, int from, int to, int64_t factor);
 // 1 for an axis whose size is known at run time alone: such a stride is wrong, and serves for estimates.
 int64_t plan_size_or_one(const mapping *m, const tile_program *program, int axis);
 
-// In any order, each once.
-plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest);
+// Where the lanes of a warp are in an access.
+typedef struct plan_lanes {
+  axis_set placed;  // these axes have an index; along others all lanes are at 0
+  int index[PLAN_MAX_AXES][PLAN_BANKS];
+  bool absent[PLAN_BANKS];  // lanes that take no part
+  int vector, numbers;      // neighbours along this axis that a lane takes at once
+} plan_lanes;
 
-// Wavefronts of one access by 32 lanes: of `numbers` neighbours each, the first of them at these offsets. Lanes at -1 take no
-// part.
-int plan_wavefronts_of(const plan_access *access, const int64_t *offsets, int numbers);
+// Puts a lane at piece number `rest` of these axes, of `numbers` along the last one.
+void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane, const axis_list *list, int numbers,
+                   int64_t rest);
+// In the first turn of a nest of points.
+void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest, const plan_threads *threads,
+                    plan_lanes *at);
+// Do the neighbours that a lane takes lie apart in memory? Then it has an access for each of them; or one, if all are the same
+// number.
+bool plan_lies_apart(const plan_access *access, const plan_lanes *at);
+// -1: a lane that takes no part.
+void plan_offsets_of(const plan_access *access, const plan_lanes *at, int64_t offsets[PLAN_BANKS]);
+// Wavefronts of an access, and of all that it takes to have the neighbours.
+int plan_wavefronts_of(const plan_access *access, const plan_lanes *at);
 
 #endif

@@ -27,15 +27,13 @@ static plan_layout candidate(int number, int line) {
 // Cycles between two instructions of a warp. A guess: dependent ones take 4 or more.
 static const double cycles_of_instruction = 2;
 
-// Where the lanes of a warp are in an access, by axis of the nest.
+// The lanes of a warp in the accesses of a nest.
 typedef struct warp_place {
-  int index[PLAN_MAX_AXES][LANES];
-  bool absent[LANES];   // lanes that take no part
-  int vector, numbers;  // neighbours along this axis that a lane takes at once
-  double times;         // so many such accesses
-  double warps;         // that make them at the same time
-  bool fragment;        // lanes have places that are known before the loops of the nest
-  int lines;            // bits of the number of a line that are constants in the code
+  plan_lanes lanes;
+  double times;   // so many such accesses
+  double warps;   // that make them at the same time
+  bool fragment;  // lanes have places that are known before the loops of the nest
+  int lines;      // bits of the number of a line that are constants in the code
 } warp_place;
 
 // The memory of buffers, then of carried values.
@@ -57,18 +55,12 @@ enum { MOST_KNOWN = 16 };
 typedef struct layouts {
   planner *q;
   memory_cost *memory;
-  int nest;
   warp_place *at;
   known_access *known;
   int known_count;
 } layouts;
 
 static int64_t size_of(const layouts *c, int axis) { return plan_size_or_one(c->q->m, c->q->program, axis); }
-
-static int memory_of_buffer(const layouts *c, int buffer) {
-  int carried = c->q->p->buffers.items[buffer].carried;
-  return carried >= 0 ? c->q->p->buffers.count + carried : buffer;
-}
 
 // ---- an access ----
 
@@ -117,89 +109,46 @@ static const known_access *known_of(layouts *c, const known_access *x) {
   return next;
 }
 
-static void count_access(layouts *c, int number, const int64_t *stride) {
-  memory_cost *memory = &c->memory[number];
+static void count_access(layouts *c, const plan_access *access) {
   const warp_place *at = c->at;
-  if (!memory->chosen) return;
-  bool apart = at->numbers > 1 && stride[at->vector] != 1;
-  double times = apart && stride[at->vector] ? at->times * at->numbers : at->times;
-  known_access x = {.numbers = apart ? 1 : at->numbers, .line = memory->line};
-  for (int axis = 0; axis < c->q->program->axes.count; axis++)
-    for (int lane = 0; stride[axis] && lane < LANES; lane++) x.offsets[lane] += stride[axis] * at->index[axis][lane];
-  for (int lane = 0; lane < LANES; lane++)
-    if (at->absent[lane]) x.offsets[lane] = -1;
+  if (access->memory < 0 || !c->memory[access->memory].chosen) return;
+  memory_cost *memory = &c->memory[access->memory];
+  bool apart = plan_lies_apart(access, &at->lanes);
+  double times = apart && access->stride[at->lanes.vector] ? at->times * at->lanes.numbers : at->times;
+  known_access x = {.numbers = apart ? 1 : at->lanes.numbers, .line = memory->line};
+  plan_offsets_of(access, &at->lanes, x.offsets);
   const known_access *known = known_of(c, &x);
   for (int i = 0; i < CANDIDATES; i++)
     memory->cycles[i] += times * (known->wavefronts[i] + cycles_of_instruction / at->warps * instructions_of(c, memory, i));
 }
 
-static void strides_of(const plan_buffer *b, int64_t *stride) {
-  memset(stride, 0, PLAN_MAX_AXES * sizeof *stride);
-  for (int i = 0; i < b->axis_count; i++) stride[b->axes[i]] = b->stride[b->axes[i]].factor;
+static void count_accesses(layouts *c, plan_accesses accesses) {
+  for (int i = 0; i < accesses.count; i++) count_access(c, &accesses.items[i]);
 }
 
-static void count_below(layouts *c, int memory, const plan_buffer *b, const plan_index_map *maps) {
-  int64_t stride[PLAN_MAX_AXES];
-  strides_of(b, stride);
-  plan_map_strides(c->q->m, c->q->program, maps, stride);
-  count_access(c, memory, stride);
+static void count_buffer(layouts *c, int buffer) {
+  if (buffer < 0) return;
+  const plan_access access = plan_access_of_buffer(c->q->p, buffer);
+  count_access(c, &access);
 }
 
-static void count_buffer(layouts *c, int buffer, const plan_index_map *maps) {
-  if (buffer >= 0) count_below(c, memory_of_buffer(c, buffer), &c->q->p->buffers.items[buffer], maps);
-}
-
-static void count_argument(layouts *c, int argument, const plan_index_map *maps) {
-  for (int s = 0; s < c->q->p->carried_count; s++)
-    if (c->q->p->carried[s].argument == argument)
-      count_below(c, c->q->p->buffers.count + s, &c->q->carried->items[s].memory, maps);
-}
-
-// What the nest reads of memory for a value; `own`: values of the nest itself are in registers.
-static void count_read(layouts *c, tile_id id, bool own, const plan_index_map *maps) {
-  const tile_value *v = value(c->q, id);
-  const plan_value *pv = &c->q->p->values[id];
-  if (v->op == TILE_ARGUMENT) {
-    count_argument(c, tile_argument_number(v), maps);
-  } else if (plan_at_hand(c->q->p, id)) {
-    const plan_index_map here = {v, maps};
-    bool moves = tile_op_is(v->op, TILE_MOVES_INDEX);
-    for (int k = 0; k < tile_arity(v->op); k++) count_read(c, v->args[k], own && !moves, moves ? &here : maps);
-  } else if (pv->held == HELD_BUFFER && !(own && pv->nest == c->nest && !tile_op_is(v->op, TILE_REDUCES))) {
-    count_buffer(c, pv->buffer, maps);
-  }
-}
-
-// A copy lies by the axes of a value below renames.
-static void count_copy(layouts *c, tile_id id) {
-  const plan_value *pv = &c->q->p->values[id];
-  if (pv->copy < 0) return;
-  int64_t stride[PLAN_MAX_AXES];
-  strides_of(&c->q->p->buffers.items[pv->copy], stride);
-  for (tile_id at = pv->copied; at != id; at = value(c->q, at)->args[0])
-    plan_move_stride(stride, tile_renamed_to(value(c->q, at)), tile_renamed_from(value(c->q, at)), 1);
-  count_access(c, memory_of_buffer(c, pv->copy), stride);
-}
+static void count_read(layouts *c, tile_id id) { count_accesses(c, plan_accesses_of_read(c->q->a, c->q->m, c->q->p, id)); }
 
 static void count_written(layouts *c, tile_id id) {
-  const plan_value *pv = &c->q->p->values[id];
-  count_copy(c, id);
-  if (pv->held == HELD_BUFFER) count_buffer(c, pv->buffer, NULL);
+  count_accesses(c, plan_accesses_of_written(c->q->a, c->q->m, c->q->p, id));
 }
+
+// The values from number `first` on.
+static void count_values(layouts *c, const plan_nest *nest, int first) {
+  count_accesses(c, plan_accesses_of(c->q->a, c->q->m, c->q->p, nest, first));
+}
+
+// An operand of a product or a system, or its copy.
+static void count_operand(layouts *c, tile_id id, int pack) { pack >= 0 ? count_buffer(c, pack) : count_read(c, id); }
 
 // ---- points ----
 
 static axis_list by_rank(const layouts *c, axis_set axes) { return plan_by_rank(c->q->m, c->q->program, axes); }
-
-// Puts a lane at piece number `rest` of these axes, of `numbers` along the last one.
-static void put_lane(layouts *c, int lane, const axis_list *list, int numbers, int64_t rest) {
-  for (int i = list->count - 1; i >= 0; i--) {
-    int64_t step = i == list->count - 1 ? numbers : 1, size = size_of(c, list->axes[i]) / step;
-    c->at->index[list->axes[i]][lane] = (int)(rest % size * step);
-    rest /= size;
-  }
-  if (rest) c->at->absent[lane] = true;
-}
 
 static double product_of(const layouts *c, const axis_list *list) {
   double points = 1;
@@ -212,10 +161,27 @@ static double warps_of(const layouts *c, double pieces) {
   return pieces < 1 ? 1 : pieces < most ? pieces : most;
 }
 
+// No lane has a place yet.
+static void take(layouts *c, int vector, int numbers) {
+  plan_lanes *lanes = &c->at->lanes;
+  c->at->fragment = false, c->at->lines = 0;
+  lanes->placed = 0, lanes->vector = vector, lanes->numbers = numbers;
+  memset(lanes->absent, 0, sizeof lanes->absent);
+}
+
+static void put_lane(layouts *c, int lane, const axis_list *list, int numbers, int64_t piece) {
+  plan_put_lane(c->q->m, c->q->program, &c->at->lanes, lane, list, numbers, piece);
+}
+
+static void put_index(layouts *c, int axis, int lane, int index) {
+  c->at->lanes.index[axis][lane] = index;
+  c->at->lanes.placed |= axis_bit(axis);
+}
+
 // Neighbouring threads have neighbouring points, of `numbers` along the last axis.
 static void take_points(layouts *c, const axis_list *list, int numbers, double turns) {
   double pieces = product_of(c, list) / numbers / LANES;
-  *c->at = (warp_place){.vector = list->count ? list->axes[list->count - 1] : 0, .numbers = numbers};
+  take(c, list->count ? list->axes[list->count - 1] : 0, numbers);
   c->at->times = turns * (pieces < 1 ? 1 : pieces);
   c->at->warps = warps_of(c, pieces);
   for (int lane = 0; lane < LANES; lane++) put_lane(c, lane, list, numbers, lane);
@@ -233,39 +199,18 @@ static double entries_of(const layouts *c, axis_set axes) {
   return entries;
 }
 
-static void count_values(layouts *c, const plan_nest *nest) {
-  for (int i = 0; i < nest->values.count; i++) {
-    tile_id id = nest->values.items[i];
-    const tile_value *v = value(c->q, id);
-    for (int k = 0; k < tile_arity(v->op); k++)
-      if (v->args[k] != c->q->p->values[id].dot) count_read(c, v->args[k], true, NULL);
-    if (!tile_op_is(v->op, TILE_REDUCES)) count_written(c, id);
-  }
-  for (int i = 0; i < nest->results.count; i++)
-    count_read(c, c->q->program->results.items[nest->results.items[i]].value, true, NULL);
-}
-
-// As the plan divides them (threads.c).
-static void take_divided(layouts *c, const plan_nest *nest) {
+static void count_points(layouts *c, const plan_nest *nest) {
   const plan_threads *t = &nest->threads;
   const axis_list points = by_rank(c, nest->axes & ~nest->over), summed = by_rank(c, nest->over);
-  int lanes = t->lanes == PLAN_ALL_THREADS ? LANES : t->lanes, side = LANES / lanes;
-  int of_points = t->width > 1 && !axis_in(nest->over, t->vector) ? t->width : 1;
-  int of_sums = t->width > 1 && of_points == 1 ? t->width : 1;
-  double warps = product_of(c, &points) / of_points / side;
-  double turns = (double)blocks_up((int64_t)product_of(c, &summed) / of_sums, lanes);
-  *c->at = (warp_place){.vector = t->vector, .numbers = t->width > 1 ? t->width : 1};
+  int width = t->width > 1 ? t->width : 1, lanes = t->lanes == PLAN_ALL_THREADS ? LANES : t->lanes;
+  bool sums = axis_in(nest->over, t->vector);
+  double warps = product_of(c, &points) / (sums ? 1 : width) / (LANES / lanes);
+  double turns = (double)blocks_up((int64_t)product_of(c, &summed) / (sums ? width : 1), lanes);
+  take(c, t->vector, width);
+  plan_put_lanes(c->q->m, c->q->program, nest, t, &c->at->lanes);
   c->at->times = turns * (warps < 1 ? 1 : warps);
   c->at->warps = warps_of(c, t->lanes == PLAN_ALL_THREADS ? turns : warps);
-  for (int lane = 0; lane < LANES; lane++) {
-    put_lane(c, lane, &points, of_points, t->apart ? lane % side : lane / lanes);
-    put_lane(c, lane, &summed, of_sums, t->apart ? lane / side : lane % lanes);
-  }
-}
-
-static void count_points(layouts *c, const plan_nest *nest) {
-  take_divided(c, nest);
-  count_values(c, nest);
+  count_values(c, nest, 0);
 }
 
 static void count_pack(layouts *c, const plan_nest *nest) {
@@ -273,8 +218,8 @@ static void count_pack(layouts *c, const plan_nest *nest) {
   axis_list list = {.count = b->axis_count};
   memcpy(list.axes, b->axes, (size_t)b->axis_count * sizeof *b->axes);
   take_points(c, &list, neighbours_of(c, &list), 1);
-  count_read(c, nest->packed, false, NULL);
-  count_buffer(c, nest->pack, NULL);
+  count_read(c, nest->packed);
+  count_buffer(c, nest->pack);
 }
 
 // Lanes that share a column of a sum along time (lower/gpu/scan.c): each adds up rows that follow each other.
@@ -282,12 +227,13 @@ static void take_scan(layouts *c, const axis_list *list, int row, int lanes) {
   double columns = product_of(c, list);
   int64_t rows = size_of(c, row) / lanes;
   int side = LANES / lanes;
-  *c->at = (warp_place){.numbers = 1, .fragment = true};
+  take(c, 0, 1);
+  c->at->fragment = true;
   c->at->warps = warps_of(c, columns / side);
   c->at->times = (double)rows * (columns < side ? 1 : columns / side);
   for (int lane = 0; lane < LANES; lane++) {
     put_lane(c, lane, list, 1, lane % side);
-    c->at->index[row][lane] = (int)(lane / side * rows);
+    put_index(c, row, lane, (int)(lane / side * rows));
   }
 }
 
@@ -303,7 +249,7 @@ static void count_prefix(layouts *c, const plan_nest *nest) {
   const axis_list columns = take_columns(c, nest, row);
   int lanes = plan_lanes_of_scan(c->q->m, product_of(c, &columns), size_of(c, row));
   if (lanes > 1) take_scan(c, &columns, row, lanes);
-  count_values(c, nest);
+  count_values(c, nest, 0);
 }
 
 // A row that is solved is read for each block of rows behind it, unless lanes keep it. All lanes read the same numbers of the
@@ -316,36 +262,40 @@ static void count_solve(layouts *c, const plan_nest *nest) {
   if (size_of(c, row) % GPU_SYSTEM_ROWS == 0) c->at->lines = BITS_OF_ROWS;
   const double made = c->at->times, again = made * entries_of(c, axis_bit(row)) / (2 * GPU_SYSTEM_ROWS);
   const int lanes = plan_lanes_of_system(c->q->m, product_of(c, &columns), size_of(c, row));
-  count_read(c, v->args[1], true, NULL);
+  count_read(c, v->args[1]);
   if (lanes == 1) c->at->times += again;
   count_written(c, nest->values.items[0]);
-  memset(c->at->index, 0, sizeof c->at->index);
+  c->at->lanes.placed = 0;
   c->at->times = made + again, c->at->warps *= lanes, c->at->lines = 0;
-  if (nest->dot.pack_a >= 0)
-    count_buffer(c, nest->dot.pack_a, NULL);
-  else
-    count_read(c, v->args[0], false, NULL);
+  count_operand(c, v->args[0], nest->dot.pack_a);
 }
 
 // ---- products ----
 
 static bool is_tf32(const layouts *c) { return !number_is_narrow(c->q->m->dtype); }
 
+// Of a fragment.
+static void take_places(layouts *c, int along, int numbers, double times) {
+  take(c, along, numbers);
+  c->at->fragment = true;
+  c->at->times = times, c->at->warps = warps_of(c, times);
+}
+
 // Rows of one axis and columns of another, as lanes have them in an accumulator or in an operand loaded number by number.
 static void take_fragment(layouts *c, int line, int along, int numbers, double times) {
-  *c->at = (warp_place){.vector = along, .numbers = numbers, .times = times, .warps = warps_of(c, times), .fragment = true};
+  take_places(c, along, numbers, times);
   for (int lane = 0; lane < LANES; lane++) {
-    c->at->index[line][lane] = lane / 4;
-    c->at->index[along][lane] = lane % 4 * numbers;
+    put_index(c, line, lane, lane / 4);
+    put_index(c, along, lane, lane % 4 * numbers);
   }
 }
 
 // Rows of 16 bytes, as ldmatrix loads them.
 static void take_matrices(layouts *c, int line, int along, double times) {
-  *c->at = (warp_place){.vector = along, .numbers = 4, .times = times, .warps = warps_of(c, times), .fragment = true};
+  take_places(c, along, 4, times);
   for (int lane = 0; lane < LANES; lane++) {
-    c->at->index[line][lane] = lane % 16;
-    c->at->index[along][lane] = lane / 16 * 4;
+    put_index(c, line, lane, lane % 16);
+    put_index(c, along, lane, lane / 16 * 4);
   }
 }
 
@@ -356,16 +306,13 @@ static bool in_matrices(const layouts *c, tile_id id, int pack, int k) {
   return plan_contiguous_axis(c->q->m, c->q->p, id) == k;
 }
 
-static void count_operand(layouts *c, tile_id id, int pack, int line, int k, double registers) {
+static void count_factor(layouts *c, tile_id id, int pack, int line, int k, double registers) {
   if (in_matrices(c, id, pack, k)) {
     take_matrices(c, line, k, registers / 4);
   } else {
     take_fragment(c, line, k, is_tf32(c) ? 1 : 2, registers);
   }
-  if (pack >= 0)
-    count_buffer(c, pack, NULL);
-  else
-    count_read(c, id, false, NULL);
+  count_operand(c, id, pack);
 }
 
 static void count_operands(layouts *c, const plan_dot *dot, double around) {
@@ -376,8 +323,8 @@ static void count_operands(layouts *c, const plan_dot *dot, double around) {
   double columns = (double)blocks_up(size_of(c, dot->j), GPU_TILE_COLUMNS);
   double steps = (double)blocks_up(size_of(c, dot->k), depth) * around;
   double tiles = plan_tiles_of_warp(m, c->q->program, dot, (int64_t)rows);
-  if (!dot->register_a) count_operand(c, dot->a, dot->pack_a, dot->i, dot->k, rows * columns / tiles * steps * REGISTERS_OF_A);
-  count_operand(c, dot->b, dot->pack_b, dot->j, dot->k, rows * columns * steps * REGISTERS_OF_B);
+  if (!dot->register_a) count_factor(c, dot->a, dot->pack_a, dot->i, dot->k, rows * columns / tiles * steps * REGISTERS_OF_A);
+  count_factor(c, dot->b, dot->pack_b, dot->j, dot->k, rows * columns * steps * REGISTERS_OF_B);
 }
 
 static void take_accumulator(layouts *c, const plan_nest *nest, double around) {
@@ -394,8 +341,9 @@ static void rename_place(layouts *c, tile_id operand, tile_id product) {
   rename_place(c, v->args[0], product);
   if (v->op != TILE_RENAME) return;
   int from = tile_renamed_from(v), to = tile_renamed_to(v);
-  memcpy(c->at->index[to], c->at->index[from], sizeof c->at->index[to]);
-  if (c->at->vector == from) c->at->vector = to;
+  memcpy(c->at->lanes.index[to], c->at->lanes.index[from], sizeof c->at->lanes.index[to]);
+  c->at->lanes.placed |= axis_bit(to);
+  if (c->at->lanes.vector == from) c->at->lanes.vector = to;
 }
 
 static void count_product(layouts *c, const plan_nest *nest) {
@@ -406,22 +354,16 @@ static void count_product(layouts *c, const plan_nest *nest) {
   count_operands(c, dot, around);
   if (nest->two) count_operands(c, &nest->other_dot, around);
   take_accumulator(c, nest, around);
-  if (nest->two && nest->scaled != NO_TILE) count_read(c, nest->scaled, true, NULL);
-  if (into != NO_TILE) {
-    rename_place(c, c->q->p->values[into].dot, id);
-    if (nest->values.count < 2 || nest->values.items[1] != into) count_buffer(c, c->q->p->values[into].buffer, NULL);
-    count_written(c, into);
-  } else {
+  if (nest->two && nest->scaled != NO_TILE) count_read(c, nest->scaled);
+  if (into == NO_TILE) {
     count_written(c, id);
+  } else {
+    rename_place(c, c->q->p->values[into].dot, id);
+    bool begins = nest->values.count > 1 && nest->values.items[1] == into;
+    if (!begins) count_buffer(c, c->q->p->values[into].buffer);
+    if (!begins) count_written(c, into);
   }
-  for (int i = 1; i < nest->values.count; i++) {
-    const tile_value *v = value(c->q, nest->values.items[i]);
-    for (int k = 0; k < tile_arity(v->op); k++)
-      if (v->args[k] != c->q->p->values[nest->values.items[i]].dot) count_read(c, v->args[k], true, NULL);
-    if (nest->values.items[i] != into && !tile_op_is(v->op, TILE_REDUCES)) count_written(c, nest->values.items[i]);
-  }
-  for (int i = 0; i < nest->results.count; i++)
-    count_read(c, c->q->program->results.items[nest->results.items[i]].value, true, NULL);
+  count_values(c, nest, 1);
 }
 
 static void count_nest(layouts *c, const plan_nest *nest) {
@@ -480,7 +422,7 @@ void plan_choose_layouts(planner *q) {
   if (q->m->kernel->program->form != TILE_CHUNK) return;
   layouts c = {.q = q, .at = ARENA_NEW(q->a, warp_place), .known = ARENA_ARRAY(q->a, known_access, MOST_KNOWN)};
   open_all(&c);
-  for (c.nest = 0; c.nest < p->nests.count; c.nest++) count_nest(&c, &p->nests.items[c.nest]);
+  for (int n = 0; n < p->nests.count; n++) count_nest(&c, &p->nests.items[n]);
   for (int i = 0; i < p->buffers.count; i++) p->buffers.items[i].layout = best_of(&c.memory[i]);
   for (int s = 0; s < p->carried_count; s++) p->carried[s].layout = best_of(&c.memory[p->buffers.count + s]);
 }

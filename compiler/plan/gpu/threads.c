@@ -21,6 +21,7 @@ typedef struct dividing {
   int64_t point_count, sum_length;
   int sums, work;  // sums of a point; operations of an element
   plan_accesses accesses;
+  plan_lanes *at;
 } dividing;
 
 static int64_t size_of(const dividing *d, int axis) { return plan_axis_size(d->q->m, d->q->program, axis); }
@@ -35,36 +36,6 @@ static bool may_be_vector(const dividing *d, int axis) {
 
 // ---- what a way to divide costs ----
 
-// Adds to the offset of each lane that of its piece of these axes; -1: there is no such piece.
-static void add_offsets(const dividing *d, const axis_list *list, const plan_threads *t, const plan_access *access,
-                        const int *pieces, int64_t *offsets) {
-  for (int lane = 0; lane < GPU_WARP_LANES; lane++) {
-    int64_t rest = pieces[lane];
-    for (int i = list->count - 1; i >= 0 && offsets[lane] >= 0; i--) {
-      int axis = list->axes[i], numbers = axis == t->vector ? t->width : 1;
-      int64_t size = size_of(d, axis) / numbers;
-      offsets[lane] += rest % size * numbers * access->stride[axis];
-      rest /= size;
-    }
-    if (rest) offsets[lane] = -1;
-  }
-}
-
-static int wavefronts_of(const dividing *d, const plan_threads *t, const plan_access *access) {
-  int64_t offsets[GPU_WARP_LANES] = {0};
-  int points[GPU_WARP_LANES], parts[GPU_WARP_LANES], side = GPU_WARP_LANES / t->lanes;
-  for (int lane = 0; lane < GPU_WARP_LANES; lane++) {
-    points[lane] = t->apart ? lane % side : lane / t->lanes;
-    parts[lane] = t->apart ? lane / side : lane % t->lanes;
-  }
-  add_offsets(d, &d->points, t, access, points, offsets);
-  add_offsets(d, &d->summed, t, access, parts, offsets);
-  bool neighbours = t->width > 1 && access->stride[t->vector] == 1;
-  bool same = t->width > 1 && !access->stride[t->vector];
-  int at_once = neighbours ? t->width : 1;
-  return plan_wavefronts_of(access, offsets, at_once) * (same ? 1 : t->width / at_once);
-}
-
 static int shuffles_of(const dividing *d, const plan_threads *t) {
   int count = 0;
   for (int lanes = t->lanes; lanes > 1; lanes /= 2) count += d->sums;
@@ -77,10 +48,11 @@ static double cycles_of(const dividing *d, const plan_threads *t) {
   int64_t points = d->point_count / (sums_vector ? 1 : t->width), pieces = d->sum_length / (sums_vector ? t->width : 1);
   int64_t rounds = blocks_up(points * t->lanes, d->q->m->threads), turns = blocks_up(pieces, t->lanes);
   double wavefronts = 0, turn = OF_TURN + (double)d->work * t->width;
+  plan_put_lanes(d->q->m, d->q->program, d->nest, t, d->at);
   for (int i = 0; i < d->accesses.count; i++) {
     const plan_access *access = &d->accesses.items[i];
-    wavefronts += wavefronts_of(d, t, access);
-    turn += OF_ACCESS * (t->width > 1 && access->stride[t->vector] > 1 ? t->width : 1);
+    wavefronts += plan_wavefronts_of(access, d->at);
+    turn += OF_ACCESS * (plan_lies_apart(access, d->at) && access->stride[t->vector] ? t->width : 1);
   }
   double warps = (double)points * t->lanes / GPU_WARP_LANES;
   double busiest = (double)rounds * (turns * turn + OF_POINT + OF_SHUFFLE * shuffles_of(d, t));
@@ -140,6 +112,17 @@ static int sums_of(const dividing *d) {
   return sums;
 }
 
+// Of those that have the same strides, one: layouts will spread the numbers of buffers over the banks.
+static plan_accesses unlike_accesses(arena *a, plan_accesses all) {
+  plan_accesses unlike = {0};
+  for (int i = 0; i < all.count; i++) {
+    bool found = false;
+    for (int k = 0; k < unlike.count && !found; k++) found = plan_is_alike(&unlike.items[k], &all.items[i]);
+    if (!found) vec_push(a, &unlike, all.items[i]);
+  }
+  return unlike;
+}
+
 static plan_threads divided(planner *q, const plan_nest *nest) {
   dividing d = {.q = q,
                 .nest = nest,
@@ -151,7 +134,8 @@ static plan_threads divided(planner *q, const plan_nest *nest) {
   if (!d.points.count) return in_vectors(&d, PLAN_ALL_THREADS, last_of(&d.summed), d.sum_length);
   d.work = work_of(&d);
   d.sums = sums_of(&d);
-  d.accesses = plan_accesses_of(q->a, q->m, q->p, nest);
+  d.accesses = unlike_accesses(q->a, plan_accesses_of(q->a, q->m, q->p, nest, 0));
+  d.at = ARENA_NEW(q->a, plan_lanes);
   return divided_sums(&d);
 }
 
