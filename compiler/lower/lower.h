@@ -6,6 +6,7 @@
 #define REC_LOWER_LOWER_H
 
 #include "compiler/emit/emit.h"
+#include "compiler/plan/gpu/barriers.h"
 #include "compiler/plan/tensor_cores.h"
 
 // A tensor in memory: address = base + sum of index * stride over the axes whose stride is set.
@@ -58,12 +59,6 @@ typedef struct team {
   int axis;     // the lane axis
   ir sums;      // shared memory in which results are summed over threads
 } team;
-
-// GPU: memory touched since the last barrier: buffers, then carried values. Not `known`: it may be anything.
-typedef struct memory_since {
-  bool known;
-  bool *read, *written;
-} memory_since;
 
 // GPU: a state in the accumulators of the warps of a block (plan/register_states.c).
 typedef struct register_accumulators {

@@ -14,7 +14,7 @@ kernel_frame gpu_copy_of(const kernel_frame *h) {
 
 void gpu_open_program(kernel_frame *h, frame_program *p) {
   frame_open_program(h, p);
-  if (h->gpu->team.shares) p->l.since = gpu_memory_since(h->a, p->p);
+  if (h->gpu->team.shares) p->l.since = plan_memory_since(h->a, p->p);
   for (int c = 0; c < p->carried.count; c++)
     if (p->p->carried[c].accumulator >= 0) gpu_accumulators_open(&p->l, c);
 }

@@ -144,7 +144,6 @@ place_in_loops gpu_place_made(lower *l, const place_in_loops *at, const plan_nes
 void lower_barrier(lower *l);
 // A barrier before code that is no nest of the plan: it may touch any memory.
 void gpu_wait(lower *l);
-memory_since *gpu_memory_since(arena *a, const plan *p);
 // A barrier, if the nest needs one.
 void gpu_before_nest(lower *l, const plan_nest *nest);
 // Forgets the accesses of earlier nests. `known`: a barrier has just come; else earlier code may have touched any memory.

@@ -231,7 +231,7 @@ static void column_of_lanes(lower *l, shared_system *c) {
 // Where columns are at most a fourth of the threads.
 static bool by_lanes(lower *l, gpu_system *s, const loop_axes *columns) {
   int64_t rows = known_size(l, s->row), count = gpu_point_count(l, columns);
-  int lanes = l->team->shares && count >= 0 ? plan_lanes_of_system(l->m, (double)count, rows) : 1;
+  int lanes = count < 0 ? 1 : plan_lanes_of_system(l->m, (double)count, rows);
   if (lanes == 1) return false;
   shared_system c = {.s = s, .column = gpu_column_of(l, columns, lanes), .kept = (int)(rows / MOST_ROWS / lanes)};
   column_of_lanes(l, &c);

@@ -2,6 +2,7 @@
 #ifndef REC_SCHEDULE_GPU_MODEL_H
 #define REC_SCHEDULE_GPU_MODEL_H
 
+#include "compiler/plan/gpu/barriers.h"
 #include "compiler/plan/kernel_plan.h"
 
 // What the warps of a block do in a nest, or in a chunk.
@@ -66,8 +67,18 @@ typedef struct operation_cost {
 } operation_cost;
 operation_cost model_cost_of_operation(const model_program *p, tile_op op);
 
+// solve_work.c: points of a nest along these axes.
+double model_entries(const model_program *p, axis_set axes);
+// How often the warps of a block go through the body of a nest.
+typedef struct model_turns {
+  double all, busiest;
+} model_turns;
+model_turns model_turns_of(const model_program *p, double points);
+gpu_work model_work_of_solve(const model_program *p, const plan_nest *nest);
+
 // nest_work.c
-gpu_work model_work_of_nest(const model_program *p, const plan_nest *nest);
+// `since`: what the nests before it have touched.
+gpu_work model_work_of_nest(const model_program *p, const plan_nest *nest, memory_since *since);
 
 // time.c: cycles of a multiprocessor for a step of an instance.
 typedef enum gpu_limit {
@@ -87,6 +98,7 @@ gpu_speed gpu_speed_of(codegen_gpu_target target);
 typedef struct gpu_time {
   double cycles;  // with as many blocks as a multiprocessor runs at a time
   double alone;   // of one block, by itself on a multiprocessor
+  double waits;   // of `alone`: for numbers from outside of the multiprocessor
   double cost;    // by which kernels are compared: the mean of calls with an instance for each multiprocessor, and with many
   int64_t blocks;
   gpu_limit limit;

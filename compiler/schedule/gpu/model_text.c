@@ -8,10 +8,11 @@
 static void put_program(FILE *out, arena *a, const kernel_plan *w, const program_plan *of, const gpu_speed *device) {
   model_program p = {a, w, of};
   double steps = of->program->chunk;
+  memory_since *since = plan_memory_since(a, of->p);
   for (int n = 0; n < of->p->nests.count; n++) {
     const plan_nest *nest = &of->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    gpu_work work = model_work_of_nest(&p, nest);
+    gpu_work work = model_work_of_nest(&p, nest, since);
     gpu_limit limit;
     double cycles = gpu_nest_cycles(&work, device, &limit);
     fprintf(
@@ -34,10 +35,11 @@ static void put_kernel(FILE *out, arena *a, const kernel *k, codegen_gpu_options
   gpu_speed speed = gpu_speed_of(target);
   gpu_time time = gpu_time_of(made, target);
   fprintf(out,
-          "%s on %s: %.1f cycles a step, for %s; %.1f alone, %d blocks at a time, %d for an instance; chunks of %d steps, %d "
-          "threads\n",
-          k->symbol, codegen_gpu_target_name(target), time.cycles, gpu_limit_text(time.limit), time.alone, (int)time.blocks,
-          k->gpu.value_entries ? 1 : (int)gpu_tiles(k), k->program->chunk, made->described.threads);
+          "%s on %s: %.1f cycles a step, for %s; %.1f alone, %.1f of it for memory, %d blocks at a time, %d for "
+          "an instance; chunks of %d steps, %d threads, %d instances in turn\n",
+          k->symbol, codegen_gpu_target_name(target), time.cycles, gpu_limit_text(time.limit), time.alone, time.waits,
+          (int)time.blocks, k->gpu.value_entries ? 1 : (int)gpu_tiles(k), k->program->chunk, made->described.threads,
+          k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
   if (made->whole->recomputes) put_program(out, a, made->whole, &made->whole->recompute, &speed);
   put_program(out, a, made->whole, &made->whole->main, &speed);
 }

@@ -23,17 +23,10 @@ typedef struct nest_count {
 
 static const tile_value *value_of(const nest_count *c, tile_id id) { return &c->p->of->p->program->values.items[id]; }
 
-static double entries(const model_program *p, axis_set axes) {
-  double count = 1;
-  for (int axis = 0; axis < p->of->program->axes.count; axis++)
-    if (axis_in(axes, axis)) count *= (double)model_size_of(p, axis);
-  return count;
-}
-
 // ---- operations ------------------------------------------------------------------------------
 
 static double times_of(const nest_count *c, axis_set by) {
-  double all = entries(c->p, c->over & by);
+  double all = model_entries(c->p, c->over & by);
   return all > c->shares ? all / c->shares : 1;
 }
 
@@ -82,6 +75,15 @@ static void add_operand(nest_count *c, tile_id id, warp_place at) {
   }
   for (int i = 0; i < c->nest->values.count; i++)
     if (c->nest->values.items[i] == id) return;
+  if (v->op == TILE_SEGMENT && plan_levels_of(&c->p->w->m, c->p->of->p->program, id)) {
+    // two numbers of the level of both steps, added up
+    enum { OF_LEVEL = 10 };
+    double times = times_of(c, v->axes & c->over) * numbers_of(c, v->axes);
+    c->operations += times * OF_LEVEL;
+    c->accesses += 2 * times;
+    c->wavefronts += 2 * times;
+    return;
+  }
   if (p->values[id].held == HELD_NEST || p->values[id].held == HELD_WARPS || p->values[id].held == HELD_SCALAR) return;
   model_memory m = model_memory_of(c->p, id);
   if (m.known) add_access(c, &m, &at, times_of(c, moved_by(&at, &m)));
@@ -156,16 +158,6 @@ static void add_result(nest_count *c, int result) {
 
 // ---- who runs a point ------------------------------------------------------------------------
 
-// How often the warps of a block go through the body of a nest.
-typedef struct turns {
-  double all, busiest;
-} turns;
-
-static turns turns_of(const model_program *p, double points) {
-  double threads = p->w->threads;
-  return (turns){ceil(points / MODEL_LANES), ceil(points / threads)};
-}
-
 // The pieces that the lanes of the first warp have at its first turn.
 typedef struct lane_pieces {
   int64_t of[MODEL_PLACES];
@@ -206,7 +198,7 @@ static double instructions_of(const nest_count *c) {
 }
 
 // Each warp begins the nest once, and goes through its body at each turn.
-static gpu_work total(const nest_count *c, turns t) {
+static gpu_work total(const nest_count *c, model_turns t) {
   double warps = (double)c->p->w->threads / MODEL_LANES, own = instructions_of(c), begin = gpu_cost_begin * c->turns;
   return (gpu_work){.instructions = t.all * own + begin * (t.all < warps ? t.all : warps),
                     .busiest = t.busiest * own + begin,
@@ -244,7 +236,7 @@ static gpu_work work_of_thread(nest_count *c, lane_indices *lane_at, lane_indice
   lane_at[0].by = 0;
   place_sums(c, over_at);
   add_values(c);
-  return total(c, (turns){(double)c->p->w->threads / MODEL_LANES, 1});
+  return total(c, (model_turns){(double)c->p->w->threads / MODEL_LANES, 1});
 }
 
 static int sums_of(const nest_count *c) {
@@ -270,7 +262,7 @@ static void place_shares(nest_count *c, const plan_threads *t, double points, la
 
 // All threads share out one sum, or copy numbers.
 static gpu_work work_of_numbers(nest_count *c, lane_indices *made) {
-  double all = entries(c->p, c->nest->axes);
+  double all = model_entries(c->p, c->nest->axes);
   axis_list axes = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->axes);
   bool copies = c->nest->kind == NEST_PACK;
   int last = axes.count ? axes.axes[axes.count - 1] : -1;
@@ -281,7 +273,7 @@ static gpu_work work_of_numbers(nest_count *c, lane_indices *made) {
   place_lanes(c, &axes, one_each(all), made);
   c->over = 0;
   add_values(c);
-  gpu_work work = total(c, turns_of(c->p, all));
+  gpu_work work = total(c, model_turns_of(c->p, all));
   double sums = copies ? 0 : 2.0 * sums_of(c) * GPU_COST_SUM_OF_WARP;
   work.busiest += sums;
   work.instructions += sums * c->p->w->threads / MODEL_LANES;
@@ -293,7 +285,7 @@ static gpu_work work_of_points(const model_program *p, const plan_nest *nest, bo
   nest_count c = count_of(p, nest, seen);
   if (!is_block(&c)) return work_of_thread(&c, outer_at, over_at);
   plan_threads t = nest->threads;
-  double points = entries(p, nest->axes & ~nest->over);
+  double points = model_entries(p, nest->axes & ~nest->over);
   c.turns = 1;
   if (t.lanes == PLAN_ALL_THREADS || !t.lanes) return work_of_numbers(&c, outer_at);
   if (t.width > 1) c.vector = t.vector, c.numbers = t.width;
@@ -301,11 +293,11 @@ static gpu_work work_of_points(const model_program *p, const plan_nest *nest, bo
   c.shares = t.lanes * (of_sums ? t.width : 1);
   if (!of_sums) points /= t.width;
   place_shares(&c, &t, points, outer_at, over_at);
-  if (nest->over) c.loops = ceil(entries(p, nest->over) / c.shares);
+  if (nest->over) c.loops = ceil(model_entries(p, nest->over) / c.shares);
   add_values(&c);
   if (!c.operations && !c.accesses) return (gpu_work){0};
   if (t.lanes > 1) c.operations += sums_of(&c) * (of_sums ? 1 : t.width) * log2(t.lanes) * 3;
-  return total(&c, turns_of(p, points * t.lanes));
+  return total(&c, model_turns_of(p, points * t.lanes));
 }
 
 // ---- products --------------------------------------------------------------------------------
@@ -403,7 +395,7 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   bool narrow = number_is_narrow(m->dtype), group = plan_may_be_wgmma(m, program, dot);
   double depth = ceil((double)model_size_of(c->p, dot->k) / (narrow ? 16 : 8)), three = narrow || m->tf32 ? 1 : 3;
   const tile_value *v = &program->values.items[id];
-  depth *= entries(c->p, plan_tile_axes(m, v->over) & ~plan_inner_axes(dot));
+  depth *= model_entries(c->p, plan_tile_axes(m, v->over) & ~plan_inner_axes(dot));
   factor a = {.by_matrix = true}, b;
   if (!dot->register_a) a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
   b = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
@@ -432,7 +424,7 @@ static gpu_work work_of_mma(const model_program *p, const plan_nest *nest, bool 
   tile_id id = nest->values.items[0];
   const tile_value *v = &p->of->p->program->values.items[id];
   axis_set around = plan_tile_axes(&p->w->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
-  double rows = ceil((double)model_size_of(p, dot->i) / GPU_TILE_ROWS) * entries(p, around);
+  double rows = ceil((double)model_size_of(p, dot->i) / GPU_TILE_ROWS) * model_entries(p, around);
   double columns = ceil((double)model_size_of(p, dot->j) / GPU_TILE_COLUMNS);
   int tiles = plan_tiles_of_warp(&p->w->m, p->of->p->program, dot, (int64_t)rows);
   if (plan_warps_of_row(&p->w->m, p->of->p, nest) == 1 && tiles < columns) tiles = (int)columns;
@@ -465,41 +457,16 @@ static gpu_work spread_out(const model_program *p, double instructions, double w
 }
 
 static gpu_work work_by_threads(const model_program *p, const plan_nest *nest) {
+  enum { OF_VECTOR = 3 };  // a number of a matrix, unpacked, times one of a vector; lanes that add up
   const plan_dot *dot = &nest->dot;
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
-  double all = entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) / MODEL_LANES;
-  double results = entries(p, plan_tile_axes(&p->w->m, v->axes));
-  return spread_out(p, 2 * all, all / 2, dot->i < 0 ? results : results / 16);  // blocks of 4 x 4
+  double all = model_entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) / MODEL_LANES;
+  double results = model_entries(p, plan_tile_axes(&p->w->m, v->axes));
+  if (dot->i < 0) return spread_out(p, OF_VECTOR * all, all, results);
+  return spread_out(p, 2 * all, all / 2, results / 16);  // blocks of 4 x 4
 }
 
 // ---- along time ------------------------------------------------------------------------------
-
-static bool is_outside(model_memory m) { return m.known && !m.shared; }
-
-// A column reads the matrix, the same for all lanes, and the solved rows once for each four rows behind them.
-static double bytes_of_solve(const model_program *p, const plan_nest *nest, double rows) {
-  enum { SECTOR = 32, OF_WARP = 4 * MODEL_LANES };
-  int pack = nest->dot.pack_a;
-  bool matrix = is_outside(pack < 0 ? model_memory_of(p, nest->dot.a) : model_memory_of_buffer(p, pack));
-  bool solved = is_outside(model_memory_of_buffer(p, p->of->p->values[nest->values.items[0]].buffer));
-  double loads = rows * rows / 8;
-  return loads * (matrix ? SECTOR : 0) + (loads + 2 * rows) * (solved ? OF_WARP : 0);
-}
-
-static gpu_work work_of_solve(const model_program *p, const plan_nest *nest) {
-  const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
-  double rows = (double)model_size_of(p, tile_row_axis(v));
-  double columns = entries(p, plan_tile_axes(&p->w->m, v->axes) & ~axis_bit(tile_row_axis(v)));
-  turns t = turns_of(p, columns);
-  // of four rows and four steps: 16 multiply-adds, 4 loads of x, 4 of the matrix
-  double blocks = rows * rows / 32, of_column = blocks * (24 + 4 * gpu_cost_address + gpu_cost_loop) + 6 * rows;
-  double bytes = bytes_of_solve(p, nest, rows);
-  return (gpu_work){.instructions = t.all * of_column,
-                    .busiest = t.busiest * of_column,
-                    .wavefronts = t.all * (8 * blocks + 2 * rows),
-                    .bytes = t.all * bytes,
-                    .far = bytes > 0 ? rows / 4 : 0};
-}
 
 // The lanes of the first warp: those that share a column lie apart, each with rows that follow one another.
 static void place_rows(nest_count *c, const axis_list *columns, int t, int lanes, lane_indices *outer_at,
@@ -528,6 +495,16 @@ static void add_shared_scan(nest_count *c, tile_id id, double rows) {
   if (!kept) c->operations += c->accesses * gpu_cost_row, c->loops = 2 * rows;
 }
 
+// A warp for each column makes all levels of its sums.
+static gpu_work work_of_levels(const model_program *p, double columns, double steps, int levels) {
+  enum { OF_LEVEL = 4, OF_STEP = 3 };
+  double of_column = levels * (OF_LEVEL + OF_STEP * ceil(steps / MODEL_LANES)), warps = (double)p->w->threads / MODEL_LANES;
+  double each = ceil(columns / warps);
+  return (gpu_work){.instructions = columns * of_column + gpu_cost_begin * (columns < warps ? columns : warps),
+                    .busiest = each * of_column + gpu_cost_begin,
+                    .wavefronts = columns * (levels + 1) * ceil(steps / MODEL_LANES)};
+}
+
 // A prefix, a segment or its adjoint; several lanes share a column where there are few.
 static gpu_work work_of_scan(const model_program *p, const plan_nest *nest, bool *seen) {
   nest_count c = count_of(p, nest, seen);
@@ -535,8 +512,10 @@ static gpu_work work_of_scan(const model_program *p, const plan_nest *nest, bool
   lane_indices outer_at[PLAN_MAX_AXES], step_at[1];
   int t = tile_step_axis(value_of(&c, id));
   axis_list columns = plan_by_rank(&p->w->m, p->of->program, nest->axes & ~axis_bit(t));
-  double count = entries(p, nest->axes & ~axis_bit(t)), steps = (double)model_size_of(p, t);
+  double count = model_entries(p, nest->axes & ~axis_bit(t)), steps = (double)model_size_of(p, t);
   int lanes = plan_lanes_of_scan(&p->w->m, count, model_size_of(p, t));
+  int levels = nest->kind == NEST_SEGMENT ? plan_levels_of(&p->w->m, p->of->p->program, id) : 0;
+  if (levels) return work_of_levels(p, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps, levels);
   c.over = axis_bit(t);
   c.turns = 1;
   c.shares = lanes;
@@ -544,14 +523,14 @@ static gpu_work work_of_scan(const model_program *p, const plan_nest *nest, bool
   if (lanes > 1) {
     place_rows(&c, &columns, t, lanes, outer_at, step_at);
     add_shared_scan(&c, id, steps / lanes);
-    return total(&c, turns_of(p, count * lanes));
+    return total(&c, model_turns_of(p, count * lanes));
   }
   place_lanes(&c, &columns, one_each(count), outer_at);
   place_sums(&c, step_at);
   add_operands(&c, id, c.at);
   add_stores(&c, id, steps);
   c.loops = c.operations = steps;
-  return total(&c, turns_of(p, count));
+  return total(&c, model_turns_of(p, count));
 }
 
 static gpu_work work_of_nest(const model_program *p, const plan_nest *nest) {
@@ -560,7 +539,7 @@ static gpu_work work_of_nest(const model_program *p, const plan_nest *nest) {
     case NEST_DOT:
       if (nest->dot.i >= 0 && plan_is_mma(&p->w->m, p->of->p->program, &nest->dot)) return work_of_mma(p, nest, seen);
       return work_by_threads(p, nest);
-    case NEST_SOLVE: return work_of_solve(p, nest);
+    case NEST_SOLVE: return model_work_of_solve(p, nest);
     case NEST_PREFIX:
     case NEST_SEGMENT:
     case NEST_SEGMENT_ADJOINT: return work_of_scan(p, nest, seen);
@@ -568,8 +547,8 @@ static gpu_work work_of_nest(const model_program *p, const plan_nest *nest) {
   }
 }
 
-gpu_work model_work_of_nest(const model_program *p, const plan_nest *nest) {
+gpu_work model_work_of_nest(const model_program *p, const plan_nest *nest, memory_since *since) {
   gpu_work work = work_of_nest(p, nest);
-  work.barriers = p->w->m.kind == MAP_BLOCK && work.instructions > 0;
+  work.barriers = p->w->m.kind == MAP_BLOCK && plan_waits(p->scratch, since, nest);
   return work;
 }

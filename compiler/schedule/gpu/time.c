@@ -47,6 +47,8 @@ static gpu_limit longest(const unit_cycles *x) {
 typedef struct run_time {
   unit_cycles all;  // of all nests
   double alone;     // of nests one after another
+  double waits;     // of `alone`: for numbers from outside of the multiprocessor
+  double share;     // of the chunks, those that run the program
 } run_time;
 
 double gpu_nest_cycles(const gpu_work *work, const gpu_speed *device, gpu_limit *limit) {
@@ -55,11 +57,28 @@ double gpu_nest_cycles(const gpu_work *work, const gpu_speed *device, gpu_limit 
   return x.of[*limit] + work->barriers * GPU_COST_BARRIER_CYCLES;
 }
 
-static void add_nest(run_time *r, gpu_work work, const gpu_speed *device) {
+// The nests from a barrier to the next are one piece of work: a warp goes on to the next of them by itself.
+static void add_interval(run_time *r, const gpu_work *work, const gpu_speed *device) {
   gpu_limit limit;
-  unit_cycles x = units_of(&work, device);
-  r->alone += gpu_nest_cycles(&work, device, &limit);
-  for (gpu_limit i = 0; i < LIMIT_COUNT; i++) r->all.of[i] += x.of[i];
+  unit_cycles x = units_of(work, device);
+  gpu_work near = *work;
+  near.far = 0;
+  double all = gpu_nest_cycles(work, device, &limit);
+  r->alone += r->share * all;
+  r->waits += r->share * (all - gpu_nest_cycles(&near, device, &limit));
+  for (gpu_limit i = 0; i < LIMIT_COUNT; i++) r->all.of[i] += r->share * x.of[i];
+}
+
+static void add_work(gpu_work *all, const gpu_work *x) {
+  all->instructions += x->instructions;
+  all->busiest += x->busiest;
+  all->wavefronts += x->wavefronts;
+  all->specials += x->specials;
+  all->tensor += x->tensor;
+  all->groups += x->groups;
+  all->bytes += x->bytes;
+  all->barriers += x->barriers;
+  if (x->far > all->far) all->far = x->far;
 }
 
 // The copies of a chunk's rows: instructions of all threads, unless they come in bulk; a wait, unless they come ahead.
@@ -81,12 +100,17 @@ static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
 static void add_program(run_time *r, const kernel_plan *w, const program_plan *p, const gpu_speed *device) {
   arena *scratch = arena_new();
   model_program program = {scratch, w, p};
+  gpu_work rows = work_of_rows(w, p), interval = {0};
+  memory_since *since = plan_memory_since(scratch, p->p);
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    add_nest(r, model_work_of_nest(&program, nest), device);
+    gpu_work work = model_work_of_nest(&program, nest, since);
+    if (work.barriers > 0) add_interval(r, &interval, device), interval = (gpu_work){0};
+    add_work(&interval, &work);
   }
-  add_nest(r, work_of_rows(w, p), device);
+  add_interval(r, &interval, device);
+  add_interval(r, &rows, device);
   arena_free(scratch);
 }
 
@@ -148,12 +172,17 @@ gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
   const machine_device *whole = machine_device_of(target);
   gpu_speed own = gpu_speed_of(target), *device = &own;  // scratch that the cache does not hold is in memory
   if (!gpu_stays_in_cache(&made->described, whole)) own.cache_bytes = own.memory_bytes;
-  run_time r = {0};
+  run_time r = {.share = 1};
   add_program(&r, w, &w->main, device);
-  if (w->recomputes) add_program(&r, w, &w->recompute, device);
+  if (w->recomputes) {
+    // the last chunk of a group needs no states behind it
+    if (w->k->program->form == TILE_CHUNK) r.share = 1 - (double)w->k->program->chunk / w->k->chunk;
+    add_program(&r, w, &w->recompute, device);
+  }
   double bytes = cycles_of_bytes(made, device), steps = w->k->program->chunk, tiles = (double)gpu_tiles(w->k);
   r.all.of[LIMIT_CACHE] += bytes;
-  gpu_time time = {.alone = (r.alone + bytes) / steps, .blocks = gpu_blocks_at_a_time(&made->described, whole)};
+  gpu_time time = {
+      .alone = (r.alone + bytes) / steps, .waits = r.waits / steps, .blocks = gpu_blocks_at_a_time(&made->described, whole)};
   r.all.of[LIMIT_LATENCY] = time.alone * steps / (double)time.blocks;
   time.limit = longest(&r.all);
   time.cycles = tiles * r.all.of[time.limit] / steps;
