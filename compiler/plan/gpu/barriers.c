@@ -52,8 +52,7 @@ static void note_nest(const plan *p, const plan_nest *nest, bool *reads, bool *w
     if (plan_reads_itself(&other, 0, factor)) note_reads(p, factor, reads);
   }
   if (nest->two && nest->scaled != NO_TILE) note_reads(p, nest->scaled, reads);
-  for (int i = 0; i < nest->results.count; i++)
-    note_reads(p, p->program->results.items[nest->results.items[i]].value, reads);
+  for (int i = 0; i < nest->results.count; i++) note_reads(p, p->program->results.items[nest->results.items[i]].value, reads);
   if (nest->kind == NEST_PACK) {
     note_reads(p, nest->packed, reads);
     writes[of_buffer(p, nest->pack)] = true;
