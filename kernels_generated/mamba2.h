@@ -349,11 +349,11 @@ static inline int64_t ssd_part_backward_summary_elements(const ssd_part_backward
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
-/* ---- ssd_forward_few ---- */
+/* ---- ssd_forward_large ---- */
 
-#define SSD_FORWARD_FEW_SYMBOL "rec_kernel_ssd_forward_few_gpu"
-enum { SSD_FORWARD_FEW_THREADS = 256, SSD_FORWARD_FEW_SHARED_BYTES = 42240, SSD_FORWARD_FEW_CHUNK = 128 };
-typedef struct ssd_forward_few_parameter {
+#define SSD_FORWARD_LARGE_SYMBOL "rec_kernel_ssd_forward_large_gpu"
+enum { SSD_FORWARD_LARGE_THREADS = 256, SSD_FORWARD_LARGE_SHARED_BYTES = 108928, SSD_FORWARD_LARGE_CHUNK = 128 };
+typedef struct ssd_forward_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
   int64_t R;
@@ -369,19 +369,19 @@ typedef struct ssd_forward_few_parameter {
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-} ssd_forward_few_parameter;
-_Static_assert(sizeof(ssd_forward_few_parameter) == 464, "as the kernel reads it");
+} ssd_forward_large_parameter;
+_Static_assert(sizeof(ssd_forward_large_parameter) == 464, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t ssd_forward_few_items(const ssd_forward_few_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->G * parameter->R * ((parameter->P + 15) / 16);
+static inline int64_t ssd_forward_large_items(const ssd_forward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->G * parameter->R;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t ssd_forward_few_scratch_bytes(const ssd_forward_few_parameter *parameter) {
+static inline int64_t ssd_forward_large_scratch_bytes(const ssd_forward_large_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t ssd_forward_few_summary_elements(const ssd_forward_few_parameter *parameter) {
+static inline int64_t ssd_forward_large_summary_elements(const ssd_forward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }

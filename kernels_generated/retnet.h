@@ -115,7 +115,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- retnet_forward ---- */
 
 #define RETNET_FORWARD_SYMBOL "rec_kernel_retnet_forward_gpu"
-enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 37120, RETNET_FORWARD_CHUNK = 128 };
+enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 67456, RETNET_FORWARD_CHUNK = 128 };
 typedef struct retnet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -174,7 +174,7 @@ static inline int64_t retnet_step_scratch_bytes(const retnet_step_parameter *par
 /* ---- retnet_states ---- */
 
 #define RETNET_STATES_SYMBOL "rec_kernel_retnet_states_gpu"
-enum { RETNET_STATES_THREADS = 256, RETNET_STATES_SHARED_BYTES = 20736, RETNET_STATES_CHUNK = 128 };
+enum { RETNET_STATES_THREADS = 256, RETNET_STATES_SHARED_BYTES = 41344, RETNET_STATES_CHUNK = 128 };
 typedef struct retnet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -204,7 +204,7 @@ static inline int64_t retnet_states_summary_elements(const retnet_states_paramet
 /* ---- retnet_backward ---- */
 
 #define RETNET_BACKWARD_SYMBOL "rec_kernel_retnet_backward_gpu"
-enum { RETNET_BACKWARD_THREADS = 128, RETNET_BACKWARD_SHARED_BYTES = 63872, RETNET_BACKWARD_CHUNK = 128 };
+enum { RETNET_BACKWARD_THREADS = 256, RETNET_BACKWARD_SHARED_BYTES = 98944, RETNET_BACKWARD_CHUNK = 128 };
 typedef struct retnet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -228,7 +228,7 @@ static inline int64_t retnet_backward_items(const retnet_backward_parameter *par
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_backward_scratch_bytes(const retnet_backward_parameter *parameter) {
   (void)parameter;
-  return 32832;
+  return 16448;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t retnet_backward_summary_elements(const retnet_backward_parameter *parameter) {
@@ -239,7 +239,7 @@ static inline int64_t retnet_backward_summary_elements(const retnet_backward_par
 /* ---- retnet_part ---- */
 
 #define RETNET_PART_SYMBOL "rec_kernel_retnet_part_gpu"
-enum { RETNET_PART_THREADS = 256, RETNET_PART_SHARED_BYTES = 20864 };
+enum { RETNET_PART_THREADS = 256, RETNET_PART_SHARED_BYTES = 41472 };
 typedef struct retnet_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -267,7 +267,7 @@ static inline int64_t retnet_part_summary_elements(const retnet_part_parameter *
 /* ---- retnet_part_backward ---- */
 
 #define RETNET_PART_BACKWARD_SYMBOL "rec_kernel_retnet_part_backward_gpu"
-enum { RETNET_PART_BACKWARD_THREADS = 256, RETNET_PART_BACKWARD_SHARED_BYTES = 41216 };
+enum { RETNET_PART_BACKWARD_THREADS = 256, RETNET_PART_BACKWARD_SHARED_BYTES = 65792 };
 typedef struct retnet_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -295,7 +295,7 @@ static inline int64_t retnet_part_backward_summary_elements(const retnet_part_ba
 /* ---- retnet_forward_groups ---- */
 
 #define RETNET_FORWARD_GROUPS_SYMBOL "rec_kernel_retnet_forward_groups_gpu"
-enum { RETNET_FORWARD_GROUPS_THREADS = 128, RETNET_FORWARD_GROUPS_SHARED_BYTES = 66560, RETNET_FORWARD_GROUPS_CHUNK = 128 };
+enum { RETNET_FORWARD_GROUPS_THREADS = 256, RETNET_FORWARD_GROUPS_SHARED_BYTES = 68608, RETNET_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct retnet_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

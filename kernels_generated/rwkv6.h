@@ -355,7 +355,7 @@ static inline int64_t rwkv6_backward_large_copies_d_bonus(const rwkv6_backward_l
 /* ---- rwkv6_part_backward_large ---- */
 
 #define RWKV6_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_rwkv6_part_backward_large_gpu"
-enum { RWKV6_PART_BACKWARD_LARGE_THREADS = 128, RWKV6_PART_BACKWARD_LARGE_SHARED_BYTES = 57984 };
+enum { RWKV6_PART_BACKWARD_LARGE_THREADS = 256, RWKV6_PART_BACKWARD_LARGE_SHARED_BYTES = 57984 };
 typedef struct rwkv6_part_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
