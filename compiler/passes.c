@@ -255,6 +255,13 @@ codegen_gpu_options compilation_gpu_options(const compilation *c) {
                                .targets = compilation_gpu_targets(c)};
 }
 
+// Every library with PTX has that of sm_80. Text is of the kernels that a library for these targets would hold.
+static codegen_gpu_options options_of_schedule(const compilation *c) {
+  codegen_gpu_options options = compilation_gpu_options(c);
+  if (options.targets & ~(1u << GPU_SIMT)) options.targets |= 1u << GPU_SM_80;
+  return options;
+}
+
 // chunk_build_linear_scan halves a chunk until its triangular systems are short enough.
 static void warn_of_shorter_chunks(compilation *c, const recurrence_kernels *kernels) {
   const typed_body *body = &kernels->recurrence->body;
@@ -291,7 +298,7 @@ bool pass_schedule(compilation *c) {
 }
 
 bool pass_schedule_gpu(compilation *c) {
-  codegen_gpu_options gpu = compilation_gpu_options(c);
+  codegen_gpu_options gpu = options_of_schedule(c);
   for (int i = 0; i < c->recurrences.count; i++) {
     gpu_forms forms = {0};
     if (gpu.targets) forms.small = codegen_gpu_schedule(c->memory, made_of(c, i), schedule_options_of(c), gpu);
@@ -302,7 +309,7 @@ bool pass_schedule_gpu(compilation *c) {
 
 bool pass_schedule_large(compilation *c) {
   for (int i = 0; i < c->gpu.count; i++)
-    codegen_gpu_schedule_large(c->memory, &c->gpu.items[i], schedule_options_of(c), compilation_gpu_options(c));
+    codegen_gpu_schedule_large(c->memory, &c->gpu.items[i], schedule_options_of(c), options_of_schedule(c));
   return true;
 }
 
@@ -317,13 +324,13 @@ static void keep_counted(compilation *c, gpu_forms *forms) {
 }
 
 bool pass_schedule_few(compilation *c) {
-  for (int i = 0; i < c->gpu.count; i++) codegen_gpu_schedule_few(c->memory, &c->gpu.items[i], compilation_gpu_options(c));
+  for (int i = 0; i < c->gpu.count; i++) codegen_gpu_schedule_few(c->memory, &c->gpu.items[i], options_of_schedule(c));
   return true;
 }
 
 bool pass_schedule_groups(compilation *c) {
   for (int i = 0; i < c->gpu.count; i++) {
-    codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c), compilation_gpu_options(c));
+    codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c), options_of_schedule(c));
     keep_counted(c, &c->gpu.items[i]);
   }
   return true;
