@@ -101,9 +101,14 @@ void int_fields_swap(int_fields *f, const int_swap *swaps, int count) {
   }
 }
 
-void int_fields_shift(int_fields *f, int by) {
+bool int_fields_shift(int_fields *f, int by) {
+  const uint32_t lost = ~(uint32_t)(INT32_MAX >> by);
+  bool fits = !(f->constant & lost);
+  for (int i = 0; i < f->count; i++) fits = fits && !(moved(f->items[i].mask, f->items[i].shift) & lost);
+  if (!fits) return false;
   f->constant <<= by;
   for (int i = 0; i < f->count; i++) f->items[i].shift += by;
+  return true;
 }
 
 // Bits of the group of a thread are those of the thread.

@@ -29,7 +29,8 @@ typedef struct int_swap {
   int down;
 } int_swap;
 void int_fields_swap(int_fields *f, const int_swap *swaps, int count);
-void int_fields_shift(int_fields *f, int by);
+// So many bits to the left; false, and as it was: bits may leave the positive numbers of 32 bits.
+bool int_fields_shift(int_fields *f, int by);
 // The number; the part of the constant that is not set in a field is taken out of it.
 ir int_fields_number(emitter *e, int_fields *f);
 

@@ -97,7 +97,7 @@ static ir address_by_fields(lower *l, const view *v, const swizzle *s, const int
   if ((wide.count && s->count) || !int_fields_of(&f, &narrow) || f.count * (1 + s->count) > INT_MOST_FIELDS) return NULL;
   for (int i = 0; i < s->count; i++) swaps[i] = (int_swap){(uint32_t)s->swaps[i].bits, s->swaps[i].down};
   int_fields_swap(&f, swaps, s->count);
-  int_fields_shift(&f, __builtin_ctz((unsigned)bytes_of(l, v)));
+  if (!int_fields_shift(&f, __builtin_ctz((unsigned)bytes_of(l, v)))) return NULL;
   LLVMTypeRef byte = LLVMInt8TypeInContext(e->context);
   ir base = wide.count ? moved(l, v, v->base, int_sum(e, &wide)) : v->base, number = int_fields_number(e, &f);
   if (number) base = element(e, byte, base, number);

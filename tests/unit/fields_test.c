@@ -71,7 +71,7 @@ static void same_for_all_threads(fixture *f, const int_terms *sum, const int_swa
   int_fields fields = {.whole = f->thread, .groups = f->warp};
   assert_true(int_fields_of(&fields, sum));
   int_fields_swap(&fields, swaps, count);
-  int_fields_shift(&fields, 2);
+  assert_true(int_fields_shift(&fields, 2));
   ir number = int_fields_number(&f->e, &fields);
   assert_true(instructions_of(f, number) <= most);
   for (uint32_t thread = 0; thread < THREADS; thread++) {
@@ -133,12 +133,26 @@ static void sums_that_carry_are_no_fields(void **state) {
   fixture_close(&f);
 }
 
+// Offsets are taken as positive numbers of 32 bits: 16 rows of 2^26 numbers of 4 bytes are too far apart.
+static void memory_above_two_gigabytes_has_no_fields(void **state) {
+  (void)state;
+  fixture f = fixture_open();
+  for (int rows = 25; rows <= 26; rows++) {
+    int_terms sum = pieces_of_rows(&f, 1 << rows, 0);
+    int_fields fields = {.whole = f.thread};
+    assert_true(int_fields_of(&fields, &sum));
+    assert_int_equal(int_fields_shift(&fields, 2), rows == 25);
+  }
+  int_fields constant = {.constant = 1u << 29};
+  assert_false(int_fields_shift(&constant, 2));
+  fixture_close(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(neighbours_in_memory_are_one_field),
-      cmocka_unit_test(warps_are_bits_of_the_thread),
-      cmocka_unit_test(swizzles_move_fields_and_constants),
-      cmocka_unit_test(sums_that_carry_are_no_fields),
+      cmocka_unit_test(neighbours_in_memory_are_one_field),       cmocka_unit_test(warps_are_bits_of_the_thread),
+      cmocka_unit_test(swizzles_move_fields_and_constants),       cmocka_unit_test(sums_that_carry_are_no_fields),
+      cmocka_unit_test(memory_above_two_gigabytes_has_no_fields),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
