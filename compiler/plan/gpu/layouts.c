@@ -203,7 +203,7 @@ static void count_points(layouts *c, const plan_nest *nest) {
   const plan_threads *t = &nest->threads;
   const axis_list points = by_rank(c, nest->axes & ~nest->over), summed = by_rank(c, nest->over);
   int width = t->width > 1 ? t->width : 1, lanes = t->lanes == PLAN_ALL_THREADS ? LANES : t->lanes;
-  bool sums = axis_in(nest->over, t->vector);
+  bool sums = width > 1 && axis_in(nest->over, t->vector);
   double warps = product_of(c, &points) / (sums ? 1 : width) / (LANES / lanes);
   double turns = (double)blocks_up((int64_t)product_of(c, &summed) / (sums ? width : 1), lanes);
   take(c, t->vector, width);

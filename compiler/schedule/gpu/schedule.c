@@ -426,6 +426,10 @@ static int axis_of_tiles(const kernel *forward) {
   return forward->lane_axis < 0 ? value_axis(forward) : -1;
 }
 
+static void forget_cut(const kernel *cut, const kernel *forward) {
+  if (cut->gpu.plan != forward->gpu.plan) gpu_plan_free(cut->gpu.plan);
+}
+
 // The same with so few columns in a block that it ends first. `time`: of the kernel, then of what is returned.
 static kernel with_least_time(arena *a, const kernel *forward, codegen_gpu_options options, gpu_time *time) {
   int axis = axis_of_tiles(forward);
@@ -435,10 +439,9 @@ static kernel with_least_time(arena *a, const kernel *forward, codegen_gpu_optio
     if (size_of(forward, axis) % entries != 0) break;
     cut.gpu.plan = gpu_plan_new(&cut, options);
     gpu_time other = gpu_time_of(cut.gpu.plan, gpu_target_for(options));
-    if (other.alone < gpu_cost_fewer_columns * time->alone) {
-      best = cut;
-      *time = other;
-    }
+    bool better = other.alone < gpu_cost_fewer_columns * time->alone;
+    forget_cut(better ? &best : &cut, forward);
+    if (better) best = cut, *time = other;
   }
   return best;
 }
@@ -460,7 +463,10 @@ static void add_few(arena *a, recurrence_kernels *kernels, const recurrence_kern
   double whole = time.alone;
   set_times(forward, &time);
   kernel few = shared ? *shared : with_least_time(a, forward, options, &time);
-  if (!shared && time.alone > gpu_cost_few_worth * whole) return;
+  if (!shared && time.alone > gpu_cost_few_worth * whole) {
+    forget_cut(&few, forward);
+    return;
+  }
   if (!shared) {
     few.gpu.few = true;
     few.symbol = arena_printf(a, "%s_few", forward->symbol);
