@@ -44,9 +44,9 @@ typedef struct plan_schedule {
   const plan_program *program;
   plan_event *events;
   int64_t count, room;
-  int64_t shards,
-      *begins;  // begins: where the events of each shard begin, of each operation forward and of backward; then the count
-  bool failed;  // no memory
+  int64_t shards;
+  int64_t *begins;  // where the events of each shard begin, of each operation forward and of backward; then the count
+  bool failed;      // no memory
 } plan_schedule;
 
 // Some events that follow each other.

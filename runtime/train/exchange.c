@@ -7,8 +7,6 @@
 enum { WINDOW = 1 << 18, SLICE = 1 << 14 };  // numbers that are received at a time, and that one task adds
 enum { WINDOW_OF_GPU = 1 << 22 };            // that are received at a time from another GPU
 
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // ---- the grid -----------------------------------------------------------------------------------
 
 owner_grid exchange_grid(const ranks *r, int rank) {

@@ -2,9 +2,6 @@
 
 #include <string.h>
 
-static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // A leaf costs a pass over a block of gradients, which a few hundred tokens outweigh. Few tokens are cut into as many leaves as
 // keep threads busy; many tokens into so many that a cluster can share them.
 static int64_t shards_of_part(int64_t sequences, int64_t context, bool host) {

@@ -21,6 +21,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+static inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
+// a / b, rounded up.
+static inline int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 typedef struct leaves {
   int64_t sequences;  // of the batch
   int shards;         // of all parts

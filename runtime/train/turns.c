@@ -1,9 +1,7 @@
 #include "runtime/train/turns.h"
 
+#include "runtime/train/leaves.h"
 #include "runtime/train/starts.h"
-
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Shards that the first place has under way. Each takes the memory of its activations, so that there are few. A rank waits for the
 // one behind it as long as the recurrences of one layer take, forward and backward. If they are a third of the layer, a rank needs to

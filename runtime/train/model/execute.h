@@ -97,9 +97,9 @@ typedef struct executor_form {
   bool backward;       // gradients are wanted
   bool chain;          // states pass by a chain of summaries where kernels have them (chain.h)
   struct ranks *line;  // whose places in time share the segments in equal numbers; NULL: this process has all of them
-  executor
-      *beside;  // of this form, whose operations never run while those of this one do, so that they share the memory of one
-                // operation at work. It lives longer. NULL: none
+  // Of this form. Its operations never run while those of this one do, so that they share the memory of one operation at work. It
+  // lives longer. NULL: none
+  executor *beside;
 } executor_form;
 
 rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,

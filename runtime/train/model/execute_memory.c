@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/train/leaves.h"
 #include "runtime/train/model/blas.h"
 #include "runtime/train/model/chain.h"
 
@@ -17,11 +18,9 @@ static int64_t linear_room(const train_model *m, const model_op *op, const compu
   return c->ops->linear_room(c, m->tensors[op->in[0]].elements, m->tensors[op->row].elements);
 }
 
-static int least_of(int a, int b) { return a < b ? a : b; }
-
 int segments_before_place(const struct ranks *line, int all, int place) {
   int places = ranks_time_count(line);
-  return least_of(all, (all + places - 1) / places * place);
+  return (int)least_of(all, ceiling(all, places) * place);
 }
 
 int segments_of_place(const struct ranks *line, int all, int place) {
@@ -31,7 +30,7 @@ int segments_of_place(const struct ranks *line, int all, int place) {
 // Which segments this place has, and which tokens.
 static void take_share(executor *x) {
   const executor_form *f = &x->form;
-  int place = ranks_time(f->line), all = (int)((f->time + f->segment - 1) / f->segment);
+  int place = ranks_time(f->line), all = (int)ceiling(f->time, f->segment);
   x->segments = segments_of_place(f->line, all, place);
   x->from = segments_before_place(f->line, all, place) * f->segment;
   x->time = x->segments * f->segment;

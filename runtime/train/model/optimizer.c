@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "runtime/train/leaves.h"
+
 // ---- AdamW --------------------------------------------------------------------------------------
 
 static rec_status step_adamw(const compute *c, const optimizer_step *s, const stepped_weights *w) {
@@ -30,8 +32,6 @@ typedef struct muon_room {
   char *x, *product;        // [rows][columns]
   char *gram, *polynomial;  // [least][least], where least is the smaller of rows and columns
 } muon_room;
-
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t room_of_muon(int64_t height, int64_t width) {
   int64_t least = least_of(height, width);
