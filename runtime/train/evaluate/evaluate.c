@@ -37,13 +37,17 @@ typedef struct by_position {
   double *near, *far;
 } by_position;
 
-static int64_t streams_for(int64_t until, int64_t most) { return between(TOKENS_OF_A_PASS / until, STREAMS_OF_A_TASK, most); }
+// More streams of a text than it has held-out tokens would begin where others do, and read the same.
+static int64_t streams_for(const evaluation *e, int64_t until, int64_t most) {
+  int64_t streams = between(TOKENS_OF_A_PASS / until, STREAMS_OF_A_TASK, most);
+  return e->data.task ? streams : between(e->data.count - e->data.train_count, 1, streams);
+}
 
 static rec_status measure(evaluation *e, int64_t until, by_position *m) {
   m->near_until = between(8 * e->block->context, 1, until);
   m->far_until = until;
-  m->near_streams = streams_for(m->near_until, MOST_STREAMS);
-  m->far_streams = streams_for(until, MOST_FAR_STREAMS);
+  m->near_streams = streams_for(e, m->near_until, MOST_STREAMS);
+  m->far_streams = streams_for(e, until, MOST_FAR_STREAMS);
   m->near = calloc((size_t)m->near_until, sizeof *m->near);
   m->far = calloc((size_t)m->far_until, sizeof *m->far);
   if (!m->near || !m->far) return rec_no_memory();
