@@ -107,7 +107,7 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
   file_path checkpoint = session_path(s, block->name, "checkpoint.safetensors");
   rec_status status = session_lock(s, true);
   if (!status) status = session_make_folder(s, block->name);
-  if (!status) status = trainer_new(f->of, block, 1, NULL, &t);
+  if (!status) status = trainer_new(f->of, block, &(trainer_settings){.threads = 1}, &t);
   if (!status) {
     memcpy(t->weights, f->weights, (size_t)(f->of.model->parameter_elements * f->of.n->element_size));
     t->step = block->steps;

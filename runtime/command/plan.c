@@ -12,7 +12,7 @@ typedef struct plan_command_request {
   session_options options;
   module_request module;
   const char *block, *ranks, *network, *times, *plot, *trace;
-  int64_t batch, context, segments, memory;
+  int64_t batch, context, segments, memory, under_way;
   int64_t first, last;  // ranks
   network links;
   bool json, measures;  // measures: the network
@@ -28,6 +28,8 @@ static const option options[] = {
     NUMBER("--batch", "N", batch, 1, "sequences of a batch, in place of those of the program"),
     NUMBER("--context", "N", context, 1, "steps of a sequence, in place of those of the program"),
     NUMBER("--memory", "MIB", memory, 1, "memory of one rank, in MiB: what takes more is not chosen"),
+    NUMBER("--under-way", "N", under_way, 1,
+           "shards that a rank has under way at most, as of rec train (default: 4, or as many as fit into the memory)"),
     FLAG("--json", json, "print one JSON object, all grids in it"),
     TEXT("--plot", "DIR", plot, "write plan.svg and plan.csv there: the efficiency by ranks"),
     TEXT("--trace", "FILE", trace, "write what the time ranks of the largest grid do, for other simulators"),
@@ -121,7 +123,7 @@ static rec_status plan_block(session *s, const plan_command_request *r, const tr
   const trained_model of = session_model(s, given);
   plan_program program = {.of = of, .block = &block, .leaves = leaves_of(&sizes), .times = &times};
   int64_t *instances = chain_instances(&of, block.context / block.segments);
-  plan_request request = {&program, &r->links, r->first, r->last, r->memory << 20};
+  plan_request request = {&program, &r->links, r->first, r->last, r->memory << 20, r->under_way};
   program.instances = instances;
   piece_list_make(&memory, program.of.model, &block, compute_is_host(s->where), &program.pieces);
   status = memory.failed || !instances ? rec_no_memory() : find_times(r, &program, &times);

@@ -36,6 +36,9 @@ static const option train_options[] = {
          "replace the runs of these blocks that are in RUNS; without it, and without --resume, there must be none"),
     NUMBER("--checkpoint-steps", "N", options.checkpoint_steps, 1, "how often a checkpoint is written, in steps"),
     NUMBER("--checkpoint-seconds", "N", checkpoint_seconds, 1, "the same in seconds (default: every 30 seconds)"),
+    NUMBER("--under-way", "N", options.under_way, 1,
+           "shards that a time rank has begun and not ended, at most: fewer take less memory; no result depends on it "
+           "(default: 4)"),
     SHARED_OPTIONS};
 
 static const option evaluate_options[] = {SHARED_OPTIONS};

@@ -60,7 +60,8 @@ static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_m
                           .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
                           .moments = moment_numbers(p) * size / (grid->data * grid->time),
                           .states = starts_are_kept(p->block) ? m->state_elements * sequences * size * 2 : 0};
-  return turns_need(m, p->of.kernels, p->of.where, &form, grid->time, most_shards(p, grid), &memory->activations);
+  const turn_line line = {grid->time, most_shards(p, grid), grid->under_way};
+  return turns_need(m, p->of.kernels, p->of.where, &form, &line, &memory->activations);
 }
 
 int64_t plan_memory_bytes(const plan_memory *m) { return m->weights + m->gradients + m->moments + m->activations + m->states; }
@@ -90,13 +91,30 @@ static rec_status find_losses(const plan_request *r, double one_rank, prediction
   return REC_OK;
 }
 
+static int64_t shards_under_way(const plan_program *p, const plan_grid *grid) {
+  const turns order = turns_of(p->of.model, &(turn_line){grid->time, most_shards(p, grid), grid->under_way}, 0);
+  return turns_under_way(&order);
+}
+
+// As many shards under way as fit.
+static rec_status find_memory(const plan_request *r, prediction *p) {
+  rec_status status;
+  p->grid.under_way = r->under_way;
+  for (;; p->grid.under_way--) {
+    p->grid.under_way = shards_under_way(r->program, &p->grid);
+    status = memory_of(r->program, &p->grid, &p->memory);
+    p->fits = !r->memory || plan_memory_bytes(&p->memory) <= r->memory;
+    if (status || p->fits || p->grid.under_way == 1) return status;
+    p->fewer = true;
+  }
+}
+
 static rec_status predict_grid(const plan_request *r, double one_rank, plan_grid grid, prediction *p) {
   *p = (prediction){.grid = grid, .ranks = grid.data * grid.time};
-  rec_status status = memory_of(r->program, &grid, &p->memory);
-  if (!status) status = plan_count_messages(r->program, &grid, p->sent);
-  if (!status) status = simulate_step(r->program, &grid, r->network, &p->seconds);
+  rec_status status = find_memory(r, p);
+  if (!status) status = plan_count_messages(r->program, &p->grid, p->sent);
+  if (!status) status = simulate_step(r->program, &p->grid, r->network, &p->seconds);
   p->efficiency = one_rank / (p->seconds * (double)p->ranks);
-  p->fits = !r->memory || plan_memory_bytes(&p->memory) <= r->memory;
   return status ? status : find_losses(r, one_rank, p);
 }
 
@@ -140,15 +158,15 @@ static int by_ranks(const void *a, const void *b) {
 
 rec_status predict(const plan_request *r, predictions *made) {
   const leaves *l = &r->program->leaves;
-  const plan_grid alone = {1, 1, EXCHANGE_PIPELINE};
+  const plan_grid alone = {.data = 1, .time = 1, .exchange = EXCHANGE_PIPELINE};
   *made = (predictions){.asked = r->program->block->exchange};
   bool chains = has_chains(r->program) || made->asked == EXCHANGE_CHAIN;
   rec_status status = simulate_step(r->program, &alone, r->network, &made->one_rank);
   for (int64_t data = 1; !status && data <= l->shards; data *= 2)
     for (int64_t time = 1; !status && time <= l->segments; time++) {
       if (l->segments % time) continue;
-      status = add_grid(r, (plan_grid){data, time, EXCHANGE_PIPELINE}, made);
-      if (!status && chains) status = add_grid(r, (plan_grid){data, time, EXCHANGE_CHAIN}, made);
+      status = add_grid(r, (plan_grid){.data = data, .time = time, .exchange = EXCHANGE_PIPELINE}, made);
+      if (!status && chains) status = add_grid(r, (plan_grid){.data = data, .time = time, .exchange = EXCHANGE_CHAIN}, made);
     }
   if (made->list) qsort(made->list, (size_t)made->count, sizeof *made->list, by_ranks);
   if (status) predictions_free(made);

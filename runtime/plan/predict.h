@@ -27,6 +27,7 @@ typedef struct prediction {
   plan_memory memory;
   message_count sent[MESSAGE_KINDS];  // by all ranks
   bool fits;                          // the memory of a rank
+  bool fewer;                         // shards are under way than without a limit on that memory
 } prediction;
 
 typedef struct plan_request {
@@ -34,6 +35,7 @@ typedef struct plan_request {
   const network *network;
   int64_t first, last;  // numbers of ranks
   int64_t memory;       // bytes of a rank; 0: not limited
+  int64_t under_way;    // shards of a rank, at most; 0: as many as turns.h has
 } plan_request;
 
 typedef struct predictions {

@@ -37,8 +37,7 @@ bool schedule_has(const plan_event *e, int64_t place, int64_t places) {
 }
 
 turns schedule_turns(const plan_schedule *s, int64_t place, int64_t places) {
-  const trained_model *of = &s->program->of;
-  return turns_of(of->model, of->where, place, places, s->shards);
+  return turns_of(s->program->of.model, &(turn_line){places, s->shards, s->under_way}, place);
 }
 
 plan_events schedule_events(const plan_schedule *s, turn of) {
@@ -177,7 +176,7 @@ static void run_shard(walk *w) {
 
 rec_status schedule_shards(const plan_program *p, const plan_grid *grid, leaf_range shards, plan_schedule *made) {
   const leaves *l = &p->leaves;
-  *made = (plan_schedule){.program = p, .shards = shards.end - shards.first};
+  *made = (plan_schedule){.program = p, .shards = shards.end - shards.first, .under_way = grid->under_way};
   made->begins = calloc((size_t)(made->shards * (p->of.model->op_count + 1)) + 1, sizeof *made->begins);
   if (!made->begins) return rec_no_memory();
   for (int i = shards.first; i < shards.end; i++) {

@@ -27,6 +27,7 @@ typedef struct plan_program {
 typedef struct plan_grid {
   int64_t data, time;
   exchange_kind exchange;
+  int64_t under_way;  // shards of a rank, at most; 0: as many as turns.h has
 } plan_grid;
 
 typedef enum plan_event_kind { EVENT_COMPUTE, EVENT_SEND, EVENT_WAIT } plan_event_kind;
@@ -44,7 +45,7 @@ typedef struct plan_schedule {
   const plan_program *program;
   plan_event *events;
   int64_t count, room;
-  int64_t shards;
+  int64_t shards, under_way;
   int64_t *begins;  // where the events of each shard begin, of each operation forward and of backward; then the count
   bool failed;      // no memory
 } plan_schedule;

@@ -80,6 +80,7 @@ static void print_grid(FILE *out, const prediction *p) {
   fprintf(out, "%" PRId64 " x %" PRId64 " ranks%s%s, %.3f ms a step, %.1f %% efficient", p->grid.data, p->grid.time,
           p->grid.time > 1 ? " by " : "", p->grid.time > 1 ? exchange_names[p->grid.exchange] : "", p->seconds / MS,
           p->efficiency * PERCENT);
+  if (p->fewer) fprintf(out, " with --under-way %" PRId64, p->grid.under_way);
 }
 
 static const char *advice_of(plan_loss loss) {
@@ -195,6 +196,7 @@ static void describe_prediction(const prediction *p, cJSON *object) {
   cJSON_AddNumberToObject(object, "time", (double)p->grid.time);
   if (p->grid.time > 1 || p->grid.exchange == EXCHANGE_CHAIN)
     cJSON_AddStringToObject(object, "exchange", exchange_names[p->grid.exchange]);
+  if (p->grid.time > 1) cJSON_AddNumberToObject(object, "under_way", (double)p->grid.under_way);
   cJSON_AddNumberToObject(object, "step_us", p->seconds * 1e6);
   cJSON_AddNumberToObject(object, "efficiency", p->efficiency);
   cJSON *lost = cJSON_AddObjectToObject(object, "lost_us");

@@ -24,14 +24,18 @@ static int shard_of_lane(const trainer *t, int lane, int64_t number) {
   return t->in->own.first + lane + (int)number * t->in->lanes;
 }
 
-int64_t gradients_shards_of_lane(const trainer *t, int lane) {
+static int64_t shards_of_lane(const trainer *t, int lane) {
   int64_t own = t->in->own.end - t->in->own.first;
   return (own - lane + t->in->lanes - 1) / t->in->lanes;
 }
 
+turn_line gradients_turns(const trainer *t, int lane) {
+  return (turn_line){ranks_time_count(t->ranks), shards_of_lane(t, lane), t->most_under_way};
+}
+
 static turns turns_of_lane(const trainer *t, int lane) {
-  return turns_of(t->of.model, t->of.where, ranks_time(t->ranks), ranks_time_count(t->ranks),
-                  gradients_shards_of_lane(t, lane));
+  const turn_line line = gradients_turns(t, lane);
+  return turns_of(t->of.model, &line, ranks_time(t->ranks));
 }
 
 // All ranks have as many lanes, so that those which share sequences run them in one order.
@@ -39,6 +43,7 @@ static void plan_lanes(trainer *t) {
   trainer_internals *in = t->in;
   int places = ranks_time_count(t->ranks), workers = t->threads < in->wave ? t->threads : in->wave;
   in->lanes = places > 1 ? exchange_least(t, workers) : workers;
+  if (t->most_under_way && places > 1) t->most_under_way = exchange_least(t, (int)least_of(t->most_under_way, in->all.shards));
   turns of_most = turns_of_lane(t, 0);
   in->under_way = (int)turns_under_way(&of_most);
 }
@@ -131,19 +136,19 @@ shard gradients_shard(const trainer *t, int number, int lane) {
 
 double gradients_loss_scale(const trainer *t) { return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0; }
 
-static rec_status run_forward(const trainer *t, int number, int lane, executor *x, op_range ops) {
+static rec_status run_forward(const trainer *t, int number, int lane, executor *x, const forward_part *part) {
   const trainer_internals *in = t->in;
   shard s = gradients_shard(t, number, lane);
   return executor_run_forward(x, in->weights, &s, gradients_loss_scale(t), &in->losses[(number - in->own.first) * in->segments],
-                              ops);
+                              part);
 }
 
 // Of a shard of the wave that runs.
-static rec_status run_backward(trainer *t, int number, int lane, executor *x) {
+static rec_status run_backward(trainer *t, int number, int lane, executor *x, const backward_part *part) {
   trainer_internals *in = t->in;
   int place = number - tree_range(in->running).first;
   shard s = gradients_shard(t, number, lane);
-  rec_status status = executor_run_backward(x, gradients_blocks(t, place, lane));
+  rec_status status = executor_run_backward(x, gradients_blocks(t, place, lane), part);
   if (!status && in->learns && in->first_segment == 0) status = sum_learned(t, &s, first_row(t, number), in->blocks[place]);
   return status;
 }
@@ -152,19 +157,42 @@ static rec_status run_backward(trainer *t, int number, int lane, executor *x) {
 static rec_status run_shard(void *context, int place, int worker) {
   trainer *t = context;
   int number = tree_range(t->in->running).first + place;
-  rec_status status = run_forward(t, number, worker, t->in->executors[worker], (op_range){0, t->of.model->op_count});
-  return status ? status : run_backward(t, number, worker, t->in->executors[worker]);
+  executor *x = t->in->executors[worker];
+  rec_status status = run_forward(t, number, worker, x, &(forward_part){.operations = {0, t->of.model->op_count}});
+  return status ? status : run_backward(t, number, worker, x, &(backward_part){0});
 }
 
 static bool is_behind_wave(const trainer *t, int lane, turn next) {
   return next.backward && shard_of_lane(t, lane, next.shard) >= tree_range(t->in->running).end;
 }
 
+static executor *executor_of(const trainer *t, int lane, int64_t number) {
+  return t->in->executors[lane * t->in->under_way + number % t->in->under_way];
+}
+
+// The shards that a range of operations is of.
+static void find_joined(const trainer *t, int lane, turn_range range, joined_states joined[JOINED_SHARDS]) {
+  const turns *order = &t->in->turns[lane];
+  for (int64_t k = range.first / order->operations, i = 0; k * order->operations < range.end && i < JOINED_SHARDS; k++, i++) {
+    int number = shard_of_lane(t, lane, k);
+    joined[i] = (joined_states){executor_of(t, lane, k), first_row(t, number + 1) - first_row(t, number),
+                                turns_of_shard(order, range, k)};
+  }
+}
+
 static rec_status run_turn(trainer *t, int lane, turn next) {
-  trainer_internals *in = t->in;
+  const turns *order = &t->in->turns[lane];
   int number = shard_of_lane(t, lane, next.shard);
-  executor *x = in->executors[lane * in->under_way + next.shard % in->under_way];
-  return next.backward ? run_backward(t, number, lane, x) : run_forward(t, number, lane, x, next.operations);
+  executor *x = executor_of(t, lane, next.shard);
+  if (next.backward) {
+    backward_part part = {0};
+    find_joined(t, lane, next.takes, part.takes);
+    find_joined(t, lane, next.gives, part.gives);
+    return run_backward(t, number, lane, x, &part);
+  }
+  const forward_part part = {next.operations, turns_of_shard(order, next.takes, next.shard),
+                             turns_of_shard(order, next.gives, next.shard)};
+  return run_forward(t, number, lane, x, &part);
 }
 
 // The turns of a lane until the next one is backward and of a shard behind the wave.

@@ -285,7 +285,8 @@ static rec_status open_loop(loop *l, const train_block *block) {
   l->log_path = session_path(s, block->name, "log.jsonl");
   rec_status status = session_open_data(s, block, &l->data);
   if (!status && is_first(l)) status = session_make_folder(s, block->name);
-  if (!status) status = trainer_new(of, block, s->options.threads, s->options.ranks, &l->t);
+  const trainer_settings settings = {s->options.threads, s->options.under_way, s->options.ranks};
+  if (!status) status = trainer_new(of, block, &settings, &l->t);
   if (!status && !(l->identity = identity_of(s, block, &l->data))) status = rec_no_memory();
   if (!status) l->t->characters = l->data.text.characters, l->t->identity = l->identity;
   status = agree(l, status);

@@ -17,6 +17,7 @@ typedef struct session_options {
   double checkpoint_seconds;  // between checkpoints; 0: 30
   bool has_seed;              // every train block takes `seed` in place of its own
   int64_t seed;
+  int64_t under_way;    // shards of each thread of a rank that are begun and not ended, at most; 0: as turns.h has it
   struct ranks *ranks;  // NULL: this process is alone
 } session_options;
 

@@ -114,13 +114,14 @@ static void make_state_gradients(trainer *t, int lanes, int64_t sequences) {
 
 static rec_status too_large(const trainer *t, const executor_form *form) {
   int64_t bytes;
-  rec_status status = turns_need(t->of.model, t->of.kernels, t->of.where, form, ranks_time_count(t->ranks),
-                                 gradients_shards_of_lane(t, 0), &bytes);
+  const turn_line line = gradients_turns(t, 0);
+  rec_status status = turns_need(t->of.model, t->of.kernels, t->of.where, form, &line, &bytes);
   if (status) return status;
   return rec_fail(REC_ERROR_MEMORY,
                   "expected %.1f MiB of memory for the activations of train %s, found less; raise the limit (ulimit -v), take "
-                  "fewer --threads, or let more --time-ranks share its segments, of which there are %d",
-                  (double)(bytes * t->in->lanes) / (1 << 20), t->block->name, t->in->all.segments);
+                  "fewer --threads%s, or let more --time-ranks share its segments, of which there are %d",
+                  (double)(bytes * t->in->lanes) / (1 << 20), t->block->name,
+                  t->in->under_way > 1 ? ", or shards --under-way" : "", t->in->all.segments);
 }
 
 // The executors of the shards that a lane has under way.
@@ -172,11 +173,15 @@ static rec_status plan(trainer *t) {
   return REC_OK;
 }
 
-rec_status trainer_new(trained_model of, const train_block *block, int threads, ranks *shared, trainer **made) {
+rec_status trainer_new(trained_model of, const train_block *block, const trainer_settings *settings, trainer **made) {
   *made = NULL;
   trainer *t = calloc(1, sizeof *t);
   if (!t) return rec_no_memory();
-  *t = (trainer){.of = of, .block = block, .ranks = shared, .threads = compute_is_host(of.where) ? threads : 1};
+  *t = (trainer){.of = of,
+                 .block = block,
+                 .ranks = settings->ranks,
+                 .threads = compute_is_host(of.where) ? settings->threads : 1,
+                 .most_under_way = settings->under_way};
   t->in = calloc(1, sizeof *t->in);
   rec_status status = t->in ? plan(t) : rec_no_memory();
   if (!status) status = allocate(t);

@@ -18,6 +18,7 @@ typedef struct trainer {
   const train_block *block;
   ranks *ranks;                          // that share the batch; NULL: this process is alone
   int threads;                           // that share its tasks; on a device the caller alone
+  int64_t most_under_way;                // shards of a lane; 0: MOST_UNDER_WAY
   int64_t step;                          // steps done
   void *weights, *moments;               // in the host's memory; of trainer_fetch
   int64_t moment_elements, *moments_of;  // by parameter: where the states of its optimizer begin
@@ -46,7 +47,14 @@ typedef struct step_report {
   double age, oldest;                // tokens behind the carried states: mean and most
 } step_report;
 
-rec_status trainer_new(trained_model of, const train_block *block, int threads, ranks *shared, trainer **made);
+// What decides no bits.
+typedef struct trainer_settings {
+  int threads;
+  int64_t under_way;  // shards of each thread that a rank has begun and not ended, at most (turns.h); 0: MOST_UNDER_WAY
+  ranks *ranks;       // NULL: this process is alone
+} trainer_settings;
+
+rec_status trainer_new(trained_model of, const train_block *block, const trainer_settings *settings, trainer **made);
 void trainer_free(trainer *t);  // NULL is allowed
 
 // Brings weights and moments from the host's memory to where the model is trained, and back. On the

@@ -90,7 +90,7 @@ static void make_executors(virtual_run *v, row_memory *r) {
                         .backward = true,
                         .chain = v->block.exchange == EXCHANGE_CHAIN,
                         .line = v->line};
-  r->order = turns_of(m->model, m->where, ranks_time(v->line), ranks_time_count(v->line), q->shards);
+  r->order = turns_of(m->model, &(turn_line){ranks_time_count(v->line), q->shards, 0}, ranks_time(v->line));
   r->under_way = turns_under_way(&r->order);
   r->executors = list(v, r->under_way, sizeof *r->executors);
   for (int64_t i = 0; i < r->under_way; i++) {
@@ -127,8 +127,9 @@ static rec_status run_turn(const virtual_run *v, const row_memory *r, turn next)
                    .after = r->states,
                    .number = (int)next.shard};
   executor *x = r->executors[next.shard % r->under_way];
-  return next.backward ? executor_run_backward(x, r->gradients)
-                       : executor_run_forward(x, r->weights, &s, 1, r->losses, next.operations);
+  const forward_part part = {.operations = next.operations};
+  return next.backward ? executor_run_backward(x, r->gradients, &(backward_part){0})
+                       : executor_run_forward(x, r->weights, &s, 1, r->losses, &part);
 }
 
 static void sum_over_ranks(const virtual_run *v, op_time *of) {
@@ -195,7 +196,7 @@ static double predict_rows(const virtual_run *v, const network *n, int64_t count
                                 .leaves = {q->rows * q->shards, (int)q->shards, (int)q->segments},
                                 .times = &v->times,
                                 .instances = instances};
-  const plan_grid grid = {1, count, v->block.exchange};
+  const plan_grid grid = {.data = 1, .time = count, .exchange = v->block.exchange};
   rank_time *all = calloc((size_t)count, sizeof *all);
   double last = 0;
   if (!all || rows_run(&program, &grid, n, all)) fail(v->line);

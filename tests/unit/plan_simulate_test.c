@@ -57,7 +57,7 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
 
 static double step_of(const tiny *t, int64_t data, int64_t time, exchange_kind exchange, const network *n) {
   double seconds;
-  plan_grid grid = {data, time, exchange};
+  plan_grid grid = {.data = data, .time = time, .exchange = exchange};
   assert_int_equal(simulate_step(&t->program, &grid, n, &seconds), REC_OK);
   return seconds;
 }
@@ -140,7 +140,7 @@ static void the_busiest_rank_counts(void **state) {
   (void)state;
   make(&t, 5, 5, 1);
   double one = 3 * LAYERS * (OTHER + CELL);
-  plan_grid grid = {4, 1, EXCHANGE_PIPELINE};
+  plan_grid grid = {.data = 4, .time = 1, .exchange = EXCHANGE_PIPELINE};
   assert_near(step_of(&t, 4, 1, EXCHANGE_PIPELINE, &none), 2 * one);
   assert_int_equal(simulate_computing(&t.program, &grid, &busiest, &all), REC_OK);
   assert_near(busiest, 2 * one);

@@ -78,12 +78,12 @@ static int advance(const layered *l, rank_work *all, int place, int places) {
   return run;
 }
 
-static void run_row(const layered *l, const train_model *m, int places, int count) {
+static void run_row(const layered *l, const train_model *m, int places, int count, int most) {
   static rank_work all[MOST_PLACES];
   int64_t left = 2L * m->op_count * count * places;
   for (int i = 0; i < places; i++) {
-    all[i] = (rank_work){.turns = turns_of(m, &compute_host_f32, i, places, count)};
-    assert_in_range(turns_under_way(&all[i].turns), 1, i ? turns_under_way(&all[i - 1].turns) : 4);
+    all[i] = (rank_work){.turns = turns_of(m, &(turn_line){places, count, most}, i)};
+    assert_in_range(turns_under_way(&all[i].turns), 1, i ? turns_under_way(&all[i - 1].turns) : most);
     begin_turn(&all[i]);
   }
   for (int64_t run = 1; run; left -= run) {
@@ -98,8 +98,112 @@ static void rows_of_ranks_come_to_the_end(void **state) {
   (void)state;
   for (int layers = 1; layers <= MOST_LAYERS; layers++)
     for (int places = 1; places <= MOST_PLACES; places += 1 + places / 4)
-      for (int count = 1; count <= MOST_COUNT; count++) run_row(&l, make(&l, layers), places, count);
+      for (int count = 1; count <= MOST_COUNT; count++)
+        for (int most = 1; most <= MOST_UNDER_WAY + 2; most++) run_row(&l, make(&l, layers), places, count, most);
 }
+
+// ---- messages that have one order ---------------------------------------------------------------
+
+// States of an operation, or their gradients, on their way between a rank and the next one.
+typedef struct passed {
+  int pair;  // the first of both ranks
+  int64_t shard;
+  int operation;
+  bool backward;
+} passed;
+
+typedef struct passed_list {
+  passed of[4 * MOST_COUNT * MOST_LAYERS];
+  int count, done;
+} passed_list;
+
+static void add_passed(passed_list *list, int places, passed p) {
+  if (p.pair >= 0 && p.pair + 1 < places) list->of[list->count++] = p;
+}
+
+static void add_range(const layered *l, passed_list *list, int places, int pair, turn_range range) {
+  for (int64_t i = range.first; i < range.end; i++) {
+    int op = (int)(i % l->model.op_count);
+    if (l->ops[op].state_count) add_passed(list, places, (passed){pair, i / l->model.op_count, op, false});
+  }
+}
+
+// As the executor has them: an operation takes, then gives.
+static void add_forward(const layered *l, passed_list *list, int place, int places, const turn *t) {
+  for (int64_t i = t->operations.first; i < t->operations.end; i++) {
+    int64_t number = t->shard * l->model.op_count + i;
+    turn_range one = {number, number + 1};
+    if (number >= t->takes.first && number < t->takes.end) add_range(l, list, places, place - 1, one);
+    if (number >= t->gives.first && number < t->gives.end) add_range(l, list, places, place, one);
+  }
+}
+
+static void add_backward(const layered *l, passed_list *list, int place, int places, const turn *t) {
+  int last = 0;
+  while (!l->ops[last].state_count) last++;
+  for (int op = l->model.op_count - 1; op >= 0; op--) {
+    if (!l->ops[op].state_count) continue;
+    add_passed(list, places, (passed){place, t->shard, op, true});
+    if (op == last) add_range(l, list, places, place, t->gives);
+    add_passed(list, places, (passed){place - 1, t->shard, op, true});
+    if (op == last) add_range(l, list, places, place - 1, t->takes);
+  }
+}
+
+// Whether the next message of a rank is the next one of the rank behind it.
+static bool meet(passed_list *a, passed_list *b) {
+  if (a->done == a->count || b->done == b->count) return false;
+  const passed *x = &a->of[a->done], *y = &b->of[b->done];
+  if (x->pair != y->pair || x->shard != y->shard || x->operation != y->operation || x->backward != y->backward) return false;
+  a->done++, b->done++;
+  return true;
+}
+
+// A message passes when both of its ranks have come to it. Of the states of an operation each passes once.
+static void pass_in_order(const layered *l, const turn_line *line) {
+  static passed_list all[MOST_PLACES];
+  const int places = (int)line->places, layers = l->model.state_count;
+  turn next;
+  for (int i = 0; i < places; i++) {
+    all[i].count = all[i].done = 0;
+    for (turns t = turns_of(&l->model, line, i); turns_next(&t, &next);)
+      (next.backward ? add_backward : add_forward)(l, &all[i], i, places, &next);
+    assert_int_equal(all[i].count, 2 * layers * line->count * ((i > 0) + (i + 1 < places)));
+  }
+  for (bool any = true; any;) {
+    any = false;
+    for (int i = 0; i + 1 < places; i++)
+      while (meet(&all[i], &all[i + 1])) any = true;
+  }
+  for (int i = 0; i < places; i++) assert_int_equal(all[i].done, all[i].count);
+}
+
+static void messages_with_one_order_never_wait_in_a_circle(void **state) {
+  layered l;
+  (void)state;
+  for (int layers = 1; layers <= MOST_LAYERS; layers++)
+    for (int places = 1; places <= MOST_PLACES; places += 1 + places / 4)
+      for (int count = 1; count <= MOST_COUNT; count++)
+        for (int most = 1; most <= MOST_UNDER_WAY + 2; most++) {
+          make(&l, layers);
+          pass_in_order(&l, &(turn_line){places, count, most});
+        }
+}
+
+// The executor of a shard whose states come early has no shard at work but the one whose cotangents they come with.
+static void states_come_where_no_shard_is_at_work(void **state) {
+  layered l;
+  turn next;
+  (void)state;
+  for (int layers = 1; layers <= MOST_LAYERS; layers++)
+    for (int place = 1; place < MOST_PLACES; place++)
+      for (turns t = turns_of(make(&l, layers), &(turn_line){MOST_PLACES, MOST_COUNT, MOST_COUNT}, place);
+           turns_next(&t, &next);)
+        if (next.backward && next.takes.first < next.takes.end)
+          assert_in_range((next.takes.end - 1) / t.operations, next.shard + 1, next.shard + turns_under_way(&t));
+}
+
+// -------------------------------------------------------------------------------------------------
 
 // A part of a pass begins where it would wait for the states of another rank.
 static void passes_are_cut_before_states(void **state) {
@@ -108,13 +212,13 @@ static void passes_are_cut_before_states(void **state) {
   (void)state;
   for (int layers = 1; layers <= MOST_LAYERS; layers++)
     for (int place = 0; place < MOST_PLACES; place++)
-      for (turns t = turns_of(make(&l, layers), &compute_host_f32, place, MOST_PLACES, MOST_COUNT); turns_next(&t, &next);)
+      for (turns t = turns_of(make(&l, layers), &(turn_line){MOST_PLACES, MOST_COUNT, 0}, place); turns_next(&t, &next);)
         assert_true(next.backward || next.operations.first == 0 || l.ops[next.operations.first].state_count);
 }
 
 static void one_rank_runs_shard_after_shard(void **state) {
   layered l;
-  turns t = turns_of(make(&l, 2), &compute_host_f32, 0, 1, 3);
+  turns t = turns_of(make(&l, 2), &(turn_line){1, 3, 0}, 0);
   turn next;
   (void)state;
   assert_int_equal(turns_under_way(&t), 1);
@@ -127,8 +231,9 @@ static void one_rank_runs_shard_after_shard(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_ranks_come_to_the_end),
-                                     cmocka_unit_test(passes_are_cut_before_states),
-                                     cmocka_unit_test(one_rank_runs_shard_after_shard)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows_of_ranks_come_to_the_end), cmocka_unit_test(messages_with_one_order_never_wait_in_a_circle),
+      cmocka_unit_test(states_come_where_no_shard_is_at_work), cmocka_unit_test(passes_are_cut_before_states),
+      cmocka_unit_test(one_rank_runs_shard_after_shard)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -297,7 +297,10 @@ static rec_status backward(run *r) {
     run_enter(r, k);
     status = run_clear_gradients(r);
   }
-  for (int i = 0; !status && i < r->x->model->step_count; i++) status = run_backward(r, &r->x->model->steps[i]);
+  for (int i = 0; !status && i < r->x->model->step_count; i++) {
+    status = run_backward(r, &r->x->model->steps[i]);
+    if (i == r->x->ends.last_step) seams_take_joined(&r->x->ends);
+  }
   return status;
 }
 
@@ -394,16 +397,28 @@ static rec_status judge(executor *x, double scale, double *loss, float *losses) 
   return status;
 }
 
-rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale, double *loss, op_range ops) {
+rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale, double *loss,
+                                const forward_part *part) {
+  const op_range ops = part->operations;
   rec_status status = ops.first == 0 ? start(x, parameters, s, true) : REC_OK;
+  x->ends.takes = part->takes, x->ends.gives = part->gives;
   if (!status) status = forward(&x->under_way, ops);
   if (!status && ops.end == x->model->op_count) status = judge(x, scale, loss, NULL);
   return status ? run_end(&x->under_way, &x->here, status) : REC_OK;
 }
 
-rec_status executor_run_backward(executor *x, void *const *gradients) {
+static rec_status finish(executor *x, void *const *gradients) {
   x->under_way.gradients = gradients;
   return run_end(&x->under_way, &x->here, backward(&x->under_way));
+}
+
+rec_status executor_run_backward(executor *x, void *const *gradients, const backward_part *part) {
+  for (int i = 0; i < JOINED_SHARDS; i++) {
+    const joined_states *takes = &part->takes[i], *gives = &part->gives[i];
+    if (takes->x) seams_join(&x->ends, &takes->x->ends, takes->operations, takes->batch, true);
+    if (gives->x) seams_join(&x->ends, &gives->x->ends, gives->operations, gives->batch, false);
+  }
+  return finish(x, gradients);
 }
 
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *const *gradients, double *loss,
@@ -411,5 +426,5 @@ rec_status executor_run(executor *x, const void *parameters, const shard *s, dou
   rec_status status = start(x, parameters, s, gradients != NULL);
   if (!status) status = forward(&x->under_way, all_of(x));
   if (!status) status = judge(x, scale, loss, losses);
-  return status || !gradients ? run_end(&x->under_way, &x->here, status) : executor_run_backward(x, gradients);
+  return status || !gradients ? run_end(&x->under_way, &x->here, status) : finish(x, gradients);
 }

@@ -173,8 +173,29 @@ typedef struct op_range {
   int first, end;
 } op_range;
 
-rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale, double *loss, op_range ops);
-rec_status executor_run_backward(executor *x, void *const *gradients);
+// Of the operations, those whose states come from GPU to GPU, or go so, in messages of their own. Those of the others come and go
+// with the cotangents of another shard (runtime/train/turns.h). Through the memory of the hosts all come and go by themselves.
+typedef struct forward_part {
+  op_range operations, takes, gives;
+} forward_part;
+
+// States that come from GPU to GPU, or go so, with the last cotangents of a shard. They are those of two other shards at most, or of
+// the next one that this executor runs.
+typedef struct joined_states {
+  executor *x;
+  int64_t batch;
+  op_range operations;
+} joined_states;
+
+enum { JOINED_SHARDS = 2 };
+
+typedef struct backward_part {
+  joined_states takes[JOINED_SHARDS], gives[JOINED_SHARDS];
+} backward_part;
+
+rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale, double *loss,
+                                const forward_part *part);
+rec_status executor_run_backward(executor *x, void *const *gradients, const backward_part *part);
 
 // Runs again and looks at the results of each operation. Writes the first number that is not finite, as text of at most `size`
 // bytes; "" if all are finite. Returns its place in the order of operations, so that ranks can tell who found the first.

@@ -29,12 +29,27 @@ int64_t seams_bytes(const train_model *m, const compute *c, const executor_form 
   return block_bytes(m, c, form->batch) * (seam_count(p) + gradient_count(p, form->backward, form->chain));
 }
 
+// The last step of the backward pass that is of an operation with states.
+static int last_step_of(const train_model *m) {
+  int i = m->step_count - 1;
+  while (i >= 0 && (m->steps[i].kind != STEP_OF || !m->ops[m->steps[i].op].state_count)) i--;
+  return i;
+}
+
+static rec_status open_joined(seams *s) {
+  size_t most = (size_t)JOINED_SHARDS * s->model->state_count + 1;
+  s->joined_in = calloc(2 * most, sizeof *s->joined_in);
+  s->joined_out = s->joined_in + most;
+  return s->joined_in ? REC_OK : rec_no_memory();
+}
+
 static rec_status open_messages(seams *s) {
   size_t states = ((size_t)s->model->state_count + 1) * CHAIN_BLOCKS;
   message **lists = s->lists = calloc(5 * states, sizeof *lists);
   if (!lists) return rec_no_memory();
   s->of = (seam_messages){lists, lists + states, lists + 2 * states, lists + 3 * states, lists + 4 * states};
-  if (compute_is_host(s->c) || s->direct) return REC_OK;
+  if (s->direct) return open_joined(s);
+  if (compute_is_host(s->c)) return REC_OK;
   s->copies = malloc((size_t)s->block * SEAM_BLOCKS + 1);
   return s->copies ? REC_OK : rec_no_memory();
 }
@@ -51,6 +66,7 @@ rec_status seams_open(const compute *c, const train_model *m, const executor_for
                .block = block_bytes(m, c, form->batch),
                .cuts = cuts,
                .apart = form->chain,
+               .last_step = last_step_of(m),
                .inner = inner_gradients(segments, form->chain)};
   const seam_place place = {s->place, s->places, segments};
   if (segments == 0) return REC_OK;
@@ -65,6 +81,7 @@ void seams_close(seams *s) {
   s->c->ops->release(s->c, s->states);
   s->c->ops->release(s->c, s->gradients);
   free(s->copies);
+  free(s->joined_in);
   free(s->lists);
 }
 
@@ -177,6 +194,7 @@ void seams_reach(seams *s, int all) { s->last = s->places == 1 ? 0 : (all - 1) /
 void seams_begin(seams *s, const shard *here, const shard *there, int count) {
   s->here = here, s->there = there;
   s->count = count;
+  s->takes = s->gives = (op_range){0, s->model->op_count};
   for (int i = 0; s->last > 0 && i < s->model->state_count; i++) {
     if (s->place > 0 && s->place <= s->last && !s->direct)
       expect(s, s->place - 1, kind_of(s, i), i, s->of.states_in, bytes_at(s, STATES_IN, i, seams_state(s, 0, i)));
@@ -230,10 +248,47 @@ static void move(seams *s, const model_op *op, bool receives, bool backward, int
       (message_place){s->here->step, s->model->states[op->states[0]].layer, backward ? "gradients of states" : "states"});
 }
 
+// The states of one operation and one seam have one place in time, whichever executor has them.
+void seams_join(seams *s, const seams *of, op_range ops, int64_t batch, bool receives) {
+  const train_model *m = s->model;
+  const int64_t size = s->c->n->element_size, seam = receives ? 0 : of->count;
+  char *states = of->states + (seam - (s->place == 0)) * of->block;
+  for (int i = ops.first; s->direct && i < ops.end; i++)
+    for (int k = 0; k < m->ops[i].state_count; k++) {
+      const model_state *state = &m->states[m->ops[i].states[k]];
+      device_message *to = receives ? &s->joined_in[s->joined_in_count++] : &s->joined_out[s->joined_out_count++];
+      *to = (device_message){.receives = receives,
+                             .peer = rank_at(s, s->place + (receives ? -1 : 1)),
+                             .kind = kind_of(s, m->ops[i].states[k]),
+                             .bytes = states + state->place * batch * size,
+                             .size = state->elements * batch * size};
+    }
+}
+
+static void move_joined(const seams *s, const device_message *list, int *count) {
+  if (*count) ranks_move(s->line, list, *count, (message_place){s->here->step, -1, "states of the next shards"});
+  *count = 0;
+}
+
+void seams_take_joined(seams *s) { move_joined(s, s->joined_in, &s->joined_in_count); }
+
+static bool is_in(op_range range, int op) { return op >= range.first && op < range.end; }
+
+// Whether the states of an operation have no message of their own.
+static bool is_joined(const seams *s, const model_op *op, bool comes) {
+  return s->direct && !is_in(comes ? s->takes : s->gives, (int)(op - s->model->ops));
+}
+
+static bool is_last_block(const seams *s, const model_op *op, int block) {
+  return s->last_step >= 0 && op == &s->model->ops[s->model->steps[s->last_step].op] && block + 1 == seams_blocks(s, op);
+}
+
 rec_status seams_take(seams *s, const model_op *op, bool backward, int block) {
   rec_status status = REC_OK;
+  if (!backward && is_joined(s, op, true)) return REC_OK;
   if (s->direct && !seams_begins(s, backward)) {
     move(s, op, true, backward, block);
+    if (backward && is_last_block(s, op, block)) move_joined(s, s->joined_out, &s->joined_out_count);
     return REC_OK;
   }
   for (int k = 0; !status && k < op->state_count && !seams_begins(s, backward); k++) {
@@ -259,6 +314,7 @@ static rec_status send_back(seams *s, int state, int block) {
 
 rec_status seams_give(seams *s, const model_op *op, bool backward, int block) {
   rec_status status = REC_OK;
+  if (!backward && is_joined(s, op, false)) return REC_OK;
   if (s->direct && !seams_ends(s, backward)) {
     move(s, op, false, backward, block);
     return REC_OK;

@@ -50,9 +50,13 @@ typedef struct seams {
   char *copies;          // for messages, in the host's memory: what comes and goes. NULL: it goes from where it lies
   void *lists;
   seam_messages of;
+  int last_step;                           // of the backward pass that has cotangents; -1: none has
+  device_message *joined_in, *joined_out;  // with the last cotangents; only between GPUs
+  int joined_in_count, joined_out_count;
   // of a run
   const shard *here, *there;
-  int count, last;  // its segments of this place; the place of its last segment
+  op_range takes, gives;  // between GPUs: the operations whose states come and go in messages of their own
+  int count, last;        // its segments of this place; the place of its last segment
 } seams;
 
 // `segments`: of this place, at most. `cuts`: by state; they outlive the seams. To be closed after a failure, too.
@@ -88,6 +92,12 @@ int64_t seams_instance(const seams *s, const model_op *op, int block);
 // behind.
 rec_status seams_take(seams *s, const model_op *op, bool backward, int block);
 rec_status seams_give(seams *s, const model_op *op, bool backward, int block);
+
+// Between GPUs: the states of operations that an executor with the seams `of` is to run on shards of so many sequences (`receives`),
+// or has run, go with the last cotangents of this run. Those that come are there after seams_take_joined, which is called when the
+// states that this run has started from are no longer read.
+void seams_join(seams *s, const seams *of, op_range ops, int64_t batch, bool receives);
+void seams_take_joined(seams *s);
 
 // Around an operation on a segment: what it reads is there, what it has written goes on.
 rec_status seams_before(seams *s, const model_op *op, int segment, bool backward);
