@@ -137,16 +137,28 @@ static void catch_up_all(void) {
   for (int i = STREAMS - 1; i >= 0; i--) catch_up(&streams[i], streams[i].given);
 }
 
+static pthread_t worker;
+static _Atomic bool has_worker, ending;
+
 static void *run_worker(void *unused) {
   is_worker = true;
-  for (;; usleep(200))
+  for (; !ending; usleep(200))
     for (int i = STREAMS - 1; i >= 0; i--) catch_up(&streams[i], __atomic_load_n(&streams[i].given, __ATOMIC_ACQUIRE));
   return unused;
 }
 
 static void start_worker(void) {
-  pthread_t worker;
   if (pthread_create(&worker, NULL, run_worker, NULL)) abort();
+  has_worker = true;
+}
+
+// The leak sanitizer faults on a thread that is at work. After a failure the worker may wait for ever.
+__attribute__((destructor)) static void end_worker(void) {
+  struct timespec until;
+  ending = true;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec++;
+  if (has_worker) pthread_timedjoin_np(worker, NULL, &until);
 }
 
 // A copy of the node that holds its parameters as they are now.
