@@ -6,6 +6,7 @@
 #define REC_PLAN_KERNEL_PLAN_H
 
 #include "compiler/base/ice.h"
+#include "compiler/plan/gpu/accesses.h"
 #include "compiler/plan/kernel/description.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/tensor_cores.h"
@@ -210,6 +211,19 @@ bool gpu_find_row(const kernel_plan *w, const program_plan *p, const tile_place 
 bool gpu_is_staged(const program_plan *p, int argument);
 // Double buffers, where shared memory is left.
 void gpu_place_ahead(kernel_plan *w);
+
+// gpu/accesses.c: where the memory of a program has places.
+typedef struct placed_program {
+  const kernel_plan *w;
+  const program_plan *of;
+} placed_program;
+// Of a buffer; of a tensor as the caller has it; of a value below index maps; of an operand of a product, or its copy.
+plan_access gpu_access_of_buffer(const placed_program *p, int buffer);
+plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *place);
+plan_access gpu_access_of(const placed_program *p, tile_id id, const plan_index_map *maps);
+plan_access gpu_access_of_operand(const placed_program *p, tile_id id, int pack);
+// Marks and counts the products that warpgroups make.
+void gpu_mark_products(const kernel_plan *w, const program_plan *of);
 
 // gpu/step_rows.c: threads by themselves, whose tokens come a chunk ahead.
 void gpu_place_steps(kernel_plan *w);

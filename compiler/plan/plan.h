@@ -143,6 +143,7 @@ typedef struct plan_dot {
   int i, j, k;
   bool along;       // DOT: k is contiguous in a and b, and j in c alone
   bool register_a;  // GPU, DOT: a is a register-resident operand (gpu/register_operands.c)
+  bool wgmma;       // GPU, DOT: warpgroups make it; known when memory has places (kernel/gpu/accesses.c)
 } plan_dot;
 
 // MAP_BLOCK, POINTS: how the threads of a block divide a nest (gpu/threads.c). All 0: not a nest of these.
@@ -193,7 +194,7 @@ typedef struct plan {
   carried_pair *carried;  // by the kernel's carried values
   int carried_count;
   bool *wgmma_layout;            // GPU, by argument: its rows lie as warpgroup products read them
-  int products, wgmma_products;  // GPU: products of a chunk; those that warpgroups make
+  int products, wgmma_products;  // GPU: products of a chunk; those that warpgroups make, or may make before memory has places
   int register_operands;         // GPU: products whose result stays in registers, as the A operand of others
   VEC(extent) scratch;           // numbers, without persistent buffers: one entry for each set of run-time sizes
 } plan;

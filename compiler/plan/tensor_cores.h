@@ -30,13 +30,17 @@ typedef struct accumulator_share {
 accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program, const plan_dot *dot);
 // Whether each warp of the block has 16 rows of the product, all columns of which its registers hold.
 bool plan_gives_rows_to_warps(const mapping *m, const tile_program *program, const plan_dot *dot);
+// Is the sum that the nest's product is added to a state that stays in its accumulators?
+bool plan_sums_state(const plan *p, const plan_nest *nest);
 // How many warps have some of the columns of a row of the nest's product.
 int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest);
-// Whether a product may be made by warpgroups, for all that its sizes say.
+// Whether a product may be made by warpgroups, for all that its sizes say. Whether it is, says plan_dot.wgmma.
 bool plan_may_be_wgmma(const mapping *m, const tile_program *program, const plan_dot *dot);
 // Tiles of columns of a warp's block. So many that all warps have one; `rows`: blocks of rows, of all around the
 // product.
 int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows);
+// The same of a nest, whose accumulators may hold a state or a register operand.
+int plan_tiles_of_nest(const mapping *m, const plan *p, const plan_nest *nest);
 
 // The most lanes of a warp that may share each column of so many rows, or of blocks of rows: among the divisors of `size`, as
 // there are threads for.
@@ -47,5 +51,7 @@ int plan_lanes_of_scan(const mapping *m, double columns, int64_t size);
 // registers, up to GPU_MOST_BLOCKS of them.
 enum { GPU_SYSTEM_ROWS = 4, GPU_MOST_BLOCKS = 4 };
 int plan_lanes_of_system(const mapping *m, double columns, int64_t rows);
+// A row that is solved is read for each block of rows behind it: the blocks of as many rows and columns of the matrix.
+double plan_blocks_of_system(int64_t rows);
 
 #endif

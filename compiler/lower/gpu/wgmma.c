@@ -8,6 +8,7 @@
 // vectors are swizzled as for ldmatrix. A tile begins at a multiple of 1024 bytes, eight rows after eight. The accumulator has
 // the layout of mma, so that elementwise code around a product is the same. A thread that writes an operand ends with a fence;
 // then all threads meet.
+#include "compiler/base/ice.h"
 #include "compiler/lower/gpu/mma.h"
 
 enum { DEPTH = GPU_GROUP_DEPTH, GROUP_ROWS = GPU_GROUP_ROWS, ROWS_OF_PATTERN = 8 };
@@ -45,10 +46,11 @@ static bool is_in_tiles(lower *l, const mma *p, const mma_operand *o, int column
 bool gpu_is_group(lower *l, const mma *p) {
   bool transposed;
   const plan_dot *dot = p->factors->dot;
-  int columns = p->tiles * GPU_TILE_COLUMNS;
-  if (!plan_may_be_wgmma(l->m, l->p->program, dot) || p->tiles & (p->tiles - 1)) return false;
-  if (known_size(l, dot->j) % columns || !is_in_tiles(l, p, &p->b, columns, &transposed)) return false;
-  return is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed) || known_size(l, dot->k) <= MOST_DEPTH_IN_REGISTERS;
+  if (!dot->wgmma) return false;
+  bool may = known_size(l, dot->k) <= MOST_DEPTH_IN_REGISTERS || is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed);
+  may = may && is_in_tiles(l, p, &p->b, p->tiles * GPU_TILE_COLUMNS, &transposed);
+  if (!may && !l->entries) ICE("lower", "an operand of wgmma does not lie in tiles");
+  return may;  // turns of a repeat may differ in the entry that a slice takes
 }
 
 // ---- operands --------------------------------------------------------------------------------

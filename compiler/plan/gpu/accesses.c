@@ -16,17 +16,11 @@ typedef struct collector {
   plan_accesses found;
 } collector;
 
-// An index map above the memory that is read: a value of the operations that move an index.
-typedef struct index_map {
-  const tile_value *v;
-  const struct index_map *above;
-} index_map;
-
 static const tile_value *value_of(const collector *c, tile_id id) { return &c->p->program->values.items[id]; }
 
-int64_t plan_size_or_one(const mapping *m, const tile_program *program, int axis) {
+int64_t plan_typical_size(const mapping *m, const tile_program *program, int axis) {
   int64_t size = plan_axis_size(m, program, axis);
-  return size == TILE_RUNTIME_SIZE ? 1 : size;
+  return size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
 }
 
 // ---- index maps ----
@@ -47,14 +41,20 @@ static void join_strides(const tile_value *v, int64_t *stride) {
   move_stride(stride, tile_inner_axis(v), tile_whole_axis(v), 1);
 }
 
-// The strides of memory become those of what all these maps make of it. A joined axis has the stride of its inner one.
-static void map_strides(const mapping *m, const tile_program *program, const index_map *maps, int64_t *stride) {
+static void slice_stride(const tile_value *v, plan_access *access) {
+  access->offset += tile_entry(v) * access->stride[tile_entry_axis(v)];
+  access->stride[tile_entry_axis(v)] = 0;
+}
+
+// A joined axis has the stride of its inner one.
+void plan_map_access(const mapping *m, const tile_program *program, const plan_index_map *maps, plan_access *access) {
+  int64_t *stride = access->stride;
   for (; maps; maps = maps->above) {
     const tile_value *v = maps->v;
     switch (v->op) {
       case TILE_RENAME: move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
-      case TILE_SLICE: stride[tile_entry_axis(v)] = 0; break;
-      case TILE_SPLIT: split_stride(v, plan_size_or_one(m, program, tile_inner_axis(v)), stride); break;
+      case TILE_SLICE: slice_stride(v, access); break;
+      case TILE_SPLIT: split_stride(v, plan_typical_size(m, program, tile_inner_axis(v)), stride); break;
       case TILE_JOIN: join_strides(v, stride); break;
       default: break;
     }
@@ -70,8 +70,8 @@ bool plan_is_alike(const plan_access *x, const plan_access *y) {
   return same && memcmp(x->stride, y->stride, sizeof x->stride) == 0;
 }
 
-static void add(collector *c, plan_access access, const index_map *maps) {
-  map_strides(c->m, c->p->program, maps, access.stride);
+static void add(collector *c, plan_access access, const plan_index_map *maps) {
+  plan_map_access(c->m, c->p->program, maps, &access);
   for (int i = 0; i < c->found.count; i++)
     if (c->found.items[i].memory == access.memory && plan_is_alike(&c->found.items[i], &access)) return;
   vec_push(c->a, &c->found, access);
@@ -79,7 +79,7 @@ static void add(collector *c, plan_access access, const index_map *maps) {
 
 // ---- memory ----
 
-static int bytes_of(number_type stored) { return number_is_narrow(stored) ? 2 : stored == NUMBER_F64 ? 8 : 4; }
+int plan_bytes_of(number_type stored) { return number_is_narrow(stored) ? 2 : stored == NUMBER_F64 ? 8 : 4; }
 
 static plan_access of_memory(const plan_buffer *b, int memory) {
   plan_access access = {.stored = b->stored, .memory = memory};
@@ -112,7 +112,7 @@ static plan_access of_tensor(const collector *c, const tile_place *place) {
   for (int i = place->axis_count - 1; i >= 0; i--) {
     bool tile = plan_tile_axes(c->m, axis_bit(place->axes[i]));
     if (tile) access.stride[place->axes[i]] = stride;
-    if (tile || !place->time) stride *= plan_size_or_one(c->m, c->p->program, place->axes[i]);
+    if (tile || !place->time) stride *= plan_typical_size(c->m, c->p->program, place->axes[i]);
   }
   if (place->time && t >= 0) access.stride[t] = stride;
   if (place->time) access.layout = plan_layout_of_rows(c->m->dtype, stride);
@@ -126,13 +126,13 @@ static plan_access of_argument(const collector *c, const tile_value *v) {
   return of_memory(&b, memory_of_state(c->p, tile_argument_number(v)));
 }
 
-static void read_below(collector *c, tile_id id, const index_map *maps) {
+static void read_below(collector *c, tile_id id, const plan_index_map *maps) {
   const tile_value *v = value_of(c, id);
   const plan_value *pv = &c->p->values[id];
   if (v->op == TILE_ARGUMENT) {
     add(c, of_argument(c, v), maps);
   } else if (plan_at_hand(c->p, id)) {
-    const index_map here = {v, maps};
+    const plan_index_map here = {v, maps};
     for (int k = 0; k < tile_arity(v->op); k++) read_below(c, v->args[k], plan_is_inline(v->op) ? &here : maps);
   } else if (pv->nest != c->nest && pv->held == HELD_BUFFER) {
     add(c, plan_access_of_buffer(c->p, pv->buffer), maps);
@@ -188,12 +188,21 @@ plan_accesses plan_accesses_of_written(arena *a, const mapping *m, const plan *p
 
 // ---- lanes ----
 
+void plan_put_none(plan_lanes *at, int vector, int numbers) {
+  at->placed = 0, at->vector = vector, at->numbers = numbers;
+  memset(at->absent, 0, sizeof at->absent);
+}
+
+void plan_put_index(plan_lanes *at, int axis, int lane, int index) {
+  at->index[axis][lane] = index;
+  at->placed |= axis_bit(axis);
+}
+
 void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane, const axis_list *list, int numbers,
                    int64_t rest) {
   for (int i = list->count - 1; i >= 0; i--) {
-    int64_t step = i == list->count - 1 ? numbers : 1, size = plan_size_or_one(m, program, list->axes[i]) / step;
-    at->index[list->axes[i]][lane] = (int)(rest % size * step);
-    at->placed |= axis_bit(list->axes[i]);
+    int64_t step = i == list->count - 1 ? numbers : 1, size = plan_typical_size(m, program, list->axes[i]) / step;
+    plan_put_index(at, list->axes[i], lane, (int)(rest % size * step));
     rest /= size;
   }
   at->absent[lane] |= rest != 0;
@@ -204,13 +213,34 @@ void plan_put_lanes(const mapping *m, const tile_program *program, const plan_ne
   const axis_list points = plan_by_rank(m, program, nest->axes & ~nest->over), summed = plan_by_rank(m, program, nest->over);
   const int lanes = threads->lanes == PLAN_ALL_THREADS ? PLAN_BANKS : threads->lanes, side = PLAN_BANKS / lanes;
   const bool sums = threads->width > 1 && axis_in(nest->over, threads->vector);
-  at->placed = 0;
-  at->vector = threads->vector;
-  at->numbers = threads->width > 1 ? threads->width : 1;
-  memset(at->absent, 0, sizeof at->absent);
+  plan_put_none(at, threads->vector, threads->width > 1 ? threads->width : 1);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
     plan_put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? lane % side : lane / lanes);
     plan_put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1, threads->apart ? lane / side : lane % lanes);
+  }
+}
+
+void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list, int numbers, plan_lanes *at) {
+  plan_put_none(at, list->count ? list->axes[list->count - 1] : 0, numbers);
+  for (int lane = 0; lane < PLAN_BANKS; lane++) plan_put_lane(m, program, at, lane, list, numbers, lane);
+}
+
+void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row, int lanes,
+                   plan_lanes *at) {
+  const int side = PLAN_BANKS / lanes;
+  const int64_t rows = plan_typical_size(m, program, row) / lanes;
+  plan_put_none(at, 0, 1);
+  for (int lane = 0; lane < PLAN_BANKS; lane++) {
+    plan_put_lane(m, program, at, lane, columns, 1, lane % side);
+    plan_put_index(at, row, lane, (int)(lane / side * rows));
+  }
+}
+
+void plan_put_fragment(int line, int along, int numbers, plan_lanes *at) {
+  plan_put_none(at, along, numbers);
+  for (int lane = 0; lane < PLAN_BANKS; lane++) {
+    plan_put_index(at, line, lane, lane / 4);
+    plan_put_index(at, along, lane, lane % 4 * numbers);
   }
 }
 
@@ -229,12 +259,30 @@ void plan_offsets_of(const plan_access *access, const plan_lanes *at, int64_t of
 
 // ---- banks ----
 
+// wgmma's layout: tiles of columns, whose 16-byte vectors trade places.
+static int64_t offset_in_tiles(const plan_access *access, int64_t offset) {
+  enum { VECTOR_BITS = 3, LINE_BITS = 6 };
+  int64_t width = access->width < PLAN_TILE_COLUMNS ? access->width : PLAN_TILE_COLUMNS;
+  int64_t row = offset / access->width, column = offset % access->width;
+  offset = row * width + column / PLAN_TILE_COLUMNS * access->tile + column % PLAN_TILE_COLUMNS;
+  return offset ^ ((offset >> LINE_BITS & (width / 8 - 1)) << VECTOR_BITS);
+}
+
+void plan_addresses_in(const plan_access *access, int64_t offsets[PLAN_BANKS]) {
+  const int bytes = plan_bytes_of(access->stored);
+  for (int lane = 0; lane < PLAN_BANKS; lane++) {
+    if (offsets[lane] < 0) continue;
+    if (access->width) offsets[lane] = bytes * offset_in_tiles(access, offsets[lane]);
+    if (!access->width) offsets[lane] = bytes * plan_offset_in(access->layout, access->stored, offsets[lane]);
+  }
+}
+
 int plan_wavefronts_of(const plan_access *access, const plan_lanes *at) {
   int64_t addresses[PLAN_BANKS];
   const bool apart = plan_lies_apart(access, at);
-  const int bytes = bytes_of(access->stored), numbers = apart ? 1 : at->numbers;
+  const int numbers = apart ? 1 : at->numbers;
   plan_offsets_of(access, at, addresses);
-  for (int lane = 0; lane < PLAN_BANKS; lane++)
-    if (addresses[lane] >= 0) addresses[lane] = bytes * plan_offset_in(access->layout, access->stored, addresses[lane]);
-  return plan_wavefronts(addresses, bytes * numbers) * (apart && access->stride[at->vector] ? at->numbers : 1);
+  plan_addresses_in(access, addresses);
+  return plan_wavefronts(addresses, plan_bytes_of(access->stored) * numbers) *
+         (apart && access->stride[at->vector] ? at->numbers : 1);
 }

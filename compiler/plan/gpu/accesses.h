@@ -7,10 +7,26 @@
 // A number of a buffer, a state or an argument at a point of a nest.
 typedef struct plan_access {
   int64_t stride[PLAN_MAX_AXES];  // by axis of the nest, in numbers
+  int64_t offset;                 // of entries that slices take
   number_type stored;
   plan_layout layout;
   int memory;  // a buffer; from plan.buffers.count on, a carried value; -1: tokens and parameters
+  // Where memory has places (plan/kernel/gpu/accesses.c).
+  bool placed, in_shared;  // not placed: in registers
+  int64_t width, tile;     // wgmma's layout: numbers of a row, and of a tile of columns; 0: rows one after another
 } plan_access;
+
+// Bytes of a number.
+int plan_bytes_of(number_type stored);
+
+// An index map above the memory that is read: a value of the operations that move an index.
+typedef struct plan_index_map {
+  const tile_value *v;
+  const struct plan_index_map *above;
+} plan_index_map;
+
+// The access to memory becomes one to what all these maps make of it.
+void plan_map_access(const mapping *m, const tile_program *program, const plan_index_map *maps, plan_access *access);
 
 // In any order, each once.
 typedef VEC(plan_access) plan_accesses;
@@ -24,8 +40,8 @@ plan_accesses plan_accesses_of_read(arena *a, const mapping *m, const plan *p, t
 plan_accesses plan_accesses_of_written(arena *a, const mapping *m, const plan *p, tile_id id);
 plan_access plan_access_of_buffer(const plan *p, int buffer);
 
-// 1 for an axis whose size is known at run time alone: such a stride is wrong, and serves for estimates.
-int64_t plan_size_or_one(const mapping *m, const tile_program *program, int axis);
+// A typical size for an axis whose size is known at run time alone: such a stride is wrong, and serves for estimates.
+int64_t plan_typical_size(const mapping *m, const tile_program *program, int axis);
 
 // Where the lanes of a warp are in an access.
 typedef struct plan_lanes {
@@ -35,17 +51,28 @@ typedef struct plan_lanes {
   int vector, numbers;      // neighbours along this axis that a lane takes at once
 } plan_lanes;
 
+// No lane has a place yet.
+void plan_put_none(plan_lanes *at, int vector, int numbers);
+void plan_put_index(plan_lanes *at, int axis, int lane, int index);
 // Puts a lane at piece number `rest` of these axes, of `numbers` along the last one.
 void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane, const axis_list *list, int numbers,
                    int64_t rest);
 // In the first turn of a nest of points.
 void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest, const plan_threads *threads,
                     plan_lanes *at);
+// Neighbouring lanes have neighbouring pieces of these axes, of `numbers` along the last one.
+void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list, int numbers, plan_lanes *at);
+// Lanes that share a column of a sum along time (lower/gpu/scan.c): each adds up rows that follow each other.
+void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row, int lanes, plan_lanes *at);
+// Lines of one axis and columns of another, as lanes have them in an accumulator or in an operand loaded number by number.
+void plan_put_fragment(int line, int along, int numbers, plan_lanes *at);
 // Do the neighbours that a lane takes lie apart in memory? Then it has an access for each of them; or one, if all are the same
 // number.
 bool plan_lies_apart(const plan_access *access, const plan_lanes *at);
 // -1: a lane that takes no part.
 void plan_offsets_of(const plan_access *access, const plan_lanes *at, int64_t offsets[PLAN_BANKS]);
+// Where these numbers lie: offsets become addresses in bytes.
+void plan_addresses_in(const plan_access *access, int64_t offsets[PLAN_BANKS]);
 // Wavefronts of an access, and of all that it takes to have the neighbours.
 int plan_wavefronts_of(const plan_access *access, const plan_lanes *at);
 

@@ -60,7 +60,7 @@ typedef struct layouts {
   int known_count;
 } layouts;
 
-static int64_t size_of(const layouts *c, int axis) { return plan_size_or_one(c->q->m, c->q->program, axis); }
+static int64_t size_of(const layouts *c, int axis) { return plan_typical_size(c->q->m, c->q->program, axis); }
 
 // ---- an access ----
 
@@ -161,30 +161,13 @@ static double warps_of(const layouts *c, double pieces) {
   return pieces < 1 ? 1 : pieces < most ? pieces : most;
 }
 
-// No lane has a place yet.
-static void take(layouts *c, int vector, int numbers) {
-  plan_lanes *lanes = &c->at->lanes;
-  c->at->fragment = false, c->at->lines = 0;
-  lanes->placed = 0, lanes->vector = vector, lanes->numbers = numbers;
-  memset(lanes->absent, 0, sizeof lanes->absent);
-}
-
-static void put_lane(layouts *c, int lane, const axis_list *list, int numbers, int64_t piece) {
-  plan_put_lane(c->q->m, c->q->program, &c->at->lanes, lane, list, numbers, piece);
-}
-
-static void put_index(layouts *c, int axis, int lane, int index) {
-  c->at->lanes.index[axis][lane] = index;
-  c->at->lanes.placed |= axis_bit(axis);
-}
-
 // Neighbouring threads have neighbouring points, of `numbers` along the last axis.
 static void take_points(layouts *c, const axis_list *list, int numbers, double turns) {
   double pieces = product_of(c, list) / numbers / LANES;
-  take(c, list->count ? list->axes[list->count - 1] : 0, numbers);
+  c->at->fragment = false, c->at->lines = 0;
   c->at->times = turns * (pieces < 1 ? 1 : pieces);
   c->at->warps = warps_of(c, pieces);
-  for (int lane = 0; lane < LANES; lane++) put_lane(c, lane, list, numbers, lane);
+  plan_put_pieces(c->q->m, c->q->program, list, numbers, &c->at->lanes);
 }
 
 static int neighbours_of(const layouts *c, const axis_list *list) {
@@ -206,7 +189,7 @@ static void count_points(layouts *c, const plan_nest *nest) {
   bool sums = width > 1 && axis_in(nest->over, t->vector);
   double warps = product_of(c, &points) / (sums ? 1 : width) / (LANES / lanes);
   double turns = (double)blocks_up((int64_t)product_of(c, &summed) / (sums ? width : 1), lanes);
-  take(c, t->vector, width);
+  c->at->fragment = false, c->at->lines = 0;
   plan_put_lanes(c->q->m, c->q->program, nest, t, &c->at->lanes);
   c->at->times = turns * (warps < 1 ? 1 : warps);
   c->at->warps = warps_of(c, t->lanes == PLAN_ALL_THREADS ? turns : warps);
@@ -222,19 +205,13 @@ static void count_pack(layouts *c, const plan_nest *nest) {
   count_buffer(c, nest->pack);
 }
 
-// Lanes that share a column of a sum along time (lower/gpu/scan.c): each adds up rows that follow each other.
 static void take_scan(layouts *c, const axis_list *list, int row, int lanes) {
   double columns = product_of(c, list);
-  int64_t rows = size_of(c, row) / lanes;
   int side = LANES / lanes;
-  take(c, 0, 1);
+  plan_put_rows(c->q->m, c->q->program, list, row, lanes, &c->at->lanes);
   c->at->fragment = true;
   c->at->warps = warps_of(c, columns / side);
-  c->at->times = (double)rows * (columns < side ? 1 : columns / side);
-  for (int lane = 0; lane < LANES; lane++) {
-    put_lane(c, lane, list, 1, lane % side);
-    put_index(c, row, lane, (int)(lane / side * rows));
-  }
+  c->at->times = (double)(size_of(c, row) / lanes) * (columns < side ? 1 : columns / side);
 }
 
 // Neighbouring threads have neighbouring columns, and walk along them.
@@ -252,15 +229,15 @@ static void count_prefix(layouts *c, const plan_nest *nest) {
   count_values(c, nest, 0);
 }
 
-// A row that is solved is read for each block of rows behind it, unless lanes keep it. All lanes read the same numbers of the
-// matrix.
+// Solved rows are read again, unless lanes keep them. All lanes read the same numbers of the matrix.
 static void count_solve(layouts *c, const plan_nest *nest) {
   enum { BITS_OF_ROWS = 2 };
   const tile_value *v = value(c->q, nest->values.items[0]);
   int row = tile_row_axis(v);
   const axis_list columns = take_columns(c, nest, row);
   if (size_of(c, row) % GPU_SYSTEM_ROWS == 0) c->at->lines = BITS_OF_ROWS;
-  const double made = c->at->times, again = made * entries_of(c, axis_bit(row)) / (2 * GPU_SYSTEM_ROWS);
+  const double made = c->at->times, rows = entries_of(c, axis_bit(row));
+  const double again = made / rows * GPU_SYSTEM_ROWS * plan_blocks_of_system((int64_t)rows);
   const int lanes = plan_lanes_of_system(c->q->m, product_of(c, &columns), size_of(c, row));
   count_read(c, v->args[1]);
   if (lanes == 1) c->at->times += again;
@@ -274,29 +251,24 @@ static void count_solve(layouts *c, const plan_nest *nest) {
 
 static bool is_tf32(const layouts *c) { return !number_is_narrow(c->q->m->dtype); }
 
-// Of a fragment.
-static void take_places(layouts *c, int along, int numbers, double times) {
-  take(c, along, numbers);
-  c->at->fragment = true;
+static void take_places(layouts *c, double times) {
+  c->at->fragment = true, c->at->lines = 0;
   c->at->times = times, c->at->warps = warps_of(c, times);
 }
 
-// Rows of one axis and columns of another, as lanes have them in an accumulator or in an operand loaded number by number.
 static void take_fragment(layouts *c, int line, int along, int numbers, double times) {
-  take_places(c, along, numbers, times);
-  for (int lane = 0; lane < LANES; lane++) {
-    put_index(c, line, lane, lane / 4);
-    put_index(c, along, lane, lane % 4 * numbers);
-  }
+  plan_put_fragment(line, along, numbers, &c->at->lanes);
+  take_places(c, times);
 }
 
 // Rows of 16 bytes, as ldmatrix loads them.
 static void take_matrices(layouts *c, int line, int along, double times) {
-  take_places(c, along, 4, times);
+  plan_put_none(&c->at->lanes, along, 4);
   for (int lane = 0; lane < LANES; lane++) {
-    put_index(c, line, lane, lane % 16);
-    put_index(c, along, lane, lane / 16 * 4);
+    plan_put_index(&c->at->lanes, line, lane, lane % 16);
+    plan_put_index(&c->at->lanes, along, lane, lane / 16 * 4);
   }
+  take_places(c, times);
 }
 
 static bool in_matrices(const layouts *c, tile_id id, int pack, int k) {

@@ -31,6 +31,8 @@ int plan_lanes_of_system(const mapping *m, double columns, int64_t rows) {
   return blocks < FEWEST_BLOCKS || blocks > GPU_MOST_BLOCKS ? 1 : lanes;
 }
 
+double plan_blocks_of_system(int64_t rows) { return (double)(rows * rows) / (2 * GPU_SYSTEM_ROWS * GPU_SYSTEM_ROWS); }
+
 // A thread adds up a few rows in the time that lanes need to meet.
 int plan_lanes_of_scan(const mapping *m, double columns, int64_t size) {
   enum { FEW_ROWS = 32 };

@@ -63,16 +63,33 @@ static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *do
   return rows;
 }
 
+// Does the nest make a register operand?
+static bool makes_register_operand(const plan *p, const plan_nest *nest) {
+  bool makes = false;
+  for (int i = 0; i < nest->values.count; i++) makes = makes || p->values[nest->values.items[i]].register_a;
+  return makes;
+}
+
+bool plan_sums_state(const plan *p, const plan_nest *nest) {
+  tile_id sum = p->values[nest->values.items[0]].into;
+  int buffer = sum == NO_TILE ? -1 : p->values[sum].buffer, carried = buffer < 0 ? -1 : p->buffers.items[buffer].carried;
+  return carried >= 0 && p->carried[carried].accumulator == (int)(nest - p->nests.items);
+}
+
+int plan_tiles_of_nest(const mapping *m, const plan *p, const plan_nest *nest) {
+  const plan_dot *dot = &nest->dot;
+  if (makes_register_operand(p, nest)) return (int)blocks_up(plan_axis_size(m, p->program, dot->j), TILE_COLUMNS);
+  if (plan_sums_state(p, nest)) return plan_accumulator_share(m, p->program, dot).tiles;
+  const tile_value *v = &p->program->values.items[nest->values.items[0]];
+  axis_set around = plan_tile_axes(m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
+  return plan_tiles_of_warp(m, p->program, dot, row_blocks_of(m, p, dot, around));
+}
+
 // In nests with register operands, each warp owns whole rows.
 int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
-  bool left = dot->register_a || (nest->two && nest->other_dot.register_a);
-  for (int i = 0; i < nest->values.count; i++) left = left || p->values[nest->values.items[i]].register_a;
-  if (left) return 1;
-  const tile_value *v = &p->program->values.items[nest->values.items[0]];
-  axis_set around = plan_tile_axes(m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
-  int64_t columns = blocks_up(plan_axis_size(m, p->program, dot->j), TILE_COLUMNS);
-  return blocks_up(columns, plan_tiles_of_warp(m, p->program, dot, row_blocks_of(m, p, dot, around)));
+  if (dot->register_a || (nest->two && nest->other_dot.register_a)) return 1;
+  return blocks_up(blocks_up(plan_axis_size(m, p->program, dot->j), TILE_COLUMNS), plan_tiles_of_nest(m, p, nest));
 }
 
 accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program, const plan_dot *dot) {

@@ -20,65 +20,33 @@ typedef struct gpu_work {
   double operations, accesses, loops, turns;
 } gpu_work;
 
-// accesses.c: the lanes of a warp at one turn of a nest, and where they read and write.
-enum { MODEL_LANES = 32, MODEL_NEXT = MODEL_LANES, MODEL_PLACES };
-typedef struct lane_indices {
-  int32_t at[MODEL_PLACES];  // of each lane; the last: of lane 0, one step further along the vector axis
-  axis_set by;               // axes of the nest that it moves with
-} lane_indices;
-typedef struct warp_place {
-  const lane_indices *index[PLAN_MAX_AXES];  // NULL: 0 in all lanes
-  int active;                                // lanes with a point
-} warp_place;
-// Memory of a value or an argument.
-typedef struct model_memory {
-  bool known, shared;
-  int bytes;  // of a number
-  number_type stored;
-  plan_layout layout;
-  int64_t width, tile;  // wgmma's layout: numbers of a row, and of a tile of columns; 0: rows one after another
-  int64_t stride[PLAN_MAX_AXES];
-} model_memory;
-// A load or a store of a warp, `numbers` neighbours by each lane.
+// A load or a store of a warp; bytes: outside of the multiprocessor.
 typedef struct warp_access {
-  double accesses, wavefronts, bytes;  // bytes: outside of the multiprocessor
+  double accesses, wavefronts, bytes;
 } warp_access;
-typedef struct model_program {
-  arena *scratch;
-  const kernel_plan *w;
-  const program_plan *of;
-} model_program;
-// Sizes that are known at run time alone are typical ones.
-int64_t model_size_of(const model_program *p, int axis);
-model_memory model_memory_of(const model_program *p, tile_id id);
-model_memory model_memory_of_buffer(const model_program *p, int buffer);
-warp_access model_access(const model_memory *m, const warp_place *at, int numbers);
-// Goes below the index maps over a value: `at` becomes the place there. The places that maps make lie in `made`.
-enum { MODEL_MOST_MAPS = 24 };
-typedef struct model_maps {
-  lane_indices made[MODEL_MOST_MAPS];
-  int count;
-} model_maps;
-tile_id model_below_maps(const model_program *p, tile_id id, warp_place *at, model_maps *maps);
 
 // operations.c: instructions of an operation; of these, so many of the special function units.
 typedef struct operation_cost {
   double instructions, specials;
 } operation_cost;
-operation_cost model_cost_of_operation(const model_program *p, tile_op op);
+operation_cost model_cost_of_operation(const placed_program *p, tile_op op);
 
-// solve_work.c: points of a nest along these axes.
-double model_entries(const model_program *p, axis_set axes);
+// solve_work.c
+enum { MODEL_LANES = 32 };
+// Sizes that are known at run time alone are typical ones.
+int64_t model_size_of(const placed_program *p, int axis);
+// Points of a nest along these axes.
+double model_entries(const placed_program *p, axis_set axes);
 // How often the warps of a block go through the body of a nest.
 typedef struct model_turns {
   double all, busiest;
 } model_turns;
-model_turns model_turns_of(const model_program *p, double points);
-gpu_work model_work_of_solve(const model_program *p, const plan_nest *nest);
+model_turns model_turns_of(const placed_program *p, double points);
+gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest);
 
 // nest_work.c
 // `since`: what the nests before it have touched.
-gpu_work model_work_of_nest(const model_program *p, const plan_nest *nest, memory_since *since);
+gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest, memory_since *since);
 
 // time.c: cycles of a multiprocessor for a step of an instance.
 typedef enum gpu_limit {

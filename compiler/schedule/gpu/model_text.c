@@ -6,13 +6,13 @@
 #include "compiler/schedule/gpu/schedule.h"
 
 static void put_program(FILE *out, arena *a, const kernel_plan *w, const program_plan *of, const gpu_speed *device) {
-  model_program p = {a, w, of};
+  placed_program p = {w, of};
   double steps = of->program->chunk;
   memory_since *since = plan_memory_since(a, of->p);
   for (int n = 0; n < of->p->nests.count; n++) {
     const plan_nest *nest = &of->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    gpu_work work = model_work_of_nest(&p, nest, since);
+    gpu_work work = model_work_of_nest(a, &p, nest, since);
     gpu_limit limit;
     double cycles = gpu_nest_cycles(&work, device, &limit);
     fprintf(

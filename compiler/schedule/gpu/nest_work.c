@@ -9,12 +9,10 @@
 
 // A nest being counted. What follows is of one warp at one turn, until the end.
 typedef struct nest_count {
-  const model_program *p;
+  const placed_program *p;
   const plan_nest *nest;
-  warp_place at;
-  int vector, numbers;  // the axis whose neighbours a thread takes together, and how many
+  plan_lanes at;  // of the first warp; its vector axis is that whose neighbours a thread takes together
   axis_set over;
-  model_maps maps;
   bool *seen;     // by value: it is loaded already
   double shares;  // numbers of a sum that the lanes of a point take at once
   double operations, accesses, loops, turns;
@@ -30,24 +28,54 @@ static double times_of(const nest_count *c, axis_set by) {
   return all > c->shares ? all / c->shares : 1;
 }
 
-static int numbers_of(const nest_count *c, axis_set by) { return c->vector >= 0 && axis_in(by, c->vector) ? c->numbers : 1; }
+static int numbers_of(const nest_count *c, axis_set by) { return axis_in(by, c->at.vector) ? c->at.numbers : 1; }
 
-static axis_set moved_by(const warp_place *at, const model_memory *m) {
+static axis_set moved_by(const plan_access *x) {
   axis_set by = 0;
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++)
-    if (m->stride[axis] && at->index[axis]) by |= at->index[axis]->by;
+    if (x->stride[axis]) by |= axis_bit(axis);
   return by;
 }
 
-static void add_access(nest_count *c, const model_memory *m, const warp_place *at, double times) {
-  int numbers = numbers_of(c, moved_by(at, m));
-  warp_access x = model_access(m, at, numbers);
-  double convert = m->bytes < 4 ? (double)numbers : 0;
-  c->accesses += times * x.accesses;
+// Sectors of memory that the lanes read, so many words each.
+static double sectors(const int64_t addresses[MODEL_LANES], int of_each) {
+  enum { SECTOR_BYTES = 32, SECTOR_WORDS = 8 };
+  int64_t seen[MODEL_LANES];
+  int found = 0, count = 0;
+  for (int i = 0; i < MODEL_LANES; i++) {
+    int n = 0;
+    if (addresses[i] < 0) continue;
+    while (n < found && seen[n] != addresses[i] / SECTOR_BYTES) n++;
+    if (n == found) seen[found++] = addresses[i] / SECTOR_BYTES;
+    count++;
+  }
+  double whole = (double)count * of_each / SECTOR_WORDS;
+  return found > whole ? found : whole;
+}
+
+// Neighbours that lie apart take an access each, or one, if all of them are the same number.
+static warp_access access_of(const plan_access *x, const plan_lanes *at) {
+  enum { WORD = 4, MOST_BYTES = 16, SECTOR = 32 };
+  int64_t addresses[MODEL_LANES];
+  bool apart = plan_lies_apart(x, at);
+  int pieces = apart && x->stride[at->vector] ? at->numbers : 1;
+  int bytes = plan_bytes_of(x->stored) * (apart ? 1 : at->numbers);
+  if (bytes > MOST_BYTES) pieces = bytes / MOST_BYTES, bytes = MOST_BYTES;
+  plan_offsets_of(x, at, addresses);
+  plan_addresses_in(x, addresses);
+  if (x->in_shared) return (warp_access){pieces, pieces * plan_wavefronts(addresses, bytes), 0};
+  return (warp_access){pieces, 0, SECTOR * pieces * sectors(addresses, bytes < WORD ? 1 : bytes / WORD)};
+}
+
+static void add_access(nest_count *c, const plan_access *x, double times) {
+  if (!x->placed) return;
+  warp_access own = access_of(x, &c->at);
+  double convert = number_is_narrow(x->stored) ? numbers_of(c, moved_by(x)) : 0;
+  c->accesses += times * own.accesses;
   c->operations += times * convert;
-  c->wavefronts += times * x.wavefronts;
-  c->bytes += times * x.bytes;
-  if (!m->shared) c->far = 1;
+  c->wavefronts += times * own.wavefronts;
+  c->bytes += times * own.bytes;
+  if (!x->in_shared) c->far = 1;
 }
 
 static void add_operation(nest_count *c, tile_op op, double times) {
@@ -56,21 +84,22 @@ static void add_operation(nest_count *c, tile_op op, double times) {
   c->specials += times * cost.specials;
 }
 
-static void add_operands(nest_count *c, tile_id id, warp_place at);
+static void add_operands(nest_count *c, tile_id id, const plan_index_map *maps);
 
 // A value that an operation reads: in registers, computed where it is read, or in memory.
-static void add_operand(nest_count *c, tile_id id, warp_place at) {
+static void add_below(nest_count *c, tile_id id, const plan_index_map *maps) {
   const plan *p = c->p->of->p;
-  bool moved = c->seen[id];
-  c->seen[id] = true;
-  if (moved) return;
-  id = model_below_maps(c->p, id, &at, &c->maps);
   const tile_value *v = value_of(c, id);
+  const plan_index_map here = {v, maps};
+  if (plan_is_inline(v->op) && tile_arity(v->op) == 1) {
+    add_below(c, v->args[0], &here);
+    return;
+  }
   if (plan_at_hand(p, id) && v->op != TILE_ARGUMENT) {
     double times = times_of(c, v->axes & c->over) * numbers_of(c, v->axes);
     if (tile_arity(v->op)) add_operation(c, v->op, times);
     if (!tile_arity(v->op) && v->op != TILE_NUMBER) c->operations += times;
-    add_operands(c, id, at);
+    add_operands(c, id, maps);
     return;
   }
   for (int i = 0; i < c->nest->values.count; i++)
@@ -85,13 +114,24 @@ static void add_operand(nest_count *c, tile_id id, warp_place at) {
     return;
   }
   if (p->values[id].held == HELD_NEST || p->values[id].held == HELD_WARPS || p->values[id].held == HELD_SCALAR) return;
-  model_memory m = model_memory_of(c->p, id);
-  if (m.known) add_access(c, &m, &at, times_of(c, moved_by(&at, &m)));
+  plan_access x = gpu_access_of(c->p, id, maps);
+  add_access(c, &x, times_of(c, moved_by(&x)));
 }
 
-static void add_operands(nest_count *c, tile_id id, warp_place at) {
+static void add_operand(nest_count *c, tile_id id, const plan_index_map *maps) {
+  bool moved = c->seen[id];
+  c->seen[id] = true;
+  if (!moved) add_below(c, id, maps);
+}
+
+static void add_operands(nest_count *c, tile_id id, const plan_index_map *maps) {
   const tile_value *v = value_of(c, id);
-  for (int k = 0; k < tile_arity(v->op); k++) add_operand(c, v->args[k], at);
+  for (int k = 0; k < tile_arity(v->op); k++) add_operand(c, v->args[k], maps);
+}
+
+static void add_buffer(nest_count *c, int buffer, double times) {
+  plan_access x = gpu_access_of_buffer(c->p, buffer);
+  add_access(c, &x, times);
 }
 
 static bool is_block(const nest_count *c) { return c->p->w->m.kind == MAP_BLOCK; }
@@ -100,14 +140,8 @@ static bool is_block(const nest_count *c) { return c->p->w->m.kind == MAP_BLOCK;
 static void add_stores(nest_count *c, tile_id id, double times) {
   const plan_value *pv = &c->p->of->p->values[id];
   if (!is_block(c) && !c->p->w->m.looped) return;
-  if (pv->held == HELD_BUFFER && pv->buffer >= 0 && pv->into == NO_TILE) {
-    model_memory m = model_memory_of_buffer(c->p, pv->buffer);
-    add_access(c, &m, &c->at, times);
-  }
-  if (pv->copied != NO_TILE && pv->copy >= 0) {
-    model_memory m = model_memory_of_buffer(c->p, pv->copy);
-    add_access(c, &m, &c->at, times);
-  }
+  if (pv->held == HELD_BUFFER && pv->buffer >= 0 && pv->into == NO_TILE) add_buffer(c, pv->buffer, times);
+  if (pv->copied != NO_TILE && pv->copy >= 0) add_buffer(c, pv->copy, times);
 }
 
 // A value that a later product is added to begins as the other summand, and does nothing where that has its place already.
@@ -118,7 +152,7 @@ static bool begins(nest_count *c, tile_id id) {
   if (pv->nest == (int)(c->nest - p->nests.items) || pv->dot == NO_TILE) return false;
   tile_id other = v->args[v->args[0] == pv->dot];
   if (pv->held == HELD_BUFFER && p->values[other].held == HELD_BUFFER && p->values[other].buffer == pv->buffer) return true;
-  add_operand(c, other, c->at);
+  add_operand(c, other, NULL);
   add_stores(c, id, times_of(c, v->axes));
   return true;
 }
@@ -131,7 +165,7 @@ static void add_value(nest_count *c, tile_id id) {
   double points = times_of(c, reduces ? ~(axis_set)0 : v->axes);
   int numbers = numbers_of(c, v->axes | (reduces ? v->over : 0));
   add_operation(c, v->op == TILE_DOT ? TILE_ADD : v->op, points * numbers);
-  add_operands(c, id, c->at);
+  add_operands(c, id, NULL);
   add_stores(c, id, reduces ? 1 : points);
 }
 
@@ -139,59 +173,17 @@ static void add_result(nest_count *c, int result) {
   const tile_program *program = c->p->of->p->program;
   const tile_result *r = &program->results.items[result];
   axis_set axes = tile_place_axes(program, &r->place);
-  add_operand(c, r->value, c->at);
+  add_operand(c, r->value, NULL);
   if (plan_is_carried_role(r->place.role)) return;
   bool summed = !is_block(c) && r->place.role != TILE_KEEP && !axis_in(axes, c->p->w->k->lane_axis);
   if (summed) c->operations += times_of(c, axes) * GPU_COST_SUM_OF_WARP;
   if (summed) return;
-  model_memory m = {.known = true, .bytes = kernel_stores_narrow(&c->p->w->m, &r->place) ? 2 : 4};
-  int64_t dense = 1;
-  for (int x = r->place.axis_count - 1; x >= 0; x--) {
-    if (axis_in(c->p->w->m.instance, r->place.axes[x])) continue;
-    m.stride[r->place.axes[x]] = dense;
-    dense *= model_size_of(c->p, r->place.axes[x]);
-  }
-  if (r->place.time && program->time_axis >= 0) m.stride[program->time_axis] = dense;
-  add_access(c, &m, &c->at, times_of(c, axes));
+  plan_access x = gpu_access_of_tensor(c->p, &r->place);
+  add_access(c, &x, times_of(c, axes));
   c->far = 0;  // nothing waits for a store
 }
 
 // ---- who runs a point ------------------------------------------------------------------------
-
-// The pieces that the lanes of the first warp have at its first turn.
-typedef struct lane_pieces {
-  int64_t of[MODEL_PLACES];
-} lane_pieces;
-
-static lane_pieces one_each(double count) {
-  lane_pieces p;
-  for (int i = 0; i < MODEL_PLACES; i++) p.of[i] = i < MODEL_NEXT && i < count ? i : 0;
-  return p;
-}
-
-// Indices of the lanes along these axes; the last one counts fastest.
-static void place_lanes(nest_count *c, const axis_list *list, lane_pieces pieces, lane_indices *made) {
-  for (int x = list->count - 1; x >= 0; x--) {
-    int axis = list->axes[x], numbers = axis == c->vector ? c->numbers : 1;
-    int64_t size = model_size_of(c->p, axis) / numbers;
-    if (size < 1) size = 1;
-    for (int i = 0; i < MODEL_PLACES; i++) {
-      made[x].at[i] = (int32_t)(pieces.of[i] % size * numbers);
-      pieces.of[i] /= size;
-    }
-    if (numbers > 1) made[x].at[MODEL_NEXT]++;
-    made[x].by = axis_bit(axis);
-    c->at.index[axis] = &made[x];
-  }
-}
-
-static void place_sums(nest_count *c, lane_indices *made) {
-  for (int axis = 0, n = 0; axis < c->p->of->program->axes.count; axis++) {
-    if (!axis_in(c->over, axis)) continue;
-    made[n] = (lane_indices){.by = axis_bit(axis)};
-    c->at.index[axis] = &made[n++];
-  }
-}
 
 static double instructions_of(const nest_count *c) {
   return c->operations + (1 + gpu_cost_address) * c->accesses + gpu_cost_loop * c->loops + gpu_cost_turn * c->turns;
@@ -214,27 +206,22 @@ static gpu_work total(const nest_count *c, model_turns t) {
 
 static void add_values(nest_count *c) {
   if (c->nest->kind == NEST_PACK) {
-    model_memory m = model_memory_of_buffer(c->p, c->nest->pack);
-    add_operand(c, c->nest->packed, c->at);
-    add_access(c, &m, &c->at, times_of(c, c->nest->axes));
+    add_operand(c, c->nest->packed, NULL);
+    add_buffer(c, c->nest->pack, times_of(c, c->nest->axes));
   }
   for (int i = 0; i < c->nest->values.count; i++) add_value(c, c->nest->values.items[i]);
   for (int i = 0; i < c->nest->results.count; i++) add_result(c, c->nest->results.items[i]);
 }
 
-static nest_count count_of(const model_program *p, const plan_nest *nest, bool *seen) {
+static nest_count count_of(const placed_program *p, const plan_nest *nest, bool *seen) {
   for (int i = 0; i < p->of->p->program->values.count; i++) seen[i] = false;
-  return (nest_count){.p = p, .nest = nest, .vector = -1, .numbers = 1, .over = nest->over, .shares = 1, .seen = seen};
+  return (nest_count){.p = p, .nest = nest, .at.numbers = 1, .over = nest->over, .shares = 1, .seen = seen};
 }
 
 // A thread by itself goes through all points.
-static gpu_work work_of_thread(nest_count *c, lane_indices *lane_at, lane_indices *over_at) {
-  axis_list lane = {1, {c->p->w->k->lane_axis}};
+static gpu_work work_of_thread(nest_count *c) {
   c->over = plan_tile_axes(&c->p->w->m, c->nest->axes);
-  c->at.active = MODEL_LANES;
-  place_lanes(c, &lane, one_each(MODEL_LANES), lane_at);
-  lane_at[0].by = 0;
-  place_sums(c, over_at);
+  for (int lane = 0; lane < MODEL_LANES; lane++) plan_put_index(&c->at, c->p->w->k->lane_axis, lane, lane);
   add_values(c);
   return total(c, (model_turns){(double)c->p->w->threads / MODEL_LANES, 1});
 }
@@ -245,32 +232,15 @@ static int sums_of(const nest_count *c) {
   return sums;
 }
 
-// The lanes of the first warp: those that share a sum lie side by side, or apart.
-static void place_shares(nest_count *c, const plan_threads *t, double points, lane_indices *outer_at, lane_indices *over_at) {
-  int lanes = t->lanes, side = MODEL_LANES / lanes;
-  lane_pieces of_points = {0}, of_sums = {0};
-  c->at.active = points * lanes < MODEL_LANES ? (int)(points * lanes) : MODEL_LANES;
-  for (int i = 0; i < MODEL_LANES; i++) {
-    of_points.of[i] = t->apart ? i % side : i / lanes;
-    of_sums.of[i] = t->apart ? i / side : i % lanes;
-  }
-  axis_list outer = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->axes & ~c->nest->over),
-            over = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->over);
-  place_lanes(c, &outer, of_points, outer_at);
-  place_lanes(c, &over, of_sums, over_at);
-}
-
 // All threads share out one sum, or copy numbers.
-static gpu_work work_of_numbers(nest_count *c, lane_indices *made) {
+static gpu_work work_of_numbers(nest_count *c) {
   double all = model_entries(c->p, c->nest->axes);
   axis_list axes = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->axes);
   bool copies = c->nest->kind == NEST_PACK;
-  int last = axes.count ? axes.axes[axes.count - 1] : -1;
-  if (copies && last >= 0) c->numbers = plan_numbers_at_once(model_size_of(c->p, last), (int64_t)all, c->p->w->threads);
-  if (c->numbers > 1) c->vector = last;
-  all /= c->numbers;
-  c->at.active = all < MODEL_LANES ? (int)all : MODEL_LANES;
-  place_lanes(c, &axes, one_each(all), made);
+  int last = axes.count ? axes.axes[axes.count - 1] : -1, numbers = 1;
+  if (copies && last >= 0) numbers = plan_numbers_at_once(model_size_of(c->p, last), (int64_t)all, c->p->w->threads);
+  all /= numbers;
+  plan_put_pieces(&c->p->w->m, c->p->of->program, &axes, numbers, &c->at);
   c->over = 0;
   add_values(c);
   gpu_work work = total(c, model_turns_of(c->p, all));
@@ -280,19 +250,17 @@ static gpu_work work_of_numbers(nest_count *c, lane_indices *made) {
   return work;
 }
 
-static gpu_work work_of_points(const model_program *p, const plan_nest *nest, bool *seen) {
-  lane_indices outer_at[PLAN_MAX_AXES] = {0}, over_at[PLAN_MAX_AXES] = {0};
+static gpu_work work_of_points(const placed_program *p, const plan_nest *nest, bool *seen) {
   nest_count c = count_of(p, nest, seen);
-  if (!is_block(&c)) return work_of_thread(&c, outer_at, over_at);
+  if (!is_block(&c)) return work_of_thread(&c);
   plan_threads t = nest->threads;
   double points = model_entries(p, nest->axes & ~nest->over);
   c.turns = 1;
-  if (t.lanes == PLAN_ALL_THREADS || !t.lanes) return work_of_numbers(&c, outer_at);
-  if (t.width > 1) c.vector = t.vector, c.numbers = t.width;
+  if (t.lanes == PLAN_ALL_THREADS || !t.lanes) return work_of_numbers(&c);
   bool of_sums = t.width > 1 && axis_in(nest->over, t.vector);
   c.shares = t.lanes * (of_sums ? t.width : 1);
   if (!of_sums) points /= t.width;
-  place_shares(&c, &t, points, outer_at, over_at);
+  plan_put_lanes(&p->w->m, p->of->program, nest, &t, &c.at);
   if (nest->over) c.loops = ceil(model_entries(p, nest->over) / c.shares);
   add_values(&c);
   if (!c.operations && !c.accesses) return (gpu_work){0};
@@ -308,49 +276,20 @@ typedef struct factor {
   double instructions, wavefronts, bytes;  // of 16 rows, or of 8 columns
 } factor;
 
-// The place of a lane in a fragment: a row or column for each four lanes, two neighbours of k for each.
-static factor factor_of(nest_count *c, const plan_dot *dot, tile_id id, int pack, int line, int tile_lines) {
-  const plan *p = c->p->of->p;
-  lane_indices of_line = {.by = axis_bit(line)}, of_depth = {.by = axis_bit(dot->k)};
-  for (int i = 0; i < MODEL_PLACES; i++) {
-    of_line.at[i] = i < MODEL_NEXT ? i / 4 : 0;
-    of_depth.at[i] = i < MODEL_NEXT ? 2 * (i % 4) : 1;
-  }
-  warp_place at = {.active = MODEL_LANES};
-  at.index[line] = &of_line;
-  at.index[dot->k] = &of_depth;
-  tile_id leaf = pack < 0 ? model_below_maps(c->p, id, &at, &c->maps) : id;
-  model_memory m = pack < 0 ? model_memory_of(c->p, leaf) : model_memory_of_buffer(c->p, pack);
+static factor factor_of(const nest_count *c, const plan_dot *dot, tile_id id, int pack, int line, int tile_lines) {
+  plan_lanes at;
+  plan_access m = gpu_access_of_operand(c->p, id, pack);
   bool narrow = number_is_narrow(c->p->w->m.dtype);
   double registers = tile_lines / 8 * (narrow ? 2 : 1);
-  if (!m.known) return (factor){.instructions = registers};
+  if (!m.placed) return (factor){.instructions = registers};
   bool whole = model_size_of(c->p, line) % tile_lines == 0 && model_size_of(c->p, dot->k) % GPU_GROUP_DEPTH == 0;
-  if (m.shared && whole && m.bytes == (narrow ? 2 : 4) && p->values[leaf].held != HELD_SCALAR)
+  if (m.in_shared && whole && number_is_narrow(m.stored) == narrow)
     return (factor){true, 1 + 2 * gpu_cost_address, tile_lines / 4, 0};
-  warp_access x = model_access(&m, &at, 2);
-  double convert = m.bytes < 4 ? 2 : 1;
+  plan_put_fragment(line, dot->k, 2, &at);
+  warp_access x = access_of(&m, &at);
+  double convert = number_is_narrow(m.stored) ? 2 : 1;
   return (factor){false, registers * (x.accesses * (1 + gpu_cost_address) + convert), registers * x.wavefronts,
                   registers * x.bytes};
-}
-
-// Sums that a lane holds of a tile of 8 columns: pairs of neighbours, in two rows.
-static void place_of_sums(const plan_dot *dot, warp_place *at, lane_indices made[2]) {
-  made[0] = (lane_indices){.by = axis_bit(dot->i)};
-  made[1] = (lane_indices){.by = axis_bit(dot->j)};
-  for (int i = 0; i < MODEL_PLACES; i++) {
-    made[0].at[i] = i < MODEL_NEXT ? i / 4 : 0;
-    made[1].at[i] = i < MODEL_NEXT ? 2 * (i % 4) : 1;
-  }
-  *at = (warp_place){.active = MODEL_LANES};
-  at->index[dot->i] = &made[0];
-  at->index[dot->j] = &made[1];
-}
-
-// Is the sum the register-resident state of this nest?
-static bool stays_in_registers(const nest_count *c, tile_id sum) {
-  const plan *p = c->p->of->p;
-  int buffer = p->values[sum].buffer, carried = buffer < 0 ? -1 : p->buffers.items[buffer].carried;
-  return carried >= 0 && p->carried[carried].accumulator == (int)(c->nest - p->nests.items);
 }
 
 // What is loaded before, computed behind and stored of a pair of sums.
@@ -358,17 +297,15 @@ static void add_around_product(nest_count *c) {
   const plan *p = c->p->of->p;
   tile_id id = c->nest->values.items[0], sum = p->values[id].into;
   tile_id made = sum != NO_TILE ? sum : id;
-  model_memory m = {0};
+  int buffer = p->values[made].buffer;
   bool listed = false;
-  if (p->values[made].buffer >= 0) m = model_memory_of_buffer(c->p, p->values[made].buffer);
   for (int i = 1; i < c->nest->values.count; i++) {
     add_value(c, c->nest->values.items[i]);
     listed = listed || c->nest->values.items[i] == sum;
   }
   for (int i = 0; i < c->nest->results.count; i++) add_result(c, c->nest->results.items[i]);
-  if (!m.known || stays_in_registers(c, made)) return;
-  if (sum != NO_TILE && !listed && !c->nest->two) add_access(c, &m, &c->at, 1);
-  if (!listed) add_access(c, &m, &c->at, 1);
+  if (buffer < 0 || listed || plan_sums_state(p, c->nest)) return;
+  add_buffer(c, buffer, sum != NO_TILE && !c->nest->two ? 2 : 1);
 }
 
 // The share of the steps of k that a product takes, where a factor is 0 above its diagonal.
@@ -392,7 +329,7 @@ typedef struct product_work {
 static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *dot, int tiles) {
   const mapping *m = &c->p->w->m;
   const tile_program *program = c->p->of->p->program;
-  bool narrow = number_is_narrow(m->dtype), group = plan_may_be_wgmma(m, program, dot);
+  bool narrow = number_is_narrow(m->dtype);
   double depth = ceil((double)model_size_of(c->p, dot->k) / (narrow ? 16 : 8)), three = narrow || m->tf32 ? 1 : 3;
   const tile_value *v = &program->values.items[id];
   depth *= model_entries(c->p, plan_tile_axes(m, v->over) & ~plan_inner_axes(dot));
@@ -400,9 +337,8 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   if (!dot->register_a) a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
   b = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
   product_work x = {0};
-  group = group && b.by_matrix;  // wgmma reads no scratch
-  if (!group) depth *= share_below(c, dot);
-  if (group) {
+  if (!dot->wgmma) depth *= share_below(c, dot);
+  if (dot->wgmma) {
     double of_a = a.by_matrix ? 1 : a.instructions, read_a = a.by_matrix ? 4 : a.wavefronts;
     x.of_task = depth * (of_a + 1 + gpu_cost_address) + GPU_COST_GROUP_WAIT;
     x.wavefronts = depth * (read_a + tiles / 2.0);  // four warps read B together
@@ -417,8 +353,7 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   return x;
 }
 
-static gpu_work work_of_mma(const model_program *p, const plan_nest *nest, bool *seen) {
-  lane_indices made[2];
+static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool *seen) {
   nest_count c = count_of(p, nest, seen);
   const plan_dot *dot = &nest->dot;
   tile_id id = nest->values.items[0];
@@ -426,12 +361,10 @@ static gpu_work work_of_mma(const model_program *p, const plan_nest *nest, bool 
   axis_set around = plan_tile_axes(&p->w->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
   double rows = ceil((double)model_size_of(p, dot->i) / GPU_TILE_ROWS) * model_entries(p, around);
   double columns = ceil((double)model_size_of(p, dot->j) / GPU_TILE_COLUMNS);
-  int tiles = plan_tiles_of_warp(&p->w->m, p->of->p->program, dot, (int64_t)rows);
-  if (plan_warps_of_row(&p->w->m, p->of->p, nest) == 1 && tiles < columns) tiles = (int)columns;
+  int tiles = plan_tiles_of_nest(&p->w->m, p->of->p, nest);
   double tasks = rows * ceil(columns / tiles), warps = (double)p->w->threads / MODEL_LANES;
   c.over = 0;
-  place_of_sums(dot, &c.at, made);
-  c.vector = dot->j, c.numbers = 2;
+  plan_put_fragment(dot->i, dot->j, 2, &c.at);
   add_around_product(&c);
   product_work x = work_of_product(&c, id, dot, tiles);
   if (nest->two) {
@@ -450,13 +383,13 @@ static gpu_work work_of_mma(const model_program *p, const plan_nest *nest, bool 
 }
 
 // Multiply-adds by threads, or a matrix of parameters times a vector: what is loaded is spread evenly.
-static gpu_work spread_out(const model_program *p, double instructions, double wavefronts, double tasks) {
+static gpu_work spread_out(const placed_program *p, double instructions, double wavefronts, double tasks) {
   double warps = (double)p->w->threads / MODEL_LANES, used = ceil(tasks / MODEL_LANES);
   double busy = used < warps ? used : warps;
   return (gpu_work){.instructions = instructions, .busiest = instructions / (busy > 1 ? busy : 1), .wavefronts = wavefronts};
 }
 
-static gpu_work work_by_threads(const model_program *p, const plan_nest *nest) {
+static gpu_work work_by_threads(const placed_program *p, const plan_nest *nest) {
   enum { OF_VECTOR = 3 };  // a number of a matrix, unpacked, times one of a vector; lanes that add up
   const plan_dot *dot = &nest->dot;
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
@@ -468,26 +401,11 @@ static gpu_work work_by_threads(const model_program *p, const plan_nest *nest) {
 
 // ---- along time ------------------------------------------------------------------------------
 
-// The lanes of the first warp: those that share a column lie apart, each with rows that follow one another.
-static void place_rows(nest_count *c, const axis_list *columns, int t, int lanes, lane_indices *outer_at,
-                       lane_indices *step_at) {
-  lane_pieces of_columns = {0};
-  int side = MODEL_LANES / lanes;
-  int32_t rows = (int32_t)(model_size_of(c->p, t) / lanes);
-  *step_at = (lane_indices){.by = axis_bit(t)};
-  for (int i = 0; i < MODEL_LANES; i++) {
-    of_columns.of[i] = i % side < c->at.active ? i % side : 0;
-    step_at->at[i] = i / side * rows;
-  }
-  place_lanes(c, columns, of_columns, outer_at);
-  c->at.index[t] = step_at;
-}
-
 // Lanes of a column load their rows, add up, meet, load them again unless they kept them, add up and store.
 static void add_shared_scan(nest_count *c, tile_id id, double rows) {
   enum { MOST_KEPT = 4, OF_MEETING = 5 };  // a shuffle, a comparison, a choice, an addition, a copy
   bool kept = rows <= MOST_KEPT;
-  add_operands(c, id, c->at);
+  add_operands(c, id, NULL);
   double loads = kept ? 1 : 2;
   c->operations *= loads, c->accesses *= loads, c->wavefronts *= loads, c->bytes *= loads;
   add_stores(c, id, rows);
@@ -496,7 +414,7 @@ static void add_shared_scan(nest_count *c, tile_id id, double rows) {
 }
 
 // A warp for each column makes all levels of its sums.
-static gpu_work work_of_levels(const model_program *p, double columns, double steps, int levels) {
+static gpu_work work_of_levels(const placed_program *p, double columns, double steps, int levels) {
   enum { OF_LEVEL = 4, OF_STEP = 3 };
   double of_column = levels * (OF_LEVEL + OF_STEP * ceil(steps / MODEL_LANES)), warps = (double)p->w->threads / MODEL_LANES;
   double each = ceil(columns / warps);
@@ -506,10 +424,9 @@ static gpu_work work_of_levels(const model_program *p, double columns, double st
 }
 
 // A prefix, a segment or its adjoint; several lanes share a column where there are few.
-static gpu_work work_of_scan(const model_program *p, const plan_nest *nest, bool *seen) {
+static gpu_work work_of_scan(const placed_program *p, const plan_nest *nest, bool *seen) {
   nest_count c = count_of(p, nest, seen);
   tile_id id = nest->values.items[0];
-  lane_indices outer_at[PLAN_MAX_AXES], step_at[1];
   int t = tile_step_axis(value_of(&c, id));
   axis_list columns = plan_by_rank(&p->w->m, p->of->program, nest->axes & ~axis_bit(t));
   double count = model_entries(p, nest->axes & ~axis_bit(t)), steps = (double)model_size_of(p, t);
@@ -519,22 +436,20 @@ static gpu_work work_of_scan(const model_program *p, const plan_nest *nest, bool
   c.over = axis_bit(t);
   c.turns = 1;
   c.shares = lanes;
-  c.at.active = count * lanes < MODEL_LANES ? (int)(count * lanes) : MODEL_LANES;
   if (lanes > 1) {
-    place_rows(&c, &columns, t, lanes, outer_at, step_at);
+    plan_put_rows(&p->w->m, p->of->program, &columns, t, lanes, &c.at);
     add_shared_scan(&c, id, steps / lanes);
     return total(&c, model_turns_of(p, count * lanes));
   }
-  place_lanes(&c, &columns, one_each(count), outer_at);
-  place_sums(&c, step_at);
-  add_operands(&c, id, c.at);
+  plan_put_pieces(&p->w->m, p->of->program, &columns, 1, &c.at);
+  add_operands(&c, id, NULL);
   add_stores(&c, id, steps);
   c.loops = c.operations = steps;
   return total(&c, model_turns_of(p, count));
 }
 
-static gpu_work work_of_nest(const model_program *p, const plan_nest *nest) {
-  bool *seen = ARENA_ARRAY(p->scratch, bool, p->of->p->program->values.count + 1);
+static gpu_work work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest) {
+  bool *seen = ARENA_ARRAY(scratch, bool, p->of->p->program->values.count + 1);
   switch (nest->kind) {
     case NEST_DOT:
       if (nest->dot.i >= 0 && plan_is_mma(&p->w->m, p->of->p->program, &nest->dot)) return work_of_mma(p, nest, seen);
@@ -547,8 +462,8 @@ static gpu_work work_of_nest(const model_program *p, const plan_nest *nest) {
   }
 }
 
-gpu_work model_work_of_nest(const model_program *p, const plan_nest *nest, memory_since *since) {
-  gpu_work work = work_of_nest(p, nest);
-  work.barriers = p->w->m.kind == MAP_BLOCK && plan_waits(p->scratch, since, nest);
+gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest, memory_since *since) {
+  gpu_work work = work_of_nest(scratch, p, nest);
+  work.barriers = p->w->m.kind == MAP_BLOCK && plan_waits(scratch, since, nest);
   return work;
 }

@@ -23,6 +23,6 @@ static operation_cost approximate(tile_op op) {
   }
 }
 
-operation_cost model_cost_of_operation(const model_program *p, tile_op op) {
+operation_cost model_cost_of_operation(const placed_program *p, tile_op op) {
   return number_is_narrow(p->w->m.dtype) ? approximate(op) : (operation_cost){tile_op_cost(op), 0};
 }

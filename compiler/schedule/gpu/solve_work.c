@@ -4,32 +4,33 @@
 #include "compiler/schedule/gpu/model.h"
 #include "runtime/shared/gpu_costs.h"
 
-double model_entries(const model_program *p, axis_set axes) {
+int64_t model_size_of(const placed_program *p, int axis) { return plan_typical_size(&p->w->m, p->of->program, axis); }
+
+double model_entries(const placed_program *p, axis_set axes) {
   double count = 1;
   for (int axis = 0; axis < p->of->program->axes.count; axis++)
     if (axis_in(axes, axis)) count *= (double)model_size_of(p, axis);
   return count;
 }
 
-model_turns model_turns_of(const model_program *p, double points) {
+model_turns model_turns_of(const placed_program *p, double points) {
   double threads = p->w->threads;
   return (model_turns){ceil(points / MODEL_LANES), ceil(points / threads)};
 }
 
-static bool is_outside(model_memory m) { return m.known && !m.shared; }
+static bool is_outside(plan_access x) { return x.placed && !x.in_shared; }
 
-// A column reads the matrix, the same for all lanes, and the solved rows once for each four rows behind them.
-static double bytes_of_solve(const model_program *p, const plan_nest *nest, double rows) {
+// A column reads the matrix, the same for all lanes, and solved rows again.
+static double bytes_of_solve(const placed_program *p, const plan_nest *nest, double rows) {
   enum { SECTOR = 32, OF_WARP = 4 * MODEL_LANES };
-  int pack = nest->dot.pack_a;
-  bool matrix = is_outside(pack < 0 ? model_memory_of(p, nest->dot.a) : model_memory_of_buffer(p, pack));
-  bool solved = is_outside(model_memory_of_buffer(p, p->of->p->values[nest->values.items[0]].buffer));
-  double loads = rows * rows / 8;
+  bool matrix = is_outside(gpu_access_of_operand(p, nest->dot.a, nest->dot.pack_a));
+  bool solved = is_outside(gpu_access_of_buffer(p, p->of->p->values[nest->values.items[0]].buffer));
+  double loads = GPU_SYSTEM_ROWS * plan_blocks_of_system((int64_t)rows);
   return loads * (matrix ? SECTOR : 0) + (loads + 2 * rows) * (solved ? OF_WARP : 0);
 }
 
 // Blocks of four rows go to the lanes of a column in turn. All lanes solve each block, one keeps it.
-static gpu_work work_of_shared_solve(const model_program *p, double columns, double blocks, int lanes) {
+static gpu_work work_of_shared_solve(const placed_program *p, double columns, double blocks, int lanes) {
   enum { OF_TERMS = 30, OF_BLOCK = 25, OF_ADDITION = 8, OF_CHOICE = 5 };
   double kept = blocks / lanes, terms = (kept + 1) / 2;
   double of_block = terms * OF_TERMS + OF_BLOCK + log2(lanes) * OF_ADDITION + kept * OF_CHOICE;
@@ -39,7 +40,7 @@ static gpu_work work_of_shared_solve(const model_program *p, double columns, dou
                     .wavefronts = t.all * blocks * (4 * lanes * terms + 10)};
 }
 
-gpu_work model_work_of_solve(const model_program *p, const plan_nest *nest) {
+gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest) {
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
   double rows = (double)model_size_of(p, tile_row_axis(v));
   double columns = model_entries(p, plan_tile_axes(&p->w->m, v->axes) & ~axis_bit(tile_row_axis(v)));
@@ -47,7 +48,8 @@ gpu_work model_work_of_solve(const model_program *p, const plan_nest *nest) {
   if (lanes > 1) return work_of_shared_solve(p, columns, rows / GPU_SYSTEM_ROWS, lanes);
   model_turns t = model_turns_of(p, columns);
   // of four rows and four steps: 16 multiply-adds, 4 loads of x, 4 of the matrix
-  double blocks = rows * rows / 32, of_column = blocks * (24 + 4 * gpu_cost_address + gpu_cost_loop) + 6 * rows;
+  double blocks = plan_blocks_of_system((int64_t)rows),
+         of_column = blocks * (24 + 4 * gpu_cost_address + gpu_cost_loop) + 6 * rows;
   double bytes = bytes_of_solve(p, nest, rows);
   return (gpu_work){.instructions = t.all * of_column,
                     .busiest = t.busiest * of_column,

@@ -99,13 +99,13 @@ static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
 
 static void add_program(run_time *r, const kernel_plan *w, const program_plan *p, const gpu_speed *device) {
   arena *scratch = arena_new();
-  model_program program = {scratch, w, p};
+  placed_program program = {w, p};
   gpu_work rows = work_of_rows(w, p), interval = {0};
   memory_since *since = plan_memory_since(scratch, p->p);
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    gpu_work work = model_work_of_nest(&program, nest, since);
+    gpu_work work = model_work_of_nest(scratch, &program, nest, since);
     if (work.barriers > 0) add_interval(r, &interval, device), interval = (gpu_work){0};
     add_work(&interval, &work);
   }

@@ -428,4 +428,6 @@ void gpu_plan_make(kernel_plan *w) {
   bool again = w->recomputes && w->k->program->form == TILE_CHUNK;
   (again ? plan_groups_of_chunks : plan_in_one_pass)(w);
   gpu_place_columns(w);
+  gpu_mark_products(w, &w->main);
+  if (w->recomputes) gpu_mark_products(w, &w->recompute);
 }
