@@ -191,7 +191,7 @@ static int run(words *w, const option *options, bool train) {
   bool launches = false;
   int status = read_words(w, options, &r);
   if (status) return status;
-  if (wants_launcher(&r, &launches)) return report_failure(w->command);
+  if (wants_launcher(&r, &launches)) return launch_speaks() ? report_failure(w->command) : EXIT_USAGE;
   if (!launches) return run_rank(&r);
   return launch_ranks(r.ranks.count, w->command, w->list, w->count, &status) ? report_failure(w->command) : status;
 }

@@ -37,7 +37,10 @@ rec_status launch_find(launched *found) {
   for (size_t i = 0; i < sizeof told / sizeof *told && !found->by; i++)
     if (getenv(told[i].rank)) *found = (launched){told[i].by, number_in(told[i].count, 0), number_in(told[i].rank, 0)};
   int64_t tasks = number_in("SLURM_STEP_NUM_TASKS", 1);
+  if (found->by == LAUNCHER_PMI && found->count == tasks && found->number == number_in("SLURM_PROCID", -1))
+    found->by = LAUNCHER_SLURM;
   if (found->by || tasks == 1) return REC_OK;
+  found->number = number_in("SLURM_PROCID", 0);
   return rec_fail(REC_ERROR_DEVICE,
                   "srun has started %lld processes that cannot find each other; srun --mpi=list shows what there is: take pmix "
                   "for Open MPI, pmi2 for MPICH",
@@ -46,7 +49,8 @@ rec_status launch_find(launched *found) {
 
 bool launch_speaks(void) {
   launched l;
-  return launch_find(&l) || l.number == 0;
+  launch_find(&l);
+  return l.number == 0;
 }
 
 // ---- starting one ---------------------------------------------------------------------------------------------------
@@ -60,6 +64,19 @@ static bool in_path(const char *name, char *file, size_t size) {
     next += length + (next[length] == ':');
   }
   return false;
+}
+
+void launch_cancel_step(void) {
+  char program[PATH_MAX];
+  const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+  if (!job || !step || !in_path("scancel", program, sizeof program)) return;
+  file_path name = rec_path("%s.%s", job, step);
+  pid_t child = fork();
+  if (child == 0) {
+    execl(program, program, "--quiet", "--signal=KILL", name.text, (char *)NULL);
+    _exit(EXIT_CANNOT_START);
+  }
+  if (child > 0) waitpid(child, NULL, 0);
 }
 
 bool launch_program(char *file, size_t size) { return in_path("mpirun", file, size) || in_path("mpiexec", file, size); }

@@ -11,7 +11,8 @@
 typedef enum launcher {
   LAUNCHER_NONE,
   LAUNCHER_OPEN_MPI,  // mpirun of Open MPI
-  LAUNCHER_PMI,       // mpiexec of MPICH and its kin, srun --mpi=pmi2
+  LAUNCHER_PMI,       // mpiexec of MPICH and its kin
+  LAUNCHER_SLURM,     // srun --mpi=pmi2, for the same libraries
   LAUNCHER_PMIX,      // srun --mpi=pmix and others, for any library
   LAUNCHERS
 } launcher;
@@ -24,6 +25,8 @@ typedef struct launched {
 
 // By the variables of the environment. An error where srun has started several processes that cannot find each other.
 rec_status launch_find(launched *found);
+// Ends all processes of the step of Slurm that this one belongs to, this one with them; returns where there is no scancel.
+void launch_cancel_step(void);
 // Whether this process is to print what all processes of a job print alike.
 bool launch_speaks(void);
 

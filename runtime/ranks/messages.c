@@ -19,11 +19,19 @@ enum { ABORT_STATUS = 1, ABORT_SECONDS = 10 };
 // MPICH's launcher ends a job at once, and may not have read the ranks' last lines by then.
 static void let_it_be_read(void) { usleep(200000); }
 
+// On the thread. The daemon of Slurm does not understand the MPI_Abort of MPICH 5: it prints that for ever, and ends nothing.
+static void abort_job(mover *v) {
+  if (v->by == LAUNCHER_SLURM)
+    launch_cancel_step();
+  else
+    v->mpi.abort(v->mpi.world, ABORT_STATUS);
+}
+
 // On the thread. Calls of MPI that fail leave nothing to go on with.
 _Noreturn static void fail(mover *v, const char *text) {
   fprintf(stderr, "rec: rank %d of %d: %s; the job ends\n", v->number, v->count, text);
   let_it_be_read();
-  v->mpi.abort(v->mpi.world, ABORT_STATUS);
+  abort_job(v);
   _exit(ABORT_STATUS);
 }
 
@@ -160,9 +168,9 @@ static void move_messages(mover *v) {
     if (!has_news(v) && idle) nap(v, idle_since);
     message *list = take_posted(v);
     bool ending = v->ending;
-    int aborting = v->aborting;
+    bool aborting = v->aborting;
     pthread_mutex_unlock(&v->lock);
-    if (aborting) v->mpi.abort(v->mpi.world, aborting);
+    if (aborting) abort_job(v);
     if (ending) return;
     add_to_moving(v, list);
     push(v);
@@ -241,7 +249,7 @@ static void make_conditions(mover *v) {
 }
 
 rec_status mover_start(mover *v, launcher by, const ranks_settings *settings) {
-  *v = (mover){.largest = settings->largest, .patience = settings->patience, .posted_last = &v->posted};
+  *v = (mover){.by = by, .largest = settings->largest, .patience = settings->patience, .posted_last = &v->posted};
   setenv("UCX_ERROR_SIGNALS", "", 0);  // a fault is ours to report
   rec_status status = mpi_open(by, settings->library, &v->mpi);
   if (status) return status;
@@ -271,7 +279,7 @@ void mover_stop(mover *v) {
 _Noreturn void mover_abort(mover *v) {
   let_it_be_read();
   pthread_mutex_lock(&v->lock);
-  v->aborting = ABORT_STATUS;
+  v->aborting = true;
   pthread_cond_signal(&v->work);
   pthread_mutex_unlock(&v->lock);
   sleep(ABORT_SECONDS);

@@ -23,6 +23,7 @@ struct message {
 
 typedef struct mover {
   mpi mpi;
+  launcher by;
   int number, count;
   int64_t largest;   // bytes of a part
   int64_t patience;  // seconds
@@ -32,8 +33,7 @@ typedef struct mover {
   pthread_cond_t work, done;       // for the thread; for those who wait
   message *posted, **posted_last;  // not yet begun
   message *moving;                 // the thread's own list
-  bool ready, ending, ended;
-  int aborting;  // the status that MPI_Abort shall be called with; 0: no
+  bool ready, ending, ended, aborting;
 } mover;
 
 // In how many parts a message of so many bytes goes.

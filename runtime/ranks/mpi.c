@@ -13,6 +13,7 @@
 static const char *const files_of[LAUNCHERS][3] = {
     [LAUNCHER_OPEN_MPI] = {"libmpi.so.40", "libmpi_abi.so.1"},
     [LAUNCHER_PMI] = {"libmpi_abi.so.1", "libmpi.so.12"},
+    [LAUNCHER_SLURM] = {"libmpi_abi.so.1", "libmpi.so.12"},
     [LAUNCHER_PMIX] = {"libmpi_abi.so.1", "libmpi.so.40", "libmpi.so.12"},
 };
 
@@ -44,7 +45,8 @@ static rec_status open_any(launcher by, mpi *m, void **library) {
     if ((*library = open_file(m->name))) return REC_OK;
     if (length < sizeof tried) length += (size_t)snprintf(tried + length, sizeof tried - length, "; %s", dlerror());
   }
-  return rec_fail(REC_ERROR_DEVICE, "expected the MPI library of the launcher, found none%s; REC_MPI names its file", tried);
+  return rec_fail(REC_ERROR_DEVICE, "expected the MPI library of the launcher, found none%s; REC_MPI names its file%s", tried,
+                  by == LAUNCHER_SLURM ? "; Open MPI wants srun --mpi=pmix" : "");
 }
 
 // ---- their handles --------------------------------------------------------------------------------------------------
