@@ -2,6 +2,7 @@
 #ifndef REC_SHARED_GPU_COSTS_H
 #define REC_SHARED_GPU_COSTS_H
 
+#define GPU_OPERATION(op, instructions, specials)
 #define GPU_FACTOR(name, value, unit, what, source)
 enum {
 #define GPU_COUNT(name, value, unit, what, source) GPU_COST_##name = (value),
@@ -15,5 +16,6 @@ enum {
 #include "runtime/shared/gpu_costs.def"
 #undef GPU_FACTOR
 #undef GPU_COUNT
+#undef GPU_OPERATION
 
 #endif

@@ -16,8 +16,9 @@ typedef struct gpu_work {
   double bytes;         // between the multiprocessor and the second-level cache
   double far;           // accesses one after another that a warp waits for from there
   double barriers;
-  // `instructions` of a nest of points are operations, accesses with their addresses, turns of loops, and of the nest
-  double operations, accesses, loops, turns;
+  // what `instructions` are made of: besides operations and accesses, turns of loops or of the steps of a product, and what
+  // each warp or block of a product does once
+  double operations, accesses, loops, begins, addresses;
 } gpu_work;
 
 // A load or a store of a warp; bytes: outside of the multiprocessor.

@@ -20,9 +20,9 @@ static void put_program(FILE *out, arena *a, const kernel_plan *w, const program
         "  %s %d %s: %.1f cycles, for %s; %.1f warp instructions, %.1f of one warp, %.1f wavefronts, %.1f special, %.0f bytes",
         of->program->name, n, plan_nest_text(nest->kind), cycles / steps, gpu_limit_text(limit), work.instructions / steps,
         work.busiest / steps, work.wavefronts / steps, work.specials / steps, work.bytes / steps);
-    if (work.turns > 0)
-      fprintf(out, "; %.1f operations, %.1f accesses, %.1f turns of loops, %.1f of the nest", work.operations / steps,
-              work.accesses / steps, work.loops / steps, work.turns / steps);
+    if (work.begins > 0)
+      fprintf(out, "; %.2f operations, %.2f accesses, %.2f turns of loops, %.2f begins, %.2f addresses",
+              work.operations / steps, work.accesses / steps, work.loops / steps, work.begins / steps, work.addresses / steps);
     fprintf(out, "\n");
   }
 }

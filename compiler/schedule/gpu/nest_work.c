@@ -15,7 +15,8 @@ typedef struct nest_count {
   axis_set over;
   bool *seen;     // by value: it is loaded already
   double shares;  // numbers of a sum that the lanes of a point take at once
-  double operations, accesses, loops, turns;
+  double operations, accesses, loops;
+  double addresses;  // made once, when the nest begins
   double wavefronts, specials, bytes, far;
 } nest_count;
 
@@ -67,12 +68,15 @@ static warp_access access_of(const plan_access *x, const plan_lanes *at) {
   return (warp_access){pieces, 0, SECTOR * pieces * sectors(addresses, bytes < WORD ? 1 : bytes / WORD)};
 }
 
-static void add_access(nest_count *c, const plan_access *x, double times) {
+typedef enum access_kind { LOAD, STORE } access_kind;
+
+static void add_access(nest_count *c, const plan_access *x, access_kind kind, double times) {
   if (!x->placed) return;
   warp_access own = access_of(x, &c->at);
-  double convert = number_is_narrow(x->stored) ? numbers_of(c, moved_by(x)) : 0;
+  double convert = kind == LOAD ? gpu_cost_widen : gpu_cost_narrow;
+  if (number_is_narrow(x->stored)) c->operations += times * convert * numbers_of(c, moved_by(x));
   c->accesses += times * own.accesses;
-  c->operations += times * convert;
+  c->addresses += own.accesses;
   c->wavefronts += times * own.wavefronts;
   c->bytes += times * own.bytes;
   if (!x->in_shared) c->far = 1;
@@ -87,10 +91,21 @@ static void add_operation(nest_count *c, tile_op op, double times) {
 static void add_operands(nest_count *c, tile_id id, const plan_index_map *maps);
 
 // A value that an operation reads: in registers, computed where it is read, or in memory.
+// Is it the state that stays in the accumulators of this nest?
+static bool is_accumulator(const nest_count *c, const tile_value *v) {
+  const plan *p = c->p->of->p;
+  bool is = false;
+  for (int i = 0; v->op == TILE_ARGUMENT && i < p->carried_count; i++)
+    is = is ||
+         (p->carried[i].argument == tile_argument_number(v) && p->carried[i].accumulator == (int)(c->nest - p->nests.items));
+  return is;
+}
+
 static void add_below(nest_count *c, tile_id id, const plan_index_map *maps) {
   const plan *p = c->p->of->p;
   const tile_value *v = value_of(c, id);
   const plan_index_map here = {v, maps};
+  if (is_accumulator(c, v)) return;
   if (plan_is_inline(v->op) && tile_arity(v->op) == 1) {
     add_below(c, v->args[0], &here);
     return;
@@ -106,16 +121,15 @@ static void add_below(nest_count *c, tile_id id, const plan_index_map *maps) {
     if (c->nest->values.items[i] == id) return;
   if (v->op == TILE_SEGMENT && plan_levels_of(&c->p->w->m, c->p->of->p->program, id)) {
     // two numbers of the level of both steps, added up
-    enum { OF_LEVEL = 10 };
     double times = times_of(c, v->axes & c->over) * numbers_of(c, v->axes);
-    c->operations += times * OF_LEVEL;
+    c->operations += times * GPU_COST_LEVEL_READ;
     c->accesses += 2 * times;
     c->wavefronts += 2 * times;
     return;
   }
   if (p->values[id].held == HELD_NEST || p->values[id].held == HELD_WARPS || p->values[id].held == HELD_SCALAR) return;
   plan_access x = gpu_access_of(c->p, id, maps);
-  add_access(c, &x, times_of(c, moved_by(&x)));
+  add_access(c, &x, LOAD, times_of(c, moved_by(&x)));
 }
 
 static void add_operand(nest_count *c, tile_id id, const plan_index_map *maps) {
@@ -129,9 +143,9 @@ static void add_operands(nest_count *c, tile_id id, const plan_index_map *maps) 
   for (int k = 0; k < tile_arity(v->op); k++) add_operand(c, v->args[k], maps);
 }
 
-static void add_buffer(nest_count *c, int buffer, double times) {
+static void add_buffer(nest_count *c, int buffer, access_kind kind, double times) {
   plan_access x = gpu_access_of_buffer(c->p, buffer);
-  add_access(c, &x, times);
+  add_access(c, &x, kind, times);
 }
 
 static bool is_block(const nest_count *c) { return c->p->w->m.kind == MAP_BLOCK; }
@@ -140,8 +154,8 @@ static bool is_block(const nest_count *c) { return c->p->w->m.kind == MAP_BLOCK;
 static void add_stores(nest_count *c, tile_id id, double times) {
   const plan_value *pv = &c->p->of->p->values[id];
   if (!is_block(c) && !c->p->w->m.looped) return;
-  if (pv->held == HELD_BUFFER && pv->buffer >= 0 && pv->into == NO_TILE) add_buffer(c, pv->buffer, times);
-  if (pv->copied != NO_TILE && pv->copy >= 0) add_buffer(c, pv->copy, times);
+  if (pv->held == HELD_BUFFER && pv->buffer >= 0 && pv->into == NO_TILE) add_buffer(c, pv->buffer, STORE, times);
+  if (pv->copied != NO_TILE && pv->copy >= 0) add_buffer(c, pv->copy, STORE, times);
 }
 
 // A value that a later product is added to begins as the other summand, and does nothing where that has its place already.
@@ -164,7 +178,8 @@ static void add_value(nest_count *c, tile_id id) {
   bool reduces = tile_op_is(v->op, TILE_REDUCES);
   double points = times_of(c, reduces ? ~(axis_set)0 : v->axes);
   int numbers = numbers_of(c, v->axes | (reduces ? v->over : 0));
-  add_operation(c, v->op == TILE_DOT ? TILE_ADD : v->op, points * numbers);
+  bool in_product = c->p->of->p->values[id].dot != NO_TILE;  // tensor cores add it
+  if (!in_product) add_operation(c, v->op == TILE_DOT ? TILE_ADD : v->op, points * numbers);
   add_operands(c, id, NULL);
   add_stores(c, id, reduces ? 1 : points);
 }
@@ -179,25 +194,25 @@ static void add_result(nest_count *c, int result) {
   if (summed) c->operations += times_of(c, axes) * GPU_COST_SUM_OF_WARP;
   if (summed) return;
   plan_access x = gpu_access_of_tensor(c->p, &r->place);
-  add_access(c, &x, times_of(c, axes));
+  add_access(c, &x, STORE, times_of(c, axes));
   c->far = 0;  // nothing waits for a store
 }
 
 // ---- who runs a point ------------------------------------------------------------------------
 
-static double instructions_of(const nest_count *c) {
-  return c->operations + (1 + gpu_cost_address) * c->accesses + gpu_cost_loop * c->loops + gpu_cost_turn * c->turns;
-}
+static double instructions_of(const nest_count *c) { return c->operations + c->accesses + gpu_cost_loop * c->loops; }
 
 // Each warp begins the nest once, and goes through its body at each turn.
 static gpu_work total(const nest_count *c, model_turns t) {
-  double warps = (double)c->p->w->threads / MODEL_LANES, own = instructions_of(c), begin = gpu_cost_begin * c->turns;
-  return (gpu_work){.instructions = t.all * own + begin * (t.all < warps ? t.all : warps),
+  double warps = (double)c->p->w->threads / MODEL_LANES, used = t.all < warps ? t.all : warps;
+  double own = instructions_of(c), begin = gpu_cost_begin + gpu_cost_address * c->addresses;
+  return (gpu_work){.instructions = t.all * own + used * begin,
                     .busiest = t.busiest * own + begin,
                     .operations = t.all * c->operations,
                     .accesses = t.all * c->accesses,
                     .loops = t.all * c->loops,
-                    .turns = t.all * c->turns,
+                    .begins = used,
+                    .addresses = used * c->addresses,
                     .wavefronts = t.all * c->wavefronts,
                     .specials = t.all * c->specials,
                     .bytes = t.all * c->bytes,
@@ -207,7 +222,7 @@ static gpu_work total(const nest_count *c, model_turns t) {
 static void add_values(nest_count *c) {
   if (c->nest->kind == NEST_PACK) {
     add_operand(c, c->nest->packed, NULL);
-    add_buffer(c, c->nest->pack, times_of(c, c->nest->axes));
+    add_buffer(c, c->nest->pack, STORE, times_of(c, c->nest->axes));
   }
   for (int i = 0; i < c->nest->values.count; i++) add_value(c, c->nest->values.items[i]);
   for (int i = 0; i < c->nest->results.count; i++) add_result(c, c->nest->results.items[i]);
@@ -255,7 +270,6 @@ static gpu_work work_of_points(const placed_program *p, const plan_nest *nest, b
   if (!is_block(&c)) return work_of_thread(&c);
   plan_threads t = nest->threads;
   double points = model_entries(p, nest->axes & ~nest->over);
-  c.turns = 1;
   if (t.lanes == PLAN_ALL_THREADS || !t.lanes) return work_of_numbers(&c);
   bool of_sums = t.width > 1 && axis_in(nest->over, t.vector);
   c.shares = t.lanes * (of_sums ? t.width : 1);
@@ -264,7 +278,7 @@ static gpu_work work_of_points(const placed_program *p, const plan_nest *nest, b
   if (nest->over) c.loops = ceil(model_entries(p, nest->over) / c.shares);
   add_values(&c);
   if (!c.operations && !c.accesses) return (gpu_work){0};
-  if (t.lanes > 1) c.operations += sums_of(&c) * (of_sums ? 1 : t.width) * log2(t.lanes) * 3;
+  if (t.lanes > 1) c.operations += sums_of(&c) * (of_sums ? 1 : t.width) * log2(t.lanes) * GPU_COST_SHUFFLED;
   return total(&c, model_turns_of(p, points * t.lanes));
 }
 
@@ -273,7 +287,7 @@ static gpu_work work_of_points(const placed_program *p, const plan_nest *nest, b
 // A factor of a product as the lanes of a warp load it for 16 steps of k.
 typedef struct factor {
   bool by_matrix;
-  double instructions, wavefronts, bytes;  // of 16 rows, or of 8 columns
+  double operations, accesses, wavefronts, bytes;  // of 16 rows, or of 8 columns
 } factor;
 
 static factor factor_of(const nest_count *c, const plan_dot *dot, tile_id id, int pack, int line, int tile_lines) {
@@ -281,15 +295,14 @@ static factor factor_of(const nest_count *c, const plan_dot *dot, tile_id id, in
   plan_access m = gpu_access_of_operand(c->p, id, pack);
   bool narrow = number_is_narrow(c->p->w->m.dtype);
   double registers = tile_lines / 8 * (narrow ? 2 : 1);
-  if (!m.placed) return (factor){.instructions = registers};
+  if (!m.placed) return (factor){.operations = registers};
   bool whole = model_size_of(c->p, line) % tile_lines == 0 && model_size_of(c->p, dot->k) % GPU_GROUP_DEPTH == 0;
   if (m.in_shared && whole && number_is_narrow(m.stored) == narrow)
-    return (factor){true, 1 + 2 * gpu_cost_address, tile_lines / 4, 0};
+    return (factor){.by_matrix = true, .accesses = 1, .wavefronts = tile_lines / 4};
   plan_put_fragment(line, dot->k, 2, &at);
   warp_access x = access_of(&m, &at);
-  double convert = number_is_narrow(m.stored) ? 2 : 1;
-  return (factor){false, registers * (x.accesses * (1 + gpu_cost_address) + convert), registers * x.wavefronts,
-                  registers * x.bytes};
+  double convert = number_is_narrow(m.stored) ? 2 * gpu_cost_widen : 1;
+  return (factor){false, registers * convert, registers * x.accesses, registers * x.wavefronts, registers * x.bytes};
 }
 
 // What is loaded before, computed behind and stored of a pair of sums.
@@ -305,7 +318,8 @@ static void add_around_product(nest_count *c) {
   }
   for (int i = 0; i < c->nest->results.count; i++) add_result(c, c->nest->results.items[i]);
   if (buffer < 0 || listed || plan_sums_state(p, c->nest)) return;
-  add_buffer(c, buffer, sum != NO_TILE && !c->nest->two ? 2 : 1);
+  if (sum != NO_TILE && !c->nest->two) add_buffer(c, buffer, LOAD, 1);
+  add_buffer(c, buffer, STORE, 1);
 }
 
 // The share of the steps of k that a product takes, where a factor is 0 above its diagonal.
@@ -322,8 +336,9 @@ static double share_below(const nest_count *c, const plan_dot *dot) {
   return 1;
 }
 
+// Of a warp's block of the product.
 typedef struct product_work {
-  double of_task, wavefronts, bytes, tensor, groups;  // of a warp's block of the product
+  double operations, accesses, loops, wait, wavefronts, bytes, tensor, groups;
 } product_work;
 
 static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *dot, int tiles) {
@@ -336,21 +351,30 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   factor a = {.by_matrix = true}, b;
   if (!dot->register_a) a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
   b = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
-  product_work x = {0};
-  if (!dot->wgmma) depth *= share_below(c, dot);
-  if (dot->wgmma) {
-    double of_a = a.by_matrix ? 1 : a.instructions, read_a = a.by_matrix ? 4 : a.wavefronts;
-    x.of_task = depth * (of_a + 1 + gpu_cost_address) + GPU_COST_GROUP_WAIT;
-    x.wavefronts = depth * (read_a + tiles / 2.0);  // four warps read B together
-    x.groups = depth * 16 * 8 * tiles * 16;
-    return x;
-  }
-  double split = three > 1 ? 4 * (4 + 2.0 * tiles) : 0;
-  x.of_task = depth * (a.instructions + tiles * (b.instructions + three) + split + gpu_cost_loop);
-  x.wavefronts = depth * (a.wavefronts + tiles * b.wavefronts);
-  x.bytes = depth * (a.bytes + tiles * b.bytes);
-  x.tensor = depth * three * tiles * 16 * 8 * 16 * (narrow ? 1 : 2);  // tf32 has half the rate
-  return x;
+  if (dot->wgmma)  // four warps read B together
+    return (product_work){.operations = depth * (a.by_matrix ? GPU_COST_GROUP_STEP : a.operations + GPU_COST_GROUP_STEP),
+                          .accesses = a.by_matrix ? 0 : depth * a.accesses,
+                          .wait = GPU_COST_GROUP_WAIT,
+                          .wavefronts = depth * ((a.by_matrix ? 4 : a.wavefronts) + tiles / 2.0),
+                          .groups = depth * 16 * 8 * tiles * 16};
+  depth *= share_below(c, dot);
+  double split = three > 1 ? GPU_COST_SPLIT * (4 + 2.0 * tiles) : 0;
+  return (product_work){.operations = depth * (a.operations + tiles * (b.operations + three) + split),
+                        .accesses = depth * (a.accesses + tiles * b.accesses),
+                        .loops = depth,
+                        .wavefronts = depth * (a.wavefronts + tiles * b.wavefronts),
+                        .bytes = depth * (a.bytes + tiles * b.bytes),
+                        .tensor = depth * three * tiles * 16 * 8 * 16 * (narrow ? 1 : 2)};  // tf32 has half the rate
+}
+
+static void add_product(product_work *x, product_work y) {
+  x->operations += y.operations;
+  x->accesses += y.accesses;
+  x->loops += y.loops;
+  x->wavefronts += y.wavefronts;
+  x->bytes += y.bytes;
+  x->tensor += y.tensor;
+  x->groups += y.groups;
 }
 
 static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool *seen) {
@@ -367,13 +391,15 @@ static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool
   plan_put_fragment(dot->i, dot->j, 2, &c.at);
   add_around_product(&c);
   product_work x = work_of_product(&c, id, dot, tiles);
-  if (nest->two) {
-    product_work y = work_of_product(&c, nest->other, &nest->other_dot, tiles);
-    x.of_task += y.of_task, x.wavefronts += y.wavefronts, x.bytes += y.bytes, x.tensor += y.tensor, x.groups += y.groups;
-  }
-  double pairs = 2 * tiles, own = gpu_cost_begin + x.of_task + pairs * (instructions_of(&c) + gpu_cost_address);
+  if (nest->two) add_product(&x, work_of_product(&c, nest->other, &nest->other_dot, tiles));
+  double pairs = 2 * tiles, operations = x.operations + pairs * c.operations, accesses = x.accesses + pairs * c.accesses;
+  double own = gpu_cost_block + operations + accesses + gpu_cost_step * x.loops;
   return (gpu_work){.instructions = tasks * own,
-                    .busiest = ceil(tasks / warps) * own,
+                    .busiest = ceil(tasks / warps) * (own + x.wait),
+                    .operations = tasks * operations,
+                    .accesses = tasks * accesses,
+                    .loops = tasks * x.loops,
+                    .begins = tasks,
                     .wavefronts = tasks * (x.wavefronts + pairs * c.wavefronts),
                     .specials = tasks * pairs * c.specials,
                     .tensor = tasks * x.tensor,
@@ -390,37 +416,45 @@ static gpu_work spread_out(const placed_program *p, double instructions, double 
 }
 
 static gpu_work work_by_threads(const placed_program *p, const plan_nest *nest) {
-  enum { OF_VECTOR = 3 };  // a number of a matrix, unpacked, times one of a vector; lanes that add up
   const plan_dot *dot = &nest->dot;
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
   double all = model_entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) / MODEL_LANES;
   double results = model_entries(p, plan_tile_axes(&p->w->m, v->axes));
-  if (dot->i < 0) return spread_out(p, OF_VECTOR * all, all, results);
-  return spread_out(p, 2 * all, all / 2, results / 16);  // blocks of 4 x 4
+  if (dot->i < 0) return spread_out(p, GPU_COST_VECTOR * all, all, results);
+  return spread_out(p, GPU_COST_BY_THREADS * all, all / 2, results / 16);  // blocks of 4 x 4
 }
 
 // ---- along time ------------------------------------------------------------------------------
 
 // Lanes of a column load their rows, add up, meet, load them again unless they kept them, add up and store.
 static void add_shared_scan(nest_count *c, tile_id id, double rows) {
-  enum { MOST_KEPT = 4, OF_MEETING = 5 };  // a shuffle, a comparison, a choice, an addition, a copy
+  enum { MOST_KEPT = 4 };  // of rows in registers (lower/gpu/scan.c)
   bool kept = rows <= MOST_KEPT;
   add_operands(c, id, NULL);
   double loads = kept ? 1 : 2;
   c->operations *= loads, c->accesses *= loads, c->wavefronts *= loads, c->bytes *= loads;
   add_stores(c, id, rows);
-  c->operations += 2 * rows + (log2(c->shares) + 1) * OF_MEETING;
-  if (!kept) c->operations += c->accesses * gpu_cost_row, c->loops = 2 * rows;
+  c->operations += 2 * rows + (log2(c->shares) + 1) * GPU_COST_MEETING;
+  if (!kept) c->operations += c->accesses * gpu_cost_row;
 }
 
 // A warp for each column makes all levels of its sums.
 static gpu_work work_of_levels(const placed_program *p, double columns, double steps, int levels) {
-  enum { OF_LEVEL = 4, OF_STEP = 3 };
-  double of_column = levels * (OF_LEVEL + OF_STEP * ceil(steps / MODEL_LANES)), warps = (double)p->w->threads / MODEL_LANES;
+  double of_column = levels * (GPU_COST_LEVEL + GPU_COST_LEVEL_STEP * ceil(steps / MODEL_LANES)),
+         warps = (double)p->w->threads / MODEL_LANES;
   double each = ceil(columns / warps);
   return (gpu_work){.instructions = columns * of_column + gpu_cost_begin * (columns < warps ? columns : warps),
                     .busiest = each * of_column + gpu_cost_begin,
                     .wavefronts = columns * (levels + 1) * ceil(steps / MODEL_LANES)};
+}
+
+// A warp for each block of eight steps of each column (lower/gpu/segment_adjoint.c).
+static gpu_work work_of_adjoint(const placed_program *p, double columns, double steps) {
+  enum { BLOCK = 8 };
+  double blocks = columns * steps / BLOCK, of_block = gpu_cost_adjoint_block + gpu_cost_adjoint_step * steps;
+  return (gpu_work){.instructions = blocks * of_block,
+                    .busiest = ceil(blocks * MODEL_LANES / p->w->threads) * of_block,
+                    .wavefronts = blocks * steps * steps / MODEL_LANES};
 }
 
 // A prefix, a segment or its adjoint; several lanes share a column where there are few.
@@ -433,8 +467,9 @@ static gpu_work work_of_scan(const placed_program *p, const plan_nest *nest, boo
   int lanes = plan_lanes_of_scan(&p->w->m, count, model_size_of(p, t));
   int levels = nest->kind == NEST_SEGMENT ? plan_levels_of(&p->w->m, p->of->p->program, id) : 0;
   if (levels) return work_of_levels(p, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps, levels);
+  if (nest->kind == NEST_SEGMENT_ADJOINT && is_block(&c))
+    return work_of_adjoint(p, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps);
   c.over = axis_bit(t);
-  c.turns = 1;
   c.shares = lanes;
   if (lanes > 1) {
     plan_put_rows(&p->w->m, p->of->program, &columns, t, lanes, &c.at);
@@ -444,7 +479,7 @@ static gpu_work work_of_scan(const placed_program *p, const plan_nest *nest, boo
   plan_put_pieces(&p->w->m, p->of->program, &columns, 1, &c.at);
   add_operands(&c, id, NULL);
   add_stores(&c, id, steps);
-  c.loops = c.operations = steps;
+  c.operations += steps + gpu_cost_row;
   return total(&c, model_turns_of(p, count));
 }
 

@@ -31,9 +31,9 @@ static double bytes_of_solve(const placed_program *p, const plan_nest *nest, dou
 
 // Blocks of four rows go to the lanes of a column in turn. All lanes solve each block, one keeps it.
 static gpu_work work_of_shared_solve(const placed_program *p, double columns, double blocks, int lanes) {
-  enum { OF_TERMS = 30, OF_BLOCK = 25, OF_ADDITION = 8, OF_CHOICE = 5 };
   double kept = blocks / lanes, terms = (kept + 1) / 2;
-  double of_block = terms * OF_TERMS + OF_BLOCK + log2(lanes) * OF_ADDITION + kept * OF_CHOICE;
+  double of_block = terms * GPU_COST_SOLVE_TERMS + GPU_COST_SOLVE_SHARED + log2(lanes) * GPU_COST_SOLVE_ADDITION +
+                    kept * GPU_COST_SOLVE_CHOICE;
   model_turns t = model_turns_of(p, columns * lanes);
   return (gpu_work){.instructions = t.all * blocks * of_block,
                     .busiest = t.busiest * blocks * of_block,
@@ -47,9 +47,7 @@ gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest) {
   int lanes = plan_lanes_of_system(&p->w->m, columns, (int64_t)rows);
   if (lanes > 1) return work_of_shared_solve(p, columns, rows / GPU_SYSTEM_ROWS, lanes);
   model_turns t = model_turns_of(p, columns);
-  // of four rows and four steps: 16 multiply-adds, 4 loads of x, 4 of the matrix
-  double blocks = plan_blocks_of_system((int64_t)rows),
-         of_column = blocks * (24 + 4 * gpu_cost_address + gpu_cost_loop) + 6 * rows;
+  double blocks = plan_blocks_of_system((int64_t)rows), of_column = blocks * GPU_COST_SOLVE_BLOCK + GPU_COST_SOLVE_ROW * rows;
   double bytes = bytes_of_solve(p, nest, rows);
   return (gpu_work){.instructions = t.all * of_column,
                     .busiest = t.busiest * of_column,
