@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +66,35 @@ static bool in_path(const char *name, char *file, size_t size) {
     next += length + (next[length] == ':');
   }
   return false;
+}
+
+static bool is_launcher(pid_t process) {
+  static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun", "orted", "prted"};
+  char name[32] = "";
+  FILE *file = fopen(rec_path("/proc/%ld/comm", (long)process).text, "r");
+  bool found = false, read = file && fgets(name, sizeof name, file);
+  if (file) fclose(file);
+  name[strcspn(name, "\n")] = '\0';
+  for (size_t i = 0; read && i < sizeof names / sizeof *names; i++) found |= strcmp(name, names[i]) == 0;
+  return found;
+}
+
+// It has a session of its own, for a launcher kills the groups of its ranks, and no files, for it waits until they are closed.
+_Noreturn static void outlast(int handle, int seconds) {
+  setsid();
+  dup2(handle, STDIN_FILENO);
+  syscall(SYS_close_range, 1U, ~0U, 0U);
+  struct pollfd ended = {.fd = STDIN_FILENO, .events = POLLIN};
+  if (poll(&ended, 1, seconds * 1000) == 0) syscall(SYS_pidfd_send_signal, STDIN_FILENO, SIGTERM, NULL, 0);
+  _exit(0);
+}
+
+void launch_outlast(int seconds) {
+  pid_t parent = getppid();
+  int handle = (int)syscall(SYS_pidfd_open, parent, 0);
+  if (handle < 0) return;
+  if (is_launcher(parent) && fork() == 0) outlast(handle, seconds);
+  close(handle);
 }
 
 void launch_cancel_step(void) {

@@ -25,6 +25,9 @@ typedef struct launched {
 
 // By the variables of the environment. An error where srun has started several processes that cannot find each other.
 rec_status launch_find(launched *found);
+// A process is left behind that tells the launcher to end, should it be there after these seconds. The mpirun of Open MPI asks a machine
+// that cannot be reached for many minutes, when its ranks have long ended.
+void launch_outlast(int seconds);
 // Ends all processes of the step of Slurm that this one belongs to, this one with them; returns where there is no scancel.
 void launch_cancel_step(void);
 // Whether this process is to print what all processes of a job print alike.

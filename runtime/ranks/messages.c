@@ -20,11 +20,13 @@ enum { ABORT_STATUS = 1, ABORT_SECONDS = 10 };
 static void let_it_be_read(void) { usleep(200000); }
 
 // On the thread. The daemon of Slurm does not understand the MPI_Abort of MPICH 5: it prints that for ever, and ends nothing.
-static void abort_job(mover *v) {
+_Noreturn static void abort_job(mover *v) {
+  launch_outlast(ABORT_SECONDS);
   if (v->by == LAUNCHER_SLURM)
     launch_cancel_step();
   else
     v->mpi.abort(v->mpi.world, ABORT_STATUS);
+  _exit(ABORT_STATUS);
 }
 
 // On the thread. Calls of MPI that fail leave nothing to go on with.
@@ -32,7 +34,6 @@ _Noreturn static void fail(mover *v, const char *text) {
   fprintf(stderr, "rec: rank %d of %d: %s; the job ends\n", v->number, v->count, text);
   let_it_be_read();
   abort_job(v);
-  _exit(ABORT_STATUS);
 }
 
 static void check(mover *v, mpi_result result, const char *call) {
