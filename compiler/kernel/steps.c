@@ -43,7 +43,7 @@ static void run_step(kernel_frame *h, frame_program *p, ir t) {
 // ---- rows kept of steps and of chunks ----
 
 view frame_kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step, lower *l) {
-  ir row = int_mul(h->e, step, lower_extent(h->e, h->axis_size, plan_words(b)));
+  ir row = int_mul(h->e, step, lower_extent(h->e, h->axis_size, plan_words_of_kept_row(h->main.p, b, at.in_shared)));
   return h->hooks->view_of(h, l, b, at, row);
 }
 

@@ -6,18 +6,32 @@
 typedef struct pack_data {
   tile_id from;
   view to;
+  int apart;  // the axis of which fours lie apart; -1: none
 } pack_data;
+
+// Where a matrix that is multiplied by vectors has the column: plan_has_fours_apart.
+static ir place_of_column(emitter *e, ir column) {
+  enum { FOUR = 4 };
+  ir apart = integer(e, PLAN_FOURS_APART), all = integer(e, 2 * PLAN_FOURS_APART), four = integer(e, FOUR);
+  ir block = int_mul(e, int_div(e, column, all), all), second = int_div(e, int_rem(e, column, all), apart);
+  ir number = int_div(e, int_rem(e, column, apart), four), within = int_rem(e, column, four);
+  ir place = int_add(e, int_mul(e, number, integer(e, 2 * FOUR)), int_mul(e, second, four));
+  return int_add(e, int_add(e, block, place), within);
+}
 
 static void pack_point(lower *l, const place_in_loops *at, void *data) {
   const pack_data *p = data;
+  place_in_loops there = *at;
   lower_forget(l);
-  view_store(l, &p->to, at, value(l, p->from)->axes, lower_value_at(l, at, p->from));
+  if (p->apart >= 0) there.index[p->apart] = place_of_column(l->e, at->index[p->apart]);
+  view_store(l, &p->to, &there, value(l, p->from)->axes, lower_value_at(l, at, p->from));
   lower_forget(l);
 }
 
 void lower_pack(lower *l, const plan_nest *nest, view to) {
-  pack_data p = {.from = nest->packed, .to = to};
   const plan_buffer *b = &l->p->buffers.items[nest->pack];
+  bool apart = plan_has_fours_apart(l->m, l->p->program, b);
+  pack_data p = {.from = nest->packed, .to = to, .apart = apart ? b->axes[b->axis_count - 1] : -1};
   if (nest->lane) {
     lower_points(l, nest->axes, true, pack_point, &p);
     return;

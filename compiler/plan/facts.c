@@ -82,6 +82,15 @@ extent plan_words(const plan_buffer *b) {
   return words;
 }
 
+// Products over the steps of a chunk read a column of several rows at once. Rows of whole blocks of banks would lie bank under
+// bank.
+extent plan_words_of_kept_row(const plan *p, const plan_buffer *b, bool in_shared) {
+  enum { BETWEEN_ROWS = 4 };
+  extent words = plan_words(b);
+  if (in_shared && p->steps >= 0 && !words.sizes && words.factor % PLAN_BANKS == 0) words.factor += BETWEEN_ROWS;
+  return words;
+}
+
 int plan_new_buffer(planner *q, plan_buffer b) {
   vec_push(q->a, &q->p->buffers, b);
   return q->p->buffers.count - 1;

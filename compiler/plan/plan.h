@@ -92,6 +92,7 @@ typedef struct plan_buffer {
   bool gathered;       // persistent: a product over all steps of a chunk is added once a chunk
   number_type stored;  // GPU: a 16-bit type if only products read it; NUMBER_F64: values in f64; else as computed
   bool wgmma_layout;   // GPU: it lies as warpgroup products read it
+  bool by_vectors;     // GPU: products of a matrix and vectors alone read it (gpu/matrix_vector.c)
   plan_layout layout;  // GPU: where its numbers lie in shared memory; 16 bits: plan_layout_of_rows
   int carried;         // the carried value whose memory it is; -1: it has its own
   int first, last;     // nests between which it is alive
@@ -219,6 +220,8 @@ bool plan_is_shared(const mapping *m, axis_set own);
 plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane, int last_axis);
 // Its numbers of 32 bits (f64: of 64).
 extent plan_words(const plan_buffer *b);
+// Words from the row that a step keeps to the row of the next step.
+extent plan_words_of_kept_row(const plan *p, const plan_buffer *b, bool in_shared);
 // Whether two places name the same state memory.
 bool plan_same_state(const tile_place *x, const tile_place *y);
 carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
@@ -281,10 +284,14 @@ typedef struct matrix_vector {
       vector_axis;  // entries of an axis that the matrix lacks, which share each load of the matrix; 1, -1: the matrix has all axes
   int last;         // the contiguous axis of the matrix
   bool along;       // `last` is the summed axis
-  int width;        // neighbours along `last` that a thread loads at once
+  int width;        // numbers along `last` that a thread loads at once
+  bool fours_apart;         // of these, two fours of columns
   int64_t lanes;            // along: lanes of a warp for each row
   int64_t splits, in_warp;  // across: threads among which the sum of a column is split (split-K); of these, so many in a warp
 } matrix_vector;
+// Do lanes read two fours of numbers of the matrix at once that lie PLAN_FOURS_APART columns apart?
+enum { PLAN_FOURS_APART = 32 };
+bool plan_has_fours_apart(const mapping *m, const tile_program *program, const plan_buffer *b);
 matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Elements of shared memory for partial sums of the product, or 0.
 int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);

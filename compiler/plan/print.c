@@ -431,6 +431,7 @@ static void put_buffer(printer *o, int buffer, const plan_place *at) {
   } else {
     put_where(o, b, at);
   }
+  if (plan_has_fours_apart(o->m, o->p->program, b)) fprintf(o->out, ", fours of columns apart");
   if (b->persistent) fprintf(o->out, ", through all runs");
   if (b->kept) fprintf(o->out, ", of every step of a chunk");
   fprintf(o->out, ", nests ");

@@ -63,25 +63,38 @@ bool plan_is_blocked_dot(const planner *q, tile_id id) {
 // ---- copies ----
 
 // A copy of a value with this axis contiguous (any, if it is negative) that is made anyway; -1 if there is none.
-static int found_pack(const planner *q, tile_id id, int last_axis, region r) {
+static int found_pack(const planner *q, tile_id id, int last_axis, region r, bool by_vectors) {
   for (int i = 0; i < q->p->nests.count; i++) {
     const plan_nest *other = &q->p->nests.items[i];
     if (other->kind != NEST_PACK || other->packed != id || other->region > r) continue;
     const plan_buffer *b = &q->p->buffers.items[other->pack];
+    if (b->by_vectors != by_vectors) continue;
     if (last_axis < 0 || b->axes[b->axis_count - 1] == last_axis) return other->pack;
   }
   return -1;
 }
 
-static int pack_operand(planner *q, tile_id id, int last_axis, region r) {
-  int found = found_pack(q, id, last_axis, r);
-  if (found >= 0) return found;
+static int new_pack(planner *q, tile_id id, int last_axis, region r) {
   plan_value *pv = &q->p->values[id];
   if (pv->region == REGION_SHARED || pv->region == REGION_PROLOGUE) r = pv->region;
   plan_nest nest = {.kind = NEST_PACK, .region = r, .axes = pv->tile, .lane = pv->lane, .packed = id};
   nest.pack = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, pv->lane, last_axis));
   plan_new_nest(q, nest);
   return nest.pack;
+}
+
+static int pack_operand(planner *q, tile_id id, int last_axis, region r) {
+  int found = found_pack(q, id, last_axis, r, false);
+  return found >= 0 ? found : new_pack(q, id, last_axis, r);
+}
+
+// A matrix of parameters, `by_vectors`: whose rows or columns are read in vectors.
+static int pack_matrix(planner *q, tile_id id, int last_axis, bool by_vectors) {
+  int found = found_pack(q, id, last_axis, REGION_PROLOGUE, by_vectors);
+  if (found >= 0) return found;
+  int pack = new_pack(q, id, last_axis, REGION_PROLOGUE);
+  q->p->buffers.items[pack].by_vectors = by_vectors;
+  return pack;
 }
 
 // ---- ways ----
@@ -106,7 +119,7 @@ static int contiguous(const planner *q, tile_id id) {
 }
 
 static double copy_cycles(const planner *q, tile_id id, int last_axis, region r) {
-  if (found_pack(q, id, last_axis, r) >= 0) return 0;
+  if (found_pack(q, id, last_axis, r, false) >= 0) return 0;
   int from = contiguous(q, id), width = q->m->width;
   bool blocks = from >= 0 && last_axis >= 0 && plan_axis_size(q->m, q->program, from) % width == 0 &&
                 plan_axis_size(q->m, q->program, last_axis) % width == 0;
@@ -210,8 +223,10 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   dot->k = plan_largest(q, plan_tile_axes(q->m, v->over));
   int last = contiguous(q, dot->b);
   bool of_caller = value(q, plan_root(q->program, dot->b))->op == TILE_ARGUMENT;
-  bool copied = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE) >= 0 || (of_caller && plan_has_room(q, dot->b));
-  if (copied) dot->pack_b = pack_operand(q, dot->b, last, REGION_PROLOGUE);
+  axis_set summed = plan_tile_axes(q->m, v->over), rows = q->p->values[dot->b].tile & ~q->p->values[dot->a].tile;
+  bool by_vectors = last >= 0 && axis_in(summed | rows, last);
+  bool there = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE, by_vectors) >= 0;
+  if (there || (of_caller && plan_has_room(q, dot->b))) dot->pack_b = pack_matrix(q, dot->b, last, by_vectors);
   if (!plan_viewable(q->m, q->p, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
   int64_t sums = plan_matrix_sums(q->m, q->p, id, dot);
   if (!sums) return;

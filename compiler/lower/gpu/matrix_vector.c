@@ -13,13 +13,14 @@
 // four entries of that axis (vectors).
 #include "compiler/lower/gpu/nests.h"
 
-enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_WIDTH = 8, MOST_VECTORS = GPU_MATRIX_VECTORS };
+enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_WIDTH = 8, MOST_VECTORS = GPU_MATRIX_VECTORS, FOUR = 4 };
 
 typedef struct product {
   matrix_vector g;
   const plan_nest *nest;
   const gpu_operands *o;
   loop_axes rows, depth;
+  bool rows_in_line, depth_in_line;  // the matrix has them at one stride, whatever axes they have
   int64_t row_count, depth_count;
   int vectors;  // matrix_vector.vectors
   int lanes;    // lanes of a sum's vector; 0: a sum is a scalar
@@ -40,6 +41,27 @@ static void go_to(lower *l, const loop_axes *axes, ir number, place_in_loops *at
     number = int_div(l->e, number, l->axis_size[axes->axes[i]]);
   }
   if (axes->count) at->index[axes->axes[0]] = number;
+}
+
+// Does the axis of each number lie as far from the next one as it is long, so that all are one long axis?
+static bool is_in_line(lower *l, const view *v, const loop_axes *axes) {
+  for (int i = axes->count - 1; i > 0; i--) {
+    ir inner = v->stride[axes->axes[i]], outer = v->stride[axes->axes[i - 1]];
+    int64_t of_inner, of_outer;
+    if (!inner || !outer || !int_known(inner, &of_inner) || !int_known(outer, &of_outer)) return false;
+    if (of_outer != of_inner * known_size(l, axes->axes[i])) return false;
+  }
+  return true;
+}
+
+// The same element of the matrix, by the index of the last of these axes alone.
+static void go_in_matrix(lower *l, const loop_axes *axes, bool in_line, ir number, place_in_loops *at) {
+  if (!in_line) {
+    go_to(l, axes, number, at);
+    return;
+  }
+  for (int i = 0; i < axes->count - 1; i++) at->index[axes->axes[i]] = integer(l->e, 0);
+  if (axes->count) at->index[axes->axes[axes->count - 1]] = number;
 }
 
 static place_in_loops wide(const product *p, const place_in_loops *at) {
@@ -65,6 +87,29 @@ static place_in_loops at_vector(lower *l, const product *p, const place_in_loops
 static ir load_vector(lower *l, const product *p, const place_in_loops *at, int vector) {
   place_in_loops place = at_vector(l, p, at, integer(l->e, vector));
   return view_load(l, &p->o->first.a, &place, p->o->first.a_axes);
+}
+
+// The column of number `n`, a constant, of those that a thread loads at once, where `first` is the place of the first one.
+static ir column_of(lower *l, const product *p, ir first, int n) {
+  emitter *e = l->e;
+  if (!p->g.fours_apart) return int_add(e, first, integer(e, n));
+  ir all = integer(e, 2 * PLAN_FOURS_APART), two = integer(e, 2);
+  ir block = int_mul(e, int_div(e, first, all), all), four = int_div(e, int_rem(e, first, all), two);
+  return int_add(e, int_add(e, block, four), integer(e, n / FOUR * PLAN_FOURS_APART + n % FOUR));
+}
+
+// The elements that belong to what a thread loads of a row at this place.
+static ir load_vector_of_row(lower *l, const product *p, const place_in_loops *at, int vector) {
+  place_in_loops place = wide(p, at);
+  if (!p->g.fours_apart) return load_vector(l, p, &place, vector);
+  ir fours[2], numbers[2 * FOUR];
+  place.lanes = FOUR;
+  for (int i = 0; i < 2; i++) {
+    place.index[p->g.last] = column_of(l, p, at->index[p->g.last], i * FOUR);
+    fours[i] = load_vector(l, p, &place, vector);
+  }
+  for (int i = 0; i < 2 * FOUR; i++) numbers[i] = LLVMConstInt(l->e->i32, (unsigned)i, 0);
+  return LLVMBuildShuffleVector(l->e->b, fours[0], fours[1], LLVMConstVector(numbers, 2 * FOUR), "");
 }
 
 static ir lane_of(emitter *e, ir x, int lane) {
@@ -94,11 +139,12 @@ static void finish_row(lower *l, const product *p, const place_in_loops *at, ir 
 // ---- along rows ----
 
 typedef struct rounds {
-  int64_t lanes;  // as matrix_vector.lanes
-  int64_t turns;  // loads of a row that a lane makes
-  int64_t at_once, count;
-  int batch;  // rounds at once
-  int sums;   // of a batch: for each round those of all vectors, side by side, up to a power of two
+  int64_t lanes;           // as matrix_vector.lanes
+  int64_t turns;           // loads of a row that a lane makes
+  int64_t side;            // rows of a warp in a round
+  int64_t at_once, count;  // rows of all warps in a round; rounds
+  int batch, together;     // rounds at once; of these, rounds whose rows follow one another in a warp
+  int sums;                // of a batch: for each round those of all vectors, side by side, up to a power of two
 } rounds;
 
 // All rounds at once if there are registers for their sums, or as many in each turn.
@@ -106,10 +152,12 @@ static rounds rounds_of(const lower *l, const product *p) {
   int64_t pieces = p->depth_count / p->g.width;
   rounds r = {.lanes = p->g.lanes, .sums = 1};
   r.turns = pieces / r.lanes;
+  r.side = GPU_WARP_LANES / r.lanes;
   r.at_once = l->team->threads / r.lanes;
   r.count = blocks_up(p->row_count, r.at_once);
   int64_t most = MOST_SUMS / p->vectors < MOST_ROUNDS ? MOST_SUMS / p->vectors : MOST_ROUNDS;
   r.batch = (int)blocks_up(r.count, blocks_up(r.count, most));
+  r.together = r.batch & -r.batch;
   while (r.sums < r.batch * p->vectors) r.sums *= 2;
   return r;
 }
@@ -121,15 +169,26 @@ static bool has_few_sums(const lower *l, const product *p) {
   return r.batch * p->vectors < ENOUGH;
 }
 
+// Lanes whose sums are added up: those that differ in some bits of their number.
+typedef struct shared_sums {
+  int64_t most, least;  // of these bits
+  int count;            // sums of a lane, a power of two; in the end, sums that are left
+  ir first;             // in the end: the number of the first one
+  ir here;              // in the end, i1: no lane before this one has the same
+} shared_sums;
+
 // Adds up the sums of the lanes by halving. Half of a lane's sums go to the lane on the other side, and as many come from
-// there, until each lane has one sum. Then lanes with equal sums remain. Returns how many are left, `first` of them.
-static int add_up_lanes(lower *l, const rounds *r, ir lane, ir *sums, ir *first) {
+// there, until each lane has one sum. Then lanes with equal sums remain.
+static void add_up_lanes(lower *l, shared_sums *s, ir *sums) {
   emitter *e = l->e;
-  int count = r->sums;
-  *first = integer(e, 0);
-  for (int64_t mask = r->lanes / 2; mask; mask /= 2) {
+  ir lane = gpu_lane(l);
+  int64_t alike = s->least;
+  int count = s->count;
+  s->first = integer(e, 0);
+  for (int64_t mask = s->most; mask >= s->least; mask /= 2) {
     if (count == 1) {
       sums[0] = real_add(e, sums[0], gpu_from_lane(l->e, GPU_SHFL_BFLY_F32, sums[0], mask));
+      alike *= 2;
       continue;
     }
     count /= 2;
@@ -139,13 +198,25 @@ static int add_up_lanes(lower *l, const rounds *r, ir lane, ir *sums, ir *first)
       ir own = choose(e, upper, sums[i + count], sums[i]), other = choose(e, upper, sums[i], sums[i + count]);
       sums[i] = real_add(e, own, gpu_from_lane(l->e, GPU_SHFL_BFLY_F32, other, mask));
     }
-    *first = int_add(e, *first, int_mul(e, bit, integer(e, count)));
+    s->first = int_add(e, s->first, int_mul(e, bit, integer(e, count)));
   }
-  return count;
+  s->count = count;
+  ir number = int_rem(e, int_div(e, lane, integer(e, s->least)), integer(e, alike / s->least));
+  s->here = int_compare(e, LLVMIntEQ, number, integer(e, 0));
 }
 
-static ir row_of(lower *l, const rounds *r, ir own, ir round) {
-  return int_add(l->e, int_mul(l->e, round, integer(l->e, r->at_once)), own);
+// The row of a lane in the first round of a batch. As many rounds as a power of two follow one another in the rows of a warp, so
+// that its sums are neighbours in memory, and addresses are made of bits.
+static ir first_row_of(lower *l, const rounds *r, ir first_round) {
+  emitter *e = l->e;
+  ir own = int_div(e, gpu_lane(l), integer(e, r->lanes)), of_warp = int_mul(e, gpu_warp(l), integer(e, r->side * r->together));
+  return int_add(e, int_mul(e, first_round, integer(e, r->at_once)), int_add(e, of_warp, own));
+}
+
+static ir row_of(lower *l, const rounds *r, ir first, ir round) {
+  emitter *e = l->e;
+  ir together = integer(e, r->together), beyond = int_mul(e, int_div(e, round, together), integer(e, r->at_once * r->together));
+  return int_add(e, first, int_add(e, beyond, int_mul(e, int_rem(e, round, together), integer(e, r->side))));
 }
 
 // Adds one load of a row to the sums of all vectors.
@@ -163,10 +234,10 @@ static void add_piece(lower *l, const product *p, const rounds *r, const place_i
   ir x[MOST_VECTORS];
   place_in_loops place = *at;
   go_to(l, &p->depth, int_mul(e, piece, integer(e, p->g.width)), &place);
-  place_in_loops of_x = wide(p, &place);
-  for (int c = 0; c < p->vectors; c++) x[c] = load_vector(l, p, &of_x, c);
+  for (int c = 0; c < p->vectors; c++) x[c] = load_vector_of_row(l, p, &place, c);
+  go_in_matrix(l, &p->depth, p->depth_in_line, int_mul(e, piece, integer(e, p->g.width)), &place);
   for (int i = 0; i < r->batch; i++) {
-    go_to(l, &p->rows, rows[i], &place);
+    go_in_matrix(l, &p->rows, p->rows_in_line, rows[i], &place);
     add_to_vectors(l, p, matrix_at(l, p, &place), x, &slots[i * p->vectors]);
   }
 }
@@ -178,12 +249,12 @@ static ir sum_of_slot(lower *l, const product *p, ir slot) {
 
 static void rounds_at_once(lower *l, const product *p, const rounds *r, const place_in_loops *at, ir first_round) {
   emitter *e = l->e;
-  ir lane = gpu_lane(l), of_row = int_rem(e, lane, integer(e, r->lanes));
-  ir own = int_div(e, l->team->thread, integer(e, r->lanes)), end = integer(e, p->row_count);
-  ir rows[MOST_ROUNDS], slots[MOST_SUMS], sums[MOST_SUMS], first;
+  ir of_row = int_rem(e, gpu_lane(l), integer(e, r->lanes));
+  ir first_row = first_row_of(l, r, first_round), end = integer(e, p->row_count);
+  ir rows[MOST_ROUNDS], slots[MOST_SUMS], sums[MOST_SUMS];
   bool whole = p->row_count % (r->at_once * r->batch) == 0;
   for (int i = 0; i < r->batch; i++) {
-    rows[i] = row_of(l, r, own, int_add(e, first_round, integer(e, i)));
+    rows[i] = row_of(l, r, first_row, integer(e, i));
     if (!whole) rows[i] = int_choose(e, int_compare(e, LLVMIntSLT, rows[i], end), rows[i], integer(e, 0));
     for (int c = 0; c < p->vectors; c++) slots[i * p->vectors + c] = open_sum(l, p);
   }
@@ -192,13 +263,13 @@ static void rounds_at_once(lower *l, const product *p, const rounds *r, const pl
   loop_end(e, &turns);
   int made = r->batch * p->vectors;
   for (int i = 0; i < r->sums; i++) sums[i] = i < made ? sum_of_slot(l, p, slots[i]) : real_number(e, 0, 0);
-  int count = add_up_lanes(l, r, lane, sums, &first);
-  ir alike = integer(e, r->lanes > r->sums ? r->lanes / r->sums : 1), vectors = integer(e, p->vectors);
-  ir mine = int_compare(e, LLVMIntEQ, int_rem(e, lane, alike), integer(e, 0));
-  for (int i = 0; i < count; i++) {
-    ir number = int_add(e, first, integer(e, i));
-    ir row = row_of(l, r, own, int_add(e, first_round, int_div(e, number, vectors)));
-    ir here = whole ? mine : LLVMBuildAnd(e->b, mine, int_compare(e, LLVMIntSLT, row, end), "");
+  shared_sums left = {.most = r->lanes / 2, .least = 1, .count = r->sums};
+  add_up_lanes(l, &left, sums);
+  ir vectors = integer(e, p->vectors);
+  for (int i = 0; i < left.count; i++) {
+    ir number = int_add(e, left.first, integer(e, i));
+    ir row = row_of(l, r, first_row, int_div(e, number, vectors));
+    ir here = whole ? left.here : LLVMBuildAnd(e->b, left.here, int_compare(e, LLVMIntSLT, row, end), "");
     if (made < r->sums) here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntSLT, number, integer(e, made)), "");
     emit_branch branch = branch_begin(e, here);
     finish_row(l, p, at, row, int_rem(e, number, vectors), sums[i]);
@@ -214,6 +285,14 @@ static void along_rows(lower *l, const product *p, const place_in_loops *at) {
 }
 
 // ---- across rows ----
+
+// The column of a number of the piece at this place.
+static ir column_in_piece(lower *l, const product *p, ir piece, ir number) {
+  emitter *e = l->e;
+  if (!p->g.fours_apart) return int_add(e, piece, number);
+  ir four = integer(e, FOUR), apart = int_mul(e, int_div(e, number, four), integer(e, PLAN_FOURS_APART));
+  return int_add(e, column_of(l, p, piece, 0), int_add(e, apart, int_rem(e, number, four)));
+}
 
 static ir partial_sum_address(lower *l, const product *p, ir split, ir row, ir vector) {
   emitter *e = l->e;
@@ -236,6 +315,7 @@ static void add_rows(lower *l, const product *p, const place_in_loops *at, ir fi
   place_in_loops of_x = place;
   if (count > 1) of_x.vector_axis = last, of_x.lanes = count;
   for (int c = 0; c < p->vectors; c++) x[c] = load_vector(l, p, &of_x, c);
+  go_in_matrix(l, &p->depth, p->depth_in_line, first, &place);
   ir index = place.index[last];
   for (int n = 0; n < count; n++) {
     place.index[last] = int_add(e, index, integer(e, n));
@@ -281,17 +361,31 @@ static void sums_of_split(lower *l, const product *p, const place_in_loops *at, 
   for (int c = 0; c < p->vectors; c++) sums[c] = load_real(e, slots[c], p->lanes);
 }
 
-// Stores the sums of a split: as partial sums, or as the finished product.
-static void end_piece(lower *l, const product *p, const place_in_loops *at, ir split, ir row, ir vector, const ir *sums) {
+// Stores neighbouring sums of a split as partial sums.
+static void store_partial_sums(lower *l, const product *p, ir split, ir row, ir vector, const ir *sums, int count) {
   emitter *e = l->e;
-  bool some = p->g.splits / p->g.in_warp > 1;
-  for (int i = 0; i < p->g.width; i++) {
-    ir of_sum = int_add(e, row, integer(e, i));
-    if (some) {
-      store_real(e, sums[i], partial_sum_address(l, p, int_div(e, split, integer(e, p->g.in_warp)), of_sum, vector));
-    } else {
-      finish_row(l, p, at, of_sum, vector, sums[i]);
+  ir all = sums[0];
+  if (count > 1) all = LLVMGetPoison(real_type(e, count));
+  for (int i = 0; i < count && count > 1; i++) all = LLVMBuildInsertElement(e->b, all, sums[i], integer(e, i), "");
+  ir store = LLVMBuildStore(e->b, all, partial_sum_address(l, p, int_div(e, split, integer(e, p->g.in_warp)), row, vector));
+  LLVMSetAlignment(store, (unsigned)(4 * count));
+}
+
+// What a lane has of the sums of a piece: as partial sums, or as the finished product. Sum `i` of vector c is number
+// c * width + i.
+static void end_piece(lower *l, const product *p, const place_in_loops *at, ir split, ir row, const shared_sums *left,
+                      const ir *sums) {
+  emitter *e = l->e;
+  int run = left->count < p->g.width ? left->count : p->g.width;
+  if (run > FOUR) run = FOUR;
+  for (int n = 0; n < left->count; n += run) {
+    ir number = int_add(e, left->first, integer(e, n)), width = integer(e, p->g.width);
+    ir vector = int_div(e, number, width), first = column_in_piece(l, p, row, int_rem(e, number, width));
+    if (p->g.splits / p->g.in_warp > 1) {
+      store_partial_sums(l, p, split, first, vector, sums + n, run);
+      continue;
     }
+    for (int i = 0; i < run; i++) finish_row(l, p, at, int_add(e, first, integer(e, i)), vector, sums[n + i]);
   }
 }
 
@@ -301,21 +395,20 @@ static void one_piece(lower *l, const product *p, const place_in_loops *at, ir i
   ir split = int_div(e, index, integer(e, pieces)), row = int_rem(e, index, integer(e, pieces));
   row = int_mul(e, row, integer(e, p->g.width));
   place_in_loops place = *at;
-  go_to(l, &p->rows, row, &place);
-  ir all[MOST_VECTORS], sums[MOST_VECTORS][MOST_WIDTH];
+  go_in_matrix(l, &p->rows, p->rows_in_line, row, &place);
+  ir all[MOST_VECTORS], sums[MOST_VECTORS * MOST_WIDTH];
   sums_of_split(l, p, &place, split, all);
-  for (int c = 0; c < p->vectors; c++) {
-    for (int i = 0; i < p->g.width; i++) {
-      sums[c][i] = lane_of(e, all[c], i);
-      for (int64_t mask = GPU_WARP_LANES / 2; p->g.in_warp > 1 && mask >= pieces; mask /= 2)
-        sums[c][i] = real_add(e, sums[c][i], gpu_from_lane(l->e, GPU_SHFL_BFLY_F32, sums[c][i], mask));
-    }
-  }
-  ir in_warp = integer(e, p->g.in_warp);
-  emit_branch branch = {0};
+  for (int c = 0; c < p->vectors; c++)
+    for (int i = 0; i < p->g.width; i++) sums[c * p->g.width + i] = lane_of(e, all[c], i);
+  shared_sums left = {.count = p->vectors * p->g.width, .first = integer(e, 0)};
   bool some = p->g.in_warp > 1;
-  if (some) branch = branch_begin(e, int_compare(e, LLVMIntEQ, int_rem(e, split, in_warp), integer(e, 0)));
-  for (int c = 0; c < p->vectors; c++) end_piece(l, p, at, split, row, integer(e, c), sums[c]);
+  emit_branch branch = {0};
+  if (some) {
+    left.most = GPU_WARP_LANES / 2, left.least = pieces;
+    add_up_lanes(l, &left, sums);
+    branch = branch_begin(e, left.here);
+  }
+  end_piece(l, p, at, split, row, &left, sums);
   if (some) branch_end(e, &branch);
 }
 
@@ -371,6 +464,8 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) 
   product p = {.g = plan_matrix_vector(l->m, l->p, id, &nest->dot), .nest = nest, .o = o};
   p.rows = axes_to(l, p.g.rows, p.g.last);
   p.depth = axes_to(l, p.g.depth, p.g.last);
+  p.rows_in_line = is_in_line(l, &o->first.b, &p.rows);
+  p.depth_in_line = is_in_line(l, &o->first.b, &p.depth);
   p.row_count = plan_entries(l->m, l->p->program, p.g.rows);
   p.depth_count = plan_entries(l->m, l->p->program, p.g.depth);
   p.vectors = p.g.vectors;

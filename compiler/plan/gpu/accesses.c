@@ -85,7 +85,8 @@ static plan_access of_memory(const plan_buffer *b, int memory) {
   plan_access access = {.stored = b->stored, .memory = memory};
   for (int i = 0; i < b->axis_count; i++) access.stride[b->axes[i]] = b->stride[b->axes[i]].factor;
   int last = b->axis_count - 1;
-  if (last > 0 && !b->kept) access.layout = plan_layout_of_rows(b->stored, b->stride[b->axes[last - 1]].factor);
+  if (last > 0 && !b->kept && !b->by_vectors)
+    access.layout = plan_layout_of_rows(b->stored, b->stride[b->axes[last - 1]].factor);
   return access;
 }
 

@@ -3,6 +3,12 @@
 //   weight [G,D,E], over E        along: each lane has parts of a row, and a warp adds up its lanes
 //   weight [G,D,E], over D, G     across: 256 threads, 16 pieces of E, sixteen threads for each, two of them in a warp
 //   .. times x [E,sequences]      four columns: what a thread has read of the matrix serves four sequences
+//
+// A lane reads 8 numbers of 16 bits at once, and multiplies them by 8 numbers of 32 bits of the vector. If these were
+// neighbours, lanes would read vectors of 16 bytes 32 bytes apart: two of them in the same banks. The copy of the matrix
+// therefore has the columns of each 64 in another order:
+//
+//   0 .. 3, 32 .. 35    4 .. 7, 36 .. 39    ..      28 .. 31, 60 .. 63      lanes read numbers 0, 4, 8, .. of the vector
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
@@ -25,6 +31,11 @@ static void choose_vectors(const mapping *m, const tile_program *program, axis_s
   }
 }
 
+bool plan_has_fours_apart(const mapping *m, const tile_program *program, const plan_buffer *b) {
+  if (!b->by_vectors || !number_is_narrow(b->stored)) return false;
+  return plan_axis_size(m, program, b->axes[b->axis_count - 1]) % (2 * PLAN_FOURS_APART) == 0;
+}
+
 matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
   const tile_program *program = p->program;
   const tile_value *values = program->values.items;
@@ -38,6 +49,7 @@ matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, co
   bool copied = dot->pack_b >= 0 && axis_in(g.rows | g.depth, g.last);
   int bytes = number_is_narrow(m->dtype) ? 2 : 4;
   g.width = copied ? (int)power_of_two_in(plan_axis_size(m, program, g.last), BYTES_AT_ONCE / bytes) : 1;
+  g.fours_apart = dot->pack_b >= 0 && plan_has_fours_apart(m, program, &p->buffers.items[dot->pack_b]);
   g.lanes = g.along ? power_of_two_in(plan_entries(m, program, g.depth) / g.width, GPU_WARP_LANES) : 0;
   int64_t pieces = plan_entries(m, program, g.rows) / g.width;
   g.splits = g.along || pieces >= m->threads ? 1 : m->threads / pieces;

@@ -43,12 +43,17 @@ void kernel_place_persistent(kernel_plan *w, program_plan *p, buffer_placer *pla
   }
 }
 
+// Rows that steps keep: with the room between rows that they have in shared memory.
+static location take_rows(kernel_plan *w, const plan_buffer *row, int64_t rows) {
+  return kernel_take_extent(w, plan_words_of_kept_row(w->main.p, row, true), rows);
+}
+
 // Buffers with a row for every step of a chunk.
 void kernel_place_kept(kernel_plan *w, program_plan *p) {
   p->kept_at = ARENA_ARRAY(w->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (b->kept) p->kept_at[i] = kernel_take_extent(w, plan_words(b), w->k->chunk);
+    if (b->kept) p->kept_at[i] = take_rows(w, b, w->k->chunk);
   }
 }
 
@@ -92,7 +97,7 @@ static void place_state(kernel_plan *w, program_plan *p, int argument, const pla
   plan_buffer *row = &p->history[argument];
   *row = *memory;
   if (w->k->program->form != TILE_CHUNK) {
-    p->history_at[argument] = kernel_take_extent(w, row->numbers, kept_rows(w));
+    p->history_at[argument] = take_rows(w, row, kept_rows(w));
     return;
   }
   row->wgmma_layout = false;
@@ -134,7 +139,7 @@ void kernel_place_stashes(kernel_plan *w) {
     bool lane = w->m.lane_axis >= 0 && axis_in(axes, w->m.lane_axis);
     plan_buffer b = plan_buffer_for(&w->m, program, plan_tile_axes(&w->m, axes), lane, -1);
     w->stashes[r->place.stash] = b;
-    w->stash_at[r->place.stash] = kernel_take_extent(w, b.numbers, w->k->chunk);
+    w->stash_at[r->place.stash] = take_rows(w, &b, w->k->chunk);
   }
 }
 
