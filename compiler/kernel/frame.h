@@ -39,7 +39,8 @@ typedef struct kernel_hooks {
   void (*arguments_of_step)(kernel_frame *h, frame_program *p, ir t);
   // A buffer that lies behind so many elements from `at` on.
   view (*view_of)(kernel_frame *h, lower *l, const plan_buffer *b, location at, ir before);
-  void (*copy_state)(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to);
+  // beside: behind the copy of another state (lower_copy_beside).
+  void (*copy_state)(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to, bool beside);
   // An instance is opened. open_argument: what a GPU alone knows of an argument (NULL on the host). open_result: where result i
   // goes; `data` is where its tensor begins, NULL at run time if it is not wanted.
   void (*open_argument)(kernel_frame *h, const tile_place *place, view *v);

@@ -4,7 +4,7 @@
 ir frame_saves(kernel_frame *h) { return LLVMBuildIsNotNull(h->e->b, frame_saved_data(h), ""); }
 
 void frame_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
-  h->hooks->copy_state(h, p, place, from, to);
+  h->hooks->copy_state(h, p, place, from, to, false);
 }
 
 void frame_clear_sums(kernel_frame *h, frame_program *p) {

@@ -49,12 +49,15 @@ view frame_kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step,
 
 void frame_keep_states(kernel_frame *h, ir index) {
   frame_program *again = &h->recompute, *p = &h->main;
+  bool beside = false;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
     view row = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], index, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
-      if (plan_same_state(&again->carried.items[c].place, place)) frame_copy_state(h, again, place, &again->l.carried[c], &row);
+      if (!plan_same_state(&again->carried.items[c].place, place)) continue;
+      h->hooks->copy_state(h, again, place, &again->l.carried[c], &row, beside);
+      beside = beside || again->p->carried[c].accumulator < 0;  // a state in registers waits for nothing
     }
   }
 }

@@ -54,5 +54,9 @@ void lower_copy_by_loops(lower *l, const view_copy *c) {
 
 void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes) {
   l->target->wait(l);
+  lower_copy_beside(l, from, to, axes);
+}
+
+void lower_copy_beside(lower *l, const view *from, const view *to, axis_set axes) {
   l->target->copy(l, &(view_copy){.from = from, .to = *to, .axes = axes});
 }

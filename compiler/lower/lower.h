@@ -139,5 +139,7 @@ void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void
 
 // The numbers of a tensor, or 0 (`from` NULL), to another of these axes.
 void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes);
+// The same behind another copy, without a barrier: neither touches memory of the other.
+void lower_copy_beside(lower *l, const view *from, const view *to, axis_set axes);
 
 #endif

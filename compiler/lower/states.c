@@ -40,11 +40,13 @@ void lower_commit(lower *l) {
     lower_copies(l, tile, lane, next_state_point, &s);
     staged[c] = s.to;
   }
+  bool waited = false;
   for (int c = 0; c < count; c++) {
     const carried_pair *pair = &l->p->carried[c];
     if (pair->in_place || pair->result < 0) continue;
     const tile_result *r = &l->p->program->results.items[pair->result];
     axis_set axes = tile_place_axes(l->p->program, &r->place);
-    lower_copy_view(l, &staged[c], &l->carried[c], axes);
+    (waited ? lower_copy_beside : lower_copy_view)(l, &staged[c], &l->carried[c], axes);
+    waited = true;
   }
 }

@@ -12,14 +12,14 @@ const register_accumulators *gpu_registers_of(const frame_program *p, const view
   return NULL;
 }
 
-void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
+void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to, bool beside) {
   p->l.outside = h->at;
   if (gpu_registers_of(p, to)) {
     gpu_accumulators_load(&p->l, gpu_registers_of(p, to), from, kernel_axes_of_place(place));
   } else if (gpu_registers_of(p, from)) {
     gpu_accumulators_store(&p->l, gpu_registers_of(p, from), to, kernel_axes_of_place(place));
   } else {
-    lower_copy_view(&p->l, from, to, kernel_axes_of_place(place));
+    (beside ? lower_copy_beside : lower_copy_view)(&p->l, from, to, kernel_axes_of_place(place));
   }
 }
 

@@ -35,9 +35,10 @@ static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at
   return buffer_view(l, b, element(h->e, h->e->real, frame_located(h, at), before));
 }
 
-static void copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
+static void copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to,
+                       bool beside) {
   p->l.outside = h->at;
-  lower_copy_view(&p->l, from, to, kernel_axes_of_place(place));
+  (beside ? lower_copy_beside : lower_copy_view)(&p->l, from, to, kernel_axes_of_place(place));
 }
 
 static void open_result(kernel_frame *h, frame_program *p, int i, ir data) {
