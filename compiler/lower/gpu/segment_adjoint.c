@@ -6,30 +6,32 @@
 //   t: in it      rows             corner             the rectangle counts for all of them,
 //   after it      rectangle        columns            row t for each j up to t, column s for each j behind s
 //
-// Lane m + 8 p of a warp has row, column and j number m of the block, of which it adds up part p. No sum is the difference of
-// two others, and their order depends on sizes alone. Chunks that are no multiple of eight steps add up for each j by itself.
+// Lane m + 8 p of a warp has column and j number m of the block, of which it adds up part p. Rows after the block are read 32
+// numbers at a time, rectangle and columns together: eight lanes side by side, so that no two need the same bank. No sum is the
+// difference of two others, and their order depends on sizes alone. Chunks that are no multiple of eight steps add up for each
+// j by itself.
 #include "compiler/lower/gpu/nests.h"
 
-enum { BLOCK = 8, PARTS = GPU_WARP_LANES / BLOCK, AT_ONCE = 4 };
+enum { BLOCK = 8, PARTS = GPU_WARP_LANES / BLOCK, LANES_OF_ROW = GPU_WARP_LANES / BLOCK, AT_ONCE = 4 };
 
 typedef struct adjoint {
   tile_id id;
   int t, s;
   int64_t steps;
+  bool late;          // the sums are exclusive
   place_in_loops at;  // of the column
   ir first, row;      // steps: the first j of the block, and the first t that one of them leaves out
   ir own, part;       // m and p
 } adjoint;
 
-// The sum of `numbers` neighbours along s, of one if 0.
-static ir number_at(lower *l, const adjoint *a, ir t, ir s, int numbers) {
+// Neighbours along s; one if `numbers` is 0.
+static ir numbers_at(lower *l, const adjoint *a, ir t, ir s, int numbers) {
   place_in_loops at = a->at;
   at.moved = true;
   at.index[a->t] = t;
   at.index[a->s] = s;
   if (numbers) at.vector_axis = a->s, at.lanes = numbers;
-  ir x = lower_value_at(l, &at, value(l, a->id)->args[0]);
-  return numbers ? sum_of_lanes(l->e, spread(l->e, x, numbers)) : x;
+  return spread(l->e, lower_value_at(l, &at, value(l, a->id)->args[0]), numbers);
 }
 
 static ir open_sum(emitter *e) {
@@ -40,54 +42,106 @@ static ir open_sum(emitter *e) {
 
 static void add_to(emitter *e, ir sum, ir x) { store_real(e, real_add(e, load_real(e, sum, 0), x), sum); }
 
-// Neighbours along s before the block, from number `first` on, `step` further each time.
-static void add_row(lower *l, const adjoint *a, ir sum, ir t, ir first, int step, ir end) {
-  emit_loop pairs = loop_begin(l->e, int_mul(l->e, first, integer(l->e, AT_ONCE)), end, step, "s");
-  add_to(l->e, sum, number_at(l, a, t, pairs.index, AT_ONCE));
-  loop_end(l->e, &pairs);
+static ir sum_of(emitter *e, ir x, int first, int end) {
+  for (int mask = first; mask < end; mask *= 2) x = real_add(e, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
+  return x;
 }
 
-static ir rectangle(lower *l, const adjoint *a) {
+// ---- rows after the block ----
+
+// Sums of rows after the block, which part p of the lanes has: of numbers before the block, and of each of four columns.
+typedef struct later_rows {
+  ir before, columns;
+  ir own, last;  // the lane's first number of a row; where it is in the piece that has the block
+} later_rows;
+
+// Of a row, for eight lanes.
+enum { PIECE = BLOCK * AT_ONCE };
+
+static void add_later_row(lower *l, const adjoint *a, const later_rows *r, ir t) {
   emitter *e = l->e;
-  ir sum = open_sum(e), begin = int_add(e, int_add(e, a->row, integer(e, BLOCK - 1)), a->part);
+  emit_loop pieces = loop_begin(e, integer(e, 0), LLVMBuildSub(e->b, r->last, r->own, ""), PIECE, "s");
+  add_to(e, r->before, sum_of_lanes(e, numbers_at(l, a, t, int_add(e, int_multiple(e, pieces.index, PIECE), r->own), AT_ONCE)));
+  loop_end(e, &pieces);
+  ir x = numbers_at(l, a, t, r->last, AT_ONCE);
+  ir before = int_compare(e, LLVMIntSLT, r->last, a->first);
+  add_to(e, r->before, choose(e, before, sum_of_lanes(e, x), real_number(e, 0, 0)));
+  store_real(e, real_add(e, load_real(e, r->columns, AT_ONCE), x), r->columns);
+}
+
+// Of the columns of the block two lanes of each part have four each: number m takes its own.
+static ir own_column(lower *l, const adjoint *a, const later_rows *r) {
+  emitter *e = l->e;
+  ir four = integer(e, AT_ONCE), columns = load_real(e, r->columns, AT_ONCE), sum = NULL;
+  ir first = int_div(e, int_rem(e, a->first, integer(e, PIECE)), four), number = int_rem(e, a->own, four);
+  ir from = int_add(e, int_add(e, first, int_div(e, a->own, four)), int_mul(e, a->part, integer(e, BLOCK)));
+  for (int i = 0; i < AT_ONCE; i++) {
+    ir x = LLVMBuildExtractElement(e->b, columns, integer(e, i), "");
+    x = gpu_call(e, GPU_SHFL_IDX_F32, (ir[]){x, from}, 2);
+    sum = sum ? choose(e, int_compare(e, LLVMIntEQ, number, integer(e, i)), x, sum) : x;
+  }
+  return sum;
+}
+
+static later_rows sum_later_rows(lower *l, const adjoint *a) {
+  emitter *e = l->e;
+  later_rows r = {.before = open_sum(e), .columns = stack_slot(e, real_type(e, AT_ONCE), "columns")};
+  ir piece = integer(e, PIECE);
+  store_real(e, real_number(e, 0, AT_ONCE), r.columns);
+  r.own = int_mul(e, a->own, integer(e, AT_ONCE));
+  r.last = int_add(e, int_mul(e, int_div(e, a->first, piece), piece), r.own);
+  if (a->steps % PIECE) r.last = int_min(e, r.last, integer(e, a->steps - AT_ONCE));
+  ir begin = int_add(e, int_add(e, a->row, integer(e, BLOCK - 1)), a->part);
   emit_loop rows = loop_begin(e, begin, integer(e, a->steps), PARTS, "t");
-  add_row(l, a, sum, rows.index, a->own, BLOCK * AT_ONCE, a->first);
+  add_later_row(l, a, &r, rows.index);
   loop_end(e, &rows);
-  return load_real(e, sum, 0);
+  return r;
 }
 
-// Rows and columns are one less than a block: the last of each counts for no j.
-static ir counts(lower *l, const adjoint *a, ir end) {
-  ir inside = int_compare(l->e, LLVMIntSLT, a->own, integer(l->e, BLOCK - 1));
-  return int_choose(l->e, inside, end, integer(l->e, 0));
-}
+// ---- rows of the block ----
 
+// Numbers before the block. Four lanes have a row together; then the first part has row m. The last row counts for no j.
 static ir own_row(lower *l, const adjoint *a) {
-  ir sum = open_sum(l->e);
-  add_row(l, a, sum, int_add(l->e, a->row, a->own), a->part, PARTS * AT_ONCE, counts(l, a, a->first));
-  return load_real(l->e, sum, 0);
-}
-
-static ir own_column(lower *l, const adjoint *a) {
   emitter *e = l->e;
-  ir sum = open_sum(e), begin = int_add(e, int_add(e, a->row, integer(e, BLOCK - 1)), a->part);
-  emit_loop rows = loop_begin(e, begin, counts(l, a, integer(e, a->steps)), PARTS, "t");
-  add_to(e, sum, number_at(l, a, rows.index, int_add(e, a->first, a->own), 0));
-  loop_end(e, &rows);
-  return load_real(e, sum, 0);
+  ir sum = open_sum(e), lanes = integer(e, LANES_OF_ROW), lane = gpu_lane(l), zero = real_number(e, 0, 0);
+  ir row = int_div(e, lane, lanes), own = int_mul(e, int_rem(e, lane, lanes), integer(e, AT_ONCE));
+  ir end = int_choose(e, int_compare(e, LLVMIntSLT, row, integer(e, BLOCK - 1)), a->first, LLVMConstInt(e->i32, 0, 0));
+  emit_loop pieces = loop_begin(e, own, end, LANES_OF_ROW * AT_ONCE, "s");
+  add_to(e, sum, sum_of_lanes(e, numbers_at(l, a, int_add(e, a->row, row), pieces.index, AT_ONCE)));
+  loop_end(e, &pieces);
+  ir x = sum_of(e, load_real(e, sum, 0), 1, LANES_OF_ROW);
+  x = gpu_call(e, GPU_SHFL_IDX_F32, (ir[]){x, int_mul(e, a->own, lanes)}, 2);
+  return choose(e, int_compare(e, LLVMIntEQ, a->part, integer(e, 0)), x, zero);
 }
 
-// Rows of the block from number m on, columns before m.
+// The columns before m of one row of the block.
+static ir row_of_corner(lower *l, const adjoint *a, ir t) {
+  emitter *e = l->e;
+  ir zero = real_number(e, 0, 0), sum = NULL;
+  for (int first = 0; first < BLOCK; first += AT_ONCE) {
+    ir x = numbers_at(l, a, t, int_add(e, a->first, integer(e, first)), AT_ONCE);
+    for (int i = 0; i < AT_ONCE && first + i < BLOCK - 1; i++) {
+      ir before = int_compare(e, LLVMIntSGT, a->own, integer(e, first + i));
+      ir y = choose(e, before, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), zero);
+      sum = sum ? real_add(e, sum, y) : y;
+    }
+  }
+  return sum;
+}
+
+// Rows of the block from number m on, columns before m. The row behind the last of them may lie beyond the chunk.
 static ir corner(lower *l, const adjoint *a) {
   emitter *e = l->e;
-  ir sum = open_sum(e);
-  emit_loop rows = loop_begin(e, a->part, integer(e, BLOCK - 1), PARTS, "t");
-  ir counted = int_compare(e, LLVMIntSGE, rows.index, a->own);
-  emit_loop columns = loop_begin(e, integer(e, 0), int_choose(e, counted, a->own, integer(e, 0)), 1, "s");
-  add_to(e, sum, number_at(l, a, int_add(e, a->row, rows.index), int_add(e, a->first, columns.index), 0));
-  loop_end(e, &columns);
-  loop_end(e, &rows);
-  return load_real(e, sum, 0);
+  ir zero = real_number(e, 0, 0), sum = NULL;
+  for (int first = 0; first < BLOCK; first += PARTS) {
+    ir number = int_add(e, a->part, integer(e, first)), t = int_add(e, a->row, number);
+    ir counted = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGE, number, a->own),
+                              int_compare(e, LLVMIntSLT, number, integer(e, BLOCK - 1)), "");
+    if (a->late) t = int_min(e, t, integer(e, a->steps - 1));
+    ir x = choose(e, counted, row_of_corner(l, a, t), zero);
+    sum = sum ? real_add(e, sum, x) : x;
+  }
+  return sum;
 }
 
 // The sum over this lane's number and all later ones of the block.
@@ -113,15 +167,11 @@ static ir sum_before(lower *l, const adjoint *a, ir x) {
   return x;
 }
 
-static ir sum_of(emitter *e, ir x, int first, int end) {
-  for (int mask = first; mask < end; mask *= 2) x = real_add(e, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
-  return x;
-}
-
 static void block_of_steps(lower *l, const adjoint *a) {
   emitter *e = l->e;
-  ir all = rectangle(l, a), row = own_row(l, a), column = own_column(l, a), within = corner(l, a);
-  ir sum = real_add(e, sum_of(e, all, 1, BLOCK), within);
+  const later_rows later = sum_later_rows(l, a);
+  ir row = own_row(l, a), column = own_column(l, a, &later), within = corner(l, a);
+  ir sum = real_add(e, sum_of(e, load_real(e, later.before, 0), 1, BLOCK), within);
   sum = real_add(e, sum, real_add(e, sum_from(l, a, row), sum_before(l, a, column)));
   sum = sum_of(e, sum, BLOCK, GPU_WARP_LANES);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, a->part, integer(e, 0)));
@@ -134,13 +184,13 @@ static void block_of_steps(lower *l, const adjoint *a) {
 // A warp for each block of steps of each column.
 static void by_blocks(lower *l, adjoint *a, const loop_axes *columns) {
   emitter *e = l->e;
-  int64_t blocks = a->steps / BLOCK, late = tile_is_exclusive(value(l, a->id));
+  int64_t blocks = a->steps / BLOCK;
   ir lane = gpu_lane(l), count = integer(e, blocks * gpu_point_count(l, columns));
   a->own = int_rem(e, lane, integer(e, BLOCK));
   a->part = int_div(e, lane, integer(e, BLOCK));
   emit_loop loop = loop_begin(e, gpu_warp(l), count, l->team->threads / GPU_WARP_LANES, "block");
   a->first = int_mul(e, int_rem(e, loop.index, integer(e, blocks)), integer(e, BLOCK));
-  a->row = int_add(e, a->first, integer(e, late));
+  a->row = a->late ? int_add(e, a->first, integer(e, 1)) : a->first;
   a->at = lower_start_place(l, false);
   gpu_go_to_point(l, columns, int_div(e, loop.index, integer(e, blocks)), &a->at);
   block_of_steps(l, a);
@@ -153,10 +203,10 @@ static void step_alone(lower *l, const place_in_loops *at, void *data) {
   adjoint *a = data;
   emitter *e = l->e;
   a->at = *at;
-  ir j = at->index[a->t], sum = open_sum(e), late = integer(e, tile_is_exclusive(value(l, a->id)));
+  ir j = at->index[a->t], sum = open_sum(e), late = integer(e, a->late);
   emit_loop rows = loop_begin(e, int_add(e, j, late), integer(e, a->steps), 1, "t");
   emit_loop pairs = loop_begin(e, integer(e, 0), j, 1, "s");
-  add_to(e, sum, number_at(l, a, rows.index, pairs.index, 0));
+  add_to(e, sum, numbers_at(l, a, rows.index, pairs.index, 0));
   loop_end(e, &pairs);
   loop_end(e, &rows);
   lower_keep_value(l, at, a->id, load_real(e, sum, 0));
@@ -166,6 +216,7 @@ void gpu_segment_adjoint(lower *l, const plan_nest *nest) {
   adjoint a = {.id = nest->values.items[0]};
   const tile_value *v = value(l, a.id);
   a.t = tile_step_axis(v), a.s = tile_other_step_axis(v), a.steps = known_size(l, a.t);
+  a.late = tile_is_exclusive(v);
   axis_set points = nest->axes & ~axis_bit(a.s);
   loop_axes columns = lower_by_rank(l, points & ~axis_bit(a.t));
   lower_forget(l);
