@@ -47,7 +47,7 @@ int plan_tiles_of_nest(const mapping *m, const plan *p, const plan_nest *nest);
 int plan_lanes_of_column(const mapping *m, double columns, int64_t size);
 // Those that share each column of a sum along time; 1: one thread is as fast.
 int plan_lanes_of_scan(const mapping *m, double columns, int64_t size);
-// The same of a triangular system, whose rows are solved in blocks of GPU_SYSTEM_ROWS. Such lanes keep what they have solved in
+// The same of a triangular system, whose rows are solved in blocks of GPU_SYSTEM_ROWS. Such lanes keep their blocks in
 // registers, up to GPU_MOST_BLOCKS of them.
 enum { GPU_SYSTEM_ROWS = 4, GPU_MOST_BLOCKS = 4 };
 int plan_lanes_of_system(const mapping *m, double columns, int64_t rows);

@@ -2,8 +2,8 @@
 //
 //   %6 [t,V] = solve %5 %2    each thread a column of V, four rows at a time in registers
 //
-// Several lanes share a column where there are threads for them. Each adds the terms of some of the solved rows, which it keeps
-// in registers; shuffles add up the lanes.
+// Several lanes share a column where there are threads for them. Each solves some of its blocks of four rows. A solved block
+// goes to the other lanes by shuffles, and each adds its terms to the rows behind it.
 #include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -69,23 +69,29 @@ static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *a
   add_terms(l, s, at, done, x);
 }
 
-// Solves the current rows among each other. A row of `a` holds the terms of all earlier rows for one row; transposed, of one
-// row for all earlier ones.
-static void add_own_rows(lower *l, const gpu_system *s, const place_in_loops *at) {
-  emitter *e = l->e;
-  ir own[MOST_ROWS];
-  load_own(l, s, own);
+// What ties the current rows to each other. A row of `a` holds the terms of all earlier rows for one row; transposed, of one row
+// for all earlier ones.
+static void load_ties(lower *l, const gpu_system *s, const place_in_loops *at, ir *ties) {
+  for (int i = 1; i < s->rows; i++)
+    ties[i] = matrix_at(l, s, at, int_add(l->e, s->first, integer(l->e, i)), s->first, s->steps);
+}
+
+// Solves these rows among each other.
+static void solve_block(emitter *e, const gpu_system *s, const ir *ties, ir *own) {
   for (int turn = 0; turn < s->rows; turn++) {
     int line = s->transposed ? s->rows - 1 - turn : turn;
-    ir row = int_add(e, s->first, integer(e, line));
-    for (int i = 0; i < line; i += s->steps) {
-      ir a = matrix_at(l, s, at, row, int_add(e, s->first, integer(e, i)), s->steps);
-      for (int k = i; k < line && k < i + s->steps; k++) {
-        int to = s->transposed ? k : line, from = s->transposed ? line : k;
-        own[to] = real_fma(e, number_of(e, a, k - i), own[from], own[to]);
-      }
+    for (int k = 0; k < line; k++) {
+      int to = s->transposed ? k : line, from = s->transposed ? line : k;
+      own[to] = real_fma(e, number_of(e, ties[line], k), own[from], own[to]);
     }
   }
+}
+
+static void add_own_rows(lower *l, const gpu_system *s, const place_in_loops *at) {
+  ir own[MOST_ROWS], ties[MOST_ROWS];
+  load_own(l, s, own);
+  load_ties(l, s, at, ties);
+  solve_block(l->e, s, ties, own);
   store_own(l, s, own);
 }
 
@@ -145,87 +151,72 @@ static void by_first_thread(lower *l, place_in_loops *at, const gpu_system *s) {
 
 // ---- lanes for each column ----
 
-// Blocks of four rows go to the lanes in turn. A lane keeps the rows of x of its blocks.
+// Blocks of four rows go to the lanes in turn, in the order in which they are solved.
 typedef struct shared_system {
-  gpu_system *s;
+  gpu_system blocks[MOST_KEPT];  // of this lane
   gpu_column column;
-  int kept;  // blocks of a lane
-  ir x[MOST_KEPT][MOST_ROWS];
+  int kept;
 } shared_system;
 
-static ir own_block(lower *l, const shared_system *c, int i) {
-  return int_add(l->e, c->column.lane, integer(l->e, i * c->column.lanes));
+static ir row_of_block(lower *l, const gpu_system *s, ir block) {
+  return first_row(l, s, int_mul(l->e, block, integer(l->e, MOST_ROWS)));
 }
 
-static void load_kept(lower *l, const shared_system *c, int i, ir *x) {
-  for (int k = 0; k < MOST_ROWS; k++) x[k] = load_real(l->e, c->x[i][k], 0);
+static void open_block(lower *l, shared_system *c, int i) {
+  gpu_system *s = &c->blocks[i];
+  s->first = row_of_block(l, s, int_add(l->e, c->column.lane, integer(l->e, i * c->column.lanes)));
+  open_own(l, s);
+  each_own_row(l, s, &c->column.at, false);
 }
 
-// Adds the terms of this lane's blocks, as far as they are solved.
-static void add_kept(lower *l, const shared_system *c, ir block) {
+// Solves the block of this lane of the column, and hands it to the other lanes.
+static void take_solved(lower *l, const shared_system *c, const gpu_system *s, const ir *ties, ir lane, ir *x) {
   emitter *e = l->e;
-  for (int i = 0; i < c->kept; i++) {
-    ir own = own_block(l, c, i), x[MOST_ROWS];
-    ir solved = int_compare(e, c->s->transposed ? LLVMIntSGT : LLVMIntSLT, own, block);
-    emit_branch branch = branch_begin(e, solved);
-    load_kept(l, c, i, x);
-    add_terms(l, c->s, &c->column.at, int_mul(e, own, integer(e, MOST_ROWS)), x);
-    branch_end(e, &branch);
-  }
+  ir side = integer(e, c->column.side), from = int_add(e, int_mul(e, lane, side), int_rem(e, gpu_lane(l), side));
+  load_own(l, s, x);
+  solve_block(e, s, ties, x);
+  for (int k = 0; k < MOST_ROWS; k++) x[k] = gpu_call(e, GPU_SHFL_IDX_F32, (ir[]){x[k], from}, 2);
 }
 
-static void add_lanes(lower *l, const shared_system *c) {
+// Solves block number i of one lane after the other. Behind each lie those of the lanes behind it, and all later ones.
+static void solve_turn(lower *l, const shared_system *c, int i, const ir *ties) {
   emitter *e = l->e;
-  ir own[MOST_ROWS];
-  load_own(l, c->s, own);
-  for (int mask = c->column.side; mask < GPU_WARP_LANES; mask *= 2)
-    for (int i = 0; i < MOST_ROWS; i++) own[i] = real_add(e, own[i], gpu_from_lane(e, GPU_SHFL_BFLY_F32, own[i], mask));
-  store_own(l, c->s, own);
+  const gpu_system *s = &c->blocks[i];
+  const place_in_loops *at = &c->column.at;
+  int end = c->column.lanes - (i + 1 == c->kept);
+  emit_loop lanes = loop_begin(e, integer(e, 0), integer(e, end), 1, "lane");
+  ir x[MOST_ROWS], done = row_of_block(l, s, int_add(e, lanes.index, integer(e, i * c->column.lanes)));
+  take_solved(l, c, s, ties, lanes.index, x);
+  for (int k = i + 1; k < c->kept; k++) add_terms(l, &c->blocks[k], at, done, x);
+  emit_branch behind = branch_begin(e, int_compare(e, LLVMIntSGT, c->column.lane, lanes.index));
+  add_terms(l, s, at, done, x);
+  branch_end(e, &behind);
+  loop_end(e, &lanes);
 }
 
-// All lanes have the block; one keeps it, and the first one stores it.
-static void keep_block(lower *l, const shared_system *c, ir block) {
-  emitter *e = l->e;
-  ir own[MOST_ROWS], x[MOST_ROWS];
-  load_own(l, c->s, own);
-  for (int i = 0; i < c->kept; i++) {
-    ir mine = int_compare(e, LLVMIntEQ, own_block(l, c, i), block);
-    load_kept(l, c, i, x);
-    for (int k = 0; k < MOST_ROWS; k++) store_real(e, choose(e, mine, own[k], x[k]), c->x[i][k]);
-  }
-  ir first = int_compare(e, LLVMIntEQ, c->column.lane, integer(e, 0));
-  if (c->column.inside) first = LLVMBuildAnd(e->b, first, c->column.inside, "");
-  emit_branch branch = branch_begin(e, first);
-  each_own_row(l, c->s, &c->column.at, true);
-  branch_end(e, &branch);
-}
-
-// The right side enters the sums of the first lane.
-static void start_block(lower *l, const shared_system *c) {
-  emitter *e = l->e;
-  for (int i = 0; i < MOST_ROWS; i++) store_real(e, real_number(e, 0, 0), c->s->own[i]);
-  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, c->column.lane, integer(e, 0)));
-  each_own_row(l, c->s, &c->column.at, false);
-  branch_end(e, &branch);
+static void store_blocks(lower *l, const shared_system *c) {
+  for (int i = 0; i < c->kept; i++) each_own_row(l, &c->blocks[i], &c->column.at, true);
 }
 
 static void column_of_lanes(lower *l, shared_system *c) {
   emitter *e = l->e;
-  open_own(l, c->s);
-  for (int i = 0; i < c->kept; i++)
-    for (int k = 0; k < MOST_ROWS; k++) {
-      c->x[i][k] = stack_slot(e, e->real, "kept");
-      store_real(e, real_number(e, 0, 0), c->x[i][k]);
-    }
-  emit_loop blocks = loop_begin(e, integer(e, 0), integer(e, known_size(l, c->s->row)), MOST_ROWS, "rows");
-  c->s->first = first_row(l, c->s, blocks.index);
-  ir block = int_div(e, c->s->first, integer(e, MOST_ROWS));
-  start_block(l, c);
-  add_kept(l, c, block);
-  add_lanes(l, c);
-  add_own_rows(l, c->s, &c->column.at);
-  keep_block(l, c, block);
-  loop_end_kept(e, &blocks);
+  for (int i = 0; i < c->kept; i++) open_block(l, c, i);
+  for (int i = 0; i < c->kept; i++) {
+    const gpu_system *s = &c->blocks[i];
+    ir ties[MOST_ROWS], own[MOST_ROWS];
+    load_ties(l, s, &c->column.at, ties);
+    solve_turn(l, c, i, ties);
+    load_own(l, s, own);
+    solve_block(e, s, ties, own);
+    store_own(l, s, own);
+  }
+  if (!c->column.inside) {
+    store_blocks(l, c);
+    return;
+  }
+  emit_branch inside = branch_begin(e, c->column.inside);
+  store_blocks(l, c);
+  branch_end(e, &inside);
 }
 
 // Where columns are at most a fourth of the threads.
@@ -233,7 +224,8 @@ static bool by_lanes(lower *l, gpu_system *s, const loop_axes *columns) {
   int64_t rows = known_size(l, s->row), count = gpu_point_count(l, columns);
   int lanes = count < 0 ? 1 : plan_lanes_of_system(l->m, (double)count, rows);
   if (lanes == 1) return false;
-  shared_system c = {.s = s, .column = gpu_column_of(l, columns, lanes), .kept = (int)(rows / MOST_ROWS / lanes)};
+  shared_system c = {.column = gpu_column_of(l, columns, lanes), .kept = (int)(rows / MOST_ROWS / lanes)};
+  for (int i = 0; i < c.kept; i++) c.blocks[i] = *s;
   column_of_lanes(l, &c);
   return true;
 }

@@ -227,13 +227,12 @@ void plan_put_pieces(const mapping *m, const tile_program *program, const axis_l
 }
 
 void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row, int lanes,
-                   plan_lanes *at) {
+                   int64_t apart, plan_lanes *at) {
   const int side = PLAN_BANKS / lanes;
-  const int64_t rows = plan_typical_size(m, program, row) / lanes;
   plan_put_none(at, 0, 1);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
     plan_put_lane(m, program, at, lane, columns, 1, lane % side);
-    plan_put_index(at, row, lane, (int)(lane / side * rows));
+    plan_put_index(at, row, lane, (int)(lane / side * apart));
   }
 }
 

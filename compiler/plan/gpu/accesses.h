@@ -62,8 +62,9 @@ void plan_put_lanes(const mapping *m, const tile_program *program, const plan_ne
                     plan_lanes *at);
 // Neighbouring lanes have neighbouring pieces of these axes, of `numbers` along the last one.
 void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list, int numbers, plan_lanes *at);
-// Lanes that share a column of a sum along time (lower/gpu/scan.c): each adds up rows that follow each other.
-void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row, int lanes, plan_lanes *at);
+// Lanes that share a column: the first rows of neighbours lie so many rows apart.
+void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row, int lanes, int64_t apart,
+                   plan_lanes *at);
 // Lines of one axis and columns of another, as lanes have them in an accumulator or in an operand loaded number by number.
 void plan_put_fragment(int line, int along, int numbers, plan_lanes *at);
 // Do the neighbours that a lane takes lie apart in memory? Then it has an access for each of them; or one, if all are the same

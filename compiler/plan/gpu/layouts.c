@@ -205,10 +205,11 @@ static void count_pack(layouts *c, const plan_nest *nest) {
   count_buffer(c, nest->pack);
 }
 
-static void take_scan(layouts *c, const axis_list *list, int row, int lanes) {
+// Lanes that share a column: the first rows of neighbours lie so many rows apart.
+static void take_shared(layouts *c, const axis_list *list, int row, int lanes, int64_t apart) {
   double columns = product_of(c, list);
   int side = LANES / lanes;
-  plan_put_rows(c->q->m, c->q->program, list, row, lanes, &c->at->lanes);
+  plan_put_rows(c->q->m, c->q->program, list, row, lanes, apart, &c->at->lanes);
   c->at->fragment = true;
   c->at->warps = warps_of(c, columns / side);
   c->at->times = (double)(size_of(c, row) / lanes) * (columns < side ? 1 : columns / side);
@@ -225,25 +226,32 @@ static void count_prefix(layouts *c, const plan_nest *nest) {
   int row = tile_step_axis(value(c->q, nest->values.items[0]));
   const axis_list columns = take_columns(c, nest, row);
   int lanes = plan_lanes_of_scan(c->q->m, product_of(c, &columns), size_of(c, row));
-  if (lanes > 1) take_scan(c, &columns, row, lanes);
+  // Each adds up rows that follow each other (lower/gpu/scan.c).
+  if (lanes > 1) take_shared(c, &columns, row, lanes, size_of(c, row) / lanes);
   count_values(c, nest, 0);
 }
 
-// Solved rows are read again, unless lanes keep them. All lanes read the same numbers of the matrix.
+// A thread reads a row that is solved for each block of rows behind it. Lanes that share a column keep theirs, a block of rows
+// each. The matrix is counted as if all lanes read the same numbers: swizzled addresses would cost more than its conflicts.
 static void count_solve(layouts *c, const plan_nest *nest) {
   enum { BITS_OF_ROWS = 2 };
   const tile_value *v = value(c->q, nest->values.items[0]);
   int row = tile_row_axis(v);
   const axis_list columns = take_columns(c, nest, row);
-  if (size_of(c, row) % GPU_SYSTEM_ROWS == 0) c->at->lines = BITS_OF_ROWS;
   const double made = c->at->times, rows = entries_of(c, axis_bit(row));
   const double again = made / rows * GPU_SYSTEM_ROWS * plan_blocks_of_system((int64_t)rows);
   const int lanes = plan_lanes_of_system(c->q->m, product_of(c, &columns), size_of(c, row));
+  if (lanes > 1) {
+    take_shared(c, &columns, row, lanes, GPU_SYSTEM_ROWS);
+  } else if (size_of(c, row) % GPU_SYSTEM_ROWS == 0) {
+    c->at->lines = BITS_OF_ROWS;
+  }
   count_read(c, v->args[1]);
   if (lanes == 1) c->at->times += again;
   count_written(c, nest->values.items[0]);
+  take_columns(c, nest, row);
   c->at->lanes.placed = 0;
-  c->at->times = made + again, c->at->warps *= lanes, c->at->lines = 0;
+  c->at->times = made + again, c->at->warps *= lanes;
   count_operand(c, v->args[0], nest->dot.pack_a);
 }
 

@@ -22,13 +22,11 @@ int plan_lanes_of_column(const mapping *m, double columns, int64_t size) {
   return lanes < FEWEST ? 1 : lanes;
 }
 
-// Lanes with a single block each would spend more on the rows of the current block, which all of them solve, than they spare.
 int plan_lanes_of_system(const mapping *m, double columns, int64_t rows) {
-  enum { FEWEST_BLOCKS = 2 };
   if (m->kind != MAP_BLOCK || rows % GPU_SYSTEM_ROWS) return 1;
   int lanes = plan_lanes_of_column(m, columns, rows / GPU_SYSTEM_ROWS);
   int64_t blocks = rows / GPU_SYSTEM_ROWS / lanes;
-  return blocks < FEWEST_BLOCKS || blocks > GPU_MOST_BLOCKS ? 1 : lanes;
+  return blocks > GPU_MOST_BLOCKS ? 1 : lanes;
 }
 
 double plan_blocks_of_system(int64_t rows) { return (double)(rows * rows) / (2 * GPU_SYSTEM_ROWS * GPU_SYSTEM_ROWS); }

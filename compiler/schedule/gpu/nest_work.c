@@ -472,7 +472,7 @@ static gpu_work work_of_scan(const placed_program *p, const plan_nest *nest, boo
   c.over = axis_bit(t);
   c.shares = lanes;
   if (lanes > 1) {
-    plan_put_rows(&p->w->m, p->of->program, &columns, t, lanes, &c.at);
+    plan_put_rows(&p->w->m, p->of->program, &columns, t, lanes, model_size_of(p, t) / lanes, &c.at);
     add_shared_scan(&c, id, steps / lanes);
     return total(&c, model_turns_of(p, count * lanes));
   }

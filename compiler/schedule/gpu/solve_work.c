@@ -29,15 +29,15 @@ static double bytes_of_solve(const placed_program *p, const plan_nest *nest, dou
   return loads * (matrix ? SECTOR : 0) + (loads + 2 * rows) * (solved ? OF_WARP : 0);
 }
 
-// Blocks of four rows go to the lanes of a column in turn. All lanes solve each block, one keeps it.
+// Blocks of four rows go to the lanes of a column in turn. Each solved block adds its terms to those behind it.
 static gpu_work work_of_shared_solve(const placed_program *p, double columns, double blocks, int lanes) {
-  double kept = blocks / lanes, terms = (kept + 1) / 2;
-  double of_block = terms * GPU_COST_SOLVE_TERMS + GPU_COST_SOLVE_SHARED + log2(lanes) * GPU_COST_SOLVE_ADDITION +
-                    kept * GPU_COST_SOLVE_CHOICE;
+  enum { READ_OF_TERMS = 16, READ_OF_BLOCK = 20 };
+  double kept = blocks / lanes, terms = blocks * (kept + 1) / 2;
+  double of_column = terms * GPU_COST_SOLVE_TERMS + blocks * GPU_COST_SOLVE_SHARED + kept * GPU_COST_SOLVE_OWN;
   model_turns t = model_turns_of(p, columns * lanes);
-  return (gpu_work){.instructions = t.all * blocks * of_block,
-                    .busiest = t.busiest * blocks * of_block,
-                    .wavefronts = t.all * blocks * (4 * lanes * terms + 10)};
+  return (gpu_work){.instructions = t.all * of_column,
+                    .busiest = t.busiest * of_column,
+                    .wavefronts = t.all * (terms * READ_OF_TERMS + kept * READ_OF_BLOCK)};
 }
 
 gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest) {
