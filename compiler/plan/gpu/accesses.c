@@ -226,8 +226,8 @@ void plan_put_pieces(const mapping *m, const tile_program *program, const axis_l
   for (int lane = 0; lane < PLAN_BANKS; lane++) plan_put_lane(m, program, at, lane, list, numbers, lane);
 }
 
-void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row, int lanes,
-                   int64_t apart, plan_lanes *at) {
+void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row, int lanes, int64_t apart,
+                   plan_lanes *at) {
   const int side = PLAN_BANKS / lanes;
   plan_put_none(at, 0, 1);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
