@@ -151,6 +151,7 @@ typedef struct plan_dot {
 typedef struct plan_threads {
   int lanes;   // of a warp, which share the sums of a point; 1: each point has a thread; PLAN_ALL_THREADS: a single point
   bool apart;  // these lanes are not neighbours: neighbouring lanes have neighbouring points
+  bool far;    // `lanes`, where they are apart, else the points of neighbouring groups of them: 4 rows apart (plan_far_row)
   int vector;  // the axis of which a thread takes `width` neighbours at once; width 1: none
   int width;
 } plan_threads;
@@ -250,6 +251,9 @@ int64_t plan_offset_in(plan_layout layout, number_type stored, int64_t offset);
 // The wavefronts of an access of a warp: each lane reads or writes `bytes` from its address on. Lanes at -1 take no part.
 enum { PLAN_BANKS = 32 };
 int plan_wavefronts(const int64_t addresses[PLAN_BANKS], int bytes);
+// Lanes take each eight rows in this order: 0, 4, 2, 6, 1, 5, 3, 7. It suits the swizzles of gpu/banks.c.
+enum { PLAN_FAR_ROWS = 8 };
+int64_t plan_far_row(int64_t row);
 // Does wgmma's layout, in tiles of PLAN_TILE_COLUMNS columns, suit `rows` rows of `row` elements?
 enum { PLAN_TILE_COLUMNS = 64 };
 bool plan_is_in_tiles(int64_t row, int64_t rows);

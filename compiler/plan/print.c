@@ -294,6 +294,7 @@ static void put_threads(printer *o, const plan_nest *nest) {
   const plan_threads *t = &nest->threads;
   if (t->lanes == PLAN_ALL_THREADS) fprintf(o->out, ", all threads for each sum");
   if (t->lanes > 1) fprintf(o->out, ", %d lanes%s for each sum", t->lanes, t->apart ? " apart" : "");
+  if (t->far) fprintf(o->out, ", rows 4 apart");
   if (t->width > 1) fprintf(o->out, ", %d of %s at once", t->width, axis_name(o, t->vector));
 }
 

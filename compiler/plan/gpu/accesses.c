@@ -209,6 +209,8 @@ void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at
   at->absent[lane] |= rest != 0;
 }
 
+int64_t plan_far_row(int64_t row) { return (row & ~(int64_t)5) | (row & 1) << 2 | (row >> 2 & 1); }
+
 void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest, const plan_threads *threads,
                     plan_lanes *at) {
   const axis_list points = plan_by_rank(m, program, nest->axes & ~nest->over), summed = plan_by_rank(m, program, nest->over);
@@ -216,8 +218,10 @@ void plan_put_lanes(const mapping *m, const tile_program *program, const plan_ne
   const bool sums = threads->width > 1 && axis_in(nest->over, threads->vector);
   plan_put_none(at, threads->vector, threads->width > 1 ? threads->width : 1);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
-    plan_put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? lane % side : lane / lanes);
-    plan_put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1, threads->apart ? lane / side : lane % lanes);
+    const int near = threads->apart ? lane % side : lane % lanes, row = threads->apart ? lane / side : lane / lanes;
+    const int64_t rows = threads->far ? plan_far_row(row) : row;
+    plan_put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? near : rows);
+    plan_put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1, threads->apart ? rows : near);
   }
 }
 

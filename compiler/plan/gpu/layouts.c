@@ -32,6 +32,7 @@ typedef struct warp_place {
   plan_lanes lanes;
   double times;   // so many such accesses
   double warps;   // that make them at the same time
+  double share;   // of the runs of the body: how often the nest runs
   bool fragment;  // lanes have places that are known before the loops of the nest
   int lines;      // bits of the number of a line that are constants in the code
 } warp_place;
@@ -65,15 +66,14 @@ static int64_t size_of(const layouts *c, int axis) { return plan_typical_size(c-
 // ---- an access ----
 
 // Addresses of fragments are made once for all elements, and so are those of code whose constants are all that numbers trade
-// places by. Elsewhere a swizzled address is no sum any more, so that it is made for each access.
+// places by. Elsewhere the bits that trade places are put into each address.
 static double instructions_of(const layouts *c, const memory_cost *memory, int number) {
-  enum { OF_ADDRESS = 3, OF_SWAP = 2 };
   plan_swap swaps[PLAN_MOST_SWAPS];
   int64_t read = 0;
   int count = plan_swaps_of(candidate(number, memory->line), NUMBER_F32, swaps);
   for (int i = 0; i < count; i++) read |= swaps[i].bits << swaps[i].down;
   if (!count) return 0;
-  return c->at->fragment || !(read >> (memory->line + c->at->lines)) ? 1 : OF_ADDRESS + OF_SWAP * count;
+  return c->at->fragment || !(read >> (memory->line + c->at->lines)) ? 1 : 1 + count;
 }
 
 static int wavefronts_in(plan_layout layout, const known_access *x) {
@@ -119,7 +119,8 @@ static void count_access(layouts *c, const plan_access *access) {
   plan_offsets_of(access, &at->lanes, x.offsets);
   const known_access *known = known_of(c, &x);
   for (int i = 0; i < CANDIDATES; i++)
-    memory->cycles[i] += times * (known->wavefronts[i] + cycles_of_instruction / at->warps * instructions_of(c, memory, i));
+    memory->cycles[i] +=
+        at->share * times * (known->wavefronts[i] + cycles_of_instruction / at->warps * instructions_of(c, memory, i));
 }
 
 static void count_accesses(layouts *c, plan_accesses accesses) {
@@ -255,6 +256,19 @@ static void count_solve(layouts *c, const plan_nest *nest) {
   count_operand(c, v->args[0], nest->dot.pack_a);
 }
 
+// The gradient of sums between steps (lower/gpu/segment_adjoint.c): of each block of 8 steps a warp reads the rows behind it, 4
+// rows of 32 numbers at once.
+static void count_segment_adjoint(layouts *c, const plan_nest *nest) {
+  enum { BLOCK = 8, AT_ONCE = 4 };
+  const tile_value *v = value(c->q, nest->values.items[0]);
+  const int t = tile_step_axis(v), s = tile_other_step_axis(v);
+  const double steps = (double)size_of(c, t), blocks = entries_of(c, nest->axes & ~(axis_bit(t) | axis_bit(s))) * steps / BLOCK;
+  take(c, s, AT_ONCE);
+  c->at->times = blocks * steps / 2 / (LANES / BLOCK), c->at->warps = warps_of(c, blocks);
+  for (int lane = 0; lane < LANES; lane++) put_index(c, t, lane, lane / BLOCK), put_index(c, s, lane, lane % BLOCK * AT_ONCE);
+  count_read(c, v->args[0]);
+}
+
 // ---- products ----
 
 static bool is_tf32(const layouts *c) { return !number_is_narrow(c->q->m->dtype); }
@@ -346,13 +360,17 @@ static void count_product(layouts *c, const plan_nest *nest) {
   count_values(c, nest, 1);
 }
 
+// Nests before the first step and behind the last one hardly count.
 static void count_nest(layouts *c, const plan_nest *nest) {
+  const double seldom = 0.01;
+  c->at->share = nest->region == REGION_PROLOGUE || nest->region == REGION_EPILOGUE ? seldom : 1;
   switch (nest->kind) {
     case NEST_POINTS: count_points(c, nest); break;
     case NEST_PACK: count_pack(c, nest); break;
     case NEST_DOT: count_product(c, nest); break;
     case NEST_SOLVE: count_solve(c, nest); break;
     case NEST_PREFIX: count_prefix(c, nest); break;
+    case NEST_SEGMENT_ADJOINT: count_segment_adjoint(c, nest); break;
     default: break;
   }
 }

@@ -77,6 +77,37 @@ static void take_if_better(const dividing *d, plan_threads t, plan_threads *best
   *least = cycles;
 }
 
+// ---- rows 4 apart ----
+
+// The axis along which a warp has several rows.
+static int row_axis(const dividing *d, const plan_threads *t) { return last_of(t->apart ? &d->summed : &d->points); }
+
+// Rows may lie bank under bank. Swizzles (banks.c) bring rows that are 4 apart to other halves of the banks: those of 16-bit
+// numbers, and PATTERN_GRAY, which layouts.c may choose for f32.
+static int wavefronts_of_rows(const dividing *d, const plan_threads *t) {
+  enum { LEAST_LINE = 32 };
+  int wavefronts = 0;
+  plan_put_lanes(d->q->m, d->q->program, d->nest, t, d->at);
+  for (int i = 0; i < d->accesses.count; i++) {
+    plan_access access = d->accesses.items[i];
+    int64_t row = access.stride[row_axis(d, t)];
+    bool lines = access.memory >= 0 && access.stored == NUMBER_F32 && row >= LEAST_LINE && !(row & (row - 1));
+    if (lines) access.layout = (plan_layout){PATTERN_GRAY, __builtin_ctzll((unsigned long long)row), 0};
+    wavefronts += plan_wavefronts_of(&access, d->at);
+  }
+  return wavefronts;
+}
+
+// Takes rows 4 apart if fewer wavefronts serve them.
+static plan_threads spread(const dividing *d, plan_threads t) {
+  plan_threads far = t;
+  far.far = true;
+  const int rows = t.apart ? t.lanes : d->q->m->threads / t.lanes;
+  const bool several = t.lanes > 1 && t.lanes < GPU_WARP_LANES && rows % PLAN_FAR_ROWS == 0;
+  if (!several || size_of(d, row_axis(d, &t)) % PLAN_FAR_ROWS) return t;
+  return wavefronts_of_rows(d, &far) < wavefronts_of_rows(d, &t) ? far : t;
+}
+
 // Of unknown sizes a warp has each sum if its numbers are neighbours.
 static plan_threads divided_unknown(bool sums_last) {
   return (plan_threads){.lanes = sums_last ? GPU_WARP_LANES : 1, .width = 1};
@@ -97,7 +128,7 @@ static plan_threads divided_sums(const dividing *d) {
       take_if_better(d, (plan_threads){.lanes = lanes, .apart = !sums_last, .vector = vector, .width = width}, &best, &least);
     }
   }
-  return best;
+  return spread(d, best);
 }
 
 static int work_of(const dividing *d) {
