@@ -263,9 +263,14 @@ static void count_segment_adjoint(layouts *c, const plan_nest *nest) {
   const tile_value *v = value(c->q, nest->values.items[0]);
   const int t = tile_step_axis(v), s = tile_other_step_axis(v);
   const double steps = (double)size_of(c, t), blocks = entries_of(c, nest->axes & ~(axis_bit(t) | axis_bit(s))) * steps / BLOCK;
-  take(c, s, AT_ONCE);
+  plan_lanes *at = &c->at->lanes;
+  plan_put_none(at, s, AT_ONCE);
+  c->at->fragment = false, c->at->lines = 0;
   c->at->times = blocks * steps / 2 / (LANES / BLOCK), c->at->warps = warps_of(c, blocks);
-  for (int lane = 0; lane < LANES; lane++) put_index(c, t, lane, lane / BLOCK), put_index(c, s, lane, lane % BLOCK * AT_ONCE);
+  for (int lane = 0; lane < LANES; lane++) {
+    plan_put_index(at, t, lane, lane / BLOCK);
+    plan_put_index(at, s, lane, lane % BLOCK * AT_ONCE);
+  }
   count_read(c, v->args[0]);
 }
 
