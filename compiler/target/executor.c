@@ -269,7 +269,7 @@ static void rewrite(simt_module *s) {
 
 link_object simt_object(arena *a, const llvm_module *m, const char **text) {
   llvm_module host = llvm_module_new("simt", m->marks ? 0 : 2);  // counted code runs once
-  llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+  llvm_module copy = module_clone(m);
   gpu_optimise(&copy);
   copy.machine = host.machine;
   simt_module s = {.module = copy.module, .context = copy.context};

@@ -65,28 +65,45 @@ static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *
   return NULL;
 }
 
-// `with_bodies`: of PTX, which is made when the first target needs it.
-static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int number, codegen_gpu_options options,
-                       codegen_gpu_object *object) {
+llvm_module module_clone(const llvm_module *m) {
+  return (llvm_module){.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+}
+
+// The images of a module in the order in which they are made.
+typedef struct image_order {
+  llvm_module *m;
+  llvm_module with_bodies;  // of PTX, made when the first target needs it: `m` itself, unless the executor takes that
+  int numbers[GPU_TARGET_COUNT], count, at;
+} image_order;
+
+static bool wants_executor(codegen_gpu_options options) { return options.targets >> GPU_SIMT & 1; }
+
+// A text takes the module it is made of. A copy is made only where the module is needed again: a copy of many kernels is large.
+static const char *text_for(arena *a, image_order *order, codegen_gpu_target target, codegen_gpu_options options) {
+  if (!order->with_bodies.module) {
+    order->with_bodies = wants_executor(options) ? module_clone(order->m) : *order->m;
+    nvptx_give_bodies(&order->with_bodies);
+  }
+  if (order->at == order->count - 1) return nvptx_emit(a, &order->with_bodies, target);
+  llvm_module copy = module_clone(&order->with_bodies);
+  const char *text = nvptx_emit(a, &copy, target);
+  LLVMDisposeModule(copy.module);
+  return text;
+}
+
+static void make_image(arena *a, image_order *order, codegen_gpu_options options, codegen_gpu_object *object) {
+  int number = order->numbers[order->at];
   codegen_gpu_target target = object->images.items[number].target;
   codegen_gpu_image image = {
       .target = target, .device_class = codegen_gpu_class(target), .shared_bytes = most_shared_bytes(object, target)};
   if (target != GPU_SIMT) {
-    const char *twin = text_of_twin(m, object, target);
-    if (!twin && !with_bodies->module) *with_bodies = nvptx_bodies(m);
-    image.text = twin ? nvptx_text_for(a, twin, target) : nvptx_emit(a, with_bodies, target);
+    const char *twin = text_of_twin(order->m, object, target);
+    image.text = twin ? nvptx_text_for(a, twin, target) : text_for(a, order, target, options);
   } else {
-    image.object = simt_object(a, m, options.text ? &image.text : NULL);
+    image.object = simt_object(a, order->m, options.text ? &image.text : NULL);
   }
   object->images.items[number] = image;
   if (options.made) options.made(options.context, number, &image);
-}
-
-static void emit_image(arena *a, llvm_module *m, llvm_module *with_bodies, int number, codegen_gpu_options options,
-                       codegen_gpu_object *object) {
-  double start = pass_clock();
-  make_image(a, m, with_bodies, number, options, object);
-  pass_ran(&code_stage, CODE_EMIT, pass_clock() - start, 0);
 }
 
 // Products by warpgroups take the assembler longest: a text with them comes first, then that of sm_80 for all that it serves.
@@ -96,13 +113,18 @@ static int turn_of(const llvm_module *m, codegen_gpu_target target) {
 }
 
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object) {
-  llvm_module with_bodies = {.module = NULL};
+  image_order order = {.m = m};
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
     if (options.targets >> target & 1) vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
   for (int turn = 0; turn < 3; turn++)
     for (int i = 0; i < object->images.count; i++)
-      if (turn_of(m, object->images.items[i].target) == turn) emit_image(a, m, &with_bodies, i, options, object);
-  if (with_bodies.module) LLVMDisposeModule(with_bodies.module);
+      if (turn_of(m, object->images.items[i].target) == turn) order.numbers[order.count++] = i;
+  for (; order.at < order.count; order.at++) {
+    double start = pass_clock();
+    make_image(a, &order, options, object);
+    pass_ran(&code_stage, CODE_EMIT, pass_clock() - start, 0);
+  }
+  if (order.with_bodies.module && order.with_bodies.module != m->module) LLVMDisposeModule(order.with_bodies.module);
 }
 
 static const char *hash_of(arena *a, llvm_module *m) {

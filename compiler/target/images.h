@@ -7,12 +7,15 @@
 
 // An empty module with NVPTX's data layout, to which gpu_call and kernels are added.
 llvm_module gpu_module_new(const char *name);
-// A clone of the module with PTX for its operations, after LLVM's passes: once for all targets.
-llvm_module nvptx_bodies(const llvm_module *module);
-// PTX of a clone of that, and of a module without bodies; it stays as it is.
+// In the same context.
+llvm_module module_clone(const llvm_module *m);
+// Gives the operations of a module PTX, and runs LLVM's passes: once for all targets.
+void nvptx_give_bodies(llvm_module *m);
+// The text of that for a target; it takes the module, which is good for nothing but to be disposed of.
 const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target);
 // Whether the two devices run the same kernels of the module, and LLVM writes the same for both, but for the head.
 bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second);
+// The text of a module without bodies, which stays as it is.
 const char *nvptx_text(arena *a, const llvm_module *module, codegen_gpu_target target);
 // PTX of another target, whose kernels and instructions are the same, as that of this one.
 const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target);

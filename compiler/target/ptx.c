@@ -361,14 +361,12 @@ static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
   return text;
 }
 
-llvm_module nvptx_bodies(const llvm_module *m) {
-  llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
-  marks_erase(copy.module);
-  for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(copy.module, op);
-  llvm_verify(&copy);
-  gpu_optimise(&copy);
-  forget_advice(copy.module);
-  return copy;
+void nvptx_give_bodies(llvm_module *m) {
+  marks_erase(m->module);
+  for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(m->module, op);
+  llvm_verify(m);
+  gpu_optimise(m);
+  forget_advice(m->module);
 }
 
 // Products of warpgroups know places in shared memory by patterns of 1024 bytes.
@@ -393,19 +391,17 @@ const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target
 
 const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
   codegen_gpu_target written = gpu_target_of(target)->text_of;
-  llvm_module copy = {
-      .context = with_bodies->context, .module = LLVMCloneModule(with_bodies->module), .machine = machine_of(written)};
-  keep_room(&copy, target);
   bool groups = codegen_gpu_class(target) == CLASS_WARPGROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
-  if (groups) align_for_groups(copy.module);
+  LLVMTargetMachineRef machine = machine_of(written);
+  keep_room(with_bodies, target);
+  if (groups) align_for_groups(with_bodies->module);
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(copy.machine, copy.module, LLVMAssemblyFile, &message, &buffer))
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, with_bodies->module, LLVMAssemblyFile, &message, &buffer))
     ICE("target", "LLVM: %s", message);
   const char *text = text_of(a, buffer);
   LLVMDisposeMemoryBuffer(buffer);
-  LLVMDisposeModule(copy.module);
-  LLVMDisposeTargetMachine(copy.machine);
+  LLVMDisposeTargetMachine(machine);
   return written == target ? text : nvptx_text_for(a, text, target);
 }
 
@@ -425,8 +421,9 @@ const char *nvptx_plain_text(arena *a, llvm_module *m) {
 }
 
 const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
-  llvm_module with_bodies = nvptx_bodies(m);
-  const char *text = nvptx_emit(a, &with_bodies, target);
-  LLVMDisposeModule(with_bodies.module);
+  llvm_module copy = module_clone(m);
+  nvptx_give_bodies(&copy);
+  const char *text = nvptx_emit(a, &copy, target);
+  LLVMDisposeModule(copy.module);
   return text;
 }

@@ -14,6 +14,7 @@
 
 #include "compiler/base/ice.h"
 #include "compiler/emit/marks.h"
+#include "compiler/target/images.h"
 
 // ---- cutting ----
 
@@ -207,7 +208,7 @@ static void count_text(const char *text, segment_list *list) {
 
 // The PTX of a module, from a clone without marks.
 static const char *text_of(arena *a, const llvm_module *m) {
-  llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+  llvm_module copy = module_clone(m);
   marks_erase(copy.module);
   const char *text = nvptx_plain_text(a, &copy);
   LLVMDisposeModule(copy.module);

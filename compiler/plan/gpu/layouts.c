@@ -55,6 +55,7 @@ enum { MOST_KNOWN = 16 };
 
 typedef struct layouts {
   planner *q;
+  arena *scratch;  // for the accesses of all nests, which are many
   memory_cost *memory;
   warp_place *at;
   known_access *known;
@@ -133,15 +134,15 @@ static void count_buffer(layouts *c, int buffer) {
   count_access(c, &access);
 }
 
-static void count_read(layouts *c, tile_id id) { count_accesses(c, plan_accesses_of_read(c->q->a, c->q->m, c->q->p, id)); }
+static void count_read(layouts *c, tile_id id) { count_accesses(c, plan_accesses_of_read(c->scratch, c->q->m, c->q->p, id)); }
 
 static void count_written(layouts *c, tile_id id) {
-  count_accesses(c, plan_accesses_of_written(c->q->a, c->q->m, c->q->p, id));
+  count_accesses(c, plan_accesses_of_written(c->scratch, c->q->m, c->q->p, id));
 }
 
 // The values from number `first` on.
 static void count_values(layouts *c, const plan_nest *nest, int first) {
-  count_accesses(c, plan_accesses_of(c->q->a, c->q->m, c->q->p, nest, first));
+  count_accesses(c, plan_accesses_of(c->scratch, c->q->m, c->q->p, nest, first));
 }
 
 // An operand of a product or a system, or its copy.
@@ -400,7 +401,7 @@ static void open_memory(const layouts *c, memory_cost *memory, const plan_buffer
 
 static void open_all(layouts *c) {
   plan *p = c->q->p;
-  c->memory = ARENA_ARRAY(c->q->a, memory_cost, p->buffers.count + p->carried_count + 1);
+  c->memory = ARENA_ARRAY(c->scratch, memory_cost, p->buffers.count + p->carried_count + 1);
   for (int i = 0; i < p->buffers.count; i++) {
     const plan_buffer *b = &p->buffers.items[i];
     if (b->carried < 0 && b->last >= 0) open_memory(c, &c->memory[i], b);
@@ -423,9 +424,14 @@ static plan_layout best_of(const memory_cost *memory) {
 void plan_choose_layouts(planner *q) {
   plan *p = q->p;
   if (q->m->kernel->program->form != TILE_CHUNK) return;
-  layouts c = {.q = q, .at = ARENA_NEW(q->a, warp_place), .known = ARENA_ARRAY(q->a, known_access, MOST_KNOWN)};
+  arena *scratch = arena_new();
+  layouts c = {.q = q,
+               .scratch = scratch,
+               .at = ARENA_NEW(scratch, warp_place),
+               .known = ARENA_ARRAY(scratch, known_access, MOST_KNOWN)};
   open_all(&c);
   for (int n = 0; n < p->nests.count; n++) count_nest(&c, &p->nests.items[n]);
   for (int i = 0; i < p->buffers.count; i++) p->buffers.items[i].layout = best_of(&c.memory[i]);
   for (int s = 0; s < p->carried_count; s++) p->carried[s].layout = best_of(&c.memory[p->buffers.count + s]);
+  arena_free(scratch);
 }

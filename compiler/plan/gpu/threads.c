@@ -154,7 +154,8 @@ static plan_accesses unlike_accesses(arena *a, plan_accesses all) {
   return unlike;
 }
 
-static plan_threads divided(planner *q, const plan_nest *nest) {
+// `scratch`: for the accesses of the nest, which are many.
+static plan_threads divided(planner *q, const plan_nest *nest, arena *scratch) {
   dividing d = {.q = q,
                 .nest = nest,
                 .points = plan_by_rank(q->m, q->program, nest->axes & ~nest->over),
@@ -165,14 +166,16 @@ static plan_threads divided(planner *q, const plan_nest *nest) {
   if (!d.points.count) return in_vectors(&d, PLAN_ALL_THREADS, last_of(&d.summed), d.sum_length);
   d.work = work_of(&d);
   d.sums = sums_of(&d);
-  d.accesses = unlike_accesses(q->a, plan_accesses_of(q->a, q->m, q->p, nest, 0));
-  d.at = ARENA_NEW(q->a, plan_lanes);
+  d.accesses = unlike_accesses(scratch, plan_accesses_of(scratch, q->m, q->p, nest, 0));
+  d.at = ARENA_NEW(scratch, plan_lanes);
   return divided_sums(&d);
 }
 
 void plan_divide_points(planner *q) {
+  arena *scratch = arena_new();
   for (int n = 0; n < q->p->nests.count; n++) {
     plan_nest *nest = &q->p->nests.items[n];
-    if (nest->kind == NEST_POINTS) nest->threads = divided(q, nest);
+    if (nest->kind == NEST_POINTS) nest->threads = divided(q, nest, scratch);
   }
+  arena_free(scratch);
 }
