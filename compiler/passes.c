@@ -318,19 +318,19 @@ static void keep_counted(compilation *c, gpu_forms *forms) {
   unsigned targets = compilation_gpu_targets(c) & ~(1u << GPU_SIMT);
   if (!(c->needs & EMISSION_COUNT) || targets & (targets - 1) || !targets) return;
   device_class class = codegen_gpu_class((codegen_gpu_target)__builtin_ctz(targets));
-  recurrence_kernels *large = forms->large ? forms->large : forms->small;
-  if (class == CLASS_WARPGROUPS && forms->warpgroups) large = forms->warpgroups;
-  *forms = (gpu_forms){.small = class == CLASS_SMALL ? forms->small : large};
-}
-
-bool pass_schedule_few(compilation *c) {
-  for (int i = 0; i < c->gpu.count; i++) codegen_gpu_schedule_few(c->memory, &c->gpu.items[i], options_of_schedule(c));
-  return true;
+  recurrence_kernels *own = class == CLASS_WARPGROUPS ? forms->warpgroups : class == CLASS_LARGE ? forms->large : NULL;
+  *forms = (gpu_forms){.small = own ? own : forms->small};
 }
 
 bool pass_schedule_groups(compilation *c) {
-  for (int i = 0; i < c->gpu.count; i++) {
+  for (int i = 0; i < c->gpu.count; i++)
     codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c), options_of_schedule(c));
+  return true;
+}
+
+bool pass_schedule_few(compilation *c) {
+  for (int i = 0; i < c->gpu.count; i++) {
+    codegen_gpu_schedule_few(c->memory, &c->gpu.items[i], options_of_schedule(c));
     keep_counted(c, &c->gpu.items[i]);
   }
   return true;

@@ -14,6 +14,7 @@
 #include "compiler/base/ice.h"
 #include "runtime/shared/gpu_model.h"
 #include "runtime/shared/launch.h"
+#include "runtime/shared/library.h"
 #include "runtime/support/simt_options.h"
 
 enum { SHORT_TIME = 128, LONG_TIME = 256, UNKNOWN_SIZE = 64 };
@@ -36,8 +37,8 @@ typedef struct cost_run {
 
 static const recurrence_kernels *kernels_of(const cost_run *c) {
   const gpu_forms *forms = &c->r->gpu;
-  if (c->device->number == 2 && forms->warpgroups) return forms->warpgroups;
-  return c->device->number && forms->large ? forms->large : forms->small;
+  const recurrence_kernels *own[] = {[REC_GPU_LARGE] = forms->large, [REC_GPU_GROUPS] = forms->warpgroups};
+  return own[c->device->number] ? own[c->device->number] : forms->small;
 }
 
 static int64_t made_up_size(const cost_run *c, int axis) {

@@ -30,8 +30,8 @@ artifact_kernels artifact_describe(arena *a, const artifact *library, const arti
   if (ptx_targets(library->gpu_targets)) described.images = images_symbol;
   for (int k = 0; k < r->kernels->kernels.count; k++)
     vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
-  const recurrence_kernels *large = r->gpu.large ? r->gpu.large : r->gpu.small;
-  const recurrence_kernels *classes[REC_GPU_CLASSES] = {r->gpu.small, large, r->gpu.warpgroups ? r->gpu.warpgroups : large};
+  const recurrence_kernels *classes[REC_GPU_CLASSES] = {r->gpu.small, r->gpu.large ? r->gpu.large : r->gpu.small,
+                                                        r->gpu.warpgroups ? r->gpu.warpgroups : r->gpu.small};
   for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
     for (int k = 0; classes[devices] && k < classes[devices]->kernels.count; k++)
       vec_push(a, &described.gpu[devices], codegen_gpu_describe(a, &classes[devices]->kernels.items[k], gpu_options));

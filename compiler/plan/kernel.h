@@ -42,6 +42,7 @@ typedef struct gpu_variant {
   bool warpgroups;    // products may be made by warpgroups
   int threads;        // of a block that runs an instance; 0: GPU_BLOCK_THREADS
   int shared_kib;     // KiB of shared memory that a block may have; 0: GPU_SMALL_KIB
+  int beside_kib;     // KiB that the schedule grants a block, so that others run beside it; 0: shared_kib
   int value_axis;     // a block computes tiles of this axis one after another, in every group of chunks
   int value_entries;  // entries of such a tile, and the size of the axis in the program, as with LANES_TILE; 0: the axis is whole
   int combine_steps;    // with `summary`: the cost of combining one summary, in steps of a block

@@ -37,7 +37,7 @@ typedef VEC(const kernel *) kernel_list;
 typedef struct gpu_forms {
   recurrence_kernels *small;
   recurrence_kernels *large;       // for devices with more shared memory; NULL: as small
-  recurrence_kernels *warpgroups;  // for those whose warpgroups multiply; NULL: as large
+  recurrence_kernels *warpgroups;  // for those whose warpgroups multiply; NULL: as small
 } gpu_forms;
 
 typedef enum schedule_form { FORM_CHOSEN, FORM_STEP, FORM_CHUNK, FORM_COUNT } schedule_form;

@@ -3,8 +3,8 @@
 //
 //   sm_80, sm_90a, sm_100a:   small: for sm_80   large: for sm_100a   groups: for sm_90a
 //
-// A class whose kernels are hardly cheaper gets none of its own. A kernel that is the same in two classes is one function for
-// both.
+// The kernels of a class depend on its own devices and on the small form, which every library has, and on no other target. A
+// class whose kernels are hardly cheaper gets none of its own. A kernel that is the same in two classes is one function for both.
 #include <string.h>
 
 #include "compiler/schedule/gpu/model.h"
@@ -28,37 +28,57 @@ static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu
          p.base.scratch.constant == q.base.scratch.constant;
 }
 
-// Takes the kernel of another class where it is the same; the others are marked as those of `devices`.
-static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *others, device_class devices,
+static const kernel *same_in(arena *a, const recurrence_kernels *others, int index, const kernel *k,
+                             codegen_gpu_options options) {
+  if (!others || index >= others->kernels.count) return NULL;
+  const kernel *other = &others->kernels.items[index];
+  return is_same_form(a, other, k, options) ? other : NULL;
+}
+
+// The same in the first of these lists that has it.
+static const kernel *same_as(arena *a, const gpu_forms *others, int index, const kernel *k, codegen_gpu_options options) {
+  const kernel *same = same_in(a, others->small, index, k, options);
+  return same ? same : same_in(a, others->large, index, k, options);
+}
+
+// Takes the kernels of other classes where they are the same, and names those that are new.
+static void share_forms(arena *a, recurrence_kernels *own, const gpu_forms *others, const char *name,
                         codegen_gpu_options options) {
   for (int i = 0; i < own->kernels.count; i++) {
     kernel *k = &own->kernels.items[i];
-    kernel *other = i < others->kernels.count ? &others->kernels.items[i] : NULL;
-    if (other && is_same_form(a, other, k, options)) {
-      if (other->gpu.device_class) other->gpu.device_class |= devices;
-      *k = *other;
-      continue;
+    const kernel *same = same_as(a, others, i, k, options);
+    if (same)
+      *k = *same;
+    else
+      k->symbol = arena_printf(a, "%s_%s", k->symbol, name);
+  }
+}
+
+enum { CLASSES = 3 };
+typedef struct class_form {
+  recurrence_kernels *kernels;
+  device_class devices;  // that run them
+} class_form;
+
+static bool has_function(const recurrence_kernels *kernels, const char *symbol) {
+  for (int i = 0; i < kernels->kernels.count; i++)
+    if (strcmp(kernels->kernels.items[i].symbol, symbol) == 0) return true;
+  return false;
+}
+
+// Marks each function with the classes of devices that run it. Devices without a form of their own run the small one.
+static void mark_devices(gpu_forms *forms) {
+  const device_class all = CLASS_SMALL | CLASS_LARGE | CLASS_WARPGROUPS;
+  device_class large = forms->large ? CLASS_LARGE : 0, groups = forms->warpgroups ? CLASS_WARPGROUPS : 0;
+  const class_form of[CLASSES] = {{forms->small, all & ~large & ~groups}, {forms->large, large}, {forms->warpgroups, groups}};
+  for (int x = 0; x < CLASSES; x++) {
+    for (int i = 0; of[x].kernels && i < of[x].kernels->kernels.count; i++) {
+      kernel *k = &of[x].kernels->kernels.items[i];
+      device_class devices = 0;
+      for (int y = 0; y < CLASSES; y++)
+        if (of[y].kernels && has_function(of[y].kernels, k->symbol)) devices |= of[y].devices;
+      k->gpu.device_class = devices == all ? CLASS_ANY : devices;
     }
-    k->gpu.device_class = devices;
-    k->symbol = arena_printf(a, "%s_%s", k->symbol, devices == CLASS_LARGE ? "large" : "groups");
-  }
-}
-
-// Kernels for all classes that have a form of their own in this class remain for the others.
-static void leave_class(recurrence_kernels *kernels, const recurrence_kernels *own, device_class others) {
-  for (int i = 0; i < kernels->kernels.count && i < own->kernels.count; i++) {
-    kernel *k = &kernels->kernels.items[i];
-    if (k->gpu.device_class == CLASS_ANY && own->kernels.items[i].gpu.device_class) k->gpu.device_class = others;
-  }
-}
-
-// A function of two classes is marked with both.
-static void unite_classes(recurrence_kernels *some, recurrence_kernels *others) {
-  for (int i = 0; i < some->kernels.count && i < others->kernels.count; i++) {
-    kernel *k = &some->kernels.items[i], *other = &others->kernels.items[i];
-    if (!k->gpu.device_class || !other->gpu.device_class || strcmp(k->symbol, other->symbol) != 0) continue;
-    k->gpu.device_class |= other->gpu.device_class;
-    other->gpu.device_class = k->gpu.device_class;
   }
 }
 
@@ -71,15 +91,14 @@ static double cost_on(const recurrence_kernels *kernels, codegen_gpu_target targ
   return cost_of(schedule_kernel(kernels, KERNEL_FORWARD), target) + cost_of(schedule_kernel(kernels, KERNEL_BACKWARD), target);
 }
 
-// Kernels of another class remain where those made for this one do not cost less than `worth` times as much: more shared memory
-// for a block may leave room for fewer blocks.
-static void keep_as_good(recurrence_kernels *own, const recurrence_kernels *others, double worth, codegen_gpu_options options) {
+// Kernels of another class remain where those made for this one are hardly cheaper.
+static void keep_as_good(recurrence_kernels *own, const recurrence_kernels *others, codegen_gpu_options options) {
   codegen_gpu_target target = gpu_target_for(options);
   if (!gpu_may_go_together(own, others) || own->kernels.count != others->kernels.count) return;
   for (int i = 0; i < own->kernels.count; i++) {
     kernel *k = &own->kernels.items[i];
     const kernel *other = &others->kernels.items[i];
-    if (k->kind == other->kind && cost_of(k, target) >= worth * cost_of(other, target)) *k = *other;
+    if (k->kind == other->kind && cost_of(k, target) >= gpu_cost_worth * cost_of(other, target)) *k = *other;
   }
 }
 
@@ -98,53 +117,64 @@ static bool wants_large(codegen_gpu_options options) {
 
 static bool wants_groups(codegen_gpu_options options) { return codegen_gpu_has_target(options, CLASS_WARPGROUPS); }
 
-void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options) {
-  if (!wants_large(options) && !wants_groups(options)) return;
-  options.shared_kib = GPU_LARGE_KIB;
-  recurrence_kernels *large = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
+// The kernels of a class, chosen for a device of it whatever else is in the library; NULL: those of `small` are as good.
+static recurrence_kernels *made_for_class(arena *a, const recurrence_kernels *small, schedule_options schedule,
+                                          codegen_gpu_options options) {
+  recurrence_kernels *own = codegen_gpu_schedule(a, small->recurrence, schedule, options);
   codegen_gpu_target target = gpu_target_for(options);
-  keep_as_good(large, forms->small, gpu_cost_worth, options);
-  if (cost_on(large, target) >= gpu_cost_worth * cost_on(forms->small, target)) return;
-  share_forms(a, large, forms->small, CLASS_LARGE, options);
-  leave_class(forms->small, large, CLASS_SMALL);
-  forms->large = large;
+  keep_as_good(own, small, options);
+  return cost_on(own, target) < gpu_cost_worth * cost_on(small, target) ? own : NULL;
 }
 
-// Devices with wgmma run the kernels with large shared memory.
-static void give_large_to_groups(gpu_forms *forms) {
-  for (int i = 0; forms->large && i < forms->large->kernels.count; i++)
-    if (forms->large->kernels.items[i].gpu.device_class == CLASS_LARGE)
-      forms->large->kernels.items[i].gpu.device_class |= CLASS_WARPGROUPS;
-}
-
-// The share of the cost of others below which kernels with wgmma are worth their room in the library. They take none where they
-// replace those with large shared memory, which no other device has.
-static double worth_of_groups(const gpu_forms *forms, codegen_gpu_options options) {
-  return forms->large && !codegen_gpu_has_target(options, CLASS_LARGE) ? 1 : gpu_cost_worth;
+void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options) {
+  if (!wants_large(options)) return;
+  options.shared_kib = GPU_LARGE_KIB;
+  forms->large = made_for_class(a, forms->small, schedule, options);
+  if (!forms->large) return;
+  share_forms(a, forms->large, &(gpu_forms){.small = forms->small}, "large", options);
+  mark_devices(forms);
 }
 
 void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options) {
   if (!wants_groups(options)) return;
-  bool has_large = wants_large(options);
-  double worth = worth_of_groups(forms, options);
   options.shared_kib = GPU_LARGE_KIB;
   options.warpgroups = true;
-  recurrence_kernels *groups = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
-  const recurrence_kernels *others = forms->large ? forms->large : forms->small;
-  codegen_gpu_target target = gpu_target_for(options);
-  keep_as_good(groups, others, worth, options);
-  if (cost_on(groups, target) >= worth * cost_on(others, target)) {
-    give_large_to_groups(forms);
-    return;
+  forms->warpgroups = made_for_class(a, forms->small, schedule, options);
+  if (!forms->warpgroups) return;
+  share_forms(a, forms->warpgroups, forms, "groups", options);
+  mark_devices(forms);
+}
+
+// ---- few instances ----
+
+// Adds a kernel for few instances, by the figures of this class. It is shared where another class has the same.
+static void add_few(arena *a, recurrence_kernels *own, const gpu_forms *others, const char *name, codegen_gpu_options options) {
+  int index = own->kernels.count;
+  gpu_add_few(a, own, options);
+  if (own->kernels.count == index) return;
+  kernel *few = &own->kernels.items[index];
+  const kernel *same = same_as(a, others, index, few, options);
+  bool named = (others->small && has_function(others->small, few->symbol)) ||
+               (others->large && has_function(others->large, few->symbol));
+  if (same) {
+    few->symbol = same->symbol;
+    few->gpu.plan = same->gpu.plan;
+  } else if (named) {
+    few->symbol = arena_printf(a, "%s_%s_few", schedule_kernel(own, KERNEL_FORWARD)->symbol, name);
   }
-  if (!has_large) forms->large = NULL;
-  share_forms(a, groups, forms->large ? forms->large : forms->small, CLASS_WARPGROUPS, options);
-  leave_class(forms->small, groups, forms->large ? CLASS_SMALL : CLASS_SMALL | CLASS_LARGE);
-  if (forms->large) {
-    leave_class(forms->large, groups, CLASS_LARGE);
-    unite_classes(forms->small, forms->large);
-  }
-  forms->warpgroups = groups;
+}
+
+void codegen_gpu_schedule_few(arena *a, gpu_forms *forms, codegen_gpu_options options) {
+  gpu_forms before = {0};
+  if (!forms->small) return;
+  add_few(a, forms->small, &before, "", options);
+  before.small = forms->small;
+  if (!options.shared_kib) options.shared_kib = GPU_LARGE_KIB;
+  if (forms->large) add_few(a, forms->large, &before, "large", options);
+  before.large = forms->large;
+  options.warpgroups = true;
+  if (forms->warpgroups) add_few(a, forms->warpgroups, &before, "groups", options);
+  mark_devices(forms);
 }
 
 // ---- the kernels of all forms ----

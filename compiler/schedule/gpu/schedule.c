@@ -140,20 +140,53 @@ static void try_few_threads(kernel *best, estimate *least, codegen_gpu_options o
   take_cheaper(best, least, &few, options);
 }
 
-// The kernel with the tile of the axis, and the threads, that cost least; axis -1: no axis may be cut.
-static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, gpu_time *time) {
-  kernel best = *first;
-  estimate least = estimate_of(first, options);
+// Goes on from `first` to tiles of half as many entries for as long as buffers spill; axis -1: no axis may be cut.
+static void try_tiles(arena *a, const kernel *first, int axis, kernel *best, estimate *least, codegen_gpu_options options) {
   int64_t size = axis < 0 ? 0 : size_of(first, axis);
-  bool goes_on = least.spills;
+  bool goes_on = least->spills;
   for (int64_t entries = size / 2; goes_on; entries /= 2) {
     if (entries < GPU_COST_FEWEST_ENTRIES || size % entries != 0) break;
     kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_tiles(a, first, axis, (int)entries)
                                                 : cut_into_instances(a, first, axis, (int)entries);
-    take_cheaper(&best, &least, &cut, options);
-    goes_on = least.spills;
+    take_cheaper(best, least, &cut, options);
+    goes_on = least->spills;
   }
+}
+
+// So little shared memory for each block that `blocks` of them run on a multiprocessor at a time, where their threads let them.
+static void try_beside(arena *a, const kernel *first, int axis, int blocks, kernel *best, estimate *least,
+                       codegen_gpu_options options) {
+  int64_t resident = first->kind == KERNEL_BACKWARD ? GPU_COST_RESIDENT_THREADS_BACK : GPU_COST_RESIDENT_THREADS;
+  int64_t kib = machine_device_of(gpu_target_for(options))->shared_kib / blocks - GPU_SYSTEM_KIB;
+  if (least->time.blocks >= blocks || kib >= (first->gpu.shared_kib ? first->gpu.shared_kib : GPU_SMALL_KIB)) return;
+  for (int threads = GPU_COST_BLOCK_THREADS; threads >= GPU_COST_BLOCK_THREADS / 2; threads /= 2) {
+    if (threads * blocks > resident) continue;
+    kernel small = *first, own;
+    small.gpu.threads = threads;
+    small.gpu.beside_kib = (int)kib;
+    own = small;
+    estimate x = estimate_of(&own, options);
+    try_tiles(a, &small, axis, &own, &x, options);
+    bool better = x.time.cost < least->time.cost;
+    gpu_plan_free(better ? least->plan : x.plan);
+    if (better) *best = own, *least = x;
+  }
+}
+
+// Kernels that all calls run, unless they spill with all of the shared memory: with less of it they would spill more.
+static bool may_run_beside(const kernel *k, const estimate *x) {
+  return k->program->form == TILE_CHUNK && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) && !x->spills;
+}
+
+// The kernel with the tile of the axis, the threads and the shared memory that cost least; axis -1: no axis may be cut.
+static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, gpu_time *time) {
+  enum { MOST_BESIDE = 3 };
+  kernel best = *first;
+  estimate least = estimate_of(first, options);
+  try_tiles(a, first, axis, &best, &least, options);
   try_few_threads(&best, &least, options);
+  bool goes_on = may_run_beside(&best, &least);
+  for (int blocks = 2; goes_on && blocks <= MOST_BESIDE; blocks++) try_beside(a, first, axis, blocks, &best, &least, options);
   *time = least.time;
   best.gpu.plan = least.plan;
   return best;
@@ -446,39 +479,19 @@ static kernel with_least_time(arena *a, const kernel *forward, codegen_gpu_optio
   return best;
 }
 
-// With the FORWARD of another form, the kernel for few instances is the same, too.
-static const kernel *shared_few(const recurrence_kernels *others, const kernel *forward) {
-  const kernel *same = others ? schedule_kernel(others, KERNEL_FORWARD) : NULL;
-  const kernel *last = others ? &others->kernels.items[others->kernels.count - 1] : NULL;
-  return same && strcmp(same->symbol, forward->symbol) == 0 && last->gpu.few ? last : NULL;
-}
-
-static void add_few(arena *a, recurrence_kernels *kernels, const recurrence_kernels *others, codegen_gpu_options options) {
-  if (!kernels) return;
+void gpu_add_few(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
   kernel *forward = schedule_kernel(kernels, KERNEL_FORWARD);
-  const kernel *shared = shared_few(others, forward);
-  options.shared_kib = forward->gpu.shared_kib;
-  options.warpgroups = forward->gpu.warpgroups;
   gpu_time time = gpu_time_of(forward->gpu.plan, gpu_target_for(options));
   double whole = time.alone;
   set_times(forward, &time);
-  kernel few = shared ? *shared : with_least_time(a, forward, options, &time);
-  if (!shared && time.alone > gpu_cost_few_worth * whole) {
+  kernel few = with_least_time(a, forward, options, &time);
+  if (time.alone > gpu_cost_few_worth * whole) {
     forget_cut(&few, forward);
     return;
   }
-  if (!shared) {
-    few.gpu.few = true;
-    few.symbol = arena_printf(a, "%s_few", forward->symbol);
-    set_times(&few, &time);
-    gpu_plan_kernels(a, &few, 1, options);
-  }
-  few.gpu.device_class = forward->gpu.device_class;
+  few.gpu.few = true;
+  few.symbol = arena_printf(a, "%s_few", forward->symbol);
+  set_times(&few, &time);
+  gpu_plan_kernels(a, &few, 1, options);
   vec_push(a, &kernels->kernels, few);
-}
-
-void codegen_gpu_schedule_few(arena *a, gpu_forms *forms, codegen_gpu_options options) {
-  add_few(a, forms->small, NULL, options);
-  add_few(a, forms->large, forms->small, options);
-  add_few(a, forms->warpgroups, forms->large ? forms->large : forms->small, options);
 }

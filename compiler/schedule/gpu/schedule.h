@@ -14,16 +14,18 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *recurrence,
 // are hardly cheaper. A kernel that is the same as in `small` is shared, with one symbol. The others are marked in both lists
 // (kernel.gpu.device_class). With options.shared_kib, one form serves all targets.
 void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options);
-// Adds forms->warpgroups, for targets with wgmma; NULL: they run the others. Call it after codegen_gpu_schedule_large. It drops
-// forms->large where no other target has that much shared memory.
+// Adds forms->warpgroups, for targets with wgmma; NULL: they run `small`. Call it after codegen_gpu_schedule_large, whose kernels
+// are shared where they are the same.
 void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options);
 
 // May the forward of one list go with the backward of another? They meet in the saved states, which must lie equally far apart.
 bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back);
 
 // Adds to each form a second FORWARD for calls with few instances, whose blocks have fewer columns of the states, where that
-// takes clearly less time. Call it after all others: kernels of one function in several forms share that, too.
+// takes clearly less time. Call it after all others.
 void codegen_gpu_schedule_few(arena *a, gpu_forms *forms, codegen_gpu_options options);
+// schedule.c: the same for the kernels of one form.
+void gpu_add_few(arena *a, recurrence_kernels *kernels, codegen_gpu_options options);
 
 // Adds the kernels of all forms; a kernel of several forms comes once.
 void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all);

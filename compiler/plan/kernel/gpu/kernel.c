@@ -14,6 +14,7 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
   w->m.threads = k->gpu.threads ? k->gpu.threads : GPU_BLOCK_THREADS;
   w->threads = w->m.kind == MAP_BLOCK ? w->m.threads : k->lane_block;
   w->m.shared_kib = k->gpu.shared_kib ? k->gpu.shared_kib : GPU_SMALL_KIB;
+  if (k->gpu.beside_kib) w->m.shared_kib = k->gpu.beside_kib;
   w->shared_limit = w->m.shared_kib * 1024 / 4;
   double start = pass_clock();
   bool of_block = w->m.kind == MAP_BLOCK;
