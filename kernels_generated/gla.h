@@ -3,7 +3,8 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_GLA_H
 #define REC_GPU_GLA_H
 
@@ -115,7 +116,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- gla_forward ---- */
 
 #define GLA_FORWARD_SYMBOL "rec_kernel_gla_forward_gpu"
-enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 54016, GLA_FORWARD_CHUNK = 128 };
+enum { GLA_FORWARD_THREADS = 128, GLA_FORWARD_SHARED_BYTES = 82560, GLA_FORWARD_CHUNK = 128 };
 typedef struct gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -176,7 +177,7 @@ static inline int64_t gla_step_scratch_bytes(const gla_step_parameter *parameter
 /* ---- gla_states ---- */
 
 #define GLA_STATES_SYMBOL "rec_kernel_gla_states_gpu"
-enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 24960, GLA_STATES_CHUNK = 128 };
+enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 49536, GLA_STATES_CHUNK = 128 };
 typedef struct gla_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -244,7 +245,7 @@ static inline int64_t gla_backward_summary_elements(const gla_backward_parameter
 /* ---- gla_part ---- */
 
 #define GLA_PART_SYMBOL "rec_kernel_gla_part_gpu"
-enum { GLA_PART_THREADS = 256, GLA_PART_SHARED_BYTES = 25216 };
+enum { GLA_PART_THREADS = 256, GLA_PART_SHARED_BYTES = 49792 };
 typedef struct gla_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -299,74 +300,10 @@ static inline int64_t gla_part_backward_summary_elements(const gla_part_backward
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
-/* ---- gla_forward_large ---- */
-
-#define GLA_FORWARD_LARGE_SYMBOL "rec_kernel_gla_forward_large_gpu"
-enum { GLA_FORWARD_LARGE_THREADS = 256, GLA_FORWARD_LARGE_SHARED_BYTES = 95488, GLA_FORWARD_LARGE_CHUNK = 128 };
-typedef struct gla_forward_large_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 128 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-} gla_forward_large_parameter;
-_Static_assert(sizeof(gla_forward_large_parameter) == 360, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_forward_large_items(const gla_forward_large_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_forward_large_scratch_bytes(const gla_forward_large_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t gla_forward_large_summary_elements(const gla_forward_large_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
-}
-
-/* ---- gla_states_large ---- */
-
-#define GLA_STATES_LARGE_SYMBOL "rec_kernel_gla_states_large_gpu"
-enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 49536, GLA_STATES_LARGE_CHUNK = 128 };
-typedef struct gla_states_large_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 128 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-} gla_states_large_parameter;
-_Static_assert(sizeof(gla_states_large_parameter) == 296, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_states_large_items(const gla_states_large_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_states_large_scratch_bytes(const gla_states_large_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t gla_states_large_summary_elements(const gla_states_large_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
-}
-
 /* ---- gla_backward_large ---- */
 
 #define GLA_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_backward_large_gpu"
-enum { GLA_BACKWARD_LARGE_THREADS = 256, GLA_BACKWARD_LARGE_SHARED_BYTES = 229888, GLA_BACKWARD_LARGE_CHUNK = 128 };
+enum { GLA_BACKWARD_LARGE_THREADS = 128, GLA_BACKWARD_LARGE_SHARED_BYTES = 114176, GLA_BACKWARD_LARGE_CHUNK = 128 };
 typedef struct gla_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -392,7 +329,7 @@ static inline int64_t gla_backward_large_items(const gla_backward_large_paramete
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gla_backward_large_scratch_bytes(const gla_backward_large_parameter *parameter) {
   (void)parameter;
-  return 65600;
+  return 131136;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_backward_large_summary_elements(const gla_backward_large_parameter *parameter) {
@@ -400,11 +337,11 @@ static inline int64_t gla_backward_large_summary_elements(const gla_backward_lar
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
-/* ---- gla_part_large ---- */
+/* ---- gla_states_groups ---- */
 
-#define GLA_PART_LARGE_SYMBOL "rec_kernel_gla_part_large_gpu"
-enum { GLA_PART_LARGE_THREADS = 256, GLA_PART_LARGE_SHARED_BYTES = 49792 };
-typedef struct gla_part_large_parameter {
+#define GLA_STATES_GROUPS_SYMBOL "rec_kernel_gla_states_groups_gpu"
+enum { GLA_STATES_GROUPS_THREADS = 256, GLA_STATES_GROUPS_SHARED_BYTES = 50176, GLA_STATES_GROUPS_CHUNK = 128 };
+typedef struct gla_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -412,28 +349,106 @@ typedef struct gla_part_large_parameter {
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-} gla_part_large_parameter;
-_Static_assert(sizeof(gla_part_large_parameter) == 232, "as the kernel reads it");
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[2]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
+} gla_states_groups_parameter;
+_Static_assert(sizeof(gla_states_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_part_large_items(const gla_part_large_parameter *parameter) {
+static inline int64_t gla_states_groups_items(const gla_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_part_large_scratch_bytes(const gla_part_large_parameter *parameter) {
+static inline int64_t gla_states_groups_scratch_bytes(const gla_states_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t gla_part_large_summary_elements(const gla_part_large_parameter *parameter) {
+static inline int64_t gla_states_groups_summary_elements(const gla_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
-/* ---- gla_part_backward_large ---- */
+/* ---- gla_backward_groups ---- */
 
-#define GLA_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_part_backward_large_gpu"
-enum { GLA_PART_BACKWARD_LARGE_THREADS = 256, GLA_PART_BACKWARD_LARGE_SHARED_BYTES = 86656 };
-typedef struct gla_part_backward_large_parameter {
+#define GLA_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_backward_groups_gpu"
+enum { GLA_BACKWARD_GROUPS_THREADS = 128, GLA_BACKWARD_GROUPS_SHARED_BYTES = 114688, GLA_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct gla_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} gla_backward_groups_parameter;
+_Static_assert(sizeof(gla_backward_groups_parameter) == 488, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_backward_groups_items(const gla_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_backward_groups_scratch_bytes(const gla_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 131136;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t gla_backward_groups_summary_elements(const gla_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_part_groups ---- */
+
+#define GLA_PART_GROUPS_SYMBOL "rec_kernel_gla_part_groups_gpu"
+enum { GLA_PART_GROUPS_THREADS = 256, GLA_PART_GROUPS_SHARED_BYTES = 51200 };
+typedef struct gla_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[2]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
+} gla_part_groups_parameter;
+_Static_assert(sizeof(gla_part_groups_parameter) == 640, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_part_groups_items(const gla_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_part_groups_scratch_bytes(const gla_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t gla_part_groups_summary_elements(const gla_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_part_backward_groups ---- */
+
+#define GLA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_part_backward_groups_gpu"
+enum { GLA_PART_BACKWARD_GROUPS_THREADS = 256, GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 61440 };
+typedef struct gla_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -441,19 +456,19 @@ typedef struct gla_part_backward_large_parameter {
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-} gla_part_backward_large_parameter;
-_Static_assert(sizeof(gla_part_backward_large_parameter) == 232, "as the kernel reads it");
+} gla_part_backward_groups_parameter;
+_Static_assert(sizeof(gla_part_backward_groups_parameter) == 232, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_part_backward_large_items(const gla_part_backward_large_parameter *parameter) {
+static inline int64_t gla_part_backward_groups_items(const gla_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_part_backward_large_scratch_bytes(const gla_part_backward_large_parameter *parameter) {
+static inline int64_t gla_part_backward_groups_scratch_bytes(const gla_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t gla_part_backward_large_summary_elements(const gla_part_backward_large_parameter *parameter) {
+static inline int64_t gla_part_backward_groups_summary_elements(const gla_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }

@@ -116,7 +116,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- ssd_forward ---- */
 
 #define SSD_FORWARD_SYMBOL "rec_kernel_ssd_forward_gpu"
-enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 62080, SSD_FORWARD_CHUNK = 128 };
+enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 76160, SSD_FORWARD_CHUNK = 128 };
 typedef struct ssd_forward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -185,7 +185,7 @@ static inline int64_t ssd_step_scratch_bytes(const ssd_step_parameter *parameter
 /* ---- ssd_states ---- */
 
 #define SSD_STATES_SYMBOL "rec_kernel_ssd_states_gpu"
-enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 29312, SSD_STATES_CHUNK = 128 };
+enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 58240, SSD_STATES_CHUNK = 128 };
 typedef struct ssd_states_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -288,7 +288,7 @@ static inline int64_t ssd_backward_copies_d_D(const ssd_backward_parameter *para
 /* ---- ssd_part ---- */
 
 #define SSD_PART_SYMBOL "rec_kernel_ssd_part_gpu"
-enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 29440 };
+enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 58368 };
 typedef struct ssd_part_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -349,47 +349,10 @@ static inline int64_t ssd_part_backward_summary_elements(const ssd_part_backward
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
-/* ---- ssd_forward_large ---- */
-
-#define SSD_FORWARD_LARGE_SYMBOL "rec_kernel_ssd_forward_large_gpu"
-enum { SSD_FORWARD_LARGE_THREADS = 256, SSD_FORWARD_LARGE_SHARED_BYTES = 108928, SSD_FORWARD_LARGE_CHUNK = 128 };
-typedef struct ssd_forward_large_parameter {
-  rec_gpu_frame frame;
-  int64_t G;
-  int64_t R;
-  int64_t P;  /* 64 */
-  int64_t N;  /* 128 */
-  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
-  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
-  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
-  rec_gpu_slot A_log;  /* [G,R], f32 */
-  rec_gpu_slot dt_bias;  /* [G,R], f32 */
-  rec_gpu_slot D;  /* [G,R], f32 */
-  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
-  rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
-  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-} ssd_forward_large_parameter;
-_Static_assert(sizeof(ssd_forward_large_parameter) == 464, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t ssd_forward_large_items(const ssd_forward_large_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->G * parameter->R;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t ssd_forward_large_scratch_bytes(const ssd_forward_large_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t ssd_forward_large_summary_elements(const ssd_forward_large_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
-}
-
 /* ---- ssd_states_large ---- */
 
 #define SSD_STATES_LARGE_SYMBOL "rec_kernel_ssd_states_large_gpu"
-enum { SSD_STATES_LARGE_THREADS = 256, SSD_STATES_LARGE_SHARED_BYTES = 58240, SSD_STATES_LARGE_CHUNK = 128 };
+enum { SSD_STATES_LARGE_THREADS = 128, SSD_STATES_LARGE_SHARED_BYTES = 58240, SSD_STATES_LARGE_CHUNK = 128 };
 typedef struct ssd_states_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -423,7 +386,7 @@ static inline int64_t ssd_states_large_summary_elements(const ssd_states_large_p
 /* ---- ssd_backward_large ---- */
 
 #define SSD_BACKWARD_LARGE_SYMBOL "rec_kernel_ssd_backward_large_gpu"
-enum { SSD_BACKWARD_LARGE_THREADS = 256, SSD_BACKWARD_LARGE_SHARED_BYTES = 230528, SSD_BACKWARD_LARGE_CHUNK = 128 };
+enum { SSD_BACKWARD_LARGE_THREADS = 128, SSD_BACKWARD_LARGE_SHARED_BYTES = 115456, SSD_BACKWARD_LARGE_CHUNK = 128 };
 typedef struct ssd_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -456,7 +419,7 @@ static inline int64_t ssd_backward_large_items(const ssd_backward_large_paramete
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t ssd_backward_large_scratch_bytes(const ssd_backward_large_parameter *parameter) {
   (void)parameter;
-  return 295744;
+  return 328512;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t ssd_backward_large_summary_elements(const ssd_backward_large_parameter *parameter) {
@@ -492,7 +455,7 @@ static inline int64_t ssd_backward_large_copies_d_D(const ssd_backward_large_par
 /* ---- ssd_part_large ---- */
 
 #define SSD_PART_LARGE_SYMBOL "rec_kernel_ssd_part_large_gpu"
-enum { SSD_PART_LARGE_THREADS = 256, SSD_PART_LARGE_SHARED_BYTES = 58368 };
+enum { SSD_PART_LARGE_THREADS = 128, SSD_PART_LARGE_SHARED_BYTES = 58368 };
 typedef struct ssd_part_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -517,38 +480,6 @@ static inline int64_t ssd_part_large_scratch_bytes(const ssd_part_large_paramete
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t ssd_part_large_summary_elements(const ssd_part_large_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
-}
-
-/* ---- ssd_part_backward_large ---- */
-
-#define SSD_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_ssd_part_backward_large_gpu"
-enum { SSD_PART_BACKWARD_LARGE_THREADS = 256, SSD_PART_BACKWARD_LARGE_SHARED_BYTES = 99072 };
-typedef struct ssd_part_backward_large_parameter {
-  rec_gpu_frame frame;
-  int64_t G;
-  int64_t R;
-  int64_t P;  /* 64 */
-  int64_t N;  /* 128 */
-  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
-  rec_gpu_slot A_log;  /* [G,R], f32 */
-  rec_gpu_slot dt_bias;  /* [G,R], f32 */
-  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
-} ssd_part_backward_large_parameter;
-_Static_assert(sizeof(ssd_part_backward_large_parameter) == 304, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t ssd_part_backward_large_items(const ssd_part_backward_large_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->G * parameter->R;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t ssd_part_backward_large_scratch_bytes(const ssd_part_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t ssd_part_backward_large_summary_elements(const ssd_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }

@@ -3,6 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block.
  * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_RETNET_H
 #define REC_GPU_RETNET_H
@@ -174,7 +175,7 @@ static inline int64_t retnet_step_scratch_bytes(const retnet_step_parameter *par
 /* ---- retnet_states ---- */
 
 #define RETNET_STATES_SYMBOL "rec_kernel_retnet_states_gpu"
-enum { RETNET_STATES_THREADS = 256, RETNET_STATES_SHARED_BYTES = 41344, RETNET_STATES_CHUNK = 128 };
+enum { RETNET_STATES_THREADS = 128, RETNET_STATES_SHARED_BYTES = 41344, RETNET_STATES_CHUNK = 128 };
 typedef struct retnet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -204,7 +205,7 @@ static inline int64_t retnet_states_summary_elements(const retnet_states_paramet
 /* ---- retnet_backward ---- */
 
 #define RETNET_BACKWARD_SYMBOL "rec_kernel_retnet_backward_gpu"
-enum { RETNET_BACKWARD_THREADS = 256, RETNET_BACKWARD_SHARED_BYTES = 98944, RETNET_BACKWARD_CHUNK = 128 };
+enum { RETNET_BACKWARD_THREADS = 128, RETNET_BACKWARD_SHARED_BYTES = 75904, RETNET_BACKWARD_CHUNK = 128 };
 typedef struct retnet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -228,7 +229,7 @@ static inline int64_t retnet_backward_items(const retnet_backward_parameter *par
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_backward_scratch_bytes(const retnet_backward_parameter *parameter) {
   (void)parameter;
-  return 16448;
+  return 32832;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t retnet_backward_summary_elements(const retnet_backward_parameter *parameter) {
@@ -239,7 +240,7 @@ static inline int64_t retnet_backward_summary_elements(const retnet_backward_par
 /* ---- retnet_part ---- */
 
 #define RETNET_PART_SYMBOL "rec_kernel_retnet_part_gpu"
-enum { RETNET_PART_THREADS = 256, RETNET_PART_SHARED_BYTES = 41472 };
+enum { RETNET_PART_THREADS = 128, RETNET_PART_SHARED_BYTES = 41472 };
 typedef struct retnet_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -292,6 +293,41 @@ static inline int64_t retnet_part_backward_summary_elements(const retnet_part_ba
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
+/* ---- retnet_backward_large ---- */
+
+#define RETNET_BACKWARD_LARGE_SYMBOL "rec_kernel_retnet_backward_large_gpu"
+enum { RETNET_BACKWARD_LARGE_THREADS = 128, RETNET_BACKWARD_LARGE_SHARED_BYTES = 115328, RETNET_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct retnet_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} retnet_backward_large_parameter;
+_Static_assert(sizeof(retnet_backward_large_parameter) == 424, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_backward_large_items(const retnet_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_backward_large_scratch_bytes(const retnet_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 16448;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_backward_large_summary_elements(const retnet_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
+}
+
 /* ---- retnet_forward_groups ---- */
 
 #define RETNET_FORWARD_GROUPS_SYMBOL "rec_kernel_retnet_forward_groups_gpu"
@@ -329,44 +365,10 @@ static inline int64_t retnet_forward_groups_summary_elements(const retnet_forwar
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
-/* ---- retnet_states_groups ---- */
-
-#define RETNET_STATES_GROUPS_SYMBOL "rec_kernel_retnet_states_groups_gpu"
-enum { RETNET_STATES_GROUPS_THREADS = 256, RETNET_STATES_GROUPS_SHARED_BYTES = 41984, RETNET_STATES_GROUPS_CHUNK = 128 };
-typedef struct retnet_states_groups_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 64 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
-} retnet_states_groups_parameter;
-_Static_assert(sizeof(retnet_states_groups_parameter) == 640, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t retnet_states_groups_items(const retnet_states_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t retnet_states_groups_scratch_bytes(const retnet_states_groups_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t retnet_states_groups_summary_elements(const retnet_states_groups_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
-}
-
 /* ---- retnet_backward_groups ---- */
 
 #define RETNET_BACKWARD_GROUPS_SYMBOL "rec_kernel_retnet_backward_groups_gpu"
-enum { RETNET_BACKWARD_GROUPS_THREADS = 256, RETNET_BACKWARD_GROUPS_SHARED_BYTES = 141312, RETNET_BACKWARD_GROUPS_CHUNK = 128 };
+enum { RETNET_BACKWARD_GROUPS_THREADS = 128, RETNET_BACKWARD_GROUPS_SHARED_BYTES = 108544, RETNET_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct retnet_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -404,42 +406,10 @@ static inline int64_t retnet_backward_groups_summary_elements(const retnet_backw
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
-/* ---- retnet_part_groups ---- */
-
-#define RETNET_PART_GROUPS_SYMBOL "rec_kernel_retnet_part_groups_gpu"
-enum { RETNET_PART_GROUPS_THREADS = 256, RETNET_PART_GROUPS_SHARED_BYTES = 43008 };
-typedef struct retnet_part_groups_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 64 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
-} retnet_part_groups_parameter;
-_Static_assert(sizeof(retnet_part_groups_parameter) == 512, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t retnet_part_groups_items(const retnet_part_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t retnet_part_groups_scratch_bytes(const retnet_part_groups_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t retnet_part_groups_summary_elements(const retnet_part_groups_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
-}
-
 /* ---- retnet_part_backward_groups ---- */
 
 #define RETNET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_retnet_part_backward_groups_gpu"
-enum { RETNET_PART_BACKWARD_GROUPS_THREADS = 256, RETNET_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
+enum { RETNET_PART_BACKWARD_GROUPS_THREADS = 128, RETNET_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
 typedef struct retnet_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -2,8 +2,7 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
 #ifndef REC_GPU_RWKV6_H
 #define REC_GPU_RWKV6_H
 
@@ -115,7 +114,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- rwkv6_forward ---- */
 
 #define RWKV6_FORWARD_SYMBOL "rec_kernel_rwkv6_forward_gpu"
-enum { RWKV6_FORWARD_THREADS = 256, RWKV6_FORWARD_SHARED_BYTES = 72064, RWKV6_FORWARD_CHUNK = 128 };
+enum { RWKV6_FORWARD_THREADS = 128, RWKV6_FORWARD_SHARED_BYTES = 72064, RWKV6_FORWARD_CHUNK = 128 };
 typedef struct rwkv6_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -209,7 +208,7 @@ static inline int64_t rwkv6_states_summary_elements(const rwkv6_states_parameter
 /* ---- rwkv6_backward ---- */
 
 #define RWKV6_BACKWARD_SYMBOL "rec_kernel_rwkv6_backward_gpu"
-enum { RWKV6_BACKWARD_THREADS = 256, RWKV6_BACKWARD_SHARED_BYTES = 94720, RWKV6_BACKWARD_CHUNK = 128 };
+enum { RWKV6_BACKWARD_THREADS = 128, RWKV6_BACKWARD_SHARED_BYTES = 82432, RWKV6_BACKWARD_CHUNK = 128 };
 typedef struct rwkv6_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -237,7 +236,7 @@ static inline int64_t rwkv6_backward_items(const rwkv6_backward_parameter *param
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv6_backward_scratch_bytes(const rwkv6_backward_parameter *parameter) {
   (void)parameter;
-  return 65600;
+  return 69696;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t rwkv6_backward_summary_elements(const rwkv6_backward_parameter *parameter) {
@@ -304,79 +303,6 @@ static inline int64_t rwkv6_part_backward_scratch_bytes(const rwkv6_part_backwar
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t rwkv6_part_backward_summary_elements(const rwkv6_part_backward_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
-}
-
-/* ---- rwkv6_backward_large ---- */
-
-#define RWKV6_BACKWARD_LARGE_SYMBOL "rec_kernel_rwkv6_backward_large_gpu"
-enum { RWKV6_BACKWARD_LARGE_THREADS = 256, RWKV6_BACKWARD_LARGE_SHARED_BYTES = 195456, RWKV6_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct rwkv6_backward_large_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 64 */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot bonus;  /* [H,K], f32 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot d_r;  /* [batch,time,H,K], bf16: written */
-  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
-  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
-  rec_gpu_slot d_decay;  /* [batch,time,H,K], bf16: written */
-  rec_gpu_slot d_bonus;  /* [H,K], f32, in copies: written */
-  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-} rwkv6_backward_large_parameter;
-_Static_assert(sizeof(rwkv6_backward_large_parameter) == 552, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t rwkv6_backward_large_items(const rwkv6_backward_large_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t rwkv6_backward_large_scratch_bytes(const rwkv6_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 32832;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t rwkv6_backward_large_summary_elements(const rwkv6_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
-}
-/* Copies of d_bonus for rec_gpu_sum to add up. */
-static inline int64_t rwkv6_backward_large_copies_d_bonus(const rwkv6_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->frame.entries * parameter->frame.slices;
-}
-
-/* ---- rwkv6_part_backward_large ---- */
-
-#define RWKV6_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_rwkv6_part_backward_large_gpu"
-enum { RWKV6_PART_BACKWARD_LARGE_THREADS = 256, RWKV6_PART_BACKWARD_LARGE_SHARED_BYTES = 57984 };
-typedef struct rwkv6_part_backward_large_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 64 */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-} rwkv6_part_backward_large_parameter;
-_Static_assert(sizeof(rwkv6_part_backward_large_parameter) == 232, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t rwkv6_part_backward_large_items(const rwkv6_part_backward_large_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t rwkv6_part_backward_large_scratch_bytes(const rwkv6_part_backward_large_parameter *parameter) {
-  (void)parameter;
-  return 0;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t rwkv6_part_backward_large_summary_elements(const rwkv6_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }

@@ -3,7 +3,8 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_S4D_H
 #define REC_GPU_S4D_H
 
@@ -344,6 +345,111 @@ static inline int64_t s4d_part_backward_summary_elements(const s4d_part_backward
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
+/* ---- s4d_forward_large ---- */
+
+#define S4D_FORWARD_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
+enum { S4D_FORWARD_LARGE_THREADS = 128, S4D_FORWARD_LARGE_SHARED_BYTES = 188544, S4D_FORWARD_LARGE_CHUNK = 8 };
+typedef struct s4d_forward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t N;  /* 32 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], f32 */
+  rec_gpu_slot log_dt;  /* [H], f32 */
+  rec_gpu_slot log_A_real;  /* [H,N], f32 */
+  rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot C;  /* [H,N,Z], f32 */
+  rec_gpu_slot D;  /* [H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
+  rec_gpu_slot y;  /* [batch,time,H], f32: written */
+} s4d_forward_large_parameter;
+_Static_assert(sizeof(s4d_forward_large_parameter) == 424, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s4d_forward_large_items(const s4d_forward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * ((parameter->H + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s4d_forward_large_scratch_bytes(const s4d_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t s4d_forward_large_summary_elements(const s4d_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
+}
+
+/* ---- s4d_step_large ---- */
+
+#define S4D_STEP_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
+enum { S4D_STEP_LARGE_THREADS = 128, S4D_STEP_LARGE_SHARED_BYTES = 188544 };
+typedef struct s4d_step_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t N;  /* 32 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], f32 */
+  rec_gpu_slot log_dt;  /* [H], f32 */
+  rec_gpu_slot log_A_real;  /* [H,N], f32 */
+  rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot C;  /* [H,N,Z], f32 */
+  rec_gpu_slot D;  /* [H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
+  rec_gpu_slot y;  /* [batch,time,H], f32: written */
+} s4d_step_large_parameter;
+_Static_assert(sizeof(s4d_step_large_parameter) == 424, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s4d_step_large_items(const s4d_step_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * ((parameter->H + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s4d_step_large_scratch_bytes(const s4d_step_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t s4d_step_large_summary_elements(const s4d_step_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
+}
+
+/* ---- s4d_states_large ---- */
+
+#define S4D_STATES_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
+enum { S4D_STATES_LARGE_THREADS = 128, S4D_STATES_LARGE_SHARED_BYTES = 188544, S4D_STATES_LARGE_CHUNK = 8 };
+typedef struct s4d_states_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t N;  /* 32 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], f32 */
+  rec_gpu_slot log_dt;  /* [H], f32 */
+  rec_gpu_slot log_A_real;  /* [H,N], f32 */
+  rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot C;  /* [H,N,Z], f32 */
+  rec_gpu_slot D;  /* [H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
+  rec_gpu_slot y;  /* [batch,time,H], f32: written */
+} s4d_states_large_parameter;
+_Static_assert(sizeof(s4d_states_large_parameter) == 424, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s4d_states_large_items(const s4d_states_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * ((parameter->H + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s4d_states_large_scratch_bytes(const s4d_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t s4d_states_large_summary_elements(const s4d_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
+}
+
 /* ---- s4d_backward_large ---- */
 
 #define S4D_BACKWARD_LARGE_SYMBOL "rec_kernel_s4d_backward_large_gpu"
@@ -408,6 +514,37 @@ static inline int64_t s4d_backward_large_copies_d_C(const s4d_backward_large_par
 static inline int64_t s4d_backward_large_copies_d_D(const s4d_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.slices;
+}
+
+/* ---- s4d_part_backward_large ---- */
+
+#define S4D_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_s4d_part_backward_large_gpu"
+enum { S4D_PART_BACKWARD_LARGE_THREADS = 128, S4D_PART_BACKWARD_LARGE_SHARED_BYTES = 155776 };
+typedef struct s4d_part_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t N;  /* 32 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot log_dt;  /* [H], f32 */
+  rec_gpu_slot log_A_real;  /* [H,N], f32 */
+  rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot C;  /* [H,N,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H], f32 */
+} s4d_part_backward_large_parameter;
+_Static_assert(sizeof(s4d_part_backward_large_parameter) == 296, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s4d_part_backward_large_items(const s4d_part_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * ((parameter->H + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s4d_part_backward_large_scratch_bytes(const s4d_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t s4d_part_backward_large_summary_elements(const s4d_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 #endif
