@@ -51,7 +51,8 @@ int plan_lanes_of_scan(const mapping *m, double columns, int64_t size);
 // registers, up to GPU_MOST_BLOCKS of them.
 enum { GPU_SYSTEM_ROWS = 4, GPU_MOST_BLOCKS = 4 };
 int plan_lanes_of_system(const mapping *m, double columns, int64_t rows);
-// A row that is solved is read for each block of rows behind it: the blocks of as many rows and columns of the matrix.
+// The blocks of GPU_SYSTEM_ROWS rows and columns below the diagonal of a system's matrix. A thread reads so many blocks of solved
+// rows again.
 double plan_blocks_of_system(int64_t rows);
 
 #endif

@@ -122,14 +122,18 @@ static void forget_plan(kernel *k) {
   k->gpu.plan = NULL;
 }
 
-// Takes the other form, if it costs less.
-static void take_cheaper(kernel *best, estimate *least, const kernel *other, codegen_gpu_options options) {
-  estimate x = estimate_of(other, options);
-  bool better = x.time.cost < least->time.cost;
-  gpu_plan_free(better ? least->plan : x.plan);
+// Keeps the other form, if it costs less, and the plan of one of them.
+static void keep_cheaper(kernel *best, estimate *least, const kernel *other, const estimate *x) {
+  bool better = x->time.cost < least->time.cost;
+  gpu_plan_free(better ? least->plan : x->plan);
   if (!better) return;
   *best = *other;
-  *least = x;
+  *least = *x;
+}
+
+static void take_cheaper(kernel *best, estimate *least, const kernel *other, codegen_gpu_options options) {
+  estimate x = estimate_of(other, options);
+  keep_cheaper(best, least, other, &x);
 }
 
 // Half as many threads: each warp then owns twice the columns of a product, and reads its rows less often.
@@ -167,13 +171,11 @@ static void try_beside(arena *a, const kernel *first, int axis, int blocks, kern
     own = small;
     estimate x = estimate_of(&own, options);
     try_tiles(a, &small, axis, &own, &x, options);
-    bool better = x.time.cost < least->time.cost;
-    gpu_plan_free(better ? least->plan : x.plan);
-    if (better) *best = own, *least = x;
+    keep_cheaper(best, least, &own, &x);
   }
 }
 
-// Kernels that all calls run, unless they spill with all of the shared memory: with less of it they would spill more.
+// Only kernels that all calls run are planned with less memory. Those that spill with all of it would spill more.
 static bool may_run_beside(const kernel *k, const estimate *x) {
   return k->program->form == TILE_CHUNK && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) && !x->spills;
 }

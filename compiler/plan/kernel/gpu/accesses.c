@@ -18,7 +18,7 @@ static void lay_tiles(plan_access *x, int64_t row, int64_t rows) {
 
 static int64_t size_of(const placed_program *p, int axis) { return plan_typical_size(&p->w->m, p->of->program, axis); }
 
-// Products read 16 bits alike wherever they lie; scratch has no banks.
+// Buffers of 16-bit numbers have one layout in shared memory and in scratch. Those of 32 bits are swizzled in shared memory alone.
 static plan_layout layout_of(const plan_buffer *b, int64_t row, bool shared) {
   if (b->axis_count < 2 || b->kept) return (plan_layout){0};
   if (number_is_narrow(b->stored)) return plan_layout_of_rows(b->stored, row);
