@@ -18,11 +18,14 @@ typedef struct rank_clock rank_clock;
 // without the thread that moves messages.
 rec_status clock_open(int64_t rank, double (*processor)(void *context), void *context, rank_clock **made);
 void clock_close(rank_clock *c);
-// The file of REC_VIRTUAL_TIMES; NULL: the clock runs by processor time.
+// The file of REC_VIRTUAL_TIMES, or NULL.
 const char *clock_times_file(const rank_clock *c);
 
+// From here on the clock runs by clock_spend alone, as with a file of times.
+void clock_run_by_spending(rank_clock *c);
+
 double clock_now(rank_clock *c);
-// Computing that took so long, for a clock that runs by a file; the other one has seen it.
+// Computing that took so long; a clock that runs by the processor has seen it.
 void clock_spend(rank_clock *c, double seconds);
 // What came since is not of the program: the clock goes on from here.
 void clock_set(rank_clock *c, double time);

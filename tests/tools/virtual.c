@@ -1,9 +1,10 @@
 // mpirun -n T rec-virtual LIBRARY ROWS STEPS SEGMENTS SHARDS: forward and backward of some shards by T time ranks, in virtual time
 // (runtime/ranks/clock.h), beside what `rec plan` predicts for them.
 //
-// A shard has ROWS sequences of STEPS steps. Operations take the times of REC_VIRTUAL_TIMES. Without that file the clock runs by the
-// processor, and the prediction takes the mean times of the operations in the same pass: a processor's speed varies by a tenth from
-// minute to minute. Rank 0 prints the best of several passes, and the best that its own clock on the wall has seen:
+// A shard has ROWS sequences of STEPS steps. Operations take the times of REC_VIRTUAL_TIMES. Without that file several passes measure
+// every run of an operation on every rank, and a last pass takes the least processor time of each: the speed of a processor varies by
+// a tenth from moment to moment. The prediction takes the means of these times by operation. Rank 0 prints the last pass, and the best
+// that its own clock on the wall has seen:
 //
 //   4 ranks: virtual 53.300 ms, predicted 52.900 ms, 0.992; one rank 186.000 ms, 87.2 % efficient; wall 107.000 ms
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include "runtime/train/session.h"
 #include "runtime/train/turns.h"
 
-enum { PASSES = 5 };
+enum { PASSES = 9 };
 
 static const message_place place = {-1, -1, "the times of all ranks"};
 
@@ -26,14 +27,27 @@ typedef struct request {
   int64_t rows, steps, segments, shards;
 } request;
 
+// An operation that a rank has run.
+typedef struct measured_run {
+  int op;
+  run_part part;
+  double amount, seconds;  // the least of all passes
+} measured_run;
+
+typedef struct run_list {
+  measured_run *of;  // in order; every pass has the same
+  int64_t count, capacity, next;
+  double last;  // processor time when the operation before had run
+  bool replayed;
+} run_list;
+
 typedef struct virtual_run {
   const request *of;
   trained_model model;
   train_block block;
   ranks *line;
   op_times times;
-  op_time *run, *amounts;  // of the pass at hand, by operation, where no file has the times
-  double last;             // when the operation before had run
+  run_list measured;  // where no file has the times
   rec_blocks lists;
 } virtual_run;
 
@@ -44,13 +58,25 @@ static void spend(void *context, int op, run_part part, double amount) {
   clock_spend(ranks_clock(v->line), op_times_of(&v->times, op, part, amount));
 }
 
+static measured_run *next_run(virtual_run *v) {
+  run_list *l = &v->measured;
+  if (l->next == l->capacity) {
+    l->capacity = l->capacity ? 2 * l->capacity : 1024;
+    l->of = realloc(l->of, (size_t)l->capacity * sizeof *l->of);
+    if (!l->of) fail(v->line);
+  }
+  if (l->next == l->count) l->of[l->count++] = (measured_run){.seconds = 1e30};
+  return &l->of[l->next++];
+}
+
 // What a rank does for messages counts for the operation after them.
-static void note(void *context, int op, run_part part, double amount) {
+static void measure(void *context, int op, run_part part, double amount) {
   virtual_run *v = context;
-  double now = rec_seconds(1);
-  *op_time_of(&v->run[op], part) += now - v->last;
-  *op_time_of(&v->amounts[op], part) += amount;
-  v->last = now;
+  measured_run *r = next_run(v);
+  double now = rec_seconds(1), taken = now - v->measured.last, seconds = taken < r->seconds ? taken : r->seconds;
+  *r = (measured_run){op, part, amount, seconds};
+  clock_spend(ranks_clock(v->line), v->measured.replayed ? seconds : taken);
+  v->measured.last = rec_seconds(1);
 }
 
 static double latest(const virtual_run *v) {
@@ -96,7 +122,7 @@ static void make_executors(virtual_run *v, row_memory *r) {
   for (int64_t i = 0; i < r->under_way; i++) {
     form.beside = i ? r->executors[0] : NULL;
     if (executor_new(m->model, m->kernels, m->where, &form, &r->executors[i])) fail(v->line);
-    executor_watch_by(r->executors[i], (executor_watch){v->run ? note : spend, v});
+    executor_watch_by(r->executors[i], (executor_watch){v->times.of ? spend : measure, v});
   }
 }
 
@@ -132,8 +158,8 @@ static rec_status run_turn(const virtual_run *v, const row_memory *r, turn next)
                        : executor_run_forward(x, r->weights, &s, 1, r->losses, &part);
 }
 
-static void sum_over_ranks(const virtual_run *v, op_time *of) {
-  const int count = v->times.count, places = ranks_count(v->line);
+static void sum_over_ranks(const virtual_run *v, op_time *of, int count) {
+  const int places = ranks_count(v->line);
   op_time *all = calloc((size_t)(places * count), sizeof *all);
   if (!all) fail(v->line);
   ranks_all_gather(v->line, of, all, (int64_t)sizeof *of * count, place);
@@ -147,45 +173,54 @@ static void sum_over_ranks(const virtual_run *v, op_time *of) {
 }
 
 // The mean times of all ranks: of all tokens of a shard, and of folds of one sequence.
-static void keep_times(virtual_run *v) {
-  sum_over_ranks(v, v->run);
-  sum_over_ranks(v, v->amounts);
-  for (int k = 0; k < v->times.count; k++)
+static void keep_means(virtual_run *v) {
+  const int count = v->model.model->op_count;
+  op_time *seconds = list(v, count, sizeof *seconds), *amounts = list(v, count, sizeof *amounts);
+  for (const measured_run *r = v->measured.of; r < v->measured.of + v->measured.count; r++) {
+    *op_time_of(&seconds[r->op], r->part) += r->seconds;
+    *op_time_of(&amounts[r->op], r->part) += r->amount;
+  }
+  sum_over_ranks(v, seconds, count);
+  sum_over_ranks(v, amounts, count);
+  v->times = (op_times){.tokens = v->of->rows * v->of->steps, .count = count, .of = calloc((size_t)count, sizeof *v->times.of)};
+  if (!v->times.of) fail(v->line);
+  for (int k = 0; k < count; k++)
     for (run_part part = 0; part < RUN_PARTS; part++) {
-      double amount = *op_time_of(&v->amounts[k], part), whole = part < RAN_FOLD ? (double)v->times.tokens : 1;
-      if (amount > 0) *op_time_of(&v->times.of[k], part) = *op_time_of(&v->run[k], part) * whole / amount;
+      double amount = *op_time_of(&amounts[k], part), whole = part < RAN_FOLD ? (double)v->times.tokens : 1;
+      if (amount > 0) *op_time_of(&v->times.of[k], part) = *op_time_of(&seconds[k], part) * whole / amount;
     }
-}
-
-static void begin_notes(virtual_run *v) {
-  for (int k = 0; k < v->times.count; k++) v->run[k] = v->amounts[k] = (op_time){0};
-  v->last = rec_seconds(1);
 }
 
 typedef struct found_time {
   double virtual, wall;  // seconds
 } found_time;
 
-// The best of several passes over all shards.
+static double run_pass(virtual_run *v, const row_memory *r) {
+  turn next;
+  double begin = latest(v);
+  clock_set(ranks_clock(v->line), begin);
+  v->measured.next = 0, v->measured.last = rec_seconds(1);
+  for (turns order = r->order; turns_next(&order, &next);)
+    if (run_turn(v, r, next)) fail(v->line);
+  return latest(v) - begin;
+}
+
+// All shards several times; the time of the last pass.
 static found_time run_passes(virtual_run *v) {
   row_memory r;
-  turn next;
-  found_time best = {1e30, 1e30};
+  found_time found = {0, 1e30};
   make_memory(v, &r);
-  for (int pass = 0; pass < PASSES; pass++) {
-    double begin = (latest(v), latest(v)), wall = clock_seconds(CLOCK_MONOTONIC);
-    if (v->run) begin_notes(v);
-    for (turns order = r.order; turns_next(&order, &next);)
-      if (run_turn(v, &r, next)) fail(v->line);
-    double seconds = latest(v) - begin;
+  const int passes = v->times.of ? 1 : PASSES;
+  for (int pass = 1; pass <= passes; pass++) {
+    double wall = clock_seconds(CLOCK_MONOTONIC);
+    v->measured.replayed = pass == passes;
+    found.virtual = run_pass(v, &r);
     wall = clock_seconds(CLOCK_MONOTONIC) - wall;
-    if (wall < best.wall) best.wall = wall;
-    if (seconds >= best.virtual) continue;
-    best.virtual = seconds;
-    if (v->run) keep_times(v);
+    if (wall < found.wall) found.wall = wall;
   }
   for (int64_t i = r.under_way; i-- > 0;) executor_free(r.executors[i]);
-  return best;
+  if (!v->times.of) keep_means(v);
+  return found;
 }
 
 static double predict_rows(const virtual_run *v, const network *n, int64_t count) {
@@ -207,20 +242,6 @@ static double predict_rows(const virtual_run *v, const network *n, int64_t count
   return last;
 }
 
-static void find_times(virtual_run *v) {
-  const char *file = clock_times_file(ranks_clock(v->line));
-  const request *q = v->of;
-  if (file) {
-    if (op_times_read(file, v->model.model, &v->times)) fail(v->line);
-    return;
-  }
-  v->times = (op_times){.tokens = q->rows * q->steps, .count = v->model.model->op_count};
-  v->times.of = calloc((size_t)v->times.count, sizeof *v->times.of);
-  if (!v->times.of) fail(v->line);
-  v->run = list(v, v->times.count, sizeof *v->run);
-  v->amounts = list(v, v->times.count, sizeof *v->amounts);
-}
-
 static int run(const request *q, session *s, ranks *line) {
   const train_block *block = s->program->blocks;
   virtual_run v = {.of = q, .model = session_model(s, block), .block = *block, .line = line};
@@ -228,7 +249,9 @@ static int run(const request *q, session *s, ranks *line) {
   int count = ranks_count(line);
   if (network_read(getenv("REC_VIRTUAL_NETWORK"), &n)) fail(line);
   v.block.context = q->steps, v.block.batch = q->rows * q->shards;
-  find_times(&v);
+  const char *file = clock_times_file(ranks_clock(line));
+  if (!file) clock_run_by_spending(ranks_clock(line));
+  if (file && op_times_read(file, v.model.model, &v.times)) fail(line);
   found_time found = run_passes(&v);
   if (ranks_number(line) == 0) {
     double predicted = predict_rows(&v, &n, count), alone = predict_rows(&v, &n, 1);
@@ -237,6 +260,7 @@ static int run(const request *q, session *s, ranks *line) {
            found.wall * 1e3);
   }
   op_times_free(&v.times);
+  free(v.measured.of);
   rec_blocks_free(&v.lists);
   return 0;
 }
