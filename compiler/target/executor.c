@@ -249,7 +249,7 @@ static void count_function(simt_module *s, LLVMValueRef function) {
 
 // Before the checks, whose calls are no part of the code.
 static void count_module(arena *a, simt_module *s, const llvm_module *m) {
-  gpu_join_accesses(m);
+  gpu_assemble(m);
   segment_list list = segments_cut(a, m);
   s->rows = ARENA_ARRAY(a, LLVMValueRef, list.count);
   for (int i = 0; i < list.count; i++) s->rows[i] = row_of_segment(s, &list.items[i]);

@@ -27,8 +27,9 @@ void gpu_optimise(const llvm_module *m);
 link_object simt_object(arena *a, const llvm_module *module, const char **text);
 // PTX of all functions of a module that the passes have gone over; operations get their bodies in it.
 const char *nvptx_plain_text(arena *a, llvm_module *m);
-// Adjacent accesses of memory become one, as they do on the way to PTX.
-void gpu_join_accesses(const llvm_module *m);
+// What happens to a module behind the passes, for code that is counted. LLVM joins adjacent accesses on the way to PTX; ptxas takes
+// invariant instructions out of loops (gpu_optimise does not: ptxas would spill where LLVM hoists more than registers hold).
+void gpu_assemble(const llvm_module *m);
 
 // The module for each target, added to object->images.
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object);

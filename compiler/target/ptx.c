@@ -318,7 +318,7 @@ static const char passes[] =
 
 void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
 
-void gpu_join_accesses(const llvm_module *m) { run_passes(m, "function(load-store-vectorizer)"); }
+void gpu_assemble(const llvm_module *m) { run_passes(m, "function(load-store-vectorizer,loop-mssa(licm))"); }
 
 // A loop that the assembler shall not unroll either.
 static bool is_kept(LLVMValueRef advice) {
