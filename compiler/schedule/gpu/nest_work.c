@@ -29,7 +29,10 @@ static double times_of(const nest_count *c, axis_set by) {
   return all > c->shares ? all / c->shares : 1;
 }
 
-static int numbers_of(const nest_count *c, axis_set by) { return axis_in(by, c->at.vector) ? c->at.numbers : 1; }
+// How many entries one operation takes: those of a vector, if there is one and these axes have it.
+static int entries_at_once(const nest_count *c, axis_set by) {
+  return c->at.vector >= 0 && axis_in(by, c->at.vector) ? c->at.numbers : 1;
+}
 
 static axis_set moved_by(const plan_access *x) {
   axis_set by = 0;
@@ -74,7 +77,7 @@ static void add_access(nest_count *c, const plan_access *x, access_kind kind, do
   if (!x->placed) return;
   warp_access own = access_of(x, &c->at);
   double convert = kind == LOAD ? gpu_cost_widen : gpu_cost_narrow;
-  if (number_is_narrow(x->stored)) c->operations += times * convert * numbers_of(c, moved_by(x));
+  if (number_is_narrow(x->stored)) c->operations += times * convert * entries_at_once(c, moved_by(x));
   c->accesses += times * own.accesses;
   c->addresses += own.accesses;
   c->wavefronts += times * own.wavefronts;
@@ -111,7 +114,7 @@ static void add_below(nest_count *c, tile_id id, const plan_index_map *maps) {
     return;
   }
   if (plan_at_hand(p, id) && v->op != TILE_ARGUMENT) {
-    double times = times_of(c, v->axes & c->over) * numbers_of(c, v->axes);
+    double times = times_of(c, v->axes & c->over) * entries_at_once(c, v->axes);
     if (tile_arity(v->op)) add_operation(c, v->op, times);
     if (!tile_arity(v->op) && v->op != TILE_NUMBER) c->operations += times;
     add_operands(c, id, maps);
@@ -121,7 +124,7 @@ static void add_below(nest_count *c, tile_id id, const plan_index_map *maps) {
     if (c->nest->values.items[i] == id) return;
   if (v->op == TILE_SEGMENT && plan_levels_of(&c->p->w->m, c->p->of->p->program, id)) {
     // two numbers of the level of both steps, added up
-    double times = times_of(c, v->axes & c->over) * numbers_of(c, v->axes);
+    double times = times_of(c, v->axes & c->over) * entries_at_once(c, v->axes);
     c->operations += times * GPU_COST_LEVEL_READ;
     c->accesses += 2 * times;
     c->wavefronts += 2 * times;
@@ -177,7 +180,7 @@ static void add_value(nest_count *c, tile_id id) {
   if (begins(c, id)) return;
   bool reduces = tile_op_is(v->op, TILE_REDUCES);
   double points = times_of(c, reduces ? ~(axis_set)0 : v->axes);
-  int numbers = numbers_of(c, v->axes | (reduces ? v->over : 0));
+  int numbers = entries_at_once(c, v->axes | (reduces ? v->over : 0));
   bool in_product = c->p->of->p->values[id].dot != NO_TILE;  // tensor cores add it
   if (!in_product) add_operation(c, v->op == TILE_DOT ? TILE_ADD : v->op, points * numbers);
   add_operands(c, id, NULL);
