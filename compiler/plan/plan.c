@@ -44,7 +44,7 @@ static const plan_pass passes[] = {
     {"wgmma layout", plan_mark_wgmma, always, PLAN_STATES},
     {"row sums", plan_add_row_sums, is_block, PLAN_STATES},
     // After storage and layouts: neighbours in memory are taken by neighbouring lanes.
-    {"threads", plan_divide_points, is_block, PLAN_THREADS},
+    {"threads", plan_divide_nests, is_block, PLAN_THREADS},
     {"lives", plan_find_lives, always, PLAN_LIVES},
     {"layouts", plan_choose_layouts, is_block, PLAN_LIVES},
     {"memory", plan_place_buffers, always, PLAN_PLACED},

@@ -147,13 +147,15 @@ typedef struct plan_dot {
   bool wgmma;       // GPU, DOT: warpgroups make it; known when memory has places (kernel/gpu/accesses.c)
 } plan_dot;
 
-// MAP_BLOCK, POINTS: how the threads of a block divide a nest (gpu/threads.c). All 0: not a nest of these.
+// MAP_BLOCK, POINTS, SEGMENT and its adjoint: how the threads of a block divide a nest (gpu/threads.c). All 0: not a nest of these.
 typedef struct plan_threads {
   int lanes;   // of a warp, which share the sums of a point; 1: each point has a thread; PLAN_ALL_THREADS: a single point
   bool apart;  // these lanes are not neighbours: neighbouring lanes have neighbouring points
   bool far;    // `lanes`, where they are apart, else the points of neighbouring groups of them: 4 rows apart (plan_far_row)
   int vector;  // the axis of which a thread takes `width` neighbours at once; width 1: none
   int width;
+  int warps;  // SEGMENT with levels: for each column, one for all levels or one for each
+  int steps;  // SEGMENT_ADJOINT: that a warp makes of a column; 0: each thread makes a step
 } plan_threads;
 
 enum { PLAN_ALL_THREADS = -1 };

@@ -93,7 +93,7 @@ void plan_mark_wgmma(planner *q);
 bool plan_stays_wide(const planner *q, tile_id operand);
 
 // gpu/threads.c: how the threads of a block divide points and sums.
-void plan_divide_points(planner *q);
+void plan_divide_nests(planner *q);
 
 // gpu/layouts.c: which numbers of f32 buffers and states trade places in shared memory.
 void plan_choose_layouts(planner *q);

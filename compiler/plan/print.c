@@ -296,6 +296,9 @@ static void put_threads(printer *o, const plan_nest *nest) {
   if (t->lanes > 1) fprintf(o->out, ", %d lanes%s for each sum", t->lanes, t->apart ? " apart" : "");
   if (t->far) fprintf(o->out, ", rows 4 apart");
   if (t->width > 1) fprintf(o->out, ", %d of %s at once", t->width, axis_name(o, t->vector));
+  if (t->steps) fprintf(o->out, ", a warp for each %d steps", t->steps);
+  if (t->warps > 1) fprintf(o->out, ", a warp for each level");
+  if (t->warps == 1) fprintf(o->out, ", a warp for all levels");
 }
 
 static void put_points(printer *o, const plan_nest *nest) {

@@ -461,9 +461,27 @@ static bool takes_neighbours(const checker *c, const plan_nest *nest) {
   return size != TILE_RUNTIME_SIZE && size % width == 0 && (axis != c->p->program->time_axis || !nest->results.count);
 }
 
+// Levels are made by one warp of a column, or by as many as there are.
+static bool shares_levels(const checker *c, const plan_nest *nest) {
+  int levels = nest->kind == NEST_SEGMENT ? plan_levels_of(c->m, c->p->program, nest->values.items[0]) : 0;
+  int warps = nest->threads.warps;
+  return levels ? warps == 1 || warps == levels : warps == 0;
+}
+
+// So many steps that the lanes of a warp have whole rows and columns of their sums.
+static bool shares_steps(const checker *c, const plan_nest *nest) {
+  int steps = nest->threads.steps;
+  if (!steps) return true;
+  if (nest->kind != NEST_SEGMENT_ADJOINT || (steps != 4 && steps != 8)) return false;
+  return plan_axis_size(c->m, c->p->program, tile_step_axis(value_of(c, nest->values.items[0]))) % steps == 0;
+}
+
 static void check_threads(checker *c) {
   for (int n = 0; n < c->p->nests.count && c->m->kind == MAP_BLOCK; n++) {
     const plan_nest *nest = nest_of(c, n);
+    if (!shares_levels(c, nest)) refuse_nest(c, n, arena_printf(c->a, "%d warps cannot share its levels", nest->threads.warps));
+    if (!shares_steps(c, nest))
+      refuse_nest(c, n, arena_printf(c->a, "a warp cannot make %d of its steps", nest->threads.steps));
     if (nest->kind != NEST_POINTS) continue;
     if (!shares_sums(c, nest)) refuse_nest(c, n, arena_printf(c->a, "%d lanes cannot share its sums", nest->threads.lanes));
     if (!takes_neighbours(c, nest))

@@ -6,7 +6,8 @@
 //
 // 64 steps take 384 numbers, not 4096. Products add two of them in their accumulator. Sums go towards their reference, never
 // as a difference of two sums. A warp makes all levels of a column: the sum of a block of steps is exchanged with the
-// neighbouring block.
+// neighbouring block. Where there are warps enough, each level of a column has a warp (plan/gpu/threads.c); the sums are the
+// same.
 #include "compiler/lower/gpu/nests.h"
 
 enum { MOST_OF_LANE = GPU_MOST_STEPS_OF_LANE, MOST_LEVELS = 7 };
@@ -18,6 +19,9 @@ static view level_at(lower *l, tile_id id, ir level) {
   v.base = element(l->e, view_type(l->e, &v), v.base, int_mul(l->e, level, integer(l->e, numbers)));
   return v;
 }
+
+// Numbers of steps fit into 32 bits.
+static ir of_32_bits(emitter *e, ir x) { return LLVMTypeOf(x) == e->i32 ? x : LLVMBuildTrunc(e->b, x, e->i32, ""); }
 
 // ---- made ------------------------------------------------------------------------------------
 
@@ -57,19 +61,16 @@ static void join_lanes(emitter *e, lane_blocks *b, int level, ir lane) {
   }
 }
 
-static void store_levels(lower *l, tile_id id, const lane_blocks *b, int levels, place_in_loops at) {
+// The sums of the steps of a lane.
+static void store_level(lower *l, tile_id id, ir level, const ir *sums, int count, place_in_loops at) {
   emitter *e = l->e;
   axis_set axes = value(l, id)->axes & ~axis_bit(tile_other_step_axis(value(l, id)));
-  at.vector_axis = b->count > 1 ? tile_step_axis(value(l, id)) : -1;
-  at.lanes = b->count > 1 ? b->count : 0;
-  for (int level = 0; level < levels; level++) {
-    ir x = b->levels[level][0];
-    if (b->count > 1) x = LLVMGetPoison(real_type(e, b->count));
-    for (int i = 0; b->count > 1 && i < b->count; i++)
-      x = LLVMBuildInsertElement(e->b, x, b->levels[level][i], integer(e, i), "");
-    view v = level_at(l, id, integer(e, level));
-    view_store(l, &v, &at, axes, x);
-  }
+  at.vector_axis = count > 1 ? tile_step_axis(value(l, id)) : -1;
+  at.lanes = count > 1 ? count : 0;
+  ir x = count > 1 ? LLVMGetPoison(real_type(e, count)) : sums[0];
+  for (int i = 0; count > 1 && i < count; i++) x = LLVMBuildInsertElement(e->b, x, sums[i], integer(e, i), "");
+  view v = level_at(l, id, level);
+  view_store(l, &v, &at, axes, x);
 }
 
 static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
@@ -90,38 +91,97 @@ static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
     if (1 << level >= b.count) join_lanes(e, &b, level, lane);
   }
   at.index[tile_step_axis(v)] = first;
-  store_levels(l, id, &b, levels, at);
+  for (int level = 0; level < levels; level++) store_level(l, id, integer(e, level), b.levels[level], b.count, at);
 }
 
-typedef void column_function(lower *l, tile_id id, place_in_loops at, ir lane);
+// ---- a level by itself ----
 
-// Calls `body` for each column, with a warp for each.
-static void each_column(lower *l, const plan_nest *nest, column_function *body) {
+// Whether a bit of a number is set, i1.
+static ir has_bit(emitter *e, ir number, int bit) {
+  ir all = LLVMBuildAnd(e->b, number, LLVMConstInt(e->i32, (unsigned long long)1 << bit, 0), "");
+  return int_compare(e, LLVMIntNE, all, LLVMConstInt(e->i32, 0, 0));
+}
+
+// The sums of a level for the steps of a lane. A later step takes up the blocks before it, an earlier one those after it.
+typedef struct lane_level {
+  int count;
+  ir sum[MOST_OF_LANE], all[MOST_OF_LANE];
+  ir takes[MOST_OF_LANE];  // bit b: the neighbouring block of 2^b steps belongs to the sum
+} lane_level;
+
+static void open_level(lower *l, lane_level *s, int i, ir step, ir level) {
+  emitter *e = l->e;
+  ir one = LLVMConstInt(e->i32, 1, 0), size = LLVMBuildShl(e->b, one, level, "");
+  ir later = int_compare(e, LLVMIntNE, LLVMBuildAnd(e->b, step, size, ""), LLVMConstInt(e->i32, 0, 0));
+  ir bits = LLVMBuildSelect(e->b, later, step, LLVMBuildNot(e->b, step, ""), "");
+  s->takes[i] = LLVMBuildAnd(e->b, bits, LLVMBuildSub(e->b, size, one, ""), "");
+  s->sum[i] = choose(e, later, s->all[i], real_number(e, 0, 0));
+}
+
+// The block, if the step takes it up.
+static ir taken(emitter *e, const lane_level *s, int i, int bit, ir block) {
+  return choose(e, has_bit(e, s->takes[i], bit), block, real_number(e, 0, 0));
+}
+
+static void add_in_lane(emitter *e, lane_level *s, int bit) {
+  int other = 1 << bit;
+  ir all[MOST_OF_LANE];
+  for (int i = 0; i < s->count; i++) {
+    s->sum[i] = real_add(e, s->sum[i], taken(e, s, i, bit, s->all[i ^ other]));
+    all[i] = real_add(e, s->all[i & ~other], s->all[i | other]);
+  }
+  for (int i = 0; i < s->count; i++) s->all[i] = all[i];
+}
+
+// All steps of a lane are on the same side of such blocks.
+static void add_lanes(emitter *e, lane_level *s, int bit) {
+  ir other = gpu_from_lane(e, GPU_SHFL_BFLY_F32, s->all[0], (1 << bit) / s->count), block = taken(e, s, 0, bit, other);
+  s->all[0] = real_add(e, s->all[0], other);
+  for (int i = 0; i < s->count; i++) s->sum[i] = real_add(e, s->sum[i], block);
+}
+
+static void level_of_column(lower *l, tile_id id, place_in_loops at, ir lane, ir level) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  int levels = plan_levels_of(l->m, l->p->program, id);
+  lane_level s = {.count = (int)(known_size(l, tile_step_axis(v)) / GPU_WARP_LANES)};
+  ir first = int_mul(e, lane, integer(e, s.count));
+  at.moved = true;
+  for (int i = 0; i < s.count; i++) {
+    ir step = at.index[tile_step_axis(v)] = int_add(e, first, integer(e, i));
+    s.all[i] = lower_value_at(l, &at, v->args[0]);
+    open_level(l, &s, i, of_32_bits(e, step), of_32_bits(e, level));
+  }
+  for (int bit = 0; bit < levels - 1; bit++) 1 << bit < s.count ? add_in_lane(e, &s, bit) : add_lanes(e, &s, bit);
+  at.index[tile_step_axis(v)] = first;
+  store_level(l, id, level, s.sum, s.count, at);
+}
+
+// ---- the warps of the block ----
+
+// Calls for each column, or for each level of each column, with a warp for each.
+bool gpu_make_levels(lower *l, const plan_nest *nest) {
   emitter *e = l->e;
   tile_id id = nest->values.items[0];
   const tile_value *v = value(l, id);
+  int levels = plan_levels_of(l->m, l->p->program, id), warps = nest->threads.warps;
+  if (!levels) return false;
   loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(tile_step_axis(v)) & ~axis_bit(tile_other_step_axis(v)));
-  ir lane = gpu_lane(l);
+  ir lane = gpu_lane(l), count = integer(e, gpu_point_count(l, &columns) * warps);
   lower_forget(l);
-  emit_loop loop =
-      loop_begin(e, gpu_warp(l), integer(e, gpu_point_count(l, &columns)), l->team->threads / GPU_WARP_LANES, "column");
+  emit_loop loop = loop_begin(e, gpu_warp(l), count, l->team->threads / GPU_WARP_LANES, "column");
   place_in_loops at = lower_start_place(l, false);
-  gpu_go_to_point(l, &columns, loop.index, &at);
-  body(l, id, at, lane);
+  gpu_go_to_point(l, &columns, int_div(e, loop.index, integer(e, warps)), &at);
+  if (warps > 1)
+    level_of_column(l, id, at, lane, int_rem(e, loop.index, integer(e, warps)));
+  else
+    levels_of_column(l, id, at, lane);
   loop_end(e, &loop);
   lower_forget(l);
-}
-
-bool gpu_make_levels(lower *l, const plan_nest *nest) {
-  if (!plan_levels_of(l->m, l->p->program, nest->values.items[0])) return false;
-  each_column(l, nest, levels_of_column);
   return true;
 }
 
 // ---- read ------------------------------------------------------------------------------------
-
-// Numbers of steps fit into 32 bits.
-static ir of_32_bits(emitter *e, ir x) { return LLVMTypeOf(x) == e->i32 ? x : LLVMBuildTrunc(e->b, x, e->i32, ""); }
 
 // The highest bit in which two steps differ, 0 if there is none.
 static ir level_of(emitter *e, ir t, ir s) {

@@ -258,19 +258,20 @@ static void count_solve(layouts *c, const plan_nest *nest) {
 }
 
 // The gradient of sums between steps (lower/gpu/segment_adjoint.c): of each block of 8 steps a warp reads the rows behind it, 4
-// rows of 32 numbers at once.
+// rows of 32 numbers at once; of 4 steps, 8 rows of 16 numbers.
 static void count_segment_adjoint(layouts *c, const plan_nest *nest) {
-  enum { BLOCK = 8, AT_ONCE = 4 };
+  enum { AT_ONCE = 4 };
+  const int block = nest->threads.steps ? nest->threads.steps : LANES;
   const tile_value *v = value(c->q, nest->values.items[0]);
   const int t = tile_step_axis(v), s = tile_other_step_axis(v);
-  const double steps = (double)size_of(c, t), blocks = entries_of(c, nest->axes & ~(axis_bit(t) | axis_bit(s))) * steps / BLOCK;
+  const double steps = (double)size_of(c, t), blocks = entries_of(c, nest->axes & ~(axis_bit(t) | axis_bit(s))) * steps / block;
   plan_lanes *at = &c->at->lanes;
   plan_put_none(at, s, AT_ONCE);
   c->at->fragment = false, c->at->lines = 0;
-  c->at->times = blocks * steps / 2 / (LANES / BLOCK), c->at->warps = warps_of(c, blocks);
+  c->at->times = blocks * steps / 2 / (LANES / block), c->at->warps = warps_of(c, blocks);
   for (int lane = 0; lane < LANES; lane++) {
-    plan_put_index(at, t, lane, lane / BLOCK);
-    plan_put_index(at, s, lane, lane % BLOCK * AT_ONCE);
+    plan_put_index(at, t, lane, lane / block);
+    plan_put_index(at, s, lane, lane % block * AT_ONCE);
   }
   count_read(c, v->args[0]);
 }

@@ -171,11 +171,38 @@ static plan_threads divided(planner *q, const plan_nest *nest, arena *scratch) {
   return divided_sums(&d);
 }
 
-void plan_divide_points(planner *q) {
+// ---- levels of sums along time ----
+
+// A warp that makes one level takes most of the time of all levels: it adds up the same blocks. It is worth it where all levels
+// are made at once.
+static plan_threads divided_levels(const planner *q, const plan_nest *nest) {
+  tile_id id = nest->values.items[0];
+  const tile_value *v = value(q, id);
+  int levels = plan_levels_of(q->m, q->program, id);
+  int64_t columns =
+      plan_entries(q->m, q->program, nest->axes & ~(axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v))));
+  bool each = levels && columns * levels <= q->m->threads / GPU_WARP_LANES;
+  return (plan_threads){.warps = each ? levels : levels ? 1 : 0};
+}
+
+// A warp makes eight neighbouring steps, or four where warps would have none. The rows behind them are read once for all.
+static plan_threads divided_adjoint(const planner *q, const plan_nest *nest) {
+  enum { MOST = 8, FEWEST = 4 };
+  const tile_value *v = value(q, nest->values.items[0]);
+  int t = tile_step_axis(v);
+  int64_t steps = plan_axis_size(q->m, q->program, t), warps = q->m->threads / GPU_WARP_LANES;
+  int64_t columns = plan_entries(q->m, q->program, nest->axes & ~(axis_bit(t) | axis_bit(tile_other_step_axis(v))));
+  if (steps % MOST || columns < 0) return (plan_threads){0};
+  return (plan_threads){.steps = columns * steps / FEWEST <= warps ? FEWEST : MOST};
+}
+
+void plan_divide_nests(planner *q) {
   arena *scratch = arena_new();
   for (int n = 0; n < q->p->nests.count; n++) {
     plan_nest *nest = &q->p->nests.items[n];
     if (nest->kind == NEST_POINTS) nest->threads = divided(q, nest, scratch);
+    if (nest->kind == NEST_SEGMENT) nest->threads = divided_levels(q, nest);
+    if (nest->kind == NEST_SEGMENT_ADJOINT) nest->threads = divided_adjoint(q, nest);
   }
   arena_free(scratch);
 }

@@ -441,20 +441,22 @@ static void add_shared_scan(nest_count *c, tile_id id, double rows) {
   if (!kept) c->operations += c->accesses * gpu_cost_row;
 }
 
-// A warp for each column makes all levels of its sums.
-static gpu_work work_of_levels(const placed_program *p, double columns, double steps, int levels) {
-  double of_column = levels * (GPU_COST_LEVEL + GPU_COST_LEVEL_STEP * ceil(steps / MODEL_LANES)),
-         warps = (double)p->w->threads / MODEL_LANES;
-  double each = ceil(columns / warps);
-  return (gpu_work){.instructions = columns * of_column + gpu_cost_begin * (columns < warps ? columns : warps),
-                    .busiest = each * of_column + gpu_cost_begin,
-                    .wavefronts = columns * (levels + 1) * ceil(steps / MODEL_LANES)};
+// A warp makes all levels of the sums of a column, or one of them, for which it goes through the levels below.
+static gpu_work work_of_levels(const placed_program *p, const plan_nest *nest, double columns, double steps, int levels) {
+  double turns = ceil(steps / MODEL_LANES), warps = (double)p->w->threads / MODEL_LANES;
+  double tasks = columns * nest->threads.warps, stored = columns * levels * turns;
+  double own = (nest->threads.warps > 1 ? levels - 1 : levels) * (GPU_COST_LEVEL + GPU_COST_LEVEL_STEP * turns);
+  return (gpu_work){.instructions = tasks * own + gpu_cost_begin * (tasks < warps ? tasks : warps),
+                    .busiest = ceil(tasks / warps) * own + gpu_cost_begin,
+                    .wavefronts = stored + tasks * turns};
 }
 
-// A warp for each block of eight steps of each column (lower/gpu/segment_adjoint.c).
-static gpu_work work_of_adjoint(const placed_program *p, double columns, double steps) {
-  enum { BLOCK = 8 };
-  double blocks = columns * steps / BLOCK, of_block = gpu_cost_adjoint_block + gpu_cost_adjoint_step * steps;
+// A warp for each block of steps of each column (lower/gpu/segment_adjoint.c).
+static gpu_work work_of_adjoint(const placed_program *p, const plan_nest *nest, double columns, double steps) {
+  enum { USUAL = 8 };
+  int block = nest->threads.steps ? nest->threads.steps : USUAL;
+  double blocks = columns * steps / block, of_block = gpu_cost_adjoint_block + gpu_cost_adjoint_step * steps;
+  if (block < USUAL) of_block *= gpu_cost_adjoint_half;
   return (gpu_work){.instructions = blocks * of_block,
                     .busiest = ceil(blocks * MODEL_LANES / p->w->threads) * of_block,
                     .wavefronts = blocks * steps * steps / MODEL_LANES};
@@ -469,9 +471,10 @@ static gpu_work work_of_scan(const placed_program *p, const plan_nest *nest, boo
   double count = model_entries(p, nest->axes & ~axis_bit(t)), steps = (double)model_size_of(p, t);
   int lanes = plan_lanes_of_scan(&p->w->m, count, model_size_of(p, t));
   int levels = nest->kind == NEST_SEGMENT ? plan_levels_of(&p->w->m, p->of->p->program, id) : 0;
-  if (levels) return work_of_levels(p, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps, levels);
+  if (levels)
+    return work_of_levels(p, nest, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps, levels);
   if (nest->kind == NEST_SEGMENT_ADJOINT && is_block(&c))
-    return work_of_adjoint(p, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps);
+    return work_of_adjoint(p, nest, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps);
   c.over = axis_bit(t);
   c.shares = lanes;
   if (lanes > 1) {
