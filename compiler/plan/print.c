@@ -301,6 +301,15 @@ static void put_threads(printer *o, const plan_nest *nest) {
   if (t->warps == 1) fprintf(o->out, ", a warp for all levels");
 }
 
+// GPU: the lanes that share a column of a triangular system.
+static void put_lanes_of_system(printer *o, const plan_nest *nest) {
+  const tile_program *program = o->p->program;
+  int row = tile_row_axis(&program->values.items[nest->values.items[0]]);
+  int64_t columns = plan_entries(o->m, program, nest->axes & ~axis_bit(row));
+  int lanes = columns < 0 ? 1 : plan_lanes_of_system(o->m, (double)columns, plan_axis_size(o->m, program, row));
+  if (lanes > 1) fprintf(o->out, ", %d lanes for each column", lanes);
+}
+
 static void put_points(printer *o, const plan_nest *nest) {
   axis_set axes = nest->axes;
   if (nest->kind == NEST_DOT) {
@@ -318,6 +327,7 @@ static void put_points(printer *o, const plan_nest *nest) {
   put_vectors(o, nest);
   put_threads(o, nest);
   if (nest->wide) fprintf(o->out, " f64");
+  if (nest->kind == NEST_SOLVE) put_lanes_of_system(o, nest);
   if (nest->kind == NEST_SOLVE && nest->dot.pack_a >= 0) put_copy(o, nest->dot.a, nest->dot.pack_a);
 }
 

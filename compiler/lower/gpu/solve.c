@@ -185,10 +185,12 @@ static void solve_turn(lower *l, const shared_system *c, int i, const ir *ties) 
   const place_in_loops *at = &c->column.at;
   int end = c->column.lanes - (i + 1 == c->kept);
   emit_loop lanes = loop_begin(e, integer(e, 0), integer(e, end), 1, "lane");
-  ir x[MOST_ROWS], done = row_of_block(l, s, int_add(e, lanes.index, integer(e, i * c->column.lanes)));
-  take_solved(l, c, s, ties, lanes.index, x);
+  // A swizzle needs to know the bits of the index. LLVM does not see that the loop has no others.
+  ir lane = s->a.layout.pattern ? int_below(e, lanes.index, c->column.lanes) : lanes.index;
+  ir x[MOST_ROWS], done = row_of_block(l, s, int_add(e, lane, integer(e, i * c->column.lanes)));
+  take_solved(l, c, s, ties, lane, x);
   for (int k = i + 1; k < c->kept; k++) add_terms(l, &c->blocks[k], at, done, x);
-  emit_branch behind = branch_begin(e, int_compare(e, LLVMIntSGT, c->column.lane, lanes.index));
+  emit_branch behind = branch_begin(e, int_compare(e, LLVMIntSGT, c->column.lane, lane));
   add_terms(l, s, at, done, x);
   branch_end(e, &behind);
   loop_end(e, &lanes);

@@ -67,14 +67,17 @@ static int64_t size_of(const layouts *c, int axis) { return plan_typical_size(c-
 // ---- an access ----
 
 // Addresses of fragments are made once for all elements, and so are those of code whose constants are all that numbers trade
-// places by. Elsewhere the bits that trade places are put into each address.
+// places by. Where such constants are nothing that they trade places by, all these lines have one address. Elsewhere the bits
+// that trade places are put into each address.
 static double instructions_of(const layouts *c, const memory_cost *memory, int number) {
   plan_swap swaps[PLAN_MOST_SWAPS];
   int64_t read = 0;
-  int count = plan_swaps_of(candidate(number, memory->line), NUMBER_F32, swaps);
+  const int lines = 1 << c->at->lines, count = plan_swaps_of(candidate(number, memory->line), NUMBER_F32, swaps);
   for (int i = 0; i < count; i++) read |= swaps[i].bits << swaps[i].down;
   if (!count) return 0;
-  return c->at->fragment || !(read >> (memory->line + c->at->lines)) ? 1 : 1 + count;
+  read >>= memory->line;
+  if (c->at->fragment) return read & (lines - 1) ? 1 : 1.0 / lines;
+  return read / lines == 0 ? 1 : 1 + count;
 }
 
 static int wavefronts_in(plan_layout layout, const known_access *x) {
@@ -212,7 +215,7 @@ static void take_shared(layouts *c, const axis_list *list, int row, int lanes, i
   double columns = product_of(c, list);
   int side = LANES / lanes;
   plan_put_rows(c->q->m, c->q->program, list, row, lanes, apart, &c->at->lanes);
-  c->at->fragment = true;
+  c->at->fragment = true, c->at->lines = 0;
   c->at->warps = warps_of(c, columns / side);
   c->at->times = (double)(size_of(c, row) / lanes) * (columns < side ? 1 : columns / side);
 }
@@ -233,27 +236,41 @@ static void count_prefix(layouts *c, const plan_nest *nest) {
   count_values(c, nest, 0);
 }
 
+// Bits of the rows of a block.
+enum { BITS_OF_ROWS = 2 };
+
+// Lanes that share a column: each reads its own rows of the matrix, or transposed its own columns, four numbers at once.
+static void take_shared_matrix(layouts *c, const tile_value *v, const axis_list *columns, int lanes) {
+  const int row = tile_row_axis(v), own = tile_is_transposed(v) ? tile_column_axis(v) : row;
+  const double kept = (double)(size_of(c, row) / GPU_SYSTEM_ROWS / lanes);
+  take_shared(c, columns, own, lanes, GPU_SYSTEM_ROWS);
+  c->at->lines = BITS_OF_ROWS;
+  c->at->lanes.placed = axis_bit(own);
+  c->at->lanes.vector = tile_column_axis(v), c->at->lanes.numbers = GPU_SYSTEM_ROWS;
+  c->at->times *= lanes * (kept + 1) / 2;
+}
+
 // A thread reads a row that is solved for each block of rows behind it. Lanes that share a column keep theirs, a block of rows
-// each. The matrix is counted as if all lanes read the same numbers: swizzled addresses would cost more than its conflicts.
+// each.
 static void count_solve(layouts *c, const plan_nest *nest) {
-  enum { BITS_OF_ROWS = 2 };
   const tile_value *v = value(c->q, nest->values.items[0]);
   int row = tile_row_axis(v);
   const axis_list columns = take_columns(c, nest, row);
   const double made = c->at->times, rows = entries_of(c, axis_bit(row));
   const double again = made / rows * GPU_SYSTEM_ROWS * plan_blocks_of_system((int64_t)rows);
   const int lanes = plan_lanes_of_system(c->q->m, product_of(c, &columns), size_of(c, row));
-  if (lanes > 1) {
-    take_shared(c, &columns, row, lanes, GPU_SYSTEM_ROWS);
-  } else if (size_of(c, row) % GPU_SYSTEM_ROWS == 0) {
-    c->at->lines = BITS_OF_ROWS;
-  }
+  if (lanes > 1) take_shared(c, &columns, row, lanes, GPU_SYSTEM_ROWS);
+  if (size_of(c, row) % GPU_SYSTEM_ROWS == 0) c->at->lines = BITS_OF_ROWS;
   count_read(c, v->args[1]);
   if (lanes == 1) c->at->times += again;
   count_written(c, nest->values.items[0]);
-  take_columns(c, nest, row);
-  c->at->lanes.placed = 0;
-  c->at->times = made + again, c->at->warps *= lanes;
+  if (lanes > 1) {
+    take_shared_matrix(c, v, &columns, lanes);
+  } else {
+    take_columns(c, nest, row);
+    c->at->lanes.placed = 0;
+    c->at->times = made + again;
+  }
   count_operand(c, v->args[0], nest->dot.pack_a);
 }
 
