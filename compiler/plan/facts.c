@@ -108,7 +108,7 @@ void plan_force_buffer(planner *q, tile_id id, int last_axis) {
   int levels = plan_levels_of(q->m, q->program, id);
   axis_set axes = levels ? pv->tile & ~axis_bit(tile_other_step_axis(value(q, id))) : pv->tile;
   plan_buffer b = plan_buffer_for(q->m, q->program, axes, pv->lane, last_axis);
-  if (levels) b.numbers.factor *= levels;
+  if (levels) b.numbers.factor = levels * plan_level_apart(b.numbers.factor);
   if (pv->wide) {
     b.stored = NUMBER_F64;
     b.numbers.factor *= 2;

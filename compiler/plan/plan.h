@@ -333,6 +333,8 @@ enum { GPU_MOST_STEPS_OF_LANE = 4 };
 int plan_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
 // GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is.
 int plan_levels_of(const mapping *m, const tile_program *program, tile_id id);
+// The distance of levels of so many numbers.
+int64_t plan_level_apart(int64_t numbers);
 // Where a buffer or a state lies.
 typedef struct plan_place {
   const char *space;      // plan_shared, ..; NULL: nowhere

@@ -4,7 +4,7 @@
 //                                   level 4: from or to the middle of each 32 steps; ..
 //   %21 at t, s                ->   level l of t + level l of s, where l is the highest bit in which t and s differ
 //
-// 64 steps take 384 numbers, not 4096. Products add two of them in their accumulator. Sums go towards their reference, never
+// 64 steps take 444 numbers, not 4096. Products add two of them in their accumulator. Sums go towards their reference, never
 // as a difference of two sums. A warp makes all levels of a column: the sum of a block of steps is exchanged with the
 // neighbouring block. Where there are warps enough, each level of a column has a warp (plan/gpu/threads.c); the sums are the
 // same.
@@ -17,6 +17,7 @@ static view level_at(lower *l, tile_id id, ir level) {
   int64_t numbers = b->numbers.factor / plan_levels_of(l->m, l->p->program, id);
   view v = lower_buffer(l, l->p->values[id].buffer);
   v.base = element(l->e, view_type(l->e, &v), v.base, int_mul(l->e, level, integer(l->e, numbers)));
+  while (numbers % v.alignment) v.alignment /= 2;
   return v;
 }
 

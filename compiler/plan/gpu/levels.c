@@ -41,3 +41,10 @@ int plan_levels_of(const mapping *m, const tile_program *program, tile_id id) {
   const tile_value *v = &program->values.items[id];
   return v->op == TILE_SEGMENT ? plan_segment_levels(m, program, v) : 0;
 }
+
+// Lanes read a step in several levels, which must not lie bank under bank. These distances have the fewest wavefronts: readers
+// take pairs of steps, and lanes that make more than 64 steps store four at once.
+int64_t plan_level_apart(int64_t numbers) {
+  enum { OF_PAIRS = 10, OF_FOURS = 12, MOST_IN_PAIRS = 2 * GPU_WARP_LANES };
+  return numbers + (numbers <= MOST_IN_PAIRS ? OF_PAIRS : OF_FOURS);
+}
