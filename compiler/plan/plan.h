@@ -151,7 +151,8 @@ typedef struct plan_dot {
 typedef struct plan_threads {
   int lanes;   // of a warp, which share the sums of a point; 1: each point has a thread; PLAN_ALL_THREADS: a single point
   bool apart;  // these lanes are not neighbours: neighbouring lanes have neighbouring points
-  bool far;    // `lanes`, where they are apart, else the points of neighbouring groups of them: 4 rows apart (plan_far_row)
+  bool far;    // lanes that are apart have rows that are 4 apart (plan_far_row)
+  int orders;  // above 1: neighbouring groups of `lanes` take their turns in so many orders, and so read other banks
   int vector;  // the axis of which a thread takes `width` neighbours at once; width 1: none
   int width;
   int warps;  // SEGMENT with levels: for each column, one for all levels or one for each

@@ -295,6 +295,7 @@ static void put_threads(printer *o, const plan_nest *nest) {
   if (t->lanes == PLAN_ALL_THREADS) fprintf(o->out, ", all threads for each sum");
   if (t->lanes > 1) fprintf(o->out, ", %d lanes%s for each sum", t->lanes, t->apart ? " apart" : "");
   if (t->far) fprintf(o->out, ", rows 4 apart");
+  if (t->orders > 1) fprintf(o->out, ", in %d orders", t->orders);
   if (t->width > 1) fprintf(o->out, ", %d of %s at once", t->width, axis_name(o, t->vector));
   if (t->steps) fprintf(o->out, ", a warp for each %d steps", t->steps);
   if (t->warps > 1) fprintf(o->out, ", a warp for each level");

@@ -104,6 +104,10 @@ static bool is_written_out(int64_t turns, int64_t instructions) {
   return turns <= MOST_TURNS && turns * instructions <= MOST_WRITTEN_OUT;
 }
 
+static ir in_order(emitter *e, const piece_share *share, ir turn) {
+  return share->order ? LLVMBuildXor(e->b, share->order, turn, "") : turn;
+}
+
 // Turns of a thread whose numbers are first, first + step, .. below `count`. The first is below step.
 static void known_turns(lower *l, const shared_pieces *s, piece_share share, int64_t count, const shared_body *b) {
   emitter *e = l->e;
@@ -112,7 +116,7 @@ static void known_turns(lower *l, const shared_pieces *s, piece_share share, int
     bool some = turn + share.step > count;
     ir number = LLVMConstInt(e->i32, (unsigned long long)turn, 0);
     if (some) branch = branch_begin(e, int_compare(e, LLVMIntSLT, share.first, integer(e, count - turn)));
-    at_piece(l, s, (piece_number){share.first, number, share.step}, b);
+    at_piece(l, s, (piece_number){share.first, in_order(e, &share, number), share.step}, b);
     if (some) branch_end(e, &branch);
   }
 }
@@ -130,7 +134,10 @@ static void pieces_by(lower *l, const shared_pieces *s, piece_share share, int64
   ir end = known ? integer(e, count) : s->count;
   emit_loop loop = loop_begin(e, even ? integer(e, 0) : share.first, end, share.step, "piece");
   piece_number n = {NULL, loop.index, 1};
-  if (even) n = (piece_number){share.first, int_multiple(e, loop.index, share.step & -share.step), share.step};
+  if (even) {
+    ir turn = int_multiple(e, loop.index, share.step & -share.step);
+    n = (piece_number){share.first, in_order(e, &share, turn), share.step};
+  }
   at_piece(l, s, n, b);
   loop_end(e, &loop);
 }

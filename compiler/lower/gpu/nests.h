@@ -98,8 +98,9 @@ void gpu_each_point(lower *l, const loop_axes *axes, int64_t instructions, place
                     void *data);
 // Some of the points of these axes, taken as vectors of `numbers` neighbours along the last axis: number `first`, and every
 // `step`-th after it. `whole`: as many turns as there are for a multiple of that number, with indices beyond the end.
+// `order`: each turn is taken in place of the turn whose number is `order` xor its own, where all turns are whole; NULL: 0.
 typedef struct piece_share {
-  ir first;
+  ir first, order;
   int64_t step, whole;
 } piece_share;
 void gpu_pieces_of(lower *l, const loop_axes *axes, int numbers, piece_share share, int64_t instructions, place_in_loops *at,

@@ -55,7 +55,7 @@ typedef struct sharing_lanes {
   point_nest *n;
   const plan_threads *threads;
   ir lane, group;  // the number of this lane among those of its point; of these lanes among those of all points
-  ir row;          // the first of the reduced elements of this lane
+  ir row, order;   // the first of the reduced elements of this lane, and the order of its turns
   int64_t groups, side;
   bool uneven;  // some lanes of a warp may have a point while others have none
 } sharing_lanes;
@@ -74,10 +74,10 @@ static sharing_lanes lanes_of(lower *l, point_nest *n) {
   sharing_lanes s = {.n = n, .threads = t, .side = GPU_WARP_LANES / t->lanes, .groups = l->team->threads / t->lanes};
   ir lane = gpu_lane(l), side = integer(e, s.side), lanes = integer(e, t->lanes);
   s.lane = t->apart ? int_div(e, lane, side) : int_rem(e, lane, lanes);
-  s.row = s.lane;
+  s.row = t->far ? far_row(e, s.lane) : s.lane;
   ir beside = t->apart ? int_rem(e, lane, side) : int_div(e, lane, lanes);
   s.group = s.side == 1 ? gpu_warp(l) : int_add(e, int_mul(e, gpu_warp(l), side), beside);
-  if (t->far) *(t->apart ? &s.row : &s.group) = far_row(e, t->apart ? s.lane : s.group);
+  if (t->orders > 1) s.order = int_mul(e, int_rem(e, s.group, integer(e, t->orders)), integer(e, t->lanes));
   int64_t points = gpu_point_count(l, &n->outer) / (n->vector_reduced ? 1 : t->width);
   s.uneven = points % s.side;
   return s;
@@ -135,7 +135,7 @@ static void point_of_lanes(lower *l, const place_in_loops *at, void *data) {
   if (s->uneven) branch = branch_begin(l->e, inside = has_point(l, s, at));
   place_in_loops inner = *at;
   if (numbers && n->vector_reduced) inner.vector_axis = n->vector, inner.lanes = numbers;
-  piece_share share = {.first = s->row, .step = s->threads->lanes};
+  piece_share share = {.first = s->row, .order = s->order, .step = s->threads->lanes};
   gpu_pieces_of(l, &n->reduced, n->vector_reduced ? s->threads->width : 1, share, n->nest->instructions, &inner,
                 lower_inner_point, n);
   if (s->uneven) branch_end(l->e, &branch);

@@ -220,8 +220,9 @@ void plan_put_lanes(const mapping *m, const tile_program *program, const plan_ne
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
     const int near = threads->apart ? lane % side : lane % lanes, row = threads->apart ? lane / side : lane / lanes;
     const int64_t rows = threads->far ? plan_far_row(row) : row;
-    plan_put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? near : rows);
-    plan_put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1, threads->apart ? rows : near);
+    const int first = threads->orders > 1 ? row % threads->orders * lanes : 0;
+    plan_put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? near : row);
+    plan_put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1, threads->apart ? rows : first + near);
   }
 }
 

@@ -77,13 +77,13 @@ static void take_if_better(const dividing *d, plan_threads t, plan_threads *best
   *least = cycles;
 }
 
-// ---- rows 4 apart ----
+// ---- rows in other banks ----
 
 // The axis along which a warp has several rows.
 static int row_axis(const dividing *d, const plan_threads *t) { return last_of(t->apart ? &d->summed : &d->points); }
 
 // Rows may lie bank under bank. Swizzles (banks.c) bring rows that are 4 apart to other halves of the banks: those of 16-bit
-// numbers, and PATTERN_GRAY, which layouts.c may choose for f32.
+// numbers, and PATTERN_GRAY, which layouts.c may choose for f32 or not.
 static int wavefronts_of_rows(const dividing *d, const plan_threads *t) {
   enum { LEAST_LINE = 32 };
   int wavefronts = 0;
@@ -91,6 +91,7 @@ static int wavefronts_of_rows(const dividing *d, const plan_threads *t) {
   for (int i = 0; i < d->accesses.count; i++) {
     plan_access access = d->accesses.items[i];
     int64_t row = access.stride[row_axis(d, t)];
+    wavefronts += plan_wavefronts_of(&access, d->at);
     bool lines = access.memory >= 0 && access.stored == NUMBER_F32 && row >= LEAST_LINE && !(row & (row - 1));
     if (lines) access.layout = (plan_layout){PATTERN_GRAY, __builtin_ctzll((unsigned long long)row), 0};
     wavefronts += plan_wavefronts_of(&access, d->at);
@@ -98,14 +99,27 @@ static int wavefronts_of_rows(const dividing *d, const plan_threads *t) {
   return wavefronts;
 }
 
-// Takes rows 4 apart if fewer wavefronts serve them.
+static void take_if_fewer(const dividing *d, plan_threads t, plan_threads *best, int *fewest) {
+  const int wavefronts = wavefronts_of_rows(d, &t);
+  if (wavefronts >= *fewest) return;
+  *best = t;
+  *fewest = wavefronts;
+}
+
+// Rows that are summed lie 4 apart, and points take their numbers in several orders, if fewer wavefronts serve them so.
 static plan_threads spread(const dividing *d, plan_threads t) {
-  plan_threads far = t;
-  far.far = true;
-  const int rows = t.apart ? t.lanes : d->q->m->threads / t.lanes;
-  const bool several = t.lanes > 1 && t.lanes < GPU_WARP_LANES && rows % PLAN_FAR_ROWS == 0;
-  if (!several || size_of(d, row_axis(d, &t)) % PLAN_FAR_ROWS) return t;
-  return wavefronts_of_rows(d, &far) < wavefronts_of_rows(d, &t) ? far : t;
+  enum { MOST_ORDERS = 4 };
+  if (t.lanes == 1 || t.lanes == GPU_WARP_LANES) return t;
+  plan_threads best = t, other = t;
+  int fewest = wavefronts_of_rows(d, &t);
+  other.far = t.apart && t.lanes % PLAN_FAR_ROWS == 0 && size_of(d, row_axis(d, &t)) % PLAN_FAR_ROWS == 0;
+  if (other.far) take_if_fewer(d, other, &best, &fewest);
+  const bool sums_vector = t.width > 1 && axis_in(d->nest->over, t.vector);
+  for (int orders = 2; sums_vector && orders <= MOST_ORDERS && orders * t.lanes <= GPU_WARP_LANES; orders *= 2) {
+    other.orders = orders;
+    if (d->sum_length / t.width % (t.lanes * orders) == 0) take_if_fewer(d, other, &best, &fewest);
+  }
+  return best;
 }
 
 // Of unknown sizes a warp has each sum if its numbers are neighbours.
