@@ -43,9 +43,12 @@ static const plan_pass passes[] = {
     {"register operands", plan_register_operands, is_block, PLAN_STATES},
     {"wgmma layout", plan_mark_wgmma, always, PLAN_STATES},
     {"row sums", plan_add_row_sums, is_block, PLAN_STATES},
+    {"gather nests", plan_gather_nests, is_block, PLAN_STATES},
     // After storage and layouts: neighbours in memory are taken by neighbouring lanes.
     {"threads", plan_divide_nests, is_block, PLAN_THREADS},
     {"lives", plan_find_lives, always, PLAN_LIVES},
+    // After lives: what is read for the last time lives until the next barrier.
+    {"barriers", plan_find_barriers, is_block, PLAN_LIVES},
     {"layouts", plan_choose_layouts, is_block, PLAN_LIVES},
     {"memory", plan_place_buffers, always, PLAN_PLACED},
 };

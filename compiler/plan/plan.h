@@ -156,6 +156,7 @@ typedef struct plan_threads {
   int vector;  // the axis of which a thread takes `width` neighbours at once; width 1: none
   int width;
   int warps;  // SEGMENT with levels: for each column, one for all levels or one for each
+  int begin;  // the warp that has the first of the points or columns, where nests beside this one leave warps without work
   int steps;  // SEGMENT_ADJOINT: that a warp makes of a column; 0: each thread makes a step
 } plan_threads;
 
@@ -169,6 +170,7 @@ typedef struct plan_nest {
   bool wide;         // POINTS: of values in f64
   int instructions;  // an estimate: it keeps nests small enough for one function
   plan_threads threads;
+  bool beside;          // GPU: no barrier stands between it and the nest before (gpu/intervals.c)
   VEC(tile_id) values;  // GPU, DOT: after the product, the sum that initialises it, or values that continue with it
   VEC(int) results;     // of the program, stored at each point
   plan_dot dot;

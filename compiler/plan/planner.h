@@ -92,6 +92,13 @@ void plan_mark_wgmma(planner *q);
 // gpu/wgmma_layout.c: whether memory will hold an operand in f32, so that warpgroup products need a copy.
 bool plan_stays_wide(const planner *q, tile_id operand);
 
+// gpu/intervals.c: nests that touch no memory of each other go side by side. When lives are known: what such nests read lives
+// until the next barrier, and which nests begin without one.
+void plan_gather_nests(planner *q);
+void plan_find_barriers(planner *q);
+// The first nest that is said to begin without a barrier, and needs one; -1: none.
+int plan_lacks_barrier(arena *a, const plan *p);
+
 // gpu/threads.c: how the threads of a block divide points and sums.
 void plan_divide_nests(planner *q);
 

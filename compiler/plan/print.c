@@ -297,6 +297,7 @@ static void put_threads(printer *o, const plan_nest *nest) {
   if (t->far) fprintf(o->out, ", rows 4 apart");
   if (t->orders > 1) fprintf(o->out, ", in %d orders", t->orders);
   if (t->width > 1) fprintf(o->out, ", %d of %s at once", t->width, axis_name(o, t->vector));
+  if (t->begin) fprintf(o->out, ", from warp %d on", t->begin);
   if (t->steps) fprintf(o->out, ", a warp for each %d steps", t->steps);
   if (t->warps > 1) fprintf(o->out, ", a warp for each level");
   if (t->warps == 1) fprintf(o->out, ", a warp for all levels");
@@ -329,6 +330,7 @@ static void put_points(printer *o, const plan_nest *nest) {
   put_threads(o, nest);
   if (nest->wide) fprintf(o->out, " f64");
   if (nest->kind == NEST_SOLVE) put_lanes_of_system(o, nest);
+  if (nest->beside) fprintf(o->out, ", beside the nest before");
   if (nest->kind == NEST_SOLVE && nest->dot.pack_a >= 0) put_copy(o, nest->dot.a, nest->dot.pack_a);
 }
 

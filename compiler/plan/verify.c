@@ -480,6 +480,8 @@ static void check_threads(checker *c) {
   for (int n = 0; n < c->p->nests.count && c->m->kind == MAP_BLOCK; n++) {
     const plan_nest *nest = nest_of(c, n);
     if (!shares_levels(c, nest)) refuse_nest(c, n, arena_printf(c->a, "%d warps cannot share its levels", nest->threads.warps));
+    if (nest->threads.begin < 0 || nest->threads.begin >= c->m->threads / GPU_WARP_LANES)
+      refuse_nest(c, n, arena_printf(c->a, "there is no warp %d", nest->threads.begin));
     if (!shares_steps(c, nest))
       refuse_nest(c, n, arena_printf(c->a, "a warp cannot make %d of its steps", nest->threads.steps));
     if (nest->kind != NEST_POINTS) continue;
@@ -487,6 +489,12 @@ static void check_threads(checker *c) {
     if (!takes_neighbours(c, nest))
       refuse_nest(c, n, arena_printf(c->a, "a thread cannot take %d neighbours at once", nest->threads.width));
   }
+}
+
+// Barriers stand where nests touch the same memory, or memory of a buffer that is no longer alive.
+static void check_beside(checker *c) {
+  int n = c->m->kind == MAP_BLOCK ? plan_lacks_barrier(c->a, c->p) : -1;
+  if (n >= 0) refuse_nest(c, n, "it waits for the nests beside it");
 }
 
 // ---- lives ----
@@ -588,7 +596,7 @@ static const plan_check checks[] = {
     {PLAN_RESULTS, check_results, NULL}, {PLAN_SORTED, check_sorted, NULL},         {PLAN_HELD, check_shapes, NULL},
     {PLAN_HELD, NULL, check_held},       {PLAN_STATES, check_storage, NULL},        {PLAN_STATES, check_pairs, NULL},
     {PLAN_LIVES, check_layouts, NULL},   {PLAN_STATES, NULL, check_old_state},      {PLAN_THREADS, check_threads, NULL},
-    {PLAN_LIVES, check_lives, NULL},     {PLAN_PLACED, check_places, NULL},
+    {PLAN_LIVES, check_lives, NULL},     {PLAN_PLACED, check_beside, NULL},         {PLAN_PLACED, check_places, NULL},
 };
 
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass) {

@@ -127,7 +127,7 @@ static void copy_by_call(lower *l, const view_copy *copy, axis_set tile) {
 }
 
 static void copy_here(lower *l, const view_copy *c) {
-  team *all = l->team, own = gpu_team_of_nest(l);
+  team *all = l->team, own = gpu_team_of_nest(l, 0);
   l->team = &own;
   lower_copy_by_loops(l, c);
   l->team = all;

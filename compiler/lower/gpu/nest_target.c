@@ -12,7 +12,7 @@ static void region_in_order(lower *l, nest_range nests) {
 }
 
 static void around(lower *l, const plan_nest *nest, nest_lowering *body) {
-  team *all = l->team, own = gpu_team_of_nest(l);
+  team *all = l->team, own = gpu_team_of_nest(l, nest->threads.begin);
   l->team = &own;
   if (l->since) gpu_before_nest(l, nest);
   body(l, nest);

@@ -3,16 +3,19 @@
 
 // The thread's number, computed anew for each nest. Addresses made of it would otherwise be kept through a chunk, in a third of
 // the registers.
-team gpu_team_of_nest(const lower *l) {
+team gpu_team_of_nest(const lower *l, int begin) {
   emitter *e = l->e;
   team own = *l->team;
   if (!own.shares) return own;
+  int warps = own.threads / GPU_WARP_LANES, other = begin ? warps - begin : 0;
   own.thread = gpu_call(e, GPU_OPAQUE, &own.thread, 1);
+  if (other) own.thread = int_add(e, own.thread, integer(e, (int64_t)other * GPU_WARP_LANES));
   own.thread = int_rem(e, own.thread, integer(e, own.threads));
   int64_t known;
   if (!own.warp || int_known(own.warp, &known)) return own;
   own.warp = gpu_call(e, GPU_OPAQUE, &own.warp, 1);
-  own.warp = int_rem(e, own.warp, integer(e, own.threads / GPU_WARP_LANES));
+  if (other) own.warp = int_add(e, own.warp, integer(e, other));
+  own.warp = int_rem(e, own.warp, integer(e, warps));
   return own;
 }
 

@@ -15,8 +15,8 @@ void gpu_fence_groups(lower *l);
 bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
 
 // nests.c
-// The team of one nest: values made of the thread's number are not kept in registers for other nests.
-team gpu_team_of_nest(const lower *l);
+// The team of one nest: values made of the thread's number are not kept in registers for other nests. Warp `begin` is its first.
+team gpu_team_of_nest(const lower *l, int begin);
 // The warp of a thread, as the shuffled value of lane 0. The assembler then knows that branches and loops by it are uniform in
 // a warp. Shuffles in them need no second path for diverged lanes.
 ir gpu_warp_of_block(emitter *e, ir thread, int threads);

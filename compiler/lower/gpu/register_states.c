@@ -75,7 +75,7 @@ typedef void block_function(lower *l, const register_accumulators *k, first_pair
 
 static void each_block(lower *l, const register_accumulators *k, block_function *of_block, pair_function *body, void *data) {
   emitter *e = l->e;
-  team own = gpu_team_of_nest(l);
+  team own = gpu_team_of_nest(l, 0);
   team *before = l->team;
   l->team = &own;
   ir warp = gpu_warp(l);

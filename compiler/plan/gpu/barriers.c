@@ -10,7 +10,7 @@
 static const tile_value *value_at(const plan *p, tile_id id) { return &p->program->values.items[id]; }
 
 // Resources are buffers, then carried values.
-static int resource_count(const plan *p) { return p->buffers.count + p->carried_count; }
+int plan_memory_count(const plan *p) { return p->buffers.count + p->carried_count; }
 
 static int of_buffer(const plan *p, int buffer) {
   int carried = p->buffers.items[buffer].carried;
@@ -39,7 +39,7 @@ static void note_write(const plan *p, tile_id id, bool *writes) {
   if (pv->partial_sums >= 0) writes[of_buffer(p, pv->partial_sums)] = true;
 }
 
-static void note_nest(const plan *p, const plan_nest *nest, bool *reads, bool *writes) {
+void plan_note_memory(const plan *p, const plan_nest *nest, bool *reads, bool *writes) {
   for (int i = 0; i < nest->values.count; i++) {
     const tile_value *v = value_at(p, nest->values.items[i]);
     for (int k = 0; k < tile_arity(v->op); k++)
@@ -68,7 +68,7 @@ static void note_nest(const plan *p, const plan_nest *nest, bool *reads, bool *w
 static bool must_wait(const memory_since *m, int index, const bool *reads, const bool *writes) {
   const plan *p = m->p;
   bool fresh = false;
-  for (int r = 0; r < resource_count(p); r++) {
+  for (int r = 0; r < plan_memory_count(p); r++) {
     if (reads[r] && m->written[r]) return true;
     if (writes[r] && (m->read[r] || m->written[r])) return true;
     fresh = fresh || (writes[r] && r < p->buffers.count && p->buffers.items[r].first == index);
@@ -82,23 +82,23 @@ static bool must_wait(const memory_since *m, int index, const bool *reads, const
 memory_since *plan_memory_since(arena *a, const plan *p) {
   memory_since *m = ARENA_NEW(a, memory_since);
   m->p = p;
-  m->read = ARENA_ARRAY(a, bool, resource_count(p) + 1);
-  m->written = ARENA_ARRAY(a, bool, resource_count(p) + 1);
+  m->read = ARENA_ARRAY(a, bool, plan_memory_count(p) + 1);
+  m->written = ARENA_ARRAY(a, bool, plan_memory_count(p) + 1);
   return m;
 }
 
 void plan_forget_accesses(memory_since *m, bool known) {
   m->known = known;
-  for (int r = 0; r < resource_count(m->p); r++) m->read[r] = m->written[r] = false;
+  for (int r = 0; r < plan_memory_count(m->p); r++) m->read[r] = m->written[r] = false;
 }
 
 bool plan_waits(arena *a, memory_since *m, const plan_nest *nest) {
-  bool *reads = ARENA_ARRAY(a, bool, resource_count(m->p) + 1);
-  bool *writes = ARENA_ARRAY(a, bool, resource_count(m->p) + 1);
-  note_nest(m->p, nest, reads, writes);
+  bool *reads = ARENA_ARRAY(a, bool, plan_memory_count(m->p) + 1);
+  bool *writes = ARENA_ARRAY(a, bool, plan_memory_count(m->p) + 1);
+  plan_note_memory(m->p, nest, reads, writes);
   bool waits = !m->known || must_wait(m, (int)(nest - m->p->nests.items), reads, writes);
   if (waits) plan_forget_accesses(m, true);
-  for (int r = 0; r < resource_count(m->p); r++) {
+  for (int r = 0; r < plan_memory_count(m->p); r++) {
     m->read[r] = m->read[r] || reads[r];
     m->written[r] = m->written[r] || writes[r];
   }

@@ -11,6 +11,9 @@ typedef struct memory_since {
   bool *read, *written;
 } memory_since;
 
+// Buffers, then carried values: how many there are, and which of them the nest reads and writes.
+int plan_memory_count(const plan *p);
+void plan_note_memory(const plan *p, const plan_nest *nest, bool *reads, bool *writes);
 memory_since *plan_memory_since(arena *a, const plan *p);
 // Does the nest begin with a barrier? Its accesses are noted either way.
 bool plan_waits(arena *a, memory_since *m, const plan_nest *nest);

@@ -210,6 +210,38 @@ static plan_threads divided_adjoint(const planner *q, const plan_nest *nest) {
   return (plan_threads){.steps = columns * steps / FEWEST <= warps ? FEWEST : MOST};
 }
 
+// ---- warps of nests side by side ----
+
+// The points or columns of a nest that a warp has each, in warps; 0: they go to all warps, or to no other than those they have.
+static int64_t warps_with_work(const planner *q, const plan_nest *nest) {
+  const plan_threads *t = &nest->threads;
+  bool points = nest->kind == NEST_POINTS && t->lanes == 1 && !nest->over && nest->axes;
+  if (nest->results.count || !(points || nest->kind == NEST_PREFIX || t->warps)) return 0;
+  const tile_value *v = value(q, nest->values.items[0]);
+  axis_set axes = points ? nest->axes : nest->axes & ~axis_bit(tile_step_axis(v));
+  if (t->warps) axes &= ~axis_bit(tile_other_step_axis(v));
+  int64_t count = plan_entries(q->m, q->program, axes);
+  if (count < 0) return 0;
+  if (t->warps) return count * t->warps;
+  int64_t threads = points
+                        ? count / t->width
+                        : count * plan_lanes_of_scan(q->m, (double)count, plan_axis_size(q->m, q->program, tile_step_axis(v)));
+  return blocks_up(threads, GPU_WARP_LANES);
+}
+
+// Of nests between the same barriers, each begins with the warp behind those that have work of the one before.
+static void spread_over_warps(planner *q) {
+  int64_t all = q->m->threads / GPU_WARP_LANES, next = 0;
+  for (int n = 0; n < q->p->nests.count; n++) {
+    plan_nest *nest = &q->p->nests.items[n];
+    int64_t warps = warps_with_work(q, nest);
+    if (!nest->beside) next = 0;
+    if (!warps || warps >= all) continue;
+    nest->threads.begin = (int)next;
+    next = (next + warps) % all;
+  }
+}
+
 void plan_divide_nests(planner *q) {
   arena *scratch = arena_new();
   for (int n = 0; n < q->p->nests.count; n++) {
@@ -218,5 +250,6 @@ void plan_divide_nests(planner *q) {
     if (nest->kind == NEST_SEGMENT) nest->threads = divided_levels(q, nest);
     if (nest->kind == NEST_SEGMENT_ADJOINT) nest->threads = divided_adjoint(q, nest);
   }
+  spread_over_warps(q);
   arena_free(scratch);
 }
