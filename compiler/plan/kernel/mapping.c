@@ -42,11 +42,30 @@ bool kernel_is_long(const kernel *k) {
   return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
 }
 
-// Does the axis not fill a vector? It is not the contiguous axis of a tile, whatever the layout of the caller's tensors.
-static bool is_narrow(const mapping *m, int axis) {
-  const tile_program *p = m->kernel->program;
-  int64_t size = p->axes.items[axis].size;
-  return m->kind == MAP_LANES && p->form == TILE_CHUNK && size > 0 && size < 8;
+static bool fills_no_vector(const mapping *m, int axis) {
+  int64_t size = m->kernel->program->axes.items[axis].size;
+  return m->kernel->program->form == TILE_CHUNK && size > 0 && size < 8;
+}
+
+// Host: such an axis is not the contiguous axis of a tile, whatever the layout of the caller's tensors.
+static bool is_narrow(const mapping *m, int axis) { return m->kind == MAP_LANES && fills_no_vector(m, axis); }
+
+// GPU: nor is it where it is outside the contiguous axis of all tiles of the caller. Lanes would read numbers that lie apart.
+static bool is_narrow_outside(const mapping *m, int axis) {
+  const typed_body *body = &m->kernel->recurrence->body;
+  bool found = false;
+  if (m->kind != MAP_BLOCK || !fills_no_vector(m, axis)) return false;
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    int last = -1;
+    for (int x = 0; x < t->axis_count; x++)
+      if (!axis_in(m->instance, t->axes[x])) last = t->axes[x];
+    bool beside = t->axis_set & ~m->instance & ~axis_bit(axis);
+    if (!axis_in(t->axis_set, axis) || !beside) continue;
+    if (last == axis) return false;
+    found = true;
+  }
+  return found;
 }
 
 static bool has_products(const tile_program *p) {
@@ -73,7 +92,7 @@ static bool is_outer(const mapping *m, int axis) {
 }
 
 static bool comes_first(const mapping *m, int axis) {
-  return is_narrow(m, axis) || (m->kernel->program->form == TILE_STEP && is_outer(m, axis));
+  return is_narrow(m, axis) || is_narrow_outside(m, axis) || (m->kernel->program->form == TILE_STEP && is_outer(m, axis));
 }
 
 static int rank_of_body_axis(const mapping *m, int axis) {
