@@ -3,7 +3,7 @@
 // token.
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
-//   REC_PROGRAMS=N   so many programs (200; 2,000 with the word `full`)
+//   REC_PROGRAMS=N   so many programs (120; 2,000 with the word `full`)
 //   REC_CHUNK=N      all of them in chunks of so many steps
 //
 // Twenty programs are one library, for one kind of processor, in a form, chunk and number type that follow from the seed. f64,
@@ -197,7 +197,7 @@ static void judge_found(void) {
 int main(int count, char **words) {
   bool full = count > 1 && strcmp(words[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
-  int programs = wanted ? atoi(wanted) : full ? 2000 : 200;
+  int programs = wanted ? atoi(wanted) : full ? 2000 : 120;
   uint64_t seed = chosen_seed();
   if (programs >= BATCH) seed -= seed % BATCH;
   printf("seed %llu\n", (unsigned long long)seed);

@@ -2,7 +2,7 @@
 // the interpreter: values and all gradients, in one call, packed and token by token.
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
-//   REC_PROGRAMS=N   so many programs (24; 400 with the word `full`)
+//   REC_PROGRAMS=N   so many programs (16; 400 with the word `full`)
 //
 // f64 must agree to 1e-9 of the rms. f32 may be ten times as far off as a plain loop, and 1e-4. At a kink (max, abs) rounding
 // may pick the other branch, so it fails only if three draws of the inputs do. So may 16-bit tokens, which two batches of three
@@ -225,7 +225,7 @@ static void run_batch(uint64_t seed, int count) {
 int main(int count, char **words) {
   bool full = count > 1 && strcmp(words[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
-  int programs = wanted ? atoi(wanted) : full ? 400 : 24;
+  int programs = wanted ? atoi(wanted) : full ? 400 : 16;
   uint64_t seed = chosen_seed();
   if (programs >= BATCH) seed -= seed % BATCH;
   printf("seed %llu\n", (unsigned long long)seed);

@@ -2,7 +2,7 @@
 // and all gradients.
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
-//   REC_PROGRAMS=N   so many programs (320)
+//   REC_PROGRAMS=N   so many programs (200; 320 with the word `full`)
 //   REC_DTYPE=TYPE   f32, bf16 or f16 beside f64 (drawn for each batch of programs)
 //
 // Programs are compiled many to a file, in float64, where the comparison is sharp, and in another type. Tolerances follow from how far
@@ -158,9 +158,10 @@ static void run_batch(tally *t, uint64_t seed, int count, int number) {
   arena_free(memory);
 }
 
-int main(void) {
+int main(int words, char **word) {
+  bool full = words > 1 && strcmp(word[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
-  int count = wanted ? atoi(wanted) : 320;
+  int count = wanted ? atoi(wanted) : full ? 320 : 200;
   tally t = {.seed = chosen_seed()};
   printf("seed %llu\n", (unsigned long long)t.seed);
   fflush(stdout);

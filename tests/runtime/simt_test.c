@@ -2,9 +2,9 @@
 // all gradients, with and without what forward keeps, token by token, packed. f32 is as exact as on the host; bf16 and f16 have
 // the tolerances of chunked products in 16 bits. Races, addresses, missing waits end a run with a message.
 //
-//   simt_test          f32 for the standard library and the golden programs, bf16 or f16 for a seeded third of
-//                      them; a length of every kind; half of the larger sizes, seven or so of the programs with
-//                      warpgroups (3 to 4 minutes of processor time)
+//   simt_test          the standard library and the golden programs: a seeded third in bf16 or f16, the others in f32; a length
+//                      of every kind; a third of the larger sizes, seven or so of the programs with warpgroups (at most
+//                      215 s of processor time)
 //   simt_test full     every program in f32, bf16 and f16, all lengths (more than half an hour)
 //   REC_SEED=N         the same draws again; else new ones each run
 //   REC_GRID=NAME      the recurrences whose name contains NAME alone
@@ -315,10 +315,10 @@ static void run_sized(const sized *r, const char *type, uint64_t seed, bool full
   }
 }
 
-// Every second one, which the seed says, or all.
-static void run_half(const sized *list, int count, uint64_t seed, bool all, bool full) {
+// Every third one, which the seed says, or all.
+static void run_third(const sized *list, int count, uint64_t seed, bool all, bool full) {
   for (int i = 0; i < count; i++)
-    if (all || (seed + (uint64_t)i) % 2) run_sized(&list[i], list[i].type, seed, full);
+    if (all || (seed + (uint64_t)i) % 3 == 0) run_sized(&list[i], list[i].type, seed, full);
 }
 
 // Little shared memory: instances have tiles of the value axis, and backward goes through the tiles one after another.
@@ -331,7 +331,7 @@ static void run_value_tiles(uint64_t seed, bool whole_list, bool full) {
       {"ssd", "bf16", "16", 5, {"P=64", "N=36"}},
       {"s4d", "f32", "16", 9, {"N=16"}},  // more than the registers of a thread hold
   };
-  run_half(all, sizeof all / sizeof *all, seed, whole_list, full);
+  run_third(all, sizeof all / sizeof *all, seed, whole_list, full);
 }
 
 // States as large as the standard sizes make them: they stay in registers, up to eight tiles to a warp.
@@ -341,13 +341,14 @@ static void run_kept(uint64_t seed, bool whole_list, bool full) {
       {"mlstm", "bf16", "99", 1, {"K=64", "V=64"}},          {"gla", "bf16", "99", 1, {"K=128", "V=16"}},
       {"gated_deltanet", "bf16", "99", 1, {"K=64", "V=64"}},
   };
-  run_half(all, sizeof all / sizeof *all, seed / 2, whole_list, full);
+  run_third(all, sizeof all / sizeof *all, seed / 3, whole_list, full);
 }
 
 // Kernels for devices with more shared memory, in a library that has those for others, too.
-static void run_large(uint64_t seed, bool full) {
+static void run_large(uint64_t seed, bool whole_list, bool full) {
   static const sized all[] = {{"gla", "bf16", "227", 2, {"K=16", "V=64"}}, {"s4d", "f32", "227", 9, {NULL}}};
-  run_half(all, sizeof all / sizeof *all, seed, true, full);
+  for (uint64_t i = 0; i < 2; i++)
+    if (whole_list || (seed + i) % 2) run_sized(&all[i], all[i].type, seed, full);
 }
 
 // Products by warpgroups, in chunks of 64 steps: of every structure whose states are matrices.
@@ -479,14 +480,14 @@ int main(int count, char **words) {
     }
     if (only ? !strstr(c->recurrence, only) : !common && !full) continue;
     if (quick && !only && (seed + (uint64_t)i) % 8 != 0) continue;
-    run_case(c, "f32", seed, full);
+    if (full || only || !chosen) run_case(c, "f32", seed, full);
     if (full || chosen) run_case(c, narrow, seed, full);
     if (full) run_case(c, "f16", seed, full);
   }
   if (quick) return checked();
   if (!only || strcmp(only, "value-tiles") == 0) run_value_tiles(seed, full || only, full);
   if (!only || strcmp(only, "kept") == 0) run_kept(seed, full || only, full);
-  if (!only || strcmp(only, "large") == 0) run_large(seed, full);
+  if (!only || strcmp(only, "large") == 0) run_large(seed, full || only, full);
   if (!only || strcmp(only, "groups") == 0) run_groups(seed, full || only, full);
   if (!only || strcmp(only, "cells") == 0) run_cells(seed, full || only);
   if (!only) run_stateless(seed);

@@ -3,7 +3,7 @@
 // scheduled for every target without their code, which is most of the time. (15 s of processor time.)
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
-//   REC_PROGRAMS=N   so many programs (32; 480 with the word `full`)
+//   REC_PROGRAMS=N   so many programs (20; 480 with the word `full`)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,7 +147,7 @@ static void schedule_programs(uint64_t seed, int count) {
 int main(int count, char **words) {
   bool full = count > 1 && strcmp(words[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
-  int programs = wanted ? atoi(wanted) : full ? 480 : 32;
+  int programs = wanted ? atoi(wanted) : full ? 480 : 20;
   uint64_t seed = chosen_seed();
   if (programs >= BATCH) seed -= seed % BATCH;
   printf("seed %llu\n", (unsigned long long)seed);
