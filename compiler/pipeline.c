@@ -54,7 +54,7 @@ static const pass passes[] = {
     {"gpu large", COMPILED, pass_schedule_large, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
     // After gpu large: kernels whose products warpgroups make are compared with both.
     {"gpu groups", COMPILED, pass_schedule_groups, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
-    // After gpu groups: each form gets one more forward, for calls with few instances.
+    // After gpu groups: each form gets one more forward and backward, for calls with few instances.
     {"gpu few", COMPILED, pass_schedule_few, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
     // What is lowered later is the plan that each kernel has from here on. Kernels of GPUs have been chosen by theirs.
     {"plan", COMPILED | TILE, pass_plan, LAYER_KERNEL, LAYER_PLAN, NULL},

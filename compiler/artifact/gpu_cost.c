@@ -132,6 +132,27 @@ static void free_arguments(const cost_run *c, const int64_t *words) {
 
 // ---- runs ------------------------------------------------------------------------------------
 
+static bool has_few(const cost_run *c, kernel_kind kind) {
+  const recurrence_kernels *all = kernels_of(c);
+  for (int i = 0; i < all->kernels.count; i++)
+    if (all->kernels.items[i].kind == kind && all->kernels.items[i].gpu.few) return true;
+  return false;
+}
+
+// Runs forward and backward, or those that have a second form for few instances.
+static int run_form(const cost_run *c, const int64_t *words, rec_launch launch, bool few) {
+  int number = c->device->number + (few ? REC_SIMT_FEW : REC_SIMT_USUAL);
+  rec_sizes sizes = {.size = sizeof sizes, .device_kind = REC_DEVICE_SIMT, .device_number = number, .time_parts = 1};
+  int status = c->sizes(words, &sizes);
+  launch.device_number = number;
+  launch.workspace_bytes = sizes.workspace;
+  if (!status) launch.workspace = room_of(sizes.workspace);
+  if (!status && (!few || has_few(c, KERNEL_FORWARD))) status = c->forward(words, &launch);
+  if (!status && (!few || has_few(c, KERNEL_BACKWARD))) status = c->backward(words, &launch);
+  free(launch.workspace);
+  return status;
+}
+
 // NULL, or why the code did not run.
 static const char *run_length(cost_run *c, int64_t time, simt_cost *cost) {
   int64_t *words = ARENA_ARRAY(c->a, int64_t, c->r->abi->fields.count);
@@ -142,16 +163,12 @@ static const char *run_length(cost_run *c, int64_t time, simt_cost *cost) {
                        .abi_major = REC_ABI_MAJOR,
                        .abi_minor = REC_ABI_MINOR,
                        .device_kind = REC_DEVICE_SIMT,
-                       .device_number = c->device->number,
                        .stream = &options,
                        .time_parts = 1};
   int status = c->sizes(words, &sizes);
-  launch.workspace_bytes = sizes.workspace;
   launch.saved_bytes = sizes.saved;
-  if (!status) launch.workspace = room_of(sizes.workspace), launch.saved = room_of(sizes.saved);
-  if (!status) status = c->forward(words, &launch);
-  if (!status) status = c->backward(words, &launch);
-  free(launch.workspace);
+  if (!status) launch.saved = room_of(sizes.saved);
+  for (int few = 0; few < 2 && !status; few++) status = run_form(c, words, launch, few);
   free(launch.saved);
   free_arguments(c, words);
   return status ? arena_strdup(c->a, c->error()) : NULL;

@@ -106,14 +106,14 @@ char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_ob
 
 // Lines of the report for one form; `kib` as schedule_report_gpu.
 static const char *report_of(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options, int kib) {
-  report_resources resources[2] = {0};
+  report_resources *resources = ARENA_ARRAY(a, report_resources, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel_kind kind = kernels->kernels.items[i].kind;
     if (kind != KERNEL_FORWARD && kind != KERNEL_BACKWARD) continue;
     codegen_gpu_kernel k = codegen_gpu_describe(a, &kernels->kernels.items[i], options);
-    resources[kind == KERNEL_BACKWARD] = (report_resources){k.threads,           k.shared_bytes, k.base.scratch.constant,
-                                                            launches_with(&k),   k.products,     k.wgmma_products,
-                                                            k.register_operands, k.rows,         k.bulk_rows};
+    resources[i] = (report_resources){k.threads,           k.shared_bytes, k.base.scratch.constant,
+                                      launches_with(&k),   k.products,     k.wgmma_products,
+                                      k.register_operands, k.rows,         k.bulk_rows};
   }
   return schedule_report_gpu(a, kernels, options, resources, kib);
 }

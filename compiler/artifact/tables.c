@@ -255,10 +255,10 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
 
 static int kernel_position(const kernel *k) {
   switch (k->kind) {
-    case KERNEL_FORWARD: return k->gpu.few ? REC_KERNEL_FEW : REC_KERNEL_FORWARD;
+    case KERNEL_FORWARD: return k->gpu.few ? REC_KERNEL_FORWARD_FEW : REC_KERNEL_FORWARD;
     case KERNEL_STEP: return REC_KERNEL_STEP;
     case KERNEL_STATES: return REC_KERNEL_STATES;
-    case KERNEL_BACKWARD: return REC_KERNEL_BACKWARD;
+    case KERNEL_BACKWARD: return k->gpu.few ? REC_KERNEL_BACKWARD_FEW : REC_KERNEL_BACKWARD;
     case KERNEL_CARRY: return REC_KERNEL_CARRY;
     case KERNEL_SUMMARY: return REC_KERNEL_SUMMARY;
     case KERNEL_SUMMARY_BACK: return REC_KERNEL_SUMMARY_BACK;

@@ -47,8 +47,8 @@ typedef struct gpu_variant {
   int value_entries;  // entries of such a tile, and the size of the axis in the program, as with LANES_TILE; 0: the axis is whole
   int combine_steps;    // with `summary`: the cost of combining one summary, in steps of a block
   int summary_percent;  // the cost of making the summaries, in percent of the steps themselves
-  bool few;             // FORWARD: for calls with fewer instances than the device has multiprocessors
-  // FORWARD in chunks, modelled: cycles of 64 steps of a block by itself on a multiprocessor, and as one of `blocks_each`
+  bool few;             // FORWARD, BACKWARD: for calls with fewer instances than the device has multiprocessors
+  // The same in chunks, modelled: cycles of 64 steps of a block by itself on a multiprocessor, and as one of `blocks_each`
   int cycles_alone, cycles_each, blocks_each;
   struct gpu_plan *plan;  // its plan (plan/kernel_plan.h), which is lowered as it is; NULL: it has none yet
 } gpu_variant;

@@ -16,6 +16,7 @@
 #include "compiler/schedule/cost.h"
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/programs.h"
+#include "runtime/shared/gpu_costs.h"
 
 // ---- numbers with run-time sizes ----
 
@@ -392,8 +393,7 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
 }
 
 // The tile that an instance has of an axis, or that it computes at a time.
-static const char *tiles_text(const reporter *r, kernel_kind kind) {
-  const kernel *k = kernel_of(r, kind);
+static const char *tiles_text(const reporter *r, const kernel *k) {
   const char *text = "";
   if (k->gpu.lanes == LANES_TILE)
     text = arena_printf(r->a, ", instances of %d %s", k->lane_block, r->body->axes.items[k->lane_axis].name);
@@ -405,8 +405,9 @@ static const char *tiles_text(const reporter *r, kernel_kind kind) {
   return text;
 }
 
-static const char *resources_text(const reporter *r, const report_resources *x, const char *tiles) {
-  const char *scratch = "";
+static const char *resources_text(const reporter *r, const kernel *k, const report_resources *resources) {
+  const report_resources *x = &resources[k - r->kernels->kernels.items];
+  const char *tiles = tiles_text(r, k), *scratch = "";
   if (x->scratch_bytes) scratch = arena_printf(r->a, ", %lld of scratch", (long long)x->scratch_bytes);
   const char *groups = "";
   if (x->wgmma_products) groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->wgmma_products, x->products);
@@ -451,10 +452,7 @@ static const char *chunks_text(const reporter *r) {
 }
 
 // What a multiprocessor takes for a step of an instance, and what most of that time is for.
-static void put_times(const reporter *r, codegen_gpu_options options, int kib) {
-  options.shared_kib = kib;
-  options.warpgroups = kib && kernel_of(r, KERNEL_FORWARD)->gpu.warpgroups;
-  codegen_gpu_target target = gpu_target_for(options);
+static void put_times(const reporter *r, codegen_gpu_options options, codegen_gpu_target target) {
   fprintf(r->out, "    modelled  for %s, cycles of a multiprocessor a step:", codegen_gpu_target_name(target));
   for (int back = 0; back < 2; back++) {
     const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
@@ -466,20 +464,61 @@ static void put_times(const reporter *r, codegen_gpu_options options, int kib) {
   fputc('\n', r->out);
 }
 
+// The blocks of a call, as the runtime counts them.
+static int64_t blocks_of(const kernel *k, int64_t instances) {
+  if (k->gpu.lanes == LANES_IN_TURN) return (instances + k->lane_block - 1) / k->lane_block;
+  return k->gpu.lanes == LANES_TILE ? instances * gpu_tiles(k) : instances;
+}
+
+static double cycles_of(const kernel *k, int64_t instances, int64_t multiprocessors) {
+  return gpu_cost_of_blocks(blocks_of(k, instances), multiprocessors, k->gpu.cycles_alone, k->gpu.cycles_each,
+                            k->gpu.blocks_each);
+}
+
+// Up to how many instances calls take the kernel for few of them.
+static int64_t most_instances(const kernel *few, const kernel *usual, int64_t multiprocessors) {
+  enum { ROUNDS = 8 };
+  int64_t most = 0;
+  while (most < ROUNDS * multiprocessors &&
+         cycles_of(few, most + 1, multiprocessors) < cycles_of(usual, most + 1, multiprocessors))
+    most++;
+  return most;
+}
+
+// A kernel for few instances, and when calls take it.
+static void put_few(const reporter *r, const kernel *k, const report_resources *resources, codegen_gpu_target target) {
+  enum { STEPS = 64 };
+  const kernel *usual = kernel_of(r, k->kind);
+  fprintf(r->out, "    few       %s%s; for up to %d instances: %s cycles a step of a block by itself, in place of %s\n",
+          k->kind == KERNEL_FORWARD ? "forward" : "backward", resources_text(r, k, resources),
+          (int)most_instances(k, usual, machine_device_of(target)->multiprocessors),
+          count_text(r->a, round(k->gpu.cycles_alone / (double)STEPS)),
+          count_text(r->a, round(usual->gpu.cycles_alone / (double)STEPS)));
+}
+
+// The target whose kernels these are.
+static codegen_gpu_target target_of(const reporter *r, codegen_gpu_options options, int kib) {
+  options.shared_kib = kib;
+  options.warpgroups = kib && kernel_of(r, KERNEL_FORWARD)->gpu.warpgroups;
+  return gpu_target_for(options);
+}
+
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options,
-                          const report_resources resources[2], int kib) {
+                          const report_resources *resources, int kib) {
   text_stream text;
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = options.dtype};
   r.out = text_begin(&text);
-  const kernel *forward = kernel_of(&r, KERNEL_FORWARD);
+  codegen_gpu_target target = target_of(&r, options, kib);
+  const kernel *forward = kernel_of(&r, KERNEL_FORWARD), *backward = kernel_of(&r, KERNEL_BACKWARD);
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
   fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form, chunks_text(&r),
           kernels->chunk,
           kernel_has_own_lanes(forward) ? "a thread for each entry of the lanes" : "a block of threads for each instance");
-  const char *tiles[2] = {tiles_text(&r, KERNEL_FORWARD), tiles_text(&r, KERNEL_BACKWARD)};
-  fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, &resources[0], tiles[0]));
-  fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, &resources[1], tiles[1]));
-  put_times(&r, options, kib);
+  fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, forward, resources));
+  fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, backward, resources));
+  put_times(&r, options, target);
+  for (int i = 0; i < kernels->kernels.count; i++)
+    if (kernels->kernels.items[i].gpu.few) put_few(&r, &kernels->kernels.items[i], resources, target);
   for (int back = 0; back < 2 && kernels->recurrence->states.count; back++) put_slices(&r, back);
   return text_end(&text, a);
 }

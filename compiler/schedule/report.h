@@ -25,9 +25,9 @@ typedef struct report_resources {
   int rows, bulk_rows;                  // copied for a chunk, and those that come in bulk; 0: none does
 } report_resources;
 
-// Lines for the GPU behind those: the kernels made for it, forward and backward. `kib`: for GPUs with so much shared memory
-// for a thread block, 0: for all.
+// Lines for the GPU behind those: the kernels made for it, forward and backward, and when those for few instances are taken.
+// `resources`: by kernel. `kib`: for GPUs with so much shared memory for a thread block, 0: for all.
 char *schedule_report_gpu(arena *arena, const recurrence_kernels *kernels, codegen_gpu_options options,
-                          const report_resources resources[2], int kib);
+                          const report_resources *resources, int kib);
 
 #endif

@@ -29,6 +29,7 @@ typedef struct recurrence_kernels {
   double fused_step;
   VEC(schedule_alternative) alternatives;
   double gpu_cost, gpu_forward;  // GPU: of a step forward and back (codegen_gpu_schedule); of that, forward
+  kernel alone[2];  // GPU: FORWARD and BACKWARD that cost least with all the memory of a multiprocessor to themselves
 } recurrence_kernels;
 
 typedef VEC(const kernel *) kernel_list;

@@ -1,6 +1,8 @@
-// The figures of gpu_costs.def, by name.
+// The figures of gpu_costs.def, by name, and the time of blocks that the schedule and the runtime choose kernels by.
 #ifndef REC_SHARED_GPU_COSTS_H
 #define REC_SHARED_GPU_COSTS_H
+
+#include <stdint.h>
 
 #define GPU_OPERATION(op, instructions, specials)
 #define GPU_FACTOR(name, value, unit, what, source)
@@ -17,5 +19,13 @@ enum {
 #undef GPU_FACTOR
 #undef GPU_COUNT
 #undef GPU_OPERATION
+
+// The time until so many blocks have ended. One by itself on a multiprocessor takes `alone`. Of as many as run beside each
+// other, `resident`, each takes `each`.
+static inline double gpu_cost_of_blocks(int64_t blocks, int64_t multiprocessors, double alone, double each, int64_t resident) {
+  int64_t most = (blocks + multiprocessors - 1) / multiprocessors, rounds = (most + resident - 1) / resident;
+  double waiting = (double)rounds * alone, busy = (double)most * each;
+  return waiting > busy ? waiting : busy;
+}
 
 #endif

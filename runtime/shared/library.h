@@ -103,7 +103,8 @@ enum {
   REC_KERNEL_CARRY,  // no functions where time cannot be cut
   REC_KERNEL_SUMMARY,
   REC_KERNEL_SUMMARY_BACK,  // neither functions nor symbols where there are no summaries
-  REC_KERNEL_FEW,           // GPU: FORWARD for calls with few instances; no symbol where it would not take less time
+  REC_KERNEL_FORWARD_FEW,   // GPU: for calls with few instances; no symbols where they would not take less time
+  REC_KERNEL_BACKWARD_FEW,
   REC_KERNEL_COUNT
 };
 
@@ -143,7 +144,7 @@ typedef struct rec_table_gpu_kernel {
   int32_t transition_blocks;         // SUMMARY, SUMMARY_BACK: blocks for columns of the transition matrix
   int32_t combine_steps;             // combines: the cost of combining one summary, in steps of a block
   int32_t summary_percent;           // the cost of making the summaries, in percent of the steps
-  int32_t cycles_alone;              // FORWARD, FEW, modelled: of 64 steps of a block by itself on a multiprocessor,
+  int32_t cycles_alone;              // in chunks, modelled: of 64 steps of a block by itself on a multiprocessor,
   int32_t cycles_each, blocks_each;  // and of one of blocks_each; 0: unknown
   int32_t map_count, maps_at;        // rec_table_map[map_count]
   int32_t parameter_maps_at;         // where maps[] begins in the parameter
@@ -157,6 +158,8 @@ typedef struct rec_table_gpu_kernel {
 // The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
 // multiply.
 enum { REC_GPU_SMALL, REC_GPU_LARGE, REC_GPU_GROUPS, REC_GPU_CLASSES };
+// The executor takes a class as device_number. With one of these added, it runs one form alone of FORWARD and BACKWARD.
+enum { REC_SIMT_USUAL = REC_GPU_CLASSES, REC_SIMT_FEW = 2 * REC_GPU_CLASSES };
 
 typedef struct rec_table_gpu {
   int32_t chunk, unused;  // steps between saved states; 0: the library holds no such kernels

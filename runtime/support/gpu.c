@@ -94,23 +94,7 @@ static int64_t slices_wanted(const gpu_pass *whole, int64_t made) {
   return best;
 }
 
-// The modelled time of a call without time slices, in cycles of 64 steps.
-static int64_t cycles_of(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel) {
-  gpu_pass p = plan_pass(c, device, kernel, (gpu_time_cut){.slices = 1, .slice_steps = c->time});
-  int64_t each = (p.items + device->multiprocessors - 1) / device->multiprocessors;
-  int64_t rounds = (each + kernel->blocks_each - 1) / kernel->blocks_each;
-  return larger(rounds * kernel->cycles_alone, each * kernel->cycles_each);
-}
-
-// The kernel of this kind. FORWARD gives way to the kernel for few instances where that ends first.
-static const rec_table_gpu_kernel *form_of(const call *c, const gpu_device *device, int kind) {
-  const rec_table_gpu_kernel *usual = gpu_kernel_of(device, kind), *few = gpu_kernel_of(device, REC_KERNEL_FEW);
-  if (kind != REC_KERNEL_FORWARD || !few->symbol_at) return usual;
-  return cycles_of(c, device, few) < cycles_of(c, device, usual) ? few : usual;
-}
-
-static gpu_time_cut cut_time(const call *c, const gpu_device *device, int kind) {
-  const rec_table_gpu_kernel *kernel = form_of(c, device, kind);
+static gpu_time_cut cut_time(const call *c, const gpu_device *device, int kind, const rec_table_gpu_kernel *kernel) {
   gpu_time_cut cut = {.slices = 1, .slice_steps = c->time};
   if (!kernel->combines || kind == REC_KERNEL_STEP) return cut;
   gpu_time_cut made = {.maker =
@@ -122,6 +106,50 @@ static gpu_time_cut cut_time(const call *c, const gpu_device *device, int kind) 
   made.slice_steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
   made.slices = (c->time + made.slice_steps - 1) / made.slice_steps;
   return made.slice_steps < c->time ? made : cut;
+}
+
+// ---- the form --------------------------------------------------------------------------------
+
+// A kernel, and how the runtime cuts its time.
+typedef struct gpu_form {
+  const rec_table_gpu_kernel *kernel;
+  gpu_time_cut cut;
+} gpu_form;
+
+static gpu_form cut_form(const call *c, const gpu_device *device, int kind, int place) {
+  const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, place);
+  return (gpu_form){kernel, cut_time(c, device, kind, kernel)};
+}
+
+// The share of its lane block that a block has: a short axis has no more.
+static double share_of_lanes(const call *c, const rec_table_kernel *base) {
+  if (base->lane_axis < 0) return 1;
+  return (double)smaller(c->axis_size[base->lane_axis], base->lane_block) / base->lane_block;
+}
+
+// The modelled time of a call, in cycles of 64 steps.
+static double cycles_of(const call *c, const gpu_device *device, const gpu_form *form) {
+  const rec_table_gpu_kernel *kernel = form->kernel;
+  gpu_time_cut whole = {.slices = 1, .slice_steps = c->time};
+  gpu_pass p = plan_pass(c, device, kernel, whole);
+  double lanes = share_of_lanes(c, &kernel->base);
+  if (form->cut.maker) {
+    int64_t made = plan_pass(c, device, form->cut.maker, whole).items;
+    return lanes * kernel->cycles_alone * (double)time_of_slices(&p, made, form->cut.slices) / 100;
+  }
+  return lanes * (double)c->time *
+         gpu_cost_of_blocks(p.items, device->multiprocessors, kernel->cycles_alone, kernel->cycles_each, kernel->blocks_each);
+}
+
+// The kernel of this kind. FORWARD and BACKWARD give way to those for few instances where these end first.
+static gpu_form form_of(const call *c, const gpu_device *device, int kind) {
+  int place = kind == REC_KERNEL_FORWARD ? REC_KERNEL_FORWARD_FEW : REC_KERNEL_BACKWARD_FEW;
+  gpu_form usual = cut_form(c, device, kind, kind);
+  if (kind != REC_KERNEL_FORWARD && kind != REC_KERNEL_BACKWARD) return usual;
+  if (!gpu_kernel_of(device, place)->symbol_at) return usual;
+  gpu_form few = cut_form(c, device, kind, place);
+  if (device->form != GPU_FORM_BY_TIME) return device->form == GPU_FORM_FEW ? few : usual;
+  return cycles_of(c, device, &few) < cycles_of(c, device, &usual) ? few : usual;
 }
 
 // Elements of a slice summary, in whole cache lines.
@@ -178,10 +206,11 @@ int64_t gpu_kernel_bytes(const call *c, const gpu_device *device, const rec_tabl
 }
 
 int64_t gpu_kind_bytes(const call *c, const gpu_device *device, int kind) {
-  gpu_time_cut cut = cut_time(c, device, kind);
-  int64_t bytes = gpu_kernel_bytes(c, device, form_of(c, device, kind), cut);
-  if (!cut.maker) return bytes;
-  return larger(bytes, gpu_kernel_bytes(c, device, cut.maker, cut)) + summary_bytes(c, &cut);
+  gpu_form form = form_of(c, device, kind);
+  const gpu_time_cut *cut = &form.cut;
+  int64_t bytes = gpu_kernel_bytes(c, device, form.kernel, *cut);
+  if (!cut->maker) return bytes;
+  return larger(bytes, gpu_kernel_bytes(c, device, cut->maker, *cut)) + summary_bytes(c, cut);
 }
 
 static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, bool recompute) {
@@ -374,8 +403,8 @@ rec_status gpu_run_kernel(const call *c, const gpu_device *device, const gpu_ker
 // Makes the slice summaries, then runs the kernel on the slices. With one slice it runs the kernel alone.
 rec_status gpu_run_kind(const call *c, const gpu_device *device, int kind, gpu_results results, gpu_saved saved,
                         char *workspace) {
-  gpu_kernel_run run = {
-      .kernel = form_of(c, device, kind), .saved = saved, .results = results, .cut = cut_time(c, device, kind)};
+  gpu_form form = form_of(c, device, kind);
+  gpu_kernel_run run = {.kernel = form.kernel, .saved = saved, .results = results, .cut = form.cut};
   if (!run.cut.maker) return gpu_run_kernel(c, device, &run, workspace);
   char *summaries = take(&workspace, summary_bytes(c, &run.cut));
   run.summaries = (rec_gpu_summaries){.data = (float *)(void *)summaries, .stride = gpu_summary_stride(c, run.cut.maker)};

@@ -8,6 +8,8 @@
 // FORWARD or STATES, and SUMMARY_BACK before BACKWARD, makes the summaries from which the slices start. That is at most three
 // launches forward, and five backward.
 //
+// FORWARD and BACKWARD may have a second kernel for few instances. The one that ends first runs, by the modelled cycles of both.
+//
 // Where a step multiplies by matrices of parameters, and there are more entries than multiprocessors, an item may take several
 // batch entries.
 //
@@ -40,6 +42,9 @@ typedef struct gpu_launch {
 typedef int gpu_encode(void *map, int type, unsigned rank, void *data, const uint64_t *sizes, const uint64_t *strides,
                        const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
 
+// Which forms of FORWARD and BACKWARD run: those that end first, or one of them for any number of instances.
+typedef enum gpu_form_choice { GPU_FORM_BY_TIME, GPU_FORM_USUAL, GPU_FORM_FEW } gpu_form_choice;
+
 typedef struct gpu_device {
   // About how many thread blocks the device runs at one time. No more are started; each takes several work items.
   int64_t blocks;
@@ -50,7 +55,8 @@ typedef struct gpu_device {
   rec_status (*clear)(const call *call, void *at, int64_t bytes);
   rec_status (*copy)(const call *call, void *to, const void *from, int64_t bytes);
   int64_t multiprocessors;  // with fewer work items, time is cut into slices
-  gpu_encode *encode;       // NULL: no rows are copied in bulk
+  gpu_form_choice form;
+  gpu_encode *encode;  // NULL: no rows are copied in bulk
 } gpu_device;
 
 // Finds the device of a kind, if the library holds code for it; else leaves a message.

@@ -173,10 +173,11 @@ static bool refuses_maps(const call *c) {
 }
 
 rec_status gpu_simt_device(const call *c, gpu_device *device) {
-  int device_class = (int)smaller(larger(0, c->device_number), REC_GPU_CLASSES - 1);
-  const rec_table_gpu *code = &c->table->gpu[device_class];
+  int64_t number = smaller(larger(0, c->device_number), REC_SIMT_FEW + REC_GPU_CLASSES - 1);
+  const rec_table_gpu *code = &c->table->gpu[number % REC_GPU_CLASSES];
   *device = (gpu_device){.blocks = SIMT_BLOCKS,
                          .multiprocessors = SIMT_BLOCKS,
+                         .form = (gpu_form_choice)(number / REC_GPU_CLASSES),
                          .code = code,
                          .encode = refuses_maps(c) ? NULL : c->table->simt_map,
                          .launch = launch_on_host,

@@ -21,24 +21,23 @@ static bool is_same_work(const kernel *x, const kernel *y) {
 
 // Are two kernels the same function? A larger limit of shared memory changes nothing where it is not used.
 static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
-  if (x->kind != y->kind || !is_same_work(x, y)) return false;
+  if (x->kind != y->kind || x->gpu.few != y->gpu.few || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
   if (p.wgmma_products != q.wgmma_products) return false;
   return x->gpu.threads == y->gpu.threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
          p.base.scratch.constant == q.base.scratch.constant;
 }
 
-static const kernel *same_in(arena *a, const recurrence_kernels *others, int index, const kernel *k,
-                             codegen_gpu_options options) {
-  if (!others || index >= others->kernels.count) return NULL;
-  const kernel *other = &others->kernels.items[index];
-  return is_same_form(a, other, k, options) ? other : NULL;
+static const kernel *same_in(arena *a, const recurrence_kernels *others, const kernel *k, codegen_gpu_options options) {
+  for (int i = 0; others && i < others->kernels.count; i++)
+    if (is_same_form(a, &others->kernels.items[i], k, options)) return &others->kernels.items[i];
+  return NULL;
 }
 
 // The same in the first of these lists that has it.
-static const kernel *same_as(arena *a, const gpu_forms *others, int index, const kernel *k, codegen_gpu_options options) {
-  const kernel *same = same_in(a, others->small, index, k, options);
-  return same ? same : same_in(a, others->large, index, k, options);
+static const kernel *same_as(arena *a, const gpu_forms *others, const kernel *k, codegen_gpu_options options) {
+  const kernel *same = same_in(a, others->small, k, options);
+  return same ? same : same_in(a, others->large, k, options);
 }
 
 // Takes the kernels of other classes where they are the same, and names those that are new.
@@ -46,7 +45,7 @@ static void share_forms(arena *a, recurrence_kernels *own, const gpu_forms *othe
                         codegen_gpu_options options) {
   for (int i = 0; i < own->kernels.count; i++) {
     kernel *k = &own->kernels.items[i];
-    const kernel *same = same_as(a, others, i, k, options);
+    const kernel *same = same_as(a, others, k, options);
     if (same)
       *k = *same;
     else
@@ -148,32 +147,39 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
 // ---- few instances ----
 
 // Adds a kernel for few instances, by the figures of this class. It is shared where another class has the same.
-static void add_few(arena *a, recurrence_kernels *own, const gpu_forms *others, const char *name, codegen_gpu_options options) {
+static void add_few(arena *a, recurrence_kernels *own, kernel_kind kind, const gpu_forms *others, const char *name,
+                    codegen_gpu_options options) {
   int index = own->kernels.count;
-  gpu_add_few(a, own, options);
+  gpu_add_few(a, own, kind, options);
   if (own->kernels.count == index) return;
   kernel *few = &own->kernels.items[index];
-  const kernel *same = same_as(a, others, index, few, options);
+  const kernel *same = same_as(a, others, few, options);
   bool named = (others->small && has_function(others->small, few->symbol)) ||
                (others->large && has_function(others->large, few->symbol));
   if (same) {
     few->symbol = same->symbol;
     few->gpu.plan = same->gpu.plan;
   } else if (named) {
-    few->symbol = arena_printf(a, "%s_%s_few", schedule_kernel(own, KERNEL_FORWARD)->symbol, name);
+    few->symbol = arena_printf(a, "%s_%s_few", schedule_kernel(own, kind)->symbol, name);
   }
+}
+
+static void add_few_of_form(arena *a, recurrence_kernels *own, const gpu_forms *others, const char *name,
+                            codegen_gpu_options options) {
+  if (!own) return;
+  add_few(a, own, KERNEL_FORWARD, others, name, options);
+  add_few(a, own, KERNEL_BACKWARD, others, name, options);
 }
 
 void codegen_gpu_schedule_few(arena *a, gpu_forms *forms, codegen_gpu_options options) {
   gpu_forms before = {0};
-  if (!forms->small) return;
-  add_few(a, forms->small, &before, "", options);
+  add_few_of_form(a, forms->small, &before, "", options);
   before.small = forms->small;
   if (!options.shared_kib) options.shared_kib = GPU_LARGE_KIB;
-  if (forms->large) add_few(a, forms->large, &before, "large", options);
+  add_few_of_form(a, forms->large, &before, "large", options);
   before.large = forms->large;
   options.warpgroups = true;
-  if (forms->warpgroups) add_few(a, forms->warpgroups, &before, "groups", options);
+  add_few_of_form(a, forms->warpgroups, &before, "groups", options);
   mark_devices(forms);
 }
 

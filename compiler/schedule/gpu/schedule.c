@@ -43,6 +43,7 @@ static kernel cut_into_instances(arena *a, const kernel *whole, int axis, int en
   k.lane_axis = axis;
   k.lane_block = entries;
   k.gpu.lanes = LANES_TILE;
+  k.gpu.value_entries = 0;
   return k;
 }
 
@@ -180,29 +181,47 @@ static bool may_run_beside(const kernel *k, const estimate *x) {
   return k->program->form == TILE_CHUNK && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) && !x->spills;
 }
 
+// A kernel as it was chosen, and its time.
+typedef struct timed_kernel {
+  kernel k;
+  gpu_time time;
+} timed_kernel;
+
+// The kernel that costs least, and the one that costs least with all the memory to itself.
+typedef struct fitted_kernel {
+  timed_kernel usual, alone;
+} fitted_kernel;
+
+static timed_kernel with_plan(const kernel *k, const estimate *x) {
+  timed_kernel timed = {*k, x->time};
+  timed.k.gpu.plan = x->plan;
+  return timed;
+}
+
 // The kernel with the tile of the axis, the threads and the shared memory that cost least; axis -1: no axis may be cut.
-static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, gpu_time *time) {
+static fitted_kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options) {
   enum { MOST_BESIDE = 3 };
   kernel best = *first;
   estimate least = estimate_of(first, options);
   try_tiles(a, first, axis, &best, &least, options);
   try_few_threads(&best, &least, options);
+  fitted_kernel found = {.alone = with_plan(&best, &least)};
+  gpu_plan_share(least.plan);
   bool goes_on = may_run_beside(&best, &least);
   for (int blocks = 2; goes_on && blocks <= MOST_BESIDE; blocks++) try_beside(a, first, axis, blocks, &best, &least, options);
-  *time = least.time;
-  best.gpu.plan = least.plan;
-  return best;
+  found.usual = with_plan(&best, &least);
+  return found;
 }
 
 // The kernel with the cheapest tile; where heads share gradients, with so many heads in an instance.
-static kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options, gpu_time *time) {
+static fitted_kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options) {
   bool back = whole->kind == KERNEL_BACKWARD;
   bool columns = gpu_makes_summaries(whole) && whole->transition_size && whole->lane_axis < 0;
   int axis = columns ? whole->value_axis : value_axis(whole);
   if (whole->lane_axis >= 0 || (back && !may_have_tiles(whole))) axis = -1;
   kernel first = back && may_have_tiles(whole) ? share_gradients(whole, heads) : *whole;
   if (columns) first = cut_into_instances(a, whole, axis, (int)size_of(whole, axis));
-  return with_entries(a, &first, axis, options, time);
+  return with_entries(a, &first, axis, options);
 }
 
 static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, schedule_options schedule,
@@ -252,15 +271,27 @@ static double cost_of_combining(const kernel *k) {
 }
 
 // The two figures by which the runtime chooses the number of time slices. Blocks are few then: each has a multiprocessor.
-static void weigh_slices(recurrence_kernels *kernels, const gpu_time *times) {
+static void weigh_slices(recurrence_kernels *kernels, const fitted_kernel *fitted) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
     kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY;
     if (!k->summary || k->kind == KERNEL_STEP) continue;
-    k->gpu.combine_steps = (int)ceil(cost_of_combining(k) / times[i].alone);
+    double alone = fitted[i].usual.time.alone;
+    k->gpu.combine_steps = (int)ceil(cost_of_combining(k) / alone);
     for (int m = 0; m < kernels->kernels.count; m++)
-      if (kernels->kernels.items[m].kind == maker) k->gpu.summary_percent = (int)ceil(100 * times[m].alone / times[i].alone);
+      if (kernels->kernels.items[m].kind == maker) k->gpu.summary_percent = (int)ceil(100 * fitted[m].usual.time.alone / alone);
   }
+}
+
+// The heads that a block computes one after another.
+static int heads_in_turn(const kernel *k) { return k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1; }
+
+static void set_times(kernel *k, const gpu_time *time) {
+  enum { STEPS = 64 };
+  double heads = STEPS * heads_in_turn(k), blocks = k->gpu.lanes == LANES_TILE ? (double)gpu_tiles(k) : 1;
+  k->gpu.cycles_alone = (int)ceil(heads * time->alone);
+  k->gpu.cycles_each = (int)ceil(heads * time->cycles / blocks);
+  k->gpu.blocks_each = (int)time->blocks;
 }
 
 // ---- candidates ----
@@ -269,7 +300,7 @@ static void weigh_slices(recurrence_kernels *kernels, const gpu_time *times) {
 typedef struct candidate {
   const recurrence_kernels *whole;
   recurrence_kernels *kernels;
-  gpu_time *times;  // by kernel
+  fitted_kernel *fitted;  // by kernel
 } candidate;
 
 enum { LENGTHS = 3 };  // of chunks: GPU_COST_LONGEST_CHUNK, .. GPU_COST_SHORTEST_CHUNK
@@ -288,12 +319,10 @@ static recurrence_kernels *copy_of(arena *a, const recurrence_kernels *kernels) 
   return copy;
 }
 
-// Another kernel of the same function, with its plan.
-static void take_function(kernel *k, const kernel *same) {
-  kernel_kind kind = k->kind;
-  *k = *same;
-  k->kind = kind;
-  gpu_plan_share(k->gpu.plan);
+// The copy of a kernel shares its function and its plan.
+static void take_function(kernel *copy, kernel_kind kind) {
+  copy->kind = kind;
+  gpu_plan_share(copy->gpu.plan);
 }
 
 // The number of the kernel of another candidate that has been chosen already: a single step is the same for all chunk lengths,
@@ -307,13 +336,15 @@ static int found_in(const candidate *other, const candidate *x, kernel_kind kind
 
 // Takes a kernel that has been chosen before, in this candidate or another one.
 static bool take_chosen(const candidate *x, const candidate *other, int index) {
-  kernel *k = &x->kernels->kernels.items[index];
+  kernel_kind kind = x->kernels->kernels.items[index].kind;
   const candidate *from = x;
   int same = fitted_already(x->kernels, index);
-  if (same < 0 && other) same = found_in(other, x, k->kind), from = other;
+  if (same < 0 && other) same = found_in(other, x, kind), from = other;
   if (same < 0) return false;
-  take_function(k, &from->kernels->kernels.items[same]);
-  x->times[index] = from->times[same];
+  fitted_kernel *own = &x->fitted[index];
+  *own = from->fitted[same];
+  take_function(&own->usual.k, kind);
+  take_function(&own->alone.k, kind);
   return true;
 }
 
@@ -321,15 +352,17 @@ static bool take_chosen(const candidate *x, const candidate *other, int index) {
 static candidate fit_all(arena *a, const recurrence_kernels *whole, const candidate *other, int heads,
                          codegen_gpu_options options) {
   recurrence_kernels *kernels = copy_of(a, whole);
-  candidate x = {whole, kernels, ARENA_ARRAY(a, gpu_time, whole->kernels.count)};
+  candidate x = {whole, kernels, ARENA_ARRAY(a, fitted_kernel, whole->kernels.count)};
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    if (!take_chosen(&x, other, i)) *k = fitted(a, k, heads, options, &x.times[i]);
+    if (!take_chosen(&x, other, i)) x.fitted[i] = fitted(a, k, heads, options);
+    *k = x.fitted[i].usual.k;
+    double cost = x.fitted[i].usual.time.cost;
     if (fitted_already(kernels, i) >= 0) continue;
-    if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = x.times[i].cost;
-    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += x.times[i].cost;
+    if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = cost;
+    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += cost;
   }
-  weigh_slices(kernels, x.times);
+  weigh_slices(kernels, x.fitted);
   return x;
 }
 
@@ -375,6 +408,39 @@ static recurrence_kernels *joined(arena *a, const recurrence_kernels *forward, c
   return kernels;
 }
 
+// ---- kernels that cost least with all the memory to themselves ----
+
+// Are summaries of time slices for one of the kernels also for the other?
+static bool has_same_slices(const kernel *x, const kernel *y) {
+  const tile_program *p = x->summary, *q = y->summary;
+  if (!p || !q) return p == q;
+  bool same = x->transition_size == y->transition_size && x->value_axis == y->value_axis && x->warms_up == y->warms_up &&
+              p->results.count == q->results.count;
+  for (int i = 0; same && i < p->results.count; i++) {
+    const tile_place *of = &p->results.items[i].place, *other = &q->results.items[i].place;
+    same = plan_same_state(of, other) && of->relative == other->relative;
+  }
+  return same;
+}
+
+// The kernel of this kind that ends first by itself, of all chunk lengths that go together with the chosen kernels.
+static kernel fastest_alone(const candidates *all, const recurrence_kernels *forward, const recurrence_kernels *back,
+                            kernel_kind kind) {
+  const kernel *usual = schedule_kernel(kind == KERNEL_BACKWARD ? back : forward, kind);
+  const timed_kernel *best = NULL;
+  for (int i = 0; i < all->count; i++) {
+    const recurrence_kernels *own = all->items[i].kernels;
+    const kernel *k = schedule_kernel(own, kind);
+    const timed_kernel *alone = &all->items[i].fitted[k - own->kernels.items].alone;
+    bool together = kind == KERNEL_BACKWARD ? gpu_may_go_together(forward, own) : gpu_may_go_together(own, back);
+    if (together && has_same_slices(k, usual) && (!best || alone->time.alone < best->time.alone)) best = alone;
+  }
+  kernel k = best->k;
+  set_times(&k, &best->time);
+  gpu_plan_share(k.gpu.plan);
+  return k;
+}
+
 static recurrence_kernels *best_of(arena *a, const candidates *all) {
   const recurrence_kernels *best = NULL, *forward = NULL;
   for (int i = 0; i < all->count; i++) {
@@ -383,15 +449,25 @@ static recurrence_kernels *best_of(arena *a, const candidates *all) {
     best = back;
     forward = own;
   }
-  return joined(a, forward, best);
+  recurrence_kernels *kernels = joined(a, forward, best);
+  for (int back = 0; back < 2; back++)
+    kernels->alone[back] = fastest_alone(all, forward, best, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
+  return kernels;
 }
 
 static void forget_plans(recurrence_kernels *kernels) {
   for (int i = 0; i < kernels->kernels.count; i++) forget_plan(&kernels->kernels.items[i]);
+  for (int back = 0; back < 2; back++) forget_plan(&kernels->alone[back]);
 }
 
 static void forget_candidates(candidates *all) {
-  for (int i = 0; i < all->count; i++) forget_plans(all->items[i].kernels);
+  for (int i = 0; i < all->count; i++) {
+    const candidate *x = &all->items[i];
+    for (int k = 0; k < x->kernels->kernels.count; k++) {
+      forget_plan(&x->fitted[k].usual.k);
+      forget_plan(&x->fitted[k].alone.k);
+    }
+  }
 }
 
 static void add_candidate(arena *a, candidates *all, const recurrence_kernels *whole, codegen_gpu_options options) {
@@ -442,58 +518,77 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
   forget_candidates(&all);
   forget_candidates(&few);
   gpu_plan_kernels(a, best->kernels.items, best->kernels.count, options);
+  gpu_plan_kernels(a, best->alone, 2, options);
   return best;
 }
 
 // ---- few instances ----
 
-static void set_times(kernel *k, const gpu_time *time) {
-  enum { STEPS = 64 };
-  k->gpu.cycles_alone = (int)ceil(STEPS * time->alone);
-  k->gpu.cycles_each = (int)ceil(STEPS * time->cycles / (double)gpu_tiles(k));
-  k->gpu.blocks_each = (int)time->blocks;
+// The axis whose tiles may be blocks of their own; -1: there is none.
+static int axis_of_tiles(const kernel *k) {
+  if (k->kind == KERNEL_BACKWARD && !may_have_tiles(k)) return -1;
+  if (k->gpu.lanes == LANES_TILE) return k->lane_axis;
+  if (k->lane_axis >= 0) return -1;
+  return k->gpu.value_entries ? k->gpu.value_axis : value_axis(k);
 }
 
-// The axis whose tiles are, or may be, blocks of their own; -1: there is none.
-static int axis_of_tiles(const kernel *forward) {
-  if (forward->program->form != TILE_CHUNK) return -1;
-  if (forward->gpu.lanes == LANES_TILE) return forward->lane_axis;
-  return forward->lane_axis < 0 ? value_axis(forward) : -1;
+static void forget_cut(const kernel *cut, const kernel *whole) {
+  if (cut->gpu.plan != whole->gpu.plan) gpu_plan_free(cut->gpu.plan);
 }
 
-static void forget_cut(const kernel *cut, const kernel *forward) {
-  if (cut->gpu.plan != forward->gpu.plan) gpu_plan_free(cut->gpu.plan);
+enum { MOST_TILES = 4 };  // of an instance that are blocks of their own
+
+static int64_t tiles_apart(const kernel *k) { return k->gpu.lanes == LANES_TILE ? gpu_tiles(k) : 1; }
+
+// What a kernel saves of three calls, with an instance for every multiprocessor, for every second and for every fourth. Calls
+// whose blocks have no multiprocessors of their own run the usual kernel.
+static int64_t saved_by(const kernel *k, const kernel *usual) {
+  int64_t each = usual->gpu.cycles_alone - k->gpu.cycles_alone, calls = 0;
+  for (int64_t tiles = tiles_apart(k); tiles <= MOST_TILES; tiles *= 2) calls++;
+  return each * calls;
 }
 
-// The same with so few columns in a block that it ends first. `time`: of the kernel, then of what is returned.
-static kernel with_least_time(arena *a, const kernel *forward, codegen_gpu_options options, gpu_time *time) {
-  int axis = axis_of_tiles(forward);
-  kernel best = *forward;
-  for (int64_t entries = axis < 0 ? 0 : size_of(forward, axis) / 2; entries >= GPU_COST_FEWEST_ENTRIES; entries /= 2) {
-    kernel cut = cut_into_instances(a, forward, axis, (int)entries);
-    if (size_of(forward, axis) % entries != 0) break;
+// The same with as many columns in a block as save most.
+static kernel with_fewer_columns(arena *a, const kernel *whole, const kernel *usual, codegen_gpu_options options) {
+  int axis = axis_of_tiles(whole);
+  int64_t size = axis < 0 ? 0 : size_of(whole, axis);
+  kernel best = *whole;
+  for (int64_t entries = whole->gpu.value_entries ? size : size / 2; entries >= GPU_COST_FEWEST_ENTRIES; entries /= 2) {
+    kernel cut = cut_into_instances(a, whole, axis, (int)entries);
+    if (size % entries != 0 || tiles_apart(&cut) > MOST_TILES) break;
     cut.gpu.plan = gpu_plan_new(&cut, options);
-    gpu_time other = gpu_time_of(cut.gpu.plan, gpu_target_for(options));
-    bool better = other.alone < gpu_cost_fewer_columns * time->alone;
-    forget_cut(better ? &best : &cut, forward);
-    if (better) best = cut, *time = other;
+    gpu_time time = gpu_time_of(cut.gpu.plan, gpu_target_for(options));
+    set_times(&cut, &time);
+    bool better = saved_by(&cut, usual) > saved_by(&best, usual);
+    forget_cut(better ? &best : &cut, whole);
+    if (better) best = cut;
   }
   return best;
 }
 
-void gpu_add_few(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
-  kernel *forward = schedule_kernel(kernels, KERNEL_FORWARD);
-  gpu_time time = gpu_time_of(forward->gpu.plan, gpu_target_for(options));
-  double whole = time.alone;
-  set_times(forward, &time);
-  kernel few = with_least_time(a, forward, options, &time);
-  if (time.alone > gpu_cost_few_worth * whole) {
-    forget_cut(&few, forward);
+// What slices cost, in steps of this kernel in place of the usual one.
+static void weigh_slices_of(kernel *few, const kernel *usual) {
+  enum { STEPS = 64 };
+  double steps = (double)usual->gpu.cycles_alone / few->gpu.cycles_alone;
+  if (few->summary) few->gpu.combine_steps = (int)ceil(STEPS * cost_of_combining(few) / few->gpu.cycles_alone);
+  few->gpu.summary_percent = (int)ceil(usual->gpu.summary_percent * steps);
+}
+
+void gpu_add_few(arena *a, recurrence_kernels *kernels, kernel_kind kind, codegen_gpu_options options) {
+  kernel *usual = schedule_kernel(kernels, kind);
+  const kernel *alone = &kernels->alone[kind == KERNEL_BACKWARD];
+  if (usual->program->form != TILE_CHUNK) return;
+  gpu_time time = gpu_time_of(usual->gpu.plan, gpu_target_for(options));
+  set_times(usual, &time);
+  kernel few = with_fewer_columns(a, alone, usual, options);
+  double three_calls = 3.0 * usual->gpu.cycles_alone;
+  if (three_calls - (double)saved_by(&few, usual) > gpu_cost_few_worth * three_calls) {
+    forget_cut(&few, alone);
     return;
   }
   few.gpu.few = true;
-  few.symbol = arena_printf(a, "%s_few", forward->symbol);
-  set_times(&few, &time);
+  few.symbol = arena_printf(a, "%s_few", usual->symbol);
+  weigh_slices_of(&few, usual);
   gpu_plan_kernels(a, &few, 1, options);
   vec_push(a, &kernels->kernels, few);
 }

@@ -21,11 +21,11 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options sc
 // May the forward of one list go with the backward of another? They meet in the saved states, which must lie equally far apart.
 bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back);
 
-// Adds to each form a second FORWARD for calls with few instances, whose blocks have fewer columns of the states, where that
-// takes clearly less time. Call it after all others.
+// Adds to each form a second FORWARD and a second BACKWARD for calls with few instances, where they take clearly less time. Their
+// blocks have a multiprocessor to themselves, or fewer columns of the states. Call it after all others.
 void codegen_gpu_schedule_few(arena *a, gpu_forms *forms, codegen_gpu_options options);
-// schedule.c: the same for the kernels of one form.
-void gpu_add_few(arena *a, recurrence_kernels *kernels, codegen_gpu_options options);
+// schedule.c: the same for a kernel of one form.
+void gpu_add_few(arena *a, recurrence_kernels *kernels, kernel_kind kind, codegen_gpu_options options);
 
 // Adds the kernels of all forms; a kernel of several forms comes once.
 void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all);

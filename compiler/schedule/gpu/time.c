@@ -127,21 +127,24 @@ int64_t gpu_tiles(const kernel *k) {
   return axis < 0 ? 1 : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
 }
 
-static int64_t tiles_of_instance(const kernel *k) { return gpu_tiles(k) * (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1); }
+// What a block computes one after another: tiles of the value axis, heads.
+static int64_t tiles_of_block(const kernel *k) {
+  return (k->gpu.value_entries ? gpu_tiles(k) : 1) * (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
+}
 
 // Bytes that a chunk of a tile writes and reads for its group: the states before its chunks, the cotangents of the tile, all
 // sums.
 static double kept_bytes(const codegen_gpu_kernel *described) {
   const kernel *k = described->base.kernel;
   if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
-  double spilled = (double)described->spill_bytes / (double)tiles_of_instance(k);
+  double spilled = (double)described->spill_bytes / (double)tiles_of_block(k);
   return 2 * ((double)(described->history_bytes + described->sum_bytes) + spilled) * k->program->chunk / k->chunk;
 }
 
-// Bytes of gradient copies that a step of a head writes and reads, because heads of other instances share the gradient.
+// Bytes of gradient copies that a step of a block writes and reads, because heads or tiles of other blocks share the gradient.
 static double copied_bytes(const kernel *k) {
   double numbers = 0;
-  if (k->gpu.lanes != LANES_IN_TURN || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
+  if (k->gpu.lanes == LANES_OWN || k->recurrence->body.axes.items[k->lane_axis].size == k->lane_block) return 0;
   for (int i = 0; i < k->program->results.count; i++) {
     const tile_place *place = &k->program->results.items[i].place;
     if (place->role != TILE_D_INPUT || axis_in(kernel_axes_of_place(place), k->lane_axis)) continue;
@@ -151,7 +154,7 @@ static double copied_bytes(const kernel *k) {
         all *= (double)k->recurrence->body.axes.items[place->axes[x]].size;
     numbers += all;
   }
-  return 2 * 4 * numbers / k->lane_block;
+  return 2 * 4 * numbers / (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
 }
 
 // The states of a group come from the cache, copies of gradients from memory.
