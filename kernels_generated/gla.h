@@ -116,7 +116,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- gla_forward ---- */
 
 #define GLA_FORWARD_SYMBOL "rec_kernel_gla_forward_gpu"
-enum { GLA_FORWARD_THREADS = 128, GLA_FORWARD_SHARED_BYTES = 82560, GLA_FORWARD_CHUNK = 128 };
+enum { GLA_FORWARD_THREADS = 128, GLA_FORWARD_SHARED_BYTES = 82688, GLA_FORWARD_CHUNK = 128 };
 typedef struct gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -208,7 +208,7 @@ static inline int64_t gla_states_summary_elements(const gla_states_parameter *pa
 /* ---- gla_backward ---- */
 
 #define GLA_BACKWARD_SYMBOL "rec_kernel_gla_backward_gpu"
-enum { GLA_BACKWARD_THREADS = 256, GLA_BACKWARD_SHARED_BYTES = 101376, GLA_BACKWARD_CHUNK = 128 };
+enum { GLA_BACKWARD_THREADS = 256, GLA_BACKWARD_SHARED_BYTES = 100992, GLA_BACKWARD_CHUNK = 128 };
 typedef struct gla_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -274,7 +274,7 @@ static inline int64_t gla_part_summary_elements(const gla_part_parameter *parame
 /* ---- gla_part_backward ---- */
 
 #define GLA_PART_BACKWARD_SYMBOL "rec_kernel_gla_part_backward_gpu"
-enum { GLA_PART_BACKWARD_THREADS = 256, GLA_PART_BACKWARD_SHARED_BYTES = 60032 };
+enum { GLA_PART_BACKWARD_THREADS = 256, GLA_PART_BACKWARD_SHARED_BYTES = 60288 };
 typedef struct gla_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -303,7 +303,7 @@ static inline int64_t gla_part_backward_summary_elements(const gla_part_backward
 /* ---- gla_backward_large ---- */
 
 #define GLA_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_backward_large_gpu"
-enum { GLA_BACKWARD_LARGE_THREADS = 128, GLA_BACKWARD_LARGE_SHARED_BYTES = 114176, GLA_BACKWARD_LARGE_CHUNK = 128 };
+enum { GLA_BACKWARD_LARGE_THREADS = 128, GLA_BACKWARD_LARGE_SHARED_BYTES = 115328, GLA_BACKWARD_LARGE_CHUNK = 128 };
 typedef struct gla_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -333,6 +333,43 @@ static inline int64_t gla_backward_large_scratch_bytes(const gla_backward_large_
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_backward_large_summary_elements(const gla_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_backward_large_few ---- */
+
+#define GLA_BACKWARD_LARGE_FEW_SYMBOL "rec_kernel_gla_backward_large_few_gpu"
+enum { GLA_BACKWARD_LARGE_FEW_THREADS = 256, GLA_BACKWARD_LARGE_FEW_SHARED_BYTES = 230016, GLA_BACKWARD_LARGE_FEW_CHUNK = 128 };
+typedef struct gla_backward_large_few_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} gla_backward_large_few_parameter;
+_Static_assert(sizeof(gla_backward_large_few_parameter) == 488, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_backward_large_few_items(const gla_backward_large_few_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_backward_large_few_scratch_bytes(const gla_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 65600;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t gla_backward_large_few_summary_elements(const gla_backward_large_few_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
@@ -376,7 +413,7 @@ static inline int64_t gla_states_groups_summary_elements(const gla_states_groups
 /* ---- gla_backward_groups ---- */
 
 #define GLA_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_backward_groups_gpu"
-enum { GLA_BACKWARD_GROUPS_THREADS = 128, GLA_BACKWARD_GROUPS_SHARED_BYTES = 114688, GLA_BACKWARD_GROUPS_CHUNK = 128 };
+enum { GLA_BACKWARD_GROUPS_THREADS = 128, GLA_BACKWARD_GROUPS_SHARED_BYTES = 113920, GLA_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct gla_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -469,6 +506,50 @@ static inline int64_t gla_part_backward_groups_scratch_bytes(const gla_part_back
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_part_backward_groups_summary_elements(const gla_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_backward_groups_few ---- */
+
+#define GLA_BACKWARD_GROUPS_FEW_SYMBOL "rec_kernel_gla_backward_groups_few_gpu"
+enum { GLA_BACKWARD_GROUPS_FEW_THREADS = 256, GLA_BACKWARD_GROUPS_FEW_SHARED_BYTES = 232448, GLA_BACKWARD_GROUPS_FEW_CHUNK = 128 };
+typedef struct gla_backward_groups_few_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[3]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[4]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[5];
+} gla_backward_groups_few_parameter;
+_Static_assert(sizeof(gla_backward_groups_few_parameter) == 1152, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_backward_groups_few_items(const gla_backward_groups_few_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_backward_groups_few_scratch_bytes(const gla_backward_groups_few_parameter *parameter) {
+  (void)parameter;
+  return 65600;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t gla_backward_groups_few_summary_elements(const gla_backward_groups_few_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }

@@ -116,7 +116,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- ssd_forward ---- */
 
 #define SSD_FORWARD_SYMBOL "rec_kernel_ssd_forward_gpu"
-enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 76160, SSD_FORWARD_CHUNK = 128 };
+enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 76416, SSD_FORWARD_CHUNK = 128 };
 typedef struct ssd_forward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -219,7 +219,7 @@ static inline int64_t ssd_states_summary_elements(const ssd_states_parameter *pa
 /* ---- ssd_backward ---- */
 
 #define SSD_BACKWARD_SYMBOL "rec_kernel_ssd_backward_gpu"
-enum { SSD_BACKWARD_THREADS = 256, SSD_BACKWARD_SHARED_BYTES = 100992, SSD_BACKWARD_CHUNK = 128 };
+enum { SSD_BACKWARD_THREADS = 256, SSD_BACKWARD_SHARED_BYTES = 98432, SSD_BACKWARD_CHUNK = 128 };
 typedef struct ssd_backward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -386,7 +386,7 @@ static inline int64_t ssd_states_large_summary_elements(const ssd_states_large_p
 /* ---- ssd_backward_large ---- */
 
 #define SSD_BACKWARD_LARGE_SYMBOL "rec_kernel_ssd_backward_large_gpu"
-enum { SSD_BACKWARD_LARGE_THREADS = 128, SSD_BACKWARD_LARGE_SHARED_BYTES = 115456, SSD_BACKWARD_LARGE_CHUNK = 128 };
+enum { SSD_BACKWARD_LARGE_THREADS = 128, SSD_BACKWARD_LARGE_SHARED_BYTES = 114304, SSD_BACKWARD_LARGE_CHUNK = 128 };
 typedef struct ssd_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -484,6 +484,75 @@ static inline int64_t ssd_part_large_summary_elements(const ssd_part_large_param
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
+/* ---- ssd_backward_large_few ---- */
+
+#define SSD_BACKWARD_LARGE_FEW_SYMBOL "rec_kernel_ssd_backward_large_few_gpu"
+enum { SSD_BACKWARD_LARGE_FEW_THREADS = 256, SSD_BACKWARD_LARGE_FEW_SHARED_BYTES = 224640, SSD_BACKWARD_LARGE_FEW_CHUNK = 128 };
+typedef struct ssd_backward_large_few_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot D;  /* [G,R], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot d_hT_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot d_x;  /* [batch,time,G,R,P], bf16: written */
+  rec_gpu_slot d_dt;  /* [batch,time,G,R], bf16: written */
+  rec_gpu_slot d_B;  /* [batch,time,G,N], f32, in copies: written */
+  rec_gpu_slot d_C;  /* [batch,time,G,N], f32, in copies: written */
+  rec_gpu_slot d_A_log;  /* [G,R], f32, in copies: written */
+  rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
+  rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
+  rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
+} ssd_backward_large_few_parameter;
+_Static_assert(sizeof(ssd_backward_large_few_parameter) == 688, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_backward_large_few_items(const ssd_backward_large_few_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->G * ((parameter->R + 3) / 4);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_backward_large_few_scratch_bytes(const ssd_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 295744;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t ssd_backward_large_few_summary_elements(const ssd_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
+}
+/* Copies of d_B for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_few_copies_d_B(const ssd_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->R + 3) / 4);
+}
+/* Copies of d_C for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_few_copies_d_C(const ssd_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->R + 3) / 4);
+}
+/* Copies of d_A_log for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_few_copies_d_A_log(const ssd_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.slices;
+}
+/* Copies of d_dt_bias for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_few_copies_d_dt_bias(const ssd_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.slices;
+}
+/* Copies of d_D for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_few_copies_d_D(const ssd_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.slices;
+}
+
 /* ---- ssd_forward_groups ---- */
 
 #define SSD_FORWARD_GROUPS_SYMBOL "rec_kernel_ssd_forward_groups_gpu"
@@ -567,7 +636,7 @@ static inline int64_t ssd_states_groups_summary_elements(const ssd_states_groups
 /* ---- ssd_backward_groups ---- */
 
 #define SSD_BACKWARD_GROUPS_SYMBOL "rec_kernel_ssd_backward_groups_gpu"
-enum { SSD_BACKWARD_GROUPS_THREADS = 256, SSD_BACKWARD_GROUPS_SHARED_BYTES = 232320, SSD_BACKWARD_GROUPS_CHUNK = 128 };
+enum { SSD_BACKWARD_GROUPS_THREADS = 256, SSD_BACKWARD_GROUPS_SHARED_BYTES = 227456, SSD_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct ssd_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -606,7 +675,7 @@ static inline int64_t ssd_backward_groups_items(const ssd_backward_groups_parame
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t ssd_backward_groups_scratch_bytes(const ssd_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 295744;
+  return 303936;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t ssd_backward_groups_summary_elements(const ssd_backward_groups_parameter *parameter) {

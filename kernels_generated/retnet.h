@@ -116,7 +116,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- retnet_forward ---- */
 
 #define RETNET_FORWARD_SYMBOL "rec_kernel_retnet_forward_gpu"
-enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 67456, RETNET_FORWARD_CHUNK = 128 };
+enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 67712, RETNET_FORWARD_CHUNK = 128 };
 typedef struct retnet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -205,7 +205,7 @@ static inline int64_t retnet_states_summary_elements(const retnet_states_paramet
 /* ---- retnet_backward ---- */
 
 #define RETNET_BACKWARD_SYMBOL "rec_kernel_retnet_backward_gpu"
-enum { RETNET_BACKWARD_THREADS = 128, RETNET_BACKWARD_SHARED_BYTES = 75904, RETNET_BACKWARD_CHUNK = 128 };
+enum { RETNET_BACKWARD_THREADS = 128, RETNET_BACKWARD_SHARED_BYTES = 63872, RETNET_BACKWARD_CHUNK = 128 };
 typedef struct retnet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -268,7 +268,7 @@ static inline int64_t retnet_part_summary_elements(const retnet_part_parameter *
 /* ---- retnet_part_backward ---- */
 
 #define RETNET_PART_BACKWARD_SYMBOL "rec_kernel_retnet_part_backward_gpu"
-enum { RETNET_PART_BACKWARD_THREADS = 256, RETNET_PART_BACKWARD_SHARED_BYTES = 65792 };
+enum { RETNET_PART_BACKWARD_THREADS = 128, RETNET_PART_BACKWARD_SHARED_BYTES = 41216 };
 typedef struct retnet_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -289,6 +289,41 @@ static inline int64_t retnet_part_backward_scratch_bytes(const retnet_part_backw
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t retnet_part_backward_summary_elements(const retnet_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
+}
+
+/* ---- retnet_backward_few ---- */
+
+#define RETNET_BACKWARD_FEW_SYMBOL "rec_kernel_retnet_backward_few_gpu"
+enum { RETNET_BACKWARD_FEW_THREADS = 256, RETNET_BACKWARD_FEW_SHARED_BYTES = 98944, RETNET_BACKWARD_FEW_CHUNK = 128 };
+typedef struct retnet_backward_few_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} retnet_backward_few_parameter;
+_Static_assert(sizeof(retnet_backward_few_parameter) == 424, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_backward_few_items(const retnet_backward_few_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_backward_few_scratch_bytes(const retnet_backward_few_parameter *parameter) {
+  (void)parameter;
+  return 16448;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_backward_few_summary_elements(const retnet_backward_few_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -324,6 +359,34 @@ static inline int64_t retnet_backward_large_scratch_bytes(const retnet_backward_
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t retnet_backward_large_summary_elements(const retnet_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
+}
+
+/* ---- retnet_part_backward_large ---- */
+
+#define RETNET_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_retnet_part_backward_large_gpu"
+enum { RETNET_PART_BACKWARD_LARGE_THREADS = 256, RETNET_PART_BACKWARD_LARGE_SHARED_BYTES = 65792 };
+typedef struct retnet_part_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} retnet_part_backward_large_parameter;
+_Static_assert(sizeof(retnet_part_backward_large_parameter) == 200, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_part_backward_large_items(const retnet_part_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_part_backward_large_scratch_bytes(const retnet_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_part_backward_large_summary_elements(const retnet_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }

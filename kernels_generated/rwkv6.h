@@ -114,7 +114,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- rwkv6_forward ---- */
 
 #define RWKV6_FORWARD_SYMBOL "rec_kernel_rwkv6_forward_gpu"
-enum { RWKV6_FORWARD_THREADS = 128, RWKV6_FORWARD_SHARED_BYTES = 72064, RWKV6_FORWARD_CHUNK = 128 };
+enum { RWKV6_FORWARD_THREADS = 128, RWKV6_FORWARD_SHARED_BYTES = 74112, RWKV6_FORWARD_CHUNK = 128 };
 typedef struct rwkv6_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -208,7 +208,7 @@ static inline int64_t rwkv6_states_summary_elements(const rwkv6_states_parameter
 /* ---- rwkv6_backward ---- */
 
 #define RWKV6_BACKWARD_SYMBOL "rec_kernel_rwkv6_backward_gpu"
-enum { RWKV6_BACKWARD_THREADS = 128, RWKV6_BACKWARD_SHARED_BYTES = 82432, RWKV6_BACKWARD_CHUNK = 128 };
+enum { RWKV6_BACKWARD_THREADS = 128, RWKV6_BACKWARD_SHARED_BYTES = 82944, RWKV6_BACKWARD_CHUNK = 128 };
 typedef struct rwkv6_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
