@@ -94,7 +94,7 @@ static void check_memory(const rec_recurrence *r) {
 
 // The launches of a call that is cut into time slices and saves nothing: two forward, then recomputed states and cotangents.
 static const char *const gla_slices[] = {"rec_kernel_gla_part_gpu",
-                                         "rec_kernel_gla_forward_gpu",
+                                         "rec_kernel_gla_forward_few_gpu",
                                          "rec_kernel_gla_part_gpu",
                                          "rec_kernel_gla_states_gpu",
                                          "rec_kernel_gla_part_backward_gpu",
