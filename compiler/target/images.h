@@ -27,8 +27,8 @@ void gpu_optimise(const llvm_module *m);
 link_object simt_object(arena *a, const llvm_module *module, const char **text);
 // PTX of all functions of a module that the passes have gone over; operations get their bodies in it.
 const char *nvptx_plain_text(arena *a, llvm_module *m);
-// What happens to a module behind the passes, for code that is counted. LLVM joins adjacent accesses on the way to PTX; ptxas takes
-// invariant instructions out of loops (gpu_optimise does not: ptxas would spill where LLVM hoists more than registers hold).
+// Code that is counted becomes what the assembler makes of it. LLVM joins adjacent accesses on the way to PTX. ptxas takes
+// invariant instructions out of loops; gpu_optimise leaves that to it, since LLVM takes out more than registers hold.
 void gpu_assemble(const llvm_module *m);
 
 // The module for each target, added to object->images.

@@ -4,7 +4,7 @@
 //
 //   simt_test          the standard library and the golden programs: a seeded third in bf16 or f16, the others in f32; a length
 //                      of every kind; a third of the larger sizes, seven or so of the programs with warpgroups (at most
-//                      215 s of processor time)
+//                      352 s of processor time)
 //   simt_test full     every program in f32, bf16 and f16, all lengths (more than half an hour)
 //   REC_SEED=N         the same draws again; else new ones each run
 //   REC_GRID=NAME      the recurrences whose name contains NAME alone
