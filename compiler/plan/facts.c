@@ -170,6 +170,12 @@ bool plan_at_hand(const plan *p, tile_id id) {
   return p->values[id].inlined || plan_is_inline(p->program->values.items[id].op);
 }
 
+tile_id plan_begun_sum(const plan *p, const plan_nest *nest) {
+  if (nest->kind != NEST_DOT || nest->values.count < 2) return NO_TILE;
+  tile_id sum = p->values[nest->two ? nest->other : nest->values.items[0]].into;
+  return nest->values.items[1] == sum ? sum : NO_TILE;
+}
+
 bool plan_is_wide_value(const planner *q, tile_id id) {
   const plan_value *pv = &q->p->values[id];
   return pv->lane || (pv->tile & (pv->tile - 1));

@@ -239,6 +239,8 @@ bool plan_is_inline(tile_op op);
 bool plan_is_carried_role(tile_role role);
 // Whether a value is computed at each use.
 bool plan_at_hand(const plan *p, tile_id id);
+// GPU: the sum whose first operand is in the accumulator of the nest's products before them, where the nest lists it; NO_TILE.
+tile_id plan_begun_sum(const plan *p, const plan_nest *nest);
 // Products on tensor cores read the argument, and round it to 16 bits.
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
 // gpu/banks.c: the layout of rows of so many numbers of 16 bits, whatever reads them.

@@ -353,8 +353,11 @@ static void put_nest(printer *o, int n) {
     put_operand(o, nest->packed);
     fprintf(o->out, " -> b%d", nest->pack);
   }
+  tile_id begun = plan_begun_sum(o->p, nest);
   if (nest->two) put_value(o, n, nest->other), separator = "; ";
+  if (nest->two && begun != NO_TILE) fprintf(o->out, "; "), put_value(o, n, begun);
   for (int i = 0; i < nest->values.count; i++, separator = "; ") {
+    if (nest->two && nest->values.items[i] == begun) continue;
     fprintf(o->out, "%s", separator);
     put_value(o, n, nest->values.items[i]);
     if (i || added_sum(o->p, nest) == NO_TILE) continue;

@@ -19,13 +19,14 @@ place_in_loops gpu_place_made(lower *l, const place_in_loops *at, const plan_nes
 void gpu_after_product(lower *l, const place_in_loops *place, const plan_nest *nest, ir x) {
   place_in_loops there = gpu_place_made(l, place, nest), *at = &there;
   tile_id into = l->p->values[nest->values.items[0]].into, made = into != NO_TILE ? into : nest->values.items[0];
+  tile_id begun = plan_begun_sum(l->p, nest);
   lower_forget(l);
   lower_read_states(l, at, nest);
   l->memo[made] = x;
   lower_keep_value(l, at, made, x);
   for (int i = 1; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
-    if (id == made) continue;  // the accumulator starts with the other operand of this sum
+    if (id == made || id == begun) continue;
     if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) {
       lower_compute(l, at, id);
       continue;

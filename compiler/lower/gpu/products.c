@@ -205,22 +205,28 @@ static void keep_sums(lower *l, const plan_nest *nest, tile_id sum, gpu_operands
   o->hidden = !l->p->carried[carried].has_copy;
 }
 
+static bool is_subtracted(const lower *l, tile_id product) {
+  tile_id sum = l->p->values[product].into;
+  return sum != NO_TILE && value(l, sum)->op == TILE_SUB;
+}
+
 void gpu_dot(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   const plan_dot *dot = &nest->dot;
   const plan_value *pv = &l->p->values[id];
-  gpu_operands o = {.add = pv->into != NO_TILE && !nest->two, .start = NO_TILE};
-  if (nest->values.count > 1 && o.add && nest->values.items[1] == pv->into) o.start = pv->into;
+  gpu_operands o = {.start = plan_begun_sum(l->p, nest)};
+  o.add = o.start != NO_TILE || (pv->into != NO_TILE && !nest->two);
   o.stays = stays(l, nest);
   o.goes_on = nest->values.count > 1 + (o.start != NO_TILE) || nest->results.count || o.stays != NO_TILE || pv->copy >= 0;
   tile_id made = pv->into != NO_TILE ? pv->into : id;
   o.first = factors_of(l, id, dot);
+  o.first.minus = is_subtracted(l, id);
   if (nest->two) o.other = factors_of(l, nest->other, &nest->other_dot);
+  if (nest->two) o.other.minus = is_subtracted(l, nest->other);
   int buffer = l->p->values[made].buffer;
   if (buffer >= 0) o.c = lower_buffer(l, buffer);
   if (o.add) {
     if (buffer >= 0) o.c = view_of_product(l, l->p->values[made].dot, o.c);
-    o.first.minus = value(l, made)->op == TILE_SUB;
     keep_sums(l, nest, made, &o);
   }
   o.c_axes = value(l, id)->axes;

@@ -10,6 +10,8 @@
 //   dot [t,P] %34
 //   points [t,P] %36 = %34 * %decay              dot [t,P] %34, * %decay, and %30
 //   dot [t,P] %30, added to %36            ->
+//   dot [K,V] %96, added to %192 = %state * %decay      dot [K,V] %96 and %151, which begin as %192
+//   dot [K,V] %151, added to %193 = %192           ->
 //
 //   dot [t,V] %33
 //   points [t,V] %74 = %33 + .., over V: %36         dot [t,V] %33, %74, %36 over V (row_sums.c)
@@ -136,6 +138,14 @@ static int64_t largest_read(const planner *q, tile_id id) {
   return most;
 }
 
+// A sum begins with what its buffer has: its first operand is there, and the nest does nothing.
+static bool begins_in_place(const planner *q, int n, tile_id sum) {
+  const plan_value *pv = &q->p->values[sum];
+  if (pv->dot == NO_TILE || pv->start != n || pv->nest == n) return false;
+  const tile_value *v = value(q, sum);
+  return q->p->values[v->args[v->args[0] == pv->dot]].buffer == pv->buffer;
+}
+
 // Does a nest between these two update a state in place whose old value the first one reads?
 static bool loses_state(const planner *q, int from, int to) {
   for (int n = from + 1; n < to; n++) {
@@ -144,7 +154,8 @@ static bool loses_state(const planner *q, int from, int to) {
       const plan_value *pv = &q->p->values[nest->values.items[i]];
       int buffer = pv->into != NO_TILE ? q->p->values[pv->into].buffer : pv->buffer;
       int c = buffer < 0 ? -1 : q->p->buffers.items[buffer].carried;
-      if (c >= 0 && nest_reads_argument(q, from, q->p->carried[c].argument)) return true;
+      if (c < 0 || begins_in_place(q, n, nest->values.items[i])) continue;
+      if (nest_reads_argument(q, from, q->p->carried[c].argument)) return true;
     }
   }
   return false;
@@ -182,25 +193,32 @@ static bool is_two(const planner *q, int first, int n) {
   const plan_nest *nest = &q->p->nests.items[n], *other = &q->p->nests.items[first];
   tile_id x = other->values.items[0], sum = q->p->values[nest->values.items[0]].into;
   bool same = other->dot.i == nest->dot.i && other->dot.j == nest->dot.j && other->region == nest->region;
-  same = same && q->p->values[x].tile == q->p->values[sum].tile && q->p->values[x].into == NO_TILE;
+  same = same && q->p->values[x].tile == q->p->values[sum].tile;
   return same && plan_is_mma(q->m, q->program, &other->dot) && !loses_state(q, first, n);
 }
 
-// The nest of the product to which nest n adds its product, and which no other nest reads; -1: there is none.
+// Does the nest make x as a product, or as the sum of what its accumulator begins with and a product?
+static bool makes_in_accumulator(const planner *q, int n, tile_id x) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  if (nest->kind != NEST_DOT || nest->two || nest->results.count) return false;
+  if (nest->values.count == 1) return nest->values.items[0] == x && q->p->values[x].into == NO_TILE;
+  return nest->values.count == 2 && plan_begun_sum(q->p, nest) == x;
+}
+
+// The nest of the product to which nest n adds its product, and which no other nest reads; -1: there is none. That product may
+// be added to a sum of its own.
 static int first_of_two(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
   if (!is_product(q, n) || !plan_is_mma(q->m, q->program, &nest->dot)) return -1;
   tile_id product = nest->values.items[0], sum = p->values[product].into;
-  if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op != TILE_ADD) return -1;
+  if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op == TILE_ACCUMULATE) return -1;
   const tile_value *v = value(q, sum);
   tile_id x = v->args[0] == product ? v->args[1] : v->args[0];
   const plan_value *xv = &p->values[x];
-  if (value(q, x)->op != TILE_DOT || xv->buffer < 0 || xv->buffer != p->values[sum].buffer) return -1;
-  const plan_nest *start = &p->nests.items[p->values[sum].start];  // an empty nest: x is in the buffer
-  if (start->kind != NEST_POINTS || start->values.count != 1 || start->results.count) return -1;
+  if (xv->buffer < 0 || xv->uses != 1 || !begins_in_place(q, p->values[sum].start, sum)) return -1;
   int m = xv->nest;
-  if (m >= n || !is_product(q, m) || p->nests.items[m].values.items[0] != x) return -1;
+  if (m >= n || p->nests.items[p->values[sum].start].kind != NEST_POINTS || !makes_in_accumulator(q, m, x)) return -1;
   return is_two(q, m, n) ? m : -1;
 }
 
@@ -220,28 +238,47 @@ static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
   for (int k = 0; k < 2; k++) {
     tile_id x = value(q, *scaled)->args[k];
     int m = p->values[x].nest;
-    if (value(q, x)->op != TILE_DOT || p->values[x].uses != 1 || m < 0 || m >= n) continue;
+    if (value(q, x)->op != TILE_DOT || p->values[x].uses != 1 || p->values[x].into != NO_TILE || m < 0 || m >= n) continue;
     if (is_product(q, m) && p->nests.items[m].values.items[0] == x && is_two(q, m, n)) return m;
   }
   return -1;
 }
 
+// Takes the value from a nest, which goes away if it has nothing else.
+static void take_from_nest(planner *q, int n, tile_id id) {
+  plan_nest *nest = &q->p->nests.items[n];
+  int left = 0;
+  for (int i = 0; i < nest->values.count; i++)
+    if (nest->values.items[i] != id) nest->values.items[left++] = nest->values.items[i];
+  nest->values.count = left;
+  if (!left && !nest->results.count) remove_nest(q, n);
+}
+
+// The value is made in the accumulator of nest n alone.
+static void hold_in_nest(planner *q, tile_id id, int n) {
+  plan_value *pv = &q->p->values[id];
+  pv->held = HELD_NEST;
+  pv->buffer = -1;
+  pv->nest = pv->start = n;
+}
+
 static void join_two(planner *q, int first, int n, tile_id scaled) {
   plan *p = q->p;
   plan_nest *nest = &p->nests.items[n];
+  tile_id begun = plan_begun_sum(p, &p->nests.items[first]), sum = p->values[nest->values.items[0]].into;
   nest->two = true;
   nest->scaled = scaled;
   nest->other = p->nests.items[first].values.items[0];
   nest->other_dot = p->nests.items[first].dot;
-  tile_id sum = p->values[nest->values.items[0]].into;
-  plan_value *other = &p->values[nest->other];
-  other->held = HELD_NEST;
-  other->buffer = -1;
-  other->nest = other->start = n;
+  hold_in_nest(q, nest->other, n);
+  if (begun != NO_TILE) hold_in_nest(q, begun, n);
+  if (begun != NO_TILE) vec_push(q->a, &nest->values, begun);
   int start = p->values[sum].start;
   p->values[sum].start = n;
-  remove_nest(q, start > first ? start : first);
-  remove_nest(q, start > first ? first : start);
+  int before = p->nests.count;
+  take_from_nest(q, start, sum);
+  if (scaled != NO_TILE && p->nests.count == before) take_from_nest(q, start, scaled);
+  remove_nest(q, first - (p->nests.count < before && start < first));
   if (scaled == NO_TILE) return;
   plan_value *pv = &p->values[scaled];
   pv->inlined = true;
@@ -271,7 +308,7 @@ static bool goes_on_in_place(const planner *q, tile_id sum) {
 static bool ends_with_product(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->kind != NEST_DOT || nest->results.count) return false;
-  return nest->values.count == 1 || (nest->values.count == 2 && nest->values.items[1] == made_by(q, n));
+  return nest->values.count == 1 || (nest->values.count == 2 && plan_begun_sum(q->p, nest) != NO_TILE);
 }
 
 // May the product be computed as late as the points? No nest in between may update a state that it reads.

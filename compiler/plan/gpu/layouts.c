@@ -377,9 +377,9 @@ static void count_product(layouts *c, const plan_nest *nest) {
     count_written(c, id);
   } else {
     rename_place(c, c->q->p->values[into].dot, id);
-    bool begins = nest->values.count > 1 && nest->values.items[1] == into;
-    if (!begins) count_buffer(c, c->q->p->values[into].buffer);
-    if (!begins) count_written(c, into);
+    tile_id begun = plan_begun_sum(c->q->p, nest);
+    if (begun == NO_TILE) count_buffer(c, c->q->p->values[into].buffer);
+    if (begun != into) count_written(c, into);
   }
   count_values(c, nest, 1);
 }

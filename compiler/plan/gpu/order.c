@@ -140,8 +140,9 @@ static tile_id added_to(const ordering *o, const plan_nest *nest) {
   const planner *q = o->q;
   if (nest->kind != NEST_DOT) return NO_TILE;
   tile_id made = nest->values.items[0], sum = q->p->values[made].into;
-  if (sum == NO_TILE || value(q, sum)->op != TILE_ADD) return NO_TILE;
+  if (sum == NO_TILE || q->p->values[sum].dot != made || value(q, sum)->op == TILE_ACCUMULATE) return NO_TILE;
   tile_id x = value(q, sum)->args[value(q, sum)->args[0] == made];
+  if (q->p->values[x].dot != NO_TILE) x = q->p->values[x].dot;
   for (int k = 0; value(q, x)->op == TILE_MUL && k < 2; k++)
     if (value(q, value(q, x)->args[k])->op == TILE_DOT) x = value(q, x)->args[k];
   return value(q, x)->op == TILE_DOT && plan_is_blocked_dot(q, x) ? x : NO_TILE;

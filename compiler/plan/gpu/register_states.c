@@ -10,8 +10,9 @@
 
 typedef struct reader {
   const planner *q;
-  tile_id sum;   // the next state
-  int argument;  // the state
+  tile_id sum;    // the next state
+  tile_id begun;  // the sum with which its accumulator begins: the same one, or that of the first of two products
+  int argument;   // the state
 } reader;
 
 // Does `id` read the state or the next state? *moved: at another point.
@@ -31,7 +32,7 @@ static bool reads_state(const reader *r, tile_id id, bool *moved) {
 // A product on tensor cores reads the copy. The sum reads the state at its own point.
 static bool may_read(const reader *r, tile_id user, bool moved) {
   const plan_nest *nest = &r->q->p->nests.items[r->q->p->values[user].nest];
-  if (user == r->sum) return !moved;
+  if (user == r->sum || user == r->begun) return !moved;
   if (nest->two && nest->other == user) return true;
   return nest->kind == NEST_DOT && nest->values.items[0] == user && plan_is_mma(r->q->m, r->q->program, &nest->dot);
 }
@@ -46,7 +47,7 @@ static bool products_alone_read(const reader *r, bool *shown) {
       bool moved = false;
       if (!reads_state(r, v->args[k], &moved)) continue;
       if (!may_read(r, user, moved)) return false;
-      *shown = *shown || user != r->sum;
+      *shown = *shown || (user != r->sum && user != r->begun);
     }
   }
   for (int i = 0; i < q->program->results.count; i++) {
@@ -63,7 +64,7 @@ static int updating_nest(const planner *q, tile_id sum) {
   if (pv->dot == NO_TILE || q->p->values[pv->dot].into != sum) return -1;
   int n = q->p->values[pv->dot].nest;
   const plan_nest *nest = &q->p->nests.items[n];
-  if (nest->values.count != 2 || nest->values.items[1] != sum || nest->results.count) return -1;
+  if (nest->values.count != 2 || plan_begun_sum(q->p, nest) == NO_TILE || nest->results.count) return -1;
   bool whole = nest->dot.i >= 0 && pv->tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j));
   return whole && plan_accumulator_share(q->m, q->program, &nest->dot).blocks ? n : -1;
 }
@@ -92,8 +93,10 @@ void plan_register_states(planner *q) {
     if (!forward || !number_is_narrow(q->m->dtype)) continue;
     if (!pair->in_place || pair->argument < 0) continue;
     if (is_coupled(k, &q->program->arguments.items[pair->argument])) continue;
-    reader r = {q, q->program->results.items[pair->result].value, pair->argument};
+    reader r = {.q = q, .sum = q->program->results.items[pair->result].value, .argument = pair->argument};
     int n = updating_nest(q, r.sum);
-    if (n >= 0 && products_alone_read(&r, &pair->has_copy)) pair->accumulator = n;
+    if (n < 0) continue;
+    r.begun = plan_begun_sum(q->p, &q->p->nests.items[n]);
+    if (products_alone_read(&r, &pair->has_copy)) pair->accumulator = n;
   }
 }
