@@ -166,6 +166,7 @@ void frame_open_program(kernel_frame *h, frame_program *p) {
   l->buffers = ARENA_ARRAY(h->a, ir, p->p->buffers.count);
   l->variables = ARENA_ARRAY(h->a, ir, values);
   l->memo = ARENA_ARRAY(h->a, ir, values);
+  l->matrices = ARENA_ARRAY(h->a, ir *, p->p->nests.count);
   l->register_a = ARENA_ARRAY(h->a, register_operand *, values);
   p->memory = ARENA_ARRAY(h->a, view, arguments);
   p->time_stride = ARENA_ARRAY(h->a, ir, arguments);

@@ -96,6 +96,7 @@ typedef struct lower {
   view *carried;                  // by carried value
   register_accumulators *kept;    // by carried value; tiles 0: in memory
   register_operand **register_a;  // GPU: by value, HELD_WARPS
+  ir **matrices;                  // GPU: by nest, the slots of a matrix of parameters; NULL: it is in memory
   ir register_slot;               // where the current pair of elements of such a value goes
   const ir *row_sums;             // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
   ir *buffers;                    // base addresses by buffer

@@ -145,6 +145,7 @@ typedef struct plan_dot {
   bool along;       // DOT: k is contiguous in a and b, and j in c alone
   bool register_a;  // GPU, DOT: a is a register-resident operand (gpu/register_operands.c)
   bool wgmma;       // GPU, DOT: warpgroups make it; known when memory has places (kernel/gpu/accesses.c)
+  bool held_b;      // GPU, DOT: b, a matrix of parameters, stays in registers for all steps (gpu/matrix_vector.c)
 } plan_dot;
 
 // MAP_BLOCK, POINTS, SEGMENT and its adjoint: how the threads of a block divide a nest (gpu/threads.c). All 0: not a nest of these.
@@ -299,13 +300,18 @@ typedef struct matrix_vector {
   bool fours_apart;         // of these, two fours of columns
   int64_t lanes;            // along: lanes of a warp for each row
   int64_t splits, in_warp;  // across: threads among which the sum of a column is split (split-K); of these, so many in a warp
+  bool mma;                 // on tensor cores: `splits` are warps, and a warp has 16 rows at a time
 } matrix_vector;
+// May a copy of a matrix of parameters of these rows, summed axes and contiguous axis be multiplied on tensor cores?
+bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, axis_set rows, axis_set depth, int last);
 // Do lanes read two fours of numbers of the matrix at once that lie PLAN_FOURS_APART columns apart?
 enum { PLAN_FOURS_APART = 32 };
 bool plan_has_fours_apart(const mapping *m, const tile_program *program, const plan_buffer *b);
 matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Elements of shared memory for partial sums of the product, or 0.
 int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
+// Registers of a thread for a matrix of parameters that tensor cores multiply; 0: it does not stay in registers.
+int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Whether value number `index` of the nest reads the memory of the operand itself: no copy, no registers.
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
 // dense_products.c: whether single steps multiply by a matrix of parameters, outside the lanes.

@@ -17,8 +17,9 @@ typedef struct planner {
   tile_id *order;  // needed computed values, operands first
   int order_count;
   bool *visited;
-  double matrix_bytes;  // GPU, steps: bytes that copies of parameters take of shared memory
-  bool *wide;           // by value: computed in f64; NULL: none is
+  double matrix_bytes;       // GPU, steps: bytes that copies of parameters take of shared memory
+  int64_t matrix_registers;  // the same: registers of a thread that matrices of parameters take
+  bool *wide;                // by value: computed in f64; NULL: none is
 } planner;
 
 static inline const tile_value *value(const planner *q, tile_id id) { return &q->program->values.items[id]; }

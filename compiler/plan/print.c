@@ -252,9 +252,12 @@ static void put_core(printer *o, const plan_nest *nest, const plan_dot *dot) {
     fprintf(o->out, ", %s", core_text(o, dot, nest->region == REGION_STEPS));
     return;
   }
-  int vectors = plan_matrix_vector(o->m, o->p, nest->values.items[0], dot).vectors;
-  if (vectors == 1) fprintf(o->out, ", a matrix by a vector");
-  if (vectors > 1) fprintf(o->out, ", a matrix by %d vectors", vectors);
+  matrix_vector g = plan_matrix_vector(o->m, o->p, nest->values.items[0], dot);
+  if (g.vectors == 1) fprintf(o->out, ", a matrix by a vector");
+  if (g.vectors > 1) fprintf(o->out, ", a matrix by %d vectors", g.vectors);
+  if (g.mma) fprintf(o->out, ", mma");
+  if (dot->held_b) fprintf(o->out, " from registers");
+  if (g.mma && g.splits > 1) fprintf(o->out, ", %lld warps for each sum", (long long)g.splits);
 }
 
 static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {

@@ -224,11 +224,14 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   int last = contiguous(q, dot->b);
   bool of_caller = value(q, plan_root(q->program, dot->b))->op == TILE_ARGUMENT;
   axis_set summed = plan_tile_axes(q->m, v->over), rows = q->p->values[dot->b].tile & ~q->p->values[dot->a].tile;
-  bool by_vectors = last >= 0 && axis_in(summed | rows, last);
+  bool by_vectors =
+      last >= 0 && axis_in(summed | rows, last) && !plan_suits_vectors_by_mma(q->m, q->program, rows, summed, last);
   bool there = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE, by_vectors) >= 0;
   if (there || (of_caller && plan_has_room(q, dot->b))) dot->pack_b = pack_matrix(q, dot->b, last, by_vectors);
   if (!plan_viewable(q->m, q->p, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
-  int64_t sums = plan_matrix_sums(q->m, q->p, id, dot);
+  int64_t registers = plan_matrix_registers(q->m, q->p, id, dot), sums = plan_matrix_sums(q->m, q->p, id, dot);
+  dot->held_b = registers && q->matrix_registers + registers <= GPU_COST_MATRIX;
+  if (dot->held_b) q->matrix_registers += registers;
   if (!sums) return;
   plan_buffer b = plan_buffer_for(q->m, q->program, 0, false, -1);
   b.numbers.factor = sums;

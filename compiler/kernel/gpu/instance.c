@@ -36,6 +36,8 @@ void gpu_instance(kernel_frame *h) {
   frame_clear_sums(h, &h->main);
   if (h->recomputes) lower_region(&h->recompute.l, REGION_PROLOGUE);
   lower_region(&h->main.l, REGION_PROLOGUE);
+  if (h->recomputes) gpu_hold_matrices(&h->recompute.l);
+  gpu_hold_matrices(&h->main.l);
   gpu_loop_over_time(h);
   gpu_store_states(h, &h->main);
   lower_region(&h->main.l, REGION_EPILOGUE);

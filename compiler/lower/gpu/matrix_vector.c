@@ -11,21 +11,9 @@
 //
 // The other operand may have an axis that the matrix lacks. A thread then multiplies each loaded element of the matrix by up to
 // four entries of that axis (vectors).
-#include "compiler/lower/gpu/nests.h"
+#include "compiler/lower/gpu/matrix_product.h"
 
 enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_WIDTH = 8, MOST_VECTORS = GPU_MATRIX_VECTORS, FOUR = 4 };
-
-typedef struct product {
-  matrix_vector g;
-  const plan_nest *nest;
-  const gpu_operands *o;
-  loop_axes rows, depth;
-  bool rows_in_line, depth_in_line;  // the matrix has them at one stride, whatever axes they have
-  int64_t row_count, depth_count;
-  int vectors;  // matrix_vector.vectors
-  int lanes;    // lanes of a sum's vector; 0: a sum is a scalar
-  view partial_sums;
-} product;
 
 // The axes by rank, with `last` moved to the end if it is among them.
 static loop_axes axes_to(const lower *l, axis_set axes, int last) {
@@ -35,7 +23,7 @@ static loop_axes axes_to(const lower *l, axis_set axes, int last) {
   return list;
 }
 
-static void go_to(lower *l, const loop_axes *axes, ir number, place_in_loops *at) {
+void gpu_matrix_go_to(lower *l, const loop_axes *axes, ir number, place_in_loops *at) {
   for (int i = axes->count - 1; i > 0; i--) {
     at->index[axes->axes[i]] = int_rem(l->e, number, l->axis_size[axes->axes[i]]);
     number = int_div(l->e, number, l->axis_size[axes->axes[i]]);
@@ -55,42 +43,42 @@ static bool is_in_line(lower *l, const view *v, const loop_axes *axes) {
 }
 
 // The same element of the matrix, by the index of the last of these axes alone.
-static void go_in_matrix(lower *l, const loop_axes *axes, bool in_line, ir number, place_in_loops *at) {
+void gpu_matrix_go(lower *l, const loop_axes *axes, bool in_line, ir number, place_in_loops *at) {
   if (!in_line) {
-    go_to(l, axes, number, at);
+    gpu_matrix_go_to(l, axes, number, at);
     return;
   }
   for (int i = 0; i < axes->count - 1; i++) at->index[axes->axes[i]] = integer(l->e, 0);
   if (axes->count) at->index[axes->axes[axes->count - 1]] = number;
 }
 
-static place_in_loops wide(const product *p, const place_in_loops *at) {
+static place_in_loops wide(const matrix_product *p, const place_in_loops *at) {
   place_in_loops place = *at;
   place.vector_axis = p->g.width > 1 ? p->g.last : -1;
   place.lanes = p->g.width > 1 ? p->g.width : 0;
   return place;
 }
 
-static ir matrix_at(lower *l, const product *p, const place_in_loops *at) {
+static ir matrix_at(lower *l, const matrix_product *p, const place_in_loops *at) {
   place_in_loops place = wide(p, at);
   return view_load(l, &p->o->first.b, &place, p->o->first.b_axes);
 }
 
 // The place for vector number `vector` of the current ones.
-static place_in_loops at_vector(lower *l, const product *p, const place_in_loops *at, ir vector) {
+static place_in_loops at_vector(lower *l, const matrix_product *p, const place_in_loops *at, ir vector) {
   place_in_loops place = *at;
   int axis = p->g.vector_axis;
   if (p->vectors > 1) place.index[axis] = int_add(l->e, place.index[axis], vector);
   return place;
 }
 
-static ir load_vector(lower *l, const product *p, const place_in_loops *at, int vector) {
+static ir load_vector(lower *l, const matrix_product *p, const place_in_loops *at, int vector) {
   place_in_loops place = at_vector(l, p, at, integer(l->e, vector));
   return view_load(l, &p->o->first.a, &place, p->o->first.a_axes);
 }
 
 // The column of number `n`, a constant, of those that a thread loads at once, where `first` is the place of the first one.
-static ir column_of(lower *l, const product *p, ir first, int n) {
+static ir column_of(lower *l, const matrix_product *p, ir first, int n) {
   emitter *e = l->e;
   if (!p->g.fours_apart) return int_add(e, first, integer(e, n));
   ir all = integer(e, 2 * PLAN_FOURS_APART), two = integer(e, 2);
@@ -99,7 +87,7 @@ static ir column_of(lower *l, const product *p, ir first, int n) {
 }
 
 // The elements that belong to what a thread loads of a row at this place.
-static ir load_vector_of_row(lower *l, const product *p, const place_in_loops *at, int vector) {
+static ir load_vector_of_row(lower *l, const matrix_product *p, const place_in_loops *at, int vector) {
   place_in_loops place = wide(p, at);
   if (!p->g.fours_apart) return load_vector(l, p, &place, vector);
   ir fours[2], numbers[2 * FOUR];
@@ -116,21 +104,21 @@ static ir lane_of(emitter *e, ir x, int lane) {
   return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
 }
 
-static ir open_sum(lower *l, const product *p) {
+static ir open_sum(lower *l, const matrix_product *p) {
   ir slot = stack_slot(l->e, real_type(l->e, p->lanes), "sum");
   store_real(l->e, real_number(l->e, 0, p->lanes), slot);
   return slot;
 }
 
-static void add_to_sum(lower *l, const product *p, ir matrix, ir x, ir slot) {
+static void add_to_sum(lower *l, const matrix_product *p, ir matrix, ir x, ir slot) {
   store_real(l->e, real_fma(l->e, matrix, x, load_real(l->e, slot, p->lanes)), slot);
 }
 
 // x is the finished product at this row, for this vector.
-static void finish_row(lower *l, const product *p, const place_in_loops *at, ir row, ir vector, ir x) {
+void gpu_matrix_finish(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir vector, ir x) {
   place_in_loops place = at_vector(l, p, at, vector);
   emitter *e = l->e;
-  go_to(l, &p->rows, row, &place);
+  gpu_matrix_go_to(l, &p->rows, row, &place);
   if (p->o->first.minus) x = real_neg(e, x);
   if (p->o->add || p->o->start != NO_TILE) x = real_add(e, gpu_first_sum(l, p->o, &place, NULL), x);
   gpu_last_sum(l, p->nest, p->o, &place, x);
@@ -148,7 +136,7 @@ typedef struct rounds {
 } rounds;
 
 // All rounds at once if there are registers for their sums, or as many in each turn.
-static rounds rounds_of(const lower *l, const product *p) {
+static rounds rounds_of(const lower *l, const matrix_product *p) {
   int64_t pieces = p->depth_count / p->g.width;
   rounds r = {.lanes = p->g.lanes, .sums = 1};
   r.turns = pieces / r.lanes;
@@ -163,7 +151,7 @@ static rounds rounds_of(const lower *l, const product *p) {
 }
 
 // A lane that adds to few sums at a time would wait for each: it has a sum for each number of a load.
-static bool has_few_sums(const lower *l, const product *p) {
+static bool has_few_sums(const lower *l, const matrix_product *p) {
   enum { ENOUGH = 4 };
   const rounds r = rounds_of(l, p);
   return r.batch * p->vectors < ENOUGH;
@@ -220,7 +208,7 @@ static ir row_of(lower *l, const rounds *r, ir first, ir round) {
 }
 
 // Adds one load of a row to the sums of all vectors.
-static void add_to_vectors(lower *l, const product *p, ir matrix, const ir *x, const ir *slots) {
+static void add_to_vectors(lower *l, const matrix_product *p, ir matrix, const ir *x, const ir *slots) {
   emitter *e = l->e;
   for (int n = 0; n < (p->lanes ? 1 : p->g.width); n++) {
     ir own = p->lanes ? matrix : lane_of(e, matrix, n);
@@ -228,26 +216,26 @@ static void add_to_vectors(lower *l, const product *p, ir matrix, const ir *x, c
   }
 }
 
-static void add_piece(lower *l, const product *p, const rounds *r, const place_in_loops *at, ir piece, const ir *rows,
+static void add_piece(lower *l, const matrix_product *p, const rounds *r, const place_in_loops *at, ir piece, const ir *rows,
                       const ir *slots) {
   emitter *e = l->e;
   ir x[MOST_VECTORS];
   place_in_loops place = *at;
-  go_to(l, &p->depth, int_mul(e, piece, integer(e, p->g.width)), &place);
+  gpu_matrix_go_to(l, &p->depth, int_mul(e, piece, integer(e, p->g.width)), &place);
   for (int c = 0; c < p->vectors; c++) x[c] = load_vector_of_row(l, p, &place, c);
-  go_in_matrix(l, &p->depth, p->depth_in_line, int_mul(e, piece, integer(e, p->g.width)), &place);
+  gpu_matrix_go(l, &p->depth, p->depth_in_line, int_mul(e, piece, integer(e, p->g.width)), &place);
   for (int i = 0; i < r->batch; i++) {
-    go_in_matrix(l, &p->rows, p->rows_in_line, rows[i], &place);
+    gpu_matrix_go(l, &p->rows, p->rows_in_line, rows[i], &place);
     add_to_vectors(l, p, matrix_at(l, p, &place), x, &slots[i * p->vectors]);
   }
 }
 
-static ir sum_of_slot(lower *l, const product *p, ir slot) {
+static ir sum_of_slot(lower *l, const matrix_product *p, ir slot) {
   ir sum = load_real(l->e, slot, p->lanes);
   return p->lanes ? sum_of_lanes(l->e, sum) : sum;
 }
 
-static void rounds_at_once(lower *l, const product *p, const rounds *r, const place_in_loops *at, ir first_round) {
+static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r, const place_in_loops *at, ir first_round) {
   emitter *e = l->e;
   ir of_row = int_rem(e, gpu_lane(l), integer(e, r->lanes));
   ir first_row = first_row_of(l, r, first_round), end = integer(e, p->row_count);
@@ -272,12 +260,12 @@ static void rounds_at_once(lower *l, const product *p, const rounds *r, const pl
     ir here = whole ? left.here : LLVMBuildAnd(e->b, left.here, int_compare(e, LLVMIntSLT, row, end), "");
     if (made < r->sums) here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntSLT, number, integer(e, made)), "");
     emit_branch branch = branch_begin(e, here);
-    finish_row(l, p, at, row, int_rem(e, number, vectors), sums[i]);
+    gpu_matrix_finish(l, p, at, row, int_rem(e, number, vectors), sums[i]);
     branch_end(e, &branch);
   }
 }
 
-static void along_rows(lower *l, const product *p, const place_in_loops *at) {
+static void along_rows(lower *l, const matrix_product *p, const place_in_loops *at) {
   rounds r = rounds_of(l, p);
   emit_loop loop = loop_begin(l->e, integer(l->e, 0), integer(l->e, r.count), r.batch, "rows");
   rounds_at_once(l, p, &r, at, loop.index);
@@ -287,35 +275,35 @@ static void along_rows(lower *l, const product *p, const place_in_loops *at) {
 // ---- across rows ----
 
 // The column of a number of the piece at this place.
-static ir column_in_piece(lower *l, const product *p, ir piece, ir number) {
+static ir column_in_piece(lower *l, const matrix_product *p, ir piece, ir number) {
   emitter *e = l->e;
   if (!p->g.fours_apart) return int_add(e, piece, number);
   ir four = integer(e, FOUR), apart = int_mul(e, int_div(e, number, four), integer(e, PLAN_FOURS_APART));
   return int_add(e, column_of(l, p, piece, 0), int_add(e, apart, int_rem(e, number, four)));
 }
 
-static ir partial_sum_address(lower *l, const product *p, ir split, ir row, ir vector) {
+ir gpu_matrix_partial_sum(lower *l, const matrix_product *p, ir split, ir row, ir vector) {
   emitter *e = l->e;
   ir line = int_add(e, int_mul(e, split, integer(e, p->vectors)), vector);
   return element(e, e->real, p->partial_sums.base, int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
 }
 
-static void add_row(lower *l, const product *p, const place_in_loops *at, const ir *x, const ir *slots) {
+static void add_row(lower *l, const matrix_product *p, const place_in_loops *at, const ir *x, const ir *slots) {
   ir matrix = matrix_at(l, p, at);
   for (int c = 0; c < p->vectors; c++) add_to_sum(l, p, matrix, spread(l->e, x[c], p->lanes), slots[c]);
 }
 
 // So many consecutive rows, which differ in the last axis of the depth alone. Their elements of x are one load.
-static void add_rows(lower *l, const product *p, const place_in_loops *at, ir first, int count, const ir *slots) {
+static void add_rows(lower *l, const matrix_product *p, const place_in_loops *at, ir first, int count, const ir *slots) {
   emitter *e = l->e;
   int last = p->depth.axes[p->depth.count - 1];
   ir x[MOST_VECTORS], own[MOST_VECTORS];
   place_in_loops place = *at;
-  go_to(l, &p->depth, first, &place);
+  gpu_matrix_go_to(l, &p->depth, first, &place);
   place_in_loops of_x = place;
   if (count > 1) of_x.vector_axis = last, of_x.lanes = count;
   for (int c = 0; c < p->vectors; c++) x[c] = load_vector(l, p, &of_x, c);
-  go_in_matrix(l, &p->depth, p->depth_in_line, first, &place);
+  gpu_matrix_go(l, &p->depth, p->depth_in_line, first, &place);
   ir index = place.index[last];
   for (int n = 0; n < count; n++) {
     place.index[last] = int_add(e, index, integer(e, n));
@@ -327,7 +315,7 @@ static void add_rows(lower *l, const product *p, const place_in_loops *at, ir fi
 enum { ROWS_IN_FLIGHT = 8 };
 
 // May a split take consecutive rows? Eight threads read all banks once, so rows of different splits must not share banks.
-static int consecutive_rows(const lower *l, const product *p) {
+static int consecutive_rows(const lower *l, const matrix_product *p) {
   enum { THREADS_OF_BANKS = 8, MOST = 4 };
   int64_t last = known_size(l, p->depth.axes[p->depth.count - 1]);
   int rows = p->row_count / p->g.width >= THREADS_OF_BANKS ? MOST : 1;
@@ -335,7 +323,7 @@ static int consecutive_rows(const lower *l, const product *p) {
   return rows;
 }
 
-static int turns_at_once(const product *p, int rows) {
+static int turns_at_once(const matrix_product *p, int rows) {
   int64_t turns = p->depth_count / (p->g.splits * rows);
   int at_once = ROWS_IN_FLIGHT / rows;
   while (turns % at_once) at_once--;
@@ -343,7 +331,7 @@ static int turns_at_once(const product *p, int rows) {
 }
 
 // The sums of one split for all vectors; each element of x is loaded once.
-static void sums_of_split(lower *l, const product *p, const place_in_loops *at, ir split, ir *sums) {
+static void sums_of_split(lower *l, const matrix_product *p, const place_in_loops *at, ir split, ir *sums) {
   emitter *e = l->e;
   ir slots[MOST_VECTORS], begin = integer(e, 0), end = integer(e, p->depth_count);
   for (int c = 0; c < p->vectors; c++) slots[c] = open_sum(l, p);
@@ -362,18 +350,18 @@ static void sums_of_split(lower *l, const product *p, const place_in_loops *at, 
 }
 
 // Stores neighbouring sums of a split as partial sums.
-static void store_partial_sums(lower *l, const product *p, ir split, ir row, ir vector, const ir *sums, int count) {
+static void store_partial_sums(lower *l, const matrix_product *p, ir split, ir row, ir vector, const ir *sums, int count) {
   emitter *e = l->e;
   ir all = sums[0];
   if (count > 1) all = LLVMGetPoison(real_type(e, count));
   for (int i = 0; i < count && count > 1; i++) all = LLVMBuildInsertElement(e->b, all, sums[i], integer(e, i), "");
-  ir store = LLVMBuildStore(e->b, all, partial_sum_address(l, p, int_div(e, split, integer(e, p->g.in_warp)), row, vector));
+  ir store = LLVMBuildStore(e->b, all, gpu_matrix_partial_sum(l, p, int_div(e, split, integer(e, p->g.in_warp)), row, vector));
   LLVMSetAlignment(store, (unsigned)(4 * count));
 }
 
 // What a lane has of the sums of a piece: as partial sums, or as the finished product. Sum `i` of vector c is number
 // c * width + i.
-static void end_piece(lower *l, const product *p, const place_in_loops *at, ir split, ir row, const shared_sums *left,
+static void end_piece(lower *l, const matrix_product *p, const place_in_loops *at, ir split, ir row, const shared_sums *left,
                       const ir *sums) {
   emitter *e = l->e;
   int run = left->count < p->g.width ? left->count : p->g.width;
@@ -385,17 +373,17 @@ static void end_piece(lower *l, const product *p, const place_in_loops *at, ir s
       store_partial_sums(l, p, split, first, vector, sums + n, run);
       continue;
     }
-    for (int i = 0; i < run; i++) finish_row(l, p, at, int_add(e, first, integer(e, i)), vector, sums[n + i]);
+    for (int i = 0; i < run; i++) gpu_matrix_finish(l, p, at, int_add(e, first, integer(e, i)), vector, sums[n + i]);
   }
 }
 
-static void one_piece(lower *l, const product *p, const place_in_loops *at, ir index) {
+static void one_piece(lower *l, const matrix_product *p, const place_in_loops *at, ir index) {
   emitter *e = l->e;
   int64_t pieces = p->row_count / p->g.width;
   ir split = int_div(e, index, integer(e, pieces)), row = int_rem(e, index, integer(e, pieces));
   row = int_mul(e, row, integer(e, p->g.width));
   place_in_loops place = *at;
-  go_in_matrix(l, &p->rows, p->rows_in_line, row, &place);
+  gpu_matrix_go(l, &p->rows, p->rows_in_line, row, &place);
   ir all[MOST_VECTORS], sums[MOST_VECTORS * MOST_WIDTH];
   sums_of_split(l, p, &place, split, all);
   for (int c = 0; c < p->vectors; c++)
@@ -412,7 +400,7 @@ static void one_piece(lower *l, const product *p, const place_in_loops *at, ir i
   if (some) branch_end(e, &branch);
 }
 
-static void add_up_partial_sums(lower *l, const product *p, const place_in_loops *at) {
+void gpu_matrix_add_up(lower *l, const matrix_product *p, const place_in_loops *at) {
   emitter *e = l->e;
   lower_barrier(l);
   emit_loop loop = loop_begin(e, l->team->thread, integer(e, p->row_count * p->vectors), l->team->threads, "row");
@@ -420,14 +408,14 @@ static void add_up_partial_sums(lower *l, const product *p, const place_in_loops
   ir row = p->vectors > 1 ? int_rem(e, loop.index, rows) : loop.index;
   ir vector = p->vectors > 1 ? int_div(e, loop.index, rows) : integer(e, 0);
   for (int64_t split = 0; split < p->g.splits / p->g.in_warp; split++) {
-    ir x = load_real(e, partial_sum_address(l, p, integer(e, split), row, vector), 0);
+    ir x = load_real(e, gpu_matrix_partial_sum(l, p, integer(e, split), row, vector), 0);
     sum = sum ? real_add(e, sum, x) : x;
   }
-  finish_row(l, p, at, row, vector, sum);
+  gpu_matrix_finish(l, p, at, row, vector, sum);
   loop_end(e, &loop);
 }
 
-static void across_rows(lower *l, const product *p, const place_in_loops *at) {
+static void across_rows(lower *l, const matrix_product *p, const place_in_loops *at) {
   emitter *e = l->e;
   int64_t all = p->row_count / p->g.width * p->g.splits;
   if (all == l->team->threads) {
@@ -437,17 +425,17 @@ static void across_rows(lower *l, const product *p, const place_in_loops *at) {
     one_piece(l, p, at, loop.index);
     loop_end(e, &loop);
   }
-  if (p->g.splits / p->g.in_warp > 1) add_up_partial_sums(l, p, at);
+  if (p->g.splits / p->g.in_warp > 1) gpu_matrix_add_up(l, p, at);
 }
 
 // ---- the product ----
 
-static void vectors_at_once(lower *l, const product *p, const place_in_loops *at) {
-  p->g.along ? along_rows(l, p, at) : across_rows(l, p, at);
+static void vectors_at_once(lower *l, const matrix_product *p, const place_in_loops *at) {
+  p->g.mma ? gpu_matrix_mma(l, p, at) : p->g.along ? along_rows(l, p, at) : across_rows(l, p, at);
 }
 
 // `number` counts the points of the axes around the product, and within each point the blocks of vectors.
-static void around_vectors(lower *l, const product *p, const loop_axes *around, ir number, place_in_loops *at) {
+static void around_vectors(lower *l, const matrix_product *p, const loop_axes *around, ir number, place_in_loops *at) {
   emitter *e = l->e;
   int axis = p->g.vector_axis;
   if (axis >= 0) {
@@ -455,13 +443,12 @@ static void around_vectors(lower *l, const product *p, const loop_axes *around, 
     at->index[axis] = int_mul(e, int_rem(e, number, blocks), integer(e, p->vectors));
     number = int_div(e, number, blocks);
   }
-  go_to(l, around, number, at);
+  gpu_matrix_go_to(l, around, number, at);
 }
 
-void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) {
-  emitter *e = l->e;
+static matrix_product product_of(lower *l, const plan_nest *nest, const gpu_operands *o) {
   tile_id id = nest->values.items[0];
-  product p = {.g = plan_matrix_vector(l->m, l->p, id, &nest->dot), .nest = nest, .o = o};
+  matrix_product p = {.g = plan_matrix_vector(l->m, l->p, id, &nest->dot), .nest = nest, .o = o};
   p.rows = axes_to(l, p.g.rows, p.g.last);
   p.depth = axes_to(l, p.g.depth, p.g.last);
   p.rows_in_line = is_in_line(l, &o->first.b, &p.rows);
@@ -472,6 +459,20 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) 
   p.lanes = p.g.width > 1 && (!p.g.along || has_few_sums(l, &p)) ? p.g.width : 0;
   int partial_sums = l->p->values[id].partial_sums;
   if (partial_sums >= 0) p.partial_sums = lower_buffer(l, partial_sums);
+  return p;
+}
+
+void gpu_hold_matrix(lower *l, const plan_nest *nest, const gpu_operands *o) {
+  matrix_product p = product_of(l, nest, o);
+  team *all = l->team, own = gpu_team_of_nest(l, 0);
+  l->team = &own;
+  gpu_matrix_load(l, &p, &l->outside);
+  l->team = all;
+}
+
+void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) {
+  emitter *e = l->e;
+  matrix_product p = product_of(l, nest, o);
   axis_set vector = p.vectors > 1 ? axis_bit(p.g.vector_axis) : 0;
   loop_axes around = lower_by_rank(l, p.g.around & ~vector);
   int64_t turns = plan_entries(l->m, l->p->program, p.g.around) / p.vectors;
@@ -483,7 +484,7 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) 
   }
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, turns), 1, "around");
   around_vectors(l, &p, &around, loop.index, &at);
-  if (partial_sums >= 0) lower_barrier(l);  // other threads may still read the last partial sums
+  if (p.partial_sums.base) lower_barrier(l);  // other threads may still read the last partial sums
   vectors_at_once(l, &p, &at);
   loop_end(e, &loop);
 }

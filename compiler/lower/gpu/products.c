@@ -210,7 +210,7 @@ static bool is_subtracted(const lower *l, tile_id product) {
   return sum != NO_TILE && value(l, sum)->op == TILE_SUB;
 }
 
-void gpu_dot(lower *l, const plan_nest *nest) {
+static gpu_operands operands_of(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   const plan_dot *dot = &nest->dot;
   const plan_value *pv = &l->p->values[id];
@@ -231,11 +231,28 @@ void gpu_dot(lower *l, const plan_nest *nest) {
   }
   o.c_axes = value(l, id)->axes;
   o.around = nest->axes & ~plan_inner_axes(dot) & ~o.first.summed;
-  if (dot->i < 0) {
+  return o;
+}
+
+void gpu_dot(lower *l, const plan_nest *nest) {
+  gpu_operands o = operands_of(l, nest);
+  if (nest->dot.i < 0) {
     gpu_matrix_product(l, nest, &o);
-  } else if (plan_is_mma(l->m, l->p->program, dot)) {
+  } else if (plan_is_mma(l->m, l->p->program, &nest->dot)) {
     gpu_mma(l, nest, &o);
   } else {
     by_threads(l, nest, &o);
+  }
+}
+
+void gpu_hold_matrices(lower *l) {
+  bool waited = false;
+  for (int n = 0; n < l->p->nests.count; n++) {
+    const plan_nest *nest = &l->p->nests.items[n];
+    if (nest->kind != NEST_DOT || !nest->dot.held_b) continue;
+    if (!waited) gpu_wait(l);
+    waited = true;
+    gpu_operands o = operands_of(l, nest);
+    gpu_hold_matrix(l, nest, &o);
   }
 }

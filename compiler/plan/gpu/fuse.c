@@ -433,9 +433,10 @@ void plan_join_nests(planner *q) {
     n -= 2;
   }
   for (int n = 0; n < q->p->nests.count; n++) {
-    if (!ends_with_product(q, n) || !plan_is_mma(q->m, q->program, &q->p->nests.items[n].dot)) continue;
+    const plan_dot *dot = &q->p->nests.items[n].dot;
+    if (!ends_with_product(q, n) || (dot->i >= 0 && !plan_is_mma(q->m, q->program, dot))) continue;
     int points = goes_on(q, n);
-    if (points >= 0) join_after(q, n--, points);
+    if (points >= 0 && (dot->i >= 0 || !reduces(q, &q->p->nests.items[points]))) join_after(q, n--, points);
   }
 }
 

@@ -3,6 +3,7 @@
 //   weight [G,D,E], over E        along: each lane has parts of a row, and a warp adds up its lanes
 //   weight [G,D,E], over D, G     across: 256 threads, 16 pieces of E, sixteen threads for each, two of them in a warp
 //   .. times x [E,sequences]      four columns: what a thread has read of the matrix serves four sequences
+//   a copy of weight in bf16      on tensor cores: warps take 16 rows at a time, or share the sum of fewer rows
 //
 // A lane reads 8 numbers of 16 bits at once, and multiplies them by 8 numbers of 32 bits of the vector. If these were
 // neighbours, lanes would read vectors of 16 bytes 32 bytes apart: two of them in the same banks. The copy of the matrix
@@ -12,7 +13,7 @@
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
-enum { BYTES_AT_ONCE = 16 };
+enum { BYTES_AT_ONCE = 16, DEPTH = 16 };
 
 static int64_t power_of_two_in(int64_t n, int64_t most) {
   int64_t power = 1;
@@ -36,6 +37,32 @@ bool plan_has_fours_apart(const mapping *m, const tile_program *program, const p
   return plan_axis_size(m, program, b->axes[b->axis_count - 1]) % (2 * PLAN_FOURS_APART) == 0;
 }
 
+bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, axis_set rows, axis_set depth, int last) {
+  if (m->dtype != NUMBER_BF16 || last < 0 || !axis_in(rows | depth, last)) return false;
+  const int64_t row = plan_axis_size(m, program, last), warps = m->threads / GPU_WARP_LANES;
+  const int64_t tiles = plan_entries(m, program, rows) / GPU_TILE_ROWS, steps = plan_entries(m, program, depth) / DEPTH;
+  const bool whole =
+      tiles * GPU_TILE_ROWS == plan_entries(m, program, rows) && steps * DEPTH == plan_entries(m, program, depth);
+  return whole && row % DEPTH == 0 && !(row & (row - 1)) && (tiles * steps) % warps == 0;
+}
+
+// The warps that share a sum. A step of the depth costs the conversion of the vectors, and for each block of rows a load and a
+// product; sums of several warps meet in shared memory.
+static int64_t warps_of_sum(const mapping *m, const tile_program *program, const matrix_vector *g) {
+  enum { OF_VECTORS = 14, OF_TILE = 3, OF_SUM = 6, OF_MEETING = 60, OF_PART = 3 };
+  const int64_t rows = plan_entries(m, program, g->rows), tiles = rows / GPU_TILE_ROWS, warps = m->threads / GPU_WARP_LANES;
+  const int64_t steps = plan_entries(m, program, g->depth) / DEPTH;
+  int64_t best = 0, least = 0;
+  for (int64_t splits = 1; splits <= warps; splits *= 2) {
+    if (warps % splits || tiles % (warps / splits) || steps % splits) continue;
+    const int64_t own = tiles * splits / warps, parts = blocks_up(rows * g->vectors, m->threads) * OF_PART * splits;
+    int64_t cost = steps / splits * (OF_VECTORS + OF_TILE * own) + own * g->vectors * OF_SUM;
+    if (splits > 1) cost += OF_MEETING + parts;
+    if (!best || cost < least) best = splits, least = cost;
+  }
+  return best;
+}
+
 matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
   const tile_program *program = p->program;
   const tile_value *values = program->values.items;
@@ -54,6 +81,9 @@ matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, co
   int64_t pieces = plan_entries(m, program, g.rows) / g.width;
   g.splits = g.along || pieces >= m->threads ? 1 : m->threads / pieces;
   g.in_warp = g.splits > 1 && GPU_WARP_LANES % pieces == 0 ? GPU_WARP_LANES / pieces : 1;
+  g.mma = dot->pack_b >= 0 && !p->buffers.items[dot->pack_b].by_vectors && warps_of_sum(m, program, &g) &&
+          plan_suits_vectors_by_mma(m, program, g.rows, g.depth, g.last);
+  if (g.mma) g.splits = warps_of_sum(m, program, &g), g.in_warp = 1;
   return g;
 }
 
@@ -61,6 +91,17 @@ int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan
   matrix_vector g = plan_matrix_vector(m, p, id, dot);
   int64_t sums = g.splits / g.in_warp;
   return sums > 1 ? sums * g.vectors * plan_entries(m, p->program, g.rows) : 0;
+}
+
+int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
+  enum { REGISTERS_OF_TILE = 4, MOST_TILES = 8, MOST_STEPS = 16 };
+  const tile_program *program = p->program;
+  matrix_vector g = plan_matrix_vector(m, p, id, dot);
+  if (!g.mma || m->tiled || (plan_tile_axes(m, program->values.items[dot->b].axes) & g.around)) return 0;
+  const int64_t row_warps = m->threads / GPU_WARP_LANES / g.splits;
+  const int64_t tiles = plan_entries(m, program, g.rows) / GPU_TILE_ROWS / row_warps;
+  const int64_t steps = plan_entries(m, program, g.depth) / DEPTH / g.splits;
+  return tiles <= MOST_TILES && steps <= MOST_STEPS ? tiles * steps * REGISTERS_OF_TILE : 0;
 }
 
 bool plan_has_room(planner *q, tile_id matrix) {

@@ -418,11 +418,28 @@ static gpu_work spread_out(const placed_program *p, double instructions, double 
   return (gpu_work){.instructions = instructions, .busiest = instructions / (busy > 1 ? busy : 1), .wavefronts = wavefronts};
 }
 
+// A matrix of parameters times vectors on tensor cores: each warp converts the vectors that it multiplies.
+static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest, const matrix_vector *g) {
+  const double warps = (double)p->w->threads / MODEL_LANES, splits = (double)g->splits;
+  const double tiles = model_entries(p, g->rows) / GPU_TILE_ROWS * splits / warps,
+               steps = model_entries(p, g->depth) / 16 / splits;
+  const double products = tiles * steps, loads = nest->dot.held_b ? 0 : products;
+  const double ends = ceil(tiles * GPU_TILE_ROWS * g->vectors / MODEL_LANES);
+  double own = gpu_cost_begin + steps * GPU_COST_VECTOR_STEP + products + 2 * loads + ends * GPU_COST_VECTOR_END;
+  if (splits > 1) own += ceil(model_entries(p, g->rows) * g->vectors / p->w->threads) * (2 * splits + GPU_COST_VECTOR_END);
+  return (gpu_work){.instructions = warps * own,
+                    .busiest = own,
+                    .wavefronts = warps * 4 * (steps + loads),
+                    .tensor = warps * products * GPU_TILE_ROWS * GPU_TILE_COLUMNS * 16};
+}
+
 static gpu_work work_by_threads(const placed_program *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
   double all = model_entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) / MODEL_LANES;
   double results = model_entries(p, plan_tile_axes(&p->w->m, v->axes));
+  const matrix_vector g = dot->i < 0 ? plan_matrix_vector(&p->w->m, p->of->p, nest->values.items[0], dot) : (matrix_vector){0};
+  if (g.mma) return work_of_vectors(p, nest, &g);
   if (dot->i < 0) return spread_out(p, GPU_COST_VECTOR * all, all, results);
   return spread_out(p, GPU_COST_BY_THREADS * all, all / 2, results / 16);  // blocks of 4 x 4
 }
