@@ -26,7 +26,9 @@ static bool is_planned(int shape) {
   char command[512], line[4096];
   const char *heads = shapes[shape].heads ? shapes[shape].heads : shapes[shape].size;
   bool found = false;
-  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc " REC_SOURCE_DIR "/%s --target sm_90a --shared-memory 200 --dtype bf16 -D %s -D %s --emit=plan",
+  snprintf(command, sizeof command,
+           REC_BINARY_DIR "/bin/recc " REC_SOURCE_DIR
+                          "/%s --target sm_90a --shared-memory 200 --dtype bf16 -D %s -D %s --emit=plan",
            shapes[shape].file, heads, shapes[shape].size);
   FILE *plan = popen(command, "r");
   while (plan && fgets(line, sizeof line, plan))
@@ -72,7 +74,8 @@ int main(void) {
   for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++) {
     char what[64];
     const char *heads = shapes[i].heads ? shapes[i].heads : shapes[i].size;
-    const char *const options[] = {"--target", simt_target(), "-O0", "--shared-memory", "200", "--dtype", "bf16", "-D", heads, "-D", shapes[i].size, NULL};
+    const char *const options[] = {"--target", simt_target(), "-O0", "--shared-memory", "200", "--dtype", "bf16",
+                                   "-D",       heads,         "-D",  shapes[i].size,    NULL};
     snprintf(what, sizeof what, "%s %s", shapes[i].name, shapes[i].size);
     check(is_planned(i), "%s: no product '%s'", what, shapes[i].plan);
     char path[256];

@@ -13,9 +13,9 @@
 enum { ROWS = GPU_TILE_ROWS, DEPTH = 16, PARTS = 2, LANES_OF_ROW = 4, MOST_TILES = 8 };
 
 typedef struct warp_share {
-  int tiles;           // blocks of 16 rows at once, one below the other
-  int64_t all_tiles;   // of the warp
-  int64_t steps;       // of 16 along the depth
+  int tiles;          // blocks of 16 rows at once, one below the other
+  int64_t all_tiles;  // of the warp
+  int64_t steps;      // of 16 along the depth
   ir first_row, first_step, split;
   ir group, pair;  // lane / 4, lane % 4
   ir taken;        // of the bits of a number, those that the lane's part lacks
@@ -45,7 +45,8 @@ static warp_share share_of(lower *l, const matrix_product *p) {
 static void load_matrix(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir step, ir a[4]) {
   emitter *e = l->e;
   ir lane = gpu_lane(l), eight = integer(e, 8), line = int_rem(e, lane, eight), matrix = int_div(e, lane, eight);
-  ir below = int_mul(e, int_rem(e, matrix, integer(e, 2)), eight), behind = int_mul(e, int_div(e, matrix, integer(e, 2)), eight);
+  ir below = int_mul(e, int_rem(e, matrix, integer(e, 2)), eight),
+     behind = int_mul(e, int_div(e, matrix, integer(e, 2)), eight);
   ir depth = int_add(e, int_mul(e, step, integer(e, DEPTH)), behind);
   row = int_add(e, row, below);
   if (p->g.along) row = int_add(e, row, line);

@@ -381,6 +381,7 @@ static int goes_on(const planner *q, int n) {
   if (!at_points(q, points, id) || points->instructions > GPU_COST_FUSED_WORK) return -1;
   if (!sums_rows(q, points, &nest->dot) || !axis_in(pv->tile, nest->dot.j)) return -1;
   if (nest->two && is_read_behind(q, found, id)) return -1;
+  if (loses_state(q, n, found + 1)) return -1;  // the points overwrite what the product reads
   return found == n + 1 || may_come(q, n, found) || may_wait(q, n, found) ? found : -1;
 }
 
