@@ -224,6 +224,7 @@ static ir sigmoid_f32(emitter *e, ir x) {
 
 // Above 9 the nearest number is 1. A GPU's quotient is one unit less there, and 1 - y^2 of a gradient then 2^-23 in place of 0.
 static ir tanh_f32(emitter *e, ir x) {
+  if (gpu_approximates(e)) return gpu_tanh(e, x);
   ir size = at_most(e, absolute(e, x), 10.0);
   ir t = expm1_f32(e, real_add(e, size, size));
   ir y = quotient(e, t, real_add(e, t, number(e, 2, x)));

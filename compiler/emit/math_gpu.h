@@ -15,5 +15,6 @@ ir gpu_division(emitter *e, ir x, ir y);
 ir gpu_square_root(emitter *e, ir x);
 ir gpu_rsqrt(emitter *e, ir x);
 ir gpu_sigmoid(emitter *e, ir x);
+ir gpu_tanh(emitter *e, ir x);
 
 #endif

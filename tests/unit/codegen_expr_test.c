@@ -264,6 +264,29 @@ static void gpu_16_bits_within_1e_5(void **state) {
   gpu_within(NUMBER_BF16, 1e-5, 0x1p-126);
 }
 
+// Within 1e-6 between 1e-3 and 20; from 9.02 on exactly 1, so that gradients are 0; signs, infinities and NaN as libm has them.
+static void gpu_16_bits_tanh(void **state) {
+  (void)state;
+  enum { N = 1 << 18 };
+  char path[] = "/tmp/codegen_expr_testXXXXXX";
+  void *library = make_gpu_library(NUMBER_BF16, path);
+  float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+  for (int i = 0; i < N; i++) x[i] = (i % 2 ? -1.0f : 1.0f) * (1e-3f + 20.0f * (float)i / N);
+  const float edges[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 3.4028235e38f, 1e-30f};
+  memcpy(x, edges, sizeof edges);
+  f32_function *call;
+  *(void **)&call = dlsym(library, "tanh");
+  assert_non_null(call);
+  call(x, x, y, N);
+  for (int i = 0; i < N; i++) {
+    long double exact = tanhl(x[i]);
+    bool right = fabsf(x[i]) > 9.02f ? y[i] == copysignf(1, x[i]) : error_of(y[i], exact, 1e-6, 1e-45) <= 1;
+    if (!right || (x[i] == 0 && signbit(x[i]) != signbit(y[i]))) fail_msg("tanh(%.9g) = %.9g", x[i], y[i]);
+  }
+  free(x), free(y);
+  dlclose(library);
+}
+
 // Of all exponents, near each other and far apart: no reciprocal of a large or a denormal divisor spoils a quotient.
 static void gpu_16_bits_divide(void **state) {
   (void)state;
@@ -481,9 +504,10 @@ static void wrapped_angles(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(f32_within_3e_7),     cmocka_unit_test(gpu_f32_within_6e_7), cmocka_unit_test(gpu_16_bits_within_1e_5),
-      cmocka_unit_test(pow_f32_within_3e_7), cmocka_unit_test(hypot_of_all_sizes),  cmocka_unit_test(f64_within_1e_14),
-      cmocka_unit_test(wide_within_1e_10),   cmocka_unit_test(wrapped_angles),      cmocka_unit_test(gpu_16_bits_divide),
+      cmocka_unit_test(f32_within_3e_7),    cmocka_unit_test(gpu_f32_within_6e_7), cmocka_unit_test(gpu_16_bits_within_1e_5),
+      cmocka_unit_test(gpu_16_bits_tanh),   cmocka_unit_test(pow_f32_within_3e_7), cmocka_unit_test(hypot_of_all_sizes),
+      cmocka_unit_test(f64_within_1e_14),   cmocka_unit_test(wide_within_1e_10),   cmocka_unit_test(wrapped_angles),
+      cmocka_unit_test(gpu_16_bits_divide),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
