@@ -174,8 +174,8 @@ static const char *const columns[SIMT_CLASSES] = {
 };
 
 static void print_head(FILE *out) {
-  fprintf(out, "%9s %9s %6s %-6s %8s %8s %5s %9s %6s %8s %6s %7s %6s %6s", "swift", "slow", "share", "bound", "instr",
-          "busiest", "lanes", "wavefr", "ideal", "sectors", "ideal", "L2", "sync", "tensor");
+  fprintf(out, "%9s %9s %6s %-6s %8s %8s %5s %5s %9s %6s %8s %6s %7s %6s %6s", "swift", "slow", "share", "bound", "instr",
+          "busiest", "lanes", "work", "wavefr", "ideal", "sectors", "ideal", "L2", "sync", "tensor");
   for (int i = 0; i < SIMT_CLASSES; i++) fprintf(out, " %6s", columns[i]);
   fprintf(out, "  place\n");
 }
@@ -195,6 +195,7 @@ static void print_row(FILE *out, const simt_place_cost *c, const simt_place_cost
   fprintf(out, "%9.1f %9.1f %5.1f%% %-6s", c->cycles[0], slow,
           all->cycles[SIMT_PACES - 1] > 0 ? 100 * slow / all->cycles[SIMT_PACES - 1] : 0, bound_names[largest_bound(c)]);
   fprintf(out, " %8.1f %8.1f %4.0f%%", c->issued, c->busiest, c->issued > 0 ? 100 * c->lanes / (32 * c->issued) : 0);
+  fprintf(out, " %4.0f%%", slow > 1e-9 ? 100 * c->worked / slow : 100);
   fprintf(out, " %9.1f %5.2fx %8.1f %5.2fx %7.0f %6.3f %6.1f", c->wavefronts, times(c->wavefronts, c->least_wavefronts),
           c->sectors, times(c->sectors, c->least_sectors), bytes_of(c), c->intervals, c->tensor);
   for (int i = 0; i < SIMT_CLASSES; i++) fprintf(out, " %6.1f", c->instructions[i]);

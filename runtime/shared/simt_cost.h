@@ -45,6 +45,7 @@ typedef struct simt_place_cost {
   double instructions[SIMT_CLASSES], issued;      // of warps
   double lanes;                                   // active, summed over issued instructions
   double busiest;                                 // issued by the busiest warp of each interval
+  double worked;                                  // cycles of the last pace, times the part of the block's threads at work
   double wavefronts, least_wavefronts;            // of shared memory
   double sectors, least_sectors;                  // of global memory
   double tensor;                                  // cycles of the tensor cores

@@ -49,7 +49,7 @@ typedef struct warp_slots {
 
 // Of one place since the last barrier.
 typedef struct share {
-  double issued, wavefronts, mufu, tensor;
+  double issued, lanes, wavefronts, mufu, tensor;
   bool used;
 } share;
 
@@ -333,6 +333,7 @@ static void fold_segment(simt_counter *c, int warp, const slot *s) {
   cost->tensor += tensor;
   to->tensor += tensor;
   to->issued += issued;
+  to->lanes += lanes * x->issued;
   to->mufu += (double)most * (x->counts[SIMT_MUFU] + x->counts[SIMT_EXP]);
   c->warp_issued[warp * c->room + s->place] += issued;
   c->warps[warp].issued += issued;
@@ -366,7 +367,20 @@ static double part_of(const simt_counter *c, int32_t place, simt_bound bound, in
   }
 }
 
-static void add_cycles(simt_counter *c, int busiest, int pace_number) {
+// The part of the block's threads that are at work in the time of the busiest warp: whatever nests they work on.
+static double at_work(const simt_block *b, int busiest) {
+  const simt_counter *c = b->counter;
+  double lanes = 0, most = c->warps[busiest].issued;
+  for (int i = 0; i < c->used_count; i++) lanes += c->shares[c->used[i]].lanes;
+  return most > 0 ? lanes / (most * b->launch->threads) : 0;
+}
+
+static void add_to(simt_place_cost *cost, int pace_number, double cycles, double work) {
+  cost->cycles[pace_number] += cycles;
+  if (pace_number == SIMT_PACES - 1) cost->worked += work * cycles;
+}
+
+static void add_cycles(simt_counter *c, int busiest, int pace_number, double work) {
   const double paces[SIMT_PACES] = {gpu_cost_swift, gpu_cost_slow};
   double pace = paces[pace_number], most = -1, largest = -1;
   simt_bound of = BOUND_ISSUE;
@@ -379,12 +393,12 @@ static void add_cycles(simt_counter *c, int busiest, int pace_number) {
   for (int i = 0; i < c->used_count; i++) {
     double part = part_of(c, c->used[i], of, busiest, pace);
     simt_place_cost *cost = &c->cost->costs[c->used[i]];
-    cost->cycles[pace_number] += part;
+    add_to(cost, pace_number, part, work);
     if (!pace_number) cost->bound[of] += part;
     if (part > largest) largest = part, last = c->used[i];
   }
   if (last < 0) return;
-  c->cost->costs[last].cycles[pace_number] += GPU_COST_BARRIER_CYCLES;
+  add_to(&c->cost->costs[last], pace_number, GPU_COST_BARRIER_CYCLES, work);
   if (!pace_number) c->cost->costs[last].intervals++;
 }
 
@@ -396,7 +410,8 @@ void cost_gather(simt_block *b) {
     fold_slots(b, w);
     if (c->warps[w].issued > c->warps[busiest].issued) busiest = w;
   }
-  for (int pace = 0; pace < SIMT_PACES; pace++) add_cycles(c, busiest, pace);
+  double work = at_work(b, busiest);
+  for (int pace = 0; pace < SIMT_PACES; pace++) add_cycles(c, busiest, pace, work);
   for (int i = 0; i < c->used_count; i++) {
     int32_t place = c->used[i];
     c->cost->costs[place].busiest += c->warp_issued[busiest * c->room + place];

@@ -143,6 +143,23 @@ static void test_segments(void **state) {
   double busiest = gpu_cost_swift * 3 * 5 + GPU_COST_BARRIER_CYCLES;
   assert_float_equal(found.cycles[0], busiest, 1e-9);
   assert_float_equal(found.bound[BOUND_WARP], gpu_cost_swift * 3 * 5, 1e-9);
+  double at_work = (8 * 5 + 24 * 1 + 32) / (5.0 * 2 * SIMT_WARP);
+  assert_float_equal(found.worked, at_work * found.cycles[SIMT_PACES - 1], 1e-9);
+}
+
+// A warp in each of two places: together they keep all threads at work.
+static void run_beside(const void *parameters) {
+  (void)parameters;
+  static const simt_place other = {.number = 0, .kernel = "k", .file = "", .text = "beside"};
+  simt_count_place(simt_thread_x() < SIMT_WARP ? &place : &other);
+  simt_count_segment(&two_adds);
+}
+
+static void test_beside(void **state) {
+  (void)state;
+  simt_place_cost found = run_threads(run_beside, NULL, 2 * SIMT_WARP);
+  assert_true(found.issued == 3);
+  assert_float_equal(found.worked, found.cycles[SIMT_PACES - 1], 1e-9);
 }
 
 // Products: 16 x 8 x 16 multiply-adds each.
@@ -264,9 +281,10 @@ static void test_uncounted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_wavefronts), cmocka_unit_test(test_turns),     cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_segments),   cmocka_unit_test(test_products),  cmocka_unit_test(test_ldmatrix),
-      cmocka_unit_test(test_sectors),    cmocka_unit_test(test_uncounted), cmocka_unit_test(test_group_product),
+      cmocka_unit_test(test_wavefronts),    cmocka_unit_test(test_turns),   cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_segments),      cmocka_unit_test(test_beside),  cmocka_unit_test(test_products),
+      cmocka_unit_test(test_ldmatrix),      cmocka_unit_test(test_sectors), cmocka_unit_test(test_uncounted),
+      cmocka_unit_test(test_group_product),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
