@@ -3,6 +3,7 @@
 //   %20 [t,s] = segment %14     row = 0; for t: row = (row + x[t]) where s < t, else 0; store row
 //
 // Sums go step by step towards their reference; no sum is the difference of two others.
+#include "compiler/emit/bits.h"
 #include "compiler/lower/nest_target.h"
 
 // ---- sums along time ----
@@ -33,35 +34,44 @@ typedef struct prefix {
   int lanes;
 } prefix;
 
-static void prefix_row(lower *l, const prefix *n, ir i) {
+static void prefix_row(lower *l, const prefix *n, ir number) {
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
-  int t = tile_step_axis(v);
   place_in_loops row = n->at;
-  row.index[t] = row_of(l, i, tile_is_from_end(v), known_size(l, t));
+  row.index[tile_step_axis(v)] = number;
   ir before = load_real(e, n->sum, n->lanes);
   ir after = real_add(e, before, operand_at(l, &row, v->args[0]));
   store_real(e, after, n->sum);
   lower_keep_value(l, &row, n->id, tile_is_exclusive(v) ? before : after);
 }
 
+// Rows of a group lie constants apart from its first one in memory. A variable counts that one down where sums begin at the end:
+// LLVM would take the difference from the loop's index apart, and each row would compute its own address.
 static void rows_in_groups(lower *l, const prefix *n, int64_t size, int rows_at_once) {
   emitter *e = l->e;
-  group_names names = {"rows", "row"};
-  emit_groups g = groups_begin(e, integer(e, 0), integer(e, size), 1, rows_at_once, names);
-  prefix_row(l, n, g.index);
-  groups_end(e, &g);
+  bool from_end = tile_is_from_end(value(l, n->id));
+  ir next = stack_slot(e, e->i32, "next");
+  LLVMBuildStore(e->b, LLVMConstInt(e->i32, from_end ? (uint64_t)(size - rows_at_once) : 0, false), next);
+  emit_loop groups = loop_begin(e, integer(e, 0), integer(e, size), rows_at_once, "rows");
+  ir first = LLVMBuildLoad2(e->b, e->i32, next, "");
+  LLVMBuildStore(e->b, int_add(e, first, integer(e, from_end ? -rows_at_once : rows_at_once)), next);
+  emit_loop rows = loop_begin(e, integer(e, 0), integer(e, rows_at_once), 1, "row");
+  ir row = row_of(l, int_below(e, rows.index, rows_at_once), from_end, rows_at_once);
+  prefix_row(l, n, int_add(e, int_multiple(e, first, rows_at_once), row));
+  loop_end_unrolled(e, &rows);
+  loop_end_kept(e, &groups);
 }
 
 static void rows_in_order(lower *l, const prefix *n, int64_t size) {
   emit_loop loop = loop_begin(l->e, integer(l->e, 0), integer(l->e, size), 1, "t");
-  prefix_row(l, n, loop.index);
+  prefix_row(l, n, row_of(l, loop.index, tile_is_from_end(value(l, n->id)), size));
   loop_end(l->e, &loop);
 }
 
 // Without a loop: LLVM sees each row's number.
 static void rows_written_out(lower *l, const prefix *n, int64_t size) {
-  for (int64_t i = 0; i < size; i++) prefix_row(l, n, integer(l->e, i));
+  bool from_end = tile_is_from_end(value(l, n->id));
+  for (int64_t i = 0; i < size; i++) prefix_row(l, n, row_of(l, integer(l->e, i), from_end, size));
 }
 
 static void prefix_column(lower *l, const place_in_loops *at, void *data) {
