@@ -34,6 +34,8 @@ bool plan_gives_rows_to_warps(const mapping *m, const tile_program *program, con
 bool plan_sums_state(const plan *p, const plan_nest *nest);
 // How many warps have some of the columns of a row of the nest's product.
 int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest);
+// Blocks of the nest's product, which any warps may take; 0: certain warps have theirs in registers, or no warp has one.
+int64_t plan_blocks_of_nest(const mapping *m, const plan *p, const plan_nest *nest);
 // Whether a product may be made by warpgroups, for all that its sizes say. Whether it is, says plan_dot.wgmma.
 bool plan_may_be_wgmma(const mapping *m, const tile_program *program, const plan_dot *dot);
 // Tiles of columns of a warp's block. So many that all warps have one; `rows`: blocks of rows, of all around the

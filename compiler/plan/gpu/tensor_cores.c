@@ -92,6 +92,15 @@ int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest
   return blocks_up(blocks_up(plan_axis_size(m, p->program, dot->j), TILE_COLUMNS), plan_tiles_of_nest(m, p, nest));
 }
 
+int64_t plan_blocks_of_nest(const mapping *m, const plan *p, const plan_nest *nest) {
+  const plan_dot *dot = &nest->dot;
+  bool registers = dot->register_a || (nest->two && nest->other_dot.register_a) || makes_register_operand(p, nest);
+  if (registers || plan_sums_state(p, nest) || plan_may_be_wgmma(m, p->program, dot) || !plan_is_mma(m, p->program, dot))
+    return 0;
+  axis_set around = plan_tile_axes(m, p->program->values.items[nest->values.items[0]].axes);
+  return row_blocks_of(m, p, dot, around & ~(axis_bit(dot->i) | axis_bit(dot->j))) * plan_warps_of_row(m, p, nest);
+}
+
 accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program, const plan_dot *dot) {
   accumulator_share none = {0, 0};
   if (dot->i < 0) return none;

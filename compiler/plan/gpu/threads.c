@@ -212,9 +212,18 @@ static plan_threads divided_adjoint(const planner *q, const plan_nest *nest) {
 
 // ---- warps of nests side by side ----
 
-// The points or columns of a nest that a warp has each, in warps; 0: they go to all warps, or to no other than those they have.
+static int64_t blocks_of_adjoint(const planner *q, const plan_nest *nest) {
+  const tile_value *v = value(q, nest->values.items[0]);
+  int64_t count = plan_entries(q->m, q->program, nest->axes & ~axis_bit(tile_other_step_axis(v)));
+  return nest->threads.steps && count > 0 ? count / nest->threads.steps : 0;
+}
+
+// The points, columns or blocks of a nest that a warp has each, in warps; 0: they go to all warps, or to no other than those they
+// have.
 static int64_t warps_with_work(const planner *q, const plan_nest *nest) {
   const plan_threads *t = &nest->threads;
+  if (nest->kind == NEST_SEGMENT_ADJOINT) return blocks_of_adjoint(q, nest);
+  if (nest->kind == NEST_DOT) return nest->dot.i < 0 ? 0 : plan_blocks_of_nest(q->m, q->p, nest);
   bool points = nest->kind == NEST_POINTS && t->lanes == 1 && !nest->over && nest->axes;
   if (nest->results.count || !(points || nest->kind == NEST_PREFIX || t->warps)) return 0;
   const tile_value *v = value(q, nest->values.items[0]);
