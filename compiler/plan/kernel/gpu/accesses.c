@@ -61,10 +61,16 @@ static plan_access of_thread(const placed_program *p, int argument, plan_access 
   return x;
 }
 
+// Only tokens have 16 bits in a call's tensors: not parameters, states, or gradients that blocks add up.
+static bool is_narrow_in_call(const placed_program *p, const tile_place *place) {
+  int slot = kernel_find_slot(p->w->described, place->role, place);
+  return slot >= 0 && p->w->described->slots.items[slot].narrow && number_is_narrow(p->w->m.dtype);
+}
+
 plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *place) {
   plan_access x = {.memory = -1, .placed = true};
-  x.stored = kernel_stores_narrow(&p->w->m, place) ? p->w->m.dtype : NUMBER_F32;
-  int64_t dense = 1;
+  x.stored = is_narrow_in_call(p, place) ? p->w->m.dtype : NUMBER_F32;
+  int64_t dense = kernel_is_complex(p->w->k, place) ? 2 : 1;
   for (int i = place->axis_count - 1; i >= 0; i--) {
     if (axis_in(p->w->m.instance, place->axes[i])) continue;
     x.stride[place->axes[i]] = dense;
