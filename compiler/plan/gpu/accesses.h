@@ -13,6 +13,7 @@ typedef struct plan_access {
   int memory;  // a buffer; from plan.buffers.count on, a carried value; -1: tokens and parameters
   // Where memory has places (plan/kernel/gpu/accesses.c).
   bool placed, in_shared;  // not placed: in registers
+  bool of_call;            // a tensor of the call, whose alignment is not known: threads load it number by number
   int64_t width, tile;     // wgmma's layout: numbers of a row, and of a tile of columns; 0: rows one after another
 } plan_access;
 

@@ -57,11 +57,13 @@ static double sectors(const int64_t addresses[MODEL_LANES], int of_each) {
   return found > whole ? found : whole;
 }
 
+typedef enum access_kind { LOAD, STORE } access_kind;
+
 // Neighbours that lie apart take an access each, or one, if all of them are the same number.
-static warp_access access_of(const plan_access *x, const plan_lanes *at) {
+static warp_access access_of(const plan_access *x, access_kind kind, const plan_lanes *at) {
   enum { WORD = 4, MOST_BYTES = 16, SECTOR = 32 };
   int64_t addresses[MODEL_LANES];
-  bool apart = plan_lies_apart(x, at);
+  bool apart = plan_lies_apart(x, at) || (kind == LOAD && x->of_call && at->numbers > 1);
   int pieces = apart && x->stride[at->vector] ? at->numbers : 1;
   int bytes = plan_bytes_of(x->stored) * (apart ? 1 : at->numbers);
   if (bytes > MOST_BYTES) pieces = bytes / MOST_BYTES, bytes = MOST_BYTES;
@@ -71,11 +73,9 @@ static warp_access access_of(const plan_access *x, const plan_lanes *at) {
   return (warp_access){pieces, 0, SECTOR * pieces * sectors(addresses, bytes < WORD ? 1 : bytes / WORD)};
 }
 
-typedef enum access_kind { LOAD, STORE } access_kind;
-
 static void add_access(nest_count *c, const plan_access *x, access_kind kind, double times) {
   if (!x->placed) return;
-  warp_access own = access_of(x, &c->at);
+  warp_access own = access_of(x, kind, &c->at);
   double convert = kind == LOAD ? gpu_cost_widen : gpu_cost_narrow;
   if (number_is_narrow(x->stored)) c->operations += times * convert * entries_at_once(c, moved_by(x));
   c->accesses += times * own.accesses;
@@ -303,7 +303,7 @@ static factor factor_of(const nest_count *c, const plan_dot *dot, tile_id id, in
   if (m.in_shared && whole && number_is_narrow(m.stored) == narrow)
     return (factor){.by_matrix = true, .accesses = 1, .wavefronts = tile_lines / 4};
   plan_put_fragment(line, dot->k, 2, &at);
-  warp_access x = access_of(&m, &at);
+  warp_access x = access_of(&m, LOAD, &at);
   double convert = number_is_narrow(m.stored) ? 2 * gpu_cost_widen : 1;
   return (factor){false, registers * convert, registers * x.accesses, registers * x.wavefronts, registers * x.bytes};
 }

@@ -68,7 +68,7 @@ static bool is_narrow_in_call(const placed_program *p, const tile_place *place) 
 }
 
 plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *place) {
-  plan_access x = {.memory = -1, .placed = true};
+  plan_access x = {.memory = -1, .placed = true, .of_call = true};
   x.stored = is_narrow_in_call(p, place) ? p->w->m.dtype : NUMBER_F32;
   int64_t dense = kernel_is_complex(p->w->k, place) ? 2 : 1;
   for (int i = place->axis_count - 1; i >= 0; i--) {
@@ -91,6 +91,7 @@ static plan_access of_tokens(const placed_program *p, int argument) {
   memcpy(x.stride, d->stride, sizeof x.stride);
   x.stride[p->of->program->time_axis] = d->row;
   x.in_shared = d->at.in_shared;
+  x.of_call = false;
   x.layout = plan_layout_of_rows(x.stored, d->row);
   bool tiles = (p->of->p->wgmma_layout[argument] && p->w->m.warpgroups) || gpu_is_bulk(p->of, argument);
   if (x.layout.pattern && tiles) lay_tiles(&x, d->row, p->of->program->chunk);
