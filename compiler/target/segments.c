@@ -180,29 +180,60 @@ static void count_line(simt_segment *s, const char *line, const char *end) {
   }
 }
 
-// Instructions in front of the first line of a block belong to that.
+// The segment of `.loc 1 17 1`; -1: none. LLVM writes line 0 where it has moved instructions to another block.
+static int segment_of_line(const char *word, const segment_list *list) {
+  int file, number = 0;
+  bool known = sscanf(word, ".loc %d %d", &file, &number) == 2 && number > 0 && number <= list->count;
+  return known ? number - 1 : -1;
+}
+
+static bool is_code(const char *word) { return is_instruction(word) || *word == '@' || *word == '{'; }
+
+// A line of text: from its first word to its end.
+typedef struct text_line {
+  const char *word, *end;
+} text_line;
+
+static text_line line_at(const char *line) { return (text_line){line + strspn(line, " \t"), line + strcspn(line, "\n")}; }
+
+static bool is_label(text_line line) { return line.end > line.word && line.end[-1] == ':'; }
+
+static const char *next_line(text_line line) { return *line.end ? line.end + 1 : line.end; }
+
+// The segment that has the longest run of instructions in a block; -1: there is none.
+static int segment_of_block(const char *text, const segment_list *list) {
+  int now = -1, run = 0, best = -1, most = 0;
+  for (text_line line = line_at(text); *line.word && !is_label(line); line = line_at(next_line(line))) {
+    if (strncmp(line.word, ".loc", 4) == 0) {
+      now = segment_of_line(line.word, list), run = 0;
+    } else if (now >= 0 && is_code(line.word) && ++run > most) {
+      best = now, most = run;
+    }
+  }
+  return best;
+}
+
+static void add_counts(simt_segment *to, const simt_segment *from) {
+  for (int i = 0; i < SIMT_CLASSES; i++) to->counts[i] += from->counts[i];
+  to->issued += from->issued;
+}
+
+// Instructions without a segment belong to that of their block; those of a block without one to the next block that has one.
 static void count_text(const char *text, segment_list *list) {
   simt_segment before = {0};
-  int now = -1;
-  for (const char *line = text; *line;) {
-    const char *end = line + strcspn(line, "\n"), *word = line;
-    while (word < end && (*word == ' ' || *word == '\t')) word++;
-    if (strncmp(word, ".loc", 4) == 0) {
-      int file, number = 0;
-      if (sscanf(word, ".loc %d %d", &file, &number) == 2 && number > 0 && number <= list->count) {
-        now = number - 1;
-        for (int i = 0; i < SIMT_CLASSES; i++) list->items[now].counts[i] += before.counts[i];
-        list->items[now].issued += before.issued;
-        before = (simt_segment){0};
-      } else {
-        now = -1;
-      }
-    } else if (end > word && end[-1] == ':') {
-      now = -1;
-    } else if (is_instruction(word) || *word == '@' || *word == '{') {
-      count_line(now < 0 ? &before : &list->items[now], word, end);
+  int of_block = -1, now = -1;
+  for (text_line line = line_at(text); *line.word; line = line_at(next_line(line))) {
+    if (is_label(line)) {
+      now = of_block = segment_of_block(next_line(line), list);
+      if (now < 0) continue;
+      add_counts(&list->items[now], &before);
+      before = (simt_segment){0};
+    } else if (strncmp(line.word, ".loc", 4) == 0) {
+      now = segment_of_line(line.word, list);
+      if (now < 0) now = of_block;
+    } else if (is_code(line.word)) {
+      count_line(now < 0 ? &before : &list->items[now], line.word, line.end);
     }
-    line = *end ? end + 1 : end;
   }
 }
 
