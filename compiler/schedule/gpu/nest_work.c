@@ -421,8 +421,7 @@ static gpu_work spread_out(const placed_program *p, double instructions, double 
 // A matrix of parameters times vectors on tensor cores: each warp converts the vectors that it multiplies.
 static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest, const matrix_vector *g) {
   const double warps = (double)p->w->threads / MODEL_LANES, splits = (double)g->splits;
-  const double tiles = model_entries(p, g->rows) / GPU_TILE_ROWS * splits / warps,
-               steps = model_entries(p, g->depth) / 16 / splits;
+  const double tiles = model_entries(p, g->rows) / GPU_TILE_ROWS * splits / warps, steps = model_entries(p, g->depth) / 16 / splits;
   const double products = tiles * steps, loads = nest->dot.held_b ? 0 : products;
   const double ends = ceil(tiles * GPU_TILE_ROWS * g->vectors / MODEL_LANES);
   double own = gpu_cost_begin + steps * GPU_COST_VECTOR_STEP + products + 2 * loads + ends * GPU_COST_VECTOR_END;
@@ -430,7 +429,22 @@ static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest, 
   return (gpu_work){.instructions = warps * own,
                     .busiest = own,
                     .wavefronts = warps * 4 * (steps + loads),
-                    .tensor = warps * products * GPU_TILE_ROWS * GPU_TILE_COLUMNS * 16};
+                    .tensor = warps * products * GPU_TILE_ROWS * GPU_TILE_COLUMNS * 16,
+                    .barriers = splits > 1};
+}
+
+// The same by threads (plan/gpu/matrix_vector.c). What the threads of a column have is added up behind a barrier.
+static gpu_work work_of_matrix_vector(const placed_program *p, const plan_nest *nest, double all) {
+  const mapping *m = &p->w->m;
+  matrix_vector g = plan_matrix_vector(m, p->of->p, nest->values.items[0], &nest->dot);
+  if (g.mma) return work_of_vectors(p, nest, &g);
+  double rows = model_entries(p, g.rows), threads = g.along ? rows * (double)g.lanes : rows / g.width * (double)g.splits;
+  plan_access matrix = gpu_access_of_operand(p, nest->dot.b, nest->dot.pack_b);
+  double words = all * plan_bytes_of(matrix.stored) / 4, vector = all / g.width;
+  gpu_work work = spread_out(p, GPU_COST_VECTOR * all, vector + (matrix.in_shared ? words : 0), threads);
+  if (!matrix.in_shared) work.bytes = MODEL_LANES * 4 * words, work.far = 1;
+  work.barriers = !g.along && g.splits > g.in_warp;
+  return work;
 }
 
 static gpu_work work_by_threads(const placed_program *p, const plan_nest *nest) {
@@ -438,9 +452,7 @@ static gpu_work work_by_threads(const placed_program *p, const plan_nest *nest) 
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
   double all = model_entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) / MODEL_LANES;
   double results = model_entries(p, plan_tile_axes(&p->w->m, v->axes));
-  const matrix_vector g = dot->i < 0 ? plan_matrix_vector(&p->w->m, p->of->p, nest->values.items[0], dot) : (matrix_vector){0};
-  if (g.mma) return work_of_vectors(p, nest, &g);
-  if (dot->i < 0) return spread_out(p, GPU_COST_VECTOR * all, all, results);
+  if (dot->i < 0) return work_of_matrix_vector(p, nest, all);
   return spread_out(p, GPU_COST_BY_THREADS * all, all / 2, results / 16);  // blocks of 4 x 4
 }
 
@@ -522,6 +534,6 @@ static gpu_work work_of_nest(arena *scratch, const placed_program *p, const plan
 
 gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest, memory_since *since) {
   gpu_work work = work_of_nest(scratch, p, nest);
-  work.barriers = p->w->m.kind == MAP_BLOCK && plan_waits(scratch, since, nest);
+  work.barriers += p->w->m.kind == MAP_BLOCK && plan_waits(scratch, since, nest);
   return work;
 }

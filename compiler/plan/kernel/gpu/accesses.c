@@ -67,7 +67,14 @@ static bool is_narrow_in_call(const placed_program *p, const tile_place *place) 
   return slot >= 0 && p->w->described->slots.items[slot].narrow && number_is_narrow(p->w->m.dtype);
 }
 
+// A row of what the forward program keeps for the backward program.
+static plan_access of_stash(const placed_program *p, const tile_place *place) {
+  return as_laid_out(p, &p->w->stashes[place->stash], p->w->stash_at[place->stash].in_shared);
+}
+
 plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *place) {
+  bool kept = place->role == TILE_STASH || place->role == TILE_KEEP;
+  if (kept && p->w->m.kind == MAP_BLOCK && place->stash < p->w->stash_count) return of_stash(p, place);
   plan_access x = {.memory = -1, .placed = true, .of_call = true};
   x.stored = is_narrow_in_call(p, place) ? p->w->m.dtype : NUMBER_F32;
   int64_t dense = kernel_is_complex(p->w->k, place) ? 2 : 1;
