@@ -168,7 +168,7 @@ static bool begins(nest_count *c, tile_id id) {
   const tile_value *v = value_of(c, id);
   if (pv->nest == (int)(c->nest - p->nests.items) || pv->dot == NO_TILE) return false;
   tile_id other = v->args[v->args[0] == pv->dot];
-  if (pv->held == HELD_BUFFER && p->values[other].held == HELD_BUFFER && p->values[other].buffer == pv->buffer) return true;
+  if (pv->buffer >= 0 && p->values[other].buffer == pv->buffer) return true;
   add_operand(c, other, NULL);
   add_stores(c, id, times_of(c, v->axes));
   return true;
@@ -325,49 +325,118 @@ static void add_around_product(nest_count *c) {
   add_buffer(c, buffer, STORE, 1);
 }
 
-// The share of the steps of k that a product takes, where a factor is 0 above its diagonal.
-static double share_below(const nest_count *c, const plan_dot *dot) {
+// The blocks of a product, as lower/gpu/mma.c gives them to warps.
+typedef struct product_blocks {
+  int rows, columns;  // of a matrix
+  int tiles;          // of a block
+  int count, warps;   // of all matrices
+  bool own_rows;      // each warp has the blocks of a row, because an operand or the product stays in its registers
+} product_blocks;
+
+// Does a value of the nest stay in the registers of warps, as the A operand of another product?
+static bool stays(const nest_count *c) {
+  bool found = false;
+  for (int i = 0; i < c->nest->values.count; i++)
+    found = found || c->p->of->p->values[c->nest->values.items[i]].held == HELD_WARPS;
+  return found;
+}
+
+// Do blocks of such a product that are 0 stay out? Nobody stores them.
+static bool leaves_out(const nest_count *c) {
+  bool out = stays(c) && !c->nest->results.count && !c->nest->dot.wgmma;
+  for (int i = 0; i < c->nest->values.count; i++) {
+    tile_id id = c->nest->values.items[i];
+    const plan_value *v = &c->p->of->p->values[id];
+    bool summed = i && tile_op_is(value_of(c, id)->op, TILE_REDUCES);
+    out = out && (summed || (v->held != HELD_BUFFER && v->copy < 0));
+    if (v->held == HELD_WARPS) out = out && v->zero_above;
+  }
+  return out;
+}
+
+static product_blocks blocks_of(const nest_count *c, axis_set around) {
+  const plan_dot *dot = &c->nest->dot;
+  int tiles = plan_tiles_of_nest(&c->p->w->m, c->p->of->p, c->nest);
+  double columns = ceil((double)model_size_of(c->p, dot->j) / GPU_TILE_COLUMNS);
+  product_blocks b = {.tiles = tiles, .warps = c->p->w->threads / MODEL_LANES};
+  b.rows = (int)ceil((double)model_size_of(c->p, dot->i) / GPU_TILE_ROWS);
+  b.columns = (int)ceil(columns / tiles);
+  b.count = b.rows * b.columns * (int)model_entries(c->p, around);
+  b.own_rows = dot->register_a || (c->nest->two && c->nest->other_dot.register_a) || stays(c);
+  return b;
+}
+
+// What blocks take of the work of a whole one: the mean, and all blocks of the busiest warp.
+typedef struct block_shares {
+  double mean, busiest;
+} block_shares;
+
+// The share of a block grows with its row, or with its column.
+static block_shares shares_below(const nest_count *c, const product_blocks *b, bool by_rows) {
+  enum { MOST_WARPS = GPU_BLOCK_THREADS / MODEL_LANES };
+  double of_warp[MOST_WARPS] = {0}, all = 0;
+  block_shares x = {0};
+  bool together = c->p->w->m.warpgroups && b->rows % GPU_GROUP_WARPS == 0;
+  for (int block = 0; block < b->count; block++) {
+    int index = together ? block / GPU_GROUP_WARPS : block, rows = together ? b->rows / GPU_GROUP_WARPS : b->rows;
+    int row = index / b->columns % rows, column = index % b->columns;
+    if (together) row = row * GPU_GROUP_WARPS + block % GPU_GROUP_WARPS;
+    double share = by_rows ? (row + 1.0) / b->rows : (column + 1.0) / b->columns;
+    double *own = &of_warp[(b->own_rows ? row : block % b->warps) % MOST_WARPS];
+    *own += share, all += share;
+    if (*own > x.busiest) x.busiest = *own;
+  }
+  x.mean = all / b->count;
+  return x;
+}
+
+// Blocks of a product that is 0 above its diagonal, or whose operand is, leave out what is 0.
+static block_shares shares_of(const nest_count *c, const plan_dot *dot, const product_blocks *b) {
   const plan *p = c->p->of->p;
   int t = p->program->time_axis, s = p->program->pair_axis;
   tile_id factors[] = {dot->a, dot->b};
   int lines[] = {dot->i, dot->j};
+  if (leaves_out(c)) return shares_below(c, b, true);
   for (int k = 0; k < 2; k++) {
     bool pair = (lines[k] == t && dot->k == s) || (lines[k] == s && dot->k == t);
-    double blocks = ceil((double)model_size_of(c->p, dot->k) / GPU_TILE_ROWS);
-    if (pair && p->values[factors[k]].zero_above) return (blocks + 1) / (2 * blocks);
+    if (pair && p->values[factors[k]].zero_above && !dot->wgmma) return shares_below(c, b, k == 0);
   }
-  return 1;
+  return (block_shares){1, ceil((double)b->count / b->warps)};
 }
 
-// Of a warp's block of the product.
+// Of a warp's block of the product; busiest: instructions of all blocks of the busiest warp.
 typedef struct product_work {
-  double operations, accesses, loops, wait, wavefronts, bytes, tensor, groups;
+  double operations, accesses, loops, wait, wavefronts, bytes, tensor, groups, busiest;
 } product_work;
 
-static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *dot, int tiles) {
+static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *dot, const product_blocks *b) {
   const mapping *m = &c->p->w->m;
-  const tile_program *program = c->p->of->p->program;
   bool narrow = number_is_narrow(m->dtype);
   double depth = ceil((double)model_size_of(c->p, dot->k) / (narrow ? 16 : 8)), three = narrow || m->tf32 ? 1 : 3;
-  const tile_value *v = &program->values.items[id];
-  depth *= model_entries(c->p, plan_tile_axes(m, v->over) & ~plan_inner_axes(dot));
-  factor a = {.by_matrix = true}, b;
+  depth *= model_entries(c->p, plan_tile_axes(m, value_of(c, id)->over) & ~plan_inner_axes(dot));
+  factor a = {.by_matrix = true}, own = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
   if (!dot->register_a) a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
-  b = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
-  if (dot->wgmma)  // four warps read B together
-    return (product_work){.operations = depth * (a.by_matrix ? GPU_COST_GROUP_STEP : a.operations + GPU_COST_GROUP_STEP),
-                          .accesses = a.by_matrix ? 0 : depth * a.accesses,
-                          .wait = GPU_COST_GROUP_WAIT,
-                          .wavefronts = depth * ((a.by_matrix ? 4 : a.wavefronts) + tiles / 2.0),
-                          .groups = depth * 16 * 8 * tiles * 16};
-  depth *= share_below(c, dot);
-  double split = three > 1 ? GPU_COST_SPLIT * (4 + 2.0 * tiles) : 0;
-  return (product_work){.operations = depth * (a.operations + tiles * (b.operations + three) + split),
-                        .accesses = depth * (a.accesses + tiles * b.accesses),
-                        .loops = depth,
-                        .wavefronts = depth * (a.wavefronts + tiles * b.wavefronts),
-                        .bytes = depth * (a.bytes + tiles * b.bytes),
-                        .tensor = depth * three * tiles * 16 * 8 * 16 * (narrow ? 1 : 2)};  // tf32 has half the rate
+  block_shares shares = shares_of(c, dot, b);
+  int tiles = b->tiles;
+  product_work x;
+  if (dot->wgmma) {  // four warps read B together
+    x = (product_work){.operations = depth * (a.by_matrix ? GPU_COST_GROUP_STEP : a.operations + GPU_COST_GROUP_STEP),
+                       .accesses = a.by_matrix ? 0 : depth * a.accesses,
+                       .wait = GPU_COST_GROUP_WAIT,
+                       .wavefronts = depth * ((a.by_matrix ? 4 : a.wavefronts) + tiles / 2.0),
+                       .groups = depth * 16 * 8 * tiles * 16};
+  } else {
+    depth *= shares.mean;
+    double split = three > 1 ? GPU_COST_SPLIT * (4 + 2.0 * tiles) : 0;
+    x = (product_work){.operations = depth * (a.operations + tiles * (own.operations + three) + split),
+                       .accesses = depth * (a.accesses + tiles * own.accesses),
+                       .loops = depth,
+                       .wavefronts = depth * (a.wavefronts + tiles * own.wavefronts),
+                       .bytes = depth * (a.bytes + tiles * own.bytes),
+                       .tensor = depth * three * tiles * 16 * 8 * 16 * (narrow ? 1 : 2)};  // tf32 has half the rate
+  }
+  x.busiest = (x.operations + x.accesses + gpu_cost_step * x.loops) / shares.mean * shares.busiest;
+  return x;
 }
 
 static void add_product(product_work *x, product_work y) {
@@ -378,36 +447,45 @@ static void add_product(product_work *x, product_work y) {
   x->bytes += y.bytes;
   x->tensor += y.tensor;
   x->groups += y.groups;
+  x->busiest += y.busiest;
+}
+
+// Results of a nest that go to the caller's memory.
+static double results_of(const nest_count *c) {
+  const tile_program *program = c->p->of->p->program;
+  double count = 0;
+  for (int i = 0; i < c->nest->results.count; i++)
+    count += !plan_is_carried_role(program->results.items[c->nest->results.items[i]].place.role);
+  return count;
 }
 
 static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool *seen) {
   nest_count c = count_of(p, nest, seen);
   const plan_dot *dot = &nest->dot;
-  tile_id id = nest->values.items[0];
-  const tile_value *v = &p->of->p->program->values.items[id];
-  axis_set around = plan_tile_axes(&p->w->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
-  double rows = ceil((double)model_size_of(p, dot->i) / GPU_TILE_ROWS) * model_entries(p, around);
-  double columns = ceil((double)model_size_of(p, dot->j) / GPU_TILE_COLUMNS);
-  int tiles = plan_tiles_of_nest(&p->w->m, p->of->p, nest);
-  double tasks = rows * ceil(columns / tiles), warps = (double)p->w->threads / MODEL_LANES;
+  const tile_value *v = value_of(&c, nest->values.items[0]);
+  product_blocks b = blocks_of(&c, plan_tile_axes(&p->w->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j)));
   c.over = 0;
   plan_put_fragment(dot->i, dot->j, 2, &c.at);
   add_around_product(&c);
-  product_work x = work_of_product(&c, id, dot, tiles);
-  if (nest->two) add_product(&x, work_of_product(&c, nest->other, &nest->other_dot, tiles));
-  double pairs = 2 * tiles, operations = x.operations + pairs * c.operations, accesses = x.accesses + pairs * c.accesses;
+  product_work x = work_of_product(&c, nest->values.items[0], dot, &b);
+  if (nest->two) add_product(&x, work_of_product(&c, nest->other, &nest->other_dot, &b));
+  block_shares all = leaves_out(&c) ? shares_below(&c, &b, true) : (block_shares){1, ceil((double)b.count / b.warps)};
+  double pairs = 2 * b.tiles * all.mean, count = b.count;
+  double operations = x.operations + pairs * (c.operations + gpu_cost_result * results_of(&c));
+  double accesses = x.accesses + pairs * c.accesses;
+  double around = operations + accesses - x.operations - x.accesses;
   double own = gpu_cost_block + operations + accesses + gpu_cost_step * x.loops;
-  return (gpu_work){.instructions = tasks * own,
-                    .busiest = ceil(tasks / warps) * (own + x.wait),
-                    .operations = tasks * operations,
-                    .accesses = tasks * accesses,
-                    .loops = tasks * x.loops,
-                    .begins = tasks,
-                    .wavefronts = tasks * (x.wavefronts + pairs * c.wavefronts),
-                    .specials = tasks * pairs * c.specials,
-                    .tensor = tasks * x.tensor,
-                    .groups = tasks * x.groups,
-                    .bytes = tasks * (x.bytes + pairs * c.bytes),
+  return (gpu_work){.instructions = count * own,
+                    .busiest = ceil(count / b.warps) * (gpu_cost_block + x.wait) + all.busiest / all.mean * around + x.busiest,
+                    .operations = count * operations,
+                    .accesses = count * accesses,
+                    .loops = count * x.loops,
+                    .begins = count,
+                    .wavefronts = count * (x.wavefronts + pairs * c.wavefronts),
+                    .specials = count * pairs * c.specials,
+                    .tensor = count * x.tensor,
+                    .groups = count * x.groups,
+                    .bytes = count * (x.bytes + pairs * c.bytes),
                     .far = c.far};
 }
 
