@@ -81,7 +81,7 @@ static void add_work(gpu_work *all, const gpu_work *x) {
   if (x->far > all->far) all->far = x->far;
 }
 
-// The copies of a chunk's rows: instructions of all threads, unless they come in bulk; a wait, unless they come ahead.
+// The copies of a chunk's rows: instructions of all threads, few if they come in bulk; a wait, unless they come ahead.
 static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
   enum { PIECE = 16 };
   gpu_work work = {.barriers = 1};
@@ -90,6 +90,8 @@ static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
     double bytes = (double)p->staging_buffers[i].row * p->program->chunk;
     bytes *= kernel_stores_narrow(&w->m, tile_argument_place(p->program, i)) ? 2 : 4;
     work.bytes += bytes;
+    double warps = (double)w->threads / MODEL_LANES;
+    work.instructions += warps * (gpu_is_bulk(p, i) ? GPU_COST_ROWS_IN_BULK : GPU_COST_ROWS);
     if (!gpu_is_bulk(p, i)) work.instructions += GPU_COST_COPY * ceil(bytes / PIECE / MODEL_LANES);
     if (p->staging_buffers[i].ahead.offset < 0) work.far = 1;
   }
