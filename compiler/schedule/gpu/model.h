@@ -9,6 +9,7 @@
 typedef struct gpu_work {
   double instructions;  // of all warps
   double busiest;       // of the warp that has most of them
+  int used;             // warps with work; 0: all of the block
   double wavefronts;    // of shared memory: accesses of a warp, as often as bank conflicts repeat them
   double specials;      // of `instructions`, those of the special function units
   double tensor;        // multiply-adds of tensor cores: mma
@@ -67,7 +68,7 @@ gpu_speed gpu_speed_of(codegen_gpu_target target);
 typedef struct gpu_time {
   double cycles;  // with as many blocks as a multiprocessor runs at a time
   double alone;   // of one block, by itself on a multiprocessor
-  double waits;   // of `alone`: for numbers from outside of the multiprocessor
+  double waits;   // of `alone`: for numbers from outside of the multiprocessor, and for copies of gradients
   double cost;    // by which kernels are compared: the mean of calls with an instance for each multiprocessor, and with many
   int64_t blocks;
   gpu_limit limit;

@@ -211,6 +211,7 @@ static gpu_work total(const nest_count *c, model_turns t) {
   double own = instructions_of(c), begin = gpu_cost_begin + gpu_cost_address * c->addresses;
   return (gpu_work){.instructions = t.all * own + used * begin,
                     .busiest = t.busiest * own + begin,
+                    .used = (int)ceil(used),
                     .operations = t.all * c->operations,
                     .accesses = t.all * c->accesses,
                     .loops = t.all * c->loops,
@@ -356,7 +357,7 @@ static bool leaves_out(const nest_count *c) {
 
 static product_blocks blocks_of(const nest_count *c, axis_set around) {
   const plan_dot *dot = &c->nest->dot;
-  int tiles = plan_tiles_of_nest(&c->p->w->m, c->p->of->p, c->nest);
+  int tiles = leaves_out(c) ? 2 : plan_tiles_of_nest(&c->p->w->m, c->p->of->p, c->nest);
   double columns = ceil((double)model_size_of(c->p, dot->j) / GPU_TILE_COLUMNS);
   product_blocks b = {.tiles = tiles, .warps = c->p->w->threads / MODEL_LANES};
   b.rows = (int)ceil((double)model_size_of(c->p, dot->i) / GPU_TILE_ROWS);
@@ -474,26 +475,30 @@ static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool
   double operations = x.operations + pairs * (c.operations + gpu_cost_result * results_of(&c));
   double accesses = x.accesses + pairs * c.accesses;
   double around = operations + accesses - x.operations - x.accesses;
-  double own = gpu_cost_block + operations + accesses + gpu_cost_step * x.loops;
-  return (gpu_work){.instructions = count * own,
-                    .busiest = ceil(count / b.warps) * (gpu_cost_block + x.wait) + all.busiest / all.mean * around + x.busiest,
-                    .operations = count * operations,
-                    .accesses = count * accesses,
-                    .loops = count * x.loops,
-                    .begins = count,
-                    .wavefronts = count * (x.wavefronts + pairs * c.wavefronts),
-                    .specials = count * pairs * c.specials,
-                    .tensor = count * x.tensor,
-                    .groups = count * x.groups,
-                    .bytes = count * (x.bytes + pairs * c.bytes),
-                    .far = c.far};
+  double begins = leaves_out(&c) ? b.rows : count;  // those blocks of a row are written out
+  double own = operations + accesses + gpu_cost_step * x.loops, turns = ceil(count / b.warps);
+  return (gpu_work){
+      .instructions = count * own + begins * gpu_cost_block,
+      .busiest = ceil(begins / b.warps) * gpu_cost_block + turns * x.wait + all.busiest / all.mean * around + x.busiest,
+      .used = b.count < b.warps ? b.count : b.warps,
+      .operations = count * operations,
+      .accesses = count * accesses,
+      .loops = count * x.loops,
+      .begins = begins,
+      .wavefronts = count * (x.wavefronts + pairs * c.wavefronts),
+      .specials = count * pairs * c.specials,
+      .tensor = count * x.tensor,
+      .groups = count * x.groups,
+      .bytes = count * (x.bytes + pairs * c.bytes),
+      .far = c.far};
 }
 
 // Multiply-adds by threads, or a matrix of parameters times a vector: what is loaded is spread evenly.
 static gpu_work spread_out(const placed_program *p, double instructions, double wavefronts, double tasks) {
   double warps = (double)p->w->threads / MODEL_LANES, used = ceil(tasks / MODEL_LANES);
   double busy = used < warps ? used : warps;
-  return (gpu_work){.instructions = instructions, .busiest = instructions / (busy > 1 ? busy : 1), .wavefronts = wavefronts};
+  if (busy < 1) busy = 1;
+  return (gpu_work){.instructions = instructions, .busiest = instructions / busy, .used = (int)busy, .wavefronts = wavefronts};
 }
 
 // A matrix of parameters times vectors on tensor cores: each warp converts the vectors that it multiplies.
@@ -555,6 +560,7 @@ static gpu_work work_of_levels(const placed_program *p, const plan_nest *nest, d
   double own = (nest->threads.warps > 1 ? levels - 1 : levels) * (GPU_COST_LEVEL + GPU_COST_LEVEL_STEP * turns);
   return (gpu_work){.instructions = tasks * own + gpu_cost_begin * (tasks < warps ? tasks : warps),
                     .busiest = ceil(tasks / warps) * own + gpu_cost_begin,
+                    .used = (int)(tasks < warps ? tasks : warps),
                     .wavefronts = stored + tasks * turns};
 }
 
@@ -587,7 +593,10 @@ static gpu_work work_of_scan(const placed_program *p, const plan_nest *nest, boo
   if (lanes > 1) {
     plan_put_rows(&p->w->m, p->of->program, &columns, t, lanes, model_size_of(p, t) / lanes, &c.at);
     add_shared_scan(&c, id, steps / lanes);
-    return total(&c, model_turns_of(p, count * lanes));
+    model_turns turns = model_turns_of(p, count * lanes);
+    double warps = (double)p->w->threads / MODEL_LANES;
+    if (turns.all < warps) turns.all = warps;  // those without a column exchange sums, too
+    return total(&c, turns);
   }
   plan_put_pieces(&p->w->m, p->of->program, &columns, 1, &c.at);
   add_operands(&c, id, NULL);

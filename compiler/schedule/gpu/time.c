@@ -57,28 +57,39 @@ double gpu_nest_cycles(const gpu_work *work, const gpu_speed *device, gpu_limit 
   return x.of[*limit] + work->barriers * GPU_COST_BARRIER_CYCLES;
 }
 
-// The nests from a barrier to the next are one piece of work: a warp goes on to the next of them by itself.
-static void add_interval(run_time *r, const gpu_work *work, const gpu_speed *device) {
+// The nests from a barrier to the next are one piece of work: a warp goes on to the next of them by itself. Nests with work for
+// few warps begin at other warps each.
+typedef struct interval {
+  gpu_work work;  // but for `busiest`
+  int warps;
+  double of_warp[GPU_BLOCK_THREADS / MODEL_LANES];
+} interval;
+
+static void end_interval(run_time *r, interval *x, const gpu_speed *device) {
   gpu_limit limit;
-  unit_cycles x = units_of(work, device);
-  gpu_work near = *work;
+  for (int i = 0; i < x->warps; i++)
+    if (x->of_warp[i] > x->work.busiest) x->work.busiest = x->of_warp[i];
+  gpu_work near = x->work;
+  unit_cycles units = units_of(&x->work, device);
   near.far = 0;
-  double all = gpu_nest_cycles(work, device, &limit);
+  double all = gpu_nest_cycles(&x->work, device, &limit);
   r->alone += r->share * all;
   r->waits += r->share * (all - gpu_nest_cycles(&near, device, &limit));
-  for (gpu_limit i = 0; i < LIMIT_COUNT; i++) r->all.of[i] += r->share * x.of[i];
+  for (gpu_limit i = 0; i < LIMIT_COUNT; i++) r->all.of[i] += r->share * units.of[i];
+  *x = (interval){.warps = x->warps};
 }
 
-static void add_work(gpu_work *all, const gpu_work *x) {
-  all->instructions += x->instructions;
-  all->busiest += x->busiest;
-  all->wavefronts += x->wavefronts;
-  all->specials += x->specials;
-  all->tensor += x->tensor;
-  all->groups += x->groups;
-  all->bytes += x->bytes;
-  all->barriers += x->barriers;
-  if (x->far > all->far) all->far = x->far;
+static void add_work(interval *all, const gpu_work *x, int begin) {
+  int used = x->used && x->used < all->warps ? x->used : all->warps;
+  for (int i = 0; i < used; i++) all->of_warp[(begin + i) % all->warps] += x->busiest;
+  all->work.instructions += x->instructions;
+  all->work.wavefronts += x->wavefronts;
+  all->work.specials += x->specials;
+  all->work.tensor += x->tensor;
+  all->work.groups += x->groups;
+  all->work.bytes += x->bytes;
+  all->work.barriers += x->barriers;
+  if (x->far > all->work.far) all->work.far = x->far;
 }
 
 // The copies of a chunk's rows: instructions of all threads, few if they come in bulk; a wait, unless they come ahead.
@@ -102,17 +113,19 @@ static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
 static void add_program(run_time *r, const kernel_plan *w, const program_plan *p, const gpu_speed *device) {
   arena *scratch = arena_new();
   placed_program program = {w, p};
-  gpu_work rows = work_of_rows(w, p), interval = {0};
+  interval now = {.warps = w->threads / MODEL_LANES};
+  gpu_work rows = work_of_rows(w, p);
   memory_since *since = plan_memory_since(scratch, p->p);
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
     gpu_work work = model_work_of_nest(scratch, &program, nest, since);
-    if (work.barriers > 0) add_interval(r, &interval, device), interval = (gpu_work){0};
-    add_work(&interval, &work);
+    if (work.barriers > 0) end_interval(r, &now, device);
+    add_work(&now, &work, nest->threads.begin);
   }
-  add_interval(r, &interval, device);
-  add_interval(r, &rows, device);
+  end_interval(r, &now, device);
+  add_work(&now, &rows, 0);
+  end_interval(r, &now, device);
   arena_free(scratch);
 }
 
@@ -160,8 +173,12 @@ static double copied_bytes(const kernel *k) {
 }
 
 // The states of a group come from the cache, copies of gradients from memory.
-static double cycles_of_bytes(const gpu_plan *made, const gpu_speed *d) {
-  return kept_bytes(&made->described) / d->cache_bytes + copied_bytes(&made->k) * made->k.program->chunk / d->memory_bytes;
+static double cycles_of_states(const gpu_plan *made, const gpu_speed *d) {
+  return kept_bytes(&made->described) / d->cache_bytes;
+}
+
+static double cycles_of_copies(const gpu_plan *made, const gpu_speed *d) {
+  return copied_bytes(&made->k) * made->k.program->chunk / d->memory_bytes;
 }
 
 // With one instance on a multiprocessor, which has `tiles` blocks.
@@ -184,10 +201,12 @@ gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
     if (w->k->program->form == TILE_CHUNK) r.share = 1 - (double)w->k->program->chunk / w->k->chunk;
     add_program(&r, w, &w->recompute, device);
   }
-  double bytes = cycles_of_bytes(made, device), steps = w->k->program->chunk, tiles = (double)gpu_tiles(w->k);
+  double copies = cycles_of_copies(made, device), bytes = cycles_of_states(made, device) + copies;
+  double steps = w->k->program->chunk, tiles = (double)gpu_tiles(w->k);
   r.all.of[LIMIT_CACHE] += bytes;
-  gpu_time time = {
-      .alone = (r.alone + bytes) / steps, .waits = r.waits / steps, .blocks = gpu_blocks_at_a_time(&made->described, whole)};
+  gpu_time time = {.alone = (r.alone + bytes) / steps,
+                   .waits = (r.waits + copies) / steps,
+                   .blocks = gpu_blocks_at_a_time(&made->described, whole)};
   r.all.of[LIMIT_LATENCY] = time.alone * steps / (double)time.blocks;
   time.limit = longest(&r.all);
   time.cycles = tiles * r.all.of[time.limit] / steps;
