@@ -310,7 +310,7 @@ bool plan_has_fours_apart(const mapping *m, const tile_program *program, const p
 matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Elements of shared memory for partial sums of the product, or 0.
 int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
-// Registers of a thread for a matrix of parameters that tensor cores multiply; 0: it does not stay in registers.
+// Registers of a thread that a matrix of parameters would take, multiplied on tensor cores; 0: it cannot be, or takes too many.
 int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Whether value number `index` of the nest reads the memory of the operand itself: no copy, no registers.
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);

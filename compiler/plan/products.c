@@ -214,6 +214,15 @@ static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
   if (!lies_in_lanes(q, dot->b)) dot->pack_b = pack_operand(q, dot->b, -1, nest->region);
 }
 
+// Does the matrix stay in registers, from the first step to the last?
+static bool may_hold_matrix(planner *q, tile_id id, const plan_dot *dot, int last) {
+  if (q->m->kernel->kind == KERNEL_STEP || last < 0) return false;
+  int64_t registers = plan_matrix_registers(q->m, q->p, id, dot);
+  if (!registers || q->matrix_registers + registers > GPU_COST_MATRIX) return false;
+  q->matrix_registers += registers;
+  return true;
+}
+
 static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   const tile_value *v = value(q, id);
   bool first = q->sections[v->args[0]] == TILE_PROLOGUE;
@@ -226,12 +235,12 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   axis_set summed = plan_tile_axes(q->m, v->over), rows = q->p->values[dot->b].tile & ~q->p->values[dot->a].tile;
   bool by_vectors =
       last >= 0 && axis_in(summed | rows, last) && !plan_suits_vectors_by_mma(q->m, q->program, rows, summed, last);
+  dot->held_b = of_caller && may_hold_matrix(q, id, dot, last);
   bool there = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE, by_vectors) >= 0;
-  if (there || (of_caller && plan_has_room(q, dot->b))) dot->pack_b = pack_matrix(q, dot->b, last, by_vectors);
+  if (!dot->held_b && (there || (of_caller && plan_has_room(q, dot->b))))
+    dot->pack_b = pack_matrix(q, dot->b, last, by_vectors);
   if (!plan_viewable(q->m, q->p, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
-  int64_t registers = plan_matrix_registers(q->m, q->p, id, dot), sums = plan_matrix_sums(q->m, q->p, id, dot);
-  dot->held_b = registers && q->matrix_registers + registers <= GPU_COST_MATRIX;
-  if (dot->held_b) q->matrix_registers += registers;
+  int64_t sums = plan_matrix_sums(q->m, q->p, id, dot);
   if (!sums) return;
   plan_buffer b = plan_buffer_for(q->m, q->program, 0, false, -1);
   b.numbers.factor = sums;

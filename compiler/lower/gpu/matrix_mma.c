@@ -6,8 +6,8 @@
 // A product on tensor cores has at least 8 columns. A vector has 32 bits and takes two of them: its first 8 bits, and the next 8.
 // The sum of both columns is in one lane. A column that no vector has repeats others, and nothing reads it.
 //
-// The matrix is the A operand, by ldmatrix, transposed where the sum is across the rows of memory. Each warp converts the parts
-// of the vectors that it multiplies. Where there are fewer blocks of rows than warps, warps share the summed axis.
+// The matrix is the A operand: in registers from the first step to the last, or by ldmatrix from its copy, transposed where the
+// sum is across the rows of memory. Each warp converts the parts of the vectors that it multiplies. Where there are fewer blocks of rows than warps, warps share the summed axis.
 #include "compiler/lower/gpu/matrix_product.h"
 
 enum { ROWS = GPU_TILE_ROWS, DEPTH = 16, PARTS = 2, LANES_OF_ROW = 4, MOST_TILES = 8 };
@@ -68,36 +68,45 @@ typedef struct block_place {
   ir step;
 } block_place;
 
-static ir *slots_of(const lower *l, const matrix_product *p) { return l->matrices[p->nest - l->p->nests.items]; }
+// A row's two neighbours along the depth.
+static ir pair_of_matrix(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir depth) {
+  emitter *e = l->e;
+  ir x[2];
+  for (int i = 0; i < 2; i++) {
+    place_in_loops place = *at;
+    gpu_matrix_go(l, &p->rows, p->rows_in_line, row, &place);
+    gpu_matrix_go(l, &p->depth, p->depth_in_line, int_add(e, depth, integer(e, i)), &place);
+    x[i] = view_load(l, &p->o->first.b, &place, p->o->first.b_axes);
+  }
+  return gpu_call(e, GPU_CVT_BF16X2, x, 2);
+}
+
+void gpu_matrix_load(lower *l, const matrix_product *p, const place_in_loops *at) {
+  emitter *e = l->e;
+  warp_share s = share_of(l, p);
+  ir *slots = ARENA_ARRAY(e->a, ir, 4 * s.tiles * s.steps);
+  for (int i = 0; i < 4 * s.tiles * s.steps; i++) {
+    int64_t tile = i / 4 / s.steps, step = i / 4 % s.steps, r = i % 4;
+    ir row = int_add(e, int_add(e, s.first_row, s.group), integer(e, tile * ROWS + r % 2 * 8));
+    ir depth = int_mul(e, int_add(e, s.first_step, integer(e, step)), integer(e, DEPTH));
+    depth = int_add(e, depth, int_add(e, int_mul(e, s.pair, integer(e, 2)), integer(e, r / 2 * 8)));
+    slots[i] = stack_slot(e, e->i32, "matrix");
+    LLVMBuildStore(e->b, pair_of_matrix(l, p, at, row, depth), slots[i]);
+  }
+  l->matrices[p->nest - l->p->nests.items] = slots;
+}
 
 static void load_tile(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, block_place where,
                       ir a[4]) {
   emitter *e = l->e;
   int64_t step;
-  const ir *slots = slots_of(l, p);
+  const ir *slots = l->matrices[p->nest - l->p->nests.items];
   if (!slots || !int_known(where.step, &step)) {
     ir row = int_add(e, where.row, integer(e, where.tile * ROWS));
     load_matrix(l, p, at, row, int_add(e, s->first_step, where.step), a);
     return;
   }
   for (int r = 0; r < 4; r++) a[r] = LLVMBuildLoad2(e->b, e->i32, slots[4 * (where.tile * s->steps + step) + r], "");
-}
-
-void gpu_matrix_load(lower *l, const matrix_product *p, const place_in_loops *at) {
-  emitter *e = l->e;
-  warp_share s = share_of(l, p);
-  ir *slots = ARENA_ARRAY(e->a, ir, 4 * s.tiles * s.steps), a[4];
-  for (int tile = 0; tile < s.tiles; tile++) {
-    for (int64_t step = 0; step < s.steps; step++) {
-      load_tile(l, p, &s, at, (block_place){s.first_row, tile, integer(e, step)}, a);
-      for (int r = 0; r < 4; r++) {
-        ir *slot = &slots[4 * (tile * s.steps + step) + r];
-        *slot = stack_slot(e, e->i32, "matrix");
-        LLVMBuildStore(e->b, a[r], *slot);
-      }
-    }
-  }
-  l->matrices[p->nest - l->p->nests.items] = slots;
 }
 
 // ---- the vectors ----

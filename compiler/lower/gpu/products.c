@@ -246,12 +246,9 @@ void gpu_dot(lower *l, const plan_nest *nest) {
 }
 
 void gpu_hold_matrices(lower *l) {
-  bool waited = false;
   for (int n = 0; n < l->p->nests.count; n++) {
     const plan_nest *nest = &l->p->nests.items[n];
     if (nest->kind != NEST_DOT || !nest->dot.held_b) continue;
-    if (!waited) gpu_wait(l);
-    waited = true;
     gpu_operands o = operands_of(l, nest);
     gpu_hold_matrix(l, nest, &o);
   }

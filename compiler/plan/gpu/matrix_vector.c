@@ -37,13 +37,18 @@ bool plan_has_fours_apart(const mapping *m, const tile_program *program, const p
   return plan_axis_size(m, program, b->axes[b->axis_count - 1]) % (2 * PLAN_FOURS_APART) == 0;
 }
 
+// Do rows and depth fill tiles, as many as warps can share?
+static bool fills_tiles(const mapping *m, const tile_program *program, axis_set rows, axis_set depth) {
+  const int64_t row_count = plan_entries(m, program, rows), depth_count = plan_entries(m, program, depth);
+  const int64_t warps = m->threads / GPU_WARP_LANES;
+  if (m->dtype != NUMBER_BF16 || row_count % GPU_TILE_ROWS || depth_count % DEPTH) return false;
+  return row_count / GPU_TILE_ROWS * (depth_count / DEPTH) % warps == 0;
+}
+
 bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, axis_set rows, axis_set depth, int last) {
-  if (m->dtype != NUMBER_BF16 || last < 0 || !axis_in(rows | depth, last)) return false;
-  const int64_t row = plan_axis_size(m, program, last), warps = m->threads / GPU_WARP_LANES;
-  const int64_t tiles = plan_entries(m, program, rows) / GPU_TILE_ROWS, steps = plan_entries(m, program, depth) / DEPTH;
-  const bool whole =
-      tiles * GPU_TILE_ROWS == plan_entries(m, program, rows) && steps * DEPTH == plan_entries(m, program, depth);
-  return whole && row % DEPTH == 0 && !(row & (row - 1)) && (tiles * steps) % warps == 0;
+  if (last < 0 || !axis_in(rows | depth, last) || !fills_tiles(m, program, rows, depth)) return false;
+  const int64_t row = plan_axis_size(m, program, last);
+  return row % DEPTH == 0 && !(row & (row - 1));
 }
 
 // The warps that share a sum. A step of the depth costs the conversion of the vectors, and for each block of rows a load and a
@@ -81,8 +86,8 @@ matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, co
   int64_t pieces = plan_entries(m, program, g.rows) / g.width;
   g.splits = g.along || pieces >= m->threads ? 1 : m->threads / pieces;
   g.in_warp = g.splits > 1 && GPU_WARP_LANES % pieces == 0 ? GPU_WARP_LANES / pieces : 1;
-  g.mma = dot->pack_b >= 0 && !p->buffers.items[dot->pack_b].by_vectors && warps_of_sum(m, program, &g) &&
-          plan_suits_vectors_by_mma(m, program, g.rows, g.depth, g.last);
+  bool copied_in_rows = dot->pack_b >= 0 && !p->buffers.items[dot->pack_b].by_vectors;
+  g.mma = dot->held_b || (copied_in_rows && plan_suits_vectors_by_mma(m, program, g.rows, g.depth, g.last));
   if (g.mma) g.splits = warps_of_sum(m, program, &g), g.in_warp = 1;
   return g;
 }
@@ -97,10 +102,12 @@ int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const
   enum { REGISTERS_OF_TILE = 4, MOST_TILES = 8, MOST_STEPS = 16 };
   const tile_program *program = p->program;
   matrix_vector g = plan_matrix_vector(m, p, id, dot);
-  if (!g.mma || m->tiled || (plan_tile_axes(m, program->values.items[dot->b].axes) & g.around)) return 0;
-  const int64_t row_warps = m->threads / GPU_WARP_LANES / g.splits;
+  if (!fills_tiles(m, program, g.rows, g.depth) || m->tiled ||
+      (plan_tile_axes(m, program->values.items[dot->b].axes) & g.around))
+    return 0;
+  const int64_t splits = warps_of_sum(m, program, &g), row_warps = m->threads / GPU_WARP_LANES / splits;
   const int64_t tiles = plan_entries(m, program, g.rows) / GPU_TILE_ROWS / row_warps;
-  const int64_t steps = plan_entries(m, program, g.depth) / DEPTH / g.splits;
+  const int64_t steps = plan_entries(m, program, g.depth) / DEPTH / splits;
   return tiles <= MOST_TILES && steps <= MOST_STEPS ? tiles * steps * REGISTERS_OF_TILE : 0;
 }
 

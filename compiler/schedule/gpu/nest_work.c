@@ -504,7 +504,8 @@ static gpu_work spread_out(const placed_program *p, double instructions, double 
 // A matrix of parameters times vectors on tensor cores: each warp converts the vectors that it multiplies.
 static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest, const matrix_vector *g) {
   const double warps = (double)p->w->threads / MODEL_LANES, splits = (double)g->splits;
-  const double tiles = model_entries(p, g->rows) / GPU_TILE_ROWS * splits / warps, steps = model_entries(p, g->depth) / 16 / splits;
+  const double tiles = model_entries(p, g->rows) / GPU_TILE_ROWS * splits / warps,
+               steps = model_entries(p, g->depth) / 16 / splits;
   const double products = tiles * steps, loads = nest->dot.held_b ? 0 : products;
   const double ends = ceil(tiles * GPU_TILE_ROWS * g->vectors / MODEL_LANES);
   double own = gpu_cost_begin + steps * GPU_COST_VECTOR_STEP + products + 2 * loads + ends * GPU_COST_VECTOR_END;

@@ -140,7 +140,7 @@ static void take_cheaper(kernel *best, estimate *least, const kernel *other, cod
 // Half as many threads: each warp then owns twice the columns of a product, and reads its rows less often.
 static void try_few_threads(kernel *best, estimate *least, codegen_gpu_options options) {
   kernel few = *best;
-  if (best->program->form != TILE_CHUNK || least->plan->described.threads != GPU_BLOCK_THREADS) return;
+  if (best->kind == KERNEL_STEP || least->plan->described.threads != GPU_BLOCK_THREADS) return;
   few.gpu.threads = GPU_BLOCK_THREADS / 2;
   take_cheaper(best, least, &few, options);
 }
