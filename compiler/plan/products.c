@@ -218,7 +218,8 @@ static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
 static bool may_hold_matrix(planner *q, tile_id id, const plan_dot *dot, int last) {
   if (q->m->kernel->kind == KERNEL_STEP || last < 0) return false;
   int64_t registers = plan_matrix_registers(q->m, q->p, id, dot);
-  if (!registers || q->matrix_registers + registers > GPU_COST_MATRIX) return false;
+  const int64_t most = q->m->kernel->kind == KERNEL_BACKWARD ? GPU_COST_MATRIX_BACK : GPU_COST_MATRIX;
+  if (!registers || q->matrix_registers + registers > most) return false;
   q->matrix_registers += registers;
   return true;
 }
