@@ -205,17 +205,17 @@ static void add_result(nest_count *c, int result) {
 
 static double instructions_of(const nest_count *c) { return c->operations + c->accesses + gpu_cost_loop * c->loops; }
 
-// Each warp begins the nest once, and goes through its body at each turn.
+// Each warp begins the nest once, also to find that it has no work, and goes through its body at each turn.
 static gpu_work total(const nest_count *c, model_turns t) {
   double warps = (double)c->p->w->threads / MODEL_LANES, used = t.all < warps ? t.all : warps;
-  double own = instructions_of(c), begin = gpu_cost_begin + gpu_cost_address * c->addresses;
-  return (gpu_work){.instructions = t.all * own + used * begin,
-                    .busiest = t.busiest * own + begin,
+  double own = instructions_of(c), addresses = gpu_cost_address * c->addresses;
+  return (gpu_work){.instructions = t.all * own + warps * gpu_cost_begin + used * addresses,
+                    .busiest = t.busiest * own + gpu_cost_begin + addresses,
                     .used = (int)ceil(used),
                     .operations = t.all * c->operations,
                     .accesses = t.all * c->accesses,
                     .loops = t.all * c->loops,
-                    .begins = used,
+                    .begins = warps,
                     .addresses = used * c->addresses,
                     .wavefronts = t.all * c->wavefronts,
                     .specials = t.all * c->specials,
