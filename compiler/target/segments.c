@@ -200,6 +200,13 @@ static bool is_label(text_line line) { return line.end > line.word && line.end[-
 
 static const char *next_line(text_line line) { return *line.end ? line.end + 1 : line.end; }
 
+// Does a block end with this line? What follows a branch is another, also without a label.
+static bool is_branch(text_line line) {
+  const char *word = line.word;
+  if (*word == '@') word += strcspn(word, " \t\n"), word += strspn(word, " \t");
+  return strncmp(word, "bra", 3) == 0;
+}
+
 // The segment that has the longest run of instructions in a block; -1: there is none.
 static int segment_of_block(const char *text, const segment_list *list) {
   int now = -1, run = 0, best = -1, most = 0;
@@ -209,6 +216,7 @@ static int segment_of_block(const char *text, const segment_list *list) {
     } else if (now >= 0 && is_code(line.word) && ++run > most) {
       best = now, most = run;
     }
+    if (is_branch(line)) break;
   }
   return best;
 }
@@ -223,7 +231,10 @@ static void count_text(const char *text, segment_list *list) {
   simt_segment before = {0};
   int of_block = -1, now = -1;
   for (text_line line = line_at(text); *line.word; line = line_at(next_line(line))) {
-    if (is_label(line)) {
+    bool code = !is_label(line) && is_code(line.word);
+    if (code) count_line(now < 0 ? &before : &list->items[now], line.word, line.end);
+    if (code && is_branch(line) && is_branch(line_at(next_line(line)))) continue;
+    if (is_label(line) || (code && is_branch(line))) {
       now = of_block = segment_of_block(next_line(line), list);
       if (now < 0) continue;
       add_counts(&list->items[now], &before);
@@ -231,8 +242,6 @@ static void count_text(const char *text, segment_list *list) {
     } else if (strncmp(line.word, ".loc", 4) == 0) {
       now = segment_of_line(line.word, list);
       if (now < 0) now = of_block;
-    } else if (is_code(line.word)) {
-      count_line(now < 0 ? &before : &list->items[now], line.word, line.end);
     }
   }
 }
