@@ -15,7 +15,7 @@ static const struct {
   const char *chunk, *columns;
   int lanes;
 } shapes[] = {{"16", "V=16", 4}, {"16", "V=1", 4},  {"16", "V=128", 1}, {"32", "V=16", 8},  {"32", "V=5", 8},
-              {"64", "V=8", 16}, {"64", "V=16", 8}, {"64", "V=32", 4},  {"128", "V=4", 32}, {"128", "V=12", 16}};
+              {"64", "V=8", 16}, {"64", "V=32", 8}, {"64", "V=64", 4},  {"128", "V=4", 32}, {"128", "V=12", 16}};
 
 static bool has_lanes(const char *chunk, const char *columns, int lanes) {
   char command[512], line[4096], expected[64];
