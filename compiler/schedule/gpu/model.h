@@ -46,6 +46,9 @@ typedef struct model_turns {
 model_turns model_turns_of(const placed_program *p, double points);
 gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest);
 
+// vector_work.c: products by threads, and of a matrix of parameters and vectors.
+gpu_work model_work_by_threads(const placed_program *p, const plan_nest *nest);
+
 // nest_work.c
 // `since`: what the nests before it have touched.
 gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest, memory_since *since);

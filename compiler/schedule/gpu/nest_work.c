@@ -493,53 +493,6 @@ static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool
       .far = c.far};
 }
 
-// Multiply-adds by threads, or a matrix of parameters times a vector: what is loaded is spread evenly.
-static gpu_work spread_out(const placed_program *p, double instructions, double wavefronts, double tasks) {
-  double warps = (double)p->w->threads / MODEL_LANES, used = ceil(tasks / MODEL_LANES);
-  double busy = used < warps ? used : warps;
-  if (busy < 1) busy = 1;
-  return (gpu_work){.instructions = instructions, .busiest = instructions / busy, .used = (int)busy, .wavefronts = wavefronts};
-}
-
-// A matrix of parameters times vectors on tensor cores: each warp converts the vectors that it multiplies.
-static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest, const matrix_vector *g) {
-  const double warps = (double)p->w->threads / MODEL_LANES, splits = (double)g->splits;
-  const double tiles = model_entries(p, g->rows) / GPU_TILE_ROWS * splits / warps,
-               steps = model_entries(p, g->depth) / 16 / splits;
-  const double products = tiles * steps, loads = nest->dot.held_b ? 0 : products;
-  const double ends = ceil(tiles * GPU_TILE_ROWS * g->vectors / MODEL_LANES);
-  double own = gpu_cost_begin + steps * GPU_COST_VECTOR_STEP + products + 2 * loads + ends * GPU_COST_VECTOR_END;
-  if (splits > 1) own += ceil(model_entries(p, g->rows) * g->vectors / p->w->threads) * (2 * splits + GPU_COST_VECTOR_END);
-  return (gpu_work){.instructions = warps * own,
-                    .busiest = own,
-                    .wavefronts = warps * 4 * (steps + loads),
-                    .tensor = warps * products * GPU_TILE_ROWS * GPU_TILE_COLUMNS * 16,
-                    .barriers = splits > 1};
-}
-
-// The same by threads (plan/gpu/matrix_vector.c). What the threads of a column have is added up behind a barrier.
-static gpu_work work_of_matrix_vector(const placed_program *p, const plan_nest *nest, double all) {
-  const mapping *m = &p->w->m;
-  matrix_vector g = plan_matrix_vector(m, p->of->p, nest->values.items[0], &nest->dot);
-  if (g.mma) return work_of_vectors(p, nest, &g);
-  double rows = model_entries(p, g.rows), threads = g.along ? rows * (double)g.lanes : rows / g.width * (double)g.splits;
-  plan_access matrix = gpu_access_of_operand(p, nest->dot.b, nest->dot.pack_b);
-  double words = all * plan_bytes_of(matrix.stored) / 4, vector = all / g.width;
-  gpu_work work = spread_out(p, GPU_COST_VECTOR * all, vector + (matrix.in_shared ? words : 0), threads);
-  if (!matrix.in_shared) work.bytes = MODEL_LANES * 4 * words, work.far = 1;
-  work.barriers = !g.along && g.splits > g.in_warp;
-  return work;
-}
-
-static gpu_work work_by_threads(const placed_program *p, const plan_nest *nest) {
-  const plan_dot *dot = &nest->dot;
-  const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
-  double all = model_entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) / MODEL_LANES;
-  double results = model_entries(p, plan_tile_axes(&p->w->m, v->axes));
-  if (dot->i < 0) return work_of_matrix_vector(p, nest, all);
-  return spread_out(p, GPU_COST_BY_THREADS * all, all / 2, results / 16);  // blocks of 4 x 4
-}
-
 // ---- along time ------------------------------------------------------------------------------
 
 // Lanes of a column load their rows, add up, meet, load them again unless they kept them, add up and store.
@@ -611,7 +564,7 @@ static gpu_work work_of_nest(arena *scratch, const placed_program *p, const plan
   switch (nest->kind) {
     case NEST_DOT:
       if (nest->dot.i >= 0 && plan_is_mma(&p->w->m, p->of->p->program, &nest->dot)) return work_of_mma(p, nest, seen);
-      return work_by_threads(p, nest);
+      return model_work_by_threads(p, nest);
     case NEST_SOLVE: return model_work_of_solve(p, nest);
     case NEST_PREFIX:
     case NEST_SEGMENT:
