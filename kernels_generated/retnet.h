@@ -391,6 +391,51 @@ static inline int64_t retnet_part_backward_large_summary_elements(const retnet_p
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
+/* ---- retnet_backward_large_few ---- */
+
+#define RETNET_BACKWARD_LARGE_FEW_SYMBOL "rec_kernel_retnet_backward_large_few_gpu"
+enum { RETNET_BACKWARD_LARGE_FEW_THREADS = 256, RETNET_BACKWARD_LARGE_FEW_SHARED_BYTES = 107136, RETNET_BACKWARD_LARGE_FEW_CHUNK = 128 };
+typedef struct retnet_backward_large_few_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], f32, in copies: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], f32, in copies: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} retnet_backward_large_few_parameter;
+_Static_assert(sizeof(retnet_backward_large_few_parameter) == 424, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_backward_large_few_items(const retnet_backward_large_few_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H * ((parameter->V + 31) / 32);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_backward_large_few_scratch_bytes(const retnet_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 8256;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_backward_large_few_summary_elements(const retnet_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
+}
+/* Copies of d_q for rec_gpu_sum to add up. */
+static inline int64_t retnet_backward_large_few_copies_d_q(const retnet_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->V + 31) / 32);
+}
+/* Copies of d_k for rec_gpu_sum to add up. */
+static inline int64_t retnet_backward_large_few_copies_d_k(const retnet_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->V + 31) / 32);
+}
+
 /* ---- retnet_forward_groups ---- */
 
 #define RETNET_FORWARD_GROUPS_SYMBOL "rec_kernel_retnet_forward_groups_gpu"
@@ -424,6 +469,40 @@ static inline int64_t retnet_forward_groups_scratch_bytes(const retnet_forward_g
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t retnet_forward_groups_summary_elements(const retnet_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
+}
+
+/* ---- retnet_states_groups ---- */
+
+#define RETNET_STATES_GROUPS_SYMBOL "rec_kernel_retnet_states_groups_gpu"
+enum { RETNET_STATES_GROUPS_THREADS = 128, RETNET_STATES_GROUPS_SHARED_BYTES = 41984, RETNET_STATES_GROUPS_CHUNK = 128 };
+typedef struct retnet_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
+} retnet_states_groups_parameter;
+_Static_assert(sizeof(retnet_states_groups_parameter) == 640, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_states_groups_items(const retnet_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_states_groups_scratch_bytes(const retnet_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_states_groups_summary_elements(const retnet_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
@@ -469,6 +548,38 @@ static inline int64_t retnet_backward_groups_summary_elements(const retnet_backw
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
+/* ---- retnet_part_groups ---- */
+
+#define RETNET_PART_GROUPS_SYMBOL "rec_kernel_retnet_part_groups_gpu"
+enum { RETNET_PART_GROUPS_THREADS = 128, RETNET_PART_GROUPS_SHARED_BYTES = 43008 };
+typedef struct retnet_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
+} retnet_part_groups_parameter;
+_Static_assert(sizeof(retnet_part_groups_parameter) == 512, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_part_groups_items(const retnet_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_part_groups_scratch_bytes(const retnet_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_part_groups_summary_elements(const retnet_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
+}
+
 /* ---- retnet_part_backward_groups ---- */
 
 #define RETNET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_retnet_part_backward_groups_gpu"
@@ -497,6 +608,47 @@ static inline int64_t retnet_part_backward_groups_scratch_bytes(const retnet_par
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t retnet_part_backward_groups_summary_elements(const retnet_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
+}
+
+/* ---- retnet_backward_groups_few ---- */
+
+#define RETNET_BACKWARD_GROUPS_FEW_SYMBOL "rec_kernel_retnet_backward_groups_few_gpu"
+enum { RETNET_BACKWARD_GROUPS_FEW_THREADS = 256, RETNET_BACKWARD_GROUPS_FEW_SHARED_BYTES = 149504, RETNET_BACKWARD_GROUPS_FEW_CHUNK = 128 };
+typedef struct retnet_backward_groups_few_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
+} retnet_backward_groups_few_parameter;
+_Static_assert(sizeof(retnet_backward_groups_few_parameter) == 1024, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_backward_groups_few_items(const retnet_backward_groups_few_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_backward_groups_few_scratch_bytes(const retnet_backward_groups_few_parameter *parameter) {
+  (void)parameter;
+  return 16448;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t retnet_backward_groups_few_summary_elements(const retnet_backward_groups_few_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }

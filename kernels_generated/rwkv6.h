@@ -307,4 +307,48 @@ static inline int64_t rwkv6_part_backward_summary_elements(const rwkv6_part_back
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
+/* ---- rwkv6_backward_few ---- */
+
+#define RWKV6_BACKWARD_FEW_SYMBOL "rec_kernel_rwkv6_backward_few_gpu"
+enum { RWKV6_BACKWARD_FEW_THREADS = 256, RWKV6_BACKWARD_FEW_SHARED_BYTES = 97792, RWKV6_BACKWARD_FEW_CHUNK = 128 };
+typedef struct rwkv6_backward_few_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot bonus;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_r;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_decay;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_bonus;  /* [H,K], f32, in copies: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} rwkv6_backward_few_parameter;
+_Static_assert(sizeof(rwkv6_backward_few_parameter) == 552, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv6_backward_few_items(const rwkv6_backward_few_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv6_backward_few_scratch_bytes(const rwkv6_backward_few_parameter *parameter) {
+  (void)parameter;
+  return 65600;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t rwkv6_backward_few_summary_elements(const rwkv6_backward_few_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
+}
+/* Copies of d_bonus for rec_gpu_sum to add up. */
+static inline int64_t rwkv6_backward_few_copies_d_bonus(const rwkv6_backward_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.slices;
+}
+
 #endif
