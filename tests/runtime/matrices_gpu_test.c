@@ -8,6 +8,12 @@
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
+// Rows of 80 numbers along two axes, of which the last has an odd size.
+static const char odd[] =
+    "recurrence odd(G = 8, A = 16, B = 5, C = A, E = B) {\n  input x[G,A,B]\n  param w[G,A,B,C,E]\n  state h[A,B]\n  output "
+    "y[A,B]\n"
+    "  h = 0.1 * sum[G](tanh(x + sum[C,E](w * h[t-1]{A -> C, B -> E})))\n  y = h\n}\n";
+
 // `plan`: what the nest of the product says, in one of the kernels.
 static const struct {
   const char *file, *name, *heads, *size, *plan;
@@ -69,23 +75,26 @@ static void compare(const rec_recurrence *r, int64_t batch, bool backward, const
   problem_free(got);
 }
 
-int main(void) {
+static void compare_batches(rec_module *module, const char *name, const char *what) {
   static const int64_t batches[] = {1, 4, 6};
+  if (!check(module, "%s: does not compile", what)) return;
+  for (int k = 0; k < (int)(sizeof batches / sizeof *batches); k++)
+    for (int backward = 0; backward < 2; backward++) compare(rec_module_find(module, name), batches[k], backward, what);
+  rec_module_close(module);
+}
+
+int main(void) {
   for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++) {
-    char what[64];
+    char what[64], path[256];
     const char *heads = shapes[i].heads ? shapes[i].heads : shapes[i].size;
     const char *const options[] = {"--target", simt_target(), "-O0", "--shared-memory", "200", "--dtype", "bf16",
                                    "-D",       heads,         "-D",  shapes[i].size,    NULL};
     snprintf(what, sizeof what, "%s %s", shapes[i].name, shapes[i].size);
-    check(is_planned(i), "%s: no product '%s'", what, shapes[i].plan);
-    char path[256];
     snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", shapes[i].file);
-    rec_module *module = compile_file(path, options);
-    if (!check(module, "%s: does not compile", what)) continue;
-    const rec_recurrence *r = rec_module_find(module, shapes[i].name);
-    for (int k = 0; k < (int)(sizeof batches / sizeof *batches); k++)
-      for (int backward = 0; backward < 2; backward++) compare(r, batches[k], backward, what);
-    rec_module_close(module);
+    check(is_planned(i), "%s: no product '%s'", what, shapes[i].plan);
+    compare_batches(compile_file(path, options), shapes[i].name, what);
   }
+  const char *const options[] = {"--target", simt_target(), "-O0", "--dtype", "bf16", NULL};
+  compare_batches(compile_text(odd, options), "odd", "odd");
   return checked();
 }

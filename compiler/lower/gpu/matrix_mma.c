@@ -4,10 +4,12 @@
 //                                                      times 8 columns: vectors, each in two parts
 //
 // A product on tensor cores has at least 8 columns. A vector has 32 bits and takes two of them: its first 8 bits, and the next 8.
-// The sum of both columns is in one lane. A column that no vector has repeats others, and nothing reads it.
+// The sum of both columns is in one lane. A column that no vector has repeats others, and nothing reads it. Nothing is left of an
+// infinity but a NaN, which the sum becomes.
 //
 // The matrix is the A operand: in registers from the first step to the last, or by ldmatrix from its copy, transposed where the
-// sum is across the rows of memory. Each warp converts the parts of the vectors that it multiplies. Where there are fewer blocks of rows than warps, warps share the summed axis.
+// sum is across the rows of memory. Each warp converts the parts of the vectors that it multiplies. Where there are fewer blocks
+// of rows than warps, warps share the summed axis.
 #include "compiler/lower/gpu/matrix_product.h"
 
 enum { ROWS = GPU_TILE_ROWS, DEPTH = 16, PARTS = 2, LANES_OF_ROW = 4, MOST_TILES = 8 };
@@ -111,23 +113,27 @@ static void load_tile(lower *l, const matrix_product *p, const warp_share *s, co
 
 // ---- the vectors ----
 
+static bool has_pairs(lower *l, const view *v, int axis) {
+  int64_t stride;
+  return known_size(l, axis) % 2 == 0 && v->stride[axis] && int_known(v->stride[axis], &stride) && stride == 1;
+}
+
 // Two neighbours along the depth, of the vector that the lane's column has.
 static void load_pair(lower *l, const matrix_product *p, const place_in_loops *at, ir depth, ir x[2]) {
   emitter *e = l->e;
   const gpu_factors *f = &p->o->first;
   int last = p->depth.axes[p->depth.count - 1];
-  int64_t stride;
   place_in_loops place = *at;
   gpu_matrix_go_to(l, &p->depth, depth, &place);
-  if (f->a.stride[last] && int_known(f->a.stride[last], &stride) && stride == 1) {
-    place.vector_axis = last, place.lanes = 2;
-    ir both = view_load(l, &f->a, &place, f->a_axes);
-    for (int i = 0; i < 2; i++) x[i] = LLVMBuildExtractElement(e->b, both, integer(e, i), "");
+  if (!has_pairs(l, &f->a, last)) {
+    x[0] = view_load(l, &f->a, &place, f->a_axes);
+    gpu_matrix_go_to(l, &p->depth, int_add(e, depth, integer(e, 1)), &place);
+    x[1] = view_load(l, &f->a, &place, f->a_axes);
     return;
   }
-  x[0] = view_load(l, &f->a, &place, f->a_axes);
-  place.index[last] = int_add(e, place.index[last], integer(e, 1));
-  x[1] = view_load(l, &f->a, &place, f->a_axes);
+  place.vector_axis = last, place.lanes = 2;
+  ir both = view_load(l, &f->a, &place, f->a_axes);
+  for (int i = 0; i < 2; i++) x[i] = LLVMBuildExtractElement(e->b, both, integer(e, i), "");
 }
 
 // The upper 16 bits of two numbers of 32: the first one in the low half.
