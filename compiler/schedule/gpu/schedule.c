@@ -381,13 +381,13 @@ bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_ker
   return same && !keeps_values(forward) && !keeps_values(back);
 }
 
-// The kernels whose FORWARD goes with this BACKWARD: its own, or those with other chunks where they are clearly cheaper.
+// The kernels whose FORWARD goes with this BACKWARD: its own, or those with other chunks where they are clearly cheaper, the
+// longer ones first.
 static const recurrence_kernels *forward_for(const recurrence_kernels *back, const candidates *all) {
   const recurrence_kernels *best = back;
   for (int i = 0; i < all->count; i++) {
     const recurrence_kernels *other = all->items[i].kernels;
-    bool cheaper = other->gpu_forward < best->gpu_forward && other->gpu_forward < gpu_cost_worth * back->gpu_forward;
-    if (cheaper && gpu_may_go_together(other, back)) best = other;
+    if (other->gpu_forward < gpu_cost_worth * best->gpu_forward && gpu_may_go_together(other, back)) best = other;
   }
   return best;
 }
