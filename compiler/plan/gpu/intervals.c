@@ -12,18 +12,21 @@
 #include "compiler/plan/gpu/barriers.h"
 #include "compiler/plan/planner.h"
 
+typedef VEC(int) nest_list;
+
 typedef struct gathering {
   planner *q;
   int first, count;       // nests of the body
   bool *before, *waits;   // by nest, and by nest that must come before it; of these, behind a barrier
-  bool *touches;          // by nest and buffer
+  nest_list *users;       // by buffer: the nests that read or write it
   int64_t *numbers;       // by buffer: of shared memory, while it is alive; 0: it does not count
   bool *at_end;           // by buffer: it is read after all nests
   int *order, *interval;  // nests in their new order, and the number of the interval of each
   bool *placed;           // by nest
   int filled, intervals;
   int64_t most;  // numbers alive in the order that was
-  int *trial_order, *trial_interval, *end_of;
+  int *trial_order, *trial_interval;
+  int *position, *end_of;  // of the trial: the place of each nest, the last place of each interval
   int64_t *change;
 } gathering;
 
@@ -31,10 +34,6 @@ static const plan_nest *nest_of(const gathering *g, int n) { return &g->q->p->ne
 
 static bool *pair(const gathering *g, bool *of, int earlier, int later) {
   return &of[(size_t)later * (size_t)g->count + (size_t)earlier];
-}
-
-static bool *touch(const gathering *g, int nest, int buffer) {
-  return &g->touches[(size_t)nest * (size_t)g->q->p->buffers.count + (size_t)buffer];
 }
 
 // ---- what must come before what ----
@@ -98,7 +97,8 @@ static void find_order(gathering *g) {
     find_makers(g, n);
     for (int m = 0; m < n; m++)
       if (meet(p, of[m], of[n])) *pair(g, g->before, m, n) = *pair(g, g->waits, m, n) = true;
-    for (int b = 0; b < p->buffers.count; b++) *touch(g, n, b) = of[n].reads[b] || of[n].writes[b];
+    for (int b = 0; b < p->buffers.count; b++)
+      if (of[n].reads[b] || of[n].writes[b]) vec_push(g->q->a, &g->users[b], n);
   }
 }
 
@@ -121,13 +121,13 @@ static int64_t most_alive(const gathering *g, const int *order, const int *inter
   const plan *p = g->q->p;
   int64_t alive = 0, most = 0;
   memset(g->change, 0, ((size_t)g->count + 1) * sizeof *g->change);
-  for (int i = 0; i < g->count; i++) g->end_of[interval[i]] = i;
+  for (int i = 0; i < g->count; i++) g->end_of[interval[i]] = i, g->position[order[i]] = i;
   for (int b = 0; b < p->buffers.count; b++) {
     int first = g->count, last = -1;
-    for (int i = 0; g->numbers[b] && i < g->count; i++) {
-      if (!*touch(g, order[i], b)) continue;
+    for (int u = 0; g->numbers[b] && u < g->users[b].count; u++) {
+      int i = g->position[g->users[b].items[u]], end = g->end_of[interval[i]];
       if (first > i) first = i;
-      last = g->end_of[interval[i]];
+      if (last < end) last = end;
     }
     if (last < 0) continue;
     if (g->at_end[b]) last = g->count - 1;
@@ -223,7 +223,8 @@ static void open_gathering(gathering *g) {
   size_t nests = (size_t)g->count, buffers = (size_t)p->buffers.count;
   g->before = ARENA_ARRAY(a, bool, nests *nests);
   g->waits = ARENA_ARRAY(a, bool, nests *nests);
-  g->touches = ARENA_ARRAY(a, bool, nests *buffers + 1);
+  g->users = ARENA_ARRAY(a, nest_list, buffers + 1);
+  g->position = ARENA_ARRAY(a, int, nests);
   g->numbers = ARENA_ARRAY(a, int64_t, buffers + 1);
   g->at_end = ARENA_ARRAY(a, bool, buffers + 1);
   g->order = ARENA_ARRAY(a, int, nests);
