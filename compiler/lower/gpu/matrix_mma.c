@@ -8,7 +8,7 @@
 // infinity but a NaN, which the sum becomes.
 //
 // The matrix is the A operand: in registers from the first step to the last, or by ldmatrix from its copy, transposed where the
-// sum is across the rows of memory. Each warp converts the parts of the vectors that it multiplies. Where there are fewer blocks
+// sum is across the rows of memory. A copy in scratch is read number by number. Each warp converts the parts of the vectors that it multiplies. Where there are fewer blocks
 // of rows than warps, warps share the summed axis.
 #include "compiler/lower/gpu/matrix_product.h"
 
@@ -42,7 +42,9 @@ static warp_share share_of(lower *l, const matrix_product *p) {
 
 // ---- the matrix ----
 
-// Lane 8 m + i has the address of row i of matrix m: rows 0-7 and 8-15, then the same of the next 8 of the depth. A transposed
+static bool in_shared_memory(const view *v) { return LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)) == GPU_SHARED_MEMORY; }
+
+// In shared memory. Lane 8 m + i has the address of row i of matrix m: rows 0-7 and 8-15, then the same of the next 8 of the depth. A transposed
 // matrix has rows along the depth.
 static void load_matrix(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir step, ir a[4]) {
   emitter *e = l->e;
@@ -83,17 +85,27 @@ static ir pair_of_matrix(lower *l, const matrix_product *p, const place_in_loops
   return gpu_call(e, GPU_CVT_BF16X2, x, 2);
 }
 
+// Number by number: of any matrix, wherever it lies.
+static void load_numbers(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir row, ir step,
+                         ir a[4]) {
+  emitter *e = l->e;
+  ir first = int_add(e, int_mul(e, step, integer(e, DEPTH)), int_mul(e, s->pair, integer(e, 2)));
+  for (int r = 0; r < 4; r++) {
+    ir own = int_add(e, int_add(e, row, s->group), integer(e, r % 2 * 8));
+    a[r] = pair_of_matrix(l, p, at, own, int_add(e, first, integer(e, r / 2 * 8)));
+  }
+}
+
 void gpu_matrix_load(lower *l, const matrix_product *p, const place_in_loops *at) {
   emitter *e = l->e;
   warp_share s = share_of(l, p);
-  ir *slots = ARENA_ARRAY(e->a, ir, 4 * s.tiles * s.steps);
+  ir *slots = ARENA_ARRAY(e->a, ir, 4 * s.tiles * s.steps), a[4];
   for (int i = 0; i < 4 * s.tiles * s.steps; i++) {
     int64_t tile = i / 4 / s.steps, step = i / 4 % s.steps, r = i % 4;
-    ir row = int_add(e, int_add(e, s.first_row, s.group), integer(e, tile * ROWS + r % 2 * 8));
-    ir depth = int_mul(e, int_add(e, s.first_step, integer(e, step)), integer(e, DEPTH));
-    depth = int_add(e, depth, int_add(e, int_mul(e, s.pair, integer(e, 2)), integer(e, r / 2 * 8)));
+    ir row = int_add(e, s.first_row, integer(e, tile * ROWS));
+    if (!r) load_numbers(l, p, &s, at, row, int_add(e, s.first_step, integer(e, step)), a);
     slots[i] = stack_slot(e, e->i32, "matrix");
-    LLVMBuildStore(e->b, pair_of_matrix(l, p, at, row, depth), slots[i]);
+    LLVMBuildStore(e->b, a[r], slots[i]);
   }
   l->matrices[p->nest - l->p->nests.items] = slots;
 }
@@ -104,8 +116,12 @@ static void load_tile(lower *l, const matrix_product *p, const warp_share *s, co
   int64_t step;
   const ir *slots = l->matrices[p->nest - l->p->nests.items];
   if (!slots || !int_known(where.step, &step)) {
-    ir row = int_add(e, where.row, integer(e, where.tile * ROWS));
-    load_matrix(l, p, at, row, int_add(e, s->first_step, where.step), a);
+    ir row = int_add(e, where.row, integer(e, where.tile * ROWS)), at_step = int_add(e, s->first_step, where.step);
+    if (in_shared_memory(&p->o->first.b)) {
+      load_matrix(l, p, at, row, at_step, a);
+    } else {
+      load_numbers(l, p, s, at, row, at_step, a);
+    }
     return;
   }
   for (int r = 0; r < 4; r++) a[r] = LLVMBuildLoad2(e->b, e->i32, slots[4 * (where.tile * s->steps + step) + r], "");
