@@ -1,6 +1,7 @@
 // States after a chunk, or a step, take the place of the states before it.
 //
 //   next C = %17 (in a buffer)      ->    C <- %17
+//   next C = %17{E->D}              ->    C <- %17
 //   next a = b, next b = a          ->    staging a <- b, staging b <- a;  a <- staging a, b <- staging b
 //
 // A state that a nest has updated in place (carried_pair.in_place) needs no copy.
@@ -27,13 +28,12 @@ void lower_commit(lower *l) {
     const carried_pair *pair = &l->p->carried[c];
     if (pair->in_place || pair->result < 0) continue;
     const tile_result *r = &l->p->program->results.items[pair->result];
-    const plan_value *pv = &l->p->values[r->value];
     axis_set axes = tile_place_axes(l->p->program, &r->place);
     lower_line(l, r->value);
     axis_set tile = plan_tile_axes(l->m, axes);
     bool lane = l->m->lane_axis >= 0 && axis_in(axes, l->m->lane_axis);
-    if (pv->held == HELD_BUFFER) {
-      staged[c] = lower_buffer(l, pv->buffer);
+    if (pair->staging < 0) {
+      staged[c] = value_view(l, r->value);
       continue;
     }
     stage_data s = {.id = r->value, .axes = axes, .to = lower_buffer(l, pair->staging)};

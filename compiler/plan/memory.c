@@ -146,6 +146,11 @@ static bool update_in_place(planner *q, int c) {
   return true;
 }
 
+int plan_copied_buffer(const plan *p, tile_id id) {
+  while (plan_at_hand(p, id) && p->program->values.items[id].op == TILE_RENAME) id = p->program->values.items[id].args[0];
+  return p->values[id].held == HELD_BUFFER ? p->values[id].buffer : -1;
+}
+
 void plan_states(planner *q) {
   plan *p = q->p;
   p->carried_count = q->carried->count;
@@ -167,8 +172,7 @@ void plan_states(planner *q) {
     }
     if (pair->result < 0) continue;
     pair->in_place = update_in_place(q, c);
-    const plan_value *next = &p->values[q->program->results.items[pair->result].value];
-    if (pair->in_place || next->held == HELD_BUFFER) continue;
+    if (pair->in_place || plan_copied_buffer(p, q->program->results.items[pair->result].value) >= 0) continue;
     plan_buffer staging = q->carried->items[c].memory;
     staging.persistent = false;
     pair->staging = plan_new_buffer(q, staging);

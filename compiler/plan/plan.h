@@ -190,7 +190,7 @@ typedef struct carried_pair {
   bool has_copy;       // other products read the state: shared memory has a copy
   bool wgmma_layout;   // GPU: the copy lies as warpgroup products read it
   plan_layout layout;  // GPU: of the state itself
-  int staging;         // a buffer for a next state that has no buffer and is not made in place; else -1
+  int staging;         // a buffer for a next state that is not made in place, nor copied from a buffer; else -1
 } carried_pair;
 
 typedef struct plan {
@@ -282,6 +282,8 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const mapping *m, const plan *p, tile_id id);
 // The DOT under an ADD's operand that is added in place: below joins, places and renames, which say where it goes.
 tile_id plan_product_of(const tile_program *program, tile_id operand);
+// The buffer that a next state is copied from, perhaps under other names of its axes; -1: its numbers are computed.
+int plan_copied_buffer(const plan *p, tile_id id);
 // The axes that a product's kernel goes through; others are loops around it.
 axis_set plan_inner_axes(const plan_dot *dot);
 // The value under index maps.

@@ -469,7 +469,7 @@ static void put_next(printer *o, const carried_pair *pair) {
   tile_id id = o->p->program->results.items[pair->result].value;
   fprintf(o->out, ", next ");
   put_operand(o, id);
-  if (!pair->in_place && pair->staging < 0) fprintf(o->out, " copied from b%d", o->p->values[id].buffer);
+  if (!pair->in_place && pair->staging < 0) fprintf(o->out, " copied from b%d", plan_copied_buffer(o->p, id));
   if (pair->in_place) fprintf(o->out, " in place");
   if (pair->accumulator >= 0)
     fprintf(o->out, ", in registers of nest %d%s", pair->accumulator, pair->has_copy ? " with a 16-bit copy" : "");

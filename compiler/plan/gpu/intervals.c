@@ -110,7 +110,8 @@ static void open_numbers(gathering *g) {
   for (int b = 0; b < p->buffers.count; b++) g->numbers[b] = is_mine(g, b) ? plan_words(&p->buffers.items[b]).factor : 0;
   for (int i = 0; i < q->program->results.count; i++) {
     const tile_result *r = &q->program->results.items[i];
-    if (plan_is_carried_role(r->place.role) && p->values[r->value].buffer >= 0) g->at_end[p->values[r->value].buffer] = true;
+    int copied = plan_is_carried_role(r->place.role) ? plan_copied_buffer(p, r->value) : -1;
+    if (copied >= 0) g->at_end[copied] = true;
   }
   for (int c = 0; c < p->carried_count; c++)
     if (p->carried[c].staging >= 0) g->at_end[p->carried[c].staging] = true;
@@ -181,8 +182,33 @@ static bool may_join(const gathering *g, int nest) {
   return has_room(g, nest);
 }
 
+// Warps share rows of a product, whose sums they add up behind a barrier of the nest.
+static bool has_row_sums(const gathering *g, int n) {
+  const plan_nest *nest = nest_of(g, n);
+  for (int i = 0; i < nest->values.count; i++)
+    if (g->q->p->values[nest->values.items[i]].partial_sums >= 0) return true;
+  return false;
+}
+
+static bool reads_registers(const plan_nest *nest) {
+  return nest->kind == NEST_DOT && (nest->dot.register_a || (nest->two && nest->other_dot.register_a));
+}
+
+// Behind the nests of the interval, but before those with row sums: what is behind these would begin with their barrier, and
+// keep company with few threads.
+static int place_of(const gathering *g, int nest) {
+  int place = g->filled;
+  for (int i = g->filled - 1; i >= 0 && g->interval[i] == g->intervals - 1; i--) {
+    if (*pair(g, g->before, g->order[i], nest)) break;
+    if (has_row_sums(g, g->order[i]) && !reads_registers(nest_of(g, g->order[i]))) place = i;
+  }
+  return place;
+}
+
 static void put(gathering *g, int nest) {
-  g->order[g->filled] = nest;
+  int place = place_of(g, nest);
+  memmove(&g->order[place + 1], &g->order[place], (size_t)(g->filled - place) * sizeof *g->order);
+  g->order[place] = nest;
   g->interval[g->filled++] = g->intervals - 1;
   g->placed[nest] = true;
 }
