@@ -123,13 +123,17 @@ static void forget_plan(kernel *k) {
   k->gpu.plan = NULL;
 }
 
-// Keeps the other form, if it costs less, and the plan of one of them.
-static void keep_cheaper(kernel *best, estimate *least, const kernel *other, const estimate *x) {
-  bool better = x->time.cost < least->time.cost;
+// Keeps the other form, if it costs less than `share` of this one, and the plan of one of them.
+static void keep_below(double share, kernel *best, estimate *least, const kernel *other, const estimate *x) {
+  bool better = x->time.cost < share * least->time.cost;
   gpu_plan_free(better ? least->plan : x->plan);
   if (!better) return;
   *best = *other;
   *least = *x;
+}
+
+static void keep_cheaper(kernel *best, estimate *least, const kernel *other, const estimate *x) {
+  keep_below(1, best, least, other, x);
 }
 
 static void take_cheaper(kernel *best, estimate *least, const kernel *other, codegen_gpu_options options) {
@@ -137,12 +141,16 @@ static void take_cheaper(kernel *best, estimate *least, const kernel *other, cod
   keep_cheaper(best, least, other, &x);
 }
 
-// Half as many threads: each warp then owns twice the columns of a product, and reads its rows less often.
+// Half as many threads: each warp then owns twice the columns of a product, and reads its rows less often. Single steps have work
+// for few threads between most barriers: there they may cost a little more. Where buffers lie in scratch all threads wait for
+// them together: half as many would wait twice as long, and what a thread waits for takes registers.
 static void try_few_threads(kernel *best, estimate *least, codegen_gpu_options options) {
   kernel few = *best;
-  if (best->kind == KERNEL_STEP || least->plan->described.threads != GPU_BLOCK_THREADS) return;
+  bool steps = best->program->form == TILE_STEP;
+  if (best->kind == KERNEL_STEP || least->plan->described.threads != GPU_BLOCK_THREADS || (least->spills && !steps)) return;
   few.gpu.threads = GPU_BLOCK_THREADS / 2;
-  take_cheaper(best, least, &few, options);
+  estimate x = estimate_of(&few, options);
+  keep_below(steps ? 1 / gpu_cost_threads_worth : 1, best, least, &few, &x);
 }
 
 // Goes on from `first` to tiles of half as many entries for as long as buffers spill; axis -1: no axis may be cut.
