@@ -259,6 +259,8 @@ ir int_split(emitter *e, ir *x, ir y) {
   return e->gpu ? LLVMBuildZExt(e->b, rest, e->i64, "") : rest;
 }
 
+ir int_low(emitter *e, ir x) { return LLVMBuildZExt(e->b, LLVMBuildTrunc(e->b, x, e->i32, ""), e->i64, ""); }
+
 ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y) {
   same_width(e, &x, &y);
   return LLVMBuildICmp(e->b, p, x, y, "");

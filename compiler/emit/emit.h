@@ -76,6 +76,8 @@ ir int_div(emitter *e, ir x, ir y);  // of numbers that are not negative, as int
 ir int_rem(emitter *e, ir x, ir y);
 // x becomes x / y; what is left over. GPU: both are below 2^32, since a division of 64 bits takes a hundred instructions.
 ir int_split(emitter *e, ir *x, ir y);
+// A number that is known to fit in 32 bits: its upper half needs no register.
+ir int_low(emitter *e, ir x);
 ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y);
 ir int_choose(emitter *e, ir condition, ir x, ir y);
 bool int_known(ir x, int64_t *value);

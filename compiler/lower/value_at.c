@@ -10,16 +10,34 @@
 #include "compiler/base/ice.h"
 #include "compiler/lower/nest_target.h"
 
-ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
+// The index of an axis, or those of the lanes along it.
+static ir index_of(lower *l, const place_in_loops *at, int axis) {
   emitter *e = l->e;
   ir index = at->index[axis];
-  if (at->lanes && at->vector_axis == axis) {
-    ir *lane = ARENA_ARRAY(e->a, ir, at->lanes);
-    for (int i = 0; i < at->lanes; i++) lane[i] = LLVMConstInt(LLVMTypeOf(index), (unsigned)i, 0);
-    index = LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes), LLVMConstVector(lane, (unsigned)at->lanes), "");
-    return LLVMBuildSIToFP(e->b, index, real_type(e, at->lanes), "");
+  if (!at->lanes || at->vector_axis != axis) return index;
+  ir *lane = ARENA_ARRAY(e->a, ir, at->lanes);
+  for (int i = 0; i < at->lanes; i++) lane[i] = LLVMConstInt(LLVMTypeOf(index), (unsigned)i, 0);
+  return LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes), LLVMConstVector(lane, (unsigned)at->lanes), "");
+}
+
+static ir real_of(emitter *e, ir index) { return LLVMBuildSIToFP(e->b, index, real_type(e, ir_lanes(index)), ""); }
+
+ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) { return real_of(l->e, index_of(l, at, axis)); }
+
+static LLVMRealPredicate of_reals(LLVMIntPredicate p) {
+  switch (p) {
+    case LLVMIntSLT: return LLVMRealOLT;
+    case LLVMIntSGT: return LLVMRealOGT;
+    case LLVMIntSGE: return LLVMRealOGE;
+    default: return LLVMRealOEQ;
   }
-  return LLVMBuildSIToFP(e->b, index, e->real, "");
+}
+
+// Compares steps: integers, which need no conversion; lanes as reals, whose masks are as wide as what they choose from.
+static ir compare_steps(lower *l, LLVMIntPredicate p, ir t, ir s) {
+  emitter *e = l->e;
+  bool lanes = ir_lanes(t) || ir_lanes(s);
+  return lanes ? real_compare(e, of_reals(p), real_of(e, t), real_of(e, s)) : int_compare(e, p, t, s);
 }
 
 ir lower_one_if(lower *l, ir condition) {
@@ -150,11 +168,6 @@ static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
   return choose(e, inside, x, real_number(e, 0, ir_lanes(x)));
 }
 
-static ir real_of_rows(lower *l, int64_t less) {
-  ir rows = int_sub(l->e, l->rows, integer(l->e, less));
-  return LLVMBuildSIToFP(l->e->b, rows, l->e->real, "");
-}
-
 static ir index_at(lower *l, const place_in_loops *at, int axis) {
   if (!axis_in(l->m->tiled, axis)) return lower_real_of_index(l, at, axis);
   place_in_loops whole = *at;
@@ -173,18 +186,15 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     }
     case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[tile_index_axis(v)], e->real, "");
     case TILE_INDEX: return index_at(l, at, tile_index_axis(v));
-    case TILE_VALID: {
-      ir t = lower_real_of_index(l, at, program->time_axis);
-      return lower_one_if(l, real_compare(e, LLVMRealOLT, t, real_of_rows(l, 0)));
-    }
-    case TILE_LENGTH: return real_of_rows(l, 0);
+    case TILE_VALID: return lower_one_if(l, compare_steps(l, LLVMIntSLT, index_of(l, at, program->time_axis), l->rows));
+    case TILE_LENGTH: return real_of(e, l->rows);
     case TILE_AT_END: {
-      ir t = lower_real_of_index(l, at, program->time_axis);
-      return lower_one_if(l, real_compare(e, LLVMRealOEQ, t, real_of_rows(l, 1 + tile_steps_before_end(v))));
+      ir step = int_sub(e, l->rows, integer(e, 1 + tile_steps_before_end(v)));
+      return lower_one_if(l, compare_steps(l, LLVMIntEQ, index_of(l, at, program->time_axis), step));
     }
     case TILE_CAUSAL: {
-      ir t = lower_real_of_index(l, at, tile_step_axis(v)), s = lower_real_of_index(l, at, tile_other_step_axis(v));
-      return lower_one_if(l, real_compare(e, tile_is_exclusive(v) ? LLVMRealOGT : LLVMRealOGE, t, s));
+      ir t = index_of(l, at, tile_step_axis(v)), s = index_of(l, at, tile_other_step_axis(v));
+      return lower_one_if(l, compare_steps(l, tile_is_exclusive(v) ? LLVMIntSGT : LLVMIntSGE, t, s));
     }
     case TILE_ARGUMENT: return view_load(l, &l->arguments[tile_argument_number(v)], at, v->axes);
     case TILE_STOP:

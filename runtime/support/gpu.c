@@ -334,9 +334,10 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   const call *c = p->call;
   const rec_table_kernel *base = &p->kernel->base;
   gpu_parameter *x = &r->parameter;
-  if (p->items > INT32_MAX || c->time > INT32_MAX)  // kernels divide 32-bit integers
-    return call_fail(c, REC_ERROR_ARGUMENT, "expected at most 2147483647 steps and blocks of a GPU, found %lld and %lld",
-                     (long long)c->time, (long long)p->items);
+  // Kernels divide 32-bit integers. A block's next item, beyond the last one, is such a number as well.
+  if (p->items > INT32_MAX / 2 || c->time > INT32_MAX)
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected at most %d steps and %d blocks of a GPU, found %lld and %lld", INT32_MAX,
+                     INT32_MAX / 2, (long long)c->time, (long long)p->items);
   rec_gpu_frame frame = {.entries = p->entries,
                          .time = c->time ? r->outside.before + c->time + r->outside.behind : 0,
                          .cu_seqlens = c->packed ? c->cu_seqlens : NULL,

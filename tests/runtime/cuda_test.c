@@ -459,7 +459,7 @@ static void check_length(const rec_recurrence *r) {
   memcpy(session.arguments + 2 * sizeof time, &time, sizeof time);
   session.launch.workspace_bytes = (int64_t)1 << 60;
   check(rec_host_forward(&session) == REC_ERROR_ARGUMENT &&
-            strstr(rec_message(), "expected at most 2147483647 steps and blocks of a GPU, found 2147483648 and "),
+            strstr(rec_message(), "expected at most 2147483647 steps and 1073741823 blocks of a GPU, found 2147483648 and "),
         "%s", rec_message());
   rec_host_close(&session);
 }

@@ -27,7 +27,7 @@ static ir tensor_offset(kernel_frame *h, tile_role role, const tile_place *place
     copy = int_add(e, int_mul(e, copy, frame_lane_blocks(h)), h->gpu->lane_block);
   }
   ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);
-  return int_add(e, offset, int_mul(e, copy, stride));
+  return int_add(e, offset, int_mul(e, int_low(e, copy), stride));
 }
 
 static ir saved_offset(kernel_frame *h, ir chunk) {

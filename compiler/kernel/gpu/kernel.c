@@ -174,15 +174,17 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
   if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));
   char devices[] = {(char)('0' + k->base.kernel->gpu.device_class), 0};
   if (k->base.kernel->gpu.device_class != CLASS_ANY) llvm_attribute(e->m, function, gpu_class_attribute, devices);
-  ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
-  ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
+  ir first = gpu_call(e, GPU_BLOCK_X, NULL, 0), blocks = gpu_call(e, GPU_BLOCK_COUNT, NULL, 0);
+  ir block = LLVMBuildZExt(e->b, first, e->i64, "");
   kernel_frame h = open_frame(w, e, function, block), several = {0};
   if (w->batched) several = open_frame(w->batched, e, function, block);
   gpu_open_bulk(&h);
-  ir items = gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks));
-  emit_loop loop = loop_begin_by(e, block, items, blocks, "item");
-  if (w->batched) lower_batched(&h, &several, loop.index);
-  if (!w->batched) one_item(&h, loop.index);
+  // The runtime refuses calls whose items are no 32-bit numbers: half as many registers hold the number of an item.
+  ir items = LLVMBuildTrunc(e->b, gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks)), e->i32, "");
+  emit_loop loop = loop_begin_by(e, first, items, blocks, "item");
+  ir item = LLVMBuildZExt(e->b, loop.index, e->i64, "");
+  if (w->batched) lower_batched(&h, &several, item);
+  if (!w->batched) one_item(&h, item);
   loop_end(e, &loop);
   LLVMBuildRetVoid(e->b);
 }

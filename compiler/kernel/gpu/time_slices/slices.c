@@ -88,7 +88,8 @@ static ir begin_warm_up(kernel_frame *h, ir steps, ir *before) {
 
 static void open_summary(kernel_frame *h) {
   emitter *e = h->e;
-  ir first = int_mul(e, h->batch, h->gpu->tiles.count), base = summary_field(h, offsetof(rec_gpu_summaries, data), e->data);
+  ir first = int_low(e, int_mul(e, h->batch, h->gpu->tiles.count)),
+     base = summary_field(h, offsetof(rec_gpu_summaries, data), e->data);
   h->gpu->slice.summary_stride = summary_field(h, offsetof(rec_gpu_summaries, stride), e->i64);
   h->gpu->slice.summary = element(e, e->real, base, int_mul(e, first, h->gpu->slice.summary_stride));
 }
