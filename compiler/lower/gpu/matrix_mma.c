@@ -12,7 +12,7 @@
 // of rows than warps, warps share the summed axis.
 #include "compiler/lower/gpu/matrix_product.h"
 
-enum { ROWS = GPU_TILE_ROWS, DEPTH = 16, PARTS = 2, LANES_OF_ROW = 4, MOST_TILES = 8 };
+enum { ROWS = GPU_TILE_ROWS, DEPTH = 16, PARTS = 2, LANES_OF_ROW = 4 };
 
 typedef struct warp_share {
   int tiles;          // blocks of 16 rows at once, one below the other
@@ -28,7 +28,7 @@ static warp_share share_of(lower *l, const matrix_product *p) {
   int64_t warps = l->team->threads / GPU_WARP_LANES, row_warps = warps / p->g.splits;
   ir warp = gpu_warp(l), lane = gpu_lane(l);
   warp_share s = {.all_tiles = p->row_count / ROWS / row_warps, .steps = p->depth_count / DEPTH / p->g.splits};
-  s.tiles = (int)(s.all_tiles < MOST_TILES ? s.all_tiles : MOST_TILES);
+  s.tiles = (int)(s.all_tiles < GPU_MATRIX_TILES ? s.all_tiles : GPU_MATRIX_TILES);
   while (s.all_tiles % s.tiles) s.tiles--;
   s.split = int_div(e, warp, integer(e, row_warps));
   s.first_row = int_mul(e, int_rem(e, warp, integer(e, row_warps)), integer(e, s.all_tiles * ROWS));
@@ -182,7 +182,7 @@ static void load_vectors(lower *l, const matrix_product *p, const warp_share *s,
 // ---- one block of rows ----
 
 typedef struct tile_sums {
-  ir slots[MOST_TILES][4];
+  ir slots[GPU_MATRIX_TILES][4];
 } tile_sums;
 
 static tile_sums open_sums(lower *l, int tiles) {
@@ -251,7 +251,7 @@ static void end_rows(lower *l, const matrix_product *p, const warp_share *s, con
 static void block_of_rows(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir row) {
   emitter *e = l->e;
   tile_sums sums = open_sums(l, s->tiles);
-  ir x[2 * MOST_TILES];
+  ir x[2 * GPU_MATRIX_TILES];
   along_depth(l, p, s, at, row, &sums);
   for (int i = 0; i < 2 * s->tiles; i++) {
     const ir *parts = &sums.slots[i / 2][i % 2 * PARTS];

@@ -183,7 +183,7 @@ void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const 
 void gpu_dot(lower *l, const plan_nest *nest);
 // The same: loads matrices of parameters into registers, where the plan has them. Behind the prologue.
 void gpu_hold_matrices(lower *l);
-// matrix_vector.c: a matrix of parameters times a vector. `hold`: loads it into registers alone.
+// matrix_vector.c: a matrix of parameters times a vector; before the first step, loads such a matrix into registers.
 void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o);
 void gpu_hold_matrix(lower *l, const plan_nest *nest, const gpu_operands *o);
 // mma.c: on tensor cores.

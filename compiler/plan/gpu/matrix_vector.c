@@ -54,15 +54,16 @@ bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, ax
 // The warps that share a sum. A step of the depth costs the conversion of the vectors, and for each block of rows a load and a
 // product; sums of several warps meet in shared memory.
 static int64_t warps_of_sum(const mapping *m, const tile_program *program, const matrix_vector *g) {
-  enum { OF_VECTORS = 14, OF_TILE = 3, OF_SUM = 6, OF_MEETING = 60, OF_PART = 3 };
   const int64_t rows = plan_entries(m, program, g->rows), tiles = rows / GPU_TILE_ROWS, warps = m->threads / GPU_WARP_LANES;
   const int64_t steps = plan_entries(m, program, g->depth) / DEPTH;
   int64_t best = 0, least = 0;
   for (int64_t splits = 1; splits <= warps; splits *= 2) {
     if (warps % splits || tiles % (warps / splits) || steps % splits) continue;
-    const int64_t own = tiles * splits / warps, parts = blocks_up(rows * g->vectors, m->threads) * OF_PART * splits;
-    int64_t cost = steps / splits * (OF_VECTORS + OF_TILE * own) + own * g->vectors * OF_SUM;
-    if (splits > 1) cost += OF_MEETING + parts;
+    const int64_t own = tiles * splits / warps,
+                  parts = blocks_up(rows * g->vectors, m->threads) * GPU_COST_VECTOR_PART * splits;
+    int64_t cost =
+        steps / splits * (GPU_COST_VECTOR_STEP + GPU_COST_VECTOR_TILE * own) + own * g->vectors * GPU_COST_VECTOR_SUM;
+    if (splits > 1) cost += GPU_COST_VECTOR_MEETING + parts;
     if (!best || cost < least) best = splits, least = cost;
   }
   return best;
@@ -99,7 +100,7 @@ int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan
 }
 
 int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
-  enum { REGISTERS_OF_TILE = 4, MOST_TILES = 8, MOST_STEPS = 16 };
+  enum { REGISTERS_OF_TILE = 4, MOST_STEPS = 16 };
   const tile_program *program = p->program;
   matrix_vector g = plan_matrix_vector(m, p, id, dot);
   if (!fills_tiles(m, program, g.rows, g.depth) || m->tiled ||
@@ -108,7 +109,7 @@ int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const
   const int64_t splits = warps_of_sum(m, program, &g), row_warps = m->threads / GPU_WARP_LANES / splits;
   const int64_t tiles = plan_entries(m, program, g.rows) / GPU_TILE_ROWS / row_warps;
   const int64_t steps = plan_entries(m, program, g.depth) / DEPTH / splits;
-  return tiles <= MOST_TILES && steps <= MOST_STEPS ? tiles * steps * REGISTERS_OF_TILE : 0;
+  return tiles <= GPU_MATRIX_TILES && steps <= MOST_STEPS ? tiles * steps * REGISTERS_OF_TILE : 0;
 }
 
 bool plan_has_room(planner *q, tile_id matrix) {
