@@ -132,13 +132,9 @@ static void keep_below(double share, kernel *best, estimate *least, const kernel
   *least = *x;
 }
 
-static void keep_cheaper(kernel *best, estimate *least, const kernel *other, const estimate *x) {
-  keep_below(1, best, least, other, x);
-}
-
 static void take_cheaper(kernel *best, estimate *least, const kernel *other, codegen_gpu_options options) {
   estimate x = estimate_of(other, options);
-  keep_cheaper(best, least, other, &x);
+  keep_below(1, best, least, other, &x);
 }
 
 // Half as many threads: each warp then owns twice the columns of a product, and reads its rows less often. Single steps have work
@@ -180,7 +176,7 @@ static void try_beside(arena *a, const kernel *first, int axis, int blocks, kern
     own = small;
     estimate x = estimate_of(&own, options);
     try_tiles(a, &small, axis, &own, &x, options);
-    keep_cheaper(best, least, &own, &x);
+    keep_below(1, best, least, &own, &x);
   }
 }
 
