@@ -1,6 +1,7 @@
 // Matrices of parameters times vectors on tensor cores (compiler/lower/gpu/matrix_mma.c): whole matrices in registers, in shared
-// memory or in scratch, one vector or four, warps that share a sum, heads with matrices of their own. The plan says which; the executor's values
-// and gradients are the interpreter's. A state has 32 bits in such a product: forward's error is far below that of bf16. 20 s.
+// memory or in scratch, one vector or four, warps that share a sum, heads with matrices of their own. The plan says which; the
+// executor's values and gradients are the interpreter's. A state has 32 bits in such a product: forward's error is far below that
+// of bf16. 20 s.
 #include <stdio.h>
 #include <string.h>
 

@@ -8,8 +8,8 @@
 // infinity but a NaN, which the sum becomes.
 //
 // The matrix is the A operand: in registers from the first step to the last, or by ldmatrix from its copy, transposed where the
-// sum is across the rows of memory. A copy in scratch is read number by number. Each warp converts the parts of the vectors that it multiplies. Where there are fewer blocks
-// of rows than warps, warps share the summed axis.
+// sum is across the rows of memory. A copy in scratch is read number by number. Each warp converts the parts of the vectors that
+// it multiplies. Where there are fewer blocks of rows than warps, warps share the summed axis.
 #include "compiler/lower/gpu/matrix_product.h"
 
 enum { ROWS = GPU_TILE_ROWS, DEPTH = 16, PARTS = 2, LANES_OF_ROW = 4 };
@@ -44,8 +44,8 @@ static warp_share share_of(lower *l, const matrix_product *p) {
 
 static bool in_shared_memory(const view *v) { return LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)) == GPU_SHARED_MEMORY; }
 
-// In shared memory. Lane 8 m + i has the address of row i of matrix m: rows 0-7 and 8-15, then the same of the next 8 of the depth. A transposed
-// matrix has rows along the depth.
+// From shared memory. Lane 8 m + i has the address of row i of matrix m: rows 0-7 and 8-15, then the same of the next 8 of the
+// depth. A transposed matrix has rows along the depth.
 static void load_matrix(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir step, ir a[4]) {
   emitter *e = l->e;
   ir lane = gpu_lane(l), eight = integer(e, 8), line = int_rem(e, lane, eight), matrix = int_div(e, lane, eight);
@@ -85,7 +85,7 @@ static ir pair_of_matrix(lower *l, const matrix_product *p, const place_in_loops
   return gpu_call(e, GPU_CVT_BF16X2, x, 2);
 }
 
-// Number by number: of any matrix, wherever it lies.
+// The same number by number, wherever the matrix lies.
 static void load_numbers(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir row, ir step,
                          ir a[4]) {
   emitter *e = l->e;

@@ -182,7 +182,7 @@ static bool may_join(const gathering *g, int nest) {
   return has_room(g, nest);
 }
 
-// Warps share rows of a product, whose sums they add up behind a barrier of the nest.
+// Do warps share rows of the nest's product? Their sums are added up behind a barrier within the nest.
 static bool has_row_sums(const gathering *g, int n) {
   const plan_nest *nest = nest_of(g, n);
   for (int i = 0; i < nest->values.count; i++)
@@ -194,8 +194,8 @@ static bool reads_registers(const plan_nest *nest) {
   return nest->kind == NEST_DOT && (nest->dot.register_a || (nest->two && nest->other_dot.register_a));
 }
 
-// Behind the nests of the interval, but before those with row sums: what is behind these would begin with their barrier, and
-// keep company with few threads.
+// Behind the nests of the interval, but before those with row sums. A nest behind these would begin at their barrier, beside the
+// few threads that add up.
 static int place_of(const gathering *g, int nest) {
   int place = g->filled;
   for (int i = g->filled - 1; i >= 0 && g->interval[i] == g->intervals - 1; i--) {
