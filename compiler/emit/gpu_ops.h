@@ -23,6 +23,11 @@ extern const gpu_op_row gpu_ops[GPU_OP_COUNT];
 
 enum { GPU_GLOBAL = 1, GPU_SHARED_MEMORY = 3, GPU_KERNEL_CONVENTION = 71, GPU_MOST_ARGUMENTS = 40 };
 
+// Is it an address in shared memory? Others are in global memory.
+static inline bool gpu_in_shared_memory(ir address) {
+  return LLVMGetPointerAddressSpace(LLVMTypeOf(address)) == GPU_SHARED_MEMORY;
+}
+
 LLVMTypeRef gpu_letter_type(LLVMContextRef context, char letter);
 // Letters of the table written out, `4fi` as `ffffi`.
 int gpu_letters(const char *text, char letters[GPU_MOST_ARGUMENTS + 1]);

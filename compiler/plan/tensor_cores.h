@@ -13,9 +13,9 @@ enum { GPU_TILE_ROWS = 16, GPU_TILE_COLUMNS = 8 };
 // Warpgroups (wgmma): warps, rows of a product, steps of k in an instruction.
 enum { GPU_GROUP_WARPS = 4, GPU_GROUP_ROWS = GPU_GROUP_WARPS * GPU_TILE_ROWS, GPU_GROUP_DEPTH = 16 };
 // Tiles of 8 columns: of a warp's block of a product, of a state in a warp's registers, of a warpgroup's product.
-// GPU_MATRIX_TILES: of 16 rows of a matrix of parameters, that a warp multiplies by vectors at once.
-enum { GPU_MATRIX_TILES = 8 };
 enum { GPU_MOST_TILES = GPU_COST_BLOCK_TILES, GPU_MOST_KEPT = GPU_COST_STATE_TILES, GPU_GROUP_TILES = GPU_COST_GROUP_TILES };
+// Tiles of 16 rows of a matrix of parameters that a warp multiplies by vectors at once.
+enum { GPU_MATRIX_TILES = 8 };
 
 static inline int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
 

@@ -145,7 +145,7 @@ typedef struct row_copy {
 // The function's name, made from all that it depends on.
 static const char *name_of(lower *l, const row_copy *c) {
   arena *a = l->e->a;
-  bool chip = LLVMGetPointerAddressSpace(LLVMTypeOf(c->s.to.base)) == GPU_SHARED_MEMORY;
+  bool chip = gpu_in_shared_memory(c->s.to.base);
   const char *name = arena_printf(a, "%d_%d_%d%s%s", l->team->threads, c->s.to.stored, c->numbers, c->words ? "_words" : "",
                                   chip ? "" : "_outside");
   if (c->s.to.width) name = arena_printf(a, "%s_tiles%d_%lld", name, c->s.to.width, (long long)c->s.to.tile);

@@ -42,8 +42,6 @@ static warp_share share_of(lower *l, const matrix_product *p) {
 
 // ---- the matrix ----
 
-static bool in_shared_memory(const view *v) { return LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)) == GPU_SHARED_MEMORY; }
-
 // From shared memory. Lane 8 m + i has the address of row i of matrix m: rows 0-7 and 8-15, then the same of the next 8 of the
 // depth. A transposed matrix has rows along the depth.
 static void load_matrix(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir step, ir a[4]) {
@@ -117,7 +115,7 @@ static void load_tile(lower *l, const matrix_product *p, const warp_share *s, co
   const ir *slots = l->matrices[p->nest - l->p->nests.items];
   if (!slots || !int_known(where.step, &step)) {
     ir row = int_add(e, where.row, integer(e, where.tile * ROWS)), at_step = int_add(e, s->first_step, where.step);
-    if (in_shared_memory(&p->o->first.b)) {
+    if (gpu_in_shared_memory(p->o->first.b.base)) {
       load_matrix(l, p, at, row, at_step, a);
     } else {
       load_numbers(l, p, s, at, row, at_step, a);

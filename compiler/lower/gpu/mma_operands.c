@@ -19,7 +19,7 @@ bool gpu_mma_is_tf32(const mma *p) { return p->type == NUMBER_F32; }
 static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous) {
   int64_t stride;
   int row = gpu_mma_is_tf32(p) ? 4 : 8;
-  if (LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) != GPU_SHARED_MEMORY) return false;
+  if (!gpu_in_shared_memory(o->v.base)) return false;
   if (o->v.alignment < row || number_is_narrow(o->v.stored) == gpu_mma_is_tf32(p)) return false;
   if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1) return false;
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {

@@ -45,8 +45,7 @@ static bool by_bits(const lower *l, int_fields *f) {
 // Scratch has no banks, but products read 16 bits there as they read shared memory.
 static plan_layout layout(const lower *l, const plan_buffer *b, ir base) {
   if (number_is_narrow(b->stored)) return plan_layout_of_rows(b->stored, known_size(l, b->axes[b->axis_count - 1]));
-  bool chip = LLVMGetPointerAddressSpace(LLVMTypeOf(base)) == GPU_SHARED_MEMORY;
-  return chip ? b->layout : (plan_layout){0};
+  return gpu_in_shared_memory(base) ? b->layout : (plan_layout){0};
 }
 
 // A thread of a block knows its number in any function.

@@ -163,7 +163,7 @@ static view operand(lower *l, tile_id id, int pack) { return pack < 0 ? value_vi
 // REGION_STEPS: the rows of all steps of a chunk.
 static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
   plan_buffer row = plan_kept_row(l->m, l->p, id, pack);
-  bool in_shared = LLVMGetPointerAddressSpace(LLVMTypeOf(v.base)) == GPU_SHARED_MEMORY;
+  bool in_shared = gpu_in_shared_memory(v.base);
   int64_t words = plan_words_of_kept_row(l->p, &row, in_shared).factor;
   v.stride[l->p->steps] = integer(l->e, number_is_narrow(row.stored) ? 2 * words : words);
   return v;

@@ -29,7 +29,7 @@ static bool is_in_tiles(lower *l, const mma *p, const mma_operand *o, int column
   int k = p->factors->dot->k;
   int64_t along_k, along_line, n;
   const view *v = &o->v;
-  if (!v->width || LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)) != GPU_SHARED_MEMORY) return false;
+  if (!v->width || !gpu_in_shared_memory(v->base)) return false;
   if (!is_known(v->stride[k], &along_k) || !is_known(v->stride[o->line], &along_line)) return false;
   *transposed = along_k == v->width && along_line == 1;
   if (!*transposed && (along_k != 1 || along_line != v->width)) return false;
