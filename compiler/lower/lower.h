@@ -80,6 +80,13 @@ typedef struct register_operand {
   ir slots[GPU_GROUP_TILES / 2][4];
 } register_operand;
 
+// GPU: buffers of a block that did not fit into shared memory.
+typedef enum scratch_use {
+  SCRATCH_NONE,       // there are none
+  SCRATCH_ELSEWHERE,  // the nest at hand reads none of them
+  SCRATCH_READ,
+} scratch_use;
+
 typedef struct nest_target nest_target;  // nest_target.h
 
 typedef struct lower {
@@ -106,6 +113,7 @@ typedef struct lower {
   fetch_list fetch;               // host, chunk form; NULL: nothing is fetched
   ir tile_first;                  // mapping.tiled: the first entry of the current value-axis tile
   memory_since *since;            // GPU, threads that share out nests; else NULL
+  scratch_use scratch;            // GPU, threads that share out nests: of the nest at hand
   ir *memo;                       // values at the current point
   ir *entries;                    // by value: entries of slices and places, and numbers, that differ between turns of a repeat
 } lower;

@@ -50,6 +50,7 @@ struct nest_target {
   void (*list)(lower *l, arena *a, ir_list *list);
   bool calls_frequent;  // nests that come often become calls, in whatever order they come
   bool tells_apart;     // memory of different buffers is told apart for LLVM
+  bool hands_values;    // variables go in and come back as values: those with an address would lie in memory
 };
 
 extern const nest_target host_nest_target, gpu_nest_target;

@@ -4,7 +4,8 @@
 //
 // Each turn is lowered into a function of its own. Its parameters are the values of the surroundings that its code reads, in
 // the order of the reads. If the text equals that of an earlier turn, the function is dropped and the earlier one is called.
-// The turns are thus the same whatever lowering does.
+// The turns are thus the same whatever lowering does. Where a target hands over values, a turn has variables of its own: the
+// function gets the values of those that it reads, and returns those that it sets.
 #include "compiler/lower/repeats.h"
 
 #include <llvm-c/DebugInfo.h>
@@ -20,6 +21,9 @@ typedef struct repeat_calls {
   turn_functions *made;
 } repeat_calls;
 
+// Positions in the lists of a turn, in the order of their uses.
+typedef VEC(int) positions;
+
 // A turn while it is lowered: what it reads of its surroundings is loaded from nowhere, until the parameters are known.
 typedef struct open_turn {
   emitter emitter;
@@ -28,8 +32,22 @@ typedef struct open_turn {
   ir function, nowhere;
   ir_list outside, own;  // the surroundings, and the loads in place of them
   ir *loads;
-  VEC(int) parameters;  // positions in the lists, in the order of their uses
+  ir *slots;                // the turn's own variables, where they are handed over as values; others: NULL
+  positions read, results;  // those variables that the turn reads, and those that it sets
+  positions parameters;
 } open_turn;
+
+static bool is_in(const positions *x, int position) {
+  for (int i = 0; i < x->count; i++)
+    if (x->items[i] == position) return true;
+  return false;
+}
+
+static bool is_among(const ir *x, const ir *first, int count) { return x >= first && x < first + count; }
+
+static bool is_variable(const open_turn *t, const ir *x) {
+  return is_among(x, t->inside.variables, t->inside.p->program->values.count);
+}
 
 static ir new_function(emitter *e, const char *name, LLVMTypeRef type) {
   ir function = llvm_function(e->m, name, type, e->clone);
@@ -55,9 +73,13 @@ static void open(repeat_calls *r, open_turn *t, nest_range nests) {
   t->own = surroundings_of_turn(t->emitter.a, &t->inside, nests, r->varies);
   t->nowhere = LLVMGetPoison(e->pointer);
   t->loads = ARENA_ARRAY(t->emitter.a, ir, t->own.count);
+  t->slots = ARENA_ARRAY(t->emitter.a, ir, t->own.count);
   for (int i = 0; i < t->own.count; i++) {
-    t->loads[i] = LLVMBuildLoad2(t->emitter.b, LLVMTypeOf(*t->own.items[i]), t->nowhere, "");
-    *t->own.items[i] = t->loads[i];
+    bool handed = l->target->hands_values && is_variable(t, t->own.items[i]);
+    LLVMTypeRef type = handed ? LLVMGetAllocatedType(*t->outside.items[i]) : LLVMTypeOf(*t->own.items[i]);
+    t->loads[i] = LLVMBuildLoad2(t->emitter.b, type, t->nowhere, "");
+    if (handed) t->slots[i] = stack_slot(&t->emitter, type, "");
+    *t->own.items[i] = handed ? t->slots[i] : t->loads[i];
   }
 }
 
@@ -70,19 +92,81 @@ static int position_of(const open_turn *t, ir load) {
 static void note_use(open_turn *t, ir operand) {
   if (!LLVMIsALoadInst(operand) || LLVMGetOperand(operand, 0) != t->nowhere) return;
   int position = position_of(t, operand);
-  for (int i = 0; i < t->parameters.count; i++)
-    if (t->parameters.items[i] == position) return;
-  vec_push(t->emitter.a, &t->parameters, position);
+  if (!is_in(&t->parameters, position)) vec_push(t->emitter.a, &t->parameters, position);
 }
 
-static void find_parameters(open_turn *t) {
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(t->function); block; block = LLVMGetNextBasicBlock(block)) {
-    for (ir i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
-      int operands = LLVMGetNumOperands(i);
-      for (int k = 0; k < operands; k++) note_use(t, LLVMGetOperand(i, (unsigned)k));
-    }
+static void each_instruction(open_turn *t, void (*body)(open_turn *t, ir instruction)) {
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(t->function); block; block = LLVMGetNextBasicBlock(block))
+    for (ir i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) body(t, i);
+}
+
+static void note_uses(open_turn *t, ir instruction) {
+  int operands = LLVMGetNumOperands(instruction);
+  for (int k = 0; k < operands; k++) note_use(t, LLVMGetOperand(instruction, (unsigned)k));
+}
+
+// ---- variables that are handed over as values ----
+
+// Notes variables that the instruction reads or sets. Slots are put in the order of their uses.
+static void note_variable(open_turn *t, ir instruction) {
+  bool stores = LLVMIsAStoreInst(instruction);
+  if (!stores && !LLVMIsALoadInst(instruction)) return;
+  ir slot = LLVMGetOperand(instruction, stores);
+  int i = 0;
+  while (i < t->own.count && t->slots[i] != slot) i++;
+  if (i == t->own.count) return;
+  bool used = is_in(&t->read, i) || is_in(&t->results, i);
+  if (!used) {
+    LLVMInstructionRemoveFromParent(slot);
+    LLVMPositionBuilderBefore(t->emitter.b, t->loads[0]);
+    LLVMInsertIntoBuilder(t->emitter.b, slot);
+  }
+  positions *uses = stores ? &t->results : &t->read;
+  if (!is_in(uses, i)) vec_push(t->emitter.a, uses, i);
+}
+
+// Variables that the turn reads begin with their values outside.
+static void set_variables(open_turn *t) {
+  if (t->read.count) LLVMPositionBuilderBefore(t->emitter.b, LLVMGetNextInstruction(t->loads[t->own.count - 1]));
+  for (int i = 0; i < t->read.count; i++) {
+    int at = t->read.items[i];
+    LLVMBuildStore(t->emitter.b, t->loads[at], t->slots[at]);
   }
 }
+
+// What the turn returns: nothing, the variable that it sets, or all of them.
+static LLVMTypeRef result_type(const open_turn *t) {
+  const emitter *e = &t->emitter;
+  int count = t->results.count;
+  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, count + 1);
+  for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(t->loads[t->results.items[i]]);
+  if (!count) return LLVMVoidTypeInContext(e->context);
+  return count == 1 ? types[0] : LLVMStructTypeInContext(e->context, types, (unsigned)count, 0);
+}
+
+static void build_return(open_turn *t) {
+  LLVMBuilderRef b = t->emitter.b;
+  LLVMTypeRef type = result_type(t);
+  ir all = t->results.count > 1 ? LLVMGetPoison(type) : NULL;
+  for (int i = 0; i < t->results.count; i++) {
+    int at = t->results.items[i];
+    ir x = LLVMBuildLoad2(b, LLVMTypeOf(t->loads[at]), t->slots[at], "");
+    all = all ? LLVMBuildInsertValue(b, all, x, (unsigned)i, "") : x;
+  }
+  all ? LLVMBuildRet(b, all) : LLVMBuildRetVoid(b);
+}
+
+static void hand_over(open_turn *t) {
+  LLVMBasicBlockRef end = LLVMGetInsertBlock(t->emitter.b);
+  each_instruction(t, note_variable);
+  set_variables(t);
+  LLVMPositionBuilderAtEnd(t->emitter.b, end);
+  build_return(t);
+  for (int i = 0; i < t->own.count; i++)
+    if (t->slots[i] && !LLVMGetFirstUse(t->slots[i])) LLVMInstructionEraseFromParent(t->slots[i]);
+}
+
+// ---- the function ----
 
 static void move_blocks(ir from, ir to) {
   LLVMBasicBlockRef block;
@@ -94,8 +178,6 @@ static void move_blocks(ir from, ir to) {
   if (program) LLVMSetSubprogram(to, program);
   LLVMDeleteFunction(from);
 }
-
-static bool is_among(const ir *x, const ir *first, int count) { return x >= first && x < first + count; }
 
 // The buffer whose address stands there, or NULL.
 static const plan_buffer *buffer_of(const open_turn *t, const ir *x) {
@@ -111,9 +193,8 @@ static bool overlap(const plan_buffer *x, const plan_buffer *y) {
 
 // Whether nothing else that the turn has is in this memory. A variable's is its own.
 static bool is_apart(const open_turn *t, const ir *x) {
-  const plan *p = t->inside.p;
   if (!t->inside.target->tells_apart) return false;
-  if (is_among(x, t->inside.variables, p->program->values.count)) return true;
+  if (is_variable(t, x)) return true;
   const plan_buffer *own = buffer_of(t, x);
   for (int i = 0; own && i < t->parameters.count; i++) {
     const plan_buffer *other = buffer_of(t, t->own.items[t->parameters.items[i]]);
@@ -137,7 +218,7 @@ static turn_function with_parameters(open_turn *t) {
   int count = t->parameters.count;
   LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, count + 1);
   for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(t->loads[t->parameters.items[i]]);
-  turn_function f = {.type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0)};
+  turn_function f = {.type = LLVMFunctionType(result_type(t), types, (unsigned)count, 0)};
   f.function = new_function(e, t->name, f.type);
   tell_apart(t, f.function);
   move_blocks(t->function, f.function);
@@ -170,9 +251,9 @@ static const char *text_of(arena *a, ir function) {
 }
 
 static turn_function close(repeat_calls *r, open_turn *t) {
-  LLVMBuildRetVoid(t->emitter.b);
+  hand_over(t);
   LLVMDisposeBuilder(t->emitter.b);
-  find_parameters(t);
+  each_instruction(t, note_uses);
   turn_function f = with_parameters(t);
   f.text = text_of(t->emitter.a, f.function);
   for (int i = 0; i < r->made->count; i++) {
@@ -185,15 +266,26 @@ static turn_function close(repeat_calls *r, open_turn *t) {
   return f;
 }
 
+static void call_turn(emitter *e, const open_turn *t, turn_function f) {
+  ir *args = ARENA_ARRAY(t->emitter.a, ir, t->parameters.count + 1);
+  for (int i = 0; i < t->parameters.count; i++) {
+    int at = t->parameters.items[i];
+    args[i] = *t->outside.items[at];
+    if (t->slots[at]) args[i] = LLVMBuildLoad2(e->b, LLVMGetAllocatedType(args[i]), args[i], "");
+  }
+  ir made = LLVMBuildCall2(e->b, f.type, f.function, args, (unsigned)t->parameters.count, "");
+  for (int i = 0; i < t->results.count; i++) {
+    ir x = t->results.count > 1 ? LLVMBuildExtractValue(e->b, made, (unsigned)i, "") : made;
+    LLVMBuildStore(e->b, x, *t->outside.items[t->results.items[i]]);
+  }
+}
+
 static void lower_turn(repeat_calls *r, nest_range nests) {
   emitter *e = r->outside->e;
   open_turn t = {0};
   open(r, &t, nests);
   for (int n = nests.first; n <= nests.last; n++) lower_nest(&t.inside, &t.inside.p->nests.items[n]);
-  turn_function f = close(r, &t);
-  ir *args = ARENA_ARRAY(t.emitter.a, ir, t.parameters.count + 1);
-  for (int i = 0; i < t.parameters.count; i++) args[i] = *t.outside.items[t.parameters.items[i]];
-  LLVMBuildCall2(e->b, f.type, f.function, args, (unsigned)t.parameters.count, "");
+  call_turn(e, &t, close(r, &t));
   arena_free(t.emitter.a);
 }
 

@@ -6,8 +6,9 @@
 #include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
-// Turns of a loop that stand one behind the other, and the instructions of them all, as plans estimate them.
-enum { MOST_TURNS = 8, MOST_WRITTEN_OUT = 1600 };
+// Turns of a loop that stand one behind the other, and the instructions of them all, as plans estimate them. The loads from
+// scratch of so many instructions are on their way at once, each with registers of its own.
+enum { MOST_TURNS = 8, MOST_WRITTEN_OUT = 1600, MOST_WITH_SCRATCH = 600 };
 
 int64_t gpu_point_count(const lower *l, const loop_axes *axes) {
   int64_t points = 1;
@@ -100,8 +101,17 @@ static void at_piece(lower *l, const shared_pieces *s, piece_number n, const sha
 }
 
 // May the turns stand one behind the other?
-static bool is_written_out(int64_t turns, int64_t instructions) {
-  return turns <= MOST_TURNS && turns * instructions <= MOST_WRITTEN_OUT;
+static bool is_written_out(const lower *l, int64_t turns, int64_t instructions) {
+  int most = l->scratch == SCRATCH_READ ? MOST_WITH_SCRATCH : MOST_WRITTEN_OUT;
+  return turns <= MOST_TURNS && turns * instructions <= most;
+}
+
+// How many of these turns a loop takes at once: several where they could have stood one behind the other without scratch.
+static int64_t turns_at_once(const lower *l, int64_t turns, int64_t instructions) {
+  int64_t most = 1;
+  for (int64_t n = 2; n <= MOST_TURNS && l->scratch == SCRATCH_READ; n++)
+    if (turns % n == 0 && is_written_out(l, n, instructions)) most = n;
+  return most;
 }
 
 static ir in_order(emitter *e, const piece_share *share, ir turn) {
@@ -121,24 +131,35 @@ static void known_turns(lower *l, const shared_pieces *s, piece_share share, int
   }
 }
 
+// All threads have as many turns: a loop takes some of them at once.
+static void even_turns(lower *l, const shared_pieces *s, piece_share share, int64_t count, int64_t instructions,
+                       const shared_body *b) {
+  emitter *e = l->e;
+  int64_t step = share.step, all = step * turns_at_once(l, count / step, instructions);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, count), all, "piece");
+  ir first = int_multiple(e, loop.index, all & -all);
+  for (int64_t turn = 0; turn < all; turn += step) {
+    ir number = int_add(e, first, integer(e, turn));
+    at_piece(l, s, (piece_number){share.first, in_order(e, &share, number), step}, b);
+  }
+  loop_end(e, &loop);
+}
+
 static void pieces_by(lower *l, const shared_pieces *s, piece_share share, int64_t instructions, const shared_body *b) {
   emitter *e = l->e;
   int64_t count;
   bool known = int_known(s->count, &count);
   if (known && share.whole) count = blocks_up(count, share.whole) * share.whole;
-  if (known && is_written_out(blocks_up(count, share.step), instructions)) {
+  if (known && is_written_out(l, blocks_up(count, share.step), instructions)) {
     known_turns(l, s, share, count, b);
     return;
   }
-  bool even = known && count % share.step == 0;
-  ir end = known ? integer(e, count) : s->count;
-  emit_loop loop = loop_begin(e, even ? integer(e, 0) : share.first, end, share.step, "piece");
-  piece_number n = {NULL, loop.index, 1};
-  if (even) {
-    ir turn = int_multiple(e, loop.index, share.step & -share.step);
-    n = (piece_number){share.first, in_order(e, &share, turn), share.step};
+  if (known && count % share.step == 0) {
+    even_turns(l, s, share, count, instructions, b);
+    return;
   }
-  at_piece(l, s, n, b);
+  emit_loop loop = loop_begin(e, share.first, known ? integer(e, count) : s->count, share.step, "piece");
+  at_piece(l, s, (piece_number){NULL, loop.index, 1}, b);
   loop_end(e, &loop);
 }
 

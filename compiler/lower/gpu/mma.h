@@ -26,6 +26,7 @@ typedef struct mma {
   // at the block at hand
   ir first_row, first_column;  // of the block
   ir group_row;                // of the four warps of a warpgroup
+  ir unknown_zero;             // added to addresses in descriptors; NULL: nothing is
   ir group, pair;              // lane / 4, lane % 4
   ir lane;
   ir sums[GPU_MOST_KEPT][4];

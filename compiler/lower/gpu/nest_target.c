@@ -13,11 +13,16 @@ static void region_in_order(lower *l, nest_range nests) {
 
 static void around(lower *l, const plan_nest *nest, nest_lowering *body) {
   team *all = l->team, own = gpu_team_of_nest(l, nest->threads.begin);
+  place_in_loops outside = l->outside;
   l->team = &own;
-  if (l->since) gpu_before_nest(l, nest);
+  l->scratch = gpu_scratch_use(l, nest);
+  if (l->scratch != SCRATCH_NONE) gpu_place_of_nest(l);
+  gpu_before_nest(l, nest);
   body(l, nest);
   if (gpu_nest_feeds_groups(l, nest)) gpu_fence_groups(l);
   l->team = all;
+  l->outside = outside;
+  l->scratch = SCRATCH_NONE;
 }
 
 static void pack(lower *l, const plan_nest *nest) { lower_pack(l, nest, lower_buffer(l, nest->pack)); }
@@ -90,4 +95,5 @@ const nest_target gpu_nest_target = {
     .enter = enter,
     .list = list,
     .calls_frequent = true,
+    .hands_values = true,
 };

@@ -19,6 +19,36 @@ team gpu_team_of_nest(const lower *l, int begin) {
   return own;
 }
 
+scratch_use gpu_scratch_use(const lower *l, const plan_nest *nest) {
+  if (!l->team->shares) return SCRATCH_NONE;
+  int buffers = l->p->buffers.count, count = plan_memory_count(l->p);
+  bool *reads = ARENA_ARRAY(l->e->a, bool, count + 1), *writes = ARENA_ARRAY(l->e->a, bool, count + 1);
+  plan_note_memory(l->p, nest, reads, writes);
+  scratch_use use = SCRATCH_NONE;
+  for (int i = 0; i < count && use != SCRATCH_READ; i++) {
+    ir base = i < buffers ? l->buffers[i] : l->carried[i - buffers].base;
+    if (base && !gpu_in_shared_memory(base)) use = reads[i] ? SCRATCH_READ : SCRATCH_ELSEWHERE;
+  }
+  return use;
+}
+
+void gpu_place_of_nest(lower *l) {
+  emitter *e = l->e;
+  ir zero = LLVMConstInt(e->i32, 0, 0);
+  zero = gpu_call(e, GPU_OPAQUE, &zero, 1);
+  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
+    ir *index = &l->outside.index[axis];
+    int64_t known;
+    if (*index && !int_known(*index, &known)) *index = int_add(e, *index, zero);
+  }
+}
+
+ir gpu_unknown_zero(const lower *l) {
+  emitter *e = l->e;
+  ir args[] = {LLVMBuildBitCast(e->b, gpu_lane(l), e->real, ""), LLVMConstInt(e->i32, 0, 0)};
+  return LLVMBuildBitCast(e->b, gpu_call(e, GPU_SHFL_IDX_F32, args, 2), e->i32, "");
+}
+
 // thread / 32, taken from lane 0: only that tells ptxas that it is the same in all lanes.
 ir gpu_warp_of_block(emitter *e, ir thread, int threads) {
   if (threads == GPU_WARP_LANES) return LLVMConstInt(e->i32, 0, 0);

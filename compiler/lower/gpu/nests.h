@@ -17,6 +17,13 @@ bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
 // nests.c
 // The team of one nest: values made of the thread's number are not kept in registers for other nests. Warp `begin` is its first.
 team gpu_team_of_nest(const lower *l, int begin);
+// Kernels with buffers in scratch load dozens of numbers at once, and the assembler keeps them all in registers. Little room is
+// left, so that their other values are made anew for each nest.
+scratch_use gpu_scratch_use(const lower *l, const plan_nest *nest);
+// The indices of the instance, as numbers of one nest: addresses made of them are not kept for other nests.
+void gpu_place_of_nest(lower *l);
+// i32: 0, which the assembler does not know.
+ir gpu_unknown_zero(const lower *l);
 // The warp of a thread, as the shuffled value of lane 0. The assembler then knows that branches and loops by it are uniform in
 // a warp. Shuffles in them need no second path for diverged lanes.
 ir gpu_warp_of_block(emitter *e, ir thread, int threads);
@@ -145,7 +152,7 @@ place_in_loops gpu_place_made(lower *l, const place_in_loops *at, const plan_nes
 void lower_barrier(lower *l);
 // A barrier before code that is no nest of the plan: it may touch any memory.
 void gpu_wait(lower *l);
-// A barrier, if the nest needs one.
+// A barrier, if the nest needs one; at least one of warps before a nest that reads scratch.
 void gpu_before_nest(lower *l, const plan_nest *nest);
 // Forgets the accesses of earlier nests. `known`: a barrier has just come; else earlier code may have touched any memory.
 void gpu_forget_accesses(lower *l, bool known);

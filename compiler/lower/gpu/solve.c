@@ -193,7 +193,8 @@ static void solve_turn(lower *l, const shared_system *c, int i, const ir *ties) 
   emit_branch behind = branch_begin(e, int_compare(e, LLVMIntSGT, c->column.lane, lane));
   add_terms(l, s, at, done, x);
   branch_end(e, &behind);
-  loop_end(e, &lanes);
+  // Unrolled, the coefficients of all turns would be loaded at once, each into registers of its own.
+  (l->scratch == SCRATCH_READ ? loop_end_kept : loop_end)(e, &lanes);
 }
 
 static void store_blocks(lower *l, const shared_system *c) {

@@ -69,9 +69,15 @@ static ir descriptor_of(lower *l, const mma *p, const mma_operand *o, const plac
   where.index[p->factors->dot->k] = integer(e, k);
   ir first = view_address(l, &o->v, &where, o->axes);
   first = gpu_call(e, GPU_SHARED_ADDRESS, &first, 1);
+  if (p->unknown_zero) first = int_add(e, first, p->unknown_zero);
   first = LLVMBuildLShr(e->b, first, LLVMConstInt(e->i32, 4, 0), "");
   first = LLVMBuildZExt(e->b, first, e->i64, "");
   return LLVMBuildOr(e->b, first, LLVMConstInt(e->i64, distances, 0), "");
+}
+
+// The assembler keeps descriptors for later products, two registers for each, unless it cannot know that they are the same.
+static void make_descriptors_anew(lower *l, mma *p) {
+  p->unknown_zero = l->scratch != SCRATCH_NONE ? gpu_unknown_zero(l) : NULL;
 }
 
 typedef struct registers_of_a {
@@ -145,6 +151,7 @@ static void store_sums(lower *l, const mma *p, const ir *sums, ir slots[][4]) {
 }
 
 void gpu_group_multiply(lower *l, mma *p, const place_in_loops *at) {
+  make_descriptors_anew(l, p);
   group_product g = open_product(l, p, at);
   load_sums(l, p, g.sums);
   call_with_sums(l, p, GPU_WGMMA_FENCE_N8, g.sums, NULL, 0);
@@ -166,6 +173,7 @@ bool gpu_are_groups(lower *l, mma *p) {
 // Both products run at the same time. A product that is scaled before the sum has an accumulator of its own.
 void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at) {
   bool apart = p->nest->scaled != NO_TILE;
+  make_descriptors_anew(l, p);
   gpu_mma_take(l, p, &p->operands->other);
   group_product other = open_product(l, p, at);
   gpu_mma_take(l, p, &p->operands->first);
