@@ -107,7 +107,8 @@ static void note_uses(open_turn *t, ir instruction) {
 
 // ---- variables that are handed over as values ----
 
-// Notes variables that the instruction reads or sets. Slots are put in the order of their uses.
+// Notes a variable that the instruction reads or sets. Slots are put in the order of their uses, so that equal turns have equal
+// texts.
 static void note_variable(open_turn *t, ir instruction) {
   bool stores = LLVMIsAStoreInst(instruction);
   if (!stores && !LLVMIsALoadInst(instruction)) return;

@@ -6,8 +6,8 @@
 #include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
-// Turns of a loop that stand one behind the other, and the instructions of them all, as plans estimate them. The loads from
-// scratch of so many instructions are on their way at once, each with registers of its own.
+// Turns of a loop that stand one behind the other, and the instructions of them all, as plans estimate them. A nest that reads
+// scratch has fewer: the assembler begins all of its loads at once, each into registers of its own.
 enum { MOST_TURNS = 8, MOST_WRITTEN_OUT = 1600, MOST_WITH_SCRATCH = 600 };
 
 int64_t gpu_point_count(const lower *l, const loop_axes *axes) {
@@ -106,7 +106,7 @@ static bool is_written_out(const lower *l, int64_t turns, int64_t instructions) 
   return turns <= MOST_TURNS && turns * instructions <= most;
 }
 
-// How many of these turns a loop takes at once: several where they could have stood one behind the other without scratch.
+// How many of these turns a loop takes at once. Where the loop is there because of scratch alone, several: they share addresses.
 static int64_t turns_at_once(const lower *l, int64_t turns, int64_t instructions) {
   int64_t most = 1;
   for (int64_t n = 2; n <= MOST_TURNS && l->scratch == SCRATCH_READ; n++)
@@ -131,7 +131,7 @@ static void known_turns(lower *l, const shared_pieces *s, piece_share share, int
   }
 }
 
-// All threads have as many turns: a loop takes some of them at once.
+// A loop over turns of which each thread has equally many.
 static void even_turns(lower *l, const shared_pieces *s, piece_share share, int64_t count, int64_t instructions,
                        const shared_body *b) {
   emitter *e = l->e;

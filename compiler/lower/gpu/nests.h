@@ -17,8 +17,8 @@ bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
 // nests.c
 // The team of one nest: values made of the thread's number are not kept in registers for other nests. Warp `begin` is its first.
 team gpu_team_of_nest(const lower *l, int begin);
-// Kernels with buffers in scratch load dozens of numbers at once, and the assembler keeps them all in registers. Little room is
-// left, so that their other values are made anew for each nest.
+// What the nest has to do with buffers in scratch. In a kernel that has some, the assembler fills registers with loads from them.
+// Other values are then made anew for each nest.
 scratch_use gpu_scratch_use(const lower *l, const plan_nest *nest);
 // The indices of the instance, as numbers of one nest: addresses made of them are not kept for other nests.
 void gpu_place_of_nest(lower *l);
