@@ -355,8 +355,8 @@ static const formula *by_operation(tile_writer *w, const tile_value *v, const pl
     }
     case TILE_SELECT: return select_at(w, x);
     case TILE_STOP: return formula_call(w->a, "stop_gradient", x, 1);
-    case TILE_FIRST_EQUAL:
-      return formula_over(w->a, "first", axes_text(w, v->over, &named), formula_compare(w->a, "==", x[0], x[1]));
+    case TILE_FIRST_MAX: return formula_over(w->a, "argmax", axes_text(w, v->over, &named), x[0]);
+    case TILE_FIRST_MIN: return formula_over(w->a, "argmin", axes_text(w, v->over, &named), x[0]);
     case TILE_ACCUMULATE: return formula_over(w->a, "sum", w->p->form == TILE_CHUNK ? "chunks" : "steps", x[0]);
     default:
       if (tile_op_is(v->op, TILE_MOVES_INDEX)) return changed_at(w, v, at, x[0]);

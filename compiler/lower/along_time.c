@@ -1,8 +1,10 @@
-// Nests with loops of their own: sums along time, and the first entry that equals the extreme one.
+// Nests with loops of their own: sums along time, and the first extreme entry.
 //
 //   %20 [t,s] = segment %14     row = 0; for t: row = (row + x[t]) where s < t, else 0; store row
 //
 // Sums go step by step towards their reference; no sum is the difference of two others.
+#include <math.h>
+
 #include "compiler/emit/bits.h"
 #include "compiler/lower/nest_target.h"
 
@@ -197,44 +199,65 @@ void lower_segment_adjoint(lower *l, const plan_nest *nest) {
   each_column(l, nest, without_steps(l, nest) & ~pair, segment_adjoint_column, n);
 }
 
-// ---- the first entry that equals the extreme one ----
+// ---- the first extreme entry ----
+//
+// A first loop over the entries finds the position, a second one writes 1 there and 0 elsewhere. Entries are compared with one
+// another alone: the extreme that forward found may have been computed in another rounding.
 
-static void first_equal_inner(lower *l, const place_in_loops *at, void *data);
-
-typedef struct first_equal {
+typedef struct first_extreme {
   tile_id id;
-  ir found;
+  ir best, position, next;  // slots: the extreme so far, where it was, the position of the entry at hand
   int lanes;
   loop_axes over;
-} first_equal;
+} first_extreme;
 
-static void first_equal_outer(lower *l, const place_in_loops *at, void *data) {
-  first_equal *f = data;
-  store_real(l->e, real_number(l->e, 0, f->lanes), f->found);
-  place_in_loops inner = *at;
-  lower_loops_over(l, &f->over, 0, &inner, first_equal_inner, data);
+// The position of the entry at hand; the next one is behind it.
+static ir take_position(lower *l, const first_extreme *f) {
+  ir here = load_real(l->e, f->next, f->lanes);
+  store_real(l->e, real_add(l->e, here, real_number(l->e, 1, f->lanes)), f->next);
+  return here;
 }
 
-static void first_equal_inner(lower *l, const place_in_loops *at, void *data) {
+static void find_extreme(lower *l, const place_in_loops *at, void *data) {
   emitter *e = l->e;
-  first_equal *f = data;
+  const first_extreme *f = data;
   const tile_value *v = value(l, f->id);
-  ir x = spread(e, operand_at(l, at, v->args[0]), f->lanes), y = operand_at(l, at, v->args[1]);
-  ir found = load_real(e, f->found, f->lanes);
-  ir open = real_sub(e, real_number(e, 1, f->lanes), found);
-  ir here = real_mul(e, lower_one_if(l, real_compare(e, LLVMRealOEQ, x, y)), open);
-  store_real(e, real_add(e, found, here), f->found);
-  lower_keep_value(l, at, f->id, here);
+  ir x = spread(e, operand_at(l, at, v->args[0]), f->lanes), best = load_real(e, f->best, f->lanes);
+  ir better = real_compare(e, v->op == TILE_FIRST_MAX ? LLVMRealOGT : LLVMRealOLT, x, best);
+  store_real(e, choose(e, better, x, best), f->best);
+  store_real(e, choose(e, better, take_position(l, f), load_real(e, f->position, f->lanes)), f->position);
 }
 
-void lower_first_equal(lower *l, const plan_nest *nest) {
-  first_equal f = {.id = nest->values.items[0]};
+static void mark_extreme(lower *l, const place_in_loops *at, void *data) {
+  emitter *e = l->e;
+  const first_extreme *f = data;
+  ir position = load_real(e, f->position, f->lanes);
+  lower_keep_value(l, at, f->id, lower_one_if(l, real_compare(e, LLVMRealOEQ, take_position(l, f), position)));
+}
+
+static void first_extreme_of_point(lower *l, const place_in_loops *at, void *data) {
+  emitter *e = l->e;
+  const first_extreme *f = data;
+  ir zero = real_number(e, 0, f->lanes);
+  store_real(e, real_number(e, value(l, f->id)->op == TILE_FIRST_MAX ? -INFINITY : INFINITY, f->lanes), f->best);
+  store_real(e, zero, f->position);
+  for (int pass = 0; pass < 2; pass++) {
+    place_in_loops inner = *at;
+    store_real(e, zero, f->next);
+    lower_loops_over(l, &f->over, 0, &inner, pass ? mark_extreme : find_extreme, data);
+  }
+}
+
+void lower_first_extreme(lower *l, const plan_nest *nest) {
+  first_extreme f = {.id = nest->values.items[0]};
   f.lanes = nest->lane ? l->m->lanes : 0;
-  f.found = stack_slot(l->e, real_type(l->e, f.lanes), "found");
+  f.best = stack_slot(l->e, real_type(l->e, f.lanes), "best");
+  f.position = stack_slot(l->e, real_type(l->e, f.lanes), "position");
+  f.next = stack_slot(l->e, real_type(l->e, f.lanes), "next");
   axis_set over = plan_tile_axes(l->m, value(l, f.id)->over);
   f.over = lower_by_rank(l, over);
   loop_axes outer = lower_by_rank(l, nest->axes & ~over);
   place_in_loops at = lower_start_place(l, nest->lane);
   lower_forget(l);
-  l->target->points(l, &outer, &at, first_equal_outer, &f);
+  l->target->points(l, &outer, &at, first_extreme_of_point, &f);
 }

@@ -7,7 +7,7 @@
 #include "compiler/lower/nests.h"
 #include "compiler/lower/repeats.h"
 
-enum { NEST_KINDS = NEST_FIRST_EQUAL + 1 };
+enum { NEST_KINDS = NEST_FIRST_EXTREME + 1 };
 
 struct nest_target {
   // ---- nests ----

@@ -107,6 +107,6 @@ void lower_copy_point(lower *l, const place_in_loops *at, void *data);
 void lower_prefix(lower *l, const plan_nest *nest, int rows_at_once);
 void lower_segment(lower *l, const plan_nest *nest);
 void lower_segment_adjoint(lower *l, const plan_nest *nest);
-void lower_first_equal(lower *l, const plan_nest *nest);
+void lower_first_extreme(lower *l, const plan_nest *nest);
 
 #endif

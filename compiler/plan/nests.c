@@ -118,7 +118,8 @@ static nest_kind own_kind(tile_op op) {
     case TILE_PREFIX: return NEST_PREFIX;
     case TILE_SEGMENT: return NEST_SEGMENT;
     case TILE_SEGMENT_ADJOINT: return NEST_SEGMENT_ADJOINT;
-    case TILE_FIRST_EQUAL: return NEST_FIRST_EQUAL;
+    case TILE_FIRST_MAX:
+    case TILE_FIRST_MIN: return NEST_FIRST_EXTREME;
     case TILE_SOLVE: return NEST_SOLVE;
     default: return NEST_DOT;
   }

@@ -131,7 +131,7 @@ typedef enum nest_kind {
   NEST_PREFIX,
   NEST_SEGMENT,
   NEST_SEGMENT_ADJOINT,
-  NEST_FIRST_EQUAL
+  NEST_FIRST_EXTREME
 } nest_kind;
 
 // DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it. i is -1

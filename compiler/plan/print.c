@@ -278,7 +278,7 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
 
 const char *plan_nest_text(nest_kind kind) {
   static const char *const kinds[] = {"points", "copy",    "product",         "solve",
-                                      "prefix", "segment", "segment_adjoint", "first_equal"};
+                                      "prefix", "segment", "segment_adjoint", "first_extreme"};
   return kinds[kind];
 }
 

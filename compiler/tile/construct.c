@@ -14,7 +14,7 @@ typedef enum shape_class {
   SHAPE_ELEMENTWISE,
   SHAPE_REDUCE,
   SHAPE_DOT,
-  SHAPE_first_equal,
+  SHAPE_first,
   SHAPE_expand,
   SHAPE_rename,
   SHAPE_slice,
@@ -173,7 +173,7 @@ void tile_find_grid(tile_program *program) {
     switch (rows[v->op].shape) {
       case SHAPE_REDUCE:
       case SHAPE_DOT:
-      case SHAPE_first_equal: consumed |= v->over; break;
+      case SHAPE_first: consumed |= v->over; break;
       case SHAPE_rename: consumed |= axis_bit(tile_renamed_from(v)) | axis_bit(tile_renamed_to(v)); break;
       case SHAPE_slice:
       case SHAPE_place: consumed |= axis_bit(tile_entry_axis(v)); break;
@@ -216,7 +216,7 @@ static axis_set shape_of(const tile_program *program, const tile_value *v) {
         default: return 0;
       }
     case SHAPE_ELEMENTWISE:
-    case SHAPE_first_equal: return all;
+    case SHAPE_first: return all;
     case SHAPE_REDUCE:
     case SHAPE_DOT: return all & ~v->over;
     case SHAPE_expand: return all | v->over;

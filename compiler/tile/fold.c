@@ -576,7 +576,8 @@ tile_id tile_append(tile_program *program, tile_value v) {
       case TILE_PREFIX:
       case TILE_SEGMENT:
       case TILE_SEGMENT_ADJOINT: id = fold_along_time(program, v); break;
-      case TILE_FIRST_EQUAL: {
+      case TILE_FIRST_MAX:
+      case TILE_FIRST_MIN: {
         axis_set missing = v.over & ~axes_of(program, v.args[0]);
         if (missing) {
           v.args[0] = exact(program, (tile_value){.op = TILE_EXPAND, .args = {v.args[0]}, .over = missing});

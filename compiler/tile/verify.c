@@ -149,11 +149,11 @@ static const char *check_reduction(const checker *c, const tile_value *v) {
   if (!v->over) return "no axis to reduce";
   if (!within(v->over, x)) return "the operand lacks an axis that is reduced";
   axis_set all = x;
-  if (v->op == TILE_DOT || v->op == TILE_FIRST_EQUAL) all |= arg_axes(c, v, 1);
-  if (v->op == TILE_DOT && !within(v->over, arg_axes(c, v, 1))) {
-    return "the second operand lacks an axis that is contracted";
+  if (v->op == TILE_DOT) {
+    all |= arg_axes(c, v, 1);
+    if (!within(v->over, arg_axes(c, v, 1))) return "the second operand lacks an axis that is contracted";
   }
-  axis_set kept = v->op == TILE_FIRST_EQUAL ? all : all & ~v->over;
+  axis_set kept = tile_op_is(v->op, TILE_REDUCES) ? all & ~v->over : all;
   return v->axes == kept ? NULL : "the axes do not follow from the operands";
 }
 
@@ -291,7 +291,8 @@ static const char *check_value(const checker *c, tile_id id) {
     case TILE_SUM:
     case TILE_MAX_OVER:
     case TILE_MIN_OVER:
-    case TILE_FIRST_EQUAL:
+    case TILE_FIRST_MAX:
+    case TILE_FIRST_MIN:
     case TILE_DOT: return check_reduction(c, v);
     case TILE_PREFIX:
     case TILE_SEGMENT:

@@ -198,7 +198,8 @@ static void vjp_select(gradient *g, tile_id y, tile_id dy) {
 static void vjp_same(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }
 
 static void vjp_first(gradient *g, tile_id y, tile_id dy) {
-  tile_value first = {.op = TILE_FIRST_EQUAL, .args = {arg(g, y, 0), y}, .over = row(g, y)->over};
+  tile_op op = row(g, y)->op == TILE_MAX_OVER ? TILE_FIRST_MAX : TILE_FIRST_MIN;
+  tile_value first = {.op = op, .args = {arg(g, y, 0)}, .over = row(g, y)->over};
   gradient_give(g, y, 0, mask(g, tile_append(g->program, first), dy), dy);
 }
 

@@ -130,24 +130,26 @@ static void run_reduction(tile_machine *m, tile_id id) {
   }
 }
 
-// For every position of the other axes the first entry over `over` where x == y.
-static void run_first_equal(tile_machine *m, tile_id id) {
+// For every position of the other axes 1 at the first extreme entry over `over`.
+static void run_first_extreme(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
+  double sign = v->op == TILE_FIRST_MAX ? 1 : -1;
   walk outer = walk_over(m, v->axes & ~v->over);
   walk_follow(&outer, m, 0, v->args[0]);
-  walk_follow(&outer, m, 1, v->args[1]);
   walk_follow(&outer, m, 3, id);
   for (; !outer.done; walk_next(&outer)) {
     walk w = walk_over(m, v->over);
     walk_follow(&w, m, 0, v->args[0]);
-    walk_follow(&w, m, 1, v->args[1]);
     walk_follow(&w, m, 3, id);
-    for (bool found = false; !w.done; walk_next(&w)) {
-      double x = m->data[v->args[0]][outer.at[0] + w.at[0]];
-      double y = m->data[v->args[1]][outer.at[1] + w.at[1]];
-      m->data[id][outer.at[3] + w.at[3]] = !found && x == y;
-      found |= x == y;
+    double best = -INFINITY, *first = NULL;
+    for (; !w.done; walk_next(&w)) {
+      double x = sign * m->data[v->args[0]][outer.at[0] + w.at[0]], *to = &m->data[id][outer.at[3] + w.at[3]];
+      *to = 0;
+      if (first && !(x > best)) continue;
+      best = x;
+      first = to;
     }
+    *first = 1;
   }
 }
 
@@ -288,7 +290,8 @@ static void run_value(tile_machine *m, tile_id id) {
       case TILE_DOT:
       case TILE_MAX_OVER:
       case TILE_MIN_OVER: run_reduction(m, id); break;
-      case TILE_FIRST_EQUAL: run_first_equal(m, id); break;
+      case TILE_FIRST_MAX:
+      case TILE_FIRST_MIN: run_first_extreme(m, id); break;
       case TILE_PREFIX: run_prefix(m, id); break;
       case TILE_SEGMENT:
       case TILE_SEGMENT_ADJOINT: run_segment(m, id); break;

@@ -106,6 +106,79 @@ static void run(const char *dtype, const char *const *devices, double allowed) {
 }
 
 // Each input's last number is selected, from the tensor itself and from lags.
+// Outputs and shared values that are extremes of states. Backward looks for the entry among states that it computes again, in
+// other roundings than forward's: it compared them with forward's extreme once, found no entry, and lost the gradient.
+static const char of_states[] =
+    "recurrence corrected(V = 1, K = 32) {\n"
+    "  input k[K], v[V], b\n"
+    "  state S[K,V]\n"
+    "  output y[V]\n"
+    "  S = 0.9 * S[t-1] + sigmoid(b) * 0.1*k * (v - sum[K](0.1*k * S[t-1]))\n"
+    "  y = max[K](S)\n"
+    "}\n"
+    "recurrence gated(G, K = 32, V) {\n"
+    "  input k[G,K], g[G,K], v[G,V]\n"
+    "  state S[G,K,V]\n"
+    "  output y[G,V]\n"
+    "  S = 0.9 * S[t-1] + k * silu(g) * v\n"
+    "  y = max[K](S)\n"
+    "}\n"
+    "recurrence shared(G, K = 5, V = 3) {\n"
+    "  input k[G,K], g[G,V], v[G,V]\n"
+    "  state S[G,K,V], m[G]\n"
+    "  output y[G,V], z[G]\n"
+    "  S = sigmoid(g) * S[t-1] + k * v\n"
+    "  let top = min[K,V](tanh(S))\n"
+    "  m = max(0.5 * m[t-1], top)\n"
+    "  y = min[K](S[t-1] + k) - v * top\n"
+    "  z = m * max[V](sum[K](k * S)) + sum[V](softmax[V](v) * v)\n"
+    "}\n"
+    "recurrence earlier(G, K = 7) {\n"
+    "  input x[G,K], a[G]\n"
+    "  state u[G,K]\n"
+    "  output y[G]\n"
+    "  let top = max[K](exp(-softplus(a)) * u[t-1] - x)\n"
+    "  u = tanh(a) * u[t-1] + x * x[t-2]\n"
+    "  y = max[K](u) * top[t-1] + top\n"
+    "}\n";
+
+static void compare_extremes(const rec_recurrence *r, const char *device, const char *options, double floor, double tolerance) {
+  rec_run_options backward = {.backward = true};
+  for (int64_t time = 1; time <= 47; time += 23) {
+    char where[256];
+    problem *exact = problem_new(rec_recurrence_signature(r), 2, time, 3);
+    problem_draw(exact, (uint64_t)time, 0.8);
+    problem *got = problem_copy(exact);
+    bool ran = problem_run(exact, r, "reference", &backward) && problem_run(got, r, device, &backward);
+    if (check(ran, "%s", rec_message())) {
+      double error = problem_compare(exact, got, true, floor, where, sizeof where);
+      check(error <= tolerance, "%s %s%s T=%d: error %.2e at %s", rec_recurrence_signature(r)->name, device, options, (int)time,
+            error, where);
+    }
+    problem_free(exact);
+    problem_free(got);
+  }
+}
+
+static void run_of_states(const char *dtype, const char *device, const char *const *form, double floor, double tolerance) {
+  const char *target = strcmp(device, "simt") ? host_target() : simt_target();
+  const char *const options[] = {"--target", target, "--dtype", dtype, "-O0", form[0], form[1], NULL};
+  char shown[64];
+  snprintf(shown, sizeof shown, " %s %s %s", dtype, form[0] ? form[0] : "", form[0] ? form[1] : "");
+  rec_module *module = compile_text(of_states, options);
+  if (!check(module, "extremes of states do not compile:%s", shown)) return;
+  for (int k = 0; k < rec_module_count(module); k++)
+    compare_extremes(rec_module_recurrence(module, k), device, shown, floor, tolerance);
+  rec_module_close(module);
+}
+
+static void run_forms(void) {
+  const char *const forms[][2] = {{NULL, NULL}, {"--form", "step"}, {"--chunk", "16"}, {"--chunk", "64"}};
+  for (int i = 0; i < 4; i++) run_of_states("f64", "host", forms[i], 1e-4, 1e-9);
+  for (int i = 1; i < 3; i++) run_of_states("f32", "host", forms[i], 1e-2, 1e-3);
+  run_of_states("f32", "simt", forms[2], 1e-2, 1e-3);
+}
+
 static void run_ends(void) {
   static const char selects[] =
       "recurrence r1(H = 3) {\n"
@@ -139,6 +212,7 @@ static void run_ends(void) {
 
 int main(void) {
   run_ends();
+  run_forms();
   run("f32", (const char *const[]){"host", "simt", NULL}, 1e-3);
   run("f64", (const char *const[]){"host", NULL}, 1e-13);
   return checked();

@@ -306,25 +306,12 @@ static void instances_inside(kernel_frame *h, ir first, ir last) {
   loop_end(e, &loop);
 }
 
-// The gradient of an extreme goes to the entry that equals it. Both may be made again, by other functions, and must then be the
-// same bits; which products are contracted is not the same everywhere.
-static bool compares_extremes(const typed_body *body) {
-  for (int i = 0; i < body->values.count; i++) {
-    const typed_value *v = &body->values.items[i];
-    for (int k = 0; k < value_arity(v->op) && v->op != VALUE_STOP_GRADIENT; k++) {
-      value_op op = body->values.items[v->args[k]].op;
-      if (op == VALUE_MAX_OVER || op == VALUE_MIN_OVER) return true;
-    }
-  }
-  return false;
-}
-
 void host_lower(emitter *e, const host_plan *made) {
   const kernel *k = made->described.kernel;
   const char *symbol = made->described.symbols[e->clone];
   kernel_frame h = frame_for(e->a, made->clones[e->clone], symbol, &host_hooks);
   h.e = e;
-  e->contract = !compares_extremes(&k->recurrence->body);
+  e->contract = true;
   e->where = lines_of_recurrence(k->recurrence);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->i64, e->pointer};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);
