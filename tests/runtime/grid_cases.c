@@ -123,6 +123,7 @@ const grid_case grid_cases[] = {
     {INVENTED("write_carried_as_a_state"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("shift_register"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("lagged_outer_products"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
+    {INVENTED("attention_by_a_running_maximum"), KEYS_AND_VALUES, GATES({"k", 0, 40, 0, 10}), DOMAINS({"w", POSITIVE})},
     {INVENTED("slstm"), .more_sizes = {"D=9"}, .run_time_size = 3, DOMAINS({"weight", SMALL})},
     {INVENTED("transitions_made_of_parameters"), .more_sizes = {"N=19", "R=9", "V=3"}, .run_time_size = 1,
      DOMAINS({"turn", SMALL}, {"into", SMALL}, {"rate", SMALL}, {"slow", SMALL})},

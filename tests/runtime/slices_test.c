@@ -182,6 +182,18 @@ static void run_relative(rec_module *module, const char *name, const char *form,
   problem_free(inputs);
 }
 
+// A maximum that nothing shifts, and states that decay with it alone: their summaries have no sums of logarithms.
+static void run_unshifted(void) {
+  for (int i = 0; i < 2; i++) {
+    const char *const words[] = {"--target", simt_target(),        "-O0", "-D", "K=5", "-D", "V=3",
+                                 "--form",   i ? "chunk" : "step", NULL};
+    rec_module *module = compile_file(REC_SOURCE_DIR "/tests/invented/attention_by_a_running_maximum.rec", words);
+    if (!check(module, "does not compile")) continue;
+    for (tokens kind = PLAIN; kind <= PACKED; kind++) run_relative(module, "attention_by_a_running_maximum", words[8], kind);
+    rec_module_close(module);
+  }
+}
+
 static double error_of_one_slice(const problem *inputs, const problem *exact, const rec_recurrence *r) {
   const rec_run_options whole = {.backward = true};
   char where[256];
@@ -329,6 +341,7 @@ int main(void) {
     if (!i) run_unsaved(rec_module_find(module, "circle"), forms[i], 30);
     rec_module_close(module);
   }
+  run_unshifted();
   const char *const words[] = {"--target", simt_target(), "-O0", "--form", "chunk", NULL};
   rec_module *module = compile_text(earlier, words);
   if (check(module, "does not compile")) run_unsaved(rec_module_find(module, "taps"), "chunk", 40);

@@ -8,7 +8,7 @@ bool gpu_makes_summaries(const kernel *k) {
   if (k->summary) return false;
   if (k->transition_size) return true;
   for (int i = 0; i < k->program->results.count; i++)
-    if (k->program->results.items[i].place.transfer) return true;
+    if (k->program->results.items[i].place.transfer || k->program->results.items[i].place.relative) return true;
   return false;
 }
 
