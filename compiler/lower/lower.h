@@ -54,10 +54,12 @@ typedef struct team {
   ir thread;  // i32
   ir warp;    // i32, of threads that share out nests (gpu_warp_of_block); NULL: in a function that many nests call
   int threads;
-  bool shares;  // MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis
-  ir inside;    // MAP_THREADS, i1: this thread has an entry
-  int axis;     // the lane axis
-  ir sums;      // shared memory in which results are summed over threads
+  bool shares;           // MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis
+  int resident;          // blocks among which the registers of a multiprocessor are divided
+  bool lacks_registers;  // states from chunk to chunk take a quarter of a thread's share, or more
+  ir inside;             // MAP_THREADS, i1: this thread has an entry
+  int axis;              // the lane axis
+  ir sums;               // shared memory in which results are summed over threads
 } team;
 
 // GPU: a state in the accumulators of the warps of a block (plan/register_states.c).

@@ -17,6 +17,8 @@
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
+#include "compiler/plan/tensor_cores.h"
+#include "runtime/shared/gpu_costs.h"
 
 const char gpu_class_attribute[] = "rec-room";
 
@@ -116,6 +118,14 @@ static void parameter_attributes(LLVMContextRef context, ir function, int64_t by
   LLVMAddAttributeAtIndex(function, 1, LLVMCreateStringAttribute(context, "nvvm.grid_constant", 18, "", 0));
 }
 
+// How many blocks a multiprocessor shall run at a time. ptxas divides the registers among so many; without a number it leaves room
+// for two, and spills.
+static void ask_for_resident(emitter *e, ir function, int blocks) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", blocks);
+  llvm_attribute(e->m, function, "nvvm.minctasm", text);
+}
+
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &e->pointer, 1, 0);
   ir function = LLVMAddFunction(e->m->module, symbol, type);
@@ -124,8 +134,7 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   char text[16];
   snprintf(text, sizeof text, "%d", threads);
   llvm_attribute(e->m, function, "nvvm.reqntid", text);
-  // one block may take all registers of a multiprocessor; without it, ptxas leaves room for two blocks, and spills
-  llvm_attribute(e->m, function, "nvvm.minctasm", "1");
+  ask_for_resident(e, function, 1);
   parameter_attributes(e->context, function, bytes);
   emit_open(e, function);
   mark_place(e, "start", e->where);
@@ -143,7 +152,20 @@ static void lower_batched(kernel_frame *one, kernel_frame *several, ir item) {
   branch_end(e, &branch);
 }
 
-static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block) {
+// Of a thread: those that hold states from chunk to chunk.
+static int registers_of_states(const kernel_plan *w) {
+  enum { OF_TILE = 4 };
+  const plan *p = w->main.p;
+  int registers = 0;
+  for (int c = 0; c < p->carried_count; c++) {
+    if (p->carried[c].accumulator < 0) continue;
+    accumulator_share own = plan_accumulator_share(&w->m, p->program, &p->nests.items[p->carried[c].accumulator].dot);
+    registers += OF_TILE * own.blocks * own.tiles;
+  }
+  return registers;
+}
+
+static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block, int resident) {
   kernel_frame frame = frame_for(e->a, w, w->k->symbol, &gpu_hooks), *h = &frame;
   h->e = e;
   h->gpu = ARENA_NEW(e->a, gpu_frame);
@@ -151,6 +173,8 @@ static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir
   h->gpu->team.shares = h->m.kind == MAP_BLOCK;
   h->gpu->team.axis = h->k->lane_axis;
   h->gpu->team.threads = w->threads;
+  h->gpu->team.resident = resident;
+  h->gpu->team.lacks_registers = resident > 1 && 4 * registers_of_states(w) * w->threads * resident >= GPU_COST_REGISTERS;
   h->frame = LLVMGetParam(function, 0);
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   int64_t first = sizeof(rec_gpu_frame), axes = h->k->recurrence->body.axes.count;
@@ -176,8 +200,10 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
   if (k->base.kernel->gpu.device_class != CLASS_ANY) llvm_attribute(e->m, function, gpu_class_attribute, devices);
   ir first = gpu_call(e, GPU_BLOCK_X, NULL, 0), blocks = gpu_call(e, GPU_BLOCK_COUNT, NULL, 0);
   ir block = LLVMBuildZExt(e->b, first, e->i64, "");
-  kernel_frame h = open_frame(w, e, function, block), several = {0};
-  if (w->batched) several = open_frame(w->batched, e, function, block);
+  int resident = k->base.kernel->gpu.blocks_each > 1 ? k->base.kernel->gpu.blocks_each : 1;
+  ask_for_resident(e, function, resident);
+  kernel_frame h = open_frame(w, e, function, block, resident), several = {0};
+  if (w->batched) several = open_frame(w->batched, e, function, block, resident);
   gpu_open_bulk(&h);
   // The runtime refuses calls whose items are no 32-bit numbers: half as many registers hold the number of an item.
   ir items = LLVMBuildTrunc(e->b, gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks)), e->i32, "");

@@ -16,7 +16,7 @@ static void around(lower *l, const plan_nest *nest, nest_lowering *body) {
   place_in_loops outside = l->outside;
   l->team = &own;
   l->scratch = gpu_scratch_use(l, nest);
-  if (l->scratch != SCRATCH_NONE) gpu_place_of_nest(l);
+  if (gpu_lacks_registers(l)) gpu_place_of_nest(l);
   gpu_before_nest(l, nest);
   body(l, nest);
   if (gpu_nest_feeds_groups(l, nest)) gpu_fence_groups(l);

@@ -32,6 +32,8 @@ scratch_use gpu_scratch_use(const lower *l, const plan_nest *nest) {
   return use;
 }
 
+bool gpu_lacks_registers(const lower *l) { return l->scratch != SCRATCH_NONE || l->team->lacks_registers; }
+
 void gpu_place_of_nest(lower *l) {
   emitter *e = l->e;
   ir zero = LLVMConstInt(e->i32, 0, 0);

@@ -17,9 +17,11 @@ bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
 // nests.c
 // The team of one nest: values made of the thread's number are not kept in registers for other nests. Warp `begin` is its first.
 team gpu_team_of_nest(const lower *l, int begin);
-// What the nest has to do with buffers in scratch. In a kernel that has some, the assembler fills registers with loads from them.
-// Other values are then made anew for each nest.
+// What the nest has to do with buffers in scratch.
 scratch_use gpu_scratch_use(const lower *l, const plan_nest *nest);
+// Are values made anew for each nest, so that none is kept in registers for others? In a kernel with buffers in scratch the
+// assembler fills registers with loads; states fill them where several blocks share those of a multiprocessor.
+bool gpu_lacks_registers(const lower *l);
 // The indices of the instance, as numbers of one nest: addresses made of them are not kept for other nests.
 void gpu_place_of_nest(lower *l);
 // i32: 0, which the assembler does not know.

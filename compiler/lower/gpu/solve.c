@@ -194,7 +194,7 @@ static void solve_turn(lower *l, const shared_system *c, int i, const ir *ties) 
   add_terms(l, s, at, done, x);
   branch_end(e, &behind);
   // Unrolled, the coefficients of all turns would be loaded at once, each into registers of its own.
-  (l->scratch == SCRATCH_READ ? loop_end_kept : loop_end)(e, &lanes);
+  (l->scratch == SCRATCH_READ || l->team->resident > 1 ? loop_end_kept : loop_end)(e, &lanes);
 }
 
 static void store_blocks(lower *l, const shared_system *c) {

@@ -76,9 +76,7 @@ static ir descriptor_of(lower *l, const mma *p, const mma_operand *o, const plac
 }
 
 // The assembler keeps descriptors for later products, two registers for each, unless it cannot know that they are the same.
-static void make_descriptors_anew(lower *l, mma *p) {
-  p->unknown_zero = l->scratch != SCRATCH_NONE ? gpu_unknown_zero(l) : NULL;
-}
+static void make_descriptors_anew(lower *l, mma *p) { p->unknown_zero = gpu_lacks_registers(l) ? gpu_unknown_zero(l) : NULL; }
 
 typedef struct registers_of_a {
   ir parts[MOST_DEPTH_IN_REGISTERS / DEPTH][4];
