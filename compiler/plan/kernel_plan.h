@@ -158,7 +158,7 @@ void kernel_place_history(kernel_plan *w, program_plan *p);
 void kernel_place_stashes(kernel_plan *w);
 // Buffers with a row for every step of a chunk.
 void kernel_place_kept(kernel_plan *w, program_plan *p);
-codegen_bytes kernel_bytes_of(const kernel_plan *w);
+codegen_bytes kernel_bytes_of(arena *a, const kernel_plan *w);
 
 // gpu/memory.c
 // Shared memory while there is some, else scratch. Where threads share nothing, each thread has its own elements.

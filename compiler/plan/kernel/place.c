@@ -22,6 +22,7 @@ location kernel_take_extent(kernel_plan *w, extent numbers, int64_t times) {
   numbers.factor *= times;
   if (!numbers.sizes) return w->take(w, numbers.factor);
   if (w->k->program->form == TILE_CHUNK) ICE("kernel", "%s has run-time tiles", w->k->symbol);
+  if (w->m.kind == MAP_THREADS) numbers.factor *= w->threads;  // each has its own, as in gpu_take
   vec_push(w->a, &w->sized, numbers);
   return (location){0, w->sized.count - 1, false};
 }
@@ -157,14 +158,14 @@ void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *pr
   }
 }
 
-codegen_bytes kernel_bytes_of(const kernel_plan *w) {
+codegen_bytes kernel_bytes_of(arena *a, const kernel_plan *w) {
   int64_t size = w->m.f64 ? 8 : 4;
   if (w->value_tiles)
     return (codegen_bytes){.constant = (w->shared_numbers + w->instance_numbers * w->value_tiles) * size + 64};
   codegen_bytes bytes = {.constant = w->shared_numbers * size + 64, .per_instance = w->instance_numbers * size};
   for (int i = 0; i < w->sized.count; i++) {
     const extent *block = &w->sized.items[i];
-    codegen_bytes_add(w->a, &bytes, (codegen_bytes_term){block->factor * size, block->sizes});
+    codegen_bytes_add(a, &bytes, (codegen_bytes_term){block->factor * size, block->sizes});
   }
   return bytes;
 }

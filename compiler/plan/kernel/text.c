@@ -85,7 +85,8 @@ static void put_axes(plan_text *t, axis_set axes, const tile_program *program) {
 
 static void put_bytes(plan_text *t) {
   const kernel_plan *w = t->w;
-  codegen_bytes scratch = w->shared_numbers || w->sized.count || w->instance_numbers ? kernel_bytes_of(w) : (codegen_bytes){0};
+  codegen_bytes scratch =
+      w->shared_numbers || w->sized.count || w->instance_numbers ? kernel_bytes_of(t->a, w) : (codegen_bytes){0};
   PUT(t, ", %lld", (long long)scratch.constant);
   if (scratch.per_instance) PUT(t, " + %lld an instance", (long long)scratch.per_instance);
   for (int i = 0; i < scratch.terms.count; i++) {

@@ -67,7 +67,7 @@ static int nests_of(const program_plan *p) {
 }
 
 static codegen_bytes scratch_of(const kernel_plan *w) {
-  return w->shared_numbers || w->sized.count ? kernel_bytes_of(w) : (codegen_bytes){0};
+  return w->shared_numbers || w->sized.count ? kernel_bytes_of(w->a, w) : (codegen_bytes){0};
 }
 
 // A block may take batched and single items, so it has room for either.

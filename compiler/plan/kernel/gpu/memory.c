@@ -261,10 +261,7 @@ static void place_program(kernel_plan *w, program_plan *p) {
     plan_buffer *b = &p->p->buffers.items[i];
     b->stack = w->m.kind == MAP_THREADS && !b->numbers.sizes;
     if (!is_placed_here(b) || !b->numbers.sizes) continue;
-    extent numbers = b->numbers;
-    if (w->m.kind == MAP_THREADS) numbers.factor *= w->threads;
-    vec_push(w->a, &w->sized, numbers);
-    p->buffer_at[i] = (location){0, w->sized.count - 1, false};
+    p->buffer_at[i] = kernel_take_extent(w, b->numbers, 1);
   }
   for (int c = 0; c < p->carried.count; c++) p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
   if (w->register_pressure) place_under_pressure(w, p);

@@ -44,8 +44,8 @@ static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
 
 // Single lanes need no more than a vector of lanes.
 static void add_scratch(arena *a, codegen_kernel *described, const kernel_plan *w) {
-  grow(a, &described->scratch, kernel_bytes_of(w));
-  if (w->batched) grow(a, &described->scratch, kernel_bytes_of(w->batched));
+  grow(a, &described->scratch, kernel_bytes_of(a, w));
+  if (w->batched) grow(a, &described->scratch, kernel_bytes_of(a, w->batched));
 }
 
 static host_plan *new_plan(arena *a, const kernel *k, unsigned clones, number_type dtype) {
