@@ -507,6 +507,7 @@ bool pass_gpu_code(compilation *c) {
   codegen_gpu_options options = compilation_gpu_options(c);
   if (c->needs & EMISSION_MODULE) options.targets = 0;
   options.text = c->needs & EMISSION_GPU;
+  options.level = c->options->level;
   options.lines = c->options->lines ? c->files : NULL;
   options.counted = c->options->count || c->needs & EMISSION_COUNT ? c->files : NULL;
   c->assembly = begin_assembly(c);

@@ -342,7 +342,7 @@ gpu_model_images codegen_gpu_model(arena *a) {
   }
   llvm_verify(&m);
   gpu_model_images images = {.ptx = nvptx_text(a, &m, GPU_SM_80)};
-  images.executor = simt_object(a, &m, NULL);
+  images.executor = simt_object(a, &m, 2, NULL);
   llvm_module_free(&m);
   return images;
 }

@@ -267,8 +267,8 @@ static void rewrite(simt_module *s) {
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(s, op);
 }
 
-link_object simt_object(arena *a, const llvm_module *m, const char **text) {
-  llvm_module host = llvm_module_new("simt", m->marks ? 0 : 2);  // counted code runs once
+link_object simt_object(arena *a, const llvm_module *m, int level, const char **text) {
+  llvm_module host = llvm_module_new("simt", m->marks ? 0 : level);  // counted code runs once
   llvm_module copy = module_clone(m);
   gpu_optimise(&copy);
   copy.machine = host.machine;

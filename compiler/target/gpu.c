@@ -100,7 +100,7 @@ static void make_image(arena *a, image_order *order, codegen_gpu_options options
     const char *twin = text_of_twin(order->m, object, target);
     image.text = twin ? nvptx_text_for(a, twin, target) : text_for(a, order, target, options);
   } else {
-    image.object = simt_object(a, order->m, options.text ? &image.text : NULL);
+    image.object = simt_object(a, order->m, options.level, options.text ? &image.text : NULL);
   }
   object->images.items[number] = image;
   if (options.made) options.made(options.context, number, &image);

@@ -23,8 +23,9 @@ const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target
 // LLVM's passes for GPU code.
 void gpu_optimise(const llvm_module *m);
 
-// The object of a clone of the module, to be linked with the executor; `text`: LLVM IR of what it runs, or NULL.
-link_object simt_object(arena *a, const llvm_module *module, const char **text);
+// The object of a clone of the module, to be linked with the executor, made with an effort of 0 to 3; `text`: LLVM IR of what it
+// runs, or NULL.
+link_object simt_object(arena *a, const llvm_module *module, int level, const char **text);
 // PTX of all functions of a module that the passes have gone over; operations get their bodies in it.
 const char *nvptx_plain_text(arena *a, llvm_module *m);
 // Code that is counted becomes what the assembler makes of it. LLVM joins adjacent accesses on the way to PTX. ptxas takes

@@ -106,6 +106,7 @@ typedef struct codegen_gpu_options {
   unsigned targets;   // bits 1 << GPU_..
   bool summary;       // code: segments of time are summarised, and their summaries are folded
   bool text;
+  int level;               // the executor's code: effort, 0 to 3
   const sources *lines;    // as codegen_options.lines
   const sources *counted;  // the executor's code says what it costs, with lines of these files; NULL: it does not
   // Called with each image as soon as it is made, or NULL.
