@@ -446,8 +446,11 @@ static int one_of(maker *m, unsigned axes) {
   return axis;
 }
 
+// What depends on a state may lag by 64 steps in all.
 static expr lagged(maker *m, char kind, unsigned allowed, int steps) {
-  const variable *v = find(m, 1u << INPUT | 1u << LET_VALUE, kind, 0, allowed, true);
+  enum { MOST_OF_STATES = 3 };
+  unsigned sources = 1u << INPUT | (steps <= MOST_OF_STATES ? 1u << LET_VALUE : 0);
+  const variable *v = find(m, sources, kind, 0, allowed, true);
   if (!v && strchr("TNPU", kind)) return none;
   variable x = v ? *v : token(m, INPUT, kind, allowed, false);
   return (expr){TEXT("%s[t-%d]", x.name, steps), x.axes};
@@ -513,7 +516,7 @@ static expr leaf(maker *m, const char *text, char kind, unsigned allowed) {
 
 static expr plain(maker *m, char kind, unsigned allowed) {
   static const char *const leaves[] = {"#let", "#state", "#previous", "#input", "#param", "#lag", "#number"};
-  int which = below(m, 12);
+  int which = m->place == OUTPUT && chance(m, 40) ? 1 : below(m, 12);
   if (which < 7 && (which < 3 || strchr("BAXZ", kind))) {
     expr e = leaf(m, leaves[which], kind, allowed);
     if (e.text) {
@@ -941,10 +944,12 @@ static expr unread(maker *m, unsigned allowed) {
 static void add_output(maker *m) {
   bool complex = chance(m, 8);
   unsigned allowed = some_axes(m) | (chance(m, 15) ? 1u << M : 0);
+  const variable *s = find(m, 1u << STATE, 'X', 0, ~0u, false);
+  if (s && chance(m, 60)) allowed |= s->axes;
   expr e = none, more;
   m->place = OUTPUT;
   while ((more = unread(m, allowed)).text) e = joined(m, e, more);
-  if (!e.text || m->insists || chance(m, 60)) e = joined(m, e, part(m, OUTPUT, complex ? 'Z' : 'X', allowed, below(m, 4)));
+  if (!e.text || m->insists || chance(m, 60)) e = joined(m, e, part(m, OUTPUT, complex ? 'Z' : 'X', allowed, chance(m, 40) ? 1 : below(m, 4)));
   const char *name = TEXT("y%d", m->names++);
   statement(m, TEXT("%s = %s", name, e.text));
   m->declarations = TEXT("%s  output %s%s%s\n", m->declarations, name, brackets(m, e.axes), complex ? " : complex" : "");

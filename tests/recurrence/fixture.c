@@ -115,6 +115,8 @@ trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time,
     int64_t copies = token ? batch * time : tensor->kind == TENSOR_STATE ? t.entries : 1;
     t.tensor_numbers[i] = copies * elements(&t.run, tensor->axis_set, tensor->complex);
     for (int g = 0; g < 5; g++) (*groups[g])[i].data = random_numbers(memory, t.tensor_numbers[i], &seed);
+    for (int64_t k = 0; tensor->promised && k < t.tensor_numbers[i]; k++)
+      t.run.tensors[i].data[k] = (tensor->low + tensor->high + (tensor->high - tensor->low) * t.run.tensors[i].data[k]) / 2;
   }
   for (int i = 0; i < lags; i++) {
     const typed_lag *lag = &body->lags.items[i];

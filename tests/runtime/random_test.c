@@ -1,27 +1,32 @@
 // Random programs of the whole language (tests/random): what compiled code makes of a program that nobody wrote must be what the
-// interpreter makes of it, values and all gradients. In one call, packed, token by token and with nothing saved, on the host and
-// on the executor.
+// interpreter makes of it, values and all gradients. In one call, token by token, with nothing saved, packed, in segments of time
+// that are summarised, and in time slices; on the host and, of every eighth program, on the executor. The interpreter's gradients
+// are differences of its values: every tenth program is held to that.
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
 //   REC_PROGRAMS=N   so many programs (240; 20,000 with the word `full`)
-//   REC_FILE=NAME    the program of this file in place of the one that the seed draws
+//   REC_FILE=NAME    the program of this file in place of what the seed draws
+//   REC_TRIAL=LIST   the one run that a failure names
 //
 // Sixteen programs are a library, whose form, chunk and number type follow from the seed. f64, where the comparison is sharp, must
 // agree to 1e-9 of the rms, or to fifty times the effect of inputs that differ by 1e-12 of themselves. In f32 and 16 bits a program
 // may stand at a kink (max, where), at which rounding picks the other branch. It fails only if it does so for three draws of the
-// inputs.
+// inputs. A failing program is made small.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/random/coverage.h"
+#include "tests/random/shrink.h"
+#include "tests/recurrence/fixture.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
+#include "tests/runtime/segments.h"
 
-enum { BATCH = 16, RUNS = 2 };
+enum { BATCH = 16, EXECUTED = 2, RUNS = 2 };
 
-static int compared, wild;
+static int compared, wild, in_segments, by_differences;
 
 static int least(int a, int b) { return a < b ? a : b; }
 
@@ -29,43 +34,92 @@ static int least(int a, int b) { return a < b ? a : b; }
 
 // The same for all programs of a batch, so that one alone gets the same.
 typedef struct setting {
-  const char *target, *dtype, *form, *chunk, *summary, *device;
+  const char *target, *dtype, *form, *chunk, *device;
+  bool summary;
 } setting;
 
-static setting setting_of(uint64_t seed, bool executor) {
-  static const char *const forms[] = {"chosen", "chunk", "chunk", "step"}, *const chunks[] = {"16", "8", "32", "5", "64"},
-                           *const dtypes[] = {"f64", "f64", "f64", "f32", "f64", "f64", "bf16", "f64", "f64", "f64", "f32", "f16"};
+static setting setting_of(uint64_t seed, const char *device) {
+  static const char *const forms[] = {"chosen", "chunk", "chunk", "step"}, *const chunks[] = {"16", "8", "32", "5", "64"};
+  static const char *const types[] = {"f64", "f64", "f32", "f64", "f64", "bf16", "f64", "f64", "f64", "f16"};
+  static const char *const executed[] = {"f32", "f32", "bf16", "f32", "f16"};
   uint64_t number = seed / BATCH, random = number;
-  setting s = {random_target(next_random(&random)), dtypes[number % 12], forms[next_random(&random) % 4],
-               chunks[next_random(&random) % 5], next_random(&random) % 3 ? "--no-summary" : "--summary", "host"};
-  if (!executor) return s;
-  s.target = simt_target();
-  s.device = "simt";
-  s.dtype = number % 3 ? "f32" : "bf16";
-  return s;
+  bool executor = strcmp(device, "host") != 0;
+  const char *target = random_target(next_random(&random)), *form = forms[next_random(&random) % 4];
+  const char *chunk = chunks[next_random(&random) % 5];
+  return (setting){executor ? simt_target() : target, executor ? executed[number % 5] : types[number % 10], form, chunk, device,
+                   next_random(&random) % 3 == 0};
 }
 
 static compilation start(const char *text, setting s) {
-  const char *const options[] = {"--target", s.target, "--dtype", s.dtype, "--form", s.form, "--chunk", s.chunk, "-O0",
-                                 *s.summary == '-' && s.summary[2] == 's' ? s.summary : NULL, NULL};
+  const char *const options[] = {"--target", s.target, "--dtype", s.dtype,
+                                 "--form",   s.form,   "--chunk", s.chunk,
+                                 "-O0",      s.summary ? "--summary" : NULL, NULL};
   return compile_start(text, options);
 }
 
-static char *program_of(arena *memory, uint64_t seed, const char *name, contents *has) {
-  return random_program(memory, seed, name, has);
+static const char *words_of(arena *memory, uint64_t seed, setting s) {
+  return arena_printf(memory, "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s%s)",
+                      (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.summary ? " --summary" : "");
 }
 
-// ---- numbers -------------------------------------------------------------------------------------------------------------
+// ---- trials --------------------------------------------------------------------------------------------------------------
+
+typedef enum way { WHOLE, STEPS, UNSAVED, SEGMENTS, WAYS } way;
+
+// One run of a program. Packed sequences are up to `time` steps long each.
+typedef struct trial_run {
+  int way, batch, time, sequences;  // -1: not packed
+  int threads, slices, segments, stateless;
+  unsigned long long numbers;
+} run;
+
+static run draw_run(uint64_t *seed, setting s) {
+  static const int lengths[] = {0, 1, 2, 4, 7, 15, 16, 17, 20, 33, 40, 67};
+  run r = {.way = (int)(next_random(seed) % 6),
+           .batch = 1 + (int)(next_random(seed) % 3),
+           .time = lengths[next_random(seed) % 12],
+           .sequences = next_random(seed) % 3 ? -1 : (int)(next_random(seed) % 6),
+           .threads = 1 + (int)(next_random(seed) % 7),
+           .slices = (int)(next_random(seed) % 3),
+           .segments = 2 + (int)(next_random(seed) % 3),
+           .stateless = next_random(seed) % 5 == 0,
+           .numbers = next_random(seed) >> 16};
+  if (r.way >= WAYS) r.way = s.summary ? SEGMENTS : WHOLE;
+  if (r.way == SEGMENTS && !s.summary) r.way = WHOLE;
+  if (r.way == SEGMENTS) {
+    r.stateless = 0;
+    if (r.sequences < 0) r.time = r.segments * (1 + r.time / 2);
+    if (r.sequences == 0) r.sequences = 1;
+  }
+  return r;
+}
+
+static const char *run_text(arena *memory, run r) {
+  return arena_printf(memory, "REC_TRIAL=%d,%d,%d,%d,%d,%d,%d,%d,%llu", r.way, r.batch, r.time, r.sequences, r.threads,
+                      r.slices, r.segments, r.stateless, r.numbers);
+}
+
+// The run that REC_TRIAL names.
+static bool read_run(run *r) {
+  const char *text = getenv("REC_TRIAL");
+  return text && sscanf(text, "%d,%d,%d,%d,%d,%d,%d,%d,%llu", &r->way, &r->batch, &r->time, &r->sequences, &r->threads,
+                        &r->slices, &r->segments, &r->stateless, &r->numbers) == 9;
+}
 
 // Promised inputs (`inT3`, ..) keep their promises, and a few numbers stand at the ends.
 static void keep_promises(problem *p) {
+  static const struct {
+    char kind;
+    double low, high;
+  } promises[] = {{'T', -1, 1}, {'N', -3, 0}, {'P', 0.5, 2}, {'U', 0.125, 0.875}};
   for (int i = 0; i < p->signature->variable_count; i++) {
     const rec_variable *v = &p->signature->variables[i];
-    if (strncmp(v->name, "in", 2) != 0 || is_carried(v)) continue;
-    double low = v->name[2] == 'T' ? -1 : v->name[2] == 'N' ? -3 : v->name[2] == 'P' ? 0.5 : 0.125;
-    double high = v->name[2] == 'T' ? 1 : v->name[2] == 'N' ? 0 : v->name[2] == 'P' ? 2 : 0.875;
-    for (int64_t k = 0; k < problem_numbers(p, i); k++)
-      p->value[i][k] = (float)(low + (high - low) / (1 + exp(-2 * p->value[i][k])));
+    for (int n = 0; n < 4; n++) {
+      if (strncmp(v->name, "in", 2) != 0 || v->name[2] != promises[n].kind || is_carried(v)) continue;
+      double low = promises[n].low, high = promises[n].high;
+      for (int64_t k = 0; k < problem_numbers(p, i); k++)
+        p->value[i][k] = (float)fmin(fmax((low + high) / 2 + (high - low) * 0.5 * p->value[i][k], low), high);
+    }
   }
 }
 
@@ -81,21 +135,18 @@ static void draw_sizes(problem *p, uint64_t *seed) {
   }
 }
 
-static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
-  static const int64_t lengths[] = {0, 1, 2, 4, 7, 15, 16, 17, 20, 33, 40, 67};
-  problem *p;
-  if (next_random(seed) % 3 == 0) {
-    int32_t each[5];
-    for (int i = 0; i < 5; i++) each[i] = (int32_t)lengths[next_random(seed) % 11];
-    p = problem_packed(signature, each, (int64_t)(next_random(seed) % 6), 1);
-  } else {
-    p = problem_new(signature, 1 + (int64_t)(next_random(seed) % 3), lengths[next_random(seed) % 12], 1);
-  }
-  draw_sizes(p, seed);
-  problem_draw(p, next_random(seed), 0.8);
+static problem *problem_of(const rec_signature *signature, const run *r) {
+  enum { MOST = 8 };
+  int32_t each[MOST];
+  uint64_t seed = r->numbers;
+  for (int i = 0; i < MOST; i++) each[i] = next_random(&seed) % 4 ? (int32_t)(next_random(&seed) % (uint64_t)(r->time + 1)) : 0;
+  problem *p = r->sequences >= 0 ? problem_packed(signature, each, least(r->sequences, MOST), 1)
+                                 : problem_new(signature, r->batch, r->time, 1);
+  draw_sizes(p, &seed);
+  problem_draw(p, next_random(&seed), 0.8);
   keep_promises(p);
   problem_retype(p, signature);
-  if (next_random(seed) % 5 == 0) problem_drop_states(p);
+  if (r->stateless) problem_drop_states(p);
   return p;
 }
 
@@ -103,38 +154,79 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
 
 typedef enum outcome { SAME, WILD, DIFFERENT } outcome;
 
-static double tolerance_of(const problem *inputs, const problem *exact, const rec_recurrence *r, double least, double shake,
-                           bool backward) {
-  return problem_tolerance(inputs, exact, r, least, shake, backward);
+typedef struct trial_text {
+  char text[1024];
+} message;
+
+// Products on GPUs round their operands to 16 bits: a result may err as those of inputs rounded likewise do.
+static double tolerance_of(const problem *inputs, const problem *exact, const rec_recurrence *r, bool executor, bool backward) {
+  enum { DRAWS = 8, SMALLER = 50 };
+  rec_dtype type = inputs->signature->token_type;
+  if (type == REC_F64) return problem_tolerance(inputs, exact, r, 1e-9, 1e-12, backward);
+  if (type == REC_F32 || !executor) return problem_tolerance(inputs, exact, r, 1e-4, 1e-7, backward);
+  double unit = type == REC_BF16 ? 0x1p-8 : 0x1p-11;
+  return 16 * unit + SMALLER * problem_movement(inputs, exact, r, unit / SMALLER, backward, DRAWS);
 }
 
-static bool is_same(const problem *inputs, const problem *exact, const problem *got, const rec_recurrence *recurrence,
-                    const rec_run_options *options, char *text, size_t size) {
+static bool is_same(const problem *inputs, const problem *exact, const problem *got, const rec_recurrence *compiled,
+                    const run *r, bool executor, message *m) {
   char where[256];
-  rec_dtype type = inputs->signature->token_type;
-  bool f64 = type == REC_F64;
-  double tolerance = f64 ? 1e-9 : 1e-4, shake = f64 ? 1e-12 : 1e-7;
-  double error = problem_compare(exact, got, options->backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
-  if (error > tolerance) tolerance = tolerance_of(inputs, exact, recurrence, tolerance, shake, options->backward);
-  snprintf(text, size, "B=%d T=%d%s%s: error %.2e > %.2e at %s", (int)inputs->batch, (int)inputs->time,
-           inputs->cu_seqlens ? " packed" : "", options->step ? " token by token" : options->recompute ? " nothing saved" : "",
-           error, tolerance, where);
+  bool f64 = inputs->signature->token_type == REC_F64, backward = r->way != STEPS;
+  double tolerance = f64 ? 1e-9 : 1e-4, error = problem_compare(exact, got, backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
+  if (error > tolerance) tolerance = (r->way == SEGMENTS ? 10 : 1) * tolerance_of(inputs, exact, compiled, executor, backward);
+  snprintf(m->text, sizeof m->text, "error %.2e > %.2e at %s", error, tolerance, where);
   return error <= tolerance;
 }
 
-static outcome compare_once(const rec_recurrence *recurrence, const char *device, uint64_t *seed, char *text, size_t size) {
-  problem *inputs = random_problem(rec_recurrence_signature(recurrence), seed);
-  problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
-  int way = (int)(next_random(seed) % 6);
-  rec_run_options options = {.backward = way != 0, .step = way == 0, .recompute = way == 1, .threads = 1 + way % 3},
-                  plain = {.backward = way != 0};
+// Cotangents of packed sequences end at a state whose update is behind stop_gradient.
+static void expect_stopped(problem *exact, const char *program) {
+  for (int i = 0; i < exact->signature->variable_count; i++) {
+    char assigned[64];
+    snprintf(assigned, sizeof assigned, "\n  %s = stop_gradient(", exact->signature->variables[i].name);
+    if (exact->signature->variables[i].kind == REC_STATE && strstr(program, assigned))
+      memset(exact->gradient[i], 0, (size_t)problem_numbers(exact, i) * sizeof *exact->gradient[i]);
+  }
+}
+
+static outcome compare_segments(const rec_recurrence *compiled, const char *device, const problem *inputs, problem *exact,
+                                const run *r, const char *program, message *m) {
+  segments_report report = {.wrong = ""};
+  problem *got = NULL;
+  bool f64 = inputs->signature->token_type == REC_F64, same = true;
+  if (!segments_sizes(compiled, device, inputs).summary) return SAME;
+  in_segments++;
+  if (inputs->cu_seqlens) {
+    expect_stopped(exact, program);
+    segments_pack(compiled, device, inputs, exact, f64 ? 1e-7 : 1e-3, &report);
+  } else {
+    got = segments_run(compiled, device, inputs, r->segments, &report);
+  }
+  if (got) same = is_same(inputs, exact, got, compiled, r, strcmp(device, "host") != 0, m);
+  if (*report.wrong) snprintf(m->text, sizeof m->text, "%s", report.wrong);
+  problem_free(got);
+  return same && !*report.wrong ? SAME : DIFFERENT;
+}
+
+static outcome compare_once(const rec_recurrence *compiled, const char *device, const run *r, const char *program,
+                            message *m) {
+  problem *inputs = problem_of(rec_recurrence_signature(compiled), r), *exact = problem_copy(inputs);
+  problem *got = problem_copy(inputs);
+  bool executor = strcmp(device, "host") != 0;
+  rec_run_options plain = {.backward = r->way != STEPS},
+                  options = {.backward = r->way != STEPS, .step = r->way == STEPS, .recompute = r->way == UNSAVED,
+                             .threads = executor && r->threads > 3 ? 1 : r->threads, .time_slices = r->slices};
   double most = inputs->signature->token_type == REC_F16 ? 3e4 : 1e6;
   outcome result = DIFFERENT;
-  if (!problem_run(exact, recurrence, "reference", &plain) || !problem_run(got, recurrence, device, &options))
-    snprintf(text, size, "%s", rec_message());
+  snprintf(m->text, sizeof m->text, "the run fails");
+  if (!problem_run(exact, compiled, "reference", &plain))
+    snprintf(m->text, sizeof m->text, "%s", rec_message());
   else if (!(problem_largest(exact, true) < most))
     result = WILD;
-  else if (is_same(inputs, exact, got, recurrence, &options, text, size))
+  else if (r->way == SEGMENTS)
+    result = compare_segments(compiled, device, inputs, exact, r, program, m);
+  else if (!problem_run(got, compiled, device, &options))
+    snprintf(m->text, sizeof m->text, "%s", rec_message());
+  else if (is_same(inputs, exact, got, compiled, r, executor, m))
     result = SAME;
   problem_free(inputs);
   problem_free(exact);
@@ -142,36 +234,166 @@ static outcome compare_once(const rec_recurrence *recurrence, const char *device
   return result;
 }
 
-// The program of this seed, compiled.
-static void judge(const rec_module *module, const char *name, uint64_t seed, setting s) {
-  const rec_recurrence *recurrence = rec_module_find(module, name);
-  arena *memory = arena_new();
-  char message[1024];
-  uint64_t random = seed;
-  for (int run = 0; run < RUNS; run++) {
-    outcome result = DIFFERENT;
-    for (int draws = 3; draws > 0 && result == DIFFERENT; draws--)
-      result = compare_once(recurrence, s.device, &random, message, sizeof message);
-    compared += result != WILD;
-    wild += result == WILD;
-    if (!check(result != DIFFERENT, "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s %s) %s\n%s",
-               (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.summary, message,
-               program_of(memory, seed, "r", NULL)))
-      break;
+static outcome compare(const rec_recurrence *compiled, const char *device, run r, const char *program, message *m) {
+  bool f64 = rec_recurrence_signature(compiled)->token_type == REC_F64;
+  outcome result = DIFFERENT;
+  uint64_t seed = r.numbers;
+  for (int draws = f64 ? 1 : 3; draws > 0 && result == DIFFERENT; draws--) {
+    result = compare_once(compiled, device, &r, program, m);
+    r.numbers = next_random(&seed) >> 16;
   }
+  return result;
+}
+
+// Every f64 number is a double; the executor of small programs goes through some thousand steps, where time slices begin.
+static bool is_small(const rec_recurrence *compiled) {
+  enum { SMALL = 40 };
+  const rec_signature *s = rec_recurrence_signature(compiled);
+  problem *p = problem_new(s, 1, 1, 3);
+  int64_t numbers = 0;
+  for (int i = 0; i < s->variable_count; i++) numbers += problem_numbers(p, i);
+  problem_free(p);
+  return numbers <= SMALL;
+}
+
+// ---- differences ---------------------------------------------------------------------------------------------------------
+
+// Differences see what stop_gradient hides.
+static bool has_differences(const char *program) { return !strstr(program, "stop_gradient"); }
+
+static void check_differences(uint64_t seed, const char *program) {
+  fixture f = fixture_open();
+  const recurrence *r = fixture_analyse(&f, program);
+  double error = INFINITY;
+  const char *where = "";
+  for (uint64_t draw = 0; draw < 3 && !(error <= 1e-6); draw++) {
+    trial t = trial_new(f.memory, r, 1, 4, NULL, 0, seed + draw);
+    error = trial_gradient_error(&t, f.memory, 2, seed, &where);
+  }
+  by_differences++;
+  check(error <= 1e-6, "REC_SEED=%llu REC_PROGRAMS=1, the interpreter: %s, error %.1e\n%s", (unsigned long long)seed, where,
+        error, program);
+  fixture_close(&f);
+}
+
+// ---- programs ------------------------------------------------------------------------------------------------------------
+
+static char *read_file(arena *memory, const char *path) {
+  char *text = arena_alloc(memory, 1 << 16);
+  FILE *file = fopen(path, "r");
+  if (!file || fread(text, 1, (1 << 16) - 1, file) == 0) abort();
+  fclose(file);
+  return text;
+}
+
+static const char *program_of(arena *memory, uint64_t seed, const char *name, contents *has) {
+  const char *drawn = random_program(memory, seed, name, has), *given = getenv("REC_FILE");
+  return given ? read_file(memory, given) : drawn;
+}
+
+// ---- failures ------------------------------------------------------------------------------------------------------------
+
+typedef struct failure {
+  setting setting;
+  bool compiles;
+  run run;
+  message message;
+} failure;
+
+static const rec_recurrence *last_of(const rec_module *module) {
+  return rec_module_recurrence(module, rec_module_count(module) - 1);
+}
+
+// Numbers that differ are another fault than a call that is refused.
+static bool is_error(const char *text) { return strncmp(text, "error ", 6) == 0; }
+
+static bool fails_again(void *context, const char *text) {
+  failure *f = context;
+  message m;
+  compilation c = start(text, f->setting);
+  rec_module *module = compile_finish(&c);
+  bool fails = !module && !f->compiles;
+  if (module && f->compiles) fails = compare(last_of(module), f->setting.device, f->run, text, &m) == DIFFERENT;
+  if (fails && module) fails = is_error(m.text) == is_error(f->message.text);
+  if (fails && module) f->message = m;
+  rec_module_close(module);
+  return fails;
+}
+
+// A shorter run that fails as well.
+static void shorten(failure *f, const char *program) {
+  run all[] = {f->run, f->run, f->run, f->run, f->run, f->run};
+  all[0].time = f->run.time / 2;
+  all[1].time = f->run.time - 1;
+  all[2].batch = 1;
+  all[3].threads = 1;
+  all[4].sequences = f->run.sequences > 1 ? f->run.sequences - 1 : f->run.sequences;
+  all[5].slices = 0;
+  for (int i = 0; i < 6; i++) {
+    if (f->run.way == SEGMENTS && f->run.sequences < 0) all[i].time -= all[i].time % f->run.segments;
+    run kept = f->run;
+    if (!memcmp(&all[i], &kept, sizeof kept) || all[i].time < 0) continue;
+    f->run = all[i];
+    if (fails_again(f, program)) {
+      shorten(f, program);
+      return;
+    }
+    f->run = kept;
+  }
+}
+
+static void report(failure *f, uint64_t seed, const char *program) {
+  enum { TRIES = 250, ALL_TRIES = 2000 };
+  static int asked;
+  arena *memory = arena_new();
+  const char *words = words_of(memory, seed, f->setting);
+  check(false, "%s %s\n%s", words, f->compiles ? f->message.text : "recc fails", program);
+  printf("%s\n", run_text(memory, f->run));
+  if (asked < ALL_TRIES && !getenv("REC_FILE")) {
+    asked += TRIES;
+    if (f->compiles) shorten(f, program);
+    const char *small = shrink_program(memory, program, fails_again, f, TRIES);
+    if (f->compiles) shorten(f, small);
+    printf("made small: %s %s %s\n%s", words, run_text(memory, f->run), f->compiles ? f->message.text : "recc fails", small);
+  }
+  fflush(stdout);
   arena_free(memory);
 }
 
 // ---- batches -------------------------------------------------------------------------------------------------------------
+
+// The program of this seed, compiled.
+static void judge(const rec_recurrence *compiled, uint64_t seed, setting s) {
+  arena *memory = arena_new();
+  const char *program = program_of(memory, seed, "r", NULL);
+  uint64_t random = seed;
+  bool executor = strcmp(s.device, "host") != 0, same = true;
+  run given;
+  for (int i = 0; i < RUNS && same; i++) {
+    failure f = {.setting = s, .compiles = true, .run = draw_run(&random, s)};
+    if (executor && i == 1 && is_small(compiled) && f.run.way != STEPS && f.run.way != SEGMENTS) f.run.time = 1000 + f.run.time * 15;
+    if (read_run(&given)) f.run = given;
+    outcome result = compare(compiled, s.device, f.run, program, &f.message);
+    compared += result != WILD;
+    wild += result == WILD;
+    same = result != DIFFERENT;
+    if (same) check(true, " ");
+    if (!same) report(&f, seed, program);
+  }
+  if (!executor && seed % 10 == 0 && has_differences(program)) check_differences(seed, program);
+  arena_free(memory);
+}
 
 static void run_one(uint64_t seed, setting s) {
   arena *memory = arena_new();
   const char *text = program_of(memory, seed, "r", NULL);
   compilation c = start(text, s);
   rec_module *module = compile_finish(&c);
-  if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s %s):\n%s",
-            (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.summary, text))
-    judge(module, "r", seed, s);
+  failure f = {.setting = s};
+  if (module)
+    judge(last_of(module), seed, s);
+  else
+    report(&f, seed, text);
   rec_module_close(module);
   arena_free(memory);
 }
@@ -197,14 +419,17 @@ static void finish_batch(const compilation *c, uint64_t seed, int count, setting
     char name[16];
     snprintf(name, sizeof name, "r%d", i);
     if (module)
-      judge(module, name, seed + (uint64_t)i, s);
+      judge(getenv("REC_FILE") ? last_of(module) : rec_module_find(module, name), seed + (uint64_t)i, s);
     else
       run_one(seed + (uint64_t)i, s);
   }
   rec_module_close(module);
 }
 
-// The next batch is compiled while this one runs.
+// The programs that the executor runs are drawn apart: every eighth.
+static int executed_of(uint64_t seed, int count) { return count == 1 ? 1 : seed / BATCH % 1 == 0 ? least(count, EXECUTED) : 0; }
+
+// While a batch runs, its GPU code is compiled, and then the next one.
 int main(int count, char **words) {
   static coverage all;
   bool full = count > 1 && strcmp(words[1], "full") == 0;
@@ -214,16 +439,18 @@ int main(int count, char **words) {
   if (programs >= BATCH) seed -= seed % BATCH;
   printf("seed %llu\n", (unsigned long long)seed);
   fflush(stdout);
-  compilation now, next = start_batch(seed, least(programs, BATCH), setting_of(seed, false), &all);
+  compilation next = start_batch(seed, least(programs, BATCH), setting_of(seed, "host"), &all);
   for (int done = 0; done < programs; done += BATCH) {
-    uint64_t first = seed + (uint64_t)done;
-    int rest = programs - done - BATCH;
-    now = next;
-    if (rest > 0) next = start_batch(first + BATCH, least(rest, BATCH), setting_of(first + BATCH, false), &all);
-    finish_batch(&now, first, least(programs - done, BATCH), setting_of(first, false));
+    uint64_t first = seed + (uint64_t)done, second = first + BATCH;
+    int here = least(programs - done, BATCH), executed = executed_of(first, here), rest = programs - done - BATCH;
+    compilation now = next, gpu = start_batch(first, executed, setting_of(first, "simt"), NULL);
+    finish_batch(&now, first, here, setting_of(first, "host"));
+    if (rest > 0) next = start_batch(second, least(rest, BATCH), setting_of(second, "host"), &all);
+    finish_batch(&gpu, first, executed, setting_of(first, "simt"));
   }
   coverage_print(&all);
-  printf("%d comparisons, %d set aside because their numbers grow beyond 1e6\n", compared, wild);
+  printf("%d comparisons, %d in segments, %d set aside because their numbers grow beyond 1e6; %d by differences\n", compared,
+         in_segments, wild, by_differences);
   check(wild <= (compared + wild) / 5, "too many programs grow: they test little");
   return checked();
 }
