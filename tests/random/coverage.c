@@ -31,7 +31,8 @@ static int find_rarest(const coverage *all, rare *places, rare *pairs) {
   int count = construct_count(), pair_count = 0;
   for (int i = 0; i < RAREST; i++) places[i] = pairs[i] = (rare){.times = all->programs + 1};
   for (int i = 0; i < count; i++) {
-    for (int p = 0; p < PLACES && has_places(i); p++) keep(places, (rare){all->places[i][p], i, p});
+    for (int p = 0; p < PLACES; p++)
+      if (has_place(i, (place)p)) keep(places, (rare){all->places[i][p], i, p});
     for (int k = 0; k < i; k++, pair_count++) keep(pairs, (rare){all->pairs[i][k], i, k});
   }
   return pair_count;

@@ -200,6 +200,7 @@ typedef struct state_kind {
   unsigned needs;  // axes
   char numbers;    // of the state
   bool complex;    // or complex ones
+  unsigned has;    // places
   state_maker *make;
 } state_kind;
 
@@ -207,26 +208,26 @@ static state_maker affine, outer_product, two_taps, delta, delta_of_decayed, era
     stabilised, own_decay, coupled, ring, turning, cell, gru, lstm, normalised;
 
 static const state_kind state_kinds[] = {
-    {"affine state", 0, 'A', true, affine},
-    {"outer product", 1 << K | 1 << V, 'A', true, outer_product},
-    {"two taps", 1 << K | 1 << V, 'A', false, two_taps},
-    {"delta rule", 1 << K | 1 << V, 'A', false, delta},
-    {"delta rule of the decayed", 1 << K | 1 << V, 'A', false, delta_of_decayed},
-    {"erasure", 1 << K | 1 << V, 'A', false, erased},
-    {"folded delta rule", 1 << K | 1 << V, 'A', false, folded},
-    {"dense state", 1 << K, 'A', false, dense_state},
-    {"delay", 0, 'A', true, delay},
-    {"running maximum", 0, 'A', false, maximum},
-    {"running average", 0, 'A', false, average},
-    {"stabiliser", 1 << K, 'A', false, stabilised},
-    {"stabiliser of its own decay", 0, 'A', false, own_decay},
-    {"normaliser", 1 << K | 1 << V, 'A', false, normalised},
-    {"coupled states", 0, 'A', false, coupled},
-    {"ring of states", 0, 'A', true, ring},
-    {"turning states", 0, 'A', false, turning},
-    {"cell", 1 << K, 'T', false, cell},
-    {"gru", 1 << K, 'T', false, gru},
-    {"lstm", 1 << K, 'T', false, lstm},
+    {"affine state", 0, 'A', true, 1 << UPDATE | 1 << DECAY, affine},
+    {"outer product", 1 << K | 1 << V, 'A', true, 1 << DECAY | 1 << KEY, outer_product},
+    {"two taps", 1 << K | 1 << V, 'A', false, 1 << DECAY, two_taps},
+    {"delta rule", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << GATE | 1 << KEY, delta},
+    {"delta rule of the decayed", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << GATE | 1 << KEY, delta_of_decayed},
+    {"erasure", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << GATE | 1 << KEY, erased},
+    {"folded delta rule", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << GATE | 1 << KEY, folded},
+    {"dense state", 1 << K, 'A', false, 1 << UPDATE, dense_state},
+    {"delay", 0, 'A', true, 1 << UPDATE, delay},
+    {"running maximum", 0, 'A', false, 1 << UPDATE | 1 << DECAY, maximum},
+    {"running average", 0, 'A', false, 1 << UPDATE | 1 << GATE, average},
+    {"stabiliser", 1 << K, 'A', false, 1 << UPDATE | 1 << DECAY | 1 << GATE, stabilised},
+    {"stabiliser of its own decay", 0, 'A', false, 1 << UPDATE | 1 << GATE, own_decay},
+    {"normaliser", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << KEY, normalised},
+    {"coupled states", 0, 'A', false, 1 << UPDATE, coupled},
+    {"ring of states", 0, 'A', true, 1 << UPDATE | 1 << DECAY, ring},
+    {"turning states", 0, 'A', false, 1 << UPDATE | 1 << DECAY, turning},
+    {"cell", 1 << K, 'T', false, 1 << UPDATE, cell},
+    {"gru", 1 << K, 'T', false, 1 << UPDATE | 1 << GATE, gru},
+    {"lstm", 1 << K, 'T', false, 1 << UPDATE | 1 << GATE, lstm},
 };
 enum { STATE_KINDS = sizeof state_kinds / sizeof *state_kinds };
 
@@ -286,6 +287,9 @@ int construct_count(void) {
 
 const char *construct_name(int construct) { return names[construct]; }
 bool has_places(int construct) { return construct < expression_count; }
+bool has_place(int construct, place where) {
+  return has_places(construct) && (where != READ || strcmp(names[construct], "read") != 0);
+}
 
 static void record(maker *m, int construct) { m->has->places[construct] |= (uint8_t)(1 << m->place); }
 
@@ -883,7 +887,7 @@ static void lstm(maker *m, variable s) {
 // ---- programs ------------------------------------------------------------------------------------------------------------
 
 static void choose_axes(maker *m) {
-  static const int keys[] = {1, 2, 3, 4, 4, 5, 8, 16}, values[] = {0, 0, 1, 2, 3, 5, 8, 9};
+  static const int keys[] = {1, 2, 3, 4, 4, 5, 8, 16}, many[] = {17, 20, 24, 33}, values[] = {0, 0, 1, 2, 3, 5, 8, 9};
   for (int i = 0; i < AXES; i++) m->order[i] = i;
   for (int i = 0; i < AXES; i++) {
     int a = below(m, AXES), kept = m->order[a];
@@ -891,7 +895,7 @@ static void choose_axes(maker *m) {
     m->order[i] = kept;
   }
   for (int i = G; i <= R; i++) m->size[i] = chance(m, 40) ? 0 : 1 + below(m, 3);
-  m->size[K] = m->size[M] = keys[below(m, 8)];
+  m->size[K] = m->size[M] = chance(m, 8) ? many[below(m, 4)] : keys[below(m, 8)];
   m->size[V] = values[below(m, 8)];
   m->size[N] = 1 + below(m, 4);
   m->size[J] = 1 + below(m, 3);
@@ -913,13 +917,12 @@ static void add_state(maker *m, int kind) {
 
 // A kind with an expression in the wanted place.
 static int kind_of_state(maker *m) {
-  static const char *const with_all[] = {"outer product", "delta rule", "delta rule of the decayed", "erasure"};
+  unsigned wanted = m->target_place <= KEY && is_missing(m) ? 1u << m->target_place : 0;
+  int kind;
   if (!has_places(m->second) && !m->has->places[m->second]) return m->second - expression_count;
-  if (m->target_place <= KEY && is_missing(m)) {
-    const char *name = m->target_place == UPDATE ? "affine state" : with_all[below(m, 4)];
-    return find_construct(name) - expression_count;
-  }
-  return below(m, STATE_KINDS);
+  do kind = below(m, STATE_KINDS);
+  while (wanted & ~state_kinds[kind].has);
+  return kind;
 }
 
 static expr joined(maker *m, expr a, expr b) {
@@ -932,7 +935,7 @@ static expr joined(maker *m, expr a, expr b) {
 static expr unread(maker *m, unsigned allowed) {
   for (int i = 0; i < m->variables.count; i++) {
     variable v = m->variables.items[i];
-    if (v.read || (v.kind != STATE && (v.kind != LET_VALUE || v.axes & ~allowed)) || !chance(m, 60)) continue;
+    if (v.read || (v.kind != STATE && (v.kind != LET_VALUE || v.axes & ~allowed)) || !chance(m, 80)) continue;
     m->variables.items[i].read = true;
     expr e = v.kind == STATE ? read_of(m, &v, allowed) : (expr){v.name, v.axes};
     if (is_complex(v.numbers)) e.text = TEXT("%s(%s)", chance(m, 50) ? "re" : "im", e.text);
@@ -963,7 +966,7 @@ static bool lacks_something(const maker *m) {
 static void add_statements(maker *m) {
   bool stateless = has_places(m->second) && m->target_place >= LET && chance(m, 30);
   for (int i = below(m, 3); i > 0; i--) add_let(m, "TBAXXPNUZ"[below(m, 9)], some_axes(m));
-  for (int i = stateless ? 0 : chance(m, 60) ? 1 : 2; i > 0; i--) {
+  for (int i = stateless ? 0 : chance(m, 50) ? 1 : 2; i > 0; i--) {
     add_state(m, kind_of_state(m));
     if (chance(m, 30)) add_let(m, "TBAXNZ"[below(m, 6)], some_axes(m));
   }
@@ -1007,8 +1010,10 @@ char *random_program(arena *memory, uint64_t seed, const char *name, contents *h
   prepare();
   *m->has = own;
   choose_axes(m);
-  m->target = below(m, expression_count);
-  m->target_place = (place)below(m, PLACES);
+  do {
+    m->target = below(m, expression_count);
+    m->target_place = (place)below(m, PLACES);
+  } while (!has_place(m->target, m->target_place));
   m->second = below(m, name_count);
   add_statements(m);
   tell_sizes(m);

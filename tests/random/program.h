@@ -15,7 +15,8 @@ typedef enum place { UPDATE, DECAY, GATE, KEY, READ, LET, OUTPUT, PLACES } place
 enum { MOST_CONSTRUCTS = 160 };
 int construct_count(void);
 const char *construct_name(int construct);
-bool has_places(int construct);  // an expression, not a kind of state
+bool has_places(int construct);              // an expression, not a kind of state
+bool has_place(int construct, place where);  // no read weighs a read
 
 // What one program has.
 typedef struct contents {

@@ -32,34 +32,45 @@ static int least(int a, int b) { return a < b ? a : b; }
 
 // ---- libraries -----------------------------------------------------------------------------------------------------------
 
-// The same for all programs of a batch, so that one alone gets the same.
+// The same for all programs of a batch, so that one alone gets the same. Every twentieth is compiled with all the effort that
+// users get, the others quickly.
 typedef struct setting {
-  const char *target, *dtype, *form, *chunk, *device;
+  const char *target, *dtype, *form, *chunk, *effort, *shared_kib, *device;
   bool summary;
 } setting;
 
 static setting setting_of(uint64_t seed, const char *device) {
-  static const char *const forms[] = {"chosen", "chunk", "chunk", "step"}, *const chunks[] = {"16", "8", "32", "5", "64"};
+  static const char *const forms[] = {"chosen", "chunk", "chosen", "step", "chunk"}, *const kib[] = {"99", "99", "48", "16"},
+                           *const chunks[] = {"16", "8", "32", "5", "64", "16", "32", "128"};
   static const char *const types[] = {"f64", "f64", "f32", "f64", "f64", "bf16", "f64", "f64", "f64", "f16"};
   static const char *const executed[] = {"f32", "f32", "bf16", "f32", "f16"};
   uint64_t number = seed / BATCH, random = number;
   bool executor = strcmp(device, "host") != 0;
-  const char *target = random_target(next_random(&random)), *form = forms[next_random(&random) % 4];
-  const char *chunk = chunks[next_random(&random) % 5];
-  return (setting){executor ? simt_target() : target, executor ? executed[number % 5] : types[number % 10], form, chunk, device,
-                   next_random(&random) % 3 == 0};
+  setting s = {.target = random_target(next_random(&random)),
+               .dtype = executor ? executed[number % 5] : types[number % 10],
+               .form = forms[next_random(&random) % 5],
+               .chunk = chunks[next_random(&random) % 8],
+               .effort = next_random(&random) % 20 ? "0" : "3",
+               .shared_kib = kib[next_random(&random) % 4],
+               .device = device,
+               .summary = next_random(&random) % 3 == 0};
+  if (executor) s.target = simt_target();
+  return s;
 }
 
 static compilation start(const char *text, setting s) {
   const char *const options[] = {"--target", s.target, "--dtype", s.dtype,
                                  "--form",   s.form,   "--chunk", s.chunk,
-                                 "-O0",      s.summary ? "--summary" : NULL, NULL};
+                                 "-O",       s.effort, "--shared-memory", s.shared_kib,
+                                 s.summary ? "--summary" : NULL, NULL};
   return compile_start(text, options);
 }
 
 static const char *words_of(arena *memory, uint64_t seed, setting s) {
-  return arena_printf(memory, "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s%s)",
-                      (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.summary ? " --summary" : "");
+  return arena_printf(memory,
+                      "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s -O%s --shared-memory %s%s)",
+                      (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.effort, s.shared_kib,
+                      s.summary ? " --summary" : "");
 }
 
 // ---- trials --------------------------------------------------------------------------------------------------------------
@@ -74,10 +85,10 @@ typedef struct trial_run {
 } run;
 
 static run draw_run(uint64_t *seed, setting s) {
-  static const int lengths[] = {0, 1, 2, 4, 7, 15, 16, 17, 20, 33, 40, 67};
+  static const int lengths[] = {0, 1, 2, 4, 7, 15, 16, 17, 20, 31, 33, 40, 67, 130}, batches[] = {1, 1, 2, 2, 3, 5, 9};
   run r = {.way = (int)(next_random(seed) % 6),
-           .batch = 1 + (int)(next_random(seed) % 3),
-           .time = lengths[next_random(seed) % 12],
+           .batch = batches[next_random(seed) % 7],
+           .time = lengths[next_random(seed) % 14],
            .sequences = next_random(seed) % 3 ? -1 : (int)(next_random(seed) % 6),
            .threads = 1 + (int)(next_random(seed) % 7),
            .slices = (int)(next_random(seed) % 3),
@@ -139,7 +150,9 @@ static problem *problem_of(const rec_signature *signature, const run *r) {
   enum { MOST = 8 };
   int32_t each[MOST];
   uint64_t seed = r->numbers;
-  for (int i = 0; i < MOST; i++) each[i] = next_random(&seed) % 4 ? (int32_t)(next_random(&seed) % (uint64_t)(r->time + 1)) : 0;
+  bool equal = next_random(&seed) % 4 == 0;
+  for (int i = 0; i < MOST; i++) each[i] = equal ? r->time : (int32_t)(next_random(&seed) % (uint64_t)(2 * r->time + 1)) - r->time / 2;
+  for (int i = 0; i < MOST; i++) each[i] = each[i] < 0 ? 0 : least(each[i], r->time);
   problem *p = r->sequences >= 0 ? problem_packed(signature, each, least(r->sequences, MOST), 1)
                                  : problem_new(signature, r->batch, r->time, 1);
   draw_sizes(p, &seed);
@@ -207,6 +220,17 @@ static outcome compare_segments(const rec_recurrence *compiled, const char *devi
   return same && !*report.wrong ? SAME : DIFFERENT;
 }
 
+// The host's bits are those of one thread.
+static bool is_same_alone(const rec_recurrence *compiled, const problem *inputs, const problem *got, rec_run_options options,
+                          message *m) {
+  problem *alone = problem_copy(inputs);
+  options.threads = 1;
+  bool same = problem_run(alone, compiled, "host", &options) && problem_equal(got, alone, options.backward);
+  if (!same) snprintf(m->text, sizeof m->text, "one thread gives other bits than several");
+  problem_free(alone);
+  return same;
+}
+
 static outcome compare_once(const rec_recurrence *compiled, const char *device, const run *r, const char *program,
                             message *m) {
   problem *inputs = problem_of(rec_recurrence_signature(compiled), r), *exact = problem_copy(inputs);
@@ -226,7 +250,8 @@ static outcome compare_once(const rec_recurrence *compiled, const char *device, 
     result = compare_segments(compiled, device, inputs, exact, r, program, m);
   else if (!problem_run(got, compiled, device, &options))
     snprintf(m->text, sizeof m->text, "%s", rec_message());
-  else if (is_same(inputs, exact, got, compiled, r, executor, m))
+  else if (is_same(inputs, exact, got, compiled, r, executor, m) &&
+           (executor || r->threads != 3 || is_same_alone(compiled, inputs, got, options, m)))
     result = SAME;
   problem_free(inputs);
   problem_free(exact);
@@ -245,7 +270,7 @@ static outcome compare(const rec_recurrence *compiled, const char *device, run r
   return result;
 }
 
-// Every f64 number is a double; the executor of small programs goes through some thousand steps, where time slices begin.
+// The executor goes through some thousand steps of small programs, for there time slices begin.
 static bool is_small(const rec_recurrence *compiled) {
   enum { SMALL = 40 };
   const rec_signature *s = rec_recurrence_signature(compiled);
@@ -398,8 +423,7 @@ static void run_one(uint64_t seed, setting s) {
   arena_free(memory);
 }
 
-static compilation start_batch(uint64_t seed, int count, setting s, coverage *all) {
-  arena *memory = arena_new();
+static const char *programs_text(arena *memory, uint64_t seed, int count, coverage *all) {
   const char *text = "";
   for (int i = 0; i < count; i++) {
     contents has;
@@ -407,7 +431,12 @@ static compilation start_batch(uint64_t seed, int count, setting s, coverage *al
     text = arena_printf(memory, "%s%s\n", text, program);
     if (all) coverage_add(all, &has);
   }
-  compilation c = start(text, s);
+  return text;
+}
+
+static compilation start_batch(uint64_t seed, int count, setting s, coverage *all) {
+  arena *memory = arena_new();
+  compilation c = start(programs_text(memory, seed, count, all), s);
   arena_free(memory);
   return c;
 }
@@ -426,8 +455,21 @@ static void finish_batch(const compilation *c, uint64_t seed, int count, setting
   rec_module_close(module);
 }
 
-// The programs that the executor runs are drawn apart: every eighth.
-static int executed_of(uint64_t seed, int count) { return count == 1 ? 1 : seed / BATCH % 1 == 0 ? least(count, EXECUTED) : 0; }
+// A report has the schedule of all targets, but none of their code.
+static bool is_scheduled(uint64_t seed, int count) {
+  const char *const words[] = {"--target", "all", "--emit=report", NULL};
+  arena *memory = arena_new();
+  bool well = compile_output(programs_text(memory, seed, count, NULL), words);
+  arena_free(memory);
+  return well;
+}
+
+static void schedule(uint64_t seed, int count) {
+  bool together = is_scheduled(seed, count);
+  for (uint64_t i = seed; i < seed + (uint64_t)count; i++)
+    check(together || is_scheduled(i, 1), "recc --target all --emit=report fails on REC_SEED=%llu REC_PROGRAMS=1",
+          (unsigned long long)i);
+}
 
 // While a batch runs, its GPU code is compiled, and then the next one.
 int main(int count, char **words) {
@@ -442,11 +484,12 @@ int main(int count, char **words) {
   compilation next = start_batch(seed, least(programs, BATCH), setting_of(seed, "host"), &all);
   for (int done = 0; done < programs; done += BATCH) {
     uint64_t first = seed + (uint64_t)done, second = first + BATCH;
-    int here = least(programs - done, BATCH), executed = executed_of(first, here), rest = programs - done - BATCH;
+    int here = least(programs - done, BATCH), executed = least(here, EXECUTED), rest = programs - done - BATCH;
     compilation now = next, gpu = start_batch(first, executed, setting_of(first, "simt"), NULL);
     finish_batch(&now, first, here, setting_of(first, "host"));
     if (rest > 0) next = start_batch(second, least(rest, BATCH), setting_of(second, "host"), &all);
     finish_batch(&gpu, first, executed, setting_of(first, "simt"));
+    if (here == 1 || first / BATCH % 6 == 0) schedule(first, here);
   }
   coverage_print(&all);
   printf("%d comparisons, %d in segments, %d set aside because their numbers grow beyond 1e6; %d by differences\n", compared,

@@ -15,7 +15,7 @@
 #include "compiler/chunk/chunk.h"
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
-#include "tests/random/generate.h"
+#include "tests/random/program.h"
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/tile_run.h"
 
@@ -832,7 +832,7 @@ static void random_programs_agree(void **state) {
   int compared = 0;
   for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
     fixture s = fixture_open();
-    const char *text = random_recurrence(s.memory, seed, "r"), *message, *reason;
+    const char *text = random_program(s.memory, seed, "r", NULL), *message, *reason;
     recurrence *r = from_source(&s, text);
     trial t = trial_new(s.memory, r, 2, 7, NULL, 0, seed);
     if (!reference_execute(r, &t.run, true)) abort();

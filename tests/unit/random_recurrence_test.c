@@ -14,9 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/random/generate.h"
+#include "tests/random/program.h"
 #include "tests/recurrence/fixture.h"
-#include "tests/recurrence/structured.h"
 
 typedef struct subject {
   fixture fixture;
@@ -91,8 +90,7 @@ static void check_packed(subject *s) {
 
 static void check_seed(uint64_t seed) {
   subject s = {.fixture = fixture_open(), .seed = seed};
-  s.text = seed % 2 ? structured_recurrence(s.fixture.memory, seed, "structured")
-                    : random_recurrence(s.fixture.memory, seed, "free");
+  s.text = random_program(s.fixture.memory, seed, "r", NULL);
   const typed_body *body = fixture_source(&s.fixture, s.text);
   s.raw = fixture_raw(&s.fixture, body);
   s.analysed = recurrence_analyse(s.fixture.memory, body);

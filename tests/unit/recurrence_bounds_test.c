@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tests/random/generate.h"
+#include "tests/random/program.h"
 #include "tests/recurrence/fixture.h"
 
 #define INF INFINITY
@@ -128,7 +128,7 @@ static void random_values_lie_within(void **state) {
   int bounded = 0;
   for (uint64_t seed = 1; seed <= 300; seed++) {
     fixture s = fixture_open();
-    recurrence *r = fixture_analyse(&s, random_recurrence(s.memory, seed, "r"));
+    recurrence *r = fixture_analyse(&s, random_program(s.memory, seed, "r", NULL));
     for (int i = 0; i < r->body.tensors.count; i++) {
       const typed_tensor *y = &r->body.tensors.items[i];
       if (y->kind == TENSOR_OUTPUT && !y->complex) bounded += check_values(&s, r, i, seed);
