@@ -227,12 +227,10 @@ static bool is_relative(const finder *f, int tensor, const state_structure *s) {
   return increment->fits && (increment->zero || (increment->before == 0 && increment->after == -1));
 }
 
-// A state of the copy that adds up the value; its axes are in the order of those of `like`. -1:
-// there is nothing to add up.
+// A state of the copy that adds up the value; its axes are in the order of those of `like`.
 static int add_sum(finder *f, int like, value_id value) {
   typed_body *body = &f->made->body;
   typed_tensor sum = {.kind = TENSOR_STATE}, of = f->from->body.tensors.items[like];
-  if (value == NO_VALUE || is_the_number(&f->builder, value, 0)) return -1;
   axis_set axes = value_at(&f->builder, value)->axes;
   sum.name = arena_printf(f->memory, "%s.sum", of.name);
   sum.axis_set = axes & of.axis_set;
@@ -252,7 +250,9 @@ static void add_relative(finder *f, recurrence_relatives *found, int tensor, con
   exponent none = {.fits = true};
   exponent own = maximum->log_decay == NO_VALUE ? none : f->exponents[maximum->log_decay];
   exponent more = sum_of(f, &f->exponents[s->log_decay], &own, true);
-  recurrence_relative r = {tensor, f->maximum, add_sum(f, tensor, value_of(f, &more))};
+  value_id value = value_of(f, &more);
+  bool nothing = value == NO_VALUE || is_the_number(&f->builder, value, 0);
+  recurrence_relative r = {tensor, f->maximum, nothing ? -1 : add_sum(f, tensor, value)};
   vec_push(f->memory, found, r);
 }
 
@@ -265,7 +265,9 @@ static void find_relatives(finder *f, recurrence_relatives *found, int tensor, c
     const state_structure *s = &f->from->states.items[state++];
     if (i != tensor && is_relative(f, i, s)) add_relative(f, found, i, s, maximum);
   }
-  recurrence_relative r = {tensor, tensor, add_sum(f, tensor, maximum->log_decay)};
+  // A sum of zeros, too: after another packed sequence it says that nothing is left of the maximum before.
+  value_id shift = maximum->log_decay == NO_VALUE ? make_number(&f->builder, 0) : maximum->log_decay;
+  recurrence_relative r = {tensor, tensor, add_sum(f, tensor, shift)};
   vec_push(f->memory, found, r);
 }
 

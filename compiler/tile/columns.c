@@ -87,10 +87,12 @@ static column_kind unless_along(const finder *x, const tile_value *v, axis_set a
   return kind == LINEAR && axis_in(along, x->axis) ? OTHER : kind;
 }
 
+// A condition that knows a state is never linear in it, whatever the branches are.
 static column_kind of_choice(const finder *x, const tile_value *v) {
   column_kind condition = x->kinds[v->args[0]], both = of_both(x, v->args[1], v->args[2]);
+  if (condition == LINEAR || condition == OTHER) return OTHER;
   if (condition == SAME || both == OTHER || both == VANISHES) return both;
-  return both == LINEAR || condition == LINEAR || condition == OTHER ? OTHER : STAYS;
+  return both == LINEAR ? OTHER : STAYS;
 }
 
 static column_kind kind_of(const finder *x, const tile_value *v) {

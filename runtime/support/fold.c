@@ -53,53 +53,60 @@ static int64_t row_length(const call *c, const rec_table_memory *state) {
   return axis < 0 ? 1 : c->axis_size[axis];
 }
 
-// Where the row of a state begins in another memory, which has some of its axes, in numbers. *step: numbers between its entries
-// along the row, 0 if it lacks the axis.
-static int64_t row_in(const call *c, const rec_table_memory *state, const rec_table_memory *other, int64_t row, int64_t *step) {
-  const int32_t *axes = axes_of(c, state), *others = axes_of(c, other);
-  int64_t stride = other->factor, at = 0;
-  int last = row_axis(c, state), k = other->axis_count - 1;
-  *step = 0;
-  for (int i = state->axis_count - 1; i >= 0; i--) {
-    int64_t size = c->axis_size[axes[i]], index = 0;
-    if (axes[i] != last) {
-      index = row % size;
-      row /= size;
-    }
-    if (k < 0 || others[k] != axes[i]) continue;
-    if (axes[i] == last) *step = stride;
-    at += index * stride;
-    stride *= size;
-    k--;
+// Numbers between the entries of a memory along each axis, 0 along those that it lacks. Returns its numbers, those of one entry of
+// the call.
+static int64_t find_strides(const call *c, const rec_table_memory *memory, int64_t strides[REC_AXES_MAX]) {
+  const int32_t *axes = axes_of(c, memory);
+  int64_t stride = memory->factor;
+  memset(strides, 0, REC_AXES_MAX * sizeof *strides);
+  for (int k = memory->axis_count - 1; k >= 0; k--) {
+    strides[axes[k]] = stride;
+    stride *= c->axis_size[axes[k]];
   }
-  return at + row * stride;
+  return stride;
+}
+
+// Where the row of a state begins in another memory, which has some of its axes, in any order, in numbers. *step: numbers between
+// its entries along the row, 0 if it lacks the axis.
+static int64_t row_in(const call *c, const rec_table_memory *state, const rec_table_memory *other, int64_t row, int64_t *step) {
+  const int32_t *axes = axes_of(c, state);
+  int64_t strides[REC_AXES_MAX], at = 0, all = find_strides(c, other, strides);
+  int last = row_axis(c, state);
+  *step = last < 0 ? 0 : strides[last];
+  for (int i = state->axis_count - 1; i >= 0; i--) {
+    if (axes[i] == last) continue;
+    int64_t size = c->axis_size[axes[i]];
+    at += row % size * strides[axes[i]];
+    row /= size;
+  }
+  return at + row * all;
 }
 
 // ---- one row ---------------------------------------------------------------------------------
-
-#define DEFINE_ADD_SCALED(name, number)                                                                     \
-  static void name(void *to, const void *by, int64_t step, const void *from, int64_t count, bool complex) { \
-    number *y = to;                                                                                         \
-    const number *f = by, *x = from;                                                                        \
-    if (complex) {                                                                                          \
-      for (int64_t k = 0; k < count; k++, f += step) {                                                      \
-        y[2 * k] += f[0] * x[2 * k] - f[1] * x[2 * k + 1];                                                  \
-        y[2 * k + 1] += f[0] * x[2 * k + 1] + f[1] * x[2 * k];                                              \
-      }                                                                                                     \
-    } else if (step == 0) {                                                                                 \
-      for (int64_t k = 0; k < count; k++) y[k] += f[0] * x[k];                                              \
-    } else {                                                                                                \
-      for (int64_t k = 0; k < count; k++) y[k] += f[k * step] * x[k];                                       \
-    }                                                                                                       \
-  }
-DEFINE_ADD_SCALED(add_scaled_floats, float)
-DEFINE_ADD_SCALED(add_scaled_doubles, double)
 
 // A row of something along the row of a state.
 typedef struct operand {
   const char *data;  // NULL: zeros
   int64_t step;
 } operand;
+
+#define DEFINE_ADD_SCALED(name, number)                                                   \
+  static void name(void *to, operand by, operand from, int64_t count, bool complex) {     \
+    number *y = to;                                                                       \
+    const number *f = (const void *)by.data, *x = (const void *)from.data;                \
+    if (complex) {                                                                        \
+      for (int64_t k = 0; k < count; k++, f += by.step, x += from.step) {                 \
+        y[2 * k] += f[0] * x[0] - f[1] * x[1];                                            \
+        y[2 * k + 1] += f[0] * x[1] + f[1] * x[0];                                        \
+      }                                                                                   \
+    } else if (by.step == 0 && from.step == 1) {                                          \
+      for (int64_t k = 0; k < count; k++) y[k] += f[0] * x[k];                            \
+    } else {                                                                              \
+      for (int64_t k = 0; k < count; k++) y[k] += f[k * by.step] * x[k * from.step];      \
+    }                                                                                     \
+  }
+DEFINE_ADD_SCALED(add_scaled_floats, float)
+DEFINE_ADD_SCALED(add_scaled_doubles, double)
 
 static double operand_number(const call *c, operand x, int64_t k) {
   if (!x.data) return 0;
@@ -170,9 +177,9 @@ static void join_factors(const fold *f, int part, const rec_table_memory *state,
     const rec_table_part *factor = segment_part(c, f->of, i);
     if (factor->kind != REC_PART_FACTOR || factor->state != own->state) continue;
     operand by = operand_at(f, state, factor->memory, part_data(f, i), row);
-    const char *from = f->before + folded_at(f, segment_own_part(c, f->of, factor->source)) + row * bytes;
-    (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by.data, by.step, from, length,
-                                                                           state->factor == 2);
+    int source = segment_own_part(c, f->of, factor->source);
+    operand from = operand_at(f, state, segment_part(c, f->of, source)->memory, f->before + folded_at(f, source), row);
+    (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by, from, length, state->factor == 2);
   }
 }
 
@@ -215,13 +222,9 @@ static matrix_side matrix_side_of(const call *c, const rec_table_summary *of, in
   const rec_table_memory *m = table_memory(c->table, memory);
   const int32_t *axes = axes_of(c, m);
   matrix_side x = {0};
-  int64_t stride = m->factor, strides[REC_AXES_MAX] = {0};
-  for (int k = m->axis_count - 1; k >= 0; k--) {
-    strides[axes[k]] = stride;
-    stride *= c->axis_size[axes[k]];
-  }
+  int64_t strides[REC_AXES_MAX], all = find_strides(c, m, strides);
   x.value_stride = strides[of->value_axis];
-  count_axis(&x.instances, segment_entries(c), stride);
+  count_axis(&x.instances, segment_entries(c), all);
   for (int k = 0; k < m->axis_count; k++) {
     int64_t size = c->axis_size[axes[k]];
     if (is_instance_axis(c, axes[k]))
@@ -490,16 +493,21 @@ static void multiply_factors(const fold *f, int part) {
   const call *c = f->call;
   const rec_table_part *made = segment_part(c, f->of, part);
   const rec_table_memory *memory = table_memory(c->table, made->memory);
-  int64_t numbers = segment_numbers(c, made->memory) / memory->factor, at = segment_part_at(c, f->of, part);
-  memset(f->after + at, 0, (size_t)(numbers * memory->factor * c->table->number_bytes));
+  int64_t numbers = segment_numbers(c, made->memory), at = segment_part_at(c, f->of, part);
+  int64_t length = row_length(c, memory), rows = numbers / memory->factor / larger(1, length);
+  memset(f->after + at, 0, (size_t)(numbers * c->table->number_bytes));
   for (int i = 0; i < f->of->part_count; i++) {
     const rec_table_part *later = segment_part(c, f->of, i);
     if (later->kind != REC_PART_FACTOR || later->state != made->state) continue;
     int earlier = find_part(f, REC_PART_FACTOR, later->source, made->source);
     if (earlier < 0) continue;
-    const char *by = part_data(f, i), *from = f->before + segment_part_at(c, f->of, earlier);
-    (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(f->after + at, by, memory->factor, from, numbers,
-                                                                           memory->factor == 2);
+    for (int64_t row = 0; row < rows; row++) {
+      operand by = operand_at(f, memory, later->memory, part_data(f, i), row);
+      operand from = operand_at(f, memory, segment_part(c, f->of, earlier)->memory,
+                                f->before + segment_part_at(c, f->of, earlier), row);
+      char *to = f->after + at + row * length * memory->factor * c->table->number_bytes;
+      (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by, from, length, memory->factor == 2);
+    }
   }
 }
 

@@ -134,7 +134,7 @@ static void *make_gpu_library(number_type storage, char *path) {
   make_function(&e, "div", TILE_DIV, 4);
   emitter_free(&e);
   llvm_verify(&m);
-  link_object objects[] = {simt_object(a, &m, NULL), embedded("simt"), embedded("support")};
+  link_object objects[] = {simt_object(a, &m, 3, NULL), embedded("simt"), embedded("support")};
   llvm_module_free(&m);
   close(mkstemp(path));
   const char *error = link_shared_library(a, objects, 3, "libmath.so", path);

@@ -67,7 +67,7 @@ static loaded load(const char *text) {
   loaded l = {.a = arena_new()};
   llvm_module m = gpu_module_new("test");
   parse_into(&m, text);
-  link_object objects[] = {simt_object(l.a, &m, &l.text), entry_object(l.a), embedded("simt"), embedded("support")};
+  link_object objects[] = {simt_object(l.a, &m, 3, &l.text), entry_object(l.a), embedded("simt"), embedded("support")};
   llvm_module_free(&m);
   char path[] = "/tmp/simt_codegen_testXXXXXX";
   int file = mkstemp(path);
