@@ -4,15 +4,13 @@
 //
 //   cells_gpu_test        three of nine batches for each program
 //   cells_gpu_test full   all of them
-//   REC_SEED=N            the draws and random programs of seed N again (a failure prints its seed); else new ones each run
-//   REC_PROGRAMS=N        so many random programs (2; 40 with the word `full`)
+//   REC_SEED=N            the draws of seed N again (a failure prints its seed); else new ones each run
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/support/simt_options.h"
-#include "tests/random/cells.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
@@ -142,21 +140,8 @@ static void run_blocks(const char *type, uint64_t seed) {
   rec_module_close(module);
 }
 
-static void run_random(uint64_t seed) {
-  const char *const words[] = {"--target", simt_target(), "-O0", NULL};
-  arena *memory = arena_new();
-  const char *text = random_cell(memory, seed, "r");
-  rec_module *module = compile_text(text, words);
-  const char *what = arena_printf(memory, "REC_SEED=%llu REC_PROGRAMS=1\n%s", (unsigned long long)seed, text);
-  run_library(module, "r", false, seed, what);
-  rec_module_close(module);
-  arena_free(memory);
-}
-
 int main(int count, char **words) {
   full = count > 1 && strcmp(words[1], "full") == 0;
-  const char *wanted = getenv("REC_PROGRAMS");
-  int programs = wanted ? atoi(wanted) : full ? 40 : 2;
   uint64_t seed = chosen_seed();
   printf("seed %llu\n", (unsigned long long)seed);
   fflush(stdout);
@@ -165,7 +150,6 @@ int main(int count, char **words) {
   run_cell(REC_SOURCE_DIR "/stdlib/gru.rec", "gru", "D=24", "f32", seed);
   run_blocks("f32", seed);
   run_blocks("bf16", seed);
-  for (int i = 0; i < programs; i++) run_random(seed + (uint64_t)i);
   printf("%d comparisons\n", compared);
   return checked();
 }

@@ -12,6 +12,7 @@
 // agree to 1e-9 of the rms, or to fifty times the effect of inputs that differ by 1e-12 of themselves. In f32 and 16 bits a program
 // may stand at a kink (max, where), at which rounding picks the other branch. It fails only if it does so for three draws of the
 // inputs. A failing program is made small.
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 enum { BATCH = 16, EXECUTED = 2, RUNS = 2 };
 
 static int compared, wild, in_segments, by_differences;
+static coverage all;
 
 static int least(int a, int b) { return a < b ? a : b; }
 
@@ -347,18 +349,18 @@ static bool fails_again(void *context, const char *text) {
 
 // A shorter run that fails as well.
 static void shorten(failure *f, const char *program) {
-  run all[] = {f->run, f->run, f->run, f->run, f->run, f->run};
-  all[0].time = f->run.time / 2;
-  all[1].time = f->run.time - 1;
-  all[2].batch = 1;
-  all[3].threads = 1;
-  all[4].sequences = f->run.sequences > 1 ? f->run.sequences - 1 : f->run.sequences;
-  all[5].slices = 0;
+  run shorter[] = {f->run, f->run, f->run, f->run, f->run, f->run};
+  shorter[0].time = f->run.time / 2;
+  shorter[1].time = f->run.time - 1;
+  shorter[2].batch = 1;
+  shorter[3].threads = 1;
+  shorter[4].sequences = f->run.sequences > 1 ? f->run.sequences - 1 : f->run.sequences;
+  shorter[5].slices = 0;
   for (int i = 0; i < 6; i++) {
-    if (f->run.way == SEGMENTS && f->run.sequences < 0) all[i].time -= all[i].time % f->run.segments;
+    if (f->run.way == SEGMENTS && f->run.sequences < 0) shorter[i].time -= shorter[i].time % f->run.segments;
     run kept = f->run;
-    if (!memcmp(&all[i], &kept, sizeof kept) || all[i].time < 0) continue;
-    f->run = all[i];
+    if (!memcmp(&shorter[i], &kept, sizeof kept) || shorter[i].time < 0) continue;
+    f->run = shorter[i];
     if (fails_again(f, program)) {
       shorten(f, program);
       return;
@@ -423,20 +425,28 @@ static void run_one(uint64_t seed, setting s) {
   arena_free(memory);
 }
 
-static const char *programs_text(arena *memory, uint64_t seed, int count, coverage *all) {
+static const char *programs_text(arena *memory, uint64_t seed, int count) {
   const char *text = "";
   for (int i = 0; i < count; i++) {
-    contents has;
-    const char *program = program_of(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i), &has);
+    const char *program = program_of(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i), NULL);
     text = arena_printf(memory, "%s%s\n", text, program);
-    if (all) coverage_add(all, &has);
   }
   return text;
 }
 
-static compilation start_batch(uint64_t seed, int count, setting s, coverage *all) {
+static void count_batch(uint64_t seed, int count) {
   arena *memory = arena_new();
-  compilation c = start(programs_text(memory, seed, count, all), s);
+  for (int i = 0; i < count; i++) {
+    contents has;
+    random_program(memory, seed + (uint64_t)i, "r", &has);
+    coverage_add(&all, &has);
+  }
+  arena_free(memory);
+}
+
+static compilation start_batch(uint64_t seed, int count, setting s) {
+  arena *memory = arena_new();
+  compilation c = start(programs_text(memory, seed, count), s);
   arena_free(memory);
   return c;
 }
@@ -459,7 +469,7 @@ static void finish_batch(const compilation *c, uint64_t seed, int count, setting
 static bool is_scheduled(uint64_t seed, int count) {
   const char *const words[] = {"--target", "all", "--emit=report", NULL};
   arena *memory = arena_new();
-  bool well = compile_output(programs_text(memory, seed, count, NULL), words);
+  bool well = compile_output(programs_text(memory, seed, count), words);
   arena_free(memory);
   return well;
 }
@@ -471,9 +481,58 @@ static void schedule(uint64_t seed, int count) {
           (unsigned long long)i);
 }
 
+// ---- programs that found a fault -----------------------------------------------------------------------------------------
+
+// A file of tests/random/found: its first line is `// DEVICE: words for recc`.
+static void run_found(const char *path) {
+  enum { LONGEST = 200, MANY = 4, WORDS = 12 };
+  arena *memory = arena_new();
+  char *text = read_file(memory, path), line[LONGEST], *at = NULL;
+  snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
+  const char *device = strtok_r(line, "/ :", &at), *words[WORDS + 4] = {"-O0", "--target", host_target()};
+  if (strcmp(device, "host") != 0) words[2] = simt_target();
+  for (int i = 0; i < WORDS; i++) words[3 + i] = strtok_r(NULL, " ", &at);
+  rec_module *module = compile_text(text, words);
+  check(module, "%s: recc fails", path);
+  uint64_t seed = chosen_seed();
+  setting s = {.device = device, .summary = strstr(text, "--summary")};
+  for (int i = 0; module && i < MANY * rec_module_count(module); i++) {
+    const rec_recurrence *r = rec_module_recurrence(module, i / MANY);
+    message m;
+    run one = draw_run(&seed, s);
+    check(compare(r, device, one, text, &m) != DIFFERENT, "%s, %s, %s: %s %s", path, rec_recurrence_signature(r)->name, device,
+          run_text(memory, one), m.text);
+  }
+  rec_module_close(module);
+  arena_free(memory);
+}
+
+static void run_all_found(void) {
+  DIR *folder = opendir(REC_SOURCE_DIR "/tests/random/found");
+  for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    char path[512];
+    snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/random/found/%s", entry->d_name);
+    if (strstr(entry->d_name, ".rec")) run_found(path);
+  }
+  if (folder) closedir(folder);
+}
+
 // While a batch runs, its GPU code is compiled, and then the next one.
+static void run_programs(uint64_t seed, int programs) {
+  compilation next = start_batch(seed, least(programs, BATCH), setting_of(seed, "host"));
+  for (int done = 0; done < programs; done += BATCH) {
+    uint64_t first = seed + (uint64_t)done, second = first + BATCH;
+    int here = least(programs - done, BATCH), executed = least(here, EXECUTED), rest = programs - done - BATCH;
+    compilation now = next, gpu = start_batch(first, executed, setting_of(first, "simt"));
+    count_batch(first, here);
+    finish_batch(&now, first, here, setting_of(first, "host"));
+    if (rest > 0) next = start_batch(second, least(rest, BATCH), setting_of(second, "host"));
+    finish_batch(&gpu, first, executed, setting_of(first, "simt"));
+    if (here == 1 || first / BATCH % 6 == 0) schedule(first, here);
+  }
+}
+
 int main(int count, char **words) {
-  static coverage all;
   bool full = count > 1 && strcmp(words[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
   int programs = wanted ? atoi(wanted) : full ? 20000 : 240;
@@ -481,16 +540,8 @@ int main(int count, char **words) {
   if (programs >= BATCH) seed -= seed % BATCH;
   printf("seed %llu\n", (unsigned long long)seed);
   fflush(stdout);
-  compilation next = start_batch(seed, least(programs, BATCH), setting_of(seed, "host"), &all);
-  for (int done = 0; done < programs; done += BATCH) {
-    uint64_t first = seed + (uint64_t)done, second = first + BATCH;
-    int here = least(programs - done, BATCH), executed = least(here, EXECUTED), rest = programs - done - BATCH;
-    compilation now = next, gpu = start_batch(first, executed, setting_of(first, "simt"), NULL);
-    finish_batch(&now, first, here, setting_of(first, "host"));
-    if (rest > 0) next = start_batch(second, least(rest, BATCH), setting_of(second, "host"), &all);
-    finish_batch(&gpu, first, executed, setting_of(first, "simt"));
-    if (here == 1 || first / BATCH % 6 == 0) schedule(first, here);
-  }
+  if (!wanted || !programs) run_all_found();
+  if (programs) run_programs(seed, programs);
   coverage_print(&all);
   printf("%d comparisons, %d in segments, %d set aside because their numbers grow beyond 1e6; %d by differences\n", compared,
          in_segments, wild, by_differences);
