@@ -25,7 +25,7 @@
 #include "tests/runtime/problem.h"
 #include "tests/runtime/segments.h"
 
-enum { BATCH = 16, EXECUTED = 2, RUNS = 2 };
+enum { BATCH = 16, RUNS = 2 };
 
 static int compared, wild, in_segments, by_differences;
 static coverage all;
@@ -34,7 +34,7 @@ static int least(int a, int b) { return a < b ? a : b; }
 
 // ---- libraries -----------------------------------------------------------------------------------------------------------
 
-// The same for all programs of a batch, so that one alone gets the same. Every twentieth is compiled with all the effort that
+// The same for all programs of a batch, so that one alone gets the same. Every fortieth is compiled with all the effort that
 // users get, the others quickly.
 typedef struct setting {
   const char *target, *dtype, *form, *chunk, *effort, *shared_kib, *device;
@@ -42,7 +42,7 @@ typedef struct setting {
 } setting;
 
 static setting setting_of(uint64_t seed, const char *device) {
-  static const char *const forms[] = {"chosen", "chunk", "chosen", "step", "chunk"}, *const kib[] = {"99", "99", "48", "16"},
+  static const char *const forms[] = {"chosen", "chunk", "chosen", "step", "chosen"}, *const kib[] = {"99", "99", "48", "16"},
                            *const chunks[] = {"16", "8", "32", "5", "64", "16", "32", "128"};
   static const char *const types[] = {"f64", "f64", "f32", "f64", "f64", "bf16", "f64", "f64", "f64", "f16"};
   static const char *const executed[] = {"f32", "f32", "bf16", "f32", "f16"};
@@ -52,7 +52,7 @@ static setting setting_of(uint64_t seed, const char *device) {
                .dtype = executor ? executed[number % 5] : types[number % 10],
                .form = forms[next_random(&random) % 5],
                .chunk = chunks[next_random(&random) % 8],
-               .effort = next_random(&random) % 20 ? "0" : "3",
+               .effort = next_random(&random) % 40 ? "0" : "3",
                .shared_kib = kib[next_random(&random) % 4],
                .device = device,
                .summary = next_random(&random) % 3 == 0};
@@ -272,7 +272,12 @@ static outcome compare(const rec_recurrence *compiled, const char *device, run r
   return result;
 }
 
-// The executor goes through some thousand steps of small programs, for there time slices begin.
+// Time slices begin at a thousand steps.
+static void lengthen(run *r) {
+  r->time = 1000 + 7 * r->time;
+  r->batch = 1;
+}
+
 static bool is_small(const rec_recurrence *compiled) {
   enum { SMALL = 40 };
   const rec_signature *s = rec_recurrence_signature(compiled);
@@ -398,7 +403,7 @@ static void judge(const rec_recurrence *compiled, uint64_t seed, setting s) {
   run given;
   for (int i = 0; i < RUNS && same; i++) {
     failure f = {.setting = s, .compiles = true, .run = draw_run(&random, s)};
-    if (executor && i == 1 && is_small(compiled) && f.run.way != STEPS && f.run.way != SEGMENTS) f.run.time = 1000 + f.run.time * 15;
+    if (executor && i == 1 && is_small(compiled) && f.run.way != STEPS && f.run.way != SEGMENTS) lengthen(&f.run);
     if (read_run(&given)) f.run = given;
     outcome result = compare(compiled, s.device, f.run, program, &f.message);
     compared += result != WILD;
@@ -425,60 +430,95 @@ static void run_one(uint64_t seed, setting s) {
   arena_free(memory);
 }
 
-static const char *programs_text(arena *memory, uint64_t seed, int count) {
+// Programs of one library, while it is compiled.
+typedef struct batch {
+  uint64_t seeds[BATCH];
+  int count;
+  setting setting;
+  compilation compilation;
+} batch;
+
+static const char *text_of(arena *memory, const batch *b) {
   const char *text = "";
-  for (int i = 0; i < count; i++) {
-    const char *program = program_of(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i), NULL);
-    text = arena_printf(memory, "%s%s\n", text, program);
-  }
+  for (int i = 0; i < b->count; i++)
+    text = arena_printf(memory, "%s%s\n", text, program_of(memory, b->seeds[i], arena_printf(memory, "r%d", i), NULL));
   return text;
 }
 
-static void count_batch(uint64_t seed, int count) {
+static void start_batch(batch *b) {
+  arena *memory = arena_new();
+  b->compilation = start(text_of(memory, b), b->setting);
+  arena_free(memory);
+}
+
+static batch start_host(uint64_t first, int count) {
+  batch b = {.count = count, .setting = setting_of(first, "host")};
   arena *memory = arena_new();
   for (int i = 0; i < count; i++) {
     contents has;
-    random_program(memory, seed + (uint64_t)i, "r", &has);
+    b.seeds[i] = first + (uint64_t)i;
+    random_program(memory, b.seeds[i], "r", &has);
     coverage_add(&all, &has);
   }
   arena_free(memory);
+  start_batch(&b);
+  return b;
 }
 
-static compilation start_batch(uint64_t seed, int count, setting s) {
+// GPU code takes four times as long as the host's: the first small programs, unless there is one alone.
+static batch start_executor(const batch *host) {
+  enum { SMALL = 600, MOST = 2 };
+  batch b = {.setting = setting_of(host->seeds[0], "simt")};
   arena *memory = arena_new();
-  compilation c = start(programs_text(memory, seed, count), s);
+  for (int i = 0; i < host->count && b.count < MOST; i++)
+    if (host->count == 1 || strlen(random_program(memory, host->seeds[i], "r", NULL)) < SMALL) b.seeds[b.count++] = host->seeds[i];
   arena_free(memory);
-  return c;
+  start_batch(&b);
+  return b;
 }
 
 // One by one where recc refuses them together.
-static void finish_batch(const compilation *c, uint64_t seed, int count, setting s) {
-  rec_module *module = compile_finish(c);
-  for (int i = 0; i < count; i++) {
+static void finish_batch(const batch *b) {
+  rec_module *module = compile_finish(&b->compilation);
+  for (int i = 0; i < b->count; i++) {
     char name[16];
     snprintf(name, sizeof name, "r%d", i);
     if (module)
-      judge(getenv("REC_FILE") ? last_of(module) : rec_module_find(module, name), seed + (uint64_t)i, s);
+      judge(getenv("REC_FILE") ? last_of(module) : rec_module_find(module, name), b->seeds[i], b->setting);
     else
-      run_one(seed + (uint64_t)i, s);
+      run_one(b->seeds[i], b->setting);
   }
   rec_module_close(module);
 }
 
 // A report has the schedule of all targets, but none of their code.
-static bool is_scheduled(uint64_t seed, int count) {
+static bool is_scheduled(const batch *b) {
   const char *const words[] = {"--target", "all", "--emit=report", NULL};
   arena *memory = arena_new();
-  bool well = compile_output(programs_text(memory, seed, count), words);
+  bool well = compile_output(text_of(memory, b), words);
   arena_free(memory);
   return well;
 }
 
-static void schedule(uint64_t seed, int count) {
-  bool together = is_scheduled(seed, count);
-  for (uint64_t i = seed; i < seed + (uint64_t)count; i++)
-    check(together || is_scheduled(i, 1), "recc --target all --emit=report fails on REC_SEED=%llu REC_PROGRAMS=1",
-          (unsigned long long)i);
+static void schedule(const batch *b) {
+  bool together = is_scheduled(b);
+  for (int i = 0; i < b->count; i++)
+    check(together || is_scheduled(&(batch){.seeds = {b->seeds[i]}, .count = 1}),
+          "recc --target all --emit=report fails on REC_SEED=%llu REC_PROGRAMS=1", (unsigned long long)b->seeds[i]);
+}
+
+// While a batch runs, its GPU code is compiled, and then the next one.
+static void run_programs(uint64_t seed, int programs) {
+  enum { SCHEDULED = 8 };
+  batch next = start_host(seed, least(programs, BATCH));
+  for (int done = 0; done < programs; done += BATCH) {
+    int rest = programs - done - BATCH;
+    batch now = next, gpu = start_executor(&now);
+    finish_batch(&now);
+    if (rest > 0) next = start_host(seed + (uint64_t)(done + BATCH), least(rest, BATCH));
+    finish_batch(&gpu);
+    if (now.count == 1 || now.seeds[0] / BATCH % SCHEDULED == 0) schedule(&now);
+  }
 }
 
 // ---- programs that found a fault -----------------------------------------------------------------------------------------
@@ -515,21 +555,6 @@ static void run_all_found(void) {
     if (strstr(entry->d_name, ".rec")) run_found(path);
   }
   if (folder) closedir(folder);
-}
-
-// While a batch runs, its GPU code is compiled, and then the next one.
-static void run_programs(uint64_t seed, int programs) {
-  compilation next = start_batch(seed, least(programs, BATCH), setting_of(seed, "host"));
-  for (int done = 0; done < programs; done += BATCH) {
-    uint64_t first = seed + (uint64_t)done, second = first + BATCH;
-    int here = least(programs - done, BATCH), executed = least(here, EXECUTED), rest = programs - done - BATCH;
-    compilation now = next, gpu = start_batch(first, executed, setting_of(first, "simt"));
-    count_batch(first, here);
-    finish_batch(&now, first, here, setting_of(first, "host"));
-    if (rest > 0) next = start_batch(second, least(rest, BATCH), setting_of(second, "host"));
-    finish_batch(&gpu, first, executed, setting_of(first, "simt"));
-    if (here == 1 || first / BATCH % 6 == 0) schedule(first, here);
-  }
 }
 
 int main(int count, char **words) {
