@@ -183,28 +183,40 @@ def _forward_that_saves(what: _Recurrence, operands: tuple, offsets=None) -> tup
 
 
 def _backward(what: _Recurrence, operands: tuple, offsets, saved, cotangents: tuple, wanted: tuple) -> tuple:
-    """The gradients of the operands that are wanted, None for others. Cotangents that are None are zero."""
+    """The gradients of the operands: zero for those that are not wanted. Cotangents that are None are zero."""
     sizes = _read(what, operands, offsets)
     first = 1 + len(what.operands)
     given = _operands(operands, offsets) + [(_SAVED, saved)] + _given(cotangents, first)
     rows = enumerate(zip(what.gradients, wanted), first + len(what.cotangents))
     results = [(at, _shape(what, row, sizes)) for at, (row, want) in rows if want]
     gradients = iter(_call(what, "backward", given, results))
-    return tuple(next(gradients) if want else None for want in wanted)
+    # JAX 0.6 takes no None for an operand whose gradient another backward of this function returns.
+    return tuple(next(gradients) if want else None if x is None else jnp.zeros_like(x) for x, want in zip(operands, wanted))
 
 
 # ---- derivatives ---------------------------------------------------------------------------------------------------------
 
 
-@jax.tree_util.register_static
-class _Wanted(tuple):
-    """Which operands are differentiated."""
+# Which operands are differentiated is known when JAX traces a forward, and asked when it traces the backward of that forward. The
+# tree of residuals cannot tell it: a function that is traced once and differentiated in several ways has one tree for all of
+# them. The shape of a residual belongs to one forward: [0, bits], with a bit for each operand and no number at all.
+
+_BITS = 32  # of one residual
+
+
+def _note_wanted(primals: tuple) -> list:
+    """Residuals that say which of the operands, as JAX hands them to a rule with symbolic zeros, are differentiated."""
+    wanted = [primal is not None and primal.perturbed for primal in primals]
+    return [jnp.zeros((0, sum(bit << at for at, bit in enumerate(wanted[first:first + _BITS]))), np.int8)
+            for first in range(0, len(wanted), _BITS)]
+
+
+def _read_wanted(what: _Recurrence, noted: list) -> tuple:
+    return tuple(bool(noted[at // _BITS].shape[1] >> at % _BITS & 1) for at in range(len(what.operands)))
 
 
 def _values(primals: tuple) -> tuple:
-    """What JAX hands to a rule with symbolic zeros: the operands, and which of them are differentiated."""
-    values = tuple(None if primal is None else primal.value for primal in primals)
-    return values, _Wanted(primal is not None and primal.perturbed for primal in primals)
+    return tuple(None if primal is None else primal.value for primal in primals)
 
 
 def _nonzero(cotangents: tuple) -> tuple:
@@ -223,14 +235,13 @@ def _differentiable(what: _Recurrence):
         return _forward(what, operands, offsets)
 
     def forward(operands, offsets):
-        values, wanted = _values(operands)
-        offsets = None if offsets is None else offsets.value
+        values, offsets = _values(operands), None if offsets is None else offsets.value
         *results, saved = _forward_that_saves(what, values, offsets)
-        return tuple(results), (values, offsets, saved, wanted)
+        return tuple(results), (values, offsets, saved, _note_wanted(operands))
 
     def backward(kept, cotangents):
-        values, offsets, saved, wanted = kept
-        return _backward(what, values, offsets, saved, _nonzero(cotangents), wanted), None
+        values, offsets, saved, noted = kept
+        return _backward(what, values, offsets, saved, _nonzero(cotangents), _read_wanted(what, noted)), None
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run
@@ -244,16 +255,17 @@ def _differentiable_step(what: _Recurrence):
         return _forward(what, operands, step=True)
 
     def forward(operands):
-        values, wanted = _values(operands)
+        values = _values(operands)
         _read(what, values, None, step=True)
         longer = _with_time(what.operands, values, jnp.expand_dims)
         *results, saved = _forward_that_saves(what, longer)
-        return _with_time(what.results, tuple(results), jnp.squeeze), (longer, saved, wanted)
+        return _with_time(what.results, tuple(results), jnp.squeeze), (longer, saved, _note_wanted(operands))
 
     def backward(kept, cotangents):
-        longer, saved, wanted = kept
+        longer, saved, noted = kept
         cotangents = _with_time(what.cotangents, _nonzero(cotangents), jnp.expand_dims)
-        return (_with_time(what.gradients, _backward(what, longer, None, saved, cotangents, wanted), jnp.squeeze),)
+        gradients = _backward(what, longer, None, saved, cotangents, _read_wanted(what, noted))
+        return (_with_time(what.gradients, gradients, jnp.squeeze),)
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run

@@ -1,4 +1,4 @@
-"""What the programs of this folder share: they load a Python file that recc wrote, and count their checks."""
+"""What the programs of this folder and of tests/jax share: they load a Python file that recc wrote, and count their checks."""
 import importlib.util
 import os
 import re
@@ -7,10 +7,10 @@ import sys
 _passed = _failed = 0
 
 
-def load(folder):
-    """The module FOLDER/recurrences.py. Each folder is a module of its own."""
-    name = "recurrences_" + re.sub(r"\W", "_", folder)
-    spec = importlib.util.spec_from_file_location(name, folder + "/recurrences.py")
+def load(folder, stem="recurrences"):
+    """The module FOLDER/STEM.py. Each folder is a module of its own."""
+    name = f"{stem}_" + re.sub(r"\W", "_", folder)
+    spec = importlib.util.spec_from_file_location(name, f"{folder}/{stem}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # torch.compile of torch 2.4 imports it again
     spec.loader.exec_module(module)
@@ -23,7 +23,8 @@ def check(what, good):
     _passed += bool(good)
     _failed += not good
     if not good:
-        print(f"FAILED bindings/{os.path.basename(sys.argv[0])}: {what}")
+        program = os.path.abspath(sys.argv[0])
+        print(f"FAILED {os.path.relpath(program, os.path.dirname(os.path.dirname(program)))}: {what}")
 
 
 def tried(what, use):
