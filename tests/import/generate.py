@@ -169,21 +169,32 @@ def rwkv7(D=8, H=2, K=4, LW=3, LA=5, LG=6, LV=2, F=12, layers=3, symbols=24):
     yield "lm_head.weight", [symbols, D]
 
 
+MAMBA2 = {"model_type": "mamba2", "hidden_size": 8, "state_size": 4, "num_hidden_layers": 2, "expand": 2, "head_dim": 4,
+          "num_heads": 4, "n_groups": 2, "conv_kernel": 4, "vocab_size": 24}
+
 MODELS = {
     "mamba": (list(mamba("embeddings")), {"model_type": "mamba", "hidden_size": 8, "state_size": 4, "num_hidden_layers": 2,
               "expand": 2, "conv_kernel": 4, "time_step_rank": 2, "vocab_size": 24, "use_bias": False}),
     "original": (list(mamba("embedding")), {"d_model": 8, "n_layer": 2, "vocab_size": 20, "ssm_cfg": {"d_state": 4},
                  "rms_norm": True, "residual_in_fp32": True, "pad_vocab_size_multiple": 8}),
-    "mamba2": (list(mamba2()), {"model_type": "mamba2", "hidden_size": 8, "state_size": 4, "num_hidden_layers": 2, "expand": 2,
-               "head_dim": 4, "num_heads": 4, "n_groups": 2, "conv_kernel": 4, "vocab_size": 24,
-               "time_step_limit": [0.0, {"__float__": "Infinity"}], "time_step_scale": 1.0}),
+    # As state-spaces/mamba-130m-hf: transformers' settings, beside those of the config that it was converted from.
+    "mamba-both": (list(mamba("embeddings")), {"architectures": ["MambaForCausalLM"], "model_type": "mamba", "conv_kernel": 4,
+                   "d_inner": 16, "d_model": 8, "expand": 2, "fused_add_norm": True, "hidden_act": "silu", "hidden_size": 8,
+                   "intermediate_size": 16, "layer_norm_epsilon": 1e-5, "n_layer": 2, "num_hidden_layers": 2,
+                   "pad_vocab_size_multiple": 8, "rms_norm": True, "ssm_cfg": {}, "state_size": 4, "time_step_rank": 2,
+                   "use_bias": False, "use_conv_bias": True, "vocab_size": 24}),
+    "mamba2": (list(mamba2()), {**MAMBA2, "time_step_limit": [0.0, {"__float__": "Infinity"}], "time_step_scale": 1.0}),
     "mamba-forms": (list(mamba("embeddings", forms=True)), {"model_type": "mamba", "hidden_size": 8, "state_size": 4,
                     "num_hidden_layers": 2, "expand": 2, "conv_kernel": 4, "time_step_rank": 2, "vocab_size": 24,
                     "use_bias": True, "use_conv_bias": False, "layer_norm_epsilon": 1e-3}),
-    "mamba2-forms": (list(mamba2(forms=True)), {"model_type": "mamba2", "hidden_size": 8, "state_size": 4,
-                     "num_hidden_layers": 2, "expand": 2, "head_dim": 4, "num_heads": 4, "n_groups": 2, "conv_kernel": 4,
-                     "vocab_size": 24, "use_bias": True, "use_conv_bias": False, "layer_norm_epsilon": 0.001,
+    "mamba2-forms": (list(mamba2(forms=True)), {**MAMBA2, "use_bias": True, "use_conv_bias": False, "layer_norm_epsilon": 0.001,
                      "time_step_limit": [0.0, float("inf")]}),
+    # transformers reads none of the settings behind its own, as Codestral's config has them.
+    "mamba2-unread": (list(mamba2()), {**MAMBA2, "layer_norm_epsilon": 1e-5, "norm_before_gate": True, "rms_norm": False,
+                      "rmsnorm": False, "D_has_hdim": True, "dt_limit": [0.1, 0.2], "ssm_cfg": {"expand": 4, "d_state": 9}}),
+    # flash-linear-attention does.
+    "mamba2-fla": (list(mamba2()), {**MAMBA2, "norm_eps": 1e-3, "norm_before_gate": True, "rmsnorm": True, "rms_norm": False,
+                   "dt_limit": [0.0, float("inf")], "hidden_act": "swish"}),
     "gla": (list(gla()), {"model_type": "gla", "hidden_size": 8, "num_hidden_layers": 2, "num_heads": 2, "expand_k": 0.5,
             "expand_v": 1, "norm_eps": 1e-6, "vocab_size": 24, "attn": None, "tie_word_embeddings": False}),
     "gla-forms": (list(gla_forms()), {"model_type": "gla", "hidden_size": 8, "num_hidden_layers": 2, "num_heads": 2,
@@ -344,6 +355,10 @@ def main(root):
     make(os.path.join(root, "tied"), "original", torch_file=True, change=with_tied_head)
     make(os.path.join(root, "misfits"), "mamba", change=misfits)
     make(os.path.join(root, "clamped-gla"), "gla", change=lambda t, c: (t, {**c, "clamp_min": -0.5}))
+    make(os.path.join(root, "either"), "mamba2-fla", change=lambda t, c: (t, {**c, "layer_norm_epsilon": 1e-3}))
+    make(os.path.join(root, "two-eps"), "mamba2", change=lambda t, c: (t, {**c, "norm_eps": 1e-3, "layer_norm_epsilon": 1e-5}))
+    make(os.path.join(root, "unnamed"), "gla", change=lambda t, c: (t, {k: v for k, v in c.items() if k != "model_type"}))
+    make(os.path.join(root, "silu"), "gla", change=lambda t, c: (t, {**c, "hidden_act": "silu"}))
     make(os.path.join(root, "cut"), "mamba2", change=lambda t, c: (t, {**c, "time_step_limit": [0.0, 0.5]}))
     make(os.path.join(root, "grouped"), "mamba2", change=lambda t, c: ([(n.replace("embeddings", "embedding"), *r) for n, *r in t],
          {"d_model": 8, "n_layer": 2, "vocab_size": 24, "ssm_cfg": {"layer": "Mamba2", "d_state": 4, "headdim": 4, "ngroups": 2}}))

@@ -150,11 +150,16 @@ class Mamba(Layer):
         return self.linear("out_proj", y)
 
 
+def eps_of(config):
+    return config.get("layer_norm_epsilon", config.get("norm_eps", 1e-5))
+
+
 class Mamba2(Layer):
     def __init__(self, weights, prefix, config):
         super().__init__(weights, prefix)
         self.conv = Convolution(self["conv1d.weight"], self.get("conv1d.bias"))
-        self.eps = config.get("layer_norm_epsilon", 1e-5)
+        self.eps = eps_of(config)
+        self.norm_first = config.get("norm_before_gate", False) and "norm_eps" in config  # flash-linear-attention reads it
         self.H, self.E = self["A_log"].shape[0], self["norm.weight"].shape[0]
         self.P, self.N, self.G = self.E // self.H, config["state_size"], config["n_groups"]
         self.h = [matrix(self.P, self.N) for _ in range(self.H)]
@@ -173,9 +178,10 @@ class Mamba2(Layer):
             for p in range(self.P):
                 self.h[i][p] = [decay * h + step * b * x[i][p] for h, b in zip(self.h[i][p], B[g])]
                 y.append(dot(self.h[i][p], C[g]) + self["D"].numbers[i] * x[i][p])
-        gated, scales = times(y, each(silu, z)), heads(self["norm.weight"].numbers, self.G)
+        gate, scales = each(silu, z), heads(self["norm.weight"].numbers, self.G)
+        gated = y if self.norm_first else times(y, gate)
         gated = [x for part, scale in zip(heads(gated, self.G), scales) for x in rms(part, scale, self.eps)]
-        return self.linear("out_proj", gated)
+        return self.linear("out_proj", times(gated, gate) if self.norm_first else gated)
 
 
 class Attention(Layer):
@@ -345,7 +351,7 @@ def count_layers(weights, prefix):
 
 def mamba_model(weights, config, kind):
     """Embedding, layers behind norms, norm, the embedding again."""
-    eps = config.get("layer_norm_epsilon", 1e-5)
+    eps = eps_of(config)
     table = weights.get("backbone.embeddings.weight") or weights["backbone.embedding.weight"]
     layers = [(weights[f"backbone.layers.{i}.norm.weight"].numbers, kind(weights, f"backbone.layers.{i}.mixer.", config))
               for i in range(count_layers(weights, "backbone.layers."))]

@@ -53,61 +53,105 @@ static int64_t quotient(int64_t a, int64_t b) { return b ? a / b : 0; }
 // ---- mamba, mamba2: transformers, flash-linear-attention and state-spaces/mamba ---------------------
 
 #define MIXER "backbone.layers.0.mixer."
+#define ONE_TABLE "backbone.embedding"  // of state-spaces/mamba; the others load it, too
+#define TABLE "backbone.embeddings"
+
+// The `model_type` tells state-spaces/mamba apart, which writes none; where others have added one, `hidden_size` is absent. Without
+// a model_type the table does. flash-linear-attention writes `norm_eps`, transformers `layer_norm_epsilon`; a config that one of
+// the two has loaded from the other and saved has both.
+static config_writer writer_of(const settings *s, const weights *w) {
+  if (!s->read) return BY_EITHER;
+  bool original = config_has(s, "model_type") ? config_has(s, "d_model") && !config_has(s, "hidden_size")
+                                              : elements(w, ONE_TABLE ".weight") > 0;
+  if (original) return BY_STATE_SPACES;
+  if (!config_has(s, "norm_eps")) return BY_TRANSFORMERS;
+  return config_has(s, "layer_norm_epsilon") ? BY_EITHER : BY_FLA;
+}
 
 static void set_mamba_model(settings *s, public_values *v, const weights *w) {
-  bool one_table = v->original || elements(w, "backbone.embedding.weight");
-  const char *table = one_table ? "backbone.embedding.weight" : "backbone.embeddings.weight";
-  v->table = one_table ? "backbone.embedding" : "backbone.embeddings";
+  s->writer = writer_of(s, w);
+  bool original = s->writer == BY_STATE_SPACES;
+  v->table = elements(w, TABLE ".weight") || !elements(w, ONE_TABLE ".weight") ? TABLE : ONE_TABLE;
+  const char *table = !strcmp(v->table, TABLE) ? TABLE ".weight" : ONE_TABLE ".weight";
   config_open_size(s, &v->symbols, "vocab_size", NEEDED, axis(w, table, 0));
-  config_size(s, &v->D, v->original ? "d_model" : "hidden_size", NEEDED, axis(w, table, 1));
-  config_size(s, &v->layers, v->original ? "n_layer" : "num_hidden_layers", NEEDED, layers_of(w, "backbone.layers."));
-  config_flag(s, &v->tied, v->original ? "tie_embeddings" : "tie_word_embeddings", true, !elements(w, "lm_head.weight"));
+  config_size(s, &v->D, original ? "d_model" : "hidden_size", NEEDED, axis(w, table, 1));
+  config_size(s, &v->layers, original ? "n_layer" : "num_hidden_layers", NEEDED, layers_of(w, "backbone.layers."));
+  config_flag(s, &v->tied, original ? "tie_embeddings" : "tie_word_embeddings", true, !elements(w, "lm_head.weight"));
   config_tell_word(s, "torch_dtype", "float32");
 }
 
+// One number, by the name that each library has for it. state-spaces/mamba has none.
+static void set_eps(settings *s, public_values *v, const weights *w) {
+  v->eps = 1e-5;
+  if (s->writer == BY_STATE_SPACES) return;
+  if (s->writer != BY_FLA) config_eps(s, &v->eps, "layer_norm_epsilon", 1e-5, eps_of(w, "backbone.norm_f.weight"));
+  double eps = v->eps;
+  if (s->writer != BY_TRANSFORMERS) config_eps(s, &v->eps, "norm_eps", eps, eps);
+  if (s->writer == BY_EITHER) config_must(s, "norm_eps", v->eps == eps, "the number of 'layer_norm_epsilon'");
+}
+
 static void set_mamba_forms(settings *s, public_values *v, const weights *w) {
-  config_flag(s, &v->bias, v->original ? "bias" : "use_bias", false, elements(w, MIXER "in_proj.bias"));
-  config_flag(s, &v->conv_bias, v->original ? "conv_bias" : "use_conv_bias", true, elements(w, MIXER "conv1d.bias"));
+  bool original = s->writer == BY_STATE_SPACES;
+  config_flag(s, &v->bias, original ? "bias" : "use_bias", false, elements(w, MIXER "in_proj.bias"));
+  config_flag(s, &v->conv_bias, original ? "conv_bias" : "use_conv_bias", true, elements(w, MIXER "conv1d.bias"));
   config_tell_flag(s, "residual_in_fp32", true);
   config_tell_word(s, "hidden_act", "silu");
-  config_must_be_silu(s, "hidden_act");  // libraries disagree about what another function does to the gate
-  config_eps(s, &v->eps, "layer_norm_epsilon", 1e-5, eps_of(w, "backbone.norm_f.weight"));
-  config_eps(s, &v->eps, "norm_eps", v->eps, v->eps);  // its name in flash-linear-attention
-  config_must_be(s, "D_has_hdim", false);
-  config_must_be_absent(s, "d_ssm");
-  config_must_not_bound(s, "time_step_limit");
-  config_must_not_bound(s, "dt_limit");
-  config_must_be(s, "rms_norm", true);
-  config_must_be_absent(s, "attn_layer_idx");
+  set_eps(s, v, w);
+  if (original) {
+    config_must_be(s, "rms_norm", true);
+    config_must_be_absent(s, "attn_layer_idx");
+  } else
+    config_must_be_silu(s, "hidden_act");  // libraries disagree about what another function does to the gate
 }
 
 static void set_mamba(settings *s, public_values *v, const weights *w) {
   set_mamba_model(s, v, w);
-  config_size(s, &v->N, v->original ? "d_state" : "state_size", 16, axis(w, MIXER "A_log", 1));
+  bool original = s->writer == BY_STATE_SPACES;
+  config_size(s, &v->N, original ? "d_state" : "state_size", 16, axis(w, MIXER "A_log", 1));
   config_tell_size(s, "intermediate_size", axis(w, MIXER "A_log", 0));
   config_ratio(s, &v->E, "expand", 2, v->D, axis(w, MIXER "A_log", 0));
-  config_size(s, &v->W, v->original ? "d_conv" : "conv_kernel", 4, axis(w, MIXER "conv1d.weight", 2));
-  const char *rank = config_setting(s, "dt_rank") ? "dt_rank" : "time_step_rank";
-  config_automatic_size(s, &v->K, rank, (v->D + 15) / 16, axis(w, MIXER "dt_proj.weight", 1));
+  config_size(s, &v->W, original ? "d_conv" : "conv_kernel", 4, axis(w, MIXER "conv1d.weight", 2));
+  config_automatic_size(s, &v->K, original ? "dt_rank" : "time_step_rank", (v->D + 15) / 16,
+                        axis(w, MIXER "dt_proj.weight", 1));
   set_mamba_forms(s, v, w);
 }
 
+// transformers always has the norm of the gated values, behind the gate, and reads no setting of it. Where it may be the writer
+// or not, the weights tell whether there is one.
+static void set_gated_norm(settings *s, public_values *v, const weights *w) {
+  bool there = elements(w, MIXER "norm.weight"), read = s->writer == BY_FLA || s->writer == BY_STATE_SPACES;
+  v->norm = there || s->writer == BY_TRANSFORMERS;
+  if (read || !v->norm) config_flag(s, &v->norm, "rmsnorm", read, false);
+  v->norm_first = s->writer != BY_TRANSFORMERS && config_read_flag(s, "norm_before_gate", false);
+  config_must(s, "norm_before_gate", read || !v->norm_first,
+              "one of 'norm_eps' and 'layer_norm_epsilon', which tell whose config it is,");
+}
+
+// Bounds of time steps and forms of D that no program has.
+static void refuse_forms_of_mamba2(settings *s) {
+  if (s->writer != BY_STATE_SPACES) config_must_not_bound(s, "time_step_limit");
+  if (s->writer == BY_TRANSFORMERS) return;
+  config_must_not_bound(s, "dt_limit");
+  config_must_be(s, "D_has_hdim", false);
+  if (s->writer == BY_STATE_SPACES) config_must_be_absent(s, "d_ssm");
+}
+
 static void set_mamba2(settings *s, public_values *v, const weights *w) {
-  const char *head = v->original ? "headdim" : "head_dim";
   int64_t heads = elements(w, MIXER "A_log"), convolved = axis(w, MIXER "conv1d.weight", 0);
   set_mamba_model(s, v, w);
+  bool original = s->writer == BY_STATE_SPACES;
+  const char *head = original ? "headdim" : "head_dim";
   config_ratio(s, &v->E, "expand", 2, v->D, axis(w, MIXER "out_proj.weight", 1));
   config_tell_size(s, "num_heads", heads);
   config_size(s, &v->P, head, 64, quotient(v->E, heads));
-  config_size(s, &v->G, v->original ? "ngroups" : "n_groups", v->original ? 1 : 8, axis(w, MIXER "A_log", 0));
-  config_size(s, &v->N, v->original ? "d_state" : "state_size", 128, quotient((convolved - v->E) / 2, v->G));
-  config_size(s, &v->W, v->original ? "d_conv" : "conv_kernel", 4, axis(w, MIXER "conv1d.weight", 2));
-  v->norm = elements(w, MIXER "norm.weight");
-  if (s->read || !v->norm) config_flag(s, &v->norm, "rmsnorm", true, false);
-  v->norm_first = config_read_flag(s, "norm_before_gate", false);
+  config_size(s, &v->G, original ? "ngroups" : "n_groups", s->writer == BY_TRANSFORMERS ? 8 : 1, axis(w, MIXER "A_log", 0));
+  config_size(s, &v->N, original ? "d_state" : "state_size", 128, quotient((convolved - v->E) / 2, v->G));
+  config_size(s, &v->W, original ? "d_conv" : "conv_kernel", 4, axis(w, MIXER "conv1d.weight", 2));
+  set_gated_norm(s, v, w);
   v->R = quotient(quotient(v->E, v->P), v->G);
   config_must(s, head, v->R * v->P * v->G == v->E, "a size of heads that divides the width, in groups of as many");
   set_mamba_forms(s, v, w);
+  refuse_forms_of_mamba2(s);
 }
 
 // ---- gla, gated_deltanet: flash-linear-attention ----------------------------------------------------
@@ -130,7 +174,7 @@ static void set_gated_blocks(settings *s, public_values *v, const weights *w, bo
   config_eps(s, &v->eps, "norm_eps", 1e-6, eps_of(w, "model.norm.weight"));
   config_flag(s, &v->convolutions, "use_short_conv", by_default, elements(w, ATTN "q_conv1d.weight"));
   if (s->read || v->convolutions) config_size(s, &v->W, "conv_size", 4, axis(w, ATTN "q_conv1d.weight", 2));
-  config_must_be_word(s, "hidden_act", "swish");
+  config_must_be_silu(s, "hidden_act");
   config_must_be_absent(s, "attn");
   config_must_be_absent(s, "attnres_block_size");
 }
@@ -245,6 +289,12 @@ static const family families[] = {
     {"rwkv7", "RWKV7ForCausalLM", ATTN "r_k", set_rwkv7, put_rwkv7}};
 enum { FAMILY_COUNT = sizeof families / sizeof *families };
 
+static const family *family_of_weights(const weights *w) {
+  for (int i = 0; i < FAMILY_COUNT; i++)
+    if (elements(w, families[i].mark)) return &families[i];
+  return NULL;
+}
+
 static rec_status refuse_family(const char *name) {
   char known[200] = "";
   for (int i = 0, length = 0; i < FAMILY_COUNT; i++)
@@ -256,12 +306,12 @@ static rec_status refuse_family(const char *name) {
   return rec_fail(REC_ERROR_UNSUPPORTED, "config.json: expected a model_type of %s, found '%.100s'", known, name);
 }
 
-// transformers has hidden_size and a model_type, state-spaces/mamba d_model.
-static const char *family_name(const settings *s, bool original) {
+// Where the config names none, as that of state-spaces/mamba, the names of the weights tell.
+static const char *family_name(const settings *s, const weights *w) {
   const cJSON *type = config_setting(s, "model_type");
   if (cJSON_IsString(type)) return type->valuestring;
-  if (!original) return "none";
-  return !strcmp(json_text(config_setting(s, "ssm_cfg"), "layer"), "Mamba2") ? "mamba2" : "mamba";
+  const family *f = family_of_weights(w);
+  return f ? f->name : "none";
 }
 
 static rec_status write_text(const family *f, public_values *v, char **text) {
@@ -276,8 +326,8 @@ static rec_status write_text(const family *f, public_values *v, char **text) {
 rec_status public_program(const cJSON *config, const tensor_folder *tensors, char **text) {
   settings s = {.read = config};
   const weights w = {.folder = tensors};
-  public_values v = {.original = config_setting(&s, "d_model") != NULL};
-  const char *name = family_name(&s, v.original);
+  public_values v = {0};
+  const char *name = family_name(&s, &w);
   *text = NULL;
   for (int i = 0; i < FAMILY_COUNT; i++) {
     if (strcmp(name, families[i].name) != 0) continue;
@@ -290,11 +340,10 @@ rec_status public_program(const cJSON *config, const tensor_folder *tensors, cha
 rec_status public_config(const train_model *m, cJSON **config) {
   const weights w = {.model = m};
   public_values v = {0};
-  const family *f = families;
-  while (f < families + FAMILY_COUNT && !train_model_parameter(m, f->mark)) f++;
+  const family *f = family_of_weights(&w);
   settings s = {.told = *config = cJSON_CreateObject()};
   if (!*config) return rec_no_memory();
-  if (f < families + FAMILY_COUNT) {
+  if (f) {
     cJSON_AddItemToObject(*config, "architectures", cJSON_CreateStringArray(&f->class, 1));
     config_tell_word(&s, "model_type", f->name);
     f->set(&s, &v, &w);

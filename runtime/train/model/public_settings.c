@@ -6,11 +6,12 @@
 #include "compiler/base/text.h"
 #include "runtime/json.h"
 
-// The settings of the layers lie apart in a config of state-spaces/mamba.
 const cJSON *config_setting(const settings *s, const char *key) {
-  const cJSON *inner = json_get(json_get(s->read, "ssm_cfg"), key);
+  const cJSON *inner = s->writer == BY_STATE_SPACES ? json_get(json_get(s->read, "ssm_cfg"), key) : NULL;
   return inner ? inner : json_get(s->read, key);
 }
+
+bool config_has(const settings *s, const char *key) { return config_setting(s, key) != NULL; }
 
 static bool is_absent(const settings *s, const char *key) {
   const cJSON *item = config_setting(s, key);

@@ -7,9 +7,18 @@
 
 #include "runtime/internal.h"
 
+// The library that has written a config, and that reads it: some names are settings of one alone.
+typedef enum config_writer {
+  BY_FLA,           // flash-linear-attention
+  BY_TRANSFORMERS,  // transformers
+  BY_EITHER,        // one of these two, which cannot be told
+  BY_STATE_SPACES   // state-spaces/mamba, whose settings of layers lie apart in `ssm_cfg`
+} config_writer;
+
 typedef struct settings {
   const cJSON *read;  // or
   cJSON *told;
+  config_writer writer;
   rec_status status;  // of the first setting that is refused, or that the weights do not tell
 } settings;
 
@@ -34,6 +43,7 @@ void config_tell_word(settings *s, const char *key, const char *word);
 
 // What is only read: where no config is read, the default.
 const cJSON *config_setting(const settings *s, const char *key);
+bool config_has(const settings *s, const char *key);
 bool config_read_flag(settings *s, const char *key, bool by_default);
 // The name that the function has in the language; NULL where there is no setting and no default.
 const char *config_function(settings *s, const char *key, const char *by_default);
@@ -43,7 +53,7 @@ void config_must(settings *s, const char *key, bool right, const char *expected)
 void config_must_be(settings *s, const char *key, bool wanted);
 void config_must_be_absent(settings *s, const char *key);
 void config_must_be_word(settings *s, const char *key, const char *word);
-void config_must_be_silu(settings *s, const char *key);  // by any of its names
+void config_must_be_silu(settings *s, const char *key);  // which is also called swish
 // Bounds of time steps that bound nothing.
 void config_must_not_bound(settings *s, const char *key);
 

@@ -9,7 +9,6 @@
 // What a public model is made of, as its config.json or its weights say (public.c). Sizes have the names that they have
 // in the program; those of another family are 0.
 typedef struct public_values {
-  bool original;      // a config of state-spaces/mamba
   const char *table;  // of embeddings
   int64_t symbols, layers;
   int64_t D, E, F, G, H, K, L, LA, LG, LV, LW, N, P, R, V, W;
