@@ -29,33 +29,33 @@ static int64_t shards_of_lane(const trainer *t, int lane) {
   return (own - lane + t->in->lanes - 1) / t->in->lanes;
 }
 
-turn_line gradients_turns(const trainer *t, int lane) {
-  return (turn_line){ranks_time_count(t->ranks), shards_of_lane(t, lane), t->most_under_way};
-}
-
 static turns turns_of_lane(const trainer *t, int lane) {
-  const turn_line line = gradients_turns(t, lane);
+  const turn_line line = {ranks_time_count(t->ranks), shards_of_lane(t, lane), t->most_under_way};
   return turns_of(t->of.model, &line, ranks_time(t->ranks));
 }
 
-// All ranks have as many lanes, so that those which share sequences run them in one order.
-static void plan_lanes(trainer *t) {
+// Lanes differ by a shard, and a lane with fewer may have more of them under way: all, where that is allowed (turns.c).
+static void plan_turns(trainer *t) {
   trainer_internals *in = t->in;
-  int places = ranks_time_count(t->ranks), workers = t->threads < in->wave ? t->threads : in->wave;
-  in->lanes = places > 1 ? exchange_least(t, workers) : workers;
-  if (t->most_under_way && places > 1) t->most_under_way = exchange_least(t, (int)least_of(t->most_under_way, in->all.shards));
-  turns of_most = turns_of_lane(t, 0);
-  in->under_way = (int)turns_under_way(&of_most);
+  if (t->most_under_way && ranks_time_count(t->ranks) > 1)
+    t->most_under_way = exchange_least(t, (int)least_of(t->most_under_way, in->all.shards));
+  for (int lane = 0; lane < in->lanes; lane++) {
+    const turns order = turns_of_lane(t, lane);
+    in->under_way = (int)most_of(in->under_way, turns_under_way(&order));
+  }
 }
 
+// All ranks have the same waves and lanes, so that those which share sequences run them in one order.
 int gradients_plan(trainer *t) {
   trainer_internals *in = t->in;
+  int threads = ranks_time_count(t->ranks) > 1 ? exchange_least(t, t->threads) : t->threads;
   in->own = tree_range(trainer_own_node(t));
   in->wave_level =
-      tree_level(in->all.shards, leaves_of_wave(t->of.model->parameter_elements, t->threads), trainer_own_node(t).level);
+      tree_level(in->all.shards, leaves_of_wave(t->of.model->parameter_elements, threads), trainer_own_node(t).level);
   in->wave = ((in->all.shards - 1) >> in->wave_level) + 1;
+  in->lanes = (int)least_of(threads, in->wave);
   in->threads_inside = in->wave == 1 ? t->threads : 1;
-  plan_lanes(t);
+  plan_turns(t);
   return blocks_of_segment(t) * in->segments;
 }
 

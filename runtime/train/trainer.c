@@ -113,10 +113,11 @@ static void make_state_gradients(trainer *t, int lanes, int64_t sequences) {
 }
 
 static rec_status too_large(const trainer *t, const executor_form *form) {
-  int64_t bytes;
-  const turn_line line = gradients_turns(t, 0);
-  rec_status status = turns_need(t->of.model, t->of.kernels, t->of.where, form, &line, &bytes);
+  executor_bytes_needed of;
+  rec_status status =
+      executor_need(t->of.model, t->of.kernels, t->of.where, form, ranks_time(t->ranks), ranks_time_count(t->ranks), &of);
   if (status) return status;
+  int64_t bytes = of.whole + (t->in->under_way - 1) * of.beside;
   return rec_fail(REC_ERROR_MEMORY,
                   "expected %.1f MiB of memory for the activations of train %s, found less; raise the limit (ulimit -v), take "
                   "fewer --threads%s, or let more --time-ranks share its segments, of which there are %d",

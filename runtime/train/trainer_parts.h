@@ -134,7 +134,6 @@ rec_status exchange_weights(trainer *t);
 
 // Says which shards run side by side and how many are under way, and how many blocks of gradients that takes; then makes these.
 int gradients_plan(trainer *t);
-turn_line gradients_turns(const trainer *t, int lane);
 rec_status gradients_new(trainer *t);
 // Forward and backward of all shards; the gradient of the batch is then in gradients_sum.
 rec_status gradients_run(trainer *t);
