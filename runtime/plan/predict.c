@@ -38,13 +38,20 @@ static int64_t gradient_blocks(const plan_program *p, const plan_grid *grid) {
   return (((p->leaves.shards - 1) >> level) + 1 + level - own) * (p->leaves.segments / grid->time);
 }
 
-static int64_t most_shards(const plan_program *p, const plan_grid *grid) {
-  int64_t most = 0;
-  for (int64_t d = 0; d < grid->data; d++) {
-    leaf_range shards = plan_shards(p, grid, d);
-    if (shards.end - shards.first > most) most = shards.end - shards.first;
+// Data ranks differ by a shard at most.
+static int64_t most_shards(const plan_program *p, const plan_grid *grid) { return ceiling(p->leaves.shards, grid->data); }
+
+// Of the rank that needs most. One with fewer shards may have all of them under way, at each place in time.
+static rec_status activations_of(const plan_program *p, const plan_grid *grid, const executor_form *form, int64_t *bytes) {
+  const int64_t most = most_shards(p, grid), least = p->leaves.shards / grid->data;
+  rec_status status = REC_OK;
+  *bytes = 0;
+  for (int64_t count = least, of_one; !status && count <= most; count++) {
+    const turn_line line = {grid->time, count, grid->under_way};
+    status = turns_need(p->of.model, p->of.kernels, p->of.where, form, &line, &of_one);
+    if (!status) *bytes = most_of(*bytes, of_one);
   }
-  return most;
+  return status;
 }
 
 static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_memory *memory) {
@@ -60,8 +67,7 @@ static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_m
                           .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
                           .moments = moment_numbers(p) * size / (grid->data * grid->time),
                           .states = starts_are_kept(p->block) ? m->state_elements * sequences * size * 2 : 0};
-  const turn_line line = {grid->time, most_shards(p, grid), grid->under_way};
-  return turns_need(m, p->of.kernels, p->of.where, &form, &line, &memory->activations);
+  return activations_of(p, grid, &form, &memory->activations);
 }
 
 int64_t plan_memory_bytes(const plan_memory *m) { return m->weights + m->gradients + m->moments + m->activations + m->states; }
