@@ -115,11 +115,20 @@ bool ranks_gather_round(int count, int number, gather_round *round) {
   return have < count;
 }
 
+// Of a round of an exchange. Ranks that come to exchanges of different names wait for each other, and say what for: none takes the
+// bytes of the other exchange.
+static int64_t tag_of(message_place place, int round) {
+  enum { ROUNDS = 32 };
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char *c = place.what; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
+  return (int64_t)(hash % (RANKS_TAGS / ROUNDS)) * ROUNDS + round;
+}
+
 static void gather_rounds(ranks *r, char *blocks, int64_t size, message_place place) {
   int count = ranks_count(r), number = ranks_number(r);
   gather_round round;
-  for (int tag = 0; ranks_gather_round(count, tag, &round); tag++) {
-    int64_t bytes = round.blocks * size;
+  for (int i = 0; ranks_gather_round(count, i, &round); i++) {
+    int64_t bytes = round.blocks * size, tag = tag_of(place, i);
     message *in = ranks_receive(r, (number + round.ahead) % count, MESSAGE_NUMBERS, tag, blocks + round.ahead * size, bytes);
     message *out = ranks_send(r, (number + count - round.ahead) % count, MESSAGE_NUMBERS, tag, blocks, bytes);
     ranks_wait(r, in, place);
@@ -143,13 +152,14 @@ void ranks_all_gather(ranks *r, const void *own, void *all, int64_t size, messag
 // Along a binary tree: whoever has the bytes sends them to the rank that is 2^k behind it, for smaller and smaller k.
 void ranks_broadcast(ranks *r, int from, void *bytes, int64_t size, message_place place) {
   int count = ranks_count(r), behind = (ranks_number(r) + count - from) % count, half = 1;
+  const int64_t tag = tag_of(place, 0);
   while (half < count) half *= 2;
   for (; half; half /= 2) {
     int to = behind + half, before = behind - half;
     if (behind % (2 * half) == 0 && to < count)
-      ranks_wait(r, ranks_send(r, (from + to) % count, MESSAGE_NUMBERS, 0, bytes, size), place);
+      ranks_wait(r, ranks_send(r, (from + to) % count, MESSAGE_NUMBERS, tag, bytes, size), place);
     else if (behind % (2 * half) == half)
-      ranks_wait(r, ranks_receive(r, (from + before) % count, MESSAGE_NUMBERS, 0, bytes, size), place);
+      ranks_wait(r, ranks_receive(r, (from + before) % count, MESSAGE_NUMBERS, tag, bytes, size), place);
   }
 }
 

@@ -286,6 +286,8 @@ rec_status gradients_run(trainer *t) {
     if (!status) status = sum_gradients(t);
     if (!status && i + 1 < waves) keep_sums(t);
   }
+  // Ranks that share the sequences wait for what this one does not run.
+  if (status && ranks_time_count(t->ranks) > 1) ranks_abort(t->ranks, "%s", rec_message());
   spent_on_sums(t, (in->own.end - in->own.first - 1) * in->segments * t->of.model->parameter_elements);
   return status;
 }

@@ -285,6 +285,7 @@ static rec_status open_loop(loop *l, const train_block *block) {
   l->log_path = session_path(s, block->name, "log.jsonl");
   rec_status status = session_open_data(s, block, &l->data);
   if (!status && is_first(l)) status = session_make_folder(s, block->name);
+  status = agree(l, status);
   const trainer_settings settings = {s->options.threads, s->options.under_way, s->options.ranks};
   if (!status) status = trainer_new(of, block, &settings, &l->t);
   if (!status && !(l->identity = identity_of(s, block, &l->data))) status = rec_no_memory();
@@ -330,7 +331,7 @@ static rec_status run_block(loop *l, bool *stop) {
   if (!status) status = run_steps(l, stop);
   if (status) return status;
   status = trainer_fetch(l->t);
-  if (!status) status = agree(l, check_weights(l));
+  status = agree(l, status ? status : check_weights(l));
   bool done = l->t->step == l->t->block->steps;
   if (!status && done) status = checkpoint_save_result(l->t, l->weights.text);
   if (!status) status = save(l);

@@ -22,12 +22,12 @@ static const compute *host_of(const session *s) {
   return tokens == REC_F64 ? &compute_host_f64 : tokens == REC_BF16 ? &compute_host_bf16 : &compute_host_f32;
 }
 
-// All ranks take the same place: it decides bits.
-static rec_status find_place(session *s) {
+// All ranks take the same place: it decides bits. They come here whatever has failed on one of them.
+static rec_status find_place(session *s, rec_status status) {
   ranks *job = s->options.ranks;
   s->where = host_of(s);
-  if (s->options.device == REC_DEVICE_HOST) return REC_OK;
-  rec_status status = gpu_place_open(s->options.device, ranks_local_number(job), s->module->dtype, &s->gpu);
+  if (s->options.device == REC_DEVICE_HOST) return status;
+  if (!status) status = gpu_place_open(s->options.device, ranks_local_number(job), s->module->dtype, &s->gpu);
   status = ranks_agree(job, status, (message_place){-1, -1, "whether all have a GPU"});
   if (!status) {
     s->where = &s->gpu->base;
@@ -95,7 +95,7 @@ rec_status session_open(const rec_module *module, const session_options *options
     status = rec_fail(
         REC_ERROR_UNSUPPORTED,
         "expected a model in f32, f64 or bf16, found f16, which is too narrow for gradients; compile it with --dtype bf16");
-  if (!status) status = find_place(s);
+  status = find_place(s, status);
   if (!status) status = find_kernels(s);
   if (status)
     session_close(s);

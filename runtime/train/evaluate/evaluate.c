@@ -212,20 +212,27 @@ static void close_evaluation(evaluation *e) {
 
 static const message_place measurements = {-1, -1, "measurements"};
 
+typedef rec_status measurement(evaluation *e, const evaluate_block *b);
+
+// Ranks agree after each, for rank 0 alone writes files. `alone`: other ranks leave it to rank 0.
+static rec_status run(measurement *measure, bool asked, bool alone, evaluation *e, const evaluate_block *b) {
+  if (!asked) return REC_OK;
+  rec_status own = alone && ranks_number(e->ranks) ? REC_OK : measure(e, b);
+  return ranks_agree(e->ranks, own, measurements);
+}
+
 static rec_status judge(session *s, const evaluate_block *b) {
   evaluation e = {.s = s, .ranks = s->options.ranks};
-  bool alone = ranks_number(e.ranks) == 0;  // what other ranks leave to this one
   rec_status status = ranks_agree(e.ranks, open_evaluation(&e, b), measurements);
-  if (!status && alone && b->length_count) status = judge_accuracy(&e, b);
-  status = ranks_agree(e.ranks, status, measurements);
-  if (!status && b->until) status = judge_perplexity(&e, b);
-  if (!status && b->state_until) status = judge_states(&e, b);
-  if (!status && b->remembrance) status = judge_remembrance(&e, b);
+  if (!status) status = run(judge_accuracy, b->length_count, true, &e, b);
+  if (!status) status = run(judge_perplexity, b->until, false, &e, b);
+  if (!status) status = run(judge_states, b->state_until, false, &e, b);
+  if (!status) status = run(judge_remembrance, b->remembrance, false, &e, b);
   e.of = session_host_model(s, e.block);  // these look into the runs of single recurrences
-  if (!status && alone && b->attention) status = judge_attention(&e, b);
-  if (!status && alone && b->overflow) status = judge_overflow(&e, b);
+  if (!status) status = run(judge_attention, b->attention, true, &e, b);
+  if (!status) status = run(judge_overflow, b->overflow, true, &e, b);
   close_evaluation(&e);
-  return ranks_agree(e.ranks, status, measurements);
+  return status;
 }
 
 rec_status session_evaluate(session *s, const evaluate_block *b) {

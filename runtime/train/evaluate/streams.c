@@ -129,6 +129,8 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
   rec_status status = p.sums ? REC_OK : rec_no_memory();
   e->now = &p;
   if (!status) status = evaluation_run(e, own_tasks(e, &p, ranks_number(e->ranks)), read_streams, e);
+  // Ranks that share the windows wait for the states of what this one does not read.
+  if (status && !p.whole && ranks_time_count(e->ranks) > 1) ranks_abort(e->ranks, "%s", rec_message());
   status = ranks_agree(e->ranks, status, sums_of_streams);
   if (!status) gather_sums(e, &p, p.sums + numbers / 2);
   for (int64_t i = 0; !status && i < numbers / 2; i++) total[i % p.width] += p.sums[i];
