@@ -215,9 +215,9 @@ static const message_place measurements = {-1, -1, "measurements"};
 typedef rec_status measurement(evaluation *e, const evaluate_block *b);
 
 // Ranks agree after each, for rank 0 alone writes files. `alone`: other ranks leave it to rank 0.
-static rec_status run(measurement *measure, bool asked, bool alone, evaluation *e, const evaluate_block *b) {
+static rec_status run(measurement *judged, bool asked, bool alone, evaluation *e, const evaluate_block *b) {
   if (!asked) return REC_OK;
-  rec_status own = alone && ranks_number(e->ranks) ? REC_OK : measure(e, b);
+  rec_status own = alone && ranks_number(e->ranks) ? REC_OK : judged(e, b);
   return ranks_agree(e->ranks, own, measurements);
 }
 
