@@ -61,6 +61,7 @@ typedef struct kernel_plan {
       *one_lane;  // host: for the last lanes of an axis, one by one; NULL: none are left, or a mask hides them
   // Memory for so many elements, until the kernel ends: scratch of the call; GPU: shared memory while there is some.
   location (*take)(struct kernel_plan *w, int64_t numbers);
+  int64_t copies;       // of memory of run-time size: one for each thread that shares nothing
   int64_t value_tiles;  // GPU: value-axis tiles whose memory the scratch of a call has; 0: it has that of the instances
 
   // GPU

@@ -90,20 +90,20 @@ typedef struct operand {
   int64_t step;
 } operand;
 
-#define DEFINE_ADD_SCALED(name, number)                                                   \
-  static void name(void *to, operand by, operand from, int64_t count, bool complex) {     \
-    number *y = to;                                                                       \
-    const number *f = (const void *)by.data, *x = (const void *)from.data;                \
-    if (complex) {                                                                        \
-      for (int64_t k = 0; k < count; k++, f += by.step, x += from.step) {                 \
-        y[2 * k] += f[0] * x[0] - f[1] * x[1];                                            \
-        y[2 * k + 1] += f[0] * x[1] + f[1] * x[0];                                        \
-      }                                                                                   \
-    } else if (by.step == 0 && from.step == 1) {                                          \
-      for (int64_t k = 0; k < count; k++) y[k] += f[0] * x[k];                            \
-    } else {                                                                              \
-      for (int64_t k = 0; k < count; k++) y[k] += f[k * by.step] * x[k * from.step];      \
-    }                                                                                     \
+#define DEFINE_ADD_SCALED(name, number)                                               \
+  static void name(void *to, operand by, operand from, int64_t count, bool complex) { \
+    number *y = to;                                                                   \
+    const number *f = (const void *)by.data, *x = (const void *)from.data;            \
+    if (complex) {                                                                    \
+      for (int64_t k = 0; k < count; k++, f += by.step, x += from.step) {             \
+        y[2 * k] += f[0] * x[0] - f[1] * x[1];                                        \
+        y[2 * k + 1] += f[0] * x[1] + f[1] * x[0];                                    \
+      }                                                                               \
+    } else if (by.step == 0 && from.step == 1) {                                      \
+      for (int64_t k = 0; k < count; k++) y[k] += f[0] * x[k];                        \
+    } else {                                                                          \
+      for (int64_t k = 0; k < count; k++) y[k] += f[k * by.step] * x[k * from.step];  \
+    }                                                                                 \
   }
 DEFINE_ADD_SCALED(add_scaled_floats, float)
 DEFINE_ADD_SCALED(add_scaled_doubles, double)
@@ -503,8 +503,8 @@ static void multiply_factors(const fold *f, int part) {
     if (earlier < 0) continue;
     for (int64_t row = 0; row < rows; row++) {
       operand by = operand_at(f, memory, later->memory, part_data(f, i), row);
-      operand from = operand_at(f, memory, segment_part(c, f->of, earlier)->memory,
-                                f->before + segment_part_at(c, f->of, earlier), row);
+      operand from =
+          operand_at(f, memory, segment_part(c, f->of, earlier)->memory, f->before + segment_part_at(c, f->of, earlier), row);
       char *to = f->after + at + row * length * memory->factor * c->table->number_bytes;
       (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by, from, length, memory->factor == 2);
     }

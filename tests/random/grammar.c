@@ -41,8 +41,8 @@ typedef struct maker {
   VEC(variable) variables;
   int order[AXES], size[AXES];  // of the header; 0: known at run time
   unsigned active, used, told;  // axes of the program, of its header, of its inputs and parameters
-  place place;          // of what is drawn now
-  int target, second;  // constructs that the program shall have, the first one in this place
+  place place;                  // of what is drawn now
+  int target, second;           // constructs that the program shall have, the first one in this place
   place target_place;
   bool insists;
   int wanted;  // construct, at once; -1: none
@@ -190,7 +190,6 @@ static bool gives(const form *f, char wanted) {
   return false;
 }
 
-
 // ---- constructs ----------------------------------------------------------------------------------------------------------
 
 typedef void state_maker(maker *m, variable s);
@@ -204,8 +203,8 @@ typedef struct state_kind {
   state_maker *make;
 } state_kind;
 
-static state_maker affine, outer_product, two_taps, delta, delta_of_decayed, erased, folded, dense_state, delay, maximum, average,
-    stabilised, own_decay, coupled, ring, turning, cell, gru, lstm, normalised;
+static state_maker affine, outer_product, two_taps, delta, delta_of_decayed, erased, folded, dense_state, delay, maximum,
+    average, stabilised, own_decay, coupled, ring, turning, cell, gru, lstm, normalised;
 
 static const state_kind state_kinds[] = {
     {"affine state", 0, 'A', true, 1 << UPDATE | 1 << DECAY, affine},
@@ -340,8 +339,8 @@ static bool is_complex(char numbers) { return strchr("YZV", numbers) != NULL; }
 static variable declare(maker *m, variable_kind kind, unsigned axes, char numbers) {
   static const char *const words[] = {"input", "param", "", "state"}, prefixes[] = "xplS";
   variable v = {TEXT("%c%d", prefixes[kind], m->names++), kind, axes, numbers, false, false};
-  m->declarations = TEXT("%s  %s %s%s%s\n", m->declarations, words[kind], v.name, brackets(m, axes),
-                         is_complex(numbers) ? " : complex" : "");
+  m->declarations =
+      TEXT("%s  %s %s%s%s\n", m->declarations, words[kind], v.name, brackets(m, axes), is_complex(numbers) ? " : complex" : "");
   if (kind != STATE) m->told |= axes;
   return remember(m, v);
 }
@@ -353,8 +352,8 @@ static const char *range_of(char numbers) {
 static variable promised(maker *m, unsigned axes, char numbers) {
   bool param = chance(m, 30);
   variable v = {TEXT("in%c%d", numbers, m->names++), param ? PARAM : INPUT, axes, numbers, false, false};
-  m->declarations = TEXT("%s  %s %s%s in %s\n", m->declarations, param ? "param" : "input", v.name, brackets(m, axes),
-                         range_of(numbers));
+  m->declarations =
+      TEXT("%s  %s %s%s in %s\n", m->declarations, param ? "param" : "input", v.name, brackets(m, axes), range_of(numbers));
   m->told |= axes;
   return remember(m, v);
 }
@@ -402,9 +401,9 @@ static variable token(maker *m, variable_kind kind, char numbers, unsigned axes,
 
 // Numbers of a kind with exactly these axes.
 static expr shaped(maker *m, char kind, unsigned axes) {
-  static const char *const ways[][2] = {{"T", "tanh(%s)"},          {"U", "sigmoid(%s)"},          {"P", "(0.2 + softplus(%s))"},
-                                        {"Q", "softplus(%s)"},      {"N", "(-softplus(%s))"},      {"D", "sigmoid(%s)"},
-                                        {"C", "(%s > 0)"},          {"Y", "polar(0.9, %s)"}, {"V", "complex(-0.5, %s)"}};
+  static const char *const ways[][2] = {{"T", "tanh(%s)"},     {"U", "sigmoid(%s)"},     {"P", "(0.2 + softplus(%s))"},
+                                        {"Q", "softplus(%s)"}, {"N", "(-softplus(%s))"}, {"D", "sigmoid(%s)"},
+                                        {"C", "(%s > 0)"},     {"Y", "polar(0.9, %s)"},  {"V", "complex(-0.5, %s)"}};
   const variable *v = find(m, 1u << INPUT | 1u << PARAM | 1u << LET_VALUE, kind, axes, axes, false);
   if (v && chance(m, 40)) return (expr){v->name, axes};
   variable_kind source = chance(m, 20) ? PARAM : INPUT;
@@ -584,8 +583,7 @@ static void define(maker *m, const char *text) {
   for (int i = 0; i < 2; i++)
     if (!strncmp(text, functions[i][0], 5) && !strstr(m->functions, functions[i][0])) {
       const char *hole = strchr(functions[i][1], '%');
-      m->functions =
-          TEXT("%s%.*s%s%s", m->functions, (int)(hole - functions[i][1]), functions[i][1], m->name, hole + 2);
+      m->functions = TEXT("%s%.*s%s%s", m->functions, (int)(hole - functions[i][1]), functions[i][1], m->name, hole + 2);
     }
 }
 
@@ -811,8 +809,8 @@ static void own_decay(maker *m, variable s) {
   variable top = partner(m, s, subset(m, s.axes));
   const char *x = let(m, (expr){exact(m, GATE, 'A', top.axes, 2), top.axes}, 'A').text;
   assign(m, top, TEXT("max(%s, %s)", before(m, top), x));
-  assign(m, s, TEXT("exp(%s - %s) * %s + exp(%s - %s) * %s", before(m, top), top.name, before(m, s), x, top.name,
-                    increment(m, s)));
+  assign(m, s,
+         TEXT("exp(%s - %s) * %s + exp(%s - %s) * %s", before(m, top), top.name, before(m, s), x, top.name, increment(m, s)));
 }
 
 // A memory and the sum of its keys.
@@ -879,8 +877,9 @@ static void gru(maker *m, variable s) {
 static void lstm(maker *m, variable s) {
   variable c = partner(m, s, s.axes);
   const char *f = TEXT("sigmoid(%s + %s)", turned(m, s), exact(m, GATE, 'X', s.axes, 1));
-  assign(m, c, TEXT("%s * %s + sigmoid(%s) * tanh(%s)", f, before(m, c), exact(m, GATE, 'X', s.axes, 1),
-                    exact(m, UPDATE, 'X', s.axes, 1)));
+  assign(m, c,
+         TEXT("%s * %s + sigmoid(%s) * tanh(%s)", f, before(m, c), exact(m, GATE, 'X', s.axes, 1),
+              exact(m, UPDATE, 'X', s.axes, 1)));
   assign(m, s, TEXT("sigmoid(%s) * tanh(%s)", exact(m, GATE, 'X', s.axes, 1), c.name));
 }
 
@@ -952,7 +951,8 @@ static void add_output(maker *m) {
   expr e = none, more;
   m->place = OUTPUT;
   while ((more = unread(m, allowed)).text) e = joined(m, e, more);
-  if (!e.text || m->insists || chance(m, 60)) e = joined(m, e, part(m, OUTPUT, complex ? 'Z' : 'X', allowed, chance(m, 40) ? 1 : below(m, 4)));
+  if (!e.text || m->insists || chance(m, 60))
+    e = joined(m, e, part(m, OUTPUT, complex ? 'Z' : 'X', allowed, chance(m, 40) ? 1 : below(m, 4)));
   const char *name = TEXT("y%d", m->names++);
   statement(m, TEXT("%s = %s", name, e.text));
   m->declarations = TEXT("%s  output %s%s%s\n", m->declarations, name, brackets(m, e.axes), complex ? " : complex" : "");
@@ -1004,8 +1004,14 @@ static const char *header(maker *m) {
 
 char *random_program(arena *memory, uint64_t seed, const char *name, contents *has) {
   contents own = {0};
-  maker made = {.memory = memory, .random = seed, .has = has ? has : &own, .name = name, .declarations = "", .functions = "",
-                .body = "", .wanted = -1},
+  maker made = {.memory = memory,
+                .random = seed,
+                .has = has ? has : &own,
+                .name = name,
+                .declarations = "",
+                .functions = "",
+                .body = "",
+                .wanted = -1},
         *m = &made;
   prepare();
   *m->has = own;

@@ -64,7 +64,8 @@ static ast_expr *number_one(editor *e) {
 
 static void print_statement(editor *e, FILE *out, const ast_stmt *s) {
   static const char *const words[] = {"input", "param", "state", "output"};
-  if (s->kind == AST_LET) fprintf(out, "  let %s = %s\n", s->let.binds.items[0].name.text, expr_to_text(e->memory, s->let.value));
+  if (s->kind == AST_LET)
+    fprintf(out, "  let %s = %s\n", s->let.binds.items[0].name.text, expr_to_text(e->memory, s->let.value));
   if (s->kind == AST_ASSIGN) fprintf(out, "  %s = %s\n", s->assign.name.text, expr_to_text(e->memory, s->assign.value));
   for (int i = 0; s->kind < AST_LET && i < s->decls.count; i++) {
     const ast_decl *d = &s->decls.items[i];
@@ -121,8 +122,7 @@ static void seek(editor *e, ast_expr **place) {
   if (x->kind == AST_LAG) found |= x->lag.name.text == sought;
   if (x->kind == AST_CALL) found |= x->call.callee.text == sought || has_name(&x->call.axes, sought);
   if (x->kind == AST_INDEXED) found |= has_name(&x->indexed.axes, sought);
-  for (int i = 0; x->kind == AST_SLICE && i < x->slice.slices.count; i++)
-    found |= x->slice.slices.items[i].name.text == sought;
+  for (int i = 0; x->kind == AST_SLICE && i < x->slice.slices.count; i++) found |= x->slice.slices.items[i].name.text == sought;
   for (int i = 0; x->kind == AST_RENAME && i < x->rename.renamings.count; i++)
     found |= x->rename.renamings.items[i].from.text == sought || x->rename.renamings.items[i].to.text == sought;
 }

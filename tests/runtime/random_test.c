@@ -61,18 +61,28 @@ static setting setting_of(uint64_t seed, const char *device) {
 }
 
 static compilation start(const char *text, setting s) {
-  const char *const options[] = {"--target", s.target, "--dtype", s.dtype,
-                                 "--form",   s.form,   "--chunk", s.chunk,
-                                 "-O",       s.effort, "--shared-memory", s.shared_kib,
-                                 s.summary ? "--summary" : NULL, NULL};
+  const char *const options[] = {"--target",
+                                 s.target,
+                                 "--dtype",
+                                 s.dtype,
+                                 "--form",
+                                 s.form,
+                                 "--chunk",
+                                 s.chunk,
+                                 "-O",
+                                 s.effort,
+                                 "--shared-memory",
+                                 s.shared_kib,
+                                 s.summary ? "--summary" : NULL,
+                                 NULL};
   return compile_start(text, options);
 }
 
 static const char *words_of(arena *memory, uint64_t seed, setting s) {
-  return arena_printf(memory,
-                      "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s -O%s --shared-memory %s%s)",
-                      (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.effort, s.shared_kib,
-                      s.summary ? " --summary" : "");
+  return arena_printf(
+      memory, "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s -O%s --shared-memory %s%s)",
+      (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.effort, s.shared_kib,
+      s.summary ? " --summary" : "");
 }
 
 // ---- trials --------------------------------------------------------------------------------------------------------------
@@ -153,7 +163,8 @@ static problem *problem_of(const rec_signature *signature, const run *r) {
   int32_t each[MOST];
   uint64_t seed = r->numbers;
   bool equal = next_random(&seed) % 4 == 0;
-  for (int i = 0; i < MOST; i++) each[i] = equal ? r->time : (int32_t)(next_random(&seed) % (uint64_t)(2 * r->time + 1)) - r->time / 2;
+  for (int i = 0; i < MOST; i++)
+    each[i] = equal ? r->time : (int32_t)(next_random(&seed) % (uint64_t)(2 * r->time + 1)) - r->time / 2;
   for (int i = 0; i < MOST; i++) each[i] = each[i] < 0 ? 0 : least(each[i], r->time);
   problem *p = r->sequences >= 0 ? problem_packed(signature, each, least(r->sequences, MOST), 1)
                                  : problem_new(signature, r->batch, r->time, 1);
@@ -233,14 +244,15 @@ static bool is_same_alone(const rec_recurrence *compiled, const problem *inputs,
   return same;
 }
 
-static outcome compare_once(const rec_recurrence *compiled, const char *device, const run *r, const char *program,
-                            message *m) {
+static outcome compare_once(const rec_recurrence *compiled, const char *device, const run *r, const char *program, message *m) {
   problem *inputs = problem_of(rec_recurrence_signature(compiled), r), *exact = problem_copy(inputs);
   problem *got = problem_copy(inputs);
   bool executor = strcmp(device, "host") != 0;
-  rec_run_options plain = {.backward = r->way != STEPS},
-                  options = {.backward = r->way != STEPS, .step = r->way == STEPS, .recompute = r->way == UNSAVED,
-                             .threads = executor && r->threads > 3 ? 1 : r->threads, .time_slices = r->slices};
+  rec_run_options plain = {.backward = r->way != STEPS}, options = {.backward = r->way != STEPS,
+                                                                    .step = r->way == STEPS,
+                                                                    .recompute = r->way == UNSAVED,
+                                                                    .threads = executor && r->threads > 3 ? 1 : r->threads,
+                                                                    .time_slices = r->slices};
   double most = inputs->signature->token_type == REC_F16 ? 3e4 : 1e6;
   outcome result = DIFFERENT;
   snprintf(m->text, sizeof m->text, "the run fails");
@@ -471,7 +483,8 @@ static batch start_executor(const batch *host) {
   batch b = {.setting = setting_of(host->seeds[0], "simt")};
   arena *memory = arena_new();
   for (int i = 0; i < host->count && b.count < MOST; i++)
-    if (host->count == 1 || strlen(random_program(memory, host->seeds[i], "r", NULL)) < SMALL) b.seeds[b.count++] = host->seeds[i];
+    if (host->count == 1 || strlen(random_program(memory, host->seeds[i], "r", NULL)) < SMALL)
+      b.seeds[b.count++] = host->seeds[i];
   arena_free(memory);
   start_batch(&b);
   return b;

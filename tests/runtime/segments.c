@@ -322,8 +322,8 @@ static void compare_states(segments *x, const problem *got, const problem *exact
       error = fmax(error, fabs(a[k] - b[k]));
       largest = fmax(largest, fabs(b[k]));
     }
-    expect(x, error <= tolerance * largest, "%s%s differs by %.1e of %.1e", back ? "d." : "",
-           got->signature->variables[i].name, error, largest);
+    expect(x, error <= tolerance * largest, "%s%s differs by %.1e of %.1e", back ? "d." : "", got->signature->variables[i].name,
+           error, largest);
   }
 }
 

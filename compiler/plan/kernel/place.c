@@ -22,7 +22,7 @@ location kernel_take_extent(kernel_plan *w, extent numbers, int64_t times) {
   numbers.factor *= times;
   if (!numbers.sizes) return w->take(w, numbers.factor);
   if (w->k->program->form == TILE_CHUNK) ICE("kernel", "%s has run-time tiles", w->k->symbol);
-  if (w->m.kind == MAP_THREADS) numbers.factor *= w->threads;  // each has its own, as in gpu_take
+  numbers.factor *= w->copies;
   vec_push(w->a, &w->sized, numbers);
   return (location){0, w->sized.count - 1, false};
 }

@@ -420,6 +420,7 @@ static void plan_in_one_pass(kernel_plan *w) {
 
 void gpu_plan_make(kernel_plan *w) {
   w->take = gpu_take;
+  w->copies = w->m.kind == MAP_THREADS ? w->threads : 1;
   w->in_tiles = gpu_has_value_tiles(w->k);
   if (w->in_tiles) w->value_tiles = gpu_most_value_tiles(w->k);
   bool again = w->recomputes && w->k->program->form == TILE_CHUNK;

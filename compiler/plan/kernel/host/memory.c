@@ -30,6 +30,7 @@ static void place_scratch(kernel_plan *w, program_plan *p) {
 
 void host_plan_make(kernel_plan *w) {
   w->take = kernel_take_scratch;
+  w->copies = 1;
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
   kernel_plan_program(w, &w->main, w->k->program, w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK);
   if (w->recomputes) place_around(w, &w->recompute);
