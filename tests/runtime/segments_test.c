@@ -13,6 +13,7 @@
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/grid_cases.h"
 #include "tests/runtime/segments.h"
+#include "tests/runtime/state_orders.h"
 
 static int with_summaries, out_of_range;
 static const char *device = "host";
@@ -133,10 +134,16 @@ static void run_growing(const rec_recurrence *r) {
 
 // ---- packed sequences ------------------------------------------------------------------------
 
+static bool is_stopped(const char *recurrence, const char *state) {
+  if (strcmp(recurrence, "mlstm") == 0) return strcmp(state, "m") == 0;
+  bool peaks = strncmp(recurrence, "peaks_", 6) == 0 || strncmp(recurrence, "fewer_peaks_", 12) == 0;
+  return peaks && strcmp(state, "U") == 0;
+}
+
 // Of a state whose update is behind stop_gradient no cotangent is handed on: it is 0.
 static void expect_stopped(problem *exact) {
   for (int i = 0; i < exact->signature->variable_count; i++)
-    if (strcmp(exact->signature->name, "mlstm") == 0 && strcmp(exact->signature->variables[i].name, "m") == 0)
+    if (is_stopped(exact->signature->name, exact->signature->variables[i].name))
       memset(exact->gradient[i], 0, (size_t)problem_numbers(exact, i) * sizeof *exact->gradient[i]);
 }
 
@@ -199,6 +206,37 @@ static void run_lags(const rec_recurrence *r) {
   problem_free(whole);
 }
 
+// ---- axes in any order -----------------------------------------------------------------------
+
+static void run_order(const rec_recurrence *r) {
+  bool f64 = rec_recurrence_signature(r)->token_type == REC_F64;
+  problem *whole = problem_new(rec_recurrence_signature(r), 2, 39, 4);
+  problem_draw(whole, 9, 0.7);
+  problem_retype(whole, whole->signature);
+  check(segments_sizes(r, device, whole).summary > 0, "%s has no summary", r->symbol);
+  run_segments(r, whole, 3, "in any order", f64 ? 1e-9 : 2e-5);
+  problem_free(whole);
+  run_all_packed(r);
+}
+
+static void run_orders(const char *type, bool full, uint64_t seed) {
+  arena *a = arena_new();
+  const char *text = "";
+  for (int axes = 2; axes <= 3; axes++) {
+    for (int way = 0; way < state_order_ways(); way++) {
+      int count = state_order_count(axes), drawn = random_below(&seed, count - 1) + 1;
+      for (int order = 0; order < count; order++)
+        if (full || order == drawn) text = arena_printf(a, "%s%s", text, state_order(a, way, axes, order));
+    }
+  }
+  const char *const words[] = {"--target", target(), "-O0", "--summary", "--dtype", type, NULL};
+  rec_module *module = compile_text(text, words);
+  for (int i = 0; check(module, "does not compile") && i < rec_module_count(module); i++)
+    run_order(rec_module_recurrence(module, i));
+  rec_module_close(module);
+  arena_free(a);
+}
+
 static void run_programs(void) {
   const char *const words[] = {"--target", target(), "-O0", "--summary", NULL};
   rec_module *module = compile_text(growing, words);
@@ -219,10 +257,12 @@ static void run_programs(void) {
 }
 
 // On a GPU one case of a few, but for `full`.
-static void run_on(const char *name, bool full) {
+static void run_on(const char *name, bool full, uint64_t seed) {
   enum { A_FEW = 9, FIRST = 1 };
   const char *only = getenv("REC_GRID");
   device = name;
+  if (!only || strcmp(only, "orders") == 0) run_orders("f32", full, seed);
+  if (!only && !on_gpu()) run_orders("f64", full, seed);
   if (!only) run_programs();
   for (int i = 0; i < grid_case_count; i++) {
     const grid_case *g = &grid_cases[i];
@@ -234,8 +274,10 @@ static void run_on(const char *name, bool full) {
 
 int main(int argc, char **argv) {
   bool full = argc > 1 && strcmp(argv[1], "full") == 0;
-  run_on("host", full);
-  run_on("simt", full);
+  uint64_t seed = chosen_seed();
+  printf("REC_SEED=%llu\n", (unsigned long long)seed);
+  run_on("host", full, seed);
+  run_on("simt", full, seed);
   printf("%d sequences in segments, %d summaries out of range\n", with_summaries, out_of_range);
   return checked();
 }
