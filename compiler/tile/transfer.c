@@ -354,11 +354,12 @@ static void add_factor(transfer *x, const pair *state, tile_role read, const til
   }
 }
 
-// Tokens, parameters, backward the states before, which forward has saved, and what goes on from run to run: alone.
-static const char *who_else_has_it(const tile_program *p, tile_role read) {
-  for (int i = 0; i < p->arguments.count; i++) {
-    const tile_place *place = &p->arguments.items[i];
-    if (place->role == read && place->partial) return arena_printf(p->arena, "several instances have %s", name_of(place));
+// Tokens, parameters, backward the states before, which forward has saved, and what goes on from run to run: alone. A cotangent
+// that no other is made of tells only as a result: a segment without steps hands on what it was given.
+static const char *who_else_has_it(const tile_program *p) {
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    if (place->partial) return arena_printf(p->arena, "several instances have %s", name_of(place));
   }
   return NULL;
 }
@@ -531,7 +532,7 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   *why = "earlier steps are states, too";
   if (states == TILE_NEXT_STATE ? !knows_earlier_steps(&x) : !makes_earlier_steps(&x)) return NULL;
   if (states == TILE_D_STATE) x.program = p = with_needed(a, p, program);
-  *why = who_else_has_it(p, read);
+  *why = who_else_has_it(p);
   if (*why) return NULL;
   const tile_program *alone = tile_drop_unused(a, p);
   begin(&x, p, read);

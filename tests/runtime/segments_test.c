@@ -237,6 +237,16 @@ static void run_orders(const char *type, bool full, uint64_t seed) {
   arena_free(a);
 }
 
+// Heads share a state that nothing of an earlier step enters.
+static const char shared_delay[] =
+    "recurrence shared_delay(H) {\n"
+    "  input  x[H], a\n"
+    "  state  s\n"
+    "  output y[H]\n"
+    "  s = a\n"
+    "  y = x * s[t-1]\n"
+    "}\n";
+
 static void run_programs(void) {
   const char *const words[] = {"--target", target(), "-O0", "--summary", NULL};
   rec_module *module = compile_text(growing, words);
@@ -250,6 +260,9 @@ static void run_programs(void) {
   rec_module_close(module);
   module = compile_file(REC_SOURCE_DIR "/tests/artifact/library/decay.rec", words);
   if (check(module, "does not compile")) run_lags(rec_module_recurrence(module, 0));
+  rec_module_close(module);
+  module = compile_text(shared_delay, words);
+  if (check(module, "does not compile")) run_all_packed(rec_module_recurrence(module, 0));
   rec_module_close(module);
   if (on_gpu()) return;
   refuses(REC_SOURCE_DIR "/stdlib/gru.rec", "--summary", "h is not linear in itself");
