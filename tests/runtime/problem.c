@@ -430,11 +430,14 @@ static int results(const problem *p, int i, bool backward, double **list, const 
   return count;
 }
 
-// The largest rms among outputs and states, or among gradients.
+// The largest rms among outputs and states, or among gradients and the cotangents that they are made of: where terms cancel, the
+// rounding of cotangents is left.
 static double largest_rms(const problem *p, bool gradient, bool backward) {
   double largest = 0, *list[2];
   const char *prefix[2];
   for (int i = 0; i < p->signature->variable_count; i++) {
+    if (gradient && p->signature->variables[i].kind == REC_OUTPUT && p->gradient[i])
+      largest = fmax(largest, rms(p->gradient[i], problem_numbers(p, i)));
     int count = results(p, i, backward, list, prefix);
     for (int r = 0; r < count; r++) {
       if ((*prefix[r] == 'd') == gradient && list[r]) largest = fmax(largest, rms(list[r], problem_numbers(p, i)));
