@@ -590,7 +590,10 @@ static void define(maker *m, const char *text) {
 // The axes of a reduction, mostly one. Only a softmax, a normalised vector or a function keeps them.
 static unsigned reduced(maker *m, const char *text, unsigned allowed) {
   unsigned possible = closed(m) & m->active;
-  if (!strchr(text, '&')) return 1u << one_of(m, possible) | (chance(m, 15) ? 1u << one_of(m, possible) : 0);
+  if (!strchr(text, '&')) {
+    unsigned first = 1u << one_of(m, possible);
+    return chance(m, 15) ? first | 1u << one_of(m, possible) : first;
+  }
   for (int i = 0; i < AXES; i++)
     if (m->size[i] == 1) possible &= ~(1u << i);
   possible &= allowed;
@@ -679,11 +682,6 @@ static const char *exact(maker *m, place where, char kind, unsigned axes, int de
 
 static unsigned heads_of(maker *m, variable s) { return chance(m, 60) ? s.axes & HEADS : subset(m, s.axes & HEADS); }
 
-static void add_let(maker *m, char kind, unsigned allowed) {
-  enum { MOST_STATEMENTS = 9 };
-  if (m->statements < MOST_STATEMENTS) let(m, part(m, LET, kind, allowed, 2), kind);
-}
-
 // A decay of all entries, of rows, of columns or of entries; perhaps by a let.
 static const char *decay_within(maker *m, variable s, unsigned axes) {
   char kind = is_complex(s.numbers) ? 'Y' : 'D';
@@ -700,7 +698,10 @@ static const char *gate(maker *m, variable s) { return part(m, GATE, 'U', s.axes
 static const char *increment(maker *m, variable s) {
   return part(m, UPDATE, is_complex(s.numbers) ? 'Z' : 'A', s.axes, 2).text;
 }
-static const char *key(maker *m, variable s) { return exact(m, KEY, 'B', heads_of(m, s) | 1u << K, below(m, 3)); }
+static const char *key(maker *m, variable s) {
+  unsigned axes = heads_of(m, s) | 1u << K;
+  return exact(m, KEY, 'B', axes, below(m, 3));
+}
 static const char *value(maker *m, variable s) { return exact(m, KEY, 'B', (s.axes & ~(1u << K)) | 1u << V, below(m, 3)); }
 
 static const char *unit_key(maker *m, variable s) {
@@ -867,7 +868,8 @@ static void cell(maker *m, variable s) {
 }
 
 static void gru(maker *m, variable s) {
-  const char *z = let(m, (expr){TEXT("sigmoid(%s + %s)", turned(m, s), exact(m, GATE, 'X', s.axes, 1)), s.axes}, 'U').text;
+  const char *inner = turned(m, s), *outer = exact(m, GATE, 'X', s.axes, 1);
+  const char *z = let(m, (expr){TEXT("sigmoid(%s + %s)", inner, outer), s.axes}, 'U').text;
   const char *kept = let(m, (expr){TEXT("%s * %s", part(m, GATE, 'U', s.axes, 1).text, before(m, s)), s.axes}, 'T').text;
   variable w = declare(m, PARAM, 1u << K | 1u << M, 'B');
   const char *x = exact(m, UPDATE, 'X', s.axes, 1);
@@ -876,11 +878,10 @@ static void gru(maker *m, variable s) {
 
 static void lstm(maker *m, variable s) {
   variable c = partner(m, s, s.axes);
-  const char *f = TEXT("sigmoid(%s + %s)", turned(m, s), exact(m, GATE, 'X', s.axes, 1));
-  assign(m, c,
-         TEXT("%s * %s + sigmoid(%s) * tanh(%s)", f, before(m, c), exact(m, GATE, 'X', s.axes, 1),
-              exact(m, UPDATE, 'X', s.axes, 1)));
-  assign(m, s, TEXT("sigmoid(%s) * tanh(%s)", exact(m, GATE, 'X', s.axes, 1), c.name));
+  const char *inner = turned(m, s), *f = exact(m, GATE, 'X', s.axes, 1), *i = exact(m, GATE, 'X', s.axes, 1);
+  const char *x = exact(m, UPDATE, 'X', s.axes, 1), *o = exact(m, GATE, 'X', s.axes, 1);
+  assign(m, c, TEXT("sigmoid(%s + %s) * %s + sigmoid(%s) * tanh(%s)", inner, f, before(m, c), i, x));
+  assign(m, s, TEXT("sigmoid(%s) * tanh(%s)", o, c.name));
 }
 
 // ---- programs ------------------------------------------------------------------------------------------------------------
@@ -898,11 +899,18 @@ static void choose_axes(maker *m) {
   m->size[V] = values[below(m, 8)];
   m->size[N] = 1 + below(m, 4);
   m->size[J] = 1 + below(m, 3);
-  m->active = 1u << K | (1u << one_of(m, HEADS)) | ((unsigned)next_random(&m->random) & ((1u << M) - 1));
+  m->active = 1u << K | ((unsigned)next_random(&m->random) & ALL & ~(1u << M));
+  m->active |= 1u << one_of(m, HEADS);
   if (chance(m, 60)) m->active &= ~(1u << one_of(m, HEADS | 1u << N));
 }
 
 static unsigned some_axes(maker *m) { return subset(m, m->active); }
+
+static void add_let(maker *m, char kind) {
+  enum { MOST_STATEMENTS = 9 };
+  unsigned axes = some_axes(m);
+  if (m->statements < MOST_STATEMENTS) let(m, part(m, LET, kind, axes, 2), kind);
+}
 
 static void add_state(maker *m, int kind) {
   const state_kind *k = &state_kinds[kind];
@@ -945,8 +953,9 @@ static expr unread(maker *m, unsigned allowed) {
 
 static void add_output(maker *m) {
   bool complex = chance(m, 8);
-  unsigned allowed = some_axes(m) | (chance(m, 15) ? 1u << M : 0);
+  unsigned allowed = some_axes(m);
   const variable *s = find(m, 1u << STATE, 'X', 0, ~0u, false);
+  if (chance(m, 15)) allowed |= 1u << M;
   if (s && chance(m, 60)) allowed |= s->axes;
   expr e = none, more;
   m->place = OUTPUT;
@@ -965,12 +974,12 @@ static bool lacks_something(const maker *m) {
 
 static void add_statements(maker *m) {
   bool stateless = has_places(m->second) && m->target_place >= LET && chance(m, 30);
-  for (int i = below(m, 3); i > 0; i--) add_let(m, "TBAXXPNUZ"[below(m, 9)], some_axes(m));
-  for (int i = stateless ? 0 : chance(m, 50) ? 1 : 2; i > 0; i--) {
+  for (int i = below(m, 3); i > 0; i--) add_let(m, "TBAXXPNUZ"[below(m, 9)]);
+  for (int i = stateless ? 0 : chance(m, 35) ? 1 : 2; i > 0; i--) {
     add_state(m, kind_of_state(m));
-    if (chance(m, 30)) add_let(m, "TBAXNZ"[below(m, 6)], some_axes(m));
+    if (chance(m, 30)) add_let(m, "TBAXNZ"[below(m, 6)]);
   }
-  if (m->target_place == LET && is_missing(m)) add_let(m, 'X', some_axes(m));
+  if (m->target_place == LET && is_missing(m)) add_let(m, 'X');
   for (int i = 1 + below(m, 2); i > 0; i--) add_output(m);
   m->insists = true;
   for (int i = 0; i < 2 && lacks_something(m); i++) add_output(m);

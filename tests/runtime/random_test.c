@@ -27,7 +27,9 @@
 
 enum { BATCH = 16, RUNS = 2 };
 
-static int compared, wild, in_segments, by_differences;
+static struct {
+  int compared, wild, in_segments, executed, longest, by_differences;
+} count;
 static coverage all;
 
 static int least(int a, int b) { return a < b ? a : b; }
@@ -48,15 +50,15 @@ static setting setting_of(uint64_t seed, const char *device) {
   static const char *const executed[] = {"f32", "f32", "bf16", "f32", "f16"};
   uint64_t number = seed / BATCH, random = number;
   bool executor = strcmp(device, "host") != 0;
-  setting s = {.target = random_target(next_random(&random)),
-               .dtype = executor ? executed[number % 5] : types[number % 10],
-               .form = forms[next_random(&random) % 5],
-               .chunk = chunks[next_random(&random) % 8],
-               .effort = next_random(&random) % 40 ? "0" : "3",
-               .shared_kib = kib[next_random(&random) % 4],
-               .device = device,
-               .summary = next_random(&random) % 3 == 0};
+  setting s = {.device = device};
+  s.target = random_target(next_random(&random));
   if (executor) s.target = simt_target();
+  s.dtype = executor ? executed[number % 5] : types[number % 10];
+  s.form = forms[random_below(&random, 5)];
+  s.chunk = chunks[random_below(&random, 8)];
+  s.effort = random_below(&random, 40) ? "0" : "3";
+  s.shared_kib = kib[random_below(&random, 4)];
+  s.summary = random_below(&random, 3) == 0;
   return s;
 }
 
@@ -98,15 +100,16 @@ typedef struct trial_run {
 
 static run draw_run(uint64_t *seed, setting s) {
   static const int lengths[] = {0, 1, 2, 4, 7, 15, 16, 17, 20, 31, 33, 40, 67, 130}, batches[] = {1, 1, 2, 2, 3, 5, 9};
-  run r = {.way = (int)(next_random(seed) % 6),
-           .batch = batches[next_random(seed) % 7],
-           .time = lengths[next_random(seed) % 14],
-           .sequences = next_random(seed) % 3 ? -1 : (int)(next_random(seed) % 6),
-           .threads = 1 + (int)(next_random(seed) % 7),
-           .slices = (int)(next_random(seed) % 3),
-           .segments = 2 + (int)(next_random(seed) % 3),
-           .stateless = next_random(seed) % 5 == 0,
-           .numbers = next_random(seed) >> 16};
+  run r;
+  r.way = random_below(seed, 6);
+  r.batch = batches[random_below(seed, 7)];
+  r.time = lengths[random_below(seed, 14)];
+  r.sequences = random_below(seed, 3) ? -1 : random_below(seed, 6);
+  r.threads = 1 + random_below(seed, 7);
+  r.slices = random_below(seed, 3);
+  r.segments = 2 + random_below(seed, 3);
+  r.stateless = random_below(seed, 5) == 0;
+  r.numbers = next_random(seed) >> 16;
   if (r.way >= WAYS) r.way = s.summary ? SEGMENTS : WHOLE;
   if (r.way == SEGMENTS && !s.summary) r.way = WHOLE;
   if (r.way == SEGMENTS) {
@@ -220,7 +223,7 @@ static outcome compare_segments(const rec_recurrence *compiled, const char *devi
   problem *got = NULL;
   bool f64 = inputs->signature->token_type == REC_F64, same = true;
   if (!segments_sizes(compiled, device, inputs).summary) return SAME;
-  in_segments++;
+  count.in_segments++;
   if (inputs->cu_seqlens) {
     expect_stopped(exact, program);
     segments_pack(compiled, device, inputs, exact, f64 ? 1e-7 : 1e-3, &report);
@@ -284,9 +287,11 @@ static outcome compare(const rec_recurrence *compiled, const char *device, run r
   return result;
 }
 
+enum { THOUSAND = 1000 };
+
 // Time slices begin at a thousand steps.
 static void lengthen(run *r) {
-  r->time = 1000 + 7 * r->time;
+  r->time = THOUSAND + 7 * r->time;
   r->batch = 1;
 }
 
@@ -314,7 +319,7 @@ static void check_differences(uint64_t seed, const char *program) {
     trial t = trial_new(f.memory, r, 1, 4, NULL, 0, seed + draw);
     error = trial_gradient_error(&t, f.memory, 2, seed, &where);
   }
-  by_differences++;
+  count.by_differences++;
   check(error <= 1e-6, "REC_SEED=%llu REC_PROGRAMS=1, the interpreter: %s, error %.1e\n%s", (unsigned long long)seed, where,
         error, program);
   fixture_close(&f);
@@ -418,8 +423,10 @@ static void judge(const rec_recurrence *compiled, uint64_t seed, setting s) {
     if (executor && i == 1 && is_small(compiled) && f.run.way != STEPS && f.run.way != SEGMENTS) lengthen(&f.run);
     if (read_run(&given)) f.run = given;
     outcome result = compare(compiled, s.device, f.run, program, &f.message);
-    compared += result != WILD;
-    wild += result == WILD;
+    count.compared += result != WILD;
+    count.wild += result == WILD;
+    count.executed += executor && result != WILD;
+    count.longest += f.run.time >= THOUSAND && result != WILD;
     same = result != DIFFERENT;
     if (same) check(true, " ");
     if (!same) report(&f, seed, program);
@@ -570,8 +577,8 @@ static void run_all_found(void) {
   if (folder) closedir(folder);
 }
 
-int main(int count, char **words) {
-  bool full = count > 1 && strcmp(words[1], "full") == 0;
+int main(int word_count, char **words) {
+  bool full = word_count > 1 && strcmp(words[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
   int programs = wanted ? atoi(wanted) : full ? 20000 : 240;
   uint64_t seed = chosen_seed();
@@ -581,8 +588,10 @@ int main(int count, char **words) {
   if (!wanted || !programs) run_all_found();
   if (programs) run_programs(seed, programs);
   coverage_print(&all);
-  printf("%d comparisons, %d in segments, %d set aside because their numbers grow beyond 1e6; %d by differences\n", compared,
-         in_segments, wild, by_differences);
-  check(wild <= (compared + wild) / 5, "too many programs grow: they test little");
+  printf("%d comparisons, %d in segments, %d on the executor, %d of a thousand steps or more; %d by differences\n",
+         count.compared, count.in_segments, count.executed, count.longest, count.by_differences);
+  printf("%d set aside because their numbers grow beyond 1e6\n", count.wild);
+  check(count.wild <= (count.compared + count.wild) / 20, "too many programs grow: they test little");
+  check(!full || wanted || coverage_least(&all) >= 20, "some two constructs are less than 20 times together");
   return checked();
 }
