@@ -29,7 +29,7 @@ enum { BATCH = 16, RUNS = 2 };
 
 static struct {
   int compared, wild, in_segments, executed, longest, by_differences;
-} count;
+} tally;
 static coverage all;
 
 static int least(int a, int b) { return a < b ? a : b; }
@@ -92,21 +92,23 @@ static const char *words_of(arena *memory, uint64_t seed, setting s) {
 typedef enum way { WHOLE, STEPS, UNSAVED, SEGMENTS, WAYS } way;
 
 // One run of a program. Packed sequences are up to `time` steps long each.
-typedef struct trial_run {
+typedef struct run {
   int way, batch, time, sequences;  // -1: not packed
   int threads, slices, segments, stateless;
   unsigned long long numbers;
 } run;
 
 static run draw_run(uint64_t *seed, setting s) {
-  static const int lengths[] = {0, 1, 2, 4, 7, 15, 16, 17, 20, 31, 33, 40, 67, 130}, batches[] = {1, 1, 2, 2, 3, 5, 9};
+  static const int lengths[] = {0, 1, 2, 4, 7, 15, 16, 17, 20, 31, 33, 40, 67, 130}, batches[] = {1, 1, 2, 2, 3, 5, 9},
+                   slices[] = {0, 0, 2, 3, 5};
   run r;
   r.way = random_below(seed, 6);
   r.batch = batches[random_below(seed, 7)];
   r.time = lengths[random_below(seed, 14)];
+  if (random_below(seed, 4) == 0) r.time = (1 + random_below(seed, 3)) * atoi(s.chunk) + random_below(seed, 3) - 1;
   r.sequences = random_below(seed, 3) ? -1 : random_below(seed, 6);
   r.threads = 1 + random_below(seed, 7);
-  r.slices = random_below(seed, 3);
+  r.slices = slices[random_below(seed, 5)];
   r.segments = 2 + random_below(seed, 3);
   r.stateless = random_below(seed, 5) == 0;
   r.numbers = next_random(seed) >> 16;
@@ -132,7 +134,7 @@ static bool read_run(run *r) {
                         &r->slices, &r->segments, &r->stateless, &r->numbers) == 9;
 }
 
-// Promised inputs (`inT3`, ..) keep their promises, and a few numbers stand at the ends.
+// Promised inputs (`inT3`, ..) keep their promises; some of their numbers stand at an end.
 static void keep_promises(problem *p) {
   static const struct {
     char kind;
@@ -183,7 +185,7 @@ static problem *problem_of(const rec_signature *signature, const run *r) {
 
 typedef enum outcome { SAME, WILD, DIFFERENT } outcome;
 
-typedef struct trial_text {
+typedef struct message {
   char text[1024];
 } message;
 
@@ -223,7 +225,7 @@ static outcome compare_segments(const rec_recurrence *compiled, const char *devi
   problem *got = NULL;
   bool f64 = inputs->signature->token_type == REC_F64, same = true;
   if (!segments_sizes(compiled, device, inputs).summary) return SAME;
-  count.in_segments++;
+  tally.in_segments++;
   if (inputs->cu_seqlens) {
     expect_stopped(exact, program);
     segments_pack(compiled, device, inputs, exact, f64 ? 1e-7 : 1e-3, &report);
@@ -296,7 +298,7 @@ static void lengthen(run *r) {
 }
 
 static bool is_small(const rec_recurrence *compiled) {
-  enum { SMALL = 40 };
+  enum { SMALL = 30 };
   const rec_signature *s = rec_recurrence_signature(compiled);
   problem *p = problem_new(s, 1, 1, 3);
   int64_t numbers = 0;
@@ -319,7 +321,7 @@ static void check_differences(uint64_t seed, const char *program) {
     trial t = trial_new(f.memory, r, 1, 4, NULL, 0, seed + draw);
     error = trial_gradient_error(&t, f.memory, 2, seed, &where);
   }
-  count.by_differences++;
+  tally.by_differences++;
   check(error <= 1e-6, "REC_SEED=%llu REC_PROGRAMS=1, the interpreter: %s, error %.1e\n%s", (unsigned long long)seed, where,
         error, program);
   fixture_close(&f);
@@ -423,10 +425,10 @@ static void judge(const rec_recurrence *compiled, uint64_t seed, setting s) {
     if (executor && i == 1 && is_small(compiled) && f.run.way != STEPS && f.run.way != SEGMENTS) lengthen(&f.run);
     if (read_run(&given)) f.run = given;
     outcome result = compare(compiled, s.device, f.run, program, &f.message);
-    count.compared += result != WILD;
-    count.wild += result == WILD;
-    count.executed += executor && result != WILD;
-    count.longest += f.run.time >= THOUSAND && result != WILD;
+    tally.compared += result != WILD;
+    tally.wild += result == WILD;
+    tally.executed += executor && result != WILD;
+    tally.longest += f.run.time >= THOUSAND && result != WILD;
     same = result != DIFFERENT;
     if (same) check(true, " ");
     if (!same) report(&f, seed, program);
@@ -555,7 +557,7 @@ static void run_found(const char *path) {
   rec_module *module = compile_text(text, words);
   check(module, "%s: recc fails", path);
   uint64_t seed = chosen_seed();
-  setting s = {.device = device, .summary = strstr(text, "--summary")};
+  setting s = {.device = device, .chunk = "16", .summary = strstr(text, "--summary")};
   for (int i = 0; module && i < MANY * rec_module_count(module); i++) {
     const rec_recurrence *r = rec_module_recurrence(module, i / MANY);
     message m;
@@ -589,9 +591,9 @@ int main(int word_count, char **words) {
   if (programs) run_programs(seed, programs);
   coverage_print(&all);
   printf("%d comparisons, %d in segments, %d on the executor, %d of a thousand steps or more; %d by differences\n",
-         count.compared, count.in_segments, count.executed, count.longest, count.by_differences);
-  printf("%d set aside because their numbers grow beyond 1e6\n", count.wild);
-  check(count.wild <= (count.compared + count.wild) / 20, "too many programs grow: they test little");
+         tally.compared, tally.in_segments, tally.executed, tally.longest, tally.by_differences);
+  printf("%d set aside because their numbers grow beyond 1e6\n", tally.wild);
+  check(tally.wild <= (tally.compared + tally.wild) / 20, "too many programs grow: they test little");
   check(!full || wanted || coverage_least(&all) >= 20, "some two constructs are less than 20 times together");
   return checked();
 }
