@@ -1,6 +1,7 @@
-// Prints what each GPU kernel takes, for --emit=resources, kernels_generated/README.md and tests/kernels/resources.txt.
+// Prints what each GPU kernel takes, for --emit=resources and kernels_generated/resources.txt. The hash is that of the module before
+// the passes of LLVM.
 //
-//   gla(H, K = 64, V = 128), bf16
+//   gla(H, K = 64, V = 128), bf16, module 0f63d9a2c51b7e84
 //     forward     46.88 k * H operations a step, 1152 * H bytes; 1 launch
 //     backward    92 k * H operations a step, 1792 * H bytes; 2 launches
 //     kernel                               for             threads   shared  outside  products  barriers  instructions
@@ -85,7 +86,8 @@ static void put_pass(arena *a, FILE *out, const recurrence_kernels *kernels, num
 static void put_recurrence(arena *a, FILE *out, const artifact *library, const artifact_recurrence *r,
                            const codegen_gpu_object *object) {
   const recurrence *made = r->gpu.small->recurrence;
-  fprintf(out, "%s(%s), %s\n", made->body.name, sizes_text(a, &made->body), number_type_text(library->dtype));
+  fprintf(out, "%s(%s), %s, module %s\n", made->body.name, sizes_text(a, &made->body), number_type_text(library->dtype),
+          object->hash);
   put_pass(a, out, r->gpu.small, library->dtype, KERNEL_FORWARD, launches_of(object, made, KERNEL_FORWARD));
   put_pass(a, out, r->gpu.small, library->dtype, KERNEL_BACKWARD, launches_of(object, made, KERNEL_BACKWARD));
   fprintf(out, "  %-60s %-14s %7s %8s %8s %9s %9s %13s\n", "kernel", "for", "threads", "shared", "outside", "products",

@@ -12,18 +12,6 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef unsigned long long CUdeviceptr;
-typedef uint32_t cuuint32_t;
-typedef uint64_t cuuint64_t;
-typedef struct CUtensorMap {
-  _Alignas(128) cuuint64_t opaque[16];
-} CUtensorMap;
-enum {
-  CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1,
-  CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
-  CU_TENSOR_MAP_SWIZZLE_128B = 3,
-  CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2,
-  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0
-};
 enum { CUDA_SUCCESS = 0, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 
 #define cuMemAlloc cuMemAlloc_v2
@@ -43,9 +31,6 @@ CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
 CUresult cuMemAlloc(CUdeviceptr *memory, size_t bytes);
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes);
 CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes);
-CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, cuuint32_t rank, void *data, const cuuint64_t *sizes,
-                                const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *element_strides,
-                                int interleave, int swizzle, int promotion, int fill);
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,
                         void **extra);
