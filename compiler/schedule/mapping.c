@@ -2,8 +2,10 @@
 //
 // An axis may be cut into instances if nothing in the forward program consumes it. A cotangent may get an axis that its state
 // lacks. Its partial sums would have to be added up at every step, so such an axis is not cut. An axis of run-time size must be
-// cut: there the partial cotangents are kept (tile_place.partial). Every state has the lane axis, so that states stay in
+// cut: there the partial cotangents are kept (tile_place.partial). Every large state has the lane axis, so that states stay in
 // registers. The axis is contiguous in as many tensors of the recurrence as possible.
+#include <math.h>
+
 #include "compiler/schedule/scheduler.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -21,23 +23,45 @@ axis_set scheduler_partial_axes(arena *a, const tile_program *backward) {
   return axes;
 }
 
-static axis_set state_axes(const scheduler *s) {
-  axis_set common = ~(axis_set)0;
-  for (int i = 0; i < s->r->body.tensors.count; i++) {
-    const typed_tensor *t = &s->r->body.tensors.items[i];
-    if (t->kind == TENSOR_STATE) common &= t->axis_set;
-  }
-  for (int i = 0; i < s->r->body.lags.count; i++) common &= s->r->body.lags.items[i].axes;
-  return common;
-}
-
-static double numbers_of(const scheduler *s, const typed_tensor *t) {
+static double numbers_along(const scheduler *s, axis_set axes) {
   double numbers = 1;
-  for (int x = 0; x < t->axis_count; x++) {
-    int64_t size = scheduler_size(s, t->axes[x]);
+  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+    int64_t size = axis_in(axes, axis) ? scheduler_size(s, axis) : 1;
     numbers *= size == TYPED_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : (double)size;
   }
   return numbers;
+}
+
+static double numbers_of(const scheduler *s, const typed_tensor *t) { return numbers_along(s, t->axis_set); }
+
+static bool is_state(const typed_tensor *t) { return t->kind == TENSOR_STATE; }
+
+static axis_set axes_of_fixed_size(const scheduler *s) {
+  axis_set axes = 0;
+  for (int axis = 0; axis < s->r->body.axes.count; axis++)
+    if (scheduler_size(s, axis) != TYPED_RUNTIME_SIZE) axes |= axis_bit(axis);
+  return axes;
+}
+
+// The axes that states and lags have. A small one beside large ones may lack the lane axis: all lanes make it alike. Its cotangent
+// must not be a sum over lanes: axes of fixed size over which it is one are not cut at all (scheduler_partial_axes).
+static axis_set state_axes(const scheduler *s) {
+  enum { SMALL = 8 };
+  const typed_body *body = &s->r->body;
+  axis_set common = ~(axis_set)0, fixed = axes_of_fixed_size(s);
+  double largest = 0;
+  for (int i = 0; i < body->tensors.count; i++)
+    if (is_state(&body->tensors.items[i])) largest = fmax(largest, numbers_of(s, &body->tensors.items[i]));
+  for (int i = 0; i < body->lags.count; i++) largest = fmax(largest, numbers_along(s, body->lags.items[i].axes));
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if (is_state(t)) common &= t->axis_set | (SMALL * numbers_of(s, t) > largest ? 0 : fixed);
+  }
+  for (int i = 0; i < body->lags.count; i++) {
+    axis_set axes = body->lags.items[i].axes;
+    common &= axes | (SMALL * numbers_along(s, axes) > largest ? 0 : fixed);
+  }
+  return common;
 }
 
 // The last axis of a tensor that fills a vector.
