@@ -12,6 +12,7 @@
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
 #include "compiler/syntax/syntax.h"
+#include "runtime/shared/output.h"
 
 static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory, c->messages, c->source); }
 static void dump_syntax(compilation *c, FILE *out) { print_ast(out, c->syntax); }
@@ -210,37 +211,37 @@ static void dump_functions(compilation *c, FILE *out) {
 // ---- the table -------------------------------------------------------------------------------
 
 static const emission emissions[] = {
-    {"tokens", LAYER_SOURCE, dump_tokens, 0},
-    {"ast", LAYER_SYNTAX, dump_syntax, 0},
-    {"types", LAYER_TYPED, dump_types, 0},
-    {"graph", LAYER_TYPED, dump_graph, 0},
-    {"recurrence", LAYER_RECURRENCE, dump_recurrences, 0},
-    {"tile", LAYER_KERNEL, dump_tile, 0},
-    {"backward", LAYER_KERNEL, dump_backward, EMISSION_BACKWARD},
-    {"gpu-tile", LAYER_KERNEL, dump_gpu_tile, EMISSION_GPU},
-    {"gpu-backward", LAYER_KERNEL, dump_gpu_backward, EMISSION_GPU | EMISSION_BACKWARD},
-    {"gpu-model", LAYER_KERNEL, dump_gpu_model, EMISSION_GPU},
-    {"plan", LAYER_PLAN, dump_plan, 0},
-    {"report", LAYER_KERNEL, dump_report, 0},
-    {"equations", LAYER_KERNEL, dump_equations, 0},
-    {"latex", LAYER_KERNEL, dump_latex, 0},
-    {"passes", LAYER_PLAN, dump_passes, 0},
-    {"header", LAYER_CONTENTS, dump_header, EMISSION_LIBRARY},
-    {"manifest", LAYER_CONTENTS, dump_manifest, EMISSION_LIBRARY},
-    {"numpy", LAYER_LIBRARY, dump_numpy, EMISSION_BINDING},
-    {"torch", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS},
-    {"jax", LAYER_LIBRARY, dump_jax, EMISSION_BINDING},
-    {"hf-kernel", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS | EMISSION_HF_KERNEL},
-    {"functions", LAYER_OBJECT, dump_functions, 0},
-    {"llvm", LAYER_OBJECT, dump_llvm, EMISSION_TEXT},
-    {"asm", LAYER_OBJECT, dump_assembly, EMISSION_TEXT},
-    {"ptx", LAYER_OBJECT, dump_images, EMISSION_GPU},
-    {"simt", LAYER_OBJECT, dump_images, EMISSION_GPU | EMISSION_EXECUTOR},
-    {"gpu-functions", LAYER_OBJECT, dump_gpu_functions, EMISSION_GPU | EMISSION_MODULE},
-    {"gpu-hash", LAYER_OBJECT, dump_gpu_hash, EMISSION_GPU | EMISSION_MODULE},
-    {"gpu-header", LAYER_CONTENTS, dump_gpu_header, EMISSION_GPU},
-    {"gpu-cost", LAYER_LINKED, dump_gpu_cost, EMISSION_COUNT},
-    {"resources", LAYER_OBJECT, dump_resources, EMISSION_GPU | EMISSION_MODULE},
+    {"tokens", LAYER_SOURCE, dump_tokens, 0, "//"},
+    {"ast", LAYER_SYNTAX, dump_syntax, 0, "//"},
+    {"types", LAYER_TYPED, dump_types, 0, "//"},
+    {"graph", LAYER_TYPED, dump_graph, 0, "//"},
+    {"recurrence", LAYER_RECURRENCE, dump_recurrences, 0, "//"},
+    {"tile", LAYER_KERNEL, dump_tile, 0, "//"},
+    {"backward", LAYER_KERNEL, dump_backward, EMISSION_BACKWARD, "//"},
+    {"gpu-tile", LAYER_KERNEL, dump_gpu_tile, EMISSION_GPU, "//"},
+    {"gpu-backward", LAYER_KERNEL, dump_gpu_backward, EMISSION_GPU | EMISSION_BACKWARD, "//"},
+    {"gpu-model", LAYER_KERNEL, dump_gpu_model, EMISSION_GPU, "//"},
+    {"plan", LAYER_PLAN, dump_plan, 0, "//"},
+    {"report", LAYER_KERNEL, dump_report, 0, "//"},
+    {"equations", LAYER_KERNEL, dump_equations, 0, "//"},
+    {"latex", LAYER_KERNEL, dump_latex, 0, "%"},
+    {"passes", LAYER_PLAN, dump_passes, 0, "//"},
+    {"header", LAYER_CONTENTS, dump_header, EMISSION_LIBRARY, "//"},
+    {"manifest", LAYER_CONTENTS, dump_manifest, EMISSION_LIBRARY, NULL},
+    {"numpy", LAYER_LIBRARY, dump_numpy, EMISSION_BINDING, "#"},
+    {"torch", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS, "#"},
+    {"jax", LAYER_LIBRARY, dump_jax, EMISSION_BINDING, "#"},
+    {"hf-kernel", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS | EMISSION_HF_KERNEL, "#"},
+    {"functions", LAYER_OBJECT, dump_functions, 0, "//"},
+    {"llvm", LAYER_OBJECT, dump_llvm, EMISSION_TEXT, ";"},
+    {"asm", LAYER_OBJECT, dump_assembly, EMISSION_TEXT, "#"},
+    {"ptx", LAYER_OBJECT, dump_images, EMISSION_GPU, "//"},
+    {"simt", LAYER_OBJECT, dump_images, EMISSION_GPU | EMISSION_EXECUTOR, ";"},
+    {"gpu-functions", LAYER_OBJECT, dump_gpu_functions, EMISSION_GPU | EMISSION_MODULE, "//"},
+    {"gpu-hash", LAYER_OBJECT, dump_gpu_hash, EMISSION_GPU | EMISSION_MODULE, "//"},
+    {"gpu-header", LAYER_CONTENTS, dump_gpu_header, EMISSION_GPU, "//"},
+    {"gpu-cost", LAYER_LINKED, dump_gpu_cost, EMISSION_COUNT, "//"},
+    {"resources", LAYER_OBJECT, dump_resources, EMISSION_GPU | EMISSION_MODULE, "//"},
 };
 
 const emission *emission_find(const char *name) {
@@ -267,7 +268,8 @@ bool emission_print(compilation *c, const emission *what, FILE *out) {
   if (!memory) ICE("emit", "no memory");
   what->dump(c, memory);
   fclose(memory);
-  c->failure = write_file(c->memory, path, text, size, false);
+  bool good = what->needs & EMISSION_BINDING || compilation_may_write(c);  // pass_write has checked a binding with its library
+  if (good) c->failure = write_file(c->memory, path, text, size, what->comment, OUTPUT_FOLLOW | OUTPUT_MARK);
   free(text);
   return c->failure == NULL;
 }

@@ -24,7 +24,8 @@ typedef struct emission {
   const char *name;
   pipeline_layer layer;  // it is printed behind the last pass that writes this one
   void (*dump)(compilation *, FILE *);
-  unsigned needs;  // EMISSION_..
+  unsigned needs;       // EMISSION_..
+  const char *comment;  // what begins one in a file of it; NULL: it holds its mark by itself
 } emission;
 
 const emission *emission_find(const char *name);

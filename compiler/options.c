@@ -252,6 +252,9 @@ static const option options[] = {
      "the library; its header lies beside it (default: FILE.so in the current folder).\n"
      "FILE.a: a static library, FILE.o: an object",
      read_output, 0, NULL},
+    FLAG("--again", again,
+         "replace files that recc did not write, or that were changed since; without this\n"
+         "they stay, and nothing is written"),
     {"-D", "[ITEM.]AXIS=SIZE",
      "set the size of an axis, everywhere or in one declaration. AXIS=64,128: the library\n"
      "has the recurrences for each of these sizes, and picks by those of a call",

@@ -203,7 +203,8 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
             options->emit);
     return 1;
   }
-  bool good = run_passes(&c, input, last);
+  // The passes that write check their outputs again: the imports, which are inputs, are known only then.
+  bool good = (options->check_only || compilation_may_write(&c)) && run_passes(&c, input, last);
   if (good && what) good = emission_print(&c, what, out) && !diag_has_errors(c.messages);
   diag_print(c.messages, errors);
   if (c.failure) fprintf(errors, "error: %s\n", c.failure);

@@ -36,6 +36,7 @@ enum { MOST_VARIANTS = 64 };
 typedef struct compile_options {
   const char *path;              // the file; "-": standard input
   const char *output;            // -o, or NULL
+  bool again;                    // --again: it may replace any file
   const char *emit;              // --emit=.., or NULL: write the library
   const char *from;              // --from=recurrence|tile|manifest, or NULL: a .rec file
   artifact_carried carried;      // --from=manifest: the sources in place of the file's

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/shared/output.h"
+
 enum { UNKNOWN = -1, RANK_MAX = 64, NAME_MAX_SIZE = 1024 };
 
 typedef enum tensor_role { ROLE_VALUE, ROLE_INITIAL, ROLE_FINAL, ROLE_GRADIENT, ROLE_D_INITIAL, ROLE_D_FINAL } tensor_role;
@@ -334,7 +336,8 @@ rec_status rec_binding_write(const rec_binding *binding, const char *path) {
   writer w = {binding, calloc(most + 1, sizeof(rec_tensor)), 0, false};
   if (!w.tensors) return rec_no_memory();
   collect(&w);
-  rec_status status = w.failed ? rec_no_memory() : rec_file_write(path, w.tensors, w.count, NULL, 0);
+  const rec_metadata mark = {"rec.mark", OUTPUT_MARK_TEXT};
+  rec_status status = w.failed ? rec_no_memory() : rec_file_write(path, w.tensors, w.count, &mark, 1);
   for (int i = 0; i < w.count; i++) {
     free((void *)w.tensors[i].name);
     free((void *)w.tensors[i].shape);

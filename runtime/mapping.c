@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/internal.h"
+#include "runtime/shared/output.h"
 
 // ---- faults -------------------------------------------------------------------------------------
 
@@ -75,6 +76,7 @@ rec_status rec_map(const char *path, rec_mapping *mapping) {
   *mapping = (rec_mapping){0};
   int handle = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not be waited for
   if (handle < 0) return rec_file_failed(path);
+  output_note_input(handle);
   struct stat about;
   rec_status status = REC_OK;
   if (fstat(handle, &about) != 0) {

@@ -77,61 +77,19 @@ static bool make_header(header *h, const rec_tensor **order, int count, const re
   return fclose(out) == 0;
 }
 
-static bool write_all(int handle, const void *bytes, size_t size) {
-  const char *at = bytes;
-  while (size > 0) {
-    size_t part = size < (1u << 30) ? size : 1u << 30;
-    ssize_t written = write(handle, at, part);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    at += written;
-    size -= (size_t)written;
-  }
-  return true;
-}
-
-static bool write_content(int handle, const header *h, const rec_tensor **order, int count) {
-  uint64_t size = h->size;
-  if (!write_all(handle, &size, sizeof size) || !write_all(handle, h->text, h->size)) return false;
-  for (int i = 0; i < count; i++)
-    if (!write_all(handle, order[i]->data, order[i]->bytes)) return false;
-  return true;
-}
-
-// A rename is on the disk once its folder is.
-static void flush_folder(const char *path) {
-  file_path folder = rec_path("%s", path);
-  char *slash = strrchr(folder.text, '/');
-  if (slash) slash[slash == folder.text] = '\0';
-  int handle = open(slash ? folder.text : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle < 0) return;
-  fsync(handle);
-  close(handle);
-}
-
 static rec_status write_failed(const char *path) {
   return rec_fail(REC_ERROR_FILE, "%s: cannot write: %s", path, strerror(errno));
-}
-
-// Devices and pipes (/dev/stdout) are written in place: nothing may be renamed over them.
-static rec_status write_to(const char *path, const header *h, const rec_tensor **order, int count) {
-  int handle = open(path, O_WRONLY | O_CLOEXEC);
-  if (handle < 0) return write_failed(path);
-  rec_status status = write_content(handle, h, order, count) ? REC_OK : write_failed(path);
-  if (close(handle) != 0 && !status) status = write_failed(path);
-  return status;
 }
 
 // ---- part by part -------------------------------------------------------------------------------
 
 struct tensor_writer {
-  file_path path, file;  // its place, and where it is until then
-  int handle;
-  bool unfinished;
+  output file;      // of the writer that has opened it; the others have its handle alone
+  file_path path;   // its place
   int64_t *places;  // by tensor, in the file
 };
 
-const file_path *tensor_writer_file(const tensor_writer *w) { return &w->file; }
+file_path tensor_writer_file(const tensor_writer *w) { return rec_path("%s", w->file.part); }
 
 static bool write_at(int handle, const void *bytes, size_t size, int64_t place) {
   const char *at = bytes;
@@ -145,18 +103,6 @@ static bool write_at(int handle, const void *bytes, size_t size, int64_t place) 
     size -= (size_t)written;
   }
   return true;
-}
-
-// A new file beside `path`; its name in *part.
-static int open_beside(const char *path, file_path *part) {
-  static _Atomic unsigned number;
-  int handle = -1;
-  for (int attempt = 0; attempt < 1000 && handle < 0; attempt++) {
-    *part = rec_path("%s.%ld-%u.part", path, (long)getpid(), number++);
-    handle = open(part->text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (handle < 0 && errno != EEXIST) return -1;
-  }
-  return handle;
 }
 
 static rec_status find_places(tensor_writer *w, const tensor_plan *plan, const rec_tensor **order, const header *h) {
@@ -173,21 +119,20 @@ static rec_status find_places(tensor_writer *w, const tensor_plan *plan, const r
 static rec_status begin(tensor_writer *w, const tensor_plan *plan, const header *h) {
   uint64_t size = h->size, all = sizeof size + h->size;
   for (int i = 0; i < plan->count; i++) all += plan->tensors[i].bytes;
-  w->handle = open_beside(w->path.text, &w->file);
-  if (w->handle < 0) return write_failed(w->path.text);
-  w->unfinished = true;
-  bool good = !ftruncate(w->handle, (off_t)all) && write_at(w->handle, &size, sizeof size, 0) &&
-              write_at(w->handle, h->text, h->size, sizeof size);
+  if (!output_open(&w->file, w->path.text, 0)) return write_failed(w->path.text);
+  const int handle = w->file.handle;
+  bool good = !ftruncate(handle, (off_t)all) && write_at(handle, &size, sizeof size, 0) &&
+              write_at(handle, h->text, h->size, sizeof size);
   return good ? REC_OK : write_failed(w->path.text);
 }
 
-static rec_status join(tensor_writer *w) {
-  w->handle = open(w->file.text, O_WRONLY | O_CLOEXEC);
-  if (w->handle >= 0) return REC_OK;
+static rec_status join(tensor_writer *w, const char *file) {
+  w->file.handle = open(file, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (w->file.handle >= 0) return REC_OK;
   return rec_fail(REC_ERROR_FILE,
                   "%s: expected the file that rank 0 has begun to write, found none: %s; the folder of the runs must be one "
                   "that all ranks see",
-                  w->file.text, strerror(errno));
+                  file, strerror(errno));
 }
 
 // `file` NULL: a new one.
@@ -198,11 +143,10 @@ static rec_status make_writer(const char *path, const file_path *file, const ten
   const rec_tensor **order = in_order(plan->tensors, plan->count);
   *made = NULL;
   if (!w || !order || !make_header(&h, order, plan->count, plan->metadata, plan->metadata_count)) status = rec_no_memory();
-  if (w) w->handle = -1;
+  if (w) w->file.handle = -1;
   if (!status) w->path = rec_path("%s", path);
-  if (!status && file) w->file = *file;
   if (!status) status = find_places(w, plan, order, &h);
-  if (!status) status = file ? join(w) : begin(w, plan, &h);
+  if (!status) status = file ? join(w, file->text) : begin(w, plan, &h);
   free(h.text);
   free(order);
   if (status)
@@ -213,10 +157,7 @@ static rec_status make_writer(const char *path, const file_path *file, const ten
 }
 
 rec_status tensor_writer_open(const char *path, const tensor_plan *plan, tensor_writer **made) {
-  char *target = realpath(path, NULL);  // a link stays a link to the new content
-  rec_status status = make_writer(target ? target : path, NULL, plan, made);
-  free(target);
-  return status;
+  return make_writer(path, NULL, plan, made);
 }
 
 rec_status tensor_writer_join(const char *path, const file_path *file, const tensor_plan *plan, tensor_writer **made) {
@@ -224,58 +165,44 @@ rec_status tensor_writer_join(const char *path, const file_path *file, const ten
 }
 
 rec_status tensor_writer_put(tensor_writer *w, int tensor, int64_t first, const void *bytes, size_t size) {
-  return write_at(w->handle, bytes, size, w->places[tensor] + first) ? REC_OK : write_failed(w->path.text);
+  return write_at(w->file.handle, bytes, size, w->places[tensor] + first) ? REC_OK : write_failed(w->path.text);
 }
 
-rec_status tensor_writer_flush(tensor_writer *w) {
-  bool good = fsync(w->handle) == 0;
-  int error = errno;
-  if (close(w->handle) && good) good = false, error = errno;
-  w->handle = -1;
-  errno = error;
-  return good ? REC_OK : write_failed(w->path.text);
-}
+rec_status tensor_writer_flush(tensor_writer *w) { return fsync(w->file.handle) ? write_failed(w->path.text) : REC_OK; }
 
 rec_status tensor_writer_finish(tensor_writer *w) {
-  if (rename(w->file.text, w->path.text)) return write_failed(w->path.text);
-  w->unfinished = false;
-  flush_folder(w->path.text);
-  return REC_OK;
+  return output_finish(&w->file, OUTPUT_FLUSH) ? REC_OK : write_failed(w->path.text);
 }
 
 void tensor_writer_close(tensor_writer *w) {
   if (!w) return;
-  if (w->handle >= 0) close(w->handle);
-  if (w->unfinished) unlink(w->file.text);
+  output_drop(&w->file);
   free(w->places);
   free(w);
 }
 
-static rec_status write_whole(const char *path, const tensor_plan *plan) {
-  tensor_writer *w;
-  rec_status status = tensor_writer_open(path, plan, &w);
-  for (int i = 0; !status && i < plan->count; i++)
-    status = tensor_writer_put(w, i, 0, plan->tensors[i].data, plan->tensors[i].bytes);
-  if (!status) status = tensor_writer_flush(w);
-  if (!status) status = tensor_writer_finish(w);
-  tensor_writer_close(w);
-  return status;
-}
+// ---- at once ------------------------------------------------------------------------------------
 
-static rec_status write_in_place(const char *path, const tensor_plan *plan) {
-  header h = {0};
-  const rec_tensor **order = in_order(plan->tensors, plan->count);
-  bool made = order && make_header(&h, order, plan->count, plan->metadata, plan->metadata_count);
-  rec_status status = made ? write_to(path, &h, order, plan->count) : rec_no_memory();
-  free(h.text);
-  free(order);
-  return status;
+static rec_status write_parts(const char *path, const header *h, const rec_tensor **order, int count) {
+  struct iovec *parts = calloc((size_t)count + 2, sizeof *parts);
+  uint64_t size = h->size;
+  if (!parts) return rec_no_memory();
+  parts[0] = (struct iovec){&size, sizeof size};
+  parts[1] = (struct iovec){h->text, h->size};
+  for (int i = 0; i < count; i++) parts[i + 2] = (struct iovec){order[i]->data, order[i]->bytes};
+  unsigned marked = strstr(h->text, OUTPUT_MARK_TEXT) ? OUTPUT_MARK : 0;
+  bool written = output_write(path, parts, count + 2, OUTPUT_FOLLOW | OUTPUT_FLUSH | marked);
+  free(parts);
+  return written ? REC_OK : write_failed(path);
 }
 
 rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count, const rec_metadata *metadata,
                           int metadata_count) {
-  const tensor_plan plan = {tensors, count, metadata, metadata_count};
-  struct stat about;
-  bool in_place = stat(path, &about) == 0 && !S_ISREG(about.st_mode);
-  return in_place ? write_in_place(path, &plan) : write_whole(path, &plan);
+  header h = {0};
+  const rec_tensor **order = in_order(tensors, count);
+  bool made = order && make_header(&h, order, count, metadata, metadata_count);
+  rec_status status = made ? write_parts(path, &h, order, count) : rec_no_memory();
+  free(h.text);
+  free(order);
+  return status;
 }

@@ -4,6 +4,7 @@
 #define REC_RUNTIME_TENSOR_WRITER_H
 
 #include "runtime/internal.h"
+#include "runtime/shared/output.h"
 
 typedef struct tensor_writer tensor_writer;
 
@@ -15,11 +16,11 @@ typedef struct tensor_plan {
   int metadata_count;
 } tensor_plan;
 
-// Begins a file for `path`, with its header.
+// Begins a file for `path`, with its header. A link there is replaced, not what it names.
 rec_status tensor_writer_open(const char *path, const tensor_plan *plan, tensor_writer **made);
 // The file that a writer of the same plan has begun for `path`, perhaps in another process: its tensor_writer_file.
 rec_status tensor_writer_join(const char *path, const file_path *file, const tensor_plan *plan, tensor_writer **made);
-const file_path *tensor_writer_file(const tensor_writer *w);
+file_path tensor_writer_file(const tensor_writer *w);
 // Some bytes of a tensor, from its byte `first` on.
 rec_status tensor_writer_put(tensor_writer *w, int tensor, int64_t first, const void *bytes, size_t size);
 // What this writer has put is on the disk.

@@ -330,10 +330,6 @@ typedef struct artifact_part {
 // Links the variants with the support code into what the path asks for. NULL, or one line that says what went wrong.
 const char *artifact_link(arena *a, const artifact *whole, const artifact_part *parts, int count, const char *library_path,
                           link_object *linked);
-// Writes the library, and its header if that is asked for, each whole or not at all. NULL, or one line that says what went
-// wrong.
-const char *artifact_write(arena *a, const artifact *library, link_object linked, const char *library_path, bool header);
-
 // What a manifest says about the making of its library.
 typedef struct artifact_text {
   const char *path, *text;
@@ -348,8 +344,8 @@ typedef struct artifact_carried {
 // Reads a file that holds a manifest. NULL, or one line that says what went wrong.
 const char *artifact_read_carried(arena *a, const char *path, artifact_carried *carried);
 
-// Writes a file whole or not at all: beside its place, then renamed. NULL, or one line that says
-// what went wrong.
-const char *write_file(arena *a, const char *path, const void *bytes, size_t size, bool executable);
+// Writes a file whole or not at all (runtime/shared/output.h, which has the flags). With OUTPUT_MARK the bytes may be changed.
+// comment: what begins the last line, which holds the mark; NULL: no such line. NULL, or one line that says what went wrong.
+const char *write_file(arena *a, const char *path, const void *bytes, size_t size, const char *comment, unsigned flags);
 
 #endif

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "compiler/artifact/abi.h"
+#include "runtime/shared/output.h"
 
 // The whole file with a NUL behind it, or NULL. To be freed.
 static char *read_file(const char *path) {
   FILE *file = fopen(path, "rb");
+  if (file) output_note_input(fileno(file));
   char *text = NULL;
   size_t used = 0, room = 0;
   for (size_t got = 1; file && got > 0; used += got) {

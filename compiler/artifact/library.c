@@ -300,12 +300,3 @@ const char *artifact_link(arena *a, const artifact *whole, const artifact_part *
   if (kind != ARTIFACT_SHARED) return link_static(a, objects.items, objects.count, kind, name, linked);
   return link_in_memory(a, objects.items, objects.count, name, linked);
 }
-
-const char *artifact_write(arena *a, const artifact *library, link_object linked, const char *library_path, bool header) {
-  size_t stem;
-  bool executable = artifact_kind_of(library_path, &stem) == ARTIFACT_SHARED;
-  const char *error = write_file(a, library_path, linked.bytes, linked.size, executable);
-  if (error || !header) return error;
-  const char *text = artifact_header(a, library);
-  return write_file(a, arena_printf(a, "%.*s.h", (int)stem, library_path), text, strlen(text), false);
-}

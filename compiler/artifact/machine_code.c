@@ -112,7 +112,7 @@ static void add_instructions(arena *a, const codegen_gpu_image *image, artifact_
   char *folder = mkdtemp(arena_printf(a, "%s/recc.XXXXXX", where && *where ? where : "/tmp"));
   if (!folder) return;
   const char *cubin = arena_printf(a, "%s/cubin", folder), *output = arena_printf(a, "%s/sass", folder);
-  bool written = write_file(a, cubin, image->cubin, image->cubin_bytes, false) == NULL;
+  bool written = write_file(a, cubin, image->cubin, image->cubin_bytes, NULL, 0) == NULL;
   FILE *text = written && disassemble(program && *program ? program : "nvdisasm", cubin, output) ? fopen(output, "r") : NULL;
   if (text) read_disassembler(text, codes);
   if (text) fclose(text);

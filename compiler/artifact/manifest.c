@@ -10,6 +10,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
+#include "runtime/shared/output.h"
 
 // cJSON returns NULL when memory is short, and only then.
 static cJSON *must(cJSON *json) {
@@ -279,6 +280,7 @@ const char *artifact_hash(arena *a, const artifact *library) {
 char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   cJSON *json = must(cJSON_CreateObject());
   add_text(json, "rec", REC_VERSION);
+  add_text(json, "mark", OUTPUT_MARK_TEXT);  // first of all text from the program
   add_text(json, "abi", ABI_TEXT);
   add_text(json, "prefix", library->prefix);
   add_text(json, "hash", artifact_hash(a, library));

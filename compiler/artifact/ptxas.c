@@ -69,7 +69,7 @@ static void start(const artifact_assembly *all, const codegen_gpu_image *image, 
   run->input = arena_printf(a, "%s/%s.ptx", all->folder, name);
   run->output = arena_printf(a, "%s/%s.cubin", all->folder, name);
   run->said = arena_printf(a, "%s/%s.said", all->folder, name);
-  run->unwritten = write_file(a, run->input, image->text, strlen(image->text), false);
+  run->unwritten = write_file(a, run->input, image->text, strlen(image->text), NULL, 0);
   if (run->unwritten) return;
   const char *words[MOST_WORDS] = {all->ptxas, arena_printf(a, "-arch=%s", name), "-o", run->output, run->input};
   int count = 5;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/shared/output.h"
+
 struct sources {
   arena *memory;
   VEC(source *) list;
@@ -120,6 +122,7 @@ static const char *cannot_read(sources *all, const char *path, const char *why) 
 
 static const source *load(sources *all, const char *path, FILE *file, const char **error) {
   size_t size = 0;
+  output_note_input(fileno(file));
   char *text = read_all(file, &size);
   const source *s = NULL;
   if (!text || ferror(file))

@@ -18,7 +18,8 @@ char *bindings_print(arena *a, const artifact *library, const graph_program *gra
 // library: what `kernels` asks about the kernel, and the package that it imports.
 #define HF_KERNEL_FOLDER "build/torch-cpu"
 const char *hf_kernel_metadata(arena *a, const artifact *library, const char *name);
-const char *hf_kernel_package(arena *a, const artifact *library, const char *name);
+// note: a line about the metadata, as a comment.
+const char *hf_kernel_package(arena *a, const artifact *library, const char *name, const char *note);
 
 // The stem of the Python file and the library of a source file: a name that Python can import.
 const char *bindings_module_name(arena *a, const char *path);

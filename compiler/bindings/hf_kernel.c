@@ -33,12 +33,12 @@ const char *hf_kernel_metadata(arena *a, const artifact *library, const char *na
                       name, artifact_hash(a, library), kernel_name(a, name));
 }
 
-const char *hf_kernel_package(arena *a, const artifact *library, const char *name) {
+const char *hf_kernel_package(arena *a, const artifact *library, const char *name, const char *note) {
   text_stream text;
   FILE *out = text_begin(&text);
   fprintf(out, "\"\"\"The recurrences of ");
   python_put_text(out, library->source, "");
   fprintf(out, " as a kernel of Hugging Face's `kernels`. Written by recc %s; do not edit.\"\"\"\n", REC_VERSION);
-  fprintf(out, "from .%s import *  # noqa: F403\n", name);
+  fprintf(out, "from .%s import *  # noqa: F403\n\n# %s\n", name, note);
   return text_end(&text, a);
 }

@@ -7,6 +7,7 @@
 
 typedef struct apply_request {
   const char *inputs, *outputs, *device_name;
+  bool again;
   rec_run_options options;
   module_request module;
 } apply_request;
@@ -15,6 +16,7 @@ typedef struct apply_request {
 static const option options[] = {
     TEXT("--inputs", "IN", inputs, "a safetensors file"),
     TEXT("--outputs", "OUT", outputs, "another one"),
+    AGAIN(again),
     FLAG("--backward", options.backward, "read cotangents d.y (and d.hT.S), write gradients d.x, d.A_log, d.h0.S, .."),
     TEXT("--device", "host|reference|simt|cuda", device_name,
          "host (default); reference, the double-precision step-by-step interpreter;\n"
@@ -77,7 +79,7 @@ static int apply(words *w) {
   rec_file *inputs;
   if (rec_file_open(a.inputs, &inputs)) return report_failure("apply");
   a.module.inputs = inputs;
-  status = apply_module(&a, device);
+  status = allow_output(a.outputs, a.module.file, a.again) ? report_failure("apply") : apply_module(&a, device);
   rec_file_close(inputs);
   return status;
 }

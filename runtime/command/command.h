@@ -55,6 +55,7 @@ typedef struct option {
 #define REAL(name, value, member, least, most, help) {name, value, help, OPTION_REAL, offsetof(REQUEST, member), least, most}
 #define THREADS(member, help) {"--threads", "N", help, OPTION_THREADS, offsetof(REQUEST, member), 1, 0}
 #define OF_MODULE(name, value, kind, help) {name, value, help, kind, offsetof(REQUEST, module), 0, 0}
+#define AGAIN(member) FLAG("--again", member, "replace files that rec did not write, or that were changed since")
 #define OPTIONS_END {NULL, NULL, NULL, OPTION_FLAG, 0, 0, 0}
 
 typedef struct subcommand {
@@ -86,6 +87,8 @@ const char *split_block(char *word);
 
 // Prints `rec COMMAND: ` and rec_message(). Returns EXIT_USAGE.
 int report_failure(const char *command);
+// What output_allowed says of a file that has a mark, where `input` (NULL: none) is read besides what is mapped.
+rec_status allow_output(const char *path, const char *input, bool again);
 // The same for a job of many ranks: if any of them failed, rank 0 prints the message of the first one, and all return EXIT_USAGE.
 // 0: none failed. All ranks must come here.
 int report_agreed(struct ranks *ranks, const char *command, rec_status status);

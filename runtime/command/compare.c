@@ -4,16 +4,18 @@
 
 typedef struct compare_request {
   const char *folder;
+  bool again;
 } compare_request;
 
 #define REQUEST compare_request
-static const option options[] = {TEXT("-o", "DIR", folder, "where the page is written (default: compare)"), OPTIONS_END};
+static const option options[] = {TEXT("-o", "DIR", folder, "where the page is written (default: compare)"), AGAIN(again),
+                                 OPTIONS_END};
 
 static int compare(words *w) {
   compare_request r = {.folder = "compare"};
   if (read_options(w, options, &r)) return EXIT_USAGE;
   if (!w->given_count) return usage_error(w, "expected RUN, a folder of runs");
-  if (compare_runs((const char *const *)w->given, w->given_count, r.folder)) return report_failure("compare");
+  if (compare_runs((const char *const *)w->given, w->given_count, r.folder, r.again)) return report_failure("compare");
   printf("report: %s/report.html\n", r.folder);
   return 0;
 }

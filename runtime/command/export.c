@@ -15,10 +15,12 @@ typedef struct export_request {
   module_request module;
   session_options options;
   const char *block, *folder, *type, *like;
+  bool again;
 } export_request;
 
 #define REQUEST export_request
 static const option options[] = {TEXT("-o", "DIR", folder, "the folder, which may exist"),
+                                 AGAIN(again),
                                  TEXT("--as", "f32|f16|bf16", type, "the type of the numbers (default: f32)"),
                                  TEXT("--like", "DIR", like, "each tensor in the type that it has in this folder"),
                                  TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),
@@ -61,14 +63,16 @@ static rec_status export_tensor(exported *e, const trained_model *of, const char
   return rec_convert(t->data, type, weights + p->place * of->n->element_size, of->dtype, p->elements);
 }
 
+// exported: what the file says of its model; noted: the checksum of the config beside it.
 static rec_status export_tensors(const trained_model *of, const char *weights, rec_dtype type, const tensor_folder *like,
-                                 const char *path) {
+                                 const char *exported_text, const char *noted, const char *path) {
   int count = of->model->parameter_count;
   exported e = {calloc((size_t)count + 1, sizeof *e.tensors), calloc((size_t)count + 1, sizeof *e.shapes), 0};
-  const rec_metadata metadata[] = {{"format", "pt"}};
+  const rec_metadata metadata[] = {
+      {"format", "pt"}, {"rec.mark", OUTPUT_MARK_TEXT}, {"rec.exported", exported_text}, {"rec.config", noted}};
   rec_status status = e.tensors && e.shapes ? REC_OK : rec_no_memory();
   for (int i = 0; !status && i < count; i++) status = export_tensor(&e, of, weights, &of->model->parameters[i], type, like);
-  if (!status) status = rec_file_write(path, e.tensors, e.count, metadata, 1);
+  if (!status) status = rec_file_write(path, e.tensors, e.count, metadata, 4);
   for (int i = 0; i < e.count; i++) free(e.tensors[i].data);
   free(e.tensors);
   free(e.shapes);
@@ -116,18 +120,52 @@ static rec_status load(const session *s, const char *name, const train_block **b
   return status ? status : rec_fail(REC_ERROR_ARGUMENT, "expected a train block, found none");
 }
 
+// The names of the exported block and model, and a checksum of the model: its layers with their sizes.
+static rec_status exported_text_of(const train_model *m, const train_block *block, file_path *text) {
+  char note[OUTPUT_NOTE], *made_of = cJSON_PrintUnformatted(m->json);
+  if (!made_of) return rec_no_memory();
+  output_note(note, m->text, made_of, strlen(made_of));
+  *text = rec_path("%s of %s", block->name, note);
+  cJSON_free(made_of);
+  return REC_OK;
+}
+
+// Only an earlier export of the same block and model may be replaced.
+static rec_status check_model(const char *path, const char *exported_text) {
+  rec_file *file;
+  if (access(path, F_OK) || rec_file_open(path, &file)) return REC_OK;
+  const char *found = rec_file_metadata(file, "rec.exported");
+  rec_status status = REC_OK;
+  if (!found || strcmp(found, exported_text) != 0)
+    status = rec_fail(REC_ERROR_FILE, "%s: expected an export of %s, found one of %s; --again replaces it", path, exported_text,
+                      found ? found : "another model");
+  rec_file_close(file);
+  return status;
+}
+
+static rec_status check_folder(const export_request *r, const char *tensors, const char *settings, const char *exported_text) {
+  const output_proof config = {.noted_in = tensors};
+  rec_status status = allow_output(tensors, r->module.file, r->again);
+  if (!status) status = whole_file_allowed(settings, &config, r->again);
+  return status || r->again ? status : check_model(tensors, exported_text);
+}
+
 static rec_status write_folder(const session *s, const export_request *r, const train_block *block, const void *weights) {
   trained_model of = session_model(s, block);
   rec_dtype type = REC_F32;
   tensor_folder *like = NULL;
-  char *config = NULL;
+  char *config = NULL, noted[OUTPUT_NOTE] = "";
   if (r->type && (!rec_number_type(r->type, &type) || type == REC_F64))
     return rec_fail(REC_ERROR_ARGUMENT, "expected --as f32, f16 or bf16, found `%s`", r->type);
   file_path tensors = rec_path("%s/model.safetensors", r->folder), settings = rec_path("%s/config.json", r->folder);
-  rec_status status = r->like ? tensor_folder_open(r->like, &like) : REC_OK;
+  file_path exported_text;
+  rec_status status = exported_text_of(of.model, block, &exported_text);
+  if (!status && r->like) status = tensor_folder_open(r->like, &like);
   if (!status) status = find_config(s, block, of.model, &config);
+  if (!status) status = check_folder(r, tensors.text, settings.text, exported_text.text);
+  if (!status) output_note(noted, "config.json", config, strlen(config));
   if (!status && mkdir(r->folder, 0777) && errno != EEXIST) status = rec_file_failed(r->folder);
-  if (!status) status = export_tensors(&of, weights, type, like, tensors.text);
+  if (!status) status = export_tensors(&of, weights, type, like, exported_text.text, noted, tensors.text);
   if (!status) status = whole_file_write(settings.text, config, strlen(config));
   if (!status)
     printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder, (long long)of.model->weight_count);

@@ -1,35 +1,23 @@
 // rec fmt: .rec files in their standard layout.
 #include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "compiler/syntax/syntax.h"
 #include "runtime/command/command.h"
+#include "runtime/shared/output.h"
 
-// With the mode of the file that it will replace.
-static bool write_part(const char *part, const char *text, mode_t mode) {
-  FILE *file = fopen(part, "w");
-  bool written = file && fputs(text, file) >= 0 && fchmod(fileno(file), mode & 07777) == 0;
-  if (file && fclose(file) != 0) written = false;
-  return written;
-}
-
-// Writes beside the file and renames, so that an interrupted run leaves the old text. A symbolic link stays one: what it leads to
-// is replaced.
+// An interrupted run leaves the old text. The file keeps its mode, and a symbolic link stays one.
 static int replace(const char *path, const char *text) {
-  char target[PATH_MAX], part[PATH_MAX + 32];
   struct stat about;
-  bool found = realpath(path, target) && stat(target, &about) == 0;
-  if (found) {
-    snprintf(part, sizeof part, "%s.%ld.part", target, (long)getpid());
-    if (write_part(part, text, about.st_mode) && rename(part, target) == 0) return 0;
+  output file;
+  bool good = !stat(path, &about) && output_open(&file, path, OUTPUT_FOLLOW);
+  if (good) {
+    good = output_put(&file, text, strlen(text)) && !fchmod(file.handle, about.st_mode & 07777) && output_finish(&file, 0);
+    output_drop(&file);
   }
-  fprintf(stderr, "rec fmt: %s: %s\n", path, strerror(errno));
-  if (found) unlink(part);
-  return EXIT_USAGE;
+  if (!good) fprintf(stderr, "rec fmt: %s: %s\n", path, strerror(errno));
+  return good ? 0 : EXIT_USAGE;
 }
 
 static int format_file(const char *path, bool check) {

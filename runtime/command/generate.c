@@ -7,6 +7,7 @@
 
 #include "runtime/command/session.h"
 #include "runtime/command/writer.h"
+#include "runtime/shared/output.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/carried.h"
 
@@ -18,6 +19,7 @@ typedef struct generate_request {
   double temperature, top_p;
   int64_t top_k, seed, tokens;
   const char *prompt, *prompt_file, *checkpoint, *block, *logits, *start;
+  bool again;
 } generate_request;
 
 #define REQUEST generate_request
@@ -34,6 +36,7 @@ static const option options[] = {
     REAL("--top-p", "P", top_p, 0, 1, "draw from the fewest most probable ones that make up the probability P"),
     NUMBER("--seed", "S", seed, 0, "another seed, another text (default: 1)"),
     TEXT("--logits", "FILE", logits, "the logits that each one was drawn from, as the tensor `logits` of a safetensors file"),
+    AGAIN(again),
     TEXT("--initial-state", "zero|learned", start,
          "zero, or learned: the states that were trained with the weights (default: zero)"),
     TEXT("--checkpoint", "PATH", checkpoint, "a safetensors file with the weights of the model"),
@@ -51,6 +54,10 @@ static int read_words(words *w, generate_request *r) {
   if (r->prompt && r->prompt_file) return usage_error(w, "expected --prompt or --prompt-file, found both");
   r->block = split_block(w->given[0]);
   r->module.file = w->given[0];
+  if (r->prompt_file && !strcmp(r->prompt_file, "-"))
+    output_note_input(STDIN_FILENO);
+  else
+    output_note_input_path(r->prompt_file);
   return 0;
 }
 
@@ -123,7 +130,8 @@ static void report(const writer *w) {
 static rec_status save_logits(const writer *w, const char *path) {
   const int64_t shape[] = {w->written, w->sampler.count};
   const rec_tensor tensor = {"logits", REC_F64, 2, shape, w->logits, (size_t)(shape[0] * shape[1]) * sizeof *w->logits};
-  return rec_file_write(path, &tensor, 1, NULL, 0);
+  const rec_metadata mark = {"rec.mark", OUTPUT_MARK_TEXT};
+  return rec_file_write(path, &tensor, 1, &mark, 1);
 }
 
 static rec_status open_writer(writer *w, const generate_request *r, const model_of_text *m, int threads) {
@@ -159,6 +167,7 @@ static int write_text(session *s, void *request) {
   model_of_text m = {0};
   writer w = {0};
   rec_status status = load_model(r, s, &m);
+  if (!status && r->logits) status = allow_output(r->logits, r->module.file, r->again);
   if (!status) status = open_writer(&w, r, &m, s->options.threads);
   if (!status) {
     session_catch_signals(s, true);

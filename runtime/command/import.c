@@ -1,5 +1,6 @@
 // rec import: a Hugging Face folder becomes a program with a finished run of its own.
 #include <cjson/cJSON.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,15 @@
 typedef struct import_request {
   const char *folder, *program;
   tensor_folder *tensors;  // of the folder
+  bool again;
   session_options options;
 } import_request;
 
 #define REQUEST import_request
-static const option options[] = {TEXT("-o", "NAME.rec", program, "the program"),
-                                 TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"), OPTIONS_END};
+static const option options[] = {
+    TEXT("-o", "NAME.rec", program, "the program"),
+    FLAG("--again", again, "replace a program that rec did not write, or that was changed since, and a run with other weights"),
+    TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"), OPTIONS_END};
 
 static int read_words(words *w, import_request *r) {
   if (read_options(w, options, r)) return EXIT_USAGE;
@@ -100,12 +104,38 @@ static rec_status fit_all(fitting *f, const char *folder) {
 
 // ---- writing ------------------------------------------------------------------------------------
 
+// The same weights may be imported again. Those of another model stay: its program would run with the new ones.
+static rec_status check_run(const session *s, const train_block *block, const fitting *f) {
+  const int64_t size = f->of.model->parameter_elements * f->of.n->element_size;
+  file_path model = session_path(s, block->name, "model.safetensors");
+  rec_status status = session_check_new(s, block);
+  if (!status) return REC_OK;
+  char *found = calloc((size_t)size + 1, 1);
+  bool same = found && !checkpoint_load_weights(&f->of, found, model.text) && !memcmp(found, f->weights, (size_t)size);
+  free(found);
+  if (same) return REC_OK;
+  return rec_fail(REC_ERROR_FILE,
+                  "%s/%s: expected no run, or one with these weights, found one with others; --runs DIR imports into another "
+                  "folder, --again replaces it",
+                  s->options.runs, block->name);
+}
+
+// The folder that is read may be that of the run.
+static rec_status check_inputs(const session *s, const train_block *block) {
+  static const char *const names[] = {"checkpoint.safetensors", "model.safetensors", "config.json"};
+  rec_status status = REC_OK;
+  for (int i = 0; i < 3 && !status; i++) status = allow_output(session_path(s, block->name, names[i]).text, NULL, true);
+  return status;
+}
+
 // The run of a block that has done all its steps.
-static rec_status write_run(session *s, const train_block *block, const fitting *f, const char *folder) {
+static rec_status write_run(session *s, const train_block *block, const fitting *f, const import_request *r) {
   trainer *t = NULL;
   char *text = NULL;
   file_path checkpoint = session_path(s, block->name, "checkpoint.safetensors");
   rec_status status = session_lock(s, true);
+  if (!status) status = check_inputs(s, block);
+  if (!status && !r->again) status = check_run(s, block, f);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(f->of, block, &(trainer_settings){.threads = 1}, &t);
   if (!status) {
@@ -113,10 +143,12 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
     t->step = block->steps;
     status = checkpoint_save_weights(&f->of, f->weights, session_path(s, block->name, "model.safetensors").text);
   }
-  if (!status) status = whole_file_read(rec_path("%s/config.json", folder).text, &text);
+  if (!status) status = whole_file_read(rec_path("%s/config.json", r->folder).text, &text);
   if (!status) status = whole_file_write(session_path(s, block->name, "config.json").text, text, strlen(text));
   if (!status) status = checkpoint_save(t, checkpoint.text);
-  if (!status) printf("weights: %s\n", checkpoint.text);
+  if (!status)
+    printf("import %s: %s, %lld weights in %d tensors\nprogram: %s\nweights: %s\n", r->folder, f->of.model->text,
+           (long long)f->of.model->weight_count, f->taken, r->program, checkpoint.text);
   trainer_free(t);
   free(text);
   return status;
@@ -128,47 +160,59 @@ static int import_into(session *s, void *request) {
   fitting f = {.folder = r->tensors, .of = session_model(s, block)};
   f.weights = calloc((size_t)f.of.model->parameter_elements + 1, (size_t)f.of.n->element_size);
   rec_status status = f.weights ? fit_all(&f, r->folder) : rec_no_memory();
-  if (!status) {
-    printf("import %s: %s, %lld weights in %d tensors\nprogram: %s\n", r->folder, f.of.model->text,
-           (long long)f.of.model->weight_count, f.taken, r->program);
-    status = write_run(s, block, &f, r->folder);
-  }
+  if (!status) status = write_run(s, block, &f, r);
   free(f.weights);
   return status ? report_failure("import") : 0;
 }
 
-static rec_status write_program(const import_request *r, const char *path) {
+static rec_status make_program(const import_request *r, made_text *program) {
   cJSON *config;
   char *text = NULL;
+  if (!text_open(program)) return rec_no_memory();
   rec_status status = folder_read_json(r->folder, "config.json", &config);
   if (!status) status = public_program(config, r->tensors, &text);
-  if (!status) status = whole_file_write(path, text, strlen(text));
+  if (!status) fprintf(program->out, "%s\n// " OUTPUT_MARK_TEXT "\n", text);
+  if (!status && fflush(program->out)) status = rec_no_memory();
   cJSON_Delete(config);
   free(text);
   return status;
 }
 
+// The draft has a unique name beside the program that ends in .rec.
+static rec_status write_draft(const import_request *r, const made_text *program, file_path *draft) {
+  static const char ending[] = ".draft.rec";
+  *draft = rec_path("%s.XXXXXX%s", r->program, ending);
+  output file = {.handle = mkostemps(draft->text, sizeof ending - 1, O_CLOEXEC)};
+  if (file.handle < 0) return rec_file_failed(r->program);
+  if (output_put(&file, program->text, program->size) && output_finish(&file, 0)) return REC_OK;
+  output_drop(&file);
+  unlink(draft->text);
+  return rec_file_failed(draft->text);
+}
+
 // The program takes its name when its weights have fitted; until then it is a draft beside.
-static int import_by_draft(words *w, import_request *r, const char *draft) {
+static int import_by_draft(words *w, import_request *r, made_text *program) {
+  file_path draft;
   module_request request = module_request_of(w);
-  request.file = draft;
+  request.file = draft.text;
   request.recc_words[request.recc_word_count++] = "-O0";  // nothing is run
-  if (write_program(r, draft)) return report_failure("import");
+  if (write_draft(r, program, &draft)) return report_failure("import");
   int status = with_session(&request, &r->options, import_into, r);
-  if (!status && rename(draft, r->program)) {
-    rec_file_failed(r->program);
-    status = report_failure("import");
-  }
-  if (status) unlink(draft);
+  unlink(draft.text);
   return status;
 }
 
 static int import(words *w) {
   import_request r = {0};
+  made_text program = {0};
   int status = read_words(w, &r);
   if (status) return status;
-  if (tensor_folder_open(r.folder, &r.tensors)) status = report_failure("import");
-  if (!status) status = import_by_draft(w, &r, rec_path("%s.draft.rec", r.program).text);
+  rec_status failed = tensor_folder_open(r.folder, &r.tensors);
+  if (!failed) failed = make_program(&r, &program);
+  if (!failed) failed = allow_output(r.program, NULL, r.again);
+  status = failed ? report_failure("import") : import_by_draft(w, &r, &program);
+  failed = text_save(&program, status ? REC_ERROR_FILE : REC_OK, r.program, OUTPUT_FOLLOW);
+  if (!status && failed) status = report_failure("import");
   tensor_folder_close(r.tensors);
   return status;
 }

@@ -6,6 +6,7 @@
 #include "runtime/command/session.h"
 #include "runtime/plan/show.h"
 #include "runtime/ranks/ping.h"
+#include "runtime/shared/output.h"
 #include "runtime/train/model/chain.h"
 
 typedef struct plan_command_request {
@@ -15,7 +16,7 @@ typedef struct plan_command_request {
   int64_t batch, context, segments, memory, under_way;
   int64_t first, last;  // ranks
   network links;
-  bool json, measures;  // measures: the network
+  bool json, measures, again;  // measures: the network
 } plan_command_request;
 
 #define REQUEST plan_command_request
@@ -33,6 +34,7 @@ static const option options[] = {
     FLAG("--json", json, "print one JSON object, all grids in it"),
     TEXT("--plot", "DIR", plot, "write plan.svg and plan.csv there: the efficiency by ranks"),
     TEXT("--trace", "FILE", trace, "write what the time ranks of the largest grid do, for other simulators"),
+    AGAIN(again),
     SESSION_MODULE_OPTIONS,
     OPTIONS_END};
 
@@ -143,6 +145,13 @@ static int run_session(session *s, void *request) {
   return plan_block(s, r, block) ? report_failure("plan") : 0;
 }
 
+// Before anything is measured.
+static rec_status check_outputs(const plan_command_request *r) {
+  output_note_input_path(r->times);
+  rec_status status = r->trace ? allow_output(r->trace, r->module.file, r->again) : REC_OK;
+  return !status && r->plot ? plan_may_draw(r->plot, r->again) : status;
+}
+
 // *speaks: this process is to go on; the other ranks of a job have done their part.
 static rec_status find_network(plan_command_request *r, bool *speaks) {
   ranks *job;
@@ -164,6 +173,7 @@ static int run(words *w) {
   r.measures = !strcmp(r.network, "measured");
   rec_status found = find_network(&r, &speaks);
   if (!speaks) return 0;
+  if (!found) found = check_outputs(&r);
   return found ? report_failure("plan") : with_session(&r.module, &r.options, run_session, &r);
 }
 

@@ -144,6 +144,7 @@ static int run_blocks(session *s, void *request) {
   const train_request *r = request;
   int status = check_names(r, s);
   rec_status locked = status || !speaks(r) ? REC_OK : session_lock(s, r->train);
+  if (!status && !locked && speaks(r)) locked = session_check_report(s);
   if (!status) status = report_agreed(r->options.ranks, r->module.command, locked);
   return status ? status : r->train ? train_blocks(r, s) : evaluate_blocks(r, s);
 }

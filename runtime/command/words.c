@@ -9,6 +9,7 @@
 #include "runtime/machine.h"
 #include "runtime/ranks/launch.h"
 #include "runtime/ranks/ranks.h"
+#include "runtime/train/report/whole_file.h"
 
 // ---- one option ---------------------------------------------------------------------------------
 
@@ -125,6 +126,11 @@ int usage_error(words *w, const char *format, ...) {
   fprintf(stderr, "; see `%s %s --help`\n", program_name(), w->command);
   va_end(arguments);
   return EXIT_USAGE;
+}
+
+rec_status allow_output(const char *path, const char *input, bool again) {
+  output_note_input_path(input);
+  return whole_file_allowed(path, NULL, again);
 }
 
 int report_failure(const char *command) {

@@ -11,6 +11,7 @@
 #include "compiler/base/embedded.h"
 #include "compiler/base/program.h"
 #include "runtime/lsp/server.h"
+#include "runtime/shared/output.h"
 
 static bool holds(const char *path, const embedded_file *file) {
   FILE *in = fopen(path, "rb");
@@ -55,16 +56,12 @@ static bool make_folders(char *path) {
   return true;
 }
 
-static bool write_copy(arena *scratch, const char *path, const embedded_file *file) {
-  const char *part = arena_printf(scratch, "%s.%ld.part", path, (long)getpid());
-  FILE *out = fopen(part, "wb");
-  if (!out) return false;
-  bool written = fwrite(file->data, 1, file->size, out) == file->size;
-  written &= fchmod(fileno(out), 0444) == 0;
-  written &= fclose(out) == 0;
-  if (written && rename(part, path) == 0) return true;
-  unlink(part);
-  return false;
+static bool write_copy(const char *path, const embedded_file *file) {
+  output copy;
+  if (!output_open(&copy, path, 0)) return false;
+  bool written = output_put(&copy, file->data, file->size) && !fchmod(copy.handle, 0444) && output_finish(&copy, 0);
+  output_drop(&copy);
+  return written;
 }
 
 const char *lsp_source_file(arena *scratch, const char *path) {
@@ -75,5 +72,5 @@ const char *lsp_source_file(arena *scratch, const char *path) {
   const char *folder = cache && cache[0] == '/' ? cache : arena_printf(scratch, "%s/.cache", home);
   char *copy = arena_printf(scratch, "%s/rec/%s", folder, path);
   if (holds(copy, file)) return copy;
-  return make_folders(copy) && write_copy(scratch, copy, file) ? copy : NULL;
+  return make_folders(copy) && write_copy(copy, file) ? copy : NULL;
 }

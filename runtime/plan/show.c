@@ -246,16 +246,19 @@ static void put_curve(plot *p, const char *name, const predictions *all, chosen 
   plot_curve(p, name, &points);
 }
 
+static const picture efficiency = {
+    .name = "plan", .title = "predicted efficiency by ranks", .x = "ranks", .y = "percent", .log_axis = true, .marks = true};
+
+rec_status plan_may_draw(const char *folder, bool again) { return plot_allowed(&efficiency, folder, again); }
+
 rec_status plan_draw(const plan_shown *s, const char *folder, bool *drawn) {
-  static const picture of = {
-      .name = "plan", .title = "predicted efficiency by ranks", .x = "ranks", .y = "percent", .log_axis = true, .marks = true};
   plot p;
-  if (!plot_open(&p, &of)) return rec_no_memory();
+  if (!plot_open(&p, &efficiency)) return rec_no_memory();
   put_curve(&p, "best grid", s->found, is_best);
   put_curve(&p, "data ranks alone", s->found, is_data);
   put_curve(&p, "time ranks alone, pipeline", s->found, is_pipeline);
   put_curve(&p, "time ranks alone, chain", s->found, is_chain);
-  return plot_close(&p, &of, folder, drawn);
+  return plot_close(&p, &efficiency, folder, drawn);
 }
 
 // ---- the trace ----------------------------------------------------------------------------------
@@ -305,5 +308,6 @@ rec_status plan_write_trace(const plan_shown *s, const char *path) {
   if (!s->found->count) return REC_OK;
   if (!text_open(&text)) return rec_no_memory();
   rec_status status = write_row(s, &largest(s->found)->grid, &text);
-  return text_save(&text, status, path);
+  fprintf(text.out, "# %s\n", OUTPUT_MARK_TEXT);
+  return text_save(&text, status, path, OUTPUT_FOLLOW);
 }

@@ -175,7 +175,7 @@ static rec_status open_together(const char *path, const tensor_plan *plan, write
   rec_status status = ranks_number(by.shared) ? REC_OK : tensor_writer_open(path, plan, w);
   status = ranks_agree(by.shared, status, by.place);
   if (status || ranks_count(by.shared) == 1) return status;
-  if (*w) file = *tensor_writer_file(*w);
+  if (*w) file = tensor_writer_file(*w);
   share_name(by, &file);
   return ranks_agree(by.shared, *w ? REC_OK : tensor_writer_join(path, &file, plan, w), by.place);
 }

@@ -2,6 +2,7 @@
 // rank 0 alone has the log and the events, and moves files; all of them write checkpoints, and all leave with one status.
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -66,8 +67,11 @@ static bool kept_lines(const loop *l, char **kept, size_t *size) {
 static rec_status open_log(loop *l) {
   char *kept = NULL;
   size_t size = 0;
-  rec_status status = kept_lines(l, &kept, &size) ? whole_file_write(l->log_path.text, kept, size) : rec_no_memory();
-  if (!status && !(l->log = fopen(l->log_path.text, "a"))) status = rec_file_failed(l->log_path.text);
+  const output_proof log = {.first = "{\"step\":"};
+  rec_status status = whole_file_allowed(l->log_path.text, &log, l->s->options.again);
+  if (!status) status = kept_lines(l, &kept, &size) ? whole_file_write(l->log_path.text, kept, size) : rec_no_memory();
+  int handle = status ? -1 : open(l->log_path.text, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+  if (!status && (handle < 0 || !(l->log = fdopen(handle, "a")))) status = rec_file_failed(l->log_path.text);
   free(kept);
   return status;
 }
@@ -195,10 +199,10 @@ static rec_status resume(loop *l) {
 }
 
 // What a process that was killed had begun to write. The lock says that no other one writes here.
-static void remove_parts(const loop *l) {
-  DIR *entries = opendir(session_path(l->s, NULL, l->t->block->name).text);
+static void remove_parts(const char *folder) {
+  DIR *entries = opendir(folder);
   for (struct dirent *e; entries && (e = readdir(entries));)
-    if (rec_ends_with(e->d_name, ".part")) unlinkat(dirfd(entries), e->d_name, 0);
+    if (output_is_part(e->d_name)) unlinkat(dirfd(entries), e->d_name, 0);
   if (entries) closedir(entries);
 }
 
@@ -212,7 +216,10 @@ static rec_status remove_run(const loop *l) {
 
 static rec_status start(loop *l) {
   bool exists = is_there(l, l->checkpoint.text) || is_there(l, l->previous.text);
-  if (is_first(l)) remove_parts(l);
+  if (is_first(l)) {
+    remove_parts(l->s->options.runs);
+    remove_parts(session_path(l->s, NULL, l->t->block->name).text);
+  }
   if (l->s->options.resume && exists) return resume(l);
   rec_status status = l->s->options.again && is_first(l) ? remove_run(l) : REC_OK;
   return status ? status : start_weights(l);

@@ -15,6 +15,7 @@
 #include "runtime/module.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/gpu_place.h"
+#include "runtime/train/report/page.h"
 #include "runtime/train/report/report.h"
 
 static const compute *host_of(const session *s) {
@@ -184,18 +185,36 @@ static rec_status take_lock(session *s, const char *path) {
                   s->options.runs, *owner ? owner : "unknown");
 }
 
+// The folder may come from elsewhere. take_lock writes the number of a process, so a longer file is no lock.
+static rec_status check_lock(const session *s, const char *path) {
+  enum { LONGEST = 24 };
+  struct stat about;
+  if (fstat(s->lock, &about)) return rec_file_failed(path);
+  if (S_ISREG(about.st_mode) && about.st_size < LONGEST) return REC_OK;
+  return rec_fail(REC_ERROR_FILE, "%s: expected the lock of a folder of runs, found another file", path);
+}
+
+static rec_status lock_failed(const char *path) {
+  if (errno != ELOOP) return rec_file_failed(path);
+  return rec_fail(REC_ERROR_FILE, "%s: expected the lock of a folder of runs, found a link", path);
+}
+
 rec_status session_lock(session *s, bool make_folder) {
   if (make_folder && mkdir(s->options.runs, 0777) && errno != EEXIST) return rec_file_failed(s->options.runs);
   file_path path = session_path(s, NULL, "lock");
-  s->lock = open(path.text, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (s->lock >= 0) return take_lock(s, path.text);
-  return make_folder || errno != ENOENT ? rec_file_failed(path.text) : REC_OK;
+  s->lock = open(path.text, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (s->lock < 0) return make_folder || errno != ENOENT ? lock_failed(path.text) : REC_OK;
+  rec_status status = check_lock(s, path.text);
+  return status ? status : take_lock(s, path.text);
 }
 
 rec_status session_make_folder(const session *s, const char *name) {
+  struct stat about;
   file_path path = session_path(s, NULL, name);
   bool good = (!mkdir(s->options.runs, 0777) || errno == EEXIST) && (!mkdir(path.text, 0777) || errno == EEXIST);
-  return good ? REC_OK : rec_file_failed(path.text);
+  if (!good || lstat(path.text, &about)) return rec_file_failed(path.text);
+  if (S_ISDIR(about.st_mode)) return REC_OK;
+  return rec_fail(REC_ERROR_FILE, "%s: expected a folder, found a %s", path.text, S_ISLNK(about.st_mode) ? "link" : "file");
 }
 
 rec_status session_load_result(const session *s, const train_block *block, void *weights) {
@@ -211,6 +230,24 @@ rec_status session_load_result(const session *s, const train_block *block, void 
                  block->name, (long long)step, (long long)steps);
   trained_model of = session_model(s, block);
   return status ? status : checkpoint_load_weights(&of, weights, path.text);
+}
+
+// A folder that has no page has no pictures of rec either.
+static rec_status check_pictures(const session *s) {
+  rec_status status = REC_OK;
+  for (int i = 0; i < PICTURES && !status; i++) status = plot_allowed(&pictures[i], s->options.runs, s->options.again);
+  return status;
+}
+
+rec_status session_check_report(const session *s) {
+  const output_proof page = {.first = PAGE_BEGIN};
+  file_path path = session_path(s, NULL, "report.html");
+  if (access(path.text, F_OK)) return check_pictures(s);
+  if (!whole_file_allowed(path.text, &page, s->options.again)) return REC_OK;
+  return rec_fail(
+      REC_ERROR_FILE,
+      "%s: expected the page of a folder of runs, found another file; move it, or choose another folder with --runs",
+      path.text);
 }
 
 rec_status session_report(const session *s) {

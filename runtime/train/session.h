@@ -65,6 +65,8 @@ rec_status session_check_new(const session *s, const train_block *block);
 // Trains one block from the weights of the block it is after. *stopped: a signal asked for the end;
 // a checkpoint was written.
 rec_status session_train(session *s, const train_block *block, bool *stopped);
+// An error if session_report would replace a page or a picture that rec did not write.
+rec_status session_check_report(const session *s);
 // RUNS/report.html and the plots in it, from whatever the runs have left so far.
 rec_status session_report(const session *s);
 

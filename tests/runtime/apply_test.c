@@ -366,13 +366,14 @@ static void check_old_output(void) {
   write_input(&wrong, 1);
   FILE *file = fopen(output_path, "w");
   if (!file || fputs("old", file) < 0 || fclose(file)) abort();
-  const char *words[] = {"apply",     source_path, "small",    "--inputs",  input_path,
-                         "--outputs", output_path, "--device", "reference", NULL};
+  const char *words[] = {"apply",     source_path, "small",     "--inputs", input_path, "--outputs",
+                         output_path, "--device",  "reference", "--again",  NULL};
   check(run_rec(words) == 2, "a misfit is not refused");
   char text[8] = "";
   file = fopen(output_path, "r");
   check(file && fgets(text, sizeof text, file) && strcmp(text, "old") == 0, "an old output file was touched");
   if (file) fclose(file);
+  unlink(output_path);
 }
 
 // ---- Compiling on the fly ------------------------------------------------------------------------------------------

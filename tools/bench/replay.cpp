@@ -57,7 +57,9 @@ int main(int count, char **words) {
   double latency, bandwidth, predicted;
   if (!(file >> ranks >> latency >> bandwidth >> predicted)) return std::fprintf(stderr, "expected TRACE\n"), 2;
   for (std::string kind; file >> kind;) {
-    if (kind == "rank") {
+    if (kind == "#") {  // who wrote the file
+      break;
+    } else if (kind == "rank") {
       runs.emplace_back();
     } else if (kind == "run") {
       int first, end;

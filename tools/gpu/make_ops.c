@@ -16,8 +16,8 @@ int main(int count, char **words) {
     bool ptx = image->target != GPU_SIMT;
     const char *of = image->target == GPU_SM_90A ? "_sm_90a" : "";
     const char *path = arena_printf(a, "%s%s.%s", words[1], of, ptx ? "ptx" : "o");
-    wrong = ptx ? write_file(a, path, image->text, strlen(image->text), false)
-                : write_file(a, path, image->object.bytes, image->object.size, false);
+    wrong = ptx ? write_file(a, path, image->text, strlen(image->text), NULL, 0)
+                : write_file(a, path, image->object.bytes, image->object.size, NULL, 0);
   }
   if (wrong) fprintf(stderr, "%s\n", wrong);
   arena_free(a);

@@ -147,5 +147,5 @@ rec_status evaluation_save(const evaluation *e, const evaluate_block *b, made_te
     free(table->text);
     return status;
   }
-  return text_save(table, status, session_path(e->s, b->name, file).text);
+  return text_save(table, status, session_path(e->s, b->name, file).text, 0);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/train/report/page.h"
 
@@ -77,14 +78,30 @@ static rec_status make_page(const folders *all, const char *folder) {
     if (drawn[i]) page_picture(page.out, &pictures[i], folder);
     if (i == PICTURE_POSITIONS) page_ranges(page.out, "", (const char *const *)all->names, all->count);
   }
-  if (!status) fputs("</html>\n", page.out);
   return page_save(&page, status, folder);
 }
 
-rec_status compare_runs(const char *const *runs, int count, const char *folder) {
+static bool is_same(const char *one, const char *other) {
+  struct stat a, b;
+  return !stat(one, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// The folder of a run has its own page and pictures, which another process may be writing.
+static rec_status check_folder(const folders *all, const char *const *runs, int count, const char *folder, bool again) {
+  bool run = !access(rec_path("%s/lock", folder).text, F_OK);
+  for (int i = 0; i < count; i++) run |= is_same(folder, runs[i]);
+  for (int i = 0; i < all->count; i++) run |= is_same(folder, all->names[i]);
+  if (run) return rec_fail(REC_ERROR_FILE, "%s: expected a folder for the comparison, found that of a run", folder);
+  rec_status status = whole_file_allowed(rec_path("%s/report.html", folder).text, NULL, again);
+  for (int i = 0; i < PICTURES && !status; i++) status = plot_allowed(&pictures[i], folder, again);
+  return status;
+}
+
+rec_status compare_runs(const char *const *runs, int count, const char *folder, bool again) {
   folders all = {0};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < count; i++) status = add_run(&all, runs[i]);
+  if (!status) status = check_folder(&all, runs, count, folder, again);
   if (!status && mkdir(folder, 0777) && errno != EEXIST) status = rec_file_failed(folder);
   if (!status) status = make_page(&all, folder);
   for (int i = 0; i < all.count; i++) free(all.names[i]);

@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,19 +121,19 @@ static void remove_from(const char *folder, int64_t step) {
   if (entries) closedir(entries);
 }
 
-static rec_status open_file(const char *folder, const char *name, int64_t step, FILE **made) {
+static rec_status put_head(FILE *file, int64_t step) {
   static const char version[] = "brain.Event:2", start[] = {1 << 3 | WIRE_VARINT, 1};
-  file_path path = rec_path("%s/%s", folder, name);
-  *made = fopen(path.text, "w");
-  rec_status status = *made ? put_event(*made, 0, 3, version, sizeof version - 1) : rec_file_failed(path.text);
-  return status ? status : put_event(*made, step, 7, start, sizeof start);
+  rec_status status = put_event(file, 0, 3, version, sizeof version - 1);
+  return status ? status : put_event(file, step, 7, start, sizeof start);
 }
 
+// A new file: remove_from has taken away what was there.
 rec_status events_open(const char *folder, int64_t step, FILE **made) {
-  char name[64];
-  snprintf(name, sizeof name, "%s%010" PRId64, prefix, step);
+  file_path path = rec_path("%s/%s%010" PRId64, folder, prefix, step);
   remove_from(folder, step);
-  return open_file(folder, name, step, made);
+  int handle = open(path.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  *made = handle < 0 ? NULL : fdopen(handle, "w");
+  return *made ? put_head(*made, step) : rec_file_failed(path.text);
 }
 
 // ---- tables -------------------------------------------------------------------------------------
@@ -194,14 +195,13 @@ static rec_status put_table(FILE *file, const event_table *t, char *csv) {
 }
 
 rec_status events_of_tables(const char *folder) {
-  FILE *file = NULL;
+  made_text events = {0};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < TABLE_COUNT; i++) {
     char *csv = report_read("", folder, tables[i].file);
-    if (csv && !file) status = open_file(folder, "events.out.tfevents.judged", 0, &file);
-    if (csv && !status) status = put_table(file, &tables[i], csv);
+    if (csv && !events.out) status = text_open(&events) ? put_head(events.out, 0) : rec_no_memory();
+    if (csv && !status) status = put_table(events.out, &tables[i], csv);
     free(csv);
   }
-  if (file && fclose(file) && !status) status = rec_file_failed(folder);
-  return status;
+  return events.out ? text_save(&events, status, rec_path("%s/%sjudged", folder, prefix).text, 0) : status;
 }

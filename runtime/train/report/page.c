@@ -7,7 +7,7 @@
 #include "runtime/escape.h"
 
 void page_open(FILE *out, const char *title) {
-  fputs("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>rec: ", out);
+  fputs(PAGE_BEGIN, out);
   put_html(out, title);
   fputs(
       "</title>\n<style>body{font:15px/1.5 sans-serif;max-width:940px;margin:2em auto;padding:0 "
@@ -35,7 +35,8 @@ void page_picture(FILE *out, const picture *of, const char *folder) {
 }
 
 rec_status page_save(made_text *page, rec_status status, const char *folder) {
-  return text_save(page, status, rec_path("%s/report.html", folder).text);
+  if (!status) fprintf(page->out, "</html>\n<!-- %s -->\n", OUTPUT_MARK_TEXT);
+  return text_save(page, status, rec_path("%s/report.html", folder).text, 0);
 }
 
 // ---- ranges -------------------------------------------------------------------------------------

@@ -4,6 +4,9 @@
 
 #include "runtime/train/report/plot.h"
 
+// What every page begins with.
+#define PAGE_BEGIN "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>rec: "
+
 void page_open(FILE *out, const char *title);
 // FOLDER/NAME.svg, if it is there.
 void page_svg(FILE *out, const char *folder, const char *name);

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +39,26 @@ static void put_column(FILE *csv, const char *name) {
   for (; *name; name++) putc(*name == ' ' ? '_' : *name, csv);
 }
 
+static void put_columns(FILE *csv, const picture *of) {
+  fprintf(csv, "curve,");
+  put_column(csv, of->x);
+  putc(',', csv);
+  put_column(csv, of->y);
+  putc('\n', csv);
+}
+
+rec_status plot_allowed(const picture *of, const char *folder, bool again) {
+  made_text columns;
+  if (!text_open(&columns)) return rec_no_memory();
+  put_columns(columns.out, of);
+  rec_status status = text_close(&columns) ? REC_OK : rec_no_memory();
+  const output_proof table = {.first = columns.text};  // a CSV has no comments
+  if (!status) status = whole_file_allowed(rec_path("%s/%s.csv", folder, of->name).text, &table, again);
+  if (!status) status = whole_file_allowed(rec_path("%s/%s.svg", folder, of->name).text, NULL, again);
+  free(columns.text);
+  return status;
+}
+
 bool plot_open(plot *p, const picture *of) {
   *p = (plot){0};
   if (!text_open(&p->script) || !text_open(&p->table)) return false;
@@ -50,11 +72,7 @@ bool plot_open(plot *p, const picture *of) {
   fputs("\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", out);
   fprintf(out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s", of->log_axis ? "left" : "right",
           of->log_axis ? "set logscale x 2\n" : "");
-  fprintf(csv, "curve,");
-  put_column(csv, of->x);
-  putc(',', csv);
-  put_column(csv, of->y);
-  putc('\n', csv);
+  put_columns(csv, of);
   return true;
 }
 
@@ -80,15 +98,15 @@ void plot_curve(plot *p, const char *name, made_text *points) {
   free(points->text);
 }
 
-// gnuplot with a pipe as its input, and a file as its output. No name of a file stands in the script, and no shell is asked.
-static pid_t start_gnuplot(const char *svg, int *script) {
+// gnuplot with a pipe as its input, and an open file as its output. No name of a file stands in the script, and no shell is asked.
+static pid_t start_gnuplot(int svg, int *script) {
   int ends[2];
   pid_t child = -1;
   if (pipe2(ends, O_CLOEXEC)) return -1;
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, ends[0], STDIN_FILENO);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, svg, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  posix_spawn_file_actions_adddup2(&files, svg, STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   char *words[] = {"gnuplot", "-d", NULL};
   if (posix_spawnp(&child, words[0], &files, NULL, words, environ)) child = -1;
@@ -100,7 +118,7 @@ static pid_t start_gnuplot(const char *svg, int *script) {
 }
 
 // Without gnuplot the pipe breaks; that must not end the process.
-static bool run_gnuplot(const char *script, size_t size, const char *svg) {
+static bool run_gnuplot(const char *script, size_t size, int svg) {
   struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
   int input, ended = 1;
   sigaction(SIGPIPE, &ignore, &old);
@@ -118,10 +136,20 @@ static bool run_gnuplot(const char *script, size_t size, const char *svg) {
   return child >= 0 && ended == 0;
 }
 
+// gnuplot draws into memory: a picture is replaced as a whole.
 bool report_draw(const char *script, size_t size, const char *svg) {
-  file_path fresh = rec_path("%s.new", svg);
-  bool good = run_gnuplot(script, size, fresh.text) && !rename(fresh.text, svg);
-  if (!good) unlink(fresh.text);
+  static char mark[] = "<!-- " OUTPUT_MARK_TEXT " -->\n";
+  char last[sizeof mark];
+  struct stat about;
+  int memory = memfd_create("picture", MFD_CLOEXEC);
+  bool drawn = memory >= 0 && run_gnuplot(script, size, memory) && !fstat(memory, &about);
+  char *drawing = drawn ? malloc((size_t)about.st_size + 1) : NULL;
+  bool good = drawing && pread(memory, drawing, (size_t)about.st_size, 0) == about.st_size;
+  memcpy(last, mark, sizeof last);
+  const struct iovec parts[] = {{drawing, drawn ? (size_t)about.st_size : 0}, {last, sizeof last - 1}};
+  good = good && output_write(svg, parts, 2, OUTPUT_MARK);
+  if (memory >= 0) close(memory);
+  free(drawing);
   return good;
 }
 

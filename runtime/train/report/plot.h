@@ -23,6 +23,8 @@ typedef struct picture {
 enum { PICTURE_POSITIONS, PICTURE_STATES, PICTURE_REMEMBRANCE, PICTURE_ACCURACY, PICTURE_LOSS, PICTURES };
 extern const picture pictures[PICTURES];
 
+// An error if FOLDER/NAME.csv or FOLDER/NAME.svg is an input, or another's.
+rec_status plot_allowed(const picture *of, const char *folder, bool again);
 bool plot_open(plot *p, const picture *of);
 // Adds a curve of lines `x y`, which are closed and freed; one without a point is left out.
 void plot_curve(plot *p, const char *name, made_text *points);

@@ -172,7 +172,7 @@ static void put_page(FILE *out, const report_source *s, const bool drawn[PICTURE
   for (int i = 0; i < s->program->block_count; i++) put_block(out, s, &s->program->blocks[i]);
   fputs("</table>\n<h2>The program</h2>\n<pre>", out);
   put_html(out, s->text);
-  fputs("</pre>\n</html>\n", out);
+  fputs("</pre>\n", out);
 }
 
 rec_status report_write(const report_source *s) {

@@ -1,20 +1,16 @@
 #include "runtime/train/report/whole_file.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-rec_status whole_file_write(const char *path, const char *text, size_t size) {
-  file_path fresh = rec_path("%s.new", path);
-  FILE *file = fopen(fresh.text, "w");
-  bool good = file && fwrite(text, 1, size, file) == size && !fflush(file) && !fsync(fileno(file));
-  int error = errno;
-  if (file && fclose(file) && good) good = false, error = errno;
-  if (good && rename(fresh.text, path)) good = false, error = errno;
-  if (file && !good) unlink(fresh.text);
-  errno = error;
-  return good ? REC_OK : rec_file_failed(path);
+rec_status whole_file_write(const char *path, const void *bytes, size_t size) {
+  const struct iovec all = {(void *)(uintptr_t)bytes, size};
+  return output_write(path, &all, 1, OUTPUT_FLUSH) ? REC_OK : rec_file_failed(path);
+}
+
+rec_status whole_file_allowed(const char *path, const output_proof *proof, bool again) {
+  char why[OUTPUT_WHY];
+  return output_allowed(path, proof, again, why) ? REC_OK : rec_fail(REC_ERROR_FILE, "%s", why);
 }
 
 bool text_open(made_text *s) {
@@ -29,9 +25,11 @@ bool text_close(made_text *s) {
   return whole;
 }
 
-rec_status text_save(made_text *s, rec_status status, const char *path) {
+rec_status text_save(made_text *s, rec_status status, const char *path, unsigned flags) {
   bool whole = text_close(s);
-  if (!status) status = whole ? whole_file_write(path, s->text, s->size) : rec_no_memory();
+  const struct iovec all = {s->text, s->size};
+  if (!status && !whole) status = rec_no_memory();
+  if (!status && !output_write(path, &all, 1, flags | OUTPUT_FLUSH | OUTPUT_MARK)) status = rec_file_failed(path);
   free(s->text);
   return status;
 }
