@@ -7,6 +7,7 @@
 #include "compiler/options.h"
 #include "compiler/syntax/syntax.h"
 #include "compiler/target/target.h"
+#include "runtime/shared/start.h"
 
 static int print_version(void) {
   printf("recc %s\nABI %s\ntargets:", REC_VERSION, ABI_TEXT);
@@ -111,6 +112,7 @@ static int end_output(int status) {
 void watch_memory(void);  // compiler/emit/link.cpp
 
 int main(int argc, char **argv) {
+  start_program("error", 1);
   watch_memory();
   return end_output(run(argc, argv));
 }

@@ -8,6 +8,7 @@
 
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
+#include "runtime/shared/start.h"
 
 static int unknown_command(const char *name) {
   fprintf(stderr, "rec: unknown command `%s`; the commands are", name);
@@ -65,7 +66,7 @@ static int end_output(int status) {
 static void begin_without_blas_threads(int count, char **list, char **variables) {
   static char one[] = "OPENBLAS_NUM_THREADS=1";
   enum { NAME = sizeof one - 2, MOST = 4096 };
-  char self[PATH_MAX], *with_one[MOST + 2] = {one};
+  static char self[PATH_MAX], *with_one[MOST + 2] = {one};  // the stack may be small
   int given = 0;
   (void)count;
   for (; variables[given]; given++) {
@@ -83,6 +84,7 @@ typedef void initializer(int count, char **list, char **variables);
 __attribute__((section(".preinit_array"), used)) static initializer *const before_libraries = begin_without_blas_threads;
 
 int main(int count, char **list) {
+  start_program("rec", EXIT_USAGE);
   rec_map_report_faults();
   return end_output(run(count, list));
 }

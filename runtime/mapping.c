@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,12 +48,15 @@ static void say(const char *text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 
+// Several threads may fault at once; only the first one prints.
 static void on_fault(int number, siginfo_t *about, void *context) {
+  static atomic_flag speaks = ATOMIC_FLAG_INIT;
   const char *address = about->si_addr;
   (void)context;
   for (int i = 0; i < MOST_MAPPED; i++) {
     const struct mapped_file *f = &mapped_files[i];
     if (!f->path || address < f->bytes || address >= f->bytes + f->size) continue;
+    while (atomic_flag_test_and_set(&speaks)) pause();
     say("rec: ");
     say(f->path);
     say(": the file was cut, or could not be read, while it was in use\n");
@@ -62,7 +66,7 @@ static void on_fault(int number, siginfo_t *about, void *context) {
 }
 
 void rec_map_report_faults(void) {
-  struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+  struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   sigaction(SIGBUS, &action, NULL);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -52,6 +53,15 @@ int refuse(const std::string &text, char *message, size_t message_size) {
   std::strncpy(message, text.c_str(), message_size - 1);
   message[message_size - 1] = 0;
   return 1;
+}
+
+// lld flushes its output only when the process ends. An error of it must be known before.
+bool written_out(std::string &errors) {
+  llvm::outs().flush();
+  if (!llvm::outs().has_error()) return true;
+  errors = "no room for the library: " + llvm::outs().error().message();
+  llvm::outs().clear_error();
+  return false;
 }
 
 // To be freed.
@@ -105,7 +115,7 @@ extern "C" int link_elf(const unsigned char *const *files, const size_t *sizes, 
     int file = memfd_create("object", MFD_CLOEXEC);
     if (file >= 0) opened.push_back(file);
     good = file >= 0 && write_all(file, files[i], sizes[i]);
-    if (!good) errors = "no memory for an object file";
+    if (!good) errors = std::string("no room for an object file: ") + std::strerror(errno);
     words.push_back("/proc/self/fd/" + std::to_string(file));
   }
   if (good) {
@@ -115,6 +125,7 @@ extern "C" int link_elf(const unsigned char *const *files, const size_t *sizes, 
     llvm::raw_string_ostream out(output), err(errors);
     good = lld::elf::link(arguments, out, err, false, false);
     lld::CommonLinkerContext::destroy();
+    good = good && written_out(errors);
   }
   for (int file : opened) close(file);
   return good ? 0 : refuse(errors, message, message_size);

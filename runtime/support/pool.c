@@ -79,9 +79,11 @@ static pool *own_pool(void) {
 // Starts workers until there are `wanted`; fewer if the system refuses. Called with the lock held.
 static void grow(pool *p, int64_t wanted) {
   if (p->workers >= wanted) return;
-  // Signals of the program are for its own threads.
+  // Workers block the signals of the program, except for those of a fault in the worker itself.
   sigset_t all, before;
   sigfillset(&all);
+  static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&all, own[i]);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
