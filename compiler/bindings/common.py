@@ -26,14 +26,18 @@ class RecError(RuntimeError):
 _DTYPE_WORDS = {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16"}
 
 
-def _again(recurrence: str = "", dtypes: tuple = (), sizes: Optional[dict] = None) -> str:
-    """The command that writes library and file again, with further types and with these sizes of axes (K: 64, 128)."""
+def _again(recurrence: str = "", dtypes: tuple = (), sizes: Optional[dict] = None, damaged: bool = False) -> str:
+    """The command that writes library and file again, with further types and with these sizes of axes (K: 64, 128).
+
+    damaged: the library is not as recc wrote it, and is replaced only with --again.
+    """
     defines = dict(_DEFINES)
     for axis, several in (sizes or {}).items():
         name = f"{recurrence}.{axis}" if f"{recurrence}.{axis}" in defines else axis
         defines[name] = ",".join(map(str, several[-1:] if _HAS_MODELS else several))  # models have one size of each
     types = ",".join(_DTYPE_WORDS[dtype] for dtype in dict.fromkeys((*_DTYPES, *dtypes)))
     words = ["recc", _SOURCE, _OPTIONS, "--dtype", types, *(f"-D {name}={size}" for name, size in defines.items())]
+    words += ["--again"] if damaged else []
     return f"`{' '.join(words)} -o {os.path.dirname(os.path.abspath(__file__))}`"
 
 
@@ -63,12 +67,13 @@ def _open_library() -> ctypes.CDLL:
         library = ctypes.CDLL(path)
         manifest = ctypes.addressof(ctypes.c_char.in_dll(library, f"{_PREFIX}rec_manifest"))
     except (OSError, ValueError) as reason:
-        raise RecError(f"expected a library of recc, found {path}: {reason}; {_again()} writes it") from None
+        raise RecError(f"expected a library of recc, found {path}: {reason}; {_again(damaged=True)} writes it") from None
     head = ctypes.string_at(manifest, 512).decode("utf-8", "replace")
     abi = re.search(r'"abi":\s*"(\d+)\.(\d+)"', head)
     found = re.search(r'"hash":\s*"([0-9a-f]+)"', head)
     if not abi or not found:
-        raise RecError(f"expected a library of recc, found {path}, whose manifest cannot be read; {_again()} writes it")
+        raise RecError(f"expected a library of recc, found {path}, whose manifest cannot be read; "
+                       f"{_again(damaged=True)} writes it")
     if int(abi[1]) != _ABI[0] or int(abi[2]) < _ABI[1]:
         raise RecError(f"expected a library with ABI {_ABI[0]}.{_ABI[1]}, found {abi[1]}.{abi[2]} in {path}; "
                        f"{_again()} writes library and file anew")
