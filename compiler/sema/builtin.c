@@ -7,7 +7,7 @@ static const builtin builtins[] = {
 #define NOT_CALLED(id, text, arity)
 #define CALLED(id, text, arity) {text, BUILTIN_ELEMENTWISE, arity, VALUE_##id, false},
 #define CALLED_COMPLEX(id, text, arity) {text, BUILTIN_ELEMENTWISE, arity, VALUE_##id, true},
-#define VALUE_OP(id, text, arity, class, called, value) called(id, text, arity)
+#define VALUE_OP(id, text, arity, class, called, cost, complex_cost, value) called(id, text, arity)
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
     {"sum", BUILTIN_REDUCTION, 1, VALUE_SUM, true},

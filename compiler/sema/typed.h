@@ -48,7 +48,7 @@ typedef struct typed_axis {
 } typed_axis;
 
 typedef enum value_op {
-#define VALUE_OP(id, text, arity, class, called, value) VALUE_##id,
+#define VALUE_OP(id, text, arity, class, called, cost, complex_cost, value) VALUE_##id,
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
   VALUE_OP_COUNT
@@ -191,6 +191,8 @@ value_op value_op_find(const char *text);
 // The result of an elementwise operation for real operands (the column `value`), which has three entries.
 typedef double value_function(const double *operands);
 value_function *value_function_of(value_op op);
+// Multiply-adds of one entry (the columns `cost` and `complex cost`).
+int value_cost(const typed_value *v);
 
 // Appends a value; its axes and element kind follow from the operands by the row's class.
 // For synthesised bodies (layers) and normalisation. The caller has checked that the operation is legal.

@@ -23,10 +23,10 @@ static double clamped(double x, double low, double high) {
 }
 
 // The column `value`.
-#define VALUE_OP(id, text, arity, class, called, value) \
-  static double result_of_##id(const double *x) {       \
-    (void)x;                                            \
-    return value;                                       \
+#define VALUE_OP(id, text, arity, class, called, cost, complex_cost, value) \
+  static double result_of_##id(const double *x) {                           \
+    (void)x;                                                                \
+    return value;                                                           \
   }
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
@@ -35,9 +35,11 @@ static const struct {
   const char *text;
   int arity;
   value_class class;
+  int cost[2];  // by whether the result is complex
   value_function *function;
 } rows[VALUE_OP_COUNT] = {
-#define VALUE_OP(id, text, arity, class, called, value) [VALUE_##id] = {text, arity, CLASS_##class, result_of_##id},
+#define VALUE_OP(id, text, arity, class, called, cost, complex_cost, value) \
+  [VALUE_##id] = {text, arity, CLASS_##class, {cost, complex_cost}, result_of_##id},
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
 };
@@ -46,6 +48,8 @@ int value_arity(value_op op) { return rows[op].arity; }
 const char *value_op_text(value_op op) { return rows[op].text; }
 value_class value_op_class(value_op op) { return rows[op].class; }
 value_function *value_function_of(value_op op) { return rows[op].function; }
+
+int value_cost(const typed_value *v) { return rows[v->op].cost[v->complex]; }
 
 value_op value_op_find(const char *text) {
   int op = 0;
