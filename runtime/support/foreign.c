@@ -552,6 +552,17 @@ static rec_status check_outputs(foreign_call *f) {
   return REC_OK;
 }
 
+rec_status foreign_saved_bytes(const foreign_call *f, int64_t *bytes) {
+  int64_t fields[f->table->arguments_size / (int32_t)sizeof(int64_t)];
+  fill(f, (char *)fields);
+  rec_sizes sizes = {.size = sizeof sizes,
+                     .device_kind = on_cuda(f->device) ? REC_DEVICE_CUDA : REC_DEVICE_HOST,
+                     .device_number = f->device.number};
+  rec_status status = rec_sizes_entry(f->table, fields, &sizes);
+  *bytes = sizes.saved;
+  return status;
+}
+
 rec_status foreign_run(foreign_call *f) {
   rec_status status = check_saved(f);
   if (status == REC_OK) status = check_outputs(f);

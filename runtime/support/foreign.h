@@ -71,6 +71,9 @@ typedef struct foreign_call {
 // Finds the variant and the sizes of a call, and checks all tensors that are there.
 rec_status foreign_read(foreign_call *call);
 
+// Bytes that a forward of a call that was read saves for its backward.
+rec_status foreign_saved_bytes(const foreign_call *call, int64_t *bytes);
+
 // Runs a call that was read. Results that are not there are not wanted; outputs must be there.
 rec_status foreign_run(foreign_call *call);
 

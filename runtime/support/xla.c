@@ -40,6 +40,7 @@ typedef struct xla_call {
   int mapped;  // axes that vmap has added
   int64_t mapped_size[MAPPED_MAX];
   int64_t entries;  // of all of these
+  int64_t saved;    // bytes that an entry saves
 } xla_call;
 
 // ---- errors ----------------------------------------------------------------------------------
@@ -154,9 +155,9 @@ static int64_t bytes_of(const foreign_tensor *x) {
   return bytes;
 }
 
-// The bytes before the tensor of an entry.
+// The bytes before the tensor of an entry. What entries save lies as one call of all of them writes it, whatever room is behind.
 static int64_t offset_of(const xla_call *c, const place *p, int64_t entry) {
-  int64_t bytes = bytes_of(&p->tensor), offset = 0;
+  int64_t bytes = p->position == POSITION_SAVED ? c->saved : bytes_of(&p->tensor), offset = 0;
   for (int k = c->mapped; k-- > 0; entry /= c->mapped_size[k]) {
     if (p->buffer->dims[k] > 1) offset += entry % c->mapped_size[k] * bytes;
     bytes *= p->buffer->dims[k];
@@ -258,6 +259,7 @@ static rec_status run_entries(xla_call *c) {
   make_tensors(c, one_call);
   set_entry(c, 0);
   rec_status status = foreign_read(&c->call);
+  if (status == REC_OK && c->entries > 1 && !one_call && c->call.saved) status = foreign_saved_bytes(&c->call, &c->saved);
   for (int64_t i = 0; i < (one_call ? 1 : c->entries) && status == REC_OK; i++) status = run_entry(c, i);
   return status;
 }

@@ -431,6 +431,10 @@ for most, expected, found in ((4096 + small, 4096 + small, "more"), (1, small, "
     if most == expected:
         jax.clear_caches()
         all_close("more is saved than the CPU needs", slopes_of(ours, *shorter), usual, 0)
+        # All entries are one call of forward, but not of backward: they share a cotangent.
+        slope = jax.grad(lambda *x: every.gla(*x).y.sum(), everything)
+        all_close("more is saved than the CPU needs, vmap", jax.vmap(slope)(*(jnp.stack([x, 2 * x]) for x in shorter)),
+                  [jnp.stack(two) for two in zip(slope(*shorter), slope(*(2 * x for x in shorter)))])
     every._measure, every._gpus = measure, []
     what.rooms.clear()
 
