@@ -15,12 +15,16 @@ typedef struct framework {
   void (*put_models)(const python_printer *p);  // NULL: it has none
 } framework;
 
+#define JAX_IMPORTS                                                                                       \
+  "import jax\nimport jax.numpy as jnp\nimport numpy as np\n"                                             \
+  "from jax.experimental.custom_partitioning import ArrayMapping, custom_partitioning, SdyShardingRule\n" \
+  "from jax.sharding import NamedSharding, PartitionSpec\n"
+
 static const framework frameworks[BINDING_COUNT] = {
     [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_function, NULL},
     [BINDING_TORCH] = {"torch", "PyTorch", "import torch\nfrom torch.autograd import forward_ad as _forward_ad\n",
                        "torch_support", torch_put_function, torch_put_models},
-    [BINDING_JAX] = {"jax", "JAX", "import jax\nimport jax.numpy as jnp\nimport numpy as np\n", "jax_support", jax_put_function,
-                     NULL},
+    [BINDING_JAX] = {"jax", "JAX", JAX_IMPORTS, "jax_support", jax_put_function, NULL},
 };
 
 // ---- the head --------------------------------------------------------------------------------

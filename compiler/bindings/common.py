@@ -177,12 +177,13 @@ class _Sizes(NamedTuple):
 class _Recurrence:
     """What calls of a recurrence take. Checks shapes and says what is wrong with them."""
 
-    def __init__(self, name: str, symbol: str, size: int, axes: dict, computed: dict, chosen: tuple, operands: tuple,
-                 results: tuple, cotangents: tuple, gradients: tuple):
+    def __init__(self, name: str, symbol: str, size: int, axes: dict, computed: dict, chosen: tuple, instances: tuple,
+                 operands: tuple, results: tuple, cotangents: tuple, gradients: tuple):
         self.name, self.size = name, size  # size: bytes of the arguments
         self.axes = axes  # name: size, or None where the tensors tell it; in the order of the arguments
         self.computed = computed  # name: its size as a function of the axes before it
         self.chosen = chosen  # axes whose sizes tell variants apart
+        self.instances = instances  # axes whose entries are as independent as batch entries
         self.operands, self.results = operands, results
         self.cotangents, self.gradients = cotangents, gradients
         self.sizes, self.forward = _entry(symbol + "_sizes"), _entry(symbol + "_forward")

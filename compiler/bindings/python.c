@@ -59,6 +59,55 @@ static int depth_of(const python_recurrence *r, int memory) {
   return lag >= 0 ? r->abi->body->lags.items[lag].depth : 0;
 }
 
+// Whether the size of an axis is computed from one of that name.
+static bool mentions(const ast_expr *size, const char *name) {
+  switch (size->kind) {
+    case AST_NAME: return strcmp(size->name.text, name) == 0;
+    case AST_NEGATE: return mentions(size->negate.operand, name);
+    case AST_BINARY: return mentions(size->binary.left, name) || mentions(size->binary.right, name);
+    case AST_CALL:
+      for (int i = 0; i < size->call.args.count; i++)
+        if (mentions(size->call.args.items[i].value, name)) return true;
+      return false;
+    default: return false;
+  }
+}
+
+static bool makes_other_axes(const typed_body *body, int axis) {
+  for (int i = 0; i < body->axes.count; i++)
+    if (body->axes.items[i].size_expr && mentions(body->axes.items[i].size_expr, body->axes.items[axis].name)) return true;
+  return false;
+}
+
+// Whether entries of the axis are told apart, or meet.
+static bool value_joins(const typed_value *v, int axis) {
+  switch (v->op) {
+    case VALUE_AXIS_SIZE:
+    case VALUE_INDEX:
+    case VALUE_SLICE: return v->index == axis;
+    case VALUE_RENAME: return v->index == axis || v->index2 == axis;
+    case VALUE_SUM:
+    case VALUE_MAX_OVER:
+    case VALUE_MIN_OVER: return axis_in(v->over, axis);
+    default: return false;
+  }
+}
+
+bool python_is_instance_axis(const python_recurrence *r, int axis) {
+  const typed_body *body = r->abi->body;
+  if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE || body->axes.items[axis].size_expr || makes_other_axes(body, axis))
+    return false;
+  for (int i = 0; i < body->values.count; i++)
+    if (value_joins(&body->values.items[i], axis)) return false;
+  for (int i = 0; i < body->lags.count; i++)
+    if (!axis_in(body->lags.items[i].axes, axis)) return false;
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if ((t->kind == TENSOR_STATE || t->kind == TENSOR_OUTPUT) && !axis_in(t->axis_set, axis)) return false;
+  }
+  return true;
+}
+
 const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step) {
   const abi_memory *m = python_memory(r, memory);
   int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
@@ -219,6 +268,9 @@ static void put_axes(const python_printer *p, const python_recurrence *r) {
   fprintf(p->out, "},\n    chosen=(");
   for (int i = 0; i < body->axes.count; i++)
     if (python_is_chosen(r, i)) fprintf(p->out, "\"%s\", ", body->axes.items[i].name);
+  fprintf(p->out, "),\n    instances=(");
+  for (int i = 0; i < body->axes.count; i++)
+    if (python_is_instance_axis(r, i)) fprintf(p->out, "\"%s\", ", body->axes.items[i].name);
   fprintf(p->out, "),\n");
 }
 

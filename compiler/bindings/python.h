@@ -61,6 +61,9 @@ const char *python_dtype(const python_recurrence *r, int memory);
 const char *python_dtypes(arena *a, const python_function *f, int memory);
 // Whether -D gives a header axis several sizes, which variants are chosen by.
 bool python_is_chosen(const python_recurrence *r, int axis);
+// Whether entries of the axis have nothing to do with each other, as batch entries have not: a call over some of them computes their
+// part of all results. Tensors without the axis are shared by all of its entries.
+bool python_is_instance_axis(const python_recurrence *r, int axis);
 // "[batch, time, H, K]"; of a step "[batch, H, K]".
 const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step);
 // The size of an axis: a number, or the local variable that has it.
