@@ -10,6 +10,10 @@
 //   CUDA_CUBINS       0: machine code is refused            CUDA_HANG      a kernel that never ends: rec_op_barrier
 //   CUDA_CODE         a library with code for the executor, for PTX that is in no library, or in one whose file is gone
 //   CUDA_MEMORY       bytes there are, 64 MiB            CUDA_SWIZZLE   of every tensor map, whatever was asked for
+//   CUDA_WRONG        a kernel whose last block does nothing   CUDA_MISSING   a kernel that modules lack
+//   CUDA_MULTIPROCESSORS   of the device, 2
+//   CUDA_DRY          1: launches and copies do nothing, and memory of any size is there; for a recurrence's kernel, the log says
+//                     `items N slices N steps N` of its launch
 //   CUDA_LATE         1: work on a stream is done when that stream or the context is waited for, and no earlier
 //                     2: a thread of the driver does the work, while the program goes on
 //
@@ -24,10 +28,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/shared/gpu_frame.h"
 #include "runtime/shared/simt.h"
 #include "runtime/support/cuda_driver.h"
 
@@ -70,6 +76,14 @@ __attribute__((format(printf, 2, 3))) static int called(const char *call, const 
   }
   va_end(arguments);
   return fails && strcmp(fails, call) == 0 ? ILLEGAL_ADDRESS : 0;
+}
+
+static bool is_dry(void) { return number_of("CUDA_DRY", 0); }
+
+// Is the kernel the one that this variable names?
+static bool is_named(const char *variable, const char *kernel) {
+  const char *name = getenv(variable);
+  return name && strcmp(name, kernel) == 0;
 }
 
 static int driver_version(void) { return number_of("CUDA_VERSION", 13000); }
@@ -312,7 +326,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
   (void)device;
   int capability = number_of("CUDA_CAPABILITY", 90);
   switch (attribute) {
-    case CUDA_MULTIPROCESSORS: *value = 2; return 0;
+    case CUDA_MULTIPROCESSORS: *value = number_of("CUDA_MULTIPROCESSORS", 2); return 0;
     case CUDA_COMPUTE_MAJOR: *value = capability / 10; return 0;
     case CUDA_COMPUTE_MINOR: *value = capability % 10; return 0;
     case CUDA_SHARED_BYTES: *value = number_of("CUDA_SHARED", MOST_SHARED); return 0;
@@ -427,7 +441,7 @@ EXPORT int cuMemGetAddressRange_v2(cuda_pointer *base, size_t *bytes, cuda_point
   return NOT_FOUND;
 }
 EXPORT int cuMemGetInfo_v2(size_t *unused, size_t *total) {
-  *total = (size_t)number_of("CUDA_MEMORY", 64 << 20);
+  *total = is_dry() ? (size_t)1 << 46 : (size_t)number_of("CUDA_MEMORY", 64 << 20);
   *unused = *total > bytes_in_use() ? *total - bytes_in_use() : 0;
   return 0;
 }
@@ -439,9 +453,14 @@ EXPORT int cuMemAlloc_v2(cuda_pointer *memory, size_t bytes) {
   if (bytes > unused) return OUT_OF_MEMORY;
   while (i < PIECES && pieces[i].data) i++;
   if (i == PIECES || bytes == 0) return INVALID_VALUE;
-  pieces[i].data = aligned_alloc(256, (bytes + 255) / 256 * 256);
   pieces[i].bytes = bytes;
-  memset(pieces[i].data, 0xff, bytes);
+  if (is_dry()) {
+    pieces[i].data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pieces[i].data == MAP_FAILED) abort();
+  } else {
+    pieces[i].data = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    memset(pieces[i].data, 0xff, bytes);
+  }
   *memory = (cuda_pointer)(uintptr_t)pieces[i].data;
   return called("cuMemAlloc", " ");
 }
@@ -452,7 +471,10 @@ EXPORT int cuMemFree_v2(cuda_pointer memory) {
   called("cuMemFree", " ");
   for (int i = 0; i < PIECES; i++) {
     if (pieces[i].data != (char *)(uintptr_t)memory) continue;
-    free(pieces[i].data);
+    if (is_dry())
+      munmap(pieces[i].data, pieces[i].bytes);
+    else
+      free(pieces[i].data);
     pieces[i].data = NULL;
     return 0;
   }
@@ -462,7 +484,7 @@ EXPORT int cuMemcpyHtoD_v2(cuda_pointer to, const void *from, size_t bytes) {
   if (unless_captured(0)) return CAPTURE_UNSUPPORTED;
   if (!is_ours(to, bytes)) return ILLEGAL_ADDRESS;
   cuStreamSynchronize(NULL);
-  memcpy((void *)(uintptr_t)to, from, bytes);
+  if (!is_dry()) memcpy((void *)(uintptr_t)to, from, bytes);
   return 0;
 }
 EXPORT int cuMemcpyDtoH_v2(void *to, cuda_pointer from, size_t bytes) {
@@ -472,8 +494,12 @@ EXPORT int cuMemcpyDtoH_v2(void *to, cuda_pointer from, size_t bytes) {
   memcpy(to, (void *)(uintptr_t)from, bytes);
   return 0;
 }
-static void run_clear(const node *n) { memset((void *)(uintptr_t)n->to, n->value, n->bytes); }
-static void run_copy(const node *n) { memmove((void *)(uintptr_t)n->to, (void *)(uintptr_t)n->from, n->bytes); }
+static void run_clear(const node *n) {
+  if (!is_dry()) memset((void *)(uintptr_t)n->to, n->value, n->bytes);
+}
+static void run_copy(const node *n) {
+  if (!is_dry()) memmove((void *)(uintptr_t)n->to, (void *)(uintptr_t)n->from, n->bytes);
+}
 
 EXPORT int cuMemsetD8Async(cuda_pointer to, unsigned char value, size_t bytes, void *stream) {
   if (!is_ours(to, bytes)) return ILLEGAL_ADDRESS;
@@ -558,11 +584,12 @@ EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, 
   return called("cuModuleLoadDataEx", " %.*s", (int)strcspn(target, "\n,"), target);
 }
 
-// The library that holds the PTX, or if there is none, or its file is gone, the one that $CUDA_CODE names.
+// The library that holds the PTX, or if there is none, or its file is gone, the one that $CUDA_CODE names, or the program itself.
 static int find_library(const void *image, Dl_info *library) {
   if (dladdr(image, library) && access(library->dli_fname, R_OK) == 0) return 1;
   const char *path = getenv("CUDA_CODE");
-  void *opened = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (!path) return dladdr((void *)(uintptr_t)getauxval(AT_ENTRY), library);
+  void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   return opened && dladdr(dlsym(opened, "rec_manifest"), library);
 }
 
@@ -593,6 +620,7 @@ static void *find_symbol(const void *image, const char *name) {
 EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
   char entry[256];
   snprintf(entry, sizeof entry, ".entry %s(", name);
+  if (is_named("CUDA_MISSING", name)) return NOT_FOUND;
   if (memcmp(module, "\177ELF", 4) != 0 && !strstr(module, entry)) return NOT_FOUND;
   static loaded_kernel kernels[256];
   loaded_kernel *k = kernels;
@@ -605,7 +633,7 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
   k->parameter_bytes = size ? strtoul(size + strlen(entry), NULL, 10) : 0;
   called("cuModuleGetFunction", " %s", name);
   *function = k;
-  return k->function && k->run ? 0 : NOT_FOUND;
+  return (k->function && k->run) || is_dry() ? 0 : NOT_FOUND;
 }
 EXPORT int cuFuncLoad(void *function) {
   const loaded_kernel *k = function;
@@ -630,7 +658,9 @@ static void run_launch(const node *n) {
                         .threads = (int)n->threads,
                         .shared_bytes = n->shared_bytes,
                         .seed = 1};
-  launch_failed = k->run(&launch, 0, n->blocks, NULL, message) != SIMT_DONE;
+  if (is_dry()) return;
+  int64_t blocks = is_named("CUDA_WRONG", k->name) ? n->blocks - 1 : n->blocks;
+  launch_failed = k->run(&launch, 0, blocks, NULL, message) != SIMT_DONE;
   if (launch_failed) fprintf(stderr, "%s\n", message);
 }
 
@@ -639,8 +669,11 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
   const loaded_kernel *k = function;
   int result = called("cuLaunchKernel", " %s grid %u block %u stream %p", k->name, grid_x, block_x, stream);
   if (result) return result;
-  const char *hangs = getenv("CUDA_HANG");
-  while (hangs && strcmp(hangs, k->name) == 0) pause();
+  const rec_gpu_frame *frame = parameters[0];
+  if (is_dry() && strncmp(k->name, "rec_kernel_", 11) == 0)
+    called("items", " %lld slices %lld steps %lld", (long long)frame->blocks, (long long)frame->slices,
+           (long long)(frame->slices > 1 ? frame->slice_steps : frame->time));
+  while (is_named("CUDA_HANG", k->name)) pause();
   if (shared_bytes > (unsigned)number_of("CUDA_SHARED", MOST_SHARED)) return INVALID_VALUE;
   if (!current || grid_x == 0 || grid_y * grid_z * block_y * block_z != 1 || extra) return INVALID_VALUE;
   node n = {.run = run_launch,
