@@ -95,16 +95,18 @@ def selective_scan(u, delta, a, b, c, d, delta_softplus):
     return u
 
 
-def run():
+def run(*labels):
     said, wrong = io.StringIO(), io.StringIO()
-    sys.argv = [PEERS, SHAPES]
+    sys.argv = [PEERS, SHAPES, *labels]
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(wrong):
         runpy.run_path(PEERS)
-    assert not wrong.getvalue(), wrong.getvalue()
+    assert bool(wrong.getvalue()) == ('"absent"' in said.getvalue()), wrong.getvalue()
     return [json.loads(line) for line in said.getvalue().splitlines()]
 
 
-assert run() == [], "without fla and mamba_ssm there is nothing"
+rows = run()
+assert {row["kind"] for row in rows} == {"absent"} and all(row["part"].startswith("peer torch mamba2") for row in rows), (
+    "without fla and mamba_ssm there is torch, which this one is not")
 module("fla")
 module("fla.ops", chunk_gla=fla("key"), chunk_simple_gla=fla("head"), chunk_retention=fla("none"),
        chunk_gated_delta_rule=fla("head", True))
@@ -116,9 +118,12 @@ for name in ("mamba_ssm", "mamba_ssm.ops", "mamba_ssm.ops.triton"):
 module("mamba_ssm.ops.triton.ssd_combined", mamba_chunk_scan_combined=ssd)
 module("mamba_ssm.ops.selective_scan_interface", selective_scan_fn=selective_scan)
 labels = [line.split()[0] for line in open(SHAPES)
-          if line.strip() and line[0] != "#" and line.split()[0] != "library" and line.split()[4] != "step"]
+          if line.strip() and line[0] != "#" and len(line.split()) > 4 and line.split()[0] not in ("library", "peers")
+          and line.split()[4] != "step"]
 rows = run()
 assert [(row["label"], row["pass"]) for row in rows] == [(label, what) for label in labels for what in ("forward", "backward")]
 assert {row["by"] for row in rows} == {"fla", "mamba"} and all(row["milliseconds"] == 0.5 for row in rows)
+measured, = [line.split()[1:] for line in open(SHAPES) if line.startswith("peers ")]
+assert set(measured) <= set(labels) and [row["label"] for row in run(measured[0])] == [measured[0]] * 2
 del sys.modules["fla.ops.kda"].chunk_kda
 assert not any(row["label"].startswith("kda") for row in run()), "what an older fla lacks is left out"

@@ -13,10 +13,15 @@ typedef struct subject {
   const char *path;
   const rec_recurrence *recurrence;
   const rec_signature *signature;
-  int run_time_size;
-  const grid_case *case_;  // NULL: numbers as they are drawn
-  int failed;
+  int run_time_size, failed;
 } subject;
+
+static const grid_case *case_of(const rec_recurrence *recurrence) {
+  const char *name = rec_recurrence_signature(recurrence)->name;
+  for (int i = 0; i < grid_case_count; i++)
+    if (strncmp(grid_cases[i].path, "stdlib/", 7) == 0 && strcmp(grid_cases[i].recurrence, name) == 0) return &grid_cases[i];
+  return NULL;
+}
 
 static double in_domain(domain d, double x) {
   switch (d) {
@@ -28,16 +33,22 @@ static double in_domain(domain d, double x) {
   }
 }
 
-static void draw(const subject *s, problem *p, uint64_t seed) {
+static domain domain_of(const grid_case *c, const char *variable) {
+  for (int d = 0; c && d < 4; d++)
+    if (c->domains[d].name && strcmp(c->domains[d].name, variable) == 0) return c->domains[d].domain;
+  return ANY;
+}
+
+double in_domain_of(const rec_recurrence *recurrence, const char *variable, double x) {
+  return in_domain(domain_of(case_of(recurrence), variable), x);
+}
+
+void draw_in_domains(const rec_recurrence *recurrence, problem *p, uint64_t seed) {
   problem_draw(p, seed, 0.7);
-  for (int i = 0; s->case_ && i < p->signature->variable_count; i++) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
     const rec_variable *v = &p->signature->variables[i];
-    if (v->kind == REC_OUTPUT || !p->value[i]) continue;
-    for (int d = 0; d < 3; d++) {
-      const grid_domain *named = &s->case_->domains[d];
-      if (!named->name || strcmp(named->name, v->name) != 0) continue;
-      for (int64_t k = 0; k < problem_numbers(p, i); k++) p->value[i][k] = (float)in_domain(named->domain, p->value[i][k]);
-    }
+    domain d = v->kind == REC_OUTPUT || !p->value[i] ? ANY : domain_of(case_of(recurrence), v->name);
+    for (int64_t k = 0; d != ANY && k < problem_numbers(p, i); k++) p->value[i][k] = (float)in_domain(d, p->value[i][k]);
   }
   problem_retype(p, p->signature);
 }
@@ -60,35 +71,54 @@ static double tolerance_of(const subject *s, const problem *inputs, bool backwar
   return tolerance;
 }
 
-static void report(subject *s, const char *way, int64_t time, bool passed, double error, double tolerance, const char *where) {
-  static const char *const types[] = {[REC_F32] = "f32", [REC_F64] = "f64", [REC_BF16] = "bf16", [REC_F16] = "f16"};
-  s->failed += !passed;
-  printf(
-      "{\"kind\": \"check\", \"library\": \"%s\", \"recurrence\": \"%s\", \"type\": \"%s\", "
-      "\"way\": \"%s\", \"time\": %lld, "
-      "\"passed\": %s, \"error\": %.3g, \"tolerance\": %.3g, \"where\": \"",
-      s->path, s->signature->name, types[s->signature->token_type], way, (long long)time, passed ? "true" : "false",
-      isfinite(error) ? error : -1, tolerance);
+void print_check(const char *members, bool passed, double error, double tolerance, const char *where) {
+  printf("{%s, \"passed\": %s, \"error\": %.3g, \"tolerance\": %.3g, \"where\": \"", members, passed ? "true" : "false",
+         isfinite(error) ? error : -1, tolerance);
   for (const char *c = where; *c; c++)
     if (*c != '"' && *c != '\\' && *c >= ' ') putchar(*c);
   printf("\"}\n");
 }
 
-static void compare(subject *s, const problem *inputs, const char *way, rec_run_options options) {
+double least_tolerance(const rec_recurrence *recurrence) {
   static const double least[] = {[REC_F32] = 2e-5, [REC_BF16] = 6e-2, [REC_F16] = 7.5e-3};
-  char where[256] = "";
+  return least[rec_recurrence_signature(recurrence)->token_type];
+}
+
+double error_of_call(const rec_recurrence *recurrence, const problem *inputs, rec_run_options options, char *where,
+                     size_t size) {
   rec_run_options on_host = options;
+  double error = INFINITY;
   on_host.recompute = false;
   problem *host = problem_copy(inputs), *got = problem_copy(inputs);
-  if (!problem_run(host, s->recurrence, "host", &on_host) || !problem_run(got, s->recurrence, "cuda", &options)) {
-    report(s, way, inputs->time, false, INFINITY, 0, rec_message());
-  } else {
-    double error = problem_compare(host, got, options.backward, 1e-4, where, sizeof where);
-    double tolerance = tolerance_of(s, inputs, options.backward, error, least[s->signature->token_type]);
-    report(s, way, inputs->time, error <= tolerance, error, tolerance, where);
-  }
+  if (problem_run(host, recurrence, "host", &on_host) && problem_run(got, recurrence, "cuda", &options))
+    error = problem_compare(host, got, options.backward, 1e-4, where, size);
+  else
+    snprintf(where, size, "%s", rec_message());
   problem_free(host);
   problem_free(got);
+  return error;
+}
+
+static void compare(subject *s, const problem *inputs, const char *way, rec_run_options options) {
+  static const char *const types[] = {[REC_F32] = "f32", [REC_F64] = "f64", [REC_BF16] = "bf16", [REC_F16] = "f16"};
+  char where[256] = "", members[256];
+  double error = error_of_call(s->recurrence, inputs, options, where, sizeof where), tolerance = 0;
+  if (isfinite(error)) tolerance = tolerance_of(s, inputs, options.backward, error, least_tolerance(s->recurrence));
+  bool passed = isfinite(error) && error <= tolerance;
+  snprintf(
+      members, sizeof members,
+      "\"kind\": \"check\", \"library\": \"%s\", \"recurrence\": \"%s\", \"type\": \"%s\", \"way\": \"%s\", \"time\": %lld",
+      s->path, s->signature->name, types[s->signature->token_type], way, (long long)inputs->time);
+  print_check(members, passed, error, tolerance, where);
+  s->failed += !passed;
+}
+
+void time_loading(const rec_recurrence *recurrence, const char *path, problem *one) {
+  draw_in_domains(recurrence, one, 1);
+  double start = seconds_now();
+  if (problem_run(one, recurrence, "cuda", &(rec_run_options){0}))
+    printf("{\"kind\": \"load\", \"library\": \"%s\", \"milliseconds\": %.2f}\n", path, 1e3 * (seconds_now() - start));
+  problem_free(one);
 }
 
 static void check_recurrence(subject *s) {
@@ -96,26 +126,20 @@ static void check_recurrence(subject *s) {
   static const int32_t packed[] = {0, 1, 17, 0, 65, 130, 2}, long_packed[] = {1, 300, 0, 129};
   for (int i = 0; i < 4; i++) {
     problem *p = problem_new(s->signature, 2, lengths[i], s->run_time_size);
-    draw(s, p, (uint64_t)lengths[i]);
+    draw_in_domains(s->recurrence, p, (uint64_t)lengths[i]);
     compare(s, p, "backward", (rec_run_options){.backward = true, .recompute = i % 2});
     if (lengths[i] == 17) compare(s, p, "step", (rec_run_options){.step = true});
     problem_free(p);
   }
   problem *p = problem_packed(s->signature, packed, sizeof packed / sizeof *packed, s->run_time_size);
-  draw(s, p, 1000);
+  draw_in_domains(s->recurrence, p, 1000);
   compare(s, p, "packed", (rec_run_options){.backward = true});
   problem_free(p);
   p = problem_packed(s->signature, long_packed, sizeof long_packed / sizeof *long_packed, s->run_time_size);
-  draw(s, p, 2000);
+  draw_in_domains(s->recurrence, p, 2000);
   compare(s, p, "slices", (rec_run_options){.backward = true, .time_slices = 4});
   compare(s, p, "slices, nothing saved", (rec_run_options){.backward = true, .recompute = true, .time_slices = 4});
   problem_free(p);
-}
-
-static const grid_case *case_of(const char *name) {
-  for (int i = 0; i < grid_case_count; i++)
-    if (strncmp(grid_cases[i].path, "stdlib/", 7) == 0 && strcmp(grid_cases[i].recurrence, name) == 0) return &grid_cases[i];
-  return NULL;
 }
 
 int check_library(const char *path) {
@@ -128,8 +152,8 @@ int check_library(const char *path) {
   for (int i = 0; i < rec_module_count(module); i++) {
     subject s = {.path = path, .recurrence = rec_module_recurrence(module, i)};
     s.signature = rec_recurrence_signature(s.recurrence);
-    s.case_ = case_of(s.signature->name);
-    s.run_time_size = s.case_ ? s.case_->run_time_size : 2;
+    s.run_time_size = case_of(s.recurrence) ? case_of(s.recurrence)->run_time_size : 2;
+    time_loading(s.recurrence, path, problem_new(s.signature, 1, 1, s.run_time_size));
     check_recurrence(&s);
     failed += s.failed;
   }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "runtime/support/cuda_driver.h"
+#include "tests/runtime/problem.h"
 
 // A GPU in use: its context is current.
 typedef struct gpu {
@@ -23,13 +24,18 @@ typedef struct gpu_operation {
 
 // False after a line that says why there is none.
 bool gpu_open(gpu *g);
-// A module of PTX, a kernel of it, and the two together; false after a message.
-bool gpu_module(const gpu *g, const char *ptx, cuda_module *module);
+// The text of gpu_ops, gpu_ops_sm_90a, machine or micro; NULL: no such module.
+const char *gpu_ptx(const char *name);
+// A module: the file cubins/NAME.cubin where there is one, else its PTX. Then a kernel of it. False after a message.
+bool gpu_module(const gpu *g, const char *name, cuda_module *module);
 bool gpu_function(const gpu *g, cuda_module module, const char *name, cuda_function *function);
-bool gpu_kernel(const gpu *g, const char *ptx, const char *name, cuda_function *function);
 // False after the driver's message.
 bool gpu_good(const gpu *g, cuda_result result, const char *call);
 double seconds_now(void);
+// Of one call, the median of some rounds; 0 after a call that failed.
+typedef bool timed_call(void *data);
+double seconds_of(const gpu *g, timed_call *call, void *data);
+double median_of(double *figures, int count);
 
 // Both bodies of an operation that four warps or an mbarrier are needed for: the largest difference, or infinity after a message.
 bool is_group_operation(const gpu_operation *o);
@@ -39,8 +45,24 @@ double compare_group_operation(const gpu *g, const gpu_operation *o, cuda_functi
 int check_device(const gpu *g);
 int check_ops(const gpu *g, int count, char **names);  // no names: all
 int check_library(const char *path);
-int measure_machine(const gpu *g, bool print);
-int measure_shapes(const gpu *g, const char *folder, const char *shapes);
+int measure_machine(const gpu *g);
+int measure_micros(const gpu *g);
+// `once`: one call of each pass, not timed and not checked.
+int measure_shapes(const gpu *g, const char *folder, const char *shapes, bool once);
 void print_op_names(void);
+char *micro_ptx(void);
+
+// Numbers in the domains of the recurrence's case (tests/runtime/grid_cases.h).
+void draw_in_domains(const rec_recurrence *recurrence, problem *p, uint64_t seed);
+double in_domain_of(const rec_recurrence *recurrence, const char *variable, double x);
+// The largest error of a call on the GPU against the host, and how large rounding to the tokens' type may make it; infinity with
+// a message in `where` if one of them did not run.
+double error_of_call(const rec_recurrence *recurrence, const problem *inputs, rec_run_options options, char *where,
+                     size_t size);
+double least_tolerance(const rec_recurrence *recurrence);
+// Prints how long a first call on the GPU takes, which loads all kernels of the recurrence. Frees the problem, of one step.
+void time_loading(const rec_recurrence *recurrence, const char *path, problem *one);
+// A line of JSON with the members that come first.
+void print_check(const char *members, bool passed, double error, double tolerance, const char *where);
 
 #endif

@@ -1,4 +1,6 @@
-// The command: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | speed FOLDER SHAPES | ptx | cases | names
+// The command: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed FOLDER SHAPES | once FOLDER SHAPES
+//                            | ptx MODULE | cases | names
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -38,17 +40,32 @@ bool gpu_open(gpu *g) {
   return good;
 }
 
-bool gpu_module(const gpu *g, const char *ptx, cuda_module *module) {
-  return gpu_good(g, g->driver->module_load(module, ptx, 0, NULL, NULL), "cuModuleLoadDataEx");
+const char *gpu_ptx(const char *name) {
+  if (strcmp(name, "micro") == 0) return micro_ptx();
+  const embedded_file *file = embedded_find(embedded_gpu_check, name);
+  return file ? (const char *)file->data : NULL;
+}
+
+// The whole file, which is never freed; NULL: there is none.
+static char *read_cubin(const char *name) {
+  char path[96], *bytes = NULL;
+  long size = 0;
+  snprintf(path, sizeof path, "cubins/%s.cubin", name);
+  FILE *file = fopen(path, "rb");
+  if (file && fseek(file, 0, SEEK_END) == 0) size = ftell(file);
+  if (size > 0) bytes = malloc((size_t)size);
+  bool whole = bytes && fseek(file, 0, SEEK_SET) == 0 && fread(bytes, 1, (size_t)size, file) == (size_t)size;
+  if (file) fclose(file);
+  return whole ? bytes : NULL;
+}
+
+bool gpu_module(const gpu *g, const char *name, cuda_module *module) {
+  const char *cubin = g->capability == 90 ? read_cubin(name) : NULL;
+  return gpu_good(g, g->driver->module_load(module, cubin ? cubin : gpu_ptx(name), 0, NULL, NULL), "cuModuleLoadDataEx");
 }
 
 bool gpu_function(const gpu *g, cuda_module module, const char *name, cuda_function *function) {
   return gpu_good(g, g->driver->module_function(function, module, name), "cuModuleGetFunction");
-}
-
-bool gpu_kernel(const gpu *g, const char *ptx, const char *name, cuda_function *function) {
-  cuda_module module;
-  return gpu_module(g, ptx, &module) && gpu_function(g, module, name, function);
 }
 
 int check_device(const gpu *g) {
@@ -63,10 +80,10 @@ int check_device(const gpu *g) {
   return 0;
 }
 
-// For ptxas, in tests: gpu_ops, gpu_ops_sm_90a or machine.
+// For ptxas.
 static int print_ptx(const char *name) {
-  const embedded_file *file = embedded_find(embedded_gpu_check, name);
-  return !file || fputs((const char *)file->data, stdout) < 0;
+  const char *text = gpu_ptx(name);
+  return !text || fputs(text, stdout) < 0;
 }
 
 // For tools/gpu_check: the programs of stdlib that are checked, and their sizes.
@@ -87,21 +104,25 @@ static int check_libraries(int count, char **paths) {
 }
 
 int main(int count, char **words) {
-  static const char usage[] = "usage: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | speed FOLDER SHAPES\n";
+  static const char usage[] =
+      "usage: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed FOLDER SHAPES | once FOLDER "
+      "SHAPES\n";
   const char *what = count > 1 ? words[1] : "";
   gpu g;
   if (strcmp(what, "ptx") == 0 && count == 3) return print_ptx(words[2]);
   if (strcmp(what, "cases") == 0) return print_cases();
   if (strcmp(what, "names") == 0) return print_op_names(), 0;
-  bool known = !strcmp(what, "device") || !strcmp(what, "ops") || !strcmp(what, "machine") ||
-               (!strcmp(what, "check") && count > 2) || (!strcmp(what, "speed") && count == 4);
+  bool shapes = (!strcmp(what, "speed") || !strcmp(what, "once")) && count == 4;
+  bool known = !strcmp(what, "device") || !strcmp(what, "ops") || !strcmp(what, "machine") || !strcmp(what, "micro") ||
+               shapes || (!strcmp(what, "check") && count > 2);
   if (!known) return fputs(usage, stderr), 2;
   if (!gpu_open(&g)) return 2;
   setvbuf(stdout, NULL, _IOLBF, 0);
   int failed = what[0] == 'd'   ? check_device(&g)
-               : what[0] == 'o' ? check_ops(&g, count - 2, words + 2)
                : what[0] == 'c' ? check_libraries(count - 2, words + 2)
-               : what[0] == 'm' ? measure_machine(&g, true)
-                                : measure_shapes(&g, words[2], words[3]);
+               : shapes         ? measure_shapes(&g, words[2], words[3], what[0] == 'o')
+               : what[0] == 'o' ? check_ops(&g, count - 2, words + 2)
+               : what[1] == 'i' ? measure_micros(&g)
+                                : measure_machine(&g);
   return failed ? 1 : 0;
 }

@@ -3,14 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/base/embedded.h"
 #include "runtime/rec.h"
 #include "runtime/shared/simt.h"
 #include "runtime/support/narrow.h"
 #include "tools/gpu/gpu_check.h"
 #include "tools/gpu/op_kernels.h"
-
-extern const embedded_file embedded_gpu_check[];
 
 enum {
   LANES = GPU_OP_THREADS,
@@ -182,10 +179,9 @@ static bool is_wanted(const op *o, int count, char **names) {
 int check_ops(const gpu *g, int count, char **names) {
   bool all = g->capability == 90;
   int failed = 0;
-  const embedded_file *ptx = embedded_find(embedded_gpu_check, all ? "gpu_ops_sm_90a" : "gpu_ops");
   cuda_pointer memory;
   cuda_module module;
-  if (!gpu_module(g, (const char *)ptx->data, &module) ||
+  if (!gpu_module(g, all ? "gpu_ops_sm_90a" : "gpu_ops", &module) ||
       !gpu_good(g, g->driver->allocate(&memory, sizeof(trial)), "cuMemAlloc"))
     return 1;
   for (int i = 0; i < COUNT; i++) {

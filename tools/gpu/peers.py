@@ -1,6 +1,7 @@
-"""The kernels of flash-linear-attention and mamba at the shapes that rec is measured at: peers.py shapes
+"""The kernels of flash-linear-attention and mamba at the shapes that rec is measured at: peers.py shapes [LABEL ..]
 
-One line of JSON for each shape and pass, as rec-gpu-check prints them. What cannot be imported is left out.
+One line of JSON for each shape and pass, as rec-gpu-check prints them. What cannot be imported is left out. State space duality
+without mamba_ssm is four products of torch for each chunk.
 """
 import importlib
 import json
@@ -30,7 +31,27 @@ def peers():
             found[name] = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError):
             pass
+    found.setdefault("ssd", ssd)
     return found
+
+
+def ssd(x, dt, a, b, c, chunk_size, dt_softplus):
+    """mamba_chunk_scan_combined in torch: Dao & Gu 2024, arXiv 2405.21060, listing 1."""
+    assert dt_softplus
+    (batch, time, heads, _), chunks = x.shape, x.shape[1] // chunk_size
+    dt = torch.nn.functional.softplus(dt.float())
+    decay = (dt * a).view(batch, chunks, chunk_size, heads).permute(0, 3, 1, 2).cumsum(-1)
+    x = (x * dt[..., None].to(x.dtype)).view(batch, chunks, chunk_size, heads, -1)
+    b, c = (y.repeat_interleave(heads // y.shape[2], 2).view(batch, chunks, chunk_size, heads, -1) for y in (b, c))
+    rows = torch.arange(chunk_size, device=x.device)
+    within = (decay[..., :, None] - decay[..., None, :]).masked_fill(rows[:, None] < rows, -torch.inf).exp().to(x.dtype)
+    y = torch.einsum("bclhn,bcshn,bhcls,bcshp->bclhp", c, b, within, x)
+    states = torch.einsum("bclhn,bhcl,bclhp->bchpn", b, (decay[..., -1:] - decay).exp().to(x.dtype), x)
+    ends = torch.nn.functional.pad(decay[..., -1], (1, 0)).cumsum(-1)
+    chunk = torch.arange(chunks + 1, device=x.device)
+    between = (ends[..., :, None] - ends[..., None, :]).masked_fill(chunk[:, None] < chunk, -torch.inf).exp().to(x.dtype)
+    states = torch.einsum("bhzc,bchpn->bzhpn", between[:, :, :-1, 1:], states)
+    return (y + torch.einsum("bclhn,bchpn,bhcl->bclhp", c, states, decay.exp().to(x.dtype))).reshape(batch, time, heads, -1)
 
 
 def random(*shape):
@@ -90,28 +111,32 @@ def milliseconds(call):
 
 
 def main():
-    found, libraries = peers(), {}
+    found, libraries, wanted = peers(), {}, sys.argv[2:]
     for line in open(sys.argv[1]):
         words = line.split("#")[0].split()
-        if not words:
-            continue
-        if words[0] == "library":
+        if words[:1] == ["library"]:
             libraries[words[1] + ".so"] = {k: int(v) for k, v in (w.split("=") for w in words[3:])}
+        if len(words) < 5 or words[0] in ("library", "peers") or (wanted and words[0] not in wanted):
             continue
         label, library, name, batch, time = words[:5]
         if name not in found or time == "step":
             continue
         sizes = {**libraries[library], **{k: int(v) for k, v in (w.split("=") for w in words[5:])}}
+        by = "torch" if found[name] is ssd else PLACES[name][0].split("_")[0].split(".")[0]
         try:
             call = call_of(name, found[name], int(batch), int(time), sizes)
             output = call()
             cotangent = torch.rand_like(output)
             passes = {"forward": call, "backward": lambda: output.backward(cotangent, retain_graph=True)}
             for what, run in passes.items():
-                print(json.dumps({"kind": "speed", "label": label, "by": PLACES[name][0].split("_")[0].split(".")[0], "pass": what,
-                                  "milliseconds": round(milliseconds(run), 4)}), flush=True)
+                print(json.dumps({"kind": "speed", "label": label, "by": by, "pass": what, "milliseconds": round(milliseconds(run), 4)}),
+                      flush=True)
         except Exception as problem:  # a peer that does not run here is no failure of ours
             print(f"{label}: {problem}", file=sys.stderr)
+            print(json.dumps({"kind": "absent", "part": f"peer {by} {label}", "what": type(problem).__name__}), flush=True)
+    for label in wanted:
+        if not any(line.startswith(label + " ") for line in open(sys.argv[1])):
+            sys.exit(f"peers.py: expected a label of {sys.argv[1]}, found {label}")
 
 
 main()

@@ -1,8 +1,9 @@
-// Speed: what the machine copies and multiplies, then recurrences at given shapes beside that.
+// Speed: what the machine copies and multiplies, then recurrences at given shapes.
 //
 //   mamba2-256k mamba2.so ssd 32 8192 G=1 R=128
 //       a label, a library, its recurrence, batch, steps (or: step), sizes
 //
+// Before a shape is timed, its library is held against the host: the same sizes, but at most four entries of at most 512 steps.
 // Tensors lie on the GPU. A figure is the median of five rounds, each of as many calls as take a tenth of a second. The device
 // is idle before and after each round. Bytes are those of inputs and outputs once; backward adds cotangents and gradients.
 // Operations are those of the cheapest algorithm known (runtime/limit.h), 2.2 times as many backward.
@@ -10,29 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/base/embedded.h"
 #include "runtime/device.h"
 #include "runtime/front.h"
 #include "runtime/limit.h"
 #include "tools/gpu/gpu_check.h"
 
-extern const embedded_file embedded_gpu_check[];
-
-enum { ROUNDS = 5, SIZES_MOST = 8 };
+enum { ROUNDS = 5, SIZES_MOST = 8, PIECE = 1 << 20 };
 static const double round_seconds = 0.1;
-
-static double bandwidth,
-    products;  // of this machine: bytes and multiply-adds a second; 0: not measured
-
-typedef bool timed_call(void *data);
 
 static int by_size(const void *x, const void *y) {
   double a = *(const double *)x, b = *(const double *)y;
   return (a > b) - (a < b);
 }
 
-// Seconds of one call; 0 if it fails.
-static double seconds_of(const gpu *g, timed_call *call, void *data) {
+double median_of(double *figures, int count) {
+  qsort(figures, (size_t)count, sizeof *figures, by_size);
+  return figures[count / 2];
+}
+
+double seconds_of(const gpu *g, timed_call *call, void *data) {
   double rounds[ROUNDS];
   int count = 1;
   if (!call(data) || !gpu_good(g, g->driver->context_synchronize(), "cuCtxSynchronize")) return 0;
@@ -45,8 +42,7 @@ static double seconds_of(const gpu *g, timed_call *call, void *data) {
     if (r >= 0) rounds[r] = each;
     if (r < 0) count = (int)fmin(1000, fmax(1, ceil(round_seconds / fmax(each, 1e-6))));
   }
-  qsort(rounds, ROUNDS, sizeof *rounds, by_size);
-  return rounds[ROUNDS / 2];
+  return median_of(rounds, ROUNDS);
 }
 
 // ---- the machine ----
@@ -65,12 +61,13 @@ static bool call_machine(void *data) {
                   "cuLaunchKernel");
 }
 
-int measure_machine(const gpu *g, bool print) {
+int measure_machine(const gpu *g) {
   enum { COPY_BYTES = 1 << 29, MMA_ROUNDS = 4096 };
-  const char *ptx = (const char *)embedded_find(embedded_gpu_check, "machine")->data;
+  cuda_module module;
   machine_kernel copy = {.g = g, .blocks = (unsigned)(8 * g->multiprocessors)}, mma = copy;
   cuda_pointer to = 0, from = 0;
-  bool good = gpu_kernel(g, ptx, "rec_copy", &copy.function) && gpu_kernel(g, ptx, "rec_mma", &mma.function) &&
+  bool good = gpu_module(g, "machine", &module) && gpu_function(g, module, "rec_copy", &copy.function) &&
+              gpu_function(g, module, "rec_mma", &mma.function) &&
               gpu_good(g, g->driver->allocate(&to, COPY_BYTES), "cuMemAlloc") &&
               gpu_good(g, g->driver->allocate(&from, COPY_BYTES), "cuMemAlloc");
   if (good) {
@@ -78,14 +75,12 @@ int measure_machine(const gpu *g, bool print) {
     memcpy(mma.parameter, (int64_t[]){(int64_t)to, MMA_ROUNDS, 0}, sizeof mma.parameter);
     double copying = seconds_of(g, call_machine, &copy), multiplying = seconds_of(g, call_machine, &mma);
     good = copying > 0 && multiplying > 0;
-    if (good) bandwidth = 2.0 * COPY_BYTES / copying;
-    if (good) products = 8.0 * mma.blocks * MMA_ROUNDS * 8 * (16 * 8 * 16) / multiplying;
+    if (good)
+      printf("{\"kind\": \"machine\", \"gigabytes_a_second\": %.1f, \"mma_sync_teraflops\": %.1f}\n",
+             2e-9 * COPY_BYTES / copying, 2e-12 * 8.0 * mma.blocks * MMA_ROUNDS * 8 * (16 * 8 * 16) / multiplying);
   }
   if (to) g->driver->release(to);
   if (from) g->driver->release(from);
-  if (good && print)
-    printf("{\"kind\": \"machine\", \"gigabytes_a_second\": %.1f, \"mma_sync_teraflops\": %.1f}\n", bandwidth / 1e9,
-           2 * products / 1e12);
   return !good;
 }
 
@@ -109,10 +104,8 @@ typedef struct measured {
   void **tables;
   rec_host_session session;
   double forward_bytes, backward_bytes, operations;
+  bool once;
 } measured;
-
-static bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
-static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
 
 static bool choose_sizes(measured *m, const recurrence *program) {
   for (int i = 0; i < m->signature->axis_count; i++) {
@@ -139,28 +132,34 @@ static int64_t bytes_of(const measured *m, int i) {
   return entries * rec_variable_numbers(m->signature, i, m->axis_sizes) * (int64_t)rec_dtype_size(type);
 }
 
-// Allocates a tensor on the GPU and fills it with copies of one block of small numbers of both signs.
+// The tensor's first bytes on the GPU, copied behind themselves until it is full.
+static bool fill_tensor(const gpu *g, cuda_pointer memory, size_t bytes, const char *piece) {
+  size_t done = bytes < PIECE ? bytes : PIECE;
+  bool good = gpu_good(g, g->driver->upload(memory, piece, done), "cuMemcpyHtoD");
+  for (size_t more; done < bytes && good; done += more) {
+    more = bytes - done < done ? bytes - done : done;
+    good = gpu_good(g, g->driver->copy(memory + done, memory, more, NULL), "cuMemcpyDtoDAsync");
+  }
+  return good;
+}
+
+// Allocates a tensor on the GPU. Small numbers of both signs fill it, or what the recurrence's case says.
 static bool make_tensor(const measured *m, int i, void **at) {
-  enum { PIECE = 1 << 20 };
   const rec_variable *v = &m->signature->variables[i];
   rec_dtype type = is_token(v) ? m->signature->token_type : m->signature->carried_type;
   static char piece[PIECE];
   uint32_t seed = (uint32_t)i + 1;
   for (size_t k = 0; k < PIECE / rec_dtype_size(type); k++) {
     seed = seed * 1664525u + 1013904223u;
-    double number = (double)(seed >> 8) * 0x1p-24 - 0.5;
+    double number = in_domain_of(m->recurrence, v->name, (double)(seed >> 8) * 0x1p-24 - 0.5);
     rec_convert(piece + k * rec_dtype_size(type), type, &number, REC_F64, 1);
   }
   cuda_pointer memory = 0;
-  int64_t bytes = bytes_of(m, i);
+  size_t bytes = (size_t)bytes_of(m, i);
   if (bytes == 0) return true;
-  if (!gpu_good(m->g, m->g->driver->allocate(&memory, (size_t)bytes), "cuMemAlloc")) return false;
+  if (!gpu_good(m->g, m->g->driver->allocate(&memory, bytes), "cuMemAlloc")) return false;
   *at = (void *)(uintptr_t)memory;
-  for (int64_t done = 0; done < bytes; done += PIECE) {
-    size_t count = (size_t)(bytes - done < PIECE ? bytes - done : PIECE);
-    if (!gpu_good(m->g, m->g->driver->upload(memory + (cuda_pointer)done, piece, count), "cuMemcpyHtoD")) return false;
-  }
-  return true;
+  return fill_tensor(m->g, memory, bytes, piece);
 }
 
 static bool make_tensors(measured *m) {
@@ -194,33 +193,71 @@ static bool call_forward(void *data) { return answered(rec_host_forward(&((measu
 static bool call_backward(void *data) { return answered(rec_host_backward(&((measured *)data)->session)); }
 static bool call_step(void *data) { return answered(rec_host_step(&((measured *)data)->session)); }
 
+// seconds < 0: not timed.
 static int print_figure(const measured *m, const char *pass, double seconds, double bytes, double operations) {
   printf(
-      "{\"kind\": \"speed\", \"label\": \"%s\", \"by\": \"rec\", \"pass\": \"%s\", \"batch\": "
-      "%lld, \"time\": %lld",
-      m->shape->label, pass, (long long)m->call.batch, (long long)m->call.time);
+      "{\"kind\": \"speed\", \"label\": \"%s\", \"by\": \"rec\", \"pass\": \"%s\", \"batch\": %lld, \"time\": %lld, \"bytes\": "
+      "%.0f, "
+      "\"operations\": %.4g",
+      m->shape->label, pass, (long long)m->call.batch, (long long)m->call.time, bytes, operations);
   if (seconds > 0) printf(", \"milliseconds\": %.4f", 1e3 * seconds);
-  if (seconds > 0 && bandwidth > 0) printf(", \"of_bandwidth\": %.4f", bytes / seconds / bandwidth);
-  if (seconds > 0 && products > 0) printf(", \"of_products\": %.4f", operations / seconds / products);
   printf("}\n");
-  return seconds <= 0;
+  return seconds == 0;
+}
+
+static double time_of(measured *m, timed_call *call) {
+  if (!m->once) return seconds_of(m->g, call, m);
+  return call(m) && gpu_good(m->g, m->g->driver->context_synchronize(), "cuCtxSynchronize") ? -1 : 0;
 }
 
 static int measure_calls(measured *m) {
   double tokens = m->operations * (double)(m->call.batch * m->call.time);
-  if (m->shape->steps) return print_figure(m, "step", seconds_of(m->g, call_step, m), m->forward_bytes, tokens);
-  int failed = print_figure(m, "forward", seconds_of(m->g, call_forward, m), m->forward_bytes, tokens);
-  double backward = failed ? 0 : seconds_of(m->g, call_backward, m);
+  if (m->shape->steps) return print_figure(m, "step", time_of(m, call_step), m->forward_bytes, tokens);
+  int failed = print_figure(m, "forward", time_of(m, call_forward), m->forward_bytes, tokens);
+  double backward = failed ? 0 : time_of(m, call_backward);
   return failed + print_figure(m, "backward", backward, m->forward_bytes + m->backward_bytes, 2.2 * tokens);
 }
 
-static int measure_shape(const gpu *g, const char *folder, const shape *s) {
+static int64_t least_of(int64_t x, int64_t y) { return x < y ? x : y; }
+
+static problem *problem_of(const measured *m, int64_t entries, int64_t steps) {
+  problem *p = problem_new(m->signature, entries, steps, 1);
+  memcpy(p->axis_sizes, m->axis_sizes, (size_t)m->signature->axis_count * sizeof *p->axis_sizes);
+  return p;
+}
+
+// Few entries and steps, so that the host is not long at it; 512 steps, where there are not too many numbers, can be cut.
+static problem *smaller_problem(const measured *m) {
+  enum { ENTRIES = 4, STEPS = 512, NUMBERS = 1 << 24 };
+  const shape *s = m->shape;
+  int64_t entries = s->steps ? least_of(s->batch, 8 * ENTRIES) : least_of(s->batch, ENTRIES), steps = least_of(s->time, STEPS);
+  int64_t numbers = 0;
+  for (int i = 0; i < m->signature->variable_count; i++)
+    if (is_token(&m->signature->variables[i])) numbers += rec_variable_numbers(m->signature, i, m->axis_sizes);
+  while (steps > 64 && entries * steps * numbers > NUMBERS) steps /= 2;
+  return problem_of(m, entries, steps);
+}
+
+static int check_shape(const measured *m, rec_run_options options) {
+  char where[256] = "", members[256];
+  time_loading(m->recurrence, m->shape->library, problem_of(m, 1, 1));
+  problem *p = smaller_problem(m);
+  draw_in_domains(m->recurrence, p, 1);
+  double error = error_of_call(m->recurrence, p, options, where, sizeof where), tolerance = least_tolerance(m->recurrence);
+  snprintf(members, sizeof members, "\"kind\": \"shape\", \"label\": \"%s\", \"batch\": %lld, \"time\": %lld", m->shape->label,
+           (long long)p->batch, (long long)p->time);
+  print_check(members, error <= tolerance, error, tolerance, where);
+  problem_free(p);
+  return !(error <= tolerance);
+}
+
+static int measure_shape(const gpu *g, const char *folder, const shape *s, bool once) {
   char path[512];
   rec_module *module;
   const recurrence *program;
   snprintf(path, sizeof path, "%s/%s", folder, s->library);
   if (!answered(rec_module_open(path, &module))) return 1;
-  measured m = {.g = g, .shape = s, .recurrence = rec_module_find(module, s->recurrence)};
+  measured m = {.g = g, .shape = s, .recurrence = rec_module_find(module, s->recurrence), .once = once};
   if (!m.recurrence) {
     fprintf(stderr, "rec-gpu-check: %s has no recurrence %s\n", path, s->recurrence);
     return 1;
@@ -240,8 +277,9 @@ static int measure_shape(const gpu *g, const char *folder, const shape *s) {
   const rec_run_options options = {.backward = !s->steps, .step = s->steps};
   bool good = answered(rec_program_of(m.recurrence, &program)) && choose_sizes(&m, program);
   if (good) m.operations = rec_limit_forward(program, m.axis_sizes);
+  int failed = good && !once ? check_shape(&m, options) : 0;
   good = good && make_tensors(&m) && answered(rec_library_open(m.recurrence, &m.call, &options, &rec_cuda_memory, &m.session));
-  int failed = good ? measure_calls(&m) : 1;
+  failed += good ? measure_calls(&m) : 1;
   free_tensors(&m);
   rec_module_close(module);
   return failed;
@@ -263,7 +301,7 @@ static bool read_shape(char *line, shape *s) {
   return s->time > 0 && strcmp(s->label, "library") != 0;
 }
 
-int measure_shapes(const gpu *g, const char *folder, const char *shapes) {
+int measure_shapes(const gpu *g, const char *folder, const char *shapes, bool once) {
   char line[512];
   int failed = 0;
   FILE *file = fopen(shapes, "r");
@@ -271,10 +309,9 @@ int measure_shapes(const gpu *g, const char *folder, const char *shapes) {
     fprintf(stderr, "rec-gpu-check: cannot read %s\n", shapes);
     return 1;
   }
-  measure_machine(g, false);  // without it no fractions are printed
   while (fgets(line, sizeof line, file)) {
     shape s;
-    if (read_shape(line, &s)) failed += measure_shape(g, folder, &s);
+    if (read_shape(line, &s)) failed += measure_shape(g, folder, &s, once);
   }
   fclose(file);
   return failed;
