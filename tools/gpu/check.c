@@ -53,8 +53,8 @@ void draw_in_domains(const rec_recurrence *recurrence, problem *p, uint64_t seed
   problem_retype(p, p->signature);
 }
 
-static double rounding_of(const subject *s) {
-  return s->signature->token_type == REC_BF16 ? 0x1p-8 : s->signature->token_type == REC_F16 ? 0x1p-11 : 0x1p-24;
+static double rounding_of(const rec_signature *signature) {
+  return signature->token_type == REC_BF16 ? 0x1p-8 : signature->token_type == REC_F16 ? 0x1p-11 : 0x1p-24;
 }
 
 // Two results that each may lie as far from the exact one as rounding moves it.
@@ -66,7 +66,7 @@ static double tolerance_of(const subject *s, const problem *inputs, bool backwar
   if (problem_run(exact, s->recurrence, "reference", &options))
     tolerance = 2 * (s->signature->token_type == REC_F32
                          ? fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 0))
-                         : problem_tolerance(inputs, exact, s->recurrence, least, rounding_of(s) / 50, backward));
+                         : problem_tolerance(inputs, exact, s->recurrence, least, rounding_of(s->signature) / 50, backward));
   problem_free(exact);
   return tolerance;
 }
@@ -97,6 +97,23 @@ double error_of_call(const rec_recurrence *recurrence, const problem *inputs, re
   problem_free(host);
   problem_free(got);
   return error;
+}
+
+double movement_on_host(const rec_recurrence *recurrence, const problem *inputs, rec_run_options options) {
+  char where[256];
+  uint64_t seed = 1;
+  double moved = 0, rounding = rounding_of(inputs->signature);
+  problem *host = problem_copy(inputs), *shaken = problem_copy(inputs);
+  for (int i = 0; i < inputs->signature->variable_count; i++) {
+    bool given = inputs->signature->variables[i].kind != REC_OUTPUT && shaken->value[i];
+    for (int64_t k = 0; given && k < problem_numbers(shaken, i); k++) shaken->value[i][k] *= 1 - rounding * next_uniform(&seed);
+  }
+  problem_retype(shaken, inputs->signature);
+  if (problem_run(host, recurrence, "host", &options) && problem_run(shaken, recurrence, "host", &options))
+    moved = problem_compare(host, shaken, options.backward, 1e-4, where, sizeof where);
+  problem_free(host);
+  problem_free(shaken);
+  return moved;
 }
 
 static void compare(subject *s, const problem *inputs, const char *way, rec_run_options options) {

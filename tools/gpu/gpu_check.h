@@ -60,6 +60,9 @@ double in_domain_of(const rec_recurrence *recurrence, const char *variable, doub
 double error_of_call(const rec_recurrence *recurrence, const problem *inputs, rec_run_options options, char *where,
                      size_t size);
 double least_tolerance(const rec_recurrence *recurrence);
+// How far the host's results move where each input is smaller by at most one rounding to the tokens' type. The interpreter, which
+// says the same, takes too long for large shapes.
+double movement_on_host(const rec_recurrence *recurrence, const problem *inputs, rec_run_options options);
 // Prints how long a first call on the GPU takes, which loads all kernels of the recurrence. Frees the problem, of one step.
 void time_loading(const rec_recurrence *recurrence, const char *path, problem *one);
 // A line of JSON with the members that come first.

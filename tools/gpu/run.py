@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""On a machine with a GPU, nothing else needed: ./gpu_check [--seconds N] [--out FOLDER] [--jobs N] [PART ..]
+"""On a machine with a GPU, nothing else needed: ./gpu_check [--seconds N] [--out FOLDER] [--jobs N] [--only NAME,..] [PART ..]
 
 Parts, in the order of their worth, which is the default:
   device      what GPU there is
@@ -7,7 +7,7 @@ Parts, in the order of their worth, which is the default:
   ops         both bodies of each abstract operation against each other
   speed       the shapes of the file `shapes` down to its line `remaining`, each held against the host, beside what the models predict
   check       each recurrence of the standard library against the host, several at once; those of `speed` in bf16 first
-  peers       kernels of flash-linear-attention and of torch at some of these shapes
+  peers       kernels of flash-linear-attention and of torch at some of these shapes; first all at once, so that they are compiled
   ncu         counters of ten kernels, ncu.csv
   frameworks  torch, JAX and `rec train`
   sanitize    two libraries under compute-sanitizer
@@ -16,7 +16,7 @@ Parts, in the order of their worth, which is the default:
 Each library, shape and operation is a process. One that outlasts its limit has failed: a kernel that waits for what never comes.
 Then a new process goes on, if the GPU still answers. --seconds is the time of the whole: what it does not reach is not run, and
 the last line of the table names it. FOLDER gets results.lines as findings come, and after each process results.txt, the table,
-results.json and messages. Exit status: 0 all is well, 1 something is wrong, 3 nothing is wrong, but not all was reached.
+results.json and messages. --only: these of the operations alone. Exit status: 0 all is well, 1 something is wrong, 3 nothing is wrong, but not all was reached.
 GPU_CHECK_LIMIT: seconds in place of every limit, for tests."""
 import argparse, concurrent.futures, contextlib, csv, glob, json, os, shutil, signal, subprocess, sys, threading, time
 
@@ -40,7 +40,7 @@ class Job:
 
 class Run:
     def __init__(self, words):
-        self.out, self.jobs_at_once = words.out, words.jobs
+        self.out, self.jobs_at_once, self.only = words.out, words.jobs, words.only
         self.deadline = time.monotonic() + words.seconds if words.seconds else float("inf")
         self.children, self.lock, self.left, self.gone = set(), threading.RLock(), [], False
         for name in ("results.lines", "messages", "ncu.csv"):
@@ -177,6 +177,11 @@ class Run:
 def operations(run, job):
     """All in one process. One that breaks off has its line; a new process takes those behind it."""
     names = subprocess.run(["./rec-gpu-check", "names"], capture_output=True, text=True, check=True).stdout.split()
+    unknown = sorted(set(run.only) - set(names))
+    if unknown:
+        run.broken("operations", f"expected names of operations after --only, found {', '.join(unknown)}")
+        return 1
+    names = run.only or names
     breaks, status = 0, 0
     while names and breaks < MOST_HANGS and not run.over():
         status = run.process(["./rec-gpu-check", "ops", *names], job.limit, by_finding=True)
@@ -191,7 +196,7 @@ def operations(run, job):
 
 
 # The counters that the table shows, by their names in ncu.
-COUNTERS = {"milliseconds": "gpu__time_duration.sum", "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
+COUNTERS = {"nanoseconds": "gpu__time_duration.sum", "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
             "issue": "smsp__issue_active.avg.pct_of_peak_sustained_active", "dram": "dram__bytes.sum", "cache": "lts__t_bytes.sum",
             "conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"}
 
@@ -224,6 +229,21 @@ def one_shape(label):
     path = os.path.abspath("shapes." + label)
     open(path, "w").write(line)
     return path
+
+
+def compiled(words):
+    """Triton keeps what it compiles; the figures, of several processes at once, count for nothing."""
+    def compile_all(run, job):
+        run.process(words, job.limit, os.devnull)
+        return 0
+    return compile_all
+
+
+def peers(shapes):
+    labels = [label for words in shapes if words[0] == "peers" for label in words[1:]]
+    words = lambda label: [sys.executable, "peers.py", "shapes", label]
+    return ([Job("peers", "compiling for " + label, 75, compiled(words(label)), together=True) for label in labels] +
+            [Job("peers", label, 75, words(label)) for label in labels])
 
 
 def sanitizers():
@@ -273,7 +293,6 @@ def jobs_of(part):
     shapes = [line.split() for line in open("shapes") if line.strip() and line[0] != "#"]
     labels = [words[0] for words in shapes if words[0] not in ("library", "peers")]
     at = labels.index("remaining") if "remaining" in labels else len(labels)
-    python = sys.executable
     if part == "device":
         return [Job(part, "device", 20, ["./rec-gpu-check", "device"])]
     if part == "machine":
@@ -286,11 +305,11 @@ def jobs_of(part):
     if part == "check":
         return [Job(part, os.path.basename(path), 20, ["./rec-gpu-check", "check", path], together=True) for path in libraries()]
     if part == "peers":
-        return [Job(part, label, 75, [python, "peers.py", "shapes", label]) for words in shapes if words[0] == "peers" for label in words[1:]]
+        return peers(shapes)
     if part == "ncu":
         return [Job(part, label, 30, profile(label)) for label in PROFILED if label in labels]
     if part == "frameworks":
-        return [Job(part, name, 60, [python, "frameworks.py", name]) for name in ("torch", "jax", "train")]
+        return [Job(part, name, 60, [sys.executable, "frameworks.py", name]) for name in ("torch", "jax", "train")]
     return sanitizers()
 
 
@@ -299,6 +318,7 @@ def main():
     words.add_argument("--seconds", type=float)
     words.add_argument("--out", default=".")
     words.add_argument("--jobs", type=int, default=max(1, min(8, (os.cpu_count() or 1) // 2)))
+    words.add_argument("--only", type=lambda names: names.split(","), default=[], metavar="NAME,..")
     words.add_argument("parts", nargs="*", metavar="PART", choices=[*PARTS, []])
     words = words.parse_args()
     words.out = os.path.abspath(words.out)
