@@ -55,3 +55,21 @@ assert costs.text([], definitions).endswith(definitions)
 # and every name is a micro-benchmark's
 source = open(ROOT + "/tools/gpu/micro.c").read()
 assert not [name for name in names - {"clock"} if f'{{"{name}", ' not in source]
+
+# ---- the executor counts one instance of a kernel whose blocks take several in turn; the schedule's model says how many ----
+import model as models
+SAID = {"--emit=gpu-model": "rec_kernel_x on sm_90a: 255.7 cycles a step, for waits of its warps; 255.7 alone, 21.0 of it for memory, 1 blocks at a "
+                            "time, 1 for an instance; chunks of 64 steps, 256 threads, 4 instances in turn\n",
+        "--emit=gpu-cost": """rec_kernel_x_gpu on sm_90a (H100): 256 threads, 178176 bytes of shared memory, 1 work items
+  ptxas: - registers, - bytes of stack, - spilled; nvdisasm: - instructions, - branches, - special functions
+  a step of a block: 163.3 .. 185.9 cycles, 0.096 .. 0.109 us at 1700 MHz; between barriers: issue 56% shared 40%
+  a step of 1 on a multiprocessor: 163.3 .. 185.9 cycles; bound by the block's own
+  around the steps: 1972 .. 2220 cycles
+    swift      slow  share bound     instr  busiest lanes  work    wavefr  ideal  sectors  ideal      L2   sync
+    163.3     185.9 100.0% issue     454.6     61.7   98%   89%     107.1  1.02x     77.4  1.35x    2478  0.461
+"""}
+models.run = lambda words, **_: SAID[words[-1]]
+kernel = models.kernels_of("recc", None, ["x.rec"])["rec_kernel_x_gpu"]
+assert kernel["alone"] == kernel["each"] == 4 * 255.7 and kernel["blocks"] == 1
+assert kernel["counted"] == {"alone": [4 * 163.3, 4 * 185.9], "blocks": 1, "together": [4 * 163.3, 4 * 185.9], "bound": "the block's own",
+                             "around": [4 * 1972.0, 4 * 2220.0], "bytes": 4 * 2478.0}

@@ -49,11 +49,14 @@ def kernels_of(recc, ptxas, library):
     kernels = {}
     for name, cycles, alone, blocks, tiles, turns in MODEL.findall(modelled):
         each = float(turns) / float(tiles)
-        kernels[name + "_gpu"] = {"each": float(cycles) * each, "alone": float(alone) * float(turns), "blocks": int(blocks)}
+        kernels[name + "_gpu"] = {"each": float(cycles) * each, "alone": float(alone) * float(turns), "blocks": int(blocks),
+                                  "turns": int(turns)}
     for name, low, high, blocks, low_of, high_of, bound, around_low, around_high, cache in COUNT.findall(counted):
-        kernels.setdefault(name, {})["counted"] = {
-            "alone": [float(low), float(high)], "blocks": int(blocks), "together": [float(low_of), float(high_of)], "bound": bound,
-            "around": [float(around_low), float(around_high)], "bytes": float(cache)}
+        kernel = kernels.setdefault(name, {})
+        times = lambda *figures: [float(x) * kernel.get("turns", 1) for x in figures]  # counted with one instance
+        kernel["counted"] = {
+            "alone": times(low, high), "blocks": int(blocks), "together": times(low_of, high_of), "bound": bound,
+            "around": times(around_low, around_high), "bytes": times(cache)[0]}
     return kernels
 
 
