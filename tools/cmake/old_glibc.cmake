@@ -20,10 +20,14 @@ if(REC_STATIC)
     find_file(library_${name} ${name} PATHS /lib/x86_64-linux-gnu /lib64 NO_DEFAULT_PATH REQUIRED)
     list(APPEND moved ${library_${name}})
   endforeach()
-  add_library(old_glibc OBJECT tools/static/old_glibc.c ${stubs})
+  # The stubs are words for the linker: of a library that does not exist yet, CMake takes the name alone, and the linker this
+  # machine's library.
+  list(JOIN stubs "," linked_stubs)
+  set_source_files_properties(tools/static/old_glibc.c PROPERTIES OBJECT_DEPENDS "${stubs}")
+  add_library(old_glibc OBJECT tools/static/old_glibc.c)
   add_library(old_start OBJECT tools/static/old_start.c)
   target_compile_options(old_glibc PRIVATE -D_GNU_SOURCE -Wall -Wextra -fvisibility=hidden)
-  set(OLD_GLIBC $<TARGET_OBJECTS:old_glibc> -Wl,--no-as-needed ${stubs} ${moved} -Wl,--as-needed)
+  set(OLD_GLIBC $<TARGET_OBJECTS:old_glibc> -Wl,--no-as-needed,${linked_stubs} ${moved} -Wl,--as-needed)
   set(OLD_GLIBC_PROGRAM $<TARGET_OBJECTS:old_start> ${OLD_GLIBC})
   add_link_options(LINKER:--wrap=__libc_start_main LINKER:--allow-shlib-undefined)
   set(CMAKE_SKIP_BUILD_RPATH ON)  # the stubs are for the linker alone
