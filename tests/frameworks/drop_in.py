@@ -1,4 +1,4 @@
-"""examples/11_transformers: functions of transformers on rec's kernels, against plain torch; then whole models, against themselves.
+"""rec_lang.transformers: functions of transformers on rec's kernels, against plain torch; then whole models, against themselves.
 
     drop_in.py
 
@@ -10,7 +10,7 @@ import sys
 import warnings
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "examples", "11_transformers"))
+sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 os.environ["HF_HUB_OFFLINE"] = "1"
 warnings.filterwarnings("ignore")
 
@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 import transformers
 
-import rec_transformers
-from rec_transformers import convolution, mamba, mamba2
+import rec_lang.transformers
+from rec_lang.transformers import convolution, mamba, mamba2
 
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
@@ -282,11 +282,11 @@ def step(model, tokens, **settings):
 def both(run):
     """What it returns with transformers' own functions, and with rec's."""
     theirs = run()
-    rec_transformers.patch()
+    rec_lang.transformers.patch()
     try:
         return theirs, run()
     finally:
-        rec_transformers.unpatch()
+        rec_lang.transformers.unpatch()
 
 
 def compare_steps(what, theirs, ours):
@@ -357,9 +357,9 @@ def test_packed_model():
     seq_idx = torch.tensor([[0] * 8 + [1] * 13], dtype=torch.int32)
     for training in (True, False):
         model.train(training)
-        rec_transformers.patch()
+        rec_lang.transformers.patch()
         packed = model(tokens, seq_idx=seq_idx, use_cache=False)[0]
-        rec_transformers.unpatch()
+        rec_lang.transformers.unpatch()
         alone = torch.cat([model(part, use_cache=False)[0] for part in tokens.split([8, 13], 1)], 1)
         close(f"packed sequences of a model, training {training}", packed, alone, 1e-5)
 
@@ -367,12 +367,32 @@ def test_packed_model():
 # ---- patch and unpatch -------------------------------------------------------------------------------------------------------
 
 
+def test_versions():
+    """A version of transformers that no test has run with."""
+    version = transformers.__version__
+    said = []
+    for other in ("5.18.2", "6.0.0.dev0"):
+        transformers.__version__ = other
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                rec_lang.transformers.patch()
+                said += [str(warning.message) for warning in caught]
+            except ImportError as error:
+                said.append(str(error))
+            rec_lang.transformers.unpatch()
+    transformers.__version__ = version
+    check(f"other versions are told: {said}", said == [
+        "rec_lang.transformers: expected transformers 5.19 to 5.24, found 5.18.2",
+        "rec_lang.transformers: expected transformers 5.19 to 5.24, found 6.0.0.dev0, which it has not been tried with"])
+
+
 def test_patch():
     from transformers.models.mamba2 import modeling_mamba2
-    names = sorted(set(rec_transformers.functions()) & vars(modeling_mamba2).keys())
+    names = sorted(set(rec_lang.transformers.functions()) & vars(modeling_mamba2).keys())
     theirs = [getattr(modeling_mamba2, name) for name in names]
-    rec_transformers.patch()
-    rec_transformers.patch()
+    rec_lang.transformers.patch()
+    rec_lang.transformers.patch()
     check("all functions of a file are replaced", all(getattr(modeling_mamba2, name).theirs is own for name, own in zip(names, theirs)))
     from transformers.models.lfm2_moe import modeling_lfm2_moe  # a file that is imported later
     check("and those of a file that is imported later", hasattr(modeling_lfm2_moe.causal_conv1d_fn, "theirs"))
@@ -383,13 +403,13 @@ def test_patch():
     close("a call without a kernel is transformers' own", found, plain_convolution(x, weight, None, False), 1e-6)
     check("and is told", [str(warning.message) for warning in said] == [
         "causal_conv1d_fn: expected a convolution of 2 to 4 steps, found 6; transformers' own function is used"])
-    rec_transformers.unpatch()
+    rec_lang.transformers.unpatch()
     check("unpatch gives all back", [getattr(modeling_mamba2, name) for name in names] == theirs
           and not hasattr(modeling_lfm2_moe.causal_conv1d_fn, "theirs"))
 
 
 for test in (test_chunk_scan, test_packed_scan, test_selective_scan, test_state_update, test_convolution, test_gated_norm, test_types,
-             test_patch, test_models, test_packed_model):
+             test_versions, test_patch, test_models, test_packed_model):
     try:
         test()
     except Exception as error:

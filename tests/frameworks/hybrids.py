@@ -1,4 +1,4 @@
-"""Small random models whose recurrences rec computes (examples/11_transformers), against the same models without rec: logits,
+"""Small random models whose recurrences rec computes (rec_lang.transformers), against the same models without rec: logits,
 gradients of all weights, generated tokens.
 
     hybrids.py transformers       delta rules in transformers, beside its own code in torch
@@ -21,9 +21,9 @@ else:
 import torch
 import transformers
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "11_transformers"))
-import rec_transformers
-from rec_transformers import flash_linear_attention, linear_attention
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "python"))
+import rec_lang.transformers
+from rec_lang.transformers import flash_linear_attention, linear_attention
 
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
@@ -126,7 +126,7 @@ if library == "fla":
     interpreter.run_triton_on_the_host()
     models, of, time = fla_models(), flash_linear_attention, 10
 else:
-    models, of, time = transformers_models(), rec_transformers, 70
+    models, of, time = transformers_models(), rec_lang.transformers, 70
 for kind, config in models:
     compare(kind, config, of.patch, of.unpatch, time)
 print(f"{passed} passed, {failed} failed")

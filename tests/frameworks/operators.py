@@ -1,4 +1,4 @@
-"""Functions of rec_transformers.linear_attention (examples/11_transformers) against those of flash-linear-attention, whose Triton
+"""Functions of rec_lang.transformers.linear_attention against those of flash-linear-attention, whose Triton
 kernels run in Triton's interpreter: values, final states and every gradient, that of the initial state too. Then, whether
 flash_linear_attention.patch() makes flash-linear-attention's functions those of rec.
 
@@ -11,7 +11,7 @@ import warnings
 import interpreter  # before torch
 import torch
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "11_transformers"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "python"))
 warnings.filterwarnings("ignore")
 interpreter.run_triton_on_the_host()
 
@@ -19,7 +19,7 @@ import fla.ops
 import fla.ops.hgrn
 import fla.ops.rwkv7
 
-from rec_transformers import flash_linear_attention, linear_attention
+from rec_lang.transformers import flash_linear_attention, linear_attention
 
 torch.set_num_threads(1)
 torch.manual_seed(1)

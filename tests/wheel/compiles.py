@@ -4,6 +4,7 @@
 
 Prints FAILED lines and `N passed, N failed`.
 """
+import importlib.metadata
 import os
 import pickle
 import signal
@@ -34,7 +35,7 @@ def runs():
 def compiled(source, **given):
     """The module, and whether recc ran."""
     before = runs()
-    module = rec_lang.compile(source, "numpy", **{**FAST, "dtype": "f64", **given})
+    module = rec_lang.compile(source, **{**FAST, "framework": "numpy", "dtype": "f64", **given})
     return module, runs() > before
 
 
@@ -60,6 +61,7 @@ def values():
     del os.environ["RECC"]
     inside = Path(rec_lang.__file__).parent / "bin" / "recc"
     check(f"recc is that of the wheel, not {rec_lang.find_recc()}", Path(rec_lang.find_recc()) == inside)
+    check("the version is the wheel's", rec_lang.__version__ == importlib.metadata.version("rec-lang"))
     check("recc runs", rec_lang.compile("decay.rec", "numpy", dtype="f64").decay)
     os.environ["RECC"] = sys.argv[1]
     x = np.random.default_rng(1).standard_normal((2, 7, 3, 4))
@@ -81,14 +83,18 @@ def hits(module):
     seconds = time.perf_counter() - started
     check("the same program is the same module, without a run of recc", again is module and not ran)
     check(f"found in {1e3 * seconds:.1f} ms, expected 50 at most", seconds < 0.05)
-    other, ran = compiled("decay.rec", dtype="f32")
-    check("another type is another module", other is not module and ran)
+    other_type, ran = compiled("decay.rec", dtype="f32")
+    check("another type is another module", other_type is not module and ran)
     other, ran = compiled("decay.rec", sizes={"N": 8})
     check("other sizes are another module", other is not module and ran)
     check("a size of its own", other.decay(np.ones((1, 2, 3, 8)), np.ones(3)).y.shape == (1, 2, 3, 8))
     before = runs()
     child = python(MAKE.format("None"))
     check("another process has it without a run of recc", child.communicate()[0] == "4.0\n" and runs() == before)
+    for name in ("float32", np.float32, np.dtype("float32"), ("f32",)):
+        check(f"{name!r} is f32", compiled("decay.rec", dtype=name)[0] is other_type)
+    missing = refusal("decay.rec", framework="pytorch")
+    check(f"pytorch is torch: {missing}", missing == "ModuleNotFoundError: No module named 'torch'")
     text, ran = compiled(DECAY)
     check("text is a program", ran and text.decay(np.ones((1, 1, 1, 4)), np.ones(1)).y.sum() == 4 and not compiled(DECAY)[1])
     standard, _ = compiled("std.mingru")

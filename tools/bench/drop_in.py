@@ -16,7 +16,7 @@ import time
 import warnings
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "examples", "11_transformers"))
+sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler tells of no GPU
 warnings.filterwarnings("ignore")
@@ -26,7 +26,7 @@ sys.modules["fla"] = None  # transformers would prefer it to its own code, and i
 import torch
 import transformers
 
-import rec_transformers
+import rec_lang.transformers
 
 transformers.logging.set_verbosity_error()
 WIDTH = {"vocab_size": 256, "hidden_size": 768, "num_hidden_layers": 2}
@@ -110,13 +110,13 @@ def compare(what, run, rounds):
     taken = {False: [], True: []}
     for turn in range(rounds + 1):
         for ours in (True, False):
-            (rec_transformers.patch if ours else rec_transformers.unpatch)()
+            (rec_lang.transformers.patch if ours else rec_lang.transformers.unpatch)()
             spent = times(run)
             if turn:
                 taken[ours].append(spent)
-    rec_transformers.patch()
+    rec_lang.transformers.patch()
     share = share_of_kernels(run)
-    rec_transformers.unpatch()
+    rec_lang.transformers.unpatch()
     (cpu, clock), (cpu_theirs, clock_theirs) = ([median(column) for column in zip(*taken[ours])] for ours in (True, False))
     print(f"{what:48} {cpu:9.1f} {cpu_theirs:9.1f} {cpu_theirs / cpu:6.1f}x {clock:9.1f} {clock_theirs:9.1f} {clock_theirs / clock:6.1f}x "
           f"{100 * share:7.0f}% {cpu_theirs / (cpu * (1 - share)):6.1f}x", flush=True)

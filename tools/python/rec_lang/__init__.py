@@ -21,11 +21,14 @@ import time
 import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
+__version__ = "0.1.0"
 __all__ = ["compile", "CompileError", "CompileWarning", "cache_folder", "find_recc"]
 
 _STANDARD = re.compile(r"std(\.\w+)+")
+_FRAMEWORKS = {"pytorch": "torch"}  # other names of frameworks
+_DTYPES = {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16"}
 _STALE_SECONDS = 3600  # age of a folder that a killed process has left in the cache
 
 
@@ -41,17 +44,17 @@ def compile(
     source: Union[str, os.PathLike],
     framework: str = "torch",
     *,
-    dtype: Union[str, Sequence[str]] = "f32",
+    dtype: Any = "f32",
     sizes: Optional[Mapping[str, Union[int, Sequence[int]]]] = None,
     export: Union[None, str, Sequence[str]] = None,
     target: str = "host",
     options: Sequence[str] = (),
     cache: Union[None, str, os.PathLike] = None,
 ) -> ModuleType:
-    """The module of a program's recurrences for a framework: "torch", "jax" or "numpy".
+    """The module of a program's recurrences for a framework: "torch" ("pytorch"), "jax" or "numpy".
 
     source     the path of a .rec file; "std.NAME", a file of the standard library; or the text of a program
-    dtype      "f32", "f64", "bf16" or "f16", or several of them
+    dtype      "f32", "f64", "bf16" or "f16", or several of them; "float32" and types of torch, JAX and NumPy are understood
     sizes      of axes: {"K": 64}, {"ssd.N": 128}; a sequence of sizes makes code for each
     export     names of imported recurrences that the module is to have, too
     target     "host", or GPUs as in recc's --target: "sm_90a", "all"
@@ -62,7 +65,8 @@ def compile(
     The same arguments give the same module, as long as neither the program nor what it imports changes.
     """
     recc = find_recc()
-    words = [f"--emit={framework}", "--dtype", ",".join(_several(dtype)), "--target", target]
+    dtypes = ",".join(_dtype_word(one) for one in _several(dtype))
+    words = [f"--emit={_FRAMEWORKS.get(framework, framework)}", "--dtype", dtypes, "--target", target]
     for axis, size in (sizes or {}).items():
         words += ["-D", f"{axis}={','.join(str(int(one)) for one in _several(size))}"]
     for name in _several(export or ()):
@@ -101,7 +105,15 @@ def cache_folder() -> str:
 
 
 def _several(one_or_more) -> list:
-    return [one_or_more] if isinstance(one_or_more, (str, int)) else list(one_or_more)
+    is_one = isinstance(one_or_more, str) or not isinstance(one_or_more, Iterable)
+    return [one_or_more] if is_one else list(one_or_more)
+
+
+def _dtype_word(dtype: Any) -> str:
+    """recc's word for a number type: "float32", torch.float32, numpy.float32, numpy.dtype("float32") and jax.numpy.float32 are "f32"."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    name = name.rsplit(".", 1)[-1]
+    return _DTYPES.get(name, name)
 
 
 # ---- programs ------------------------------------------------------------------------------------------------------------

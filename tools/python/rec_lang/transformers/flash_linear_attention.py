@@ -1,6 +1,6 @@
 """flash-linear-attention on rec's operators, on a CPU.
 
-    from rec_transformers import flash_linear_attention
+    from rec_lang.transformers import flash_linear_attention
     flash_linear_attention.patch()
 
 Entry points whose backend flash-linear-attention looks up get a backend "rec"; the others are replaced in its modules. It works

@@ -1,24 +1,18 @@
 """Kernels by name and size, and what the functions share: element types and packed sequences."""
 import functools
-import os
-import sys
 
 import torch
 
-try:
-    import rec_lang
-except ImportError:  # in rec's tree, not installed
-    sys.path.append(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3, "tools", "python"))
-    import rec_lang
+import rec_lang
 
 from .registry import Unsupported
 
-_WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16", torch.float16: "f16"}
+_TYPES = torch.float32, torch.float64, torch.bfloat16, torch.float16
 
 
 @functools.lru_cache(maxsize=None)
 def _compiled(file, dtype, sizes):
-    return rec_lang.compile(f"std.ops.{file}", "torch", dtype=_WORDS[dtype], sizes=dict(sizes))
+    return rec_lang.compile(f"std.ops.{file}", "torch", dtype=dtype, sizes=dict(sizes))
 
 
 def kernel(file, name, dtype, **sizes):
@@ -33,7 +27,7 @@ def element_type(*tensors):
         if tensor.device.type != "cpu":
             raise Unsupported(f"expected tensors on the CPU, found one on {tensor.device}")
     dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
-    if dtype not in _WORDS:
+    if dtype not in _TYPES:
         raise Unsupported(f"expected floating-point tensors, found {dtype}")
     return dtype
 

@@ -1,6 +1,6 @@
 """Functions of flash-linear-attention on std.ops, which models of transformers call, too.
 
-    from rec_transformers.linear_attention import chunk_gated_delta_rule
+    from rec_lang.transformers.linear_attention import chunk_gated_delta_rule
     y, state = chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=True, use_qk_l2norm_in_kernel=True)
 
 Tensors are as flash-linear-attention has them: tokens [batch, time, heads, ..], states [sequences, heads, K, V], or V before K

@@ -12,6 +12,7 @@ _ours = {}  # name in the modeling files -> our function
 _decorator = None  # transformers' own, while ours is in its place
 _said = set()
 _HOOK = "use_kernel_func_from_hub_with_fallback"
+_OLDEST, _NEWEST = (5, 19), (5, 24)  # the versions of transformers that tests/frameworks has run with
 
 
 class Unsupported(Exception):
@@ -36,9 +37,10 @@ def functions():
 def patch():
     """Makes the models of transformers use rec's kernels. A second call changes nothing."""
     global _decorator
-    from transformers.integrations import hub_kernels
     if _decorator is not None:
         return
+    _check_version()
+    from transformers.integrations import hub_kernels
     _decorator = getattr(hub_kernels, _HOOK)
     _set_decorator(_decorating)
     for module, name, theirs in _found():
@@ -55,6 +57,17 @@ def unpatch():
     for module, name, ours in _found():
         if hasattr(ours, "theirs"):
             setattr(module, name, ours.theirs)
+
+
+def _check_version():
+    """An ImportError for a version of transformers that is too old; a warning for one that no test has run with."""
+    from transformers import __version__ as found
+    version = tuple(int(part) for part in found.split(".")[:2])
+    known = f"expected transformers {_OLDEST[0]}.{_OLDEST[1]} to {_NEWEST[0]}.{_NEWEST[1]}, found {found}"
+    if version < _OLDEST:
+        raise ImportError(f"rec_lang.transformers: {known}")
+    if version > _NEWEST:
+        _say(f"rec_lang.transformers: {known}, which it has not been tried with")
 
 
 def _set_decorator(decorator):
