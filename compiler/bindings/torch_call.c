@@ -93,6 +93,24 @@ static void put_quick(const python_printer *p, const python_function *f, bool st
   PUT(",\n)\n%s", step ? "\n\n" : "");
 }
 
+static void put_is_tensor(const python_printer *p, const char *name, int before, bool is_optional) {
+  if (before) PUT(" and ");
+  is_optional ? PUT("(%s is None or isinstance(%s, torch.Tensor))", name, name) : PUT("isinstance(%s, torch.Tensor)", name);
+}
+
+// Parameters and states of 16 bits, and offsets of 64, in the types that the library takes.
+static void put_widening(const python_printer *p, const python_recurrence *r, bool step) {
+  for (int i = 0; i < r->operands.count; i++) {
+    int memory = r->operands.items[i];
+    const char *name = r->names[memory];
+    if (python_memory(r, memory)->token) continue;
+    PUT("    if %s%s%s.dtype is not torch.float32:\n        %s = _widened(%s, %s)\n", python_is_optional(r, memory) ? name : "",
+        python_is_optional(r, memory) ? " is not None and " : "", name, name, name, r->names[r->operands.items[0]]);
+  }
+  if (!step)
+    PUT("    if cu_seqlens is not None and cu_seqlens.dtype is torch.int64:\n        cu_seqlens = _narrowed(cu_seqlens)\n");
+}
+
 static void put_public(const python_printer *p, const python_function *f, bool step) {
   const python_recurrence *r = &f->variants.items[0];
   bool one = r->results.count == 1;
@@ -110,16 +128,18 @@ static void put_public(const python_printer *p, const python_function *f, bool s
     python_put_doc(p, f);
   python_put_tensors(p, f, &r->operands, step);
   if (!step)
-    PUT("    cu_seqlens: None, or int32: the offsets of sequences packed behind one another in one batch entry, and their "
+    PUT("    cu_seqlens: None, or whole numbers: the offsets of sequences packed behind one another in one batch entry, and "
+        "their "
         "end;\n"
         "        states then have one entry for each sequence\n");
   PUT("    \"\"\"\n    if not (");
   for (int i = 0; i < r->operands.count; i++)
-    if (!python_is_optional(r, r->operands.items[i]))
-      PUT("%sisinstance(%s, torch.Tensor)", i ? " and " : "", r->names[r->operands.items[i]]);
+    put_is_tensor(p, r->names[r->operands.items[i]], i, python_is_optional(r, r->operands.items[i]));
+  if (!step) put_is_tensor(p, "cu_seqlens", r->operands.count, true);
   PUT("):\n        _refuse(_family_%s[0], ", f->symbol);
   python_put_tuple(p, r, &r->operands);
   PUT(step ? ", step=True)\n" : ", cu_seqlens)\n");
+  put_widening(p, r, step);
   PUT("    if _forward_ad._current_level < 0 and not (");
   torch_put_needs_gradient(p, r);
   PUT("):\n        try:\n            return %s_quick_%s%s(", made, step ? "step_" : "", f->symbol);

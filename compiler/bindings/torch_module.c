@@ -222,7 +222,7 @@ static void put_call(const python_printer *p, const python_function *f, bool ste
   for (int i = 0; i < r->operands.count; i++) {
     int memory = r->operands.items[i];
     if (i) PUT(", ");
-    is_param(r, memory) ? PUT("_widened(self.%s)", attribute(p, r, memory)) : PUT("%s", r->names[memory]);
+    is_param(r, memory) ? PUT("self.%s", attribute(p, r, memory)) : PUT("%s", r->names[memory]);
   }
   PUT("%s)\n%s", step ? "" : ", cu_seqlens", step ? "\n\n" : "\n");
 }

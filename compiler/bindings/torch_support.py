@@ -22,6 +22,21 @@ def _rows(tensor: torch.Tensor, leading: int = 2):
     return tensor, batch, time
 
 
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """The type of parameters and states beside tokens of that type."""
+    return torch.float64 if dtype is torch.float64 else torch.float32
+
+
+def _widened(tensor: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """A parameter or a state of 16 bits in the type that it has in the library; its gradient has 16 bits again."""
+    return tensor.to(_wide(tokens.dtype)) if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
+
+
+def _narrowed(offsets: torch.Tensor) -> torch.Tensor:
+    """Offsets of 64 bits in 32. What does not fit becomes a number that the library refuses."""
+    return offsets.clamp(-1, 2**31 - 1).to(torch.int32)
+
+
 def _name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -42,9 +57,9 @@ def _refuse(what: _Recurrence, operands: tuple, cu_seqlens=None, step: bool = Fa
         if tensor.device != device:
             raise ValueError(what.wrong(row, f"expected a tensor on {device}, where {what.operands[0].name} is, found one on "
                                              f"{tensor.device}"))
-    if cu_seqlens is not None and cu_seqlens.dtype is not torch.int32:
-        raise TypeError(f"{what.name}: cu_seqlens: expected torch.int32, found {cu_seqlens.dtype}; hand over "
-                        "cu_seqlens.to(torch.int32)")
+    if cu_seqlens is not None and getattr(cu_seqlens, "dtype", None) is not torch.int32:
+        found = cu_seqlens.dtype if isinstance(cu_seqlens, torch.Tensor) else type(cu_seqlens).__name__
+        raise TypeError(f"{what.name}: cu_seqlens: expected a tensor of torch.int32 or torch.int64, found {found}")
     if cu_seqlens is not None and cu_seqlens.device != device:
         raise ValueError(f"{what.name}: cu_seqlens: expected a tensor on {device}, found one on {cu_seqlens.device}")
     what.read(operands, cu_seqlens, step)
@@ -314,16 +329,6 @@ def _state_of(states: dict, name: str, learned: torch.Tensor, tokens: torch.Tens
         return state
     entries = tokens.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
     return learned.expand(entries, *learned.shape)
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    """The type of parameters and states beside tokens of that type."""
-    return torch.float64 if dtype is torch.float64 else torch.float32
-
-
-def _widened(weight: torch.Tensor) -> torch.Tensor:
-    """A parameter of a module that may have been brought to 16 bits."""
-    return weight if weight.dtype is torch.float32 or weight.dtype is torch.float64 else weight.float()
 
 
 def _types_of(module: torch.nn.Module, tensor: Optional[torch.Tensor]) -> tuple:

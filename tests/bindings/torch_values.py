@@ -155,7 +155,7 @@ def as_of(dtype, inputs, parameters, states):
 
 
 def leaves(lists):
-    return [x.clone().requires_grad_() for several in lists for x in several]
+    return [x.detach().clone().requires_grad_() for several in lists for x in several]
 
 
 def gradients(results, given, cotangents):
@@ -196,6 +196,31 @@ cases["gla"] = (gla, [(H, 6), (H, 6), (H, V), (H, 6)], [], [(H, 6, V)])  # the o
 for dtype, bound in ((torch.float64, 1e-10), (torch.float32, 3e-4), (torch.bfloat16, 2e-2)):
     compare("gla", dtype, bound, 40)
 cases["gla"] = small_cases
+
+# ---- parameters of 16 bits, as model.bfloat16() leaves them ---------------------------------------------------------------
+
+
+def widened(what, tokens, narrow, call):
+    """call(*inputs, *parameters, *states) of bf16 parameters and states is that of the same numbers in the library's type."""
+    lists = operands("ssd", 2, 5)
+    inputs = [x.to(tokens) for x in lists[0]]
+    given = leaves([[x.to(narrow) for several in lists[1:] for x in several]])
+    wide = leaves([as_of(tokens, [], given, [])[1]])
+    found, expected = call(*inputs, *given), every.ssd(*inputs, *wide)
+    check(f"{what}: results", all(torch.equal(a, b) for a, b in zip(found, expected)))
+    ours, theirs = (torch.autograd.grad(sum(x.double().square().sum() for x in r), g) for r, g in ((found, given), (expected, wide)))
+    check(f"{what}: gradients have the type of their tensors", all(a.dtype is narrow for a in ours))
+    check(f"{what}: gradients", all(torch.equal(a, b.to(narrow)) for a, b in zip(ours, theirs)))
+    with torch.inference_mode():
+        check(f"{what}: without gradients", all(torch.equal(a, b) for a, b in zip(call(*inputs, *given), expected)))
+    step = every.ssd_step(*[x[:, 0] for x in inputs], *given)
+    check(f"{what}: a step", all(torch.equal(a, b) for a, b in zip(step, every.ssd_step(*[x[:, 0] for x in inputs], *wide))))
+
+
+for tokens in (torch.bfloat16, torch.float32, torch.float64):
+    widened(f"{tokens}, bf16 parameters", tokens, torch.bfloat16, every.ssd)
+widened("f16 parameters", torch.float32, torch.float16, every.ssd)
+widened("compiled", torch.float32, torch.bfloat16, torch.compile(every.ssd, fullgraph=True, backend="aot_eager"))
 
 # ---- tensors of all kinds --------------------------------------------------------------------------------------------------
 
@@ -266,6 +291,7 @@ row, _, starts = operands("gla", 1, 37, entries=4)
 given, again = leaves([row, starts]), leaves([row, starts])
 packed = every.gla(*given, cu_seqlens=offsets)
 ends = offsets.tolist()
+check("offsets of 64 bits", torch.equal(every.gla(*given, cu_seqlens=offsets.long()).y, packed.y))
 alone = [run(gla, [x[:, a:b] for x in again[:4]], [], [again[4][i:i + 1]]) for i, (a, b) in enumerate(zip(ends, ends[1:])) if b > a]
 close("packed, y", packed.y, torch.cat([y for y, _ in alone], 1), 1e-12)
 close("packed, hT", packed.hT_S[[0, 2, 3]], torch.cat([S for _, S in alone]), 1e-12)

@@ -119,7 +119,11 @@ wrong("cu_seqlens as float64", "TypeError", "cu_seqlens: expected", packed([0.0,
 wrong("states of too few sequences", "ValueError", r"gla: h0_S: expected shape \[sequences = 2, .*found \[1,", packed([0, 2, 6], h0_S=zeros((1, 3, 4, 5))))
 
 if framework == "torch":
-    wrong("cu_seqlens as int64", "TypeError", r"cu_seqlens: expected torch.int32, found torch.int64; hand over", packed([0, 6], "int64"))
+    for values in ([0, 2**32 + 6], [-2**32, 6]):
+        wrong(f"cu_seqlens {values} as int64", "RecError", "expected cu_seqlens to ", packed(values, "int64"))
+    wrong("cu_seqlens as a list", "TypeError", "cu_seqlens: expected a tensor of torch.int32 or torch.int64, found list",
+          lambda: library.gla(**row, cu_seqlens=[0, 6]))
+    wrong("h0_S as a list", "TypeError", "gla: h0_S: expected a dense tensor, found list", gla(h0_S=[1.0]))
     for name, shape in shapes.items():
         good_words = {**words, name: words[name].to("meta")}
         wrong(f"{name} on another device", "Exception", "expected", lambda: library.words(**good_words))
