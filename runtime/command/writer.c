@@ -116,6 +116,9 @@ rec_status writer_read(writer *w, const char *text, const char *path) {
   double begin = clock_seconds(CLOCK_MONOTONIC);
   w->number = -1;
   rec_status status = path ? read_file(w, path) : text ? read_text(w, text) : REC_OK;
+  if (!status && w->part_size && !*w->stopped)
+    status = rec_fail(REC_ERROR_ARGUMENT,
+                      "expected a prompt of whole characters, found its end inside of one, after %" PRId64 " of them", w->read);
   if (!status && w->number >= 0) status = read_numbers(w, " ", 1);
   if (!status && !w->read && !*w->stopped) status = read_start(w);
   w->read_seconds = clock_seconds(CLOCK_MONOTONIC) - begin;
