@@ -14,6 +14,16 @@ make_manual(recc recc)
 make_manual(rec rec)
 make_manual(rec-lang rec)
 
+# The documents, and what they link to where the links say. Further words are those of install().
+function(install_documents destination)
+  install(FILES README.md compiler/LANGUAGE.md DESTINATION ${destination} ${ARGN})
+  foreach(document compiler/bindings/README.md examples/01_lm/positions.svg tools/editors/README.md tools/python/README.md
+      tools/python/rec_lang/transformers/README.md)
+    get_filename_component(folder ${document} DIRECTORY)
+    install(FILES ${document} DESTINATION ${destination}/${folder} ${ARGN})
+  endforeach()
+endfunction()
+
 # ---- the programs ----------------------------------------------------------------------------------------------------------
 
 # They find LLVM where it was linked from, unless the loader looks there anyway.
@@ -28,7 +38,8 @@ install(DIRECTORY tools/editors DESTINATION ${CMAKE_INSTALL_DATADIR}/rec COMPONE
 install(DIRECTORY ${CMAKE_BINARY_DIR}/kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/rec/kernels COMPONENT programs OPTIONAL)
 install_manual(recc site-functions COMPONENT manual)
 install_manual(rec site-functions COMPONENT manual)
-install(FILES README.md LICENSE compiler/LANGUAGE.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT manual)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT manual)
+install_documents(${CMAKE_INSTALL_DOCDIR} COMPONENT manual)
 
 # ---- the library -----------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ set(CPACK_REC_DEBIAN_FILES ${CMAKE_SOURCE_DIR}/tools/cmake/package_debian_files.
 install_manual(rec-lang vendor-completions COMPONENT debian EXCLUDE_FROM_ALL)
 install_manual(recc vendor-completions COMPONENT debian EXCLUDE_FROM_ALL)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/rec-lang RENAME copyright COMPONENT debian EXCLUDE_FROM_ALL)
-install(FILES README.md compiler/LANGUAGE.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/rec-lang COMPONENT debian EXCLUDE_FROM_ALL)
+install_documents(${CMAKE_INSTALL_DATADIR}/doc/rec-lang COMPONENT debian EXCLUDE_FROM_ALL)
 install(DIRECTORY tools/python/rec_lang DESTINATION lib/python3/dist-packages COMPONENT debian EXCLUDE_FROM_ALL
   PATTERN "__pycache__" EXCLUDE)
 include(CPack)
