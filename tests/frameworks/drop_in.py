@@ -371,7 +371,7 @@ def test_versions():
     """A version of transformers that no test has run with."""
     version = transformers.__version__
     said = []
-    for other in ("5.18.2", "6.0.0.dev0"):
+    for other in ("5.19.0", "6.0.0.dev0"):
         transformers.__version__ = other
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -383,8 +383,8 @@ def test_versions():
             rec_lang.transformers.unpatch()
     transformers.__version__ = version
     check(f"other versions are told: {said}", said == [
-        "rec_lang.transformers: expected transformers 5.19 to 5.24, found 5.18.2",
-        "rec_lang.transformers: expected transformers 5.19 to 5.24, found 6.0.0.dev0, which it has not been tried with"])
+        "rec_lang.transformers: expected transformers 5.23 to 5.24, found 5.19.0",
+        "rec_lang.transformers: expected transformers 5.23 to 5.24, found 6.0.0.dev0, which it has not been tried with"])
 
 
 def test_patch():
