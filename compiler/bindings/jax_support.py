@@ -16,10 +16,25 @@ def _check_kind(what: _Recurrence, row: _Row, array) -> None:
         raise TypeError(what.wrong(row, f"expected an array of JAX or NumPy, found {type(array).__name__}"))
 
 
+def _is_narrow(row: _Row, array) -> bool:
+    """A parameter or a state of 16 bits."""
+    return row.kind != "token" and array.dtype.name in ("bfloat16", "float16")
+
+
+def _widening(what: _Recurrence, run):
+    """The function, to which parameters and states of 16 bits go in the library's type; their gradients have 16 bits again."""
+
+    def widened(operands, *rest):
+        return run(tuple(array.astype(row.dtype) if array is not None and _is_narrow(row, array) else array
+                         for row, array in zip(what.operands, operands)), *rest)
+
+    return widened
+
+
 def _check_type(what: _Recurrence, row: _Row, array) -> None:
     lacks_wide = row.dtype == "float64" and not jax.config.jax_enable_x64
     found = array.dtype.name
-    if found != row.dtype:
+    if found != row.dtype and not _is_narrow(row, array):
         held = f"{row.name}.astype(jnp.{row.dtype})" + ' after jax.config.update("jax_enable_x64", True)' * lacks_wide
         raise TypeError(what.wrong(row, f"expected {row.dtype}, found {found}; hand over {held}{_or_type(found)}"))
     if lacks_wide:
@@ -40,6 +55,8 @@ def _offsets(what: _Recurrence, cu_seqlens):
     if cu_seqlens is None:
         return None
     if isinstance(cu_seqlens, jax.Array):
+        if cu_seqlens.dtype == np.int64:  # what does not fit becomes a number that the library refuses
+            return jnp.clip(cu_seqlens, -1, 2**31 - 1).astype(jnp.int32)
         if cu_seqlens.dtype != np.int32:
             raise TypeError(f"{what.name}: cu_seqlens: expected int32, found {cu_seqlens.dtype}; hand over "
                             "cu_seqlens.astype(jnp.int32)")
@@ -552,8 +569,8 @@ class _Functions:
         self.family, self.make = family, make  # make: a named tuple of results
         for what in family:
             what.handlers = symbol
-        self.whole = {what: jax.jit(_differentiable(what), inline=True) for what in family}
-        self.one = {what: jax.jit(_differentiable_step(what), inline=True) for what in family}
+        self.whole = {what: jax.jit(_widening(what, _differentiable(what)), inline=True) for what in family}
+        self.one = {what: jax.jit(_widening(what, _differentiable_step(what)), inline=True) for what in family}
         self.seen: dict = {}
 
     def find(self, operands: tuple) -> _Recurrence:

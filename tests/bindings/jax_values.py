@@ -358,6 +358,23 @@ mapped("parameters alone", "ssd", [None] * 4 + [0] * 3 + [None])
 mapped("tokens alone", "ssd", [0, None, 0, None, None, None, None, None])
 mapped("states alone", "s4d", [None] * 6 + [0])
 several = [x for lists in operands("ssd", 2, 6) for x in lists]
+
+
+def narrow_parameters():
+    """Parameters and states of 16 bits, and offsets of 64."""
+    tokens, narrow = ([x.astype(dtype) for x in some] for some, dtype in ((several[:4], jnp.float32), (several[4:], jnp.bfloat16)))
+    wide = [x.astype(jnp.float32) for x in narrow]
+    squares = jax.grad(lambda given: sum(jnp.sum(jnp.square(y)) for y in every.ssd(*tokens, *given)))
+    all_close("bf16 parameters", every.ssd(*tokens, *narrow), every.ssd(*tokens, *wide), 0)
+    all_close("bf16 parameters, gradients", squares(narrow), [x.astype(jnp.bfloat16) for x in squares(wide)], 0)
+    check("gradients of bf16 parameters have their type", all(x.dtype == jnp.bfloat16 for x in squares(narrow)))
+    step = [x[:, 0] for x in tokens]
+    all_close("a step with bf16 parameters", every.ssd_step(*step, *narrow), every.ssd_step(*step, *wide), 0)
+    line, cuts_of = operands("gla", 1, 6)[0], [jnp.array([0, 2, 6], dtype) for dtype in (jnp.int64, jnp.int32)]
+    all_close("offsets of 64 bits", *(every.gla(*line, cu_seqlens=cuts) for cuts in cuts_of), 0)
+
+
+narrow_parameters()
 ours = functools.partial(slopes_of, library(every, "ssd"))
 far, near = (None, 0, 0) + (None,) * 5, (0, None, 0) + (None,) * 5  # each over other operands, and both over one
 grid = [jnp.stack([several[0], 2 * several[0]]), jnp.stack([several[1], 3 * several[1]]),
