@@ -5,6 +5,7 @@
 
 #include "compiler/graph/build.h"
 #include "compiler/syntax/syntax.h"
+#include "runtime/shared/token.h"
 
 enum { LENGTH, SHORTEST, LOSS, ALPHABET, COUNT };
 
@@ -79,7 +80,7 @@ static bool read_babi(graph_builder *b, sema_scope *scope, const ast_expr *e, co
 static bool read_sizes(graph_builder *b, sema_scope *scope, const ast_expr *e, const ast_expr *const *values,
                        graph_task *task) {
   const task_rules *r = task->rules;
-  const int64_t symbols = 65533;
+  const int64_t symbols = MOST_SYMBOLS - 2;
   bool mqar = r->kind == TASK_MQAR;
   task->alphabet = 2, task->count = 1;
   if (!read_whole(b, scope, e, "length", values[LENGTH], 1, longest, -1, &task->length) ||

@@ -188,7 +188,8 @@ typedef struct label_weight {
 typedef struct graph_source {
   const char *file;  // beside the .rec file; NULL: the data are a task
   source_kind tokens;
-  token_format format;  // of ids
+  token_format format;  // of ids; of a text, by content or raw
+  int bits;             // of ids, of a number in the file; 0: what the file says
   double split;
   bool streaming, apart;
   int64_t separator;  // -1: none

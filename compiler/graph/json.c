@@ -268,6 +268,7 @@ static cJSON *source_json(const graph_source *s) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "tokens", source_names[s->tokens]);
   cJSON_AddStringToObject(object, "format", token_format_names[s->format]);
+  if (s->bits) add_whole(object, "bits", s->bits);
   cJSON_AddNumberToObject(object, "split", s->split);
   cJSON_AddBoolToObject(object, "streaming", s->streaming);
   cJSON_AddBoolToObject(object, "apart", s->apart);

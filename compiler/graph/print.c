@@ -145,6 +145,7 @@ static void put_recipe(FILE *out, const graph_model *model, const graph_train *t
 static void put_source(FILE *out, const graph_source *s) {
   fprintf(out, "\n  text \"%s\" %s split %g", s->file, source_names[s->tokens], s->split);
   if (s->format) fprintf(out, " format %s", token_format_names[s->format]);
+  if (s->bits) fprintf(out, " bits %d", s->bits);
   if (s->streaming) fprintf(out, " streaming");
   if (s->apart) fprintf(out, " documents apart");
   if (s->separator >= 0) fprintf(out, " separator %" PRId64, s->separator);

@@ -6,13 +6,13 @@
 #include "compiler/graph/settings.h"
 #include "compiler/syntax/syntax.h"
 
-enum { KIND, SPLIT, ORDER, DOCUMENTS, SEPARATOR };
+enum { FORMAT, SPLIT, ORDER, DOCUMENTS, SEPARATOR, TOKENS, BITS = TOKENS };
 
-// The first one differs.
-static const char *const text_names[] = {"tokens", "split", "order", "documents", "separator"};
-static const char *const ids_names[] = {"format", "split", "order", "documents", "separator"};
+// The last one differs.
+static const char *const text_names[] = {"format", "split", "order", "documents", "separator", "tokens"};
+static const char *const ids_names[] = {"format", "split", "order", "documents", "separator", "bits"};
 
-static const source_rules rules[] = {{"text", text_names, 5}, {"tokens", ids_names, 5}};
+static const source_rules rules[] = {{"text", text_names, 6}, {"tokens", ids_names, 6}};
 
 const source_rules *source_rules_find(const char *name) {
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
@@ -32,6 +32,20 @@ static bool read_word(graph_builder *b, const ast_expr *e, const char *setting, 
   return false;
 }
 
+// Of a number in a file without a header.
+static bool read_bits(graph_builder *b, sema_scope *scope, const ast_expr *e, graph_source *to) {
+  int64_t bits;
+  if (!e) return true;
+  if (!sema_whole(scope, e, "bits", 1, &bits)) return false;
+  to->bits = (int)bits;
+  const char *wrong = bits != 16 && bits != 32 && bits != 64 ? "bits = 16, 32 or 64"
+                      : to->format != FORMAT_BY_CONTENT && to->format != FORMAT_RAW
+                          ? "no bits beside a format whose header says them"
+                          : NULL;
+  if (wrong) diag_error(b->diag, e->span, "expected %s, found bits = %lld", wrong, (long long)bits);
+  return !wrong;
+}
+
 static bool read_split(graph_builder *b, sema_scope *scope, const ast_expr *e, double *split) {
   *split = 0.95;
   if (e && e->kind == AST_PERCENT)
@@ -49,7 +63,6 @@ static bool read_separator(graph_builder *b, sema_scope *scope, const ast_expr *
   if (!sema_whole(scope, e, "separator", 0, &to->separator)) return false;
   const char *wrong = !to->apart                        ? "documents = apart beside separator"
                       : to->tokens == SOURCE_CHARACTERS ? "a separator among bytes or ids"
-                      : to->separator > UINT16_MAX - 1  ? "a separator below 65535"
                                                         : NULL;
   if (wrong) diag_error(b->diag, e->span, "expected %s, found separator = %lld", wrong, (long long)to->separator);
   return !wrong;
@@ -66,22 +79,22 @@ bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const a
                  graph_source *to) {
   static const char *const orders[] = {"shuffled", "streaming"}, *const documents[] = {"joined", "apart"};
   bool ids = !strcmp(e->kind == AST_CALL ? e->call.callee.text : e->name.text, "tokens");
-  int kind = 0, format = 0, streaming, apart;
+  int kind = 0, format, streaming, apart;
   if (!file || file->kind != AST_STRING) {
     diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s", ids ? "tokens" : "text",
                file ? "another expression" : "none");
     return false;
   }
   to->file = file->string.text;
-  bool good = ids ? read_word(b, values[KIND], "format", token_format_names, TOKEN_FORMATS, &format)
-                  : read_word(b, values[KIND], "tokens", source_names, 2, &kind);
-  if (!good || !read_split(b, scope, values[SPLIT], &to->split) ||
-      !read_word(b, values[ORDER], "order", orders, 2, &streaming) ||
+  if (!read_word(b, values[FORMAT], "format", token_format_names, ids ? TOKEN_FORMATS : FORMAT_RAW + 1, &format) ||
+      (!ids && !read_word(b, values[TOKENS], "tokens", source_names, 2, &kind)) ||
+      !read_split(b, scope, values[SPLIT], &to->split) || !read_word(b, values[ORDER], "order", orders, 2, &streaming) ||
       !read_word(b, values[DOCUMENTS], "documents", documents, 2, &apart))
     return false;
   to->format = (token_format)format;
   to->tokens = ids ? SOURCE_TOKENS : (source_kind)kind;
   to->streaming = streaming;
   to->apart = apart;
+  if (ids && !read_bits(b, scope, values[BITS], to)) return false;
   return read_separator(b, scope, values[SEPARATOR], to) && check_documents(b, e, to);
 }

@@ -44,8 +44,8 @@ void model_barrier(const model_kernel *k) { gpu_call(k->e, GPU_BARRIER, NULL, 0)
 
 static ir load_token(const model_kernel *k, ir tokens, ir place) {
   emitter *e = k->e;
-  ir x = LLVMBuildLoad2(e->b, e->i16, element(e, e->i16, tokens, place), "");
-  return LLVMBuildZExt(e->b, x, e->i64, "");
+  ir x = LLVMBuildLoad2(e->b, e->i32, element(e, e->i32, tokens, place), "");
+  return LLVMBuildSExt(e->b, x, e->i64, "");
 }
 
 // A loop over all numbers of `count` by the threads of all blocks.
@@ -156,7 +156,7 @@ static void read_target(const model_kernel *k, loss_row *r, ir row) {
   emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, weights, ""));
   store_real(e, model_load(k, NUMBER_F32, weights, row), weight);
   branch_end(e, &branch);
-  ir none = int_compare(e, LLVMIntEQ, r->target, integer(e, 65535));
+  ir none = int_compare(e, LLVMIntEQ, r->target, integer(e, NO_TARGET));
   r->weight = choose(e, none, real_number(e, 0, 0), load_real(e, weight, 0));
   r->at_target = logit(k, r, int_choose(e, none, integer(e, 0), r->target));
 }

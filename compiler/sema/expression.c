@@ -512,13 +512,12 @@ bool sema_constant(sema_scope *scope, const ast_expr *e, const char *what, doubl
 bool sema_whole(sema_scope *scope, const ast_expr *e, const char *what, int64_t least, int64_t *result) {
   double number;
   if (!sema_constant(scope, e, what, &number)) return false;
-  if (number != floor(number) || fabs(number) > 2147483647) {
-    scope_error(scope, e->span, "expected a whole number for %s, found %s", what, number_text(scope->sema, number));
-    return false;
-  }
-  if (number < (double)least) {
-    scope_error(scope, e->span, "expected at least %lld for %s, found %s", (long long)least, what,
-                number_text(scope->sema, number));
+  const char *wrong = number != floor(number)  ? "a whole number"
+                      : number < (double)least ? arena_printf(scope->sema->memory, "at least %lld", (long long)least)
+                      : number > INT32_MAX     ? "at most 2147483647"
+                                               : NULL;
+  if (wrong) {
+    scope_error(scope, e->span, "expected %s for %s, found %s", wrong, what, number_text(scope->sema, number));
     return false;
   }
   *result = (int64_t)number;

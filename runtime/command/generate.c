@@ -11,7 +11,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/carried.h"
 
-enum { MOST_BYTES = 256, MOST_TOKENS = 65536, STOPPED = 130 };
+enum { MOST_BYTES = 256, STOPPED = 130 };
 
 typedef struct generate_request {
   session_options options;
@@ -114,7 +114,7 @@ static rec_status load_model(const generate_request *r, const session *s, model_
   bool numbers = block->generated || block->source.kind == SOURCE_TOKENS;
   m->kind = numbers ? TEXT_NUMBERS : m->characters ? TEXT_CHARACTERS : TEXT_BYTES;
   if (m->kind == TEXT_BYTES && m->of.model->vocabulary > MOST_BYTES)
-    return rec_fail(REC_ERROR_UNSUPPORTED, "expected a model of bytes, of at most %d symbols, found %d", MOST_BYTES,
+    return rec_fail(REC_ERROR_UNSUPPORTED, "expected a model of bytes, of at most %d symbols, found %" PRId64, MOST_BYTES,
                     m->of.model->vocabulary);
   return REC_OK;
 }
@@ -137,11 +137,12 @@ static rec_status save_logits(const writer *w, const char *path) {
 static rec_status open_writer(writer *w, const generate_request *r, const model_of_text *m, int threads) {
   int64_t numbers;
   *w = (writer){.kind = m->kind, .alphabet = train_alphabet_of(m->characters), .stopped = &session_stop};
+  int symbols = (int)m->of.model->vocabulary;
   const sample_options sample = {.temperature = r->temperature,
-                                 .top_k = r->top_k < MOST_TOKENS ? (int)r->top_k : 0,
+                                 .top_k = r->top_k < symbols ? (int)r->top_k : 0,
                                  .top_p = r->top_p,
                                  .seed = (uint64_t)r->seed};
-  if (!sampler_open(&w->sampler, &sample, m->of.model->vocabulary)) return rec_no_memory();
+  if (!sampler_open(&w->sampler, &sample, symbols)) return rec_no_memory();
   if (r->logits) {
     if (!rec_multiply(r->tokens, w->sampler.count, &numbers)) return rec_no_memory();
     w->logits = calloc((size_t)numbers + 1, sizeof *w->logits);

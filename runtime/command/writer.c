@@ -16,14 +16,14 @@ const char *writer_unit(const writer *w) {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-static rec_status take(writer *w, const uint16_t *tokens, int64_t count) {
+static rec_status take(writer *w, const token_id *tokens, int64_t count) {
   w->read += count;
   return generator_read(w->g, tokens, count);
 }
 
 // Characters may begin in one block of bytes and end in the next.
 static rec_status read_characters(writer *w, const char *bytes, size_t count) {
-  uint16_t tokens[BLOCK_OF_PROMPT + 4];
+  token_id tokens[BLOCK_OF_PROMPT + 4];
   char text[BLOCK_OF_PROMPT + 4];
   int64_t found = 0;
   size_t at = 0, size = w->part_size + count;
@@ -43,7 +43,7 @@ static rec_status read_characters(writer *w, const char *bytes, size_t count) {
 }
 
 static rec_status read_bytes(writer *w, const char *bytes, size_t count) {
-  uint16_t tokens[BLOCK_OF_PROMPT];
+  token_id tokens[BLOCK_OF_PROMPT];
   for (size_t i = 0; i < count; i++) {
     tokens[i] = (unsigned char)bytes[i];
     if (tokens[i] >= w->sampler.count)
@@ -55,7 +55,7 @@ static rec_status read_bytes(writer *w, const char *bytes, size_t count) {
 
 // Numbers, too, may begin in one block and end in the next, which is why the last byte of a prompt must be a blank.
 static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
-  uint16_t tokens[BLOCK_OF_PROMPT];
+  token_id tokens[BLOCK_OF_PROMPT];
   int64_t found = 0;
   for (size_t i = 0; i < count; i++) {
     if (bytes[i] >= '0' && bytes[i] <= '9') {
@@ -65,7 +65,7 @@ static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
                       "expected a prompt of numbers between blanks, found byte %d after %" PRId64 " of them",
                       (unsigned char)bytes[i], w->read + found);
     } else if (w->number >= 0) {
-      tokens[found++] = (uint16_t)w->number;
+      tokens[found++] = (token_id)w->number;
       w->number = -1;
     }
     if (w->number >= w->sampler.count)
@@ -106,7 +106,7 @@ static rec_status read_text(writer *w, const char *text) {
 
 // Nothing can be foretold before something was read.
 static rec_status read_start(writer *w) {
-  uint16_t start = w->kind == TEXT_BYTES ? '\n' : 0;
+  token_id start = w->kind == TEXT_BYTES ? '\n' : 0;
   if (w->kind == TEXT_CHARACTERS && train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1) start = 0;
   if (start >= w->sampler.count) start = 0;
   return generator_read(w->g, &start, 1);
@@ -145,7 +145,7 @@ static rec_status write_token(writer *w, int64_t count) {
   if (!put(w, token)) return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
   w->written++;
   if (w->written == count) return REC_OK;
-  const uint16_t next = (uint16_t)token;
+  const token_id next = (token_id)token;
   return generator_read(w->g, &next, 1);
 }
 

@@ -8,7 +8,7 @@
 #ifndef REC_TRAIN_MODEL_KERNELS_H
 #define REC_TRAIN_MODEL_KERNELS_H
 
-#include <stdint.h>
+#include "runtime/shared/token.h"
 
 enum {
   MODEL_THREADS = 256,
@@ -65,7 +65,7 @@ typedef struct model_column_sums {  // to[j] += sum over i of from[i][j]
 } model_column_sums;
 
 typedef struct model_embed {
-  const uint16_t *tokens;
+  const token_id *tokens;
   model_rows rows;
   float *table;  // [symbol][width]: read, or added to
 } model_embed;
@@ -73,7 +73,7 @@ typedef struct model_embed {
 typedef struct model_cross_entropy {
   model_rows logits;
   model_rows d_logits;      // data NULL: not wanted; may be the logits' own memory
-  const uint16_t *targets;  // 65535: none
+  const token_id *targets;  // NO_TARGET: none
   const float *weights;     // NULL: 1
   float *losses;            // of each row
   float scale;

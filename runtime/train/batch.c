@@ -11,7 +11,7 @@ static void weigh_rest(trainer *t, int64_t row, uint64_t position) {
   trainer_internals *in = t->in;
   int64_t time = t->block->context, first = row * time;
   train_task task = t->block->task;
-  uint16_t *again = in->answers + first;
+  token_id *again = in->answers + first;
   task.all = false;
   task_sequence(&task, t->block->seed, in->windows, position, time, again, again + in->answer_room);
   for (int64_t i = 0; i < time; i++)
@@ -22,7 +22,7 @@ static void weigh_rest(trainer *t, int64_t row, uint64_t position) {
 static double weigh(trainer *t, int64_t row, uint64_t position) {
   trainer_internals *in = t->in;
   const train_block *b = t->block;
-  const uint16_t *targets = in->targets + row * b->context;
+  const token_id *targets = in->targets + row * b->context;
   float *weights = in->target_weights + row * b->context;
   double sum = 0;
   for (int64_t i = 0; i < b->context; i++) weights[i] = i >= b->loss_from;

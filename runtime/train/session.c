@@ -158,7 +158,7 @@ static file_path data_path(const session *s, const train_block *block) {
 }
 
 rec_status session_open_data(const session *s, const train_block *block, train_data *data) {
-  int vocabulary = s->program->models[block->model].vocabulary;
+  int64_t vocabulary = s->program->models[block->model].vocabulary;
   if (block->generated) return train_data_generate(&block->task, block->context, vocabulary, data);
   const train_windows windows = {block->context, block->batch, vocabulary};
   return train_data_open(data_path(s, block).text, &block->source, &windows, data);

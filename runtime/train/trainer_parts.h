@@ -35,12 +35,12 @@ typedef struct trainer_internals {
   void *learned;                // of a device, on the host: a parameter's gradient
   char *before;                 // initial states of the batch
   void **before_of, **after_of;  // by shard and state
-  uint16_t *tokens, *targets;
+  token_id *tokens, *targets;
   double *losses;         // by shard and segment
   float *target_weights;  // as tokens; NULL: 1
   double *weight_sums;    // of the targets, by shard
   double weight_sum;      // of the batch
-  uint16_t *answers;      // a task's sequences with answers alone: tokens, then targets, or NULL
+  token_id *answers;      // a task's sequences with answers alone: tokens, then targets, or NULL
   int64_t answer_room;    // of the tokens
   piece_list pieces;
   double *squares;                          // by piece

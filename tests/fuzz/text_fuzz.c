@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t at = 0;
     for (int64_t i = 0; i < read.count; i++) {
       int length;
-      uint16_t token;
+      token_id token;
       train_text_read(&read, i, 1, &token);
       const char *text = train_alphabet_text(&a, token, &length);
       if (memcmp(copy + at, text, (size_t)length) != 0) abort();

@@ -18,7 +18,8 @@ static rec_mapping copy(const uint8_t *data, size_t size) {
 
 static void read_tokens(const token_file *file) {
   volatile uint64_t sum = 0;
-  for (int64_t i = 0; i < file->count; i++) sum += file->tokens[i];
+  for (int64_t i = 0; i < file->count; i++) sum += (uint64_t)token_file_number(file, i);
+  if (token_file_first_wrong(file, 1) > file->count) abort();
   for (int64_t i = 0; i < file->document_count; i++)
     if (file->starts[i] > file->starts[i + 1] || file->starts[i + 1] > file->count) abort();
 }
@@ -28,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t index_size = data[0] < size - 1 ? data[0] : size - 1;
   rec_mapping index = copy(data + 1, index_size), bytes = copy(data + 1 + index_size, size - 1 - index_size);
   token_file file;
-  rec_status status = token_file_read("fuzz.bin", FORMAT_BY_CONTENT, bytes, index_size ? &index : NULL, &file);
+  rec_status status = token_file_read("fuzz.bin", FORMAT_BY_CONTENT, 0, bytes, index_size ? &index : NULL, &file);
   if (status && !*rec_message()) abort();
   if (!status) {
     read_tokens(&file);

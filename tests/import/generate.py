@@ -212,6 +212,9 @@ MODELS = {
     "rwkv7": (list(rwkv7()), {"model_type": "rwkv7", "hidden_size": 8, "num_hidden_layers": 3, "head_dim": 4,
               "decay_low_rank_dim": 3, "a_low_rank_dim": 5, "gate_low_rank_dim": 6, "v_low_rank_dim": 2, "vocab_size": 24,
               "tie_word_embeddings": False}),
+    # As many symbols as RWKV World has.
+    "world": (list(rwkv7(D=4, H=1, F=4, layers=2, symbols=65536)), {"model_type": "rwkv7", "hidden_size": 4, "head_dim": 4,
+              "num_hidden_layers": 2, "vocab_size": 65536, "tie_word_embeddings": False}),
 }
 
 
@@ -348,7 +351,8 @@ def misfits(tensors, config):
 def main(root):
     for model in MODELS:
         make(os.path.join(root, model), model)
-        make(os.path.join(root, model + "-bin"), model, torch_file=True)
+        if "-" not in model and model != "world":
+            make(os.path.join(root, model + "-bin"), model, torch_file=True)
     make(os.path.join(root, "mamba-bf16"), "mamba", dtype="BF16")
     make(os.path.join(root, "mamba-shards"), "mamba", dtype="BF16", sharded=True)
     make(os.path.join(root, "gla-bin-shards"), "gla", torch_file=True, sharded=True)

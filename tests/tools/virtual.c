@@ -100,7 +100,7 @@ static void *list(virtual_run *v, int64_t count, size_t size) {
 typedef struct row_memory {
   char *weights;
   void **gradients, **states;
-  uint16_t *tokens;
+  token_id *tokens;
   double *losses;
   executor **executors;
   turns order;
@@ -137,7 +137,7 @@ static void make_memory(virtual_run *v, row_memory *r) {
   r->tokens = list(v, q->rows * q->steps, sizeof *r->tokens);
   r->losses = list(v, own, sizeof *r->losses);
   for (int64_t i = 0; i < own; i++) r->gradients[i] = block + i * m->parameter_elements * size;
-  for (int64_t i = 0; i < q->rows * q->steps; i++) r->tokens[i] = (uint16_t)(i * 7919 % m->vocabulary);
+  for (int64_t i = 0; i < q->rows * q->steps; i++) r->tokens[i] = (token_id)(i * 7919 % m->vocabulary);
   if (train_weights_start(m, 1, v->model.n, r->weights)) fail(v->line);
   make_executors(v, r);
 }

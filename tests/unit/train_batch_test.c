@@ -16,7 +16,7 @@ typedef struct fixture {
   trainer t;
   trainer_internals in;
   train_block block;
-  uint16_t tokens[TOKENS], targets[TOKENS], answers[2 * TOKENS];
+  token_id tokens[TOKENS], targets[TOKENS], answers[2 * TOKENS];
   float weights[TOKENS];
   double sums[2];
 } fixture;
@@ -40,11 +40,15 @@ static void fill(fixture *f, const train_data *data) {
 
 static void text_counts_from_a_token_on_and_by_label(void **state) {
   (void)state;
-  static uint16_t text[500];
+  static token_id text[500];
   static fixture f;
   const weighted_label labels[] = {{2, 0.5}, {0, 0}};
-  for (int i = 0; i < 500; i++) text[i] = (uint16_t)(i % 7);
-  train_data data = {.tokens = text, .count = 500, .train_count = 500};
+  for (int i = 0; i < 500; i++) text[i] = (token_id)(i % 7);
+  train_data data = {.source.kind = SOURCE_TOKENS,
+                     .windows.vocabulary = 7,
+                     .file = {.type.bytes = sizeof *text, .numbers = (const char *)text},
+                     .count = 500,
+                     .train_count = 500};
   f.block = (train_block){.loss_from = 3, .loss_rest = 1, .labels = labels, .label_count = 2};
   fill(&f, &data);
   double sum = 0;

@@ -75,21 +75,33 @@ static megatron good_index(void) {
   return m;
 }
 
-static void refuses(const char *name, token_format format, const char *message) {
+static void refuses_bits(const char *name, token_format format, int bits, const char *message) {
   token_file file;
-  assert_int_not_equal(token_file_open(in_folder(name), format, &file), REC_OK);
+  assert_int_not_equal(token_file_open(in_folder(name), format, bits, &file), REC_OK);
   if (!strstr(rec_message(), message)) fail_msg("expected '%s' in '%s'", message, rec_message());
-  assert_null(file.tokens);
+  assert_null(file.numbers);
 }
 
-static void reads(const char *name, token_format format, int64_t documents) {
+static void refuses(const char *name, token_format format, const char *message) { refuses_bits(name, format, 0, message); }
+
+static void reads_bits(const char *name, token_format format, int bits, int64_t documents) {
   token_file file;
-  if (token_file_open(in_folder(name), format, &file)) fail_msg("%s", rec_message());
+  token_id found[TOKENS];
+  if (token_file_open(in_folder(name), format, bits, &file)) fail_msg("%s", rec_message());
   assert_int_equal(file.count, TOKENS);
-  for (int i = 0; i < TOKENS; i++) assert_int_equal(file.tokens[i], token_at(i));
+  token_file_copy(&file, 0, TOKENS, TOKENS, found);
+  for (int i = 0; i < TOKENS; i++) assert_int_equal(found[i], token_at(i));
+  assert_int_equal(token_file_first_wrong(&file, 500), TOKENS);
+  assert_int_equal(token_file_first_wrong(&file, 400), 58);
+  assert_int_equal(token_file_number(&file, 58), 406);
+  token_file_copy(&file, 57, 2, 400, found);
+  assert_int_equal(found[0], 399);
+  assert_int_equal(found[1], 0);
   assert_int_equal(file.document_count, documents);
   token_file_close(&file);
 }
+
+static void reads(const char *name, token_format format, int64_t documents) { reads_bits(name, format, 0, documents); }
 
 static void formats_are_read(void **state) {
   (void)state;
@@ -106,7 +118,7 @@ static void formats_are_read(void **state) {
   reads("both.bin", FORMAT_MEGATRON, 3);
   reads("both.bin", FORMAT_RAW, 0);
   token_file file;
-  assert_int_equal(token_file_open(in_folder("both.bin"), FORMAT_MEGATRON, &file), REC_OK);
+  assert_int_equal(token_file_open(in_folder("both.bin"), FORMAT_MEGATRON, 0, &file), REC_OK);
   const int64_t starts[] = {0, 300, 500, 1000};
   assert_memory_equal(file.starts, starts, sizeof starts);
   token_file_close(&file);
@@ -122,13 +134,157 @@ static void malformed_files_are_named(void **state) {
   write_llmc("long.bin", 20240520, 1, TOKENS - 1);
   refuses("long.bin", FORMAT_BY_CONTENT, "expected 999 tokens");
   write_llmc("wide.bin", 20240801, 7, TOKENS);
-  refuses("wide.bin", FORMAT_BY_CONTENT, "tokens of 32 bits");
+  refuses("wide.bin", FORMAT_BY_CONTENT,
+          "expected 1000 tokens of 32 bits, as its header says, found 2000 bytes: the file is truncated");
   write_llmc("version.bin", 20240520, 2, TOKENS);
   refuses("version.bin", FORMAT_BY_CONTENT, "version 2");
   refuses("raw.bin", FORMAT_LLMC, "expected a header that begins with 20240520");
   write_file("short.bin", "", 0, some_tokens(), 100);
   refuses("short.bin", FORMAT_LLMC, "found a file of 100: it is truncated");
   refuses("raw.bin", FORMAT_MEGATRON, "raw.idx: expected an index, found none");
+}
+
+// ---- types of numbers -----------------------------------------------------------------------------
+
+// The same tokens as numbers of another type.
+static size_t write_numbers(const char *name, const char *head, size_t head_size, int bytes, bool swapped) {
+  static char numbers[8 * TOKENS];
+  for (int i = 0; i < TOKENS; i++)
+    for (int k = 0; k < bytes; k++)
+      numbers[i * bytes + (swapped ? bytes - 1 - k : k)] = k < 2 ? (char)(token_at(i) >> (8 * k)) : 0;
+  write_file(name, head, head_size, numbers, (size_t)(TOKENS * bytes));
+  return (size_t)(TOKENS * bytes);
+}
+
+static void numbers_of_more_bits_are_read_where_they_are_declared(void **state) {
+  (void)state;
+  write_numbers("raw.bin", "", 0, 4, false);
+  reads_bits("raw.bin", FORMAT_BY_CONTENT, 32, 0);
+  reads_bits("raw.bin", FORMAT_RAW, 32, 0);
+  refuses("raw.bin", FORMAT_BY_CONTENT, "expected tokens of 16 bits, found 32 bits by the look of the numbers; say bits = 32");
+  token_file file;
+  assert_int_equal(token_file_open(in_folder("raw.bin"), FORMAT_RAW, 0, &file), REC_OK);
+  assert_int_equal(file.count, 2 * TOKENS);
+  token_file_close(&file);
+  assert_int_equal(token_file_open(in_folder("raw.bin"), FORMAT_BY_CONTENT, 16, &file), REC_OK);
+  token_file_close(&file);
+  write_numbers("raw.bin", "", 0, 8, false);
+  reads_bits("raw.bin", FORMAT_BY_CONTENT, 64, 0);
+  refuses("raw.bin", FORMAT_BY_CONTENT, "found 64 bits by the look of the numbers; say bits = 64");
+  refuses_bits("odd.bin", FORMAT_BY_CONTENT, 32, "expected tokens of 4 bytes each, found 41 bytes");
+  uint32_t header[256] = {20240801, 7, TOKENS};
+  write_numbers("wide.bin", (const char *)header, sizeof header, 4, false);
+  reads("wide.bin", FORMAT_BY_CONTENT, 0);
+  refuses_bits("wide.bin", FORMAT_LLMC, 16, "expected tokens of 16 bits, as the program says, found 32 bits in the header");
+  const uint32_t large[] = {5, 70000, 0x7FFFFFFF, 0x80000000};
+  token_id found[4];
+  write_file("raw.bin", "", 0, large, sizeof large);
+  assert_int_equal(token_file_open(in_folder("raw.bin"), FORMAT_RAW, 32, &file), REC_OK);
+  assert_int_equal(token_file_first_wrong(&file, MOST_SYMBOLS), 2);
+  assert_int_equal(token_file_number(&file, 3), 0x80000000);
+  token_file_copy(&file, 0, 4, MOST_SYMBOLS, found);
+  const token_id expected[] = {5, 70000, 0, 0};
+  assert_memory_equal(found, expected, sizeof found);
+  token_file_close(&file);
+}
+
+static void an_index_says_the_type(void **state) {
+  (void)state;
+  write_numbers("both.bin", "", 0, 4, false);
+  megatron m = good_index();
+  const int64_t places[4] = {0, 1200, 1200, 2000};
+  m.bytes[17] = 4;
+  memcpy(m.bytes + 50, places, sizeof places);
+  write_file("both.idx", "", 0, m.bytes, m.size);
+  reads("both.bin", FORMAT_BY_CONTENT, 3);
+  refuses_bits("both.bin", FORMAT_BY_CONTENT, 16, "both.idx: expected tokens of 16 bits, as the program says, found 32 bits");
+}
+
+// NumPy's file of that type; `shape` and `version` as they stand there.
+static void write_npy(const char *type, const char *shape, int version) {
+  char head[256], text[128];
+  int pad = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", type, shape);
+  memcpy(head, "\x93NUMPY", 6);
+  head[6] = (char)version, head[7] = 0, head[8] = (char)pad, head[9] = 0, head[10] = 0, head[11] = 0;
+  size_t begin = version == 1 ? 10 : 12;
+  memcpy(head + begin, text, (size_t)pad);
+  write_numbers("raw.bin", head, begin + (size_t)pad, type[2] - '0', type[0] == '>');
+}
+
+static void files_of_numpy_say_their_type(void **state) {
+  (void)state;
+  static const char *const types[] = {"<u2", "<i2", ">u2", "<u4", "<i4", ">i4", "<i8", "<u8", ">i8"};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    write_npy(types[i], "(1000,)", 1 + (int)(i % 2));
+    reads("raw.bin", FORMAT_BY_CONTENT, 0);
+    reads_bits("raw.bin", FORMAT_NPY, 8 * (types[i][2] - '0'), 0);
+  }
+  refuses_bits("raw.bin", FORMAT_BY_CONTENT, 32,
+               "expected tokens of 32 bits, as the program says, found 64 bits in the header");
+  write_npy("<f4", "(1000,)", 1);
+  refuses("raw.bin", FORMAT_BY_CONTENT, "expected whole numbers, found '<f4'");
+  write_npy("<i4", "(10, 100)", 1);
+  refuses("raw.bin", FORMAT_BY_CONTENT, "expected one axis, as in (1000,), found (10, 100)");
+  write_npy("<i4", "(1001,)", 1);
+  refuses("raw.bin", FORMAT_BY_CONTENT,
+          "expected 1001 tokens of 32 bits, as its header says, found 4000 bytes: the file is truncated");
+  write_file("raw.bin", "\x93NUMPY\1\0\xFF\x7F", 10, "{}", 2);
+  refuses("raw.bin", FORMAT_BY_CONTENT, "expected a header of at most 2 bytes, found 32767: the file is truncated");
+  write_raw("raw.bin");
+  refuses("raw.bin", FORMAT_NPY, "expected NumPy's header, found other bytes");
+}
+
+// Each sign as the beginning of a file of tokens and of a text, which are refused; as they are, they are read.
+static void other_files_are_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *bytes;
+    size_t size;
+    const char *message;
+  } others[] = {{"\x1F\x8B\x08\0", 4, "found gzip; gunzip -k unpacks it"},
+                {"LITPKDS\1\0\0\0", 11, "found a packed dataset of LitGPT"},
+                {"PK\x03\x04\0\0", 6, "found a zip archive"},
+                {"\x28\xB5\x2F\xFD\0", 5, "found Zstandard; unzstd unpacks it"},
+                {"\x40\0\0\0\0\0\0\0{\"a\"", 12, "found safetensors"}};
+  train_windows windows = {8, 4, TOKENS};
+  train_data data;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    write_file("raw.bin", others[i].bytes, others[i].size, some_tokens(), TOKENS * 2 - others[i].size % 2);
+    refuses("raw.bin", FORMAT_BY_CONTENT, others[i].message);
+    refuses_bits("raw.bin", FORMAT_BY_CONTENT, 32, others[i].message);
+    for (int kind = SOURCE_BYTES; kind <= SOURCE_CHARACTERS; kind++) {
+      const train_source text = {.kind = (source_kind)kind, .split = 0.9};
+      assert_int_not_equal(train_data_open(in_folder("raw.bin"), &text, &windows, &data), REC_OK);
+      if (!strstr(rec_message(), others[i].message)) fail_msg("expected '%s' in '%s'", others[i].message, rec_message());
+    }
+    const train_source raw = {.kind = SOURCE_BYTES, .format = FORMAT_RAW, .split = 0.9};
+    assert_int_equal(train_data_open(in_folder("raw.bin"), &raw, &windows, &data), REC_OK);
+    train_data_close(&data);
+    token_file file;
+    assert_int_equal(token_file_open(in_folder("raw.bin"), FORMAT_RAW, 0, &file), REC_OK);
+    token_file_close(&file);
+  }
+}
+
+static void a_text_is_no_file_of_tokens_nor_the_other_way_round(void **state) {
+  (void)state;
+  train_windows windows = {8, 4, TOKENS};
+  train_data data;
+  const train_source text = {.kind = SOURCE_BYTES, .split = 0.9};
+  char prose[2000];
+  for (int i = 0; i < 2000; i++) prose[i] = "GGUF, caf\xC3\xA9.\n"[i % 13];
+  write_file("text", "", 0, prose, 1998);
+  refuses("text", FORMAT_BY_CONTENT, "text: expected tokens, found text; tools/tokenize makes tokens of it");
+  write_file("text", "", 0, prose, 1998);
+  assert_int_equal(train_data_open(in_folder("text"), &text, &windows, &data), REC_OK);
+  train_data_close(&data);
+  write_file("text", "", 0, some_tokens(), 2 * TOKENS);
+  assert_int_not_equal(train_data_open(in_folder("text"), &text, &windows, &data), REC_OK);
+  assert_non_null(
+      strstr(rec_message(), "text: expected text, found bytes 0, which no text has; format = raw takes the bytes as"));
+  write_file("text", "\xFF\xFE", 2, "a\0b\0", 4);
+  assert_int_not_equal(train_data_open(in_folder("text"), &text, &windows, &data), REC_OK);
+  assert_non_null(strstr(rec_message(), "found UTF-16; iconv -f utf-16 -t utf-8"));
 }
 
 // The index with one byte or number changed.
@@ -144,7 +300,8 @@ static void malformed_indices_are_named(void **state) {
   write_raw("both.bin");
   refuses_index(0, 'X', 1, "an index that begins with MMIDIDX");
   refuses_index(9, 2, 8, "expected version 1, found 2");
-  refuses_index(17, 4, 1, "type 4: tokens of 32 bits");
+  refuses_index(17, 6, 1, "expected whole numbers, of type 1, 2, 3, 4, 5 or 8, found type 6");
+  refuses_index(17, 4, 1, "expected sequence 1 to begin at byte 1200");
   refuses_index(18, 5, 8, "5 sequences and 4 marks of documents, found 80 bytes for them");
   refuses_index(18, INT64_MAX, 8, "the file is truncated");
   refuses_index(26, INT64_MAX, 8, "the file is truncated");
@@ -165,7 +322,7 @@ static void malformed_indices_are_named(void **state) {
 // ---- windows ------------------------------------------------------------------------------------
 
 typedef struct window {
-  uint16_t tokens[8], targets[8];
+  token_id tokens[8], targets[8];
   int64_t count;
 } window;
 
@@ -281,17 +438,25 @@ static void what_does_not_fit_is_named(void **state) {
 
 // ---- text ---------------------------------------------------------------------------------------
 
+static rec_status open_text(int64_t vocabulary, train_text *read) {
+  rec_mapping bytes;
+  assert_int_equal(rec_map(in_folder("text"), &bytes), REC_OK);
+  rec_status status = train_text_of("text", bytes, vocabulary, read);
+  if (status) rec_unmap(&bytes);
+  return status;
+}
+
 static void characters_are_numbered(void **state) {
   (void)state;
   static const char text[] =
       "ab\xC3\xA4"
       "a\xE2\x82\xAC\xF0\x9F\x98\x80"
       "b";
-  const uint16_t expected[] = {0, 1, 2, 0, 3, 4, 1};
-  uint16_t tokens[7];
+  const token_id expected[] = {0, 1, 2, 0, 3, 4, 1};
+  token_id tokens[7];
   train_text read;
   write_file("text", "", 0, text, sizeof text - 1);
-  assert_int_equal(train_text_open(in_folder("text"), 5, &read), REC_OK);
+  assert_int_equal(open_text(5, &read), REC_OK);
   assert_int_equal(read.count, 7);
   train_text_read(&read, 0, 7, tokens);
   assert_memory_equal(tokens, expected, sizeof expected);
@@ -299,7 +464,7 @@ static void characters_are_numbered(void **state) {
   train_alphabet a = train_alphabet_of(read.characters);
   assert_int_equal(a.count, 5);
   for (size_t at = 0, i = 0; at < sizeof text - 1; i++) {
-    uint16_t token;
+    token_id token;
     int size, length = train_alphabet_read(&a, text + at, sizeof text - 1 - at, &token);
     assert_int_equal(token, expected[i]);
     assert_memory_equal(train_alphabet_text(&a, token, &size), text + at, (size_t)length);
@@ -307,7 +472,7 @@ static void characters_are_numbered(void **state) {
     at += (size_t)length;
   }
   train_text_close(&read);
-  assert_int_not_equal(train_text_open(in_folder("text"), 4, &read), REC_OK);
+  assert_int_not_equal(open_text(4, &read), REC_OK);
   assert_non_null(strstr(rec_message(), "at most 4 different characters, the symbols of the model, found 5"));
 }
 
@@ -319,14 +484,14 @@ static void characters_are_read_from_any_place(void **state) {
   static char text[4 * CHARACTERS];
   for (int kinds = 1; kinds <= 4; kinds += 3) {
     size_t size = 0;
-    uint16_t expected[CHARACTERS], found[200];
+    token_id expected[CHARACTERS], found[200];
     train_text read;
     for (int i = 0; i < CHARACTERS; i++) {
-      expected[i] = (uint16_t)(i * i / 7 % kinds);
+      expected[i] = (token_id)(i * i / 7 % kinds);
       size += (size_t)sprintf(text + size, "%s", different[expected[i]]);
     }
     write_file("text", "", 0, text, size);
-    assert_int_equal(train_text_open(in_folder("text"), 4, &read), REC_OK);
+    assert_int_equal(open_text(4, &read), REC_OK);
     assert_int_equal(read.count, CHARACTERS);
     assert_in_range(train_text_memory(&read), size, size + CHARACTERS / 8 + 8);
     for (int place = 0; place < CHARACTERS; place++) {
@@ -379,7 +544,7 @@ static void bytes_that_are_no_characters_are_named(void **state) {
   for (int i = 0; i < 6; i++) {
     train_text read;
     write_file("text", "", 0, wrong[i], i == 5 ? 4 : strlen(wrong[i]));
-    assert_int_not_equal(train_text_open(in_folder("text"), 99, &read), REC_OK);
+    assert_int_not_equal(open_text(99, &read), REC_OK);
     assert_non_null(strstr(rec_message(), "expected characters in UTF-8, found byte"));
     assert_non_null(strstr(rec_message(), "at byte 3"));
   }
@@ -402,6 +567,11 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(formats_are_read),
       cmocka_unit_test(malformed_files_are_named),
+      cmocka_unit_test(numbers_of_more_bits_are_read_where_they_are_declared),
+      cmocka_unit_test(an_index_says_the_type),
+      cmocka_unit_test(files_of_numpy_say_their_type),
+      cmocka_unit_test(other_files_are_named),
+      cmocka_unit_test(a_text_is_no_file_of_tokens_nor_the_other_way_round),
       cmocka_unit_test(malformed_indices_are_named),
       cmocka_unit_test(a_stream_reads_on),
       cmocka_unit_test(documents_stay_apart),

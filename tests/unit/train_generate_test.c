@@ -178,7 +178,7 @@ static generator *new_generator(const subject *t, int threads) {
 }
 
 // Reads `tokens` cut at the places of `cuts`, the rest one by one if `steps`.
-static void read_parts(generator *g, const uint16_t *tokens, int64_t count, const int64_t *cuts, int cut_count, bool steps) {
+static void read_parts(generator *g, const token_id *tokens, int64_t count, const int64_t *cuts, int cut_count, bool steps) {
   int64_t at = 0;
   for (int i = 0; i < cut_count; i++) {
     assert_int_equal(generator_read(g, tokens + at, cuts[i] - at), REC_OK);
@@ -206,8 +206,8 @@ enum { TEXT = 1300 };  // longer than one window
 
 static void check_parts(const subject *t) {
   const int64_t vocabulary = t->of.model->vocabulary;
-  uint16_t tokens[TEXT];
-  for (int i = 0; i < TEXT; i++) tokens[i] = (uint16_t)random_below(1, 2, (uint64_t)i, vocabulary);
+  token_id tokens[TEXT];
+  for (int i = 0; i < TEXT; i++) tokens[i] = (token_id)random_below(1, 2, (uint64_t)i, vocabulary);
   const struct {
     const char *what;
     int64_t count, cuts[3];
@@ -232,8 +232,8 @@ static void check_parts(const subject *t) {
 
 // Whole and in steps, with 1 and with 3 threads: the same bits.
 static void check_threads(const subject *t) {
-  uint16_t tokens[200];
-  for (int i = 0; i < 200; i++) tokens[i] = (uint16_t)random_below(1, 3, (uint64_t)i, t->of.model->vocabulary);
+  token_id tokens[200];
+  for (int i = 0; i < 200; i++) tokens[i] = (token_id)random_below(1, 3, (uint64_t)i, t->of.model->vocabulary);
   generator *one = new_generator(t, 1), *three = new_generator(t, 3);
   const int64_t cut = 190;
   read_parts(one, tokens, 200, &cut, 1, true);
@@ -246,7 +246,7 @@ static void check_threads(const subject *t) {
 // Nothing is left behind by a token (a sanitizer's allocator counts nothing here, and finds leaks by itself).
 static void check_memory(const subject *t) {
   generator *g = new_generator(t, 1);
-  const uint16_t token = 3;
+  const token_id token = 3;
   assert_int_equal(generator_read(g, &token, 1), REC_OK);
   size_t before = mallinfo2().uordblks;
   for (int i = 0; i < 1000; i++) assert_int_equal(generator_read(g, &token, 1), REC_OK);

@@ -62,11 +62,11 @@ static places open_places(rec_dtype tokens) {
   p.room = new_pair(&p, p.host->ops->linear_room(p.host, IN, OUT) + 64);
   p.losses = new_pair(&p, ROWS * (int64_t)sizeof(float));
   p.weights = new_pair(&p, ROWS * (int64_t)sizeof(float));
-  p.tokens = new_pair(&p, ROWS * (int64_t)sizeof(uint16_t));
-  p.targets = new_pair(&p, ROWS * (int64_t)sizeof(uint16_t));
+  p.tokens = new_pair(&p, ROWS * (int64_t)sizeof(token_id));
+  p.targets = new_pair(&p, ROWS * (int64_t)sizeof(token_id));
   for (int i = 0; i < ROWS; i++) {
-    ((uint16_t *)p.tokens.here)[i] = (uint16_t)random_below(1, 10, (uint64_t)i, SYMBOLS);
-    ((uint16_t *)p.targets.here)[i] = (uint16_t)(i % 7 ? random_below(1, 11, (uint64_t)i, SYMBOLS) : NO_TARGET);
+    ((token_id *)p.tokens.here)[i] = (token_id)random_below(1, 10, (uint64_t)i, SYMBOLS);
+    ((token_id *)p.targets.here)[i] = (token_id)(i % 7 ? random_below(1, 11, (uint64_t)i, SYMBOLS) : NO_TARGET);
     ((float *)p.weights.here)[i] = (float)(i % 3);
   }
   for (int i = 0; i < NUMBERS; i++) ((float *)p.moment2.here)[i] = fabsf(((float *)p.moment2.here)[i]);
@@ -138,17 +138,18 @@ static void tables_and_loss(rec_dtype type) {
   n->embed_backward(p.tokens.here, here(&p.y, ROWS, IN), p.d_weight.here);
   assert_int_equal(c->ops->embed_backward(c, p.tokens.there, there(&p.y, ROWS, IN), p.d_weight.there), REC_OK);
   check(&p, &p.d_weight, false, 0);
+  float row[SYMBOLS];
   double total, expected = n->cross_entropy(here(&p.y, ROWS, SYMBOLS), p.targets.here, p.weights.here, 0.25,
-                                            here(&p.y, ROWS, SYMBOLS), p.losses.here);
+                                            here(&p.y, ROWS, SYMBOLS), p.losses.here, row);
   assert_int_equal(c->ops->cross_entropy(c, there(&p.y, ROWS, SYMBOLS), p.targets.there, p.weights.there, 0.25,
-                                         there(&p.y, ROWS, SYMBOLS), p.losses.there, &total),
+                                         there(&p.y, ROWS, SYMBOLS), p.losses.there, NULL, &total),
                    REC_OK);
   assert_true(fabs(total - expected) <= 1e-6 * expected);
   check(&p, &p.y, true, rounding_of(&p));
   check(&p, &p.losses, false, 1e-6);
-  expected = n->cross_entropy(here(&p.dx, ROWS, SYMBOLS), p.targets.here, NULL, 1, (rows){0}, NULL);
+  expected = n->cross_entropy(here(&p.dx, ROWS, SYMBOLS), p.targets.here, NULL, 1, (rows){0}, NULL, row);
   assert_int_equal(
-      c->ops->cross_entropy(c, there(&p.dx, ROWS, SYMBOLS), p.targets.there, NULL, 1, (rows){0}, p.losses.there, &total),
+      c->ops->cross_entropy(c, there(&p.dx, ROWS, SYMBOLS), p.targets.there, NULL, 1, (rows){0}, p.losses.there, NULL, &total),
       REC_OK);
   assert_true(fabs(total - expected) <= 1e-6 * expected);
   check(&p, &p.dx, true, 0);

@@ -208,14 +208,14 @@ static const executor_form training = {.batch = BATCH, .time = TIME, .backward =
                            reading = {.batch = BATCH, .time = TIME};
 
 typedef struct window {
-  uint16_t tokens[BATCH * TIME], targets[BATCH * TIME];
+  token_id tokens[BATCH * TIME], targets[BATCH * TIME];
 } window;
 
 static window random_window(const train_model *m) {
   window w;
   for (int i = 0; i < BATCH * TIME; i++) {
-    w.tokens[i] = (uint16_t)random_below(2, 1, (uint64_t)i, m->vocabulary);
-    w.targets[i] = (uint16_t)random_below(2, 2, (uint64_t)i, m->vocabulary);
+    w.tokens[i] = (token_id)random_below(2, 1, (uint64_t)i, m->vocabulary);
+    w.targets[i] = (token_id)random_below(2, 2, (uint64_t)i, m->vocabulary);
   }
   return w;
 }
@@ -505,7 +505,7 @@ static void carried_states_continue_the_window(void **state) {
   shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere, NULL, NULL, 0, 0};
   assert_int_equal(executor_run(x, f.parameters, &all, 1, NULL, &loss, whole), REC_OK);
   for (int t = 0; t < TIME; t++) {
-    uint16_t tokens[BATCH], targets[BATCH];
+    token_id tokens[BATCH], targets[BATCH];
     for (int b = 0; b < BATCH; b++) tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
     shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2], NULL, NULL, 0, 0};
     assert_int_equal(executor_run(x, f.parameters, &one, 1, NULL, &loss, part), REC_OK);

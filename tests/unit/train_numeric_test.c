@@ -103,7 +103,7 @@ enum { TOKENS = 5, IN = 3, OUT = 4 };
 
 typedef struct problem {
   double x[TOKENS * IN], weight[OUT * IN], bias[OUT];
-  uint16_t targets[TOKENS];
+  token_id targets[TOKENS];
 } problem;
 
 static problem new_problem(void) {
@@ -111,16 +111,16 @@ static problem new_problem(void) {
   for (int i = 0; i < TOKENS * IN; i++) p.x[i] = random_normal(1, 1, (uint64_t)i);
   for (int i = 0; i < OUT * IN; i++) p.weight[i] = random_normal(1, 2, (uint64_t)i);
   for (int i = 0; i < OUT; i++) p.bias[i] = random_normal(1, 3, (uint64_t)i);
-  for (int i = 0; i < TOKENS; i++) p.targets[i] = (uint16_t)random_below(1, 4, (uint64_t)i, OUT);
+  for (int i = 0; i < TOKENS; i++) p.targets[i] = (token_id)random_below(1, 4, (uint64_t)i, OUT);
   p.targets[2] = NO_TARGET;
   return p;
 }
 
 static double loss_of(problem *p, double *d_logits) {
-  double logits[TOKENS * OUT];
+  double logits[TOKENS * OUT], row[OUT];
   rows x = {p->x, TOKENS, IN, IN}, y = {logits, TOKENS, OUT, OUT};
   numeric_f64.linear(x, p->weight, p->bias, y, NULL);
-  return numeric_f64.cross_entropy(y, p->targets, NULL, 1, (rows){d_logits, TOKENS, OUT, OUT}, NULL);
+  return numeric_f64.cross_entropy(y, p->targets, NULL, 1, (rows){d_logits, TOKENS, OUT, OUT}, NULL, row);
 }
 
 static void check_gradient(problem *p, double *values, const double *gradient, int count) {
@@ -212,7 +212,7 @@ static void weights_are_rounded_where_they_are_read(void **state) {
   numeric_bf16.store_token(p->x, 0, 1);
   numeric_bf16.linear((rows){p->x, 1, 1, 1}, weight, NULL, (rows){p->y, 1, 2, 2}, p->room);
   assert_true(narrow_at(p->y, 0, 0) == 1 && narrow_at(p->y, 0, 1) == 1 + 0x1p-7);
-  const uint16_t token = 1;
+  const token_id token = 1;
   numeric_bf16.embed(&token, weight, (rows){p->y, 1, 1, 1});
   assert_true(narrow_at(p->y, 0, 0) == 1 + 0x1p-7);
 }
@@ -221,15 +221,15 @@ static void weights_are_rounded_where_they_are_read(void **state) {
 static void loss_of_bfloat_rows_is_that_of_floats(void **state) {
   (void)state;
   uint16_t narrow[TOKENS * OUT];
-  float wide[TOKENS * OUT];
+  float wide[TOKENS * OUT], row[OUT];
   problem p = new_problem();
   for (int i = 0; i < TOKENS * OUT; i++) {
     numeric_bf16.store_token(narrow, i, p.x[i % (TOKENS * IN)]);
     wide[i] = (float)numeric_bf16.load_token(narrow, i);
   }
   rows few = {narrow, TOKENS, OUT, OUT}, all = {wide, TOKENS, OUT, OUT};
-  double expected = numeric_f32.cross_entropy(all, p.targets, NULL, 0.5, all, NULL),
-         found = numeric_bf16.cross_entropy(few, p.targets, NULL, 0.5, few, NULL);
+  double expected = numeric_f32.cross_entropy(all, p.targets, NULL, 0.5, all, NULL, row),
+         found = numeric_bf16.cross_entropy(few, p.targets, NULL, 0.5, few, NULL, row);
   assert_true(found == expected);
   for (int i = 0; i < TOKENS * OUT; i++)
     assert_true(fabs(numeric_bf16.load_token(narrow, i) - (double)wide[i]) <= fabs((double)wide[i]) / 256);
@@ -240,7 +240,7 @@ static void loss_of_bfloat_rows_is_that_of_floats(void **state) {
 static void embedding_gradients_add_up(void **state) {
   (void)state;
   float table[6] = {1, 2, 3, 4, 5, 6}, out[4 * 3], d_table[6] = {0};
-  uint16_t tokens[4] = {2, 0, 2, 1};
+  token_id tokens[4] = {2, 0, 2, 1};
   rows y = {out, 4, 2, 3};  // rows with a stride
   memset(out, 0, sizeof out);
   numeric_f32.embed(tokens, table, y);

@@ -16,7 +16,7 @@
 enum { ROOM = 300, SEQUENCES = 500 };
 
 typedef struct sequence {
-  uint16_t tokens[ROOM], targets[ROOM];
+  token_id tokens[ROOM], targets[ROOM];
 } sequence;
 
 static sequence draw(const train_task *t, uint64_t position) {
@@ -42,10 +42,10 @@ static int find_token(const sequence *s, int token) {
   return place;
 }
 
-static int ascending(const void *a, const void *b) { return *(const uint16_t *)a - *(const uint16_t *)b; }
+static int ascending(const void *a, const void *b) { return *(const token_id *)a - *(const token_id *)b; }
 
 // The answer that the letters of a sequence of this kind have.
-static void expected_answer(task_kind kind, const uint16_t *letters, int count, uint16_t *answer) {
+static void expected_answer(task_kind kind, const token_id *letters, int count, token_id *answer) {
   for (int i = 0; i < count; i++) answer[i] = letters[kind == TASK_STACK_COPYING ? count - 1 - i : i];
   if (kind == TASK_SORTING) qsort(answer, (size_t)count, sizeof *answer, ascending);
 }
@@ -59,7 +59,7 @@ static void copies_hold_their_answers(void **state) {
     for (uint64_t p = 0; p < SEQUENCES; p++) {
       sequence s = draw(&t, p);
       int n = find_token(&s, 26);
-      uint16_t answer[ROOM];
+      token_id answer[ROOM];
       assert_in_range(n, 3, 12);
       lengths[n]++;
       expected_answer(kinds[k], s.tokens, n, answer);
@@ -183,8 +183,8 @@ static void loss_over_all_tokens_adds_the_next_ones(void **state) {
     memset(&full, 0xAA, sizeof full);
     task_sequence(&t, 7, 9, 3, room, full.tokens, full.targets);
     assert_memory_equal(s.tokens, full.tokens, (size_t)room * sizeof *s.tokens);
-    assert_int_equal(full.tokens[room], 0xAAAA);
-    assert_int_equal(full.targets[room], 0xAAAA);
+    assert_int_equal(full.tokens[room], (token_id)0xAAAAAAAA);
+    assert_int_equal(full.targets[room], (token_id)0xAAAAAAAA);
     for (int i = 0; i < room; i++)
       assert_int_equal(full.targets[i], s.targets[i] != NO_TARGET ? s.targets[i]
                                         : i + 1 < room            ? full.tokens[i + 1]

@@ -10,16 +10,17 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "runtime/train/data/file_sign.h"
 #include "runtime/train/data/random.h"
 
 // ---- tokens -------------------------------------------------------------------------------------
 
 enum { BLOCK = 4096 };
 
-static void copy_tokens(const train_data *data, int64_t place, int64_t count, uint16_t *to) {
+static void copy_tokens(const train_data *data, int64_t place, int64_t count, token_id *to) {
   const uint8_t *bytes = data->bytes.bytes;
-  if (data->tokens)
-    memcpy(to, data->tokens + place, (size_t)count * sizeof *to);
+  if (data->source.kind == SOURCE_TOKENS)
+    token_file_copy(&data->file, place, count, data->windows.vocabulary, to);
   else if (bytes)
     for (int64_t i = 0; i < count; i++) to[i] = bytes[place + i];
   else
@@ -27,57 +28,62 @@ static void copy_tokens(const train_data *data, int64_t place, int64_t count, ui
 }
 
 // As many as a block has, or fewer at the end.
-static int64_t copy_block(const train_data *data, int64_t place, int64_t end, uint16_t to[BLOCK]) {
+static int64_t copy_block(const train_data *data, int64_t place, int64_t end, token_id to[BLOCK]) {
   int64_t count = end - place < BLOCK ? end - place : BLOCK;
   copy_tokens(data, place, count, to);
   return count;
 }
 
 // `count` tokens from a place on, and their successors.
-static void copy_window(const train_data *data, int64_t place, int64_t count, uint16_t *tokens, uint16_t *targets) {
+static void copy_window(const train_data *data, int64_t place, int64_t count, token_id *tokens, token_id *targets) {
   copy_tokens(data, place, count, tokens);
   copy_tokens(data, place + 1, count, targets);
 }
 
 int64_t train_data_memory(const train_data *data) {
-  if (data->tokens) return data->count * (int64_t)sizeof *data->tokens;
+  if (data->source.kind == SOURCE_TOKENS) return data->count * data->file.type.bytes;
   return data->bytes.bytes ? (int64_t)data->bytes.size : train_text_memory(&data->text);
 }
 
-static uint64_t hash_of_text(const train_data *data) {
-  const char *characters = data->text.characters;
-  uint16_t block[BLOCK];
+// Of all tokens, whatever numbers a file has them in: of 16 bits where all symbols have so many, else of 32.
+static uint64_t hash_of_tokens(const train_data *data, uint64_t seed) {
+  token_id block[BLOCK];
+  uint16_t narrow[BLOCK];
+  bool wide = data->windows.vocabulary > UINT16_MAX + 1;
   XXH3_state_t state;
   XXH3_INITSTATE(&state);
-  XXH3_64bits_reset_withSeed(&state, XXH64(characters, strlen(characters), 0));
+  XXH3_64bits_reset_withSeed(&state, seed);
   for (int64_t i = 0; i < data->count; i += BLOCK) {
     int64_t count = copy_block(data, i, data->count, block);
-    XXH3_64bits_update(&state, block, (size_t)count * sizeof *block);
+    for (int64_t k = 0; k < count; k++) narrow[k] = (uint16_t)block[k];
+    XXH3_64bits_update(&state, wide ? (const void *)block : narrow, (size_t)count * (wide ? sizeof *block : sizeof *narrow));
   }
   return XXH3_64bits_digest(&state);
 }
 
 uint64_t train_data_hash(const train_data *data) {
-  if (data->tokens) return XXH3_64bits(data->tokens, (size_t)data->count * sizeof *data->tokens);
+  const char *characters = data->text.characters;
   if (data->bytes.bytes) return XXH3_64bits(data->bytes.bytes, data->bytes.size);
-  return data->text.characters ? hash_of_text(data) : 0;
+  return hash_of_tokens(data, characters ? XXH64(characters, strlen(characters), 0) : 0);
 }
 
 // ---- checks -------------------------------------------------------------------------------------
 
+static rec_status refuse_token(const char *path, const train_data *data, int64_t number, int64_t place) {
+  const char *unit = data->source.kind == SOURCE_BYTES ? "byte" : "token";
+  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected %ss below %lld, the symbols of the model, found %lld at %s %lld", path,
+                  unit, (long long)data->windows.vocabulary, (long long)number, unit, (long long)place);
+}
+
 static rec_status check_tokens(const char *path, const train_data *data) {
-  static const char *const units[SOURCES] = {"byte", "character", "token"};
-  const char *unit = units[data->source.kind];
-  int vocabulary = data->windows.vocabulary;
-  uint16_t block[BLOCK];
-  if (data->text.characters || (data->bytes.bytes && vocabulary > UINT8_MAX)) return REC_OK;
-  for (int64_t first = 0; first < data->count; first += BLOCK) {
-    int64_t count = copy_block(data, first, data->count, block);
-    for (int64_t i = 0; i < count; i++)
-      if (block[i] >= vocabulary)
-        return rec_fail(REC_ERROR_ARGUMENT, "%s: expected %ss below %d, the symbols of the model, found %d at %s %lld", path,
-                        unit, vocabulary, block[i], unit, (long long)(first + i));
+  const uint8_t *bytes = data->bytes.bytes;
+  int64_t vocabulary = data->windows.vocabulary;
+  if (data->source.kind == SOURCE_TOKENS) {
+    int64_t wrong = token_file_first_wrong(&data->file, vocabulary);
+    return wrong < data->count ? refuse_token(path, data, token_file_number(&data->file, wrong), wrong) : REC_OK;
   }
+  for (int64_t i = 0; bytes && vocabulary <= UINT8_MAX && i < data->count; i++)
+    if (bytes[i] >= vocabulary) return refuse_token(path, data, bytes[i], i);
   return REC_OK;
 }
 
@@ -100,7 +106,7 @@ static rec_status check(const char *path, train_data *data) {
 // The separators behind the first token; their places where there is memory for them.
 static int64_t list_separators(const train_data *data, int64_t *places) {
   int64_t found = 0;
-  uint16_t block[BLOCK];
+  token_id block[BLOCK];
   for (int64_t first = 1; first < data->train_count; first += BLOCK) {
     int64_t count = copy_block(data, first, data->train_count, block);
     for (int64_t i = 0; i < count; i++) {
@@ -167,20 +173,32 @@ static rec_status cut_pieces(const char *path, train_data *data) {
 
 // ---- opening ------------------------------------------------------------------------------------
 
+// A file of bytes or characters, which are no text if they are those of another format.
+static rec_status map_text(const char *path, token_format format, rec_mapping *bytes) {
+  rec_status status = rec_map(path, bytes);
+  const char *binary = status || format == FORMAT_RAW ? NULL : file_binary(*bytes);
+  if (!binary) return status;
+  rec_unmap(bytes);
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected text, found %s; format = raw takes the bytes as they are", path, binary);
+}
+
 static rec_status open_source(const char *path, train_data *data) {
-  if (data->source.kind == SOURCE_TOKENS) {
-    rec_status status = token_file_open(path, data->source.format, &data->file);
-    data->tokens = data->file.tokens;
+  const train_source *s = &data->source;
+  rec_mapping bytes;
+  if (s->kind == SOURCE_TOKENS) {
+    rec_status status = token_file_open(path, s->format, s->bits, &data->file);
     data->count = data->file.count;
     return status;
   }
-  if (data->source.kind == SOURCE_BYTES) {
-    rec_status status = rec_map(path, &data->bytes);
-    data->count = (int64_t)data->bytes.size;
-    return status;
+  rec_status status = map_text(path, s->format, &bytes);
+  if (s->kind == SOURCE_BYTES) {
+    data->bytes = bytes;
+    data->count = (int64_t)bytes.size;
+  } else if (!status) {
+    status = train_text_of(path, bytes, data->windows.vocabulary, &data->text);
+    data->count = data->text.count;
+    if (status) rec_unmap(&bytes);
   }
-  rec_status status = train_text_open(path, data->windows.vocabulary, &data->text);
-  data->count = data->text.count;
   return status;
 }
 
@@ -194,15 +212,16 @@ rec_status train_data_open(const char *path, const train_source *source, const t
 }
 
 // The compiler has checked this; a damaged library has not been compiled.
-rec_status train_data_generate(const train_task *task, int64_t context, int vocabulary, train_data *data) {
+rec_status train_data_generate(const train_task *task, int64_t context, int64_t vocabulary, train_data *data) {
   *data = (train_data){.task = task};
   int64_t tokens = task_tokens(task, task->length), symbols = task_vocabulary(task);
   if (task_least(task) <= task->shortest && task->shortest <= task->length && tokens <= context && symbols <= vocabulary)
     return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT,
-                  "%s: expected lengths from %lld on, a context of %lld tokens and %lld symbols, found %lld..%lld, %lld and %d",
-                  task_rules_of[task->kind].name, (long long)task_least(task), (long long)tokens, (long long)symbols,
-                  (long long)task->shortest, (long long)task->length, (long long)context, vocabulary);
+  return rec_fail(
+      REC_ERROR_ARGUMENT,
+      "%s: expected lengths from %lld on, a context of %lld tokens and %lld symbols, found %lld..%lld, %lld and %lld",
+      task_rules_of[task->kind].name, (long long)task_least(task), (long long)tokens, (long long)symbols,
+      (long long)task->shortest, (long long)task->length, (long long)context, (long long)vocabulary);
 }
 
 void train_data_close(train_data *data) {
@@ -217,7 +236,7 @@ void train_data_close(train_data *data) {
 // ---- windows ------------------------------------------------------------------------------------
 
 static int64_t task_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
-                           uint16_t *tokens, uint16_t *targets) {
+                           token_id *tokens, token_id *targets) {
   int64_t count = 0;
   task_sequence(data->task, seed, stream, position, length, tokens, targets);
   for (int64_t i = 0; i < length; i++) count += targets[i] != NO_TARGET;
@@ -245,7 +264,7 @@ static int64_t piece_of_stream(const train_data *data, uint64_t position) {
   return (first + step % pieces) % pieces;
 }
 
-static int64_t piece_window(const train_data *data, int64_t piece, int64_t length, uint16_t *tokens, uint16_t *targets) {
+static int64_t piece_window(const train_data *data, int64_t piece, int64_t length, token_id *tokens, token_id *targets) {
   int64_t document = document_of(data, piece), end = document_end(data, document);
   int64_t first = data->starts[document] + (piece - data->pieces_before[document]) * data->windows.context;
   int64_t count = end - first < length ? end - first : length;
@@ -255,7 +274,7 @@ static int64_t piece_window(const train_data *data, int64_t piece, int64_t lengt
 }
 
 int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
-                          uint16_t *tokens, uint16_t *targets) {
+                          token_id *tokens, token_id *targets) {
   if (data->task) return task_window(data, seed, stream, position, length, tokens, targets);
   if (data->source.streaming) return piece_window(data, piece_of_stream(data, position), length, tokens, targets);
   if (data->source.apart) {
@@ -274,7 +293,7 @@ bool train_data_begins(const train_data *data, uint64_t position) {
 }
 
 // `count` tokens of the ring of those held out.
-static void copy_ring(const train_data *data, int64_t place, int64_t count, uint16_t *to) {
+static void copy_ring(const train_data *data, int64_t place, int64_t count, token_id *to) {
   int64_t ring = data->count - data->train_count;
   while (count > 0) {
     int64_t at = place % ring, run = ring - at < count ? ring - at : count;
@@ -283,7 +302,7 @@ static void copy_ring(const train_data *data, int64_t place, int64_t count, uint
   }
 }
 
-void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens, uint16_t *targets) {
+void train_data_held_out(const train_data *data, int64_t place, int64_t length, token_id *tokens, token_id *targets) {
   copy_ring(data, place, length, tokens);
   copy_ring(data, place + 1, length, targets);
 }

@@ -34,23 +34,23 @@ static draws draws_of(uint64_t seed, uint64_t stream, uint64_t position) {
   return (draws){(uint64_t)bits[0] << 32 | bits[1], stream, 0};
 }
 
-static void swap(uint16_t *a, uint16_t *b) {
-  uint16_t old = *a;
+static void swap(token_id *a, token_id *b) {
+  token_id old = *a;
   *a = *b, *b = old;
 }
 
 // ---- letters ------------------------------------------------------------------------------------
 
 // By insertion: no memory, and the letters of a sequence are few.
-static void sort(uint16_t *letters, int64_t count) {
+static void sort(token_id *letters, int64_t count) {
   for (int64_t i = 1; i < count; i++)
     for (int64_t k = i; k > 0 && letters[k - 1] > letters[k]; k--) swap(&letters[k - 1], &letters[k]);
 }
 
-static int64_t copying(const train_task *t, int64_t length, draws *d, uint16_t *tokens, uint16_t *targets) {
-  uint16_t delimiter = (uint16_t)t->alphabet, stop = (uint16_t)(t->alphabet + 1);
-  uint16_t *answer = tokens + length + 1;
-  for (int64_t i = 0; i < length; i++) tokens[i] = (uint16_t)below(d, t->alphabet);
+static int64_t copying(const train_task *t, int64_t length, draws *d, token_id *tokens, token_id *targets) {
+  token_id delimiter = (token_id)t->alphabet, stop = (token_id)(t->alphabet + 1);
+  token_id *answer = tokens + length + 1;
+  for (int64_t i = 0; i < length; i++) tokens[i] = (token_id)below(d, t->alphabet);
   tokens[length] = delimiter;
   for (int64_t i = 0; i < length; i++) answer[i] = tokens[t->kind == TASK_STACK_COPYING ? length - 1 - i : i];
   if (t->kind == TASK_SORTING) sort(answer, length);
@@ -61,12 +61,12 @@ static int64_t copying(const train_task *t, int64_t length, draws *d, uint16_t *
 
 // Which places hold letters: each in turn with the probability that leaves every choice equally
 // likely.
-static int64_t selective_copying(const train_task *t, int64_t length, draws *d, uint16_t *tokens, uint16_t *targets) {
-  uint16_t blank = (uint16_t)t->alphabet, delimiter = (uint16_t)(t->alphabet + 1);
+static int64_t selective_copying(const train_task *t, int64_t length, draws *d, token_id *tokens, token_id *targets) {
+  token_id blank = (token_id)t->alphabet, delimiter = (token_id)(t->alphabet + 1);
   int64_t found = 0;
   for (int64_t i = 0; i < length; i++) {
     bool letter = below(d, length - i) < t->count - found;
-    tokens[i] = letter ? (uint16_t)below(d, t->alphabet) : blank;
+    tokens[i] = letter ? (token_id)below(d, t->alphabet) : blank;
     if (letter) targets[length + found++] = tokens[i];
   }
   for (int64_t i = 0; i < t->count; i++) tokens[length + i] = delimiter;
@@ -77,12 +77,12 @@ static int64_t selective_copying(const train_task *t, int64_t length, draws *d, 
 
 // `count` different numbers from first .. first + limit - 1 in random order, at every second place
 // (Floyd's sampling, then a shuffle).
-static void different(draws *d, int64_t first, int64_t limit, int64_t count, uint16_t *to) {
+static void different(draws *d, int64_t first, int64_t limit, int64_t count, token_id *to) {
   for (int64_t i = 0; i < count; i++) {
     int64_t last = limit - count + i;
-    uint16_t pick = (uint16_t)(first + below(d, last + 1));
+    token_id pick = (token_id)(first + below(d, last + 1));
     for (int64_t k = 0; k < i; k++)
-      if (to[2 * k] == pick) pick = (uint16_t)(first + last);
+      if (to[2 * k] == pick) pick = (token_id)(first + last);
     to[2 * i] = pick;
   }
   for (int64_t i = count - 1; i > 0; i--) swap(&to[2 * i], &to[2 * below(d, i + 1)]);
@@ -93,7 +93,7 @@ static void different(draws *d, int64_t first, int64_t limit, int64_t count, uin
 static double gap_weight(int64_t place) { return pow((double)(place + 1), 0.01 - 1); }
 
 // One of the gaps that no query has taken yet.
-static int64_t free_gap(draws *d, int64_t gaps, const uint16_t *targets) {
+static int64_t free_gap(draws *d, int64_t gaps, const token_id *targets) {
   double total = 0;
   int64_t chosen = 0;
   for (int64_t g = 0; g < gaps; g++)
@@ -104,11 +104,11 @@ static int64_t free_gap(draws *d, int64_t gaps, const uint16_t *targets) {
   return chosen;
 }
 
-static int64_t mqar(const train_task *t, int64_t length, draws *d, uint16_t *tokens, uint16_t *targets) {
+static int64_t mqar(const train_task *t, int64_t length, draws *d, token_id *tokens, token_id *targets) {
   int64_t half = t->alphabet / 2, pairs = 2 * t->count;
   different(d, 1, half - 1, t->count, tokens);
   different(d, half, t->alphabet - half, t->count, tokens + 1);
-  for (int64_t i = pairs; i < length; i++) tokens[i] = (uint16_t)below(d, t->alphabet);
+  for (int64_t i = pairs; i < length; i++) tokens[i] = (token_id)below(d, t->alphabet);
   for (int64_t i = 0; i < t->count; i++) {
     int64_t place = pairs + 2 * free_gap(d, (length - pairs) / 2, targets + pairs);
     tokens[place] = tokens[2 * i];
@@ -119,13 +119,13 @@ static int64_t mqar(const train_task *t, int64_t length, draws *d, uint16_t *tok
 
 // ---- pass key -----------------------------------------------------------------------------------
 
-static uint16_t *put_filler(uint16_t *to, int64_t count) {
+static token_id *put_filler(token_id *to, int64_t count) {
   static const char filler[] = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. ";
-  for (int64_t i = 0; i < count; i++) *to++ = (uint16_t)filler[i % (int64_t)(sizeof filler - 1)];
+  for (int64_t i = 0; i < count; i++) *to++ = (token_id)filler[i % (int64_t)(sizeof filler - 1)];
   return to;
 }
 
-static int64_t passkey(int64_t length, draws *d, uint16_t *tokens, uint16_t *targets, int64_t *fact) {
+static int64_t passkey(int64_t length, draws *d, token_id *tokens, token_id *targets, int64_t *fact) {
   char told[80], answer[16];
   const char *asked = " What is the pass key? The pass key is ";
   int key = (int)below(d, 50000) + 1;
@@ -134,7 +134,7 @@ static int64_t passkey(int64_t length, draws *d, uint16_t *tokens, uint16_t *tar
   int64_t filler = length - (int64_t)(strlen(told) + strlen(asked) + strlen(answer));
   int64_t before = below(d, filler + 1);
   *fact = before;
-  uint16_t *to = put_filler(tokens, before);
+  token_id *to = put_filler(tokens, before);
   to = put_filler(to + put_text(to, told), filler - before);
   to += put_text(to, asked);
   put_text(targets + (to - tokens) - 1, answer);
@@ -143,12 +143,12 @@ static int64_t passkey(int64_t length, draws *d, uint16_t *tokens, uint16_t *tar
 
 // ---- sequences ----------------------------------------------------------------------------------
 
-static uint16_t padding(const train_task *t) {
-  return task_rules_of[t->kind].text ? ' ' : t->kind == TASK_MQAR ? 0 : (uint16_t)(t->alphabet + 1);
+static token_id padding(const train_task *t) {
+  return task_rules_of[t->kind].text ? ' ' : t->kind == TASK_MQAR ? 0 : (token_id)(t->alphabet + 1);
 }
 
-int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position, int64_t room, uint16_t *tokens,
-                      uint16_t *targets) {
+int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position, int64_t room, token_id *tokens,
+                      token_id *targets) {
   draws d = draws_of(seed, stream, position);
   int64_t length = t->shortest + below(&d, t->length - t->shortest + 1), used, fact = -1;
   for (int64_t i = 0; i < room; i++) targets[i] = NO_TARGET;

@@ -12,8 +12,8 @@
 #define REC_TRAIN_TASKS_H
 
 #include "runtime/shared/closed_sets.h"
+#include "runtime/shared/token.h"
 
-enum { NO_TARGET = 0xFFFF };  // a token whose successor is not asked for
 enum { MOST_BABI_FACTS = 64 };
 
 typedef struct train_task {
@@ -35,7 +35,7 @@ int64_t task_tokens(const train_task *t, int64_t length);
 // Writes one sequence into `room` >= task_tokens(t, t->length) tokens; what follows it is padding.
 // Targets are the answers, NO_TARGET elsewhere. Returns where what the answer follows from begins;
 // -1: the task has no such place.
-int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position, int64_t room, uint16_t *tokens,
-                      uint16_t *targets);
+int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position, int64_t room, token_id *tokens,
+                      token_id *targets);
 
 #endif

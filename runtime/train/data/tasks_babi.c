@@ -114,7 +114,7 @@ static int64_t count_filler(draws d, int64_t room, int64_t *left) {
   return count;
 }
 
-int64_t babi_sequence(const train_task *t, int64_t length, draws *d, uint16_t *tokens, uint16_t *targets, int64_t *fact) {
+int64_t babi_sequence(const train_task *t, int64_t length, draws *d, token_id *tokens, token_id *targets, int64_t *fact) {
   story s;
   int64_t slots[MOST_BABI_FACTS], left, at = 0, room = length;
   tell(t, &s, d);
@@ -132,7 +132,7 @@ int64_t babi_sequence(const train_task *t, int64_t length, draws *d, uint16_t *t
   }
   // The text begins with the end of a sentence, so that it has the length that is asked for.
   const char *first = filler[0];
-  for (; left > 0; left--) tokens[at++] = (uint16_t)first[(int64_t)strlen(first) - 1 - (left - 1) % (int64_t)strlen(first)];
+  for (; left > 0; left--) tokens[at++] = (token_id)first[(int64_t)strlen(first) - 1 - (left - 1) % (int64_t)strlen(first)];
   for (int64_t slot = 0, told = 0; slot <= count; slot++) {
     for (; told < s.count && slots[told] == slot; told++) {
       if (told == q.fact) *fact = at;

@@ -50,12 +50,12 @@ static char *put_character(char *to, uint32_t point) {
 }
 
 // Numbers the characters that occur, and lists them.
-static rec_status number_characters(const char *path, int vocabulary, train_text *t) {
+static rec_status number_characters(const char *path, int64_t vocabulary, train_text *t) {
   int count = 0;
   for (uint32_t p = 0; p < POINTS; p++) count += t->number_of[p] != 0;
   if (count > vocabulary)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected at most %d different characters, the symbols of the model, found %d",
-                    path, vocabulary, count);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected at most %lld different characters, the symbols of the model, found %d",
+                    path, (long long)vocabulary, count);
   char *to = t->characters = malloc((size_t)count * 4 + 1);
   if (!to) return rec_no_memory();
   uint32_t next = 0;
@@ -67,11 +67,11 @@ static rec_status number_characters(const char *path, int vocabulary, train_text
 
 // The character at a byte, and how many bytes it has. A file that is changed while it is read has other
 // characters, or none; their number is 0.
-static int read_character(const train_text *t, size_t at, uint16_t *number) {
+static int read_character(const train_text *t, size_t at, token_id *number) {
   uint32_t point = 0;
   const unsigned char *bytes = t->bytes.bytes;
   int length = at < t->bytes.size ? train_character(bytes + at, t->bytes.size - at, &point) : 0;
-  *number = length ? (uint16_t)t->number_of[point] : 0;
+  *number = length ? (token_id)t->number_of[point] : 0;
   return length ? length : 1;
 }
 
@@ -80,7 +80,7 @@ static rec_status find_places(train_text *t) {
   t->places = malloc((size_t)(t->count / STRIDE + 1) * sizeof *t->places);
   if (!t->places) return rec_no_memory();
   size_t at = 0;
-  uint16_t unused;
+  token_id unused;
   for (int64_t i = 0; i <= t->count; i++) {
     if (i % STRIDE == 0) t->places[i / STRIDE] = (int64_t)at;
     at += (size_t)read_character(t, at, &unused);
@@ -88,7 +88,7 @@ static rec_status find_places(train_text *t) {
   return REC_OK;
 }
 
-rec_status train_text_of(const char *path, rec_mapping bytes, int vocabulary, train_text *t) {
+rec_status train_text_of(const char *path, rec_mapping bytes, int64_t vocabulary, train_text *t) {
   *t = (train_text){.bytes = bytes, .number_of = calloc(POINTS, sizeof *t->number_of)};
   rec_status status = t->number_of ? find_characters(path, t) : rec_no_memory();
   if (!status) status = number_characters(path, vocabulary, t);
@@ -96,16 +96,6 @@ rec_status train_text_of(const char *path, rec_mapping bytes, int vocabulary, tr
   if (!status) return REC_OK;
   t->bytes = (rec_mapping){0};
   train_text_close(t);
-  return status;
-}
-
-rec_status train_text_open(const char *path, int vocabulary, train_text *t) {
-  rec_mapping bytes;
-  *t = (train_text){0};
-  rec_status status = rec_map(path, &bytes);
-  if (status) return status;
-  status = train_text_of(path, bytes, vocabulary, t);
-  if (status) rec_unmap(&bytes);
   return status;
 }
 
@@ -122,10 +112,10 @@ int64_t train_text_memory(const train_text *t) {
   return (int64_t)t->bytes.size + places * (int64_t)sizeof *t->places;
 }
 
-void train_text_read(const train_text *t, int64_t place, int64_t count, uint16_t *to) {
+void train_text_read(const train_text *t, int64_t place, int64_t count, token_id *to) {
   int64_t before = t->places ? place % STRIDE : 0;
   size_t at = (size_t)(t->places ? t->places[place / STRIDE] : place);
-  uint16_t unused;
+  token_id unused;
   for (; before > 0; before--) at += (size_t)read_character(t, at, &unused);
   for (int64_t i = 0; i < count; i++) at += (size_t)read_character(t, at, &to[i]);
 }
@@ -144,7 +134,7 @@ train_alphabet train_alphabet_of(const char *characters) {
   return a;
 }
 
-int train_alphabet_read(const train_alphabet *a, const char *text, size_t size, uint16_t *token) {
+int train_alphabet_read(const train_alphabet *a, const char *text, size_t size, token_id *token) {
   if (!a->characters) return *token = (unsigned char)*text, 1;
   uint32_t point;
   int length = train_character((const unsigned char *)text, size, &point);

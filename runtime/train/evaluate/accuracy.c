@@ -51,9 +51,9 @@ typedef struct reading {
   rec_blocks memory;  // of all lists
   int count;
   int64_t window;
-  uint16_t *tokens, *targets;  // [count][tokens]
-  uint16_t *window_tokens;     // of the window at hand, [count][its length]
-  uint16_t *window_targets;
+  token_id *tokens, *targets;  // [count][tokens]
+  token_id *window_tokens;     // of the window at hand, [count][its length]
+  token_id *window_targets;
   uint8_t *hits, *all_hits;  // of the window; of all, [count][tokens]
   int64_t facts[MOST_OF_A_TASK];
   carried_states states;

@@ -9,7 +9,7 @@ typedef struct probe {
   const evaluation *e;
   int64_t time;
   executor *x;
-  uint16_t *tokens, *targets;
+  token_id *tokens, *targets;
   void **states;  // where the model's states end, by state; all start at zero
   shard sequence;
 } probe;

@@ -26,7 +26,7 @@ typedef struct stream_run {
   int64_t first, streams, position;
   int64_t start;  // the position of the zero or learned state
   carried_states states;
-  uint16_t *tokens, *targets;
+  token_id *tokens, *targets;
   float *losses;  // of the last window: [streams][length]; 0 in the segments of other ranks
   double *segment_losses;
   double *logits;  // NULL, or wanted in place of the losses: after the last token, [streams][vocabulary]

@@ -39,12 +39,12 @@ typedef struct compute_ops {
   rec_status (*linear)(const compute *c, rows x, const void *weight, const void *bias, rows y, void *room);
   rec_status (*linear_backward)(const compute *c, rows x, const void *weight, rows dy, rows dx, bool add_to_dx, void *d_weight,
                                 void *d_bias, void *room);
-  rec_status (*embed)(const compute *c, const uint16_t *tokens, const void *table, rows y);
-  rec_status (*embed_backward)(const compute *c, const uint16_t *tokens, rows dy, void *d_table);
-  // *total: the sum. `losses`: each row's own; NULL is allowed on the host.
-  rec_status (*cross_entropy)(const compute *c, rows logits, const uint16_t *targets, const float *weights, double scale,
-                              rows d_logits, float *losses, double *total);
-  rec_status (*hits)(const compute *c, rows logits, const uint16_t *targets, uint8_t *hits);
+  rec_status (*embed)(const compute *c, const token_id *tokens, const void *table, rows y);
+  rec_status (*embed_backward)(const compute *c, const token_id *tokens, rows dy, void *d_table);
+  // *total: the sum. `losses`: each row's own; NULL is allowed on the host, which alone needs `row`.
+  rec_status (*cross_entropy)(const compute *c, rows logits, const token_id *targets, const float *weights, double scale,
+                              rows d_logits, float *losses, void *row, double *total);
+  rec_status (*hits)(const compute *c, rows logits, const token_id *targets, uint8_t *hits);
   rec_status (*add)(const compute *c, rows to, rows from);
   rec_status (*zero)(const compute *c, rows to);
   rec_status (*row_squares)(const compute *c, rows x, double *sum);

@@ -120,12 +120,12 @@ static rec_status gpu_linear_backward(const compute *c, rows x, const void *weig
 
 // ---- tables, the loss ---------------------------------------------------------------------------
 
-static rec_status gpu_embed(const compute *c, const uint16_t *tokens, const void *table, rows y) {
+static rec_status gpu_embed(const compute *c, const token_id *tokens, const void *table, rows y) {
   model_embed p = {tokens, rows_there(y), (float *)(uintptr_t)table};
   return gpu_start(c, MODEL_embed, blocks_for(y.count * y.width), &p);
 }
 
-static rec_status gpu_embed_backward(const compute *c, const uint16_t *tokens, rows dy, void *d_table) {
+static rec_status gpu_embed_backward(const compute *c, const token_id *tokens, rows dy, void *d_table) {
   model_embed p = {tokens, rows_there(dy), d_table};
   return gpu_start(c, MODEL_embed_backward, blocks_for(MODEL_PARTS * dy.width), &p);
 }
@@ -141,8 +141,9 @@ static rec_status sum_here(const compute *c, const float *there, int64_t count, 
   return status;
 }
 
-static rec_status gpu_cross_entropy(const compute *c, rows logits, const uint16_t *targets, const float *weights, double scale,
-                                    rows d_logits, float *losses, double *total) {
+static rec_status gpu_cross_entropy(const compute *c, rows logits, const token_id *targets, const float *weights, double scale,
+                                    rows d_logits, float *losses, void *row, double *total) {
+  (void)row;
   model_cross_entropy p = {rows_there(logits), rows_there(d_logits), targets, weights, losses, (float)scale};
   rec_status status = gpu_start(c, MODEL_cross_entropy, logits.count, &p);
   return status ? status : sum_here(c, losses, logits.count, total);
@@ -233,17 +234,16 @@ static rec_status gpu_normalize(const compute *c, void *values, int64_t count, d
 
 // ---- looked at on the host ----------------------------------------------------------------------
 
-static rec_status gpu_hits(const compute *c, rows logits, const uint16_t *targets, uint8_t *hits) {
+static rec_status gpu_hits(const compute *c, rows logits, const token_id *targets, uint8_t *hits) {
   if (!logits.count) return REC_OK;
   int64_t wide = logits.count * logits.stride * c->n->token_size, narrow = logits.count * (int64_t)sizeof *targets;
-  char *here = gpu_here(c, wide + narrow + logits.count);
-  if (!here) return REC_ERROR_MEMORY;
-  rows copy = {here, logits.count, logits.width, logits.stride};
+  token_id *targets_here = gpu_here(c, narrow + wide + logits.count);
+  if (!targets_here) return REC_ERROR_MEMORY;
+  rows copy = {targets_here + logits.count, logits.count, logits.width, logits.stride};
   // The last row ends with its width.
   int64_t last = (logits.stride - logits.width) * c->n->token_size;
-  uint16_t *targets_here = (uint16_t *)(void *)(here + wide);
-  uint8_t *found = (uint8_t *)(here + wide + narrow);
-  rec_status status = gpu_download(c, here, logits.data, wide - last);
+  uint8_t *found = (uint8_t *)copy.data + wide;
+  rec_status status = gpu_download(c, copy.data, logits.data, wide - last);
   if (!status) status = gpu_download(c, targets_here, targets, narrow);
   if (!status) c->n->hits(copy, targets_here, found);
   return status ? status : gpu_upload(c, hits, found, logits.count);

@@ -45,14 +45,14 @@ NUMERIC(linear, (const compute *c, rows x, const void *weight, const void *bias,
 NUMERIC(linear_backward,
         (const compute *c, rows x, const void *weight, rows dy, rows dx, bool add, void *d_weight, void *d_bias, void *room),
         c->n->linear_backward(x, weight, dy, dx, add, d_weight, d_bias, room))
-NUMERIC(embed, (const compute *c, const uint16_t *tokens, const void *table, rows y), c->n->embed(tokens, table, y))
-NUMERIC(embed_backward, (const compute *c, const uint16_t *tokens, rows dy, void *d_table),
+NUMERIC(embed, (const compute *c, const token_id *tokens, const void *table, rows y), c->n->embed(tokens, table, y))
+NUMERIC(embed_backward, (const compute *c, const token_id *tokens, rows dy, void *d_table),
         c->n->embed_backward(tokens, dy, d_table))
 NUMERIC(cross_entropy,
-        (const compute *c, rows logits, const uint16_t *targets, const float *weights, double scale, rows d_logits,
-         float *losses, double *total),
-        *total = c->n->cross_entropy(logits, targets, weights, scale, d_logits, losses))
-NUMERIC(hits, (const compute *c, rows logits, const uint16_t *targets, uint8_t *hits), c->n->hits(logits, targets, hits))
+        (const compute *c, rows logits, const token_id *targets, const float *weights, double scale, rows d_logits,
+         float *losses, void *row, double *total),
+        *total = c->n->cross_entropy(logits, targets, weights, scale, d_logits, losses, row))
+NUMERIC(hits, (const compute *c, rows logits, const token_id *targets, uint8_t *hits), c->n->hits(logits, targets, hits))
 NUMERIC(add, (const compute *c, rows to, rows from), c->n->add(to, from))
 NUMERIC(zero, (const compute *c, rows to), c->n->zero(to))
 NUMERIC(row_squares, (const compute *c, rows x, double *sum), *sum = c->n->row_squares(x))

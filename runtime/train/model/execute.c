@@ -77,7 +77,7 @@ static kernel_call bind_call(const run *r, int number, call_memory *m) {
                        .saved_bytes = r->x->saved_bytes[number]};
 }
 
-static const uint16_t *tokens_of(const run *r) { return r->s->tokens + r->first; }
+static const token_id *tokens_of(const run *r) { return r->s->tokens + r->first; }
 
 static rec_status operation(const run *r, int number) {
   const model_op *op = &r->x->model->ops[number];
@@ -320,7 +320,7 @@ rec_status executor_logits(executor *x, const void *parameters, const shard *s, 
     rows all = run_rows(&r, m->logits);
     int64_t last = ((b + 1) * r.time - 1) * all.stride;
     status = c->ops->download(c, x->row, (char *)all.data + last * c->n->token_size, m->vocabulary * c->n->token_size);
-    for (int i = 0; !status && i < m->vocabulary; i++) logits[b * m->vocabulary + i] = c->n->load_token(x->row, i);
+    for (int64_t i = 0; !status && i < m->vocabulary; i++) logits[b * m->vocabulary + i] = c->n->load_token(x->row, i);
   }
   return run_end(&r, s, status);
 }
@@ -360,7 +360,7 @@ rec_status run_loss(const run *r, double scale, double *loss, float *losses) {
   rows logits = run_rows(r, x->model->logits);
   float *found = staging_losses(&x->staged, losses);
   return x->c->ops->cross_entropy(x->c, logits, r->s->targets + r->first, r->s->weights ? r->s->weights + r->first : NULL,
-                                  scale, r->backward ? logits : (rows){0}, found ? found + r->first : NULL, loss);
+                                  scale, r->backward ? logits : (rows){0}, found ? found + r->first : NULL, x->row, loss);
 }
 
 rec_status run_clear_gradients(const run *r) {

@@ -140,7 +140,7 @@ int segments_before_place(const struct ranks *line, int all, int place);
 // The sequences of one run. Of ranks that share them, the first in time alone reads `before`, and writes `after` and `d_before`.
 typedef struct shard {
   int64_t batch, time, threads;
-  const uint16_t *tokens, *targets;  // [batch][time]
+  const token_id *tokens, *targets;  // [batch][time]
   void *const *before;               // by state: [batch][elements], or NULL for zero
   void *const *after;                // by state: written, or NULL
   const float *weights;              // of the targets, [batch][time]; NULL: 1

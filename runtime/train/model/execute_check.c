@@ -60,6 +60,6 @@ rec_status execute_check(const train_model *m, const train_kernel *kernels) {
     if (status) return status;
   }
   if (m->tensors[m->logits].elements == m->vocabulary) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "expected logits for %d symbols, found %lld", m->vocabulary,
+  return rec_fail(REC_ERROR_FORMAT, "expected logits for %lld symbols, found %lld", (long long)m->vocabulary,
                   (long long)m->tensors[m->logits].elements);
 }

@@ -182,7 +182,7 @@ rec_status executor_new(const train_model *model, const train_kernel *kernels, c
   take_share(x);
   x->saved = calloc((size_t)(model->op_count * x->segments) + 1, sizeof *x->saved);
   x->saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x->saved_bytes);
-  x->row = malloc((size_t)(model->vocabulary * c->n->token_size) + 1);
+  x->row = malloc((size_t)(model->vocabulary * c->n->element_size) + 1);
   x->cuts = calloc((size_t)model->state_count + 1, sizeof *x->cuts);
   x->usable = calloc((size_t)x->segments + 1, sizeof *x->usable);
   rec_status status = x->saved && x->saved_bytes && x->row && x->cuts && x->usable ? REC_OK : rec_no_memory();

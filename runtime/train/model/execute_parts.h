@@ -35,7 +35,7 @@ struct executor {
   int64_t workspace_bytes, bytes;  // bytes: of all that follows from the sizes of the batch
   void *scratch;                   // a parameter's gradient on its way to being added
   void *room;                      // of linear products
-  void *row;                       // of logits, on the host
+  void *row;                       // of logits, on the host, as weights
   seam_cut *cuts;                  // by state; of operations that go by a chain
   char *summaries;                 // of one operation, by segment in the order of the pass
   int64_t summary_bytes;           // of each

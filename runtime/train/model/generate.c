@@ -61,7 +61,7 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
   return status;
 }
 
-static rec_status read_window(generator *g, const uint16_t *tokens, int64_t count) {
+static rec_status read_window(generator *g, const token_id *tokens, int64_t count) {
   executor *x;
   rec_status status = choose_executor(g, count, &x);
   if (g->begun)
@@ -76,7 +76,7 @@ static rec_status read_window(generator *g, const uint16_t *tokens, int64_t coun
 
 void generator_start_learned(generator *g) { g->learned = true; }
 
-rec_status generator_read(generator *g, const uint16_t *tokens, int64_t count) {
+rec_status generator_read(generator *g, const token_id *tokens, int64_t count) {
   rec_status status = REC_OK;
   for (int64_t at = 0; !status && at < count; at += g->window) {
     int64_t rest = count - at;

@@ -15,7 +15,7 @@ void generator_free(generator *g);  // NULL is allowed
 void generator_start_learned(generator *g);
 
 // Reads tokens: long texts in windows, a single one by the single-step form of the recurrences.
-rec_status generator_read(generator *g, const uint16_t *tokens, int64_t count);
+rec_status generator_read(generator *g, const token_id *tokens, int64_t count);
 
 // The logits after the last token that was read, one for each symbol of the vocabulary; zeros before any.
 const double *generator_logits(const generator *g);

@@ -7,8 +7,6 @@
 
 #include "runtime/support/narrow.h"
 
-enum { MAX_SYMBOLS = 65535 };  // tokens are 16 bits; NO_TARGET is none
-
 static CBLAS_TRANSPOSE turned(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
 #define WIDE(x) (x)

@@ -38,15 +38,16 @@ typedef struct numeric {
   // dx = (dx +) dy weight, unless dx.data is NULL; d_weight += dy^T x; d_bias += column sums of dy
   void (*linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx, void *d_weight, void *d_bias,
                           void *room);
-  void (*embed)(const uint16_t *tokens, const void *table, rows y);
-  void (*embed_backward)(const uint16_t *tokens, rows dy, void *d_table);
+  void (*embed)(const token_id *tokens, const void *table, rows y);
+  void (*embed_backward)(const token_id *tokens, rows dy, void *d_table);
   // Sum over the rows of -log softmax(logits)[target], in nats; with `losses` each row's own.
   // d_logits (data may be NULL, may be the logits' own memory) becomes scale * (softmax - one hot).
-  // A target of NO_TARGET counts nothing, with `weights` each row its own weight times.
-  double (*cross_entropy)(rows logits, const uint16_t *targets, const float *weights, double scale, rows d_logits,
-                          float *losses);
+  // A target of NO_TARGET counts nothing, with `weights` each row its own weight times. `row` has room for
+  // the logits of one row as weights.
+  double (*cross_entropy)(rows logits, const token_id *targets, const float *weights, double scale, rows d_logits,
+                          float *losses, void *row);
   // 1 where the target is the first of the greatest logits, else 0.
-  void (*hits)(rows logits, const uint16_t *targets, uint8_t *hits);
+  void (*hits)(rows logits, const token_id *targets, uint8_t *hits);
   void (*add)(rows to, rows from);
   void (*zero)(rows to);
   double (*row_squares)(rows x);  // the sum of their squares

@@ -1,7 +1,7 @@
 // The body of numeric.c for one pair of types: REAL for weights, TOKEN for rows. WIDE and NARROW convert between them; OF(name)
 // makes the names. Included once for each, after its linear products.
 
-static void OF(embed)(const uint16_t *tokens, const void *table, rows y) {
+static void OF(embed)(const token_id *tokens, const void *table, rows y) {
   for (int64_t i = 0; i < y.count; i++) {
     TOKEN *to = (TOKEN *)y.data + i * y.stride;
     const REAL *from = (const REAL *)table + tokens[i] * y.width;
@@ -9,7 +9,7 @@ static void OF(embed)(const uint16_t *tokens, const void *table, rows y) {
   }
 }
 
-static void OF(embed_backward)(const uint16_t *tokens, rows dy, void *d_table) {
+static void OF(embed_backward)(const token_id *tokens, rows dy, void *d_table) {
   for (int64_t i = 0; i < dy.count; i++) {
     const TOKEN *from = (const TOKEN *)dy.data + i * dy.stride;
     REAL *to = (REAL *)d_table + tokens[i] * dy.width;
@@ -24,10 +24,10 @@ static double OF(exponentials)(const TOKEN *x, int64_t width, REAL max, REAL *te
   return sum;
 }
 
-static double OF(cross_entropy)(rows logits, const uint16_t *targets, const float *weights, double scale, rows d_logits,
-                                float *losses) {
+static double OF(cross_entropy)(rows logits, const token_id *targets, const float *weights, double scale, rows d_logits,
+                                float *losses, void *row) {
   double total = 0;
-  REAL terms[MAX_SYMBOLS];
+  REAL *terms = row;
   for (int64_t i = 0; i < logits.count; i++) {
     const TOKEN *x = (const TOKEN *)logits.data + i * logits.stride;
     double weight = targets[i] == NO_TARGET ? 0 : weights ? (double)weights[i] : 1;
@@ -48,7 +48,7 @@ static double OF(cross_entropy)(rows logits, const uint16_t *targets, const floa
   return total;
 }
 
-static void OF(hits)(rows logits, const uint16_t *targets, uint8_t *hits) {
+static void OF(hits)(rows logits, const token_id *targets, uint8_t *hits) {
   for (int64_t i = 0; i < logits.count; i++) {
     const TOKEN *x = (const TOKEN *)logits.data + i * logits.stride;
     int64_t best = 0;

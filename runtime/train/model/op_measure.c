@@ -54,16 +54,16 @@ static void **new_states(measuring *m, int64_t batch) {
   return of;
 }
 
-static uint16_t *new_tokens(measuring *m, int64_t count) {
-  uint16_t *tokens = rec_blocks_list(&m->lists, count, sizeof *tokens);
-  for (int64_t i = 0; tokens && i < count; i++) tokens[i] = (uint16_t)random_below(1, 1, (uint64_t)i, m->of->model->vocabulary);
+static token_id *new_tokens(measuring *m, int64_t count) {
+  token_id *tokens = rec_blocks_list(&m->lists, count, sizeof *tokens);
+  for (int64_t i = 0; tokens && i < count; i++) tokens[i] = (token_id)random_below(1, 1, (uint64_t)i, m->of->model->vocabulary);
   return tokens;
 }
 
 static void **no_states(measuring *m) { return rec_blocks_list(&m->lists, m->of->model->state_count + 1, sizeof(void *)); }
 
 static shard new_shard(measuring *m, int64_t batch, int64_t time, bool segment) {
-  uint16_t *tokens = new_tokens(m, batch * time);
+  token_id *tokens = new_tokens(m, batch * time);
   return (shard){.batch = batch,
                  .time = time,
                  .threads = 1,

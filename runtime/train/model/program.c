@@ -251,7 +251,7 @@ static void read_model(reader *r, const cJSON *object, void *entry) {
   m->json = object;
   m->name = text(r, object, "name", false);
   m->text = text(r, object, "text", false);
-  m->vocabulary = (int)whole(r, object, "vocabulary", 1, 65535);
+  m->vocabulary = whole(r, object, "vocabulary", 1, MOST_SYMBOLS);
   m->row = whole(r, object, "row", 0, most_elements);
   m->parameters = list(r, object, "parameters", sizeof *m->parameters, &m->parameter_count, read_parameter);
   m->states = list(r, object, "states", sizeof *m->states, &m->state_count, read_state);
@@ -300,7 +300,7 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
   b->task = (train_task){.kind = task_find(text(r, t, "kind", false)),
                          .shortest = whole(r, t, "shortest", 1, MOST_LENGTH),
                          .length = whole(r, t, "length", 1, MOST_LENGTH),
-                         .alphabet = whole(r, t, "alphabet", 1, 65533),
+                         .alphabet = whole(r, t, "alphabet", 1, MOST_SYMBOLS - 2),
                          .count = whole(r, t, "count", 1, MOST_LENGTH),
                          .all = flag(t, "all")};
   if (b->task.kind == TASK_KINDS) wrong(r, "kind"), b->task.kind = TASK_COPYING;
@@ -311,12 +311,15 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
 
 static void read_source(reader *r, const cJSON *object, train_source *s) {
   const cJSON *o = json_get(object, "source");
+  int bits = json_get(o, "bits") ? (int)whole(r, o, "bits", 16, 64) : 0;
+  if (bits & (bits - 1)) wrong(r, "bits");
   *s = (train_source){.kind = (source_kind)named(r, o, "tokens", source_names, SOURCES),
                       .format = (token_format)named(r, o, "format", token_format_names, TOKEN_FORMATS),
+                      .bits = bits,
                       .split = number(r, o, "split"),
                       .streaming = flag(o, "streaming"),
                       .apart = flag(o, "apart"),
-                      .separator = whole(r, o, "separator", -1, 65535)};
+                      .separator = whole(r, o, "separator", -1, MOST_SYMBOLS)};
 }
 
 // Where none is named it is AdamW, as in libraries of before there was another.

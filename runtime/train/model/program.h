@@ -84,7 +84,7 @@ typedef struct model_step {
 typedef struct train_model {
   const cJSON *json;
   const char *name, *text;
-  int vocabulary;
+  int64_t vocabulary;
   int64_t row;  // elements per token of all buffers
   int logits;
   int parameter_count, state_count, tensor_count, op_count, step_count;

@@ -11,11 +11,11 @@ typedef struct staging {
   executor_form form;
   int64_t from, time;   // the tokens of each sequence that run here: the first, and how many at most
   struct staged_room {  // in the host's memory, segment after segment; NULL without segments
-    uint16_t *tokens, *targets;
+    token_id *tokens, *targets;
     float *weights, *losses;
     uint8_t *hits;
   } cut;
-  uint16_t *tokens, *targets;  // not on the host, as all that follows
+  token_id *tokens, *targets;  // not on the host, as all that follows
   float *weights, *losses;     // losses: of each target
   uint8_t *hits;
   char *states;                        // before, after, d_before: blocks of `batch` sequences

@@ -56,5 +56,5 @@
     "model" "init" "data" "context" "batch" "steps" "seed" "optimizer" "schedule" "accumulate" "segments" "exchange" "loss" "initial_state"))
 (named_argument value: (name) @constant.builtin
   (#any-of? @constant.builtin
-    "on" "off" "bytes" "chars" "by_content" "raw" "llmc" "megatron" "shuffled" "streaming" "joined" "apart" "total_variation"
+    "on" "off" "bytes" "chars" "by_content" "raw" "llmc" "megatron" "npy" "shuffled" "streaming" "joined" "apart" "total_variation"
     "jensen_shannon" "cosine" "embedding" "convolution" "answers" "all"))

@@ -18,7 +18,7 @@ syntax keyword recChoice contained adamw muon cosine linear constant warmup_stab
 syntax keyword recChoice contained text tokens copying stack_copying sorting selective_copying mqar passkey babi
 syntax keyword recChoice contained zero random_noise fitted_noise state_passing tbtt learned mix ramp layers
 syntax keyword recTask contained perplexity state_norm remembrance attention overflow accuracy initial_state
-syntax keyword recValue contained on off bytes chars by_content raw llmc megatron shuffled streaming joined apart
+syntax keyword recValue contained on off bytes chars by_content raw llmc megatron npy shuffled streaming joined apart
 syntax keyword recValue contained total_variation jensen_shannon embedding convolution answers all
 syntax match recBlockWord contained /\<\(train\|evaluate\)\>\|\<after\>/
 syntax region recBlock matchgroup=recItem start=/^\s*\<\(train\|evaluate\)\>/ end=/^}\|}\s*$/ contains=recSetting,recChoice,recTask,recValue,recNumber,recString,recComment,recDoc,recInner,recBlockWord

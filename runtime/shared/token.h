@@ -1,0 +1,11 @@
+// Tokens of sequences, as models read them on the host and on GPUs: symbols from 0 on, below the vocabulary.
+#ifndef REC_SHARED_TOKEN_H
+#define REC_SHARED_TOKEN_H
+
+#include <stdint.h>
+
+typedef int32_t token_id;
+
+enum { NO_TARGET = -1, MOST_SYMBOLS = INT32_MAX };  // a token whose successor is not asked for; the largest vocabulary
+
+#endif
