@@ -120,6 +120,10 @@ static double load(const unsigned char *from, rec_dtype type) {
   }
 }
 
+double rec_number_at(const void *data, rec_dtype type, int64_t place) {
+  return load((const unsigned char *)data + (size_t)place * rows[type].size, type);
+}
+
 static void store(unsigned char *to, rec_dtype type, double value) {
   uint16_t two;
   float single;

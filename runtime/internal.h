@@ -60,6 +60,9 @@ const char *rec_number_text(rec_dtype type);
 // The type of parameters, states and lag buffers beside tokens of that type.
 static inline rec_dtype rec_carried_type(rec_dtype tokens) { return tokens == REC_F64 ? REC_F64 : REC_F32; }
 
+// A number of a real type.
+double rec_number_at(const void *data, rec_dtype type, int64_t place);
+
 float rec_half_to_float(uint16_t bits);
 uint16_t rec_float_to_half(float value);
 

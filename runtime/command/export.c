@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/command/finite.h"
 #include "runtime/command/session.h"
 #include "runtime/train/model/public.h"
 #include "runtime/train/report/whole_file.h"
@@ -15,21 +16,23 @@ typedef struct export_request {
   module_request module;
   session_options options;
   const char *block, *folder, *type, *like;
-  bool again;
+  bool again, anyway;
 } export_request;
 
 #define REQUEST export_request
-static const option options[] = {TEXT("-o", "DIR", folder, "the folder, which may exist"),
-                                 AGAIN(again),
-                                 TEXT("--as", "f32|f16|bf16", type, "the type of the numbers (default: f32)"),
-                                 TEXT("--like", "DIR", like, "each tensor in the type that it has in this folder"),
-                                 TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),
-                                 OF_MODULE("-D", "axis=size", OPTION_DEFINE, NULL),
-                                 OF_MODULE("--dtype", "T", OPTION_DTYPE, NULL),
-                                 OF_MODULE("--chunk", "N", OPTION_RECC, NULL),
-                                 OF_MODULE("--form", "F", OPTION_RECC, NULL),
-                                 OF_MODULE("--check", NULL, OPTION_RECC, NULL),
-                                 OPTIONS_END};
+static const option options[] = {
+    TEXT("-o", "DIR", folder, "the folder, which may exist"),
+    AGAIN(again),
+    TEXT("--as", "f32|f16|bf16", type, "the type of the numbers (default: f32)"),
+    TEXT("--like", "DIR", like, "each tensor in the type that it has in this folder"),
+    FLAG("--anyway", anyway, "writes weights though some of their numbers are not finite in the type"),
+    TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),
+    OF_MODULE("-D", "axis=size", OPTION_DEFINE, NULL),
+    OF_MODULE("--dtype", "T", OPTION_DTYPE, NULL),
+    OF_MODULE("--chunk", "N", OPTION_RECC, NULL),
+    OF_MODULE("--form", "F", OPTION_RECC, NULL),
+    OF_MODULE("--check", NULL, OPTION_RECC, NULL),
+    OPTIONS_END};
 
 static int read_words(words *w, export_request *r) {
   if (read_options(w, options, r)) return EXIT_USAGE;
@@ -48,6 +51,7 @@ typedef struct exported {
   rec_tensor *tensors;
   int64_t (*shapes)[MOST_PUBLIC_AXES];
   int count;
+  int endless;  // tensors with numbers that are not finite
 } exported;
 
 static rec_status export_tensor(exported *e, const trained_model *of, const char *weights, const model_parameter *p,
@@ -60,19 +64,33 @@ static rec_status export_tensor(exported *e, const trained_model *of, const char
   t->data = malloc(t->bytes + 1);
   if (!t->data) return rec_no_memory();
   e->count++;
-  return rec_convert(t->data, type, weights + p->place * of->n->element_size, of->dtype, p->elements);
+  const char *from = weights + p->place * of->n->element_size;
+  rec_status status = rec_convert(t->data, type, from, of->dtype, p->elements);
+  if (!status) e->endless += !finite_weight(p->name, t->data, type, from, of->dtype, p->elements);
+  return status;
+}
+
+static rec_status make_folder(const char *folder) {
+  return mkdir(folder, 0777) && errno != EEXIST ? rec_file_failed(folder) : REC_OK;
 }
 
 // exported: what the file says of its model; noted: the checksum of the config beside it.
 static rec_status export_tensors(const trained_model *of, const char *weights, rec_dtype type, const tensor_folder *like,
-                                 const char *exported_text, const char *noted, const char *path) {
+                                 const char *exported_text, const char *noted, const export_request *r) {
   int count = of->model->parameter_count;
-  exported e = {calloc((size_t)count + 1, sizeof *e.tensors), calloc((size_t)count + 1, sizeof *e.shapes), 0};
+  exported e = {calloc((size_t)count + 1, sizeof *e.tensors), calloc((size_t)count + 1, sizeof *e.shapes), 0, 0};
   const rec_metadata metadata[] = {
       {"format", "pt"}, {"rec.mark", OUTPUT_MARK_TEXT}, {"rec.exported", exported_text}, {"rec.config", noted}};
   rec_status status = e.tensors && e.shapes ? REC_OK : rec_no_memory();
   for (int i = 0; !status && i < count; i++) status = export_tensor(&e, of, weights, &of->model->parameters[i], type, like);
-  if (!status) status = rec_file_write(path, e.tensors, e.count, metadata, 4);
+  if (!status && e.endless && !r->anyway)
+    status = rec_fail(
+        REC_ERROR_ARGUMENT,
+        "%s: expected finite numbers, found others in %d of the weights; nothing is written (--as bf16 or f32 has larger "
+        "numbers than f16, --anyway writes these)",
+        r->folder, e.endless);
+  if (!status) status = make_folder(r->folder);
+  if (!status) status = rec_file_write(rec_path("%s/model.safetensors", r->folder).text, e.tensors, e.count, metadata, 4);
   for (int i = 0; i < e.count; i++) free(e.tensors[i].data);
   free(e.tensors);
   free(e.shapes);
@@ -164,8 +182,7 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   if (!status) status = find_config(s, block, of.model, &config);
   if (!status) status = check_folder(r, tensors.text, settings.text, exported_text.text);
   if (!status) output_note(noted, "config.json", config, strlen(config));
-  if (!status && mkdir(r->folder, 0777) && errno != EEXIST) status = rec_file_failed(r->folder);
-  if (!status) status = export_tensors(&of, weights, type, like, exported_text.text, noted, tensors.text);
+  if (!status) status = export_tensors(&of, weights, type, like, exported_text.text, noted, r);
   if (!status) status = whole_file_write(settings.text, config, strlen(config));
   if (!status)
     printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder, (long long)of.model->weight_count);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "compiler/base/program.h"
+#include "runtime/command/finite.h"
 #include "runtime/command/session.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/public.h"
@@ -15,7 +16,7 @@
 typedef struct import_request {
   const char *folder, *program;
   tensor_folder *tensors;  // of the folder
-  bool again;
+  bool again, anyway;
   session_options options;
 } import_request;
 
@@ -23,7 +24,8 @@ typedef struct import_request {
 static const option options[] = {
     TEXT("-o", "NAME.rec", program, "the program"),
     FLAG("--again", again, "replace a program that rec did not write, or that was changed since, and a run with other weights"),
-    TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"), OPTIONS_END};
+    TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),
+    FLAG("--anyway", anyway, "takes weights though some of their numbers are not finite"), OPTIONS_END};
 
 static int read_words(words *w, import_request *r) {
   if (read_options(w, options, r)) return EXIT_USAGE;
@@ -41,6 +43,7 @@ typedef struct fitting {
   trained_model of;
   char *weights;
   int wrong, extra, taken;
+  int endless;  // weights with numbers that are not finite
 } fitting;
 
 static bool has_shape(const rec_tensor *t, int rank, const int64_t *shape) {
@@ -67,7 +70,10 @@ static rec_status fit(fitting *f, const model_parameter *p) {
   if (!has_shape(t, rank, shape)) return complain(f, "shape", p->name, wanted, t), REC_OK;
   if (!rec_dtype_is_real(t->dtype)) return complain(f, "type", p->name, wanted, t), REC_OK;
   f->taken++;
-  return rec_convert(f->weights + p->place * f->of.n->element_size, f->of.dtype, t->data, t->dtype, p->elements);
+  void *to = f->weights + p->place * f->of.n->element_size;
+  rec_status status = rec_convert(to, f->of.dtype, t->data, t->dtype, p->elements);
+  if (!status) f->endless += !finite_weight(p->name, to, f->of.dtype, t->data, t->dtype, p->elements);
+  return status;
 }
 
 // The head of a tied model may stand in the file once more.
@@ -90,7 +96,7 @@ static void find_extra(fitting *f) {
   }
 }
 
-static rec_status fit_all(fitting *f, const char *folder) {
+static rec_status fit_all(fitting *f, const import_request *r) {
   const train_model *m = f->of.model;
   rec_status status = REC_OK;
   for (int i = 0; !status && i < m->parameter_count; i++) status = fit(f, &m->parameters[i]);
@@ -98,7 +104,12 @@ static rec_status fit_all(fitting *f, const char *folder) {
   if (!status && f->wrong)
     status =
         rec_fail(REC_ERROR_FORMAT, "%s: expected the %d weights of %s, found %d of them and %d others; nothing is imported",
-                 folder, m->parameter_count, m->name, f->taken, f->extra);
+                 r->folder, m->parameter_count, m->name, f->taken, f->extra);
+  if (!status && f->endless && !r->anyway)
+    status =
+        rec_fail(REC_ERROR_FORMAT,
+                 "%s: expected finite numbers, found others in %d of the weights; nothing is imported (--anyway takes them)",
+                 r->folder, f->endless);
   return status;
 }
 
@@ -159,7 +170,7 @@ static int import_into(session *s, void *request) {
   const train_block *block = train_program_block(s->program, "imported");
   fitting f = {.folder = r->tensors, .of = session_model(s, block)};
   f.weights = calloc((size_t)f.of.model->parameter_elements + 1, (size_t)f.of.n->element_size);
-  rec_status status = f.weights ? fit_all(&f, r->folder) : rec_no_memory();
+  rec_status status = f.weights ? fit_all(&f, r) : rec_no_memory();
   if (!status) status = write_run(s, block, &f, r);
   free(f.weights);
   return status ? report_failure("import") : 0;

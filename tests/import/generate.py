@@ -348,6 +348,18 @@ def misfits(tensors, config):
     return kept + [("backbone.layers.0.mixer.in_proj.bias", "F32", [2], bytes(8))], config
 
 
+def with_numbers(name, places):
+    """The tensor of that name with other numbers at some places."""
+    def change(tensors, config):
+        def changed(data):
+            numbers = list(struct.unpack(f"<{len(data) // 4}f", data))
+            for place, number in places.items():
+                numbers[place] = number
+            return struct.pack(f"<{len(numbers)}f", *numbers)
+        return [(n, d, s, changed(b) if n == name else b) for n, d, s, b in tensors], config
+    return change
+
+
 def main(root):
     for model in MODELS:
         make(os.path.join(root, model), model)
@@ -358,6 +370,8 @@ def main(root):
     make(os.path.join(root, "gla-bin-shards"), "gla", torch_file=True, sharded=True)
     make(os.path.join(root, "tied"), "original", torch_file=True, change=with_tied_head)
     make(os.path.join(root, "misfits"), "mamba", change=misfits)
+    make(os.path.join(root, "nan"), "mamba", change=with_numbers("backbone.layers.1.mixer.D", {3: float("nan"), 5: -float("inf")}))
+    make(os.path.join(root, "large"), "mamba", change=with_numbers("backbone.layers.0.mixer.D", {2: 65519.0, 4: -70000.0}))
     make(os.path.join(root, "clamped-gla"), "gla", change=lambda t, c: (t, {**c, "clamp_min": -0.5}))
     make(os.path.join(root, "either"), "mamba2-fla", change=lambda t, c: (t, {**c, "layer_norm_epsilon": 1e-3}))
     make(os.path.join(root, "two-eps"), "mamba2", change=lambda t, c: (t, {**c, "norm_eps": 1e-3, "layer_norm_epsilon": 1e-5}))
