@@ -511,6 +511,10 @@ bool sema_constant(sema_scope *scope, const ast_expr *e, const char *what, doubl
 
 bool sema_whole(sema_scope *scope, const ast_expr *e, const char *what, int64_t least, int64_t *result) {
   double number;
+  if (e->kind == AST_PERCENT) {
+    scope_error(scope, e->span, "expected a whole number for %s, found %s", what, e->percent.text);
+    return false;
+  }
   if (!sema_constant(scope, e, what, &number)) return false;
   const char *wrong = number != floor(number)  ? "a whole number"
                       : number < (double)least ? arena_printf(scope->sema->memory, "at least %lld", (long long)least)

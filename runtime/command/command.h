@@ -29,7 +29,7 @@ typedef struct words {
 typedef enum option_kind {
   OPTION_FLAG,     // bool
   OPTION_TEXT,     // const char *
-  OPTION_NUMBER,   // int64_t of at least `least`
+  OPTION_NUMBER,   // int64_t of at least `least`; `most` other than 0: of at most that
   OPTION_THREADS,  // int; more than REC_MOST_THREADS are as many as that
   OPTION_REAL,     // double from `least` to `most`; without a value it is `least`
   // Of a module_request:
@@ -52,6 +52,8 @@ typedef struct option {
 #define FLAG(name, member, help) {name, NULL, help, OPTION_FLAG, offsetof(REQUEST, member), 0, 0}
 #define TEXT(name, value, member, help) {name, value, help, OPTION_TEXT, offsetof(REQUEST, member), 0, 0}
 #define NUMBER(name, value, member, least, help) {name, value, help, OPTION_NUMBER, offsetof(REQUEST, member), least, 0}
+#define NUMBER_TO(name, value, member, least, most, help) \
+  {name, value, help, OPTION_NUMBER, offsetof(REQUEST, member), least, most}
 #define REAL(name, value, member, least, most, help) {name, value, help, OPTION_REAL, offsetof(REQUEST, member), least, most}
 #define THREADS(member, help) {"--threads", "N", help, OPTION_THREADS, offsetof(REQUEST, member), 1, 0}
 #define OF_MODULE(name, value, kind, help) {name, value, help, kind, offsetof(REQUEST, module), 0, 0}

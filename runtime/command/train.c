@@ -28,7 +28,8 @@ typedef struct train_request {
       TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),                                             \
       TEXT("--data", "FILE", options.data, "text in place of the one that the program names"),                                \
       THREADS(options.threads, "threads (default: REC_NUM_THREADS, or one for each processor); results do not depend on it"), \
-      NUMBER("--seed", "N", seed, 0, "in place of the seed of every train block"), SESSION_MODULE_OPTIONS, OPTIONS_END
+      NUMBER_TO("--seed", "N", seed, 0, MOST_SEED, "in place of the seed of every train block"), SESSION_MODULE_OPTIONS,      \
+      OPTIONS_END
 
 static const option train_options[] = {
     FLAG("--resume", options.resume, "continue where the checkpoints are, to the same weights, bit for bit"),

@@ -37,9 +37,12 @@ static int64_t read_number(words *w, const option *o, const char *text) {
   char *end;
   errno = 0;
   long long value = strtoll(text, &end, 10);
-  if (end == text || *end || errno || value < (long long)o->least)
-    usage_error(w, "expected a whole number from %lld after `%s`, found `%s`", (long long)o->least, o->name, text);
-  return value;
+  if (end != text && !*end && !errno && value >= (long long)o->least && (o->most == 0 || value <= (long long)o->most))
+    return value;
+  char to[32] = "";
+  if (o->most != 0) snprintf(to, sizeof to, " to %lld", (long long)o->most);
+  usage_error(w, "expected a whole number from %lld%s after `%s`, found `%s`", (long long)o->least, to, o->name, text);
+  return (int64_t)o->least;
 }
 
 static double read_real(words *w, const option *o, const char *text) {

@@ -369,7 +369,7 @@ static void read_block(reader *r, const cJSON *object, void *entry) {
                      .segments = json_get(object, "segments") ? whole(r, object, "segments", 1, ANY_INT) : 1,
                      .loss_from = whole(r, object, "loss_from", 0, ANY_INT),
                      .loss_rest = number(r, object, "loss_rest"),
-                     .seed = (uint64_t)whole(r, object, "seed", 0, most_elements),
+                     .seed = (uint64_t)whole(r, object, "seed", 0, MOST_SEED),
                      .rate = number(r, object, "lr"),
                      .beta1 = number(r, object, "beta1"),
                      .beta2 = number(r, object, "beta2"),

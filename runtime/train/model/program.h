@@ -9,6 +9,8 @@
 #include "runtime/train/data/data.h"
 
 enum { NO_TENSOR = -1 };
+// The manifest's numbers are doubles, which hold all whole numbers up to this one.
+#define MOST_SEED (((int64_t)1 << 53) - 1)
 
 // Part of the rows of a buffer: the row of token i of n starts at place * n + i * stride + offset.
 typedef struct model_tensor {
