@@ -205,8 +205,6 @@ typedef struct source_rules {
   int name_count;
 } source_rules;
 const source_rules *source_rules_find(const char *name);  // NULL: none
-bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const ast_expr *file, const ast_expr *const *values,
-                 graph_source *to);
 
 // ---- gather.c, gradient.c, memory.c, settings.c ----
 // The operations of the model, and the tensor of each result; false after an error.

@@ -16,18 +16,20 @@ static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share, 
 
 static graph_ramp level(double number) { return (graph_ramp){number, number}; }
 
+// Reads one number: setting_optional or setting_share.
+typedef bool number_reader(train_settings *k, const ast_expr *e, const char *what, double low, double high, double *x);
+
 // A number, or ramp(from -> to).
-static bool read_ramp(train_settings *k, const ast_expr *e, const char *what, double low, double high, graph_ramp *r) {
+static bool read_ramp(train_settings *k, const ast_expr *e, number_reader *read, const char *what, double high, graph_ramp *r) {
   if (!e) return true;
   if (strcmp(setting_callee(e), "ramp") != 0 || e->kind != AST_CALL) {
-    if (!setting_optional(k, e, what, low, high, &r->from)) return false;
+    if (!read(k, e, what, 0, high, &r->from)) return false;
     r->to = r->from;
     return true;
   }
   const ast_args *args = &e->call.args;
   if (args->count == 1 && args->items[0].kind == AST_ARG_ARROW)
-    return setting_optional(k, args->items[0].value, what, low, high, &r->from) &&
-           setting_optional(k, args->items[0].to, what, low, high, &r->to);
+    return read(k, args->items[0].value, what, 0, high, &r->from) && read(k, args->items[0].to, what, 0, high, &r->to);
   diag_error(k->b->diag, e->span, "expected two numbers, as in ramp(0 -> 0.1), found '%s'", expr_to_text(k->b->arena, e));
   return false;
 }
@@ -62,7 +64,7 @@ static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share, g
   for (int i = 0; i < e->mix.entries.count; i++) {
     const ast_mix_entry *entry = &e->mix.entries.items[i];
     graph_ramp weight = {0};
-    if (!read_ramp(k, entry->weight, "a weight of mix", 0, 1, &weight) ||
+    if (!read_ramp(k, entry->weight, setting_share, "a weight of mix", 1, &weight) ||
         !read_kind(k, entry->kind, times(k, share, weight), to))
       return false;
     sum.from += weight.from, sum.to += weight.to;
@@ -109,7 +111,8 @@ static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weigh
   static const char *const names[] = {"dropout"};
   setting_call call = {.names = names, .count = 1};
   graph_ramp dropout = {0};
-  if (!setting_arguments(k, e, &call, false) || !read_ramp(k, call.values[0], "dropout", 0, 1, &dropout)) return false;
+  if (!setting_arguments(k, e, &call, false) || !read_ramp(k, call.values[0], setting_share, "dropout", 1, &dropout))
+    return false;
   graph_ramp kept = {1 - dropout.from, 1 - dropout.to};
   add_choice(k, to, times(k, share, kept), FROM_STATE_PASSING, level(0));
   add_choice(k, to, times(k, share, dropout), FROM_ZERO, level(0));
@@ -127,7 +130,7 @@ static bool read_random_noise(train_settings *k, const ast_expr *e, graph_weight
                expr_to_text(k->b->arena, e));
     return false;
   }
-  if (!read_ramp(k, number, "sigma", 0, 1e6, &sigma)) return false;
+  if (!read_ramp(k, number, setting_optional, "sigma", 1e6, &sigma)) return false;
   add_choice(k, to, share, FROM_RANDOM_NOISE, sigma);
   return true;
 }
@@ -171,7 +174,7 @@ static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight
   static const char *const names[] = {"beta", "per"};
   setting_call call = {.names = names, .count = 2};
   graph_ramp beta = {0.1, 0.1};
-  if (!setting_arguments(k, e, &call, false) || !read_ramp(k, call.values[0], "beta", 0, 1, &beta) ||
+  if (!setting_arguments(k, e, &call, false) || !read_ramp(k, call.values[0], setting_share, "beta", 1, &beta) ||
       !read_per(k, call.values[1], to))
     return false;
   for (int i = 0; i < to->choices.count; i++) {

@@ -16,8 +16,8 @@ static bool read_betas(train_settings *k, const ast_expr *betas) {
                expr_to_text(k->b->arena, betas));
     return false;
   }
-  return setting_optional(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999, &k->train->beta1) &&
-         setting_optional(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999, &k->train->beta2);
+  return setting_share(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999, &k->train->beta1) &&
+         setting_share(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999, &k->train->beta2);
 }
 
 // Kinds of weights by name, single weights by their path in quotes.
@@ -82,10 +82,10 @@ bool read_optimizer(train_settings *k) {
     diag_error(k->b->diag, e->span, "expected lr = ... in %s, found none", rules->name);
     return false;
   }
-  return setting_optional(k, call.values[6], rules->own, 0, 0.999999, &t->optimizer_own) && read_betas(k, call.values[1]) &&
+  return setting_share(k, call.values[6], rules->own, 0, 0.999999, &t->optimizer_own) && read_betas(k, call.values[1]) &&
          setting_optional(k, call.values[0], "lr", 0, 1e6, &t->rate) &&
          setting_optional(k, call.values[2], "eps", 0, 1, &t->epsilon) &&
-         setting_optional(k, call.values[3], "weight_decay", 0, 1e6, &t->weight_decay) &&
+         setting_share(k, call.values[3], "weight_decay", 0, 1e6, &t->weight_decay) &&
          setting_optional(k, call.values[4], "clip", 0, 1e30, &t->clip) && read_no_decay(k, call.values[5]);
 }
 
@@ -93,11 +93,8 @@ bool read_optimizer(train_settings *k) {
 static bool read_steps(train_settings *k, const ast_expr *e, const char *what, double *steps) {
   double all = (double)k->train->steps;
   if (!e) return true;
-  if (e->kind == AST_PERCENT) {
-    *steps = e->percent.value * all;
-  } else if (!setting_number(k, e, what, steps)) {
-    return false;
-  } else if (*steps != floor(*steps)) {
+  if (!setting_part(k, e, what, all, steps)) return false;
+  if (e->kind != AST_PERCENT && *steps != floor(*steps)) {
     diag_error(k->b->diag, e->span,
                "expected whole steps or a percentage of all steps for the %s, as in 100 or 10%%, "
                "found %g",
@@ -115,6 +112,21 @@ static bool find_schedule(train_settings *k, const ast_expr *e) {
   return false;
 }
 
+// A number, or a share of the rate.
+static bool read_floor(train_settings *k, const ast_expr *e) {
+  k->floor = e;
+  return !e || (setting_part(k, e, "floor", k->train->rate, &k->train->floor) &&
+                setting_in_range(k, e, "floor", k->train->floor, 0, 1e6));
+}
+
+bool check_floor(const train_settings *k) {
+  const graph_train *t = k->train;
+  if (t->floor <= t->rate) return true;
+  diag_error(k->b->diag, k->floor->span, "expected a floor of at most %g, the lr of train '%s', found %g", t->rate, t->name,
+             t->floor);
+  return false;
+}
+
 bool read_schedule(train_settings *k) {
   graph_train *t = k->train;
   static const char *const names[] = {"warmup", "floor", "decay"};
@@ -125,7 +137,7 @@ bool read_schedule(train_settings *k) {
     if (!e || !find_schedule(k, e)) return false;
     setting_call call = {.names = names, .count = schedule_settings[t->schedule]};
     if (!setting_arguments(k, e, &call, false) || !read_steps(k, call.values[0], "warm-up", &warmup) ||
-        !setting_optional(k, call.values[1], "floor", 0, 1e6, &t->floor) || !read_steps(k, call.values[2], "decay", &decay))
+        !read_floor(k, call.values[1]) || !read_steps(k, call.values[2], "decay", &decay))
       return false;
   }
   t->warmup = llround(warmup);
@@ -142,7 +154,7 @@ static bool read_label(train_settings *k, const ast_arg *arg) {
   label_weight made = {.weight = 1};
   int vocabulary = k->b->result->models.items[k->train->model].vocabulary;
   if (!sema_whole(k->scope, arg->value, "a label", 0, &made.label) ||
-      !setting_optional(k, arg->to, "the weight of a label", 0, 1e6, &made.weight))
+      !setting_share(k, arg->to, "the weight of a label", 0, 1e6, &made.weight))
     return false;
   bool again = false;
   for (int i = 0; i < k->train->labels.count; i++) again |= k->train->labels.items[i].label == made.label;
@@ -175,7 +187,7 @@ bool read_loss(train_settings *k) {
                (long long)t->context, (long long)t->loss_from);
     return false;
   }
-  if (!setting_optional(k, call.values[1], "rest", 0, 1e6, &t->loss_rest)) return false;
+  if (!setting_share(k, call.values[1], "rest", 0, 1e6, &t->loss_rest)) return false;
   if (call.values[1] && !(t->task.rules && t->task.all)) {
     diag_error(k->b->diag, call.values[1]->span,
                "expected 'rest' beside a task with loss = all, which has answers and other tokens, "

@@ -8,8 +8,16 @@ const char *const setting_names[] = {"model",     "init",     "data",       "con
                                      "optimizer", "schedule", "accumulate", "segments", "exchange", "loss",  "initial_state"};
 
 bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x) {
-  if (e->kind == AST_PERCENT) return *x = e->percent.value, true;
-  return sema_constant(k->scope, e, what, x);
+  if (e->kind != AST_PERCENT) return sema_constant(k->scope, e, what, x);
+  diag_error(k->b->diag, e->span, "expected a number for %s, which is a share of nothing, found %s; write %g", what,
+             e->percent.text, e->percent.value);
+  return false;
+}
+
+bool setting_part(train_settings *k, const ast_expr *e, const char *what, double whole, double *x) {
+  if (e->kind != AST_PERCENT) return sema_constant(k->scope, e, what, x);
+  *x = e->percent.value * whole;
+  return true;
 }
 
 bool setting_whole(train_settings *k, int setting, int64_t least, int64_t by_default, int64_t *x) {
@@ -82,6 +90,10 @@ bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, d
 
 bool setting_optional(train_settings *k, const ast_expr *e, const char *what, double low, double high, double *x) {
   return !e || (setting_number(k, e, what, x) && setting_in_range(k, e, what, *x, low, high));
+}
+
+bool setting_share(train_settings *k, const ast_expr *e, const char *what, double low, double high, double *x) {
+  return !e || (setting_part(k, e, what, 1, x) && setting_in_range(k, e, what, *x, low, high));
 }
 
 bool setting_layers(train_settings *k, const ast_expr *filter, int *first, int *last) {

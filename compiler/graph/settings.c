@@ -43,7 +43,7 @@ static bool read_data(train_settings *k) {
     return false;
   }
   setting_call call = {.names = files->names, .count = files->name_count};
-  return setting_arguments(k, e, &call, true) && source_read(k->b, k->scope, e, call.positional, call.values, &t->source);
+  return setting_arguments(k, e, &call, true) && source_read(k, e, call.positional, call.values);
 }
 
 // ---- models of blocks ------------------------------------------------------------------------
@@ -219,7 +219,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   } else {
     good = false;
   }
-  if (good) good = read_loss(&k);
+  if (good) good = check_floor(&k) && read_loss(&k);
   if (good && train.accumulate > train.batch) {
     diag_error(b->diag, k.settings[ACCUMULATE]->span, "expected accumulate to be at most the batch of %lld, found %lld",
                (long long)train.batch, (long long)train.accumulate);

@@ -29,6 +29,7 @@ typedef struct train_settings {
   graph_train *train;
   sema_scope *scope;                           // for constants
   const ast_setting *settings[SETTING_COUNT];  // its own or inherited, or NULL
+  const ast_expr *floor;                       // of the schedule; NULL: none
 } train_settings;
 
 // The arguments of `NAME(arg = value, ..)`.
@@ -49,17 +50,26 @@ bool setting_whole(train_settings *k, int setting, int64_t least, int64_t by_def
 const char *setting_callee(const ast_expr *e);                                   // "" if it is no name and no call
 const char *setting_list(arena *memory, const char *const *names, int count);    // a, b, c
 const char *setting_choice(arena *memory, const char *const *names, int count);  // a, b or c
+// A number of its own: no percentage.
 bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x);
+// A number, or a percentage of the whole.
+bool setting_part(train_settings *k, const ast_expr *e, const char *what, double whole, double *x);
 bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, double x, double low, double high);
-// Leaves *x as it is if `e` is NULL.
+// They leave *x as it is if `e` is NULL. setting_share: 10% is 0.1.
 bool setting_optional(train_settings *k, const ast_expr *e, const char *what, double low, double high, double *x);
+bool setting_share(train_settings *k, const ast_expr *e, const char *what, double low, double high, double *x);
 // layers(a..b)
 bool setting_layers(train_settings *k, const ast_expr *filter, int *first, int *last);
 
 // ---- recipe.c ----
 bool read_optimizer(train_settings *k);
-bool read_schedule(train_settings *k);
+bool read_schedule(train_settings *k);  // after the optimizer
+bool check_floor(const train_settings *k);
 bool read_loss(train_settings *k);
+
+// ---- source.c ----
+// The file of the data `e`, which comes after the model. `values`: by place in the names of its rules.
+bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file, const ast_expr *const *values);
 
 // ---- initial_state.c ----
 bool read_initial_state(train_settings *k);

@@ -33,38 +33,35 @@ static bool read_word(graph_builder *b, const ast_expr *e, const char *setting, 
 }
 
 // Of a number in a file without a header.
-static bool read_bits(graph_builder *b, sema_scope *scope, const ast_expr *e, graph_source *to) {
+static bool read_bits(train_settings *k, const ast_expr *e, graph_source *to) {
   int64_t bits;
   if (!e) return true;
-  if (!sema_whole(scope, e, "bits", 1, &bits)) return false;
+  if (!sema_whole(k->scope, e, "bits", 1, &bits)) return false;
   to->bits = (int)bits;
   const char *wrong = bits != 16 && bits != 32 && bits != 64 ? "bits = 16, 32 or 64"
                       : to->format != FORMAT_BY_CONTENT && to->format != FORMAT_RAW
                           ? "no bits beside a format whose header says them"
                           : NULL;
-  if (wrong) diag_error(b->diag, e->span, "expected %s, found bits = %lld", wrong, (long long)bits);
+  if (wrong) diag_error(k->b->diag, e->span, "expected %s, found bits = %lld", wrong, (long long)bits);
   return !wrong;
 }
 
-static bool read_split(graph_builder *b, sema_scope *scope, const ast_expr *e, double *split) {
-  *split = 0.95;
-  if (e && e->kind == AST_PERCENT)
-    *split = e->percent.value;
-  else if (e && !sema_constant(scope, e, "split", split))
-    return false;
-  if (*split >= 0.01 && *split <= 0.999) return true;
-  diag_error(b->diag, e->span, "expected split between 0.01 and 0.999, found %g", *split);
-  return false;
-}
-
-static bool read_separator(graph_builder *b, sema_scope *scope, const ast_expr *e, graph_source *to) {
+// A token that the data can hold: a byte, or an id below the vocabulary of the model.
+static bool read_separator(train_settings *k, const ast_expr *e, graph_source *to) {
+  const graph_program *p = k->b->result;
+  int64_t most = to->tokens == SOURCE_BYTES ? UINT8_MAX : INT32_MAX;
   to->separator = -1;
   if (!e) return true;
-  if (!sema_whole(scope, e, "separator", 0, &to->separator)) return false;
+  if (!sema_whole(k->scope, e, "separator", 0, &to->separator)) return false;
+  if (k->train->model != NONE && p->models.items[k->train->model].vocabulary <= most)
+    most = p->models.items[k->train->model].vocabulary - 1;
   const char *wrong = !to->apart                        ? "documents = apart beside separator"
                       : to->tokens == SOURCE_CHARACTERS ? "a separator among bytes or ids"
-                                                        : NULL;
-  if (wrong) diag_error(b->diag, e->span, "expected %s, found separator = %lld", wrong, (long long)to->separator);
+                      : to->separator > most
+                          ? arena_printf(k->b->arena, "a separator of at most %lld, the last %s", (long long)most,
+                                         to->tokens == SOURCE_BYTES && most == UINT8_MAX ? "byte" : "token of the model")
+                          : NULL;
+  if (wrong) diag_error(k->b->diag, e->span, "expected %s, found separator = %lld", wrong, (long long)to->separator);
   return !wrong;
 }
 
@@ -75,8 +72,9 @@ static bool check_documents(graph_builder *b, const ast_expr *e, const graph_sou
   return false;
 }
 
-bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const ast_expr *file, const ast_expr *const *values,
-                 graph_source *to) {
+bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file, const ast_expr *const *values) {
+  graph_builder *b = k->b;
+  graph_source *to = &k->train->source;
   static const char *const orders[] = {"shuffled", "streaming"}, *const documents[] = {"joined", "apart"};
   bool ids = !strcmp(e->kind == AST_CALL ? e->call.callee.text : e->name.text, "tokens");
   int kind = 0, format, streaming, apart;
@@ -86,15 +84,17 @@ bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const a
     return false;
   }
   to->file = file->string.text;
+  to->split = 0.95;
   if (!read_word(b, values[FORMAT], "format", token_format_names, ids ? TOKEN_FORMATS : FORMAT_RAW + 1, &format) ||
       (!ids && !read_word(b, values[TOKENS], "tokens", source_names, 2, &kind)) ||
-      !read_split(b, scope, values[SPLIT], &to->split) || !read_word(b, values[ORDER], "order", orders, 2, &streaming) ||
+      !setting_share(k, values[SPLIT], "split", 0.01, 0.999, &to->split) ||
+      !read_word(b, values[ORDER], "order", orders, 2, &streaming) ||
       !read_word(b, values[DOCUMENTS], "documents", documents, 2, &apart))
     return false;
   to->format = (token_format)format;
   to->tokens = ids ? SOURCE_TOKENS : (source_kind)kind;
   to->streaming = streaming;
   to->apart = apart;
-  if (ids && !read_bits(b, scope, values[BITS], to)) return false;
-  return read_separator(b, scope, values[SEPARATOR], to) && check_documents(b, e, to);
+  if (ids && !read_bits(k, values[BITS], to)) return false;
+  return read_separator(k, values[SEPARATOR], to) && check_documents(b, e, to);
 }

@@ -103,12 +103,12 @@ static rec_status check(const char *path, train_data *data) {
 // Documents begin at the separators, whose successors are their first tokens; the next separator is
 // a document's last target.
 
-// The separators behind the first token; their places where there is memory for them.
-static int64_t list_separators(const train_data *data, int64_t *places) {
+// The separators from the token `begin` to `end` - 1; their places where there is memory for them.
+static int64_t list_separators(const train_data *data, int64_t begin, int64_t end, int64_t *places) {
   int64_t found = 0;
   token_id block[BLOCK];
-  for (int64_t first = 1; first < data->train_count; first += BLOCK) {
-    int64_t count = copy_block(data, first, data->train_count, block);
+  for (int64_t first = begin; first < end; first += BLOCK) {
+    int64_t count = copy_block(data, first, end, block);
     for (int64_t i = 0; i < count; i++) {
       if (block[i] != data->source.separator) continue;
       if (places) places[found] = first + i;
@@ -118,11 +118,15 @@ static int64_t list_separators(const train_data *data, int64_t *places) {
   return found;
 }
 
-static rec_status find_separators(train_data *data) {
-  int64_t count = list_separators(data, NULL) + 1;
+// Behind the first token a separator begins a further document.
+static rec_status find_separators(const char *path, train_data *data) {
+  int64_t count = list_separators(data, 1, data->train_count, NULL) + 1;
+  if (count == 1 && !list_separators(data, 0, data->count, NULL))
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected the separator %lld between documents, found it nowhere in the file", path,
+                    (long long)data->source.separator);
   int64_t *starts = data->owned_starts = calloc((size_t)count + 1, sizeof *starts);
   if (!starts) return rec_no_memory();
-  list_separators(data, starts + 1);
+  list_separators(data, 1, data->train_count, starts + 1);
   data->starts = starts;
   data->document_count = count;
   data->ends_count = true;
@@ -154,7 +158,7 @@ static int64_t document_end(const train_data *data, int64_t document) {
 static rec_status cut_pieces(const char *path, train_data *data) {
   const train_source *s = &data->source;
   rec_status status = !s->apart                   ? one_document(data)
-                      : s->separator >= 0         ? find_separators(data)
+                      : s->separator >= 0         ? find_separators(path, data)
                       : data->file.document_count ? documents_of_file(data)
                                                   : REC_OK;
   if (status) return status;
