@@ -253,7 +253,7 @@ rec_status plan_may_draw(const char *folder, bool again) { return plot_allowed(&
 
 rec_status plan_draw(const plan_shown *s, const char *folder, bool *drawn) {
   plot p;
-  if (!plot_open(&p, &efficiency)) return rec_no_memory();
+  if (!plot_open(&p)) return rec_no_memory();
   put_curve(&p, "best grid", s->found, is_best);
   put_curve(&p, "data ranks alone", s->found, is_data);
   put_curve(&p, "time ranks alone, pipeline", s->found, is_pipeline);

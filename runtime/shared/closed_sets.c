@@ -54,7 +54,12 @@ const char *const model_op_names[] = {
 };
 
 const char *const source_names[] = {
-#define SOURCE(name, text) #text,
+#define SOURCE(name, text, unit) #text,
+#include "runtime/shared/sources.def"
+#undef SOURCE
+};
+const char *const source_units[] = {
+#define SOURCE(name, text, unit) #unit,
 #include "runtime/shared/sources.def"
 #undef SOURCE
 };

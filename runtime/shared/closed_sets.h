@@ -71,6 +71,7 @@ typedef enum source_kind {
 } source_kind;
 
 extern const char *const source_names[SOURCES];
+extern const char *const source_units[SOURCES];
 
 typedef enum token_format {
 #define TOKEN_FORMAT(name, ...) FORMAT_##name,

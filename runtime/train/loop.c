@@ -86,10 +86,11 @@ static void write_layers(const loop *l, const char *name, const double *norms) {
 static rec_status write_log(loop *l, const step_report *r, double seconds, const step_cost *cost) {
   const train_block *b = l->t->block;
   fprintf(l->log,
-          "{\"step\":%" PRId64 ",\"loss\":%.9g,\"bits_per_byte\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
+          "{\"step\":%" PRId64 ",\"loss\":%.9g,\"bits_per_%s\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
           ",\"tokens_per_second\":%.0f,\"carried\":%.4f",
-          l->t->step - 1, r->loss, r->loss / log(2), r->rate, r->gradient_norm, l->t->step * b->batch * b->context,
-          (double)(b->batch * b->context) / seconds, r->drawn[FROM_STATE_PASSING] + r->drawn[FROM_TBTT]);
+          l->t->step - 1, r->loss, train_block_unit(b), r->loss / log(2), r->rate, r->gradient_norm,
+          l->t->step * b->batch * b->context, (double)(b->batch * b->context) / seconds,
+          r->drawn[FROM_STATE_PASSING] + r->drawn[FROM_TBTT]);
   fprintf(l->log, ",\"initial_state\":{");
   for (int k = 0, written = 0; k < INTERVENTION_KINDS; k++)
     if (r->drawn[k] > 0) fprintf(l->log, "%s\"%s\":%.4f", written++ ? "," : "", intervention_names[k], r->drawn[k]);
@@ -113,8 +114,10 @@ static rec_status open_events(loop *l) {
 // The same numbers for TensorBoard.
 static rec_status write_events(loop *l, const step_report *r, double seconds) {
   const train_block *b = l->t->block;
+  char bits[32];
+  snprintf(bits, sizeof bits, "bits_per_%s", train_block_unit(b));
   const event_scalar scalars[] = {{"loss", r->loss},
-                                  {"bits_per_byte", r->loss / log(2)},
+                                  {bits, r->loss / log(2)},
                                   {"lr", r->rate},
                                   {"grad_norm", r->gradient_norm},
                                   {"tokens_per_second", (double)(b->batch * b->context) / seconds},
@@ -274,7 +277,7 @@ static rec_status run_steps(loop *l, bool *stop) {
   const train_block *b = l->t->block;
   progress bar;
   rec_status status = REC_OK;
-  progress_open(&bar, b->name, l->t->step, b->steps, b->batch * b->context);
+  progress_open(&bar, b->name, l->t->step, b->steps, b->batch * b->context, train_block_unit(b));
   l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
   step_cost_measure(l->s->options.ranks, l->t->step, &l->costs, &(step_cost){0});
   while (!status && l->t->step < b->steps && !*stop) status = run_step(l, &bar, stop);

@@ -70,7 +70,7 @@ uint64_t train_data_hash(const train_data *data) {
 // ---- checks -------------------------------------------------------------------------------------
 
 static rec_status refuse_token(const char *path, const train_data *data, int64_t number, int64_t place) {
-  const char *unit = data->source.kind == SOURCE_BYTES ? "byte" : "token";
+  const char *unit = source_units[data->source.kind];
   return rec_fail(REC_ERROR_ARGUMENT, "%s: expected %ss below %lld, the symbols of the model, found %lld at %s %lld", path,
                   unit, (long long)data->windows.vocabulary, (long long)number, unit, (long long)place);
 }

@@ -3,7 +3,7 @@
 // began: what is read again is not new text.
 //
 // Near positions get more streams than far ones, so that every range of positions rests on a like
-// number of bytes.
+// number of tokens.
 #include "runtime/train/evaluate/evaluate.h"
 
 #include <inttypes.h>
@@ -56,13 +56,13 @@ static rec_status measure(evaluation *e, int64_t until, by_position *m) {
   return status;
 }
 
-// Mean bits a byte over the positions from .. to - 1, and how many bytes it rests on.
-static double mean_bits(const by_position *m, int64_t from, int64_t to, int64_t *bytes) {
+// Mean bits of a target over the positions from .. to - 1, and how many targets it rests on.
+static double mean_bits(const by_position *m, int64_t from, int64_t to, int64_t *count) {
   bool near = to <= m->near_until;
   double sum = 0;
   for (int64_t i = from; i < to; i++) sum += near ? m->near[i] : m->far[i];
-  *bytes = (to - from) * (near ? m->near_streams : m->far_streams);
-  return sum / (double)*bytes / log(2);
+  *count = (to - from) * (near ? m->near_streams : m->far_streams);
+  return sum / (double)*count / log(2);
 }
 
 // ---- files --------------------------------------------------------------------------------------
@@ -74,49 +74,51 @@ static int64_t next_edge(int64_t from) {
   return edge;
 }
 
-static void write_curve(FILE *file, const by_position *m) {
-  fprintf(file, "from,to,bits_per_byte,bytes\n");
-  for (int64_t from = 0, to, bytes; from < m->far_until; from = to) {
+static void write_curve(FILE *file, const by_position *m, const char *unit) {
+  fprintf(file, "from,to,bits_per_%s,%ss\n", unit, unit);
+  for (int64_t from = 0, to, count; from < m->far_until; from = to) {
     to = next_edge(from);
     if (from < m->near_until && to > m->near_until) to = m->near_until;
     if (to > m->far_until) to = m->far_until;
-    double bits = mean_bits(m, from, to, &bytes);
-    fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%" PRId64 "\n", from, to, bits, bytes);
+    double bits = mean_bits(m, from, to, &count);
+    fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%" PRId64 "\n", from, to, bits, count);
   }
 }
 
 // 0 .. T/2 .. T .. 2T .. 4T: the ranges of the table.
-static void write_table(FILE *file, const by_position *m, int64_t context, bool people) {
-  int64_t half = context / 2 > 0 ? context / 2 : 1;
-  if (!people) fprintf(file, "from,to,bits_per_byte,perplexity,bytes\n");
+static void write_table(FILE *file, const by_position *m, const train_block *block, bool people) {
+  const char *unit = train_block_unit(block);
+  int64_t context = block->context, half = context / 2 > 0 ? context / 2 : 1;
+  if (!people) fprintf(file, "from,to,bits_per_%s,perplexity,%ss\n", unit, unit);
   for (int64_t from = 0, to = half; from < m->far_until; from = to, to = to < context ? context : 2 * to) {
-    int64_t end = to < m->far_until ? to : m->far_until, bytes;
-    double bits = mean_bits(m, from, end, &bytes);
+    int64_t end = to < m->far_until ? to : m->far_until, count;
+    double bits = mean_bits(m, from, end, &count);
     if (people)
-      fprintf(file, "  %9" PRId64 " ..%9" PRId64 "   %8.4f bits a byte   perplexity %8.3f\n", from, end, bits, pow(2, bits));
+      fprintf(file, "  %9" PRId64 " ..%9" PRId64 "   %8.4f bits a %s   perplexity %8.3f\n", from, end, bits, unit,
+              pow(2, bits));
     else
-      fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%.6f,%" PRId64 "\n", from, end, bits, pow(2, bits), bytes);
+      fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%.6f,%" PRId64 "\n", from, end, bits, pow(2, bits), count);
   }
 }
 
 static rec_status write_files(const evaluation *e, const evaluate_block *b, const by_position *m) {
   made_text curve, table;
   if (!text_open(&curve)) return rec_no_memory();
-  write_curve(curve.out, m);
+  write_curve(curve.out, m, train_block_unit(e->block));
   rec_status status = evaluation_save(e, b, &curve, REC_OK, "perplexity.csv");
   if (status || !text_open(&table)) return status ? status : rec_no_memory();
-  write_table(table.out, m, e->block->context, false);
+  write_table(table.out, m, e->block, false);
   return evaluation_save(e, b, &table, REC_OK, "ranges.csv");
 }
 
 // ---- the verdict --------------------------------------------------------------------------------
 
 static verdict verdict_of(const by_position *m, int64_t context, double tolerance) {
-  int64_t bytes;
-  verdict v = verdict_begin(context, mean_bits(m, context / 2, context, &bytes), tolerance);
+  int64_t count;
+  verdict v = verdict_begin(context, mean_bits(m, context / 2, context, &count), tolerance);
   for (int64_t from = context, end; from < m->far_until; from = end) {
     end = 2 * from < m->far_until ? 2 * from : m->far_until;
-    verdict_range(&v, end, mean_bits(m, from, end, &bytes));
+    verdict_range(&v, end, mean_bits(m, from, end, &count));
   }
   return v;
 }
@@ -138,8 +140,8 @@ static rec_status judge_length(const evaluation *e, const evaluate_block *b, con
   print_verdict(&v);
   if (!text_open(&table)) return rec_no_memory();
   fprintf(table.out,
-          "context,bits_per_byte,tolerance,reaches,until,extension\n%" PRId64 ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
-          v.context, v.at_context, v.tolerance, v.reaches, v.until, verdict_name(v.extension));
+          "context,bits_per_%s,tolerance,reaches,until,extension\n%" PRId64 ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
+          train_block_unit(e->block), v.context, v.at_context, v.tolerance, v.reaches, v.until, verdict_name(v.extension));
   return evaluation_save(e, b, &table, REC_OK, "verdict.csv");
 }
 
@@ -149,7 +151,7 @@ static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
   fflush(stdout);
   rec_status status = measure(e, b->until, &m);
   if (!status) {
-    write_table(stdout, &m, e->block->context, true);
+    write_table(stdout, &m, e->block, true);
     status = judge_length(e, b, &m);
     fflush(stdout);
   }

@@ -421,6 +421,10 @@ const train_block *train_program_block(const train_program *program, const char 
   return NULL;
 }
 
+const char *train_block_unit(const train_block *block) {
+  return source_units[block->generated ? SOURCE_TOKENS : block->source.kind];
+}
+
 // Perplexity is of text, accuracy of a task.
 static void check_evaluate(reader *r, const evaluate_block *e, const train_block *judged) {
   if (!judged)

@@ -187,5 +187,7 @@ void train_program_free(train_program *program);  // NULL is allowed
 const model_parameter *train_model_parameter(const train_model *model, const char *name);  // NULL: none
 const train_block *train_program_block(const train_program *program,
                                        const char *name);  // NULL: none
+// What a token of the block's data is: byte, character or token.
+const char *train_block_unit(const train_block *block);
 
 #endif

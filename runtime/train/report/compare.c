@@ -59,7 +59,7 @@ static rec_status add_run(folders *all, const char *run) {
 
 static rec_status draw(const folders *all, const picture *of, const char *folder, bool *drawn) {
   plot p;
-  if (plot_open(&p, of))
+  if (plot_open(&p))
     for (int i = 0; i < all->count; i++) {
       char *text = report_read("", all->names[i], of->file);
       if (text) of->put(&p, all->names[i], text);

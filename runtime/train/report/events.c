@@ -144,7 +144,7 @@ typedef struct event_table {
 } event_table;
 
 static const event_table tables[] = {
-    {"ranges.csv", {"to", "bits_per_byte"}, NULL},
+    {"ranges.csv", {"to", "bits_per_byte", "bits_per_character", "bits_per_token"}, NULL},
     {"state_norm.csv", {"position", "mean", "deviation", "norm"}, "state"},
     {"remembrance.csv", {"t", "distance"}, NULL},
     {"accuracy.csv", {"length", "character_accuracy", "exact_accuracy"}, NULL},

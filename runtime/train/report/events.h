@@ -19,7 +19,7 @@ rec_status events_open(const char *folder, int64_t step, FILE **made);
 // One event with all these scalars.
 rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int count);
 
-// FOLDER/events.out.tfevents.judged: what judging left there as CSV, bits a byte, states and remembrance by position, accuracy by
+// FOLDER/events.out.tfevents.judged: what judging left there as CSV, bits, states and remembrance by position, accuracy by
 // length. None if there is nothing.
 rec_status events_of_tables(const char *folder);
 

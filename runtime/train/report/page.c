@@ -69,7 +69,10 @@ static const char *range_at(const char *csv, long long least, long long *from, l
 }
 
 static void put_ranges(FILE *out, const range_column *columns, int count) {
-  fprintf(out, "<table><tr><th>positions</th>");
+  bits_unit unit = {0};
+  char text[BITS_TEXT];
+  for (int i = 0; i < count; i++) bits_unit_of(&unit, columns[i].ranges);
+  fprintf(out, "<table><tr><th>positions, %s</th>", bits_unit_text(&unit, text));
   for (int i = 0; i < count; i++) {
     fprintf(out, "<th>");
     put_html(out, columns[i].name);

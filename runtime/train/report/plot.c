@@ -32,6 +32,24 @@ char *report_read(const char *folder, const char *name, const char *file) {
   return !access(path.text, R_OK) && !whole_file_read(path.text, &text) ? text : NULL;
 }
 
+// ---- units --------------------------------------------------------------------------------------
+
+static const char bits_per[] = "bits_per_";
+
+void bits_unit_of(bits_unit *unit, const char *text) {
+  const char *at = strstr(text, bits_per);
+  char word[sizeof unit->word];
+  if (!at || sscanf(at + sizeof bits_per - 1, "%15[a-z]", word) != 1) return;
+  if (*unit->word && strcmp(unit->word, word) != 0) unit->mixed = true;
+  memcpy(unit->word, word, sizeof word);
+}
+
+const char *bits_unit_text(const bits_unit *unit, char to[BITS_TEXT]) {
+  bool known = *unit->word && !unit->mixed;
+  snprintf(to, BITS_TEXT, "bits%s%s", known ? " a " : "", known ? unit->word : "");
+  return to;
+}
+
 // ---- plots --------------------------------------------------------------------------------------
 
 // A name of a column: a word.
@@ -39,18 +57,18 @@ static void put_column(FILE *csv, const char *name) {
   for (; *name; name++) putc(*name == ' ' ? '_' : *name, csv);
 }
 
-static void put_columns(FILE *csv, const picture *of) {
-  fprintf(csv, "curve,");
+// y: what the bits are of, or what the picture says itself.
+static void put_columns(FILE *csv, const picture *of, const char *y) {
+  fputs("curve,", csv);
   put_column(csv, of->x);
   putc(',', csv);
-  put_column(csv, of->y);
-  putc('\n', csv);
+  put_column(csv, y);
 }
 
 rec_status plot_allowed(const picture *of, const char *folder, bool again) {
   made_text columns;
   if (!text_open(&columns)) return rec_no_memory();
-  put_columns(columns.out, of);
+  put_columns(columns.out, of, of->y ? of->y : "bits");  // each unit begins so
   rec_status status = text_close(&columns) ? REC_OK : rec_no_memory();
   const output_proof table = {.first = columns.text};  // a CSV has no comments
   if (!status) status = whole_file_allowed(rec_path("%s/%s.csv", folder, of->name).text, &table, again);
@@ -59,21 +77,9 @@ rec_status plot_allowed(const picture *of, const char *folder, bool again) {
   return status;
 }
 
-bool plot_open(plot *p, const picture *of) {
+bool plot_open(plot *p) {
   *p = (plot){0};
-  if (!text_open(&p->script) || !text_open(&p->table)) return false;
-  FILE *out = p->script.out, *csv = p->table.out;
-  fputs("set title ", out);
-  put_gnuplot_string(out, of->title);
-  fputs("\nset xlabel ", out);
-  put_gnuplot_string(out, of->x);
-  fputs("\nset ylabel ", out);
-  put_gnuplot_string(out, of->y);
-  fputs("\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", out);
-  fprintf(out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s", of->log_axis ? "left" : "right",
-          of->log_axis ? "set logscale x 2\n" : "");
-  put_columns(csv, of);
-  return true;
+  return text_open(&p->script) && text_open(&p->table);
 }
 
 // Points are lines `x y`. The CSV gets them with the name before.
@@ -153,9 +159,22 @@ bool report_draw(const char *script, size_t size, const char *svg) {
   return good;
 }
 
+static void put_axes(FILE *out, const picture *of, const char *y) {
+  fputs("set title ", out);
+  put_gnuplot_string(out, of->title);
+  fputs("\nset xlabel ", out);
+  put_gnuplot_string(out, of->x);
+  fputs("\nset ylabel ", out);
+  put_gnuplot_string(out, y);
+  fputs("\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", out);
+  fprintf(out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s", of->log_axis ? "left" : "right",
+          of->log_axis ? "set logscale x 2\n" : "");
+}
+
 // Beyond ten curves the colours come again, broken.
-static void put_commands(const plot *p, const picture *of) {
+static void put_commands(const plot *p, const picture *of, const char *y) {
   FILE *out = p->script.out;
+  put_axes(out, of, y);
   fputs("set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\n", out);
   for (int i = 0; i < p->curves; i++)
     fprintf(out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d", i ? "," : "plot", i,
@@ -164,12 +183,24 @@ static void put_commands(const plot *p, const picture *of) {
   fprintf(out, "\n");
 }
 
+// The points of all curves below the names of their columns.
+static rec_status save_table(const plot *p, const picture *of, const char *y, const char *path) {
+  made_text csv;
+  if (!text_open(&csv)) return rec_no_memory();
+  put_columns(csv.out, of, y);
+  putc('\n', csv.out);
+  fwrite(p->table.text, 1, p->table.size, csv.out);
+  return text_save(&csv, REC_OK, path, 0);
+}
+
 rec_status plot_close(plot *p, const picture *of, const char *folder, bool *drawn) {
   file_path svg = rec_path("%s/%s.svg", folder, of->name), csv = rec_path("%s/%s.csv", folder, of->name);
-  if (p->script.out) put_commands(p, of);
+  char bits[BITS_TEXT];
+  const char *y = of->y ? of->y : bits_unit_text(&p->unit, bits);
+  if (p->script.out) put_commands(p, of, y);
   bool whole = text_close(&p->script) && text_close(&p->table);
   rec_status status = whole ? REC_OK : rec_no_memory();
-  if (!status && p->curves) status = whole_file_write(csv.text, p->table.text, p->table.size);
+  if (!status && p->curves) status = save_table(p, of, y, csv.text);
   *drawn = !status && p->curves && report_draw(p->script.text, p->script.size, svg.text);
   text_close(&p->table);
   free(p->script.text);
@@ -185,16 +216,17 @@ static int64_t count_lines(const char *text) {
   return count;
 }
 
-// The training loss in bits a byte: means over a hundredth of the block each.
+// The training loss in bits: means over a hundredth of the block each.
 static void put_loss(plot *p, const char *curve, const char *log) {
   made_text points;
   int64_t steps = count_lines(log), every = steps / 100 > 0 ? steps / 100 : 1, count = 0;
   double sum = 0;
   if (!text_open(&points)) return;
+  bits_unit_of(&p->unit, log);
   for (const char *line = log; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
-    const char *bits = strstr(line, "\"bits_per_byte\":");
-    if (!bits) break;
-    sum += strtod(bits + strlen("\"bits_per_byte\":"), NULL);
+    const char *bits = strstr(line, bits_per), *number = bits ? strchr(bits, ':') : NULL;
+    if (!number) break;
+    sum += strtod(number + 1, NULL);
     if (++count % every) continue;
     fprintf(points.out, "%" PRId64 " %.5f\n", p->first_step + count - every / 2, sum / (double)every);
     sum = 0;
@@ -206,6 +238,7 @@ static void put_loss(plot *p, const char *curve, const char *log) {
 static void put_positions(plot *p, const char *curve, const char *csv) {
   made_text points;
   if (!text_open(&points)) return;
+  bits_unit_of(&p->unit, csv);
   for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
     double from, to, bits;
     if (sscanf(line + 1, "%lf,%lf,%lf", &from, &to, &bits) == 3)
@@ -269,9 +302,9 @@ static void put_accuracy(plot *p, const char *curve, const char *csv) {
 
 const picture pictures[PICTURES] = {
     [PICTURE_POSITIONS] =
-        {"positions", "Bits a byte by position",
+        {"positions", "Bits by position",
          "Held-out text, the state carried from window to window; the dashed line is the context of training.",
-         "bits a byte by position", "position", "bits a byte", true, true, "perplexity.csv", put_positions},
+         "bits by position", "position", NULL, true, true, "perplexity.csv", put_positions},
     [PICTURE_STATES] = {"states", "States",
                         "The norm of a head's state, averaged over the heads of a layer and over streams of held-out text.",
                         "norm of the states by position", "position", "norm", true, true, "state_norm.csv", put_states},
@@ -282,6 +315,6 @@ const picture pictures[PICTURES] = {
                           "The share of answers, and of sequences without a wrong one, by length; by the depth of what the "
                           "answer follows from, where it follows from one place.",
                           "accuracy by length", "length", "share", true, true, "accuracy.csv", put_accuracy},
-    [PICTURE_LOSS] = {"loss", "Training", "The loss, in means over a hundredth of each block.", "training loss", "step",
-                      "bits a byte", false, false, "log.jsonl", put_loss},
+    [PICTURE_LOSS] = {"loss", "Training", "The loss, in means over a hundredth of each block.", "training loss", "step", NULL,
+                      false, false, "log.jsonl", put_loss},
 };

@@ -7,12 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
-void progress_open(progress *p, const char *name, int64_t first, int64_t total, int64_t tokens_of_a_step) {
+void progress_open(progress *p, const char *name, int64_t first, int64_t total, int64_t tokens_of_a_step, const char *unit) {
   double start = clock_seconds(CLOCK_MONOTONIC);
   *p = (progress){.name = name,
+                  .unit = unit,
                   .first = first,
                   .total = total,
-                  .unit = tokens_of_a_step,
+                  .step_tokens = tokens_of_a_step,
                   .terminal = isatty(STDOUT_FILENO) == 1,
                   .began = start,
                   .shown = start,
@@ -29,8 +30,8 @@ static void show(const progress *p, double time) {
     printf("\r  %s [%s] ", p->name, bar);
   else
     printf("  %s ", p->name);
-  printf("%" PRId64 "/%" PRId64 "  loss %.4f (%.3f bits a byte)  %.0f tokens/s  %d:%02d left", p->step, p->total, p->loss,
-         p->loss / log(2), elapsed > 0 ? done * (double)p->unit / elapsed : 0, (int)left / 60, (int)left % 60);
+  printf("%" PRId64 "/%" PRId64 "  loss %.4f (%.3f bits a %s)  %.0f tokens/s  %d:%02d left", p->step, p->total, p->loss,
+         p->loss / log(2), p->unit, elapsed > 0 ? done * (double)p->step_tokens / elapsed : 0, (int)left / 60, (int)left % 60);
   printf(p->terminal ? "\x1b[K" : "\n");
   fflush(stdout);
 }

@@ -6,14 +6,14 @@
 #include <stdint.h>
 
 typedef struct progress {
-  const char *name;
-  int64_t first, total, unit;  // steps; tokens of a step
+  const char *name, *unit;            // unit: what a token is
+  int64_t first, total, step_tokens;  // first, total: steps
   bool terminal;
   double began, shown, loss;  // loss: a running mean, in nats
   int64_t step;
 } progress;
 
-void progress_open(progress *p, const char *name, int64_t first, int64_t total, int64_t tokens_of_a_step);
+void progress_open(progress *p, const char *name, int64_t first, int64_t total, int64_t tokens_of_a_step, const char *unit);
 void progress_step(progress *p, int64_t done, double loss);
 void progress_close(progress *p);
 

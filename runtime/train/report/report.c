@@ -48,7 +48,7 @@ static void put_context(const report_source *s, plot *p) {
 
 static rec_status draw(const report_source *s, int number, bool *drawn) {
   plot p;
-  if (plot_open(&p, &pictures[number])) {
+  if (plot_open(&p)) {
     for (int i = 0; number == PICTURE_LOSS && i < s->program->block_count; i++) {
       const train_block *b = &s->program->blocks[i];
       put_curve(s, &p, number, b->name, first_step_of(s, b));
