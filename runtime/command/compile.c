@@ -53,16 +53,18 @@ static int wait_for(pid_t child, const sigset_t *signals, int *ending_signal) {
 
 // Runs a program to its end. Returns its exit status; 128 + n after signal n; -1 if it cannot be started.
 static int run_program(char **program, int *ending_signal) {
-  sigset_t taken, before;
+  sigset_t taken, before, of_child;
   sigemptyset(&taken);
   const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
   for (int i = 0; i < 4; i++) sigaddset(&taken, numbers[i]);
   struct sigaction usual = {.sa_handler = SIG_DFL}, child_before;
   sigaction(SIGCHLD, &usual, &child_before);  // were it ignored, there would be nothing to wait for
   sigprocmask(SIG_BLOCK, &taken, &before);
+  of_child = before;
+  sigaddset(&of_child, SIGUSR1);  // launchers send it to the group of a rank; it is for the rank
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigmask(&attributes, &before);
+  posix_spawnattr_setsigmask(&attributes, &of_child);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child;
   int error = posix_spawn(&child, program[0], NULL, &attributes, program, environ), status = 0;

@@ -171,10 +171,10 @@ static int write_text(session *s, void *request) {
   if (!status && r->logits) status = allow_output(r->logits, r->module.file, r->again);
   if (!status) status = open_writer(&w, r, &m, s->options.threads);
   if (!status) {
-    session_catch_signals(s, true);
+    session_catch_signals(s, true, NULL);
     status = writer_read(&w, r->prompt, r->prompt_file);
     if (!status) status = writer_write(&w, r->tokens);
-    session_catch_signals(s, false);
+    session_catch_signals(s, false, NULL);
   }
   if (!status && r->logits) status = save_logits(&w, r->logits);
   if (!status) report(&w);

@@ -167,17 +167,10 @@ static int run_opened(train_request *r) {
   return status ? status : with_session(&r->module, &r->options, run_blocks, r);
 }
 
-// Whether --ranks asks for a launcher that has not come yet.
-static rec_status wants_launcher(const train_request *r, bool *wanted) {
-  launched by;
-  rec_status status = launch_find(&by);
-  *wanted = !status && by.by == LAUNCHER_NONE && r->ranks.count > 1;
-  return status;
-}
-
-static int run_rank(train_request *r) {
+static int run_rank(train_request *r, bool was_launched) {
   ranks *job = NULL;
   int status = EXIT_USAGE;
+  if (was_launched && r->train) session_catch_early();
   rec_status opened = ranks_open(&r->ranks, &job);
   r->options.ranks = r->module.ranks = job;
   if (!opened)
@@ -190,11 +183,11 @@ static int run_rank(train_request *r) {
 
 static int run(words *w, const option *options, bool train) {
   train_request r = {.module = module_request_of(w), .seed = -1, .train = train};
-  bool launches = false;
+  launched by;
   int status = read_words(w, options, &r);
   if (status) return status;
-  if (wants_launcher(&r, &launches)) return launch_speaks() ? report_failure(w->command) : EXIT_USAGE;
-  if (!launches) return run_rank(&r);
+  if (launch_find(&by)) return launch_speaks() ? report_failure(w->command) : EXIT_USAGE;
+  if (by.by != LAUNCHER_NONE || r.ranks.count <= 1) return run_rank(&r, by.by != LAUNCHER_NONE);
   return launch_ranks(r.ranks.count, w->command, w->list, w->count, &status) ? report_failure(w->command) : status;
 }
 

@@ -66,7 +66,7 @@ static rec_status memory_of(const plan_program *p, const plan_grid *grid, plan_m
   *memory = (plan_memory){.weights = m->parameter_elements * size,
                           .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
                           .moments = moment_numbers(p) * size / (grid->data * grid->time),
-                          .states = starts_are_kept(p->block) ? m->state_elements * sequences * size * 2 : 0};
+                          .states = starts_are_kept(p->block) ? m->state_elements * sequences * size * KEPT_STATES : 0};
   return activations_of(p, grid, &form, &memory->activations);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/internal.h"
@@ -131,6 +132,7 @@ static void allow(void) {
 _Noreturn static void become(char *const *list, const sigset_t *signals) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setpgid(0, 0);
+  signal(SIGUSR1, SIG_IGN);  // until the launcher has a handler
   int nothing = open("/dev/null", O_RDONLY);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   sigprocmask(SIG_SETMASK, signals, NULL);
@@ -141,14 +143,15 @@ _Noreturn static void become(char *const *list, const sigset_t *signals) {
 
 static int exit_status_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-// Waits for the launcher, and hands signals on.
+// Waits for the launcher, and hands signals on: the first as SIGUSR1, those behind it as SIGTERM. Ranks that have not started do not
+// hear SIGUSR1, so it comes again and again; those that have heard one take no notice of the next.
 static int supervise(pid_t child, const sigset_t *taken) {
-  int status = 0, next = SIGUSR1;
+  const struct timespec pause = {.tv_nsec = 100000000};
+  int status = 0, wishes = 0;
   while (waitpid(child, &status, WNOHANG) == 0) {
-    int number = sigwaitinfo(taken, NULL);
-    if (number <= 0 || number == SIGCHLD) continue;
-    kill(child, next);
-    next = SIGTERM;
+    int number = wishes == 1 ? sigtimedwait(taken, NULL, &pause) : sigwaitinfo(taken, NULL);
+    if (number > 0 && number != SIGCHLD) wishes++;
+    if (number != SIGCHLD && wishes) kill(child, wishes == 1 ? SIGUSR1 : SIGTERM);
   }
   return exit_status_of(status);
 }

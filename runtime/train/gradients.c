@@ -153,9 +153,10 @@ static rec_status run_backward(trainer *t, int number, int lane, executor *x, co
   return status;
 }
 
-// Whoever is free takes the next shard.
+// Whoever is free takes the next shard, until somebody wants the end.
 static rec_status run_shard(void *context, int place, int worker) {
   trainer *t = context;
+  if (t->stop && *t->stop) return TRAINER_STOPPED;
   int number = tree_range(t->in->running).first + place;
   executor *x = t->in->executors[worker];
   rec_status status = run_forward(t, number, worker, x, &(forward_part){.operations = {0, t->of.model->op_count}});

@@ -55,11 +55,13 @@ static void make_groups(trainer *t) {
   t->groups = trainer_list(t, m->state_count, sizeof *t->groups);
   for (int i = 0; t->groups && i < m->state_count; i++) total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
   t->fitted = trainer_list(t, 2 * total, sizeof *t->fitted);
+  t->in->fitted_before = trainer_list(t, 2 * total, sizeof *t->fitted);
   t->in->fit_means = trainer_list(t, total, sizeof *t->in->fit_means);
   t->in->fit_squares = trainer_list(t, total, sizeof *t->in->fit_squares);
   t->in->fit_room = trainer_list(t, tree_room(t->in->all.shards, total), sizeof *t->in->fit_room);
   t->group_count = total;
   t->fitted_valid = trainer_list(t, m->state_count, sizeof *t->fitted_valid);
+  t->in->fitted_valid_before = trainer_list(t, m->state_count, sizeof *t->fitted_valid);
   double *next = t->fitted;
   for (int i = 0; t->groups && next && i < m->state_count; i++, next += 2 * t->groups[i - 1].count) {
     t->groups[i].mean = next;
@@ -114,7 +116,8 @@ void initial_states_new(trainer *t) {
   if (!starts_are_kept(t->block)) return;
   t->carried = trainer_zeroed(t, m->state_elements * in->rows);
   in->before = trainer_zeroed(t, m->state_elements * in->rows);
-  t->memory.states = m->state_elements * in->rows * t->of.n->element_size * 2;
+  in->after = trainer_zeroed(t, m->state_elements * in->rows);
+  t->memory.states = m->state_elements * in->rows * t->of.n->element_size * KEPT_STATES;
 }
 
 // ---- draws --------------------------------------------------------------------------------------
@@ -200,7 +203,7 @@ static void point_shard(trainer *t, int number, int state) {
   bool other = false;
   for (int64_t row = first; row < first_row(t, number + 1); row++) other |= in->drawn[state * in->rows + row].kind != FROM_ZERO;
   in->before_of[place] = other ? state_of(t, in->before, state, first) : NULL;
-  in->after_of[place] = state_of(t, t->carried, state, first);
+  in->after_of[place] = state_of(t, in->after, state, first);
 }
 
 // A task of the pool: the initial states of one row.
@@ -415,7 +418,17 @@ void initial_states_report(trainer *t, const double *numbers, step_report *repor
   report->oldest = numbers[START_COUNTS + t->layer_count];
 }
 
+static void copy_fitted(const trainer *t, double *to, const double *from, bool *to_valid, const bool *from_valid) {
+  memcpy(to, from, (size_t)(2 * t->group_count) * sizeof *to);
+  memcpy(to_valid, from_valid, (size_t)t->of.model->state_count * sizeof *to_valid);
+}
+
+void initial_states_forget(trainer *t) {
+  copy_fitted(t, t->fitted, t->in->fitted_before, t->fitted_valid, t->in->fitted_valid_before);
+}
+
 void initial_states_fill(trainer *t) {
+  copy_fitted(t, t->in->fitted_before, t->fitted, t->in->fitted_valid_before, t->fitted_valid);
   if (!has_starts(t)) return;
   if (t->carried_valid) fit_states(t);
   for (int i = 0; i < t->of.model->state_count; i++) {
@@ -426,7 +439,7 @@ void initial_states_fill(trainer *t) {
 }
 
 void final_states_measure(trainer *t, double *numbers) {
-  if (t->carried) measure_states(t, t->carried, numbers);
+  if (t->carried) measure_states(t, t->in->after, numbers);
 }
 
 void final_states_report(trainer *t, const double *numbers, step_report *report) {
@@ -434,6 +447,8 @@ void final_states_report(trainer *t, const double *numbers, step_report *report)
 }
 
 void final_states_keep(trainer *t) {
+  void *before = t->carried;
+  t->carried = t->in->after, t->in->after = before;
   for (int64_t i = 0; i < t->of.model->state_count * t->in->rows; i++) t->age[i] += (double)t->block->context;
   t->carried_valid = true;
 }

@@ -264,6 +264,7 @@ static rec_status run_step(loop *l, progress *bar, bool *stop) {
   step_report report;
   const double began = clock_seconds(CLOCK_MONOTONIC);
   rec_status status = trainer_step(l->t, &l->data, &report);
+  if (status == TRAINER_STOPPED) return *stop = true, REC_OK;
   if (!status) status = log_step(l, &report, clock_seconds(CLOCK_MONOTONIC) - began);
   after_step found = after_step_any(
       l->s->options.ranks, (after_step){status != REC_OK, session_stop != 0, is_first(l) && checkpoint_due(l)}, l->t->step);
@@ -296,7 +297,7 @@ static rec_status open_loop(loop *l, const train_block *block) {
   rec_status status = session_open_data(s, block, &l->data);
   if (!status && is_first(l)) status = session_make_folder(s, block->name);
   status = agree(l, status);
-  const trainer_settings settings = {s->options.threads, s->options.under_way, s->options.ranks};
+  const trainer_settings settings = {s->options.threads, s->options.under_way, s->options.ranks, &session_stop};
   if (!status) status = trainer_new(of, block, &settings, &l->t);
   if (!status && !(l->identity = identity_of(s, block, &l->data))) status = rec_no_memory();
   if (!status) l->t->characters = l->data.text.characters, l->t->identity = l->identity;
@@ -334,10 +335,15 @@ rec_status session_check_new(const session *s, const train_block *block) {
   return status;
 }
 
+static bool is_stopped(const loop *l) {
+  return ranks_any(l->s->options.ranks, session_stop != 0, (message_place){l->t->step, -1, "whether all go on"});
+}
+
 // The steps, and what a block leaves.
 static rec_status run_block(loop *l, bool *stop) {
   const bool first = is_first(l);
   rec_status status = agree(l, first ? open_events(l) : REC_OK);
+  *stop = is_stopped(l);
   if (!status) status = run_steps(l, stop);
   if (status) return status;
   status = trainer_fetch(l->t);
@@ -346,23 +352,31 @@ static rec_status run_block(loop *l, bool *stop) {
   if (!status && done) status = checkpoint_save_result(l->t, l->weights.text);
   if (!status) status = save(l);
   if (!status && done && first) unlink(l->previous.text);
-  *stop |= ranks_any(l->s->options.ranks, session_stop != 0, (message_place){l->t->step, -1, "whether all go on"});
+  *stop |= is_stopped(l);
   return status;
+}
+
+// What the first signal says. Time ranks end their step, for they wait for each other. A bar on the terminal ends its line first.
+static const char *stop_line(const loop *l, char to[256]) {
+  snprintf(to, 256, "%srec train: ends after the %s at hand, with a checkpoint; a second signal ends it at once, without one\n",
+           isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) ? "\n" : "",
+           ranks_time_count(l->s->options.ranks) > 1 ? "step" : "part");
+  return is_first(l) ? to : NULL;
 }
 
 rec_status session_train(session *s, const train_block *block, bool *stopped) {
   loop l = {.s = s};
-  session_stop = 0;
+  char said[256];
   *stopped = false;
   rec_status status = open_loop(&l, block);
   if (!status && l.t->step >= block->steps) {
     printf("train %s: all of its %" PRId64 " steps are done\n", block->name, block->steps);
   } else if (!status) {
+    session_catch_signals(s, true, stop_line(&l, said));
     announce(&l);
-    session_catch_signals(s, true);
     status = run_block(&l, stopped);
     if (status) status = keep_checkpoint(&l, status);
-    session_catch_signals(s, false);
+    session_catch_signals(s, false, NULL);
   }
   close_loop(&l);
   return status;

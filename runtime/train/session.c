@@ -3,11 +3,13 @@
 #include <cblas.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/json.h"
@@ -133,10 +135,41 @@ trained_model session_host_model(const session *s, const train_block *block) {
 
 volatile sig_atomic_t session_stop;
 
-static void on_signal(int number) { session_stop = number != 0; }
+// What the handler reads.
+static const char *volatile stop_said;
+static atomic_llong stopped_at;  // in milliseconds
 
-void session_catch_signals(session *s, bool on) {
+// timeout(1) and launchers send a signal to a process and to its group. Both come at once and are one wish.
+enum { ONE_WISH_MS = 200 };
+
+static long long milliseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void say(const char *line) {
+  if (write(STDERR_FILENO, line, strlen(line)) < 0) return;  // nobody can be told
+}
+
+static void on_signal(int number) {
+  const int error = errno;
+  if (!session_stop) {
+    session_stop = 1;
+    stopped_at = milliseconds();
+    if (stop_said) say(stop_said);
+  } else if (number != SIGUSR1 && milliseconds() - stopped_at >= ONE_WISH_MS) {
+    if (stop_said) say("rec: ended at once by a second signal\n");
+    _exit(128 + number);
+  }
+  errno = error;
+}
+
+void session_catch_early(void) { sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal}, NULL); }
+
+void session_catch_signals(session *s, bool on, const char *said) {
   struct sigaction action = {.sa_handler = on_signal};
+  stop_said = said;
   sigaction(SIGINT, on ? &action : &s->old_interrupt, on ? &s->old_interrupt : NULL);
   sigaction(SIGTERM, on ? &action : &s->old_terminate, on ? &s->old_terminate : NULL);
   sigaction(SIGUSR1, on ? &action : &s->old_user, on ? &s->old_user : NULL);

@@ -36,10 +36,12 @@ typedef struct session {
   struct sigaction old_interrupt, old_terminate, old_user;
 } session;
 
-// A signal that ends programs sets `session_stop` in place of that, from here on or no longer. So does SIGUSR1, the signal that
-// launchers of ranks hand on.
+// A signal that ends programs sets `session_stop` in place of that, from here on or no longer, and prints the line `said` (NULL:
+// none). So does SIGUSR1, the signal that launchers of ranks hand on. A second SIGINT or SIGTERM ends the process at once.
 extern volatile sig_atomic_t session_stop;
-void session_catch_signals(session *s, bool on);
+void session_catch_signals(session *s, bool on, const char *said);
+// SIGUSR1 alone, for a rank: its launcher may hand one on before there is a session.
+void session_catch_early(void);
 
 // The module must outlive the session.
 rec_status session_open(const rec_module *module, const session_options *options, session **made);

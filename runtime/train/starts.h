@@ -4,6 +4,8 @@
 
 #include "runtime/train/model/program.h"
 
+// The states of a batch that are kept at a time: those of the one before, what it starts from, what it ends with.
+enum { KEPT_STATES = 3 };
 // Whether any sequence of the block starts from something else than zero: the states of a batch are then kept.
 bool starts_are_kept(const train_block *block);
 // Layers that have states.

@@ -182,7 +182,8 @@ rec_status trainer_new(trained_model of, const train_block *block, const trainer
                  .block = block,
                  .ranks = settings->ranks,
                  .threads = compute_is_host(of.where) ? settings->threads : 1,
-                 .most_under_way = settings->under_way};
+                 .most_under_way = settings->under_way,
+                 .stop = settings->stop};
   t->in = calloc(1, sizeof *t->in);
   rec_status status = t->in ? plan(t) : rec_no_memory();
   if (!status) status = allocate(t);
@@ -204,6 +205,7 @@ void trainer_free(trainer *t) {
   if (in) {
     release_there(t);
     free(in->before);
+    free(in->after);
     free(in->d_before);
     op_times_free(&in->times);
     rec_blocks_free(&in->memory);
@@ -344,6 +346,7 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   batch_fill(t);
   sum_starts(t, report);
   status = exchange_agree(t, gradients_run(t));
+  if (status == TRAINER_STOPPED) initial_states_forget(t);
   if (status) return status;
   status = exchange_gradients(t);
   if (!status) status = segments_sum_gradients(t);

@@ -3,6 +3,8 @@
 #ifndef REC_TRAIN_TRAINER_H
 #define REC_TRAIN_TRAINER_H
 
+#include <signal.h>
+
 #include "runtime/ranks/ranks.h"
 #include "runtime/train/data/data.h"
 #include "runtime/train/model/execute.h"
@@ -19,6 +21,7 @@ typedef struct trainer {
   ranks *ranks;                          // that share the batch; NULL: this process is alone
   int threads;                           // that share its tasks; on a device the caller alone
   int64_t most_under_way;                // shards of a lane; 0: MOST_UNDER_WAY
+  const volatile sig_atomic_t *stop;     // not 0: somebody wants the end; NULL: nobody can
   int64_t step;                          // steps done
   void *weights, *moments;               // in the host's memory; of trainer_fetch
   int64_t moment_elements, *moments_of;  // by parameter: where the states of its optimizer begin
@@ -52,6 +55,7 @@ typedef struct trainer_settings {
   int threads;
   int64_t under_way;  // shards of each thread that a rank has begun and not ended, at most (turns.h); 0: MOST_UNDER_WAY
   ranks *ranks;       // NULL: this process is alone
+  const volatile sig_atomic_t *stop;  // not 0: the step is given up between two shards; NULL: never
 } trainer_settings;
 
 rec_status trainer_new(trained_model of, const train_block *block, const trainer_settings *settings, trainer **made);
@@ -62,6 +66,8 @@ void trainer_free(trainer *t);  // NULL is allowed
 rec_status trainer_place(trainer *t);
 rec_status trainer_fetch(trainer *t);
 
+// The status of a step that was given up: weights and states are those before it. Time ranks, which wait for each other, end it.
+#define TRAINER_STOPPED ((rec_status) - 1)
 rec_status trainer_step(trainer *t, const train_data *data, step_report *report);
 
 // The first weight with a number that is not finite; NULL: none.

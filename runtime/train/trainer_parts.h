@@ -34,6 +34,7 @@ typedef struct trainer_internals {
   tree_node running;            // the wave that runs
   void *learned;                // of a device, on the host: a parameter's gradient
   char *before;                 // initial states of the batch
+  void *after;                  // states that it ends with; trainer.carried once the step is done
   void **before_of, **after_of;  // by shard and state
   token_id *tokens, *targets;
   double *losses;         // by shard and segment
@@ -46,6 +47,8 @@ typedef struct trainer_internals {
   double *squares;                          // by piece
   piece_range own_pieces;                   // that are summed and stepped here
   drawn_start *drawn;                       // by state and row
+  double *fitted_before;                    // trainer.fitted before the step
+  bool *fitted_valid_before;                // the same of trainer.fitted_valid
   double *fit_means;                        // of fitted noise, by group of all states: their sums, then they
   double *fit_squares;                      // the same for variances
   double *fit_room;                         // for these sums
@@ -174,6 +177,8 @@ void batch_fill(trainer *t);
 void initial_states_new(trainer *t);
 // Makes the initial states and points every shard at those of its sequences.
 void initial_states_fill(trainer *t);
+// Of a step that is given up: noise is fitted as it was before.
+void initial_states_forget(trainer *t);
 // Numbers about the initial states of the shards of this process; starts.h has their count. The last one is a maximum.
 void initial_states_measure(trainer *t, double *numbers);
 // The same numbers of the whole batch.
