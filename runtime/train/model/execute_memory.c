@@ -27,14 +27,14 @@ int segments_of_place(const struct ranks *line, int all, int place) {
   return segments_before_place(line, all, place + 1) - segments_before_place(line, all, place);
 }
 
-// Which segments this place has, and which tokens.
+// Which segments this place has, and which tokens. The last places may have none.
 static void take_share(executor *x) {
   const executor_form *f = &x->form;
   int place = ranks_time(f->line), all = (int)ceiling(f->time, f->segment);
   x->segments = segments_of_place(f->line, all, place);
   x->from = segments_before_place(f->line, all, place) * f->segment;
   x->time = x->segments * f->segment;
-  if (x->from + x->time > f->time) x->time = f->time - x->from;
+  x->time = most_of(least_of(x->time, f->time - x->from), 0);
 }
 
 // An operation that goes by a chain.

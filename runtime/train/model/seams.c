@@ -219,7 +219,7 @@ void seams_turn(seams *s) {
 }
 
 void seams_end(seams *s) {
-  for (int i = 0; s->last > 0 && i < s->model->state_count; i++) {
+  for (int i = 0; s->last > 0 && s->place <= s->last && i < s->model->state_count; i++) {
     for (int block = 0; block < blocks_of(s, i); block++) {
       take(s, s->of.states_out, i, block, "states to arrive");
       take(s, s->of.gradients_out, i, block, "gradients of states to arrive");
