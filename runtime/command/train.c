@@ -24,7 +24,8 @@ typedef struct train_request {
       NUMBER("--time-ranks", "N", ranks.time_count, 1,                                                                        \
              "N of the ranks share a sequence, each with its segments (default: 1)"),                                         \
       NUMBER("--patience", "N", ranks.patience, 1,                                                                            \
-             "seconds that a rank may wait for another before all end (default: REC_PATIENCE, or 300)"),                      \
+             "seconds that a rank may wait for another before all end, ten times as many for one that answers and computes "  \
+             "(default: REC_PATIENCE, or 300)"),                                                                              \
       TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),                                             \
       TEXT("--data", "FILE", options.data, "text in place of the one that the program names"),                                \
       THREADS(options.threads, "threads (default: REC_NUM_THREADS, or one for each processor); results do not depend on it"), \

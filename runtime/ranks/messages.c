@@ -13,6 +13,7 @@
 #include "runtime/shared/clock.h"
 
 enum { ABORT_STATUS = 1, ABORT_SECONDS = 10 };
+enum { QUESTION_TAG = MESSAGE_KINDS * RANKS_TAGS, ANSWER_TAG };
 
 // ---- failures -------------------------------------------------------------------------------------------------------
 
@@ -58,8 +59,9 @@ int mover_parts(const mover *v, int64_t size) {
 }
 
 static part part_of(const mover *v, message *m, int i) {
-  if (v->stamped && i == 0) return (part){&m->stamp, sizeof m->stamp};
-  int64_t begin = (i - v->stamped) * v->largest, rest = m->size - begin;
+  bool stamped = v->stamped && m->role == OF_CALLER;
+  if (stamped && i == 0) return (part){&m->stamp, sizeof m->stamp};
+  int64_t begin = (i - stamped) * v->largest, rest = m->size - begin;
   return (part){m->bytes + begin, (int)(rest < v->largest ? rest : v->largest)};
 }
 
@@ -108,6 +110,89 @@ static message *take_posted(mover *v) {
   return list;
 }
 
+static void add_to_moving(mover *v, message *list) {
+  message **last = &v->moving;
+  while (*last) last = &(*last)->next;
+  *last = list;
+  for (; list; list = list->next) begin(v, list);
+}
+
+// ---- questions ------------------------------------------------------------------------------------------------------
+
+// Its bytes lie behind its parts. NULL: there is no memory.
+static message *message_of(message_role role, int peer, int tag, int64_t size) {
+  message *m = calloc(1, sizeof *m + sizeof *m->parts + (size_t)size);
+  if (!m) return NULL;
+  *m = (message){.role = role, .receives = role == ANSWER_TAKEN, .peer = peer, .tag = tag, .size = size, .part_count = 1};
+  m->bytes = (char *)&m->parts[1];
+  return m;
+}
+
+void mover_ask(mover *v, int peer) {
+  message *answer = message_of(ANSWER_TAKEN, peer, ANSWER_TAG, MOVER_ANSWER);
+  message *question = message_of(QUESTION, peer, QUESTION_TAG, sizeof v->number);
+  if (!answer || !question) {
+    free(answer);
+    free(question);
+    return;
+  }
+  memcpy(question->bytes, &v->number, sizeof v->number);
+  pthread_mutex_lock(&v->lock);
+  v->asked++;
+  v->settled = false;
+  pthread_mutex_unlock(&v->lock);
+  mover_post(v, answer);
+  mover_post(v, question);
+}
+
+// The question of some rank, which has arrived.
+static int take_question(mover *v) {
+  int from = -1, done = 0;
+  mpi_request request;
+  mpi_status status;
+  check(v, v->mpi.receive(&from, sizeof from, v->mpi.byte, v->mpi.any_rank, QUESTION_TAG, v->mpi.world, &request), "MPI_Irecv");
+  while (!done) check(v, v->mpi.test(&request, &done, &status), "MPI_Test");
+  return from;
+}
+
+// Also pushes what MPI has left to do: a library may send the rest of a message after MPI_Test has called it done, but during
+// its own calls alone (UCX does).
+static void look_for_questions(mover *v, double now) {
+  const double often = 2e-2;
+  int found;
+  mpi_status status;
+  if (v->moving && now - v->looked < often) return;
+  v->looked = now;
+  check(v, v->mpi.probe(v->mpi.any_rank, QUESTION_TAG, v->mpi.world, &found, &status), "MPI_Iprobe");
+  if (!found) return;
+  message *answer = message_of(ANSWER_GIVEN, take_question(v), ANSWER_TAG, MOVER_ANSWER);
+  if (!answer) return;
+  v->answers.give(v->answers.context, answer->bytes);
+  add_to_moving(v, answer);
+}
+
+static void take_answer(mover *v, const message *m) {
+  v->answers.take(v->answers.context, m->peer, m->bytes);
+  pthread_mutex_lock(&v->lock);
+  v->settled = --v->asked == 0;
+  pthread_cond_broadcast(&v->done);
+  pthread_mutex_unlock(&v->lock);
+}
+
+// ---- arrivals -------------------------------------------------------------------------------------------------------
+
+static void finish(mover *v, message *m) {
+  if (m->role == OF_CALLER) {
+    pthread_mutex_lock(&v->lock);
+    m->done = true;
+    pthread_cond_broadcast(&v->done);
+    pthread_mutex_unlock(&v->lock);
+    return;
+  }
+  if (m->role == ANSWER_TAKEN) take_answer(v, m);
+  free(m);
+}
+
 // Those that have arrived leave the list.
 static bool test_all(mover *v) {
   bool any = false;
@@ -119,19 +204,9 @@ static bool test_all(mover *v) {
     }
     *at = m->next;
     any = true;
-    pthread_mutex_lock(&v->lock);
-    m->done = true;
-    pthread_cond_broadcast(&v->done);
-    pthread_mutex_unlock(&v->lock);
+    finish(v, m);
   }
   return any;
-}
-
-static void add_to_moving(mover *v, message *list) {
-  message **last = &v->moving;
-  while (*last) last = &(*last)->next;
-  *last = list;
-  for (; list; list = list->next) begin(v, list);
 }
 
 static struct timespec later(double seconds) {
@@ -139,14 +214,6 @@ static struct timespec later(double seconds) {
   clock_gettime(CLOCK_MONOTONIC, &at);
   int64_t nanoseconds = at.tv_nsec + (int64_t)(seconds * 1e9);
   return (struct timespec){at.tv_sec + nanoseconds / 1000000000, nanoseconds % 1000000000};
-}
-
-// A library may send the rest of a message after MPI_Test has called it done, but during its own calls alone (UCX does).
-static void push(mover *v) {
-  int found;
-  mpi_status status;
-  if (!v->moving)
-    check(v, v->mpi.probe(v->number, MESSAGE_KINDS * RANKS_TAGS - 1, v->mpi.world, &found, &status), "MPI_Iprobe");
 }
 
 // Nobody tells when a message arrives, so the thread asks again: after a sixteenth of the time that it has waited already, which
@@ -174,9 +241,10 @@ static void move_messages(mover *v) {
     if (aborting) abort_job(v);
     if (ending) return;
     add_to_moving(v, list);
-    push(v);
+    double now = clock_seconds(CLOCK_MONOTONIC);
+    look_for_questions(v, now);
     idle = !test_all(v) && !list;
-    if (!idle) idle_since = clock_seconds(CLOCK_MONOTONIC);
+    if (!idle) idle_since = now;
   }
 }
 
@@ -189,7 +257,7 @@ static void start_mpi(mover *v) {
   check(v, v->mpi.size(v->mpi.world, &v->count), "MPI_Comm_size");
   check(v, v->mpi.on_error(v->mpi.world, v->mpi.errors_return), "MPI_Comm_set_errhandler");
   check(v, v->mpi.attribute(v->mpi.world, v->mpi.largest_tag, &largest, &found), "MPI_Comm_get_attr");
-  if (found && largest && *largest < MESSAGE_KINDS * RANKS_TAGS - 1) fail(v, "this MPI has too few tags");
+  if (found && largest && *largest < ANSWER_TAG) fail(v, "this MPI has too few tags");
 }
 
 static void say(mover *v, bool *what) {
@@ -214,10 +282,11 @@ static void *run(void *argument) {
 
 // Until it is so; false: the patience is over. The lock is held.
 static bool await(mover *v, const bool *what) {
-  int64_t seconds = 0;
-  while (!*what && seconds < v->patience) {
-    struct timespec until = later(1);
-    if (pthread_cond_timedwait(&v->done, &v->lock, &until) == ETIMEDOUT) seconds++;
+  struct timespec until = later(1);
+  for (int64_t seconds = 0; !*what && seconds < v->patience;) {
+    if (pthread_cond_timedwait(&v->done, &v->lock, &until) != ETIMEDOUT) continue;
+    until = later(1);
+    seconds++;
   }
   return *what;
 }
@@ -249,8 +318,13 @@ static void make_conditions(mover *v) {
   pthread_mutex_init(&v->lock, NULL);
 }
 
-rec_status mover_start(mover *v, launcher by, const ranks_settings *settings) {
-  *v = (mover){.by = by, .largest = settings->largest, .patience = settings->patience, .posted_last = &v->posted};
+rec_status mover_start(mover *v, launcher by, const ranks_settings *settings, mover_answers answers) {
+  *v = (mover){.by = by,
+               .largest = settings->largest,
+               .patience = settings->patience,
+               .posted_last = &v->posted,
+               .answers = answers,
+               .settled = true};
   setenv("UCX_ERROR_SIGNALS", "", 0);  // a fault is ours to report
   rec_status status = mpi_open(by, settings->library, &v->mpi);
   if (status) return status;
@@ -260,6 +334,8 @@ rec_status mover_start(mover *v, launcher by, const ranks_settings *settings) {
   fprintf(stderr, "rec: waited %lld seconds for the other ranks to start\n", (long long)v->patience);
   _exit(ABORT_STATUS);
 }
+
+void mover_settle(mover *v) { await_locked(v, &v->settled); }
 
 void mover_stop(mover *v) {
   pthread_mutex_lock(&v->lock);
@@ -297,4 +373,17 @@ void mover_post(mover *v, message *m) {
   pthread_mutex_unlock(&v->lock);
 }
 
-bool mover_wait(mover *v, message *m) { return await_locked(v, &m->done); }
+bool mover_wait(mover *v, message *m, mover_second *second, void *context) {
+  pthread_mutex_lock(&v->lock);
+  bool goes_on = true;
+  for (struct timespec until = later(1); !m->done && goes_on;) {
+    if (pthread_cond_timedwait(&v->done, &v->lock, &until) != ETIMEDOUT || m->done) continue;
+    pthread_mutex_unlock(&v->lock);
+    goes_on = second(context);
+    until = later(1);
+    pthread_mutex_lock(&v->lock);
+  }
+  bool done = m->done;
+  pthread_mutex_unlock(&v->lock);
+  return done;
+}

@@ -61,6 +61,7 @@ static bool take_open_mpi(void *library, mpi *m) {
     if (!(*handles[i].to = (mpi_handle)dlsym(library, handles[i].symbol))) return false;
   m->one_thread = 1;
   m->largest_tag = 0;
+  m->any_rank = -1;
   return true;
 }
 
@@ -70,6 +71,7 @@ static void take_standard(mpi *m) {
   m->errors_return = 0x143;
   m->one_thread = 1024;
   m->largest_tag = 501;
+  m->any_rank = -1;
 }
 
 static bool take_mpich(mpi *m) {
@@ -80,6 +82,7 @@ static bool take_mpich(mpi *m) {
   m->errors_return = 0x54000001;
   m->one_thread = 1;
   m->largest_tag = 0x64400001;
+  m->any_rank = -2;
   // Those of the MPICH ABI initiative all name it, or themselves.
   static const char *const kin[] = {"MPICH", "MVAPICH", "Intel(R) MPI", "ParaStation"};
   if (m->version_text(version, &length)) return false;

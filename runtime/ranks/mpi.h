@@ -49,6 +49,7 @@ typedef struct mpi {
   mpi_handle world, byte, errors_return;
   int one_thread;   // the thread that calls init is the only one that calls
   int largest_tag;  // key of the attribute
+  int any_rank;     // in place of the one that a message is from
   char name[256];   // the file, for messages
 } mpi;
 

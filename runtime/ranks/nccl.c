@@ -18,11 +18,9 @@ enum { MOST_ON_THEIR_WAY = 256, NAP_MICROSECONDS = 20 };
 
 // A list of messages on its way. The stream has come to it when `before` is done, and is past it when `after` is.
 typedef struct move {
-  device_message first;  // that is waited for
-  message_place place;
+  rank_wait wait;  // for one of its messages
   cuda_event before, after;
-  bool issued;      // its events are recorded
-  int64_t seconds;  // that it has been waited for
+  bool issued;  // its events are recorded
 } move;
 
 struct nccl {
@@ -83,21 +81,19 @@ static bool has_come(const nccl *n, cuda_event event) { return n->driver->event_
 // The lock is held.
 static void drop_done(nccl *n) {
   for (; n->done < n->begun; n->done++) {
-    const move *m = &n->moves[n->done % MOST_ON_THEIR_WAY];
+    move *m = &n->moves[n->done % MOST_ON_THEIR_WAY];
     if (!m->issued || !has_come(n, m->after)) return;
+    n->settings.end(n->settings.job, &m->wait);
   }
 }
 
-// The first list that is not there: a second more, if it is waited for. False: its patience is over.
-static bool count_second(nccl *n, move *late) {
+// The first list that is not there: a second more, if it is waited for.
+static void count_second(nccl *n) {
   pthread_mutex_lock(&n->lock);
   drop_done(n);
   move *m = n->done < n->begun ? &n->moves[n->done % MOST_ON_THEIR_WAY] : NULL;
-  if (m && (!m->issued || has_come(n, m->before))) m->seconds++;
-  bool over = m && m->seconds >= n->settings.patience;
-  if (over) *late = *m;
+  if (m && (!m->issued || has_come(n, m->before))) n->settings.second(n->settings.job, &m->wait);
   pthread_mutex_unlock(&n->lock);
-  return !over;
 }
 
 // Waits a second; false: the end. Time in which this process is stopped is not counted.
@@ -121,11 +117,10 @@ static void look_for_error(nccl *n) {
 // The thread that computes may be inside the driver, which waits for ever for a rank that does not come.
 static void *run_watch(void *argument) {
   nccl *n = argument;
-  move late;
   prctl(PR_SET_NAME, "rec nccl");
   check_driver(n, n->driver->context_push(n->context), "cuCtxPushCurrent");
   while (sleep_second(n)) {
-    if (!count_second(n, &late)) n->settings.late(n->settings.job, &late.first, late.place);
+    count_second(n);
     look_for_error(n);
   }
   return NULL;
@@ -161,10 +156,9 @@ static move *begin(nccl *n, const device_message *list, int count, message_place
   while (!has_room(n)) usleep(NAP_MICROSECONDS);
   pthread_mutex_lock(&n->lock);
   move *m = &n->moves[n->begun++ % MOST_ON_THEIR_WAY];
-  m->first = *waited_for(list, count);
-  m->place = place;
+  const device_message *first = waited_for(list, count);
+  m->wait = (rank_wait){.receives = first->receives, .peer = first->peer, .kind = first->kind, .place = place, .by_gpu = true};
   m->issued = false;
-  m->seconds = 0;
   pthread_mutex_unlock(&n->lock);
   return m;
 }
@@ -330,6 +324,7 @@ void nccl_close(nccl *n) {
   if (!n) return;
   if (n->comm) leave(n);
   for (int i = 0; i < MOST_ON_THEIR_WAY; i++) {
+    n->settings.end(n->settings.job, &n->moves[i].wait);
     if (n->moves[i].before) n->driver->event_destroy(n->moves[i].before);
     if (n->moves[i].after) n->driver->event_destroy(n->moves[i].after);
   }

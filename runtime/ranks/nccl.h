@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/ranks/patience.h"
 #include "runtime/ranks/ranks.h"
 #include "runtime/support/cuda_driver.h"
 
@@ -47,13 +48,12 @@ enum { NCCL_DONE = 0, NCCL_IN_PROGRESS = 7, NCCL_BYTE = 1, NCCL_OLDEST = 21400 }
 
 typedef struct nccl nccl;
 
-// Ends the job: the patience for a list is over, of which this is a message.
-typedef void nccl_late(ranks *job, const device_message *m, message_place place);
-
 typedef struct nccl_settings {
   ranks *job;
   int64_t patience;  // seconds
-  nccl_late *late;
+  // Of a list on its way: it has been waited for a second more, which may end the job; it has ended.
+  void (*second)(ranks *job, rank_wait *w);
+  void (*end)(ranks *job, rank_wait *w);
 } nccl_settings;
 
 // Opens the library that REC_NCCL names, or libnccl.so.2. A current CUDA context is what it is for.

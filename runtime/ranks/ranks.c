@@ -1,6 +1,5 @@
 #include "runtime/ranks/ranks.h"
 
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +11,14 @@
 #include "runtime/ranks/clock.h"
 #include "runtime/ranks/messages.h"
 #include "runtime/ranks/nccl.h"
+#include "runtime/ranks/neighbours.h"
+#include "runtime/ranks/patience.h"
 #include "runtime/shared/clock.h"
 
 struct ranks {
   mover mover;
+  patience patience;
+  neighbour *all;  // where each rank runs
   int time_count, local_number, local_count, sharing_processors;
   message_count sent[MESSAGE_KINDS];
   rank_clock *clock;  // NULL: virtual time is off
@@ -70,20 +73,27 @@ message *ranks_receive(ranks *r, int from, message_kind kind, int64_t tag, void 
   return post(r, &(message){.receives = true, .peer = from, .kind = kind, .bytes = bytes, .size = size}, tag);
 }
 
-_Noreturn static void end_of_patience(ranks *r, const device_message *m, message_place place) {
-  char where[64] = "", layer[32] = "";
-  if (place.step >= 0) snprintf(where, sizeof where, " at step %lld", (long long)place.step);
-  if (place.layer >= 0) snprintf(layer, sizeof layer, ", layer %d", place.layer);
-  ranks_abort(
-      r, "waited %lld seconds for %s (%s) %s rank %d%s%s; is that rank stopped, or its network cut? --patience N waits longer",
-      (long long)r->mover.patience, place.what, message_kind_name(m->kind), m->receives ? "from" : "on their way to", m->peer,
-      where, layer);
+_Noreturn static void end_of_patience(ranks *r, const rank_wait *w) {
+  char text[2048];
+  patience_explain(&r->patience, w, text, sizeof text);
+  ranks_abort(r, "%s", text);
+}
+
+typedef struct waiting {
+  patience *patience;
+  rank_wait wait;
+} waiting;
+
+static bool second(void *context) {
+  waiting *w = context;
+  return patience_second(w->patience, &w->wait);
 }
 
 void ranks_wait(ranks *r, message *m, message_place place) {
   if (!m) return;
-  if (!mover_wait(&r->mover, m))
-    end_of_patience(r, &(device_message){.receives = m->receives, .kind = m->kind, .peer = m->peer}, place);
+  waiting w = {&r->patience, {.receives = m->receives, .peer = m->peer, .kind = m->kind, .place = place}};
+  if (!mover_wait(&r->mover, m, second, &w)) end_of_patience(r, &w.wait);
+  patience_end(&r->patience, &w.wait);
   if (m->receives) clock_arrived(r->clock, m->stamp);
   free(m);
 }
@@ -222,10 +232,16 @@ static rec_status check_unshared(ranks *r) {
   return status;
 }
 
+static void second_of_gpu(ranks *r, rank_wait *w) {
+  if (!patience_second(&r->patience, w)) end_of_patience(r, w);
+}
+
+static void end_of_gpu(ranks *r, rank_wait *w) { patience_end(&r->patience, w); }
+
 static rec_status join_gpus(ranks *r) {
   const message_place place = {-1, -1, "whether all have NCCL"};
   nccl_id id = {{0}};
-  rec_status status = nccl_open(&(nccl_settings){r, r->mover.patience, end_of_patience}, &r->gpus);
+  rec_status status = nccl_open(&(nccl_settings){r, r->mover.patience, second_of_gpu, end_of_gpu}, &r->gpus);
   if (!status && ranks_number(r) == 0) status = nccl_new_id(r->gpus, &id);
   status = ranks_agree(r, status, place);
   if (!status) status = ranks_agree(r, check_unshared(r), place);
@@ -255,25 +271,17 @@ void ranks_leave_gpus(ranks *r) {
 
 // ---- open and close -------------------------------------------------------------------------------------------------
 
-typedef struct neighbour {
-  char machine[256];
-  cpu_set_t processors;
-} neighbour;
-
-// Ranks whose machines have one name are on one machine.
 static void find_neighbours(ranks *r) {
-  neighbour own = {0}, *all = calloc((size_t)ranks_count(r), sizeof *all);
+  neighbour own = neighbour_self(), *all = r->all = calloc((size_t)ranks_count(r), sizeof *all);
   if (!all) ranks_abort(r, "out of memory");
-  gethostname(own.machine, sizeof own.machine - 1);
-  sched_getaffinity(0, sizeof own.processors, &own.processors);
   ranks_all_gather(r, &own, all, sizeof own, (message_place){-1, -1, "the names of machines"});
   for (int i = 0; i < ranks_count(r); i++) {
-    bool here = strcmp(all[i].machine, own.machine) == 0;
+    bool here = neighbour_is_here(&own, &all[i]);
     r->local_count += here;
     r->local_number += here && i < ranks_number(r);
     r->sharing_processors += here && CPU_EQUAL(&all[i].processors, &own.processors);
   }
-  free(all);
+  r->patience.ranks = all;
 }
 
 static rec_status check_grid(const ranks_settings *s, int64_t count) {
@@ -310,20 +318,29 @@ static rec_status open_clock(ranks *r) {
   return status;
 }
 
-static ranks_settings with_defaults(ranks_settings s) {
-  const char *patience = getenv("REC_PATIENCE");
-  if (s.patience <= 0 && patience) s.patience = strtoll(patience, NULL, 10);
-  if (s.patience <= 0) s.patience = RANKS_PATIENCE;
-  if (s.time_count <= 0) s.time_count = 1;
-  if (s.largest <= 0) s.largest = 1 << 30;
-  if (!s.library) s.library = getenv("REC_MPI");
-  return s;
+static rec_status read_patience(int64_t *seconds) {
+  const char *text = getenv("REC_PATIENCE");
+  char *end = NULL;
+  *seconds = text && *text ? strtoll(text, &end, 10) : RANKS_PATIENCE;
+  if (*seconds >= 1 && (!end || !*end)) return REC_OK;
+  return rec_fail(REC_ERROR_ARGUMENT, "expected REC_PATIENCE to be a number of seconds from 1 on, found '%.32s'", text);
+}
+
+static rec_status fill_defaults(ranks_settings *s) {
+  rec_status status = s->patience > 0 ? REC_OK : read_patience(&s->patience);
+  if (s->time_count <= 0) s->time_count = 1;
+  if (s->largest <= 0) s->largest = 1 << 30;
+  if (!s->library) s->library = getenv("REC_MPI");
+  return status;
 }
 
 static rec_status join(const launched *by, const ranks_settings *settings, ranks **made) {
   ranks *r = calloc(1, sizeof *r);
   if (!r) return rec_no_memory();
-  rec_status status = mover_start(&r->mover, by->by, settings);
+  r->patience = (patience){.seconds = settings->patience, .mover = &r->mover, .processor = processor_of, .context = r};
+  patience_open(&r->patience);
+  rec_status status =
+      mover_start(&r->mover, by->by, settings, (mover_answers){patience_answer, patience_answered, &r->patience});
   if (status) {
     free(r);
     return status;
@@ -338,21 +355,25 @@ static rec_status join(const launched *by, const ranks_settings *settings, ranks
 
 rec_status ranks_open(const ranks_settings *given, ranks **made) {
   launched by;
-  ranks_settings settings = with_defaults(*given);
+  ranks_settings settings = *given;
   *made = NULL;
-  rec_status status = launch_find(&by);
+  rec_status status = fill_defaults(&settings);
+  if (!status) status = launch_find(&by);
   if (status) return status;
   if (by.by == LAUNCHER_NONE || by.count == 1) return check_grid(&settings, 1);
   return join(&by, &settings, made);
 }
 
-// MPI_Finalize of MPICH 5 waits for the other ranks before it has sent the rest of what MPI_Test called done, so that ranks come
-// there when all messages have arrived.
+// All answers have been taken before the end, so that no rank is asked after it. MPI_Finalize of MPICH 5 waits for the other ranks
+// before it has sent the rest of what MPI_Test called done, so that ranks come there when all messages have arrived.
 void ranks_close(ranks *r) {
   if (!r) return;
+  mover_settle(&r->mover);
   ranks_any(r, false, (message_place){-1, -1, "the end"});
   mover_stop(&r->mover);
+  patience_close(&r->patience);
   clock_close(r->clock);
+  free(r->all);
   free(r);
 }
 

@@ -11,9 +11,9 @@
 //   .. compute layer ..
 //   ranks_wait(r, next, (message_place){step, layer + 1, "states"});
 //
-// A job ends as a whole. A lost connection, or a wait that is longer than the patience of the settings, ends it on all ranks with
-// a line that names rank, step, layer and what was waited for; functions that wait therefore return no status. A rank that
-// fails by itself (a full disk, a bad number) tells the others by ranks_agree.
+// A job ends as a whole. A lost connection, or a wait that is longer than the patience of the settings (patience.h), ends it on all
+// ranks with a line that names rank, step, layer and what was waited for; functions that wait therefore return no status. A rank
+// that fails by itself (a full disk, a bad number) tells the others by ranks_agree.
 #ifndef REC_RANKS_RANKS_H
 #define REC_RANKS_RANKS_H
 

@@ -1,4 +1,6 @@
 // One rank of the jobs that tests/transport/check starts: `rec-messages TIME_RANKS WHAT..`. Rank 0 prints what came of it.
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +8,7 @@
 
 #include "runtime/internal.h"
 #include "runtime/ranks/ranks.h"
+#include "runtime/shared/clock.h"
 #include "runtime/support/cuda_driver.h"
 
 static ranks *job;
@@ -123,11 +126,56 @@ static void gpus(void) {
   cuda_leave(driver, pushed);
 }
 
-// A rank that never sends: the others' patience ends.
-static void nothing(void) {
+static void await_byte_from(int peer) {
   char byte;
-  if (ranks_number(job) == 0) ranks_wait(job, ranks_receive(job, 1, MESSAGE_STATES, 0, &byte, 1), here);
-  sleep(60);
+  ranks_wait(job, ranks_receive(job, peer, MESSAGE_STATES, 0, &byte, 1), here);
+}
+
+static void send_byte_to(int peer) { ranks_wait(job, ranks_send(job, peer, MESSAGE_STATES, 0, "", 1), here); }
+
+static void stopped(void) {
+  if (ranks_number(job) == 1) raise(SIGSTOP);
+  await_byte_from(1);
+}
+
+// Each waits for the next one.
+static void circle(void) { await_byte_from((ranks_number(job) + 1) % ranks_count(job)); }
+
+// Exchanges of different names, as many bytes in each.
+static void apart(void) { ranks_any(job, false, ranks_number(job) ? here : (message_place){7, 3, "bytes of another test"}); }
+
+// A rank that ends without a word to its launcher.
+static void ended(void) {
+  if (ranks_number(job) == 1) _exit(0);
+  await_byte_from(1);
+}
+
+enum { LATE = 5 };  // seconds, when the patience of the other rank is long over
+
+// Each waits for the next one, and the last one for nobody.
+static void slow(void) {
+  int number = ranks_number(job);
+  if (number + 1 < ranks_count(job))
+    await_byte_from(number + 1);
+  else
+    sleep(LATE);
+  if (number > 0) send_byte_to(number - 1);
+}
+
+static void *await_rank_0(void *nothing) {
+  await_byte_from(0);
+  return nothing;
+}
+
+// A rank one thread of which computes, while another waits for the rank that waits for it.
+static void busy(void) {
+  pthread_t waits;
+  if (ranks_number(job) == 0) await_byte_from(1), send_byte_to(1);
+  if (ranks_number(job) != 1) return;
+  REQUIRE(!pthread_create(&waits, NULL, await_rank_0, NULL));
+  for (double end = clock_seconds(CLOCK_MONOTONIC) + LATE; clock_seconds(CLOCK_MONOTONIC) < end;) continue;
+  send_byte_to(0);
+  pthread_join(waits, NULL);
 }
 
 static void wrong_size(void) {
@@ -141,8 +189,9 @@ int main(int count, char **words) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } tests[] = {{"sizes", sizes}, {"order", order},     {"exchanges", exchanges},
-               {"gpus", gpus},   {"nothing", nothing}, {"wrong-size", wrong_size}};
+  } tests[] = {{"sizes", sizes},     {"order", order},   {"exchanges", exchanges},  {"gpus", gpus},
+               {"stopped", stopped}, {"circle", circle}, {"apart", apart},          {"ended", ended},
+               {"slow", slow},       {"busy", busy},     {"wrong-size", wrong_size}};
   if (count < 2) return 2;
   rec_status status = ranks_open(&(ranks_settings){.largest = 100000, .time_count = atoi(words[1])}, &job);
   if (status && ranks_number(job) == 0) fprintf(stderr, "%s\n", rec_message());
