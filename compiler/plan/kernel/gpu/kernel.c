@@ -150,12 +150,20 @@ const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options optio
   return made;
 }
 
+// Kernels of a model have a point in their names (LM.pointwise1), which a name of PTX cannot have. The library has LM_pointwise1, too.
+static const char *ptx_symbol(arena *a, const char *symbol) {
+  char *made = arena_printf(a, "%s_gpu", symbol);
+  for (char *at = made; *at; at++)
+    if (*at == '.') *at = '_';
+  return made;
+}
+
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
   const gpu_plan *made = gpu_plan_of(a, k, options);
   codegen_gpu_kernel g = made->described;
   g.plan = made;
   g.base = kernel_describe(a, k);  // kernels that share a plan differ in kind
   g.base.scratch = made->described.base.scratch;
-  if (!g.why_not) g.symbol = arena_printf(a, "%s_gpu", k->symbol);
+  if (!g.why_not) g.symbol = ptx_symbol(a, k->symbol);
   return g;
 }
