@@ -43,8 +43,8 @@ static axis_set axes_of_fixed_size(const scheduler *s) {
   return axes;
 }
 
-// The axes that states and lags have. A small one beside large ones may lack the lane axis: all lanes make it alike. Its cotangent
-// must not be a sum over lanes: axes of fixed size over which it is one are not cut at all (scheduler_partial_axes).
+// The axes that all states and lags have. A state of less than an eighth of the largest may lack an axis of fixed size: all lanes
+// then compute it alike. scheduler_partial_axes leaves out the axes over which its cotangent would be a sum.
 static axis_set state_axes(const scheduler *s) {
   enum { SMALL = 8 };
   const typed_body *body = &s->r->body;

@@ -354,8 +354,8 @@ static void add_factor(transfer *x, const pair *state, tile_role read, const til
   }
 }
 
-// Tokens, parameters, backward the states before, which forward has saved, and what goes on from run to run: alone. A cotangent
-// that no other is made of tells only as a result: a segment without steps hands on what it was given.
+// Why the program has no summary: a cotangent that several instances hold would be added once for each of them. Results are asked,
+// and not arguments: a segment without steps hands on a cotangent that no step reads.
 static const char *who_else_has_it(const tile_program *p) {
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
