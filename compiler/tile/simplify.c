@@ -176,7 +176,7 @@ tile_program *tile_simplify(arena *a, const tile_program *program) {
   bool done = false;
   for (int round = 1; round < ROUNDS_MAX && !done; round++) {
     arena *next = arena_new();
-    tile_program *q = rebuild(next, tile_sink_slices(next, tile_swap_sums(next, p)));
+    tile_program *q = rebuild(next, tile_sink_slices(next, tile_swap_sums(next, tile_distribute_sums(next, p))));
     done = same_program(p, q);
     arena_free(own);
     own = next;

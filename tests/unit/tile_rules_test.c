@@ -113,6 +113,52 @@ static void derived_backwards_cost_what_written_ones_do(void **state) {
   }
 }
 
+// ---- spellings --------------------------------------------------------------------------------------------------------
+
+#define MODES(READ)                                     \
+  "recurrence modes(N = 8, W = 6) {\n"                  \
+  "  input x[N], g[W]\n"                                \
+  "  param nu[N], C_re[W,N], C_im[W,N], E[W,N], F[N]\n" \
+  "  state h[N] : complex\n"                            \
+  "  output y[W], z[W]\n"                               \
+  "  z = g * sum[N](C_re * C_im * E * F)\n"             \
+  "  h = polar(exp(-exp(nu)), nu) * h[t-1] + x\n"       \
+  "  y = " READ                                         \
+  "\n"                                                  \
+  "}\n"
+
+// Two ways to write one recurrence. The second is what the first becomes.
+static const char *const spellings[][2] = {
+    {MODES("re(sum[N](complex(C_re, C_im) * h))"), MODES("sum[N](C_re * re(h)) - sum[N](C_im * im(h))")},
+    {MODES("sum[N](C_re * re(h) + E * x)"), MODES("sum[N](C_re * re(h)) + sum[N](E * x)")},
+    {MODES("sum[N](x * (C_re * re(h) - E * im(h)))"), MODES("sum[N](x * C_re * re(h)) - sum[N](x * E * im(h))")},
+    {MODES("sum[N](g * x * F - C_im * im(h) + F * x)"), MODES("sum[N](g * x * F + F * x) - sum[N](C_im * im(h))")},
+};
+
+static tile_program *chunks_of(fixture *s, const char *text) {
+  const char *reason = NULL;
+  tile_program *p = chunk_build_linear_scan(s->memory, from_source(s, text), 16, &reason);
+  if (!p) fail_msg("%s", reason);
+  return p;
+}
+
+static void count_operations(const tile_program *p, int counts[TILE_OP_COUNT]) {
+  for (int i = 0; i < p->values.count; i++) counts[p->values.items[i].op]++;
+}
+
+static void spellings_cost_the_same(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+    fixture s = fixture_open();
+    int counts[2][TILE_OP_COUNT] = {{0}};
+    tile_program *p[2];
+    for (int k = 0; k < 2; k++) count_operations(p[k] = chunks_of(&s, spellings[i][k]), counts[k]);
+    if (memcmp(counts[0], counts[1], sizeof counts[0]) != 0)
+      fail_msg("pair %zu:\n%s\n%s", i, tile_print(s.memory, p[0]), tile_print(s.memory, p[1]));
+    fixture_close(&s);
+  }
+}
+
 // Elementwise work on the state of Mamba-1: operations on [D,N] in the body, the exponential counted as one.
 static void the_backward_of_an_elementwise_step_is_short(void **state) {
   (void)state;
@@ -334,6 +380,7 @@ static void whole_axes_need_no_first_entry(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(derived_backwards_cost_what_written_ones_do),
+      cmocka_unit_test(spellings_cost_the_same),
       cmocka_unit_test(whole_axes_need_no_first_entry),
       cmocka_unit_test(the_backward_of_an_elementwise_step_is_short),
       cmocka_unit_test(high_powers_stay_short),
