@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -204,6 +205,37 @@ static void products_of_bfloat_rows_are_exact_where_they_can_be(void **state) {
   }
 }
 
+// Few rows are multiplied by another function, block by block of the weight: two blocks here. Small whole numbers are exact.
+static void few_rows_and_many_are_alike(void **state) {
+  (void)state;
+  enum { INPUTS = 80, RESULTS = 900, MOST = 10, PAD = 3 };
+  static const numeric *const kinds[] = {&numeric_f32, &numeric_f64, &numeric_bf16};
+  for (int k = 0; k < 3; k++) {
+    const numeric *n = kinds[k];
+    bool f64 = n == &numeric_f64;
+    void *weight = calloc(INPUTS * RESULTS, 8), *bias = calloc(RESULTS, 8),
+         *room = calloc(1, (size_t)n->linear_room(INPUTS, RESULTS) + 1);
+    void *x = calloc(MOST * (INPUTS + PAD), 8), *y = calloc(MOST * (RESULTS + PAD), 8);
+    for (int i = 0; i < INPUTS * RESULTS; i++) (f64 ? numeric_f64 : numeric_f32).store(weight, i, i % 5 - 2);
+    for (int i = 0; i < RESULTS; i++) (f64 ? numeric_f64 : numeric_f32).store(bias, i, i % 4);
+    for (int i = 0; i < MOST * (INPUTS + PAD); i++) n->store_token(x, i, i % 3 - 1);
+    for (int count = 1; count <= MOST; count++) {
+      memset(y, 0, MOST * (RESULTS + PAD) * 8);
+      n->linear((rows){x, count, INPUTS, INPUTS + PAD}, weight, count % 2 ? bias : NULL,
+                (rows){y, count, RESULTS, RESULTS + PAD}, room);
+      for (int t = 0; t < MOST; t++) {
+        for (int o = 0; o < RESULTS + PAD; o++) {
+          double sum = count % 2 ? o % 4 : 0;
+          for (int i = 0; i < INPUTS && o < RESULTS; i++)
+            sum += ((o * INPUTS + i) % 5 - 2) * ((t * (INPUTS + PAD) + i) % 3 - 1);
+          assert_true(n->load_token(y, t * (RESULTS + PAD) + o) == (t < count && o < RESULTS ? sum : 0));
+        }
+      }
+    }
+    free(weight), free(bias), free(room), free(x), free(y);
+  }
+}
+
 // 1 + 2^-8 lies between two numbers of bfloat16 and goes to the even one, 1; 1 + 3 * 2^-9 to 1 + 2^-7.
 static void weights_are_rounded_where_they_are_read(void **state) {
   (void)state;
@@ -277,6 +309,7 @@ int main(void) {
       cmocka_unit_test(embedding_gradients_add_up),
       cmocka_unit_test(adamw_steps_by_the_rate),
       cmocka_unit_test(products_of_bfloat_rows_are_exact_where_they_can_be),
+      cmocka_unit_test(few_rows_and_many_are_alike),
       cmocka_unit_test(weights_are_rounded_where_they_are_read),
       cmocka_unit_test(loss_of_bfloat_rows_is_that_of_floats),
   };

@@ -6,12 +6,34 @@ static int64_t OF(linear_room)(int64_t in, int64_t out) {
   return 0;
 }
 
+// Rows of weights that make up a block.
+static int64_t OF(rows_of_block)(int64_t in, int64_t left) {
+  int64_t block = FEW_ROWS_BLOCK / (in * (int64_t)sizeof(REAL));
+  if (block < 1) block = 1;
+  return left < block ? left : block;
+}
+
+// A product of matrices copies the whole weight first, which takes longer than its product with a few rows. Rows by themselves
+// read the weight once from memory, block by block.
+static void OF(linear_few)(rows x, const REAL *weight, REAL beta, rows y) {
+  for (int64_t first = 0, count; first < y.width; first += count) {
+    count = OF(rows_of_block)(x.width, y.width - first);
+    for (int64_t i = 0; i < x.count; i++)
+      BLAS(gemv)(CblasRowMajor, CblasNoTrans, (int)count, (int)x.width, 1, weight + first * x.width, (int)x.width,
+                 (const REAL *)x.data + i * x.stride, 1, beta, (REAL *)y.data + i * y.stride + first, 1);
+  }
+}
+
 static void OF(linear)(rows x, const void *weight, const void *bias, rows y, void *room) {
   (void)room;
   if (!x.count) return;
   const REAL *b = bias;
   if (b)
     for (int64_t i = 0; i < y.count; i++) memcpy((REAL *)y.data + i * y.stride, b, (size_t)y.width * sizeof(REAL));
+  if (x.count <= FEW_ROWS) {
+    OF(linear_few)(x, weight, b ? 1 : 0, y);
+    return;
+  }
   BLAS(gemm)(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x.count, (int)y.width, (int)x.width, 1, x.data, (int)x.stride,
              weight, (int)x.width, b ? 1 : 0, y.data, (int)y.stride);
 }

@@ -12,9 +12,17 @@ typedef struct panels {
 
 static int64_t linear_room_bf16(int64_t in, int64_t out) { return (in * out + PANEL * (in + out)) * (int64_t)sizeof(float); }
 
+static panels room_for_panels(void *room, int64_t in, int64_t out) {
+  return (panels){room, (float *)room + in * out, (float *)room + in * out + PANEL * in};
+}
+
+static void round_weights(const float *from, float *to, int64_t count) {
+  for (int64_t i = 0; i < count; i++) to[i] = rec_widen_bf16(rec_narrow_bf16(from[i]));
+}
+
 static panels panels_of(void *room, int64_t in, int64_t out, const float *weight) {
-  panels p = {room, (float *)room + in * out, (float *)room + in * out + PANEL * in};
-  for (int64_t i = 0; i < in * out; i++) p.weight[i] = rec_widen_bf16(rec_narrow_bf16(weight[i]));
+  panels p = room_for_panels(room, in, out);
+  round_weights(weight, p.weight, in * out);
   return p;
 }
 
@@ -40,8 +48,26 @@ static void narrow_rows(const float *from, rows to) {
   }
 }
 
+// Few rows: a block of weights is rounded and multiplied before the next.
+static void linear_few_bf16(rows x, const float *weight, const float *bias, rows y, void *room) {
+  panels p = room_for_panels(room, x.width, y.width);
+  widen_rows(x, p.in);
+  for (int64_t i = 0; bias && i < x.count; i++) memcpy(p.out + i * y.width, bias, (size_t)y.width * sizeof(float));
+  for (int64_t first = 0, count; first < y.width; first += count) {
+    count = rows_of_block_f32(x.width, y.width - first);
+    round_weights(weight + first * x.width, p.weight, count * x.width);
+    linear_few_f32((rows){p.in, x.count, x.width, x.width}, p.weight, bias ? 1 : 0,
+                   (rows){p.out + first, x.count, count, y.width});
+  }
+  narrow_rows(p.out, y);
+}
+
 static void linear_bf16(rows x, const void *weight, const void *bias, rows y, void *room) {
   if (!x.count) return;
+  if (x.count <= FEW_ROWS) {
+    linear_few_bf16(x, weight, bias, y, room);
+    return;
+  }
   panels p = panels_of(room, x.width, y.width, weight);
   for (int64_t first = 0; first < x.count; first += PANEL) {
     rows from = part_of(x, first), to = part_of(y, first);
