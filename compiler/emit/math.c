@@ -3,7 +3,7 @@
 //   softplus %x   ->   max(x, 0) + log1p(exp(-|x|)),   each a few multiply-adds, no call
 //
 // f32: the relative error is at most 3e-7 over the full range, denormals, infinities and NaN included
-// (tests/unit/codegen_expr_test.c sweeps it). The coefficients are minimax fits of the relative error on the reduced range.
+// (tests/unit/codegen_expr_test.c sweeps it); the host's exponentials are 0 below 2^-125.5. The coefficients are minimax fits of the relative error on the reduced range.
 // Every step is exact enough without fused multiply-add, so that all clones meet the bound. Rounding to an integer is the
 // addition of 1.5 * 2^23: the baseline has no instruction for it and must not call libm. f64: libm, lane by lane. GPU with
 // 16-bit storage: exponentials, roots and quotients by the GPU's approximations (math_gpu.c).
@@ -68,11 +68,25 @@ static bool is_whole_vectors(int lanes) {
   return lanes == 16;
 }
 
+static bool scales_in_one(const emitter *e, ir x) { return e->clone == CLONE_V4 && is_whole_vectors(ir_lanes(x)); }
+
 static ir scale(emitter *e, ir x, rounded n) {
-  if (e->clone == CLONE_V4 && is_whole_vectors(ir_lanes(x))) return scale_v4(e, x, n.real);
+  if (scales_in_one(e, x)) return scale_v4(e, x, n.real);
   ir half = LLVMBuildAShr(e->b, n.integer, integer_constant(LLVMTypeOf(n.integer), 1), "");
   ir rest = LLVMBuildSub(e->b, n.integer, half, "");
   return real_mul(e, real_mul(e, x, power_of_two(e, half)), power_of_two(e, rest));
+}
+
+// The host flushes denormal numbers (runtime/support/cpu.c). An exponential need not make them then: 2^(n-1) is a shift of the
+// sum that rounded to n, and its product with 2 e^r reaches up to the largest number. Below 2^-125.5 it is 0, half an octave
+// above the smallest number that is not denormal.
+static bool flushes_denormals(const emitter *e, ir x) { return !e->gpu && !scales_in_one(e, x); }
+
+static const double least_power = -126, shift_of_power = 12582912.0 + 126;  // 1.5 * 2^23 + 126
+
+static ir power_from_shifted(emitter *e, ir shifted) {
+  ir bits = to_bits(e, shifted);
+  return from_bits(e, LLVMBuildShl(e->b, bits, integer_constant(LLVMTypeOf(bits), 23), ""));
 }
 
 // ---- f32: exponentials and logarithms ----
@@ -90,6 +104,14 @@ static ir exp_f32(emitter *e, ir x) {
   static const double c[] = {0.49999993333694172, 0.1666651893569038, 0.041668407909015477, 0.0083689220618907249,
                              0.001381417832882795};
   if (gpu_approximates(e)) return gpu_exp(e, x);
+  if (flushes_denormals(e, x)) {
+    x = at_most(e, at_least(e, x, least_power / log2_e), 89.0);
+    ir magic = number(e, shift_of_power, x), two = number(e, 2, x);
+    ir shifted = real_fma(e, x, number(e, log2_e, x), magic);
+    ir r = reduce_by_ln2(e, x, real_sub(e, shifted, magic));
+    ir p = real_fma(e, polynomial(e, r, c, 5), real_mul(e, r, r), r);
+    return real_mul(e, real_fma(e, p, two, two), power_from_shifted(e, shifted));
+  }
   x = at_most(e, at_least(e, x, -104.0), 89.0);
   rounded n = round_to_integer(e, x, log2_e);
   ir r = reduce_by_ln2(e, x, n.real);
@@ -102,6 +124,14 @@ static ir exp2_f32(emitter *e, ir x) {
   static const double c[] = {0.6931469775872007, 0.24022242077581532, 0.05550733760399842, 0.009671512997145814,
                              0.0013264722044661426};
   if (gpu_approximates(e)) return gpu_exp2(e, x);
+  if (flushes_denormals(e, x)) {
+    double twice[5];
+    for (int i = 0; i < 5; i++) twice[i] = 2 * c[i];
+    x = at_most(e, at_least(e, x, least_power), 129.0);
+    ir magic = number(e, shift_of_power, x), shifted = real_add(e, x, magic);
+    ir r = real_sub(e, x, real_sub(e, shifted, magic));
+    return real_mul(e, real_fma(e, polynomial(e, r, twice, 5), r, number(e, 2, x)), power_from_shifted(e, shifted));
+  }
   x = at_most(e, at_least(e, x, -151.0), 129.0);
   rounded n = round_to_integer(e, x, 1);
   ir r = real_sub(e, x, n.real);
