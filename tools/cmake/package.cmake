@@ -6,10 +6,11 @@
 set(CPACK_GENERATOR TGZ)
 set(CPACK_PACKAGE_CONTACT "The authors of rec <maintainers@rec-lang.invalid>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "language and compiler for linear-recurrent sequence layers")
-set(CPACK_PACKAGE_DESCRIPTION "A .rec file says a recurrence, its layer and its model once. The compiler recc finds its structure, derives
-the chunked forward and backward, and writes a shared library with plain C entry points, for CPUs and NVIDIA GPUs.
-The command rec-lang trains, judges and samples such models, and checks any kernel against a double-precision
-interpreter.")
+set(CPACK_PACKAGE_DESCRIPTION "A .rec file says a recurrence, its layer and its model once. The compiler
+recc finds its structure, derives the chunked forward and backward, and
+writes a shared library with plain C entry points, for CPUs and NVIDIA GPUs.
+The command rec-lang trains, judges and samples such models, and checks any
+kernel against a double-precision interpreter.")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/tools/cmake/package_debian.cmake)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
