@@ -248,15 +248,15 @@ static bool reads_state(const tile_program *p, tile_role read, int tensor) {
 }
 
 // The cotangents that slices hand on. Cotangents of earlier steps are not among them. Neither are cotangents that reach no
-// result of the whole program, such as that of a maximum behind stop_gradient. (Forward, backward wants all states before each
-// chunk.)
-static tile_program *with_needed(arena *a, const tile_program *program, const tile_program *whole) {
-  const tile_program *all = tile_restrict(a, whole, ~0u);
+// result of the whole program, such as that of a maximum behind stop_gradient (`whole` NULL: all are). (Forward, backward wants
+// all states before each chunk.)
+static tile_program *with_cotangents(arena *a, const tile_program *program, const tile_program *whole) {
+  const tile_program *all = whole ? tile_restrict(a, whole, ~0u) : NULL;
   tile_program p = *program;
   bool *read = ARENA_ARRAY(a, bool, program->results.count), any = false;
   for (int i = 0; i < program->results.count; i++) {
     const tile_place *place = &program->results.items[i].place;
-    read[i] = place->lag < 0 && reads_state(all, TILE_D_NEXT_STATE, place->tensor);
+    read[i] = place->lag < 0 && (!all || reads_state(all, TILE_D_NEXT_STATE, place->tensor));
     any = any || read[i];
   }
   p.results.items = ARENA_ARRAY(a, tile_result, program->results.count);
@@ -523,21 +523,15 @@ static void begin(transfer *x, tile_program *p, tile_role read) {
   x->shares = ARENA_ARRAY(x->arena, share, x->values);
 }
 
-tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, bool earlier_given, axis_set column_axes,
-                            int *value_axis, const char **why) {
-  tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
-  tile_program *p = tile_restrict(a, tile_without_gradients(a, program), 1u << states);
-  transfer x = {.arena = a, .program = p, .earlier_given = earlier_given};
-  find_states(&x, read);
-  *why = "earlier steps are states, too";
-  if (states == TILE_NEXT_STATE ? !knows_earlier_steps(&x) : !makes_earlier_steps(&x)) return NULL;
-  if (states == TILE_D_STATE) x.program = p = with_needed(a, p, program);
+// The summary of the states that are results of `p`.
+static tile_program *summary_of(transfer x, tile_program *p, tile_role read, axis_set column_axes, int *value_axis,
+                                const char **why) {
   *why = who_else_has_it(p);
   if (*why) return NULL;
-  const tile_program *alone = tile_drop_unused(a, p);
+  const tile_program *alone = tile_drop_unused(x.arena, p);
   begin(&x, p, read);
   int results = p->results.count;
-  bool *mixed = ARENA_ARRAY(a, bool, tensors_of(p));
+  bool *mixed = ARENA_ARRAY(x.arena, bool, tensors_of(p));
   for (int i = 0; i < results; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->component || place->lag >= 0 || place->relative) continue;
@@ -547,6 +541,21 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   *value_axis = -1;
   if (has_columns(&x, read, mixed, column_axes, value_axis)) return p;
   *why = x.why;
-  begin(&x, tile_drop_unused(a, alone), read);
+  begin(&x, tile_drop_unused(x.arena, alone), read);
   return make_operators(&x, read) ? x.program : NULL;
+}
+
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, bool earlier_given, axis_set column_axes,
+                            int *value_axis, const char **why) {
+  bool back = states == TILE_D_STATE;
+  tile_role read = back ? TILE_D_NEXT_STATE : TILE_STATE;
+  tile_program *p = tile_restrict(a, tile_without_gradients(a, program), 1u << states);
+  transfer x = {.arena = a, .program = p, .earlier_given = earlier_given};
+  find_states(&x, read);
+  *why = "earlier steps are states, too";
+  if (back ? !makes_earlier_steps(&x) : !knows_earlier_steps(&x)) return NULL;
+  // A segment without steps hands on a cotangent that no step reads. Segments have it where it can be summarised.
+  tile_program *whole = back ? summary_of(x, with_cotangents(a, p, NULL), read, column_axes, value_axis, why) : NULL;
+  if (whole) return whole;
+  return summary_of(x, back ? with_cotangents(a, p, program) : p, read, column_axes, value_axis, why);
 }

@@ -247,6 +247,25 @@ static const char shared_delay[] =
     "  y = x * s[t-1]\n"
     "}\n";
 
+// No step reads the cotangents of these states: each step makes that of c 0, and that of m of what follows.
+static const char unread[] =
+    "recurrence constant_beside() {\n"
+    "  input  x\n"
+    "  state  c, S\n"
+    "  output y\n"
+    "  c = 1\n"
+    "  S = 0.9 * S[t-1] + x\n"
+    "  y = S\n"
+    "}\n"
+    "recurrence stopped_beside() {\n"
+    "  input  x\n"
+    "  state  m, S\n"
+    "  output y\n"
+    "  m = stop_gradient(x)\n"
+    "  S = 0.9 * S[t-1] + x * m[t-1]\n"
+    "  y = S\n"
+    "}\n";
+
 static void run_programs(void) {
   const char *const words[] = {"--target", target(), "-O0", "--summary", NULL};
   rec_module *module = compile_text(growing, words);
@@ -260,6 +279,10 @@ static void run_programs(void) {
   rec_module_close(module);
   module = compile_file(REC_SOURCE_DIR "/tests/artifact/library/decay.rec", words);
   if (check(module, "does not compile")) run_lags(rec_module_recurrence(module, 0));
+  rec_module_close(module);
+  module = compile_text(unread, words);
+  for (int i = 0; check(module, "does not compile") && i < rec_module_count(module); i++)
+    run_all_packed(rec_module_recurrence(module, i));
   rec_module_close(module);
   module = compile_text(shared_delay, words);
   if (check(module, "does not compile")) run_all_packed(rec_module_recurrence(module, 0));
@@ -276,7 +299,7 @@ static void run_on(const char *name, bool full, uint64_t seed) {
   device = name;
   if (!only || strcmp(only, "orders") == 0) run_orders("f32", full, seed);
   if (!only && !on_gpu()) run_orders("f64", full, seed);
-  if (!only) run_programs();
+  if (!only || strcmp(only, "programs") == 0) run_programs();
   for (int i = 0; i < grid_case_count; i++) {
     const grid_case *g = &grid_cases[i];
     if (only && !strstr(g->recurrence, only)) continue;
