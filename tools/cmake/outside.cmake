@@ -1,7 +1,7 @@
 # What recc and rec are linked with: LLVM_LIBRARIES (LLVM, lld and what they need) and BLAS_LIBRARY.
 #
 # With REC_STATIC these are archives, and the C++ library as well, so that a program needs the C library alone (old_glibc.cmake).
-# Debian has no archive of cJSON: it stays shared, and tools/wheel packs it.
+# Debian has no archive of cJSON and of Oniguruma: they and utf8proc stay shared, and tools/wheel packs them.
 find_library(LLD_ELF_LIBRARY lldELF PATHS ${LLVM_LIBDIR} NO_DEFAULT_PATH REQUIRED)
 find_library(LLD_COMMON_LIBRARY lldCommon PATHS ${LLVM_LIBDIR} NO_DEFAULT_PATH REQUIRED)
 if(NOT REC_STATIC)
@@ -33,5 +33,5 @@ target_include_directories(blas SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIRS})
 target_link_libraries(blas INTERFACE ${BLAS_ARCHIVE})
 set(BLAS_LIBRARY blas)
 add_link_options($<$<LINK_LANGUAGE:CXX>:-static-libstdc++> LINKER:--gc-sections LINKER:--as-needed)
-# Where the wheel has cJSON.
+# Where the wheel has cJSON, Oniguruma and utf8proc.
 set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib")
