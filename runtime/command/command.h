@@ -69,7 +69,7 @@ typedef struct subcommand {
 
 extern const subcommand apply_command, bench_command, train_command, plan_command, evaluate_command, compare_command,
     generate_command;
-extern const subcommand import_command, export_command, info_command, format_command, lsp_command;
+extern const subcommand import_command, export_command, tokenize_command, info_command, format_command, lsp_command;
 
 extern const subcommand *const commands[];  // up to NULL
 

@@ -7,9 +7,11 @@
 
 #include "runtime/command/session.h"
 #include "runtime/command/writer.h"
+#include "runtime/json.h"
 #include "runtime/shared/output.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/carried.h"
+#include "runtime/train/model/folder.h"
 
 enum { MOST_BYTES = 256, STOPPED = 130 };
 
@@ -18,7 +20,7 @@ typedef struct generate_request {
   module_request module;
   double temperature, top_p;
   int64_t top_k, seed, tokens;
-  const char *prompt, *prompt_file, *checkpoint, *block, *logits, *start;
+  const char *prompt, *prompt_file, *checkpoint, *block, *logits, *start, *tokenizer, *stop;
   bool again;
 } generate_request;
 
@@ -28,6 +30,10 @@ static const option options[] = {
     TEXT("--prompt-file", "FILE", prompt_file,
          "the same from a file, or from standard input: -\n"
          "without a prompt the text begins as if after the end of a line, or after token 0"),
+    TEXT("--stop", "TEXT|ID", stop, "ends before this text, or, for a model of tokens, at the token of this number"),
+    TEXT("--tokenizer", "PATH|none", tokenizer,
+         "a tokenizer.json, a vocabulary of RWKV, or a folder with one: a model of tokens reads and writes words\n"
+         "(default: what rec import kept); none: numbers of tokens"),
     NUMBER("--tokens", "N", tokens, 0, "bytes, characters or tokens to write (default: 200)"),
     REAL("--temperature", "X", temperature, 0, 1000,
          "above 1 bolder, below 1 safer; 0: always the most probable one (default: 1)"),
@@ -98,7 +104,53 @@ typedef struct model_of_text {
   void *weights;
   text_kind kind;
   char *characters;  // of TEXT_CHARACTERS
+  tokenizer *words;  // of TEXT_WORDS
+  token_id ends[MOST_END_TOKENS];
+  int end_count;
 } model_of_text;
+
+// A file that rec import kept for the block, or for one that it goes back to.
+static bool find_kept(const session *s, const train_block *block, bool (*find)(const char *folder, file_path *path),
+                      file_path *path) {
+  for (; block; block = block->after ? train_program_block(s->program, block->after) : NULL)
+    if (find(rec_path("%s/%s", s->options.runs, block->name).text, path)) return true;
+  return false;
+}
+
+static bool has_config(const char *folder, file_path *path) {
+  *path = rec_path("%s", folder);
+  return !access(rec_path("%s/config.json", folder).text, R_OK);
+}
+
+// eos_token_id: a number, or several.
+static rec_status read_ends(const session *s, const train_block *block, model_of_text *m) {
+  file_path path;
+  cJSON *config = NULL;
+  if (tokenizer_ends_by_zero(m->words)) m->ends[m->end_count++] = 0;
+  if (!find_kept(s, block, has_config, &path)) return REC_OK;
+  rec_status status = folder_read_json(path.text, "config.json", &config);
+  const cJSON *ends = json_get(config, "eos_token_id"), *end;
+  if (cJSON_IsNumber(ends)) m->ends[m->end_count++] = ends->valueint;
+  if (cJSON_IsArray(ends))
+    cJSON_ArrayForEach(end, ends) if (cJSON_IsNumber(end) && m->end_count < MOST_END_TOKENS) m->ends[m->end_count++] =
+        end->valueint;
+  cJSON_Delete(config);
+  return status;
+}
+
+static rec_status find_words(const generate_request *r, const session *s, const train_block *block, model_of_text *m) {
+  file_path path;
+  bool none = r->tokenizer && !strcmp(r->tokenizer, "none");
+  if (none || (!r->tokenizer && !find_kept(s, block, tokenizer_in_folder, &path))) return REC_OK;
+  rec_status status = tokenizer_open(r->tokenizer ? r->tokenizer : path.text, &m->words);
+  if (status) return status;
+  m->kind = TEXT_WORDS;
+  if (tokenizer_size(m->words) > m->of.model->vocabulary)
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "expected a tokenizer of at most %" PRId64 " tokens, those of the model, found one of %d",
+                    m->of.model->vocabulary, tokenizer_size(m->words));
+  return read_ends(s, block, m);
+}
 
 static rec_status load_model(const generate_request *r, const session *s, model_of_text *m) {
   const train_block *block;
@@ -116,14 +168,17 @@ static rec_status load_model(const generate_request *r, const session *s, model_
   if (m->kind == TEXT_BYTES && m->of.model->vocabulary > MOST_BYTES)
     return rec_fail(REC_ERROR_UNSUPPORTED, "expected a model of bytes, of at most %d symbols, found %" PRId64, MOST_BYTES,
                     m->of.model->vocabulary);
-  return REC_OK;
+  return numbers ? find_words(r, s, block, m) : REC_OK;
 }
 
 // ---- the text -----------------------------------------------------------------------------------
 
 static void report(const writer *w) {
   fprintf(stderr, "\nrec generate: read %" PRId64 " %s in %.3f s, wrote %" PRId64 " in %.3f s%s\n", w->read, writer_unit(w),
-          w->read_seconds, w->written, w->written_seconds, session_stop ? "; stopped" : "");
+          w->read_seconds, w->written, w->written_seconds,
+          session_stop ? "; stopped"
+          : w->ended   ? "; at its end"
+                       : "");
 }
 
 // --logits: what each token was drawn from, one row each.
@@ -132,6 +187,31 @@ static rec_status save_logits(const writer *w, const char *path) {
   const rec_tensor tensor = {"logits", REC_F64, 2, shape, w->logits, (size_t)(shape[0] * shape[1]) * sizeof *w->logits};
   const rec_metadata mark = {"rec.mark", OUTPUT_MARK_TEXT};
   return rec_file_write(path, &tensor, 1, &mark, 1);
+}
+
+// --stop: digits are the number of a token where the model has tokens.
+static rec_status open_stop(writer *w, const char *stop) {
+  bool of_tokens = w->kind == TEXT_NUMBERS || w->kind == TEXT_WORDS,
+       number = stop && *stop && strspn(stop, "0123456789") == strlen(stop);
+  if (!stop) return REC_OK;
+  if (!*stop || (w->kind == TEXT_NUMBERS && !number))
+    return rec_fail(REC_ERROR_ARGUMENT, "expected --stop %s, found `%s`", *stop ? "ID, the number of a token" : "TEXT", stop);
+  if (!of_tokens || !number) return w->stop = stop, REC_OK;
+  long long token = atoll(stop);
+  if (token >= w->sampler.count)
+    return rec_fail(REC_ERROR_ARGUMENT, "expected --stop a token below %d, found %s", w->sampler.count, stop);
+  if (w->end_count == MOST_END_TOKENS) w->end_count--;
+  w->ends[w->end_count++] = (token_id)token;
+  return REC_OK;
+}
+
+static rec_status open_words(writer *w, const model_of_text *m) {
+  if (m->kind != TEXT_WORDS) return REC_OK;
+  w->words = m->words;
+  w->end_count = m->end_count;
+  memcpy(w->ends, m->ends, sizeof w->ends);
+  rec_status status = encoder_new(m->words, &w->encoder);
+  return status ? status : decoder_new(m->words, &w->decoder);
 }
 
 static rec_status open_writer(writer *w, const generate_request *r, const model_of_text *m, int threads) {
@@ -148,10 +228,13 @@ static rec_status open_writer(writer *w, const generate_request *r, const model_
     w->logits = calloc((size_t)numbers + 1, sizeof *w->logits);
     if (!w->logits) return rec_no_memory();
   }
+  rec_status status = open_words(w, m);
+  if (!status) status = open_stop(w, r->stop);
+  if (status) return status;
   bool learned = r->start && !strcmp(r->start, "learned");
   if (learned && !carried_learns(m->of.model))
     return rec_fail(REC_ERROR_ARGUMENT, "expected a model with learned states, found none");
-  rec_status status = generator_new(&m->of, m->weights, threads, &w->g);
+  status = generator_new(&m->of, m->weights, threads, &w->g);
   if (!status && learned) generator_start_learned(w->g);
   return status;
 }
@@ -160,6 +243,7 @@ static void close_writer(writer *w) {
   generator_free(w->g);
   sampler_close(&w->sampler);
   free(w->logits);
+  writer_close(w);
 }
 
 // A signal ends the text after the token at hand; it interrupts the reading of a prompt.
@@ -181,6 +265,7 @@ static int write_text(session *s, void *request) {
   close_writer(&w);
   free(m.weights);
   free(m.characters);
+  tokenizer_close(m.words);
   if (status) return report_failure("generate");
   return session_stop ? STOPPED : 0;
 }
@@ -200,7 +285,7 @@ const subcommand generate_command = {
         "standard output, in memory that does not grow. The weights are those that `rec train` left in RUNS/BLOCK; without "
         "BLOCK,\n"
         "of the last train block that has a checkpoint. Text and options alone decide what is written, not the threads.\n"
-        "The prompt and the text of a model of token files or of a task are numbers between blanks; tools/tokenize turns text\n"
-        "into them (--encode) and back (--decode).\n",
+        "The prompt and the text of a model of token files are words where there is a tokenizer, else, as those of a task,\n"
+        "numbers between blanks. A text of words ends before the end token of the tokenizer or of the model's config.json.\n",
     .options = options,
     .run = generate};

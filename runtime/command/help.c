@@ -7,19 +7,9 @@
 #include "runtime/internal.h"
 #include "runtime/shared/manual.h"
 
-const subcommand *const commands[] = {&apply_command,
-                                      &bench_command,
-                                      &train_command,
-                                      &plan_command,
-                                      &evaluate_command,
-                                      &compare_command,
-                                      &generate_command,
-                                      &import_command,
-                                      &export_command,
-                                      &info_command,
-                                      &format_command,
-                                      &lsp_command,
-                                      NULL};
+const subcommand *const commands[] = {
+    &apply_command,  &bench_command,  &train_command,    &plan_command, &evaluate_command, &compare_command, &generate_command,
+    &import_command, &export_command, &tokenize_command, &info_command, &format_command,   &lsp_command,     NULL};
 
 enum { COMMANDS = sizeof commands / sizeof *commands - 1 };
 

@@ -9,6 +9,7 @@
 #include "compiler/base/program.h"
 #include "runtime/command/finite.h"
 #include "runtime/command/session.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/public.h"
 #include "runtime/train/report/whole_file.h"
@@ -139,6 +140,26 @@ static rec_status check_inputs(const session *s, const train_block *block) {
   return status;
 }
 
+// rec generate reads it there. A run that had one of another model has it no longer; the folder that is read may be that of the
+// run. A tokenizer that rec cannot read leaves the model one of numbers.
+static rec_status keep_tokenizer(const session *s, const train_block *block, const import_request *r) {
+  file_path from, old;
+  char *text = NULL;
+  tokenizer *t = NULL;
+  bool found = tokenizer_in_folder(r->folder, &from), good = found && !tokenizer_open(from.text, &t);
+  tokenizer_close(t);
+  if (found && !good) printf("tokenizer: not kept; %s\n", rec_message());
+  rec_status status = good ? whole_file_read(from.text, &text) : REC_OK;
+  file_path folder = rec_path("%s/%s", s->options.runs, block->name),
+            to = rec_path("%s/%s", folder.text, good ? strrchr(from.text, '/') + 1 : "");
+  if (!status && good) status = whole_file_write(to.text, text, strlen(text));
+  while (!status && tokenizer_in_folder(folder.text, &old) && (!good || strcmp(old.text, to.text) != 0))
+    if (unlink(old.text)) status = rec_file_failed(old.text);
+  if (!status && good) printf("tokenizer: %s\n", to.text);
+  free(text);
+  return status;
+}
+
 // The run of a block that has done all its steps.
 static rec_status write_run(session *s, const train_block *block, const fitting *f, const import_request *r) {
   trainer *t = NULL;
@@ -157,6 +178,7 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
   if (!status) status = whole_file_read(rec_path("%s/config.json", r->folder).text, &text);
   if (!status) status = whole_file_write(session_path(s, block->name, "config.json").text, text, strlen(text));
   if (!status) status = checkpoint_save(t, checkpoint.text);
+  if (!status) status = keep_tokenizer(s, block, r);
   if (!status)
     printf("import %s: %s, %lld weights in %d tensors\nprogram: %s\nweights: %s\n", r->folder, f->of.model->text,
            (long long)f->of.model->weight_count, f->taken, r->program, checkpoint.text);
@@ -235,6 +257,7 @@ const subcommand import_command = {
     .text =
         "Reads a Hugging Face folder of mamba, mamba2, gla, gated_deltanet, rwkv6 or rwkv7: config.json and the weights\n"
         "in model.safetensors or pytorch_model.bin, in one file or several. Writes the model as the program NAME.rec and\n"
-        "its weights as RUNS/imported, which other train blocks continue. Says which weights do not fit.\n",
+        "its weights as RUNS/imported, which other train blocks continue. Says which weights do not fit. A tokenizer.json or\n"
+        "rwkv_vocab_v20230424.txt goes with them: `rec generate` then reads and writes words.\n",
     .options = options,
     .run = import};

@@ -4,13 +4,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { BLOCK_OF_PROMPT = 4096 };
 
 const char *writer_unit(const writer *w) {
-  static const char *const units[] = {"bytes", "characters", "tokens"};
+  static const char *const units[] = {"bytes", "characters", "tokens", "tokens"};
   return units[w->kind];
 }
 
@@ -76,8 +77,43 @@ static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
   return take(w, tokens, found);
 }
 
+// What was encoded goes through the decoder as well: what is written behind the prompt continues it.
+static rec_status take_words(writer *w) {
+  encoded *e = encoder_tokens(w->encoder);
+  const char *text;
+  size_t size;
+  rec_status status = decoder_take(w->decoder, e->tokens, e->count, &text, &size);
+  if (!status && e->count) status = take(w, e->tokens, (int64_t)e->count);
+  e->count = 0;
+  return status;
+}
+
+static rec_status read_words(writer *w, const char *bytes, size_t count) {
+  rec_status status = encoder_take(w->encoder, bytes, count);
+  return status ? status : take_words(w);
+}
+
+static rec_status end_words(writer *w) {
+  rec_status status = encoder_end(w->encoder);
+  if (!status) status = take_words(w);
+  if (status || !encoder_tokens(w->encoder)->broken) return status;
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "expected a prompt of whole characters in UTF-8, found bytes that are none; is it cut inside of one?");
+}
+
+// What the tokenizer puts before each text.
+static rec_status read_first(writer *w) {
+  const token_id *first;
+  int count = tokenizer_first(w->words, &first);
+  const char *text;
+  size_t size;
+  rec_status status = decoder_take(w->decoder, first, (size_t)count, &text, &size);
+  return status || !count ? status : take(w, first, count);
+}
+
 static rec_status read_block(writer *w, const char *bytes, size_t count) {
   return w->kind == TEXT_BYTES        ? read_bytes(w, bytes, count)
+         : w->kind == TEXT_WORDS      ? read_words(w, bytes, count)
          : w->kind == TEXT_CHARACTERS ? read_characters(w, bytes, count)
                                       : read_numbers(w, bytes, count);
 }
@@ -108,6 +144,7 @@ static rec_status read_text(writer *w, const char *text) {
 static rec_status read_start(writer *w) {
   token_id start = w->kind == TEXT_BYTES ? '\n' : 0;
   if (w->kind == TEXT_CHARACTERS && train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1) start = 0;
+  if (w->kind == TEXT_WORDS && w->end_count) start = w->ends[0];
   if (start >= w->sampler.count) start = 0;
   return generator_read(w->g, &start, 1);
 }
@@ -115,7 +152,9 @@ static rec_status read_start(writer *w) {
 rec_status writer_read(writer *w, const char *text, const char *path) {
   double begin = clock_seconds(CLOCK_MONOTONIC);
   w->number = -1;
-  rec_status status = path ? read_file(w, path) : text ? read_text(w, text) : REC_OK;
+  rec_status status = w->kind == TEXT_WORDS ? read_first(w) : REC_OK;
+  if (!status) status = path ? read_file(w, path) : text ? read_text(w, text) : REC_OK;
+  if (!status && w->kind == TEXT_WORDS && !*w->stopped) status = end_words(w);
   if (!status && w->part_size && !*w->stopped)
     status = rec_fail(REC_ERROR_ARGUMENT,
                       "expected a prompt of whole characters, found its end inside of one, after %" PRId64 " of them", w->read);
@@ -127,12 +166,53 @@ rec_status writer_read(writer *w, const char *text, const char *path) {
 
 // ---- writing ------------------------------------------------------------------------------------
 
-static bool put(const writer *w, int token) {
+static bool print(const char *bytes, size_t size) { return fwrite(bytes, 1, size, stdout) == size && !fflush(stdout); }
+
+// How many bytes at the end of the text may begin the one that ends it.
+static size_t begun_stop(const utf8_text *text, const char *stop) {
+  size_t most = strlen(stop) - 1;
+  if (most > text->size) most = text->size;
+  while (most && memcmp(text->bytes + text->size - most, stop, most) != 0) most--;
+  return most;
+}
+
+static bool put_text(writer *w, const char *bytes, size_t size) {
+  if (!w->stop) return !size || print(bytes, size);
+  text_add(&w->held, bytes, size);
+  if (w->held.failed) return false;
+  const char *found = w->held.size ? memmem(w->held.bytes, w->held.size, w->stop, strlen(w->stop)) : NULL;
+  w->ended = w->cut = found != NULL;
+  size_t ready = found ? (size_t)(found - w->held.bytes) : w->held.size - begun_stop(&w->held, w->stop);
+  bool good = !ready || print(w->held.bytes, ready);
+  w->held.size -= ready;
+  if (ready) memmove(w->held.bytes, w->held.bytes + ready, w->held.size);
+  return good;
+}
+
+static bool put_words(writer *w, token_id token, bool ends) {
+  const char *bytes;
+  size_t size;
+  rec_status status = ends ? decoder_end(w->decoder, &bytes, &size) : decoder_take(w->decoder, &token, 1, &bytes, &size);
+  return !status && put_text(w, bytes, size);
+}
+
+static bool put(writer *w, int token) {
   int size = 1;
   const char byte = (char)token, *text = &byte;
+  for (int i = 0; i < w->end_count; i++) w->ended = w->ended || w->ends[i] == token;
+  if (w->ended) return true;
   if (w->kind == TEXT_NUMBERS) return printf(w->written ? " %d" : "%d", token) > 0 && !fflush(stdout);
+  if (w->kind == TEXT_WORDS) return put_words(w, token, false);
   if (w->kind == TEXT_CHARACTERS) text = train_alphabet_text(&w->alphabet, token, &size);
-  return fwrite(text, 1, (size_t)size, stdout) == (size_t)size && !fflush(stdout);
+  return put_text(w, text, (size_t)size);
+}
+
+// What was held back.
+static bool put_rest(writer *w) {
+  if (w->kind == TEXT_NUMBERS) return !w->written || (putchar('\n') >= 0 && !fflush(stdout));
+  if (w->cut) return true;
+  bool good = w->kind != TEXT_WORDS || put_words(w, 0, true);
+  return good && (w->cut || !w->held.size || print(w->held.bytes, w->held.size));
 }
 
 static rec_status write_token(writer *w, int64_t count) {
@@ -144,7 +224,7 @@ static rec_status write_token(writer *w, int64_t count) {
   if (w->logits) memcpy(w->logits + w->written * w->sampler.count, logits, (size_t)w->sampler.count * sizeof *logits);
   if (!put(w, token)) return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
   w->written++;
-  if (w->written == count) return REC_OK;
+  if (w->ended || w->written == count) return REC_OK;
   const token_id next = (token_id)token;
   return generator_read(w->g, &next, 1);
 }
@@ -152,9 +232,14 @@ static rec_status write_token(writer *w, int64_t count) {
 rec_status writer_write(writer *w, int64_t count) {
   double begin = clock_seconds(CLOCK_MONOTONIC);
   rec_status status = REC_OK;
-  while (!status && !*w->stopped && w->written < count) status = write_token(w, count);
-  if (!status && w->kind == TEXT_NUMBERS && w->written && (putchar('\n') < 0 || fflush(stdout)))
-    status = rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
+  while (!status && !*w->stopped && !w->ended && w->written < count) status = write_token(w, count);
+  if (!status && !put_rest(w)) status = rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
   w->written_seconds = clock_seconds(CLOCK_MONOTONIC) - begin;
   return status;
+}
+
+void writer_close(writer *w) {
+  encoder_free(w->encoder);
+  decoder_free(w->decoder);
+  free(w->held.bytes);
 }

@@ -360,6 +360,16 @@ def with_numbers(name, places):
     return change
 
 
+def with_words(folder):
+    """A tokenizer beside the model: <s>, which begins each text, </s>, and a letter for each other token."""
+    texts = ["<s>", "</s>", *"abcdefghijklmnopqrstuv"]
+    template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+                "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}}
+    with open(os.path.join(folder, "tokenizer.json"), "w") as file:
+        json.dump({"post_processor": template, "decoder": {"type": "Fuse"}, "added_tokens": [{"id": 1, "content": "</s>", "special": True}],
+                   "model": {"type": "BPE", "vocab": {text: i for i, text in enumerate(texts)}, "merges": []}}, file)
+
+
 def main(root):
     for model in MODELS:
         make(os.path.join(root, model), model)
@@ -383,6 +393,8 @@ def main(root):
     make(os.path.join(root, "open-ranks"), "rwkv7", change=lambda t, c: (t, {k: v for k, v in c.items() if "low_rank" not in k}))
     make(os.path.join(root, "many-shared"), "gla", change=lambda t, c: (t, {**c, "num_kv_heads": 3}))
     make(os.path.join(root, "llama"), "gla", change=lambda t, c: (t, {**c, "model_type": "llama"}))
+    make(os.path.join(root, "words"), "gla", change=lambda t, c: (t, {**c, "eos_token_id": [1, 1]}))
+    with_words(os.path.join(root, "words"))
     with open(os.path.join(root, "code.bin"), "wb") as file:
         pickle.dump(print, file, protocol=2)
     with zipfile.ZipFile(os.path.join(root, "run.bin"), "w") as archive:

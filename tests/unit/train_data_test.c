@@ -274,7 +274,7 @@ static void a_text_is_no_file_of_tokens_nor_the_other_way_round(void **state) {
   char prose[2000];
   for (int i = 0; i < 2000; i++) prose[i] = "GGUF, caf\xC3\xA9.\n"[i % 13];
   write_file("text", "", 0, prose, 1998);
-  refuses("text", FORMAT_BY_CONTENT, "text: expected tokens, found text; tools/tokenize makes tokens of it");
+  refuses("text", FORMAT_BY_CONTENT, "text: expected tokens, found text; rec tokenize makes tokens of it");
   write_file("text", "", 0, prose, 1998);
   assert_int_equal(train_data_open(in_folder("text"), &text, &windows, &data), REC_OK);
   train_data_close(&data);

@@ -313,7 +313,7 @@ static int bits_by_look(rec_mapping bytes) {
 // A file without a header that is known here.
 static rec_status check_plain(const char *path, rec_mapping bytes, int bits) {
   static const char way[] = "format = raw takes the bytes as they are";
-  const char *text = "text; tools/tokenize makes tokens of it", *other = file_is_text(bytes) ? text : file_sign(bytes);
+  const char *text = "text; rec tokenize makes tokens of it", *other = file_is_text(bytes) ? text : file_sign(bytes);
   if (other) return rec_fail(REC_ERROR_FORMAT, "%s: expected tokens, found %s; %s", path, other, way);
   int found = bits ? bits : bits_by_look(bytes);
   if (found == 16 || bits) return REC_OK;
