@@ -174,6 +174,7 @@ static int run_rank(train_request *r, bool was_launched) {
   if (was_launched && r->train) session_catch_early();
   rec_status opened = ranks_open(&r->ranks, &job);
   r->options.ranks = r->module.ranks = job;
+  if (!opened && ranks_number(job) == 0) launch_begun();
   if (!opened)
     status = run_opened(r);
   else if (ranks_number(job) == 0)

@@ -4,18 +4,24 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/internal.h"
 
-enum { EXIT_CANNOT_START = 127 };
+enum { EXIT_CANNOT_START = 127, DOOR_NAME = 32 };
+
+// In the environment of the ranks that rec has started itself.
+static const char door_variable[] = "REC_LAUNCHED";
 
 // ---- what a launcher tells ------------------------------------------------------------------------------------------
 
@@ -143,20 +149,58 @@ _Noreturn static void become(char *const *list, const sigset_t *signals) {
 
 static int exit_status_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-// Waits for the launcher, and hands signals on: the first as SIGUSR1, those behind it as SIGTERM. Ranks that have not started do not
-// hear SIGUSR1, so it comes again and again; those that have heard one take no notice of the next.
-static int supervise(pid_t child, const sigset_t *taken) {
+// A socket by which rank 0 says that all ranks have begun, and the name of its address. Below 0: there is none.
+static int open_door(char name[DOOR_NAME]) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  socklen_t size = sizeof address.sun_family;  // the kernel finds a name, in no folder
+  int door = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (door < 0) return door;
+  bool bound = !bind(door, (struct sockaddr *)&address, size) && !listen(door, 1);
+  size = sizeof address;
+  if (bound && !getsockname(door, (struct sockaddr *)&address, &size))
+    snprintf(name, DOOR_NAME, "%.*s", (int)(size - offsetof(struct sockaddr_un, sun_path) - 1), address.sun_path + 1);
+  return door;
+}
+
+void launch_begun(void) {
+  const char *name = getenv(door_variable);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int door = name && strlen(name) < DOOR_NAME ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+  if (door < 0) return;
+  memcpy(address.sun_path + 1, name, strlen(name));
+  connect(door, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name)));
+  close(door);
+}
+
+// Nobody knocks where rank 0 is on another machine.
+static bool have_begun(int door, int waited) {
+  enum { MOST_WAITED = 100 };
+  int knock = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+  if (knock >= 0) close(knock);
+  return knock >= 0 || waited > MOST_WAITED;
+}
+
+// Waits for the launcher, and hands signals on: the first as SIGUSR1, those behind it as SIGTERM. SIGUSR1 would end a rank that has
+// no handler yet, so it waits until all have begun. Then it comes again and again, for a launcher may have missed one; ranks that
+// have heard it take no notice of the next.
+static int supervise(pid_t child, int door, const sigset_t *taken) {
   const struct timespec pause = {.tv_nsec = 100000000};
-  int status = 0, wishes = 0;
+  int status = 0, wishes = 0, waited = 0;
+  bool begun = false;
   while (waitpid(child, &status, WNOHANG) == 0) {
     int number = wishes == 1 ? sigtimedwait(taken, NULL, &pause) : sigwaitinfo(taken, NULL);
     if (number > 0 && number != SIGCHLD) wishes++;
-    if (number != SIGCHLD && wishes) kill(child, wishes == 1 ? SIGUSR1 : SIGTERM);
+    if (number == SIGCHLD || !wishes) continue;
+    begun |= have_begun(door, waited++);
+    if (wishes > 1)
+      kill(child, SIGTERM);
+    else if (begun)
+      kill(child, SIGUSR1);
   }
   return exit_status_of(status);
 }
 
-static rec_status run_launcher(char *const *list, int *exit_status) {
+static rec_status run_launcher(char *const *list, int door, int *exit_status) {
   const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
   sigset_t taken, before;
   sigemptyset(&taken);
@@ -166,15 +210,14 @@ static rec_status run_launcher(char *const *list, int *exit_status) {
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) become(list, &before);
-  if (child > 0) *exit_status = supervise(child, &taken);
+  if (child > 0) *exit_status = supervise(child, door, &taken);
   sigprocmask(SIG_SETMASK, &before, NULL);
   return child > 0 ? REC_OK : rec_file_failed(list[0]);
 }
 
 rec_status launch_ranks(int64_t count, const char *command, char *const *words, int word_count, int *exit_status) {
-  static const char again[] = "REC_LAUNCHED";
-  char program[PATH_MAX], self[PATH_MAX], number[32];
-  if (getenv(again))
+  char program[PATH_MAX], self[PATH_MAX], number[32], name[DOOR_NAME] = "none";
+  if (getenv(door_variable))
     return rec_fail(REC_ERROR_DEVICE,
                     "expected Open MPI or MPICH, found another launcher, which does not tell this process its rank");
   if (!launch_program(program, sizeof program))
@@ -190,8 +233,10 @@ rec_status launch_ranks(int64_t count, const char *command, char *const *words, 
   *next++ = program, *next++ = "-n", *next++ = number, *next++ = self, *next++ = (char *)(uintptr_t)command;
   for (int i = 0; i < word_count; i++) *next++ = words[i];
   allow();
-  setenv(again, "1", 1);
-  rec_status status = run_launcher(list, exit_status);
+  int door = open_door(name);
+  setenv(door_variable, name, 1);
+  rec_status status = run_launcher(list, door, exit_status);
+  if (door >= 0) close(door);
   free(list);
   return status;
 }

@@ -33,6 +33,9 @@ void launch_cancel_step(void);
 // Whether this process is to print what all processes of a job print alike.
 bool launch_speaks(void);
 
+// Of rank 0, when all ranks have begun: whoever has called launch_ranks hands signals on from now on.
+void launch_begun(void);
+
 // mpirun or mpiexec in the path; false: there is none.
 bool launch_program(char *file, size_t size);
 // Runs a launcher of `count` processes of the same program with this command and its words, to its end. A signal that ends programs
