@@ -160,6 +160,15 @@ static const graph_train *find_before(const graph_builder *b, const ast_name *af
   return before;
 }
 
+// An earlier block of this name had a message of its own: who comes after it says nothing.
+static bool is_refused(const graph_builder *b, const ast_item *item, const char *name) {
+  for (int i = 0; b->program->layers.items[i].item != item; i++) {
+    const ast_item *earlier = b->program->layers.items[i].item;
+    if (earlier->kind == AST_TRAIN && earlier->name.text == name) return true;
+  }
+  return false;
+}
+
 static bool check_segments(const train_settings *k) {
   const graph_train *t = k->train;
   if (t->segments == 1 || (t->context % SEGMENT_STEPS == 0 && t->context / SEGMENT_STEPS % t->segments == 0)) return true;
@@ -188,6 +197,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
     diag_error(b->diag, item->name.span, "expected a name of its own for the train block, found '%s' twice", item->name.text);
     return;
   }
+  if (after->text && !before && is_refused(b, item, after->text)) return;
   if (after->text && !before) {
     const char *known = "";
     for (int i = 0; i < p->trains.count; i++)
