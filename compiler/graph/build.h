@@ -195,6 +195,8 @@ bool task_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const ast
 bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e, const graph_task *task, graph_evaluate *to);
 // "copying, stack_copying, .."
 const char *task_list(arena *memory);
+// The tokens of its longest sequence.
+int64_t task_sequence_tokens(const graph_task *t);
 // Do the sequences of the block's task fit its model and context?
 bool task_check(graph_builder *b, const graph_train *train, const graph_model *model, span where);
 

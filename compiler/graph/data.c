@@ -109,11 +109,16 @@ bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e, c
   return true;
 }
 
+int64_t task_sequence_tokens(const graph_task *t) {
+  const task_rules *r = t->rules;
+  return r->tokens_for_each * t->length + r->tokens_beyond + r->tokens_for_each_count * t->count;
+}
+
 bool task_check(graph_builder *b, const graph_train *train, const graph_model *model, span where) {
   const graph_task *t = &train->task;
   const task_rules *r = t->rules;
   int64_t symbols = r->symbols + (r->text ? 0 : t->alphabet);
-  int64_t tokens = r->tokens_for_each * t->length + r->tokens_beyond + r->tokens_for_each_count * t->count;
+  int64_t tokens = task_sequence_tokens(t);
   if (symbols > model->vocabulary)
     diag_error(b->diag, where, "expected a model of at least %lld symbols for %s, found %d", (long long)symbols, r->name,
                model->vocabulary);

@@ -167,6 +167,19 @@ static bool read_label(train_settings *k, const ast_arg *arg) {
   return false;
 }
 
+// Some sequence must have this token.
+static bool read_from(train_settings *k, const ast_expr *e) {
+  graph_train *t = k->train;
+  bool generated = t->task.rules && task_sequence_tokens(&t->task) <= t->context;
+  int64_t tokens = generated ? task_sequence_tokens(&t->task) : t->context;
+  if (!e) return true;
+  if (!sema_whole(k->scope, e, "from", 0, &t->loss_from)) return false;
+  if (t->loss_from < tokens) return true;
+  diag_error(k->b->diag, e->span, "expected a loss from a token below the %s of %lld, found %lld",
+             generated ? "longest sequence" : "context", (long long)tokens, (long long)t->loss_from);
+  return false;
+}
+
 bool read_loss(train_settings *k) {
   graph_train *t = k->train;
   static const char *const names[] = {"from", "rest"};
@@ -181,13 +194,7 @@ bool read_loss(train_settings *k) {
     return false;
   }
   if (!setting_arguments(k, e, &call, false)) return false;
-  if (call.values[0] && !sema_whole(k->scope, call.values[0], "from", 0, &t->loss_from)) return false;
-  if (t->loss_from >= t->context) {
-    diag_error(k->b->diag, call.values[0]->span, "expected a loss from a token below the context of %lld, found %lld",
-               (long long)t->context, (long long)t->loss_from);
-    return false;
-  }
-  if (!setting_share(k, call.values[1], "rest", 0, 1e6, &t->loss_rest)) return false;
+  if (!read_from(k, call.values[0]) || !setting_share(k, call.values[1], "rest", 0, 1e6, &t->loss_rest)) return false;
   if (call.values[1] && !(t->task.rules && t->task.all)) {
     diag_error(k->b->diag, call.values[1]->span,
                "expected 'rest' beside a task with loss = all, which has answers and other tokens, "

@@ -327,6 +327,15 @@ static void sum_starts(trainer *t, step_report *report) {
   initial_states_report(t, in->batch_sums + 1, report);
 }
 
+// Where no batch can have a target, the first has none.
+static rec_status check_targets(const trainer *t) {
+  if (t->step || t->in->weight_sum > 0) return REC_OK;
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "train %s: expected targets that the loss counts, found none in the first batch: its 'from' leaves out all "
+                  "of them, or labels and rest weigh 0, or the documents are too short",
+                  t->block->name);
+}
+
 // The loss, and what is reported about the states that the batch ended with.
 static void sum_ends(trainer *t, step_report *report) {
   trainer_internals *in = t->in;
@@ -345,7 +354,8 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   initial_states_fill(t);
   batch_fill(t);
   sum_starts(t, report);
-  status = exchange_agree(t, gradients_run(t));
+  status = check_targets(t);
+  if (!status) status = exchange_agree(t, gradients_run(t));
   if (status == TRAINER_STOPPED) initial_states_forget(t);
   if (status) return status;
   status = exchange_gradients(t);
