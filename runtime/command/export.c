@@ -11,6 +11,7 @@
 #include "runtime/command/session.h"
 #include "runtime/train/model/public.h"
 #include "runtime/train/report/whole_file.h"
+#include "runtime/train/result.h"
 
 typedef struct export_request {
   module_request module;
@@ -130,7 +131,7 @@ static rec_status load(const session *s, const char *name, const train_block **b
     trained_model of = session_model(s, &p->blocks[i]);
     *block = &p->blocks[i];
     *weights = calloc((size_t)of.model->parameter_elements + 1, (size_t)of.n->element_size);
-    status = *weights ? session_load_result(s, *block, *weights) : rec_no_memory();
+    status = *weights ? result_load(s, *block, *weights) : rec_no_memory();
     if (!status) return REC_OK;
     free(*weights);
     *weights = NULL;

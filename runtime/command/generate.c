@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/command/session.h"
@@ -12,6 +11,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/carried.h"
 #include "runtime/train/model/folder.h"
+#include "runtime/train/result.h"
 
 enum { MOST_BYTES = 256, STOPPED = 130 };
 
@@ -69,11 +69,6 @@ static int read_words(words *w, generate_request *r) {
 
 // ---- the model ----------------------------------------------------------------------------------
 
-static bool has_checkpoint(const session *s, const train_block *b, file_path *path) {
-  *path = session_path(s, b->name, "checkpoint.safetensors");
-  return !access(path->text, R_OK);
-}
-
 static rec_status unknown_block(const generate_request *r, const session *s) {
   char names[512] = "";
   size_t used = 0;
@@ -83,20 +78,19 @@ static rec_status unknown_block(const generate_request *r, const session *s) {
                   *names ? names : " none");
 }
 
-// The block whose model is meant and the file with its weights.
-static rec_status find_weights(const generate_request *r, const session *s, const train_block **block, file_path *path) {
+// The block whose model is meant: the one that is named, else the last that has ended, else the last.
+static rec_status find_block(const generate_request *r, const session *s, const train_block **block) {
   const train_program *p = s->program;
-  *block = r->block ? train_program_block(p, r->block) : NULL;
+  *block = r->block ? train_program_block(p, r->block) : p->block_count ? &p->blocks[p->block_count - 1] : NULL;
   if (r->block && !*block) return unknown_block(r, s);
-  bool found = *block && has_checkpoint(s, *block, path);
-  for (int i = p->block_count - 1; i >= 0 && !r->block && !r->checkpoint && !found; i--)
-    found = has_checkpoint(s, *block = &p->blocks[i], path);
-  if (r->checkpoint) *path = rec_path("%s", r->checkpoint);
-  if (r->checkpoint && !*block && p->block_count) *block = &p->blocks[p->block_count - 1];
-  if ((found || r->checkpoint) && *block) return REC_OK;
-  if (!p->block_count) return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a train block, found none", r->module.file);
-  return rec_fail(REC_ERROR_FILE, "expected %s%s to be trained, found no checkpoint in %s; run rec train first",
-                  r->block ? "the block " : "a block", r->block ? r->block : "", s->options.runs);
+  if (!*block) return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a train block, found none", r->module.file);
+  for (int i = p->block_count - 1; i >= 0 && !r->block && !r->checkpoint; i--)
+    if (result_is_there(s, &p->blocks[i])) return *block = &p->blocks[i], REC_OK;
+  return REC_OK;
+}
+
+static rec_status load_weights(const generate_request *r, const session *s, const train_block *block, void *weights) {
+  return r->checkpoint ? result_load_from(s, block, r->checkpoint, weights) : result_load(s, block, weights);
 }
 
 typedef struct model_of_text {
@@ -154,14 +148,14 @@ static rec_status find_words(const generate_request *r, const session *s, const 
 
 static rec_status load_model(const generate_request *r, const session *s, model_of_text *m) {
   const train_block *block;
-  file_path path;
-  rec_status status = find_weights(r, s, &block, &path);
+  rec_status status = find_block(r, s, &block);
   if (!status) {
     m->of = session_model(s, block);
     m->weights = calloc((size_t)m->of.model->parameter_elements + 1, (size_t)m->of.n->element_size);
-    status = m->weights ? checkpoint_load_weights(&m->of, m->weights, path.text) : rec_no_memory();
+    status = m->weights ? load_weights(r, s, block, m->weights) : rec_no_memory();
   }
-  if (!status) status = checkpoint_characters(path.text, &m->characters);
+  if (!status)
+    status = checkpoint_says(r->checkpoint ? r->checkpoint : result_path(s, block).text, "rec.characters", &m->characters);
   if (status) return status;
   bool numbers = block->generated || block->source.kind == SOURCE_TOKENS;
   m->kind = numbers ? TEXT_NUMBERS : m->characters ? TEXT_CHARACTERS : TEXT_BYTES;
@@ -284,7 +278,7 @@ const subcommand generate_command = {
         "Writes text with a model of a compiled library or of a .rec file: reads the prompt, then samples byte after byte to\n"
         "standard output, in memory that does not grow. The weights are those that `rec train` left in RUNS/BLOCK; without "
         "BLOCK,\n"
-        "of the last train block that has a checkpoint. Text and options alone decide what is written, not the threads.\n"
+        "of the last train block that has ended. Text and options alone decide what is written, not the threads.\n"
         "The prompt and the text of a model of token files are words where there is a tokenizer, else, as those of a task,\n"
         "numbers between blanks. A text of words ends before the end token of the tokenizer or of the model's config.json.\n",
     .options = options,

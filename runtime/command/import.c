@@ -13,6 +13,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/public.h"
 #include "runtime/train/report/whole_file.h"
+#include "runtime/train/result.h"
 
 typedef struct import_request {
   const char *folder, *program;
@@ -119,7 +120,7 @@ static rec_status fit_all(fitting *f, const import_request *r) {
 // The same weights may be imported again. Those of another model stay: its program would run with the new ones.
 static rec_status check_run(const session *s, const train_block *block, const fitting *f) {
   const int64_t size = f->of.model->parameter_elements * f->of.n->element_size;
-  file_path model = session_path(s, block->name, "model.safetensors");
+  file_path model = result_path(s, block);
   rec_status status = session_check_new(s, block);
   if (!status) return REC_OK;
   char *found = calloc((size_t)size + 1, 1);
@@ -134,9 +135,9 @@ static rec_status check_run(const session *s, const train_block *block, const fi
 
 // The folder that is read may be that of the run.
 static rec_status check_inputs(const session *s, const train_block *block) {
-  static const char *const names[] = {"checkpoint.safetensors", "model.safetensors", "config.json"};
+  static const char *const names[] = {"model.safetensors", "config.json"};
   rec_status status = REC_OK;
-  for (int i = 0; i < 3 && !status; i++) status = allow_output(session_path(s, block->name, names[i]).text, NULL, true);
+  for (int i = 0; i < 2 && !status; i++) status = allow_output(session_path(s, block->name, names[i]).text, NULL, true);
   return status;
 }
 
@@ -160,29 +161,21 @@ static rec_status keep_tokenizer(const session *s, const train_block *block, con
   return status;
 }
 
-// The run of a block that has done all its steps.
+// The run of a block that has ended.
 static rec_status write_run(session *s, const train_block *block, const fitting *f, const import_request *r) {
-  trainer *t = NULL;
   char *text = NULL;
-  file_path checkpoint = session_path(s, block->name, "checkpoint.safetensors");
+  file_path model = result_path(s, block);
   rec_status status = session_lock(s, true);
   if (!status) status = check_inputs(s, block);
   if (!status && !r->again) status = check_run(s, block, f);
   if (!status) status = session_make_folder(s, block->name);
-  if (!status) status = trainer_new(f->of, block, &(trainer_settings){.threads = 1}, &t);
-  if (!status) {
-    memcpy(t->weights, f->weights, (size_t)(f->of.model->parameter_elements * f->of.n->element_size));
-    t->step = block->steps;
-    status = checkpoint_save_weights(&f->of, f->weights, session_path(s, block->name, "model.safetensors").text);
-  }
   if (!status) status = whole_file_read(rec_path("%s/config.json", r->folder).text, &text);
   if (!status) status = whole_file_write(session_path(s, block->name, "config.json").text, text, strlen(text));
-  if (!status) status = checkpoint_save(t, checkpoint.text);
+  if (!status) status = checkpoint_save_weights(&f->of, f->weights, model.text);
   if (!status) status = keep_tokenizer(s, block, r);
   if (!status)
     printf("import %s: %s, %lld weights in %d tensors\nprogram: %s\nweights: %s\n", r->folder, f->of.model->text,
-           (long long)f->of.model->weight_count, f->taken, r->program, checkpoint.text);
-  trainer_free(t);
+           (long long)f->of.model->weight_count, f->taken, r->program, model.text);
   free(text);
   return status;
 }

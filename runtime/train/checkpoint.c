@@ -214,26 +214,36 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
 }
 
 // `owner` NULL: this process is alone.
-static rec_status save_weights(const trained_model *of, void *weights, const trainer *owner, const char *characters,
-                               const char *path) {
+static rec_status save_weights(const trained_model *of, void *weights, const trainer *owner, const char *path) {
   tensor_list list;
   const writers by = owner ? writers_of(owner) : (writers){0};
-  rec_metadata metadata[4] = {{"format", "pt"}, {"rec.model", of->model->text}, {"rec.characters", characters}};
+  rec_metadata metadata[5] = {{"format", "pt"}, {"rec.model", of->model->text}};
+  int count = 2;
+  if (owner && owner->identity) metadata[count++] = (rec_metadata){"rec.trained", owner->identity};
+  if (owner && owner->characters) metadata[count++] = (rec_metadata){"rec.characters", owner->characters};
   rec_status status = open_list(&list, of->model->parameter_count, of->model->parameter_count);
   if (!status) add_parameters(&list, of, weights, owner);
   status = ranks_agree(by.shared, status, by.place);
-  if (!status) status = write_list(&list, path, metadata, characters ? 3 : 2, by);
+  if (!status) status = write_list(&list, path, metadata, count, by);
   rec_blocks_free(&list.memory);
   return status;
 }
 
-rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path) {
-  return save_weights(of, (void *)(uintptr_t)weights, NULL, NULL, path);
+void checkpoint_sum(const trained_model *of, const void *weights, char text[SEAL_TEXT]) {
+  uint64_t sum = 0;
+  for (int i = 0; i < of->model->parameter_count; i++) {
+    const model_parameter *p = &of->model->parameters[i];
+    const char *numbers = (const char *)weights + p->place * of->n->element_size;
+    sum += seal_of_part(p->name, 0, numbers, (size_t)(p->elements * of->n->element_size));
+  }
+  seal_text(sum, text);
 }
 
-rec_status checkpoint_save_result(const trainer *t, const char *path) {
-  return save_weights(&t->of, t->weights, t, t->characters, path);
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path) {
+  return save_weights(of, (void *)(uintptr_t)weights, NULL, path);
 }
+
+rec_status checkpoint_save_result(const trainer *t, const char *path) { return save_weights(&t->of, t->weights, t, path); }
 
 // ---- reading ------------------------------------------------------------------------------------
 
@@ -289,11 +299,8 @@ rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) 
   return status;
 }
 
-// Imported weights were not trained here: their block has ended, and says nothing about itself.
 static rec_status check_identity(const trainer *t, const rec_file *file) {
-  const char *found = rec_file_metadata(file, "rec.trained");
-  if (!t->identity || (!found && t->step >= t->block->steps)) return REC_OK;
-  return identity_check(rec_file_path(file), found, t->identity);
+  return t->identity ? identity_check(rec_file_path(file), rec_file_metadata(file, "rec.trained"), t->identity) : REC_OK;
 }
 
 static rec_status load(trainer *t, const rec_file *file) {
@@ -330,13 +337,23 @@ rec_status checkpoint_load_weights(const trained_model *of, void *weights, const
   return status;
 }
 
-rec_status checkpoint_characters(const char *path, char **characters) {
+// What was imported, or written by others, says nothing about itself.
+rec_status checkpoint_check_result(const trainer *t, const char *path) {
+  rec_file *file = NULL;
+  rec_status status = rec_file_open(path, &file);
+  if (!status) status = seal_check(file, NULL);
+  if (!status && rec_file_metadata(file, "rec.trained")) status = check_identity(t, file);
+  rec_file_close(file);
+  return status;
+}
+
+rec_status checkpoint_says(const char *path, const char *key, char **text) {
   rec_file *file;
-  *characters = NULL;
+  *text = NULL;
   rec_status status = rec_file_open(path, &file);
   if (status) return status;
-  const char *found = rec_file_metadata(file, "rec.characters");
-  if (found && !(*characters = strdup(found))) status = rec_no_memory();
+  const char *found = rec_file_metadata(file, key);
+  if (found && !(*text = strdup(found))) status = rec_no_memory();
   rec_file_close(file);
   return status;
 }

@@ -5,6 +5,7 @@
 #ifndef REC_TRAIN_CHECKPOINT_H
 #define REC_TRAIN_CHECKPOINT_H
 
+#include "runtime/train/seal.h"
 #include "runtime/train/trainer.h"
 
 rec_status checkpoint_save(const trainer *t, const char *path);
@@ -13,12 +14,17 @@ rec_status checkpoint_load(trainer *t, const char *path);
 // Steps done according to a checkpoint, and how many its block has.
 rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps);
 
-// The weights that a block ends with.
+// The weights that a block ends with, and what they were trained with.
 rec_status checkpoint_save_result(const trainer *t, const char *path);
+// An error if they are damaged, or were trained with something else than this trainer.
+rec_status checkpoint_check_result(const trainer *t, const char *path);
 rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path);
+// A checksum of the weights.
+void checkpoint_sum(const trained_model *of, const void *weights, char text[SEAL_TEXT]);
 // Any file that holds all weights of the model.
 rec_status checkpoint_load_weights(const trained_model *of, void *weights, const char *path);
-// The characters that a file of weights says its tokens stand for; the caller frees them. NULL: none.
-rec_status checkpoint_characters(const char *path, char **characters);
+// What a file says under a key: `rec.characters` its tokens stand for, `rec.trained` is an identity. The caller frees it. NULL:
+// nothing.
+rec_status checkpoint_says(const char *path, const char *key, char **text);
 
 #endif

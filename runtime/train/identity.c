@@ -3,7 +3,7 @@
 //
 //   {"dtype": "f32", "chunk": 0, "form": "chosen", "model": "LM(D = 16)", "layers": "90ab..",
 //    "formulas": {"LM.ssd": "12cd.."}, "weights": {"embedding.weight": "34ef.."},
-//    "data": "1000 tokens, 56ab..", "settings": {"lr": 0.003, ..}}
+//    "data": "1000 tokens, 56ab..", "settings": {"lr": 0.003, ..}, "began from": "base 78cd.."}
 #include "runtime/train/identity.h"
 
 #include <stdio.h>
@@ -15,6 +15,8 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+static const char BEGAN_FROM[] = "began from";
 
 // ---- what a run is trained with -----------------------------------------------------------------
 
@@ -79,7 +81,7 @@ static cJSON *data_of(const train_data *data) {
   return cJSON_CreateString(text);
 }
 
-char *identity_of(const session *s, const train_block *block, const train_data *data) {
+static cJSON *model_of(const session *s, const train_block *block) {
   const train_model *model = &s->program->models[block->model];
   cJSON *all = cJSON_CreateObject();
   copy(all, s->module->json, "dtype");
@@ -88,11 +90,31 @@ char *identity_of(const session *s, const train_block *block, const train_data *
   cJSON_AddStringToObject(all, "model", model->text);
   cJSON_AddItemToObject(all, "layers", layers_of(model));
   cJSON_AddItemToObject(all, "formulas", formulas_of(s, model));
-  cJSON_AddItemToObject(all, "weights", weights_of(model));
-  if (!block->generated) cJSON_AddItemToObject(all, "data", data_of(data));
-  cJSON_AddItemToObject(all, "settings", settings_of(block));
+  return all;
+}
+
+static char *text_of(cJSON *all) {
   char *printed = cJSON_PrintUnformatted(all), *text = printed ? strdup(printed) : NULL;
   cJSON_free(printed);
+  cJSON_Delete(all);
+  return text;
+}
+
+char *identity_of_model(const session *s, const train_block *block) { return text_of(model_of(s, block)); }
+
+char *identity_of(const session *s, const train_block *block, const train_data *data, const char *began_from) {
+  cJSON *all = model_of(s, block);
+  cJSON_AddItemToObject(all, "weights", weights_of(&s->program->models[block->model]));
+  if (data && !block->generated) cJSON_AddItemToObject(all, "data", data_of(data));
+  cJSON_AddItemToObject(all, "settings", settings_of(block));
+  if (began_from) cJSON_AddStringToObject(all, BEGAN_FROM, began_from);
+  return text_of(all);
+}
+
+char *identity_began_from(const char *identity) {
+  cJSON *all = cJSON_Parse(identity);
+  const char *found = cJSON_GetStringValue(json_get(all, BEGAN_FROM));
+  char *text = found ? strdup(found) : NULL;
   cJSON_Delete(all);
   return text;
 }
@@ -144,7 +166,8 @@ static void compare(changes *c, const char *group, const cJSON *was, const cJSON
 // Of another model nothing is the same: its name and sizes say enough.
 static void compare_all(changes *c, cJSON *was, cJSON *now) {
   static const char *const parts[] = {"layers", "formulas", "weights"};
-  bool same = cJSON_Compare(json_get(was, "model"), json_get(now, "model"), true);
+  const cJSON *old = json_get(was, "model"), *fresh = json_get(now, "model");
+  bool same = !old || !fresh || cJSON_Compare(old, fresh, true);
   for (size_t i = 0; i < sizeof parts / sizeof *parts && !same; i++) {
     cJSON_DeleteItemFromObjectCaseSensitive(was, parts[i]);
     cJSON_DeleteItemFromObjectCaseSensitive(now, parts[i]);
@@ -166,23 +189,119 @@ static void forget_formulas(const char *path, cJSON *was, cJSON *now) {
   warn(path, "formulas are");
 }
 
+// Without an end of the block before, the caller has said that it is not there.
+static void forget_start(const char *path, cJSON *was, cJSON *now) {
+  if (!json_get(now, BEGAN_FROM))
+    cJSON_DeleteItemFromObjectCaseSensitive(was, BEGAN_FROM);
+  else if (!json_get(was, BEGAN_FROM))
+    cJSON_DeleteItemFromObjectCaseSensitive(now, BEGAN_FROM), warn(path, "weights that it began from are");
+}
+
+// What differs, as one text that the caller frees. NULL: no memory.
+static char *changes_between(cJSON *was, cJSON *now, int *count) {
+  char *text = NULL;
+  size_t size = 0;
+  changes c = {.text = was && now ? open_memstream(&text, &size) : NULL};
+  if (!c.text) return NULL;
+  compare_all(&c, was, now);
+  *count = c.count;
+  if (!fclose(c.text)) return text;
+  free(text);
+  return NULL;
+}
+
 rec_status identity_check(const char *path, const char *was, const char *now) {
   if (!was) return warn(path, "program, its data and its options are"), REC_OK;
   cJSON *old = cJSON_Parse(was), *fresh = cJSON_Parse(now);
-  char *text = NULL;
-  size_t size = 0;
-  changes c = {.text = old && fresh ? open_memstream(&text, &size) : NULL};
-  if (c.text) forget_formulas(path, old, fresh);
-  if (c.text) compare_all(&c, old, fresh);
+  int count = 0;
+  if (old && fresh) forget_formulas(path, old, fresh), forget_start(path, old, fresh);
+  char *text = changes_between(old, fresh, &count);
   rec_status status = REC_OK;
-  if (!c.text || fclose(c.text))
+  if (!text)
     status = rec_no_memory();
-  else if (c.count)
+  else if (count)
     status = rec_fail(REC_ERROR_ARGUMENT,
                       "%s: expected what this run was trained with so far, found another: %s; put it back to go on, or train "
                       "in another folder (--runs DIR)",
                       path, text);
   free(text);
+  cJSON_Delete(old);
+  cJSON_Delete(fresh);
+  return status;
+}
+
+// ---- weights that are read ----------------------------------------------------------------------
+
+static void move(cJSON *to, cJSON *from, const char *key) {
+  cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(from, key);
+  if (item) cJSON_AddItemToObject(to, key, item);
+}
+
+static cJSON *source_of(const cJSON *all) { return json_get(json_get(all, "settings"), "source"); }
+
+// What decides the function that weights are, and the meaning of its tokens.
+static cJSON *take_function(cJSON *all) {
+  cJSON *function = cJSON_CreateObject();
+  static const char *const keys[] = {"model", "layers", "formulas"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) move(function, all, keys[i]);
+  move(function, source_of(all), "tokens");
+  return function;
+}
+
+// A member that one of the two does not have is not known, and so is what an older rec wrote in other words.
+static void forget_others(cJSON *all, const cJSON *other) {
+  for (cJSON *item = all->child, *next; item; item = next) {
+    next = item->next;
+    if (!json_get(other, item->string)) cJSON_Delete(cJSON_DetachItemViaPointer(all, item));
+  }
+}
+
+static rec_status check_function(const char *path, cJSON *was, cJSON *now) {
+  cJSON *old = take_function(was), *fresh = take_function(now);
+  int count = 0;
+  forget_others(old, fresh), forget_others(fresh, old);
+  char *text = changes_between(old, fresh, &count);
+  rec_status status = !text ? rec_no_memory() : REC_OK;
+  if (text && count)
+    status = rec_fail(REC_ERROR_ARGUMENT,
+                      "%s: expected weights of this program, found those of another: %s; read them with the program that they "
+                      "were trained with, or train again",
+                      path, text);
+  free(text);
+  cJSON_Delete(old);
+  cJSON_Delete(fresh);
+  return status;
+}
+
+// The text behind the share that is trained on is judged. Of another text nothing is known.
+static rec_status check_held_out(const char *path, const cJSON *was, const cJSON *now) {
+  const cJSON *old = json_get(source_of(was), "split"), *fresh = json_get(source_of(now), "split");
+  bool same_text = cJSON_Compare(json_get(was, "data"), json_get(now, "data"), true);
+  if (!same_text || !cJSON_IsNumber(old) || !cJSON_IsNumber(fresh) || old->valuedouble <= fresh->valuedouble) return REC_OK;
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "%s: expected a held-out text that was not trained on, found split = %g, trained with %g; put it back, or "
+                  "train again",
+                  path, fresh->valuedouble, old->valuedouble);
+}
+
+static rec_status warn_of_others(const char *path, cJSON *was, cJSON *now) {
+  int count = 0;
+  char *text = changes_between(was, now, &count);
+  if (!text) return rec_no_memory();
+  if (count) fprintf(stderr, "rec: warning: %s was trained differently: %s\n", path, text);
+  free(text);
+  return REC_OK;
+}
+
+rec_status identity_check_reader(const char *path, const char *was, const char *now, bool speaks) {
+  cJSON *old = was ? cJSON_Parse(was) : NULL, *fresh = cJSON_Parse(now);
+  rec_status status = fresh ? REC_OK : rec_no_memory();
+  if (!status && old) {
+    forget_others(old, fresh), forget_others(fresh, old);
+    status = check_function(path, old, fresh);
+    if (!status) status = check_held_out(path, old, fresh);
+    if (!status && speaks) status = warn_of_others(path, old, fresh);
+  }
   cJSON_Delete(old);
   cJSON_Delete(fresh);
   return status;

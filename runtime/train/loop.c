@@ -24,6 +24,8 @@
 #include "runtime/train/report/events.h"
 #include "runtime/train/report/progress.h"
 #include "runtime/train/report/whole_file.h"
+#include "runtime/train/result.h"
+#include "runtime/train/seal.h"
 #include "runtime/train/session.h"
 
 typedef struct loop {
@@ -31,9 +33,10 @@ typedef struct loop {
   trainer *t;
   train_data data;
   file_path checkpoint, fresh, previous, weights, log_path;
-  char *identity;
+  char *identity, *began_from;  // began_from: of what identity.h has
   FILE *log, *events;
   double last_checkpoint;
+  bool ended;  // before this process
   cost_meter costs;
 } loop;
 
@@ -179,17 +182,47 @@ static bool checkpoint_due(const loop *l) {
 
 // ---- a block ------------------------------------------------------------------------------------
 
-static rec_status start_weights(loop *l) {
-  const train_block *b = l->t->block;
-  const train_block *before = b->after ? train_program_block(l->s->program, b->after) : NULL;
-  if (before) return session_load_result(l->s, before, l->t->weights);
-  return train_weights_start(l->t->of.model, b->seed, l->t->of.n, l->t->weights);
-}
-
 // Rank 0 looks, for all.
 static bool is_there(const loop *l, const char *path) {
   const message_place place = {-1, -1, "which checkpoint there is"};
   return ranks_any(l->s->options.ranks, is_first(l) && !access(path, R_OK), place);
+}
+
+// "base 90abcdef..", with a checksum of the weights.
+static rec_status name_start(loop *l, const train_block *before) {
+  char sum[SEAL_TEXT];
+  checkpoint_sum(&l->t->of, l->t->weights, sum);
+  return asprintf(&l->began_from, "%s %s", before->name, sum) < 0 ? rec_no_memory() : REC_OK;
+}
+
+static rec_status load_start(loop *l, const train_block *before) {
+  rec_status status = result_load_run(l->s, before, NULL, l->t->weights);
+  if (!status) status = result_check_alphabet(l->s, before, l->t->block, &l->data);
+  return status ? status : name_start(l, before);
+}
+
+// The block before may have been removed since. What this run says of its start stands.
+static rec_status keep_start(loop *l, const train_block *before) {
+  const char *const files[] = {l->weights.text, l->checkpoint.text, l->previous.text};
+  for (int i = 0; i < 3 && !l->began_from; i++) {
+    char *found = NULL;
+    if (!checkpoint_says(files[i], "rec.trained", &found) && found) l->began_from = identity_began_from(found);
+    free(found);
+  }
+  if (is_first(l))
+    fprintf(stderr, "rec train: warning: %s has no run of '%s'; whether '%s' began from its weights is not known\n",
+            l->s->options.runs, before->name, l->t->block->name);
+  return REC_OK;
+}
+
+// The weights that the block begins with, if it does not go on, and what is known of them.
+static rec_status begin(loop *l, bool goes_on) {
+  const train_block *b = l->t->block;
+  const train_block *before = b->after ? train_program_block(l->s->program, b->after) : NULL;
+  if (!before) return goes_on ? REC_OK : train_weights_start(l->t->of.model, b->seed, l->t->of.n, l->t->weights);
+  bool is_known = is_there(l, result_path(l->s, before).text) ||
+                  is_there(l, session_path(l->s, before->name, "checkpoint.safetensors").text);
+  return is_known || !goes_on ? load_start(l, before) : keep_start(l, before);
 }
 
 // From the last checkpoint, or the one before it if the last is not there or cannot be read.
@@ -209,7 +242,7 @@ static void remove_parts(const char *folder) {
   if (entries) closedir(entries);
 }
 
-// Of a block that is trained again nothing stays.
+// Of a block that is trained again nothing stays, once it is known that it can be.
 static rec_status remove_run(const loop *l) {
   const char *const files[] = {l->previous.text, l->checkpoint.text, l->weights.text};
   for (int i = 0; i < 3; i++)
@@ -217,15 +250,31 @@ static rec_status remove_run(const loop *l) {
   return REC_OK;
 }
 
+// A block that has its model is not trained again.
+static rec_status stay(loop *l) {
+  l->ended = true;
+  l->t->step = l->t->block->steps;
+  return agree(l, is_first(l) ? checkpoint_check_result(l->t, l->weights.text) : REC_OK);
+}
+
+static rec_status describe(loop *l) {
+  l->identity = identity_of(l->s, l->t->block, &l->data, l->began_from);
+  l->t->identity = l->identity;
+  l->t->characters = l->data.text.characters;
+  return l->identity ? REC_OK : rec_no_memory();
+}
+
 static rec_status start(loop *l) {
-  bool exists = is_there(l, l->checkpoint.text) || is_there(l, l->previous.text);
+  bool ended = is_there(l, l->weights.text), exists = is_there(l, l->checkpoint.text) || is_there(l, l->previous.text);
+  bool goes_on = l->s->options.resume && (ended || exists);
   if (is_first(l)) {
     remove_parts(l->s->options.runs);
     remove_parts(session_path(l->s, NULL, l->t->block->name).text);
   }
-  if (l->s->options.resume && exists) return resume(l);
-  rec_status status = l->s->options.again && is_first(l) ? remove_run(l) : REC_OK;
-  return status ? status : start_weights(l);
+  rec_status status = agree(l, begin(l, goes_on));
+  if (!status) status = agree(l, describe(l));
+  if (!status) status = agree(l, l->s->options.again && is_first(l) ? remove_run(l) : REC_OK);
+  return status || !goes_on ? status : ended ? stay(l) : resume(l);
 }
 
 static void announce(const loop *l) {
@@ -299,8 +348,6 @@ static rec_status open_loop(loop *l, const train_block *block) {
   status = agree(l, status);
   const trainer_settings settings = {s->options.threads, s->options.under_way, s->options.ranks, &session_stop};
   if (!status) status = trainer_new(of, block, &settings, &l->t);
-  if (!status && !(l->identity = identity_of(s, block, &l->data))) status = rec_no_memory();
-  if (!status) l->t->characters = l->data.text.characters, l->t->identity = l->identity;
   status = agree(l, status);
   if (!status) status = start(l);
   if (!status) status = trainer_place(l->t);
@@ -314,6 +361,7 @@ static void close_loop(loop *l) {
   trainer_free(l->t);
   train_data_close(&l->data);
   free(l->identity);
+  free(l->began_from);
 }
 
 rec_status session_check_new(const session *s, const train_block *block) {
@@ -369,7 +417,7 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
   char said[256];
   *stopped = false;
   rec_status status = open_loop(&l, block);
-  if (!status && l.t->step >= block->steps) {
+  if (!status && l.ended) {
     printf("train %s: all of its %" PRId64 " steps are done\n", block->name, block->steps);
   } else if (!status) {
     session_catch_signals(s, true, stop_line(&l, said));

@@ -15,7 +15,6 @@
 #include "runtime/json.h"
 #include "runtime/machine.h"
 #include "runtime/module.h"
-#include "runtime/train/checkpoint.h"
 #include "runtime/train/model/gpu_place.h"
 #include "runtime/train/report/page.h"
 #include "runtime/train/report/report.h"
@@ -183,8 +182,7 @@ static file_path beside(const char *path, const char *file) {
   return rec_path("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, file);
 }
 
-// The file of the data of a block.
-static file_path data_path(const session *s, const train_block *block) {
+file_path session_data_path(const session *s, const train_block *block) {
   if (s->options.data || block->file[0] == '/') return rec_path("%s", s->options.data ? s->options.data : block->file);
   file_path beside_source = beside(s->source_path, block->file), beside_library = beside(s->module->path, block->file);
   return access(beside_source.text, R_OK) && !access(beside_library.text, R_OK) ? beside_library : beside_source;
@@ -194,7 +192,7 @@ rec_status session_open_data(const session *s, const train_block *block, train_d
   int64_t vocabulary = s->program->models[block->model].vocabulary;
   if (block->generated) return train_data_generate(&block->task, block->context, vocabulary, data);
   const train_windows windows = {block->context, block->batch, vocabulary};
-  return train_data_open(data_path(s, block).text, &block->source, &windows, data);
+  return train_data_open(session_data_path(s, block).text, &block->source, &windows, data);
 }
 
 file_path session_path(const session *s, const char *name, const char *file) {
@@ -248,21 +246,6 @@ rec_status session_make_folder(const session *s, const char *name) {
   if (!good || lstat(path.text, &about)) return rec_file_failed(path.text);
   if (S_ISDIR(about.st_mode)) return REC_OK;
   return rec_fail(REC_ERROR_FILE, "%s: expected a folder, found a %s", path.text, S_ISLNK(about.st_mode) ? "link" : "file");
-}
-
-rec_status session_load_result(const session *s, const train_block *block, void *weights) {
-  int64_t step = 0, steps = 0;
-  file_path path = session_path(s, block->name, "checkpoint.safetensors");
-  if (access(path.text, R_OK))
-    return rec_fail(REC_ERROR_FILE, "expected the block '%s' to be trained, found no %s; run rec train first", block->name,
-                    path.text);
-  rec_status status = checkpoint_progress(path.text, &step, &steps);
-  if (!status && step < steps)
-    status =
-        rec_fail(REC_ERROR_ARGUMENT, "expected the block '%s' to be trained, found %lld of %lld steps; run rec train --resume",
-                 block->name, (long long)step, (long long)steps);
-  trained_model of = session_model(s, block);
-  return status ? status : checkpoint_load_weights(&of, weights, path.text);
 }
 
 // A folder that has no page has no pictures of rec either.

@@ -53,14 +53,13 @@ rec_status session_lock(session *s, bool make_folder);
 trained_model session_model(const session *s, const train_block *block);
 // The same on the host, for what looks into the runs of single recurrences.
 trained_model session_host_model(const session *s, const train_block *block);
+// The file of the data of a block; and the data.
+file_path session_data_path(const session *s, const train_block *block);
 rec_status session_open_data(const session *s, const train_block *block, train_data *data);
 // RUNS/NAME/FILE, or RUNS/FILE with NAME NULL.
 file_path session_path(const session *s, const char *name, const char *file);
 // Makes RUNS/NAME.
 rec_status session_make_folder(const session *s, const char *name);
-
-// The weights that a block ended with; an error if it has not ended.
-rec_status session_load_result(const session *s, const train_block *block, void *weights);
 
 // An error if the folder of the runs has a run of this block.
 rec_status session_check_new(const session *s, const train_block *block);

@@ -10,9 +10,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/train/evaluate/verdict.h"
 #include "runtime/train/report/events.h"
+#include "runtime/train/result.h"
 
 enum { TOKENS_OF_A_PASS = 524288, MOST_STREAMS = 2048, MOST_FAR_STREAMS = 128 };
 
@@ -188,6 +190,24 @@ static rec_status check_ranks(const evaluation *e, const evaluate_block *b) {
                   (long long)e->block->segments, e->block->name, places);
 }
 
+// Weights go from block to block, and with them what they have read.
+static rec_status check_held_out(const evaluation *e, const evaluate_block *b) {
+  const session *s = e->s;
+  const train_block *judged = e->block, *before = judged;
+  if (judged->generated) return REC_OK;
+  file_path path = session_data_path(s, judged);
+  while (before->after && (before = train_program_block(s->program, before->after))) {
+    if (before->generated || before->source.split <= judged->source.split ||
+        strcmp(session_data_path(s, before).text, path.text))
+      continue;
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "evaluate %s: expected a held-out text that was not trained on, found split = %g of '%s', which goes on "
+                    "from '%s', trained with %g",
+                    b->name, judged->source.split, judged->name, before->name, before->source.split);
+  }
+  return REC_OK;
+}
+
 static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   session *s = e->s;
   e->block = train_program_block(s->program, b->after);
@@ -197,10 +217,12 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   if (status) return status;
   e->weights = calloc((size_t)e->of.model->parameter_elements + 1, (size_t)e->of.n->element_size);
   status = e->weights ? REC_OK : rec_no_memory();
-  if (!status) status = session_load_result(s, e->block, e->weights);
+  if (!status) status = session_open_data(s, e->block, &e->data);
+  if (!status) status = result_load_run(s, e->block, &e->data, e->weights);
+  if (!status) status = result_check_alphabet(s, e->block, e->block, &e->data);
+  if (!status) status = check_held_out(e, b);
   if (!status)
     status = compute_place(e->of.where, e->weights, e->of.model->parameter_elements * e->of.n->element_size, &e->there);
-  if (!status) status = session_open_data(s, e->block, &e->data);
   if (!status) status = check_lengths(e, b);
   if (!status) status = session_make_folder(s, b->name);
   return status;
