@@ -166,7 +166,9 @@ static drawn_start draw(const trainer *t, const model_state *state, const interv
     if (intervention_noise[c->kind] && state->counter) return zero;
     bool of_a_batch = is_carried(c->kind) || c->kind == FROM_FITTED_NOISE;
     if (of_a_batch && !t->carried_valid) return zero;
-    if (is_carried(c->kind) && train_data_begins(t->in->data, (uint64_t)(t->step * t->block->batch + sequence))) return zero;
+    if (is_carried(c->kind) &&
+        train_data_begins(t->in->data, t->block->seed, t->in->windows, (uint64_t)(t->step * t->block->batch + sequence)))
+      return zero;
     return (drawn_start){c->kind, at_step(&c->number, v, t->step)};
   }
   return zero;

@@ -356,7 +356,7 @@ static void a_stream_reads_on(void **state) {
         assert_int_equal(w.targets[i], token_at(first + i + 1));
       }
       for (int i = (int)w.count; i < 8; i++) assert_int_equal(w.targets[i], NO_TARGET);
-      assert_int_equal(train_data_begins(&data, position), piece == 0);
+      assert_int_equal(train_data_begins(&data, 0, 0, position), piece == 0);
     }
   train_data_close(&data);
 }
@@ -385,7 +385,7 @@ static void documents_stay_apart(void **state) {
   // Documents 0..299, 300..499, 500..899: 38 + 25 + 50 pieces.
   assert_int_equal(data.pieces_before[3], 113);
   int begins = 0;
-  for (int step = 0; step < 113; step++) begins += train_data_begins(&data, (uint64_t)step * 4);
+  for (int step = 0; step < 113; step++) begins += train_data_begins(&data, 0, 0, (uint64_t)step * 4);
   assert_int_equal(begins, 3);
   count_targets(&data, 113, seen);
   for (int i = 0; i < TOKENS; i++) assert_int_equal(seen[i], i % 900 == 0 || i == 300 || i == 500 || i > 900 ? 0 : 4);
@@ -412,7 +412,7 @@ static void separators_end_documents(void **state) {
   assert_int_equal(last.count, 4);
   assert_int_equal(last.targets[3], 0);
   assert_int_equal(first.tokens[0], 0);
-  assert_true(train_data_begins(&data, 63 * 4));
+  assert_true(train_data_begins(&data, 0, 0, 63 * 4));
   train_data_close(&data);
 }
 

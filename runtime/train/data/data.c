@@ -268,10 +268,20 @@ static int64_t piece_of_stream(const train_data *data, uint64_t position) {
   return (first + step % pieces) % pieces;
 }
 
-static int64_t piece_window(const train_data *data, int64_t piece, int64_t length, token_id *tokens, token_id *targets) {
-  int64_t document = document_of(data, piece), end = document_end(data, document);
+// The first token of a piece, and how many tokens its document has from there on.
+static int64_t piece_place(const train_data *data, int64_t piece, int64_t *rest) {
+  int64_t document = document_of(data, piece);
   int64_t first = data->starts[document] + (piece - data->pieces_before[document]) * data->windows.context;
-  int64_t count = end - first < length ? end - first : length;
+  *rest = document_end(data, document) - first;
+  return first;
+}
+
+static int64_t random_piece(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position) {
+  return random_below(seed, stream, position, data->pieces_before[data->document_count]);
+}
+
+static int64_t piece_window(const train_data *data, int64_t piece, int64_t length, token_id *tokens, token_id *targets) {
+  int64_t rest, first = piece_place(data, piece, &rest), count = rest < length ? rest : length;
   copy_window(data, first, count, tokens, targets);
   for (int64_t i = count; i < length; i++) tokens[i] = 0, targets[i] = NO_TARGET;
   return count;
@@ -281,19 +291,28 @@ int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream
                           token_id *tokens, token_id *targets) {
   if (data->task) return task_window(data, seed, stream, position, length, tokens, targets);
   if (data->source.streaming) return piece_window(data, piece_of_stream(data, position), length, tokens, targets);
-  if (data->source.apart) {
-    int64_t pieces = data->pieces_before[data->document_count];
-    return piece_window(data, random_below(seed, stream, position, pieces), length, tokens, targets);
-  }
+  if (data->source.apart) return piece_window(data, random_piece(data, seed, stream, position), length, tokens, targets);
   int64_t start = random_below(seed, stream, position, data->train_count - length);
   copy_window(data, start, length, tokens, targets);
   return length;
 }
 
-bool train_data_begins(const train_data *data, uint64_t position) {
-  if (data->task || !data->source.streaming) return false;
-  int64_t piece = piece_of_stream(data, position);
+static bool begins_document(const train_data *data, int64_t piece) {
   return data->pieces_before[document_of(data, piece)] == piece;
+}
+
+// Behind the end of its document a window is filled up, and a state has read that as well.
+static bool is_filled_up(const train_data *data, int64_t piece) {
+  int64_t rest;
+  piece_place(data, piece, &rest);
+  return rest < data->windows.context;
+}
+
+bool train_data_begins(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position) {
+  const uint64_t rows = (uint64_t)data->windows.rows;
+  if (data->task) return false;
+  if (data->source.streaming) return begins_document(data, piece_of_stream(data, position));
+  return data->source.apart && position >= rows && is_filled_up(data, random_piece(data, seed, stream, position - rows));
 }
 
 // `count` tokens of the ring of those held out.

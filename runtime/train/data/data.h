@@ -59,8 +59,9 @@ void train_data_close(train_data *data);
 // sequence of the task and its answers. Returns the number of targets.
 int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
                           token_id *tokens, token_id *targets);
-// Does this window of a stream begin a document, so that nothing before it belongs to it?
-bool train_data_begins(const train_data *data, uint64_t position);
+// Does a state that its row has left not belong before this window? In a stream the window begins a document; else the window
+// before was longer than its document.
+bool train_data_begins(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position);
 // `length` tokens of the held-out text from `place` on, which is a ring, and their successors.
 void train_data_held_out(const train_data *data, int64_t place, int64_t length, token_id *tokens, token_id *targets);
 
