@@ -3,6 +3,7 @@ std.ops.mamba_chunk_scan and std.ops.gated_rms_norm.
 
 The files of Mamba-2, Bamba, Falcon-H1, GraniteMoeHybrid, Nemotron-H and Zamba2 call them.
 """
+import inspect
 import math
 
 import torch.nn.functional as F
@@ -96,11 +97,18 @@ def gated_norm(y, z, weight, eps, groups, norm_before_gate):
     return normed.flatten(-2).to(y.dtype)
 
 
-@function("mamba2_split_conv1d_scan_combined")
+def _norm_of(file):
+    """Whether the gated norm of a modeling file goes over each group: most of those before transformers 5.23 know no groups."""
+    norms = [value for name, value in vars(file).items() if name.endswith("RMSNormGated")]
+    known = {word for norm in norms for word in inspect.signature(norm).parameters}
+    return {"norm_has_groups": not norms or not known.isdisjoint(("group_size", "n_groups"))}
+
+
+@function("mamba2_split_conv1d_scan_combined", ask=_norm_of)
 def mamba_split_conv1d_scan_combined(zxbcdt, conv1d_weight, conv1d_bias, dt_bias, A, D, chunk_size=None, initial_states=None,
                                      dt_limit=_NO_LIMIT, return_final_states=False, activation="silu", rmsnorm_weight=None,
                                      rmsnorm_eps=1e-6, outproj_weight=None, outproj_bias=None, headdim=None, ngroups=1,
-                                     norm_before_gate=True, seq_idx=None, cu_seqlens=None, **_):
+                                     norm_before_gate=True, seq_idx=None, cu_seqlens=None, norm_has_groups=True, **_):
     """The whole mixer behind its first projection, for training: zxbcdt [batch, time, 2 * inner + 2 * groups * N + heads].
 
     As mamba_ssm has it: steps that a mask hides before the convolution are not hidden behind it.
@@ -121,7 +129,7 @@ def mamba_split_conv1d_scan_combined(zxbcdt, conv1d_weight, conv1d_bias, dt_bias
     if rmsnorm_weight is None:
         y = y * F.silu(z)
     else:
-        y = gated_norm(y, z, rmsnorm_weight, rmsnorm_eps, ngroups, norm_before_gate)
+        y = gated_norm(y, z, rmsnorm_weight, rmsnorm_eps, ngroups if norm_has_groups else 1, norm_before_gate)
     if outproj_weight is not None:
         y = F.linear(y, outproj_weight, outproj_bias)
     return (y, last) if return_final_states else y

@@ -8,22 +8,23 @@ import functools
 import sys
 import warnings
 
-_ours = {}  # name in the modeling files -> our function
+_ours = {}  # name in the modeling files -> our function, and what tells it about the file that calls it
 _decorator = None  # transformers' own, while ours is in its place
 _said = set()
 _HOOK = "use_kernel_func_from_hub_with_fallback"
-_OLDEST, _NEWEST = (5, 23), (5, 24)  # the versions of transformers that tests/frameworks has run with
+_OLDEST, _NEWEST = (5, 19), (5, 24)  # versions of transformers: tests/frameworks runs with both ends
 
 
 class Unsupported(Exception):
     """Raised by a function for a call that it has no kernel for. The text says what was expected and found."""
 
 
-def function(*names):
-    """A decorator: this function stands in for those of these names in transformers' modeling files."""
+def function(*names, ask=None):
+    """A decorator: this function stands in for those of these names in transformers' modeling files. ask(file), of a modeling file,
+    gives more words for the calls that it makes."""
 
     def register(ours):
-        _ours.update(dict.fromkeys(names, ours))
+        _ours.update(dict.fromkeys(names, (ours, ask)))
         return ours
 
     return register
@@ -44,7 +45,7 @@ def patch():
     _decorator = getattr(hub_kernels, _HOOK)
     _set_decorator(_decorating)
     for module, name, theirs in _found():
-        setattr(module, name, _replacement(name, theirs))
+        setattr(module, name, _replacement(name, theirs, module.__name__))
 
 
 def unpatch():
@@ -78,7 +79,7 @@ def _set_decorator(decorator):
 
 def _decorating(*words, **settings):
     theirs = _decorator(*words, **settings)
-    return lambda torch_function: _replacement(torch_function.__name__, theirs(torch_function))
+    return lambda torch_function: _replacement(torch_function.__name__, theirs(torch_function), torch_function.__module__)
 
 
 def _found():
@@ -89,15 +90,19 @@ def _found():
                 yield module, name, vars(module)[name]
 
 
-def _replacement(name, theirs):
-    ours = _ours.get(name)
-    if ours is None:
+def _replacement(name, theirs, file):
+    if name not in _ours:
         return theirs
+    ours, ask = _ours[name]
+
+    @functools.lru_cache(maxsize=None)
+    def told():  # not before the file is whole
+        return ask(sys.modules[file]) if ask else {}
 
     @functools.wraps(theirs)
     def call(*arguments, **settings):
         try:
-            return ours(*arguments, **settings)
+            return ours(*arguments, **settings, **told())
         except Unsupported as why:
             _say(f"{name}: {why}; transformers' own function is used")
             return theirs(*arguments, **settings)
