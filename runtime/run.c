@@ -83,9 +83,10 @@ static rec_status step_buffers(stepper *s) {
       s->call.value[i] = malloc(all + 1);
       if (!s->call.value[i]) return rec_no_memory();
     } else if (rec_is_carried(v)) {
+      // Not given: the device knows what it starts from.
       if (all && whole->value[i]) memcpy(whole->final[i], whole->value[i], all);
-      if (all && !whole->value[i]) memset(whole->final[i], 0, all);
-      s->call.value[i] = s->call.final[i] = whole->final[i];
+      s->call.value[i] = whole->value[i] ? whole->final[i] : NULL;
+      s->call.final[i] = whole->final[i];
     }
   }
   return REC_OK;
@@ -129,12 +130,19 @@ static rec_status run_step(stepper *s, int64_t t) {
     if (r->signature->variables[i].kind != REC_OUTPUT) continue;
     copy_step(s, s->whole->value[i], s->call.value[i], t, entry_bytes(r, s->whole, i), true);
   }
+  for (int i = 0; i < r->signature->variable_count; i++)
+    if (rec_is_carried(&r->signature->variables[i])) s->call.value[i] = s->call.final[i];
   return status;
 }
 
 static rec_status run_steps(const runner *r, const rec_call *call) {
   stepper s;
   rec_status status = stepper_new(r, call, &s);
+  if (!status && s.longest == 0) {
+    rec_run_options options = *r->options;
+    options.step = false;
+    status = r->device->run(r->recurrence, call, &options);
+  }
   for (int64_t t = 0; t < s.longest && !status; t++) status = run_step(&s, t);
   stepper_free(&s);
   return status;

@@ -72,7 +72,7 @@ static void put_axes(const printer *b, const artifact *library, const abi_recurr
   }
 }
 
-static const char *memory_words(const abi_recurrence *abi, const abi_memory *memory) {
+static const char *memory_words(arena *a, const abi_recurrence *abi, const abi_memory *memory) {
   if (memory->lag >= 0) {
     switch (memory->role) {
       case ABI_H0: return "lag buffer before the first step, oldest entry first; NULL: zero";
@@ -81,11 +81,14 @@ static const char *memory_words(const abi_recurrence *abi, const abi_memory *mem
       default: return "its gradient after the last step; NULL: zero";
     }
   }
-  tensor_kind kind = abi->body->tensors.items[memory->tensor].kind;
+  const typed_tensor *tensor = &abi->body->tensors.items[memory->tensor];
+  tensor_kind kind = tensor->kind;
   switch (memory->role) {
     case ABI_VALUE:
       return kind == TENSOR_INPUT ? "input" : kind == TENSOR_PARAM ? "parameter" : "output: written; NULL: not wanted";
-    case ABI_H0: return "state before the first step; NULL: zero";
+    case ABI_H0:
+      return arena_printf(a, "state before the first step; NULL: %s",
+                          tensor->begin ? begin_text(a, abi->body, tensor) : "zero");
     case ABI_HT: return "state after the last step: written; NULL: not wanted";
     case ABI_D_VALUE:
       return kind == TENSOR_OUTPUT ? "gradient of the loss by the output, read; NULL: zero"
@@ -119,7 +122,7 @@ static void put_memories(const printer *b, const abi_recurrence *abi, const char
     number_type type = abi_number_type(memory, dtype);
     fprintf(b->out, "  %s%s *%s;  /* %s%s%s %s", is_read_only(abi, memory) ? "const " : "", c_type(type),
             abi->fields.items[memory->data].name, number_is_narrow(type) ? number_type_text(type) : "",
-            number_is_narrow(type) ? " " : "", abi_shape(b->arena, abi, memory), memory_words(abi, memory));
+            number_is_narrow(type) ? " " : "", abi_shape(b->arena, abi, memory), memory_words(b->arena, abi, memory));
     if (doc) {
       fprintf(b->out, ". ");
       put_comment(b, doc, "     ");

@@ -88,7 +88,8 @@ static cJSON *tensors_json(arena *a, const typed_body *body) {
     double promise[2] = {tensor->low, tensor->high};
     add(row, "promise", tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
     bool has_start = tensor->start && tensor->start->source;
-    add_text(row, "start", has_start ? expr_to_text(a, tensor->start->source) : NULL);
+    const char *begin = tensor->begin ? begin_text(a, body, tensor) : NULL;
+    add_text(row, "start", has_start ? expr_to_text(a, tensor->start->source) : begin);
     add_text(row, "doc", tensor->doc);
     cJSON_AddItemToArray(list, row);
   }

@@ -357,6 +357,7 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
   add_address(b, offsetof(rec_table, simt_run), "simt_run");
   add_address(b, offsetof(rec_table, simt_sum), "rec_gpu_sum");
   if (b->inner) add_address(b, offsetof(rec_table, simt_rows), "rec_gpu_rows");
+  if (body_begins(b->abi->body)) add_address(b, offsetof(rec_table, simt_spread), "rec_gpu_spread");
   if (kernels->folds && makes_summaries(kernels)) add_address(b, offsetof(rec_table, simt_fold), "rec_gpu_fold");
   add_address(b, offsetof(rec_table, simt_map), "simt_tensor_map");
 }
@@ -399,6 +400,26 @@ static void put_rows(table_builder *b, rec_table *table, const artifact_recurren
   add_address(b, offsetof(rec_table, inner), b->inner);
 }
 
+static void put_begins(table_builder *b, rec_table *table) {
+  VEC(rec_table_begin) begins = {0};
+  for (int i = 0; i < b->abi->body->tensors.count; i++) {
+    const typed_begin *from = b->abi->body->tensors.items[i].begin;
+    if (!from) continue;
+    rec_table_begin row = {.before = abi_find(b->abi, ABI_H0, i, -1),
+                           .d_before = abi_find(b->abi, ABI_D_H0, i, -1),
+                           .parameter = -1,
+                           .d_parameter = -1,
+                           .number = {from->number[0], from->number[1]}};
+    if (from->parameter != NO_PARAMETER) {
+      row.parameter = abi_find(b->abi, ABI_VALUE, from->parameter, -1);
+      row.d_parameter = abi_find(b->abi, ABI_D_VALUE, from->parameter, -1);
+    }
+    vec_push(b->arena, &begins, row);
+  }
+  table->begin_count = begins.count;
+  if (begins.count) table->begins_at = put(b, begins.items, sizeof *begins.items * (size_t)begins.count);
+}
+
 static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_recurrence *abi, const artifact_kernels *kernels,
                              number_type dtype, const char *symbol, const char *inner) {
   table_builder b = {.arena = a, .abi = abi, .inner = inner};
@@ -436,6 +457,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   for (int back = 0; back < 2; back++) table.summaries[back] = summary_row(&b, r, kernels, back);
   add_gpu_rows(&b, &table, kernels);
   if (inner) put_rows(&b, &table, r);
+  if (abi == r->abi) put_begins(&b, &table);
   if (b.addresses.items) qsort(b.addresses.items, (size_t)b.addresses.count, sizeof *b.addresses.items, by_offset);
   memcpy(b.bytes.items, &table, sizeof table);
   return (codegen_blob){.symbol = symbol,

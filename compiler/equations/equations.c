@@ -149,6 +149,7 @@ static void put_declarations(const document *d, const typed_body *body) {
       for (int x = 0; x < t->axis_count; x++)
         line = arena_printf(d->a, "%s%s%s", line, x ? "," : "[", body->axes.items[t->axes[x]].name);
       line = arena_printf(d->a, "%s%s%s", line, t->axis_count ? "]" : "", t->complex ? " : complex" : "");
+      if (t->begin) line = arena_printf(d->a, "%s from %s", line, begin_text(d->a, body, t));
     }
     if (*line) put_line(d, arena_printf(d->a, "%s %s", words[kind], line));
     if (*line && d->style == EQUATIONS_LATEX) fputs("\n", d->out);

@@ -61,6 +61,19 @@ typedef struct graph_buffer {
   int64_t place;  // of its rows in the memory plan, in elements per token
 } graph_buffer;
 
+// A parameter, or some of its elements, as an operation uses it.
+typedef struct graph_use {
+  int parameter;
+  int64_t first;
+} graph_use;
+
+// What a state starts from where a call is not given it.
+typedef struct graph_begin {
+  double number[2];
+  graph_use use;                    // parameter: NONE: `number`
+  int64_t strides[TYPED_MAX_AXES];  // numbers of the parameter along the state's axes; 0: it lacks the axis
+} graph_begin;
+
 typedef struct graph_state {
   const char *name;  // layers.0.h, layers.0.conv1d.lag
   int64_t elements;  // of one sequence
@@ -71,14 +84,9 @@ typedef struct graph_state {
   int axis_count;
   const char *axes[TYPED_MAX_AXES];
   int64_t sizes[TYPED_MAX_AXES];
-  int learned;  // the parameter that sequences may start from, or NONE
+  int learned;               // the parameter that sequences may start from, or NONE
+  const graph_begin *begin;  // NULL: zero
 } graph_state;
-
-// A parameter, or some of its elements, as an operation uses it.
-typedef struct graph_use {
-  int parameter;
-  int64_t first;
-} graph_use;
 
 typedef struct graph_op {
   model_op_kind kind;

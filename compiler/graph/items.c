@@ -345,6 +345,26 @@ static reach reach_of(arena *memory, const typed_body *body) {
   return r;
 }
 
+// The uses of an operation are by parameter of its body.
+static const graph_begin *begin_of(graph_builder *b, int op, const typed_body *body, const typed_tensor *state) {
+  if (!state->begin) return NULL;
+  graph_begin *begin = ARENA_NEW(b->arena, graph_begin);
+  *begin = (graph_begin){.number = {state->begin->number[0], state->begin->number[1]}, .use = {.parameter = NONE}};
+  if (state->begin->parameter == NO_PARAMETER) return begin;
+  const typed_tensor *from = &body->tensors.items[state->begin->parameter];
+  int use = 0;
+  for (int i = 0; i < state->begin->parameter; i++) use += body->tensors.items[i].kind == TENSOR_PARAM;
+  begin->use = b->ops.items[op].uses.items[use];
+  for (int i = 0; i < state->axis_count; i++) {
+    int64_t stride = from->complex ? 2 : 1;
+    for (int k = from->axis_count - 1; k >= 0; k--) {
+      if (from->axes[k] == state->axes[i]) begin->strides[i] = stride;
+      stride *= body->axes.items[from->axes[k]].size;
+    }
+  }
+  return begin;
+}
+
 static void add_states(instance *in, int op, const typed_body *body) {
   graph_builder *b = in->b;
   const reach reached = reach_of(b->arena, body);
@@ -355,6 +375,7 @@ static void add_states(instance *in, int op, const typed_body *body) {
     memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
     int state = state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index, body, order, 0, t->complex);
     b->model->states.items[state].counter = !reached.states[i];
+    b->model->states.items[state].begin = begin_of(b, op, body, t);
     vec_push(b->arena, &b->ops.items[op].states, state);
   }
   for (int i = 0; i < body->lags.count; i++) {

@@ -4,7 +4,8 @@
 //   "kernels": ["LM.ssd", "LM.pointwise1"]                   names of the manifest's recurrences
 //   "models": [{"name", "text", "vocabulary", "row": elements per token, "logits": tensor,
 //     "parameters": [{"name", "kind", "shape", "eps" of a norm, "parts": [{"first", "count", "start"}]}],
-//     "states": [{"name", "elements", "lag", "layer", "axes": [[name, size]]}],
+//     "states": [{"name", "elements", "lag", "layer", "axes": [[name, size]], "begin" of those that do not start from zero:
+//                 {"number": [re, im]} or {"use": [parameter, first], "strides": numbers of the parameter by axis}}],
 //     "tensors": [[place of the buffer, its row, offset in the row, numbers, name]]
 //     "ops": [{"op": "embed"|"linear"|"call"|"loss", "kernel", "in", "out", "row",
 //              "use": [[parameter, first]], "states"}],
@@ -138,6 +139,19 @@ static cJSON *parameter_json(arena *memory, const graph_model *model, const grap
   return object;
 }
 
+static cJSON *begin_json(const graph_state *s) {
+  cJSON *object = cJSON_CreateObject();
+  if (s->begin->use.parameter == NONE) {
+    add(object, "number", cJSON_CreateDoubleArray(s->begin->number, 2));
+    return object;
+  }
+  cJSON *use = add(object, "use", cJSON_CreateArray()), *strides = add(object, "strides", cJSON_CreateArray());
+  cJSON_AddItemToArray(use, whole(s->begin->use.parameter));
+  cJSON_AddItemToArray(use, whole(s->begin->use.first));
+  for (int i = 0; i < s->axis_count; i++) cJSON_AddItemToArray(strides, whole(s->begin->strides[i]));
+  return object;
+}
+
 static cJSON *state_json(const graph_state *s) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", s->name);
@@ -145,6 +159,7 @@ static cJSON *state_json(const graph_state *s) {
   cJSON_AddBoolToObject(object, "lag", s->lag);
   add_whole(object, "layer", s->repeat_index);
   add_whole(object, "learned", s->learned);
+  if (s->begin) add(object, "begin", begin_json(s));
   cJSON_AddBoolToObject(object, "complex", s->complex);
   cJSON_AddBoolToObject(object, "counter", s->counter);
   // Element e belongs to head e / head_elements mod heads. Heads are all axes but the last two; the depth of a tail stands

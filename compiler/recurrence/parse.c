@@ -298,6 +298,23 @@ static void read_axis(reader *r) {
   vec_push(r->memory, &r->body->axes, axis);
 }
 
+// Behind `~`: a parameter above, or a number; of a complex state (re, im).
+static void read_begin(reader *r, typed_tensor *state) {
+  typed_begin *begin = ARENA_NEW(r->memory, typed_begin);
+  *begin = (typed_begin){.parameter = NO_PARAMETER};
+  state->begin = begin;
+  if (r->at.kind == TOKEN_NAME) {
+    begin->parameter = take_tensor(r);
+    return;
+  }
+  if (state->complex) need(r, "(");
+  begin->number[0] = take_number(r);
+  if (!state->complex) return;
+  need(r, ",");
+  begin->number[1] = take_number(r);
+  need(r, ")");
+}
+
 static void read_tensor(reader *r, tensor_kind kind) {
   typed_tensor t = {.kind = kind, .assigned = NO_VALUE};
   t.span = (span){r->source->id, r->at.begin, r->at.end};
@@ -324,6 +341,7 @@ static void read_tensor(reader *r, tensor_kind kind) {
     t.high = take_number(r);
     need(r, "]");
   }
+  if (kind == TENSOR_STATE && take(r, "~")) read_begin(r, &t);
   vec_push(r->memory, &r->body->tensors, t);
 }
 

@@ -2,6 +2,7 @@
 // another; and its exact gradients by reverse mode. It is the oracle that every compiled form is
 // compared with, so it is written to be read: no chunks, no fusion, no tricks.
 //
+//   before    a state that the caller does not give is 0, or what stands behind its `~`
 //   forward   for each sequence, for each step: evaluate the values in order, write outputs, hand
 //             the state on
 //   backward  keep the carried numbers (states, lag buffers) every `stride` steps; from the last
@@ -263,12 +264,41 @@ static void move_carry(machine *m, const reference_tensor *states, const referen
   }
 }
 
+// What a state that the caller does not give is before the first step.
+static void begin_one(machine *m, const carried *c) {
+  const plan *p = &m->plan;
+  double *to = carried_entry(m->carry, c, 0);
+  const double *from = c->begin->number;
+  if (c->begin->parameter != NO_PARAMETER) from = data_of(m->run->tensors, c->begin->parameter);
+  for (int64_t i = 0; i < c->place.count; i++) {
+    int64_t at = c->begin->parameter == NO_PARAMETER ? 0 : mapped(c->parameter, i);
+    for (int w = 0; w < c->place.width; w++) to[i * c->place.width + w] = kept(p, from[at * c->place.width + w]);
+  }
+}
+
+// Its cotangent is the parameter's.
+static void begin_one_backward(machine *m, const carried *c) {
+  if (c->begin->parameter == NO_PARAMETER) return;
+  double *to = data_of(m->run->d_tensors, c->begin->parameter);
+  const double *cotangent = carried_entry(m->d_carry, c, 0);
+  for (int64_t i = 0; to && i < c->place.count; i++)
+    for (int w = 0; w < c->place.width; w++)
+      add_to(&m->plan, &to[mapped(c->parameter, i) * c->place.width + w], cotangent[i * c->place.width + w]);
+}
+
+static void for_all_begun(machine *m, carried_function *function) {
+  const typed_body *body = m->plan.body;
+  for (int i = 0; i < body->tensors.count; i++)
+    if (body->tensors.items[i].begin && !data_of(m->run->tensors, i)) function(m, &m->plan.states[i]);
+}
+
 static void copy_carry(const machine *m, double *to, const double *from) {
   memcpy(to, from, (size_t)m->plan.carry_size * sizeof(double));
 }
 
 static void run_forward(machine *m, sequence s) {
   move_carry(m, m->run->tensors, m->run->lags, s.number, m->carry, move_in);
+  for_all_begun(m, begin_one);
   for (int64_t t = 0; t < s.end - s.begin; t++) {
     if (m->backward && t % m->stride == 0) {
       copy_carry(m, m->checkpoints + t / m->stride * m->plan.carry_size, m->carry);
@@ -298,6 +328,7 @@ static void run_backward(machine *m, sequence s) {
   for (int64_t first = time == 0 ? -1 : (time - 1) / m->stride * m->stride; first >= 0; first -= m->stride) {
     run_stretch_backward(m, s, first);
   }
+  for_all_begun(m, begin_one_backward);
   move_carry(m, m->run->d_initial_states, m->run->d_initial_lags, s.number, m->d_carry, move_out);
 }
 

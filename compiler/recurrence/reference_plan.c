@@ -165,13 +165,20 @@ static place plan_place(plan *p, axis_set axes, bool complex, const layout *memo
 }
 
 static carried plan_carried(plan *p, place at, int entries) {
-  carried c = {at, p->carry_size, entries};
+  carried c = {.place = at, .offset = p->carry_size, .entries = entries};
   int64_t size;
   if (__builtin_mul_overflow(at.count * at.width, (int64_t)entries, &size) ||
       __builtin_add_overflow(p->carry_size, size, &p->carry_size)) {
     p->failed = true;
   }
   return c;
+}
+
+static void plan_begin(plan *p, const typed_tensor *state, carried *c) {
+  c->begin = state->begin;
+  if (!c->begin || c->begin->parameter == NO_PARAMETER) return;
+  layout parameter = declared_layout(p, &p->body->tensors.items[c->begin->parameter]);
+  c->parameter = make_map(p, state->axis_set, &parameter);
 }
 
 static void plan_tensors(plan *p) {
@@ -182,6 +189,7 @@ static void plan_tensors(plan *p) {
     place at = plan_place(p, t->axis_set, t->complex, &memory, t->assigned);
     if (t->kind == TENSOR_STATE) {
       p->states[i] = plan_carried(p, at, 1);
+      plan_begin(p, t, &p->states[i]);
     } else {
       p->tensors[i] = at;
     }

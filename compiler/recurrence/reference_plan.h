@@ -36,9 +36,11 @@ typedef struct place {
 
 // A state or a lag buffer: a stretch of the carried numbers. The newest entry is the last.
 typedef struct carried {
-  place place;     // of one entry
-  int64_t offset;  // in the carried numbers
-  int entries;     // 1, or the depth of the lag buffer
+  place place;               // of one entry
+  int64_t offset;            // in the carried numbers
+  int entries;               // 1, or the depth of the lag buffer
+  const typed_begin *begin;  // of a state: what it is before the first step; NULL: 0
+  element_map parameter;     // the parameter's element for each of the state's
 } carried;
 
 typedef struct plan {

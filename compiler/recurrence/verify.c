@@ -27,6 +27,17 @@ static const char *check_tensor(const verifier *v, const typed_tensor *tensor) {
   return NULL;
 }
 
+static const char *check_begin(const verifier *v, const typed_tensor *state) {
+  int parameter = state->begin->parameter;
+  if (parameter == NO_PARAMETER) return NULL;
+  const typed_tensor *from = &v->body->tensors.items[parameter];
+  if (parameter < 0 || parameter >= v->body->tensors.count || from->kind != TENSOR_PARAM)
+    return WRONG(v, "'%s' starts from no parameter", state->name);
+  if (from->axis_set & ~state->axis_set || from->complex != state->complex)
+    return WRONG(v, "'%s' starts from a parameter of other axes or another kind", state->name);
+  return NULL;
+}
+
 static const char *check_declarations(const verifier *v) {
   const typed_body *body = v->body;
   if (body->axes.count > TYPED_MAX_AXES) return WRONG(v, "more than %d axes", TYPED_MAX_AXES);
@@ -41,6 +52,7 @@ static const char *check_declarations(const verifier *v) {
   }
   for (int i = 0; i < body->tensors.count; i++) {
     const char *wrong = check_tensor(v, &body->tensors.items[i]);
+    if (!wrong && body->tensors.items[i].begin) wrong = check_begin(v, &body->tensors.items[i]);
     if (wrong) return wrong;
   }
   for (int i = 0; i < body->lags.count; i++) {

@@ -6,7 +6,9 @@
 //
 // All names of the text are known from the start, so that a use before its declaration is told apart from a
 // misspelling. A statement with an error marks all names that it mentions as used.
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "compiler/sema/internal.h"
 
@@ -251,6 +253,105 @@ static void check_start_of_param(body_check *c, const ast_decl *decl, typed_tens
   }
 }
 
+// ---- what states begin with ---------------------------------------------------------------------------------------------
+
+// The first draw in an expression: uniform(a, b), identity; NULL: none.
+static const ast_expr *find_draw(const ast_expr *e) {
+  const ast_expr *found = NULL;
+  switch (e->kind) {
+    case AST_NEGATE: return find_draw(e->negate.operand);
+    case AST_BINARY: found = find_draw(e->binary.left); return found ? found : find_draw(e->binary.right);
+    case AST_CALL:
+      if (builtin_find(e->call.callee.text, BUILTIN_START)) return e;
+      for (int i = 0; !found && i < e->call.args.count; i++)
+        if (e->call.args.items[i].value) found = find_draw(e->call.args.items[i].value);
+      return found;
+    default: return NULL;
+  }
+}
+
+static void refuse_begin(const body_check *c, const ast_expr *e, const typed_tensor *state, const char *found) {
+  scope_error(c->scope, e->span, "expected a number or a parameter that the state '%s' starts from, found %s", state->name,
+              found);
+}
+
+// The parameter has a subset of the state's axes, and complex entries exactly if the state has.
+static bool fits_parameter(const body_check *c, const ast_expr *e, const typed_tensor *state, const typed_tensor *parameter) {
+  axis_set extra = parameter->axis_set & ~state->axis_set;
+  if (extra) {
+    scope_error(c->scope, e->span, "expected a parameter with axes of the state '%s', which has %s, found %s%s", state->name,
+                axes_text(c->scope, state->axis_set), parameter->name, tensor_axes_text(c->scope, parameter));
+    return false;
+  }
+  if (parameter->complex == state->complex) return true;
+  scope_error(c->scope, e->span, "expected a %s parameter that the state '%s' starts from, found the %s one '%s'",
+              state->complex ? "complex" : "real", state->name, state->complex ? "real" : "complex", parameter->name);
+  return false;
+}
+
+static bool begin_by_name(const body_check *c, const ast_expr *e, const typed_tensor *state, symbol *s, typed_begin *begin) {
+  s->used = true;
+  if (s->kind != SYMBOL_PARAM) {
+    refuse_begin(c, e, state, arena_printf(c->sema->memory, "the %s '%s'", symbol_kind_text(s->kind), s->name));
+    return false;
+  }
+  if (!s->declared || s->index < 0) {
+    scope_error(c->scope, e->span,
+                "expected a parameter that is declared above the state '%s', found '%s', declared on line %d", state->name,
+                s->name, line_of(c->sema, s->span));
+    return false;
+  }
+  begin->parameter = s->index;
+  return fits_parameter(c, e, state, &c->body->tensors.items[s->index]);
+}
+
+// One part of a number; it is kept as a float, whose range it must not leave.
+static bool begin_part(const body_check *c, const ast_expr *e, const typed_tensor *state, double *number) {
+  const char *what = arena_printf(c->sema->memory, "what the state '%s' starts from", state->name);
+  if (!sema_constant(c->scope, e, what, number)) return false;
+  if (fabs(*number) <= FLT_MAX) return true;
+  scope_error(c->scope, e->span, "expected a number from -3.4e38 to 3.4e38 that the state '%s' starts from, found %s",
+              state->name, number_text(c->sema, *number));
+  return false;
+}
+
+static bool begin_by_number(const body_check *c, const ast_expr *e, const typed_tensor *state, typed_begin *begin) {
+  const ast_expr *draw = find_draw(e);
+  bool complex = e->kind == AST_CALL && strcmp(e->call.callee.text, "complex") == 0 && e->call.args.count == 2;
+  if (draw) {
+    refuse_begin(c, draw, state,
+                 arena_printf(c->sema->memory, "the draw %s; a state of a sequence is not drawn", short_text(c->sema, draw)));
+    return false;
+  }
+  if (complex && !state->complex) {
+    scope_error(c->scope, e->span, "expected a real start for the state '%s', found a complex one; declare it %s : complex",
+                state->name, state->name);
+    return false;
+  }
+  if (!complex) return begin_part(c, e, state, &begin->number[0]);
+  return begin_part(c, e->call.args.items[0].value, state, &begin->number[0]) &&
+         begin_part(c, e->call.args.items[1].value, state, &begin->number[1]);
+}
+
+static bool keeps_promise(const body_check *c, const ast_expr *e, const typed_tensor *state, const typed_begin *begin) {
+  double x = begin->number[0];
+  if (!state->promised || begin->parameter != NO_PARAMETER || (x >= state->low && x <= state->high)) return true;
+  scope_error(c->scope, e->span, "expected a start within the promise [%s, %s] of the state '%s', found %s",
+              number_text(c->sema, state->low), number_text(c->sema, state->high), state->name, number_text(c->sema, x));
+  return false;
+}
+
+static void check_begin_of_state(const body_check *c, const ast_decl *decl, typed_tensor *state) {
+  const ast_expr *e = decl->start;
+  typed_begin *begin = ARENA_NEW(c->sema->memory, typed_begin);
+  symbol *s = e->kind == AST_NAME ? scope_lookup(c->scope, &e->name) : NULL;
+  *begin = (typed_begin){.parameter = NO_PARAMETER};
+  bool constant = !s || s->kind == SYMBOL_AXIS || (s->kind == SYMBOL_LET && s->value.kind == OPERAND_CONSTANT);
+  bool fine = constant ? begin_by_number(c, e, state, begin) : begin_by_name(c, e, state, s, begin);
+  if (fine && keeps_promise(c, e, state, begin)) state->begin = begin;
+  if (!state->begin) scope_use_all(c->scope, e);
+}
+
 static void check_declaration(body_check *c, tensor_kind kind, const ast_decl *decl) {
   typed_tensor tensor = {
       .kind = kind, .name = decl->name.text, .doc = decl->doc, .assigned = NO_VALUE, .span = decl->name.span};
@@ -273,7 +374,10 @@ static void check_declaration(body_check *c, tensor_kind kind, const ast_decl *d
   check_promise(c, decl, &tensor);
   c->has_input |= kind == TENSOR_INPUT;
   if (kind == TENSOR_INPUT || kind == TENSOR_PARAM) c->anchored |= tensor.axis_set;
-  check_start_of_param(c, decl, &tensor);
+  if (kind == TENSOR_STATE && decl->start)
+    check_begin_of_state(c, decl, &tensor);
+  else
+    check_start_of_param(c, decl, &tensor);
   symbol *s = symbol_declared_at(c, &decl->name);
   if (s) {
     s->declared = true;

@@ -107,13 +107,7 @@ static void print_axes_of_set(FILE *out, const typed_body *body, axis_set set) {
 
 static void print_tensor_of(FILE *out, const typed_body *body, const typed_tensor *tensor) {
   print_axes(out, body, tensor->axes, tensor->axis_count);
-  if (tensor->complex) fputs(" : complex", out);
-  if (!tensor->promised) return;
-  fputs(" in [", out);
-  print_number(out, tensor->low);
-  fputs(", ", out);
-  print_number(out, tensor->high);
-  fputc(']', out);
+  print_tensor_kind(out, body, tensor);
 }
 
 static void print_operand(FILE *out, const typed_body *body, const sema_operand *value) {

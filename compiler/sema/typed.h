@@ -88,6 +88,13 @@ typedef struct typed_start {
   const ast_expr *source;
 } typed_start;
 
+// What a state is before the first step of a sequence, where the caller does not give it (`state m[D] ~ -1e38`, `~ m0`).
+typedef struct typed_begin {
+  int parameter;     // position in tensors, above the state's; it has some of the state's axes; NO_PARAMETER: `number`
+  double number[2];  // real and imaginary part
+} typed_begin;
+enum { NO_PARAMETER = -1 };
+
 typedef enum tensor_kind { TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_OUTPUT } tensor_kind;
 
 // An input, parameter, state or output.
@@ -104,6 +111,7 @@ typedef struct typed_tensor {
       wide_gradient;  // stored in full precision where other tokens and their gradients have 16 bits. Such tensors are made of others (recurrence_delay_lags), or are gradients that are added to afterwards
   double low, high;
   const typed_start *start;  // param: `~ expr`, else NULL
+  const typed_begin *begin;  // state: `~ expr`, else NULL: 0
   value_id assigned;         // state, output: the value after this step, -1 for inputs and params. It may lack some
                              // axes of the tensor (`h = 0`): it broadcasts. It is complex exactly if the tensor is
   span span;
@@ -214,6 +222,9 @@ value_class value_op_class(value_op op);
 // Removes the values, and then the lag buffers, on which no state and no output depends.
 void body_prune(arena *arena, typed_body *body);
 
+// Does a state start from something else than 0?
+bool body_begins(const typed_body *body);
+
 // Prints a body as `--emit=types` does.
 char *typed_print_body(arena *arena, const typed_body *body);
 // The size of an axis that has `size_expr`, from those of the others; NaN: it has none.
@@ -223,6 +234,11 @@ const char *body_axes_text(arena *arena, const typed_body *body, axis_set axes);
 const char *body_order_text(arena *arena, const typed_body *body, const int *axes, int count);
 // Parts that other texts of bodies share: "input", "  input x[H,K] in [0, 1]", and what a leaf reads, " x".
 const char *tensor_kind_text(tensor_kind kind);
+// What a state starts from: "m0", "-1e+38", of a complex state "(1, 0)".
+void print_begin(FILE *out, const typed_body *body, const typed_tensor *state);
+char *begin_text(arena *arena, const typed_body *body, const typed_tensor *state);
+// " : complex in [0, 1]", and " ~ m0" of a state.
+void print_tensor_kind(FILE *out, const typed_body *body, const typed_tensor *tensor);
 void print_tensor(FILE *out, const typed_body *body, const typed_tensor *tensor);
 void print_leaf(FILE *out, const typed_body *body, const typed_value *v);
 // "[H,K]" in header order, "[]" for none.

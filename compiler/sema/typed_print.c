@@ -56,19 +56,53 @@ const char *tensor_kind_text(tensor_kind kind) {
   return words[kind];
 }
 
+void print_begin(FILE *out, const typed_body *body, const typed_tensor *state) {
+  const typed_begin *begin = state->begin;
+  if (begin->parameter != NO_PARAMETER) {
+    fputs(body->tensors.items[begin->parameter].name, out);
+    return;
+  }
+  if (state->complex) fputc('(', out);
+  print_number(out, begin->number[0]);
+  if (!state->complex) return;
+  fputs(", ", out);
+  print_number(out, begin->number[1]);
+  fputc(')', out);
+}
+
+char *begin_text(arena *a, const typed_body *body, const typed_tensor *state) {
+  text_stream text;
+  print_begin(text_begin(&text), body, state);
+  return text_end(&text, a);
+}
+
+bool body_begins(const typed_body *body) {
+  bool any = false;
+  for (int i = 0; i < body->tensors.count; i++) any |= body->tensors.items[i].begin != NULL;
+  return any;
+}
+
+void print_tensor_kind(FILE *out, const typed_body *body, const typed_tensor *tensor) {
+  if (tensor->complex) fputs(" : complex", out);
+  if (tensor->promised) {
+    fputs(" in [", out);
+    print_number(out, tensor->low);
+    fputs(", ", out);
+    print_number(out, tensor->high);
+    fputc(']', out);
+  }
+  if (!tensor->begin) return;
+  fputs(" ~ ", out);
+  print_begin(out, body, tensor);
+}
+
 void print_tensor(FILE *out, const typed_body *body, const typed_tensor *tensor) {
   fprintf(out, "  %s %s", tensor_kind_text(tensor->kind), tensor->name);
   for (int i = 0; i < tensor->axis_count; i++) {
     fprintf(out, "%s%s", i ? "," : "[", body->axes.items[tensor->axes[i]].name);
   }
   if (tensor->axis_count) fputc(']', out);
-  if (tensor->complex) fputs(" : complex", out);
-  if (!tensor->promised) return;
-  fputs(" in [", out);
-  print_number(out, tensor->low);
-  fputs(", ", out);
-  print_number(out, tensor->high);
-  fputc(']', out);
+  print_tensor_kind(out, body, tensor);
 }
 
 static void put_tensor(FILE *out, arena *a, const typed_body *body, const typed_tensor *tensor) {

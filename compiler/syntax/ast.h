@@ -183,7 +183,7 @@ typedef struct ast_decl {
   bool has_range;        // `in [low, high]`
   ast_expr *low, *high;  // NULL without a range
   span range_span;
-  ast_expr *start;  // param only: `~ start`, or NULL
+  ast_expr *start;  // param and state only: `~ start`, or NULL
   ast_expr *value;  // output only: `= value`, or NULL
   const char *doc;  // the `///` lines before it without the slashes, joined by '\n', or NULL
   span span;

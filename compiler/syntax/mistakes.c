@@ -374,7 +374,8 @@ static const char *start_hint(const parse *p) {
   const token *sign = peek(p, 0), *value = peek(p, 1), *word = &p->tokens.items[p->statement];
   bool number = value->kind == TK_INT || value->kind == TK_FLOAT;
   switch (word->kind) {
-    case TK_STATE: return "a state starts at zero, or at the h0 that a call is given";
+    case TK_STATE:
+      return "a state starts at zero, at what stands behind '~', as in m ~ -1e38, or at the h0 that a call is given";
     case TK_INPUT: return "an input is what the caller gives; a value of one's own is let a = ...";
     case TK_OUTPUT: return "only a param has a start; an output is assigned by y = ...";
     case TK_PARAM:

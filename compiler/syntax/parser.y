@@ -71,8 +71,8 @@ stmts(R) ::= stmts(L) stmt(S).                { R = stmts_add(b, L, S); }
 
 %type stmt { ast_stmt * }
 stmt(R) ::= INPUT(K) decls(D).                { R = decl_stmt(b, AST_INPUT, K, D); }
-stmt(R) ::= STATE(K) decls(D).                { R = decl_stmt(b, AST_STATE, K, D); }
-stmt(R) ::= PARAM(K) param_decls(D).          { R = decl_stmt(b, AST_PARAM, K, D); }
+stmt(R) ::= STATE(K) started_decls(D).        { R = decl_stmt(b, AST_STATE, K, D); }
+stmt(R) ::= PARAM(K) started_decls(D).        { R = decl_stmt(b, AST_PARAM, K, D); }
 stmt(R) ::= OUTPUT(K) output_decls(D).        { R = decl_stmt(b, AST_OUTPUT, K, D); }
 stmt(R) ::= plain_stmt(S).                    { R = S; }
 stmt(R) ::= error.                            { R = NULL; }
@@ -94,9 +94,9 @@ binds(R) ::= binds(L) COMMA bind(B).          { R = binds_add(b, L, B); }
 %type decls { ast_decls * }
 decls(R) ::= decl(D).                         { R = decls_add(b, NULL, D); }
 decls(R) ::= decls(L) COMMA decl(D).          { R = decls_add(b, L, D); }
-%type param_decls { ast_decls * }
-param_decls(R) ::= param_decl(D).                     { R = decls_add(b, NULL, D); }
-param_decls(R) ::= param_decls(L) COMMA param_decl(D). { R = decls_add(b, L, D); }
+%type started_decls { ast_decls * }
+started_decls(R) ::= either_decl(D).                        { R = decls_add(b, NULL, D); }
+started_decls(R) ::= started_decls(L) COMMA either_decl(D). { R = decls_add(b, L, D); }
 %type output_decls { ast_decls * }
 output_decls(R) ::= output_decl(D).                      { R = decls_add(b, NULL, D); }
 output_decls(R) ::= output_decls(L) COMMA output_decl(D). { R = decls_add(b, L, D); }
@@ -105,9 +105,9 @@ output_decls(R) ::= output_decls(L) COMMA output_decl(D). { R = decls_add(b, L, 
 decl(R) ::= NAME(N) some_axes(A).                            { R = decl_of(b, N, A); }
 decl(R) ::= decl(D) COLON NAME(T).                           { R = decl_type(b, D, T); }
 decl(R) ::= decl(D) IN(K) LB expr(L) COMMA expr(H) RB(E).    { R = decl_range(b, D, K, L, H, E); }
-%type param_decl { ast_decl * }
-param_decl(R) ::= decl(D).                                   { R = D; }
-param_decl(R) ::= started_decl(D).                           { R = D; }
+%type either_decl { ast_decl * }
+either_decl(R) ::= decl(D).                                  { R = D; }
+either_decl(R) ::= started_decl(D).                          { R = D; }
 %type started_decl { ast_decl * }
 started_decl(R) ::= decl(D) TILDE expr(E).                              { R = decl_start(D, E); }
 started_decl(R) ::= started_decl(D) COLON NAME(T).                      { R = decl_type(b, D, T); }

@@ -138,6 +138,12 @@ static bool any_has_delays(const kernel *const *kernels, int count) {
   return false;
 }
 
+static bool any_begins(const kernel *const *kernels, int count) {
+  for (int i = 0; i < count; i++)
+    if (body_begins(&kernels[i]->recurrence->body)) return true;
+  return false;
+}
+
 static bool keeps_maxima(const kernel *k) {
   bool keeps = false;
   for (int i = 0; i < k->program->results.count; i++) keeps |= k->program->results.items[i].place.relative != 0;
@@ -177,6 +183,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   counted.kernel = "rec_gpu_sum";
   gpu_sum_kernel(a, &m);
   if (any_has_delays(kernels, count)) gpu_delay_kernel(a, &m);
+  if (any_begins(kernels, count)) gpu_spread_kernel(a, &m);
   if (options.summary) add_fold(a, &m, kernels, count);
   gpu_contract(&m);
   count_functions(a, &m, object);

@@ -199,6 +199,13 @@ typedef struct rec_table_rows {
   int32_t source_count, sources_at;
 } rec_table_rows;
 
+// A state that does not start from 0 where the caller does not give it (begin.h): memories.
+typedef struct rec_table_begin {
+  int32_t before, d_before;        // h0, d_h0
+  int32_t parameter, d_parameter;  // that it starts from; -1: from a number
+  double number[2];
+} rec_table_begin;
+
 // A summary of the host (rec_segments in launch.h): REC_SUMMARY_HEAD bytes, of which the first int32_t says that it is out of
 // range. Then come its parts, each [batch,axes] at a multiple of REC_ALIGNMENT, and the columns of states that mix their entries.
 enum { REC_SUMMARY_HEAD = REC_ALIGNMENT };
@@ -251,11 +258,13 @@ typedef struct rec_table {
   // kernels, `saved` and `kept` are those of the inner table.
   const struct rec_table *inner;
   int32_t rows_count, rows_at;        // rec_table_rows[rows_count]
+  int32_t begin_count, begins_at;     // rec_table_begin[begin_count]
   int32_t inner_memories_at, unused;  // int32_t by memory of the inner table: the memory of this one; -1: in the workspace
-  // The executor, rec_gpu_sum, rec_gpu_rows and rec_gpu_fold for it, its tensor maps; NULL: not in the library.
+  // The executor, rec_gpu_sum, rec_gpu_rows, rec_gpu_spread and rec_gpu_fold for it, its tensor maps; NULL: not in the library.
   simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
   void (*simt_sum)(const void *parameter);
   void (*simt_rows)(const void *parameter);
+  void (*simt_spread)(const void *parameter);
   void (*simt_fold)(const void *parameter);
   int (*simt_map)(void *map, int type, unsigned rank, void *data, const uint64_t *sizes, const uint64_t *strides,
                   const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);

@@ -272,6 +272,18 @@ rec_status call_check_buffer(const call *c, const char *what, const void *data, 
   return REC_OK;
 }
 
+rec_launch call_launch_behind(const call *c, int64_t taken) {
+  rec_launch launch = {0};
+  int64_t size = smaller(sizeof launch, (int64_t)c->launch->size);
+  memcpy(&launch, c->launch, (size_t)size);
+  launch.size = (uint64_t)size;
+  if (taken) {
+    launch.workspace = (char *)launch.workspace + taken;
+    launch.workspace_bytes -= taken;
+  }
+  return launch;
+}
+
 void call_flatten(call *c, const rec_table_kernel *forward) {
   bool carries = !forward->time_splits;
   if (!carries) c->saved_sequences = 0;

@@ -98,6 +98,9 @@ rec_status call_check_memories(const call *call, bool backward);
 rec_status call_check_memory(const call *call, const rec_table_memory *memory, int32_t use);
 bool call_has_axis(const call *call, const rec_table_memory *memory, int axis);
 
+// The launch of a call whose workspace begins behind so many bytes of that of `call`.
+rec_launch call_launch_behind(const call *call, int64_t taken);
+
 // Checks a buffer that the caller allocated for the call.
 rec_status call_check_buffer(const call *call, const char *what, const void *data, int64_t bytes, int64_t needed);
 

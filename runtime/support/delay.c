@@ -407,14 +407,7 @@ static rec_status check_workspace(const call *c, int kind) {
 }
 
 static rec_status run_inner(const delay *d, int kind, int64_t taken) {
-  rec_launch launch = {0};
-  int64_t size = smaller(sizeof launch, (int64_t)d->outer->launch->size);
-  memcpy(&launch, d->outer->launch, (size_t)size);
-  launch.size = (uint64_t)size;
-  if (taken) {
-    launch.workspace = (char *)launch.workspace + taken;
-    launch.workspace_bytes -= taken;
-  }
+  rec_launch launch = call_launch_behind(d->outer, taken);
   const rec_table *inner = d->inner.table;
   if (kind == REC_KERNEL_FORWARD) return rec_forward_entry(inner, d->inner.arguments, &launch);
   if (kind == REC_KERNEL_STEP) return rec_step_entry(inner, d->inner.arguments, &launch);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/support/alone.h"
+#include "runtime/support/begin.h"
 #include "runtime/support/cpu.h"
 #include "runtime/support/delay.h"
 #include "runtime/support/error.h"
@@ -98,7 +99,7 @@ static void segment_sizes(const call *c, rec_sizes *sizes) {
   sizes->instances = segment_instances(c);
 }
 
-int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes) {
+static rec_status sizes_of(const rec_table *table, const void *arguments, rec_sizes *sizes) {
   if (table->inner) return delay_sizes_of(table, arguments, sizes);
   call c;
   rec_status status = call_read_size_fields(&c, table, "sizes", arguments);
@@ -121,6 +122,11 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   status = gpu_device_find(&c, kind, &device);
   if (status == REC_OK && sizes->size >= sizeof *sizes) gpu_segment_room(&c, &device, sizes);
   return status == REC_OK ? gpu_sizes_of(&c, &device, sizes) : status;
+}
+
+int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes) {
+  rec_status status = sizes_of(table, arguments, sizes);
+  return status == REC_OK && table->begin_count ? begin_add_room(table, arguments, sizes) : status;
 }
 
 // ---- calls -----------------------------------------------------------------------------------
@@ -313,16 +319,20 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
 }
 
 int rec_forward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
+  if (begin_is_due(table, arguments)) return begin_call(table, BEGIN_FORWARD, &(begin_operands){arguments, launch, NULL, NULL});
   if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_FORWARD);
   return run_forward(table, arguments, launch, REC_KERNEL_FORWARD, "forward");
 }
 
 int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
+  if (begin_is_due(table, arguments)) return begin_call(table, BEGIN_STEP, &(begin_operands){arguments, launch, NULL, NULL});
   if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_STEP);
   return run_forward(table, arguments, launch, REC_KERNEL_STEP, "step");
 }
 
 int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
+  if (begin_is_due(table, arguments))
+    return begin_call(table, BEGIN_BACKWARD, &(begin_operands){arguments, launch, NULL, NULL});
   if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_BACKWARD);
   call c;
   rec_status status = call_read(&c, table, "backward", arguments, launch);

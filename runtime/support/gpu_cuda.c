@@ -284,6 +284,7 @@ static rec_status load_on_cuda(const call *c, const gpu_device *device) {
   }
   const char *others = c->table->inner ? "rec_gpu_rows" : "rec_gpu_sum";
   if (status == REC_OK) status = find_loaded(c, &e, others, 0, &module, &function);
+  if (status == REC_OK && c->table->begin_count) status = find_loaded(c, &e, "rec_gpu_spread", 0, &module, &function);
   bool folds = device->code->kernels[REC_KERNEL_SUMMARY].symbol_at && !c->table->summaries[0].why_at;
   if (status == REC_OK && folds) status = find_loaded(c, &e, "rec_gpu_fold", 0, &module, &function);
   return leave(c, &e, status);

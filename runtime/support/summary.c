@@ -7,6 +7,7 @@
 // they are not the same one, nothing of the states before the segment is left.
 #include <string.h>
 
+#include "runtime/support/begin.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/segment.h"
 
@@ -260,9 +261,13 @@ static int summary_of(const rec_table *table, const char *entry, const void *arg
 }
 
 int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary) {
+  if (begin_is_due(table, arguments))
+    return begin_call(table, BEGIN_SUMMARY, &(begin_operands){arguments, launch, NULL, summary});
   return summary_of(table, "summary", arguments, launch, false, summary);
 }
 
 int rec_summary_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary) {
+  if (begin_is_due(table, arguments))
+    return begin_call(table, BEGIN_SUMMARY_BACKWARD, &(begin_operands){arguments, launch, NULL, summary});
   return summary_of(table, "summary_backward", arguments, launch, true, summary);
 }

@@ -8,6 +8,7 @@
 //     2 3                      b             a + b                     level 1: a + b
 //     4 5                      c                                       level 0: c, level 1: a + b
 //     6 7                      d             (a + b) + (c + d)         nothing
+#include "runtime/train/model/begins.h"
 #include "runtime/train/trainer_parts.h"
 
 // ---- blocks -------------------------------------------------------------------------------------
@@ -84,31 +85,64 @@ char *gradients_sum(const trainer *t) { return gradients_of_segment(t, 0); }
 
 // ---- shards -------------------------------------------------------------------------------------
 
-// The gradients of the initial states of the rows from `first` on that start from weights, added to `sum` on the host.
-static void sum_starts(const trainer *t, const shard *s, int64_t first, int state, void *sum) {
-  int64_t elements = t->of.model->states[state].elements;
-  for (int64_t b = 0; b < s->batch; b++)
-    if (t->in->drawn[state * t->in->rows + first + b].kind == FROM_LEARNED)
-      t->of.n->sum_into(sum, (char *)s->d_before[state] + b * elements * t->of.n->element_size, elements);
+// The initial states of the rows of a shard, from row `first` on.
+typedef struct shard_starts {
+  trainer *t;
+  const shard *s;
+  int64_t first;
+  char *gradients;
+} shard_starts;
+
+typedef void sum_function(const shard_starts *x, int state, void *sum);
+
+static intervention_kind kind_at(const shard_starts *x, int state, int64_t row) {
+  return x->t->in->drawn[state * x->t->in->rows + x->first + row].kind;
+}
+
+static const char *gradient_at(const shard_starts *x, int state, int64_t row) {
+  const model_state *of = &x->t->of.model->states[state];
+  return (const char *)x->s->d_before[state] + row * of->elements * x->t->of.n->element_size;
+}
+
+// Of rows that start from learned states.
+static void sum_learned(const shard_starts *x, int state, void *sum) {
+  for (int64_t b = 0; b < x->s->batch; b++)
+    if (kind_at(x, state, b) == FROM_LEARNED)
+      x->t->of.n->sum_into(sum, gradient_at(x, state, b), x->t->of.model->states[state].elements);
+}
+
+// Of rows to which the parameter was added that the state starts from.
+static void sum_begun(const shard_starts *x, int state, void *sum) {
+  for (int64_t b = 0; b < x->s->batch; b++)
+    if (!start_is_carried(kind_at(x, state, b)))
+      begin_add_gradient(&x->t->of, &x->t->of.model->states[state], gradient_at(x, state, b), sum);
+}
+
+// Sums into the gradient of a parameter, on the host.
+static rec_status sum_on_host(const shard_starts *x, int state, int parameter, sum_function *sum) {
+  trainer *t = x->t;
+  const compute *c = t->of.where;
+  if (parameter < 0) return REC_OK;
+  char *to = trainer_parameter(t, x->gradients, parameter);
+  if (compute_is_host(c)) {
+    sum(x, state, to);
+    return REC_OK;
+  }
+  int64_t bytes = t->of.model->parameters[parameter].elements * c->n->element_size;
+  rec_status status = c->ops->download(c, t->in->learned, to, bytes);
+  if (status) return status;
+  sum(x, state, t->in->learned);
+  return c->ops->upload(c, to, t->in->learned, bytes);
 }
 
 // What the initial states of the sequences that start from weights hand on to these.
-static rec_status sum_learned(trainer *t, const shard *s, int64_t first, char *gradients) {
-  const train_model *m = t->of.model;
-  const compute *c = t->of.where;
+static rec_status sum_starts(const shard_starts *x) {
+  const train_model *m = x->t->of.model;
   rec_status status = REC_OK;
   for (int i = 0; !status && i < m->state_count; i++) {
-    const model_state *state = &m->states[i];
-    if (!s->d_before[i] || !s->before[i]) continue;
-    char *to = trainer_parameter(t, gradients, state->learned);
-    if (compute_is_host(c)) {
-      sum_starts(t, s, first, i, to);
-      continue;
-    }
-    int64_t bytes = state->elements * c->n->element_size;
-    status = c->ops->download(c, t->in->learned, to, bytes);
-    if (!status) sum_starts(t, s, first, i, t->in->learned);
-    if (!status) status = c->ops->upload(c, to, t->in->learned, bytes);
+    if (!x->s->d_before[i] || !x->s->before[i]) continue;
+    status = sum_on_host(x, i, m->states[i].learned, sum_learned);
+    if (!status) status = sum_on_host(x, i, m->states[i].begin.parameter, sum_begun);
   }
   return status;
 }
@@ -149,7 +183,8 @@ static rec_status run_backward(trainer *t, int number, int lane, executor *x, co
   int place = number - tree_range(in->running).first;
   shard s = gradients_shard(t, number, lane);
   rec_status status = executor_run_backward(x, gradients_blocks(t, place, lane), part);
-  if (!status && in->learns && in->first_segment == 0) status = sum_learned(t, &s, first_row(t, number), in->blocks[place]);
+  if (!status && in->learns && in->first_segment == 0)
+    status = sum_starts(&(shard_starts){t, &s, first_row(t, number), in->blocks[place]});
   return status;
 }
 

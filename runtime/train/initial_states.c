@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/train/data/random.h"
+#include "runtime/train/model/begins.h"
 #include "runtime/train/starts.h"
 #include "runtime/train/trainer_parts.h"
 
@@ -114,6 +115,7 @@ void initial_states_new(trainer *t) {
   }
   in->learns = block_draws(t->block, FROM_LEARNED);
   if (!starts_are_kept(t->block)) return;
+  for (int i = 0; i < m->state_count; i++) in->learns |= m->states[i].begin.parameter >= 0;
   t->carried = trainer_zeroed(t, m->state_elements * in->rows);
   in->before = trainer_zeroed(t, m->state_elements * in->rows);
   in->after = trainer_zeroed(t, m->state_elements * in->rows);
@@ -147,7 +149,7 @@ static double weight_of(const state_choice *c, const intervention *v, int64_t st
   return weight;
 }
 
-static bool is_carried(intervention_kind kind) { return kind == FROM_STATE_PASSING || kind == FROM_TBTT; }
+bool start_is_carried(intervention_kind kind) { return kind == FROM_STATE_PASSING || kind == FROM_TBTT; }
 
 // What sequence `sequence` starts from: one draw for all states that one intervention rules. A
 // counter has no noise: 3.2 tokens were never read.
@@ -164,9 +166,9 @@ static drawn_start draw(const trainer *t, const model_state *state, const interv
       continue;
     }
     if (intervention_noise[c->kind] && state->counter) return zero;
-    bool of_a_batch = is_carried(c->kind) || c->kind == FROM_FITTED_NOISE;
+    bool of_a_batch = start_is_carried(c->kind) || c->kind == FROM_FITTED_NOISE;
     if (of_a_batch && !t->carried_valid) return zero;
-    if (is_carried(c->kind) &&
+    if (start_is_carried(c->kind) &&
         train_data_begins(t->in->data, t->block->seed, t->in->windows, (uint64_t)(t->step * t->block->batch + sequence)))
       return zero;
     return (drawn_start){c->kind, at_step(&c->number, v, t->step)};
@@ -183,7 +185,7 @@ static void draw_state(trainer *t, int number) {
   for (int64_t row = 0; row < in->rows; row++) {
     drawn_start start = draw(t, state, v, place, in->first_sequence + row);
     in->drawn[number * in->rows + row] = start;
-    if (!is_carried(start.kind)) t->age[number * in->rows + row] = 0;
+    if (!start_is_carried(start.kind)) t->age[number * in->rows + row] = 0;
   }
 }
 
@@ -230,6 +232,7 @@ static rec_status fill_row(void *context, int row, int worker) {
       case FROM_ZERO:
       case INTERVENTION_KINDS: memset(before, 0, size); break;
     }
+    if (!start_is_carried(start->kind)) begin_add(&t->of, state, t->weights, before);
   }
   return REC_OK;
 }
@@ -379,7 +382,7 @@ static double count_starts(const trainer *t, start_counts *counts) {
   for (int64_t i = 0; i < t->of.model->state_count * t->in->rows; i++) {
     intervention_kind kind = t->in->drawn[i].kind;
     counts->drawn[kind]++;
-    if (!is_carried(kind)) continue;
+    if (!start_is_carried(kind)) continue;
     counts->carried++;
     counts->age += t->age[i];
     if (t->age[i] > oldest) oldest = t->age[i];

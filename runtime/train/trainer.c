@@ -55,6 +55,14 @@ rec_status trainer_fetch(trainer *t) {
   return status ? status : c->ops->download(c, t->moments, t->in->moments, moment_bytes(t));
 }
 
+// A parameter to the host.
+static rec_status fetch_parameter(trainer *t, int parameter) {
+  const compute *c = t->of.where;
+  if (parameter < 0) return REC_OK;
+  return c->ops->download(c, trainer_parameter(t, t->weights, parameter), trainer_parameter(t, t->in->weights, parameter),
+                          t->of.model->parameters[parameter].elements * c->n->element_size);
+}
+
 // The weights that sequences start from, to the host.
 static rec_status fetch_starts(trainer *t) {
   const train_model *m = t->of.model;
@@ -62,10 +70,8 @@ static rec_status fetch_starts(trainer *t) {
   rec_status status = REC_OK;
   if (compute_is_host(c) || !t->in->learns) return REC_OK;
   for (int i = 0; !status && i < m->state_count; i++) {
-    int p = m->states[i].learned;
-    if (p < 0) continue;
-    status = c->ops->download(c, trainer_parameter(t, t->weights, p), trainer_parameter(t, t->in->weights, p),
-                              m->parameters[p].elements * c->n->element_size);
+    status = fetch_parameter(t, m->states[i].learned);
+    if (!status) status = fetch_parameter(t, m->states[i].begin.parameter);
   }
   return status;
 }
@@ -107,7 +113,7 @@ static void make_state_gradients(trainer *t, int lanes, int64_t sequences) {
   if (in->memory.failed) return;
   for (int lane = 0; lane < lanes; lane++)
     for (int i = 0; i < m->state_count; i++)
-      if (m->states[i].learned >= 0)
+      if (m->states[i].learned >= 0 || m->states[i].begin.parameter >= 0)
         in->d_before_of[lane * m->state_count + i] = in->d_before + (lane * room + m->states[i].place * sequences) * size;
   t->memory.states += room * lanes * size;
 }

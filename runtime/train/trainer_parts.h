@@ -70,7 +70,7 @@ typedef struct trainer_internals {
   void *window_there;       // of a device: what has arrived
   bool direct;              // messages go from the memory of one GPU to that of another
   void *measured;           // the states whose squares are being summed
-  bool learns;              // some sequences start from weights
+  bool learns;              // some initial states that are made here come of weights
   char *d_before;           // by lane: gradients of the initial states of a shard
   void **d_before_of;       // by lane and state
   uint64_t windows, draws;  // random streams
@@ -89,6 +89,8 @@ void *trainer_zeroed(trainer *t, int64_t count);
 void *trainer_list(trainer *t, int64_t count, size_t size);
 // What the trainer exchanges, for the line that a wait without an end prints.
 message_place trainer_busy_with(const trainer *t, const char *what);
+// Whether it is a state that the batch before has left; all others are added to what the state starts from.
+bool start_is_carried(intervention_kind kind);
 // A parameter in a block of all.
 char *trainer_parameter(const trainer *t, void *block, int parameter);
 

@@ -230,6 +230,10 @@ static const state_kind state_kinds[] = {
 };
 enum { STATE_KINDS = sizeof state_kinds / sizeof *state_kinds };
 
+// What a state starts from, constructs behind the kinds of states.
+enum { FROM_NUMBER, FROM_PARAMETER, STARTS };
+static const char *const start_names[STARTS] = {"start from a number", "start from a parameter"};
+
 static const char kinds[] = "TBAXPQNUDCYZV";
 static const char *names[MOST_CONSTRUCTS];
 static int name_count, expression_count, construct_of[FORMS];
@@ -273,6 +277,7 @@ static void prepare(void) {
   }
   expression_count = name_count;
   for (int i = 0; i < STATE_KINDS; i++) names[name_count++] = state_kinds[i].name;
+  for (int i = 0; i < STARTS; i++) names[name_count++] = start_names[i];
   for (const char *kind = kinds; *kind; kind++)
     for (int c = 0; c < expression_count; c++) distances[(int)*kind][c] = UNREACHED;
   while (shorten_distances()) {
@@ -336,13 +341,36 @@ static variable remember(maker *m, variable v) {
 
 static bool is_complex(char numbers) { return strchr("YZV", numbers) != NULL; }
 
+static const char *start_of(maker *m, unsigned axes, char numbers);
+
 static variable declare(maker *m, variable_kind kind, unsigned axes, char numbers) {
   static const char *const words[] = {"input", "param", "", "state"}, prefixes[] = "xplS";
   variable v = {TEXT("%c%d", prefixes[kind], m->names++), kind, axes, numbers, false, false};
-  m->declarations =
-      TEXT("%s  %s %s%s%s\n", m->declarations, words[kind], v.name, brackets(m, axes), is_complex(numbers) ? " : complex" : "");
+  const char *start = kind == STATE ? start_of(m, axes, numbers) : "";
+  m->declarations = TEXT("%s  %s %s%s%s%s\n", m->declarations, words[kind], v.name, brackets(m, axes),
+                         is_complex(numbers) ? " : complex" : "", start);
   if (kind != STATE) m->told |= axes;
   return remember(m, v);
+}
+
+// What a state starts from: a number, or a parameter declared for it or before, with some of its axes.
+static const char *start_of(maker *m, unsigned axes, char numbers) {
+  static const char *const reals[] = {"1", "-0.5", "0.25", "-2"};
+  int wanted = m->second - expression_count - STATE_KINDS;
+  if (wanted < 0 && !chance(m, 30)) return "";
+  if (wanted < 0) wanted = below(m, STARTS);
+  record(m, expression_count + STATE_KINDS + wanted);
+  if (wanted == FROM_NUMBER) {
+    bool complex = is_complex(numbers) && chance(m, 50);
+    return complex ? TEXT(" ~ complex(%s, %s)", reals[below(m, 4)], reals[below(m, 4)]) : TEXT(" ~ %s", reals[below(m, 4)]);
+  }
+  for (int i = 0; i < m->variables.count; i++) {
+    const variable *v = &m->variables.items[i];
+    bool fits = v->kind == PARAM && !(v->axes & ~axes) && is_complex(v->numbers) == is_complex(numbers);
+    if (fits && chance(m, 30)) return TEXT(" ~ %s", v->name);
+  }
+  variable v = declare(m, PARAM, subset(m, axes), is_complex(numbers) ? 'Z' : 'B');
+  return TEXT(" ~ %s", v.name);
 }
 
 static const char *range_of(char numbers) {
@@ -926,7 +954,8 @@ static void add_state(maker *m, int kind) {
 static int kind_of_state(maker *m) {
   unsigned wanted = m->target_place <= KEY && is_missing(m) ? 1u << m->target_place : 0;
   int kind;
-  if (!has_places(m->second) && !m->has->places[m->second]) return m->second - expression_count;
+  int second = m->second - expression_count;
+  if (second >= 0 && second < STATE_KINDS && !m->has->places[m->second]) return second;
   do kind = below(m, STATE_KINDS);
   while (wanted & ~state_kinds[kind].has);
   return kind;

@@ -11,11 +11,11 @@
 // Where an expression stands. A key is what an update writes, a value included; a read is what weighs a state.
 typedef enum place { UPDATE, DECAY, GATE, KEY, READ, LET, OUTPUT, PLACES } place;
 
-// Functions, operators, leaves (an input, a lag, ..) and kinds of states (a delta rule, a stabiliser, ..).
+// Functions, operators, leaves (an input, a lag, ..), kinds of states (a delta rule, a stabiliser, ..) and what they start from.
 enum { MOST_CONSTRUCTS = 160 };
 int construct_count(void);
 const char *construct_name(int construct);
-bool has_places(int construct);              // an expression, not a kind of state
+bool has_places(int construct);              // an expression, not a kind of state or a start
 bool has_place(int construct, place where);  // no read weighs a read
 
 // What one program has.

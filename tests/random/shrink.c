@@ -73,6 +73,7 @@ static void print_statement(editor *e, FILE *out, const ast_stmt *s) {
     if (d->axes.count) print_axis_names(out, &d->axes);
     if (d->type.text) fprintf(out, " : %s", d->type.text);
     if (d->has_range) fprintf(out, " in [%s, %s]", expr_to_text(e->memory, d->low), expr_to_text(e->memory, d->high));
+    if (d->start) fprintf(out, " ~ %s", expr_to_text(e->memory, d->start));
     fputc('\n', out);
   }
 }
@@ -288,6 +289,14 @@ static void drop_promises(editor *e) {
   }
 }
 
+static void drop_starts(editor *e) {
+  for (int i = 0; i < e->item->body.statements.count; i++) {
+    ast_stmt *s = e->item->body.statements.items[i];
+    for (int k = 0; s->kind < AST_LET && k < s->decls.count; k++)
+      if (s->decls.items[k].start && is_chosen(e)) s->decls.items[k].start = NULL;
+  }
+}
+
 static void shrink_sizes(editor *e) {
   static const char *const sizes[] = {"1", "2", "3"};
   for (int a = 0; a < e->item->body.header.count; a++) {
@@ -317,7 +326,8 @@ static ast_file *parse(arena *memory, interner **names, const char *text, bool c
 
 // The program with one edit, its number in `*edit`; NULL: there are not so many. "": the result is not legal.
 static const char *edited(arena *memory, const char *text, int edit) {
-  static void (*const kinds[])(editor *) = {drop_statements, drop_axes, NULL, inline_lets, drop_promises, shrink_sizes};
+  static void (*const kinds[])(editor *) = {drop_statements, drop_axes,   NULL,        inline_lets,
+                                            drop_promises,   drop_starts, shrink_sizes};
   editor e = {.memory = memory, .edit = edit};
   e.file = parse(memory, &e.names, text, false);
   if (!e.file) return NULL;

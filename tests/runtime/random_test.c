@@ -115,7 +115,6 @@ static run draw_run(uint64_t *seed, setting s) {
   if (r.way >= WAYS) r.way = s.summary ? SEGMENTS : WHOLE;
   if (r.way == SEGMENTS && !s.summary) r.way = WHOLE;
   if (r.way == SEGMENTS) {
-    r.stateless = 0;
     if (r.sequences < 0) r.time = r.segments * (1 + r.time / 2);
     if (r.sequences == 0) r.sequences = 1;
   }

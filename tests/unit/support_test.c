@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "runtime/support/alone.c"
+#include "runtime/support/begin.c"
 #include "runtime/support/call.c"
 #include "runtime/support/cpu.c"
 #include "runtime/support/delay.c"

@@ -22,5 +22,7 @@ void gpu_fold_kernel(arena *a, llvm_module *m, bool maxima);
 // kernel/gpu/delay.c: the kernel `rec_gpu_rows`; whether the kernels of a recurrence need it.
 void gpu_delay_kernel(arena *a, llvm_module *m);
 bool gpu_has_delays(const recurrence *r);
+// kernel/gpu/begin.c: the kernel `rec_gpu_spread`, for recurrences whose states start from something.
+void gpu_spread_kernel(arena *a, llvm_module *m);
 
 #endif

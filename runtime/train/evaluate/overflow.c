@@ -126,6 +126,7 @@ static rec_status read_state(const probe *p, int op, growth *g) {
   g->h = rec_blocks_list(&g->memory, numbers, sizeof *g->h);
   g->heads = rec_blocks_list(&g->memory, g->state->heads, sizeof *g->heads);
   if (!status && g->memory.failed) status = rec_no_memory();
+  for (int64_t i = 0; !status && i < numbers; i++) g->h[i] = r.n->load(r.before[g->variable], i);
   for (int64_t t = 0; !status && !g->mixes && t < p->time; t++) status = read_step(&r, g, t, second);
   kernel_runs_close(&r);
   return status;

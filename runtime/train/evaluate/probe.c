@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "runtime/train/data/random.h"
+#include "runtime/train/model/begins.h"
 
 // ---- the sequence -------------------------------------------------------------------------------
 
@@ -73,11 +74,12 @@ rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r) {
       .batch = 1, .threads = 1, .value = r->value, .gradient = r->gradient, .final = r->final, .d_final = r->d_final};
   executor_values(p->x, p->e->weights, &p->sequence, op, r->whole);
   bool good = true;
-  for (int i = 0; i < k->signature->variable_count; i++) {
+  for (int i = 0, state = 0; i < k->signature->variable_count; i++) {
     int64_t numbers = kernel_numbers(k->signature, i);
     if (kernel_runs_is_state(r, i)) {
       good &= (r->before[i] = zeroed(numbers, r->n)) && (r->final[i] = zeroed(numbers, r->n)) &&
               (r->d_final[i] = zeroed(numbers, r->n)) && (r->d_before[i] = zeroed(numbers, r->n));
+      if (good) begin_add(&p->e->of, &model->states[model->ops[op].states[state++]], p->e->weights, r->before[i]);
     } else if (k->signature->variables[i].kind == REC_OUTPUT) {
       good &= (r->output[i] = zeroed_rows(numbers * p->time, r->n)) != NULL;
     }

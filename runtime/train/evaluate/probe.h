@@ -35,7 +35,8 @@ typedef struct kernel_runs {
 // Of the call that is operation `op` of the model. To be closed after a failure, too.
 rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r);
 void kernel_runs_close(kernel_runs *r);
-// Forward over the steps from .. to - 1 from the states in `before`; to `final`.
+// Forward over the steps from .. to - 1 from the states in `before`, which are what states start from, unless a caller writes
+// others; to `final`.
 rec_status kernel_runs_steps(kernel_runs *r, int64_t from, int64_t to);
 bool kernel_runs_is_state(const kernel_runs *r, int variable);  // or a lag buffer
 void *zeroed_rows(int64_t numbers, const numeric *n);           // numbers of a row; NULL: no memory

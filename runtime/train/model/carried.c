@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/internal.h"
+#include "runtime/train/model/begins.h"
 
 rec_status carried_open(carried_states *c, const trained_model *of, int64_t sequences) {
   *c = (carried_states){.of = of, .sequences = sequences};
@@ -41,8 +42,10 @@ void carried_first(carried_states *c, const void *weights) {
       c->before[i] = NULL;
       continue;
     }
-    for (int64_t k = 0; k < c->sequences; k++, to += size)
+    for (int64_t k = 0; k < c->sequences; k++, to += size) {
       memcpy(to, (const char *)weights + m->parameters[s->learned].place * c->of->n->element_size, size);
+      begin_add(c->of, s, weights, to);
+    }
   }
 }
 

@@ -18,7 +18,8 @@ void carried_close(carried_states *c);
 
 // Points `before` and `after` at the states of the next window.
 void carried_next(carried_states *c);
-// The same of the first window. It starts from zero, or with `weights`, those of the model, from its learned states.
+// The same of the first window. It starts from what the states start from, or with `weights`, those of
+// the model, from its learned states added to that.
 void carried_first(carried_states *c, const void *weights);
 
 // Has the model any learned states?

@@ -168,6 +168,38 @@ static void read_axes(reader *r, const cJSON *object, model_state *s) {
   if (s->elements % stride) wrong(r, "axes");
 }
 
+static int64_t number_in(const cJSON *list, int place) {
+  const cJSON *item = cJSON_GetArrayItem(list, place);
+  return cJSON_IsNumber(item) ? (int64_t)item->valuedouble : -1;
+}
+
+// Every number that a state takes lies in the parameter.
+static void read_begin(reader *r, const cJSON *object, model_state *s) {
+  const cJSON *begin = json_get(object, "begin"), *number = begin ? json_get(begin, "number") : NULL;
+  model_begin *to = &s->begin;
+  *to = (model_begin){.given = begin != NULL, .parameter = -1};
+  for (int i = 0; begin && i < 2 && number; i++) {
+    const cJSON *part = cJSON_GetArrayItem(number, i);
+    if (!cJSON_IsNumber(part)) wrong(r, "begin");
+    to->number[i] = cJSON_IsNumber(part) ? part->valuedouble : 0;
+  }
+  if (!begin || number) return;
+  const cJSON *use = json_get(begin, "use"), *strides = json_get(begin, "strides");
+  int64_t parameter = number_in(use, 0), last = to->first = number_in(use, 1);
+  if (parameter < 0 || parameter >= r->model->parameter_count || last < 0 || last > most_elements) {
+    wrong(r, "begin");
+    return;
+  }
+  to->parameter = (int)parameter;
+  last += s->parts - 1;
+  for (int i = 0; i < s->axis_count; i++) {
+    int64_t stride = to->strides[i] = number_in(strides, i);
+    if (stride < 0 || stride > most_elements) wrong(r, "begin");
+    last += (s->axes[i].size - 1) * stride;
+  }
+  if (last >= r->model->parameters[parameter].elements) wrong(r, "begin");
+}
+
 static void read_state(reader *r, const cJSON *object, void *entry) {
   model_state *s = entry;
   train_model *m = r->model;
@@ -179,9 +211,11 @@ static void read_state(reader *r, const cJSON *object, void *entry) {
                      .layer = (int)whole(r, object, "layer", -1, ANY_INT),
                      .heads = heads_of(r, object, whole(r, object, "elements", 0, most_elements)),
                      .head_elements = whole(r, object, "head_elements", 1, ANY_INT),
+                     .parts = flag(object, "complex") ? 2 : 1,
                      .learned = (int)whole(r, object, "learned", -1, m->parameter_count - 1)};
   if (s->learned >= 0 && m->parameters[s->learned].elements != s->elements) wrong(r, "learned");
   read_axes(r, object, s);
+  read_begin(r, object, s);
   int64_t round;
   if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round) wrong(r, "head_elements");
   m->state_elements += aligned(s->elements);

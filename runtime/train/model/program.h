@@ -43,6 +43,15 @@ typedef struct state_axis {
   int64_t size, stride;
 } state_axis;
 
+// What a state starts from where a call is not given it; not `given`: zero.
+typedef struct model_begin {
+  bool given;
+  double number[2];                  // real and imaginary part
+  int parameter;                     // -1: `number`
+  int64_t first;                     // number of the parameter
+  int64_t strides[MOST_STATE_AXES];  // of the parameter along the state's axes
+} model_begin;
+
 // Carried from one window to the next. In a block for B sequences its numbers start at place * B,
 // sequence after sequence.
 typedef struct model_state {
@@ -55,7 +64,9 @@ typedef struct model_state {
   int64_t head_elements;  // element e belongs to head e / head_elements % heads
   int axis_count;
   state_axis axes[MOST_STATE_AXES];
+  int parts;    // numbers of an entry
   int learned;  // the parameter that sequences may start from, or -1
+  model_begin begin;
 } model_state;
 
 typedef struct model_use {

@@ -40,11 +40,11 @@ module.exports = grammar({
     // ---- statements ----
     _statement: ($) => choice($.input, $.param, $.state, $.output, $.let, $.assignment),
     input: ($) => seq('input', list($.declaration)),
-    state: ($) => seq('state', list($.declaration)),
-    param: ($) => seq('param', list(alias($.param_declaration, $.declaration))),
+    state: ($) => seq('state', list(alias($.started_declaration, $.declaration))),
+    param: ($) => seq('param', list(alias($.started_declaration, $.declaration))),
     output: ($) => seq('output', list(alias($.output_declaration, $.declaration))),
     declaration: ($) => seq(field('name', $.name), optional($.axes), repeat(choice($.type, $.promise))),
-    param_declaration: ($) =>
+    started_declaration: ($) =>
       seq(field('name', $.name), optional($.axes), repeat(choice($.type, $.promise)),
         optional(seq('~', field('start', $._expression), repeat(choice($.type, $.promise))))),
     output_declaration: ($) =>
