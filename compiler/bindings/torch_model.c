@@ -238,13 +238,32 @@ static int64_t count_of(const python_recurrence *r, int memory) {
   return elements;
 }
 
-// A state that sequences start from: the caller's, else the parameter that has the learned one, else zero.
+// What a state starts from, which learned states are added to: " + 0.5", the parameter's numbers along the state's axes.
+static const char *begin_added(const python_printer *p, const graph_model *m, const graph_state *s, int first) {
+  const char *sizes = "", *strides = "";
+  if (!s->begin) return "";
+  if (s->begin->use.parameter == NONE) {
+    const double *x = s->begin->number;
+    return s->complex ? arena_printf(p->memory, " + torch.tensor((%.9g, %.9g), device=_t%d.device)", x[0], x[1], first)
+                      : arena_printf(p->memory, " + %.9g", x[0]);
+  }
+  for (int i = 0; i < s->axis_count; i++) {
+    sizes = arena_printf(p->memory, "%s%lld, ", sizes, (long long)s->sizes[i]);
+    strides = arena_printf(p->memory, "%s%lld, ", strides, (long long)s->begin->strides[i]);
+  }
+  return arena_printf(p->memory, " + %s.to(_numbers).reshape(-1)[%lld:].as_strided((%s%s), (%s%s))",
+                      parameter_text(p, m->parameters.items[s->begin->use.parameter].name), (long long)s->begin->use.first,
+                      sizes, s->complex ? "2, " : "", strides, s->complex ? "1, " : "");
+}
+
+// A state that sequences start from: the caller's, else the parameter that has the learned one, else none: the library knows.
 static void put_state(const python_printer *p, const graph_model *m, const graph_state *state, int first, bool step) {
   if (state->learned == NONE)
     PUT("states.get(\"%s\")", state->name);
   else
-    PUT("_state_of(states, \"%s\", %s.to(_numbers), _t%d%s)", state->name,
-        parameter_text(p, m->parameters.items[state->learned].name), first, step ? "" : ", cu_seqlens");
+    PUT("_state_of(states, \"%s\", %s.to(_numbers)%s, _t%d%s)", state->name,
+        parameter_text(p, m->parameters.items[state->learned].name), begin_added(p, m, state, first), first,
+        step ? "" : ", cu_seqlens");
 }
 
 static void put_operand(const python_printer *p, const graph_model *m, const graph_op *op, const python_recurrence *r, int i,
