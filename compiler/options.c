@@ -218,6 +218,21 @@ static int read_shared_memory(option_reader *r, const char *value) {
   return 0;
 }
 
+// fuse,register-operands: passes and choices that may be left out.
+static int read_without(option_reader *r, const char *value) {
+  arena *a = r->memory;
+  pass_names *names = ARENA_NEW(a, pass_names);
+  for (const char *text = value; *text;) {
+    size_t length = strcspn(text, ",");
+    const char *name = compile_find_optional(a, arena_strndup(a, text, length));
+    if (!name) return usage_error(arena_printf(a, "--without with a list of %s", compile_optional_list(a)), value);
+    vec_push(a, names, name);
+    text += length + (text[length] == ',');
+  }
+  r->options->without = names;
+  return 0;
+}
+
 static int read_manual(option_reader *r, const char *value) {
   r->question = ASKS_MANUAL;
   r->manual = value;
@@ -282,6 +297,10 @@ static const option options[] = {
     FLAG("--tf32", tf32, "GPU: products of f32 numbers with 10 bits behind the point"),
     {"--shared-memory", "KIB", "GPU: what a thread block may have (default: 99, as every device has)", read_shared_memory, 0,
      NULL},
+    {"--without", "LIST",
+     "leave out passes and choices, with commas between, that only make code faster: to\n"
+     "measure what each is worth",
+     read_without, 0, compile_optional_list},
     {"--emit", "WHAT",
      "print this instead, into the -o file if there is one; plan is that of the targets,\n"
      "of the host without --target. numpy, torch, jax: the library, and a Python file\n"

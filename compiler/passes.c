@@ -284,7 +284,8 @@ static schedule_options schedule_options_of(const compilation *c) {
   return (schedule_options){.chunk = c->options->chunk,
                             .form = c->options->form,
                             .f64 = c->options->dtype == NUMBER_F64,
-                            .summaries = makes_summaries(c)};
+                            .summaries = makes_summaries(c),
+                            .without = c->options->without};
 }
 
 bool pass_schedule(compilation *c) {
@@ -313,15 +314,6 @@ bool pass_schedule_large(compilation *c) {
   return true;
 }
 
-// The kernels of one target alone, which then stand for all.
-static void keep_counted(compilation *c, gpu_forms *forms) {
-  unsigned targets = compilation_gpu_targets(c) & ~(1u << GPU_SIMT);
-  if (!(c->needs & EMISSION_COUNT) || targets & (targets - 1) || !targets) return;
-  device_class class = codegen_gpu_class((codegen_gpu_target)__builtin_ctz(targets));
-  recurrence_kernels *own = class == CLASS_WARPGROUPS ? forms->warpgroups : class == CLASS_LARGE ? forms->large : NULL;
-  *forms = (gpu_forms){.small = own ? own : forms->small};
-}
-
 bool pass_schedule_groups(compilation *c) {
   for (int i = 0; i < c->gpu.count; i++)
     codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c), options_of_schedule(c));
@@ -329,10 +321,7 @@ bool pass_schedule_groups(compilation *c) {
 }
 
 bool pass_schedule_few(compilation *c) {
-  for (int i = 0; i < c->gpu.count; i++) {
-    codegen_gpu_schedule_few(c->memory, &c->gpu.items[i], options_of_schedule(c));
-    keep_counted(c, &c->gpu.items[i]);
-  }
+  for (int i = 0; i < c->gpu.count; i++) codegen_gpu_schedule_few(c->memory, &c->gpu.items[i], options_of_schedule(c));
   return true;
 }
 
@@ -344,8 +333,10 @@ bool pass_differentiate_tile(compilation *c) {
 bool pass_schedule_tile(compilation *c) {
   codegen_gpu_options gpu = compilation_gpu_options(c);
   c->tile_on_host = schedule_tile(c->memory, c->tile);
+  c->tile_on_host->without = c->options->without;
   if (!gpu.targets) return true;
   c->tile_on_gpu = schedule_tile(c->memory, c->tile);
+  c->tile_on_gpu->without = c->options->without;
   c->tile_on_gpu->gpu.warpgroups = codegen_gpu_has_target(gpu, CLASS_WARPGROUPS);
   return true;
 }
@@ -361,7 +352,17 @@ static codegen_options code_options(const compilation *c) {
                            .text = c->needs & EMISSION_TEXT};
 }
 
+// The kernels of one target alone, which then stand for all.
+static void keep_counted(compilation *c, gpu_forms *forms) {
+  unsigned targets = compilation_gpu_targets(c) & ~(1u << GPU_SIMT);
+  if (!(c->needs & EMISSION_COUNT) || targets & (targets - 1) || !targets) return;
+  device_class class = codegen_gpu_class((codegen_gpu_target)__builtin_ctz(targets));
+  recurrence_kernels *own = class == CLASS_WARPGROUPS ? forms->warpgroups : class == CLASS_LARGE ? forms->large : NULL;
+  *forms = (gpu_forms){.small = own ? own : forms->small};
+}
+
 bool pass_plan(compilation *c) {
+  for (int i = 0; i < c->gpu.count; i++) keep_counted(c, &c->gpu.items[i]);
   codegen_options options = code_options(c);
   unsigned clones = codegen_clones(&options);
   for (int i = 0; i < c->kernels.count; i++)
@@ -415,6 +416,15 @@ static void lay_out_recurrence(compilation *c, int index, const char *const *pla
   vec_push(c->memory, &c->library.recurrences, r);
 }
 
+// The words of --without, "" without any.
+static const char *words_left_out(const compilation *c) {
+  const pass_names *without = c->options->without;
+  const char *words = "";
+  for (int i = 0; without && i < without->count; i++)
+    words = arena_printf(c->memory, "%s%s%s", words, i ? "," : "", compile_optional_word(c->memory, without->items[i]));
+  return words;
+}
+
 bool pass_lay_out(compilation *c) {
   artifact *library = &c->library;
   library->name = compilation_library_name(c);
@@ -428,6 +438,7 @@ bool pass_lay_out(compilation *c) {
   library->clones = clones_of(c);
   library->tf32 = c->options->tf32;
   library->shared_kib = c->options->shared_kib;
+  library->without = words_left_out(c);
   library->check = c->options->check;
   library->summary = makes_summaries(c);
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;

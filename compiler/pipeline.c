@@ -7,12 +7,15 @@
 #include "compiler/base/ice.h"
 #include "compiler/emission.h"
 #include "compiler/passes.h"
+#include "compiler/plan/kernel_plan.h"
+#include "compiler/schedule/programs.h"
 #include "runtime/shared/clock.h"
 
 // ---- the table -------------------------------------------------------------------------------
 
 // What a file is (--from): the passes that it goes through. ONCE: a pass is for all variants together.
-enum { PROGRAM = 1, RECURRENCE = 2, TILE = 4, COMPILED = PROGRAM | RECURRENCE, ONCE = 8 };
+// OPTIONAL: the library is right without the pass (--without).
+enum { PROGRAM = 1, RECURRENCE = 2, TILE = 4, COMPILED = PROGRAM | RECURRENCE, ONCE = 8, OPTIONAL = 16 };
 
 typedef struct pass {
   const char *name;
@@ -51,11 +54,11 @@ static const pass passes[] = {
     // The same for GPUs, if one is a target, by the shared memory that every device has.
     {"gpu schedule", COMPILED, pass_schedule_gpu, LAYER_RECURRENCE, LAYER_KERNEL, verify_gpu_kernels},
     // After gpu schedule: kernels for more shared memory are taken where they are cheaper than those.
-    {"gpu large", COMPILED, pass_schedule_large, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
+    {"gpu large", COMPILED | OPTIONAL, pass_schedule_large, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
     // After gpu large: kernels whose products warpgroups make are compared with both.
-    {"gpu groups", COMPILED, pass_schedule_groups, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
+    {"gpu groups", COMPILED | OPTIONAL, pass_schedule_groups, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
     // After gpu groups: each form gets one more forward and backward, for calls with few instances.
-    {"gpu few", COMPILED, pass_schedule_few, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
+    {"gpu few", COMPILED | OPTIONAL, pass_schedule_few, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
     // What is lowered later is the plan that each kernel has from here on. Kernels of GPUs have been chosen by theirs.
     {"plan", COMPILED | TILE, pass_plan, LAYER_KERNEL, LAYER_PLAN, NULL},
     // Before the code: tables name the kernels' symbols, and all become one object.
@@ -98,6 +101,40 @@ static int last_pass(unsigned input, pipeline_layer layer) {
     if (passes[i].of & input && passes[i].to == layer) return i;
   return -1;
 }
+
+// ---- what may be left out ----
+
+static const char *name_of(int index) { return passes[index].name; }
+static bool may_leave_out(int index) { return passes[index].of & OPTIONAL; }
+
+static const pass_stage pipeline_stage = {"pipeline", PASSES, name_of, may_leave_out};
+static const pass_stage *const optional_stages[] = {&pipeline_stage, &program_stage, &kernel_stage, &plan_pass_stage,
+                                                    &choice_stage};
+
+const char *compile_optional_word(arena *a, const char *name) {
+  char *word = arena_strdup(a, name);
+  for (char *c = word; *c; c++)
+    if (*c == ' ') *c = '-';
+  return word;
+}
+
+// Looks at all names until one is `word`; without a word, lists them.
+static const char *optional_names(arena *a, const char *word) {
+  const char *list = "";
+  for (size_t s = 0; s < sizeof optional_stages / sizeof *optional_stages; s++) {
+    const pass_stage *stage = optional_stages[s];
+    for (int i = 0; i < stage->count; i++) {
+      if (!stage->may_leave_out(i)) continue;
+      const char *own = compile_optional_word(a, stage->name_of(i));
+      if (word && strcmp(own, word) == 0) return stage->name_of(i);
+      list = arena_printf(a, "%s%s%s", list, *list ? ", " : "", own);
+    }
+  }
+  return word ? NULL : list;
+}
+
+const char *compile_optional_list(arena *a) { return optional_names(a, NULL); }
+const char *compile_find_optional(arena *a, const char *word) { return optional_names(a, word); }
 
 // ---- the loop --------------------------------------------------------------------------------
 
@@ -160,7 +197,8 @@ static bool run_range(compilation *first, unsigned input, int begin, int end) {
   bool once = passes[begin].of & ONCE || !first->variants.count, good = true;
   for (int v = 0; v < (once ? 1 : first->variants.count); v++)
     for (int i = begin; i <= end && good; i++)
-      if (passes[i].of & input) good = run_pass(first, once ? first : first->variants.items[v], &passes[i]);
+      if (passes[i].of & input && !pass_is_left_out(first->options->without, passes[i].name))
+        good = run_pass(first, once ? first : first->variants.items[v], &passes[i]);
   return good;
 }
 

@@ -51,6 +51,7 @@ typedef struct compile_options {
   int chunk;                     // 0: chosen
   schedule_form form;            // --form
   bool tf32;                     // --tf32
+  const pass_names *without;     // --without, or NULL
   int shared_kib;                // --shared-memory, 0: as every device has it
   bool targets_given;            // --target
   unsigned gpu_targets;          // its GPUs: bits 1 << GPU_SM_80, ..
@@ -72,5 +73,11 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
 bool compile_can_emit(const char *what);
 bool compile_can_read(const char *what);
 const char *compile_emit_list(arena *a);
+
+// The pass or choice that --without calls by this word, NULL: there is none that may be left out; the list of all words.
+const char *compile_find_optional(arena *a, const char *word);
+const char *compile_optional_list(arena *a);
+// The word of a name: register-operands.
+const char *compile_optional_word(arena *a, const char *name);
 
 #endif

@@ -79,6 +79,7 @@
 //   "check": bool                whether promised ranges are verified (--check)
 //   "summary": bool              whether there is code for summaries of segments (--summary)
 //   "tf32": bool                 "shared_memory": 0, or the KiB of --shared-memory
+//   "without": "", or what --without says
 //   "defines": ["P=32", "ssd.N=16", "K=64,128"], in the order of the command line
 //   "exported": ["gla"], the imported recurrences of --export
 //   "from": null, or "recurrence": what the source is (--from)
@@ -231,6 +232,7 @@ struct artifact {
   schedule_form form;           // --form
   bool tf32;                    // --tf32
   int shared_kib;               // --shared-memory, or 0
+  const char *without;          // --without, or ""
   unsigned gpu_targets;         // --target: bits 1 << GPU_SM_80, ..
   unsigned clones;              // --target: bits 1 << CLONE_V2, ..; 0: every one
   bool check;                   // --check

@@ -87,6 +87,9 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const cJSON *shared = cJSON_GetObjectItemCaseSensitive(json, "shared_memory");
   if (cJSON_IsNumber(shared) && shared->valueint > 0)
     vec_push(a, &carried->words, arena_printf(a, "--shared-memory=%d", shared->valueint));
+  // Absent from older libraries.
+  const char *without = text_of(json, "without");
+  if (without && *without) vec_push(a, &carried->words, arena_printf(a, "--without=%s", without));
   add_each(a, json, "defines", "-D", carried);
   add_each(a, json, "exported", "--export=", carried);
 }

@@ -259,13 +259,13 @@ const char *artifact_hash(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   const char *options = arena_printf(
-      a, "%s %s %s O%d chunk %d %s%s%s%s%s%s%s", REC_VERSION, ABI_TEXT, number_type_text(library->dtype), library->level,
+      a, "%s %s %s O%d chunk %d %s%s%s%s%s%s%s%s%s", REC_VERSION, ABI_TEXT, number_type_text(library->dtype), library->level,
       library->chunk, schedule_form_text(library->form), library->check ? " check" : "", library->summary ? " summary" : "",
       library->clones ? arena_printf(a, " host %x", library->clones) : "",
       library->gpu_targets
           ? arena_printf(a, " gpu %x%s shared %d", library->gpu_targets, library->tf32 ? " tf32" : "", library->shared_kib)
           : "",
-      *library->prefix ? " prefix " : "", library->prefix);
+      *library->prefix ? " prefix " : "", library->prefix, *library->without ? " without " : "", library->without);
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 1; i < library->dtypes.count; i++)
     XXH64_update(&state, number_type_text(library->dtypes.items[i]), strlen(number_type_text(library->dtypes.items[i])) + 1);
@@ -304,6 +304,7 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add(json, "summary", cJSON_CreateBool(library->summary));
   add(json, "tf32", cJSON_CreateBool(library->tf32));
   add_number(json, "shared_memory", library->shared_kib);
+  add_text(json, "without", library->without);
   add(json, "defines", texts_json(library->defines.items, library->defines.count));
   add(json, "exported", texts_json(library->exported.items, library->exported.count));
   add_text(json, "from", library->from);

@@ -100,6 +100,7 @@ static const char *command_of(arena *a, const artifact *whole) {
   for (int i = 0; i < whole->dtypes.count; i++)
     text = arena_printf(a, "%s%s%s", text, i ? "," : "", number_type_text(whole->dtypes.items[i]));
   if (*whole->prefix) text = arena_printf(a, "%s --prefix %s", text, whole->prefix);
+  if (*whole->without) text = arena_printf(a, "%s --without %s", text, whole->without);
   for (int i = 0; i < whole->exported.count; i++) text = arena_printf(a, "%s --export %s", text, whole->exported.items[i]);
   for (int i = 0; i < whole->defines.count; i++)
     if (!strchr(whole->defines.items[i], ',')) text = arena_printf(a, "%s -D %s", text, whole->defines.items[i]);

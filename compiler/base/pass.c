@@ -1,5 +1,7 @@
 #include "compiler/base/pass.h"
 
+#include <string.h>
+
 #include "runtime/shared/clock.h"
 
 static _Thread_local pass_log *current;
@@ -35,4 +37,10 @@ void pass_log_add(const pass_log *other) {
     const pass_log_stage *s = &other->stages.items[i];
     for (int pass = 0; pass < s->stage->count; pass++) add(&counts_of(current, s->stage)[pass], s->counts[pass]);
   }
+}
+
+bool pass_is_left_out(const pass_names *without, const char *name) {
+  for (int i = 0; without && i < without->count; i++)
+    if (strcmp(without->items[i], name) == 0) return true;
+  return false;
 }

@@ -5,13 +5,22 @@
 #ifndef REC_BASE_PASS_H
 #define REC_BASE_PASS_H
 
+#include <stdbool.h>
+
 #include "compiler/base/vec.h"
 
 typedef struct pass_stage {
   const char *name;
   int count;
   const char *(*name_of)(int pass);
+  bool (*may_leave_out)(int pass);  // results are right without the pass; NULL: without none of them
 } pass_stage;
+
+// Names of passes and choices (choice.h) that a compilation leaves out: recc --without.
+typedef VEC(const char *) pass_names;
+
+// `without` may be NULL.
+bool pass_is_left_out(const pass_names *without, const char *name);
 
 typedef struct pass_count {
   int runs, verified;  // verified: programs that the verifier has looked at behind the pass

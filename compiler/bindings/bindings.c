@@ -33,6 +33,7 @@ static const framework frameworks[BINDING_COUNT] = {
 static const char *options_of(arena *a, const artifact *library, const framework *f) {
   const char *options = arena_printf(a, "--emit=%s", f->word);
   if (*library->prefix) options = arena_printf(a, "%s --prefix %s", options, library->prefix);
+  if (*library->without) options = arena_printf(a, "%s --without %s", options, library->without);
   for (int i = 0; i < library->exported.count; i++)
     options = arena_printf(a, "%s --export %s", options, library->exported.items[i]);
   return options;

@@ -8,6 +8,7 @@
 #ifndef REC_PLAN_KERNEL_H
 #define REC_PLAN_KERNEL_H
 
+#include "compiler/base/choice.h"
 #include "compiler/chunk/chunk.h"
 
 typedef enum kernel_kind {
@@ -83,7 +84,8 @@ typedef struct kernel {
       sequences_axis;  // the programs have so many sequences along this axis of their own, which states and tokens have, too
                        // (plan/kernel/batched.c); 0: one, and no such axis
   axis_set cut;        // grid axes that may be cut, instances or not
-  struct host_plan *plan;  // host: its plans (plan/kernel_plan.h), which are lowered as they are; NULL: it has none yet
+  const pass_names *without;  // what its plan and its code are made without; NULL: nothing is left out
+  struct host_plan *plan;     // host: its plans (plan/kernel_plan.h), which are lowered as they are; NULL: it has none yet
   gpu_variant gpu;
 } kernel;
 

@@ -15,49 +15,53 @@ static bool has_lane_steps(const planner *q) { return plan_is_steps(q) || q->m->
 
 static bool is_host_f32(const planner *q) { return q->m->kind == MAP_LANES && !q->m->f64; }
 
+enum { NEEDED, OPTIONAL };
+
 static const plan_pass passes[] = {
-    {"cut axes", plan_cut_program, always, PLAN_PROGRAM},
-    {"move factors", plan_move_factors, is_block, PLAN_PROGRAM},
-    {"find products", plan_find_products, plan_gathers_steps, PLAN_PROGRAM},
-    {"lane parameters", plan_copy_parameters, has_lane_steps, PLAN_PROGRAM},
-    {"wide angles", plan_widen, is_host_f32, PLAN_PROGRAM},
+    {"cut axes", plan_cut_program, always, PLAN_PROGRAM, NEEDED},
+    {"move factors", plan_move_factors, is_block, PLAN_PROGRAM, OPTIONAL},
+    {"find products", plan_find_products, plan_gathers_steps, PLAN_PROGRAM, OPTIONAL},
+    {"lane parameters", plan_copy_parameters, has_lane_steps, PLAN_PROGRAM, OPTIONAL},
+    {"wide angles", plan_widen, is_host_f32, PLAN_PROGRAM, NEEDED},
     // Before any value is described: it appends values.
-    {"extra axes", plan_sum_extra_axes, always, PLAN_PROGRAM},
-    {"describe values", plan_describe_values, always, PLAN_VALUES},
-    {"gathered gradients", plan_mark_gathered, plan_gathers_steps, PLAN_VALUES},
+    {"extra axes", plan_sum_extra_axes, always, PLAN_PROGRAM, NEEDED},
+    {"describe values", plan_describe_values, always, PLAN_VALUES, NEEDED},
+    {"gathered gradients", plan_mark_gathered, plan_gathers_steps, PLAN_VALUES, NEEDED},
     // Before order: values that are computed at their uses have no place in it.
-    {"recompute", plan_inline_cheap, is_block_or_steps, PLAN_VALUES},
-    {"order values", plan_order_values, always, PLAN_ORDERED},
-    {"nests", plan_make_nests, always, PLAN_NESTS},
-    {"results", plan_make_results, always, PLAN_RESULTS},
-    {"regions", plan_sort_nests, always, PLAN_SORTED},
-    {"hold values", plan_hold_values, always, PLAN_HELD},
-    {"share sums", plan_share_sum_buffers, always, PLAN_HELD},
-    {"states", plan_states, always, PLAN_STATES},
-    {"order nests", plan_order_nests, is_block, PLAN_STATES},
-    {"fuse", plan_join_nests, is_block, PLAN_STATES},
-    {"fuse copies", plan_join_copies, is_block, PLAN_STATES},
-    {"register states", plan_register_states, is_block, PLAN_STATES},
-    {"16-bit storage", plan_narrow_operands, is_block, PLAN_STATES},
+    {"recompute", plan_inline_cheap, is_block_or_steps, PLAN_VALUES, OPTIONAL},
+    {"order values", plan_order_values, always, PLAN_ORDERED, NEEDED},
+    {"nests", plan_make_nests, always, PLAN_NESTS, NEEDED},
+    {"results", plan_make_results, always, PLAN_RESULTS, NEEDED},
+    {"regions", plan_sort_nests, always, PLAN_SORTED, NEEDED},
+    {"hold values", plan_hold_values, always, PLAN_HELD, NEEDED},
+    {"share sums", plan_share_sum_buffers, always, PLAN_HELD, OPTIONAL},
+    {"states", plan_states, always, PLAN_STATES, NEEDED},
+    {"order nests", plan_order_nests, is_block, PLAN_STATES, OPTIONAL},
+    {"fuse", plan_join_nests, is_block, PLAN_STATES, OPTIONAL},
+    {"fuse copies", plan_join_copies, is_block, PLAN_STATES, OPTIONAL},
+    {"register states", plan_register_states, is_block, PLAN_STATES, OPTIONAL},
+    {"16-bit storage", plan_narrow_operands, is_block, PLAN_STATES, OPTIONAL},
     // After storage: what products read from registers has no memory any more.
-    {"register operands", plan_register_operands, is_block, PLAN_STATES},
-    {"wgmma layout", plan_mark_wgmma, always, PLAN_STATES},
-    {"row sums", plan_add_row_sums, is_block, PLAN_STATES},
-    {"gather nests", plan_gather_nests, is_block, PLAN_STATES},
+    {"register operands", plan_register_operands, is_block, PLAN_STATES, OPTIONAL},
+    {"wgmma layout", plan_mark_wgmma, always, PLAN_STATES, NEEDED},
+    {"row sums", plan_add_row_sums, is_block, PLAN_STATES, NEEDED},
+    {"gather nests", plan_gather_nests, is_block, PLAN_STATES, OPTIONAL},
     // After storage and layouts: neighbours in memory are taken by neighbouring lanes.
-    {"threads", plan_divide_nests, is_block, PLAN_THREADS},
-    {"lives", plan_find_lives, always, PLAN_LIVES},
+    {"threads", plan_divide_nests, is_block, PLAN_THREADS, NEEDED},
+    {"lives", plan_find_lives, always, PLAN_LIVES, NEEDED},
     // After lives: what is read for the last time lives until the next barrier.
-    {"barriers", plan_find_barriers, is_block, PLAN_LIVES},
-    {"layouts", plan_choose_layouts, is_block, PLAN_LIVES},
-    {"memory", plan_place_buffers, always, PLAN_PLACED},
+    {"barriers", plan_find_barriers, is_block, PLAN_LIVES, NEEDED},
+    {"layouts", plan_choose_layouts, is_block, PLAN_LIVES, OPTIONAL},
+    {"memory", plan_place_buffers, always, PLAN_PLACED, NEEDED},
 };
 
 enum { PASSES = sizeof passes / sizeof *passes };
 
 static const char *name_of(int pass) { return passes[pass].name; }
 
-const pass_stage plan_pass_stage = {"plan", PASSES, name_of};
+static bool may_leave_out(int pass) { return passes[pass].optional; }
+
+const pass_stage plan_pass_stage = {"plan", PASSES, name_of, may_leave_out};
 
 plan_stage plan_stage_after(const char *pass) {
   for (int i = 0; i < PASSES; i++)
@@ -71,7 +75,7 @@ static plan *run_passes(planner *q, bool each) {
   q->p = ARENA_NEW(q->a, plan);
   q->p->steps = -1;
   for (int i = 0; i < PASSES && !wrong; i++) {
-    if (!passes[i].when(q)) continue;
+    if (!passes[i].when(q) || pass_is_left_out(q->m->kernel->without, passes[i].name)) continue;
     double start = pass_clock();
     bool looks = each || i == PASSES - 1;
     passes[i].run(q);

@@ -30,6 +30,7 @@ typedef struct plan_pass {
   void (*run)(planner *);
   bool (*when)(const planner *);  // whether it has anything to do for this mapping
   plan_stage made;
+  bool optional;  // results are right without it (recc --without)
 } plan_pass;
 
 // facts.c

@@ -29,7 +29,7 @@ enum { PASSES = sizeof passes / sizeof *passes };
 
 static const char *name_of(int pass) { return passes[pass].name; }
 
-static const pass_stage stage = {"analysis", PASSES, name_of};
+static const pass_stage stage = {"analysis", PASSES, name_of, NULL};
 
 recurrence *recurrence_analyse(arena *a, const typed_body *body) {
   recurrence *r = ARENA_NEW(a, recurrence);

@@ -170,6 +170,7 @@ void scheduler_map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes
 void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k) {
   k.kind = kind;
   k.recurrence = s->r;
+  k.without = s->options.without;
   k.symbol = arena_printf(s->a, "rec_kernel_%s_%s", s->r->body.name, suffix);
   vec_push(s->a, &s->out->kernels, k);
 }

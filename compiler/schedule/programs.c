@@ -51,7 +51,9 @@ static const struct {
 
 static const char *name_of(int pass) { return passes[pass].name; }
 
-const pass_stage program_stage = {"programs", PROGRAM_PASSES, name_of};
+static bool may_leave_out(int pass) { return pass == PROGRAM_SAVE; }
+
+const pass_stage program_stage = {"programs", PROGRAM_PASSES, name_of, may_leave_out};
 
 static int verified(arena *a, program_pass pass, const program_work *w) {
   const tile_program *made[] = {w->made, w->gradient.backward, w->gradient.recompute};

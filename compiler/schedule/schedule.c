@@ -226,6 +226,7 @@ static axis_set grid_of_steps(const scheduler *s, const tile_program *step, cons
 static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise, const kernel *chunkwise,
                           const tile_program *chunks, const tile_gradient *gradient) {
   if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
+  if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
   if (stepwise->lane_axis < 0 || !saves_alike(s, stepwise, chunkwise)) return false;
   static const double clearly = 0.95;
   s->out->fused_step = cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, gradient));
@@ -253,7 +254,8 @@ static void chunk_kernels(scheduler *s, const tile_program *forward, const tile_
   axis_set instances = lanes ? grid : chunk_instances(s, grid, pointwise);
   const tile_program *finished = program_rewritten(s->a, PROGRAM_FINISH, forward);
   // GPUs compute more for each byte
-  if (!pointwise && !lanes && !s->options.gpu) finished = saved_values(s, finished, &gradient, instances);
+  bool saves = !pass_is_left_out(s->options.without, program_stage.name_of(PROGRAM_SAVE));
+  if (saves && !pointwise && !lanes && !s->options.gpu) finished = saved_values(s, finished, &gradient, instances);
   kernel k = {.chunk = s->out->chunk, .program = finished, .cut = forward->grid};
   scheduler_map_axes(s, &k, instances, lanes);
   kernel stepwise = step_kernel(s, step, &step_gradient);
@@ -389,6 +391,7 @@ static bool wins_beside_steps(const scheduler *s, const tile_program *step, cons
   const tile_program *program = chunks->program;
   axis_set grid = program->grid & ~scheduler_partial_axes(s->a, chunks->gradient.backward);
   if (s->options.gpu || scheduler_lane(s, step->grid) < 0 || channels_in_lanes(s, program, grid)) return false;
+  if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
   double forward = cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, &steps->gradient));
   return forward < chunks->forward && chunks->backward < steps->backward && total(chunks) < slightly_more * total(steps);
 }

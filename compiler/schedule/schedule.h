@@ -50,8 +50,9 @@ typedef struct schedule_options {
   int chunk;           // 0: the model's choice
   schedule_form form;  // FORM_CHUNK: the chunk form wherever the structure allows it
   bool f64;
-  bool gpu;        // kernels for GPU threads (see below)
-  bool summaries;  // host: kernels that summarise segments of time
+  bool gpu;                   // kernels for GPU threads (see below)
+  bool summaries;             // host: kernels that summarise segments of time
+  const pass_names *without;  // what is left out, here and in the plans of the kernels; NULL: nothing
 } schedule_options;
 
 // GPU: the same programs. In step form with small states, each of lane_block threads has an entry of lane_axis. Otherwise a

@@ -141,7 +141,9 @@ void scheduler_add_summaries(scheduler *s, const tile_program *forward, kernel b
   kernel summary = back;
   summary.cut = forward->grid;
   if (!s->r->states.count) return;
-  if (s->options.gpu) {
+  if (s->options.gpu && choice_is_left_out(s->options.without, CHOICE_TIME_SLICES)) {
+    s->out->whole[0] = s->out->whole[1] = "it was compiled without time slices";
+  } else if (s->options.gpu) {
     summary_kernel(s, forward, false, summary);
     summary_kernel(s, forward, true, back);
   } else if (!s->options.summaries) {

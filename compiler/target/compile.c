@@ -88,7 +88,7 @@ static const char *name_of(int pass) {
   return names[pass];
 }
 
-const pass_stage code_stage = {"code", CODE_PASSES, name_of};
+const pass_stage code_stage = {"code", CODE_PASSES, name_of, NULL};
 
 // One module per clone, so that clones are optimised and emitted side by side. How the work is split does not depend on
 // the machine: equal programs give equal libraries everywhere.

@@ -201,7 +201,7 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
   ir first = gpu_call(e, GPU_BLOCK_X, NULL, 0), blocks = gpu_call(e, GPU_BLOCK_COUNT, NULL, 0);
   ir block = LLVMBuildZExt(e->b, first, e->i64, "");
   int resident = k->base.kernel->gpu.blocks_each > 1 ? k->base.kernel->gpu.blocks_each : 1;
-  ask_for_resident(e, function, resident);
+  if (!choice_is_left_out(w->k->without, CHOICE_REGISTERS_SHARED)) ask_for_resident(e, function, resident);
   kernel_frame h = open_frame(w, e, function, block, resident), several = {0};
   if (w->batched) several = open_frame(w->batched, e, function, block, resident);
   gpu_open_bulk(&h);

@@ -178,6 +178,8 @@ static plan_threads divided(planner *q, const plan_nest *nest, arena *scratch) {
   d.sum_length = plan_entries(q->m, q->program, nest->over);
   if (!nest->over) return in_vectors(&d, 1, last_of(&d.points), d.point_count);
   if (!d.points.count) return in_vectors(&d, PLAN_ALL_THREADS, last_of(&d.summed), d.sum_length);
+  if (choice_is_left_out(q->m->kernel->without, CHOICE_SHARED_SUMS))
+    return in_vectors(&d, 1, last_of(&d.points), d.point_count);
   d.work = work_of(&d);
   d.sums = sums_of(&d);
   d.accesses = unlike_accesses(scratch, plan_accesses_of(scratch, q->m, q->p, nest, 0));
@@ -259,6 +261,6 @@ void plan_divide_nests(planner *q) {
     if (nest->kind == NEST_SEGMENT) nest->threads = divided_levels(q, nest);
     if (nest->kind == NEST_SEGMENT_ADJOINT) nest->threads = divided_adjoint(q, nest);
   }
-  spread_over_warps(q);
+  if (!choice_is_left_out(q->m->kernel->without, CHOICE_WARPS_APART)) spread_over_warps(q);
   arena_free(scratch);
 }

@@ -140,6 +140,7 @@ static int verified(arena *a, const tile_program *program) {
 
 const kernel *kernel_batched(arena *a, const kernel *k, bool gpu) {
   if (k->program->form != TILE_STEP || k->lane_axis >= 0 || k->segment) return NULL;
+  if (pass_is_left_out(k->without, kernel_stage.name_of(KERNEL_PASS_BATCHED))) return NULL;
   if (!gains(a, k, k->program) && !gains(a, k, k->recompute)) return NULL;
   if (!may_widen(k->program) || (k->recompute && !may_widen(k->recompute))) return NULL;
   double start = pass_clock();

@@ -7,4 +7,6 @@ static const char *name_of(int pass) {
   return names[pass];
 }
 
-const pass_stage kernel_stage = {"kernels", KERNEL_PASSES, name_of};
+static bool may_leave_out(int pass) { return pass == KERNEL_PASS_BATCHED; }
+
+const pass_stage kernel_stage = {"kernels", KERNEL_PASSES, name_of, may_leave_out};

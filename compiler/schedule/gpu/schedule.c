@@ -81,6 +81,7 @@ static bool has_shared_gradients(const tile_program *p, int axis) {
 // heads makes fewer copies. It also makes fewer blocks, and the cotangents of its heads lie in its scratch.
 static kernel share_gradients(const kernel *whole, int heads) {
   kernel k = *whole;
+  if (choice_is_left_out(k.without, CHOICE_HEADS_IN_TURN)) return k;
   for (int i = k.grid_count - 1; i >= 0; i--) {
     int axis = k.grid_axes[i];
     int64_t size = k.program->axes.items[axis].size;
@@ -143,6 +144,7 @@ static void take_cheaper(kernel *best, estimate *least, const kernel *other, cod
 static void try_few_threads(kernel *best, estimate *least, codegen_gpu_options options) {
   kernel few = *best;
   bool steps = best->program->form == TILE_STEP;
+  if (choice_is_left_out(best->without, CHOICE_FEWER_THREADS)) return;
   if (best->kind == KERNEL_STEP || least->plan->described.threads != GPU_BLOCK_THREADS || (least->spills && !steps)) return;
   few.gpu.threads = GPU_BLOCK_THREADS / 2;
   estimate x = estimate_of(&few, options);
@@ -152,7 +154,7 @@ static void try_few_threads(kernel *best, estimate *least, codegen_gpu_options o
 // Goes on from `first` to tiles of half as many entries for as long as buffers spill; axis -1: no axis may be cut.
 static void try_tiles(arena *a, const kernel *first, int axis, kernel *best, estimate *least, codegen_gpu_options options) {
   int64_t size = axis < 0 ? 0 : size_of(first, axis);
-  bool goes_on = least->spills;
+  bool goes_on = least->spills && !choice_is_left_out(first->without, CHOICE_VALUE_TILES);
   for (int64_t entries = size / 2; goes_on; entries /= 2) {
     if (entries < GPU_COST_FEWEST_ENTRIES || size % entries != 0) break;
     kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_tiles(a, first, axis, (int)entries)
@@ -182,6 +184,7 @@ static void try_beside(arena *a, const kernel *first, int axis, int blocks, kern
 
 // Only kernels that all calls run are planned with less memory. Those that spill with all of it would spill more.
 static bool may_run_beside(const kernel *k, const estimate *x) {
+  if (choice_is_left_out(k->without, CHOICE_BLOCKS_BESIDE)) return false;
   return k->program->form == TILE_CHUNK && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) && !x->spills;
 }
 
@@ -389,6 +392,7 @@ bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_ker
 // longer ones first.
 static const recurrence_kernels *forward_for(const recurrence_kernels *back, const candidates *all) {
   const recurrence_kernels *best = back;
+  if (choice_is_left_out(back->kernels.items[0].without, CHOICE_LENGTHS_APART)) return back;
   for (int i = 0; i < all->count; i++) {
     const recurrence_kernels *other = all->items[i].kernels;
     if (other->gpu_forward < gpu_cost_worth * best->gpu_forward && gpu_may_go_together(other, back)) best = other;

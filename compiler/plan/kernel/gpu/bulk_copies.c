@@ -88,7 +88,7 @@ bool gpu_is_bulk(const program_plan *p, int argument) { return p->maps && p->map
 void gpu_choose_bulk(kernel_plan *w) {
   enum { MAP_ALIGNMENT = _Alignof(rec_gpu_map) };
   const int wgmma_products = w->main.p->wgmma_products + (w->recomputes ? w->recompute.p->wgmma_products : 0);
-  if (!w->m.warpgroups || !wgmma_products) return;
+  if (!w->m.warpgroups || !wgmma_products || choice_is_left_out(w->k->without, CHOICE_BULK_COPIES)) return;
   w->maps_at = (gpu_bytes_before_maps(w) + 8 + MAP_ALIGNMENT - 1) / MAP_ALIGNMENT * MAP_ALIGNMENT;
   w->bulk_gain = choose_rows(w, &w->main);
   if (w->recomputes) w->bulk_gain += choose_rows(w, &w->recompute);

@@ -14,10 +14,11 @@ static int64_t words_of(const kernel_plan *w, const program_plan *p, int argumen
 
 // Neither program copies ahead while the other runs, so their second halves may share memory.
 static void place_part_ahead(kernel_plan *w, program_plan *p) {
+  bool doubles = !choice_is_left_out(w->k->without, CHOICE_DOUBLE_BUFFERS);
   for (int i = 0; i < p->program->arguments.count; i++) {
     staging_buffer *d = &p->staging_buffers[i];
     d->ahead = (location){-1, -1, false};
-    if (!gpu_is_staged(p, i) || !d->at.in_shared) continue;
+    if (!doubles || !gpu_is_staged(p, i) || !d->at.in_shared) continue;
     if (gpu_shared_place(w, w->shared_words, words_of(w, p, i)) + words_of(w, p, i) <= w->shared_limit)
       d->ahead = gpu_take(w, words_of(w, p, i));
   }
