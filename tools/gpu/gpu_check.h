@@ -49,6 +49,8 @@ int measure_machine(const gpu *g);
 int measure_micros(const gpu *g);
 // `once`: one call of each pass, not timed and not checked.
 int measure_shapes(const gpu *g, const char *folder, const char *shapes, bool once);
+// The first shape of the file is timed in turn with the others, whose labels say what their libraries are made without.
+int measure_passes(const gpu *g, const char *folder, const char *shapes);
 void print_op_names(void);
 char *micro_ptx(void);
 

@@ -1,5 +1,5 @@
 // The command: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed FOLDER SHAPES | once FOLDER SHAPES
-//                            | ptx MODULE | cases | names
+//                            | passes FOLDER SHAPES | ptx MODULE | cases | names
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -106,20 +106,21 @@ static int check_libraries(int count, char **paths) {
 int main(int count, char **words) {
   static const char usage[] =
       "usage: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed FOLDER SHAPES | once FOLDER "
-      "SHAPES\n";
+      "SHAPES | passes FOLDER SHAPES\n";
   const char *what = count > 1 ? words[1] : "";
   gpu g;
   if (strcmp(what, "ptx") == 0 && count == 3) return print_ptx(words[2]);
   if (strcmp(what, "cases") == 0) return print_cases();
   if (strcmp(what, "names") == 0) return print_op_names(), 0;
-  bool shapes = (!strcmp(what, "speed") || !strcmp(what, "once")) && count == 4;
+  bool shapes = (!strcmp(what, "speed") || !strcmp(what, "once")) && count == 4, passes = !strcmp(what, "passes") && count == 4;
   bool known = !strcmp(what, "device") || !strcmp(what, "ops") || !strcmp(what, "machine") || !strcmp(what, "micro") ||
-               shapes || (!strcmp(what, "check") && count > 2);
+               shapes || passes || (!strcmp(what, "check") && count > 2);
   if (!known) return fputs(usage, stderr), 2;
   if (!gpu_open(&g)) return 2;
   setvbuf(stdout, NULL, _IOLBF, 0);
   int failed = what[0] == 'd'   ? check_device(&g)
                : what[0] == 'c' ? check_libraries(count - 2, words + 2)
+               : passes         ? measure_passes(&g, words[2], words[3])
                : shapes         ? measure_shapes(&g, words[2], words[3], what[0] == 'o')
                : what[0] == 'o' ? check_ops(&g, count - 2, words + 2)
                : what[1] == 'i' ? measure_micros(&g)

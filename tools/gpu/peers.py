@@ -116,7 +116,7 @@ def main():
         words = line.split("#")[0].split()
         if words[:1] == ["library"]:
             libraries[words[1] + ".so"] = {k: int(v) for k, v in (w.split("=") for w in words[3:])}
-        if len(words) < 5 or words[0] in ("library", "peers") or (wanted and words[0] not in wanted):
+        if len(words) < 5 or words[0] in ("library", "peers", "passes") or (wanted and words[0] not in wanted):
             continue
         label, library, name, batch, time = words[:5]
         if name not in found or time == "step":

@@ -9,6 +9,7 @@ Parts, in the order of their worth, which is the default:
   check       each recurrence of the standard library against the host, several at once; those of `speed` in bf16 first
   peers       kernels of flash-linear-attention and of torch at some of these shapes; first all at once, so that they are compiled
   ncu         counters of ten kernels, ncu.csv
+  passes      what passes of the compiler are worth at five shapes: libraries made without each, timed in turn
   frameworks  torch, JAX and `rec train`
   sanitize    two libraries under compute-sanitizer
   remaining   the other shapes
@@ -22,7 +23,7 @@ import argparse, concurrent.futures, contextlib, csv, glob, json, os, shutil, si
 
 import costs, table
 
-PARTS = "device machine ops speed check peers ncu frameworks sanitize remaining".split()
+PARTS = "device machine ops speed check peers ncu passes frameworks sanitize remaining".split()
 MOST_HANGS = 3  # of the operations: each costs its limit
 PROFILED = "gla-32x64x128-64k gated_deltanet-64x128-8k kda-64x128-16k rwkv7-64x64-32k mamba2-64x64-64k".split()
 SECTIONS = "SpeedOfLight Occupancy SchedulerStats WarpStateStats MemoryWorkloadAnalysis MemoryWorkloadAnalysis_Tables".split()
@@ -231,6 +232,18 @@ def one_shape(label):
     return path
 
 
+def variants(words):
+    """A file of the shape, and of the same shape for each library that is made without a pass."""
+    label, *without = words
+    line, = [line.split() for line in open("shapes") if line.split()[:1] == [label]]
+    path = os.path.abspath("shapes.passes." + label)
+    with open(path, "w") as file:
+        for word in ["", *without]:
+            library = line[1].removesuffix(".so") + "." + word + ".so" if word else line[1]
+            file.write(" ".join([word or label, library, *line[2:]]) + "\n")
+    return path
+
+
 def compiled(words):
     """Triton keeps what it compiles; the figures, of several processes at once, count for nothing."""
     def compile_all(run, job):
@@ -291,7 +304,7 @@ def lacks(part):
 
 def jobs_of(part):
     shapes = [line.split() for line in open("shapes") if line.strip() and line[0] != "#"]
-    labels = [words[0] for words in shapes if words[0] not in ("library", "peers")]
+    labels = [words[0] for words in shapes if words[0] not in ("library", "peers", "passes")]
     at = labels.index("remaining") if "remaining" in labels else len(labels)
     if part == "device":
         return [Job(part, "device", 20, ["./rec-gpu-check", "device"])]
@@ -308,6 +321,8 @@ def jobs_of(part):
         return peers(shapes)
     if part == "ncu":
         return [Job(part, label, 30, profile(label)) for label in PROFILED if label in labels]
+    if part == "passes":
+        return [Job(part, words[1], 20, ["./rec-gpu-check", "passes", "speed", variants(words[1:])]) for words in shapes if words[0] == "passes"]
     if part == "frameworks":
         return [Job(part, name, 60, [sys.executable, "frameworks.py", name]) for name in ("torch", "jax", "train")]
     return sanitizers()

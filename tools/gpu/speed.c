@@ -7,6 +7,7 @@
 // Errors may be as large as is usual, or as twice what one rounding of the inputs moves.
 // Tensors lie on the GPU. A figure is the median of five rounds, each of as many calls as take a tenth of a second. The device
 // is idle before and after each round. Bytes are those of inputs and outputs once; backward adds cotangents and gradients.
+// Libraries of one shape that are made without a pass each (recc --without) are timed in turn, round by round.
 // Operations are those of the cheapest algorithm known (runtime/limit.h), 2.2 times as many backward.
 #include <math.h>
 #include <stdlib.h>
@@ -30,19 +31,25 @@ double median_of(double *figures, int count) {
   return figures[count / 2];
 }
 
+// A round of so many calls: seconds of one, or 0. The device is idle when it begins.
+static double seconds_of_round(const gpu *g, timed_call *call, void *data, int count) {
+  double start = seconds_now();
+  for (int i = 0; i < count; i++)
+    if (!call(data)) return 0;
+  return gpu_good(g, g->driver->context_synchronize(), "cuCtxSynchronize") ? (seconds_now() - start) / count : 0;
+}
+
+// How many calls take `seconds`; 0 after a call that failed. The first call may load what the others find.
+static int calls_of_round(const gpu *g, timed_call *call, void *data, double seconds) {
+  double each = seconds_of_round(g, call, data, 1) > 0 ? seconds_of_round(g, call, data, 1) : 0;
+  return each > 0 ? (int)fmin(1000, fmax(1, ceil(seconds / fmax(each, 1e-6)))) : 0;
+}
+
 double seconds_of(const gpu *g, timed_call *call, void *data) {
   double rounds[ROUNDS];
-  int count = 1;
-  if (!call(data) || !gpu_good(g, g->driver->context_synchronize(), "cuCtxSynchronize")) return 0;
-  for (int r = -1; r < ROUNDS; r++) {
-    double start = seconds_now();
-    for (int i = 0; i < count; i++)
-      if (!call(data)) return 0;
-    if (!gpu_good(g, g->driver->context_synchronize(), "cuCtxSynchronize")) return 0;
-    double each = (seconds_now() - start) / count;
-    if (r >= 0) rounds[r] = each;
-    if (r < 0) count = (int)fmin(1000, fmax(1, ceil(round_seconds / fmax(each, 1e-6))));
-  }
+  int count = calls_of_round(g, call, data, round_seconds);
+  for (int r = 0; r < ROUNDS; r++)
+    if (!count || !((rounds[r] = seconds_of_round(g, call, data, count)) > 0)) return 0;
   return median_of(rounds, ROUNDS);
 }
 
@@ -98,6 +105,7 @@ typedef struct shape {
 typedef struct measured {
   const gpu *g;
   const shape *shape;
+  rec_module *module;
   const rec_recurrence *recurrence;
   const rec_signature *signature;
   int64_t *axis_sizes;
@@ -178,7 +186,6 @@ static bool make_tensors(measured *m) {
 }
 
 static void free_tensors(measured *m) {
-  rec_host_close(&m->session);
   for (int i = 0; i < 4 * m->signature->variable_count; i++)
     if (m->tables[i]) m->g->driver->release((cuda_pointer)(uintptr_t)m->tables[i]);
   free(m->tables);
@@ -252,37 +259,50 @@ static int check_shape(const measured *m, rec_run_options options) {
   return !(error <= tolerance);
 }
 
-static int measure_shape(const gpu *g, const char *folder, const shape *s, bool once) {
+// Opens the library of a shape; no tensors are there yet. False after a message.
+static bool open_shape(measured *m, const char *folder) {
   char path[512];
-  rec_module *module;
-  const recurrence *program;
+  const shape *s = m->shape;
   snprintf(path, sizeof path, "%s/%s", folder, s->library);
-  if (!answered(rec_module_open(path, &module))) return 1;
-  measured m = {.g = g, .shape = s, .recurrence = rec_module_find(module, s->recurrence), .once = once};
-  if (!m.recurrence) {
+  if (!answered(rec_module_open(path, &m->module))) return false;
+  m->recurrence = rec_module_find(m->module, s->recurrence);
+  if (!m->recurrence) {
     fprintf(stderr, "rec-gpu-check: %s has no recurrence %s\n", path, s->recurrence);
-    return 1;
+    return false;
   }
-  m.signature = rec_recurrence_signature(m.recurrence);
-  size_t count = (size_t)m.signature->variable_count;
-  m.tables = calloc(4 * count + 1, sizeof *m.tables);
-  m.axis_sizes = calloc((size_t)m.signature->axis_count + 1, sizeof *m.axis_sizes);
-  if (!m.tables || !m.axis_sizes) return 1;
-  m.call = (rec_call){.batch = s->batch,
-                      .time = s->time,
-                      .axis_sizes = m.axis_sizes,
-                      .value = m.tables,
-                      .final = m.tables + count,
-                      .gradient = m.tables + 2 * count,
-                      .d_final = m.tables + 3 * count};
-  const rec_run_options options = {.backward = !s->steps, .step = s->steps};
-  bool good = answered(rec_program_of(m.recurrence, &program)) && choose_sizes(&m, program);
-  if (good) m.operations = rec_limit_forward(program, m.axis_sizes);
-  int failed = good && !once ? check_shape(&m, options) : 0;
-  good = good && make_tensors(&m) && answered(rec_library_open(m.recurrence, &m.call, &options, &rec_cuda_memory, &m.session));
+  m->signature = rec_recurrence_signature(m->recurrence);
+  size_t count = (size_t)m->signature->variable_count;
+  m->tables = calloc(4 * count + 1, sizeof *m->tables);
+  m->axis_sizes = calloc((size_t)m->signature->axis_count + 1, sizeof *m->axis_sizes);
+  if (!m->tables || !m->axis_sizes) return false;
+  m->call = (rec_call){.batch = s->batch,
+                       .time = s->time,
+                       .axis_sizes = m->axis_sizes,
+                       .value = m->tables,
+                       .final = m->tables + count,
+                       .gradient = m->tables + 2 * count,
+                       .d_final = m->tables + 3 * count};
+  const recurrence *program;
+  bool good = answered(rec_program_of(m->recurrence, &program)) && choose_sizes(m, program);
+  if (good) m->operations = rec_limit_forward(program, m->axis_sizes);
+  return good;
+}
+
+static bool open_session(measured *m) {
+  const rec_run_options options = {.backward = !m->shape->steps, .step = m->shape->steps};
+  return answered(rec_library_open(m->recurrence, &m->call, &options, &rec_cuda_memory, &m->session));
+}
+
+static int measure_shape(const gpu *g, const char *folder, const shape *s, bool once) {
+  measured m = {.g = g, .shape = s, .once = once};
+  bool good = open_shape(&m, folder);
+  int failed = good && !once ? check_shape(&m, (rec_run_options){.backward = !s->steps, .step = s->steps}) : 0;
+  good = good && make_tensors(&m) && open_session(&m);
   failed += good ? measure_calls(&m) : 1;
+  if (!m.tables) return failed;
+  rec_host_close(&m.session);
   free_tensors(&m);
-  rec_module_close(module);
+  rec_module_close(m.module);
   return failed;
 }
 
@@ -299,21 +319,94 @@ static bool read_shape(char *line, shape *s) {
     if (i == 4) s->time = s->steps ? 1 : strtoll(word, NULL, 10);
     if (i > 4 && s->size_count < SIZES_MOST) snprintf(s->sizes[s->size_count++], sizeof *s->sizes, "%s", word);
   }
-  return s->time > 0 && strcmp(s->label, "library") != 0;
+  return s->time > 0 && strcmp(s->label, "library") != 0 && strcmp(s->label, "passes") != 0;
+}
+
+static FILE *open_shapes(const char *shapes) {
+  FILE *file = fopen(shapes, "r");
+  if (!file) fprintf(stderr, "rec-gpu-check: cannot read %s\n", shapes);
+  return file;
 }
 
 int measure_shapes(const gpu *g, const char *folder, const char *shapes, bool once) {
   char line[512];
   int failed = 0;
-  FILE *file = fopen(shapes, "r");
-  if (!file) {
-    fprintf(stderr, "rec-gpu-check: cannot read %s\n", shapes);
-    return 1;
-  }
+  FILE *file = open_shapes(shapes);
+  if (!file) return 1;
   while (fgets(line, sizeof line, file)) {
     shape s;
     if (read_shape(line, &s)) failed += measure_shape(g, folder, &s, once);
   }
   fclose(file);
+  return failed;
+}
+
+// ---- passes: libraries of one shape, each made without a pass, in turn ----
+
+enum { VARIANTS_MOST = 16 };
+
+typedef struct variants {
+  shape shapes[VARIANTS_MOST];
+  measured libraries[VARIANTS_MOST];  // all read and write the tensors of the first
+  bool ready[VARIANTS_MOST];
+  int count;
+} variants;
+
+static bool read_variants(variants *v, const char *shapes) {
+  char line[512];
+  FILE *file = open_shapes(shapes);
+  if (!file) return false;
+  while (v->count < VARIANTS_MOST && fgets(line, sizeof line, file)) v->count += read_shape(line, &v->shapes[v->count]);
+  fclose(file);
+  return v->count > 0;
+}
+
+// One that does not open has no session. False: there is none to hold the others against.
+static bool open_variants(variants *v, const gpu *g, const char *folder) {
+  for (int i = 0; i < v->count; i++) {
+    measured *m = &v->libraries[i];
+    *m = (measured){.g = g, .shape = &v->shapes[i]};
+    v->ready[i] = open_shape(m, folder);
+    int64_t *sizes = m->axis_sizes;
+    if (v->ready[i] && i) m->call = v->libraries[0].call, m->call.axis_sizes = sizes;
+    if (!i && !(v->ready[0] && make_tensors(m))) return false;
+    v->ready[i] = v->ready[i] && open_session(m);
+  }
+  return true;
+}
+
+// Rounds of all libraries in turn, so that a clock that falls slows all of them.
+static int measure_pass(variants *v, const char *pass, timed_call *call) {
+  static const double seconds = 0.04;
+  double rounds[VARIANTS_MOST][ROUNDS];
+  int calls[VARIANTS_MOST], failed = 0;
+  for (int i = 0; i < v->count; i++)
+    calls[i] = v->ready[i] ? calls_of_round(v->libraries[i].g, call, &v->libraries[i], seconds) : 0;
+  for (int r = 0; r < ROUNDS; r++)
+    for (int i = 0; i < v->count; i++)
+      rounds[i][r] = calls[i] ? seconds_of_round(v->libraries[i].g, call, &v->libraries[i], calls[i]) : 0;
+  for (int i = 0; i < v->count; i++) {
+    qsort(rounds[i], ROUNDS, sizeof *rounds[i], by_size);
+    bool good = rounds[i][0] > 0;
+    printf("{\"kind\": \"pass\", \"label\": \"%s\", \"without\": \"%s\", \"pass\": \"%s\", \"passed\": %s", v->shapes[0].label,
+           i ? v->shapes[i].label : "", pass, good ? "true" : "false");
+    if (good) printf(", \"milliseconds\": %.4f, \"least\": %.4f", 1e3 * rounds[i][ROUNDS / 2], 1e3 * rounds[i][0]);
+    printf("}\n");
+    failed += !good;
+  }
+  return failed;
+}
+
+int measure_passes(const gpu *g, const char *folder, const char *shapes) {
+  static variants v;
+  if (!read_variants(&v, shapes) || !open_variants(&v, g, folder)) return 1;
+  int failed = measure_pass(&v, "forward", call_forward) + measure_pass(&v, "backward", call_backward);
+  for (int i = 0; i < v.count; i++)
+    if (v.ready[i]) rec_host_close(&v.libraries[i].session);
+  free_tensors(&v.libraries[0]);
+  for (int i = 0; i < v.count; i++) {
+    if (i) free(v.libraries[i].tables), free(v.libraries[i].axis_sizes);
+    if (v.libraries[i].module) rec_module_close(v.libraries[i].module);
+  }
   return failed;
 }

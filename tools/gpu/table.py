@@ -1,4 +1,5 @@
 """The findings of gpu_check as text."""
+import math
 
 
 def ratio_of(row, prediction):
@@ -32,6 +33,7 @@ def failures(rows):
             "check": lambda: "{recurrence} {type} {way} T={time}: ".format(**row) + deviation,
             "shape": lambda: "shape {label}, {batch} x {time}: ".format(**row) + deviation,
             "sanitizer": lambda: "{tool} {library}".format(**row),
+            "pass": lambda: "{label} {pass} without {without}: not run".format(**row) if row["without"] else "{label} {pass}, beside others: not run".format(**row),
             "framework": lambda: "{name}: {what}".format(**row),
         }[row["kind"]]()
 
@@ -105,6 +107,23 @@ def speed(rows, model):
             yield "  %-28s %-9s %.2f" % (*key, ratios[key])
 
 
+def passes(rows):
+    """What the passes of the compiler are worth: time without each over that with all, and the mean over all shapes."""
+    found = {(row["label"], row["pass"], row["without"]): row["milliseconds"] for row in rows if row["kind"] == "pass" and row["passed"]}
+    ratios = {}
+    for (label, what, without), milliseconds in found.items():
+        if without and (label, what, "") in found:
+            ratios.setdefault(without, {})[label, what] = milliseconds / found[label, what, ""]
+    if ratios:
+        yield "without a pass of the compiler, over with all: the mean, and each kernel"
+    for without, own in sorted(ratios.items(), key=lambda item: -mean(item[1].values())):
+        yield "  %-18s %5.2f   %s" % (without, mean(own.values()), ", ".join(f"{label} {what} {x:.2f}" for (label, what), x in own.items()))
+
+
+def mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
 def counters(rows):
     for row in (row for row in rows if row["kind"] == "ncu"):
         yield "ncu %s %s: " % (row["label"], row["kernel"]) + ", ".join(
@@ -122,7 +141,7 @@ def not_reached(rows, left):
 
 def text(rows, left, model):
     """The table and the exit status."""
-    lines = [*summary(rows), *speed(rows, model), *counters(rows)]
+    lines = [*summary(rows), *speed(rows, model), *passes(rows), *counters(rows)]
     wrong, rest = list(failures(rows)), not_reached(rows, left)
     lines += wrong
     lines.append("not reached: " + "; ".join(rest) if rest else "all was reached")
