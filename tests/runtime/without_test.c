@@ -52,7 +52,8 @@ static void run(const subject *s, const char *type, bool warpgroups, const char 
   char path[512], what[256];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/stdlib/%s.rec", s->path);
   snprintf(what, sizeof what, "%s in %s without %s%s", s->recurrence, type, word, warpgroups ? ", warpgroups" : "");
-  const char *words[24] = {"--target", warpgroups ? simt_90a_target() : simt_target(), "-O0", "--dtype", type, "--without", word};
+  const char *words[24] = {"--target", warpgroups ? simt_90a_target() : simt_target(), "-O0", "--dtype", type, "--without",
+                           word};
   int count = 7;
   for (int i = 0; i < 5 && s->sizes[i]; i++) words[count++] = "-D", words[count++] = s->sizes[i];
   rec_module *module = compile_file(path, words);
@@ -91,7 +92,8 @@ int main(int count, char **words) {
     draw = draw * 6364136223846793005u + 1442695040888963407u;
     int drawn = (int)(draw >> 33) % (SUBJECTS * 4);
     for (int i = 0; i < SUBJECTS * 4; i++)
-      if (only ? strcmp(word, only) == 0 : full || (i == drawn && (seed + (uint64_t)seen) % 3 == 0)) run(&subjects[i / 4], types[i / 2 % 2], i % 2, word);
+      if (only ? strcmp(word, only) == 0 : full || (i == drawn && (seed + (uint64_t)seen) % 3 == 0))
+        run(&subjects[i / 4], types[i / 2 % 2], i % 2, word);
   }
   check(seen > 20, "recc lists %d words for --without", seen);
   free(list);
