@@ -116,7 +116,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- gla_forward ---- */
 
 #define GLA_FORWARD_SYMBOL "rec_kernel_gla_forward_gpu"
-enum { GLA_FORWARD_THREADS = 128, GLA_FORWARD_SHARED_BYTES = 82688, GLA_FORWARD_CHUNK = 128 };
+enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 82432, GLA_FORWARD_CHUNK = 128 };
 typedef struct gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -208,7 +208,7 @@ static inline int64_t gla_states_summary_elements(const gla_states_parameter *pa
 /* ---- gla_backward ---- */
 
 #define GLA_BACKWARD_SYMBOL "rec_kernel_gla_backward_gpu"
-enum { GLA_BACKWARD_THREADS = 256, GLA_BACKWARD_SHARED_BYTES = 100992, GLA_BACKWARD_CHUNK = 128 };
+enum { GLA_BACKWARD_THREADS = 256, GLA_BACKWARD_SHARED_BYTES = 100864, GLA_BACKWARD_CHUNK = 128 };
 typedef struct gla_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -234,7 +234,7 @@ static inline int64_t gla_backward_items(const gla_backward_parameter *parameter
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gla_backward_scratch_bytes(const gla_backward_parameter *parameter) {
   (void)parameter;
-  return 143424;
+  return 155712;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_backward_summary_elements(const gla_backward_parameter *parameter) {
@@ -274,7 +274,7 @@ static inline int64_t gla_part_summary_elements(const gla_part_parameter *parame
 /* ---- gla_part_backward ---- */
 
 #define GLA_PART_BACKWARD_SYMBOL "rec_kernel_gla_part_backward_gpu"
-enum { GLA_PART_BACKWARD_THREADS = 256, GLA_PART_BACKWARD_SHARED_BYTES = 60288 };
+enum { GLA_PART_BACKWARD_THREADS = 256, GLA_PART_BACKWARD_SHARED_BYTES = 60032 };
 typedef struct gla_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -300,10 +300,62 @@ static inline int64_t gla_part_backward_summary_elements(const gla_part_backward
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
+/* ---- gla_backward_few ---- */
+
+#define GLA_BACKWARD_FEW_SYMBOL "rec_kernel_gla_backward_few_gpu"
+enum { GLA_BACKWARD_FEW_THREADS = 256, GLA_BACKWARD_FEW_SHARED_BYTES = 100864, GLA_BACKWARD_FEW_CHUNK = 128 };
+typedef struct gla_backward_few_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], f32, in copies: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], f32, in copies: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H,K], f32, in copies: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} gla_backward_few_parameter;
+_Static_assert(sizeof(gla_backward_few_parameter) == 488, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_backward_few_items(const gla_backward_few_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_backward_few_scratch_bytes(const gla_backward_few_parameter *parameter) {
+  (void)parameter;
+  return 65600;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t gla_backward_few_summary_elements(const gla_backward_few_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+/* Copies of d_q for rec_gpu_sum to add up. */
+static inline int64_t gla_backward_few_copies_d_q(const gla_backward_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->V + 63) / 64);
+}
+/* Copies of d_k for rec_gpu_sum to add up. */
+static inline int64_t gla_backward_few_copies_d_k(const gla_backward_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->V + 63) / 64);
+}
+/* Copies of d_gate for rec_gpu_sum to add up. */
+static inline int64_t gla_backward_few_copies_d_gate(const gla_backward_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->V + 63) / 64);
+}
+
 /* ---- gla_backward_large ---- */
 
 #define GLA_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_backward_large_gpu"
-enum { GLA_BACKWARD_LARGE_THREADS = 128, GLA_BACKWARD_LARGE_SHARED_BYTES = 115328, GLA_BACKWARD_LARGE_CHUNK = 128 };
+enum { GLA_BACKWARD_LARGE_THREADS = 128, GLA_BACKWARD_LARGE_SHARED_BYTES = 114304, GLA_BACKWARD_LARGE_CHUNK = 128 };
 typedef struct gla_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -340,7 +392,7 @@ static inline int64_t gla_backward_large_summary_elements(const gla_backward_lar
 /* ---- gla_backward_large_few ---- */
 
 #define GLA_BACKWARD_LARGE_FEW_SYMBOL "rec_kernel_gla_backward_large_few_gpu"
-enum { GLA_BACKWARD_LARGE_FEW_THREADS = 256, GLA_BACKWARD_LARGE_FEW_SHARED_BYTES = 230016, GLA_BACKWARD_LARGE_FEW_CHUNK = 128 };
+enum { GLA_BACKWARD_LARGE_FEW_THREADS = 256, GLA_BACKWARD_LARGE_FEW_SHARED_BYTES = 216192, GLA_BACKWARD_LARGE_FEW_CHUNK = 128 };
 typedef struct gla_backward_large_few_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -352,26 +404,41 @@ typedef struct gla_backward_large_few_parameter {
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
-  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], f32, in copies: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], f32, in copies: written */
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
-  rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
 } gla_backward_large_few_parameter;
 _Static_assert(sizeof(gla_backward_large_few_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_backward_large_few_items(const gla_backward_large_few_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+  return parameter->frame.entries * parameter->frame.slices * parameter->H * ((parameter->V + 63) / 64);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gla_backward_large_few_scratch_bytes(const gla_backward_large_few_parameter *parameter) {
   (void)parameter;
-  return 65600;
+  return 32832;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_backward_large_few_summary_elements(const gla_backward_large_few_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+/* Copies of d_q for rec_gpu_sum to add up. */
+static inline int64_t gla_backward_large_few_copies_d_q(const gla_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->V + 63) / 64);
+}
+/* Copies of d_k for rec_gpu_sum to add up. */
+static inline int64_t gla_backward_large_few_copies_d_k(const gla_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->V + 63) / 64);
+}
+/* Copies of d_gate for rec_gpu_sum to add up. */
+static inline int64_t gla_backward_large_few_copies_d_gate(const gla_backward_large_few_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->V + 63) / 64);
 }
 
 /* ---- gla_states_groups ---- */
@@ -413,7 +480,7 @@ static inline int64_t gla_states_groups_summary_elements(const gla_states_groups
 /* ---- gla_backward_groups ---- */
 
 #define GLA_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_backward_groups_gpu"
-enum { GLA_BACKWARD_GROUPS_THREADS = 128, GLA_BACKWARD_GROUPS_SHARED_BYTES = 113920, GLA_BACKWARD_GROUPS_CHUNK = 128 };
+enum { GLA_BACKWARD_GROUPS_THREADS = 128, GLA_BACKWARD_GROUPS_SHARED_BYTES = 115712, GLA_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct gla_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -439,7 +506,7 @@ static inline int64_t gla_backward_groups_items(const gla_backward_groups_parame
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gla_backward_groups_scratch_bytes(const gla_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 131136;
+  return 143424;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_backward_groups_summary_elements(const gla_backward_groups_parameter *parameter) {
@@ -513,7 +580,7 @@ static inline int64_t gla_part_backward_groups_summary_elements(const gla_part_b
 /* ---- gla_backward_groups_few ---- */
 
 #define GLA_BACKWARD_GROUPS_FEW_SYMBOL "rec_kernel_gla_backward_groups_few_gpu"
-enum { GLA_BACKWARD_GROUPS_FEW_THREADS = 256, GLA_BACKWARD_GROUPS_FEW_SHARED_BYTES = 232448, GLA_BACKWARD_GROUPS_FEW_CHUNK = 128 };
+enum { GLA_BACKWARD_GROUPS_FEW_THREADS = 256, GLA_BACKWARD_GROUPS_FEW_SHARED_BYTES = 229376, GLA_BACKWARD_GROUPS_FEW_CHUNK = 128 };
 typedef struct gla_backward_groups_few_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -36,7 +36,6 @@ static const plan_pass passes[] = {
     {"hold values", plan_hold_values, always, PLAN_HELD, NEEDED},
     {"share sums", plan_share_sum_buffers, always, PLAN_HELD, OPTIONAL},
     {"states", plan_states, always, PLAN_STATES, NEEDED},
-    {"order nests", plan_order_nests, is_block, PLAN_STATES, OPTIONAL},
     {"fuse", plan_join_nests, is_block, PLAN_STATES, OPTIONAL},
     {"fuse copies", plan_join_copies, is_block, PLAN_STATES, OPTIONAL},
     {"register states", plan_register_states, is_block, PLAN_STATES, OPTIONAL},

@@ -63,9 +63,7 @@ void plan_inline_cheap(planner *q);
 // gpu/row_factors.c: factors of whole rows leave the operands of products.
 void plan_move_factors(planner *q);
 
-// gpu/order.c: the order of nests in which the fewest bytes are alive at one time.
-void plan_order_nests(planner *q);
-// The first nest that a value may join: made early, a value of many elements would take shared memory for long.
+// gpu/late_values.c: the first nest that a value may join. Made early, a value of many elements would take shared memory for long.
 int plan_earliest_nest(const planner *q, tile_id id);
 
 // gpu/matrix_vector.c: does the copy of a matrix fit into shared memory, beside the other copies and what else a step needs? If so,

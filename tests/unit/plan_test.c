@@ -405,11 +405,11 @@ static const struct {
   plan_threads threads;
   const char *said;
 } divided_wrongly[] = {
-    {2, {.lanes = 3, .width = 1}, "nest 2 (%1 = sum): 3 lanes cannot share its sums"},
-    {2, {.lanes = 64, .width = 1}, "nest 2 (%1 = sum): 64 lanes cannot share its sums"},
-    {2, {.lanes = PLAN_ALL_THREADS, .width = 1}, "nest 2 (%1 = sum): -1 lanes cannot share its sums"},
+    {0, {.lanes = 3, .width = 1}, "nest 0 (%1 = sum): 3 lanes cannot share its sums"},
+    {0, {.lanes = 64, .width = 1}, "nest 0 (%1 = sum): 64 lanes cannot share its sums"},
+    {0, {.lanes = PLAN_ALL_THREADS, .width = 1}, "nest 0 (%1 = sum): -1 lanes cannot share its sums"},
     {3, {.lanes = 32, .width = 1}, "nest 3: 32 lanes cannot share its sums"},
-    {0, {.lanes = 1, .vector = 1, .width = 3}, "nest 0 (%2 = sum): a thread cannot take 3 neighbours at once"},
+    {1, {.lanes = 1, .vector = 1, .width = 3}, "nest 1 (%2 = sum): a thread cannot take 3 neighbours at once"},
     {3, {.lanes = 1, .vector = 2, .width = 4}, "nest 3: a thread cannot take 4 neighbours at once"},
 };
 
