@@ -162,7 +162,7 @@ rec_status decoder_take(decoder *d, const token_id *tokens, size_t count, const 
   rec_status status = REC_OK;
   d->out.size = 0;
   for (size_t i = 0; !status && i < count; i++) status = take_token(d, tokens[i]);
-  *bytes = d->out.bytes;
+  *bytes = d->out.bytes ? d->out.bytes : "";
   *size = d->out.size;
   return status || !d->out.failed ? status : rec_no_memory();
 }
@@ -176,7 +176,7 @@ rec_status decoder_end(decoder *d, const char **bytes, size_t *size) {
     status = end_bytes(d, d->repaired_by);
   memset(d->seen, 0, (size_t)d->t->decoder.count * sizeof *d->seen);
   d->begun = false;
-  *bytes = d->out.bytes;
+  *bytes = d->out.bytes ? d->out.bytes : "";
   *size = d->out.size;
   return status || !d->out.failed ? status : rec_no_memory();
 }
