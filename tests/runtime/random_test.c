@@ -306,14 +306,23 @@ static void lengthen(run *r) {
   r->batch = 1;
 }
 
-static bool is_small(const rec_recurrence *compiled) {
-  enum { SMALL = 30 };
+static int64_t numbers_of_step(const rec_recurrence *compiled) {
   const rec_signature *s = rec_recurrence_signature(compiled);
   problem *p = problem_new(s, 1, 1, 3);
   int64_t numbers = 0;
   for (int i = 0; i < s->variable_count; i++) numbers += problem_numbers(p, i);
   problem_free(p);
-  return numbers <= SMALL;
+  return numbers;
+}
+
+static bool is_small(const rec_recurrence *compiled) { return numbers_of_step(compiled) <= 30; }
+
+// The executor takes minutes and gigabytes for what the host does in a second.
+static void fit_to_executor(run *r, const rec_recurrence *compiled) {
+  enum { MOST_NUMBERS = 2000000 };
+  int64_t numbers = numbers_of_step(compiled);
+  if (numbers * r->time * r->batch > MOST_NUMBERS) r->batch = 1;
+  while (numbers * r->time > MOST_NUMBERS) r->time /= 2;
 }
 
 // ---- differences ---------------------------------------------------------------------------------------------------------
@@ -432,6 +441,7 @@ static void judge(const rec_recurrence *compiled, uint64_t seed, setting s) {
   for (int i = 0; i < RUNS && same; i++) {
     failure f = {.setting = s, .compiles = true, .run = draw_run(&random, s)};
     if (executor && i == 1 && is_small(compiled) && f.run.way != STEPS && f.run.way != SEGMENTS) lengthen(&f.run);
+    if (executor) fit_to_executor(&f.run, compiled);
     if (read_run(&given)) f.run = given;
     outcome result = compare(compiled, s.device, f.run, program, &f.message);
     tally.compared += result != WILD;
