@@ -1,14 +1,18 @@
 """--emit=jax: calls over several devices.
 
-    devices.py FOLDER       which has what recc wrote for axes.rec, with f64
+    devices.py FOLDER [full]        FOLDER has what recc wrote for axes.rec, with f64
+
+But for `full`, each layout meets one kind of mesh, with or without what jax checks itself: REC_SEED says which.
 
 Values and gradients are compared with scans of JAX on one device. Entries of batch, and heads, stay on the devices that have them.
 Prints FAILED lines and `N passed, N failed`.
 """
 import functools
+import itertools
 import os
 import re
 import sys
+import time
 
 os.environ["XLA_FLAGS"] = ("--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
                            "--xla_force_host_platform_device_count=4")
@@ -110,6 +114,13 @@ WANT = {name: jax.jit(both(functools.partial(by_scan, name)))(*OPERANDS[name]) f
 # ---- jit over a mesh -------------------------------------------------------------------------------------------------------------
 # A layout says which axes of the mesh share an axis of tensors: {"b": "d"}.
 
+turns = itertools.count(int(os.environ.get("REC_SEED") or time.time()))
+
+
+def some(of):
+    return list(of) if sys.argv[2:] else [list(of)[next(turns) % len(of)]]
+
+
 TWO = {kind: Mesh(np.array(jax.devices()[:2]), ("d",), axis_types=(kind,)) for kind in (AxisType.Auto, AxisType.Explicit)}
 FOUR = {kind: Mesh(np.array(jax.devices()).reshape(2, 2), ("d", "m"), axis_types=(kind, kind)) for kind in TWO}
 
@@ -159,7 +170,7 @@ layouts = {"faded": ({"b": "d"}, {"e": "d"}, {"b": "d", "e": "m"}, {"b": ("d", "
            "headed": ({"b": "d"}, {"h": "d"}, {"b": "m", "h": "d"}), "mixed": ({"b": "d"}, {"b": ("d", "m")})}
 for name, several in layouts.items():
     for layout in several:
-        for kind in TWO:
+        for kind in some(TWO):
             over_mesh(name, (FOUR if "m" in str(layout) else TWO)[kind], layout)
 
 # ---- less of a layout ------------------------------------------------------------------------------------------------------------
@@ -168,8 +179,8 @@ for name, several in layouts.items():
 for name in ("faded", "headed"):
     letters = CASES[name][1]
     for layout in ({"b": "d"}, {"e": "d", "h": "d"}):
-        for mesh in TWO.values():
-            for alone in (0, -1):
+        for mesh in some(TWO.values()):
+            for alone in some((0, -1)):
                 placed = place(mesh, OPERANDS[name], letters, {})
                 placed[alone], = place(mesh, [OPERANDS[name][alone]], [letters[alone]], layout)
                 close(f"{name}, {mesh.axis_types[0].name}: {layout} of {letters[alone]} alone", lambda: jax.jit(both(CALLS[name]))(*placed),
@@ -195,7 +206,7 @@ close("three batch entries on two devices", lambda: jax.jit(by_uneven_batch)(*th
       jax.jit(both(functools.partial(by_scan, "headed")))(*three))
 
 # Without jit, forward and backward are programs of their own, between which what is saved may be laid out anew.
-for kind, mesh in TWO.items():
+for kind, mesh in some(TWO.items()):
     with jax.set_mesh(mesh):
         for by, placed in (("batch", by_batch[kind]), ("heads", by_heads[kind])):
             close(f"{kind.name}: no jit, by {by}", lambda: both(CALLS["headed"])(*placed), WANT["headed"])
@@ -221,13 +232,13 @@ def layers(function):
 
 want = jax.jit(both(layers(functools.partial(by_scan, "faded"))))(*OPERANDS["faded"][:2])
 for layout in ({"b": "d"}, {"e": "d"}):
-    for mesh in TWO.values():
+    for mesh in some(TWO.values()):
         close(f"layers, {mesh.axis_types[0].name}, {layout}", lambda: jax.jit(both(layers(CALLS["faded"])))(
             *place(mesh, OPERANDS["faded"][:2], CASES["faded"][1], layout)), want)
 
 # Steps; their gradients.
 for layout in ({"b": "d"}, {"h": "d"}):
-    for kind, mesh in TWO.items():
+    for kind, mesh in some(TWO.items()):
         placed = place(mesh, OPERANDS["headed"], letters, layout)
         compiled_alone(f"steps, {kind.name}, {layout}", functools.partial(by_step, "headed"), placed, WANT["headed"][0])
         close(f"gradients of steps, {kind.name}, {layout}", lambda: jax.jit(slopes(functools.partial(by_step, "headed"), 5))(*placed),
@@ -243,7 +254,7 @@ def packed(*operands):
 
 
 want = jax.jit(both(packed))(*row)
-for mesh in TWO.values():
+for mesh in some(TWO.values()):
     compiled_alone(f"packed, {mesh.axis_types[0].name}", both(packed), place(mesh, row, CASES["faded"][1], {"e": "d"}), want)
 
 # ---- vmap ------------------------------------------------------------------------------------------------------------------------
@@ -255,7 +266,7 @@ for name, mapped in (("headed", (0, 0, None, None, 0)), ("headed", (0, None, 0, 
     operands = [draw(one, SIZES | {"v": 2}) for one in own]
     want = jax.jit(both(jax.vmap(functools.partial(by_scan, name), mapped)))(*operands)
     for layout in ({"v": "d"}, {"b": "d"}, {"e": "d", "h": "d"}):
-        for mesh in TWO.values():
+        for mesh in some(TWO.values()):
             compiled_alone(f"vmap over {mapped}, {name}, {mesh.axis_types[0].name}, {layout}", both(jax.vmap(CALLS[name], mapped)),
                            place(mesh, operands, own, layout), want)
 
@@ -271,7 +282,7 @@ for name, layout in (("faded", {"b": "d"}), ("faded", {"e": "d"}), ("headed", {"
                      ("headed", {"b": "d", "h": "m"}), ("mixed", {"b": "d"})):
     _, letters, out = CASES[name]
     mesh = (FOUR if "m" in layout.values() else TWO)[AxisType.Auto]
-    for checked in (True, False):
+    for checked in some((True, False)):
         function = shared(CALLS[name], mesh, letters, out, layout, check_vma=checked)
         compiled_alone(f"shard_map, {name}, {layout}, check_vma = {checked}", both(function),
                        place(mesh, OPERANDS[name], letters, layout), WANT[name])
@@ -280,7 +291,7 @@ for name, layout in (("faded", {"b": "d"}), ("faded", {"e": "d"}), ("headed", {"
         slopes(CALLS[name], len(letters)), mesh, letters, letters, layout))(*OPERANDS[name]), WANT[name][1])
 
 _, letters, out = CASES["headed"]
-for kind, mesh in FOUR.items():
+for kind, mesh in some(FOUR.items()):
     close(f"shard_map over one of two axes, {kind.name}", lambda: jax.jit(both(shared(
         CALLS["headed"], mesh, letters, out, {"b": "d"}, axis_names={"d"})))(*place(
             mesh, OPERANDS["headed"], letters, {"b": "d", "h": "m"})), WANT["headed"])

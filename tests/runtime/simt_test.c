@@ -3,7 +3,7 @@
 // the tolerances of chunked products in 16 bits. Races, addresses, missing waits end a run with a message.
 //
 //   simt_test          a seeded third of the standard library and the golden programs: a third in bf16 or f16, the others in f32;
-//                      a length of every kind; a third of the larger sizes and of the programs with warpgroups
+//                      a length of every kind; a third of the larger sizes, a fourth of the programs with warpgroups
 //   simt_test full     every program in f32, bf16 and f16, all lengths (more than half an hour)
 //   REC_SEED=N         the same draws again; else new ones each run
 //   REC_GRID=NAME      the recurrences whose name contains NAME alone
@@ -360,7 +360,7 @@ static void run_groups(uint64_t seed, bool whole_list, bool full) {
       {"mlstm", NULL, "groups", 1, {"K=64", "V=64"}},       {"mamba3", NULL, "groups", 1, {"P=64", "N=64"}},
       {"retnet", NULL, "groups", 1, {"K=128", "V=64"}},     {"linear_attention", NULL, "groups", 1, {"K=64", "V=16"}},
   };
-  enum { COUNT = sizeof all / sizeof *all, EACH = 3 };
+  enum { COUNT = sizeof all / sizeof *all, EACH = 4 };
   for (int i = 0; i < COUNT; i++) {
     if (!whole_list && (seed + (uint64_t)i) % EACH) continue;
     run_sized(&all[i], (seed + (uint64_t)i) % 2 ? "bf16" : "f16", seed, full);
