@@ -77,9 +77,8 @@ static ir scale(emitter *e, ir x, rounded n) {
   return real_mul(e, real_mul(e, x, power_of_two(e, half)), power_of_two(e, rest));
 }
 
-// The host flushes denormal numbers (runtime/support/cpu.c). An exponential need not make them then: 2^(n-1) is a shift of the
-// sum that rounded to n, and its product with 2 e^r reaches up to the largest number. Below 2^-125.5 it is 0, half an octave
-// above the smallest number that is not denormal.
+// The host flushes denormal numbers to 0 (runtime/support/cpu.c), so its exponentials need not make them. The result is the product
+// of 2 e^r and 2^(n-1). The bits of 2^(n-1) are those of the sum that rounded to n, shifted. Results below 2^-125.5 are 0.
 static bool flushes_denormals(const emitter *e, ir x) { return !e->gpu && !scales_in_one(e, x); }
 
 static const double least_power = -126, shift_of_power = 12582912.0 + 126;  // 1.5 * 2^23 + 126

@@ -89,9 +89,9 @@ rec_status begin_add_room(const rec_table *table, const void *arguments, rec_siz
 
 static int64_t begin_needs(const rec_sizes *sizes, begin_entry entry, bool saved) {
   switch (entry) {
-    case BEGIN_FORWARD: return sizes->workspace_forward;
-    case BEGIN_STEP: return sizes->workspace_step;
-    case BEGIN_BACKWARD: return saved ? sizes->workspace_backward : sizes->workspace_backward_recompute;
+    case BEGIN_FORWARD: return call_workspace_of(sizes, REC_KERNEL_FORWARD, saved);
+    case BEGIN_STEP: return call_workspace_of(sizes, REC_KERNEL_STEP, saved);
+    case BEGIN_BACKWARD: return call_workspace_of(sizes, REC_KERNEL_BACKWARD, saved);
     case BEGIN_SUMMARY: return sizes->workspace_summary;
     case BEGIN_SUMMARY_BACKWARD: return saved ? sizes->workspace_summary_backward : sizes->workspace_summary_backward_recompute;
     default: return sizes->workspace_fold;
@@ -232,7 +232,8 @@ static rec_status begin_fill(begin_call_of *b, const rec_table_begin *of, void *
   return run_spread(b, &x, numbers);
 }
 
-// The states that are not given. Those from parameters whose gradient is wanted have theirs beside them.
+// Lays out the states that the call is not given. Where the gradient of a parameter is wanted, the state that starts from it
+// gets room for its own gradient, too.
 static rec_status begin_states(begin_call_of *b, bool backward) {
   const rec_table *table = b->call->table;
   rec_status status = REC_OK;

@@ -98,6 +98,8 @@ rec_status call_check_memories(const call *call, bool backward);
 rec_status call_check_memory(const call *call, const rec_table_memory *memory, int32_t use);
 bool call_has_axis(const call *call, const rec_table_memory *memory, int axis);
 
+// The workspace of REC_KERNEL_FORWARD, _STEP or _BACKWARD; `saved`: a backward has what forward saved.
+int64_t call_workspace_of(const rec_sizes *sizes, int kind, bool saved);
 // The launch of a call whose workspace begins behind so many bytes of that of `call`.
 rec_launch call_launch_behind(const call *call, int64_t taken);
 

@@ -389,12 +389,6 @@ rec_status delay_sizes_of(const rec_table *table, const void *arguments, rec_siz
   return REC_OK;
 }
 
-static int64_t needed_by(const rec_sizes *sizes, const rec_launch *launch, int kind) {
-  if (kind == REC_KERNEL_FORWARD) return sizes->workspace_forward;
-  if (kind == REC_KERNEL_STEP) return sizes->workspace_step;
-  return launch->saved ? sizes->workspace_backward : sizes->workspace_backward_recompute;
-}
-
 static rec_status check_workspace(const call *c, int kind) {
   const rec_launch *launch = c->launch;
   rec_sizes sizes = {.size = sizeof sizes,
@@ -403,7 +397,8 @@ static rec_status check_workspace(const call *c, int kind) {
                      .time_parts = c->time_slices};
   rec_status status = delay_sizes_of(c->table, c->arguments, &sizes);
   if (status != REC_OK) return status;
-  return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes, needed_by(&sizes, launch, kind));
+  int64_t needed = call_workspace_of(&sizes, kind, launch->saved != NULL);
+  return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes, needed);
 }
 
 static rec_status run_inner(const delay *d, int kind, int64_t taken) {

@@ -11,7 +11,7 @@
 
 static ir bytes_at(emitter *e, ir from, ir at) { return element(e, LLVMInt8TypeInContext(e->context), from, at); }
 
-// The place of an index along rec_spread_axes, which lie so many bytes behind the start of the parameter.
+// The place of an index along rec_spread_axes. `axes`: their offset in the parameter, in bytes.
 static ir place_of(emitter *e, ir spread, size_t axes, ir index) {
   ir place = stack_slot(e, e->i64, "place"), rest = stack_slot(e, e->i64, "rest");
   ir count = load_field(e, spread, axes + offsetof(rec_spread_axes, count), e->i64);
