@@ -162,7 +162,9 @@ static void print_equations(compilation *c, FILE *out, equation_style style) {
   for (int i = 0; i < c->kernels.count; i++) {
     const recurrence_kernels *k = c->kernels.items[i];
     const typed_body *written = source_body(c, k->recurrence->body.name);
-    fprintf(out, "%s%s", i ? "\n" : "", equations_print(c->memory, written, k->recurrence, k->chunk, style));
+    const tile_program *back = schedule_kernel(k, KERNEL_BACKWARD)->program;
+    int chunk = back->form == TILE_CHUNK ? back->chunk : k->chunk;
+    fprintf(out, "%s%s", i ? "\n" : "", equations_print(c->memory, written, k->recurrence, chunk, style));
   }
   fputs(equations_end(style), out);
 }

@@ -172,6 +172,13 @@ static int read_chunk(option_reader *r, const char *value) {
   return 0;
 }
 
+static int read_save_every(option_reader *r, const char *value) {
+  int64_t steps = whole(value);
+  if (steps < 1 || steps > CHUNK_MOST_STEPS) return usage_error("--save-every with a number of steps from 1 to 4096", value);
+  r->options->save_every = (int)steps;
+  return 0;
+}
+
 static int read_form(option_reader *r, const char *value) {
   r->options->form = schedule_form_find(value);
   return r->options->form == FORM_COUNT ? usage_error("--form step, chunk or chosen", value) : 0;
@@ -282,6 +289,10 @@ static const option options[] = {
      "f64 with f64, else f32. f32,bf16: the library has the recurrences for each",
      read_dtype, 0, NULL},
     {"--chunk", "N", "steps computed at once (default: chosen)", read_chunk, 0, NULL},
+    {"--save-every", "N",
+     "host, chunks: steps between the states that forward saves, rounded up to whole chunks;\n"
+     "backward computes those before its other chunks again (default: chosen)",
+     read_save_every, 0, NULL},
     {"--form", "step|chunk",
      "one step at a time, or products over chunks wherever the structure allows\n"
      "(default: chosen by cost)",

@@ -282,6 +282,7 @@ static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
 
 static schedule_options schedule_options_of(const compilation *c) {
   return (schedule_options){.chunk = c->options->chunk,
+                            .save_every = c->options->save_every,
                             .form = c->options->form,
                             .f64 = c->options->dtype == NUMBER_F64,
                             .summaries = makes_summaries(c),
@@ -433,6 +434,7 @@ bool pass_lay_out(compilation *c) {
   library->dtype = c->options->dtype;
   library->level = c->options->level;
   library->chunk = c->options->chunk;
+  library->save_every = c->options->save_every;
   library->form = c->options->form;
   library->gpu_targets = compilation_gpu_targets(c);
   library->clones = clones_of(c);

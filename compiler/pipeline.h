@@ -49,6 +49,7 @@ typedef struct compile_options {
   number_type dtype;             // of a variant; else the first of these:
   VEC(number_type) dtypes;       // --dtype; none: f32
   int chunk;                     // 0: chosen
+  int save_every;                // 0: chosen
   schedule_form form;            // --form
   bool tf32;                     // --tf32
   const pass_names *without;     // --without, or NULL

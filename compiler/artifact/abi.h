@@ -75,6 +75,7 @@
 //                                bf16 and f16 params, states and lag buffers are f32
 //   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"], with "simt" the executor's code
 //   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
+//   "save_every": 0, or the --save-every asked for
 //   "form": "chosen", or the --form asked for
 //   "check": bool                whether promised ranges are verified (--check)
 //   "summary": bool              whether there is code for summaries of segments (--summary)
@@ -228,6 +229,7 @@ struct artifact {
   const char *prefix;           // --prefix, or ""
   number_type dtype;            // --dtype
   int level;                    // -O
+  int save_every;               // --save-every, 0: chosen
   int chunk;                    // --chunk, 0: chosen
   schedule_form form;           // --form
   bool tf32;                    // --tf32

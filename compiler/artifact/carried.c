@@ -64,7 +64,9 @@ static void add_each(arena *a, const cJSON *json, const char *key, const char *o
 
 static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const cJSON *level = cJSON_GetObjectItemCaseSensitive(json, "optimisation"),
-              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"), *form = cJSON_GetObjectItemCaseSensitive(json, "form");
+              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"),
+              *every = cJSON_GetObjectItemCaseSensitive(json, "save_every"),
+              *form = cJSON_GetObjectItemCaseSensitive(json, "form");
   const char *dtype = text_of(json, "dtype");
   const char *prefix = text_of(json, "prefix");
   if (prefix && *prefix) vec_push(a, &carried->words, arena_printf(a, "--prefix=%s", prefix));
@@ -78,6 +80,9 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   if (cJSON_IsNumber(level)) vec_push(a, &carried->words, arena_printf(a, "-O%d", level->valueint));
   if (cJSON_IsNumber(chunk) && chunk->valueint > 0)
     vec_push(a, &carried->words, arena_printf(a, "--chunk=%d", chunk->valueint));
+  // Absent from older libraries.
+  if (cJSON_IsNumber(every) && every->valueint > 0)
+    vec_push(a, &carried->words, arena_printf(a, "--save-every=%d", every->valueint));
   if (cJSON_IsString(form)) vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
   const char *targets = targets_of(a, json);
   vec_push(a, &carried->words, arena_printf(a, "--target=%s", *targets ? targets : "host"));

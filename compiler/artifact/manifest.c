@@ -259,9 +259,9 @@ const char *artifact_hash(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   const char *options = arena_printf(
-      a, "%s %s %s O%d chunk %d %s%s%s%s%s%s%s%s%s", REC_VERSION, ABI_TEXT, number_type_text(library->dtype), library->level,
-      library->chunk, schedule_form_text(library->form), library->check ? " check" : "", library->summary ? " summary" : "",
-      library->clones ? arena_printf(a, " host %x", library->clones) : "",
+      a, "%s %s %s O%d chunk %d/%d %s%s%s%s%s%s%s%s%s", REC_VERSION, ABI_TEXT, number_type_text(library->dtype), library->level,
+      library->chunk, library->save_every, schedule_form_text(library->form), library->check ? " check" : "",
+      library->summary ? " summary" : "", library->clones ? arena_printf(a, " host %x", library->clones) : "",
       library->gpu_targets
           ? arena_printf(a, " gpu %x%s shared %d", library->gpu_targets, library->tf32 ? " tf32" : "", library->shared_kib)
           : "",
@@ -299,6 +299,7 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add(json, "targets", targets);
   add_number(json, "optimisation", library->level);
   add_number(json, "chunk", library->chunk);
+  add_number(json, "save_every", library->save_every);
   add_text(json, "form", schedule_form_text(library->form));
   add(json, "check", cJSON_CreateBool(library->check));
   add(json, "summary", cJSON_CreateBool(library->summary));

@@ -118,6 +118,8 @@ ir frame_stores_result(kernel_frame *h, const frame_program *p, const tile_resul
 // states.c
 // i1: the caller wants states saved for backward.
 ir frame_saves(kernel_frame *h);
+// Chunk form, forward: saves the states where a group of chunks begins, whose other states backward computes again.
+void frame_save_before_chunk(kernel_frame *h, ir chunk);
 // `from` NULL: zeros.
 void frame_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to);
 void frame_clear_sums(kernel_frame *h, frame_program *p);

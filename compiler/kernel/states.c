@@ -3,6 +3,19 @@
 
 ir frame_saves(kernel_frame *h) { return LLVMBuildIsNotNull(h->e->b, frame_saved_data(h), ""); }
 
+void frame_save_before_chunk(kernel_frame *h, ir chunk) {
+  emitter *e = h->e;
+  int64_t every = h->k->chunk / h->k->program->chunk;
+  if (every == 1) {
+    h->hooks->save_states(h, &h->main, chunk);
+    return;
+  }
+  ir rest = int_rem(e, chunk, integer(e, every));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, rest, integer(e, 0)));
+  h->hooks->save_states(h, &h->main, int_div(e, chunk, integer(e, every)));
+  branch_end(e, &branch);
+}
+
 void frame_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
   h->hooks->copy_state(h, p, place, from, to, false);
 }

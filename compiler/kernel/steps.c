@@ -181,6 +181,7 @@ bool frame_result_of_chunk(kernel_frame *h, frame_program *p, int i, ir chunk, i
   const tile_place *place = &p->program->results.items[i].place;
   result_target *target = &p->l.results[i];
   if (place->role == TILE_KEEP) {
+    if (h->recomputes) return false;  // kept in scratch
     target->at = frame_saved_view(h, place, chunk);
     target->active = frame_saves(h);
   }

@@ -99,6 +99,9 @@ bool kernel_has_factor(const tile_program *ends, int tensor);
 // Are these two states made of each other, entry by entry, or one of the other (tile_place.source)?
 bool kernel_couples(const tile_program *ends, int tensor, int other);
 
+// Host, chunk form: has a product no part of the innermost instances' axis, so that neighbours could share it?
+bool kernel_shares_work(const kernel *k);
+
 // What a transfer is before the first step. Of a logarithm it is 0.
 double kernel_first_transfer(const tile_place *place);
 // A running maximum, and the number below every one that counts. A sum of two such numbers is still finite.

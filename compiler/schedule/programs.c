@@ -18,7 +18,11 @@ static void differentiate_plainly(arena *a, program_work *w) { w->made = tile_ba
 static void leave_gradients(arena *a, program_work *w) { w->made = tile_without_gradients(a, w->from); }
 static void save(arena *a, program_work *w) {
   w->made = w->from;
-  w->spared = save_values(a, &w->made, &w->gradient, w->axes);
+  w->spared = save_values(a, &w->made, &w->gradient, w->axes, SAVE_IN_MEMORY);
+}
+static void keep(arena *a, program_work *w) {
+  w->made = w->from;
+  w->spared = save_values(a, &w->made, &w->gradient, w->axes, SAVE_IN_SCRATCH);
 }
 
 static void restrict_results(arena *a, program_work *w) { w->made = tile_restrict(a, w->from, w->roles); }
@@ -51,7 +55,7 @@ static const struct {
 
 static const char *name_of(int pass) { return passes[pass].name; }
 
-static bool may_leave_out(int pass) { return pass == PROGRAM_SAVE; }
+static bool may_leave_out(int pass) { return pass == PROGRAM_SAVE || pass == PROGRAM_KEEP; }
 
 const pass_stage program_stage = {"programs", PROGRAM_PASSES, name_of, may_leave_out};
 

@@ -21,13 +21,13 @@ typedef struct program_work {
   int length;         // of chunks
   unsigned roles;     // RESTRICT: bits; TRANSFER: the role of the states
   bool given;         // TRANSFER: steps before the first one are
-  axis_set axes;      // TRANSFER: along which states may have columns; SAVE: the instances
+  axis_set axes;      // TRANSFER: along which states may have columns; SAVE, KEEP: the instances
   int axis, entries;  // TILE: of so many entries; TRANSFER: the axis of the columns, -1: there are none
   // made
   const tile_program *made;  // NULL: there is no such program, and `why` may say why not
   const char *why;
-  tile_gradient gradient;  // DIFFERENTIATE; SAVE changes it
-  double spared;           // SAVE: the share of the work of backward
+  tile_gradient gradient;  // DIFFERENTIATE; SAVE and KEEP change it
+  double spared;           // SAVE, KEEP: the share of the work of backward
 } program_work;
 
 // Runs a pass. The verifier looks at all programs that it leaves; a mistake there is a bug of that pass.

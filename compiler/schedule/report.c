@@ -182,11 +182,12 @@ static const char *saved_bytes(const reporter *r, int chunk) {
 // What the cost model said of each form that it looked at (cost.h).
 static void put_alternatives(const reporter *r) {
   const recurrence_kernels *k = r->kernels;
+  int back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
   if (k->alternatives.count) fprintf(r->out, "  cost        %s\n", explained(r));
   for (int i = 0; i < k->alternatives.count; i++) {
     const schedule_alternative *x = &k->alternatives.items[i];
     bool steps = strcmp(x->form, "step") == 0;
-    bool taken = strcmp(x->form, k->form) == 0 && (steps || x->chunk == k->chunk);
+    bool taken = strcmp(x->form, k->form) == 0 && (steps || (x->chunk == back && x->saved_every == k->chunk));
     fprintf(r->out, "  %-11s forward %s, backward %s%s; %s and %s operations, %s bytes saved\n",
             steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk), count_text(r->a, x->forward),
             count_text(r->a, x->backward), taken ? " (taken)" : "",
@@ -195,12 +196,16 @@ static void put_alternatives(const reporter *r) {
   }
 }
 
-// Forward in steps, backward in chunks.
+// Forward in steps, or in chunks of another length than the backward's.
 static void put_mixed(const reporter *r) {
   const recurrence_kernels *k = r->kernels;
-  if (!k->steps_forward) return;
-  fprintf(r->out, "  forward in  single steps, which go over the state in few loops: %s a step (taken)\n",
-          count_text(r->a, k->fused_step));
+  int forward = kernel_of(r, KERNEL_FORWARD)->program->chunk, back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
+  if (k->steps_forward) {
+    fprintf(r->out, "  forward in  single steps, which go over the state in few loops: %s a step (taken)\n",
+            count_text(r->a, k->fused_step));
+  } else if (forward != back) {
+    fprintf(r->out, "  forward in  chunks of %d (taken)\n", forward);
+  }
 }
 
 // What Toeplitz blocks would take where matrices write and read (chunk.h).

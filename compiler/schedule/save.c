@@ -11,10 +11,11 @@
 
 #include "compiler/schedule/cost.h"
 
-// The cost of writing an element and reading it much later, in the unit of cost.h. A saved value must spare `clearly` times
+// The cost of writing an element and reading it much later, or from a cache, in the unit of cost.h. A saved value must spare `clearly` times
 // that, and a share of the whole backward. Measured: the solutions of delta rules break even at K = V = 128. At 256 they gain 5
 // % of forward and backward; at 64 they lose 2 to 6 %.
-static const double cost_of_number = 220, clearly = 1.25, least_share = 0.03;
+static const double costs_of_number[] = {[SAVE_IN_MEMORY] = 220, [SAVE_IN_SCRATCH] = 24};
+static const double clearly = 1.25, least_shares[] = {[SAVE_IN_MEMORY] = 0.03, [SAVE_IN_SCRATCH] = 0.002};
 
 typedef struct saver {
   arena *a;
@@ -23,6 +24,7 @@ typedef struct saver {
   const tile_section *sections;  // of the forward's
   const tile_id *image;          // by value of the backward: the same of the forward
   axis_set instances;
+  save_place place;
   int *uses;
   bool *read;  // by value of the backward: saved, so nothing below is needed
 } saver;
@@ -75,8 +77,8 @@ static tile_id best_value(saver *s, double whole) {
     if (!may_be_saved(s, id)) continue;
     double work = take_away(s, id, -1);
     take_away(s, id, 1);
-    double bytes = cost_of_number * cost_elements(s->backward, s->backward->values.items[id].axes);
-    if (work < clearly * bytes || work < least_share * whole || work - bytes <= most) continue;
+    double bytes = costs_of_number[s->place] * cost_elements(s->backward, s->backward->values.items[id].axes);
+    if (work < clearly * bytes || work < least_shares[s->place] * whole || work - bytes <= most) continue;
     most = work - bytes;
     best = id;
   }
@@ -97,9 +99,9 @@ static void choose(saver *s) {
   }
 }
 
-double save_values(arena *a, const tile_program **forward, tile_gradient *gradient, axis_set instances) {
+double save_values(arena *a, const tile_program **forward, tile_gradient *gradient, axis_set instances, save_place place) {
   const tile_program *backward = gradient->backward;
-  saver s = {.a = a, .backward = backward, .instances = instances};
+  saver s = {.a = a, .backward = backward, .instances = instances, .place = place};
   s.costs = cost_of_values(a, backward);
   s.sections = tile_sections(a, *forward);
   s.image = tile_find_equal(a, *forward, backward);

@@ -148,9 +148,8 @@ static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwis
 static bool has_runtime_tiles(const scheduler *s, const tile_program *program) { return runtime_axes(s, ~program->grid); }
 
 // GPU: chunks are short, and states as large as many steps: some are made again.
-static int kept_every(const scheduler *s, const tile_program *forward, bool pointwise) {
-  if (!s->options.gpu || pointwise || forward->chunk >= GPU_COST_SAVED_EVERY) return forward->chunk;
-  return GPU_COST_SAVED_EVERY / forward->chunk * forward->chunk;
+static int saved_every_on_gpu(const tile_program *forward) {
+  return forward->chunk >= GPU_COST_SAVED_EVERY ? forward->chunk : GPU_COST_SAVED_EVERY / forward->chunk * forward->chunk;
 }
 
 // Does every product that has the axis have it in both factors? Then each entry has products of its own. Triangular systems
@@ -243,11 +242,21 @@ static const tile_program *saved_values(scheduler *s, const tile_program *forwar
   return w.made;
 }
 
-static void chunk_kernels(scheduler *s, const tile_program *forward, const tile_program *step, bool pointwise,
-                          const char *why) {
+// The chunks of a recurrence. Forward and backward may have different lengths: forward saves the states every so many steps, and
+// backward recomputes those before its other chunks.
+typedef struct chunk_choice {
+  const tile_program *back;     // whose gradient is the backward
+  tile_gradient grouped;        // that of its groups of chunks; all NULL: all states are saved, or a GPU recomputes them
+  const tile_program *forward;  // `back`, or chunks of another length
+  int saved_every;              // steps between saved states: whole chunks of both
+  bool pointwise;
+} chunk_choice;
+
+static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program *step, const char *why) {
+  const tile_program *forward = chunks.back;
+  bool pointwise = chunks.pointwise;
   s->out->form = pointwise ? "pointwise" : "chunk";
   s->out->why = why;
-  s->out->chunk = kept_every(s, forward, pointwise);
   tile_gradient gradient = scheduler_differentiated(s, forward), step_gradient;
   axis_set grid = forward->grid & ~scheduler_partial_axes(s->a, gradient.backward);
   bool lanes = !pointwise && !s->options.gpu && channels_in_lanes(s, forward, grid);
@@ -255,21 +264,27 @@ static void chunk_kernels(scheduler *s, const tile_program *forward, const tile_
   const tile_program *finished = program_rewritten(s->a, PROGRAM_FINISH, forward);
   // GPUs compute more for each byte
   bool saves = !pass_is_left_out(s->options.without, program_stage.name_of(PROGRAM_SAVE));
+  if (chunks.saved_every > forward->chunk) saves = false;
   if (saves && !pointwise && !lanes && !s->options.gpu) finished = saved_values(s, finished, &gradient, instances);
+  bool apart = s->out->spared == 0;  // values that forward saves are those of the backward's chunks
+  bool other = apart && chunks.forward != forward;
+  if (other) finished = program_rewritten(s->a, PROGRAM_FINISH, chunks.forward);
+  s->out->chunk = apart ? chunks.saved_every : forward->chunk;
   kernel k = {.chunk = s->out->chunk, .program = finished, .cut = forward->grid};
   scheduler_map_axes(s, &k, instances, lanes);
   kernel stepwise = step_kernel(s, step, &step_gradient);
-  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, step, &stepwise, &k, forward, &step_gradient);
+  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, step, &stepwise, &k, chunks.forward, &step_gradient);
   if (s->out->steps_forward) {
     add_steps(s, stepwise);
   } else {
     scheduler_add(s, KERNEL_FORWARD, "forward", k);
     scheduler_add(s, KERNEL_STEP, "step", stepwise);
-    k.program = pointwise ? finished : gradient.recompute;
-    scheduler_add(s, KERNEL_STATES, "states", k);
+    if (!pointwise) k.program = other ? scheduler_states_alone(s, chunks.forward) : gradient.recompute;
+    scheduler_add(s, KERNEL_STATES, "states", k);  // bit for bit those of FORWARD
   }
-  k.program = gradient.backward;
-  if (k.chunk > forward->chunk) k.recompute = gradient.recompute;
+  const tile_gradient *groups = chunks.grouped.backward ? &chunks.grouped : &gradient;
+  k.program = groups->backward;
+  if (k.chunk > forward->chunk) k.recompute = groups->recompute;
   k.cut = grid;
   scheduler_add(s, KERNEL_BACKWARD, "backward", k);
   scheduler_add_summaries(s, forward, k);
@@ -296,7 +311,8 @@ static bool try_pointwise(scheduler *s, const tile_program *step) {
   const char *why = NULL;
   const tile_program *program = program_of_length(s->a, PROGRAM_POINTWISE, s->r, chunk, &why);
   if (!program) return false;
-  chunk_kernels(s, program, step, true, "no state: all steps at once");
+  chunk_choice all_steps = {.back = program, .forward = program, .saved_every = program->chunk, .pointwise = true};
+  chunk_kernels(s, all_steps, step, "no state: all steps at once");
   return true;
 }
 
@@ -304,44 +320,89 @@ static bool try_pointwise(scheduler *s, const tile_program *step) {
 
 static double total(const schedule_alternative *x) { return x->forward + x->backward; }
 
-static int saved_every(const scheduler *s, const tile_program *p) {
-  if (p->form != TILE_STEP) return p->chunk;
-  return s->options.chunk ? s->options.chunk : STEP_CHUNK;
-}
-
-// The cost, per step, of states that forward writes and backward reads. Saved states lie in main memory, which moves an element
-// in the time of so many multiply-adds. In step form, the states before each step of a chunk also go through a cache.
-static double cost_of_saving(const scheduler *s, const tile_program *p) {
+// The cost, per step, of states that forward writes and backward reads, every `saved_every` steps. Saved states lie in main memory,
+// which moves an element in the time of so many multiply-adds. States before each step or chunk between them go through a cache.
+static double cost_of_saving(const scheduler *s, const tile_program *p, int saved_every) {
   enum { MULTIPLY_ADDS_OF_A_MOVE = 56, MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE = 8 };
   double numbers = 0;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
     if (t->kind == TENSOR_STATE) numbers += cost_elements(p, t->axis_set) * (t->complex ? 2 : 1);
   }
-  double moves = (double)MULTIPLY_ADDS_OF_A_MOVE / saved_every(s, p);
-  if (p->form == TILE_STEP) moves += MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE;
+  double moves = (double)MULTIPLY_ADDS_OF_A_MOVE / saved_every;
+  if (p->chunk < saved_every) moves += (double)MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE / p->chunk;
   return s->options.gpu ? 0 : 2 * moves * numbers;
 }
 
 static schedule_alternative alternative(scheduler *s, const char *form, const tile_program *forward) {
   tile_gradient gradient = program_gradient(s->a, forward);
-  schedule_alternative x = {.form = form,
-                            .chunk = forward->chunk,
-                            .saved_every = saved_every(s, forward),
-                            .forward = cost_of_run(s->a, program_rewritten(s->a, PROGRAM_VALUES, forward)),
-                            .program = forward,
-                            .gradient = gradient};
-  x.backward = cost_of_run(s->a, gradient.backward) + cost_of_saving(s, forward);
-  if (forward->form == TILE_STEP) {
-    double beyond = cost_beyond_cache(s, forward, grid_of_steps(s, forward, &gradient));
-    x.forward += beyond;
-    x.backward += cost_of_run(s->a, gradient.recompute) + 2 * beyond;  // the states again, then their gradients
-  }
+  return (schedule_alternative){.form = form,
+                                .chunk = forward->chunk,
+                                .forward = cost_of_run(s->a, program_rewritten(s->a, PROGRAM_VALUES, forward)),
+                                .backward = cost_of_run(s->a, gradient.backward),
+                                .program = forward,
+                                .gradient = gradient};
+}
+
+static schedule_alternative steps_of(scheduler *s, const tile_program *step) {
+  schedule_alternative x = alternative(s, "step", step);
+  double beyond = cost_beyond_cache(s, step, grid_of_steps(s, step, &x.gradient));
+  x.saved_every = s->options.chunk ? s->options.chunk : STEP_CHUNK;
+  x.forward += beyond;
+  x.backward += cost_of_run(s->a, x.gradient.recompute) + 2 * beyond;  // the states again, then their gradients
+  x.backward += cost_of_saving(s, step, x.saved_every);
   vec_push(s->a, &s->out->alternatives, x);
   return x;
 }
 
 enum { SMALLEST_CHUNK = 16, LARGEST_CHUNK = 64 };
+
+// May backward recompute states before chunks? Not where neighbours share products of a chunk: they would need all its states at
+// once. *instances: the axes that are cut.
+static bool may_recompute(const scheduler *s, const schedule_alternative *x, axis_set *instances) {
+  axis_set grid = x->program->grid & ~scheduler_partial_axes(s->a, x->gradient.backward);
+  if (s->options.gpu || channels_in_lanes(s, x->program, grid)) return false;
+  *instances = chunk_instances(s, grid, false);
+  kernel k = {.program = x->gradient.backward};
+  scheduler_map_axes(s, &k, *instances, false);
+  return !kernel_shares_work(&k);
+}
+
+// Chunks whose backward recomputes a group of them before it goes back over the group. The recompute keeps values for it, which is
+// worth a recompute of the last chunk as well; without such values the last chunk is not recomputed.
+static schedule_alternative grouped(scheduler *s, schedule_alternative x, axis_set instances, int saved_every) {
+  program_work w = {.from = program_rewritten(s->a, PROGRAM_FINISH, x.program), .gradient = x.gradient, .axes = instances};
+  double plain = (1 - (double)x.chunk / saved_every) * cost_of_run(s->a, x.gradient.recompute) + x.backward, kept = INFINITY;
+  if (!pass_is_left_out(s->options.without, program_stage.name_of(PROGRAM_KEEP))) program_run(s->a, PROGRAM_KEEP, &w);
+  if (w.spared > 0) kept = cost_of_run(s->a, w.gradient.recompute) + cost_of_run(s->a, w.gradient.backward);
+  x.grouped = kept < plain ? w.gradient : x.gradient;
+  x.backward = fmin(kept, plain);
+  x.saved_every = saved_every;
+  return x;
+}
+
+// States further apart, which take less memory, may cost a little more.
+static const double little = 1.05;
+
+// The chunks with their states as far apart as is asked for, or so that it costs little. Chunks of a length that is asked for save
+// the states before each.
+static schedule_alternative spaced(scheduler *s, schedule_alternative x) {
+  int asked = (s->options.save_every + x.chunk - 1) / x.chunk * x.chunk;
+  axis_set instances = 0;
+  bool recomputes = may_recompute(s, &x, &instances);
+  int first = recomputes && asked ? asked : x.chunk, last = !recomputes || asked || s->options.chunk ? first : LARGEST_CHUNK;
+  schedule_alternative best = x;
+  double least = INFINITY;
+  for (int every = first; every == first || every <= last; every *= 2) {
+    schedule_alternative y = x;
+    y.saved_every = every;
+    if (every > x.chunk) y = grouped(s, x, instances, every);
+    y.backward += cost_of_saving(s, x.program, every);
+    least = fmin(least, total(&y));
+    if (total(&y) <= little * least) best = y;
+  }
+  return best;
+}
 
 // The most products of a backward in chunks. Each product is a loop nest of its own, and M sums over a state in its update take
 // some M * M products. More code takes longer to compile than it is worth. The standard library has up to 217 (s4).
@@ -353,13 +414,11 @@ static int products_of(const tile_program *p) {
   return products;
 }
 
-// Chunks of the length asked for, or of the longest that costs little more than the best: fewer states are kept.
-static const tile_program *best_chunks(scheduler *s, schedule_alternative *best, const char **reason) {
-  static const double little = 1.05;
+// Adds the chunk forms of the length asked for, or of all lengths, to the alternatives. False: there are none.
+static bool add_chunks(scheduler *s, const char **reason) {
   int first = s->options.chunk ? s->options.chunk : SMALLEST_CHUNK;
   int last = s->options.chunk ? s->options.chunk : LARGEST_CHUNK;
-  const tile_program *chosen = NULL;
-  double least = 0;
+  bool any = false;
   for (int chunk = first; chunk <= last; chunk *= 2) {
     const tile_program *program = program_of_length(s->a, PROGRAM_CHUNK, s->r, chunk, reason);
     if (!program) break;
@@ -371,15 +430,44 @@ static const tile_program *best_chunks(scheduler *s, schedule_alternative *best,
     int products = products_of(x.gradient.backward);
     if (products > MOST_PRODUCTS) {
       *reason = arena_printf(s->a, "chunks would take %d products backward, more than %d", products, MOST_PRODUCTS);
-      s->out->alternatives.count--;
       break;
     }
-    if (chosen && total(&x) > little * least) continue;
-    if (!chosen || total(&x) < least) least = total(&x);
-    chosen = program;
-    *best = x;
+    vec_push(s->a, &s->out->alternatives, spaced(s, x));
+    any = true;
   }
-  return chosen;
+  return any;
+}
+
+// The forward that costs least in whole chunks between the saved states of `back`.
+static const schedule_alternative *forward_beside(const scheduler *s, const schedule_alternative *back) {
+  const schedule_alternative *best = back;
+  for (int i = 0; i < s->out->alternatives.count; i++) {
+    const schedule_alternative *x = &s->out->alternatives.items[i];
+    bool chunks = x->program->form == TILE_CHUNK && !s->options.gpu && back->saved_every % x->chunk == 0;
+    if (chunks && x->forward < best->forward) best = x;
+  }
+  return best;
+}
+
+// The chunks that cost least, forward and backward, or little more: those with states furthest apart, and of these the shortest,
+// whose values stay in a cache, which the cost leaves out. *cost: what they cost.
+static chunk_choice best_chunks(const scheduler *s, schedule_alternative *cost) {
+  double least = INFINITY;
+  for (int i = 0; i < s->out->alternatives.count; i++) {
+    const schedule_alternative *x = &s->out->alternatives.items[i];
+    if (x->program->form == TILE_CHUNK) least = fmin(least, forward_beside(s, x)->forward + x->backward);
+  }
+  chunk_choice best = {0};
+  for (int i = 0; i < s->out->alternatives.count; i++) {
+    const schedule_alternative *x = &s->out->alternatives.items[i], *f = forward_beside(s, x);
+    if (x->program->form != TILE_CHUNK || f->forward + x->backward > little * least) continue;
+    if (best.back && x->saved_every <= best.saved_every) continue;
+    best = (chunk_choice){x->program, x->grouped, f->program, x->saved_every, false};
+    *cost = *x;
+    cost->forward = f->forward;
+  }
+  if (s->options.gpu) best.saved_every = saved_every_on_gpu(best.back);
+  return best;
 }
 
 // Times the work of single steps that chunks may take where forward may go by single steps beside them.
@@ -397,21 +485,20 @@ static bool wins_beside_steps(const scheduler *s, const tile_program *step, cons
 }
 
 static bool try_linear_scan(scheduler *s, const tile_program *step, const char **reason) {
-  schedule_alternative steps = alternative(s, "step", step), chunks = {0};
-  const tile_program *program = best_chunks(s, &chunks, reason);
-  if (!program) return false;
+  schedule_alternative steps = steps_of(s, step), chunks = {0};
+  if (!add_chunks(s, reason)) return false;
+  chunk_choice best = best_chunks(s, &chunks);
   double ratio = total(&chunks) / total(&steps);
+  bool has_products = chunk_has_products(best.back);
   *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk, ratio,
-                         chunk_has_products(program) ? "" : ", for they have no products");
+                         has_products ? "" : ", for they have no products");
   // GPU threads with small states in registers gain nothing from products. A step of a thread block passes some ten barriers,
   // each in the time of many multiply-adds. A chunk without products only keeps more: each level of its scans goes through
   // memory.
   double limit = !s->options.gpu ? 1 : scheduler_threads(s, step->grid) < 0 ? GPU_COST_MORE_WORK : 0;
   bool wins = ratio <= limit || wins_beside_steps(s, step, &steps, &chunks);
-  wins = wins && chunk_has_products(program);
-  if (!wins && s->options.form != FORM_CHUNK) return false;
-  chunk_kernels(s, program, step, false,
-                arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
+  if (!(wins && has_products) && s->options.form != FORM_CHUNK) return false;
+  chunk_kernels(s, best, step, arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
   return true;
 }
 

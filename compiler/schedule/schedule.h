@@ -11,9 +11,11 @@
 typedef struct schedule_alternative {
   const char *form;             // "step", "chunk"
   int chunk, saved_every;       // steps computed at once; steps between saved states
-  double forward, backward;     // per step, in multiply-adds of a well filled product (cost.h)
+  double forward, backward;     // per step, in multiply-adds of a well filled product (cost.h); backward with the states again
   const tile_program *program;  // its forward
   tile_gradient gradient;
+  tile_gradient
+      grouped;  // host, chunks: of groups of chunks between saved states, whose recompute keeps values for the backward
 } schedule_alternative;
 
 typedef struct recurrence_kernels {
@@ -21,11 +23,11 @@ typedef struct recurrence_kernels {
   VEC(kernel) kernels;   // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or SUMMARY, SUMMARY_BACK
   const char *whole[2];  // why forward, backward have no summaries of stretches of time; NULL: they have
   bool summarises;       // host: --summary
-  int chunk;
-  const char *form;    // "step", "chunk", "pointwise", for report and manifest
-  const char *why;     // one line for the report: what decided
-  double spared;       // the share of backward's work that values in `saved` spare (save.h)
-  bool steps_forward;  // form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step`
+  int chunk;             // steps between saved states
+  const char *form;      // "step", "chunk", "pointwise", for report and manifest
+  const char *why;       // one line for the report: what decided
+  double spared;         // the share of backward's work that values in `saved` spare (save.h)
+  bool steps_forward;    // form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step`
   double fused_step;
   VEC(schedule_alternative) alternatives;
   double gpu_cost, gpu_forward;  // GPU: of a step forward and back (codegen_gpu_schedule); of that, forward
@@ -48,6 +50,7 @@ schedule_form schedule_form_find(const char *text);
 
 typedef struct schedule_options {
   int chunk;           // 0: the model's choice
+  int save_every;      // host, chunk form: steps between saved states, rounded up to whole chunks; 0: the model's choice
   schedule_form form;  // FORM_CHUNK: the chunk form wherever the structure allows it
   bool f64;
   bool gpu;                   // kernels for GPU threads (see below)

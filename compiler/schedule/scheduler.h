@@ -28,7 +28,10 @@ void scheduler_map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes
 void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k);
 tile_gradient scheduler_differentiated(const scheduler *s, const tile_program *forward);
 
-// time_slices.c: SUMMARY and SUMMARY_BACK, where there are summaries; `back` is mapped as the backward.
+// time_slices.c
+// The part of a forward that makes the next states.
+const tile_program *scheduler_states_alone(const scheduler *s, const tile_program *forward);
+// SUMMARY and SUMMARY_BACK, where there are summaries; `back` is mapped as the backward.
 void scheduler_add_summaries(scheduler *s, const tile_program *forward, kernel back);
 
 #endif

@@ -49,12 +49,16 @@ static const tile_program *finished(const scheduler *s, const tile_program *prog
   return program_rewritten(s->a, PROGRAM_FINISH, program_rewritten(s->a, PROGRAM_SIMPLIFY, program));
 }
 
-// Backward: the program that recomputes the states before each chunk, from those that forward has saved; NULL: all are saved.
-static const tile_program *recomputed_states(scheduler *s, const tile_program *forward, const kernel *summary) {
-  if (forward->form == TILE_CHUNK && summary->chunk == forward->chunk) return NULL;
+const tile_program *scheduler_states_alone(const scheduler *s, const tile_program *forward) {
   program_work w = {.from = forward, .roles = 1u << TILE_NEXT_STATE};
   program_run(s->a, PROGRAM_RESTRICT, &w);
   return finished(s, w.made);
+}
+
+// Backward: the program that recomputes the states before each chunk, from those that forward has saved; NULL: all are saved.
+static const tile_program *recomputed_states(scheduler *s, const tile_program *forward, const kernel *summary) {
+  bool saved = forward->form == TILE_CHUNK && summary->chunk == forward->chunk;
+  return saved ? NULL : scheduler_states_alone(s, forward);
 }
 
 // The program that summarises a stretch of time (made: NULL, there is none), and the axis of its columns.
@@ -124,7 +128,7 @@ static void segment_kernel(scheduler *s, const tile_program *forward, bool back,
   k.segment = true;
   k.program = finished(s, w.made);
   k.recompute = back && tile_takes(k.program, 1u << TILE_STATE) ? recomputed_states(s, forward, &k) : NULL;
-  k.saved_with = back ? like.program : NULL;
+  k.saved_with = back && !like.recompute ? like.program : NULL;
   if (w.axis >= 0) {
     k.value_axis = w.axis;
     k.transition_axes = matrix_axes(&k);

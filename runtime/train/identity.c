@@ -86,6 +86,7 @@ static cJSON *model_of(const session *s, const train_block *block) {
   cJSON *all = cJSON_CreateObject();
   copy(all, s->module->json, "dtype");
   copy(all, s->module->json, "chunk");
+  copy(all, s->module->json, "save_every");
   copy(all, s->module->json, "form");
   cJSON_AddStringToObject(all, "model", model->text);
   cJSON_AddItemToObject(all, "layers", layers_of(model));

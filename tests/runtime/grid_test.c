@@ -300,10 +300,10 @@ static void run_lengths(const grid *g) {
 // What recc is told: chunk 0 is one step at a time.
 typedef struct options {
   const char *words[24];
-  char text[16];
+  char text[16], every[16];
 } options;
 
-static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, bool quick, const char *target) {
+static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, bool quick, const char *target, int index) {
   int n = 0;
   o->words[n++] = "--target";
   o->words[n++] = target;
@@ -312,7 +312,8 @@ static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, b
   o->words[n++] = "--form";
   o->words[n++] = chunk ? "chunk" : "step";
   snprintf(o->text, sizeof o->text, "%d", chunk);
-  if (chunk) o->words[n++] = "--chunk", o->words[n++] = o->text;
+  snprintf(o->every, sizeof o->every, "%d", chunk << index % 3);
+  if (chunk) o->words[n++] = "--chunk", o->words[n++] = o->text, o->words[n++] = "--save-every", o->words[n++] = o->every;
   if (quick) o->words[n++] = "-O0";
   for (int i = 0; i < 6 && g->sizes[i]; i++) {
     o->words[n++] = "-D";
@@ -329,7 +330,7 @@ static const char *target_of(const grid *g, int index) {
 
 static void add_library(grid *g, const char *path, rec_dtype type, int chunk, bool quick, compilation *started, int index) {
   options o;
-  fill_options(g, &o, type, chunk, quick, target_of(g, index));
+  fill_options(g, &o, type, chunk, quick, target_of(g, index), index);
   library *l = &g->libraries[index];
   *l = (library){.type = type};
   snprintf(l->name, sizeof l->name, "%s", g->case_->recurrence);

@@ -39,13 +39,14 @@ static int least(int a, int b) { return a < b ? a : b; }
 // The same for all programs of a batch, so that one alone gets the same. Every fortieth is compiled with all the effort that
 // users get, the others quickly.
 typedef struct setting {
-  const char *target, *dtype, *form, *chunk, *effort, *shared_kib, *device;
+  const char *target, *dtype, *form, *chunk, *every, *effort, *shared_kib, *device;
   bool summary;
 } setting;
 
 static setting setting_of(uint64_t seed, const char *device) {
   static const char *const forms[] = {"chosen", "chunk", "chosen", "step", "chosen"}, *const kib[] = {"99", "99", "48", "16"},
-                           *const chunks[] = {"16", "8", "32", "5", "64", "16", "32", "128"};
+                           *const chunks[] = {"16", "8", "32", "5", "64", "16", "32", "128"},
+                           *const every[] = {"16", "64", "1", "96"};
   static const char *const types[] = {"f64", "f64", "f32", "f64", "f64", "bf16", "f64", "f64", "f64", "f16"};
   static const char *const executed[] = {"f32", "f32", "bf16", "f32", "f16"};
   uint64_t number = seed / BATCH, random = number;
@@ -56,6 +57,7 @@ static setting setting_of(uint64_t seed, const char *device) {
   s.dtype = executor ? executed[number % 5] : types[number % 10];
   s.form = forms[random_below(&random, 5)];
   s.chunk = chunks[random_below(&random, 8)];
+  s.every = every[random_below(&random, 4)];
   s.effort = random_below(&random, 40) ? "0" : "3";
   s.shared_kib = kib[random_below(&random, 4)];
   s.summary = random_below(&random, 3) == 0;
@@ -63,28 +65,19 @@ static setting setting_of(uint64_t seed, const char *device) {
 }
 
 static compilation start(const char *text, setting s) {
-  const char *const options[] = {"--target",
-                                 s.target,
-                                 "--dtype",
-                                 s.dtype,
-                                 "--form",
-                                 s.form,
-                                 "--chunk",
-                                 s.chunk,
-                                 "-O",
-                                 s.effort,
-                                 "--shared-memory",
-                                 s.shared_kib,
-                                 s.summary ? "--summary" : NULL,
+  const char *const options[] = {"--target", s.target,  "--dtype",         s.dtype,        "--form",
+                                 s.form,     "--chunk", s.chunk,           "--save-every", s.every,
+                                 "-O",       s.effort,  "--shared-memory", s.shared_kib,   s.summary ? "--summary" : NULL,
                                  NULL};
   return compile_start(text, options);
 }
 
 static const char *words_of(arena *memory, uint64_t seed, setting s) {
-  return arena_printf(
-      memory, "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s -O%s --shared-memory %s%s)",
-      (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.effort, s.shared_kib,
-      s.summary ? " --summary" : "");
+  return arena_printf(memory,
+                      "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s --save-every %s -O%s "
+                      "--shared-memory %s%s)",
+                      (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.every, s.effort, s.shared_kib,
+                      s.summary ? " --summary" : "");
 }
 
 // ---- trials --------------------------------------------------------------------------------------------------------------

@@ -305,7 +305,7 @@ static problem *states_of(const problem *packed, int64_t sequence, bool back) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     const double *from = back ? packed->d_final[i] : packed->value[i];
     int64_t each = problem_numbers(p, i);
-    if (is_state(p, i)) replace(back ? &p->d_final[i] : &p->value[i], from + sequence * each, each);
+    if (is_state(p, i)) replace(back ? &p->d_final[i] : &p->value[i], from ? from + sequence * each : NULL, each);
   }
   return p;
 }

@@ -78,20 +78,6 @@ static void set_chunk(kernel_frame *h, frame_program *p, ir chunk) {
   for (int i = 0; i < p->program->results.count; i++) set_result(h, p, i, chunk, begin, stored);
 }
 
-// Forward saves the states before every group of chunks.
-static void save_some_states(kernel_frame *h, ir chunk) {
-  emitter *e = h->e;
-  int64_t every = h->k->chunk / h->k->program->chunk;
-  if (every == 1) {
-    gpu_save_states(h, &h->main, chunk);
-    return;
-  }
-  ir rest = int_rem(e, chunk, integer(e, every));
-  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, rest, integer(e, 0)));
-  gpu_save_states(h, &h->main, int_div(e, chunk, integer(e, every)));
-  branch_end(e, &branch);
-}
-
 // Recomputes the addresses of tensors for each chunk, from an opaque offset of 0. Addresses kept through a chunk would take
 // registers that products need. Returns the offset that close_again restores.
 static ir open_again(kernel_frame *h, frame_program *p, ir chunk) {
@@ -188,7 +174,7 @@ static void chunks_inside(kernel_frame *h) {
   ir more = int_compare(e, LLVMIntSLT, next, count);
   gpu_next_chunk(h, p, chunks.index, chunk, frame_chunk_in_order(h, next), more);
   set_chunk(h, p, chunk);
-  if (h->described->writes_saved) save_some_states(h, chunk);
+  if (h->described->writes_saved) frame_save_before_chunk(h, chunk);
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
   loop_end(e, &chunks);

@@ -62,7 +62,7 @@ static void add_rows(kernel_frame *h, frame_program *p, fetched_list *list, cons
 
 static void add_saved(kernel_frame *h, frame_program *p, fetched_list *list, const tile_place *place, ir chunk) {
   axis_set axes = kernel_axes_of_place(place);
-  if (is_near(h, axes)) return;
+  if (is_near(h, axes) || h->recomputes) return;
   view v = frame_saved_view(h, place, chunk);
   int64_t rows = place->role == TILE_STASH ? p->program->chunk : 1;
   vec_push(h->a, list,

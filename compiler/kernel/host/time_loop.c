@@ -1,4 +1,8 @@
 // Host: loops over the chunks of a sequence, in order or in reverse, and what a loop over single steps (../steps.c) prefetches.
+//
+//   chunks:   for chunk: body                            forward; backward, if the states before each chunk are saved
+//   groups:   for group of chunks from the last:  load the states before it; chunk after chunk: keep the states, states again;
+//             the same chunks back
 #include "compiler/kernel/host/loops.h"
 #include "compiler/lower/host/nests.h"
 
@@ -145,7 +149,7 @@ void host_set_chunk(kernel_frame *h, frame_program *p, ir chunk, ir new_group) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (kernel_is_saved(p->backward, place)) {
-      l->arguments[i] = frame_saved_view(h, place, chunk);
+      if (!h->recomputes) l->arguments[i] = frame_saved_view(h, place, chunk);
     } else if (place->time) {
       set_rows(h, p, i, begin, rows, new_group);
     }
@@ -157,7 +161,7 @@ void host_set_chunk(kernel_frame *h, frame_program *p, ir chunk, ir new_group) {
 }
 
 void host_chunk_body(kernel_frame *h, ir chunk) {
-  if (h->described->writes_saved) host_save_states(h, &h->main, chunk);
+  if (h->described->writes_saved) frame_save_before_chunk(h, chunk);
   lower_region(&h->main.l, REGION_BODY);
   lower_commit(&h->main.l);
 }
@@ -174,9 +178,82 @@ static void chunks_inside(kernel_frame *h) {
   loop_end(e, &chunks);
 }
 
+// ---- chunk form, backward: groups of chunks ----
+
+static bool keeps_values(const frame_program *again) {
+  for (int i = 0; i < again->program->results.count; i++)
+    if (again->program->results.items[i].place.role == TILE_KEEP) return true;
+  return false;
+}
+
+static view row_of_stash(kernel_frame *h, lower *l, const tile_place *place, ir number) {
+  return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], number, l);
+}
+
+// Recomputes chunk `number` of the group that begins at `first`, and keeps what its backward reads.
+static void chunk_again(kernel_frame *h, ir first, ir number) {
+  emitter *e = h->e;
+  frame_program *again = &h->recompute;
+  ir chunk = int_add(e, first, number);
+  host_set_chunk(h, again, chunk, NULL);
+  for (int i = 0; i < again->program->results.count; i++) {
+    const tile_place *place = &again->program->results.items[i].place;
+    if (place->role != TILE_KEEP) continue;
+    again->l.results[i] = (result_target){.active = LLVMConstInt(e->i1, 1, 0), .at = row_of_stash(h, &again->l, place, number)};
+    again->l.results[i].limit = integer(e, again->program->chunk);
+  }
+  host_fetch_next(h, again, int_min(e, int_add(e, chunk, integer(e, 1)), int_sub(e, frame_chunk_count(h), integer(e, 1))));
+  lower_region(&again->l, REGION_BODY);
+  lower_commit(&again->l);
+}
+
+// Recomputes the states before each chunk of a group, and values of each. Nothing reads the states behind its last chunk.
+static void chunks_again(kernel_frame *h, ir first, ir chunks) {
+  emitter *e = h->e;
+  bool keeps = keeps_values(&h->recompute);
+  ir last = int_sub(e, chunks, integer(e, 1));
+  emit_loop loop = loop_begin(e, integer(e, 0), keeps ? chunks : last, 1, "again");
+  frame_keep_states(h, loop.index);
+  chunk_again(h, first, loop.index);
+  loop_end(e, &loop);
+  if (!keeps) frame_keep_states(h, last);
+}
+
+// Backward of chunk `number` of the group that begins at `first`.
+static void chunk_back(kernel_frame *h, ir first, ir number) {
+  frame_program *p = &h->main;
+  emitter *e = h->e;
+  ir chunk = int_add(e, first, number);
+  host_set_chunk(h, p, chunk, NULL);
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    view *at = &p->l.arguments[i];
+    if (place->role == TILE_STATE) *at = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], number, &p->l);
+    if (place->role == TILE_STASH) *at = row_of_stash(h, &p->l, place, number);
+  }
+  host_fetch_next(h, p, int_max(e, int_sub(e, chunk, integer(e, 1)), integer(e, 0)));
+  lower_region(&p->l, REGION_BODY);
+  lower_commit(&p->l);
+}
+
+static void groups_back(kernel_frame *h) {
+  emitter *e = h->e;
+  ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);
+  ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
+  emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
+  ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
+  ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
+  host_load_saved(h, &h->recompute, group);
+  chunks_again(h, first, chunks);
+  emit_loop back = loop_begin(e, integer(e, 0), chunks, 1, "back");
+  chunk_back(h, first, int_sub(e, int_sub(e, chunks, integer(e, 1)), back.index));
+  loop_end(e, &back);
+  loop_end(e, &loop);
+}
+
 void host_loop_over_time(kernel_frame *h) {
   if (h->k->program->form == TILE_CHUNK) {
-    chunks_inside(h);
+    (h->recomputes ? groups_back : chunks_inside)(h);
   } else {
     frame_loop_over_steps(h);
   }

@@ -30,7 +30,9 @@ static int64_t state_points(const kernel *k) {
   return points;
 }
 
-static bool has_shared_work(const kernel *k, int inner) {
+bool kernel_shares_work(const kernel *k) {
+  if (k->program->form != TILE_CHUNK || k->lane_axis >= 0 || !k->grid_count) return false;
+  int inner = k->grid_axes[k->grid_count - 1];
   for (int i = 0; i < k->program->values.count; i++) {
     const tile_value *v = &k->program->values.items[i];
     if (v->op == TILE_DOT && !axis_in(v->axes, inner)) return true;
@@ -140,11 +142,9 @@ static void map_to_lanes(mapping *m) {
     int vectors = one ? 1 : points > 32 || points <= 2 ? 4 : 2;
     m->lanes = m->width * vectors < k->lane_block ? m->width * vectors : k->lane_block;
   }
-  int inner = k->grid_count ? k->grid_axes[k->grid_count - 1] : -1;
-  bool whole = k->program->form == TILE_CHUNK && m->lane_axis < 0;
-  if (whole && inner >= 0 && has_shared_work(k, inner)) {
+  if (kernel_shares_work(k) && !k->recompute) {
     m->chunks_outside = true;
-    m->shared_axis = inner;
+    m->shared_axis = k->grid_axes[k->grid_count - 1];
   }
 }
 

@@ -140,7 +140,7 @@ void kernel_place_stashes(kernel_plan *w) {
     bool lane = w->m.lane_axis >= 0 && axis_in(axes, w->m.lane_axis);
     plan_buffer b = plan_buffer_for(&w->m, program, plan_tile_axes(&w->m, axes), lane, -1);
     w->stashes[r->place.stash] = b;
-    w->stash_at[r->place.stash] = take_rows(w, &b, w->k->chunk);
+    w->stash_at[r->place.stash] = take_rows(w, &b, kept_rows(w));
   }
 }
 

@@ -113,7 +113,7 @@ int64_t kernel_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->co
 
 const tile_place *kernel_kept_value(const kernel *k, int number) {
   const tile_program *p = k->saved_with ? k->saved_with : k->program;
-  if (p->form != TILE_CHUNK) return NULL;
+  if (p->form != TILE_CHUNK || k->recompute) return NULL;  // a recompute keeps values in scratch
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
     if (place->role == TILE_STASH && place->stash == number) return place;
