@@ -27,7 +27,7 @@ static double fill_of_product(const tile_program *p, const tile_value *v) {
     if (axis_in(v->axes, i) && size > most) most = size;
   }
   double lanes = most < 16 ? most / 16 : 1, depth = cost_elements(p, v->over);
-  return lanes * depth / (depth + 2);
+  return lanes * depth / (depth + 4);
 }
 
 // Both factors have rows of their own, which are loaded once for several products.

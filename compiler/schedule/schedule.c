@@ -381,27 +381,17 @@ static schedule_alternative grouped(scheduler *s, schedule_alternative x, axis_s
   return x;
 }
 
-// States further apart, which take less memory, may cost a little more.
+// A longer chunk wins a tie: fewer states are saved.
 static const double little = 1.05;
 
-// The chunks with their states as far apart as is asked for, or so that it costs little. Chunks of a length that is asked for save
-// the states before each.
+// Chunks with the states before each of them saved, or as far apart as is asked for.
 static schedule_alternative spaced(scheduler *s, schedule_alternative x) {
   int asked = (s->options.save_every + x.chunk - 1) / x.chunk * x.chunk;
   axis_set instances = 0;
-  bool recomputes = may_recompute(s, &x, &instances);
-  int first = recomputes && asked ? asked : x.chunk, last = !recomputes || asked || s->options.chunk ? first : LARGEST_CHUNK;
-  schedule_alternative best = x;
-  double least = INFINITY;
-  for (int every = first; every == first || every <= last; every *= 2) {
-    schedule_alternative y = x;
-    y.saved_every = every;
-    if (every > x.chunk) y = grouped(s, x, instances, every);
-    y.backward += cost_of_saving(s, x.program, every);
-    least = fmin(least, total(&y));
-    if (total(&y) <= little * least) best = y;
-  }
-  return best;
+  x.saved_every = asked && may_recompute(s, &x, &instances) ? asked : x.chunk;
+  if (x.saved_every > x.chunk) x = grouped(s, x, instances, x.saved_every);
+  x.backward += cost_of_saving(s, x.program, x.saved_every);
+  return x;
 }
 
 // The most products of a backward in chunks. Each product is a loop nest of its own, and M sums over a state in its update take
@@ -449,25 +439,45 @@ static const schedule_alternative *forward_beside(const scheduler *s, const sche
   return best;
 }
 
-// The chunks that cost least, forward and backward, or little more: those with states furthest apart, and of these the shortest,
-// whose values stay in a cache, which the cost leaves out. *cost: what they cost.
-static chunk_choice best_chunks(const scheduler *s, schedule_alternative *cost) {
-  double least = INFINITY;
+// The shortest chunks that cost little more than the best, in groups as long as the longest chunk. Their values stay in a cache, which
+// the cost leaves out; with shorter chunks, whose values do, a recompute takes longer than it spares (measured at K = V = 64 and 128).
+static schedule_alternative in_groups(scheduler *s, const schedule_alternative *longest) {
+  schedule_alternative best = *longest;
+  int first =
+      s->options.chunk || s->options.save_every || longest->saved_every < LARGEST_CHUNK ? s->out->alternatives.count : 0;
+  double least = total(longest);
+  for (int i = first; i < s->out->alternatives.count; i++) {
+    schedule_alternative x = s->out->alternatives.items[i];
+    axis_set instances;
+    if (x.program->form != TILE_CHUNK || x.chunk >= longest->chunk || !may_recompute(s, &x, &instances)) continue;
+    x.backward -= cost_of_saving(s, x.program, x.saved_every);
+    x = grouped(s, x, instances, longest->saved_every);
+    x.backward += cost_of_saving(s, x.program, x.saved_every);
+    s->out->alternatives.items[i] = x;
+    least = fmin(least, total(&x));
+  }
+  for (int i = s->out->alternatives.count - 1; i >= first; i--) {
+    const schedule_alternative *x = &s->out->alternatives.items[i];
+    if (x->grouped.backward && total(x) <= little * least) best = *x;
+  }
+  return best;
+}
+
+// The chunks that cost least, forward and backward. *cost: what they cost.
+static chunk_choice best_chunks(scheduler *s, schedule_alternative *cost) {
+  const schedule_alternative *best = NULL;
+  double least = 0;
   for (int i = 0; i < s->out->alternatives.count; i++) {
     const schedule_alternative *x = &s->out->alternatives.items[i];
-    if (x->program->form == TILE_CHUNK) least = fmin(least, forward_beside(s, x)->forward + x->backward);
+    if (x->program->form != TILE_CHUNK || (best && total(x) > little * least)) continue;
+    if (!best || total(x) < least) least = total(x);
+    best = x;
   }
-  chunk_choice best = {0};
-  for (int i = 0; i < s->out->alternatives.count; i++) {
-    const schedule_alternative *x = &s->out->alternatives.items[i], *f = forward_beside(s, x);
-    if (x->program->form != TILE_CHUNK || f->forward + x->backward > little * least) continue;
-    if (best.back && x->saved_every <= best.saved_every) continue;
-    best = (chunk_choice){x->program, x->grouped, f->program, x->saved_every, false};
-    *cost = *x;
-    cost->forward = f->forward;
-  }
-  if (s->options.gpu) best.saved_every = saved_every_on_gpu(best.back);
-  return best;
+  *cost = in_groups(s, best);
+  const schedule_alternative *f = forward_beside(s, cost);
+  cost->forward = f->forward;
+  int saved_every = s->options.gpu ? saved_every_on_gpu(cost->program) : cost->saved_every;
+  return (chunk_choice){cost->program, cost->grouped, f->program, saved_every, false};
 }
 
 // Times the work of single steps that chunks may take where forward may go by single steps beside them.
