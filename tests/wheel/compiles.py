@@ -174,6 +174,58 @@ def processes():
     check(f"what is old is removed: {left('broken')}", left("broken") == ["decay", "decay"])
 
 
+def several():
+    """Programs that are compiled at once."""
+    sizes = (3, 5, 6, 7)
+    count = min(len(sizes), len(os.sched_getaffinity(0)))
+    code = f"""
+calls = [dict(FAST, source='decay.rec', framework='numpy', sizes={{{{'N': n}}}}, cache='{{}}') for n in {sizes}]
+modules = rec_lang.compile_all(calls)
+print([float(one.decay(np.ones((1, 1, 1, n), 'f'), np.ones(1, 'f')).y.sum()) for one, n in zip(modules, {sizes})])"""
+    before = runs()
+    WAIT.touch()
+    child = python(code.format("several"))
+    wait_for(lambda: runs() == before + count)
+    WAIT.unlink()
+    said = child.communicate()[0]
+    check(f"each module is its own: {said}", said == "[3.0, 5.0, 6.0, 7.0]\n")
+    check(f"each is compiled once: {runs() - before} runs", runs() == before + len(sizes))
+    check(f"{left('several')} are there", left("several") == ["decay"] * len(sizes))
+    one = {**FAST, "source": "decay.rec", "framework": "numpy", "cache": "several"}
+    again = rec_lang.compile_all([{**one, "dtype": dtype} for dtype in ("f64", "f64", "f32")])
+    check("the same program twice is one module", again[0] is again[1] is not again[2] and runs() == before + len(sizes) + 2)
+    wrong = {"source": "decay.rec", "framework": "numpy", "sizes": {"M": 2}, "cache": "one_wrong"}
+    try:
+        rec_lang.compile_all([{**FAST, **wrong}, {**FAST, **wrong, "sizes": {"N": 2}}])
+        said = "none"
+    except rec_lang.CompileError as error:
+        said = str(error)
+    words = ["decay.rec", "--emit=numpy", "--dtype", "f32", "--target", "x86-64-v2", "-D", "M=2", "-O0"]
+    check(f"a mistake names its program: {said}", said == f"recc {' '.join(words)}:\n{said_by_recc(*words, '-o', 'none')}")
+    check(f"nothing unfinished is left: {left('one_wrong')}", "making" not in left("one_wrong"))
+    WAIT.touch()
+    before = runs()
+    child = python(code.format("stopped"), start_new_session=True)
+    wait_for(lambda: runs() == before + count)
+    child.send_signal(signal.SIGINT)
+    said = child.communicate()[0]
+    check(f"Ctrl-C: {said}", said.endswith("KeyboardInterrupt\n"))
+    check(f"leaves nothing: {left('stopped')}", os.listdir("stopped") == [] and runs() == before + count)
+    # A run is a shell here, whose `sleep` ends by itself.
+    wait_for(lambda: not is_group(child.pid))
+    check("ends each run of recc", not is_group(child.pid))
+    WAIT.unlink()
+
+
+def is_group(number):
+    """Whether a process of this group goes on."""
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def wait_for(what):
     until = time.monotonic() + 60
     while not what() and time.monotonic() < until:
@@ -192,5 +244,6 @@ hits(module)
 imports()
 mistakes()
 processes()
+several()
 pickles(module)
 finish()

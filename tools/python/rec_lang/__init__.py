@@ -5,26 +5,30 @@
     gla = rec_lang.compile("std.gla", "torch", sizes={"K": 64, "V": 64})
     y, hT_S = gla.gla(q, k, v, gate)
 
-`compile` runs recc once for a program and its options; from then on the module comes from a cache of files.
+`compile` runs recc once for a program and its options; from then on the module comes from a cache of files. `compile_all` does so
+for several programs at once.
 """
 from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
+from concurrent import futures
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 __version__ = "0.1.0"
-__all__ = ["compile", "CompileError", "CompileWarning", "cache_folder", "find_recc"]
+__all__ = ["compile", "compile_all", "CompileError", "CompileWarning", "cache_folder", "find_recc"]
 
 _STANDARD = re.compile(r"std(\.\w+)+")
 _FRAMEWORKS = {"pytorch": "torch"}  # other names of frameworks
@@ -64,23 +68,19 @@ def compile(
     A path, or text with a program's `{`, is told by what it looks like; a pathlib.Path is always a path.
     The same arguments give the same module, as long as neither the program nor what it imports changes.
     """
-    recc = find_recc()
-    dtypes = ",".join(_dtype_word(one) for one in _several(dtype))
-    words = [f"--emit={_FRAMEWORKS.get(framework, framework)}", "--dtype", dtypes, "--target", target]
-    for axis, size in (sizes or {}).items():
-        words += ["-D", f"{axis}={','.join(str(int(one)) for one in _several(size))}"]
-    for name in _several(export or ()):
-        words += ["--export", name]
-    words += options
-    folder = cache_folder() if cache is None else os.path.abspath(cache)
-    os.makedirs(folder, exist_ok=True)
-    program = _Program(source)
-    key = _Key(recc, words, program, folder)
-    entry = key.find()
-    if entry is None:
-        _remove_stale(folder)
-        entry = _make(recc, words, program, key)
-    return _import(entry)
+    return _modules([_Job(source, framework, dtype, sizes, export, target, options, cache)])[0]
+
+
+def compile_all(calls: Iterable[Mapping[str, Any]]) -> list:
+    """The modules of several calls of `compile`, each given as its arguments by name: [{"source": "std.gla"}, ..].
+
+    What is missing is compiled by as many processes of recc at once as there are processors. The first that fails ends the others.
+    Its CompileError begins with the words that recc was given.
+    """
+    arguments = [inspect.signature(compile).bind(**call) for call in calls]
+    for one in arguments:
+        one.apply_defaults()
+    return _modules([_Job(**one.arguments) for one in arguments], are_named=True)
 
 
 def find_recc() -> str:
@@ -210,34 +210,120 @@ def _age(found: os.DirEntry) -> float:
         return 0
 
 
-def _make(recc: str, words: Sequence[str], program: _Program, key: _Key) -> str:
-    """Compiles into a folder of this process's own, which then gets its name at once: the module's folder."""
-    with tempfile.TemporaryDirectory(prefix="making-", dir=key.folder) as work:
-        made = os.path.join(work, "made")
-        if program.text is not None:
-            Path(work, program.word).write_bytes(program.text)
-        _run([recc, program.word, *words, "-MD", "-o", made], work if program.text is not None else None)
-        imports = _take_imports(made, program)
-        entry = key.entry(imports)
-        if entry is None:
-            raise CompileError(f"{program.word}: expected its imports to stay as they are while it is compiled, found one removed")
-        try:
-            os.rename(made, entry)
-        except OSError:  # another process was faster
-            if not os.path.isdir(entry):
-                raise
-        key.remember(imports, work)
-    return entry
+# ---- runs of recc --------------------------------------------------------------------------------------------------------
 
 
-def _run(command: Sequence[str], folder: Optional[str]) -> None:
-    """Runs recc; warnings become Python's."""
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
-    said = done.stderr.rstrip("\n")
-    if done.returncode:
-        raise CompileError(said or f"{' '.join(command)}: ended with status {done.returncode}")
-    if said:
-        warnings.warn(said, CompileWarning, stacklevel=4)
+class _Job:
+    """One call of `compile`."""
+
+    def __init__(self, source, framework, dtype, sizes, export, target, options, cache):
+        dtypes = ",".join(_dtype_word(one) for one in _several(dtype))
+        self.words = [f"--emit={_FRAMEWORKS.get(framework, framework)}", "--dtype", dtypes, "--target", target]
+        for axis, size in (sizes or {}).items():
+            self.words += ["-D", f"{axis}={','.join(str(int(one)) for one in _several(size))}"]
+        for name in _several(export or ()):
+            self.words += ["--export", name]
+        self.words += options
+        self.recc, self.program = find_recc(), _Program(source)
+        folder = cache_folder() if cache is None else os.path.abspath(cache)
+        os.makedirs(folder, exist_ok=True)
+        self.key = _Key(self.recc, self.words, self.program, folder)
+
+    def name(self) -> str:
+        return " ".join(["recc", self.program.word, *self.words])
+
+    def make(self, runs: _Runs) -> tuple:
+        """Compiles into a folder of this job's own, which then gets its name at once: the module's folder, and what recc said."""
+        key, program = self.key, self.program
+        with tempfile.TemporaryDirectory(prefix="making-", dir=key.folder) as work:
+            made = os.path.join(work, "made")
+            if program.text is not None:
+                Path(work, program.word).write_bytes(program.text)
+            command = [self.recc, program.word, *self.words, "-MD", "-o", made]
+            said = runs.run(command, work if program.text is not None else None)
+            imports = _take_imports(made, program)
+            entry = key.entry(imports)
+            if entry is None:
+                raise CompileError(f"{program.word}: expected its imports to stay as they are while it is compiled, found one removed")
+            try:
+                os.rename(made, entry)
+            except OSError:  # another process was faster
+                if not os.path.isdir(entry):
+                    raise
+            key.remember(imports, work)
+        return entry, said
+
+
+class _Stopped(Exception):
+    """A run has been ended, or was not begun, because another has failed or the user has stopped this program."""
+
+
+class _Runs:
+    """Processes of recc, which can be ended together."""
+
+    def __init__(self):
+        self.lock, self.going_on, self.are_stopped = threading.Lock(), set(), False
+
+    def run(self, command: Sequence[str], folder: Optional[str]) -> str:
+        """What recc said, if it has compiled."""
+        with self.lock:
+            if self.are_stopped:
+                raise _Stopped
+            process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8",
+                                       errors="replace")
+            self.going_on.add(process)
+        with process:
+            said = process.communicate()[1].rstrip("\n")
+        with self.lock:
+            self.going_on.remove(process)
+            if self.are_stopped:
+                raise _Stopped
+        if process.returncode:
+            raise CompileError(said or f"{' '.join(command)}: ended with status {process.returncode}")
+        return said
+
+    def stop(self) -> None:
+        with self.lock:
+            self.are_stopped = True
+            for process in self.going_on:
+                process.kill()
+
+
+def _modules(jobs: Sequence[_Job], are_named: bool = False) -> list:
+    """The modules of these jobs. Where they `are_named`, a message says whose it is. Warnings of recc become Python's."""
+    entries = {job.key.hash: job.key.find() for job in jobs}
+    missing = {job.key.hash: job for job in jobs if entries[job.key.hash] is None}
+    for folder in {job.key.folder for job in missing.values()}:
+        _remove_stale(folder)
+    for job, (entry, said) in _make_all(list(missing.values()), are_named):
+        entries[job.key.hash] = entry
+        if said:
+            warnings.warn(f"{job.name()}:\n{said}" if are_named else said, CompileWarning, stacklevel=3)
+    return [_import(entries[job.key.hash]) for job in jobs]
+
+
+def _make_all(jobs: Sequence[_Job], are_named: bool) -> list:
+    """Each job and what it has made. Nothing goes on, and no unfinished folder is left, however this ends."""
+    if not jobs:
+        return []
+    runs, pool = _Runs(), futures.ThreadPoolExecutor(min(len(jobs), _processors()))
+    making = {pool.submit(job.make, runs): job for job in jobs}
+    try:
+        futures.wait(making, return_when=futures.FIRST_EXCEPTION)
+    finally:
+        runs.stop()
+        pool.shutdown()
+    for done, job in making.items():
+        mistake = done.exception()
+        if are_named and isinstance(mistake, CompileError):
+            raise CompileError(f"{job.name()}:\n{mistake}") from None
+        if mistake is not None and not isinstance(mistake, _Stopped):
+            raise mistake
+    return [(job, done.result()) for done, job in making.items()]
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _take_imports(made: str, program: _Program) -> list:
