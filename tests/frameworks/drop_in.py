@@ -19,7 +19,7 @@ import torch.nn.functional as F
 import transformers
 
 import rec_lang.transformers
-from rec_lang.transformers import convolution, mamba, mamba2, registry
+from rec_lang.transformers import convolution, kernels, mamba, mamba2, registry
 
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
@@ -353,6 +353,48 @@ def test_models():
             check(f"{what}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", False)
 
 
+def test_prepare():
+    """prepare() compiles what a training step, a prompt and its continuation call for, and changes nothing else."""
+    tokens = torch.randint(3, 40, (2, 21))
+    asked = []
+    compile_all = rec_lang.compile_all
+    rec_lang.compile_all = lambda calls: asked.append(len(calls)) or compile_all(calls)
+    for name, config in (("Mamba", transformers.MambaConfig(**COMMON, state_size=6, conv_kernel=2)),
+                         ("Mamba2", transformers.Mamba2Config(**{**MAMBA2, "state_size": 6, "conv_kernel": 2}, n_groups=4))):
+        for training in (True, False):
+            model = made(name, config).train(training)
+            kernels._modules.clear()
+            asked.clear()
+            try:
+                rec_lang.transformers.prepare(model)
+                check(f"{name}: prepare() before patch()", False)
+            except RuntimeError as error:
+                check(f"{name}: prepare() before patch(): {error}", "expected patch() before" in str(error))
+            rec_lang.transformers.patch()
+            drawn = torch.get_rng_state()
+            rec_lang.transformers.prepare(model)
+            count = {("Mamba2", True): 3}.get((name, training), 2)
+            check(f"{name}, training {training}: asked for {asked}, expected {count} at once", asked == [count])
+            check(f"{name}: prepare() draws nothing", torch.equal(torch.get_rng_state(), drawn))
+            step(model, tokens)
+            if not training:
+                model.generate(tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=3, do_sample=False)
+            check(f"{name}, training {training}: then asked for {asked[1:]}", len(asked) == 1)
+            kernels._modules.clear()
+            asked.clear()
+            step(model, tokens)
+            check(f"{name}, training {training}, not prepared: asked for {asked}", asked == ([count] if training else [1, 1]))
+            rec_lang.transformers.unpatch()
+    rec_lang.compile_all = compile_all
+    try:
+        kernels.together(*(kernels.library("kda", torch.float32, **sizes) for sizes in ({"K": 8, "V": 8}, {"X": 8})))
+        said = "nothing"
+    except rec_lang.CompileError as error:
+        said = str(error)
+    check(f"a mistake names its library: {said}", said.startswith("recc std.ops.kda --emit=torch --dtype f32 --target host -D X=8:\n")
+          and "found 'X'" in said)
+
+
 def test_packed_model():
     """Sequences in one row, kept apart by seq_idx: the results of each alone. transformers alone refuses them."""
     model = made("Mamba2", transformers.Mamba2Config(**MAMBA2, n_groups=2)).backbone
@@ -414,7 +456,7 @@ def test_patch():
 
 
 for test in (test_chunk_scan, test_packed_scan, test_selective_scan, test_state_update, test_convolution, test_gated_norm, test_types,
-             test_versions, test_patch, test_models, test_packed_model):
+             test_versions, test_patch, test_prepare, test_models, test_packed_model):
     try:
         test()
     except Exception as error:

@@ -1,5 +1,5 @@
 """causal_conv1d_fn and causal_conv1d_update, which 22 models call: std.ops.causal_conv1d."""
-from .kernels import element_type, kernel, packing, parameter, state_type
+from .kernels import element_type, kernel, library, packing, parameter, state_type
 from .registry import Unsupported, function
 
 _LONGEST = 4
@@ -17,18 +17,23 @@ def convolve(x, weight, bias, activation=None, history=None, packed=None):
     return y.to(x.dtype), tail
 
 
-def _kernel(x, weight, bias, activation, ending):
-    """The kernel and its operands."""
+def needs(x, weight):
+    """The library of a convolution."""
     width = weight.shape[-1]
     if not 2 <= width <= _LONGEST:
         raise Unsupported(f"expected a convolution of 2 to {_LONGEST} steps, found {width}")
+    return library("causal_conv1d", element_type(x, weight), W=width)
+
+
+def _kernel(x, weight, bias, activation, ending):
+    """The kernel and its operands."""
+    file, dtype, sizes = needs(x, weight)
     if activation is not None and activation not in _SILU:
         raise Unsupported(f"expected the activation silu or None, found {activation!r}")
-    dtype = element_type(x, weight)
     name = "causal_conv1d_silu" if activation else "causal_conv1d"
     held = state_type(dtype)
     operands = x.to(dtype), weight.to(held), parameter(bias, weight.shape[:1], held)
-    return kernel("causal_conv1d", name + ending, dtype, W=width), operands
+    return kernel(file, name + ending, dtype, **dict(sizes)), operands
 
 
 @function("causal_conv1d_fn")

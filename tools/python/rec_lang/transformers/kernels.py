@@ -10,14 +10,51 @@ from .registry import Unsupported
 _TYPES = torch.float32, torch.float64, torch.bfloat16, torch.float16
 
 
-@functools.lru_cache(maxsize=None)
-def _compiled(file, dtype, sizes):
-    return rec_lang.compile(f"std.ops.{file}", "torch", dtype=dtype, sizes=dict(sizes))
+_modules = {}  # library -> module
+_noted = None  # a list of libraries, while calls only say what they need
+
+
+class Noted(Exception):
+    """A call has said what it needs, and computes nothing."""
+
+
+def library(file, dtype, **sizes):
+    """std.ops.FILE for these sizes and this type of tokens."""
+    return file, dtype, tuple(sorted(sizes.items()))
+
+
+def together(*libraries):
+    """Compiles those that are missing at once, before a function calls the first of them."""
+    if _noted is not None:
+        _noted.extend(libraries)
+        return
+    missing = [one for one in dict.fromkeys(libraries) if one not in _modules]
+    if not missing:
+        return
+    calls = [{"source": f"std.ops.{file}", "dtype": dtype, "sizes": dict(sizes)} for file, dtype, sizes in missing]
+    _modules.update(zip(missing, rec_lang.compile_all(calls)))
 
 
 def kernel(file, name, dtype, **sizes):
-    """The function `name` of std.ops.FILE for these sizes and this type of tokens. It is compiled at the first call, in a second."""
-    return getattr(_compiled(file, dtype, tuple(sizes.items())), name)
+    """The function `name` of std.ops.FILE for these sizes and this type of tokens. It is compiled at the first call."""
+    wanted = library(file, dtype, **sizes)
+    together(wanted)
+    if _noted is not None:
+        raise Noted
+    return getattr(_modules[wanted], name)
+
+
+def needs(call):
+    """The libraries of a call, which is not made."""
+    global _noted
+    _noted = []
+    try:
+        call()
+    except (Noted, Unsupported):
+        pass
+    finally:
+        noted, _noted = _noted, None
+    return noted
 
 
 def element_type(*tensors):

@@ -4,8 +4,9 @@ The files of Mamba, Falcon-Mamba, Jamba and Zamba call them.
 """
 import torch.nn.functional as F
 
+from . import convolution
 from .convolution import convolve
-from .kernels import element_type, kernel, number, parameter, state_type
+from .kernels import element_type, kernel, library, number, parameter, state_type, together
 from .registry import Unsupported, function
 
 
@@ -75,7 +76,9 @@ def mamba_inner_fn(xz, conv1d_weight, conv1d_bias, x_proj_weight, delta_proj_wei
     if B is not None or C is not None:
         raise Unsupported("expected B and C to be made of the hidden states, found others")
     x, z = xz.transpose(1, 2).chunk(2, -1)
-    x, _ = convolve(x, conv1d_weight.squeeze(1), conv1d_bias, "silu")
+    conv1d_weight = conv1d_weight.squeeze(1)
+    together(convolution.needs(x, conv1d_weight), library("mamba_selective_scan", element_type(x), N=A.shape[-1]))
+    x, _ = convolve(x, conv1d_weight, conv1d_bias, "silu")
     rank, size = delta_proj_weight.shape[1], A.shape[-1]
     dt, B, C = F.linear(x, x_proj_weight).split([rank, size, size], -1)
     dt = F.linear(_normed(dt, dt_rms_weight, b_c_dt_rms_eps), delta_proj_weight)

@@ -8,9 +8,9 @@ import math
 
 import torch.nn.functional as F
 
-from . import mamba
+from . import convolution, mamba
 from .convolution import convolve
-from .kernels import element_type, kernel, number, packing, parameter, state_type
+from .kernels import element_type, kernel, library, number, packing, parameter, state_type, together
 from .registry import Unsupported, function
 
 _NO_LIMIT = (0.0, math.inf)
@@ -120,8 +120,13 @@ def mamba_split_conv1d_scan_combined(zxbcdt, conv1d_weight, conv1d_bias, dt_bias
         raise Unsupported(f"expected zxbcdt of width {inner + channels + heads}, found {zxbcdt.shape[-1]}")
     packed = packing(*zxbcdt.shape[:2], seq_idx, cu_seqlens)
     z, xBC, dt = zxbcdt.split([inner, channels, heads], -1)
+    size, groups = (channels - inner) // 2, ngroups if norm_has_groups else 1
+    libraries = [convolution.needs(xBC, conv1d_weight),
+                 library("mamba_chunk_scan", element_type(zxbcdt), P=inner // heads, N=size // ngroups)]
+    if rmsnorm_weight is not None:
+        libraries.append(library("gated_rms_norm", element_type(zxbcdt), G=groups, P=inner // groups))
+    together(*libraries)
     xBC, _ = convolve(xBC, conv1d_weight, conv1d_bias, activation, packed=packed)
-    size = (channels - inner) // 2
     x, B, C = xBC.split([inner, size, size], -1)
     x, B, C = x.unflatten(-1, (heads, -1)), B.unflatten(-1, (ngroups, -1)), C.unflatten(-1, (ngroups, -1))
     y, last = scan(x, dt, A, B, C, D if D.dim() == 1 else None, dt_bias, True, dt_limit, initial_states, packed)
@@ -129,7 +134,7 @@ def mamba_split_conv1d_scan_combined(zxbcdt, conv1d_weight, conv1d_bias, dt_bias
     if rmsnorm_weight is None:
         y = y * F.silu(z)
     else:
-        y = gated_norm(y, z, rmsnorm_weight, rmsnorm_eps, ngroups if norm_has_groups else 1, norm_before_gate)
+        y = gated_norm(y, z, rmsnorm_weight, rmsnorm_eps, groups, norm_before_gate)
     if outproj_weight is not None:
         y = F.linear(y, outproj_weight, outproj_bias)
     return (y, last) if return_final_states else y

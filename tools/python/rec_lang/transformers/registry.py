@@ -11,6 +11,7 @@ import warnings
 _ours = {}  # name in the modeling files -> our function, and what tells it about the file that calls it
 _decorator = None  # transformers' own, while ours is in its place
 _said = set()
+_note = None  # takes our calls, while a model is prepared
 _HOOK = "use_kernel_func_from_hub_with_fallback"
 _OLDEST, _NEWEST = (5, 19), (5, 24)  # versions of transformers: tests/frameworks runs with both ends
 
@@ -60,6 +61,20 @@ def unpatch():
             setattr(module, name, ours.theirs)
 
 
+def ask(run, note):
+    """Runs run() with transformers' own functions. note(call) is told each call of ours that would have been made."""
+    global _note
+    _note = note
+    try:
+        run()
+    finally:
+        _note = None
+
+
+def is_patched():
+    return _decorator is not None
+
+
 def _check_version():
     """An ImportError for a version of transformers that is too old; a warning for one that no test has run with."""
     from transformers import __version__ as found
@@ -101,6 +116,9 @@ def _replacement(name, theirs, file):
 
     @functools.wraps(theirs)
     def call(*arguments, **settings):
+        if _note is not None:
+            _note(lambda: ours(*arguments, **settings, **told()))
+            return theirs(*arguments, **settings)
         try:
             return ours(*arguments, **settings, **told())
         except Unsupported as why:
