@@ -395,6 +395,42 @@ def test_prepare():
           and "found 'X'" in said)
 
 
+def continued(model, tokens, mask, last):
+    """The logits of one more token behind a prompt, by the prompt's cache."""
+    with torch.no_grad():
+        cache = model(tokens, attention_mask=mask, use_cache=True).cache_params
+        return model(last, cache_params=cache).logits[:, -1]
+
+
+def test_right_padding():
+    """What transformers' issue 48256 tells of: a prompt that is padded at the right leaves a wrong cache, the same one with rec."""
+    for name, config in (("Mamba", transformers.MambaConfig(**COMMON)), ("Mamba2", transformers.Mamba2Config(**MAMBA2, n_groups=2))):
+        model, tokens, last = made(name, config).eval(), torch.randint(3, 40, (2, 12)), torch.randint(3, 40, (2, 1))
+        mask = torch.ones_like(tokens)
+        mask[0, 8:] = 0
+        theirs, ours = both(lambda: continued(model, tokens, mask, last))
+        close(f"{name}: behind padding at the right", ours, theirs, 1e-5)
+        alone = both(lambda: continued(model, tokens[:1, :8], None, last[:1]))
+        close(f"{name}: the same text without padding", *reversed(alone), 1e-5)
+        check(f"{name}: the README says that padding at the right is wrong", apart(theirs[:1], alone[0]) > 1e-2)
+        rolled = torch.cat([tokens[:, 8:], tokens[:, :8]], 1)
+        left = torch.cat([mask[:, 8:], mask[:, :8]], 1)
+        left[1] = 1
+        close(f"{name}: padding at the left is right", both(lambda: continued(model, rolled, left, last))[1][:1], alone[1], 1e-5)
+
+
+def test_limits():
+    """Limits of dt in Mamba-2: a prompt and training have them, a step of a text goes without, in transformers as with rec."""
+    model = made("Mamba2", transformers.Mamba2Config(**MAMBA2, n_groups=2, time_step_limit=(0.01, 0.05))).eval()
+    tokens = torch.randint(3, 40, (2, 12))
+    with torch.no_grad():
+        whole = both(lambda: model(tokens).logits[:, -1])
+    steps = both(lambda: continued(model, tokens[:, :-1], None, tokens[:, -1:]))
+    close("limits of dt: a prompt", whole[1], whole[0], 1e-5)
+    close("limits of dt: a step", steps[1], steps[0], 1e-5)
+    check("limits of dt: the README says that a step goes without them", apart(steps[0], whole[0]) > 1e-3)
+
+
 def test_packed_model():
     """Sequences in one row, kept apart by seq_idx: the results of each alone. transformers alone refuses them."""
     model = made("Mamba2", transformers.Mamba2Config(**MAMBA2, n_groups=2)).backbone
@@ -456,7 +492,7 @@ def test_patch():
 
 
 for test in (test_chunk_scan, test_packed_scan, test_selective_scan, test_state_update, test_convolution, test_gated_norm, test_types,
-             test_versions, test_patch, test_prepare, test_models, test_packed_model):
+             test_versions, test_patch, test_prepare, test_right_padding, test_limits, test_models, test_packed_model):
     try:
         test()
     except Exception as error:
