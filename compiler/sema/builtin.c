@@ -4,9 +4,12 @@
 #include "compiler/sema/internal.h"
 
 static const builtin builtins[] = {
-#define NOT_CALLED(id, text, arity)
-#define CALLED(id, text, arity) {text, BUILTIN_ELEMENTWISE, arity, VALUE_##id, false},
-#define CALLED_COMPLEX(id, text, arity) {text, BUILTIN_ELEMENTWISE, arity, VALUE_##id, true},
+#define NO_FUNCTION(id, text, arity)
+#define REAL_FUNCTION(id, text, arity) {text, BUILTIN_ELEMENTWISE, arity, VALUE_##id, false},
+#define COMPLEX_FUNCTION(id, text, arity) {text, BUILTIN_ELEMENTWISE, arity, VALUE_##id, true},
+#define NOT_CALLED NO_FUNCTION
+#define CALLED(...) REAL_FUNCTION
+#define CALLED_COMPLEX(...) COMPLEX_FUNCTION
 #define VALUE_OP(id, text, arity, class, called, cost, complex_cost, value) called(id, text, arity)
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP

@@ -3,29 +3,29 @@
 #include <stddef.h>
 
 const char *const intervention_names[] = {
-#define INTERVENTION(name, text, noise) #text,
+#define INTERVENTION(name, text, noise, ...) #text,
 #include "runtime/shared/interventions.def"
 #undef INTERVENTION
 };
 const bool intervention_noise[] = {
-#define INTERVENTION(name, text, noise) noise,
+#define INTERVENTION(name, text, noise, ...) noise,
 #include "runtime/shared/interventions.def"
 #undef INTERVENTION
 };
 
 const char *const schedule_names[] = {
-#define SCHEDULE(name, text, settings) #text,
+#define SCHEDULE(name, text, settings, ...) #text,
 #include "runtime/shared/schedules.def"
 #undef SCHEDULE
 };
 const int schedule_settings[] = {
-#define SCHEDULE(name, text, settings) settings,
+#define SCHEDULE(name, text, settings, ...) settings,
 #include "runtime/shared/schedules.def"
 #undef SCHEDULE
 };
 
 const char *const distance_names[] = {
-#define DISTANCE(name, text) #text,
+#define DISTANCE(name, text, ...) #text,
 #include "runtime/shared/distances.def"
 #undef DISTANCE
 };
@@ -71,13 +71,24 @@ const char *const token_format_names[] = {
 };
 
 const task_rules task_rules_of[] = {
-#define TASK(name, text, fourth, count, ...) {TASK_##name, #text, {"length", "shortest", "loss", fourth, count}, __VA_ARGS__},
+#define TASK(name, text, fourth, count, symbols, bytes, least, least_for_each, tokens_for_each, tokens_beyond, \
+             tokens_for_each_count, ...)                                                                       \
+  {TASK_##name,                                                                                                \
+   #text,                                                                                                      \
+   {"length", "shortest", "loss", fourth, count},                                                              \
+   symbols,                                                                                                    \
+   bytes,                                                                                                      \
+   least,                                                                                                      \
+   least_for_each,                                                                                             \
+   tokens_for_each,                                                                                            \
+   tokens_beyond,                                                                                              \
+   tokens_for_each_count},
 #include "runtime/shared/tasks.def"
 #undef TASK
 };
 
 const optimizer_rules optimizer_rules_of[] = {
-#define OPTIMIZER(name, text, ...) {#text, __VA_ARGS__},
+#define OPTIMIZER(name, text, states, matrices, own, by_default, ...) {#text, states, matrices, own, by_default},
 #include "runtime/shared/optimizers.def"
 #undef OPTIMIZER
 };

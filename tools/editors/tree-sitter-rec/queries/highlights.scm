@@ -33,9 +33,9 @@
 (call function: (name) @function.call)
 (call function: (name) @function.builtin
   (#any-of? @function.builtin
-    "abs" "clamp" "complex" "conj" "cos" "exp" "expm1" "fold" "gelu" "im" "index" "log" "log1p" "log_sigmoid" "max" "mean" "min"
-    "norm" "normalize" "polar" "re" "relu" "rsqrt" "sigmoid" "silu" "sin" "softmax" "softplus" "sqrt" "stop_gradient" "sum" "tanh"
-    "where" "uniform" "loguniform" "normal" "inv_softplus" "legs_imag" "legs_input" "conv1d" "embed" "linear" "rms_norm" "unembed"))
+    "exp" "expm1" "log" "log1p" "sqrt" "rsqrt" "abs" "sigmoid" "log_sigmoid" "softplus" "silu" "gelu" "relu" "tanh" "sin" "cos"
+    "min" "max" "clamp" "where" "stop_gradient" "complex" "polar" "re" "im" "conj" "sum" "mean" "norm" "normalize" "softmax" "index"
+    "fold" "uniform" "loguniform" "normal" "inv_softplus" "legs_imag" "legs_input" "linear" "conv1d" "rms_norm" "embed" "unembed"))
 (indexed name: (name) @function.builtin (#any-of? @function.builtin "index" "legs_imag" "legs_input"))
 ((name) @constant.builtin (#any-of? @constant.builtin "pi" "identity" "layers"))
 
@@ -44,7 +44,7 @@
 (setting value: (call function: (name) @function.builtin
   (#any-of? @function.builtin
     "adamw" "muon" "cosine" "linear" "constant" "warmup_stable_decay" "cross_entropy" "text" "tokens" "copying" "stack_copying"
-    "sorting" "selective_copying" "mqar" "passkey" "babi" "zero" "random_noise" "fitted_noise" "state_passing" "tbtt" "learned")))
+    "sorting" "selective_copying" "mqar" "passkey" "babi" "zero" "state_passing" "random_noise" "fitted_noise" "learned" "tbtt")))
 (entry (name) @function.builtin)
 (mix name: (name) @keyword (#eq? @keyword "mix"))
 (call function: (name) @keyword (#eq? @keyword "ramp"))
@@ -53,7 +53,8 @@
     "perplexity" "state_norm" "remembrance" "attention" "overflow" "accuracy" "initial_state"))
 (setting name: (setting_name) @keyword
   (#any-of? @keyword
-    "model" "init" "data" "context" "batch" "steps" "seed" "optimizer" "schedule" "accumulate" "segments" "exchange" "loss" "initial_state"))
+    "model" "init" "data" "context" "batch" "steps" "seed" "optimizer" "schedule" "accumulate" "segments" "exchange" "loss"
+    "initial_state"))
 (named_argument value: (name) @constant.builtin
   (#any-of? @constant.builtin
     "on" "off" "bytes" "chars" "by_content" "raw" "llmc" "megatron" "npy" "shuffled" "streaming" "joined" "apart" "total_variation"

@@ -6,17 +6,18 @@ endif
 syntax keyword recItem recurrence layer model fn import init
 syntax keyword recStatement input param state output let repeat in for after
 syntax keyword recType complex
-syntax keyword recFunction abs clamp conj cos exp expm1 fold gelu im index log log1p log_sigmoid max mean min norm normalize polar
-syntax keyword recFunction re relu rsqrt sigmoid silu sin softmax softplus sqrt stop_gradient sum tanh where
+syntax keyword recFunction exp expm1 log log1p sqrt rsqrt abs sigmoid log_sigmoid softplus silu gelu relu tanh sin cos min max clamp
+syntax keyword recFunction where stop_gradient polar re im conj sum mean norm normalize softmax index fold
 syntax keyword recStart uniform loguniform normal inv_softplus identity legs_imag legs_input layers
-syntax keyword recPart conv1d embed linear rms_norm unembed
+syntax keyword recPart linear conv1d rms_norm embed unembed
 syntax keyword recConstant pi
 
 " Words of settings have a meaning inside of blocks alone.
-syntax keyword recSetting contained model init data context batch steps seed optimizer schedule accumulate segments exchange loss initial_state
-syntax keyword recChoice contained adamw muon cosine linear constant warmup_stable_decay cross_entropy
-syntax keyword recChoice contained text tokens copying stack_copying sorting selective_copying mqar passkey babi
-syntax keyword recChoice contained zero random_noise fitted_noise state_passing tbtt learned mix ramp layers
+syntax keyword recSetting contained model init data context batch steps seed optimizer schedule accumulate segments exchange loss
+syntax keyword recSetting contained initial_state
+syntax keyword recChoice contained adamw muon cosine linear constant warmup_stable_decay cross_entropy text tokens copying
+syntax keyword recChoice contained stack_copying sorting selective_copying mqar passkey babi zero state_passing random_noise
+syntax keyword recChoice contained fitted_noise learned tbtt mix ramp layers
 syntax keyword recTask contained perplexity state_norm remembrance attention overflow accuracy initial_state
 syntax keyword recValue contained on off bytes chars by_content raw llmc megatron npy shuffled streaming joined apart
 syntax keyword recValue contained total_variation jensen_shannon embedding convolution answers all
