@@ -75,6 +75,7 @@ static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share, g
   return false;
 }
 
+// A kind without settings.
 static bool read_plain(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to,
                        intervention_kind kind) {
   add_choice(k, to, share, kind, level(0));
@@ -188,19 +189,25 @@ static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight
   return true;
 }
 
+typedef bool kind_reader(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to);
+
+// Of kinds that have settings, or change something beside; NULL: a plain one.
+static kind_reader *const readers[INTERVENTION_KINDS] = {
+    [FROM_LEARNED] = read_learned,
+    [FROM_STATE_PASSING] = read_state_passing,
+    [FROM_RANDOM_NOISE] = read_random_noise,
+    [FROM_FITTED_NOISE] = read_fitted_noise,
+    [FROM_TBTT] = read_tbtt,
+};
+
 static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to) {
-  const char *name = setting_callee(e);
   if (e->kind == AST_MIX) return read_mix(k, e, share, to);
-  if (!strcmp(name, "zero")) return read_plain(k, e, share, to, FROM_ZERO);
-  if (!strcmp(name, "learned")) return read_learned(k, e, share, to);
-  if (!strcmp(name, "state_passing")) return read_state_passing(k, e, share, to);
-  if (!strcmp(name, "random_noise")) return read_random_noise(k, e, share, to);
-  if (!strcmp(name, "fitted_noise")) return read_fitted_noise(k, e, share, to);
-  if (!strcmp(name, "tbtt")) return read_tbtt(k, e, share, to);
-  diag_error(k->b->diag, e->span,
-             "expected zero, state_passing(dropout = p), random_noise(sigma), fitted_noise, tbtt, "
-             "learned or mix { .. }, found '%s'",
-             expr_to_text(k->b->arena, e));
+  for (int kind = 0; kind < INTERVENTION_KINDS; kind++) {
+    if (strcmp(setting_callee(e), intervention_names[kind]) != 0) continue;
+    return readers[kind] ? readers[kind](k, e, share, to) : read_plain(k, e, share, to, (intervention_kind)kind);
+  }
+  diag_error(k->b->diag, e->span, "expected %s, or mix { .. }, found '%s'",
+             setting_choice(k->b->arena, intervention_written, INTERVENTION_KINDS), expr_to_text(k->b->arena, e));
   return false;
 }
 

@@ -7,6 +7,11 @@ const char *const intervention_names[] = {
 #include "runtime/shared/interventions.def"
 #undef INTERVENTION
 };
+const char *const intervention_written[] = {
+#define INTERVENTION(name, text, noise, written, ...) written,
+#include "runtime/shared/interventions.def"
+#undef INTERVENTION
+};
 const bool intervention_noise[] = {
 #define INTERVENTION(name, text, noise, ...) noise,
 #include "runtime/shared/interventions.def"

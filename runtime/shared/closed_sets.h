@@ -15,6 +15,7 @@ typedef enum intervention_kind {
 } intervention_kind;
 
 extern const char *const intervention_names[INTERVENTION_KINDS];
+extern const char *const intervention_written[INTERVENTION_KINDS];  // fitted_noise(beta = 0.1, per = [axes])
 extern const bool intervention_noise[INTERVENTION_KINDS];
 
 typedef enum schedule_kind {
