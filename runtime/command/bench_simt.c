@@ -7,12 +7,22 @@
 #include "runtime/shared/gpu_model.h"
 #include "runtime/support/simt_options.h"
 
+static const char *const known[] = {
+#define GPU_DEVICE(target, ...) target,
+#include "runtime/shared/gpu_targets.def"
+#undef GPU_DEVICE
+};
+
+static int refuse_target(const char *target) {
+  enum { COUNT = sizeof known / sizeof *known };
+  fprintf(stderr, "rec bench: expected ");
+  for (int i = 0; i < COUNT; i++) fprintf(stderr, "%s%s", i == 0 ? "" : i + 1 < COUNT ? ", " : " or ", known[i]);
+  fprintf(stderr, " after `--target`, found `%s`\n", target);
+  return EXIT_USAGE;
+}
+
 int choose_counted_target(module_request *module, const char *target) {
-  const gpu_model_device *device = gpu_model_find(target);
-  if (!device) {
-    fprintf(stderr, "rec bench: expected sm_80, sm_90a, sm_100a or sm_120 after `--target`, found `%s`\n", target);
-    return EXIT_USAGE;
-  }
+  if (!gpu_model_find(target)) return refuse_target(target);
   static char targets[32];
   snprintf(targets, sizeof targets, "simt,%s", target);
   module->target = targets;

@@ -74,7 +74,11 @@ static rec_status sum_distances(const evaluation *e, stream_run *r, double *sums
 }
 
 rec_status judge_remembrance(evaluation *e, const evaluate_block *b) {
-  static const char *const names[] = {"total variation", "Jensen-Shannon, in bits", "1 - cosine"};
+  static const char *const names[] = {
+#define DISTANCE(name, text, said, ...) said,
+#include "runtime/shared/distances.def"
+#undef DISTANCE
+  };
   int64_t points[MOST_POINTS];
   double sums[MOST_POINTS] = {0};
   int count = points_of(b->remembrance, points);

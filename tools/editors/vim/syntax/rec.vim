@@ -1,4 +1,4 @@
-" Words are held against the compiler's tables by tests/unit/lsp_words_test.c.
+" tools/update-editors writes the lists of words.
 if exists('b:current_syntax')
   finish
 endif
