@@ -16,6 +16,7 @@ warnings.filterwarnings("ignore")
 
 import torch
 import torch.nn.functional as F
+import accelerator  # noqa: F401  before transformers
 import transformers
 
 import rec_lang.transformers

@@ -19,6 +19,7 @@ else:
     sys.modules["fla"] = None  # transformers would prefer it to its own code
 
 import torch
+import accelerator  # noqa: F401  before transformers
 import transformers
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "python"))
