@@ -101,7 +101,8 @@ static void dump_gpu_backward(compilation *c, FILE *out) {
 
 // The host has a plan for each kind of processor; where none is named, that of most is printed.
 static void dump_plan(compilation *c, FILE *out) {
-  unsigned clones = c->options->clones ? c->options->clones : 1u << CLONE_V3;
+  codegen_clone usual = PROCESSOR_HOST == PROCESSOR_X86_64 ? CLONE_V3 : processor_rows[PROCESSOR_HOST].first;
+  unsigned clones = c->options->clones ? c->options->clones : 1u << usual;
   bool gpus = compilation_gpu_targets(c), host = !gpus || c->options->host, first = true;
   const kernel_list *kernels = kernels_of_host(c);
   for (codegen_clone clone = 0; host && clone < CLONE_COUNT; clone++) {

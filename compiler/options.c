@@ -111,9 +111,8 @@ static unsigned clones_of(const char *text, size_t length) {
   return 0;
 }
 
-// False: a word is no target. The host's code is always made: for every kind of processor, where none is named.
+// False: a word is no target. The host's code is always made: for every kind of recc's own processor, where none is named.
 static bool read_targets(const char *text, compile_options *options) {
-  bool every = false;
   options->gpu_targets = options->clones = 0;
   options->host = false;
   while (*text) {
@@ -122,12 +121,11 @@ static bool read_targets(const char *text, compile_options *options) {
     bool host = is_word("host", text, length);
     if (!gpus && !clones && !host && !is_word("none", text, length)) return false;
     options->gpu_targets |= gpus;
-    options->clones |= clones;
-    every |= host;
+    options->clones |= host ? codegen_clones_of(PROCESSOR_HOST) : clones;
     options->host |= host || clones;
     text += length + (text[length] == ',');
   }
-  if (every || options->clones == (1u << CLONE_COUNT) - 1) options->clones = 0;
+  if (options->clones == codegen_clones_of(PROCESSOR_HOST)) options->clones = 0;
   return true;
 }
 
@@ -186,8 +184,14 @@ static int read_form(option_reader *r, const char *value) {
 
 static int read_target(option_reader *r, const char *value) {
   r->options->targets_given = true;
-  if (read_targets(value, r->options)) return 0;
-  return usage_error(arena_printf(r->memory, "--target with a list of %s", target_words(r->memory)), value);
+  if (!read_targets(value, r->options))
+    return usage_error(arena_printf(r->memory, "--target with a list of %s", target_words(r->memory)), value);
+  codegen_processor processor = codegen_processor_of(r->options->clones);
+  if (r->options->clones & ~codegen_clones_of(processor))
+    return usage_error("--target with one processor, x86-64 or aarch64, a library for each", value);
+  if (processor != PROCESSOR_HOST && r->options->gpu_targets >> GPU_SIMT & 1)
+    return usage_error("--target simt with the processor that recc runs on", value);
+  return 0;
 }
 
 static int read_emit(option_reader *r, const char *value) {
@@ -299,7 +303,8 @@ static const option options[] = {
      read_form, 0, NULL},
     {"--target", "LIST",
      "what code is made for, with commas between (default: host and sm_80; models: host);\n"
-     "host is all kinds of x86-64, of which one alone may be named",
+     "host is recc's own processor: of x86-64 all kinds, of which one alone may be named;\n"
+     "aarch64: Arm's 64-bit processors with Linux",
      read_target, 0, target_words},
     {"--ptxas", "PATH|none",
      "machine code for the GPUs of --target beside their PTX (default: the ptxas in the\n"

@@ -343,7 +343,9 @@ bool pass_schedule_tile(compilation *c) {
 }
 
 // The kinds of processor; where GPU code alone is counted, the one that every machine has.
-static unsigned clones_of(const compilation *c) { return c->needs & EMISSION_COUNT ? 1u << CLONE_V2 : c->options->clones; }
+static unsigned clones_of(const compilation *c) {
+  return c->needs & EMISSION_COUNT ? 1u << processor_rows[PROCESSOR_HOST].first : c->options->clones;
+}
 
 static codegen_options code_options(const compilation *c) {
   return (codegen_options){.level = c->needs & EMISSION_COUNT ? 0 : c->options->level,

@@ -173,7 +173,7 @@ void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_obj
   memcpy(table->items, list.images.items, sizeof(rec_gpu_image) * (size_t)count);
   vec_push(a, &list.blobs,
            (codegen_blob){images_symbol, table, (int64_t)bytes, list.addresses.items, list.addresses.count, false});
-  vec_push(a, &object->parts, codegen_data(a, list.blobs.items, list.blobs.count));
+  vec_push(a, &object->parts, codegen_data(a, list.blobs.items, list.blobs.count, object->processor));
 }
 
 // Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path or to standard output, and
@@ -240,7 +240,13 @@ static const char *link_static(arena *a, const link_object *objects, int count, 
 
 // The support code, whose exported symbol gets the library's prefix.
 static const char *add_support(arena *a, const artifact *library, link_object *support) {
-  *support = embedded_object("support");
+  codegen_processor processor = codegen_processor_of(library->clones);
+  const char *row = processor == PROCESSOR_HOST ? "support" : "support_cross";
+  if (!embedded_find(embedded_support, row))
+    return arena_printf(a,
+                        "expected a recc that was built where there is a C compiler for %s, found one without its support code",
+                        processor_rows[processor].name);
+  *support = embedded_object(row);
   const char *const renamed[] = {"rec_error", arena_printf(a, "%srec_error", library->prefix)};
   return *library->prefix ? link_rename(a, support, renamed, 1) : NULL;
 }

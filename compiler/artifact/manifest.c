@@ -292,7 +292,7 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add(json, "dtypes", dtypes);
   cJSON *targets = must(cJSON_CreateArray());
   for (int clone = 0; clone < CLONE_COUNT; clone++)
-    if (!library->clones || library->clones >> clone & 1)
+    if (codegen_clones_asked(library->clones) >> clone & 1)
       cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
     if (library->gpu_targets >> target & 1) cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(target)));

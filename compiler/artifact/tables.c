@@ -13,7 +13,7 @@
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/library.h"
 
-_Static_assert(REC_AXES_MAX == TYPED_MAX_AXES && REC_CLONES == CLONE_COUNT,
+_Static_assert(REC_AXES_MAX == TYPED_MAX_AXES && REC_CLONES == CLONE_X86_COUNT,
                "the support code and the compiler count axes and clones alike");
 
 typedef struct table_builder {
@@ -218,6 +218,9 @@ static rec_table_count count_row(table_builder *b, const codegen_bytes *count) {
                            .terms_at = put(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
 }
 
+// Among the clones of its processor.
+static int level_of(codegen_clone clone) { return (int)(clone - processor_rows[clone_targets[clone].processor].first); }
+
 static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compiled, int32_t row_at) {
   const kernel *k = compiled->kernel;
   VEC(rec_table_slot) slots = {0};
@@ -249,7 +252,7 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     if (compiled->symbols[clone])
       vec_push(b->arena, &b->addresses,
-               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * clone, compiled->symbols[clone]});
+               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * level_of(clone), compiled->symbols[clone]});
   return row;
 }
 

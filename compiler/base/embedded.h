@@ -13,13 +13,15 @@ typedef struct embedded_file {
 // The standard library, sorted by name; the last row has name NULL.
 extern const embedded_file embedded_stdlib[];
 
-// "support": runtime/support as one relocatable ELF object for baseline x86-64, linked into every compiled library. "launch":
-// the text of runtime/shared/launch.h, a part of every generated header. Last row: name NULL.
+// "support": runtime/support as one relocatable ELF object for the baseline of recc's processor, linked into every compiled
+// library. "support_cross": that of the other processor (cross.cmake), absent where the build had no compiler for it. "simt":
+// runtime/simt. "launch": the text of runtime/shared/launch.h, a part of every generated header. Last row: name NULL.
 extern const embedded_file embedded_support[];
 
 // The symbols that a compiled library may use of the C library, as shared libraries without code
 // (compiler/emit/c_library.list): "libc", "libm", .. Last row: name NULL.
 extern const embedded_file embedded_c_library[];
+extern const embedded_file embedded_c_library_cross[];
 
 // The fixed Python text of bindings (compiler/bindings/*.py): "common", "numpy_support", .. Last row: name NULL.
 extern const embedded_file embedded_bindings[];

@@ -1,12 +1,14 @@
 // Relocatable objects become a library: calls link.cpp, and brings what it makes into the arena.
 #include "compiler/emit/link.h"
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/base/embedded.h"
 #include "compiler/base/vec.h"
+#include "compiler/plan/machine.h"
 
 enum { MESSAGE_SIZE = 4096 };
 
@@ -34,10 +36,19 @@ static const char *link_all(arena *a, link_files files, const char *soname, cons
   return NULL;
 }
 
+// What the object is linked against: the C library of its processor.
+static const embedded_file *c_library_of(const link_object *object) {
+  static const int host = PROCESSOR_HOST == PROCESSOR_X86_64 ? EM_X86_64 : EM_AARCH64;
+  Elf64_Ehdr header;
+  if (object->size < sizeof header) return embedded_c_library;
+  memcpy(&header, object->bytes, sizeof header);
+  return header.e_machine == host ? embedded_c_library : embedded_c_library_cross;
+}
+
 const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname, const char *path) {
   link_files files = {0};
   for (int i = 0; i < count; i++) add_file(a, &files, objects[i].bytes, objects[i].size);
-  for (const embedded_file *file = embedded_c_library; file->name; file++) add_file(a, &files, file->data, file->size);
+  for (const embedded_file *file = c_library_of(&objects[0]); file->name; file++) add_file(a, &files, file->data, file->size);
   return link_all(a, files, soname, path);
 }
 

@@ -38,6 +38,10 @@ void llvm_prepare(void) {
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
   LLVMInstallFatalErrorHandler(fatal);
   // Loop strength reduction makes a pointer of every address in a loop, each in registers of its own. Without it, GPU kernels
   // are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines; hosts want it, and have it in
@@ -48,23 +52,23 @@ void llvm_prepare(void) {
   LLVMParseCommandLineOptions(3, off, NULL);
 }
 
-llvm_module llvm_module_new(const char *name, int level) {
+llvm_module llvm_module_new(const char *name, int level, codegen_processor processor) {
   llvm_prepare();
-  static const char triple[] = "x86_64-unknown-linux-gnu";
+  const processor_row *row = &processor_rows[processor];
   llvm_module m = {.lines = NULL};
   m.context = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(m.context, diagnose, NULL);
   m.module = LLVMModuleCreateWithNameInContext(name, m.context);
   LLVMTargetRef target;
   char *message = NULL;
-  if (LLVMGetTargetFromTriple(triple, &target, &message)) ICE("emit", "%s", message);
+  if (LLVMGetTargetFromTriple(row->triple, &target, &message)) ICE("emit", "%s", message);
   LLVMCodeGenOptLevel effort = level == 0 ? LLVMCodeGenLevelNone : level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
-  m.machine =
-      LLVMCreateTargetMachine(target, triple, clone_targets[CLONE_V2].cpu, "", effort, LLVMRelocPIC, LLVMCodeModelDefault);
+  m.machine = LLVMCreateTargetMachine(target, row->triple, clone_targets[row->first].cpu, "", effort, LLVMRelocPIC,
+                                      LLVMCodeModelDefault);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.machine);
   LLVMSetModuleDataLayout(m.module, layout);
   LLVMDisposeTargetData(layout);
-  LLVMSetTarget(m.module, triple);
+  LLVMSetTarget(m.module, row->triple);
   return m;
 }
 

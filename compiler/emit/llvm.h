@@ -22,7 +22,7 @@ typedef struct llvm_module {
 void llvm_prepare(void);
 void nvptx_prepare(void);
 
-llvm_module llvm_module_new(const char *name, int level);
+llvm_module llvm_module_new(const char *name, int level, codegen_processor processor);
 void llvm_module_free(llvm_module *m);
 
 // A function with the attributes of every generated function; hidden unless exported.

@@ -68,7 +68,7 @@ static bool is_whole_vectors(int lanes) {
   return lanes == 16;
 }
 
-static bool scales_in_one(const emitter *e, ir x) { return e->clone == CLONE_V4 && is_whole_vectors(ir_lanes(x)); }
+static bool scales_in_one(const emitter *e, ir x) { return clone_targets[e->clone].scales && is_whole_vectors(ir_lanes(x)); }
 
 static ir scale(emitter *e, ir x, rounded n) {
   if (scales_in_one(e, x)) return scale_v4(e, x, n.real);

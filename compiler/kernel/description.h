@@ -7,7 +7,7 @@
 typedef struct codegen_options {
   int level;             // -O0 .. -O3
   number_type dtype;     // of tokens in memory; NUMBER_F64: everything is, too
-  unsigned clones;       // bits 1 << CLONE_.. ; 0: all three
+  unsigned clones;       // bits 1 << CLONE_.. of one processor; 0: all of what recc runs on
   bool text;             // fill `llvm` (before LLVM's passes) and `assembly`
   const sources *lines;  // -g: the code carries lines of these sources; NULL: no line information
 } codegen_options;

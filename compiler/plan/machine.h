@@ -10,17 +10,43 @@ typedef enum codegen_clone {
   CLONE_V2,  // x86-64-v2: 128-bit vectors
   CLONE_V3,  // x86-64-v3: 256-bit vectors, FMA
   CLONE_V4,  // x86-64-v4: AVX-512
+  CLONE_X86_COUNT,
+  CLONE_NEON = CLONE_X86_COUNT,  // aarch64: 128-bit vectors
   CLONE_COUNT,
   CLONE_GPU = CLONE_COUNT  // no clone of the host: code for one GPU thread, scalars
 } codegen_clone;
+
+// A library is for one of them.
+typedef enum codegen_processor {
+  PROCESSOR_X86_64,
+  PROCESSOR_AARCH64,
+  PROCESSOR_COUNT,
+#if defined(__aarch64__)
+  PROCESSOR_HOST = PROCESSOR_AARCH64  // what recc itself runs on
+#else
+  PROCESSOR_HOST = PROCESSOR_X86_64
+#endif
+} codegen_processor;
+
+typedef struct processor_row {
+  const char *name, *triple;
+  codegen_clone first;  // its clones stand side by side
+  int count;
+} processor_row;
+
+extern const processor_row processor_rows[PROCESSOR_COUNT];
 
 // A row of the table of clones: what the plan and the lowering ask about one.
 typedef struct clone_target {
   const char *name, *suffix, *cpu;
   int vector_bytes;
   int vector_registers;
-  bool converts_half;  // F16C
+  codegen_processor processor;
+  bool masks;          // masked loads and stores; without them the last lanes of an axis go one by one
+  bool fetches;        // products fetch ahead what they read next; the oldest processors multiply slowly enough
+  bool converts_half;  // F16C, fcvtn
   bool masks_halves;   // masked loads and stores of 16-bit numbers
+  bool scales;         // x * 2^n is one instruction of 512 bits
 } clone_target;
 
 extern const clone_target clone_targets[CLONE_COUNT + 1];  // the last row is the GPU's
@@ -28,6 +54,11 @@ extern const clone_target clone_targets[CLONE_COUNT + 1];  // the last row is th
 // Name and element width for the report: "x86-64-v4", 16 for f32.
 const char *codegen_clone_name(codegen_clone clone);
 int codegen_lanes(codegen_clone clone, bool f64);
+
+// Sets of clones: bits 1 << CLONE_V2, ... None stands for all of what recc runs on.
+unsigned codegen_clones_of(codegen_processor processor);
+unsigned codegen_clones_asked(unsigned clones);
+codegen_processor codegen_processor_of(unsigned clones);
 
 typedef enum codegen_gpu_target {
 #define GPU_TARGET(target, ...) GPU_##target,

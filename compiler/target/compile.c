@@ -1,6 +1,6 @@
 // Host code: from kernels, tables and entry points to objects, one for each clone. GPU code is in gpu.c, ptx.c and executor.c.
 //
-//   {ssd_forward, ..} x {v2, v3, v4}  ->  ssd_forward_v2, ssd_forward_v3, ssd_forward_v4, ..
+//   {ssd_forward, ..} x {v2, v3, v4}  ->  ssd_forward_v2, ssd_forward_v3, ssd_forward_v4, ..      aarch64: ssd_forward_neon, ..
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static void add_blob(arena *a, llvm_module *m, const codegen_blob *blob) {
 
 enum { THUNK_WORDS = 4 };  // arguments at most
 
-static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
+static void add_thunk(llvm_module *m, const codegen_thunk *thunk, codegen_clone clone) {
   LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0), word = LLVMInt64TypeInContext(m->context);
   LLVMTypeRef argument = thunk->foreign ? word : pointer, result = thunk->foreign ? word : LLVMInt32TypeInContext(m->context);
   unsigned count = (unsigned)thunk->arguments;
@@ -70,7 +70,7 @@ static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
     callee = LLVMAddFunction(m->module, thunk->callee, callee_type);
     LLVMSetVisibility(callee, LLVMHiddenVisibility);
   }
-  LLVMValueRef f = llvm_function(m, thunk->symbol, LLVMFunctionType(result, types + 1, count, 0), CLONE_V2);
+  LLVMValueRef f = llvm_function(m, thunk->symbol, LLVMFunctionType(result, types + 1, count, 0), clone);
   LLVMSetVisibility(f, LLVMDefaultVisibility);
   if (thunk->foreign) llvm_may_unwind(f);
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
@@ -95,6 +95,7 @@ const pass_stage code_stage = {"code", CODE_PASSES, name_of, NULL};
 typedef struct part {
   arena *memory;
   llvm_module module;
+  codegen_clone clone;
   codegen_options options;
   const unsigned char *bytes;
   size_t size;
@@ -109,15 +110,16 @@ static bool is_lowered(const codegen_input *input, int index) {
   return false;
 }
 
-static void lower_kernels(arena *a, part *parts, codegen_object *object, codegen_input input, codegen_options options) {
+static void lower_kernels(arena *a, part *parts, int count, codegen_object *object, codegen_input input,
+                          codegen_options options) {
   for (int i = 0; i < input.kernel_count; i++) {
     vec_push(a, &object->kernels, codegen_describe(a, input.kernels[i], options));
     if (is_lowered(&input, i)) continue;
     const host_plan *made = host_plan_of(a, input.kernels[i], codegen_clones(&options), options.dtype);
-    for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
-      if (!(codegen_clones(&options) >> clone & 1)) continue;
+    for (int p = 0; p < count; p++) {
+      if (!(codegen_clones(&options) >> parts[p].clone & 1)) continue;
       arena *scratch = arena_new();
-      emitter e = emitter_new(scratch, &parts[clone].module, clone, options.dtype);
+      emitter e = emitter_new(scratch, &parts[p].module, parts[p].clone, options.dtype);
       host_lower(&e, made);
       emitter_free(&e);
       arena_free(scratch);
@@ -147,6 +149,7 @@ static void compile_module(part *p) {
 
 typedef struct module_queue {
   part *parts;
+  int count;
   atomic_int next;
 } module_queue;
 
@@ -154,20 +157,19 @@ typedef struct module_queue {
 static void *compile_modules(void *argument) {
   module_queue *queue = argument;
   int taken;
-  while ((taken = atomic_fetch_add(&queue->next, 1)) < CLONE_COUNT) {
+  while ((taken = atomic_fetch_add(&queue->next, 1)) < queue->count) {
     processors_take(TURN_SHORT);
-    compile_module(&queue->parts[CLONE_COUNT - 1 - taken]);
+    compile_module(&queue->parts[queue->count - 1 - taken]);
     processors_give();
   }
   return NULL;
 }
 
-static void compile_side_by_side(part *parts) {
-  module_queue queue = {.parts = parts};
+static void compile_side_by_side(part *parts, int count) {
+  module_queue queue = {.parts = parts, .count = count};
   pthread_t helpers[CLONE_COUNT];
   int wanted = processors_count() - 1, started = 0;
-  while (started < wanted && started < CLONE_COUNT - 1 &&
-         pthread_create(&helpers[started], NULL, compile_modules, &queue) == 0) {
+  while (started < wanted && started < count - 1 && pthread_create(&helpers[started], NULL, compile_modules, &queue) == 0) {
     started++;
   }
   compile_modules(&queue);
@@ -179,10 +181,10 @@ static const char *joined(arena *a, const char *first, const char *second) {
 }
 
 // Takes what was compiled out of a part, which ends here.
-static void collect_module(arena *a, codegen_object *object, part *p, const char *name) {
+static void collect_module(arena *a, codegen_object *object, part *p) {
   unsigned char *bytes = arena_alloc(a, p->size);
   memcpy(bytes, p->bytes, p->size);
-  vec_push(a, &object->parts, (link_object){name, bytes, p->size});
+  vec_push(a, &object->parts, (link_object){codegen_clone_name(p->clone), bytes, p->size});
   if (p->assembly) object->assembly = joined(a, object->assembly, p->assembly);
   pass_ran(&code_stage, CODE_OPTIMISE, p->optimise_seconds, 0);
   pass_ran(&code_stage, CODE_EMIT, p->emit_seconds, 0);
@@ -190,8 +192,8 @@ static void collect_module(arena *a, codegen_object *object, part *p, const char
   arena_free(p->memory);
 }
 
-link_object codegen_data(arena *a, const codegen_blob *blobs, int count) {
-  llvm_module m = llvm_module_new("data", 0);
+link_object codegen_data(arena *a, const codegen_blob *blobs, int count, codegen_processor processor) {
+  llvm_module m = llvm_module_new("data", 0, processor);
   for (int i = 0; i < count; i++) add_blob(a, &m, &blobs[i]);
   llvm_verify(&m);
   link_object object = {.name = "data"};
@@ -202,30 +204,31 @@ link_object codegen_data(arena *a, const codegen_blob *blobs, int count) {
 
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options) {
   codegen_object *object = ARENA_NEW(a, codegen_object);
+  codegen_processor processor = object->processor = codegen_processor_of(options.clones);
   part parts[CLONE_COUNT];
+  int count = processor_rows[processor].count;
   processors_take(TURN_SHORT);
   double start = pass_clock();
-  for (int clone = 0; clone < CLONE_COUNT; clone++) {
-    const char *name = clone_targets[clone].name;
-    parts[clone] = (part){.memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
-    if (options.lines) lines_begin(&parts[clone].module, options.lines, LINES_AND_SECTIONS);
+  for (int i = 0; i < count; i++) {
+    codegen_clone clone = processor_rows[processor].first + (codegen_clone)i;
+    parts[i] = (part){.memory = arena_new(), .clone = clone, .options = options};
+    parts[i].module = llvm_module_new(codegen_clone_name(clone), options.level, processor);
+    if (options.lines) lines_begin(&parts[i].module, options.lines, LINES_AND_SECTIONS);
   }
-  lower_kernels(a, parts, object, input, options);
+  lower_kernels(a, parts, count, object, input, options);
   llvm_module *first = &parts[0].module;
   for (int i = 0; i < input.blob_count; i++) add_blob(a, first, &input.blobs[i]);
-  for (int i = 0; i < input.thunk_count; i++) add_thunk(first, &input.thunks[i]);
-  for (int clone = 0; clone < CLONE_COUNT; clone++) {
-    count_instructions(a, &parts[clone].module, object);
-    lines_end(&parts[clone].module);
-    llvm_verify(&parts[clone].module);
-    if (options.text) object->llvm = joined(a, object->llvm, llvm_text(a, &parts[clone].module));
+  for (int i = 0; i < input.thunk_count; i++) add_thunk(first, &input.thunks[i], parts[0].clone);
+  for (int i = 0; i < count; i++) {
+    count_instructions(a, &parts[i].module, object);
+    lines_end(&parts[i].module);
+    llvm_verify(&parts[i].module);
+    if (options.text) object->llvm = joined(a, object->llvm, llvm_text(a, &parts[i].module));
   }
-  pass_ran(&code_stage, CODE_LOWER, pass_clock() - start, CLONE_COUNT);
+  pass_ran(&code_stage, CODE_LOWER, pass_clock() - start, count);
   processors_give();
-  compile_side_by_side(parts);
-  for (int clone = 0; clone < CLONE_COUNT; clone++) {
-    collect_module(a, object, &parts[clone], clone_targets[clone].name);
-  }
+  compile_side_by_side(parts, count);
+  for (int i = 0; i < count; i++) collect_module(a, object, &parts[i]);
   return object;
 }
 

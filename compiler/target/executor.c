@@ -1,12 +1,12 @@
 // Code for the executor (runtime/simt), from the abstract module. Every operation becomes a call of the executor, and checks
-// stand before loads and stores. Kernels become C functions of one pointer, compiled for x86-64.
+// stand before loads and stores. Kernels become C functions of one pointer, compiled for what recc runs on.
 //
 //   define ptx_kernel void @k(ptr byval([96 x i8]) %p)      define hidden void @k(ptr %p)
 //     %x = load float, ptr addrspace(3) %a, align 4    ->     call void @simt_check_shared(%a, 4 bytes, align 4, read)
 //     call void @rec.barrier()                                %x = load float, ptr addrspace(3) %a, align 4
 //                                                             call void @simt_barrier()
 //
-// This file knows no single operation; the table of operations is enough. Address spaces stay: x86-64 reads and writes 1 and 3
+// This file knows no single operation; the table of operations is enough. Address spaces stay: processors read and write 1 and 3
 // like 0. The passes are those of PTX and run first, so that the checks and counts see the code that a GPU would run.
 #include <llvm-c/DebugInfo.h>
 #include <stdio.h>
@@ -268,7 +268,7 @@ static void rewrite(simt_module *s) {
 }
 
 link_object simt_object(arena *a, const llvm_module *m, int level, const char **text) {
-  llvm_module host = llvm_module_new("simt", m->marks ? 0 : level);  // counted code runs once
+  llvm_module host = llvm_module_new("simt", m->marks ? 0 : level, PROCESSOR_HOST);  // counted code runs once
   llvm_module copy = module_clone(m);
   gpu_optimise(&copy);
   copy.machine = host.machine;

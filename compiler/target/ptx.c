@@ -72,7 +72,7 @@ static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
 }
 
 llvm_module gpu_module_new(const char *name) {
-  llvm_module m = llvm_module_new(name, 3);
+  llvm_module m = llvm_module_new(name, 3, PROCESSOR_HOST);
   LLVMDisposeTargetMachine(m.machine);
   m.machine = machine_of(GPU_SM_80);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.machine);

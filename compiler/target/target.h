@@ -1,7 +1,7 @@
 // From kernels to object code.
 //
-// codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4) and emits relocatable objects, one for each
-// clone. The support code finds the functions by their symbols (codegen_kernel.symbols) and calls them as
+// codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4; aarch64) and emits relocatable objects, one for each
+// clone of a processor. The support code finds the functions by their symbols (codegen_kernel.symbols) and calls them as
 // runtime/shared/frame.h says. Tables, manifest and entry points of the library go into the first of them as blobs and
 // thunks, so that artifact/ needs no LLVM. Kernels with the same symbol are one function.
 #ifndef REC_TARGET_TARGET_H
@@ -51,6 +51,7 @@ typedef struct codegen_function_size {
 } codegen_function_size;
 
 typedef struct codegen_object {
+  codegen_processor processor;
   VEC(link_object) parts;       // one for each clone; then what else belongs to the library
   VEC(codegen_kernel) kernels;  // in the order given
   VEC(codegen_function_size) functions;
@@ -69,7 +70,7 @@ codegen_job *codegen_begin(arena *a, codegen_input input, codegen_options option
 codegen_object *codegen_end(codegen_job *job);
 
 // Constant data that is known later than kernels and tables: an object of its own.
-link_object codegen_data(arena *a, const codegen_blob *blobs, int count);
+link_object codegen_data(arena *a, const codegen_blob *blobs, int count, codegen_processor processor);
 
 // ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/shared/gpu_frame.h) ----
 

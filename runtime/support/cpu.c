@@ -1,13 +1,20 @@
-// The processor: asked once by cpuid, because the compiler's own builtin would need libgcc.
+// The processor: x86-64's is asked by cpuid, because the compiler's own builtin would need libgcc.
 #include "runtime/support/cpu.h"
 
+#if defined(__x86_64__)
 #include <cpuid.h>
+#endif
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/support/error.h"
+
+#if defined(__x86_64__)
+static const char *const clone_names[] = {"v2", "v3", "v4"};
+static const char all_clones[] = "v2, v3 or v4";
 
 #define BIT(word, n) (((word) >> (n)) & 1u)
 
@@ -40,6 +47,47 @@ static int best_clone(void) {
   return 2;
 }
 
+enum { DENORMALS_READ_0 = 1 << 6, DENORMALS_MADE_0 = 1 << 15 };  // of MXCSR
+
+unsigned rec_cpu_flush_denormals(void) {
+  unsigned before = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before | DENORMALS_READ_0 | DENORMALS_MADE_0);
+  return before;
+}
+
+void rec_cpu_restore(unsigned before) { __builtin_ia32_ldmxcsr(before); }
+
+#elif defined(__aarch64__)
+static const char *const clone_names[] = {"neon"};
+static const char all_clones[] = "neon";
+
+// Every aarch64 that runs Linux has NEON.
+static int best_clone(void) { return 0; }
+
+enum { DENORMALS_0 = 1 << 24 };  // of FPCR: as operands and as results
+
+static void set_fpcr(unsigned value) { __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)value)); }
+
+unsigned rec_cpu_flush_denormals(void) {
+  uint64_t before;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+  set_fpcr((unsigned)before | DENORMALS_0);
+  return (unsigned)before;
+}
+
+void rec_cpu_restore(unsigned before) { set_fpcr(before); }
+
+#else
+#error "the support code is written for x86-64 and aarch64"
+#endif
+
+// -1: none has the name.
+static int clone_named(const char *name) {
+  for (int i = 0; i < (int)(sizeof clone_names / sizeof *clone_names); i++)
+    if (strcmp(name, clone_names[i]) == 0) return i;
+  return -1;
+}
+
 rec_status rec_cpu_clone(int *clone) {
   static _Atomic int chosen = -1;
   int known = atomic_load_explicit(&chosen, memory_order_relaxed);
@@ -51,11 +99,11 @@ rec_status rec_cpu_clone(int *clone) {
   if (best < 0) return rec_fail(REC_ERROR_DEVICE, "expected a processor with x86-64-v2 (SSE4.2), found an older one");
   const char *asked = getenv("REC_CPU");
   if (asked && *asked) {
-    if (strlen(asked) != 2 || asked[0] != 'v' || asked[1] < '2' || asked[1] > '4')
-      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU to be v2, v3 or v4, found '%.32s'", asked);
-    if (asked[1] - '2' > best)
-      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU at most v%d on this processor, found '%s'", best + 2, asked);
-    best = asked[1] - '2';
+    int named = clone_named(asked);
+    if (named < 0) return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU to be %s, found '%.32s'", all_clones, asked);
+    if (named > best)
+      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU at most %s on this processor, found '%s'", clone_names[best], asked);
+    best = named;
   }
   atomic_store_explicit(&chosen, best, memory_order_relaxed);
   *clone = best;
@@ -89,13 +137,3 @@ rec_status rec_cpu_threads(int64_t wanted, int64_t *threads) {
   *threads = count > 0 ? count : 1;
   return REC_OK;
 }
-
-enum { DENORMALS_READ_0 = 1 << 6, DENORMALS_MADE_0 = 1 << 15 };  // of MXCSR
-
-unsigned rec_cpu_flush_denormals(void) {
-  unsigned before = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(before | DENORMALS_READ_0 | DENORMALS_MADE_0);
-  return before;
-}
-
-void rec_cpu_restore(unsigned before) { __builtin_ia32_ldmxcsr(before); }

@@ -4,8 +4,7 @@
 
 #include "runtime/shared/launch.h"
 
-// The best clone the processor supports (0: v2, 1: v3, 2: v4), or the one that REC_CPU=v2|v3|v4
-// asks for.
+// The best clone the processor supports, or the one that REC_CPU asks for. x86-64: v2 is 0, v3 1, v4 2; aarch64: neon is 0.
 rec_status rec_cpu_clone(int *clone);
 
 // Threads for a launch that asked for `wanted` (0: REC_NUM_THREADS, or else the processors of this

@@ -27,13 +27,13 @@ library kernel_library(arena *a, const recurrence_kernels *kernels, codegen_opti
   addresses = {0};
   for (int i = 0; i < kernels->kernels.count; i++) {
     codegen_kernel k = codegen_describe(a, list[i], options);
-    for (int clone = 0; clone < CLONE_COUNT; clone++) {
+    for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
       if (!(codegen_clones(&options) >> clone & 1)) continue;
-      int64_t offset = 8 * (i * CLONE_COUNT + clone);
+      int64_t offset = 8 * (i * CLONE_X86_COUNT + clone);
       vec_push(a, &addresses, (codegen_address){offset, k.symbols[clone]});
     }
   }
-  int64_t size = 8 * CLONE_COUNT * kernels->kernels.count;
+  int64_t size = 8 * CLONE_X86_COUNT * kernels->kernels.count;
   codegen_blob table = {"kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
   input.blobs = &table;
   input.blob_count = 1;
@@ -191,7 +191,7 @@ void launch_kernel(launch *l, kernel_kind kind) {
   void **table = dlsym(l->lib->handle, "kernel_table");
   assert_non_null(table);
   rec_kernel_function call;
-  memcpy(&call, &table[number * CLONE_COUNT + (int)l->clone], sizeof call);
+  memcpy(&call, &table[number * CLONE_X86_COUNT + (int)l->clone], sizeof call);
   int64_t half = instances / 2;  // two calls: instances do not depend on their company
   for (int64_t b = 0; b < run->batch; b++) {
     if (half) call(&frame, b, 0, half, scratch);

@@ -86,8 +86,8 @@ static void make_function(emitter *e, const char *name, tile_op op, int lanes) {
 
 static void *make_library(bool f64, char *path) {
   arena *a = arena_new();
-  llvm_module m = llvm_module_new("math", 2);
-  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+  llvm_module m = llvm_module_new("math", 2, PROCESSOR_HOST);
+  for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     emitter e = emitter_new(a, &m, clone, f64 ? NUMBER_F64 : NUMBER_F32);
     for (int i = 0; i < FUNCTIONS; i++) {
       make_function(&e, arena_printf(a, "%s%s", functions[i].name, clone_targets[clone].suffix), functions[i].op,
@@ -210,7 +210,7 @@ static void f32_within_3e_7(void **state) {
   fill_f32(x);
   for (int f = 0; f < FUNCTIONS; f++) {
     for (int i = 0; i < POINTS; i++) exact[i] = functions[f].exact(x[i]);
-    for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
       if (!clone_runs(clone)) continue;
       f32_function *call;
       *(void **)&call = find(library, functions[f].name, clone);
@@ -334,7 +334,7 @@ static void pow_f32_within_3e_7(void **state) {
   const float edges_x[] = {0, 0, 0, 1, INFINITY, INFINITY, NAN, 4, 2}, edges_p[] = {0, 2, -1, NAN, 2, -2, 1, 0.5f, 200};
   memcpy(x, edges_x, sizeof edges_x);
   memcpy(p, edges_p, sizeof edges_p);
-  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+  for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     if (!clone_runs(clone)) continue;
     f32_function *call;
     *(void **)&call = find(library, "pow", clone);
@@ -406,7 +406,7 @@ static void hypot_of_all_sizes(void **state) {
        gpu[] = "/tmp/codegen_expr_testXXXXXX";
   void *library = make_library(false, path), *library64 = make_library(true, path64),
        *executed = make_gpu_library(NUMBER_F32, gpu);
-  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+  for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     char symbol[32];
     if (!clone_runs(clone)) continue;
     snprintf(symbol, sizeof symbol, "hypot%s", clone_targets[clone].suffix);
@@ -429,7 +429,7 @@ static void f64_within_1e_14(void **state) {
     if (i % 2) x[i] = -740 + 1450.0 * i / N;
   }
   for (int f = 0; f < FUNCTIONS; f++) {
-    for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
       if (!clone_runs(clone)) continue;
       f64_function *call;
       *(void **)&call = find(library, functions[f].name, clone);
@@ -459,7 +459,7 @@ static void wide_within_1e_10(void **state) {
       double part = (i * 7919 % N) / (double)N;
       x[i] = ldexp(1 + part, i % (angle ? 50 : 36) - 27) * (i % 2 ? 1 : -1);
     }
-    for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
       if (!clone_runs(clone)) continue;
       char name[32];
       snprintf(name, sizeof name, "wide_%s", wide_functions[f].name);
@@ -490,7 +490,7 @@ static void wrapped_angles(void **state) {
     z[i] = ldexp(1 + (i * 7919 % N) / (double)N, i % 40 - 20) * (i % 2 ? 1 : -1);
     z[i] = x[i] = (float)z[i];
   }
-  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+  for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     if (!clone_runs(clone)) continue;
     f32_function *call;
     f64_function *call64;

@@ -57,8 +57,8 @@ static char largest_name[128];
 // Each program is compiled for one kind of processor in f64 and for another in f32.
 static unsigned clones_of(int number, bool f64) {
   unsigned clones = 0;
-  for (int clone = 0; clone < CLONE_COUNT; clone++)
-    if (kernel_clone_runs(clone) && kernel_is_drawn(number + clone + f64, CLONE_COUNT)) clones |= 1u << clone;
+  for (int clone = 0; clone < CLONE_X86_COUNT; clone++)
+    if (kernel_clone_runs(clone) && kernel_is_drawn(number + clone + f64, CLONE_X86_COUNT)) clones |= 1u << clone;
   return clones ? clones : 1u << CLONE_V2;
 }
 
@@ -80,7 +80,7 @@ static void compare_program(int number, bool f64, bool steps) {
     snprintf(largest_name, sizeof largest_name, "%s of '%s'", lib.object->functions.items[i].symbol,
              kernel_programs[number].name);
   }
-  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+  for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     if (!(host.clones >> clone & 1)) continue;
     for (int k = 0; k < 4; k++) {
       for (int bare = 0; bare < 2; bare++) {

@@ -16,7 +16,7 @@
 
 // exported int NAME(int x) { return x + callee(x) } with a callee from libm or an undefined one
 static const unsigned char *make_object(arena *a, const char *callee, size_t *size) {
-  llvm_module m = llvm_module_new("test", 2);
+  llvm_module m = llvm_module_new("test", 2, PROCESSOR_HOST);
   LLVMTypeRef real = LLVMDoubleTypeInContext(m.context);
   LLVMTypeRef type = LLVMFunctionType(real, &real, 1, 0);
   LLVMValueRef outside = LLVMAddFunction(m.module, callee, type);

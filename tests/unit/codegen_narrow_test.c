@@ -85,8 +85,8 @@ static bool clone_runs(int clone) {
 
 static void *make_library(void) {
   arena *a = arena_new();
-  llvm_module m = llvm_module_new("narrow", 1);
-  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+  llvm_module m = llvm_module_new("narrow", 1, PROCESSOR_HOST);
+  for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     emitter e = emitter_new(a, &m, clone, NUMBER_F32);
     make_functions(&e);
     emitter_free(&e);
@@ -239,7 +239,7 @@ static void check_stores(const fixture *f, int type, spacing s, int lanes, int c
 
 static void all_patterns_and_boundaries(void **state) {
   const fixture *f = *state;
-  for (int clone = 0; clone < CLONE_COUNT; clone++) {
+  for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
     if (!clone_runs(clone)) continue;
     for (int type = 0; type < 2; type++) {
       for (int i = 0; i < LANE_COUNTS; i++) {
@@ -290,7 +290,7 @@ static void check_masked(const fixture *f, int type, spacing s, int lanes, int c
 
 static void masks_take_the_first_lanes(void **state) {
   const fixture *f = *state;
-  for (int clone = 0; clone < CLONE_COUNT; clone++) {
+  for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
     if (!clone_runs(clone)) continue;
     for (int type = 0; type < 2; type++) {
       for (int i = 1; i < LANE_COUNTS; i++) check_masked(f, type, DENSE, lane_counts[i], clone);
@@ -305,7 +305,7 @@ static void masks_take_the_first_lanes(void **state) {
 // Two apart, whole vectors: the last number read is the last that there is.
 static void pairs_end_where_they_end(void **state) {
   const fixture *f = *state;
-  for (int clone = 0; clone < CLONE_COUNT; clone++) {
+  for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
     if (!clone_runs(clone)) continue;
     char *pages;
     float wide[33];

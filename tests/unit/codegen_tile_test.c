@@ -253,7 +253,7 @@ static void compare_program(int number, int chunk, int keys, int values, bool f6
     int size = lib.object->functions.items[i].instructions;
     if (size > largest_function) largest_function = size;
   }
-  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+  for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     static const int64_t times[] = {1, 37, 150};
     if (!kernel_clone_runs(clone)) continue;
     for (int i = 0; i < 3; i++) {

@@ -21,7 +21,7 @@ typedef struct fixture {
 } fixture;
 
 static fixture fixture_open(void) {
-  fixture f = {.memory = arena_new(), .module = llvm_module_new("fields", 0)};
+  fixture f = {.memory = arena_new(), .module = llvm_module_new("fields", 0, PROCESSOR_HOST)};
   f.e = emitter_new(f.memory, &f.module, CLONE_GPU, NUMBER_F32);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(f.e.context), (LLVMTypeRef[]){f.e.i32, f.e.i32}, 2, 0);
   emit_open(&f.e, llvm_function(&f.module, "offset", type, CLONE_GPU));

@@ -51,7 +51,7 @@ static link_object embedded(const char *name) {
 
 // What is hidden in a library, told outside.
 static link_object entry_object(arena *a) {
-  llvm_module m = llvm_module_new("entry", 1);
+  llvm_module m = llvm_module_new("entry", 1, PROCESSOR_HOST);
   parse_into(&m,
              "declare hidden void @k(ptr)\n"
              "declare hidden i32 @simt_run(ptr, i64, i64, ptr, ptr)\n"

@@ -1,14 +1,28 @@
 # build_c_library(LIST FILES): for each file that LIST names (compiler/emit/c_library.list), a shared library of that name
 # without code, which has the listed symbols in the listed versions. recc links against these: what a compiled library needs
-# of the C library does not depend on the machine that compiled it. FILES is set to their paths.
+# of the C library does not depend on the machine that compiled it. FILES is set to their paths. With CROSS they are for the
+# processor that CROSS_COMPILER makes code for. The first glibc for aarch64 is 2.17: there all symbols have that version.
 function(build_c_library list files)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+  set(compiler ${CMAKE_C_COMPILER})
+  set(processor ${CMAKE_SYSTEM_PROCESSOR})
   set(folder ${CMAKE_BINARY_DIR}/c_library)
+  if("CROSS" IN_LIST ARGN)
+    set(compiler ${CROSS_COMPILER})
+    set(processor ${CROSS_PROCESSOR})
+    string(APPEND folder .cross)
+  endif()
   file(STRINGS ${list} rows REGEX "^[^#]")
   set(names "")
   foreach(row ${rows})
     separate_arguments(words UNIX_COMMAND "${row}")
     list(POP_FRONT words name version)
+    if(processor MATCHES "aarch64|arm64")
+      set(version GLIBC_2.17)
+    endif()
+    if(name MATCHES "^ld-linux" AND NOT processor MATCHES "^x86.64|AMD64")
+      continue()  # thread-local storage of others needs none
+    endif()
     list(APPEND names ${name})
     list(APPEND versions_${name} ${version})
     foreach(symbol ${words})
@@ -29,9 +43,9 @@ function(build_c_library list files)
       CONTENT "  .text\n${code_${name}}  .section .note.GNU-stack, \"\", @progbits\n" @ONLY)
     file(CONFIGURE OUTPUT ${folder}/${name}.versions CONTENT "${script}" @ONLY)
     add_custom_command(OUTPUT ${folder}/${name}
-      COMMAND ${CMAKE_C_COMPILER} -shared -nostdlib -Wl,-soname,${name} -Wl,--version-script,${folder}/${name}.versions
+      COMMAND ${compiler} -shared -nostdlib -Wl,-soname,${name} -Wl,--version-script,${folder}/${name}.versions
         -Wl,--build-id=none -o ${folder}/${name} ${folder}/${name}.S
-      DEPENDS ${folder}/${name}.S ${folder}/${name}.versions VERBATIM COMMENT "Symbols of ${name}")
+      DEPENDS ${folder}/${name}.S ${folder}/${name}.versions VERBATIM COMMENT "Symbols of ${name} for ${processor}")
     list(APPEND made ${folder}/${name})
   endforeach()
   set(${files} ${made} PARENT_SCOPE)

@@ -11,13 +11,13 @@ if(NOT REC_STATIC)
   return()
 endif()
 
-execute_process(COMMAND ${LLVM_CONFIG} --link-static --libfiles x86 nvptx passes lto dtlto objcopy option
+execute_process(COMMAND ${LLVM_CONFIG} --link-static --libfiles x86 aarch64 nvptx passes lto dtlto objcopy option
   OUTPUT_VARIABLE archives OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${LLVM_CONFIG} --targets-built OUTPUT_VARIABLE absent OUTPUT_STRIP_TRAILING_WHITESPACE)
 separate_arguments(archives)
 separate_arguments(absent)
 list(FILTER archives EXCLUDE REGEX "/libPolly")
-list(REMOVE_ITEM absent X86 NVPTX)
+list(REMOVE_ITEM absent X86 AArch64 NVPTX)
 list(TRANSFORM absent REPLACE "(.+)" "ABSENT(\\1)")
 list(JOIN absent " " absent)
 add_library(llvm_absent STATIC tools/static/llvm_absent.cpp)

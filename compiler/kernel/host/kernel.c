@@ -202,10 +202,10 @@ static void lanes_of_instance(kernel_frame *h, ir block, const instance_function
   loop_end(e, &loop);
 }
 
-// The last lanes of an axis under a mask. The baseline has no masked memory instructions: there they go one by one.
+// The last lanes of an axis under a mask. Without masked memory instructions they go one by one.
 static void rest_function(kernel_frame *h, instance_functions *f) {
   const char *name = arena_printf(h->a, "%s_rest", h->symbol);
-  f->one_by_one = h->e->clone == CLONE_V2;
+  f->one_by_one = !clone_targets[h->e->clone].masks;
   if (!f->one_by_one) {
     f->rest = instance_function(h, name, true, &f->type);
     return;
@@ -241,7 +241,7 @@ static void call_whole(kernel_frame *h, const instance_functions *f) {
 static void instances_outside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
   instance_functions f = {0};
-  bool rest = host_has_rest(h->plan), always_masked = rest && kernel_is_long(h->k) && e->clone != CLONE_V2;
+  bool rest = host_has_rest(h->plan), always_masked = rest && kernel_is_long(h->k) && clone_targets[e->clone].masks;
   f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
   if (rest && !always_masked) rest_function(h, &f);
   if (h->plan->batched) f.batched = batched_function(h, &f.type);

@@ -141,7 +141,7 @@ void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
   int64_t blocks = 0, entries = 0;
   p->l.fetch = (fetch_list){0};
-  if (e->clone == CLONE_V2 || h->m.lane_axis >= 0) return;  // the oldest processors multiply slowly enough
+  if (!clone_targets[e->clone].fetches || h->m.lane_axis >= 0) return;
   if (choice_is_left_out(h->k->without, CHOICE_PREFETCH)) return;
   for (int n = 0; n < p->p->nests.count; n++) blocks += dot_blocks(&p->l, &p->p->nests.items[n]);
   if (!blocks) return;

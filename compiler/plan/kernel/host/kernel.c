@@ -1,6 +1,6 @@
 // Host: the plans that a kernel carries, one for each clone, and what they say to callers: scratch.
 //
-//   {ssd_forward} x {v2, v3, v4}   ->   three plans; v2 has another for single lanes, each may have one for several sequences
+//   {ssd_forward} x {v2, v3, v4}   ->   three plans; without masks there is another for single lanes, each may have one for several sequences
 #include <string.h>
 
 #include "compiler/plan/kernel_plan.h"
@@ -23,10 +23,10 @@ bool host_has_rest(const kernel_plan *w) {
   return size == TILE_RUNTIME_SIZE || size % w->m.lanes || w->k->lane_block % w->m.lanes;
 }
 
-// The baseline has no masked memory instructions: there the last lanes go one by one.
+// Without masked memory instructions the last lanes go one by one.
 static const kernel_plan *plan_of_clone(arena *a, const codegen_kernel *described, codegen_clone clone, number_type dtype) {
   kernel_plan *w = plan_of(a, described, described->kernel, clone, dtype, 0);
-  if (clone == CLONE_V2 && host_has_rest(w)) w->one_lane = plan_of(a, described, described->kernel, clone, dtype, 1);
+  if (!clone_targets[clone].masks && host_has_rest(w)) w->one_lane = plan_of(a, described, described->kernel, clone, dtype, 1);
   if (described->batched) w->batched = plan_of(a, described, described->batched, clone, dtype, 0);
   return w;
 }
