@@ -42,8 +42,9 @@ static rec_status read_header(library_file *f) {
     return refuse(f, rec_ends_with(f->path, ".rec") ? "it is a program; recc makes a library of it, FILE.so"
                                                     : "expected an ELF file, as recc writes FILE.so, found another kind");
   if (!read_part(f, 0, &f->header, sizeof f->header)) return refuse(f, "its header is truncated");
-  if (memcmp(f->header.e_ident, wanted, sizeof wanted) != 0 || f->header.e_type != ET_DYN || f->header.e_machine != EM_X86_64)
-    return refuse(f, "expected a shared library for x86-64, found another ELF file");
+  bool known = f->header.e_machine == EM_X86_64 || f->header.e_machine == EM_AARCH64;
+  if (memcmp(f->header.e_ident, wanted, sizeof wanted) != 0 || f->header.e_type != ET_DYN || !known)
+    return refuse(f, "expected a shared library for x86-64 or aarch64, found another ELF file");
   if (f->header.e_phentsize != sizeof(Elf64_Phdr) || f->header.e_shentsize != sizeof(Elf64_Shdr))
     return refuse(f, "its tables have entries of other sizes than ELF's");
   return REC_OK;
@@ -118,13 +119,30 @@ rec_status library_find_manifest(const char *path, const void *bytes, size_t siz
   return REC_OK;
 }
 
-rec_status library_read_manifest(const char *path, char **manifest) {
+static const char *name_of(int machine) { return machine == EM_AARCH64 ? "aarch64" : "x86-64"; }
+
+// Whether this machine can run what library_find_manifest has accepted.
+static rec_status check_processor(const char *path, const void *bytes) {
+#if defined(__aarch64__)
+  enum { HOST = EM_AARCH64 };
+#else
+  enum { HOST = EM_X86_64 };
+#endif
+  Elf64_Ehdr header;
+  memcpy(&header, bytes, sizeof header);
+  if (header.e_machine == HOST) return REC_OK;
+  return rec_fail(REC_ERROR_DEVICE, "%s: expected a library for %s, which this machine is, found one for %s", path,
+                  name_of(HOST), name_of(header.e_machine));
+}
+
+rec_status library_read_manifest(const char *path, bool runs, char **manifest) {
   rec_mapping file;
   const char *text = NULL;
   *manifest = NULL;
   rec_status status = rec_map(path, &file);
   if (status) return status;
   status = library_find_manifest(path, file.bytes, file.size, &text);
+  if (!status && runs) status = check_processor(path, file.bytes);
   if (!status) *manifest = strdup(text);
   if (!status && !*manifest) status = rec_no_memory();
   rec_unmap(&file);

@@ -510,7 +510,7 @@ static rec_status check_abi(const char *path, const cJSON *json) {
 static rec_status read_file(rec_module *module) {
   const char *path = module->path;
   char *manifest;
-  rec_status status = library_read_manifest(path, &manifest);
+  rec_status status = library_read_manifest(path, true, &manifest);
   if (status) return status;
   module->manifest = manifest;
   module->json = cJSON_Parse(manifest);

@@ -56,6 +56,13 @@ def _is_whole(path: str) -> bool:
     return sections + size * count <= os.path.getsize(path)
 
 
+def _processor_of(path: str) -> str:
+    """The processor that an ELF library is for, as os.uname().machine has it."""
+    with open(path, "rb") as file:
+        number = struct.unpack_from("<H", file.read(20), 18)[0]
+    return {62: "x86_64", 183: "aarch64"}.get(number, f"processor {number} of ELF")
+
+
 def _open_library() -> ctypes.CDLL:
     """The library beside this file, once it is known to be the one that this file was written for."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"lib{_NAME}.so")
@@ -64,6 +71,8 @@ def _open_library() -> ctypes.CDLL:
     try:
         if not _is_whole(path):
             raise OSError("it is no library, or not a whole one")
+        if _processor_of(path) != os.uname().machine:
+            raise OSError(f"it is for {_processor_of(path)}, and this machine is {os.uname().machine}")
         library = ctypes.CDLL(path)
         manifest = ctypes.addressof(ctypes.c_char.in_dll(library, f"{_PREFIX}rec_manifest"))
     except (OSError, ValueError) as reason:

@@ -170,7 +170,7 @@ static int info(words *w) {
   if (r.manifest + r.source + r.json > 1) return usage_error(w, "expected one of --manifest, --source and --json, found more");
   if (w->given_count > 1) return usage_error(w, "expected one FILE.so, found `%s`", w->given[1]);
   if (!w->given_count) return usage_error(w, "expected FILE.so");
-  rec_status status = library_read_manifest(w->given[0], &text);
+  rec_status status = library_read_manifest(w->given[0], false, &text);
   if (!status) status = show(w->given[0], text, &r);
   free(text);
   return status ? report_failure("info") : 0;
