@@ -94,6 +94,13 @@ rec_module *compile_file(const char *path, const char *const *options) {
   return finish(start(path, library, options), path, library);
 }
 
+const char *compile_foreign(const char *path, const char *const *options) {
+  static char library[64];
+  make_folder();
+  snprintf(library, sizeof library, "%s/library%d.so", folder, next_number());
+  return succeeded(start(path, library, options), path, library) ? library : NULL;
+}
+
 static bool copy_file(const char *from, const char *to) {
   char block[1 << 16];
   FILE *source = fopen(from, "rb"), *target = fopen(to, "wb");

@@ -9,6 +9,9 @@
 rec_module *compile_file(const char *path, const char *const *options);
 // The same for text.
 rec_module *compile_text(const char *text, const char *const *options);
+// Compiles a .rec file for another processor than this machine's: the path of the library, which is valid until the next call.
+// NULL after printing what recc said.
+const char *compile_foreign(const char *path, const char *const *options);
 // Whether recc compiles the text with these words, among which is an --emit: what it prints is dropped.
 bool compile_output(const char *text, const char *const *options);
 // Compiles once and opens `count` copies, each of which chooses its code for itself when it is first called. False after

@@ -33,6 +33,9 @@ typedef struct grid_case {
 extern const grid_case grid_cases[];
 extern const int grid_case_count;
 
+// Whether a gate of the case can be brought there.
+bool grid_has_regime(const grid_case *c, regime r);
+
 // Draws what the case reads, in a regime.
 void grid_place(const grid_case *c, problem *p, regime r, uint64_t seed);
 

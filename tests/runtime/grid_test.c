@@ -165,16 +165,8 @@ static void run_cell(const grid *g, const problem *inputs, const char *what, rec
   problem_free(exact);
 }
 
-static bool has_gates(const grid *g, regime r) {
-  if (r == NORMAL) return true;
-  for (int i = 0; i < 3; i++) {
-    if (g->case_->gates[i].name && (r != RESETS || g->case_->gates[i].reset != 0)) return true;
-  }
-  return false;
-}
-
 static void run_length(const grid *g, int64_t time, regime r) {
-  if (!has_gates(g, r)) r = NORMAL;
+  if (!grid_has_regime(g->case_, r)) r = NORMAL;
   problem *p = draw_problem(g, time, r, g->seed + (uint64_t)time * REGIMES + r);
   run_cell(g, p, regime_names[r], (rec_run_options){.backward = true});
   problem_free(p);
@@ -198,7 +190,7 @@ static void check_packed(const grid *g, uint64_t *seed) {
   problem *p = problem_new(signature, 1, offsets[count], g->case_->run_time_size);
   p->sequences = count;
   p->cu_seqlens = offsets;
-  grid_place(g->case_, p, has_gates(g, MIXED) ? MIXED : NORMAL, next_random(seed));
+  grid_place(g->case_, p, grid_has_regime(g->case_, MIXED) ? MIXED : NORMAL, next_random(seed));
   run_cell(g, p, "packed", (rec_run_options){.backward = true});
   run_cell(g, p, "packed, token by token", (rec_run_options){.step = true});
   problem_free(p);
@@ -285,7 +277,7 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths, SHORT_LENGTHS = 6 };
 static void run_lengths(const grid *g) {
   for (int i = 0; g->full && i < LENGTHS; i++) {
     for (int r = 0; r < REGIMES; r++) {
-      if (has_gates(g, (regime)r)) run_length(g, lengths[i], (regime)r);
+      if (grid_has_regime(g->case_, (regime)r)) run_length(g, lengths[i], (regime)r);
     }
   }
   if (g->full) return;

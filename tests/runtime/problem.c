@@ -375,13 +375,17 @@ static rec_status run_call(void *context, const rec_call *call) {
   return rec_run(x->recurrence, x->device, call, x->options);
 }
 
+bool problem_run_on(problem *p, const rec_recurrence *recurrence, const rec_device *device, const rec_run_options *options) {
+  device_run x = {recurrence, device, options, NULL, NULL};
+  return with_call(p, device, options->backward, run_call, &x);
+}
+
 // The executor looks for races in tensors, too, unless the caller has options of its own for it, or wants several threads.
 bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name, const rec_run_options *options) {
   rec_simt_options simt = {.size = sizeof simt, .watched = true};
   rec_run_options watched = *options;
   if (!strcmp(name, "simt") && !options->simt && options->threads < 2) watched.simt = &simt;
-  device_run x = {recurrence, rec_device_find(name), &watched, NULL, NULL};
-  return with_call(p, x.device, options->backward, run_call, &x);
+  return problem_run_on(p, recurrence, rec_device_find(name), &watched);
 }
 
 static rec_status run_session(void *context, const rec_call *call) {

@@ -47,6 +47,11 @@ problem *problem_join(const problem *whole, const problem *before, const problem
 // Runs and keeps the results. False: the run failed; rec_message() says why.
 bool problem_run(problem *p, const rec_recurrence *recurrence, const char *device, const rec_run_options *options);
 
+// The same on a device that is none of librec's table.
+struct rec_device;
+bool problem_run_on(problem *p, const rec_recurrence *recurrence, const struct rec_device *device,
+                    const rec_run_options *options);
+
 // On the host: `use` calls entry points of the library by itself.
 struct rec_host_session;
 typedef rec_status problem_session(void *context, const struct rec_host_session *session);

@@ -423,7 +423,9 @@ static void check_errors(void) {
   free(launch.workspace);
 }
 
-int main(void) {
+// With the word no-fork not everything runs: emulators cannot fork beside threads.
+int main(int words, char **unused) {
+  (void)unused;
   fill(p.x, one.x, X), fill(p.k, one.k, KEY), fill(p.q, one.q, KEY), fill(p.a, one.a, A);
   fill(p.b, one.b, G), fill(p.d, one.d, V), fill(p.h0, one.h0, S), fill(p.lag0, one.lag0, LAG);
   fill(p.d_y, one.d_y, X), fill(p.d_hT, one.d_hT, S), fill(p.d_lagT, one.d_lagT, LAG);
@@ -433,7 +435,7 @@ int main(void) {
   check_split();
   check_bounds();
   check_packed();
-  check_fork();
+  if (words == 1) check_fork();
   check_errors();
   expect(strncmp(rec_manifest, "{\"rec\":", 7) == 0, "the manifest is the text itself");
   return failures != 0;
