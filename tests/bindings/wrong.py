@@ -325,6 +325,8 @@ wrong("a stale library", "RecError", "expected the library [0-9a-f]{16} that thi
 wrong("another ABI", "RecError", r"expected a library with ABI 1\.\d+, found 2\.\d+ .*recc recurrences.rec",
       with_library("abi", lambda was: was.replace(b'"abi":"1.', b'"abi":"2.')))
 wrong("half a library", "RecError", "expected a library of recc", with_library("half", lambda was: was[:len(was) // 2]))
+wrong("a library for another processor", "RecError", "it is for (aarch64|x86_64), and this machine is",
+      with_library("processor", lambda was: was[:18] + (b"\xb7" if was[18] == 62 else b"\x3e") + was[19:]))
 wrong("a text", "RecError", "expected a library of recc.*--again -o .* writes it", with_library("text", lambda was: b"not a library\n"))
 wrong("a library without a manifest", "RecError", "manifest cannot be read",
       with_library("manifest", lambda was: was.replace(b'"hash":"', b'"hush":"')))
