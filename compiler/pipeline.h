@@ -56,7 +56,7 @@ typedef struct compile_options {
   int shared_kib;                // --shared-memory, 0: as every device has it
   bool targets_given;            // --target
   unsigned gpu_targets;          // its GPUs: bits 1 << GPU_SM_80, ..
-  unsigned clones;               // its kinds of processor: bits 1 << CLONE_V2, ..; 0: every one
+  unsigned clones;               // its kinds of processor: bits 1 << CLONE_V2, ..; 0: all of what recc runs on
   bool host;                     // it names the host, or a kind of processor
   bool check;                    // --check
   bool summary;                  // --summary

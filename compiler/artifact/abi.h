@@ -236,7 +236,7 @@ struct artifact {
   int shared_kib;               // --shared-memory, or 0
   const char *without;          // --without, or ""
   unsigned gpu_targets;         // --target: bits 1 << GPU_SM_80, ..
-  unsigned clones;              // --target: bits 1 << CLONE_V2, ..; 0: every one
+  unsigned clones;              // --target: bits 1 << CLONE_V2, ..; 0: all of what recc runs on
   bool check;                   // --check
   bool summary;                 // --summary
   const char *from;             // --from: "recurrence", or NULL: a program
