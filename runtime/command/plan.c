@@ -12,7 +12,7 @@
 typedef struct plan_command_request {
   session_options options;
   module_request module;
-  const char *block, *ranks, *network, *times, *plot, *trace;
+  const char *block, *ranks, *network, *times, *plot;
   int64_t batch, context, segments, memory, under_way;
   int64_t first, last;  // ranks
   network links;
@@ -33,7 +33,6 @@ static const option options[] = {
            "shards that a rank has under way at most, as of rec train (default: 4, or as many as fit into the memory)"),
     FLAG("--json", json, "print one JSON object, all grids in it"),
     TEXT("--plot", "DIR", plot, "write plan.svg and plan.csv there: the efficiency by ranks"),
-    TEXT("--trace", "FILE", trace, "write what the time ranks of the largest grid do, for other simulators"),
     AGAIN(again),
     SESSION_MODULE_OPTIONS,
     OPTIONS_END};
@@ -110,7 +109,6 @@ static rec_status show(const plan_command_request *r, const plan_shown *s) {
     status = plan_print_json(stdout, s);
   else
     plan_print(stdout, s);
-  if (!status && r->trace) status = plan_write_trace(s, r->trace);
   return !status && r->plot ? plan_draw(s, r->plot, &drawn) : status;
 }
 
@@ -148,8 +146,7 @@ static int run_session(session *s, void *request) {
 // Before anything is measured.
 static rec_status check_outputs(const plan_command_request *r) {
   output_note_input_path(r->times);
-  rec_status status = r->trace ? allow_output(r->trace, r->module.file, r->again) : REC_OK;
-  return !status && r->plot ? plan_may_draw(r->plot, r->again) : status;
+  return r->plot ? plan_may_draw(r->plot, r->again) : REC_OK;
 }
 
 // *speaks: this process is to go on; the other ranks of a job have done their part.

@@ -200,13 +200,3 @@ rec_status rows_run(const plan_program *p, const plan_grid *grid, const network 
   free(ends);
   return status;
 }
-
-rec_status simulate_row(const plan_program *p, const plan_grid *grid, const network *n, double *seconds) {
-  rank_time *ends = calloc((size_t)grid->time, sizeof *ends);
-  rec_status status = ends ? run_whole_row(p, grid, n, 0, ends) : rec_no_memory();
-  *seconds = 0;
-  for (int64_t i = 0; !status && i < grid->time; i++)
-    if (ends[i].now > *seconds) *seconds = ends[i].now;
-  free(ends);
-  return status;
-}

@@ -21,9 +21,4 @@ rec_status plan_may_draw(const char *folder, bool again);
 // FOLDER/plan.csv, and FOLDER/plan.svg if gnuplot is there.
 rec_status plan_draw(const plan_shown *s, const char *folder, bool *drawn);
 
-// What the time ranks of a row of the largest grid do, for tools/bench/replay.cpp: a line `ranks latency bandwidth predicted`, then the
-// events, `compute BESIDE SECONDS`, `send BESIDE TAG BYTES` or `wait BESIDE TAG`; then of each rank a line `rank` and the events that it
-// runs in order, `run FIRST END`.
-rec_status plan_write_trace(const plan_shown *s, const char *path);
-
 #endif

@@ -11,9 +11,6 @@ rec_status simulate_step(const plan_program *p, const plan_grid *grid, const net
 // Seconds that the busiest rank computes, and that all ranks compute together.
 rec_status simulate_computing(const plan_program *p, const plan_grid *grid, double *busiest, double *all);
 
-// Seconds until the last rank of the first row has the gradients of its shards.
-rec_status simulate_row(const plan_program *p, const plan_grid *grid, const network *n, double *seconds);
-
 // Every rank sends `bytes` to every other one, from *ready on, to the next one first. *ready becomes the times when a rank has
 // the messages of all.
 rec_status simulate_exchange(const network *n, int64_t count, int64_t bytes, double *ready);

@@ -7,11 +7,10 @@
 struct rank_clock {
   int64_t rank;
   network network;
-  const char *times;  // file
-  bool by_spending;   // not by the processor
+  const char *times;  // file; NULL: the clock runs by the processor
   double (*processor)(void *context);
   void *context;
-  double ahead;      // of the processor time: of messages waited for, or of everything where the clock runs by spending
+  double ahead;      // of the processor time: of messages waited for, or of everything where there are times
   double link_free;  // when the rank's link has sent all messages
 };
 
@@ -21,8 +20,7 @@ rec_status clock_open(int64_t rank, double (*processor)(void *context), void *co
   if (!path || !*path) return REC_OK;
   rank_clock *c = calloc(1, sizeof *c);
   if (!c) return rec_no_memory();
-  const char *times = getenv("REC_VIRTUAL_TIMES");
-  *c = (rank_clock){.rank = rank, .processor = processor, .context = context, .times = times, .by_spending = times};
+  *c = (rank_clock){.rank = rank, .processor = processor, .context = context, .times = getenv("REC_VIRTUAL_TIMES")};
   rec_status status = network_read(path, &c->network);
   if (status)
     free(c);
@@ -35,16 +33,10 @@ void clock_close(rank_clock *c) { free(c); }
 
 const char *clock_times_file(const rank_clock *c) { return c ? c->times : NULL; }
 
-void clock_run_by_spending(rank_clock *c) {
-  if (!c) return;
-  c->ahead = clock_now(c);
-  c->by_spending = true;
-}
-
-double clock_now(rank_clock *c) { return c ? c->ahead + (c->by_spending ? 0 : c->processor(c->context)) : 0; }
+double clock_now(rank_clock *c) { return c ? c->ahead + (c->times ? 0 : c->processor(c->context)) : 0; }
 
 void clock_spend(rank_clock *c, double seconds) {
-  if (c && c->by_spending) c->ahead += seconds;
+  if (c && c->times) c->ahead += seconds;
 }
 
 void clock_set(rank_clock *c, double time) {

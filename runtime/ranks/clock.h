@@ -21,9 +21,6 @@ void clock_close(rank_clock *c);
 // The file of REC_VIRTUAL_TIMES, or NULL.
 const char *clock_times_file(const rank_clock *c);
 
-// From here on the clock runs by clock_spend alone, as with a file of times.
-void clock_run_by_spending(rank_clock *c);
-
 double clock_now(rank_clock *c);
 // Computing that took so long; a clock that runs by the processor has seen it.
 void clock_spend(rank_clock *c, double seconds);

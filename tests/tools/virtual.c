@@ -1,25 +1,18 @@
 // mpirun -n T rec-virtual LIBRARY ROWS STEPS SEGMENTS SHARDS: forward and backward of some shards by T time ranks, in virtual time
 // (runtime/ranks/clock.h), beside what `rec plan` predicts for them.
 //
-// A shard has ROWS sequences of STEPS steps. Operations take the times of REC_VIRTUAL_TIMES. Without that file several passes measure
-// every run of an operation on every rank, and a last pass takes the least processor time of each: the speed of a processor varies by
-// a tenth from moment to moment. The prediction takes the means of these times by operation. Rank 0 prints the last pass, and the best
-// that its own clock on the wall has seen:
+// A shard has ROWS sequences of STEPS steps. Operations take the times of REC_VIRTUAL_TIMES. Rank 0 prints:
 //
-//   4 ranks: virtual 53.300 ms, predicted 52.900 ms, 0.992; one rank 186.000 ms, 87.2 % efficient; wall 107.000 ms
+//   4 ranks: virtual 53.300 ms, predicted 52.900 ms, 0.992; one rank 186.000 ms, 87.2 % efficient
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/machine.h"
 #include "runtime/plan/job.h"
 #include "runtime/ranks/clock.h"
-#include "runtime/shared/clock.h"
 #include "runtime/train/model/chain.h"
 #include "runtime/train/model/weights.h"
 #include "runtime/train/session.h"
 #include "runtime/train/turns.h"
-
-enum { PASSES = 9 };
 
 static const message_place place = {-1, -1, "the times of all ranks"};
 
@@ -27,27 +20,12 @@ typedef struct request {
   int64_t rows, steps, segments, shards;
 } request;
 
-// An operation that a rank has run.
-typedef struct measured_run {
-  int op;
-  run_part part;
-  double amount, seconds;  // the least of all passes
-} measured_run;
-
-typedef struct run_list {
-  measured_run *of;  // in order; every pass has the same
-  int64_t count, capacity, next;
-  double last;  // processor time when the operation before had run
-  bool replayed;
-} run_list;
-
 typedef struct virtual_run {
   const request *of;
   trained_model model;
   train_block block;
   ranks *line;
   op_times times;
-  run_list measured;  // where no file has the times
   rec_blocks lists;
 } virtual_run;
 
@@ -56,27 +34,6 @@ static void fail(ranks *line) { ranks_abort(line, "rec-virtual: %s", rec_message
 static void spend(void *context, int op, run_part part, double amount) {
   const virtual_run *v = context;
   clock_spend(ranks_clock(v->line), op_times_of(&v->times, op, part, amount));
-}
-
-static measured_run *next_run(virtual_run *v) {
-  run_list *l = &v->measured;
-  if (l->next == l->capacity) {
-    l->capacity = l->capacity ? 2 * l->capacity : 1024;
-    l->of = realloc(l->of, (size_t)l->capacity * sizeof *l->of);
-    if (!l->of) fail(v->line);
-  }
-  if (l->next == l->count) l->of[l->count++] = (measured_run){.seconds = 1e30};
-  return &l->of[l->next++];
-}
-
-// What a rank does for messages counts for the operation after them.
-static void measure(void *context, int op, run_part part, double amount) {
-  virtual_run *v = context;
-  measured_run *r = next_run(v);
-  double now = rec_seconds(1), taken = now - v->measured.last, seconds = taken < r->seconds ? taken : r->seconds;
-  *r = (measured_run){op, part, amount, seconds};
-  clock_spend(ranks_clock(v->line), v->measured.replayed ? seconds : taken);
-  v->measured.last = rec_seconds(1);
 }
 
 static double latest(const virtual_run *v) {
@@ -122,7 +79,7 @@ static void make_executors(virtual_run *v, row_memory *r) {
   for (int64_t i = 0; i < r->under_way; i++) {
     form.beside = i ? r->executors[0] : NULL;
     if (executor_new(m->model, m->kernels, m->where, &form, &r->executors[i])) fail(v->line);
-    executor_watch_by(r->executors[i], (executor_watch){v->times.of ? spend : measure, v});
+    executor_watch_by(r->executors[i], (executor_watch){spend, v});
   }
 }
 
@@ -158,69 +115,17 @@ static rec_status run_turn(const virtual_run *v, const row_memory *r, turn next)
                        : executor_run_forward(x, r->weights, &s, 1, r->losses, &part);
 }
 
-static void sum_over_ranks(const virtual_run *v, op_time *of, int count) {
-  const int places = ranks_count(v->line);
-  op_time *all = calloc((size_t)(places * count), sizeof *all);
-  if (!all) fail(v->line);
-  ranks_all_gather(v->line, of, all, (int64_t)sizeof *of * count, place);
-  for (int k = 0; k < count; k++)
-    for (run_part part = 0; part < RUN_PARTS; part++) {
-      double sum = 0;
-      for (int i = 0; i < places; i++) sum += *op_time_of(&all[i * count + k], part);
-      *op_time_of(&of[k], part) = sum;
-    }
-  free(all);
-}
-
-// The mean times of all ranks: of all tokens of a shard, and of folds of one sequence.
-static void keep_means(virtual_run *v) {
-  const int count = v->model.model->op_count;
-  op_time *seconds = list(v, count, sizeof *seconds), *amounts = list(v, count, sizeof *amounts);
-  for (const measured_run *r = v->measured.of; r < v->measured.of + v->measured.count; r++) {
-    *op_time_of(&seconds[r->op], r->part) += r->seconds;
-    *op_time_of(&amounts[r->op], r->part) += r->amount;
-  }
-  sum_over_ranks(v, seconds, count);
-  sum_over_ranks(v, amounts, count);
-  v->times = (op_times){.tokens = v->of->rows * v->of->steps, .count = count, .of = calloc((size_t)count, sizeof *v->times.of)};
-  if (!v->times.of) fail(v->line);
-  for (int k = 0; k < count; k++)
-    for (run_part part = 0; part < RUN_PARTS; part++) {
-      double amount = *op_time_of(&amounts[k], part), whole = part < RAN_FOLD ? (double)v->times.tokens : 1;
-      if (amount > 0) *op_time_of(&v->times.of[k], part) = *op_time_of(&seconds[k], part) * whole / amount;
-    }
-}
-
-typedef struct found_time {
-  double virtual, wall;  // seconds
-} found_time;
-
-static double run_pass(virtual_run *v, const row_memory *r) {
+// Seconds until the last rank has run all shards.
+static double run_shards(virtual_run *v) {
+  row_memory r;
   turn next;
+  make_memory(v, &r);
   double begin = latest(v);
   clock_set(ranks_clock(v->line), begin);
-  v->measured.next = 0, v->measured.last = rec_seconds(1);
-  for (turns order = r->order; turns_next(&order, &next);)
-    if (run_turn(v, r, next)) fail(v->line);
-  return latest(v) - begin;
-}
-
-// All shards several times; the time of the last pass.
-static found_time run_passes(virtual_run *v) {
-  row_memory r;
-  found_time found = {0, 1e30};
-  make_memory(v, &r);
-  const int passes = v->times.of ? 1 : PASSES;
-  for (int pass = 1; pass <= passes; pass++) {
-    double wall = clock_seconds(CLOCK_MONOTONIC);
-    v->measured.replayed = pass == passes;
-    found.virtual = run_pass(v, &r);
-    wall = clock_seconds(CLOCK_MONOTONIC) - wall;
-    if (wall < found.wall) found.wall = wall;
-  }
+  for (turns order = r.order; turns_next(&order, &next);)
+    if (run_turn(v, &r, next)) fail(v->line);
   for (int64_t i = r.under_way; i-- > 0;) executor_free(r.executors[i]);
-  if (!v->times.of) keep_means(v);
-  return found;
+  return latest(v) - begin;
 }
 
 static double predict_rows(const virtual_run *v, const network *n, int64_t count) {
@@ -249,18 +154,14 @@ static int run(const request *q, session *s, ranks *line) {
   int count = ranks_count(line);
   if (network_read(getenv("REC_VIRTUAL_NETWORK"), &n)) fail(line);
   v.block.context = q->steps, v.block.batch = q->rows * q->shards;
-  const char *file = clock_times_file(ranks_clock(line));
-  if (!file) clock_run_by_spending(ranks_clock(line));
-  if (file && op_times_read(file, v.model.model, &v.times)) fail(line);
-  found_time found = run_passes(&v);
+  if (op_times_read(clock_times_file(ranks_clock(line)), v.model.model, &v.times)) fail(line);
+  double found = run_shards(&v);
   if (ranks_number(line) == 0) {
     double predicted = predict_rows(&v, &n, count), alone = predict_rows(&v, &n, 1);
-    printf("%d ranks: virtual %.3f ms, predicted %.3f ms, %.3f; one rank %.3f ms, %.1f %% efficient; wall %.3f ms\n", count,
-           found.virtual * 1e3, predicted * 1e3, predicted / found.virtual, alone * 1e3, alone / found.virtual / count * 100,
-           found.wall * 1e3);
+    printf("%d ranks: virtual %.3f ms, predicted %.3f ms, %.3f; one rank %.3f ms, %.1f %% efficient\n", count, found * 1e3,
+           predicted * 1e3, predicted / found, alone * 1e3, alone / found / count * 100);
   }
   op_times_free(&v.times);
-  free(v.measured.of);
   rec_blocks_free(&v.lists);
   return 0;
 }
@@ -270,8 +171,10 @@ int main(int count, char **words) {
   rec_module *module;
   session *s;
   ranks *line;
-  if (count != 6 || !launched || !getenv("REC_VIRTUAL_NETWORK")) {
-    fprintf(stderr, "expected REC_VIRTUAL_NETWORK=FILE mpirun -n T rec-virtual LIBRARY ROWS STEPS SEGMENTS SHARDS\n");
+  if (count != 6 || !launched || !getenv("REC_VIRTUAL_NETWORK") || !getenv("REC_VIRTUAL_TIMES")) {
+    fprintf(stderr,
+            "expected REC_VIRTUAL_NETWORK=FILE REC_VIRTUAL_TIMES=FILE mpirun -n T rec-virtual LIBRARY ROWS STEPS SEGMENTS "
+            "SHARDS\n");
     return 2;
   }
   const request q = {atoll(words[2]), atoll(words[3]), atoll(words[4]), atoll(words[5])};
