@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "runtime/rec.h"
+#include "runtime/support/error.h"
 
-// Keeps the thread's message and returns `status`, so that a check reads `return rec_fail(...)`.
-rec_status rec_fail(rec_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 rec_status rec_no_memory(void);
 rec_status rec_file_failed(const char *path);  // by errno
 

@@ -3,7 +3,7 @@
 #define REC_RUNTIME_JSON_FILE_H
 
 #include "runtime/internal.h"
-#include "runtime/json.h"
+#include "runtime/shared/json.h"
 
 // A file that holds one object; the caller deletes it.
 rec_status json_read_file(const char *path, cJSON **json);

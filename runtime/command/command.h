@@ -71,14 +71,13 @@ extern const subcommand apply_command, bench_command, train_command, plan_comman
     generate_command;
 extern const subcommand import_command, export_command, tokenize_command, info_command, format_command, lsp_command;
 
-extern const subcommand *const commands[];  // up to NULL
-
 // What this program is called.
 const char *program_name(void);
-void print_help(FILE *out);
+// The commands end with NULL.
+void print_help(FILE *out, const subcommand *const *commands);
 // These return the exit status.
 int print_command_help(const subcommand *c);
-int print_manual(const char *kind);  // man, bash, zsh or fish
+int print_manual(const char *kind, const subcommand *const *commands);  // man, bash, zsh or fish
 
 // Reads the options into the request, and all other words into `given`. Returns 0, or the exit status after a message.
 int read_options(words *w, const option *options, void *request);

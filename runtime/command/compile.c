@@ -16,9 +16,9 @@
 #include "compiler/base/program.h"
 #include "runtime/command/command.h"
 #include "runtime/device.h"
-#include "runtime/json.h"
 #include "runtime/module.h"
 #include "runtime/ranks/ranks.h"
+#include "runtime/shared/json.h"
 #include "runtime/shared/launch.h"
 #include "runtime/train/report/whole_file.h"
 

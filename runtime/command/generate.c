@@ -6,7 +6,7 @@
 
 #include "runtime/command/session.h"
 #include "runtime/command/writer.h"
-#include "runtime/json.h"
+#include "runtime/shared/json.h"
 #include "runtime/shared/output.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/carried.h"

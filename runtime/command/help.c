@@ -1,4 +1,4 @@
-// What `rec` says about itself: help, manual page and completions, from the tables of its commands.
+// What `rec` says about itself: help, manual page and completions, from a table of its commands.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,12 +6,6 @@
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
 #include "runtime/shared/manual.h"
-
-const subcommand *const commands[] = {
-    &apply_command,  &bench_command,  &train_command,    &plan_command, &evaluate_command, &compare_command, &generate_command,
-    &import_command, &export_command, &tokenize_command, &info_command, &format_command,   &lsp_command,     NULL};
-
-enum { COMMANDS = sizeof commands / sizeof *commands - 1 };
 
 static const manual_option own_options[] = {
     {"--manual", manual_kinds, "print the manual page, or what a shell completes", NULL},
@@ -46,16 +40,22 @@ static size_t count_options(const subcommand *c) {
 
 typedef struct described {
   manual manual;
-  manual_command commands[COMMANDS];
+  manual_command *commands;
   manual_option *rows;
 } described;
 
-static bool describe(described *d) {
-  size_t count = 0;
-  for (int i = 0; i < COMMANDS; i++) count += count_options(commands[i]);
-  manual_option *row = d->rows = calloc(count, sizeof *row);
-  if (!row) return rec_no_memory(), false;
-  for (int i = 0; i < COMMANDS; i++) {
+static void forget(described *d) {
+  free(d->commands);
+  free(d->rows);
+}
+
+static bool describe(const subcommand *const *commands, described *d) {
+  size_t count = 0, rows = 0;
+  for (; commands[count]; count++) rows += count_options(commands[count]);
+  manual_option *row = calloc(rows, sizeof *row);
+  *d = (described){.commands = calloc(count, sizeof *d->commands), .rows = row};
+  if (!row || !d->commands) return forget(d), rec_no_memory(), false;
+  for (size_t i = 0; i < count; i++) {
     const subcommand *c = commands[i];
     d->commands[i] =
         (manual_command){.name = c->name, .synopsis = c->synopsis, .purpose = c->purpose, .text = c->text, .options = row};
@@ -64,7 +64,7 @@ static bool describe(described *d) {
   d->manual = (manual){.program = program_name(),
                        .purpose = "runs recurrences and models compiled by recc",
                        .commands = d->commands,
-                       .command_count = COMMANDS,
+                       .command_count = (int)count,
                        .options = own_options,
                        .environment = environment,
                        .see_also = ".BR recc (1)"};
@@ -73,27 +73,27 @@ static bool describe(described *d) {
 
 // ---- what is printed ---------------------------------------------------------------------------
 
-void print_help(FILE *out) {
+void print_help(FILE *out, const subcommand *const *commands) {
   fprintf(out, "rec: runs recurrences and models compiled by recc\n\n");
-  for (int i = 0; i < COMMANDS; i++) fprintf(out, "  %s %-9s %s\n", program_name(), commands[i]->name, commands[i]->purpose);
+  for (; *commands; commands++) fprintf(out, "  %s %-9s %s\n", program_name(), (*commands)->name, (*commands)->purpose);
   fprintf(out, "\n`%s COMMAND --help` tells the words of a command; `%s --version` the version.\n", program_name(),
           program_name());
 }
 
 int print_command_help(const subcommand *c) {
+  const subcommand *const alone[] = {c, NULL};
   described d;
-  if (!describe(&d)) return report_failure(c->name);
-  for (int i = 0; i < COMMANDS; i++)
-    if (commands[i] == c) manual_print_help(stdout, &d.manual, &d.commands[i]);
-  free(d.rows);
+  if (!describe(alone, &d)) return report_failure(c->name);
+  manual_print_help(stdout, &d.manual, d.commands);
+  forget(&d);
   return 0;
 }
 
-int print_manual(const char *kind) {
+int print_manual(const char *kind, const subcommand *const *commands) {
   described d;
-  if (!describe(&d)) return report_failure("--manual");
+  if (!describe(commands, &d)) return report_failure("--manual");
   bool known = manual_print(stdout, &d.manual, kind);
-  free(d.rows);
+  forget(&d);
   if (known) return 0;
   fprintf(stderr, "rec: expected man, bash, zsh or fish after `--manual`, found `%s`\n", kind);
   return EXIT_USAGE;

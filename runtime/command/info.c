@@ -4,8 +4,8 @@
 
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
-#include "runtime/json.h"
 #include "runtime/library_file.h"
+#include "runtime/shared/json.h"
 
 static void print_list(const char *title, const cJSON *list) {
   const cJSON *item;

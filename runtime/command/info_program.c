@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "runtime/command/command.h"
-#include "runtime/json.h"
 #include "runtime/shared/closed_sets.h"
+#include "runtime/shared/json.h"
 
 static double number_of(const cJSON *object, const char *key) {
   const cJSON *item = json_get(object, key);

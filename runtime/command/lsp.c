@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "compiler/lsp/server.h"
 #include "runtime/command/command.h"
-#include "runtime/lsp/server.h"
 
 typedef struct lsp_request {
   bool stdio;

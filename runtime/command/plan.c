@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "runtime/command/session.h"
-#include "runtime/plan/show.h"
+#include "runtime/predict/show.h"
 #include "runtime/ranks/ping.h"
 #include "runtime/shared/output.h"
 #include "runtime/train/model/chain.h"
@@ -93,7 +93,7 @@ static rec_status resize(const plan_command_request *r, train_block *b) {
 }
 
 // A rank goes through its segments layer by layer, so that activations leave the cache between two operations.
-static rec_status find_times(const plan_command_request *r, const plan_program *p, op_times *times) {
+static rec_status find_times(const plan_command_request *r, const predicted_program *p, op_times *times) {
   enum { MOST_SEGMENTS = 4 };
   const leaves *l = &p->leaves;
   int64_t sequences = (p->block->batch + l->shards - 1) / l->shards;
@@ -102,14 +102,14 @@ static rec_status find_times(const plan_command_request *r, const plan_program *
   return op_times_measure(&p->of, p->block, sequences, p->block->context / l->segments, segments, times);
 }
 
-static rec_status show(const plan_command_request *r, const plan_shown *s) {
+static rec_status show(const plan_command_request *r, const shown_predictions *s) {
   bool drawn;
   rec_status status = REC_OK;
   if (r->json)
-    status = plan_print_json(stdout, s);
+    status = predictions_print_json(stdout, s);
   else
-    plan_print(stdout, s);
-  return !status && r->plot ? plan_draw(s, r->plot, &drawn) : status;
+    predictions_print(stdout, s);
+  return !status && r->plot ? predictions_draw(s, r->plot, &drawn) : status;
 }
 
 static rec_status plan_block(session *s, const plan_command_request *r, const train_block *given) {
@@ -121,14 +121,14 @@ static rec_status plan_block(session *s, const plan_command_request *r, const tr
   if (status) return status;
   const leaf_sizes sizes = {block.batch, block.accumulate, block.context, block.segments, compute_is_host(s->where)};
   const trained_model of = session_model(s, given);
-  plan_program program = {.of = of, .block = &block, .leaves = leaves_of(&sizes), .times = &times};
+  predicted_program program = {.of = of, .block = &block, .leaves = leaves_of(&sizes), .times = &times};
   int64_t *instances = chain_instances(&of, block.context / block.segments);
-  plan_request request = {&program, &r->links, r->first, r->last, r->memory << 20, r->under_way};
+  prediction_request request = {&program, &r->links, r->first, r->last, r->memory << 20, r->under_way};
   program.instances = instances;
   piece_list_make(&memory, program.of.model, &block, compute_is_host(s->where), &program.pieces);
   status = memory.failed || !instances ? rec_no_memory() : find_times(r, &program, &times);
   if (!status) status = predict(&request, &found);
-  if (!status) status = show(r, &(plan_shown){&program, &request, &found, r->times, r->measures ? NULL : r->network});
+  if (!status) status = show(r, &(shown_predictions){&program, &request, &found, r->times, r->measures ? NULL : r->network});
   predictions_free(&found);
   op_times_free(&times);
   rec_blocks_free(&memory);
@@ -146,7 +146,7 @@ static int run_session(session *s, void *request) {
 // Before anything is measured.
 static rec_status check_outputs(const plan_command_request *r) {
   output_note_input_path(r->times);
-  return r->plot ? plan_may_draw(r->plot, r->again) : REC_OK;
+  return r->plot ? predictions_may_draw(r->plot, r->again) : REC_OK;
 }
 
 // *speaks: this process is to go on; the other ranks of a job have done their part.

@@ -4,7 +4,7 @@
 
 #include <oniguruma.h>
 
-#include "runtime/json.h"
+#include "runtime/shared/json.h"
 #include "runtime/tokenizer/text.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/trie.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/json.h"
 #include "runtime/module.h"
+#include "runtime/shared/json.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

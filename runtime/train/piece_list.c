@@ -1,6 +1,6 @@
 #include "runtime/train/piece_list.h"
 
-#include "runtime/train/leaves.h"
+#include "runtime/train/model/leaves.h"
 
 // Numbers of a parameter that one task sums and steps. On a device a piece has many threads of its own, and ends so that a large
 // parameter can be shared out among ranks.

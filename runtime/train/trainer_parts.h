@@ -2,7 +2,7 @@
 #ifndef REC_TRAIN_TRAINER_PARTS_H
 #define REC_TRAIN_TRAINER_PARTS_H
 
-#include "runtime/train/leaves.h"
+#include "runtime/train/model/leaves.h"
 #include "runtime/train/model/op_times.h"
 #include "runtime/train/model/optimizer.h"
 #include "runtime/train/model/pool.h"

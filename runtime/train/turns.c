@@ -1,6 +1,6 @@
 #include "runtime/train/turns.h"
 
-#include "runtime/train/leaves.h"
+#include "runtime/train/model/leaves.h"
 #include "runtime/train/starts.h"
 
 // Shards that the first place has under way. Each takes the memory of its activations, so that there are few. A rank waits for the

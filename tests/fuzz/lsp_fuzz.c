@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/lsp/server.h"
+#include "compiler/lsp/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

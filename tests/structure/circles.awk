@@ -1,13 +1,14 @@
-# Circles of objects that call each other, and calls between folders, from what `nm -A -P -g` prints of the objects.
+# Circles of objects that call each other, and calls between folders, from what `nm -A -P -g` prints of the objects of one program.
 #
 #   input      PATH/compiler/FOLDER/NAME.c.o: SYMBOL TYPE ..
 #   output     circle COUNT FILE ..          each circle of more than one file, the largest first
 #              twice SYMBOL FILE FILE        a function of two files: libraries link one of them in silence
 #              call FOLDER FOLDER COUNT FILE FILE SYMBOL      calls between two folders, with one of them
+# Behind folders.awk, which knows the folder of a file.
 
 {
   file = $1
-  sub(/^.*CMakeFiles\/[^\/]*\.dir\//, "", file); sub(/\.o:$/, "", file)
+  sub(/^.*CMakeFiles\/[^\/]*\.dir\//, "", file); sub(/^build\/[^\/]*\//, "", file); sub(/(\.c)?\.o:$/, ".c", file)
   if ($3 == "U") { uses[++use_count] = $2; user[use_count] = file }
   else if ($3 ~ /^[TDBRCVW]$/) {
     if ($2 in owner) print "twice", $2, owner[$2], file
@@ -15,9 +16,6 @@
   }
   if (!(file in seen)) { seen[file]; files[++file_count] = file }
 }
-
-# compiler/lower/gpu/mma.c -> lower
-function folder_of(file) { sub(/^compiler\//, "", file); if (file !~ /\//) return "."; sub(/\/.*/, "", file); return file }
 
 # Everything that can be reached from a file, into reach[from, ..].
 function spread(from,    top, stack, at, i) {

@@ -1,10 +1,7 @@
-# Headers of other folders that the compiler's files include, from what `grep -Ho '^#include "compiler/..."'` prints.
+# Headers of other folders that files include, from what `grep -Ho '^#include "compiler/..."'` prints. Behind folders.awk.
 #
 #   input      compiler/FOLDER/NAME.c:#include "compiler/FOLDER/NAME.h"
 #   output     include FOLDER FOLDER FILE HEADER
-
-# compiler/lower/gpu/mma.c -> lower; compiler/passes.h -> .
-function folder_of(file) { sub(/^compiler\//, "", file); if (file !~ /\//) return "."; sub(/\/.*/, "", file); return file }
 
 {
   file = header = $0

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/plan/job.h"
+#include "runtime/predict/job.h"
 #include "runtime/ranks/clock.h"
 #include "runtime/train/model/chain.h"
 #include "runtime/train/model/weights.h"
@@ -131,12 +131,12 @@ static double run_shards(virtual_run *v) {
 static double predict_rows(const virtual_run *v, const network *n, int64_t count) {
   const request *q = v->of;
   int64_t *instances = chain_instances(&v->model, q->steps / q->segments);
-  const plan_program program = {.of = v->model,
-                                .block = &v->block,
-                                .leaves = {q->rows * q->shards, (int)q->shards, (int)q->segments},
-                                .times = &v->times,
-                                .instances = instances};
-  const plan_grid grid = {.data = 1, .time = count, .exchange = v->block.exchange};
+  const predicted_program program = {.of = v->model,
+                                     .block = &v->block,
+                                     .leaves = {q->rows * q->shards, (int)q->shards, (int)q->segments},
+                                     .times = &v->times,
+                                     .instances = instances};
+  const rank_grid grid = {.data = 1, .time = count, .exchange = v->block.exchange};
   rank_time *all = calloc((size_t)count, sizeof *all);
   double last = 0;
   if (!all || rows_run(&program, &grid, n, all)) fail(v->line);

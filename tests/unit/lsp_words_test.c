@@ -11,14 +11,14 @@
 #include <cmocka.h>
 
 #include "compiler/graph/settings.h"
+#include "compiler/lsp/server.h"
 #include "compiler/sema/internal.h"
 #include "compiler/syntax/parser_state.h"
-#include "runtime/lsp/server.h"
 
 static void expect_word(unsigned kinds, const char *name) {
   for (const lsp_word *w = lsp_words; w->name; w++)
     if (kinds & lsp_kind_bit(w->kind) && strcmp(w->name, name) == 0) return;
-  fail_msg("runtime/lsp/words.def lacks '%s'", name);
+  fail_msg("compiler/lsp/words.def lacks '%s'", name);
 }
 
 static void expect_words(unsigned kinds, const char *const *names, int count) {

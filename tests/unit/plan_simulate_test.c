@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "runtime/plan/simulate.h"
+#include "runtime/predict/simulate.h"
 #include "runtime/train/data/random.h"
 
 #include <cmocka.h>
@@ -25,7 +25,7 @@ typedef struct tiny {
   int64_t instances[2 * LAYERS];
   train_model model;
   train_block block;
-  plan_program program;
+  predicted_program program;
 } tiny;
 
 static void make(tiny *t, int64_t batch, int shards, int segments) {
@@ -48,16 +48,16 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
                            .states = t->states};
   t->times = (op_times){.tokens = 128, .count = 2 * LAYERS, .of = t->times_of};
   t->block = (train_block){.context = 128 * segments, .batch = batch, .accumulate = 1};
-  t->program = (plan_program){.of = {.model = &t->model, .where = &compute_host_f32, .n = &numeric_f32},
-                              .block = &t->block,
-                              .leaves = {batch, shards, segments},
-                              .times = &t->times,
-                              .instances = t->instances};
+  t->program = (predicted_program){.of = {.model = &t->model, .where = &compute_host_f32, .n = &numeric_f32},
+                                   .block = &t->block,
+                                   .leaves = {batch, shards, segments},
+                                   .times = &t->times,
+                                   .instances = t->instances};
 }
 
 static double step_of(const tiny *t, int64_t data, int64_t time, exchange_kind exchange, const network *n) {
   double seconds;
-  plan_grid grid = {.data = data, .time = time, .exchange = exchange};
+  rank_grid grid = {.data = data, .time = time, .exchange = exchange};
   assert_int_equal(simulate_step(&t->program, &grid, n, &seconds), REC_OK);
   return seconds;
 }
@@ -140,7 +140,7 @@ static void the_busiest_rank_counts(void **state) {
   (void)state;
   make(&t, 5, 5, 1);
   double one = 3 * LAYERS * (OTHER + CELL);
-  plan_grid grid = {.data = 4, .time = 1, .exchange = EXCHANGE_PIPELINE};
+  rank_grid grid = {.data = 4, .time = 1, .exchange = EXCHANGE_PIPELINE};
   assert_near(step_of(&t, 4, 1, EXCHANGE_PIPELINE, &none), 2 * one);
   assert_int_equal(simulate_computing(&t.program, &grid, &busiest, &all), REC_OK);
   assert_near(busiest, 2 * one);

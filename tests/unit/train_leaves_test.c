@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "runtime/train/leaves.h"
+#include "runtime/train/model/leaves.h"
 
 #include <cmocka.h>
 

@@ -133,7 +133,7 @@ static void copy_here(lower *l, const view_copy *c) {
   l->team = all;
 }
 
-void gpu_copy(lower *l, const view_copy *c) {
+void gpu_copy_view(lower *l, const view_copy *c) {
   axis_set tile = plan_tile_axes(l->m, c->axes);
   copies_by_call(l, c, tile) ? copy_by_call(l, c, tile) : copy_here(l, c);
 }

@@ -132,7 +132,7 @@ void gpu_points(lower *l, const plan_nest *nest);
 void gpu_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x);
 
 // copies.c: copies a tensor, by one function for all copies of its shape, or by loops.
-void gpu_copy(lower *l, const view_copy *c);
+void gpu_copy_view(lower *l, const view_copy *c);
 // The name of a function: `what` and a hash of `parts`, the text of all that it depends on.
 const char *gpu_short_name(emitter *e, const char *what, const char *parts);
 

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "runtime/train/leaves.h"
 #include "runtime/train/model/blas.h"
 #include "runtime/train/model/chain.h"
+#include "runtime/train/model/leaves.h"
 
 static int64_t padded(int64_t bytes) { return (bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT; }
 

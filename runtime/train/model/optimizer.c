@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "runtime/train/leaves.h"
+#include "runtime/train/model/leaves.h"
 
 // ---- AdamW --------------------------------------------------------------------------------------
 

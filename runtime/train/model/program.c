@@ -2,7 +2,7 @@
 // so that nothing later asks.
 #include "runtime/train/model/program.h"
 
-#include "runtime/json.h"
+#include "runtime/shared/json.h"
 
 #include <string.h>
 

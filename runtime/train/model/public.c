@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "compiler/base/text.h"
-#include "runtime/json.h"
+#include "runtime/shared/json.h"
 #include "runtime/train/model/public_settings.h"
 #include "runtime/train/model/public_text.h"
 

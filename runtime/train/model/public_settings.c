@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compiler/base/text.h"
-#include "runtime/json.h"
+#include "runtime/shared/json.h"
 
 const cJSON *config_setting(const settings *s, const char *key) {
   const cJSON *inner = s->writer == BY_STATE_SPACES ? json_get(json_get(s->read, "ssm_cfg"), key) : NULL;
