@@ -18,11 +18,12 @@ typedef struct gpu_frame {
   ir bulk_phases;  // phases of the mbarriers of bulk copies (bulk_copies.c)
 } gpu_frame;
 
-// states.c
-void gpu_load_states(kernel_frame *h, frame_program *p);
-void gpu_store_states(kernel_frame *h, frame_program *p);
-void gpu_save_states(kernel_frame *h, frame_program *p, ir chunk);
-void gpu_load_saved(kernel_frame *h, frame_program *p, ir chunk);
+// frame.c
+// i64: a member of the rec_gpu_frame.
+ir gpu_frame_number(kernel_frame *h, size_t offset);
+// A copy of the frame, whose GPU members may be set without changing the original.
+kernel_frame gpu_copy_of(const kernel_frame *h);
+void gpu_open_program(kernel_frame *h, frame_program *p);
 // The accumulators that hold the state of this view; NULL: the state is in memory.
 const register_accumulators *gpu_registers_of(const frame_program *p, const view *v);
 void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to, bool beside);
@@ -31,12 +32,12 @@ void gpu_fill_state(kernel_frame *h, frame_program *p, const tile_place *place, 
 void gpu_show_states(kernel_frame *h, frame_program *p);
 // i1: the condition holds, and this thread has an entry of the lane axis.
 ir gpu_by_this_thread(kernel_frame *h, ir condition);
+// states.c
+void gpu_load_states(kernel_frame *h, frame_program *p);
+void gpu_store_states(kernel_frame *h, frame_program *p);
+void gpu_save_states(kernel_frame *h, frame_program *p, ir chunk);
+void gpu_load_saved(kernel_frame *h, frame_program *p, ir chunk);
 // instance.c
-// i64: a member of the rec_gpu_frame.
-ir gpu_frame_number(kernel_frame *h, size_t offset);
-// A copy of the frame, whose GPU members may be set without changing the original.
-kernel_frame gpu_copy_of(const kernel_frame *h);
-void gpu_open_program(kernel_frame *h, frame_program *p);
 void gpu_instance(kernel_frame *h);
 // time_loop.c
 void gpu_loop_over_time(kernel_frame *h);

@@ -4,8 +4,6 @@
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-// ---- states in registers ----
-
 // ---- before the first step ----
 
 // A thread block copies by a function, which handles an absent tensor itself: one call. A thread behind the end of the lane axis

@@ -137,7 +137,7 @@ void gpu_end_group(kernel_frame *h) {
   branch_end(h->e, &branch);
 }
 
-// ---- the summary of a slice: the results of the summary program, one after another ----
+// ---- at the start and the end of a slice ----
 
 void gpu_begin_factors(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
@@ -151,8 +151,8 @@ void gpu_end_slice(kernel_frame *h, frame_program *p) {
   open_summary(h);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
-    const tile_place *place = place_of(h, state, state->transfer, state->component);
-    view to = ends_view(h, place, h->gpu->slice.number);
+    const tile_place *place = gpu_summary_place(h, state, state->transfer, state->component);
+    view to = gpu_summary_entry(h, place, h->gpu->slice.number);
     if (h->gpu->team.shares) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(place));
     ir here = gpu_by_this_thread(h, frame_writes_state(h, place));
     if (h->gpu->slice.of_matrix) here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->gpu->slice.of_matrix, ""), "");
@@ -309,13 +309,13 @@ static void combine_states(kernel_frame *h, frame_program *p, const tile_place *
   j.axes = kernel_axes_of_place(states[0]);
   for (int i = 0; i < count; i++) {
     j.state[i] = carried_view(p, states[i], 0);
-    j.kept[i] = aligned_view(h, p, place_of(h, states[i], false, 0), integer(h->e, 0));
+    j.kept[i] = gpu_aligned_summary_entry(h, p, gpu_summary_place(h, states[i], false, 0), integer(h->e, 0));
     for (int k = 0; k < count; k++) {
       int from = i == k ? 0 : 1 + states[k]->tensor;
-      const tile_place *factor = find_place(h, states[i], true, 0, from);
+      const tile_place *factor = gpu_find_summary_place(h, states[i], true, 0, from);
       j.leads[i][k] = factor;
       if (!factor) continue;
-      j.across[i][k] = aligned_view(h, p, factor, integer(h->e, 0));
+      j.across[i][k] = gpu_aligned_summary_entry(h, p, factor, integer(h->e, 0));
       j.factor_axes = kernel_axes_of_place(factor);
     }
   }
@@ -334,10 +334,10 @@ static void join_state(kernel_frame *h, frame_program *p, const tile_place *stat
   j.stride = h->gpu->slice.summary_stride;
   j.axes = kernel_axes_of_place(state);
   for (int k = 0; k < j.count; k++) {
-    const tile_place *factor = place_of(h, state, true, k);
+    const tile_place *factor = gpu_summary_place(h, state, true, k);
     j.state[k] = carried_view(p, state, k);
-    j.kept[k] = aligned_view(h, p, place_of(h, state, false, k), integer(h->e, 0));
-    j.factor[k] = aligned_view(h, p, factor, integer(h->e, 0));
+    j.kept[k] = gpu_aligned_summary_entry(h, p, gpu_summary_place(h, state, false, k), integer(h->e, 0));
+    j.factor[k] = gpu_aligned_summary_entry(h, p, factor, integer(h->e, 0));
     j.factor_axes = kernel_axes_of_place(factor);
   }
   p->l.outside = h->at;

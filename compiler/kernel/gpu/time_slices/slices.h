@@ -32,9 +32,17 @@ void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn);
 // discarded.
 void gpu_begin_group(kernel_frame *h, ir group);
 void gpu_end_group(kernel_frame *h);
-// The address of an element of a slice summary; the elements of a result in it; the view of a state in it.
+// summary.c: the address of an element of a slice summary; the elements of a result in it.
 ir gpu_summary_at(kernel_frame *h, ir number, ir offset);
 ir gpu_summary_elements_of(kernel_frame *h, const tile_place *place);
+// The place of a state's entry in the summary program: its value, or its factor (`transfer`). An ICE where it has none.
+const tile_place *gpu_summary_place(const kernel_frame *h, const tile_place *state, bool transfer, int component);
+// The same by another state (`from`); NULL: it has none.
+const tile_place *gpu_find_summary_place(const kernel_frame *h, const tile_place *state, bool transfer, int component,
+                                         int from);
+// The entry of such a place; with what is known of its alignment; the entry of a state.
+view gpu_summary_entry(kernel_frame *h, const tile_place *place, ir number);
+view gpu_aligned_summary_entry(kernel_frame *h, frame_program *p, const tile_place *place, ir number);
 view gpu_summary_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number);
 // running_maxima.c: running maxima, and states relative to them: at the start of a slice; after slice `number`.
 void gpu_begin_maxima(kernel_frame *h, frame_program *p);

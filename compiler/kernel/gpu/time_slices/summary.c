@@ -7,9 +7,8 @@ ir gpu_summary_elements_of(kernel_frame *h, const tile_place *place) {
   return numbers;
 }
 
-// The place of a state's entry in the summary program: its value, or its factor (`transfer`), by another state (`from`). NULL:
-// it has none.
-static const tile_place *find_place(const kernel_frame *h, const tile_place *state, bool transfer, int component, int from) {
+const tile_place *gpu_find_summary_place(const kernel_frame *h, const tile_place *state, bool transfer, int component,
+                                         int from) {
   const tile_program *ends = gpu_summary_program(h->k);
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
@@ -22,8 +21,8 @@ static const tile_place *find_place(const kernel_frame *h, const tile_place *sta
   return NULL;
 }
 
-static const tile_place *place_of(const kernel_frame *h, const tile_place *state, bool transfer, int component) {
-  const tile_place *place = find_place(h, state, transfer, component, state->source);
+const tile_place *gpu_summary_place(const kernel_frame *h, const tile_place *state, bool transfer, int component) {
+  const tile_place *place = gpu_find_summary_place(h, state, transfer, component, state->source);
   if (!place) ICE("kernel", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
   return place;
 }
@@ -33,7 +32,7 @@ ir gpu_summary_at(kernel_frame *h, ir number, ir offset) {
                  int_add(h->e, int_mul(h->e, number, h->gpu->slice.summary_stride), offset));
 }
 
-static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
+view gpu_summary_entry(kernel_frame *h, const tile_place *place, ir number) {
   emitter *e = h->e;
   const tile_program *ends = gpu_summary_program(h->k);
   ir offset = integer(e, 0);
@@ -49,8 +48,8 @@ static view ends_view(kernel_frame *h, const tile_place *place, ir number) {
   return v;
 }
 
-static view aligned_view(kernel_frame *h, frame_program *p, const tile_place *place, ir number) {
-  view v = ends_view(h, place, number);
+view gpu_aligned_summary_entry(kernel_frame *h, frame_program *p, const tile_place *place, ir number) {
+  view v = gpu_summary_entry(h, place, number);
   ir rest = LLVMBuildAnd(h->e->b, h->gpu->slice.summary_stride, integer(h->e, 3), "");
   if (!h->gpu->team.shares) return v;
   v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, kernel_axes_of_place(place)),
@@ -59,5 +58,5 @@ static view aligned_view(kernel_frame *h, frame_program *p, const tile_place *pl
 }
 
 view gpu_summary_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number) {
-  return aligned_view(h, p, place_of(h, state, state->transfer, state->component), number);
+  return gpu_aligned_summary_entry(h, p, gpu_summary_place(h, state, state->transfer, state->component), number);
 }
