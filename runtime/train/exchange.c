@@ -15,7 +15,7 @@ owner_grid exchange_grid(const ranks *r, int rank) {
 }
 
 rec_status exchange_check(const trainer *t) {
-  const leaves *all = &t->in->all;
+  const leaves *all = &t->in->share.all;
   int data = ranks_data_count(t->ranks), times = ranks_time_count(t->ranks);
   if (all->segments % times)
     return rec_fail(REC_ERROR_ARGUMENT, "train %s: expected time ranks to divide its %d segments, found %d", t->block->name,
@@ -29,23 +29,23 @@ rec_status exchange_check(const trainer *t) {
 
 static rec_status new_window_there(trainer *t, int64_t bytes) {
   t->memory.gradients += bytes;
-  return t->of.where->ops->allocate(t->of.where, bytes, &t->in->window_there);
+  return t->of.where->ops->allocate(t->of.where, bytes, &t->in->exchange.window_there);
 }
 
 rec_status exchange_new(trainer *t, int64_t widest) {
   trainer_internals *in = t->in;
   int count = ranks_count(t->ranks);
   int64_t most = pieces_most_of_slot(t), bytes = t->of.n->element_size, block = t->of.model->parameter_elements;
-  in->sum_room = trainer_list(t, tree_room(in->all.shards, widest), sizeof *in->sum_room);
+  in->exchange.sum_room = trainer_list(t, tree_room(in->share.all.shards, widest), sizeof *in->exchange.sum_room);
   if (count == 1) return REC_OK;
-  in->squares_sent = trainer_list(t, most, sizeof *in->squares_sent);
-  in->gathered = trainer_list(t, count * (most > widest ? most : widest), sizeof *in->gathered);
-  if (in->direct) return new_window_there(t, least_of(block, WINDOW_OF_GPU) * bytes);
-  in->sends = trainer_list(t, block / WINDOW + 1, sizeof(message *));
-  for (int i = 0; i < 2; i++) in->windows_of[i] = trainer_list(t, WINDOW, (size_t)bytes);
+  in->exchange.squares_sent = trainer_list(t, most, sizeof *in->exchange.squares_sent);
+  in->exchange.gathered = trainer_list(t, count * (most > widest ? most : widest), sizeof *in->exchange.gathered);
+  if (in->exchange.direct) return new_window_there(t, least_of(block, WINDOW_OF_GPU) * bytes);
+  in->exchange.sends = trainer_list(t, block / WINDOW + 1, sizeof(message *));
+  for (int i = 0; i < 2; i++) in->exchange.windows_of[i] = trainer_list(t, WINDOW, (size_t)bytes);
   t->memory.gradients += 2 * WINDOW * bytes;
   if (compute_is_host(t->of.where)) return REC_OK;
-  in->sent_block = trainer_list(t, block, (size_t)bytes);
+  in->exchange.sent_block = trainer_list(t, block, (size_t)bytes);
   return new_window_there(t, WINDOW * bytes);
 }
 
@@ -68,18 +68,18 @@ typedef struct rank_numbers {
 
 static void of_rank(void *context, int data, double *to) {
   const rank_numbers *n = context;
-  const double *all = n->t->in->gathered;
+  const double *all = n->t->in->exchange.gathered;
   memcpy(to, all + ranks_at(n->t->ranks, data, n->place) * n->width, (size_t)n->width * sizeof *to);
 }
 
 // Of the ranks of a place in time, from what is gathered.
 static void sum_of_place(const trainer *t, int place, int64_t width, double *to) {
   rank_numbers numbers = {t, place, width};
-  tree_sum((tree_node){ranks_data_count(t->ranks), 0, 0}, width, of_rank, &numbers, to, t->in->sum_room);
+  tree_sum((tree_node){ranks_data_count(t->ranks), 0, 0}, width, of_rank, &numbers, to, t->in->exchange.sum_room);
 }
 
 static void gather(const trainer *t, const double *own, int64_t width) {
-  ranks_all_gather(t->ranks, own, t->in->gathered, width * (int64_t)sizeof *own,
+  ranks_all_gather(t->ranks, own, t->in->exchange.gathered, width * (int64_t)sizeof *own,
                    trainer_busy_with(t, "losses, weights and norms"));
 }
 
@@ -91,11 +91,11 @@ void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima) {
   sum_of_place(t, 0, width, own);
   for (int64_t i = width - maxima; i < width; i++)
     for (int rank = 0; rank < count; rank++)
-      if (rank == 0 || in->gathered[rank * width + i] > own[i]) own[i] = in->gathered[rank * width + i];
+      if (rank == 0 || in->exchange.gathered[rank * width + i] > own[i]) own[i] = in->exchange.gathered[rank * width + i];
 }
 
 void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split, double *by_place) {
-  double *sums = t->in->place_sums;
+  double *sums = t->in->exchange.place_sums;
   memcpy(by_place, own, (size_t)split * sizeof *own);
   if (ranks_count(t->ranks) == 1) return;
   gather(t, own, width);
@@ -108,13 +108,15 @@ void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t spli
 
 void exchange_squares(trainer *t) {
   trainer_internals *in = t->in;
-  const int64_t most = pieces_most_of_slot(t), size = (int64_t)sizeof *in->squares;
+  const int64_t most = pieces_most_of_slot(t), size = (int64_t)sizeof *in->update.squares;
   if (ranks_count(t->ranks) == 1) return;
-  memcpy(in->squares_sent, in->squares + in->own_pieces.first, (size_t)((in->own_pieces.end - in->own_pieces.first) * size));
-  ranks_all_gather(t->ranks, in->squares_sent, in->gathered, most * size, trainer_busy_with(t, "squares of gradients"));
+  memcpy(in->exchange.squares_sent, in->update.squares + in->update.own.first,
+         (size_t)((in->update.own.end - in->update.own.first) * size));
+  ranks_all_gather(t->ranks, in->exchange.squares_sent, in->exchange.gathered, most * size,
+                   trainer_busy_with(t, "squares of gradients"));
   for (int rank = 0; rank < ranks_count(t->ranks); rank++) {
     piece_range owned = pieces_of_rank(t, rank);
-    memcpy(in->squares + owned.first, in->gathered + rank * most, (size_t)((owned.end - owned.first) * size));
+    memcpy(in->update.squares + owned.first, in->exchange.gathered + rank * most, (size_t)((owned.end - owned.first) * size));
   }
 }
 
@@ -134,13 +136,14 @@ static rec_status send_windows(trainer *t, int to, int tag, char *from, number_r
   int64_t size = c->n->element_size;
   *count = 0;
   if (!compute_is_host(c)) {
-    rec_status status = c->ops->download(c, t->in->sent_block + n.place * size, from + n.place * size, n.count * size);
+    rec_status status = c->ops->download(c, t->in->exchange.sent_block + n.place * size, from + n.place * size, n.count * size);
     if (status) return status;
-    from = t->in->sent_block;
+    from = t->in->exchange.sent_block;
   }
   for (int64_t done = 0; done < n.count; done += WINDOW) {
     int64_t part = n.count - done < WINDOW ? n.count - done : WINDOW;
-    t->in->sends[(*count)++] = ranks_send(t->ranks, to, MESSAGE_GRADIENTS, tag, from + (n.place + done) * size, part * size);
+    t->in->exchange.sends[(*count)++] =
+        ranks_send(t->ranks, to, MESSAGE_GRADIENTS, tag, from + (n.place + done) * size, part * size);
   }
   return REC_OK;
 }
@@ -163,14 +166,14 @@ static rec_status add_slice(void *context, int number, int worker) {
 static rec_status add_window(window *w) {
   const compute *c = w->t->of.where;
   if (compute_is_host(c)) return train_pool_run(w->t->threads, (int)((w->count - 1) / SLICE + 1), add_slice, w);
-  rec_status status = c->ops->upload(c, w->t->in->window_there, w->from, w->count * c->n->element_size);
-  return status ? status : c->ops->sum_into(c, w->to, w->t->in->window_there, w->count);
+  rec_status status = c->ops->upload(c, w->t->in->exchange.window_there, w->from, w->count * c->n->element_size);
+  return status ? status : c->ops->sum_into(c, w->to, w->t->in->exchange.window_there, w->count);
 }
 
 static message *receive_window(trainer *t, int from, int tag, number_range n, int64_t first) {
   int64_t size = t->of.n->element_size, count = n.count - first < WINDOW ? n.count - first : WINDOW;
   if (count <= 0) return NULL;
-  return ranks_receive(t->ranks, from, MESSAGE_GRADIENTS, tag, t->in->windows_of[first / WINDOW % 2], count * size);
+  return ranks_receive(t->ranks, from, MESSAGE_GRADIENTS, tag, t->in->exchange.windows_of[first / WINDOW % 2], count * size);
 }
 
 // Adds what the other rank has of some numbers. One window is on its way while the one before it is added.
@@ -179,7 +182,7 @@ static rec_status add_windows(trainer *t, int from, int tag, char *sum, number_r
   message *next = receive_window(t, from, tag, n, 0);
   for (int64_t done = 0; done < n.count; done += WINDOW) {
     message *now = next;
-    window w = {t, sum + (n.place + done) * t->of.n->element_size, t->in->windows_of[done / WINDOW % 2],
+    window w = {t, sum + (n.place + done) * t->of.n->element_size, t->in->exchange.windows_of[done / WINDOW % 2],
                 n.count - done < WINDOW ? n.count - done : WINDOW};
     next = receive_window(t, from, tag, n, done + WINDOW);
     ranks_wait(t->ranks, now, trainer_busy_with(t, "gradients"));
@@ -206,9 +209,10 @@ static rec_status exchange_there(trainer *t, int partner, char *sum, number_rang
     int count = 0;
     if (given.count)
       list[count++] = (device_message){false, partner, MESSAGE_GRADIENTS, sum + given.place * size, given.count * size};
-    if (kept.count) list[count++] = (device_message){true, partner, MESSAGE_GRADIENTS, t->in->window_there, kept.count * size};
+    if (kept.count)
+      list[count++] = (device_message){true, partner, MESSAGE_GRADIENTS, t->in->exchange.window_there, kept.count * size};
     ranks_move(t->ranks, list, count, trainer_busy_with(t, "gradients"));
-    if (!status) status = c->ops->sum_into(c, sum + kept.place * size, t->in->window_there, kept.count);
+    if (!status) status = c->ops->sum_into(c, sum + kept.place * size, t->in->exchange.window_there, kept.count);
   }
   return status;
 }
@@ -217,10 +221,10 @@ static rec_status exchange_there(trainer *t, int partner, char *sum, number_rang
 static rec_status exchange_round(trainer *t, const owner_round *round, int tag, char *sum) {
   int partner = ranks_at(t->ranks, round->partner, ranks_time(t->ranks)), count;
   number_range gives = pieces_numbers(t, round->gives), keeps = pieces_numbers(t, round->keeps);
-  if (t->in->direct) return exchange_there(t, partner, sum, gives, keeps);
+  if (t->in->exchange.direct) return exchange_there(t, partner, sum, gives, keeps);
   rec_status sent = send_windows(t, partner, tag, sum, gives, &count);
   rec_status added = add_windows(t, partner, tag, sum, keeps);
-  ranks_wait_all(t->ranks, t->in->sends, count, trainer_busy_with(t, "gradients"));
+  ranks_wait_all(t->ranks, t->in->exchange.sends, count, trainer_busy_with(t, "gradients"));
   return sent ? sent : added;
 }
 
@@ -229,7 +233,7 @@ rec_status exchange_gradients(trainer *t) {
   rec_status status = REC_OK;
   for (int i = 0; i < owners_round_count(&grid); i++) {
     owner_round round = owners_round(&grid, i);
-    for (int k = 0; k < t->in->segments; k++) {
+    for (int k = 0; k < t->in->share.segments; k++) {
       rec_status exchanged = exchange_round(t, &round, k, gradients_of_segment(t, k));
       if (!status) status = exchanged;
     }
@@ -245,9 +249,11 @@ static void move_weights(trainer *t, int partner, number_range own, number_range
   device_message list[2];
   int count = 0;
   if (other.count)
-    list[count++] = (device_message){true, partner, MESSAGE_WEIGHTS, t->in->weights + other.place * size, other.count * size};
+    list[count++] =
+        (device_message){true, partner, MESSAGE_WEIGHTS, t->in->update.weights + other.place * size, other.count * size};
   if (own.count)
-    list[count++] = (device_message){false, partner, MESSAGE_WEIGHTS, t->in->weights + own.place * size, own.count * size};
+    list[count++] =
+        (device_message){false, partner, MESSAGE_WEIGHTS, t->in->update.weights + own.place * size, own.count * size};
   ranks_move(t->ranks, list, count, trainer_busy_with(t, "weights"));
 }
 
@@ -260,8 +266,8 @@ rec_status exchange_weights(trainer *t) {
     owner_round round = owners_round(&grid, i);
     int partner = ranks_at(t->ranks, round.partner, grid.time);
     number_range own = pieces_numbers(t, round.keeps), other = pieces_numbers(t, round.gives);
-    char *here = t->weights, *there = t->in->weights;
-    if (t->in->direct) {
+    char *here = t->weights, *there = t->in->update.weights;
+    if (t->in->exchange.direct) {
       move_weights(t, partner, own, other);
       continue;
     }

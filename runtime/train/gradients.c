@@ -16,18 +16,18 @@
 static int64_t block_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }
 
 // Levels of the tree between the node of this process and those of its waves.
-static int levels_of_waves(const trainer *t) { return t->in->wave_level - trainer_own_node(t).level; }
+static int levels_of_waves(const trainer *t) { return t->in->run.wave_level - trainer_own_node(t).level; }
 
-static int blocks_of_segment(const trainer *t) { return t->in->wave + levels_of_waves(t); }
+static int blocks_of_segment(const trainer *t) { return t->in->run.wave + levels_of_waves(t); }
 
 // Shard number of a lane, from 0 on.
 static int shard_of_lane(const trainer *t, int lane, int64_t number) {
-  return t->in->own.first + lane + (int)number * t->in->lanes;
+  return t->in->share.own.first + lane + (int)number * t->in->run.lanes;
 }
 
 static int64_t shards_of_lane(const trainer *t, int lane) {
-  int64_t own = t->in->own.end - t->in->own.first;
-  return (own - lane + t->in->lanes - 1) / t->in->lanes;
+  int64_t own = t->in->share.own.end - t->in->share.own.first;
+  return (own - lane + t->in->run.lanes - 1) / t->in->run.lanes;
 }
 
 static turns turns_of_lane(const trainer *t, int lane) {
@@ -39,10 +39,10 @@ static turns turns_of_lane(const trainer *t, int lane) {
 static void plan_turns(trainer *t) {
   trainer_internals *in = t->in;
   if (t->most_under_way && ranks_time_count(t->ranks) > 1)
-    t->most_under_way = exchange_least(t, (int)least_of(t->most_under_way, in->all.shards));
-  for (int lane = 0; lane < in->lanes; lane++) {
+    t->most_under_way = exchange_least(t, (int)least_of(t->most_under_way, in->share.all.shards));
+  for (int lane = 0; lane < in->run.lanes; lane++) {
     const turns order = turns_of_lane(t, lane);
-    in->under_way = (int)most_of(in->under_way, turns_under_way(&order));
+    in->run.under_way = (int)most_of(in->run.under_way, turns_under_way(&order));
   }
 }
 
@@ -50,36 +50,36 @@ static void plan_turns(trainer *t) {
 int gradients_plan(trainer *t) {
   trainer_internals *in = t->in;
   int threads = ranks_time_count(t->ranks) > 1 ? exchange_least(t, t->threads) : t->threads;
-  in->own = tree_range(trainer_own_node(t));
-  in->wave_level =
-      tree_level(in->all.shards, leaves_of_wave(t->of.model->parameter_elements, threads), trainer_own_node(t).level);
-  in->wave = ((in->all.shards - 1) >> in->wave_level) + 1;
-  in->lanes = (int)least_of(threads, in->wave);
-  in->threads_inside = in->wave == 1 ? t->threads : 1;
+  in->share.own = tree_range(trainer_own_node(t));
+  in->run.wave_level =
+      tree_level(in->share.all.shards, leaves_of_wave(t->of.model->parameter_elements, threads), trainer_own_node(t).level);
+  in->run.wave = ((in->share.all.shards - 1) >> in->run.wave_level) + 1;
+  in->run.lanes = (int)least_of(threads, in->run.wave);
+  in->run.threads_inside = in->run.wave == 1 ? t->threads : 1;
   plan_turns(t);
-  return blocks_of_segment(t) * in->segments;
+  return blocks_of_segment(t) * in->share.segments;
 }
 
 rec_status gradients_new(trainer *t) {
   trainer_internals *in = t->in;
   const compute *c = t->of.where;
-  int count = blocks_of_segment(t) * in->segments;
-  in->blocks = trainer_list(t, count, sizeof *in->blocks);
-  in->blocks_of = trainer_list(t, in->lanes * in->segments, sizeof *in->blocks_of);
-  in->turns = trainer_list(t, in->lanes, sizeof *in->turns);
-  if (!in->blocks || !in->blocks_of || !in->turns) return rec_no_memory();
-  rec_status status = c->ops->allocate(c, block_bytes(t) * count, (void **)&in->gradients);
-  for (int i = 0; !status && i < count; i++) in->blocks[i] = in->gradients + i * block_bytes(t);
-  return status ? status : c->ops->clear(c, in->gradients, block_bytes(t) * count);
+  int count = blocks_of_segment(t) * in->share.segments;
+  in->run.blocks = trainer_list(t, count, sizeof *in->run.blocks);
+  in->run.blocks_of = trainer_list(t, in->run.lanes * in->share.segments, sizeof *in->run.blocks_of);
+  in->run.turns = trainer_list(t, in->run.lanes, sizeof *in->run.turns);
+  if (!in->run.blocks || !in->run.blocks_of || !in->run.turns) return rec_no_memory();
+  rec_status status = c->ops->allocate(c, block_bytes(t) * count, (void **)&in->run.memory);
+  for (int i = 0; !status && i < count; i++) in->run.blocks[i] = in->run.memory + i * block_bytes(t);
+  return status ? status : c->ops->clear(c, in->run.memory, block_bytes(t) * count);
 }
 
 void *const *gradients_blocks(const trainer *t, int place, int lane) {
-  void **blocks = t->in->blocks_of + lane * t->in->segments;
-  for (int k = 0; k < t->in->segments; k++) blocks[k] = t->in->blocks[k * blocks_of_segment(t) + place];
+  void **blocks = t->in->run.blocks_of + lane * t->in->share.segments;
+  for (int k = 0; k < t->in->share.segments; k++) blocks[k] = t->in->run.blocks[k * blocks_of_segment(t) + place];
   return blocks;
 }
 
-char *gradients_of_segment(const trainer *t, int segment) { return t->in->blocks[segment * blocks_of_segment(t)]; }
+char *gradients_of_segment(const trainer *t, int segment) { return t->in->run.blocks[segment * blocks_of_segment(t)]; }
 
 char *gradients_sum(const trainer *t) { return gradients_of_segment(t, 0); }
 
@@ -96,7 +96,7 @@ typedef struct shard_starts {
 typedef void sum_function(const shard_starts *x, int state, void *sum);
 
 static intervention_kind kind_at(const shard_starts *x, int state, int64_t row) {
-  return x->t->in->drawn[state * x->t->in->rows + x->first + row].kind;
+  return x->t->in->starts.drawn[state * x->t->in->share.rows + x->first + row].kind;
 }
 
 static const char *gradient_at(const shard_starts *x, int state, int64_t row) {
@@ -129,10 +129,10 @@ static rec_status sum_on_host(const shard_starts *x, int state, int parameter, s
     return REC_OK;
   }
   int64_t bytes = t->of.model->parameters[parameter].elements * c->n->element_size;
-  rec_status status = c->ops->download(c, t->in->learned, to, bytes);
+  rec_status status = c->ops->download(c, t->in->starts.learned, to, bytes);
   if (status) return status;
-  sum(x, state, t->in->learned);
-  return c->ops->upload(c, to, t->in->learned, bytes);
+  sum(x, state, t->in->starts.learned);
+  return c->ops->upload(c, to, t->in->starts.learned, bytes);
 }
 
 // What the initial states of the sequences that start from weights hand on to these.
@@ -149,7 +149,7 @@ static rec_status sum_starts(const shard_starts *x) {
 
 // The first row of a shard.
 static int64_t first_row(const trainer *t, int number) {
-  return leaves_first_sequence(&t->in->all, number) - t->in->first_sequence;
+  return leaves_first_sequence(&t->in->share.all, number) - t->in->share.first_sequence;
 }
 
 shard gradients_shard(const trainer *t, int number, int lane) {
@@ -157,34 +157,34 @@ shard gradients_shard(const trainer *t, int number, int lane) {
   int64_t first = first_row(t, number), time = t->block->context, states = t->of.model->state_count;
   return (shard){.batch = first_row(t, number + 1) - first,
                  .time = time,
-                 .threads = in->threads_inside,
-                 .tokens = in->tokens + first * time,
-                 .targets = in->targets + first * time,
-                 .before = in->before_of + (number - in->own.first) * states,
-                 .after = in->after_of + (number - in->own.first) * states,
-                 .weights = in->target_weights ? in->target_weights + first * time : NULL,
-                 .d_before = in->learns ? in->d_before_of + lane * states : NULL,
+                 .threads = in->run.threads_inside,
+                 .tokens = in->batch.tokens + first * time,
+                 .targets = in->batch.targets + first * time,
+                 .before = in->starts.before_of + (number - in->share.own.first) * states,
+                 .after = in->starts.after_of + (number - in->share.own.first) * states,
+                 .weights = in->batch.target_weights ? in->batch.target_weights + first * time : NULL,
+                 .d_before = in->starts.learns ? in->starts.d_before_of + lane * states : NULL,
                  .step = t->step,
                  .number = number};
 }
 
-double gradients_loss_scale(const trainer *t) { return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0; }
+double gradients_loss_scale(const trainer *t) { return t->in->batch.weight_sum > 0 ? 1 / t->in->batch.weight_sum : 0; }
 
 static rec_status run_forward(const trainer *t, int number, int lane, executor *x, const forward_part *part) {
   const trainer_internals *in = t->in;
   shard s = gradients_shard(t, number, lane);
-  return executor_run_forward(x, in->weights, &s, gradients_loss_scale(t), &in->losses[(number - in->own.first) * in->segments],
-                              part);
+  return executor_run_forward(x, in->update.weights, &s, gradients_loss_scale(t),
+                              &in->run.losses[(number - in->share.own.first) * in->share.segments], part);
 }
 
 // Of a shard of the wave that runs.
 static rec_status run_backward(trainer *t, int number, int lane, executor *x, const backward_part *part) {
   trainer_internals *in = t->in;
-  int place = number - tree_range(in->running).first;
+  int place = number - tree_range(in->run.running).first;
   shard s = gradients_shard(t, number, lane);
   rec_status status = executor_run_backward(x, gradients_blocks(t, place, lane), part);
-  if (!status && in->learns && in->first_segment == 0)
-    status = sum_starts(&(shard_starts){t, &s, first_row(t, number), in->blocks[place]});
+  if (!status && in->starts.learns && in->share.first_segment == 0)
+    status = sum_starts(&(shard_starts){t, &s, first_row(t, number), in->run.blocks[place]});
   return status;
 }
 
@@ -192,23 +192,23 @@ static rec_status run_backward(trainer *t, int number, int lane, executor *x, co
 static rec_status run_shard(void *context, int place, int worker) {
   trainer *t = context;
   if (t->stop && *t->stop) return TRAINER_STOPPED;
-  int number = tree_range(t->in->running).first + place;
-  executor *x = t->in->executors[worker];
+  int number = tree_range(t->in->run.running).first + place;
+  executor *x = t->in->run.executors[worker];
   rec_status status = run_forward(t, number, worker, x, &(forward_part){.operations = {0, t->of.model->op_count}});
   return status ? status : run_backward(t, number, worker, x, &(backward_part){0});
 }
 
 static bool is_behind_wave(const trainer *t, int lane, turn next) {
-  return next.backward && shard_of_lane(t, lane, next.shard) >= tree_range(t->in->running).end;
+  return next.backward && shard_of_lane(t, lane, next.shard) >= tree_range(t->in->run.running).end;
 }
 
 static executor *executor_of(const trainer *t, int lane, int64_t number) {
-  return t->in->executors[lane * t->in->under_way + number % t->in->under_way];
+  return t->in->run.executors[lane * t->in->run.under_way + number % t->in->run.under_way];
 }
 
 // The shards that a range of operations is of.
 static void find_joined(const trainer *t, int lane, turn_range range, joined_states joined[JOINED_SHARDS]) {
-  const turns *order = &t->in->turns[lane];
+  const turns *order = &t->in->run.turns[lane];
   for (int64_t k = range.first / order->operations, i = 0; k * order->operations < range.end && i < JOINED_SHARDS; k++, i++) {
     int number = shard_of_lane(t, lane, k);
     joined[i] = (joined_states){executor_of(t, lane, k), first_row(t, number + 1) - first_row(t, number),
@@ -217,7 +217,7 @@ static void find_joined(const trainer *t, int lane, turn_range range, joined_sta
 }
 
 static rec_status run_turn(trainer *t, int lane, turn next) {
-  const turns *order = &t->in->turns[lane];
+  const turns *order = &t->in->run.turns[lane];
   int number = shard_of_lane(t, lane, next.shard);
   executor *x = executor_of(t, lane, next.shard);
   if (next.backward) {
@@ -234,30 +234,30 @@ static rec_status run_turn(trainer *t, int lane, turn next) {
 // The turns of a lane until the next one is backward and of a shard behind the wave.
 static rec_status run_lane(void *context, int lane, int worker) {
   trainer *t = context;
-  turns done = t->in->turns[lane];
+  turns done = t->in->run.turns[lane];
   turn next;
   rec_status status = REC_OK;
   (void)worker;
   while (!status && turns_next(&done, &next) && !is_behind_wave(t, lane, next)) {
     status = run_turn(t, lane, next);
-    t->in->turns[lane] = done;
+    t->in->run.turns[lane] = done;
   }
   return status;
 }
 
 // Ranks that share sequences run their shards in one order.
 static rec_status run_wave(trainer *t) {
-  leaf_range shards = tree_range(t->in->running);
-  if (ranks_time_count(t->ranks) > 1) return train_pool_run(t->threads, t->in->lanes, run_lane, t);
+  leaf_range shards = tree_range(t->in->run.running);
+  if (ranks_time_count(t->ranks) > 1) return train_pool_run(t->threads, t->in->run.lanes, run_lane, t);
   return train_pool_run(t->threads, shards.end - shards.first, run_shard, t);
 }
 
 // ---- sums ---------------------------------------------------------------------------------------
 
-static rec_status add(const trainer *t, int to, int from, number_range n) {
+static rec_status add_block(const trainer *t, int to, int from, number_range n) {
   const compute *c = t->of.where;
   int64_t offset = n.place * c->n->element_size;
-  return c->ops->sum_into(c, t->in->blocks[to] + offset, t->in->blocks[from] + offset, n.count);
+  return c->ops->sum_into(c, t->in->run.blocks[to] + offset, t->in->run.blocks[from] + offset, n.count);
 }
 
 // The blocks of the shards of a node, into that of the first; `first` has the block `block`.
@@ -267,45 +267,45 @@ static rec_status sum_node(const trainer *t, tree_node node, int first, int bloc
   tree_node right = tree_right(node);
   rec_status status = sum_node(t, tree_left(node), first, block, n);
   if (!status) status = sum_node(t, right, first, block, n);
-  return status ? status : add(t, block + all.first - first, block + tree_range(right).first - first, n);
+  return status ? status : add_block(t, block + all.first - first, block + tree_range(right).first - first, n);
 }
 
 // How many sums wait for the wave that runs: those at the first levels.
 static int waiting(const trainer *t) {
   int level = 0;
-  while (level < levels_of_waves(t) && t->in->running.number >> level & 1) level++;
+  while (level < levels_of_waves(t) && t->in->run.running.number >> level & 1) level++;
   return level;
 }
 
 static rec_status sum_wave(const trainer *t, number_range n) {
   int count = waiting(t);
   rec_status status = REC_OK;
-  for (int k = 0; !status && k < t->in->segments; k++) {
+  for (int k = 0; !status && k < t->in->share.segments; k++) {
     int block = k * blocks_of_segment(t);
-    status = sum_node(t, t->in->running, tree_range(t->in->running).first, block, n);
-    for (int level = 0; !status && level < count; level++) status = add(t, block, block + t->in->wave + level, n);
+    status = sum_node(t, t->in->run.running, tree_range(t->in->run.running).first, block, n);
+    for (int level = 0; !status && level < count; level++) status = add_block(t, block, block + t->in->run.wave + level, n);
   }
   return status;
 }
 
 static rec_status sum_piece(void *context, int number, int worker) {
   const trainer *t = context;
-  const piece *p = &t->in->pieces.of[number];
+  const piece *p = &t->in->update.pieces.of[number];
   (void)worker;
   return sum_wave(t, (number_range){p->place, p->count});
 }
 
 // On a device at once, with the gaps between parameters, which are zero.
 static rec_status sum_gradients(trainer *t) {
-  if (compute_is_host(t->of.where)) return train_pool_run(t->threads, t->in->pieces.count, sum_piece, t);
+  if (compute_is_host(t->of.where)) return train_pool_run(t->threads, t->in->update.pieces.count, sum_piece, t);
   return sum_wave(t, (number_range){0, t->of.model->parameter_elements});
 }
 
 // The sums of a wave wait in other blocks for the waves after it.
 static void keep_sums(trainer *t) {
   trainer_internals *in = t->in;
-  for (int k = 0; k < in->segments; k++) {
-    char **blocks = in->blocks + k * blocks_of_segment(t), **kept = &blocks[in->wave + waiting(t)], *sum = blocks[0];
+  for (int k = 0; k < in->share.segments; k++) {
+    char **blocks = in->run.blocks + k * blocks_of_segment(t), **kept = &blocks[in->run.wave + waiting(t)], *sum = blocks[0];
     blocks[0] = *kept;
     *kept = sum;
   }
@@ -315,15 +315,15 @@ rec_status gradients_run(trainer *t) {
   trainer_internals *in = t->in;
   rec_status status = REC_OK;
   int waves = 1 << levels_of_waves(t), first = trainer_own_node(t).number * waves;
-  for (int i = 0; i < in->lanes; i++) in->turns[i] = turns_of_lane(t, i);
+  for (int i = 0; i < in->run.lanes; i++) in->run.turns[i] = turns_of_lane(t, i);
   for (int i = 0; !status && i < waves; i++) {
-    in->running = (tree_node){in->all.shards, in->wave_level, first + i};
+    in->run.running = (tree_node){in->share.all.shards, in->run.wave_level, first + i};
     status = run_wave(t);
     if (!status) status = sum_gradients(t);
     if (!status && i + 1 < waves) keep_sums(t);
   }
   // Ranks that share the sequences wait for what this one does not run.
   if (status && ranks_time_count(t->ranks) > 1) ranks_abort(t->ranks, "%s", rec_message());
-  spent_on_sums(t, (in->own.end - in->own.first - 1) * in->segments * t->of.model->parameter_elements);
+  spent_on_sums(t, (in->share.own.end - in->share.own.first - 1) * in->share.segments * t->of.model->parameter_elements);
   return status;
 }

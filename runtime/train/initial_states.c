@@ -56,13 +56,13 @@ static void make_groups(trainer *t) {
   t->groups = trainer_list(t, m->state_count, sizeof *t->groups);
   for (int i = 0; t->groups && i < m->state_count; i++) total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
   t->fitted = trainer_list(t, 2 * total, sizeof *t->fitted);
-  t->in->fitted_before = trainer_list(t, 2 * total, sizeof *t->fitted);
-  t->in->fit_means = trainer_list(t, total, sizeof *t->in->fit_means);
-  t->in->fit_squares = trainer_list(t, total, sizeof *t->in->fit_squares);
-  t->in->fit_room = trainer_list(t, tree_room(t->in->all.shards, total), sizeof *t->in->fit_room);
+  t->in->starts.fitted_before = trainer_list(t, 2 * total, sizeof *t->fitted);
+  t->in->starts.fit_means = trainer_list(t, total, sizeof *t->in->starts.fit_means);
+  t->in->starts.fit_squares = trainer_list(t, total, sizeof *t->in->starts.fit_squares);
+  t->in->starts.fit_room = trainer_list(t, tree_room(t->in->share.all.shards, total), sizeof *t->in->starts.fit_room);
   t->group_count = total;
   t->fitted_valid = trainer_list(t, m->state_count, sizeof *t->fitted_valid);
-  t->in->fitted_valid_before = trainer_list(t, m->state_count, sizeof *t->fitted_valid);
+  t->in->starts.fitted_valid_before = trainer_list(t, m->state_count, sizeof *t->fitted_valid);
   double *next = t->fitted;
   for (int i = 0; t->groups && next && i < m->state_count; i++, next += 2 * t->groups[i - 1].count) {
     t->groups[i].mean = next;
@@ -98,28 +98,28 @@ static void make_layers(trainer *t) {
 void initial_states_new(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
-  int64_t states = m->state_count, shards = in->own.end - in->own.first;
-  in->before_of = trainer_list(t, shards * states, sizeof *in->before_of);
-  in->after_of = trainer_list(t, shards * states, sizeof *in->after_of);
-  in->drawn = trainer_list(t, states * in->rows, sizeof *in->drawn);
-  in->noise = trainer_list(t, states, sizeof *in->noise);
-  t->age = trainer_list(t, states * in->rows, sizeof *t->age);
+  int64_t states = m->state_count, shards = in->share.own.end - in->share.own.first;
+  in->starts.before_of = trainer_list(t, shards * states, sizeof *in->starts.before_of);
+  in->starts.after_of = trainer_list(t, shards * states, sizeof *in->starts.after_of);
+  in->starts.drawn = trainer_list(t, states * in->share.rows, sizeof *in->starts.drawn);
+  in->starts.noise = trainer_list(t, states, sizeof *in->starts.noise);
+  t->age = trainer_list(t, states * in->share.rows, sizeof *t->age);
   make_groups(t);
   make_layers(t);
-  in->squares_of = trainer_list(t, shards * t->layer_count, sizeof *in->squares_of);
-  in->draws = trainer_stream("initial states ", t->block);
-  for (int i = 0; in->noise && i < m->state_count; i++) {
+  in->starts.squares_of = trainer_list(t, shards * t->layer_count, sizeof *in->starts.squares_of);
+  in->starts.draws = trainer_stream("initial states ", t->block);
+  for (int i = 0; in->starts.noise && i < m->state_count; i++) {
     char what[512];
     snprintf(what, sizeof what, "initial noise %s ", m->states[i].name);
-    in->noise[i] = trainer_stream(what, t->block);
+    in->starts.noise[i] = trainer_stream(what, t->block);
   }
-  in->learns = block_draws(t->block, FROM_LEARNED);
+  in->starts.learns = block_draws(t->block, FROM_LEARNED);
   if (!starts_are_kept(t->block)) return;
-  for (int i = 0; i < m->state_count; i++) in->learns |= m->states[i].begin.parameter >= 0;
-  t->carried = trainer_zeroed(t, m->state_elements * in->rows);
-  in->before = trainer_zeroed(t, m->state_elements * in->rows);
-  in->after = trainer_zeroed(t, m->state_elements * in->rows);
-  t->memory.states = m->state_elements * in->rows * t->of.n->element_size * KEPT_STATES;
+  for (int i = 0; i < m->state_count; i++) in->starts.learns |= m->states[i].begin.parameter >= 0;
+  t->carried = trainer_zeroed(t, m->state_elements * in->share.rows);
+  in->starts.before = trainer_zeroed(t, m->state_elements * in->share.rows);
+  in->starts.after = trainer_zeroed(t, m->state_elements * in->share.rows);
+  t->memory.states = m->state_elements * in->share.rows * t->of.n->element_size * KEPT_STATES;
 }
 
 // ---- draws --------------------------------------------------------------------------------------
@@ -153,11 +153,12 @@ bool start_is_carried(intervention_kind kind) { return kind == FROM_STATE_PASSIN
 
 // What sequence `sequence` starts from: one draw for all states that one intervention rules. A
 // counter has no noise: 3.2 tokens were never read.
-static drawn_start draw(const trainer *t, const model_state *state, const intervention *v, int place, int64_t sequence) {
+static drawn_start draw(const trainer *t, const train_data *data, const model_state *state, const intervention *v, int place,
+                        int64_t sequence) {
   enum { INTERVENTIONS = 256 };
   const drawn_start zero = {FROM_ZERO, 0};
   uint64_t position = ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * INTERVENTIONS + (uint64_t)place;
-  double u = random_uniform(t->block->seed, t->in->draws, position);
+  double u = random_uniform(t->block->seed, t->in->starts.draws, position);
   for (int i = 0; v && i < v->choice_count; i++) {
     const state_choice *c = &v->choices[i];
     double weight = weight_of(c, v, t->step);
@@ -169,7 +170,7 @@ static drawn_start draw(const trainer *t, const model_state *state, const interv
     bool of_a_batch = start_is_carried(c->kind) || c->kind == FROM_FITTED_NOISE;
     if (of_a_batch && !t->carried_valid) return zero;
     if (start_is_carried(c->kind) &&
-        train_data_begins(t->in->data, t->block->seed, t->in->windows, (uint64_t)(t->step * t->block->batch + sequence)))
+        train_data_begins(data, t->block->seed, t->in->batch.windows, (uint64_t)(t->step * t->block->batch + sequence)))
       return zero;
     return (drawn_start){c->kind, at_step(&c->number, v, t->step)};
   }
@@ -177,15 +178,15 @@ static drawn_start draw(const trainer *t, const model_state *state, const interv
 }
 
 // Draws for all rows of a state.
-static void draw_state(trainer *t, int number) {
+static void draw_state(trainer *t, const train_data *data, int number) {
   int place = 0;
   trainer_internals *in = t->in;
   const model_state *state = &t->of.model->states[number];
   const intervention *v = intervention_of(t, state, &place);
-  for (int64_t row = 0; row < in->rows; row++) {
-    drawn_start start = draw(t, state, v, place, in->first_sequence + row);
-    in->drawn[number * in->rows + row] = start;
-    if (!start_is_carried(start.kind)) t->age[number * in->rows + row] = 0;
+  for (int64_t row = 0; row < in->share.rows; row++) {
+    drawn_start start = draw(t, data, state, v, place, in->share.first_sequence + row);
+    in->starts.drawn[number * in->share.rows + row] = start;
+    if (!start_is_carried(start.kind)) t->age[number * in->share.rows + row] = 0;
   }
 }
 
@@ -193,35 +194,36 @@ static void draw_state(trainer *t, int number) {
 
 static char *state_of(const trainer *t, void *block, int number, int64_t row) {
   const model_state *s = &t->of.model->states[number];
-  return (char *)block + (s->place * t->in->rows + row * s->elements) * t->of.n->element_size;
+  return (char *)block + (s->place * t->in->share.rows + row * s->elements) * t->of.n->element_size;
 }
 
 static int64_t first_row(const trainer *t, int number) {
-  return leaves_first_sequence(&t->in->all, number) - t->in->first_sequence;
+  return leaves_first_sequence(&t->in->share.all, number) - t->in->share.first_sequence;
 }
 
 // Points the shard at its initial and final states. A state all of whose rows start from zero has no initial ones.
 static void point_shard(trainer *t, int number, int state) {
   trainer_internals *in = t->in;
-  int64_t first = first_row(t, number), place = (number - in->own.first) * t->of.model->state_count + state;
+  int64_t first = first_row(t, number), place = (number - in->share.own.first) * t->of.model->state_count + state;
   bool other = false;
-  for (int64_t row = first; row < first_row(t, number + 1); row++) other |= in->drawn[state * in->rows + row].kind != FROM_ZERO;
-  in->before_of[place] = other ? state_of(t, in->before, state, first) : NULL;
-  in->after_of[place] = state_of(t, in->after, state, first);
+  for (int64_t row = first; row < first_row(t, number + 1); row++)
+    other |= in->starts.drawn[state * in->share.rows + row].kind != FROM_ZERO;
+  in->starts.before_of[place] = other ? state_of(t, in->starts.before, state, first) : NULL;
+  in->starts.after_of[place] = state_of(t, in->starts.after, state, first);
 }
 
 // A task of the pool: the initial states of one row.
 static rec_status fill_row(void *context, int row, int worker) {
   trainer *t = context;
-  int64_t sequence = t->in->first_sequence + row;
+  int64_t sequence = t->in->share.first_sequence + row;
   (void)worker;
   for (int i = 0; i < t->of.model->state_count; i++) {
     const model_state *state = &t->of.model->states[i];
-    const drawn_start *start = &t->in->drawn[i * t->in->rows + row];
-    char *before = state_of(t, t->in->before, i, row);
+    const drawn_start *start = &t->in->starts.drawn[i * t->in->share.rows + row];
+    char *before = state_of(t, t->in->starts.before, i, row);
     size_t size = (size_t)(state->elements * t->of.n->element_size);
     const noise_source source = {
-        t->of.n, t->block->seed, t->in->noise[i],
+        t->of.n, t->block->seed, t->in->starts.noise[i],
         ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * (uint64_t)state->elements};
     switch (start->kind) {
       case FROM_STATE_PASSING:
@@ -289,10 +291,10 @@ static rec_status sum_state(trainer *t, int number, bool of_squares) {
   trainer_internals *in = t->in;
   const noise_groups *g = &t->groups[number];
   int64_t first = first_group(t, number);
-  double beta, *means = in->fit_means + first, *room = in->fit_room + tree_room(in->all.shards, first);
+  double beta, *means = in->starts.fit_means + first, *room = in->starts.fit_room + tree_room(in->share.all.shards, first);
   fit_sums f = {t, number, of_squares ? means : NULL};
   if (is_fitted(t, &t->of.model->states[number], &beta))
-    tree_sum(trainer_own_node(t), g->count, sum_of_shard, &f, of_squares ? in->fit_squares + first : means, room);
+    tree_sum(trainer_own_node(t), g->count, sum_of_shard, &f, of_squares ? in->starts.fit_squares + first : means, room);
   return REC_OK;
 }
 
@@ -322,15 +324,15 @@ static void fit_states(trainer *t) {
   for (int i = 0; i < m->state_count; i++) any |= is_fitted(t, &m->states[i], &beta);
   if (!any) return;
   train_pool_run(t->threads, m->state_count, sum_values, t);
-  exchange_sums(t, in->fit_means, t->group_count, 0);
-  divide_sums(t, in->fit_means);
+  exchange_sums(t, in->starts.fit_means, t->group_count, 0);
+  divide_sums(t, in->starts.fit_means);
   train_pool_run(t->threads, m->state_count, sum_squares, t);
-  exchange_sums(t, in->fit_squares, t->group_count, 0);
-  divide_sums(t, in->fit_squares);
+  exchange_sums(t, in->starts.fit_squares, t->group_count, 0);
+  divide_sums(t, in->starts.fit_squares);
   for (int i = 0; i < m->state_count; i++) {
     int64_t first = first_group(t, i);
     if (!is_fitted(t, &m->states[i], &beta)) continue;
-    noise_follow(&t->groups[i], in->fit_means + first, in->fit_squares + first, beta, !t->fitted_valid[i]);
+    noise_follow(&t->groups[i], in->starts.fit_means + first, in->starts.fit_squares + first, beta, !t->fitted_valid[i]);
     t->fitted_valid[i] = true;
   }
 }
@@ -340,21 +342,21 @@ static void fit_states(trainer *t) {
 static rec_status square_shard(void *context, int place, int worker) {
   trainer *t = context;
   (void)worker;
-  int number = t->in->own.first + place;
+  int number = t->in->share.own.first + place;
   int64_t first = first_row(t, number), count = first_row(t, number + 1) - first;
-  double *by_layer = t->in->squares_of + place * t->layer_count;
+  double *by_layer = t->in->starts.squares_of + place * t->layer_count;
   memset(by_layer, 0, (size_t)t->layer_count * sizeof *by_layer);
   for (int i = 0; i < t->of.model->state_count; i++)
     by_layer[t->layer_of[i]] +=
-        t->of.n->square_sum(state_of(t, t->in->measured, i, first), t->of.model->states[i].elements * count);
+        t->of.n->square_sum(state_of(t, t->in->starts.measured, i, first), t->of.model->states[i].elements * count);
   return REC_OK;
 }
 
 // Squares of all states of the shards of this process, by layer.
 static void measure_states(trainer *t, void *block, double *by_layer) {
-  t->in->measured = block;
-  train_pool_run(t->threads, t->in->own.end - t->in->own.first, square_shard, t);
-  trainer_sum_shards(t, t->in->squares_of, t->layer_count, by_layer);
+  t->in->starts.measured = block;
+  train_pool_run(t->threads, t->in->share.own.end - t->in->share.own.first, square_shard, t);
+  trainer_sum_shards(t, t->in->starts.squares_of, t->layer_count, by_layer);
 }
 
 // The norm of all states of a sequence, as the root of the mean of its square over the batch; by
@@ -379,8 +381,8 @@ enum { START_COUNTS = sizeof(start_counts) / sizeof(double) };
 static double count_starts(const trainer *t, start_counts *counts) {
   double oldest = 0;
   *counts = (start_counts){0};
-  for (int64_t i = 0; i < t->of.model->state_count * t->in->rows; i++) {
-    intervention_kind kind = t->in->drawn[i].kind;
+  for (int64_t i = 0; i < t->of.model->state_count * t->in->share.rows; i++) {
+    intervention_kind kind = t->in->starts.drawn[i].kind;
     counts->drawn[kind]++;
     if (!start_is_carried(kind)) continue;
     counts->carried++;
@@ -407,7 +409,7 @@ void initial_states_measure(trainer *t, double *numbers) {
   if (!has_starts(t)) return;
   numbers[START_COUNTS + t->layer_count] = count_starts(t, &counts);
   memcpy(numbers, &counts, sizeof counts);
-  measure_states(t, t->in->before, numbers + START_COUNTS);
+  measure_states(t, t->in->starts.before, numbers + START_COUNTS);
 }
 
 void initial_states_report(trainer *t, const double *numbers, step_report *report) {
@@ -429,22 +431,22 @@ static void copy_fitted(const trainer *t, double *to, const double *from, bool *
 }
 
 void initial_states_forget(trainer *t) {
-  copy_fitted(t, t->fitted, t->in->fitted_before, t->fitted_valid, t->in->fitted_valid_before);
+  copy_fitted(t, t->fitted, t->in->starts.fitted_before, t->fitted_valid, t->in->starts.fitted_valid_before);
 }
 
-void initial_states_fill(trainer *t) {
-  copy_fitted(t, t->in->fitted_before, t->fitted, t->in->fitted_valid_before, t->fitted_valid);
+void initial_states_fill(trainer *t, const train_data *data) {
+  copy_fitted(t, t->in->starts.fitted_before, t->fitted, t->in->starts.fitted_valid_before, t->fitted_valid);
   if (!has_starts(t)) return;
   if (t->carried_valid) fit_states(t);
   for (int i = 0; i < t->of.model->state_count; i++) {
-    draw_state(t, i);
-    for (int s = t->in->own.first; s < t->in->own.end; s++) point_shard(t, s, i);
+    draw_state(t, data, i);
+    for (int s = t->in->share.own.first; s < t->in->share.own.end; s++) point_shard(t, s, i);
   }
-  train_pool_run(t->threads, (int)t->in->rows, fill_row, t);
+  train_pool_run(t->threads, (int)t->in->share.rows, fill_row, t);
 }
 
 void final_states_measure(trainer *t, double *numbers) {
-  if (t->carried) measure_states(t, t->in->after, numbers);
+  if (t->carried) measure_states(t, t->in->starts.after, numbers);
 }
 
 void final_states_report(trainer *t, const double *numbers, step_report *report) {
@@ -453,7 +455,7 @@ void final_states_report(trainer *t, const double *numbers, step_report *report)
 
 void final_states_keep(trainer *t) {
   void *before = t->carried;
-  t->carried = t->in->after, t->in->after = before;
-  for (int64_t i = 0; i < t->of.model->state_count * t->in->rows; i++) t->age[i] += (double)t->block->context;
+  t->carried = t->in->starts.after, t->in->starts.after = before;
+  for (int64_t i = 0; i < t->of.model->state_count * t->in->share.rows; i++) t->age[i] += (double)t->block->context;
   t->carried_valid = true;
 }

@@ -8,21 +8,21 @@ enum { ALIGNED = 16 };  // numbers; a state of an optimizer begins at a multiple
 
 static void list_pieces(trainer *t) {
   trainer_internals *in = t->in;
-  piece_list_make(&in->memory, t->of.model, t->block, compute_is_host(t->of.where), &in->pieces);
-  in->squares = trainer_list(t, in->pieces.count, sizeof *in->squares);
-  if (!in->memory.failed) in->own_pieces = pieces_of_rank(t, ranks_number(t->ranks));
+  piece_list_make(&in->memory, t->of.model, t->block, compute_is_host(t->of.where), &in->update.pieces);
+  in->update.squares = trainer_list(t, in->update.pieces.count, sizeof *in->update.squares);
+  if (!in->memory.failed) in->update.own = pieces_of_rank(t, ranks_number(t->ranks));
 }
 
 piece_range pieces_of_rank(const trainer *t, int rank) {
   owner_grid grid = exchange_grid(t->ranks, rank);
   int slot = owners_left(&grid).first + grid.time;
-  return piece_list_slots(&t->in->pieces, (slot_range){slot, slot + 1}, ranks_count(t->ranks));
+  return piece_list_slots(&t->in->update.pieces, (slot_range){slot, slot + 1}, ranks_count(t->ranks));
 }
 
-int64_t pieces_most_of_slot(const trainer *t) { return piece_list_most(&t->in->pieces, ranks_count(t->ranks)); }
+int64_t pieces_most_of_slot(const trainer *t) { return piece_list_most(&t->in->update.pieces, ranks_count(t->ranks)); }
 
 number_range pieces_numbers(const trainer *t, slot_range slots) {
-  return piece_list_numbers(&t->in->pieces, slots, ranks_count(t->ranks));
+  return piece_list_numbers(&t->in->update.pieces, slots, ranks_count(t->ranks));
 }
 
 // ---- moments ------------------------------------------------------------------------------------
@@ -30,8 +30,8 @@ number_range pieces_numbers(const trainer *t, slot_range slots) {
 // The numbers of a parameter that are stepped here, all of whose states are aligned as the parameter is.
 static number_range own_numbers(const trainer *t, int parameter) {
   const model_parameter *p = &t->of.model->parameters[parameter];
-  int64_t first = piece_list_place(&t->in->pieces, t->in->own_pieces.first) - p->place,
-          end = piece_list_place(&t->in->pieces, t->in->own_pieces.end) - p->place;
+  int64_t first = piece_list_place(&t->in->update.pieces, t->in->update.own.first) - p->place,
+          end = piece_list_place(&t->in->update.pieces, t->in->update.own.end) - p->place;
   if (first < 0) first = 0;
   if (end > p->elements) end = p->elements;
   return (number_range){first, end > first ? end - first : 0};
@@ -63,18 +63,18 @@ rec_status pieces_make_rooms(trainer *t) {
   const compute *c = t->of.where;
   int64_t most = 0;
   rec_status status = REC_OK;
-  for (int i = t->in->own_pieces.first; i < t->in->own_pieces.end; i++) {
-    const piece *p = &t->in->pieces.of[i];
+  for (int i = t->in->update.own.first; i < t->in->update.own.end; i++) {
+    const piece *p = &t->in->update.pieces.of[i];
     if (!optimizers[p->optimizer].room) continue;
     int64_t numbers = optimizers[p->optimizer].room(p->rows, p->columns);
     if (numbers > most) most = numbers;
   }
   if (!most) return REC_OK;
   int workers = t->threads;
-  t->in->step_rooms = trainer_list(t, workers, sizeof *t->in->step_rooms);
-  if (!t->in->step_rooms) return rec_no_memory();
+  t->in->update.rooms = trainer_list(t, workers, sizeof *t->in->update.rooms);
+  if (!t->in->update.rooms) return rec_no_memory();
   if (compute_is_host(c)) status = blas_reserve(workers);
-  for (int i = 0; !status && i < workers; i++) status = c->ops->allocate(c, most * c->n->element_size, &t->in->step_rooms[i]);
+  for (int i = 0; !status && i < workers; i++) status = c->ops->allocate(c, most * c->n->element_size, &t->in->update.rooms[i]);
   t->memory.moments += most * c->n->element_size * workers;
   return status;
 }
@@ -84,24 +84,24 @@ rec_status pieces_make_rooms(trainer *t) {
 static rec_status square_pieces(trainer *t, int first, int count) {
   value_list lists[SQUARES_AT_ONCE];
   for (int i = 0; i < count; i++) {
-    const piece *p = &t->in->pieces.of[first + i];
+    const piece *p = &t->in->update.pieces.of[first + i];
     lists[i] = (value_list){gradients_sum(t) + p->place * t->of.n->element_size, p->count};
   }
-  return t->of.where->ops->square_sums(t->of.where, lists, count, &t->in->squares[first]);
+  return t->of.where->ops->square_sums(t->of.where, lists, count, &t->in->update.squares[first]);
 }
 
 static rec_status square_piece(void *context, int place, int worker) {
   trainer *t = context;
   (void)worker;
-  return square_pieces(t, t->in->own_pieces.first + place, 1);
+  return square_pieces(t, t->in->update.own.first + place, 1);
 }
 
 static rec_status run_pieces(trainer *t, train_pool_task *task) {
-  return train_pool_run(t->threads, t->in->own_pieces.end - t->in->own_pieces.first, task, t);
+  return train_pool_run(t->threads, t->in->update.own.end - t->in->update.own.first, task, t);
 }
 
 rec_status pieces_square(trainer *t) {
-  piece_range own = t->in->own_pieces;
+  piece_range own = t->in->update.own;
   rec_status status = REC_OK;
   if (compute_is_host(t->of.where)) return run_pieces(t, square_piece);
   for (int i = own.first; !status && i < own.end; i += SQUARES_AT_ONCE)
@@ -112,24 +112,24 @@ rec_status pieces_square(trainer *t) {
 static rec_status step_piece(void *context, int place, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
-  const piece *p = &in->pieces.of[in->own_pieces.first + place];
+  const piece *p = &in->update.pieces.of[in->update.own.first + place];
   const int64_t size = t->of.n->element_size;
   const optimizer *o = &optimizers[p->optimizer];
-  stepped_weights w = {.values = in->weights + p->place * size,
+  stepped_weights w = {.values = in->update.weights + p->place * size,
                        .gradient = gradients_sum(t) + p->place * size,
-                       .room = in->step_rooms ? in->step_rooms[worker] : NULL,
+                       .room = in->update.rooms ? in->update.rooms[worker] : NULL,
                        .rows = p->rows,
                        .columns = p->columns,
                        .decays = p->decays};
   for (int i = 0; i < optimizer_rules_of[p->optimizer].states; i++) {
     moment_part m = trainer_moment(t, p->parameter, i);
-    w.states[i] = in->moments + (m.place + p->first - m.first) * size;
+    w.states[i] = in->update.moments + (m.place + p->first - m.first) * size;
   }
-  return o->step(t->of.where, &in->step, &w);
+  return o->step(t->of.where, &in->update.step, &w);
 }
 
 rec_status pieces_step(trainer *t) {
-  const piece_list *l = &t->in->pieces;
-  spent_on_step(t, l->before[t->in->own_pieces.end] - l->before[t->in->own_pieces.first]);
+  const piece_list *l = &t->in->update.pieces;
+  spent_on_step(t, l->before[t->in->update.own.end] - l->before[t->in->update.own.first]);
   return run_pieces(t, step_piece);
 }

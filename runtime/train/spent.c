@@ -4,20 +4,21 @@
 
 static void ran(void *context, int op, run_part part, double amount) {
   const trainer *t = context;
-  clock_spend(ranks_clock(t->ranks), op_times_of(&t->in->times, op, part, amount));
+  clock_spend(ranks_clock(t->ranks), op_times_of(&t->in->record.times, op, part, amount));
 }
 
 rec_status spent_open(trainer *t) {
   const char *file = clock_times_file(ranks_clock(t->ranks));
   if (!file) return REC_OK;
-  for (int i = 0; i < t->in->lanes * t->in->under_way; i++) executor_watch_by(t->in->executors[i], (executor_watch){ran, t});
-  return op_times_read(file, t->of.model, &t->in->times);
+  for (int i = 0; i < t->in->run.lanes * t->in->run.under_way; i++)
+    executor_watch_by(t->in->run.executors[i], (executor_watch){ran, t});
+  return op_times_read(file, t->of.model, &t->in->record.times);
 }
 
 void spent_on_sums(const trainer *t, int64_t numbers) {
-  clock_spend(ranks_clock(t->ranks), (double)numbers * t->in->times.sum);
+  clock_spend(ranks_clock(t->ranks), (double)numbers * t->in->record.times.sum);
 }
 
 void spent_on_step(const trainer *t, int64_t numbers) {
-  clock_spend(ranks_clock(t->ranks), (double)numbers * t->in->times.step);
+  clock_spend(ranks_clock(t->ranks), (double)numbers * t->in->record.times.step);
 }

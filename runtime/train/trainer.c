@@ -20,23 +20,23 @@ static rec_status allocate_there(trainer *t) {
   trainer_internals *in = t->in;
   int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
   rec_status status = gradients_new(t);
-  in->weights = t->weights, in->moments = t->moments;
+  in->update.weights = t->weights, in->update.moments = t->moments;
   if (compute_is_host(c)) return status;
-  in->learned = trainer_list(t, t->of.model->largest_parameter, (size_t)c->n->element_size);
-  in->weights = in->moments = NULL;
-  if (!status && !in->learned) status = rec_no_memory();
-  if (!status) status = c->ops->allocate(c, bytes, (void **)&in->weights);
-  return status ? status : c->ops->allocate(c, moment_bytes(t), (void **)&in->moments);
+  in->starts.learned = trainer_list(t, t->of.model->largest_parameter, (size_t)c->n->element_size);
+  in->update.weights = in->update.moments = NULL;
+  if (!status && !in->starts.learned) status = rec_no_memory();
+  if (!status) status = c->ops->allocate(c, bytes, (void **)&in->update.weights);
+  return status ? status : c->ops->allocate(c, moment_bytes(t), (void **)&in->update.moments);
 }
 
 static void release_there(trainer *t) {
   const compute *c = t->of.where;
-  c->ops->release(c, t->in->gradients);
-  c->ops->release(c, t->in->other_segments);
+  c->ops->release(c, t->in->run.memory);
+  segments_free(t);
   if (compute_is_host(c)) return;
-  c->ops->release(c, t->in->weights);
-  c->ops->release(c, t->in->moments);
-  c->ops->release(c, t->in->window_there);
+  c->ops->release(c, t->in->update.weights);
+  c->ops->release(c, t->in->update.moments);
+  c->ops->release(c, t->in->exchange.window_there);
 }
 
 static int64_t weight_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }
@@ -44,22 +44,23 @@ static int64_t weight_bytes(const trainer *t) { return t->of.model->parameter_el
 rec_status trainer_place(trainer *t) {
   const compute *c = t->of.where;
   if (compute_is_host(c)) return REC_OK;
-  rec_status status = c->ops->upload(c, t->in->weights, t->weights, weight_bytes(t));
-  return status ? status : c->ops->upload(c, t->in->moments, t->moments, moment_bytes(t));
+  rec_status status = c->ops->upload(c, t->in->update.weights, t->weights, weight_bytes(t));
+  return status ? status : c->ops->upload(c, t->in->update.moments, t->moments, moment_bytes(t));
 }
 
 rec_status trainer_fetch(trainer *t) {
   const compute *c = t->of.where;
   if (compute_is_host(c)) return REC_OK;
-  rec_status status = c->ops->download(c, t->weights, t->in->weights, weight_bytes(t));
-  return status ? status : c->ops->download(c, t->moments, t->in->moments, moment_bytes(t));
+  rec_status status = c->ops->download(c, t->weights, t->in->update.weights, weight_bytes(t));
+  return status ? status : c->ops->download(c, t->moments, t->in->update.moments, moment_bytes(t));
 }
 
 // A parameter to the host.
 static rec_status fetch_parameter(trainer *t, int parameter) {
   const compute *c = t->of.where;
   if (parameter < 0) return REC_OK;
-  return c->ops->download(c, trainer_parameter(t, t->weights, parameter), trainer_parameter(t, t->in->weights, parameter),
+  return c->ops->download(c, trainer_parameter(t, t->weights, parameter),
+                          trainer_parameter(t, t->in->update.weights, parameter),
                           t->of.model->parameters[parameter].elements * c->n->element_size);
 }
 
@@ -68,7 +69,7 @@ static rec_status fetch_starts(trainer *t) {
   const train_model *m = t->of.model;
   const compute *c = t->of.where;
   rec_status status = REC_OK;
-  if (compute_is_host(c) || !t->in->learns) return REC_OK;
+  if (compute_is_host(c) || !t->in->starts.learns) return REC_OK;
   for (int i = 0; !status && i < m->state_count; i++) {
     status = fetch_parameter(t, m->states[i].learned);
     if (!status) status = fetch_parameter(t, m->states[i].begin.parameter);
@@ -79,23 +80,24 @@ static rec_status fetch_starts(trainer *t) {
 static rec_status allocate(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
-  int64_t size = t->of.n->element_size, shards = in->own.end - in->own.first, tokens = in->rows * t->block->context;
+  int64_t size = t->of.n->element_size, shards = in->share.own.end - in->share.own.first,
+          tokens = in->share.rows * t->block->context;
   t->weights = trainer_zeroed(t, m->parameter_elements);
-  in->tokens = trainer_list(t, tokens, sizeof *in->tokens);
-  in->targets = trainer_list(t, tokens, sizeof *in->targets);
-  in->losses = trainer_list(t, shards * in->segments, sizeof *in->losses);
-  in->weight_sums = trainer_list(t, shards, sizeof *in->weight_sums);
-  if (weighs(t->block)) in->target_weights = trainer_list(t, tokens, sizeof *in->target_weights);
-  if (t->block->loss_rest != 1) in->answers = trainer_list(t, tokens, 2 * sizeof *in->answers);
-  in->answer_room = tokens;
-  in->executors = trainer_list(t, in->lanes * in->under_way, sizeof *in->executors);
+  in->batch.tokens = trainer_list(t, tokens, sizeof *in->batch.tokens);
+  in->batch.targets = trainer_list(t, tokens, sizeof *in->batch.targets);
+  in->run.losses = trainer_list(t, shards * in->share.segments, sizeof *in->run.losses);
+  in->batch.weight_sums = trainer_list(t, shards, sizeof *in->batch.weight_sums);
+  if (weighs(t->block)) in->batch.target_weights = trainer_list(t, tokens, sizeof *in->batch.target_weights);
+  if (t->block->loss_rest != 1) in->batch.answers = trainer_list(t, tokens, 2 * sizeof *in->batch.answers);
+  in->batch.answer_room = tokens;
+  in->run.executors = trainer_list(t, in->run.lanes * in->run.under_way, sizeof *in->run.executors);
   t->memory.weights = m->parameter_elements * size;
   t->memory.data = tokens * 4;
   pieces_new(t);
   initial_states_new(t);
   if (in->memory.failed) return rec_no_memory();
-  int64_t sums = in->segments + t->layer_count + 1 + starts_number_count(m, t->block);
-  in->batch_sums = trainer_list(t, sums, sizeof *in->batch_sums);
+  int64_t sums = in->share.segments + t->layer_count + 1 + starts_number_count(m, t->block);
+  in->record.sums = trainer_list(t, sums, sizeof *in->record.sums);
   rec_status status = exchange_new(t, sums > t->group_count ? sums : t->group_count);
   if (!status) status = segments_new(t, sums);
   if (!status && in->memory.failed) status = rec_no_memory();
@@ -107,14 +109,15 @@ static void make_state_gradients(trainer *t, int lanes, int64_t sequences) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
   int64_t size = t->of.n->element_size, room = m->state_elements * sequences;
-  if (!in->learns) return;
-  in->d_before = trainer_zeroed(t, room * lanes);
-  in->d_before_of = trainer_list(t, lanes * m->state_count, sizeof *in->d_before_of);
+  if (!in->starts.learns) return;
+  in->starts.d_before = trainer_zeroed(t, room * lanes);
+  in->starts.d_before_of = trainer_list(t, lanes * m->state_count, sizeof *in->starts.d_before_of);
   if (in->memory.failed) return;
   for (int lane = 0; lane < lanes; lane++)
     for (int i = 0; i < m->state_count; i++)
       if (m->states[i].learned >= 0 || m->states[i].begin.parameter >= 0)
-        in->d_before_of[lane * m->state_count + i] = in->d_before + (lane * room + m->states[i].place * sequences) * size;
+        in->starts.d_before_of[lane * m->state_count + i] =
+            in->starts.d_before + (lane * room + m->states[i].place * sequences) * size;
   t->memory.states += room * lanes * size;
 }
 
@@ -123,19 +126,19 @@ static rec_status too_large(const trainer *t, const executor_form *form) {
   rec_status status =
       executor_need(t->of.model, t->of.kernels, t->of.where, form, ranks_time(t->ranks), ranks_time_count(t->ranks), &of);
   if (status) return status;
-  int64_t bytes = of.whole + (t->in->under_way - 1) * of.beside;
+  int64_t bytes = of.whole + (t->in->run.under_way - 1) * of.beside;
   return rec_fail(REC_ERROR_MEMORY,
                   "expected %.1f MiB of memory for the activations of train %s, found less; raise the limit (ulimit -v), take "
                   "fewer --threads%s, or let more --time-ranks share its segments, of which there are %d",
-                  (double)(bytes * t->in->lanes) / (1 << 20), t->block->name,
-                  t->in->under_way > 1 ? ", or shards --under-way" : "", t->in->all.segments);
+                  (double)(bytes * t->in->run.lanes) / (1 << 20), t->block->name,
+                  t->in->run.under_way > 1 ? ", or shards --under-way" : "", t->in->share.all.segments);
 }
 
 // The executors of the shards that a lane has under way.
 static rec_status make_lane(trainer *t, executor_form form, int lane) {
-  executor **list = t->in->executors + lane * t->in->under_way;
+  executor **list = t->in->run.executors + lane * t->in->run.under_way;
   rec_status status = REC_OK;
-  for (int i = 0; !status && i < t->in->under_way; i++) {
+  for (int i = 0; !status && i < t->in->run.under_way; i++) {
     form.beside = i ? list[0] : NULL;
     status = executor_new(t->of.model, t->of.kernels, t->of.where, &form, &list[i]);
     if (!status) t->memory.activations += executor_bytes(list[i]);
@@ -145,20 +148,20 @@ static rec_status make_lane(trainer *t, executor_form form, int lane) {
 
 static rec_status make_executors(trainer *t) {
   trainer_internals *in = t->in;
-  int64_t sequences = (t->block->batch + in->all.shards - 1) / in->all.shards;
+  int64_t sequences = (t->block->batch + in->share.all.shards - 1) / in->share.all.shards;
   const executor_form form = {.batch = sequences,
                               .time = t->block->context,
                               .segment = t->block->context / t->block->segments,
                               .backward = true,
                               .chain = t->block->exchange == EXCHANGE_CHAIN,
                               .line = t->ranks};
-  rec_status status = compute_is_host(t->of.where) ? blas_reserve(in->lanes) : REC_OK;
+  rec_status status = compute_is_host(t->of.where) ? blas_reserve(in->run.lanes) : REC_OK;
   if (status) return status;
-  for (int i = 0; !status && i < in->lanes; i++) status = make_lane(t, form, i);
+  for (int i = 0; !status && i < in->run.lanes; i++) status = make_lane(t, form, i);
   if (status == REC_ERROR_MEMORY && compute_is_host(t->of.where)) status = too_large(t, &form);
-  t->memory.spared = t->of.model->row * sequences * t->block->context * in->lanes * in->under_way *
+  t->memory.spared = t->of.model->row * sequences * t->block->context * in->run.lanes * in->run.under_way *
                      (t->of.n->element_size - t->of.n->token_size);
-  make_state_gradients(t, in->lanes, sequences);
+  make_state_gradients(t, in->run.lanes, sequences);
   return !status && in->memory.failed ? rec_no_memory() : status;
 }
 
@@ -167,16 +170,16 @@ static rec_status plan(trainer *t) {
   const train_block *b = t->block;
   trainer_internals *in = t->in;
   const leaf_sizes sizes = {b->batch, b->accumulate, b->context, b->segments, compute_is_host(t->of.where)};
-  in->all = leaves_of(&sizes);
-  in->direct = !sizes.host && ranks_have_gpus(t->ranks);
-  in->windows = trainer_stream("windows ", b);
+  in->share.all = leaves_of(&sizes);
+  in->exchange.direct = !sizes.host && ranks_have_gpus(t->ranks);
+  in->batch.windows = trainer_stream("windows ", b);
   rec_status status = exchange_check(t);
   if (status) return status;
-  in->segments = segments_of_place(t->ranks, in->all.segments, 0);
-  in->first_segment = segments_before_place(t->ranks, in->all.segments, ranks_time(t->ranks));
+  in->share.segments = segments_of_place(t->ranks, in->share.all.segments, 0);
+  in->share.first_segment = segments_before_place(t->ranks, in->share.all.segments, ranks_time(t->ranks));
   t->memory.gradients = gradients_plan(t) * t->of.model->parameter_elements * t->of.n->element_size;
-  in->first_sequence = leaves_first_sequence(&in->all, in->own.first);
-  in->rows = leaves_first_sequence(&in->all, in->own.end) - in->first_sequence;
+  in->share.first_sequence = leaves_first_sequence(&in->share.all, in->share.own.first);
+  in->share.rows = leaves_first_sequence(&in->share.all, in->share.own.end) - in->share.first_sequence;
   return REC_OK;
 }
 
@@ -206,14 +209,14 @@ rec_status trainer_new(trained_model of, const train_block *block, const trainer
 void trainer_free(trainer *t) {
   if (!t) return;
   trainer_internals *in = t->in;
-  for (int i = in && in->executors ? in->lanes * in->under_way : 0; i-- > 0;) executor_free(in->executors[i]);
-  for (int i = 0; in && in->step_rooms && i < t->threads; i++) t->of.where->ops->release(t->of.where, in->step_rooms[i]);
+  for (int i = in && in->run.executors ? in->run.lanes * in->run.under_way : 0; i-- > 0;) executor_free(in->run.executors[i]);
+  for (int i = 0; in && in->update.rooms && i < t->threads; i++) t->of.where->ops->release(t->of.where, in->update.rooms[i]);
   if (in) {
     release_there(t);
-    free(in->before);
-    free(in->after);
-    free(in->d_before);
-    op_times_free(&in->times);
+    free(in->starts.before);
+    free(in->starts.after);
+    free(in->starts.d_before);
+    op_times_free(&in->record.times);
     rec_blocks_free(&in->memory);
   }
   free(in);
@@ -242,11 +245,11 @@ static double rate_at(const train_block *b, int64_t step) {
 static void describe_step(trainer *t, step_report *report) {
   const train_block *b = t->block;
   double squares = 0;
-  for (int i = 0; i < t->in->pieces.count; i++) squares += t->in->squares[i];
+  for (int i = 0; i < t->in->update.pieces.count; i++) squares += t->in->update.squares[i];
   report->gradient_norm = sqrt(squares);
   report->rate = rate_at(b, t->step);
   double scale = b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
-  t->in->step = (optimizer_step){b, report->rate, scale, t->step + 1};
+  t->in->update.step = (optimizer_step){b, report->rate, scale, t->step + 1};
 }
 
 const char *trainer_bad_weight(const trainer *t) {
@@ -269,10 +272,10 @@ typedef struct bad_number {
 // Ranks that share sequences run the same shards to the end, for they wait for each other.
 static void look_at_shards(trainer *t, bad_number *found) {
   char text[BAD_NUMBER];
-  for (int i = t->in->own.first; i < t->in->own.end; i++) {
+  for (int i = t->in->share.own.first; i < t->in->share.own.end; i++) {
     shard s = gradients_shard(t, i, 0);
-    int operation = executor_blame(t->in->executors[0], t->in->weights, &s, gradients_loss_scale(t), gradients_blocks(t, 0, 0),
-                                   text, sizeof text);
+    int operation = executor_blame(t->in->run.executors[0], t->in->update.weights, &s, gradients_loss_scale(t),
+                                   gradients_blocks(t, 0, 0), text, sizeof text);
     if (operation != NOTHING_FOUND && !*found->text) {
       found->shard = i, found->operation = operation;
       memcpy(found->text, text, sizeof text);
@@ -326,16 +329,16 @@ static rec_status not_finite(trainer *t, const step_report *report) {
 static void sum_starts(trainer *t, step_report *report) {
   trainer_internals *in = t->in;
   int64_t count = starts_number_count(t->of.model, t->block);
-  trainer_sum_shards(t, in->weight_sums, 1, in->batch_sums);
-  initial_states_measure(t, in->batch_sums + 1);
-  exchange_sums(t, in->batch_sums, 1 + count, count ? 1 : 0);
-  in->weight_sum = in->batch_sums[0];
-  initial_states_report(t, in->batch_sums + 1, report);
+  trainer_sum_shards(t, in->batch.weight_sums, 1, in->record.sums);
+  initial_states_measure(t, in->record.sums + 1);
+  exchange_sums(t, in->record.sums, 1 + count, count ? 1 : 0);
+  in->batch.weight_sum = in->record.sums[0];
+  initial_states_report(t, in->record.sums + 1, report);
 }
 
 // Where no batch can have a target, the first has none.
 static rec_status check_targets(const trainer *t) {
-  if (t->step || t->in->weight_sum > 0) return REC_OK;
+  if (t->step || t->in->batch.weight_sum > 0) return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
                   "train %s: expected targets that the loss counts, found none in the first batch: its 'from' leaves out all "
                   "of them, or labels and rest weigh 0, or the documents are too short",
@@ -345,20 +348,19 @@ static rec_status check_targets(const trainer *t) {
 // The loss, and what is reported about the states that the batch ended with.
 static void sum_ends(trainer *t, step_report *report) {
   trainer_internals *in = t->in;
-  trainer_sum_shards(t, in->losses, in->segments, in->batch_sums);
-  final_states_measure(t, in->batch_sums + in->segments);
-  double loss = segments_sum_losses(t, in->segments + ends_number_count(t->of.model, t->block));
-  report->loss = in->weight_sum > 0 ? loss / in->weight_sum : 0;
-  final_states_report(t, in->batch_sums + in->segments, report);
+  trainer_sum_shards(t, in->run.losses, in->share.segments, in->record.sums);
+  final_states_measure(t, in->record.sums + in->share.segments);
+  double loss = segments_sum_losses(t, in->share.segments + ends_number_count(t->of.model, t->block));
+  report->loss = in->batch.weight_sum > 0 ? loss / in->batch.weight_sum : 0;
+  final_states_report(t, in->record.sums + in->share.segments, report);
 }
 
 // All ranks come to every exchange, whatever has failed on one of them.
 rec_status trainer_step(trainer *t, const train_data *data, step_report *report) {
-  t->in->data = data;
   rec_status status = exchange_agree_on_device(t, fetch_starts(t));
   if (status) return status;
-  initial_states_fill(t);
-  batch_fill(t);
+  initial_states_fill(t, data);
+  batch_fill(t, data);
   sum_starts(t, report);
   status = check_targets(t);
   if (!status) status = exchange_agree(t, gradients_run(t));

@@ -35,10 +35,10 @@ char *trainer_parameter(const trainer *t, void *block, int parameter) {
 
 tree_node trainer_own_node(const trainer *t) {
   owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
-  return (tree_node){t->in->all.shards, owners_round_count(&grid), grid.data};
+  return (tree_node){t->in->share.all.shards, owners_round_count(&grid), grid.data};
 }
 
-trainer_rows trainer_own_rows(const trainer *t) { return (trainer_rows){t->in->first_sequence, t->in->rows}; }
+trainer_rows trainer_own_rows(const trainer *t) { return (trainer_rows){t->in->share.first_sequence, t->in->share.rows}; }
 
 typedef struct shard_numbers {
   const double *by_shard;
@@ -52,6 +52,6 @@ static void of_shard(void *context, int number, double *to) {
 }
 
 void trainer_sum_shards(const trainer *t, const double *by_shard, int64_t width, double *sum) {
-  shard_numbers list = {by_shard, width, t->in->own.first};
-  tree_sum(trainer_own_node(t), width, of_shard, &list, sum, t->in->sum_room);
+  shard_numbers list = {by_shard, width, t->in->share.own.first};
+  tree_sum(trainer_own_node(t), width, of_shard, &list, sum, t->in->exchange.sum_room);
 }

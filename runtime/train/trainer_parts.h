@@ -16,70 +16,101 @@ typedef struct drawn_start {
   double number;  // of a state_choice, at this step
 } drawn_start;
 
-typedef struct trainer_internals {
-  rec_blocks memory;  // of all lists
+// What a trainer works with, by the file that makes and fills it.
+//
+// trainer.c: the part of the batch that this process has.
+typedef struct process_share {
   leaves all;
   leaf_range own;                // the shards that run here; lists by shard begin with the first of them
   int64_t first_sequence, rows;  // the sequences of these shards; lists by row begin with the first of them
-  int lanes;                     // shards that run side by side: by lane, each has those of every so many
-  int under_way;                 // shards of a lane that have run forward and not yet backward, at most
-  turns *turns;                  // by lane: which passes come next
-  executor **executors;          // by lane, for each shard under way
-  char *weights, *moments;       // where the model is trained; the trainer's own on the host
-  char *gradients;               // there: the memory of `blocks`
-  char **blocks;                // by segment: those of a wave, by place in it, then a sum that waits for the next one, by level
-  void **blocks_of;             // by lane and segment: those of a shard
-  int segments, first_segment;  // that run here
-  int wave, wave_level;         // most shards of a wave, and the level of its node
-  tree_node running;            // the wave that runs
-  void *learned;                // of a device, on the host: a parameter's gradient
-  char *before;                 // initial states of the batch
-  void *after;                  // states that it ends with; trainer.carried once the step is done
-  void **before_of, **after_of;  // by shard and state
+  int segments, first_segment;   // that run here
+} process_share;
+
+// batch.c: the windows of a batch. From trainer_step's data they go to the shards (gradients_shard), whose executors read them.
+typedef struct batch_windows {
+  uint64_t windows;  // random stream
   token_id *tokens, *targets;
-  double *losses;         // by shard and segment
   float *target_weights;  // as tokens; NULL: 1
   double *weight_sums;    // of the targets, by shard
   double weight_sum;      // of the batch
   token_id *answers;      // a task's sequences with answers alone: tokens, then targets, or NULL
   int64_t answer_room;    // of the tokens
+} batch_windows;
+
+// initial_states.c: what the sequences of a batch start from, and what they end with.
+typedef struct batch_starts {
+  char *before;                  // initial states of the batch
+  void *after;                   // states that it ends with; trainer.carried once the step is done
+  void **before_of, **after_of;  // by shard and state
+  drawn_start *drawn;            // by state and row
+  double *fitted_before;         // trainer.fitted before the step
+  bool *fitted_valid_before;     // the same of trainer.fitted_valid
+  double *fit_means;             // of fitted noise, by group of all states: their sums, then they
+  double *fit_squares;           // the same for variances
+  double *fit_room;              // for these sums
+  double *squares_of;            // by shard and layer
+  void *measured;                // the states whose squares are being summed
+  uint64_t draws, *noise;        // random streams, those of noise by state
+  bool learns;                   // some initial states that are made here come of weights
+  char *d_before;                // by lane: gradients of the initial states of a shard
+  void **d_before_of;            // by lane and state
+  void *learned;                 // of a device, on the host: a parameter's gradient
+} batch_starts;
+
+// gradients.c: the run of all shards.
+typedef struct gradient_run {
+  int lanes;             // shards that run side by side: by lane, each has those of every so many
+  int under_way;         // shards of a lane that have run forward and not yet backward, at most
+  turns *turns;          // by lane: which passes come next
+  executor **executors;  // by lane, for each shard under way
+  int threads_inside;    // of a shard's kernels
+  char *memory;          // where the model is trained, of `blocks`
+  char **blocks;         // by segment: those of a wave, by place in it, then a sum that waits for the next one, by level
+  void **blocks_of;      // by lane and segment: those of a shard
+  int wave, wave_level;  // most shards of a wave, and the level of its node
+  tree_node running;     // the wave that runs
+  double *losses;        // by shard and segment
+} gradient_run;
+
+// pieces.c: the step of the weights.
+typedef struct weight_update {
+  char *weights, *moments;  // where the model is trained; the trainer's own on the host
   piece_list pieces;
-  double *squares;                          // by piece
-  piece_range own_pieces;                   // that are summed and stepped here
-  drawn_start *drawn;                       // by state and row
-  double *fitted_before;                    // trainer.fitted before the step
-  bool *fitted_valid_before;                // the same of trainer.fitted_valid
-  double *fit_means;                        // of fitted noise, by group of all states: their sums, then they
-  double *fit_squares;                      // the same for variances
-  double *fit_room;                         // for these sums
-  double *squares_of;                       // by shard and layer
-  double *sum_room;                         // for sums over shards, and over ranks
-  double *segment_losses, *segment_room;    // by segment of all; for their sum
-  double *place_sums;                       // of the ranks of a place in time
-  char **segment_parts;                     // by segment of all: its gradients of the weights that are stepped here
-  char *other_segments;                     // there: the same of other ranks' segments
-  char *arrived_segments, *segment_copies;  // of a device, on the host: what has arrived, and what goes
-  message **segment_messages;
-  device_message *segment_moves;  // the same from GPU to GPU
-  double *batch_sums;             // what is summed over the shards of a batch, for the report
-  double *gathered;               // numbers of all ranks
-  double *squares_sent;
-  message **sends;          // gradients on their way to another rank
-  char *windows_of[2];      // where gradients of another rank arrive
-  char *sent_block;         // of a device, on the host: gradients on their way
-  void *window_there;       // of a device: what has arrived
-  bool direct;              // messages go from the memory of one GPU to that of another
-  void *measured;           // the states whose squares are being summed
-  bool learns;              // some initial states that are made here come of weights
-  char *d_before;           // by lane: gradients of the initial states of a shard
-  void **d_before_of;       // by lane and state
-  uint64_t windows, draws;  // random streams
-  uint64_t *noise;          // random streams by state
-  int threads_inside;       // of a shard's kernels
-  const train_data *data;
+  piece_range own;  // that are summed and stepped here
+  double *squares;  // by piece
   optimizer_step step;
-  op_times times;     // of a file, for virtual time
-  void **step_rooms;  // by worker, where the model is trained; NULL: the optimizer needs none
+  void **rooms;  // by worker, where the model is trained; NULL: the optimizer needs none
+} weight_update;
+
+// exchange.c: what goes between the ranks.
+typedef struct rank_exchange {
+  bool direct;           // messages go from the memory of one GPU to that of another
+  double *sum_room;      // for sums over shards, and over ranks
+  double *place_sums;    // of the ranks of a place in time
+  double *gathered;      // numbers of all ranks
+  double *squares_sent;  // of gradients
+  message **sends;       // gradients on their way to another rank
+  char *windows_of[2];   // where gradients of another rank arrive
+  char *sent_block;      // of a device, on the host: gradients on their way
+  void *window_there;    // of a device: what has arrived
+} rank_exchange;
+
+// trainer.c: the numbers of a step.
+typedef struct step_record {
+  double *sums;    // what is summed over the shards of a batch, for the report
+  op_times times;  // of a file, for virtual time
+} step_record;
+
+typedef struct trainer_internals {
+  rec_blocks memory;  // of all lists
+  process_share share;
+  batch_windows batch;
+  batch_starts starts;
+  gradient_run run;
+  weight_update update;
+  rank_exchange exchange;
+  struct segment_exchange *by_segment;  // segments.c
+  step_record record;
 } trainer_internals;
 
 uint64_t trainer_stream(const char *what, const train_block *block);
@@ -106,7 +137,7 @@ void pieces_new(trainer *t);
 rec_status pieces_make_rooms(trainer *t);
 // The squares of the gradient, by piece, of the pieces of this process.
 rec_status pieces_square(trainer *t);
-// The step of the optimizer that trainer_internals.step describes, for the pieces of this process.
+// The step of the optimizer that weight_update.step describes, for the pieces of this process.
 rec_status pieces_step(trainer *t);
 number_range pieces_numbers(const trainer *t, slot_range slots);
 piece_range pieces_of_rank(const trainer *t, int rank);
@@ -123,7 +154,7 @@ rec_status exchange_new(trainer *t, int64_t widest);
 void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima);
 // The same for ranks that share sequences: the first `split` numbers are sums of each place in time, and are written place by place.
 void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split, double *by_place);
-// trainer_internals.squares of all pieces, of which every rank has its own.
+// weight_update.squares of all pieces, of which every rank has its own.
 void exchange_squares(trainer *t);
 // The least number of all ranks.
 int exchange_least(const trainer *t, int own);
@@ -154,11 +185,12 @@ double gradients_loss_scale(const trainer *t);
 
 // `widest`: numbers of the longest list of sums.
 rec_status segments_new(trainer *t, int64_t widest);
+void segments_free(trainer *t);
 // The gradients of all segments together, for the pieces of this process.
 rec_status segments_sum_gradients(trainer *t);
 // From the ranks that share the sequences, the weights that they have stepped.
 rec_status segments_gather_weights(trainer *t);
-// trainer_internals.batch_sums of all ranks; the loss of all segments, of which there are those of this process.
+// step_record.sums of all ranks; the loss of all segments, of which there are those of this process.
 double segments_sum_losses(trainer *t, int64_t width);
 
 // ---- spent.c ------------------------------------------------------------------------------------
@@ -172,13 +204,13 @@ void spent_on_step(const trainer *t, int64_t numbers);
 // ---- batch.c ------------------------------------------------------------------------------------
 
 // The windows of the batch and what their targets weigh, by shard.
-void batch_fill(trainer *t);
+void batch_fill(trainer *t, const train_data *data);
 
 // ---- initial_states.c ---------------------------------------------------------------------------
 
 void initial_states_new(trainer *t);
 // Makes the initial states and points every shard at those of its sequences.
-void initial_states_fill(trainer *t);
+void initial_states_fill(trainer *t, const train_data *data);
 // Of a step that is given up: noise is fitted as it was before.
 void initial_states_forget(trainer *t);
 // Numbers about the initial states of the shards of this process; starts.h has their count. The last one is a maximum.

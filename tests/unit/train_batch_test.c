@@ -23,19 +23,16 @@ typedef struct fixture {
 
 static void fill(fixture *f, const train_data *data) {
   f->block.batch = BATCH, f->block.context = TIME, f->block.seed = 4;
-  f->in = (trainer_internals){.tokens = f->tokens,
-                              .targets = f->targets,
-                              .answers = f->answers,
-                              .answer_room = TOKENS,
-                              .target_weights = f->weights,
-                              .all = {BATCH, 2, 1},
-                              .own = {0, 2},
-                              .rows = BATCH,
-                              .weight_sums = f->sums,
-                              .data = data,
-                              .windows = 9};
+  f->in = (trainer_internals){.share = {.all = {BATCH, 2, 1}, .own = {0, 2}, .rows = BATCH},
+                              .batch = {.windows = 9,
+                                        .tokens = f->tokens,
+                                        .targets = f->targets,
+                                        .target_weights = f->weights,
+                                        .weight_sums = f->sums,
+                                        .answers = f->answers,
+                                        .answer_room = TOKENS}};
   f->t = (trainer){.block = &f->block, .in = &f->in, .threads = 2, .step = 6};
-  batch_fill(&f->t);
+  batch_fill(&f->t, data);
 }
 
 static void text_counts_from_a_token_on_and_by_label(void **state) {
