@@ -62,7 +62,7 @@ typedef struct team {
   ir sums;               // shared memory in which results are summed over threads
 } team;
 
-// GPU: a state in the accumulators of the warps of a block (plan/register_states.c).
+// GPU: a state in the accumulators of the warps of a block (plan/gpu/register_states.c).
 typedef struct register_accumulators {
   int i, j, tiles;  // rows, columns; tiles of 16 x 8 of a block, side by side;
   int blocks;       // blocks of a warp, one after another in slots
@@ -77,7 +77,7 @@ typedef struct fetch_list {
   int64_t entries;  // for each block of a product
 } fetch_list;
 
-// GPU: a register-resident A operand (register_operands.c): 16 rows for each warp, in steps of 16 columns.
+// GPU: a register-resident A operand (plan/gpu/register_operands.c): 16 rows for each warp, in steps of 16 columns.
 typedef struct register_operand {
   ir slots[GPU_GROUP_TILES / 2][4];
 } register_operand;

@@ -67,32 +67,32 @@ typedef struct kernel {
   int lane_axis;                  // grid axis that lies in the lanes, or -1 (then each operation takes its own)
   int lane_block;                 // entries of the lane axis in one instance (a multiple of every clone's width); 1
                                   // without a lane axis
-  const tile_program
-      *summary;  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of KERNEL_SUMMARY,
-                 // KERNEL_SUMMARY_BACK makes; NULL: time is not cut
-  int transition_size,
-      value_axis;  // states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
-                   // instance. SUMMARY and SUMMARY_BACK compute that many columns of the identity besides;
-                   // kernels with `summary` multiply by the matrix. 0: there is none
-  bool
-      warms_up;  // BACKWARD: a slice warms up on the `chunk` steps after its own, because their cotangents reach it; those results are discarded. The slices of SUMMARY_BACK begin and end so many steps later
-  bool
-      segment;  // host: SUMMARY, SUMMARY_BACK of a segment of time. It begins from the states that it is given, and has memory for its transfer
+  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of KERNEL_SUMMARY, KERNEL_SUMMARY_BACK
+  // makes; NULL: time is not cut.
+  const tile_program *summary;
+  // States that mix their entries (tile/columns.c): the numbers of a column along this axis, in an instance. SUMMARY and
+  // SUMMARY_BACK compute that many columns of the identity besides; kernels with `summary` multiply by the matrix. 0: there is none.
+  int transition_size, value_axis;
+  // BACKWARD: a slice warms up on the `chunk` steps after its own, because their cotangents reach it; those results are discarded.
+  // The slices of SUMMARY_BACK begin and end so many steps later.
+  bool warms_up;
+  // Host: SUMMARY, SUMMARY_BACK of a segment of time. It begins from the states that it is given, and has memory for its transfer.
+  bool segment;
   axis_set transition_axes;        // of a segment with `transition_size`: axes of all such states, in which matrices differ
-  const tile_program *saved_with;  // SUMMARY_BACK of a segment: what the values are that forward has saved before the states
-  int sequences,
-      sequences_axis;  // the programs have so many sequences along this axis of their own, which states and tokens have, too
-                       // (plan/kernel/batched.c); 0: one, and no such axis
-  axis_set cut;        // grid axes that may be cut, instances or not
+  const tile_program *saved_with;  // SUMMARY_BACK of a segment: the program whose values forward has saved, before its states
+  // Sequences that an instance computes at once: the programs have an axis of their own for them, as states and tokens have
+  // (plan/kernel/batched.c). 0: one sequence, and no such axis.
+  int sequences, sequences_axis;
+  axis_set cut;               // grid axes that may be cut, instances or not
   const pass_names *without;  // what its plan and its code are made without; NULL: nothing is left out
   struct host_plan *plan;     // host: its plans (plan/kernel_plan.h), which are lowered as they are; NULL: it has none yet
   gpu_variant gpu;
 } kernel;
 
-// kernel/gpu/mapping.c: what the schedule has chosen for a kernel of a GPU; false for one of the host.
-// Each thread has an entry of the lane axis. True for a kernel of the host whose lane axis lies in lanes.
+// kernel/gpu/mapping.c: does the schedule give each thread of a GPU an entry of the lane axis? True for a kernel of the host whose
+// lane axis lies in lanes.
 bool kernel_has_own_lanes(const kernel *k);
-// A block goes through the entries of the lane axis one after another.
+// Does a block go through the entries of the lane axis one after another? False for the host.
 bool kernel_takes_lanes_in_turn(const kernel *k);
 // Has a slice summary a factor of this state (by tensor)? Otherwise it has columns of a matrix, or is relative to a maximum.
 bool kernel_has_factor(const tile_program *ends, int tensor);

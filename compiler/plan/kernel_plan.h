@@ -179,8 +179,8 @@ bool gpu_is_column(const kernel *k, const tile_place *state);
 int gpu_transition_blocks(const kernel *k);
 int64_t gpu_row_numbers(const kernel *k);
 void gpu_place_columns(kernel_plan *w);
-// Marks of slices that must not be combined: axes of the instances that have marks, the most marks of an instance. Then the
-// elements of kernel_plan.sums that read them.
+// A mark says that a slice must not be combined. The axes along which instances have marks; the most marks of an instance; the
+// elements of kernel_plan.sums, one of each warp, by which a block reads them.
 axis_set gpu_overflow_axes(const kernel *k);
 int64_t gpu_most_blocks(const kernel *k);
 int64_t gpu_overflow_sums(const kernel_plan *w);

@@ -152,7 +152,7 @@ typedef struct plan_dot {
 typedef struct plan_threads {
   int lanes;   // of a warp, which share the sums of a point; 1: each point has a thread; PLAN_ALL_THREADS: a single point
   bool apart;  // these lanes are not neighbours: neighbouring lanes have neighbouring points
-  bool far;    // lanes that are apart have rows that are 4 apart (plan_far_row)
+  bool far;    // of lanes that are apart: neighbours have rows 4 apart, so that they read different banks (plan_far_row)
   int orders;  // above 1: neighbouring groups of `lanes` take their turns in so many orders, and so read other banks
   int vector;  // the axis of which a thread takes `width` neighbours at once; width 1: none
   int width;

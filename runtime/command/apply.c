@@ -1,4 +1,4 @@
-// rec apply: runs a recurrence on the tensors of a file (language.md, section 6).
+// rec apply: runs a recurrence on the tensors of a file (compiler/LANGUAGE.md, section 6).
 #include <string.h>
 
 #include "runtime/bind.h"

@@ -15,8 +15,9 @@ typedef struct rec_simt_options {
   void *context;
   int64_t skipped_fence;   // as in simt_launch
   int64_t skipped_expect;  // as in simt_launch
-  int64_t
-      refuses_maps;  // not 0: the device has no tensor maps, so that no rows are copied in bulk. With counts: the second-level cache and shared memory of a multiprocessor for all its running blocks, and the threads that it runs. 0: all scratch stays in the cache.
+  int64_t refuses_maps;    // not 0: the device has no tensor maps, so that no rows are copied in bulk
+  // With counts: the second-level cache of the device, and the shared memory and the threads of a multiprocessor, which say how
+  // many blocks run at a time. 0: all scratch stays in the cache.
   int64_t cache_bytes, shared_bytes, threads;
   simt_cost *cost;  // as in simt_launch, of all kernels; NULL: nothing is counted
   int64_t watched;  // not 0: as in simt_launch; needs a thread of the host alone

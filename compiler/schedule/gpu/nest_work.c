@@ -93,7 +93,6 @@ static void add_operation(nest_count *c, tile_op op, double times) {
 
 static void add_operands(nest_count *c, tile_id id, const plan_index_map *maps);
 
-// A value that an operation reads: in registers, computed where it is read, or in memory.
 // Is it the state that stays in the accumulators of this nest?
 static bool is_accumulator(const nest_count *c, const tile_value *v) {
   const plan *p = c->p->of->p;
@@ -104,6 +103,7 @@ static bool is_accumulator(const nest_count *c, const tile_value *v) {
   return is;
 }
 
+// A value that an operation reads: in registers, computed where it is read, or in memory.
 static void add_below(nest_count *c, tile_id id, const plan_index_map *maps) {
   const plan *p = c->p->of->p;
   const tile_value *v = value_of(c, id);
